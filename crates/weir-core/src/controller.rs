@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The loop's one step, as a function: what was seen goes in, what is to be done comes out.
+//!
+//! ```text
+//!  Observation                                                                        Plan
+//!   counters ─► rates ─► attribution ─► learn ─► correct ─► share out ─► limits ─► actions
+//!              eq. 1     eq. 3          κ, want   PI on B     policy      slew,      + why
+//!                                       demand    per device  per device  dead band
+//! ```
+//!
+//! *Words.* T: the set-point of a device. B: its bandwidth, counted by itself. κ: *intensity*,
+//! device bytes per CPU-second of one workload. *Demand*: what a workload would move if nobody held
+//! it back. *Correction* c: factor on the set-point that takes away what the split gets wrong.
+//! *Pinned*: running into its limit. *Cut*: its part is smaller than its demand.
+//!
+//! *One step.*
+//!
+//! 1. Rates of groups and devices ([`crate::bandwidth`]); CPU use and signs of access of every
+//!    workload; group rates shared out to workloads ([`crate::attribution`]).
+//! 2. `learn`: κ, wanted CPU and demand. Nothing is learned from a missing reading.
+//! 3. `devices`: the PI term on (T − B)/T moves the correction; what nobody may limit (excluded
+//!    workloads, traffic without an owner, what is too small to matter) is taken off the budget
+//!    T·c first; the rest is split by the policy. Several devices are treated one by one.
+//! 4. A workload's limit is allowed ÷ κ, in CPUs; of several devices the tightest counts.
+//! 5. `limits`: slew, floor, dead band, spacing of writes, release.
+//! 6. `explain`: a state per device and a verdict per workload, with the reason.
+//!
+//! *Feed-forward and feedback.* A new load is answered by steps 2 to 4 within two or three
+//! intervals, without waiting for an integral to move. The first cut is too mild: κ was measured on
+//! stalled CPUs and rises as the stalls go (the thesis saw +3…7 %, 6.3). κ is measured again within
+//! a few steps, and the slow integral takes away what then remains: the leak of rewrites, the
+//! ticks, the error of κ.
+//!
+//! *Failing open.* No reading of the device, or of a workload, leads to a limit that stays for
+//! ever: see `limits`. A limit counts as in force only after the platform said so
+//! ([`State::note`]).
+
+mod config;
+mod devices;
+mod explain;
+mod learn;
+mod limits;
+mod state;
+
+pub use config::{Config, ConfigError};
+pub use state::State;
+
+use crate::attribution::{Provenance, attribute};
+use crate::bandwidth::device_rates;
+use crate::observation::Observation;
+use crate::plan::{Action, ActionKind, Plan};
+use crate::topology::Description;
+use learn::Moment;
+
+/// One step. Pure: the same state, config, machine and observation give the same plan, byte for
+/// byte. Never panics; values of `config` that make no sense are replaced by their defaults
+/// (see [`Config::validate`]). Time: O(n log n) in the number of workloads.
+pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Observation) -> Plan {
+    let gains = config.gains();
+    let dt = state
+        .last_at
+        .and_then(|before| seen.at.since(before))
+        .map_or(0.0, |d| d.secs_f64());
+    let moment = Moment {
+        gains: &gains,
+        at: seen.at,
+        dt,
+    };
+    state.last_at = Some(seen.at);
+
+    let groups = state
+        .meter
+        .update(machine, &seen.groups, gains.bandwidth_alpha);
+    let rates = device_rates(machine, &groups);
+    let mut actions = state::follow(&mut state.workloads, &seen.workloads);
+    let (shares, reborn) = learn::look(state, machine, seen, &groups);
+    let found = attribute(&groups, &shares);
+    weigh(state, config);
+    learn::learn(state, &moment, &found);
+    count_blind(state);
+    devices::follow(state, &moment, &rates, &groups, &found);
+    devices::share_out(state, &gains, config.policy);
+
+    release_reborn(state, &reborn, &mut actions);
+    match &machine.actuator {
+        Some(actuator) if config.limit && gains.set_point.is_some() => {
+            limits::act(state, &moment, actuator, &mut actions);
+        }
+        _ => limits::release_all(state, seen.at, &mut actions),
+    }
+    actions.sort_by(|a, b| a.workload.cmp(&b.workload));
+
+    let case = explain::Case {
+        config,
+        machine,
+        devices: &state.devices,
+        rates: &rates,
+    };
+    Plan {
+        seq: seen.seq,
+        at: seen.at,
+        devices: explain::devices(state, &gains, &rates),
+        workloads: explain::verdicts(&case, &state.workloads, seen),
+        actions,
+    }
+}
+
+/// Weights from the configuration go before those found on the system.
+fn weigh(state: &mut State, config: &Config) {
+    if config.weights.is_empty() {
+        return;
+    }
+    for tracked in &mut state.workloads {
+        if let Some(weight) = config.weights.get(tracked.id.as_str()) {
+            tracked.now.weight = *weight;
+        }
+    }
+}
+
+/// A workload is blind while its CPU time or any part of its traffic is not known.
+fn count_blind(state: &mut State) {
+    for tracked in state
+        .workloads
+        .iter_mut()
+        .filter(|t| t.now.index.is_some() && !t.now.fresh)
+    {
+        let unknown = tracked
+            .loads
+            .iter()
+            .any(|l| l.now.provenance == Provenance::Unknown);
+        let blind = unknown || tracked.now.cpu.is_none();
+        let steps = &mut tracked.hold.blind_steps;
+        *steps = if blind { steps.saturating_add(1) } else { 0 };
+    }
+}
+
+/// What was known of the old workload does not hold for the new one under its name; a release
+/// brings the world to a state that is known.
+fn release_reborn(state: &State, reborn: &[usize], actions: &mut Vec<Action>) {
+    let ids = reborn
+        .iter()
+        .filter_map(|&i| state.workloads.get(i))
+        .map(|t| t.id.clone());
+    actions.extend(ids.map(|workload| Action {
+        workload,
+        kind: ActionKind::Release,
+    }));
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The step's findings as people and screens get them: one state per device, one verdict per
+//! workload that uses a device or is limited, each with its reason.
+
+use super::config::{Config, Gains};
+use super::devices::DeviceTrack;
+use super::state::{Hold, State, Tracked};
+use crate::attribution::{Estimate, Provenance};
+use crate::bandwidth::DeviceRate;
+use crate::ids::DeviceId;
+use crate::observation::{Observation, WorkloadSeen};
+use crate::plan::{ActionKind, DeviceState, Verdict, Why};
+use crate::topology::Description;
+use crate::units::{BytesPerSec, CpuShare};
+
+/// The devices' states, by id.
+pub(super) fn devices(state: &State, gains: &Gains, rates: &[DeviceRate]) -> Vec<DeviceState> {
+    let describe = |(track, rate): (&DeviceTrack, &DeviceRate)| DeviceState {
+        id: track.id,
+        read_bytes_per_sec: rate.read.as_ref().ok().copied(),
+        write_bytes_per_sec: rate.write.as_ref().ok().copied(),
+        unattributed_bytes_per_sec: track.unowned_now.map(BytesPerSec::new),
+        set_point_bytes_per_sec: gains.set_point.map(BytesPerSec::new),
+        correction_ratio: track.correction_in_use(),
+    };
+    state.devices.iter().zip(rates).map(describe).collect()
+}
+
+/// What every reason is drawn from.
+pub(super) struct Case<'a> {
+    pub config: &'a Config,
+    pub machine: &'a Description,
+    pub devices: &'a [DeviceTrack],
+    pub rates: &'a [DeviceRate],
+}
+
+/// The verdicts, by workload id.
+pub(super) fn verdicts(case: &Case<'_>, workloads: &[Tracked], seen: &Observation) -> Vec<Verdict> {
+    let judge = |tracked: &Tracked| {
+        let found = seen.workloads.get(tracked.now.index?)?;
+        let involved = !tracked.uses.is_empty() || tracked.hold.in_force.is_some();
+        involved.then(|| verdict(case, tracked, found))
+    };
+    workloads.iter().filter_map(judge).collect()
+}
+
+fn verdict(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Verdict {
+    let nothing = Estimate {
+        provenance: Provenance::Counted,
+        ..Estimate::UNKNOWN
+    };
+    let bandwidth = tracked
+        .loads
+        .iter()
+        .fold(nothing, |sum, load| sum.plus(load.now));
+    let kappas = || tracked.loads.iter().filter_map(|l| l.intensity());
+    let allowed = || tracked.loads.iter().filter_map(|l| l.allowed);
+    Verdict {
+        id: tracked.id.clone(),
+        bandwidth,
+        cpu_cpus: tracked.now.cpu.map(CpuShare::new),
+        intensity_bytes_per_cpu_sec: kappas().next().map(|_| kappas().sum()),
+        allowed_bytes_per_sec: allowed().next().map(|_| BytesPerSec::new(allowed().sum())),
+        limit_cpus: tracked.hold.in_force.map(CpuShare::new),
+        throttled_ns: found.throttled_ns.ok().copied(),
+        why: why(case, tracked, found),
+    }
+}
+
+fn why(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Why {
+    if let Some(by) = &found.excluded {
+        return Why::Excluded { by: by.clone() };
+    }
+    if !case.config.limit || case.config.set_point_bytes_per_sec.is_none() {
+        return Why::ObserveOnly;
+    }
+    if tracked.now.fresh {
+        return Why::Learning;
+    }
+    if tracked.hold.blind_steps > 0 {
+        return Why::Blind {
+            detail: missing(case, tracked, found),
+        };
+    }
+    if let Some((device, _)) = tracked.now.cut {
+        return cut(case, tracked, device);
+    }
+    let short = |load: &super::state::Load| {
+        load.intensity().is_none() && load.allowed.is_some_and(|a| a < load.demand)
+    };
+    if tracked.loads.iter().any(short) {
+        return Why::Learning;
+    }
+    let full = |load: &super::state::Load| {
+        let found = case
+            .devices
+            .binary_search_by_key(&load.device, |d| d.id)
+            .ok();
+        found
+            .and_then(|i| case.devices.get(i))
+            .is_some_and(|d| !d.fits)
+    };
+    if tracked.loads.iter().any(full) {
+        Why::BelowWaterLine
+    } else {
+        Why::DeviceHasRoom
+    }
+}
+
+fn cut(case: &Case<'_>, tracked: &Tracked, device: DeviceId) -> Why {
+    let Hold {
+        in_force,
+        asked,
+        target,
+        refused,
+        ..
+    } = &tracked.hold;
+    if case.machine.actuator.is_none() {
+        let detail = "nothing on this machine can limit: see `weir doctor`".to_owned();
+        return Why::NotEnforced { detail };
+    }
+    if let Some(detail) = refused.as_ref().filter(|_| asked.is_none()) {
+        return Why::NotEnforced {
+            detail: detail.clone(),
+        };
+    }
+    let limit = match asked {
+        Some(ActionKind::Limit { cpus }) => Some(cpus.get()),
+        _ => in_force.or(*target),
+    };
+    let floor = case.machine.actuator.as_ref().map_or(0.0, |a| a.min_cpus);
+    let floor = case.config.gains().floor.max(floor).min(tracked.now.cap);
+    if limit.is_some_and(|l| l <= floor) {
+        return Why::AtFloor;
+    }
+    let load = tracked.loads.iter().find(|l| l.device == device);
+    let rate = case
+        .rates
+        .iter()
+        .find(|r| r.id == device)
+        .and_then(|r| r.total().ok());
+    Why::Cut {
+        policy: case.config.policy.name().to_owned(),
+        demand_bytes_per_sec: BytesPerSec::new(load.map_or(0.0, |l| l.demand)),
+        device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),
+    }
+}
+
+/// The first thing that keeps its traffic from being known.
+fn missing(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> String {
+    if let Err(why) = &found.cpu_ns.value {
+        return format!("CPU time: {why}");
+    }
+    let uses = |rate: &&DeviceRate| tracked.loads.iter().any(|l| l.device == rate.id);
+    for rate in case.rates.iter().filter(uses) {
+        if let Err(why) = rate.total() {
+            return format!("counters of {}: {why}", rate.id);
+        }
+    }
+    let unread = found
+        .uses
+        .iter()
+        .find_map(|u| Some((u.group, u.resident_bytes.value.as_ref().err()?)));
+    match unread {
+        Some((group, why)) => format!("memory in group {group}: {why}"),
+        None => "nothing tells its part of the traffic from that of others".to_owned(),
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From readings to knowledge: CPU used, traffic caused, intensity κ, and what each workload wants.
+//!
+//! * κ = device bytes per CPU-second. It falls when the device is overloaded (stalled CPUs burn
+//!   time without moving bytes) and rises again when the overload goes, so it is measured afresh
+//!   all the time, and faster just after a large change of our own.
+//! * *wanted* = CPU a workload would use if we let it. While we do not limit it, this is what it
+//!   uses. While it runs into our limit it cannot be seen, so the last free figure is kept and
+//!   allowed to grow slowly up to twice that, in order to find a workload that has grown.
+//!   If it does not even use its limit, *wanted* sinks to what it uses.
+//! * *demand* = what it would move: its bandwidth when free, κ × wanted when limited.
+
+use super::config::Gains;
+use super::state::{Load, State, Tracked};
+use crate::attribution::{Attribution, Estimate, Provenance, Share, sampled_share};
+use crate::bandwidth::GroupRate;
+use crate::counters::{Counter, FULL_MASK, Limits};
+use crate::ids::DeviceId;
+use crate::observation::{Missing, Observation, Reading, Use, WorkloadSeen};
+use crate::topology::Description;
+use crate::units::{Bytes, Nanos};
+
+/// Less CPU than this says nothing about κ.
+const IDLE_CPUS: f64 = 0.0005;
+
+/// Weight of the newest interval in κ while things are changing by our own doing.
+const FAST_ALPHA: f64 = 0.5;
+
+/// A workload that uses this part of its limit is held back by it. Not 1: a limit is enforced in
+/// ticks, and the CPU time of one interval is off by one of them.
+const PINNED_RATIO: f64 = 0.85;
+
+/// Held back for this part of an interval counts as running into the limit.
+const THROTTLED_RATIO: f64 = 0.05;
+
+/// How fast *wanted* grows while it cannot be seen, per second, and how far.
+const PROBE_PER_SEC: f64 = 0.05;
+const PROBE_UP_TO: f64 = 2.0;
+
+/// Time in which *wanted* sinks, in seconds.
+const FORGET_SECS: f64 = 2.0;
+
+/// Bandwidth beyond twice the smoothed one that also exceeds it by this part of the set-point is a
+/// new load and not noise.
+const JUMP_OF_SET_POINT: f64 = 0.05;
+
+/// A counter of nanoseconds or bytes of which only the width is known.
+const PLAIN: Limits = Limits {
+    mask: FULL_MASK,
+    per_sec: None,
+};
+
+/// Reads the counters of all workloads. Gives the shares for [`crate::attribution::attribute`], in
+/// the order of workloads and their active uses, and the workloads that began anew under their old
+/// name while a limit of ours was thought to be on them.
+pub(super) fn look(
+    state: &mut State,
+    machine: &Description,
+    seen: &Observation,
+    groups: &[GroupRate],
+) -> (Vec<Share>, Vec<usize>) {
+    let cpus = f64::from(machine.cpu_count.max(1));
+    let cpu_limits = Limits {
+        mask: FULL_MASK,
+        per_sec: Some(cpus * 1e9),
+    };
+    let mut shares = Vec::with_capacity(state.workloads.len());
+    let mut reborn = Vec::new();
+    for (position, tracked) in state.workloads.iter_mut().enumerate() {
+        let Some(found) = tracked.now.index.and_then(|i| seen.workloads.get(i)) else {
+            continue;
+        };
+        tracked.follow_uses(found);
+        let cpu = tracked.cpu.advance(cpu_limits, &found.cpu_ns);
+        if found.cpu_ns.value.is_ok() && matches!(cpu, Err(Missing::Lost(_))) {
+            if tracked.hold.in_force.is_some() {
+                reborn.push(position);
+            }
+            begin_anew(tracked, found);
+        }
+        tracked.now.cpu = cpu.ok().map(|d| d.per_sec() / 1e9);
+        // A reason costs an allocation to copy; here nobody reads it.
+        if found.throttled_ns.value.is_ok()
+            && let Ok(held) = tracked.throttled.advance(PLAIN, &found.throttled_ns)
+        {
+            tracked.now.throttled_ratio = held.per_sec() / 1e9;
+        }
+        let never = tracked.cpu_smooth.get().is_none() && found.cpu_ns.value.is_ok();
+        tracked.now.fresh = tracked.now.cpu.is_none() && never;
+        tracked.now.limitable = found.excluded.is_none();
+        tracked.now.weight = found.weight;
+        tracked.now.cap = found.their_limit_cpus.map_or(cpus, |t| t.get().min(cpus));
+        for (track, use_) in tracked.uses.iter_mut().zip(&found.uses) {
+            let group = groups
+                .binary_search_by_key(&use_.group, |g| g.id)
+                .unwrap_or(usize::MAX);
+            let sampled = sampled(&mut track.loads, &mut track.stores, use_);
+            let resident = use_.resident_bytes.ok();
+            track.active = resident != Some(&Bytes(0)) || sampled.is_some_and(|s| s > 0.0);
+            if track.active {
+                let apportioned = tracked.now.cpu.zip(resident).map(|(u, r)| u * r.0 as f64);
+                shares.push(Share {
+                    group,
+                    sampled,
+                    apportioned,
+                });
+            }
+        }
+    }
+    (shares, reborn)
+}
+
+/// A CPU counter that went back means a new workload under an old name: what was learned about the
+/// old one, and our limit on it, are gone.
+fn begin_anew(tracked: &mut Tracked, found: &WorkloadSeen) {
+    let index = tracked.now.index;
+    let cpu = tracked.cpu;
+    *tracked = Tracked::new(tracked.id.clone());
+    tracked.cpu = cpu;
+    tracked.now.index = index;
+    tracked.follow_uses(found);
+}
+
+fn sampled(loads: &mut Counter, stores: &mut Counter, use_: &Use) -> Option<f64> {
+    let rate = |counter: &mut Counter, reading: &Option<Reading<Bytes>>| match reading {
+        Some(r) if r.value.is_ok() => Some(counter.advance(PLAIN, r).ok().map(|d| d.per_sec())),
+        Some(_) => Some(None),
+        None => None,
+    };
+    match (
+        rate(loads, &use_.sampled_read_bytes),
+        rate(stores, &use_.sampled_write_bytes),
+    ) {
+        (Some(loads), Some(stores)) => Some(sampled_share(loads?, stores?)),
+        // A source that sees loads only, or stores only.
+        (Some(loads), None) => Some(sampled_share(loads?, 0.0)),
+        (None, Some(stores)) => Some(sampled_share(0.0, stores?)),
+        (None, None) => None,
+    }
+}
+
+/// Time and surroundings of one step.
+pub(super) struct Moment<'a> {
+    pub gains: &'a Gains,
+    pub at: Nanos,
+    /// Since the last step, in seconds; 0 on the first.
+    pub dt: f64,
+}
+
+/// Takes in what was found: bandwidth, κ, wanted and demand of every workload.
+pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution) {
+    let State {
+        workloads, devices, ..
+    } = state;
+    let mut parts = found.parts.iter().copied();
+    let settling = |device: DeviceId| {
+        let known = devices.binary_search_by_key(&device, |d| d.id).ok();
+        known
+            .and_then(|i| devices.get(i))
+            .is_some_and(|d| d.settling(moment.at))
+    };
+    for tracked in workloads {
+        tracked.hold.age(moment.dt);
+        for load in &mut tracked.loads {
+            load.now = Estimate {
+                provenance: Provenance::Counted,
+                ..Estimate::UNKNOWN
+            };
+            load.allowed = None;
+        }
+        if tracked.now.index.is_none() {
+            continue;
+        }
+        for use_ in tracked.uses.iter().filter(|u| u.active) {
+            let part = parts.next().unwrap_or(Estimate::UNKNOWN);
+            let device = use_.group.device;
+            if let Ok(i) = tracked.loads.binary_search_by_key(&device, |l| l.device)
+                && let Some(load) = tracked.loads.get_mut(i)
+            {
+                load.now = load.now.plus(part);
+            }
+        }
+        let cpu = tracked.now.cpu;
+        for load in &mut tracked.loads {
+            let alpha = moment.gains.alpha;
+            let alpha = if settling(load.device) {
+                alpha.max(FAST_ALPHA)
+            } else {
+                alpha
+            };
+            measure(load, cpu, alpha, moment.gains);
+        }
+        want(tracked, moment);
+        for load in &mut tracked.loads {
+            let hidden = load.intensity().filter(|_| tracked.hold.in_force.is_some());
+            load.demand = hidden.map_or(load.smooth, |k| load.smooth.max(k * tracked.wanted));
+        }
+    }
+}
+
+fn measure(load: &mut Load, cpu: Option<f64>, alpha: f64, gains: &Gains) {
+    if load.now.provenance == Provenance::Unknown {
+        return;
+    }
+    let rate = load.now.bytes_per_sec.get();
+    let jump = gains
+        .set_point
+        .map_or(f64::INFINITY, |t| t * JUMP_OF_SET_POINT);
+    if rate > 2.0 * load.smooth && rate - load.smooth > jump {
+        load.smooth = rate;
+    } else {
+        load.smooth += gains.alpha * (rate - load.smooth);
+    }
+    let Some(cpu) = cpu else { return };
+    if cpu > IDLE_CPUS {
+        load.samples = load.samples.saturating_add(1);
+    }
+    // Bytes that arrive in an interval without CPU time belong to CPU time of the one before.
+    if cpu > IDLE_CPUS || (rate > 0.0 && load.samples > 0) {
+        load.bytes.push(alpha, rate);
+        load.cpu.push(alpha, cpu);
+    }
+}
+
+fn want(tracked: &mut Tracked, moment: &Moment<'_>) {
+    let Some(cpu) = tracked.now.cpu else { return };
+    let smooth = tracked.cpu_smooth.push(moment.gains.alpha, cpu);
+    let fade = (moment.dt / FORGET_SECS).min(1.0);
+    let Some(limit) = tracked.hold.in_force else {
+        tracked.wanted = if cpu > tracked.wanted {
+            cpu
+        } else {
+            tracked.wanted + fade * (cpu - tracked.wanted)
+        };
+        tracked.learned = tracked.wanted;
+        tracked.hold.pinned = false;
+        return;
+    };
+    let hold = &mut tracked.hold;
+    hold.pinned = smooth >= PINNED_RATIO * limit || tracked.now.throttled_ratio > THROTTLED_RATIO;
+    if hold.pinned {
+        hold.calm_steps = 0;
+        let ceiling = (PROBE_UP_TO * tracked.learned).min(tracked.now.cap);
+        let probed = tracked.wanted * (1.0 + PROBE_PER_SEC * moment.dt);
+        tracked.wanted = tracked.wanted.max(probed.min(ceiling)).max(smooth);
+    } else {
+        hold.calm_steps = hold.calm_steps.saturating_add(1);
+        tracked.wanted = (tracked.wanted + fade * (smooth - tracked.wanted)).max(smooth);
+        tracked.learned = tracked.wanted;
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From what each may have to limits, and from limits to as few writes as possible.
+//!
+//! A write is not free: `cpu.max` refills the whole quota at each (rewriting 10 ms/100 ms every
+//! 50 ms yields 28 % instead of 10 %), and it restarts the period. So a limit moves in two stages.
+//! Its *target* moves at every step, within the slew limits. It is *written* only when
+//!
+//! 1. there was no limit before, or it is off by more than [`URGENT`]: at once;
+//! 2. it is off by more than the dead band, and its last write is long enough ago;
+//! 3. it is off by a third of the dead band, the sum over the device is off too, and this write
+//!    takes the sum nearer to where it should be.
+//!
+//! Rule 3 is why many small errors of the same sign do not stay: each lies within the dead band,
+//! together they would hold the device beside its set-point, and the integral would push until all
+//! of them left the dead band at the same step. Instead the largest deviations are written first,
+//! only as many as the sum needs, and at most a quarter of all limits per step; the others follow
+//! later. One workload of n moves the sum by 1/n of its step, so the sum is held far more finely
+//! than any single limit.
+//!
+//! The gift of quota that remains is accounted for: a limit that was rewritten w times a second
+//! lately yields `1 + refill·period·w` of what it says, so that much less is asked for.
+//!
+//! Release is slow: a workload that is no longer cut has its limit raised until it does not feel
+//! it, and loses it only after it was uncut for [`CALM_STEPS`], with headroom to spare. If its
+//! traffic cannot be told any more, the limit is held for [`BLIND_STEPS`], then raised the same
+//! way and taken off: weir fails open.
+
+use super::config::Gains;
+use super::devices::{Bound, DeviceTrack};
+use super::learn::Moment;
+use super::state::{Load, State, Tracked};
+use crate::ids::DeviceId;
+use crate::plan::{Action, ActionKind};
+use crate::topology::Actuator;
+use crate::units::{CpuShare, Nanos};
+
+/// Off by more than this is written whatever was written before.
+const URGENT: f64 = 0.25;
+
+/// Steps for which a workload must be uncut before it can be released.
+pub(super) const CALM_STEPS: u32 = 10;
+
+/// Steps for which a limit is held while the traffic of its workload is not known.
+pub(super) const BLIND_STEPS: u32 = 20;
+
+/// A wish to change one workload's limit.
+struct Wish {
+    position: usize,
+    device: Option<DeviceId>,
+    cpus: f64,
+    /// Relative to what is in force; infinite when nothing is.
+    deviation: f64,
+    /// What the change would do to the device, in bytes per second.
+    effect: f64,
+    due: bool,
+}
+
+/// Moves all targets, and asks for the changes that are worth a write.
+pub(super) fn act(
+    state: &mut State,
+    moment: &Moment<'_>,
+    actuator: &Actuator,
+    actions: &mut Vec<Action>,
+) {
+    let State {
+        workloads, devices, ..
+    } = state;
+    let mut wishes = Vec::new();
+    for (position, tracked) in workloads.iter_mut().enumerate() {
+        tracked.hold.asked = None;
+        if tracked.now.index.is_none() || moment.at < tracked.hold.retry_at {
+            continue;
+        }
+        if aim(tracked, devices, moment, actuator) {
+            tracked.hold.asked = Some(ActionKind::Release);
+        } else if let Some(wish) = wish(position, tracked, moment, actuator) {
+            wishes.push(wish);
+        }
+    }
+    for wish in worth_writing(wishes, workloads, devices, moment.gains) {
+        let Some(tracked) = workloads.get_mut(wish.position) else {
+            continue;
+        };
+        tracked.hold.asked = Some(ActionKind::Limit {
+            cpus: CpuShare::new(wish.cpus),
+        });
+        if wish.deviation.abs() > URGENT {
+            settle(devices, wish.device, moment, actuator);
+        }
+    }
+    let asked = |t: &Tracked| {
+        Some(Action {
+            workload: t.id.clone(),
+            kind: t.hold.asked?,
+        })
+    };
+    actions.extend(workloads.iter().filter_map(asked));
+    count_bound(workloads, devices, moment.gains, actuator);
+}
+
+/// Takes every limit off: weir may not limit (any more).
+pub(super) fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action>) {
+    for tracked in &mut state.workloads {
+        tracked.hold.asked = None;
+        if tracked.hold.in_force.is_some() && at >= tracked.hold.retry_at {
+            tracked.hold.asked = Some(ActionKind::Release);
+            actions.push(Action {
+                workload: tracked.id.clone(),
+                kind: ActionKind::Release,
+            });
+        }
+    }
+    for device in &mut state.devices {
+        device.bound = Bound::default();
+    }
+}
+
+fn floor(tracked: &Tracked, gains: &Gains, actuator: &Actuator) -> f64 {
+    let least = if actuator.min_cpus.is_finite() {
+        actuator.min_cpus
+    } else {
+        0.0
+    };
+    gains.floor.max(least).min(tracked.now.cap)
+}
+
+/// Moves the target of one workload. True if its limit is to be taken off.
+fn aim(
+    tracked: &mut Tracked,
+    devices: &[DeviceTrack],
+    moment: &Moment<'_>,
+    actuator: &Actuator,
+) -> bool {
+    let gains = moment.gains;
+    let floor = floor(tracked, gains, actuator);
+    let up = 1.0 + gains.slew.0 * moment.dt;
+    let down = 1.0 - (gains.slew.1 * moment.dt).min(0.9);
+    let limited = tracked.hold.in_force.is_some();
+    let free = (tracked.wanted * (1.0 + gains.headroom)).max(floor);
+    let before = tracked.hold.target.or(tracked.hold.in_force);
+
+    if !tracked.now.limitable {
+        return limited;
+    }
+    if tracked.hold.blind_steps > 0 {
+        let raised = before.filter(|_| limited).map(|old| old * up);
+        let held = tracked.hold.blind_steps <= BLIND_STEPS;
+        tracked.hold.target = if held { tracked.hold.in_force } else { raised };
+        return !held && raised.is_some_and(|r| r >= free.min(tracked.now.cap));
+    }
+    if let Some((device, limit)) = tracked.now.cut {
+        let goal = limit.max(floor).min(tracked.now.cap);
+        tracked.hold.uncut_steps = 0;
+        tracked.hold.cut_by = Some(device);
+        let next = |old: f64| goal.min(old * up).max(old * down).max(floor);
+        tracked.hold.target = Some(before.map_or(goal, next));
+        return false;
+    }
+    tracked.hold.uncut_steps = tracked.hold.uncut_steps.saturating_add(1);
+    let Some(before) = before.filter(|_| limited) else {
+        tracked.hold.target = None;
+        return false;
+    };
+    let target = free.min(before * up).max(before);
+    tracked.hold.target = Some(target);
+    let unfelt = roomy(tracked, devices) || easy(tracked, gains) || target >= tracked.now.cap;
+    tracked.hold.uncut_steps >= CALM_STEPS && unfelt
+}
+
+/// All its devices have had room for a while.
+fn roomy(tracked: &Tracked, devices: &[DeviceTrack]) -> bool {
+    tracked.loads.iter().all(|load| {
+        let found = devices.binary_search_by_key(&load.device, |d| d.id).ok();
+        found
+            .and_then(|i| devices.get(i))
+            .is_none_or(|d| d.room_steps >= CALM_STEPS)
+    })
+}
+
+/// It has not felt its limit for a while.
+fn easy(tracked: &Tracked, gains: &Gains) -> bool {
+    let (Some(limit), Some(used)) = (tracked.hold.in_force, tracked.cpu_smooth.get()) else {
+        return false;
+    };
+    tracked.hold.calm_steps >= CALM_STEPS && used <= limit * (1.0 - gains.headroom)
+}
+
+fn wish(
+    position: usize,
+    tracked: &Tracked,
+    moment: &Moment<'_>,
+    actuator: &Actuator,
+) -> Option<Wish> {
+    let hold = &tracked.hold;
+    if (1..=BLIND_STEPS).contains(&hold.blind_steps) {
+        return None;
+    }
+    let floor = floor(tracked, moment.gains, actuator);
+    let leak = actuator.refill_on_write_ratio * actuator.period_ns.secs_f64() * hold.write_rate;
+    let leak = if leak.is_finite() { leak.max(0.0) } else { 0.0 };
+    let cpus = (hold.target? / (1.0 + leak))
+        .max(floor)
+        .min(tracked.now.cap);
+    if cpus <= 0.0 {
+        // Others allow it nothing: nothing is left for us to limit.
+        return None;
+    }
+    let device = tracked.now.cut.map(|(device, _)| device);
+    let device = device.or_else(|| tracked.loads.first().map(|l| l.device));
+    let Some(old) = hold.in_force else {
+        return Some(Wish {
+            position,
+            device,
+            cpus,
+            deviation: f64::INFINITY,
+            effect: 0.0,
+            due: true,
+        });
+    };
+    let load = tracked.loads.iter().find(|l| Some(l.device) == device);
+    let kappa = load.and_then(Load::intensity).unwrap_or(0.0);
+    let rested = hold
+        .written_at
+        .is_none_or(|then| moment.at.0.saturating_sub(then.0) >= moment.gains.write_interval.0);
+    let deviation = if old > 0.0 {
+        cpus / old - 1.0
+    } else {
+        f64::INFINITY
+    };
+    // Someone who does not run into the limit would not follow it.
+    let effect = if hold.pinned {
+        kappa * (cpus - old)
+    } else {
+        0.0
+    };
+    Some(Wish {
+        position,
+        device,
+        cpus,
+        deviation,
+        effect,
+        due: rested || deviation.abs() > URGENT,
+    })
+}
+
+/// Chooses, largest deviation first, by the three rules at the head of this file.
+fn worth_writing(
+    mut wishes: Vec<Wish>,
+    workloads: &[Tracked],
+    devices: &[DeviceTrack],
+    gains: &Gains,
+) -> Vec<Wish> {
+    let fine = gains.dead_band / 3.0;
+    let grain = fine * gains.set_point.unwrap_or(f64::INFINITY);
+    let place = |wish: &Wish| {
+        let device = wish.device?;
+        devices.binary_search_by_key(&device, |d| d.id).ok()
+    };
+    let mut gaps = vec![0.0; devices.len()];
+    for wish in &wishes {
+        if let Some(gap) = place(wish).and_then(|i| gaps.get_mut(i)) {
+            *gap += wish.effect;
+        }
+    }
+    let mut small_writes = (wishes.len() / 4).max(1);
+    wishes.retain(|w| w.due && w.deviation.abs() > fine);
+    wishes.sort_unstable_by(|a, b| {
+        b.deviation
+            .abs()
+            .total_cmp(&a.deviation.abs())
+            .then(a.position.cmp(&b.position))
+    });
+    wishes.retain(|wish| {
+        let gap = place(wish).and_then(|i| gaps.get_mut(i));
+        let helps = gap
+            .as_ref()
+            .is_some_and(|g| g.abs() > grain && **g * wish.effect > 0.0);
+        let size = wish.deviation.abs();
+        let blind = workloads
+            .get(wish.position)
+            .is_some_and(|t| t.hold.blind_steps > 0);
+        let small = size <= URGENT;
+        if small && (small_writes == 0 || !(helps || blind || size > gains.dead_band)) {
+            return false;
+        }
+        small_writes -= usize::from(small);
+        if let Some(gap) = gap {
+            *gap -= wish.effect;
+        }
+        true
+    });
+    wishes
+}
+
+/// Gives a large change time to show: two intervals and two periods of enforcement.
+fn settle(
+    devices: &mut [DeviceTrack],
+    device: Option<DeviceId>,
+    moment: &Moment<'_>,
+    actuator: &Actuator,
+) {
+    let wait = (moment.dt.min(1.0) + actuator.period_ns.secs_f64().min(1.0)) * 2e9;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "0 to 4e9"
+    )]
+    let until = Nanos(moment.at.0.saturating_add(wait as u64));
+    for track in devices.iter_mut().filter(|d| Some(d.id) == device) {
+        track.settle_until = track.settle_until.max(until);
+    }
+}
+
+/// Counts for the next step's anti-windup who is limited because of which device.
+fn count_bound(
+    workloads: &[Tracked],
+    devices: &mut [DeviceTrack],
+    gains: &Gains,
+    actuator: &Actuator,
+) {
+    for device in devices.iter_mut() {
+        device.bound = Bound::default();
+    }
+    for tracked in workloads {
+        // Shortly uncut still counts: demand near its part must not switch the PI term on and off.
+        let bound = tracked.hold.in_force.is_some() && tracked.hold.uncut_steps < CALM_STEPS;
+        let Some(id) = tracked.hold.cut_by.filter(|_| bound) else {
+            continue;
+        };
+        let found = devices.binary_search_by_key(&id, |d| d.id).ok();
+        let Some(device) = found.and_then(|i| devices.get_mut(i)) else {
+            continue;
+        };
+        let floor = floor(tracked, gains, actuator);
+        device.bound.limited += 1;
+        device.bound.at_floor += u32::from(tracked.now.cut.is_some_and(|(_, cpus)| cpus <= floor));
+        device.bound.pinned += u32::from(tracked.hold.pinned);
+    }
+}

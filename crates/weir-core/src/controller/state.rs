@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What one step remembers for the next, and what it is told about the outcome of its plan.
+//!
+//! Workloads lie in one vector ordered by id, as they do in an observation, so that a step joins
+//! the two in one pass. A workload that is missing from an observation is kept for a while if a
+//! limit of ours lies on it: one unreadable file must not make us forget a limit that is in force.
+
+use super::devices::DeviceTrack;
+use crate::attribution::Estimate;
+use crate::bandwidth::{Ewma, Meter};
+use crate::counters::Counter;
+use crate::ids::{DeviceId, GroupId, WorkloadId};
+use crate::observation::WorkloadSeen;
+use crate::plan::{Action, ActionKind, Outcome, OutcomeKind};
+use crate::units::Nanos;
+
+/// Steps for which a limited workload may be missing before its limit is given up.
+const ABSENT_STEPS: u32 = 20;
+
+/// After a refusal the same workload is left alone for this long.
+const RETRY_AFTER: Nanos = Nanos::from_millis(1000);
+
+/// Memory of the recent write rate of one workload's limit, in seconds.
+const WRITE_MEMORY_SECS: f64 = 2.0;
+
+/// What one step remembers for the next. Opaque; starts empty.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub(super) meter: Meter,
+    pub(super) last_at: Option<Nanos>,
+    /// By id.
+    pub(super) devices: Vec<DeviceTrack>,
+    /// By id.
+    pub(super) workloads: Vec<Tracked>,
+}
+
+impl State {
+    /// Tells what became of the last plan's actions. A limit counts as in force only after its
+    /// action was reported [`OutcomeKind::Applied`] or [`OutcomeKind::Unchanged`]; what is not
+    /// reported is taken as not done and asked for again. Call it after each `apply`.
+    pub fn note(&mut self, outcomes: &[Outcome]) {
+        let at = self.last_at.unwrap_or_default();
+        for outcome in outcomes {
+            let found = self
+                .workloads
+                .binary_search_by(|t| t.id.cmp(&outcome.workload));
+            if let Some(tracked) = found.ok().and_then(|i| self.workloads.get_mut(i)) {
+                tracked.hold.note(at, &outcome.result);
+            }
+        }
+    }
+}
+
+/// One workload.
+#[derive(Clone, Debug)]
+pub(super) struct Tracked {
+    pub id: WorkloadId,
+    pub cpu: Counter,
+    pub throttled: Counter,
+    pub uses: Vec<UseTrack>,
+    /// By device.
+    pub loads: Vec<Load>,
+    /// CPU it used, smoothed over a few intervals.
+    pub cpu_smooth: Ewma,
+    /// CPU it would use if we did not hold it back.
+    pub wanted: f64,
+    /// The same when it was last seen unhindered.
+    pub learned: f64,
+    pub hold: Hold,
+    pub now: Now,
+}
+
+/// Facts of the current step only.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Now {
+    /// Position in the observation; nothing if it is missing there.
+    pub index: Option<usize>,
+    /// Seen for the first time, or anew under its old name.
+    pub fresh: bool,
+    /// CPU used over the last interval, in CPUs.
+    pub cpu: Option<f64>,
+    /// Part of the last interval for which it was held back.
+    pub throttled_ratio: f64,
+    /// It may be limited at all.
+    pub limitable: bool,
+    pub weight: f64,
+    /// A limit at or above this is none.
+    pub cap: f64,
+    /// The device whose budget cuts it, with the limit that follows in CPUs.
+    pub cut: Option<(DeviceId, f64)>,
+}
+
+/// A group it uses.
+#[derive(Clone, Debug)]
+pub(super) struct UseTrack {
+    pub group: GroupId,
+    pub loads: Counter,
+    pub stores: Counter,
+    /// It has something there at this step.
+    pub active: bool,
+}
+
+/// Its use of one device.
+#[derive(Clone, Debug)]
+pub(super) struct Load {
+    pub device: DeviceId,
+    /// Bandwidth over the last interval.
+    pub now: Estimate,
+    /// Bytes and CPU time over the same intervals: κ is their quotient. A quotient of averages,
+    /// not an average of quotients: intervals in which a tick-quantised limit left almost no CPU
+    /// time would otherwise count as much as full ones, with a random κ.
+    pub bytes: Ewma,
+    pub cpu: Ewma,
+    pub samples: u32,
+    /// Bandwidth, smoothed.
+    pub smooth: f64,
+    /// What it asks of this device, in bytes per second.
+    pub demand: f64,
+    /// What it may have.
+    pub allowed: Option<f64>,
+}
+
+impl Load {
+    pub(super) fn new(device: DeviceId) -> Self {
+        Load {
+            device,
+            now: Estimate::UNKNOWN,
+            bytes: Ewma::default(),
+            cpu: Ewma::default(),
+            samples: 0,
+            smooth: 0.0,
+            demand: 0.0,
+            allowed: None,
+        }
+    }
+
+    /// κ in bytes per CPU-second, once it was measured often enough to be used.
+    pub(super) fn intensity(&self) -> Option<f64> {
+        let (bytes, cpu) = (self.bytes.get()?, self.cpu.get()?);
+        let kappa = bytes / cpu;
+        (self.samples >= 2 && kappa.is_finite() && kappa > 0.0).then_some(kappa)
+    }
+}
+
+/// Our limit on a workload.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hold {
+    /// What the platform confirmed, in CPUs.
+    pub in_force: Option<f64>,
+    /// Asked for by the last plan, not yet reported back.
+    pub asked: Option<ActionKind>,
+    /// Where the limit should be now, after slew limits, in CPUs.
+    pub target: Option<f64>,
+    pub written_at: Option<Nanos>,
+    /// Recent writes per second.
+    pub write_rate: f64,
+    /// The device that cut it last.
+    pub cut_by: Option<DeviceId>,
+    /// Not to be asked before this time.
+    pub retry_at: Nanos,
+    /// Why the last request was not carried out.
+    pub refused: Option<String>,
+    /// It runs into our limit.
+    pub pinned: bool,
+    /// Steps since it last ran into our limit.
+    pub calm_steps: u32,
+    /// Steps since it was last to be cut.
+    pub uncut_steps: u32,
+    /// Steps for which its traffic was not known.
+    pub blind_steps: u32,
+    pub absent_steps: u32,
+}
+
+impl Hold {
+    fn note(&mut self, at: Nanos, result: &OutcomeKind) {
+        let Some(asked) = self.asked.take() else {
+            return;
+        };
+        match result {
+            OutcomeKind::Applied | OutcomeKind::Unchanged => {
+                self.refused = None;
+                match asked {
+                    ActionKind::Limit { cpus } => self.in_force = Some(cpus.get()),
+                    ActionKind::Release => {
+                        *self = Hold {
+                            refused: None,
+                            ..self.free()
+                        }
+                    }
+                }
+                if matches!(result, OutcomeKind::Applied) {
+                    self.written_at = Some(at);
+                    self.write_rate += 1.0 / WRITE_MEMORY_SECS;
+                }
+            }
+            OutcomeKind::Vanished => *self = self.free(),
+            OutcomeKind::Refused(why) | OutcomeKind::Failed(why) => {
+                self.refused = Some(why.clone());
+                self.retry_at = Nanos(at.0.saturating_add(RETRY_AFTER.0));
+                self.target = self.in_force;
+            }
+        }
+    }
+
+    /// Without a limit; only the memory of writes stays.
+    fn free(&self) -> Hold {
+        Hold {
+            write_rate: self.write_rate,
+            written_at: self.written_at,
+            ..Hold::default()
+        }
+    }
+
+    /// Lets the memory of writes fade.
+    pub(super) fn age(&mut self, dt_secs: f64) {
+        self.write_rate *= (-dt_secs / WRITE_MEMORY_SECS).exp();
+    }
+}
+
+impl Tracked {
+    pub(super) fn new(id: WorkloadId) -> Self {
+        Tracked {
+            id,
+            cpu: Counter::default(),
+            throttled: Counter::default(),
+            uses: Vec::new(),
+            loads: Vec::new(),
+            cpu_smooth: Ewma::default(),
+            wanted: 0.0,
+            learned: 0.0,
+            hold: Hold::default(),
+            now: Now::default(),
+        }
+    }
+
+    /// Makes the list of groups the same as the one seen, keeping what is known of those that stay.
+    pub(super) fn follow_uses(&mut self, seen: &WorkloadSeen) {
+        let same = self.uses.len() == seen.uses.len()
+            && self
+                .uses
+                .iter()
+                .zip(&seen.uses)
+                .all(|(a, b)| a.group == b.group);
+        if same {
+            return;
+        }
+        let mut old = std::mem::take(&mut self.uses);
+        for use_ in &seen.uses {
+            let kept = old
+                .iter()
+                .position(|u| u.group == use_.group)
+                .map(|i| old.swap_remove(i));
+            self.uses.push(kept.unwrap_or_else(|| UseTrack {
+                group: use_.group,
+                loads: Counter::default(),
+                stores: Counter::default(),
+                active: false,
+            }));
+        }
+        let uses = &self.uses;
+        self.loads
+            .retain(|load| uses.iter().any(|u| u.group.device == load.device));
+        for use_ in uses {
+            let device = use_.group.device;
+            if let Err(i) = self.loads.binary_search_by_key(&device, |l| l.device) {
+                self.loads.insert(i, Load::new(device));
+            }
+        }
+    }
+}
+
+/// Makes `tracked` follow the observation. Gives releases for limited workloads that stay away.
+pub(super) fn follow(tracked: &mut Vec<Tracked>, seen: &[WorkloadSeen]) -> Vec<Action> {
+    let order = by_id(seen);
+    let same = tracked.len() == order.len()
+        && tracked
+            .iter()
+            .zip(&order)
+            .all(|(t, &i)| seen.get(i).is_some_and(|s| s.id == t.id));
+    if same {
+        for (known, &index) in tracked.iter_mut().zip(&order) {
+            known.now = Now {
+                index: Some(index),
+                ..Now::default()
+            };
+            known.hold.absent_steps = 0;
+        }
+        return Vec::new();
+    }
+
+    let mut given_up = Vec::new();
+    let mut old = std::mem::take(tracked).into_iter().peekable();
+    tracked.reserve(order.len());
+    for &index in &order {
+        let Some(id) = seen.get(index).map(|s| &s.id) else {
+            continue;
+        };
+        while let Some(missing) = old.next_if(|t| t.id < *id) {
+            keep_or_give_up(missing, tracked, &mut given_up);
+        }
+        let mut known = old
+            .next_if(|t| t.id == *id)
+            .unwrap_or_else(|| Tracked::new(id.clone()));
+        known.now = Now {
+            index: Some(index),
+            ..Now::default()
+        };
+        known.hold.absent_steps = 0;
+        tracked.push(known);
+    }
+    for missing in old {
+        keep_or_give_up(missing, tracked, &mut given_up);
+    }
+    given_up
+}
+
+fn keep_or_give_up(mut missing: Tracked, kept: &mut Vec<Tracked>, given_up: &mut Vec<Action>) {
+    missing.now = Now::default();
+    if missing.hold.in_force.is_none() && missing.hold.asked.is_none() {
+        return;
+    }
+    missing.hold.absent_steps += 1;
+    if missing.hold.absent_steps > ABSENT_STEPS {
+        given_up.push(Action {
+            workload: missing.id,
+            kind: ActionKind::Release,
+        });
+    } else {
+        kept.push(missing);
+    }
+}
+
+/// Positions by ascending id, each id once. An observation is ordered, so this is a plain count;
+/// one that is not costs a sort and no more.
+fn by_id(seen: &[WorkloadSeen]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..seen.len()).collect();
+    if !seen.is_sorted_by(|a, b| a.id < b.id) {
+        order.sort_by(|&a, &b| seen.get(a).map(|s| &s.id).cmp(&seen.get(b).map(|s| &s.id)));
+        order.dedup_by(|a, b| seen.get(*a).map(|s| &s.id) == seen.get(*b).map(|s| &s.id));
+    }
+    order
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was seen in one look at the world. Counts are cumulative, as the hardware and the kernel
+//! give them; rates are made from two observations by the pure core.
+//!
+//! *Missing is not zero*: a [`Reading`] is a value or a named reason, and the reason travels to the
+//! screen.
+
+use crate::ids::{DeviceId, GroupId, WorkloadId};
+use crate::units::{Bytes, CpuShare, Nanos};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Why a value is not there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
+pub enum Missing {
+    /// This machine or kernel cannot say.
+    NotSupported(String),
+    /// It could, but we may not ask.
+    NotPermitted(String),
+    /// Nothing has been read so far.
+    NotYetRead,
+    /// It was there and is not any more, or could not be parsed.
+    Lost(String),
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Missing::NotSupported(why) => write!(f, "not supported: {why}"),
+            Missing::NotPermitted(why) => write!(f, "not permitted: {why}"),
+            Missing::NotYetRead => f.write_str("not yet read"),
+            Missing::Lost(why) => write!(f, "lost: {why}"),
+        }
+    }
+}
+
+/// A value with the time it was taken at, or the reason why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reading<T> {
+    /// When it was taken, on the platform's monotonic clock.
+    pub at: Nanos,
+    /// The value or its absence.
+    pub value: Result<T, Missing>,
+}
+
+impl<T> Reading<T> {
+    /// A value read at `at`.
+    pub fn new(at: Nanos, value: T) -> Self {
+        Reading {
+            at,
+            value: Ok(value),
+        }
+    }
+
+    /// An absence noticed at `at`.
+    pub fn missing(at: Nanos, why: Missing) -> Self {
+        Reading {
+            at,
+            value: Err(why),
+        }
+    }
+
+    /// The value, if there is one.
+    pub fn ok(&self) -> Option<&T> {
+        self.value.as_ref().ok()
+    }
+}
+
+/// One look at the world.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observation {
+    /// Counts up by one each time, from 0.
+    pub seq: u64,
+    /// When the look was finished, on the platform's monotonic clock.
+    pub at: Nanos,
+    /// Counter pairs, ordered by group.
+    pub groups: Vec<GroupSeen>,
+    /// Loaded latency where the platform has a source, ordered by device.
+    pub latencies: Vec<LatencySeen>,
+    /// Workloads, ordered by id.
+    pub workloads: Vec<WorkloadSeen>,
+    /// Things that should have been read and were not (a cgroup that went away in mid-read, a
+    /// malformed file): counted and named, never fatal.
+    pub skipped: Vec<Skipped>,
+}
+
+/// One counter pair.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupSeen {
+    /// Which group.
+    pub id: GroupId,
+    /// Bytes read from the device since some start; wraps at the device's counter mask.
+    pub read_bytes: Reading<Bytes>,
+    /// Bytes written to the device.
+    pub write_bytes: Reading<Bytes>,
+}
+
+/// Latency of one device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencySeen {
+    /// Which device.
+    pub id: DeviceId,
+    /// Mean time of one access.
+    pub mean_ns: Reading<Nanos>,
+}
+
+/// What kind of thing a workload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkloadKind {
+    /// A leaf of the cgroup v2 tree.
+    Cgroup,
+    /// A single process.
+    Process,
+}
+
+/// One workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadSeen {
+    /// Which one.
+    pub id: WorkloadId,
+    /// What it is.
+    pub kind: WorkloadKind,
+    /// CPU time used since it began (user + system).
+    pub cpu_ns: Reading<Nanos>,
+    /// Time it was held back by its limit.
+    pub throttled_ns: Reading<Nanos>,
+    /// How it uses each group, ordered by group; a group it has nothing to do with is left out.
+    pub uses: Vec<Use>,
+    /// Weight when it competes: 100 is normal (`cpu.weight`).
+    pub weight: f64,
+    /// The limit that others set on it, before ours.
+    pub their_limit_cpus: Option<CpuShare>,
+    /// Why it may never be limited, if so.
+    pub excluded: Option<Excluded>,
+}
+
+/// A sign of how much of a group's traffic a workload causes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Use {
+    /// Which group.
+    pub group: GroupId,
+    /// Memory it has there, in bytes.
+    pub resident_bytes: Reading<Bytes>,
+    /// Cumulative sign of accesses, from a better source than residency (sampling, per-task
+    /// events), in bytes of that source's own scale; only its ratio between workloads counts.
+    pub sampled_read_bytes: Option<Reading<Bytes>>,
+    /// The same for stores. By the write-allocate rule each also costs a read.
+    pub sampled_write_bytes: Option<Reading<Bytes>>,
+}
+
+/// Why a workload is never limited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
+pub enum Excluded {
+    /// Kernel threads.
+    Kernel,
+    /// It contains PID 1.
+    Init,
+    /// It contains weir.
+    Weir,
+    /// It contains real-time tasks.
+    RealTime,
+    /// It matches this pattern of the exclude list.
+    ByUser(String),
+}
+
+/// Something that should have been read and was not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The file or object.
+    pub what: String,
+    /// What went wrong.
+    pub why: Missing,
+}

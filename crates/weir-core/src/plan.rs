@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The decision as a value: printable, comparable, replayable. Another function carries it out.
+
+use crate::attribution::Estimate;
+use crate::ids::{DeviceId, WorkloadId};
+use crate::units::{BytesPerSec, CpuShare, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// What one step decided.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The observation it answers.
+    pub seq: u64,
+    /// Time of that observation.
+    pub at: Nanos,
+    /// The state of each device, by id.
+    pub devices: Vec<DeviceState>,
+    /// Every workload that uses a device, by id: what it was found to do and what it may do.
+    pub workloads: Vec<Verdict>,
+    /// What is to change in the world, by workload id. Empty when nothing is to change.
+    pub actions: Vec<Action>,
+}
+
+/// One device at this step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// Which device.
+    pub id: DeviceId,
+    /// Bytes read per second over the last interval; nothing on the first look or when lost.
+    pub read_bytes_per_sec: Option<BytesPerSec>,
+    /// Bytes written per second.
+    pub write_bytes_per_sec: Option<BytesPerSec>,
+    /// Part of the traffic that no known workload explains; nothing when the total is not known.
+    #[serde(default)]
+    pub unattributed_bytes_per_sec: Option<BytesPerSec>,
+    /// What the controller holds; nothing when it only observes without a set-point.
+    pub set_point_bytes_per_sec: Option<BytesPerSec>,
+    /// Correction of the feed-forward split by the PI term: 1 is none.
+    pub correction_ratio: f64,
+}
+
+/// One workload at this step.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Which workload.
+    pub id: WorkloadId,
+    /// Device bandwidth (reads + writes, all devices) and how we know it.
+    pub bandwidth: Estimate,
+    /// CPU used over the last interval.
+    pub cpu_cpus: Option<CpuShare>,
+    /// κ, device bytes per CPU-second, smoothed.
+    pub intensity_bytes_per_cpu_sec: Option<f64>,
+    /// Bandwidth it is allowed.
+    pub allowed_bytes_per_sec: Option<BytesPerSec>,
+    /// The limit now in force by our will, if any.
+    pub limit_cpus: Option<CpuShare>,
+    /// Cumulative time it was held back, where known.
+    pub throttled_ns: Option<Nanos>,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why a workload has the limit it has, or none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "why")]
+pub enum Why {
+    /// weir was not asked to limit.
+    ObserveOnly,
+    /// It is on the list of those never limited.
+    Excluded {
+        /// The rule.
+        by: crate::observation::Excluded,
+    },
+    /// Not enough is known yet to limit it.
+    Learning,
+    /// It is below its fair part of the set-point.
+    BelowWaterLine,
+    /// The device has room.
+    DeviceHasRoom,
+    /// It is cut to its part of the set-point.
+    Cut {
+        /// The policy that made the split.
+        policy: String,
+        /// What it asked for.
+        demand_bytes_per_sec: BytesPerSec,
+        /// What the device was doing when this was decided.
+        device_bytes_per_sec: BytesPerSec,
+    },
+    /// Held at the floor that everybody keeps.
+    AtFloor,
+    /// Its traffic cannot be told at the moment. A limit it has is kept for a short while, then
+    /// raised step by step and let go.
+    Blind {
+        /// What is missing.
+        detail: String,
+    },
+    /// It should be limited, and the platform did not do it.
+    NotEnforced {
+        /// What the platform said.
+        detail: String,
+    },
+}
+
+/// One change of the world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Action {
+    /// Whom it concerns.
+    pub workload: WorkloadId,
+    /// What to do.
+    pub kind: ActionKind,
+}
+
+/// Kinds of change.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActionKind {
+    /// Let it use at most this much CPU.
+    Limit {
+        /// In CPUs.
+        cpus: CpuShare,
+    },
+    /// Take our limit away.
+    Release,
+}
+
+/// What became of one action.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Whom it concerned.
+    pub workload: WorkloadId,
+    /// What happened.
+    pub result: OutcomeKind,
+}
+
+/// Kinds of outcome. Tried and done are told apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome", content = "detail")]
+pub enum OutcomeKind {
+    /// Done, and the world was changed.
+    Applied,
+    /// Already so, or too small a change for this back end: nothing written.
+    Unchanged,
+    /// The workload is gone; nothing left to do.
+    Vanished,
+    /// Not done: observe-only, no permission, another scheduler in charge.
+    Refused(String),
+    /// Tried, and it failed.
+    Failed(String),
+}

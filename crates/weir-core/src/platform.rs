@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The one seam: everything weir sees and does goes through [`Platform`]. Worlds behind it: real
+//! Linux, the simulator, a replayed recording. Wrappers work on any world.
+
+use crate::observation::Observation;
+use crate::plan::{Outcome, OutcomeKind, Plan};
+use crate::topology::Description;
+
+/// A world to look at and act on.
+pub trait Platform {
+    /// Topology and capabilities: facts probed once, each absence with its reason.
+    fn describe(&self) -> &Description;
+
+    /// Block until the next tick and return what was seen; its time is inside.
+    ///
+    /// # Errors
+    /// Only when no observation can be had any more. A part that cannot be read is not an error:
+    /// it is a missing reading or a counted skip inside the observation.
+    fn observe(&mut self) -> Result<Observation, PlatformError>;
+
+    /// Carry out a plan: one outcome per action, in the same order. The call as a whole cannot fail.
+    fn apply(&mut self, plan: &Plan) -> Vec<Outcome>;
+
+    /// Give back everything that was set. Called on the way out; must be safe to call twice.
+    fn release_all(&mut self) -> Vec<Outcome>;
+}
+
+/// The world is gone.
+#[derive(Debug, thiserror::Error)]
+pub enum PlatformError {
+    /// A recording or a bounded run came to its end: not a fault.
+    #[error("the end of the run was reached")]
+    End,
+    /// Nothing can be observed any more.
+    #[error("cannot observe: {0}")]
+    Broken(String),
+}
+
+/// Passes observations and refuses all actions: this is observe-only mode.
+pub struct DryRun<P>(pub P);
+
+impl<P: Platform> Platform for DryRun<P> {
+    fn describe(&self) -> &Description {
+        self.0.describe()
+    }
+
+    fn observe(&mut self) -> Result<Observation, PlatformError> {
+        self.0.observe()
+    }
+
+    fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
+        let refuse = |action: &crate::plan::Action| Outcome {
+            workload: action.workload.clone(),
+            result: OutcomeKind::Refused("observe-only: start with --limit to act".into()),
+        };
+        plan.actions.iter().map(refuse).collect()
+    }
+
+    fn release_all(&mut self) -> Vec<Outcome> {
+        Vec::new()
+    }
+}

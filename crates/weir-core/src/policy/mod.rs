@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a device's budget is split over the workloads that want it.
+//!
+//! A policy is a pure function of what everybody asks for, their weights and the budget. It answers
+//! with what each may have, never more than was asked. Three of them, by name:
+//!
+//! | name | rule | holds the budget | small users |
+//! |---|---|---|---|
+//! | [`proportional`] | the same factor for all (thesis eq. 4) | exactly | cut like the rest |
+//! | [`balance_point`] | larger users are cut more (thesis 4.3.3.2) | roughly | cut less |
+//! | [`max_min`] | weighted water-filling, the default | exactly | untouched |
+//!
+//! Inputs are made harmless first, so that no policy can give NaN, a negative number or more than
+//! was asked for: rates above [`MAX_RATE`] count as that, weights are brought into
+//! [`MIN_WEIGHT`] to [`MAX_WEIGHT`].
+
+pub mod balance_point;
+pub mod max_min;
+pub mod proportional;
+
+use crate::units::BytesPerSec;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+
+/// Rates above this count as this, in bytes per second: a hundred thousand of them still add up
+/// without overflow, and no link comes near.
+pub const MAX_RATE: f64 = 1e30;
+
+/// Smallest weight that counts.
+pub const MIN_WEIGHT: f64 = 1e-3;
+
+/// Largest weight that counts.
+pub const MAX_WEIGHT: f64 = 1e6;
+
+/// Weight of somebody about whom nothing is said, on the scale of `cpu.weight`.
+pub const NORMAL_WEIGHT: f64 = 100.0;
+
+/// The policies, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// Everybody is cut by the same factor (thesis eq. 4).
+    Proportional,
+    /// Larger users are cut more, recursively (thesis 4.3.3.2).
+    BalancePoint,
+    /// Weighted water-filling: exact, small users untouched.
+    #[default]
+    MaxMin,
+}
+
+impl Policy {
+    /// All of them.
+    pub const ALL: [Policy; 3] = [Policy::Proportional, Policy::BalancePoint, Policy::MaxMin];
+
+    /// Its name in flags, files and output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::Proportional => "proportional",
+            Policy::BalancePoint => "balance-point",
+            Policy::MaxMin => "max-min",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No policy has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no policy is called {0:?}: choose proportional, balance-point or max-min")]
+pub struct UnknownPolicy(pub String);
+
+impl FromStr for Policy {
+    type Err = UnknownPolicy;
+
+    fn from_str(name: &str) -> Result<Self, UnknownPolicy> {
+        let found = Policy::ALL.into_iter().find(|p| p.name() == name);
+        found.ok_or_else(|| UnknownPolicy(name.to_owned()))
+    }
+}
+
+/// What one workload asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand {
+    /// Bandwidth it would use if nobody held it back.
+    pub bytes_per_sec: BytesPerSec,
+    /// Its weight against the others; 100 is normal.
+    pub weight: f64,
+}
+
+/// A demand made harmless.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    rate: f64,
+    weight: f64,
+}
+
+impl From<&Demand> for Claim {
+    fn from(demand: &Demand) -> Self {
+        let weight = if demand.weight.is_nan() {
+            NORMAL_WEIGHT
+        } else {
+            demand.weight
+        };
+        Claim {
+            rate: demand.bytes_per_sec.get().min(MAX_RATE),
+            weight: weight.clamp(MIN_WEIGHT, MAX_WEIGHT),
+        }
+    }
+}
+
+/// What each may have of `budget`, in the order of `demands`: between nothing and its demand.
+/// O(n log n) time, O(n) memory, whatever the input.
+pub fn split(policy: Policy, demands: &[Demand], budget: BytesPerSec) -> Vec<BytesPerSec> {
+    let claims: Vec<Claim> = demands.iter().map(Claim::from).collect();
+    let total: f64 = claims.iter().map(|c| c.rate).sum();
+    let budget = budget.get();
+    let given = if total <= budget {
+        claims.iter().map(|c| c.rate).collect()
+    } else {
+        match policy {
+            Policy::Proportional => proportional::split(&claims, total, budget),
+            Policy::BalancePoint => balance_point::split(&claims, total, budget),
+            Policy::MaxMin => max_min::split(&claims, budget),
+        }
+    };
+    // Rounding may lift a part above its demand by the last bit.
+    given
+        .iter()
+        .zip(&claims)
+        .map(|(g, c)| BytesPerSec::new(g.min(c.rate)))
+        .collect()
+}
+
+/// Positions of the claims by ascending `key`, equal ones in their own order.
+fn ascending(claims: &[Claim], key: impl Fn(&Claim) -> f64) -> Vec<usize> {
+    let mut keyed: Vec<(f64, usize)> = claims.iter().map(key).zip(0..).collect();
+    keyed.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    keyed.into_iter().map(|(_, position)| position).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One tick as screens see it: table, JSON and page get this same versioned value and compute
+//! nothing but layout.
+
+use crate::ids::WorkloadId;
+use crate::observation::{LatencySeen, Skipped};
+use crate::plan::{Outcome, Plan};
+use crate::topology::Description;
+use crate::units::{CpuShare, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the snapshot's schema; raised when a reader of the old one would go wrong.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// One tick.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema_version: u32,
+    /// Wall-clock time of the tick, milliseconds since the Unix epoch, for people.
+    pub wall_unix_ms: u64,
+    /// Process id of the writer, 0 if it is not a live process.
+    pub writer_pid: u32,
+    /// Whether the writer acts or only observes.
+    pub limiting: bool,
+    /// Interval between ticks.
+    pub interval_ms: u64,
+    /// The policy in use.
+    pub policy: String,
+    /// The machine.
+    pub description: Description,
+    /// What was decided.
+    pub plan: Plan,
+    /// What became of it.
+    pub outcomes: Vec<Outcome>,
+    /// Loaded latency where the platform has a source.
+    #[serde(default)]
+    pub latencies: Vec<LatencySeen>,
+    /// Workloads that were held back since the tick before, and by how much: throttled time per wall
+    /// time, in CPUs (two threads held for the whole interval are 2).
+    #[serde(default)]
+    pub held_cpus: BTreeMap<WorkloadId, CpuShare>,
+    /// Workloads under a limit of ours, with the wall-clock time it began, in milliseconds since the
+    /// Unix epoch.
+    #[serde(default)]
+    pub limited_since_unix_ms: BTreeMap<WorkloadId, u64>,
+    /// What the writer itself costs; nothing if it did not measure.
+    #[serde(default)]
+    pub self_cost: Option<SelfCost>,
+    /// What could not be read at this tick.
+    pub skipped: Vec<Skipped>,
+    /// How many such skips began since the start; one that lasts counts once.
+    pub skipped_total: u64,
+}
+
+impl Snapshot {
+    /// Nothing seen yet: the start of a writer, and of tests.
+    pub fn empty() -> Snapshot {
+        Snapshot {
+            schema_version: SCHEMA_VERSION,
+            wall_unix_ms: 0,
+            writer_pid: 0,
+            limiting: false,
+            interval_ms: 0,
+            policy: String::new(),
+            description: Description::default(),
+            plan: Plan::default(),
+            outcomes: Vec::new(),
+            latencies: Vec::new(),
+            held_cpus: BTreeMap::new(),
+            limited_since_unix_ms: BTreeMap::new(),
+            self_cost: None,
+            skipped: Vec::new(),
+            skipped_total: 0,
+        }
+    }
+}
+
+/// What weir itself costs. Sleeping until the next tick is not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SelfCost {
+    /// CPU time of one iteration of the loop, the one before this snapshot (this one is not over).
+    pub loop_cpu_ns: Nanos,
+    /// The largest so far.
+    pub loop_cpu_ns_max: Nanos,
+    /// CPU use of the whole process over about the last second.
+    pub process_cpus: CpuShare,
+    /// Ticks so far that came more than half an interval late.
+    pub late_ticks_total: u64,
+}

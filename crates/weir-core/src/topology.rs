@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the machine is and can do: facts probed once, each absence with its reason. `weir doctor`
+//! is nothing more than this value, printed.
+
+use crate::ids::{DeviceId, GroupId, NodeId};
+use crate::observation::Missing;
+use crate::units::{Bytes, BytesPerSec, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// The machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// Kernel release, or the simulator's name.
+    pub kernel: String,
+    /// CPUs that are online: no workload can use more.
+    pub cpu_count: u32,
+    /// CXL devices, by id.
+    pub devices: Vec<Device>,
+    /// Monitoring groups, by id.
+    pub groups: Vec<Group>,
+    /// What can limit a workload here.
+    pub actuator: Option<Actuator>,
+    /// Everything probed, in reading order.
+    pub facts: Vec<Fact>,
+}
+
+/// A CXL memory device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its number.
+    pub id: DeviceId,
+    /// What the operating system calls it.
+    pub name: String,
+    /// Bandwidth it can sustain, where the platform says so.
+    pub capacity_bytes_per_sec: Option<BytesPerSec>,
+    /// Counters wrap after this many bytes (2^64 lines of 64 bytes do not fit a byte count, so the
+    /// driver's byte counters wrap at 2^64): the modulus minus one.
+    pub counter_mask_bytes: u64,
+}
+
+/// A monitoring group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// Its number.
+    pub id: GroupId,
+    /// The memory-only NUMA node it appears as, if it is online.
+    pub node: Option<NodeId>,
+    /// Its size.
+    pub size_bytes: Bytes,
+}
+
+/// Limits of the back end that carries out plans. The controller never asks for less or more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Actuator {
+    /// Its name: `cgroup`, `scx`, `sim`.
+    pub name: String,
+    /// Smallest limit it can hold, in CPUs.
+    pub min_cpus: f64,
+    /// The grain of its enforcement (a scheduler tick for `cpu.max`).
+    pub grain_ns: Nanos,
+    /// CPU time a workload gains for free by one rewrite of its limit, as a fraction of one
+    /// period's quota (`cpu.max`: 1, every write refills the quota; 0 where a write is harmless).
+    pub refill_on_write_ratio: f64,
+    /// Period over which a limit is enforced.
+    pub period_ns: Nanos,
+}
+
+/// One thing that was probed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fact {
+    /// What was asked, in dotted form: `cgroup.v2`, `sched_ext.state`.
+    pub name: String,
+    /// The answer, or why there is none.
+    pub value: Result<String, Missing>,
+    /// What to do about it, where something can be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_move: Option<String>,
+}

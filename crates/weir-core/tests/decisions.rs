@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Single decisions on made-up, noiseless observations, where every figure can be computed by hand.
+//! Nothing reacts here: bandwidth and CPU use stay what they are, whatever is decided.
+
+use weir_core::attribution::Provenance;
+use weir_core::observation::{Excluded, GroupSeen, Missing, Use, WorkloadKind, WorkloadSeen};
+use weir_core::plan::{ActionKind, OutcomeKind, Verdict, Why};
+use weir_core::topology::{Actuator, Device, Group};
+use weir_core::{
+    Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
+    Reading, State, WorkloadId, step,
+};
+
+const MS: u64 = 1_000_000;
+const TICK_MS: u64 = 50;
+
+fn group(device: u32, index: u32) -> GroupId {
+    GroupId {
+        device: DeviceId(device),
+        index,
+    }
+}
+
+/// A workload that uses some CPU all the time and lies in some groups with the same memory in each.
+struct Steady {
+    id: &'static str,
+    cpus: f64,
+    groups: Vec<GroupId>,
+    excluded: bool,
+}
+
+fn steady(id: &'static str, cpus: f64, groups: &[GroupId]) -> Steady {
+    Steady {
+        id,
+        cpus,
+        groups: groups.to_vec(),
+        excluded: false,
+    }
+}
+
+struct World {
+    machine: Description,
+    /// Groups and their bytes per second.
+    rates: Vec<(GroupId, f64)>,
+    workloads: Vec<Steady>,
+    state: State,
+    config: Config,
+    turn: u64,
+    /// Device counters cannot be read.
+    lost: bool,
+}
+
+impl World {
+    fn new(rates: &[(GroupId, f64)], workloads: Vec<Steady>) -> Self {
+        let device = |id| Device {
+            id: DeviceId(id),
+            name: format!("weir_cxl{id}"),
+            capacity_bytes_per_sec: None,
+            counter_mask_bytes: u64::MAX,
+        };
+        let machine = Description {
+            cpu_count: 8,
+            devices: vec![device(0), device(1)],
+            groups: rates
+                .iter()
+                .map(|&(id, _)| Group {
+                    id,
+                    node: None,
+                    size_bytes: Bytes(1 << 30),
+                })
+                .collect(),
+            actuator: Some(Actuator {
+                name: "none".into(),
+                min_cpus: 0.001,
+                grain_ns: Nanos(4 * MS),
+                refill_on_write_ratio: 1.0,
+                period_ns: Nanos(20 * MS),
+            }),
+            ..Description::default()
+        };
+        let config = Config {
+            set_point_bytes_per_sec: Some(BytesPerSec::new(1e6)),
+            limit: true,
+            ..Config::default()
+        };
+        let rates = rates.to_vec();
+        World {
+            machine,
+            rates,
+            workloads,
+            state: State::default(),
+            config,
+            turn: 0,
+            lost: false,
+        }
+    }
+
+    fn see(&self) -> Observation {
+        let at = Nanos((self.turn + 1) * TICK_MS * MS);
+        let secs = at.secs_f64();
+        let read = |rate: f64| match self.lost {
+            true => Reading::missing(at, Missing::Lost("busy".into())),
+            false => Reading::new(at, Bytes((rate * secs) as u64)),
+        };
+        let groups = self.rates.iter().map(|&(id, rate)| GroupSeen {
+            id,
+            read_bytes: read(rate),
+            write_bytes: read(0.0),
+        });
+        let use_ = |&group: &GroupId| Use {
+            group,
+            resident_bytes: Reading::new(at, Bytes(1 << 20)),
+            sampled_read_bytes: None,
+            sampled_write_bytes: None,
+        };
+        let workloads = self.workloads.iter().map(|w| WorkloadSeen {
+            id: WorkloadId::new(w.id),
+            kind: WorkloadKind::Cgroup,
+            cpu_ns: Reading::new(at, Nanos((w.cpus * at.0 as f64) as u64)),
+            throttled_ns: Reading::new(at, Nanos(0)),
+            uses: w.groups.iter().map(use_).collect(),
+            weight: 100.0,
+            their_limit_cpus: None,
+            excluded: w.excluded.then_some(Excluded::Kernel),
+        });
+        Observation {
+            seq: self.turn,
+            at,
+            groups: groups.collect(),
+            workloads: workloads.collect(),
+            ..Observation::default()
+        }
+    }
+
+    fn tick(&mut self) -> Plan {
+        let seen = self.see();
+        self.turn += 1;
+        let plan = step(&mut self.state, &self.config, &self.machine, &seen);
+        let done = |a: &weir_core::Action| Outcome {
+            workload: a.workload.clone(),
+            result: OutcomeKind::Applied,
+        };
+        let outcomes: Vec<Outcome> = plan.actions.iter().map(done).collect();
+        self.state.note(&outcomes);
+        plan
+    }
+
+    fn ticks(&mut self, n: u32) -> Plan {
+        let mut plan = Plan::default();
+        for _ in 0..n {
+            plan = self.tick();
+        }
+        plan
+    }
+}
+
+fn verdict<'a>(plan: &'a Plan, id: &str) -> &'a Verdict {
+    plan.workloads
+        .iter()
+        .find(|v| v.id.as_str() == id)
+        .expect("a verdict on it")
+}
+
+fn near(what: &str, got: f64, want: f64) {
+    assert!(
+        (got - want).abs() <= 0.01 * want.abs().max(1e-9),
+        "{what}: {got}, should be {want}"
+    );
+}
+
+/// The first limit that is set on `id`, in CPUs.
+fn first_limit(world: &mut World, id: &str) -> f64 {
+    for _ in 0..40 {
+        let plan = world.tick();
+        let of = plan.actions.iter().find(|a| a.workload.as_str() == id);
+        if let Some(ActionKind::Limit { cpus }) = of.map(|a| a.kind) {
+            return cpus.get();
+        }
+    }
+    panic!("{id} was never limited");
+}
+
+#[test]
+fn the_first_look_teaches_and_does_nothing() {
+    let mut world = World::new(
+        &[(group(0, 0), 4e6)],
+        vec![steady("/a", 1.0, &[group(0, 0)])],
+    );
+    let plan = world.tick();
+    assert_eq!(plan.actions, []);
+    assert_eq!(plan.devices[0].read_bytes_per_sec, None);
+    assert_eq!(verdict(&plan, "/a").why, Why::Learning);
+    assert_eq!(
+        verdict(&plan, "/a").bandwidth.provenance,
+        Provenance::Unknown
+    );
+}
+
+#[test]
+fn limit_is_allowed_over_intensity() {
+    // κ is 4e6 per CPU-second, 1e6 is allowed: a quarter of a CPU.
+    let mut world = World::new(
+        &[(group(0, 0), 4e6)],
+        vec![steady("/a", 1.0, &[group(0, 0)])],
+    );
+    near("limit", first_limit(&mut world, "/a"), 0.25);
+    let plan = world.tick();
+    let found = verdict(&plan, "/a");
+    assert_eq!(found.bandwidth.provenance, Provenance::Counted);
+    near("bandwidth", found.bandwidth.bytes_per_sec.get(), 4e6);
+    near(
+        "κ",
+        found.intensity_bytes_per_cpu_sec.expect("measured"),
+        4e6,
+    );
+    near("in force", found.limit_cpus.expect("limited").get(), 0.25);
+}
+
+#[test]
+fn of_two_devices_the_tightest_limit_counts() {
+    // On device 0 it moves 2e6 of allowed 1e6 (half a CPU), on device 1 8e6 (an eighth).
+    let both = [group(0, 0), group(1, 0)];
+    let mut world = World::new(
+        &[(both[0], 2e6), (both[1], 8e6)],
+        vec![steady("/a", 1.0, &both)],
+    );
+    near("limit", first_limit(&mut world, "/a"), 0.125);
+    let plan = world.tick();
+    near(
+        "both together",
+        verdict(&plan, "/a").bandwidth.bytes_per_sec.get(),
+        10e6,
+    );
+    assert_eq!(plan.devices.len(), 2);
+
+    // The other way round, so that it is not the order that decides.
+    let mut world = World::new(
+        &[(both[0], 8e6), (both[1], 2e6)],
+        vec![steady("/a", 1.0, &both)],
+    );
+    near("limit", first_limit(&mut world, "/a"), 0.125);
+}
+
+#[test]
+fn a_device_that_limits_nobody_is_not_corrected() {
+    // Device 1 is far below its set-point, and nobody is held back because of it.
+    let both = [group(0, 0), group(1, 0)];
+    let mut world = World::new(
+        &[(both[0], 4e6), (both[1], 1e5)],
+        vec![steady("/a", 1.0, &both)],
+    );
+    let plan = world.ticks(100);
+    near("idle device", plan.devices[1].correction_ratio, 1.0);
+    assert!(
+        plan.devices[0].correction_ratio < 0.9,
+        "{:?}",
+        plan.devices[0]
+    );
+}
+
+#[test]
+fn what_nobody_may_limit_is_taken_off_first() {
+    // Of 1e6, 4e5 go to an excluded workload and 2e5 have no owner: 2e5 remain for each of two.
+    let groups = [group(0, 0), group(0, 1), group(0, 2)];
+    let rates = [(groups[0], 4e6), (groups[1], 4e5), (groups[2], 2e5)];
+    let mut kept = steady("/kept", 1.0, &[groups[1]]);
+    kept.excluded = true;
+    let heavy = |id| steady(id, 1.0, &[groups[0]]);
+    let mut world = World::new(&rates, vec![heavy("/a"), heavy("/b"), kept]);
+    world.config.limit = false;
+    let plan = world.ticks(60);
+    for id in ["/a", "/b"] {
+        let found = verdict(&plan, id);
+        near(
+            "allowed",
+            found.allowed_bytes_per_sec.expect("set-point").get(),
+            2e5,
+        );
+        assert_eq!(found.bandwidth.provenance, Provenance::Apportioned);
+    }
+    let unowned = plan.devices[0]
+        .unattributed_bytes_per_sec
+        .expect("counters are there");
+    near("without an owner", unowned.get(), 2e5);
+    assert_eq!(verdict(&plan, "/kept").allowed_bytes_per_sec, None);
+}
+
+#[test]
+fn a_rewritten_limit_gives_back_what_rewriting_gives_away() {
+    // The refill leak: after w writes a second a limit yields 1 + ratio · period · w of itself.
+    // One write, remembered for 2 s, is 0.5 a second; a period of 200 ms makes that a tenth.
+    let group = group(0, 0);
+    let mut world = World::new(&[(group, 4e6)], vec![steady("/a", 1.0, &[group])]);
+    (world.config.kp, world.config.ki_per_sec) = (0.0, 0.0);
+    world.config.min_write_interval_ms = 0;
+    world.config.dead_band_ratio = 0.0;
+    for actuator in world.machine.actuator.iter_mut() {
+        actuator.period_ns = Nanos(200 * MS);
+    }
+    near("first", first_limit(&mut world, "/a"), 0.25);
+    // The limit is a quarter and a full CPU is used: demand and κ stay, so the target stays too.
+    let fade = (-0.025f64).exp();
+    near(
+        "second",
+        first_limit(&mut world, "/a"),
+        0.25 / (1.0 + 0.1 * fade),
+    );
+}
+
+#[test]
+fn at_the_floor_nobody_is_pushed_further_and_the_correction_waits() {
+    let groups = [group(0, 0), group(0, 1)];
+    let mut kept = steady("/kept", 1.0, &[groups[1]]);
+    kept.excluded = true;
+    let heavy = steady("/a", 1.0, &[groups[0]]);
+    let mut world = World::new(&[(groups[0], 4e6), (groups[1], 2e6)], vec![heavy, kept]);
+    let plan = world.ticks(200);
+    let found = verdict(&plan, "/a");
+    assert_eq!(found.why, Why::AtFloor);
+    near(
+        "floor",
+        found.limit_cpus.expect("limited").get(),
+        world.config.floor_cpus,
+    );
+    let least = 1.0 - world.config.kp - 0.1;
+    let correction = plan.devices[0].correction_ratio;
+    assert!(correction >= least, "wound down to {correction}");
+}
+
+#[test]
+fn an_empty_machine_gives_an_empty_plan() {
+    let mut state = State::default();
+    let seen = Observation::default();
+    let plan = step(
+        &mut state,
+        &Config::default(),
+        &Description::default(),
+        &seen,
+    );
+    assert_eq!(plan, Plan::default());
+}
+
+#[test]
+fn without_a_back_end_nothing_is_asked_for_and_it_is_said() {
+    let mut world = World::new(
+        &[(group(0, 0), 4e6)],
+        vec![steady("/a", 1.0, &[group(0, 0)])],
+    );
+    world.machine.actuator = None;
+    let plan = world.ticks(10);
+    assert_eq!(plan.actions, []);
+    let why = &verdict(&plan, "/a").why;
+    assert!(
+        matches!(why, Why::NotEnforced { detail } if detail.contains("doctor")),
+        "{why:?}"
+    );
+}
+
+#[test]
+fn the_integral_goes_by_the_time_that_the_counters_spanned() {
+    // 5 % too much for 5 s, read at every look or at every second one: the same correction.
+    let corrected = |every: u32| {
+        let group = group(0, 0);
+        let mut world = World::new(&[(group, 1.05e6)], vec![steady("/a", 1.0, &[group])]);
+        world.config.kp = 0.0;
+        let mut plan = Plan::default();
+        for turn in 0..100 {
+            world.lost = turn % every != 0;
+            plan = world.tick();
+        }
+        plan.devices[0].correction_ratio
+    };
+    let (each, second) = (corrected(1), corrected(2));
+    assert!((0.74..0.80).contains(&each), "5 s of 5 % at ki = 1: {each}");
+    assert!((each - second).abs() < 0.02, "{each} and {second}");
+}

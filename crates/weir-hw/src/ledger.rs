@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The emulated device's own books: what really happened, line by line. Estimates are judged
+//! against them. The plugin writes, the harness reads, through one shared file; the guest never
+//! sees it.
+//!
+//! All cells are 64-bit, only ever added to, and read without a lock: a reader may see one line
+//! counted in one cell and not yet in the next, never a torn number.
+//!
+//! *Owners*: each 4 KiB page of device memory can be given a number 1–255, the workload whose data
+//! lies there; 0 is nobody. The harness fills the map from the guest's own page tables, so the truth
+//! per workload does not depend on anything weir measures.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Identifies the file ("WEIRLEDG").
+const MAGIC: u64 = u64::from_le_bytes(*b"WEIRLEDG");
+/// Raised when cells move.
+const VERSION: u64 = 1;
+
+/// Sub-buckets per octave of the latency histogram: 6 % wide each.
+const SUB_BUCKETS: u64 = 16;
+/// Latencies from 0 to 2^30 ns.
+pub const BUCKET_COUNT: usize = 31 * SUB_BUCKETS as usize;
+/// Owner numbers fit a byte.
+pub const OWNER_COUNT: usize = 256;
+/// Pages of the owner map.
+pub const PAGE_BYTES: u64 = 4096;
+
+const HEADER_WORDS: usize = 8;
+const TALLY_WORDS: usize = 4;
+const VCPU_WORDS: usize = 8;
+
+/// Shape of a ledger: decides where the cells are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Monitoring groups.
+    pub group_count: usize,
+    /// vCPUs of the guest.
+    pub vcpu_count: usize,
+    /// Device memory covered by the owner map, bytes.
+    pub memory_bytes: u64,
+}
+
+impl Shape {
+    /// Words of the whole ledger.
+    pub fn words(&self) -> usize {
+        self.owner_map_at() + self.owner_map_words()
+    }
+
+    fn owners_at(&self) -> usize {
+        HEADER_WORDS + self.group_count * TALLY_WORDS
+    }
+
+    fn vcpus_at(&self) -> usize {
+        self.owners_at() + OWNER_COUNT * TALLY_WORDS
+    }
+
+    fn buckets_at(&self) -> usize {
+        self.vcpus_at() + self.vcpu_count * VCPU_WORDS
+    }
+
+    fn owner_map_at(&self) -> usize {
+        self.buckets_at() + BUCKET_COUNT
+    }
+
+    fn owner_map_words(&self) -> usize {
+        (self.memory_bytes / PAGE_BYTES).div_ceil(8) as usize
+    }
+}
+
+/// What was counted for a group or an owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Lines read.
+    pub read_lines: u64,
+    /// Lines written.
+    pub write_lines: u64,
+    /// Sum of the latency of the reads, model nanoseconds.
+    pub read_latency_sum_ns: u64,
+}
+
+/// What one vCPU did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VcpuTally {
+    /// Instructions executed.
+    pub instructions: u64,
+    /// Model time it waited for the device.
+    pub stall_ns: u64,
+    /// Model time the host could not give it: it fell so far behind that time was dropped. A run
+    /// with much of this says more about the host than about the device.
+    pub dropped_ns: u64,
+    /// Accesses to device memory before the cache filter.
+    pub accesses: u64,
+}
+
+/// A ledger over shared words.
+#[derive(Clone, Copy)]
+pub struct Ledger<'a> {
+    words: &'a [AtomicU64],
+    shape: Shape,
+}
+
+impl<'a> Ledger<'a> {
+    /// Lay out an empty ledger of this shape; nothing if there are too few words.
+    pub fn create(words: &'a [AtomicU64], shape: Shape) -> Option<Self> {
+        if words.len() < shape.words() {
+            return None;
+        }
+        for word in words {
+            word.store(0, Ordering::Relaxed);
+        }
+        let header = [
+            VERSION,
+            shape.group_count as u64,
+            shape.vcpu_count as u64,
+            shape.memory_bytes,
+        ];
+        for (word, value) in words[1..].iter().zip(header) {
+            word.store(value, Ordering::Relaxed);
+        }
+        words[0].store(MAGIC, Ordering::Release);
+        Some(Ledger { words, shape })
+    }
+
+    /// Open a ledger that somebody created; nothing if this is none, or not of our version.
+    pub fn open(words: &'a [AtomicU64]) -> Option<Self> {
+        let get = |i: usize| words.get(i).map(|w| w.load(Ordering::Acquire));
+        if get(0)? != MAGIC || get(1)? != VERSION {
+            return None;
+        }
+        let shape = Shape {
+            group_count: usize::try_from(get(2)?).ok().filter(|n| *n <= 1 << 16)?,
+            vcpu_count: usize::try_from(get(3)?).ok().filter(|n| *n <= 1 << 12)?,
+            memory_bytes: get(4).filter(|n| *n <= 1 << 44)?,
+        };
+        (words.len() >= shape.words()).then_some(Ledger { words, shape })
+    }
+
+    /// Its shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Whether the model is to count and delay. Off at power-on, so that the guest boots fast.
+    pub fn is_on(&self) -> bool {
+        self.words[5].load(Ordering::Relaxed) != 0
+    }
+
+    /// Switch the model.
+    pub fn switch(&self, on: bool) {
+        self.words[5].store(u64::from(on), Ordering::Release);
+    }
+
+    /// Whether the plugin follows the switch.
+    pub fn is_running(&self) -> bool {
+        self.words[6].load(Ordering::Acquire) != 0
+    }
+
+    /// The plugin's answer to the switch.
+    pub fn set_running(&self, running: bool) {
+        self.words[6].store(u64::from(running), Ordering::Release);
+    }
+
+    /// A read of one line by `owner` in `group`, that took `latency_ns`.
+    pub fn count_read(&self, group: usize, owner: u8, latency_ns: u64) {
+        for at in [self.group_at(group), self.owner_at(owner)] {
+            self.add(at, 1);
+            self.add(at + 2, latency_ns);
+        }
+        self.add(self.shape.buckets_at() + bucket_of(latency_ns), 1);
+    }
+
+    /// A write of one line.
+    pub fn count_write(&self, group: usize, owner: u8) {
+        self.add(self.group_at(group) + 1, 1);
+        self.add(self.owner_at(owner) + 1, 1);
+    }
+
+    /// Publish what a vCPU did so far.
+    pub fn set_vcpu(&self, vcpu: usize, tally: VcpuTally) {
+        let at = self.shape.vcpus_at() + vcpu * VCPU_WORDS;
+        let cells = [
+            tally.instructions,
+            tally.stall_ns,
+            tally.dropped_ns,
+            tally.accesses,
+        ];
+        for (word, value) in self.words[at..].iter().zip(cells) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// What was counted for a group.
+    pub fn group(&self, group: usize) -> Tally {
+        self.tally(self.group_at(group))
+    }
+
+    /// What was counted for an owner.
+    pub fn owner(&self, owner: u8) -> Tally {
+        self.tally(self.owner_at(owner))
+    }
+
+    /// What a vCPU did.
+    pub fn vcpu(&self, vcpu: usize) -> VcpuTally {
+        let at = self.shape.vcpus_at() + vcpu * VCPU_WORDS;
+        VcpuTally {
+            instructions: self.get(at),
+            stall_ns: self.get(at + 1),
+            dropped_ns: self.get(at + 2),
+            accesses: self.get(at + 3),
+        }
+    }
+
+    /// Counts of the latency histogram; bucket `i` holds latencies around [`bucket_middle_ns`]`(i)`.
+    pub fn latency_buckets(&self) -> Vec<u64> {
+        let at = self.shape.buckets_at();
+        self.words[at..at + BUCKET_COUNT]
+            .iter()
+            .map(|w| w.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    /// Who owns the page at `offset_bytes` into device memory; 0 beyond the map.
+    pub fn owner_of(&self, offset_bytes: u64) -> u8 {
+        let page = offset_bytes / PAGE_BYTES;
+        let word = self.shape.owner_map_at() + (page / 8) as usize;
+        match self.words.get(word) {
+            Some(w) => (w.load(Ordering::Relaxed) >> (page % 8 * 8)) as u8,
+            None => 0,
+        }
+    }
+
+    /// Say who owns a page. Pages beyond the map are ignored.
+    pub fn set_owner(&self, offset_bytes: u64, owner: u8) {
+        let page = offset_bytes / PAGE_BYTES;
+        if offset_bytes >= self.shape.memory_bytes {
+            return;
+        }
+        let word = &self.words[self.shape.owner_map_at() + (page / 8) as usize];
+        let shift = page % 8 * 8;
+        let old = word.load(Ordering::Relaxed);
+        word.store(
+            old & !(0xff << shift) | u64::from(owner) << shift,
+            Ordering::Relaxed,
+        );
+    }
+
+    fn group_at(&self, group: usize) -> usize {
+        HEADER_WORDS + group * TALLY_WORDS
+    }
+
+    fn owner_at(&self, owner: u8) -> usize {
+        self.shape.owners_at() + usize::from(owner) * TALLY_WORDS
+    }
+
+    fn tally(&self, at: usize) -> Tally {
+        Tally {
+            read_lines: self.get(at),
+            write_lines: self.get(at + 1),
+            read_latency_sum_ns: self.get(at + 2),
+        }
+    }
+
+    fn get(&self, at: usize) -> u64 {
+        self.words[at].load(Ordering::Relaxed)
+    }
+
+    fn add(&self, at: usize, amount: u64) {
+        self.words[at].fetch_add(amount, Ordering::Relaxed);
+    }
+}
+
+/// The bucket of a latency: exact below 16 ns, then 16 per octave.
+fn bucket_of(latency_ns: u64) -> usize {
+    let value = latency_ns.min((1 << 30) - 1);
+    if value < SUB_BUCKETS {
+        return value as usize;
+    }
+    let octave = u64::from(63 - value.leading_zeros());
+    let sub = (value >> (octave - 4)) & (SUB_BUCKETS - 1);
+    ((octave - 3) * SUB_BUCKETS + sub) as usize
+}
+
+/// The middle of a bucket, nanoseconds.
+pub fn bucket_middle_ns(bucket: usize) -> f64 {
+    let bucket = bucket as u64;
+    if bucket < SUB_BUCKETS {
+        return bucket as f64;
+    }
+    let octave = bucket / SUB_BUCKETS + 3;
+    let width = (1u64 << (octave - 4)) as f64;
+    (1u64 << octave) as f64 + (bucket % SUB_BUCKETS) as f64 * width + width / 2.0
+}
+
+/// The latency below which a fraction `q` (0–1) of the counted lines lies; nothing if none were.
+pub fn quantile_ns(buckets: &[u64], q: f64) -> Option<f64> {
+    let total: u64 = buckets.iter().sum();
+    let rank = (q.clamp(0.0, 1.0) * total as f64).ceil().max(1.0) as u64;
+    let mut below = 0;
+    for (i, count) in buckets.iter().enumerate() {
+        below += count;
+        if *count > 0 && below >= rank {
+            return Some(bucket_middle_ns(i));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        group_count: 2,
+        vcpu_count: 3,
+        memory_bytes: 1 << 20,
+    };
+
+    fn words() -> Vec<AtomicU64> {
+        (0..SHAPE.words()).map(|_| AtomicU64::new(7)).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_back_by_who_opens_it() {
+        let words = words();
+        let ledger = Ledger::create(&words, SHAPE).expect("it fits");
+        ledger.set_owner(8192, 9);
+        ledger.set_owner(12288, 200);
+        ledger.count_read(1, ledger.owner_of(8192 + 64), 5000);
+        ledger.count_write(1, ledger.owner_of(8192));
+        let vcpu = VcpuTally {
+            instructions: 1,
+            stall_ns: 2,
+            dropped_ns: 3,
+            accesses: 4,
+        };
+        ledger.set_vcpu(2, vcpu);
+        let seen = Ledger::open(&words).expect("it is a ledger");
+        assert_eq!(seen.shape(), SHAPE);
+        let tally = Tally {
+            read_lines: 1,
+            write_lines: 1,
+            read_latency_sum_ns: 5000,
+        };
+        assert_eq!(seen.group(1), tally);
+        assert_eq!(seen.group(0), Tally::default());
+        assert_eq!(seen.owner(9), tally);
+        assert_eq!(seen.owner_of(12288), 200);
+        assert_eq!(seen.owner_of(1 << 40), 0, "beyond the map is nobody's");
+        assert_eq!(seen.vcpu(2), vcpu);
+        assert_eq!(seen.vcpu(1), VcpuTally::default());
+    }
+
+    #[test]
+    fn strangers_are_not_ledgers() {
+        let words = words();
+        assert!(Ledger::open(&words).is_none());
+        assert!(Ledger::open(&[]).is_none());
+        assert!(
+            Ledger::create(&words[1..], SHAPE).is_none(),
+            "one word short"
+        );
+        Ledger::create(&words, SHAPE).expect("it fits");
+        words[2].store(u64::MAX, Ordering::Relaxed);
+        assert!(Ledger::open(&words).is_none(), "more groups than words");
+    }
+
+    #[test]
+    fn buckets_are_monotonic_and_six_percent_wide() {
+        let mut last = 0;
+        for ns in (0..1_000_000u64).chain([1 << 29, (1 << 30) - 1, u64::MAX]) {
+            let bucket = bucket_of(ns);
+            assert!(bucket >= last && bucket < BUCKET_COUNT, "{ns}");
+            last = bucket;
+            if (16..1 << 30).contains(&ns) {
+                let error = (bucket_middle_ns(bucket) / ns as f64 - 1.0).abs();
+                assert!(
+                    error < 0.0626,
+                    "{ns} is put at {}",
+                    bucket_middle_ns(bucket)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles_come_from_the_right_side() {
+        let mut buckets = vec![0; BUCKET_COUNT];
+        assert_eq!(quantile_ns(&buckets, 0.5), None);
+        buckets[3] = 99;
+        buckets[10] = 1;
+        assert_eq!(quantile_ns(&buckets, 0.5), Some(3.0));
+        assert_eq!(quantile_ns(&buckets, 0.99), Some(3.0));
+        assert_eq!(quantile_ns(&buckets, 1.0), Some(10.0));
+    }
+}

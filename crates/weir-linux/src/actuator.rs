@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The back end `cgroup`: limits by `cpu.max` of the leaf a workload is in.
+//!
+//! Facts that shape it (kernel, sched-bwc.rst; measured on 6.18 at HZ=250):
+//! - enforcement has the grain of a scheduler tick; the average is honoured by carrying debt over;
+//! - **every write refills the whole quota**: the same 10 ms/100 ms written each 50 ms yields 28 %
+//!   instead of 10 %. So nothing is written that is there already (compared in microseconds), and the
+//!   refill is announced as `refill_on_write_ratio` for the controller to reckon with;
+//! - a rewrite just after the regular refill gives almost nothing away, so rewrites wait for it where
+//!   its moment is known (see [`crate::phase`]); bursts of several limits are staggered by the kernel;
+//! - quota ≥ 1 ms, period ≤ 1 s (see [`crate::quota`]); a quota below `cpu.max.burst` is refused, and
+//!   a burst is what a limit should not have, so it is lowered to 0 meanwhile.
+//!
+//! **Theirs and ours.** What was there before is *theirs*; in force is the tighter of the two. If
+//! what is there is not what we wrote, somebody else wrote it: that is the new theirs. Ours is set
+//! again where it is tighter, at most once a second for each cgroup, so that two controllers do not
+//! fight at full speed.
+//!
+//! ```text
+//!            limit: lock, check, journal       others write
+//!   (free) ─────────────────────────► held ◄──────────────► contested
+//!      ▲                               │                        │
+//!      └──────── put back, journal ────┴── release ─────────────┘
+//! ```
+
+use crate::aim::{Aim, Target, never, outcome};
+use crate::claim::Claim;
+use crate::clock::now;
+use crate::error::LinuxError;
+use crate::exclude::Rules;
+use crate::files::{Buffer, inode, open_file, write_at};
+use crate::journal::{Lease, Record, Take};
+use crate::options::{Options, Roots};
+use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat};
+use crate::parse::decimal;
+use crate::phase::Phase;
+use crate::quota::{period_us, quota, tighter};
+use crate::restore::{self, Given, ResetReport};
+use crate::sched_ext::SchedExt;
+use crate::scout::{View, Watched};
+use crate::take;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_core::plan::OutcomeKind;
+use weir_core::{CpuShare, Nanos, WorkloadId};
+
+/// Shortest time between two writes of ours over somebody else's, per cgroup.
+const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
+
+/// A cgroup we hold.
+pub(crate) struct Hold {
+    lease: Lease,
+    dir: OwnedFd,
+    max: OwnedFd,
+    /// What we asked for last.
+    pub(crate) ours: CpuMax,
+    /// What should be there.
+    pub(crate) written: CpuMax,
+    contest_at: Nanos,
+    /// `cpu.max.burst` is not lowered yet.
+    has_burst: bool,
+    taken: Option<Take>,
+    /// When its quota is refilled, once that is known.
+    pub(crate) phase: Option<Phase>,
+}
+
+impl Hold {
+    /// The limit others set, in CPUs.
+    pub(crate) fn theirs(&self) -> Option<f64> {
+        self.lease.theirs.cpus()
+    }
+
+    /// Time and times it was held back.
+    pub(crate) fn cpu_stat(&self, buffer: &mut Buffer) -> Option<CpuStat> {
+        cpu_stat(buffer.read_at(&self.dir, "cpu.stat").ok()?).ok()
+    }
+}
+
+/// The back end.
+pub(crate) struct Actuator {
+    roots: Roots,
+    root: Arc<OwnedFd>,
+    proc: Arc<OwnedFd>,
+    rules: Rules,
+    pub(crate) period_us: u64,
+    take_processes: bool,
+    read_only: bool,
+    claim: Option<Claim>,
+    pub(crate) holds: BTreeMap<WorkloadId, Hold>,
+    pub(crate) sched_ext: SchedExt,
+    pub(crate) buffer: Buffer,
+}
+
+impl Actuator {
+    pub(crate) fn new(
+        options: &Options,
+        root: Arc<OwnedFd>,
+        proc: Arc<OwnedFd>,
+        rules: Rules,
+    ) -> Self {
+        Actuator {
+            roots: options.roots.clone(),
+            root,
+            proc,
+            rules,
+            period_us: period_us(options.period),
+            take_processes: options.take_processes,
+            read_only: options.read_only,
+            claim: None,
+            holds: BTreeMap::new(),
+            sched_ext: SchedExt::new(&options.roots),
+            buffer: Buffer::new(),
+        }
+    }
+
+    pub(crate) fn hold(&self, id: &WorkloadId) -> Option<&Hold> {
+        self.holds.get(id)
+    }
+
+    pub(crate) fn is_holding(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// Takes the right to limit, once, and puts back what a weir that died has left.
+    pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
+        if self.claim.is_some() {
+            return Ok(ResetReport::default());
+        }
+        let (claim, report) = Claim::take(&self.roots)?;
+        self.claim = Some(claim);
+        Ok(report)
+    }
+
+    /// Lets a workload use at most `cpus`.
+    pub(crate) fn limit(
+        &mut self,
+        id: &WorkloadId,
+        watched: Option<&Watched>,
+        cpus: CpuShare,
+    ) -> OutcomeKind {
+        let outcome = self.try_limit(id, watched, cpus);
+        outcome.unwrap_or_else(|why| why)
+    }
+
+    fn try_limit(
+        &mut self,
+        id: &WorkloadId,
+        watched: Option<&Watched>,
+        cpus: CpuShare,
+    ) -> Result<OutcomeKind, OutcomeKind> {
+        let watched = watched
+            .filter(|w| !w.source.is_gone())
+            .ok_or(OutcomeKind::Vanished)?;
+        if self.read_only {
+            return Err(OutcomeKind::Refused("opened read-only".into()));
+        }
+        if let Some(why) = &watched.excluded {
+            return Err(never(why));
+        }
+        if let Some(why) = self.sched_ext.refusal() {
+            return Err(OutcomeKind::Refused(why));
+        }
+        let ours = quota(cpus, self.period_us);
+        if !self.holds.contains_key(id) {
+            match self.acquire(watched, ours)? {
+                Some(hold) => {
+                    self.holds.insert(id.clone(), hold);
+                }
+                None => return Ok(OutcomeKind::Unchanged),
+            }
+        }
+        let outcome = self.set(id, ours);
+        if matches!(outcome, Err(OutcomeKind::Vanished)) {
+            self.forget(id);
+        }
+        outcome
+    }
+
+    /// Takes hold of a cgroup: nothing if what others set is tight enough.
+    fn acquire(&mut self, watched: &Watched, ours: CpuMax) -> Result<Option<Hold>, OutcomeKind> {
+        self.claim()
+            .map_err(|e| OutcomeKind::Refused(e.to_string()))?;
+        let mut aim = self.aim();
+        let (dir, path, take) = aim.target(&watched.source)?;
+        let taken = take.clone();
+        let held = self.take_hold(watched, (dir, path, take), ours);
+        if !matches!(held, Ok(Some(_)))
+            && let Some(take) = taken
+        {
+            self.bring_home(&take);
+            let _ = self.note(&Record::Done { inode: take.inode });
+        }
+        held
+    }
+
+    fn aim(&mut self) -> Aim<'_> {
+        Aim {
+            root: &self.root,
+            proc: &self.proc,
+            rules: &self.rules,
+            take_processes: self.take_processes,
+            buffer: &mut self.buffer,
+        }
+    }
+
+    fn take_hold(
+        &mut self,
+        watched: &Watched,
+        (dir, path, take): Target,
+        ours: CpuMax,
+    ) -> Result<Option<Hold>, OutcomeKind> {
+        self.aim().check_members(watched, &dir, take.as_ref())?;
+        let name = crate::names::escape(&path);
+        let max = open_file(&dir, "cpu.max").map_err(|e| match e {
+            Errno::NOENT => OutcomeKind::Refused(format!(
+                "{name} has no cpu.max, the cpu controller is not enabled for it: echo +cpu > \
+                 cgroup.subtree_control in the cgroup above"
+            )),
+            e => outcome(e, &name),
+        })?;
+        let theirs = read_max(&max, &mut self.buffer, &name)?;
+        if tighter(theirs, ours) == theirs {
+            return Ok(None);
+        }
+        let burst = self.buffer.read_at(&dir, "cpu.max.burst").ok();
+        let burst_us = burst.and_then(|text| decimal(text).ok());
+        let inode = inode(&dir).map_err(|e| outcome(e, &name))?.st_ino;
+        let lease = Lease {
+            path,
+            inode,
+            theirs,
+            burst_us,
+            ours: Vec::new(),
+        };
+        if let Some(take) = &take {
+            self.note(&Record::Take(take.clone()))?;
+            take::carry(self.root.as_fd(), &self.proc, &dir, take, &mut self.buffer)?;
+        }
+        self.note(&lease.hold())?;
+        let has_burst = burst_us.is_some_and(|b| b > 0);
+        Ok(Some(Hold {
+            dir,
+            max,
+            ours,
+            written: theirs,
+            contest_at: Nanos(0),
+            has_burst,
+            taken: take,
+            phase: None,
+            lease,
+        }))
+    }
+
+    /// Makes the tighter of theirs and `ours` be in force.
+    pub(crate) fn set(
+        &mut self,
+        id: &WorkloadId,
+        ours: CpuMax,
+    ) -> Result<OutcomeKind, OutcomeKind> {
+        self.see_theirs(id)?;
+        let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
+        hold.ours = ours;
+        let want = tighter(hold.lease.theirs, ours);
+        if want == hold.written {
+            return Ok(OutcomeKind::Unchanged);
+        }
+        let record = Record::Wrote {
+            inode: hold.lease.inode,
+            max: want.to_string(),
+        };
+        self.note(&record)?;
+        let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
+        hold.lease.note_ours(want);
+        if hold.has_burst {
+            write_at(&hold.dir, "cpu.max.burst", "0").map_err(|e| outcome(e, id.as_str()))?;
+            hold.has_burst = false;
+        }
+        write_at(&hold.dir, "cpu.max", &want.to_string()).map_err(|e| outcome(e, id.as_str()))?;
+        hold.written = want;
+        Ok(OutcomeKind::Applied)
+    }
+
+    /// Reads what is there; if it is not what we wrote, it is theirs. Returns whether it was not.
+    fn see_theirs(&mut self, id: &WorkloadId) -> Result<bool, OutcomeKind> {
+        let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
+        let current = read_max(&hold.max, &mut self.buffer, id.as_str())?;
+        if current == hold.written {
+            return Ok(false);
+        }
+        let (was, expected) = (hold.lease.theirs, hold.written);
+        tracing::warn!(cgroup = %id, %was, %expected, now = %current, "cpu.max was changed by somebody else");
+        hold.lease.theirs = current;
+        hold.written = current;
+        let record = hold.lease.hold();
+        self.note(&record)?;
+        Ok(true)
+    }
+
+    /// Looks after what is held: cgroups that are gone are dropped, those that are no workload any
+    /// more (a leaf that got children, a process that ended in a cgroup that stays) are released, and
+    /// where somebody else wrote, ours is set again if it is tighter. Called once a tick.
+    pub(crate) fn tend(&mut self, view: &View) {
+        let at = now();
+        let ids: Vec<_> = self.holds.keys().cloned().collect();
+        for id in ids {
+            if view.get(&id).is_none() {
+                tracing::info!(workload = %id, "no workload any more: its limit is put back");
+                self.release(&id);
+                continue;
+            }
+            let tended = match self.see_theirs(&id) {
+                Ok(_) => self.contest(&id, at),
+                Err(why) => Err(why),
+            };
+            match tended {
+                Ok(()) => {}
+                Err(OutcomeKind::Vanished) => self.forget(&id),
+                Err(why) => tracing::warn!(cgroup = %id, ?why, "cannot look after a limit"),
+            }
+        }
+        self.compact();
+    }
+
+    fn contest(&mut self, id: &WorkloadId, at: Nanos) -> Result<(), OutcomeKind> {
+        let Some(hold) = self.holds.get_mut(id) else {
+            return Ok(());
+        };
+        let ours_is_missing = tighter(hold.lease.theirs, hold.ours) != hold.written;
+        if !ours_is_missing || at < hold.contest_at {
+            return Ok(());
+        }
+        hold.contest_at = Nanos(at.0.saturating_add(CONTEST_EVERY.0));
+        let ours = hold.ours;
+        self.set(id, ours).map(|_| ())
+    }
+
+    /// Puts back what was there before.
+    pub(crate) fn release(&mut self, id: &WorkloadId) -> OutcomeKind {
+        let Some(hold) = self.holds.get(id) else {
+            return OutcomeKind::Unchanged;
+        };
+        let given = restore::give_back_in(&hold.dir, &hold.lease, &mut self.buffer);
+        let kind = match given {
+            Given::Restored => OutcomeKind::Applied,
+            Given::Unchanged => OutcomeKind::Unchanged,
+            Given::Vanished => OutcomeKind::Vanished,
+            Given::LeftAlone(why) => {
+                tracing::info!(cgroup = %id, why, "limit left alone");
+                OutcomeKind::Unchanged
+            }
+            // Still held and still in the journal: tried again, at the latest by `weir reset`.
+            Given::Failed(why) => return OutcomeKind::Failed(why),
+        };
+        self.forget(id);
+        kind
+    }
+
+    /// Puts everything back. The journal goes when nothing is left in it.
+    pub(crate) fn release_all(&mut self) -> Vec<(WorkloadId, OutcomeKind)> {
+        let ids: Vec<_> = self.holds.keys().cloned().collect();
+        let outcomes: Vec<_> = ids
+            .into_iter()
+            .map(|id| (id.clone(), self.release(&id)))
+            .collect();
+        if self.holds.is_empty()
+            && let Some(claim) = self.claim.take()
+        {
+            claim.end();
+        }
+        outcomes
+    }
+
+    /// Drops a hold whose limit is put back or gone.
+    fn forget(&mut self, id: &WorkloadId) {
+        let Some(hold) = self.holds.remove(id) else {
+            return;
+        };
+        if let Some(take) = &hold.taken {
+            self.bring_home(take);
+        }
+        // If this cannot be written, the next start finds the cgroup as it should be, or gone.
+        let _ = self.note(&Record::Done {
+            inode: hold.lease.inode,
+        });
+    }
+
+    fn bring_home(&mut self, take: &Take) {
+        let given = take::give_back(self.root.as_fd(), take, &mut self.buffer);
+        if let Given::LeftAlone(why) | Given::Failed(why) = given {
+            tracing::warn!(pid = take.pid, why, "process not brought back");
+        }
+    }
+
+    fn note(&mut self, record: &Record) -> Result<(), OutcomeKind> {
+        let claim = self.claim.as_mut();
+        let claim = claim.ok_or_else(|| OutcomeKind::Failed("no journal is open".into()))?;
+        claim.note(record)
+    }
+
+    fn compact(&mut self) {
+        let Some(claim) = self.claim.as_mut() else {
+            return;
+        };
+        claim.compact(|| {
+            let leases = self.holds.values().flat_map(|hold| hold.lease.records());
+            let takes = self.holds.values().filter_map(|h| h.taken.clone());
+            leases.chain(takes.map(Record::Take)).collect()
+        });
+    }
+
+    /// As if killed: descriptors close, nothing is put back.
+    #[cfg(test)]
+    pub(crate) fn crash(&mut self) {
+        self.holds.clear();
+        self.claim = None;
+    }
+}
+
+fn read_max(fd: &OwnedFd, buffer: &mut Buffer, name: &str) -> Result<CpuMax, OutcomeKind> {
+    let text = buffer.read(fd).map_err(|e| outcome(e, name))?;
+    cpu_max(text).map_err(|e| OutcomeKind::Failed(format!("{name}/cpu.max: {e}")))
+}
+
+#[cfg(test)]
+#[path = "actuator_tests.rs"]
+mod tests;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which cgroup a limit is aimed at, and whether whoever is in it may be limited at all. Asked just
+//! before the first change, of the kernel and not of the scout's last view.
+
+use crate::exclude::Rules;
+use crate::files::{Buffer, inode, open_beneath};
+use crate::journal::Take;
+use crate::members::fresh;
+use crate::parse::cgroup::pids;
+use crate::scout::{Source, Watched};
+use crate::take;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use weir_core::plan::OutcomeKind;
+
+/// The directory of a cgroup, its path, and the move of a process into it where one is needed.
+pub(crate) type Target = (OwnedFd, Vec<u8>, Option<Take>);
+
+/// What it takes to find it.
+pub(crate) struct Aim<'a> {
+    pub(crate) root: &'a OwnedFd,
+    pub(crate) proc: &'a OwnedFd,
+    pub(crate) rules: &'a Rules,
+    pub(crate) take_processes: bool,
+    pub(crate) buffer: &'a mut Buffer,
+}
+
+impl Aim<'_> {
+    /// The cgroup to limit a workload by, and the move that this needs.
+    pub(crate) fn target(&mut self, source: &Source) -> Result<Target, OutcomeKind> {
+        let root = self.root.as_fd();
+        let process = match source {
+            Source::Cgroup(leaf) => {
+                let name = leaf.id.as_str();
+                let dir = open_beneath(root, &leaf.path).map_err(|e| outcome(e, name))?;
+                let same = inode(&dir).is_ok_and(|s| s.st_ino == leaf.inode);
+                return if same {
+                    Ok((dir, leaf.path.clone(), None))
+                } else {
+                    Err(OutcomeKind::Vanished)
+                };
+            }
+            Source::Process(process) => process,
+        };
+        let home = take::home(root, self.proc, process, self.buffer)?;
+        match home.dir {
+            Some(dir) if home.others == 0 => return Ok((dir, home.path, None)),
+            _ if self.take_processes => {}
+            Some(_) => {
+                return Err(OutcomeKind::Refused(format!(
+                    "it shares the cgroup {} with {} processes: limit by cgroup, or let weir take it",
+                    crate::names::escape(&home.path),
+                    home.others
+                )));
+            }
+            None => {
+                let why = "it is in the root cgroup, which has no limit: let weir take it";
+                return Err(OutcomeKind::Refused(why.into()));
+            }
+        }
+        let (dir, take) = take::prepare(root, process, &home)?;
+        Ok((dir, take.to.clone().into_bytes(), Some(take)))
+    }
+
+    /// Looks once more, just before the first change, at who would be limited.
+    pub(crate) fn check_members(
+        &mut self,
+        watched: &Watched,
+        dir: &OwnedFd,
+        take: Option<&Take>,
+    ) -> Result<(), OutcomeKind> {
+        let inside = self
+            .buffer
+            .read_at(dir, "cgroup.procs")
+            .ok()
+            .and_then(|t| pids(t).ok());
+        let mut inside = inside.unwrap_or_default();
+        inside.extend(take.map(|t| t.pid));
+        let members: Vec<_> = inside
+            .into_iter()
+            .filter_map(|pid| Some((pid, fresh(self.proc, pid, self.buffer)?)))
+            .collect();
+        let path = match &watched.source {
+            Source::Cgroup(leaf) => leaf.path.as_slice(),
+            Source::Process(_) => b"",
+        };
+        let members = members.iter().map(|(pid, member)| (*pid, member));
+        match self.rules.on_cgroup(watched.id.as_str(), path, members) {
+            Some(why) => Err(never(&why)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an error of the operating system means for an action on `name`.
+pub(crate) fn outcome(error: Errno, name: &str) -> OutcomeKind {
+    match error {
+        Errno::NODEV | Errno::NOENT | Errno::SRCH => OutcomeKind::Vanished,
+        Errno::PERM | Errno::ACCESS | Errno::ROFS => {
+            OutcomeKind::Refused(format!("{name}: {error}: run weir as root, on the host"))
+        }
+        _ => OutcomeKind::Failed(format!("{name}: {error}")),
+    }
+}
+
+/// The refusal of a rule.
+pub(crate) fn never(why: &weir_core::observation::Excluded) -> OutcomeKind {
+    OutcomeKind::Refused(format!("never limited: {why:?}"))
+}

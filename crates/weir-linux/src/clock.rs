@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Time: the monotonic clock, the tick grid, and the CPU clock of a process.
+
+use rustix::thread::clock_nanosleep_absolute;
+use rustix::time::{ClockId, Timespec, clock_getres, clock_gettime};
+use std::time::Duration;
+use weir_core::Nanos;
+
+fn to_nanos(spec: Timespec) -> Nanos {
+    let secs = u64::try_from(spec.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(spec.tv_nsec).unwrap_or(0);
+    Nanos(secs.saturating_mul(1_000_000_000).saturating_add(nanos))
+}
+
+fn to_timespec(at: Nanos) -> Timespec {
+    // 2^64 ns are 584 years: both parts fit.
+    Timespec {
+        tv_sec: i64::try_from(at.0 / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(at.0 % 1_000_000_000).unwrap_or(0),
+    }
+}
+
+/// Now, on the monotonic clock.
+pub(crate) fn now() -> Nanos {
+    to_nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// Sleeps for a span; a signal may make it shorter.
+pub(crate) fn sleep(span: Nanos) {
+    sleep_until(Nanos(now().0.saturating_add(span.0)));
+}
+
+/// Sleeps until a moment of the monotonic clock; a signal may make it shorter.
+pub(crate) fn sleep_until(until: Nanos) {
+    let _ = clock_nanosleep_absolute(ClockId::Monotonic, &to_timespec(until));
+}
+
+/// A span of the standard library's as nanoseconds.
+pub(crate) fn nanos(span: Duration) -> Nanos {
+    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The scheduler tick. The kernel's coarse clocks step once a tick, so their resolution is the tick:
+/// 4 ms at `CONFIG_HZ=250` (kernel, `clock_getres` of `CLOCK_MONOTONIC_COARSE` is `KTIME_LOW_RES`).
+/// Needs no kernel configuration file, which many systems do not ship.
+pub(crate) fn scheduler_tick() -> Nanos {
+    to_nanos(clock_getres(ClockId::MonotonicCoarse))
+}
+
+/// CPU time of all threads of a process, ended ones included, in nanoseconds; nothing once it is
+/// gone. `/proc/PID/stat` has the same sum in steps of 10 ms, and `/proc/PID/schedstat` only that
+/// of the first thread.
+pub(crate) fn process_cpu(pid: u32) -> Option<Nanos> {
+    // The kernel's encoding of "CPU clock, scheduler's count, of process PID" (time/posix-cpu-timers
+    // and clock_getcpuclockid(3)): the inverted id above three bits, of which 2 is CPUCLOCK_SCHED.
+    const CPUCLOCK_SCHED: libc::clockid_t = 2;
+    let pid = libc::clockid_t::try_from(pid)
+        .ok()
+        .filter(|p| *p > 0 && *p < 1 << 28)?;
+    let clock = (!pid << 3) | CPUCLOCK_SCHED;
+    let mut spec = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `spec` is a valid timespec to write to; an unknown clock id is refused by the kernel.
+    if unsafe { libc::clock_gettime(clock, &mut spec) } != 0 {
+        return None;
+    }
+    Some(to_nanos(Timespec {
+        tv_sec: spec.tv_sec,
+        tv_nsec: spec.tv_nsec,
+    }))
+}
+
+/// Points in time, `interval` apart, counted from the first call of [`Ticker::wait`].
+pub(crate) struct Ticker {
+    interval: Nanos,
+    next: Option<Nanos>,
+}
+
+impl Ticker {
+    pub(crate) fn new(interval: Duration) -> Self {
+        Ticker {
+            interval: nanos(interval),
+            next: None,
+        }
+    }
+
+    /// Sleeps until the next tick; the first is at once. After a late tick those that were missed
+    /// are skipped and the grid stays where it was: two looks in quick succession would measure
+    /// noise. A signal ends the sleep early, so that a loop with a long interval can be stopped.
+    pub(crate) fn wait(&mut self) {
+        if let Some(at) = self.next.filter(|at| *at > now()) {
+            // Interrupted or refused, the answer is the same: look now.
+            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &to_timespec(at));
+        }
+        self.next = Some(self.after(now()));
+    }
+
+    /// The first point of the grid after `at`.
+    fn after(&self, at: Nanos) -> Nanos {
+        let grid = self.next.unwrap_or(at);
+        if grid > at || self.interval.0 == 0 {
+            return grid;
+        }
+        let missed = (at.0 - grid.0) / self.interval.0;
+        Nanos(
+            grid.0
+                .saturating_add((missed + 1).saturating_mul(self.interval.0)),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missed_ticks_are_skipped_and_the_grid_stays() {
+        let ticker = Ticker {
+            interval: Nanos(50),
+            next: Some(Nanos(100)),
+        };
+        for (late, next) in [(99, 100), (100, 150), (149, 150), (150, 200), (471, 500)] {
+            assert_eq!(
+                ticker.after(Nanos(late)),
+                Nanos(next),
+                "tick served at {late}"
+            );
+        }
+        let first = Ticker {
+            interval: Nanos(50),
+            next: None,
+        };
+        assert_eq!(first.after(Nanos(7)), Nanos(57));
+        let far = Ticker {
+            interval: Nanos(u64::MAX),
+            next: Some(Nanos(5)),
+        };
+        assert_eq!(far.after(Nanos(6)), Nanos(u64::MAX));
+    }
+
+    #[test]
+    fn waiting_lands_on_the_grid() {
+        let mut ticker = Ticker::new(Duration::from_millis(5));
+        ticker.wait();
+        let grid = ticker.next.unwrap();
+        ticker.wait();
+        assert!(now() >= grid);
+        assert_eq!((ticker.next.unwrap().0 - grid.0) % 5_000_000, 0);
+        Ticker::new(Duration::ZERO).wait();
+    }
+
+    #[test]
+    fn our_own_cpu_clock_runs() {
+        let before = process_cpu(std::process::id()).unwrap();
+        let mut sum = 0u64;
+        while process_cpu(std::process::id()).unwrap().0 < before.0 + 1_000_000 {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        for nobody in [0, 1 << 28, u32::MAX] {
+            assert_eq!(process_cpu(nobody), None, "{nobody}");
+        }
+    }
+
+    #[test]
+    fn the_tick_is_that_of_some_kernel() {
+        let tick = scheduler_tick().0;
+        assert!((500_000..=10_000_000).contains(&tick), "{tick} ns");
+    }
+}

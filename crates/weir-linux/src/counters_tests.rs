@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use crate::fake::Fake;
+
+fn probe(fake: &Fake, nodes: &[MemoryNode]) -> Counters {
+    Counters::probe(&fake.roots(), nodes, None)
+}
+
+fn node(id: u32) -> MemoryNode {
+    MemoryNode {
+        id: NodeId(id),
+        size_bytes: Bytes(1 << 20),
+    }
+}
+
+fn values(seen: &[GroupSeen]) -> Vec<Option<(u64, u64)>> {
+    seen.iter()
+        .map(|g| Some((g.read_bytes.ok()?.0, g.write_bytes.ok()?.0)))
+        .collect()
+}
+
+#[test]
+fn the_binary_attribute_gives_all_groups_in_order() {
+    let fake = Fake::new();
+    fake.device(0, &[(1, 10, 20), (2, u64::MAX, 40)]);
+    fake.device(12, &[(3, 5, 6)]);
+    fake.write("sys/class/weir_cxl/weir_cxl01/group_count", "1\n");
+    fake.write("sys/class/weir_cxl/other/group_count", "1\n");
+    let mut counters = probe(&fake, &[]);
+    let names: Vec<_> = counters
+        .devices
+        .iter()
+        .map(|d| (d.id.0, d.name.as_str()))
+        .collect();
+    assert_eq!(names, [(0, "weir_cxl0"), (12, "weir_cxl12")]);
+    let seen = counters.read(&mut Vec::new());
+    assert_eq!(
+        values(&seen),
+        [Some((10, 20)), Some((u64::MAX, 40)), Some((5, 6))]
+    );
+    assert_eq!(
+        counters.groups.iter().map(|g| g.id).collect::<Vec<_>>(),
+        seen.iter().map(|g| g.id).collect::<Vec<_>>()
+    );
+    fake.counters(0, &[(1, 11, 21), (2, 0, 41)]);
+    assert_eq!(
+        values(&counters.read(&mut Vec::new()))[..2],
+        [Some((11, 21)), Some((0, 41))]
+    );
+}
+
+#[test]
+fn more_groups_than_a_page_holds() {
+    let fake = Fake::new();
+    let many: Vec<_> = (0..1000u64).map(|n| (-1, n, n * 2)).collect();
+    fake.device(0, &many);
+    let mut counters = probe(&fake, &[]);
+    let seen = counters.read(&mut Vec::new());
+    assert_eq!(values(&seen)[999], Some((999, 1998)));
+    assert!(counters.groups.iter().all(|g| g.node.is_none()));
+}
+
+#[test]
+fn text_files_serve_where_the_attribute_is_missing() {
+    let fake = Fake::new();
+    fake.remove("sys/class/weir_cxl/weir_cxl0/counters");
+    let mut counters = probe(&fake, &[]);
+    assert_eq!(
+        values(&counters.read(&mut Vec::new())),
+        [Some((1000, 2000))]
+    );
+    fake.write("sys/class/weir_cxl/weir_cxl0/group0/read_bytes", "many\n");
+    let seen = counters.read(&mut Vec::new());
+    assert!(
+        matches!(&seen[0].read_bytes.value, Err(Missing::Lost(w)) if w.contains("group0/read_bytes"))
+    );
+    assert!(seen[0].write_bytes.ok().is_some());
+}
+
+#[test]
+fn a_short_attribute_loses_only_what_is_not_there() {
+    let fake = Fake::new();
+    fake.device(0, &[(1, 10, 20), (2, 30, 40)]);
+    let mut counters = probe(&fake, &[]);
+    fake.counters(0, &[(1, 10, 20)]);
+    let seen = counters.read(&mut Vec::new());
+    assert_eq!(values(&seen), [Some((10, 20)), None]);
+    assert!(matches!(seen[1].read_bytes.value, Err(Missing::Lost(_))));
+}
+
+#[test]
+fn a_device_that_went_away_is_lost_and_tried_again() {
+    let fake = Fake::new();
+    let mut counters = probe(&fake, &[]);
+    // As after ENODEV: the descriptor is dropped and the file is not there.
+    let Kind::Attribute { fd, .. } = &mut counters.sources[0].kind else {
+        panic!("no attribute")
+    };
+    *fd = None;
+    fake.remove("sys/class/weir_cxl/weir_cxl0/counters");
+    let seen = counters.read(&mut Vec::new());
+    assert!(seen[0].read_bytes.value.is_err());
+    fake.counters(0, &[(1, 7, 8)]);
+    counters.sources[0].retry_at = now();
+    assert_eq!(values(&counters.read(&mut Vec::new())), [Some((7, 8))]);
+}
+
+#[test]
+fn group_counts_that_cannot_be_are_facts() {
+    for count in ["0\n", "16385\n", "-1\n", "99999999999999999999\n", ""] {
+        let fake = Fake::new();
+        fake.write("sys/class/weir_cxl/weir_cxl0/group_count", count);
+        let counters = probe(&fake, &[]);
+        assert!(counters.devices.is_empty(), "{count:?}");
+        assert!(counters.facts.iter().any(|f| f.value.is_err()), "{count:?}");
+    }
+}
+
+#[test]
+fn the_thesis_dump_maps_to_nodes_in_order() {
+    let fake = Fake::new();
+    fake.remove("sys/class/weir_cxl");
+    let dump = "sys/kernel/debug/cxl-counter-driver/counter-dump";
+    fake.write(dump, "read write\n64 128\n192 256\n1 2\n");
+    let mut counters = probe(&fake, &[node(2), node(5)]);
+    let nodes: Vec<_> = counters
+        .groups
+        .iter()
+        .map(|g| g.node.map(|n| n.0))
+        .collect();
+    assert_eq!(nodes, [Some(2), Some(5), None]);
+    assert_eq!(values(&counters.read(&mut Vec::new()))[1], Some((192, 256)));
+    fake.write(dump, "read write\n64 x\n");
+    assert_eq!(values(&counters.read(&mut Vec::new())), [None, None, None]);
+}
+
+#[test]
+fn without_counters_nodes_are_groups_with_a_reason() {
+    let fake = Fake::new();
+    fake.remove("sys/class/weir_cxl");
+    let mut counters = probe(&fake, &[node(1)]);
+    assert_eq!(counters.groups[0].node, Some(NodeId(1)));
+    let seen = counters.read(&mut Vec::new());
+    assert!(matches!(
+        seen[0].read_bytes.value,
+        Err(Missing::NotSupported(_))
+    ));
+    assert!(counters.facts[0].next_move.is_some());
+    assert!(probe(&fake, &[]).devices.is_empty());
+}
+
+#[test]
+fn a_node_that_comes_online_later_is_found() {
+    let fake = Fake::new();
+    fake.device(0, &[(-1, 1, 2)]);
+    let mut counters = probe(&fake, &[]);
+    assert!(!counters.refresh_nodes(&fake.roots()));
+    fake.write("sys/class/weir_cxl/weir_cxl0/group0/node", "1\n");
+    assert!(counters.refresh_nodes(&fake.roots()));
+    assert_eq!(counters.groups[0].node, Some(NodeId(1)));
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can stop weir on this host. Each names the thing and the next move.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the host cannot be opened, claimed or reset.
+#[derive(Debug, thiserror::Error)]
+pub enum LinuxError {
+    /// The operating system said no.
+    #[error("cannot {doing} {path}: {answer}{hint}", path = .path.display(), hint = hint(answer))]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What it said. Part of the message, so not a source of its own.
+        answer: io::Error,
+    },
+    /// Neither a memory-only node nor counters: there is nothing to keep below its knee.
+    #[error(
+        "no CXL memory found: no memory-only NUMA node under {nodes} and no access counters under \
+         {counters}; bring the memory online (daxctl online-memory) or load the weir_cxl driver, \
+         then see `weir doctor`", nodes = .nodes.display(), counters = .counters.display()
+    )]
+    NoCxl {
+        /// Where nodes were looked for.
+        nodes: PathBuf,
+        /// Where counters were looked for.
+        counters: PathBuf,
+    },
+    /// Somebody else limits on this host.
+    #[error(
+        "another weir (pid {holder}) holds {lock}; stop it first (kill -TERM {holder}), it puts \
+         back what it set", lock = .lock.display()
+    )]
+    Locked {
+        /// Its process id as it wrote it down, or `unknown`.
+        holder: String,
+        /// The lock file.
+        lock: PathBuf,
+    },
+    /// A file that decides what root writes is not beyond doubt.
+    #[error("{path} is not used: {why}", path = .path.display())]
+    Distrusted {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        why: String,
+    },
+}
+
+impl LinuxError {
+    /// Puts the path to an error of the operating system.
+    pub(crate) fn io(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+        answer: impl Into<io::Error>,
+    ) -> Self {
+        LinuxError::Io {
+            doing,
+            path: path.into(),
+            answer: answer.into(),
+        }
+    }
+}
+
+fn hint(answer: &io::Error) -> &'static str {
+    match answer.kind() {
+        io::ErrorKind::PermissionDenied => "; run weir as root",
+        _ => "",
+    }
+}

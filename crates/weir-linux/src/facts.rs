@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this host is and can do, as facts with reasons and next moves: `weir doctor` prints them.
+//! Looking changes nothing and cannot fail.
+
+use crate::clock;
+use crate::counters::Counters;
+use crate::files::read_path;
+use crate::journal::JOURNAL;
+use crate::options::{By, Options, Roots};
+use crate::parse::cgroup::lists;
+use crate::quota::{MIN_CPUS, period_us};
+use crate::sched_ext::{Mode, SchedExt};
+use crate::topology::{Topology, missing};
+use std::path::Path;
+use weir_core::topology::{Actuator, Fact};
+use weir_core::{Description, Missing, Nanos};
+
+/// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find, and what
+/// would be in its way. Limits are described as with the default period.
+pub fn describe(roots: &Roots, by: By) -> Description {
+    let topology = Topology::probe(roots);
+    let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
+    let counters = Counters::probe(roots, nodes, None);
+    let options = Options {
+        roots: roots.clone(),
+        by,
+        ..Options::default()
+    };
+    description(&options, &topology, &counters)
+}
+
+/// The description of what was probed.
+pub(crate) fn description(
+    options: &Options,
+    topology: &Topology,
+    counters: &Counters,
+) -> Description {
+    let roots = &options.roots;
+    let kernel = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut facts = vec![
+        fact("kernel.release", Ok(kernel.clone()), None),
+        privilege(),
+        fact(
+            "cpu.online",
+            topology.cpu_count.clone().map(|n| n.to_string()),
+            None,
+        ),
+        memory_nodes(topology),
+    ];
+    facts.extend(counters.facts.iter().cloned());
+    let controller = cgroups(roots, &mut facts);
+    facts.push(sched_ext(roots));
+    facts.push(tick());
+    facts.push(numa_maps(roots, options.by));
+    facts.push(leases(roots));
+    Description {
+        kernel,
+        cpu_count: topology.cpus_or_guess(),
+        devices: counters.devices.clone(),
+        groups: counters.groups.clone(),
+        actuator: controller.then(|| actuator(options)),
+        facts,
+    }
+}
+
+/// The back end's limits; see [`crate::actuator`] for where they come from.
+fn actuator(options: &Options) -> Actuator {
+    Actuator {
+        name: "cgroup".into(),
+        min_cpus: MIN_CPUS,
+        grain_ns: clock::scheduler_tick(),
+        refill_on_write_ratio: refill_on_write_ratio(options),
+        period_ns: Nanos(period_us(options.period) * 1000),
+    }
+}
+
+/// What one rewrite gives away, in quotas: all of one at a random moment, what is used in one look at
+/// the phase where rewrites wait for the refill (see [`crate::phase`]).
+fn refill_on_write_ratio(options: &Options) -> f64 {
+    let waits = period_us(options.period) <= crate::phase::patience_us(options.interval);
+    if waits {
+        1.0 / crate::phase::LOOKS_PER_PERIOD as f64
+    } else {
+        1.0
+    }
+}
+
+fn fact(name: &str, value: Result<String, Missing>, next_move: Option<String>) -> Fact {
+    Fact {
+        name: name.into(),
+        value,
+        next_move,
+    }
+}
+
+fn privilege() -> Fact {
+    let value = match rustix::process::geteuid().is_root() {
+        true => Ok("root".into()),
+        false => Err(Missing::NotPermitted(
+            "not root: limits and memory of others are closed".into(),
+        )),
+    };
+    let next_move = value.is_err().then(|| "run weir as root".into());
+    fact("privilege", value, next_move)
+}
+
+fn memory_nodes(topology: &Topology) -> Fact {
+    let value = topology.memory_nodes.clone().and_then(|nodes| {
+        if nodes.is_empty() {
+            return Err(Missing::NotSupported(
+                "every node with memory has CPUs".into(),
+            ));
+        }
+        let name = |n: &crate::topology::MemoryNode| format!("{} ({})", n.id, n.size_bytes);
+        Ok(nodes.iter().map(name).collect::<Vec<_>>().join(", "))
+    });
+    let next_move = value
+        .is_err()
+        .then(|| "bring CXL memory online as system RAM: daxctl online-memory".into());
+    fact("numa.memory_only_nodes", value, next_move)
+}
+
+/// Facts about the cgroup tree. Returns whether limits can be set in it.
+fn cgroups(roots: &Roots, facts: &mut Vec<Fact>) -> bool {
+    let path = roots.cgroup.join("cgroup.controllers");
+    let controllers = read_path(&path).map_err(|e| missing(&path, &e));
+    let Ok(controllers) = controllers else {
+        let hybrid = roots.cgroup.join("unified/cgroup.controllers").exists();
+        let next_move = match hybrid {
+            true => {
+                "boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all: v1 holds the cpu controller"
+            }
+            false => "mount it: mount -t cgroup2 none /sys/fs/cgroup",
+        };
+        let value = controllers.map(|_| String::new());
+        facts.push(fact("cgroup.v2", value, Some(next_move.into())));
+        return false;
+    };
+    let text = String::from_utf8_lossy(controllers.trim_ascii()).into_owned();
+    facts.push(fact(
+        "cgroup.v2",
+        Ok(format!("{} ({text})", roots.cgroup.display())),
+        None,
+    ));
+    let (cpu, ok) = controller(roots, &controllers, "cpu");
+    facts.push(cpu);
+    facts.push(controller(roots, &controllers, "memory").0);
+    ok
+}
+
+/// Whether a controller is there and handed down to the first level of cgroups.
+fn controller(roots: &Roots, controllers: &[u8], which: &str) -> (Fact, bool) {
+    let name = format!("cgroup.controller.{which}");
+    if !lists(controllers, which.as_bytes()) {
+        let why = format!("the kernel has no {which} controller in this tree");
+        let next_move = Some(format!("boot with cgroup_no_v1={which}"));
+        return (
+            fact(&name, Err(Missing::NotSupported(why)), next_move),
+            false,
+        );
+    }
+    let path = roots.cgroup.join("cgroup.subtree_control");
+    match read_path(&path).map_err(|e| missing(&path, &e)) {
+        Ok(text) if lists(&text, which.as_bytes()) => {
+            (fact(&name, Ok("enabled below the root".into()), None), true)
+        }
+        Ok(_) => {
+            let why = Missing::NotSupported("there, but not handed down from the root".into());
+            let next_move = Some(format!("echo +{which} > {}", path.display()));
+            (fact(&name, Err(why), next_move), false)
+        }
+        Err(why) => (fact(&name, Err(why), None), false),
+    }
+}
+
+fn sched_ext(roots: &Roots) -> Fact {
+    let mut sched_ext = SchedExt::new(roots);
+    if let Some(why) = sched_ext.refusal() {
+        let next_move = Some("unload the scheduler, or run it in partial mode".into());
+        return fact(
+            "sched_ext.state",
+            Err(Missing::NotPermitted(why)),
+            next_move,
+        );
+    }
+    let text = match sched_ext.mode() {
+        Mode::Absent => "not in this kernel: cpu.max holds".into(),
+        Mode::Off => "no scheduler loaded: cpu.max holds".into(),
+        Mode::Partial(name) | Mode::Full(name) => {
+            format!("{name:?} in partial mode: cpu.max holds for all other tasks")
+        }
+    };
+    fact("sched_ext.state", Ok(text), None)
+}
+
+fn tick() -> Fact {
+    let tick = clock::scheduler_tick();
+    let text = format!("{tick} (resolution of CLOCK_MONOTONIC_COARSE): the grain of cpu.max");
+    fact("kernel.tick", Ok(text), None)
+}
+
+fn numa_maps(roots: &Roots, by: By) -> Fact {
+    let path = roots.proc.join("self/numa_maps");
+    let value = match std::fs::File::open(&path) {
+        Ok(_) => Ok("residency is read from the maps of processes".into()),
+        Err(e) => Err(missing(&path, &e)),
+    };
+    let next_move = value.is_err().then_some(match by {
+        By::Cgroup => {
+            "memory.numa_stat is used instead: shared pages count for whom they are charged to"
+        }
+        By::Process => "use a kernel with CONFIG_NUMA, or limit by cgroup",
+    });
+    fact("proc.numa_maps", value, next_move.map(str::to_owned))
+}
+
+fn leases(roots: &Roots) -> Fact {
+    let journal: &Path = &roots.run.join(JOURNAL);
+    let there = journal.symlink_metadata().is_ok();
+    let text = match there {
+        true => format!(
+            "{} is there: a weir is limiting, or died while it was",
+            journal.display()
+        ),
+        false => "no limits left behind".into(),
+    };
+    let next_move = there.then(|| "if no weir is running: weir reset".into());
+    fact("leases.journal", Ok(text), next_move)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    fn find<'a>(description: &'a Description, name: &str) -> &'a Fact {
+        description
+            .facts
+            .iter()
+            .find(|f| f.name == name)
+            .unwrap_or_else(|| panic!("{name}"))
+    }
+
+    #[test]
+    fn a_sound_host() {
+        let fake = Fake::new();
+        fake.write("proc/self/numa_maps", "");
+        let seen = describe(&fake.roots(), By::Cgroup);
+        assert_eq!(
+            (seen.cpu_count, seen.devices.len(), seen.groups.len()),
+            (2, 1, 1)
+        );
+        assert_eq!(seen.groups[0].node.map(|n| n.0), Some(1));
+        let actuator = seen.actuator.as_ref().unwrap();
+        assert_eq!(
+            (actuator.min_cpus, actuator.period_ns.0),
+            (0.001, 20_000_000)
+        );
+        for name in [
+            "numa.memory_only_nodes",
+            "cgroup.v2",
+            "cgroup.controller.cpu",
+            "proc.numa_maps",
+        ] {
+            assert!(
+                find(&seen, name).value.is_ok(),
+                "{name}: {:?}",
+                find(&seen, name)
+            );
+        }
+        assert!(!fake.path("run/weir").exists(), "looking changes nothing");
+    }
+
+    #[test]
+    fn each_absence_has_a_reason_and_a_next_move() {
+        let empty = tempfile::tempdir().unwrap();
+        let seen = describe(&Roots::beneath(empty.path()), By::Cgroup);
+        assert!(seen.actuator.is_none() && seen.devices.is_empty() && seen.cpu_count > 0);
+        for name in [
+            "numa.memory_only_nodes",
+            "cxl.counters",
+            "cgroup.v2",
+            "proc.numa_maps",
+        ] {
+            let fact = find(&seen, name);
+            assert!(fact.value.is_err() && fact.next_move.is_some(), "{fact:?}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_the_way_of_limits() {
+        let fake = Fake::new();
+        fake.write("sys/fs/cgroup/cgroup.subtree_control", "memory\n");
+        fake.write("sys/kernel/sched_ext/state", "enabled\n");
+        fake.write("run/weir/journal.jsonl", "");
+        let seen = describe(&fake.roots(), By::Cgroup);
+        assert!(seen.actuator.is_none());
+        let cpu = find(&seen, "cgroup.controller.cpu");
+        assert!(cpu.next_move.as_ref().unwrap().contains("echo +cpu > "));
+        assert!(find(&seen, "sched_ext.state").value.is_err());
+        assert!(find(&seen, "leases.journal").next_move.is_some());
+        fake.remove("sys/fs/cgroup/cgroup.controllers");
+        fake.write("sys/fs/cgroup/unified/cgroup.controllers", "\n");
+        let hybrid = describe(&fake.roots(), By::Cgroup);
+        assert!(
+            find(&hybrid, "cgroup.v2")
+                .next_move
+                .as_ref()
+                .unwrap()
+                .contains("unified")
+        );
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading and opening with bounds: small kernel files in one `pread` on a descriptor that may be
+//! kept, directories component by component.
+//!
+//! Below a root nothing follows a symbolic link and no component may be `..`: a cgroup path comes
+//! from a journal or from another process, and weir writes as root.
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
+use rustix::io::{Errno, pread};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::io;
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+/// Most a small kernel file may hold; one that is longer is not what it seems to be.
+pub(crate) const SMALL: usize = 64 * 1024;
+
+const DIR: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+// NONBLOCK: opening a FIFO that somebody put there must not hang.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK);
+
+/// A buffer that is allocated once and used for every small file.
+pub(crate) struct Buffer(Box<[u8]>);
+
+impl Buffer {
+    pub(crate) fn new() -> Self {
+        Buffer(vec![0; SMALL].into_boxed_slice())
+    }
+
+    /// The whole of a small file on a kept descriptor. One `pread`: the kernel makes such a file up
+    /// anew, and whole, for a read from its start.
+    pub(crate) fn read(&mut self, fd: impl AsFd) -> Result<&[u8], Errno> {
+        let count = retry(|| pread(&fd, &mut *self.0, 0))?;
+        if count == self.0.len() {
+            Err(Errno::FBIG)
+        } else {
+            Ok(&self.0[..count])
+        }
+    }
+
+    /// A file that may need several reads, such as a list of many processes.
+    pub(crate) fn read_all(&mut self, fd: impl AsFd) -> Result<&[u8], Errno> {
+        let mut count = 0;
+        loop {
+            let more = retry(|| pread(&fd, &mut self.0[count..], count as u64))?;
+            count += more;
+            if more == 0 {
+                return Ok(&self.0[..count]);
+            }
+            if count == self.0.len() {
+                return Err(Errno::FBIG);
+            }
+        }
+    }
+
+    /// Opens `name` in `dir`, reads it whole, closes it.
+    pub(crate) fn read_at(&mut self, dir: impl AsFd, name: &str) -> Result<&[u8], Errno> {
+        let fd = open_file(dir, name)?;
+        self.read_all(fd)
+    }
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            other => return other,
+        }
+    }
+}
+
+/// A small file by path, links followed: for sysfs and procfs paths that weir itself made up.
+pub(crate) fn read_path(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = openat(CWD, path, flags, Mode::empty())?;
+    let mut buffer = Buffer::new();
+    Ok(buffer.read_all(fd)?.to_vec())
+}
+
+/// Opens a root directory. Links are followed: the operator named it.
+pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
+    openat(CWD, path, DIR.difference(OFlags::NOFOLLOW), Mode::empty())
+}
+
+/// Opens a directory in `dir`: one component, no links.
+pub(crate) fn open_dir(dir: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    if name.is_empty() || name == b"." || name == b".." || name.contains(&b'/') {
+        return Err(Errno::INVAL);
+    }
+    openat(dir, name, DIR, Mode::empty())
+}
+
+/// Opens a directory in `dir` by a path that weir made up itself.
+pub(crate) fn open_path_dir(dir: impl AsFd, path: &str) -> Result<OwnedFd, Errno> {
+    openat(dir, path, DIR, Mode::empty())
+}
+
+/// Opens a file in `dir` for reading. `name` is weir's own and may have slashes.
+pub(crate) fn open_file(dir: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
+    openat(dir, name, READ, Mode::empty())
+}
+
+/// Opens a directory below `root` by an absolute path within it, each component checked, and never
+/// on another file system.
+pub(crate) fn open_beneath(root: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let relative = path
+        .strip_prefix(b"/")
+        .filter(|p| !p.is_empty())
+        .ok_or(Errno::INVAL)?;
+    let device = fstat(&root)?.st_dev;
+    let mut dir: Option<OwnedFd> = None;
+    for name in relative.split(|b| *b == b'/') {
+        let next = match &dir {
+            Some(dir) => open_dir(dir, name)?,
+            None => open_dir(&root, name)?,
+        };
+        dir = Some(next);
+    }
+    let dir = dir.ok_or(Errno::INVAL)?;
+    if fstat(&dir)?.st_dev == device {
+        Ok(dir)
+    } else {
+        Err(Errno::XDEV)
+    }
+}
+
+/// Writes a whole small file in `dir` as `echo` does: cut short, one write. A kernel file takes the
+/// value as a whole or refuses it.
+pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let fd = openat(dir, name, flags, Mode::empty())?;
+    let count = retry(|| rustix::io::write(&fd, value.as_bytes()))?;
+    if count == value.len() {
+        Ok(())
+    } else {
+        Err(Errno::IO)
+    }
+}
+
+/// Calls `each` with the name of every directory in `dir`, up to `most` entries of any kind.
+///
+/// # Errors
+/// The directory went away, or has more entries than `most` (`EFBIG`).
+pub(crate) fn for_each_dir(
+    dir: &OwnedFd,
+    most: usize,
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), Errno> {
+    rustix::fs::seek(dir, rustix::fs::SeekFrom::Start(0))?;
+    let mut space = [MaybeUninit::<u8>::uninit(); 8192];
+    let mut entries = RawDir::new(dir, &mut space);
+    let mut count = 0;
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        count += 1;
+        if count > most {
+            return Err(Errno::FBIG);
+        }
+        let is_dir = match entry.file_type() {
+            FileType::Directory => true,
+            FileType::Unknown => {
+                let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+                stat.is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Directory)
+            }
+            _ => false,
+        };
+        if is_dir {
+            each(name.to_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// The inode number: for a cgroup its id, which is not used again until a reboot.
+pub(crate) fn inode(fd: impl AsFd) -> Result<Stat, Errno> {
+    fstat(fd)
+}
+
+/// Descriptors kept free for everything that is opened and closed again.
+const SPARE: u64 = 128;
+
+/// Raises the soft limit of open files to the hard one (or a quarter million, which is plenty) and
+/// returns how many weir may keep open.
+pub(crate) fn raise_open_files() -> usize {
+    const PLENTY: u64 = 1 << 18;
+    let limit = getrlimit(Resource::Nofile);
+    let hard = limit.maximum.unwrap_or(PLENTY).min(PLENTY);
+    let soft = limit.current.unwrap_or(PLENTY);
+    let raised = Rlimit {
+        current: Some(hard),
+        maximum: limit.maximum,
+    };
+    let now = if soft < hard && setrlimit(Resource::Nofile, raised).is_ok() {
+        hard
+    } else {
+        soft
+    };
+    usize::try_from(now.saturating_sub(SPARE)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn nothing_leads_out_of_a_root() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("root/a/b")).unwrap();
+        fs::create_dir_all(dir.path().join("outside")).unwrap();
+        symlink(dir.path().join("outside"), dir.path().join("root/link")).unwrap();
+        symlink("a", dir.path().join("root/inner")).unwrap();
+        let root = open_root(&dir.path().join("root")).unwrap();
+        assert!(open_beneath(&root, b"/a/b").is_ok());
+        for path in [
+            &b""[..],
+            b"/",
+            b"a",
+            b"/..",
+            b"/a/..",
+            b"/a/../../outside",
+            b"/./a",
+            b"/a//b",
+            b"/a/",
+            b"/link",
+            b"/inner/b",
+            b"//a",
+            b"/a\0",
+            b"/nothing",
+        ] {
+            assert!(
+                open_beneath(&root, path).is_err(),
+                "{}",
+                String::from_utf8_lossy(path)
+            );
+        }
+    }
+
+    #[test]
+    fn a_shorter_value_leaves_no_tail() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("cpu.max"), "max 100000\n").unwrap();
+        let fd = open_root(dir.path()).unwrap();
+        write_at(&fd, "cpu.max", "1 2").unwrap();
+        assert_eq!(fs::read(dir.path().join("cpu.max")).unwrap(), b"1 2");
+        assert_eq!(write_at(&fd, "absent", "1"), Err(Errno::NOENT));
+        symlink("cpu.max", dir.path().join("link")).unwrap();
+        assert_eq!(write_at(&fd, "link", "1"), Err(Errno::LOOP));
+    }
+
+    #[test]
+    fn files_are_bounded() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, size, fits) in [("just", SMALL - 1, true), ("over", SMALL, false)] {
+            fs::write(dir.path().join(name), vec![b'1'; size]).unwrap();
+            let fd = open_root(dir.path()).unwrap();
+            let mut buffer = Buffer::new();
+            assert_eq!(
+                buffer.read(open_file(&fd, name).unwrap()).is_ok(),
+                fits,
+                "{name}"
+            );
+            assert_eq!(buffer.read_at(&fd, name).is_ok(), fits, "{name}");
+            assert_eq!(read_path(&dir.path().join(name)).is_ok(), fits, "{name}");
+        }
+    }
+
+    #[test]
+    fn directories_are_told_from_files_and_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        for n in 0..300 {
+            fs::create_dir(dir.path().join(format!("d{n}"))).unwrap();
+        }
+        fs::write(dir.path().join("file"), "").unwrap();
+        symlink("d0", dir.path().join("link")).unwrap();
+        let fd = open_root(dir.path()).unwrap();
+        for _ in 0..2 {
+            let mut names = 0;
+            for_each_dir(&fd, 302, |_| names += 1).unwrap();
+            assert_eq!(names, 300);
+        }
+        assert_eq!(for_each_dir(&fd, 301, |_| ()), Err(Errno::FBIG));
+    }
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The journal: what to put back if weir dies. `/run/weir/journal.jsonl`, one record a line.
+//!
+//! ```text
+//! hold   cgroup (path and inode), what was there before    on disk BEFORE the first change
+//! wrote  what we are about to write                        before each change
+//! take   a process, where it was, where it goes            on disk BEFORE the move
+//! done   given back, or gone: nothing left to do
+//! ```
+//!
+//! A reader puts a value back only if what is there is one of the last two that were written: the
+//! last may not have reached the cgroup when weir died. A later `hold` of the same cgroup replaces
+//! what to put back (somebody changed it meanwhile).
+//!
+//! The file is flushed to its device for `hold` and `take` only. A SIGKILL loses nothing that was
+//! written; a power cut does, but it loses the cgroups, too.
+
+use crate::error::LinuxError;
+use crate::leases::{RunDir, distrust};
+use crate::names::{escape, unescape};
+use crate::parse::cgroup::{CpuMax, cpu_max};
+use rustix::fd::OwnedFd;
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, fdatasync, fstat, fsync, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+
+pub(crate) const JOURNAL: &str = "journal.jsonl";
+const NEW: &str = "journal.new";
+/// A damaged journal is kept here for people to look at.
+pub(crate) const DAMAGED: &str = "journal.damaged";
+/// A journal beyond this size is not ours: it is rewritten long before.
+const SIZE_MAX: u64 = 16 << 20;
+/// Rewritten beyond this size; in tests soon, so that it happens.
+const COMPACT_AT: u64 = if cfg!(test) { 16 << 10 } else { 1 << 20 };
+/// Damages that are told one by one.
+const PROBLEMS_MAX: usize = 20;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum Record {
+    Hold {
+        path: String,
+        inode: u64,
+        max: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        burst_us: Option<u64>,
+    },
+    Wrote {
+        inode: u64,
+        max: String,
+    },
+    Take(Take),
+    Done {
+        inode: u64,
+    },
+}
+
+/// A process that was moved into a cgroup of its own, and from where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Take {
+    pub(crate) pid: u32,
+    pub(crate) start_ticks: u64,
+    pub(crate) from: String,
+    pub(crate) from_inode: u64,
+    pub(crate) to: String,
+    pub(crate) inode: u64,
+}
+
+/// A cgroup whose limit we changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) path: Vec<u8>,
+    pub(crate) inode: u64,
+    /// What to put back.
+    pub(crate) theirs: CpuMax,
+    /// `cpu.max.burst` to put back, where the kernel has it.
+    pub(crate) burst_us: Option<u64>,
+    /// The last two values we wrote, oldest first.
+    pub(crate) ours: Vec<CpuMax>,
+}
+
+impl Lease {
+    pub(crate) fn hold(&self) -> Record {
+        Record::Hold {
+            path: escape(&self.path),
+            inode: self.inode,
+            max: self.theirs.to_string(),
+            burst_us: self.burst_us,
+        }
+    }
+
+    /// The records that tell it anew.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let wrote = |max: &CpuMax| Record::Wrote {
+            inode: self.inode,
+            max: max.to_string(),
+        };
+        std::iter::once(self.hold())
+            .chain(self.ours.iter().map(wrote))
+            .collect()
+    }
+
+    pub(crate) fn note_ours(&mut self, max: CpuMax) {
+        self.ours.push(max);
+        if self.ours.len() > 2 {
+            self.ours.remove(0);
+        }
+    }
+}
+
+/// What a journal tells.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Story {
+    pub(crate) leases: Vec<Lease>,
+    pub(crate) takes: Vec<Take>,
+    /// Lines that make no sense.
+    pub(crate) problems: Vec<String>,
+}
+
+/// The journal of a living weir.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    file: OwnedFd,
+    size: u64,
+}
+
+impl Journal {
+    /// Replaces the journal by one with these records, so that at each moment one of the two is
+    /// there as a whole.
+    pub(crate) fn rewrite(dir: &RunDir, records: &[Record]) -> Result<Self, LinuxError> {
+        let error = |e: Errno| LinuxError::io("write", dir.file(NEW), e);
+        match unlinkat(dir.fd(), NEW, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(error(e)),
+        }
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
+        let file = openat(dir.fd(), NEW, flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
+        let mut journal = Journal { file, size: 0 };
+        for record in records {
+            journal.append(record).map_err(error)?;
+        }
+        let put = fsync(&journal.file)
+            .and_then(|()| renameat(dir.fd(), NEW, dir.fd(), JOURNAL))
+            .and_then(|()| fsync(dir.fd()));
+        put.map_err(error)?;
+        Ok(journal)
+    }
+
+    /// Writes one record; `hold` and `take` are on the device when this returns.
+    pub(crate) fn append(&mut self, record: &Record) -> Result<(), Errno> {
+        let mut line = serde_json::to_vec(record).map_err(|_| Errno::INVAL)?;
+        line.push(b'\n');
+        let mut file = std::fs::File::from(self.file.try_clone().map_err(|_| Errno::MFILE)?);
+        let written = file.write_all(&line);
+        written.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
+        self.size += line.len() as u64;
+        if matches!(record, Record::Hold { .. } | Record::Take(_)) {
+            fdatasync(&self.file)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it has grown so that it should be rewritten.
+    pub(crate) fn is_long(&self) -> bool {
+        self.size > COMPACT_AT
+    }
+}
+
+/// Reads the journal of a weir that may have died; nothing if there is none.
+pub(crate) fn read(dir: &RunDir) -> Result<Option<Story>, LinuxError> {
+    let path = dir.file(JOURNAL);
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let distrusted = |why: String| LinuxError::Distrusted {
+        path: path.clone(),
+        why,
+    };
+    let fd = match openat(dir.fd(), JOURNAL, flags, Mode::empty()) {
+        Ok(fd) => fd,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(Errno::LOOP) => return Err(distrusted("it is a link: remove it".into())),
+        Err(e) => return Err(LinuxError::io("open", path, e)),
+    };
+    let stat = fstat(&fd).map_err(|e| LinuxError::io("look at", &path, e))?;
+    if let Some(why) = distrust(&stat, FileType::RegularFile) {
+        return Err(distrusted(why));
+    }
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > SIZE_MAX) {
+        let why = format!(
+            "it has {} bytes: weir never writes so much; remove it",
+            stat.st_size
+        );
+        return Err(distrusted(why));
+    }
+    let mut text = Vec::new();
+    let read = std::fs::File::from(fd)
+        .take(SIZE_MAX)
+        .read_to_end(&mut text);
+    read.map_err(|e| LinuxError::io("read", &path, e))?;
+    Ok(Some(parse(&text)))
+}
+
+/// Removes it.
+pub(crate) fn remove(dir: &RunDir) -> Result<(), LinuxError> {
+    match unlinkat(dir.fd(), JOURNAL, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(e) => Err(LinuxError::io("remove", dir.file(JOURNAL), e)),
+    }
+}
+
+/// Puts it aside for people to look at.
+pub(crate) fn put_aside(dir: &RunDir) -> Result<(), LinuxError> {
+    renameat(dir.fd(), JOURNAL, dir.fd(), DAMAGED)
+        .map_err(|e| LinuxError::io("rename", dir.file(JOURNAL), e))
+}
+
+/// What the text tells. Lines that make no sense are problems, and the others count all the same.
+pub(crate) fn parse(text: &[u8]) -> Story {
+    let mut leases: BTreeMap<u64, Lease> = BTreeMap::new();
+    let mut takes: BTreeMap<u64, Take> = BTreeMap::new();
+    let mut problems = Vec::new();
+    let mut more = 0usize;
+    for (number, line) in text.split_inclusive(|b| *b == b'\n').enumerate() {
+        let told = match serde_json::from_slice::<Record>(line) {
+            Ok(_) if !line.ends_with(b"\n") => Err("cut off in mid-write".to_owned()),
+            Ok(record) => tell(record, &mut leases, &mut takes),
+            Err(e) => Err(e.to_string()),
+        };
+        let Err(why) = told else { continue };
+        if problems.len() < PROBLEMS_MAX {
+            problems.push(format!("line {}: {why}", number + 1));
+        } else {
+            more += 1;
+        }
+    }
+    if more > 0 {
+        problems.push(format!("and {more} more"));
+    }
+    Story {
+        leases: leases.into_values().collect(),
+        takes: takes.into_values().collect(),
+        problems,
+    }
+}
+
+fn tell(
+    record: Record,
+    leases: &mut BTreeMap<u64, Lease>,
+    takes: &mut BTreeMap<u64, Take>,
+) -> Result<(), String> {
+    let value = |max: &str| cpu_max(max.as_bytes()).map_err(|e| e.to_string());
+    match record {
+        Record::Hold {
+            path,
+            inode,
+            max,
+            burst_us,
+        } => {
+            let theirs = value(&max)?;
+            let path = unescape(&path).ok_or("a path that weir would not write")?;
+            let ours = leases
+                .remove(&inode)
+                .map(|old| old.ours)
+                .unwrap_or_default();
+            leases.insert(
+                inode,
+                Lease {
+                    path,
+                    inode,
+                    theirs,
+                    burst_us,
+                    ours,
+                },
+            );
+        }
+        Record::Wrote { inode, max } => {
+            let max = value(&max)?;
+            let lease = leases
+                .get_mut(&inode)
+                .ok_or("a value for a cgroup that is not held")?;
+            lease.note_ours(max);
+        }
+        Record::Take(take) => {
+            takes.insert(take.inode, take);
+        }
+        Record::Done { inode } => {
+            leases.remove(&inode);
+            takes.remove(&inode);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use proptest::prelude::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn max(text: &str) -> CpuMax {
+        cpu_max(text.as_bytes()).unwrap()
+    }
+
+    fn lease(inode: u64) -> Lease {
+        Lease {
+            path: b"/a\xff\\b".to_vec(),
+            inode,
+            theirs: max("max 100000"),
+            burst_us: Some(5),
+            ours: vec![max("1000 20000"), max("2000 20000")],
+        }
+    }
+
+    #[test]
+    fn a_story_is_told_again_as_it_was() {
+        let fake = Fake::new();
+        let dir = RunDir::open_or_make(&fake.roots()).unwrap();
+        assert_eq!(read(&dir).unwrap(), None);
+        let records: Vec<_> = [lease(1), lease(2)]
+            .iter()
+            .flat_map(Lease::records)
+            .collect();
+        let mut journal = Journal::rewrite(&dir, &records).unwrap();
+        journal
+            .append(&Record::Wrote {
+                inode: 1,
+                max: "3000 20000".into(),
+            })
+            .unwrap();
+        journal.append(&Record::Done { inode: 2 }).unwrap();
+        let story = read(&dir).unwrap().unwrap();
+        let mut want = lease(1);
+        want.note_ours(max("3000 20000"));
+        assert_eq!((story.leases, story.problems), (vec![want], vec![]));
+        remove(&dir).unwrap();
+        remove(&dir).unwrap();
+        assert_eq!(read(&dir).unwrap(), None);
+    }
+
+    #[test]
+    fn damage_is_told_and_the_rest_counts() {
+        let mut text = Vec::new();
+        for record in lease(1).records() {
+            text.extend(serde_json::to_vec(&record).unwrap());
+            text.push(b'\n');
+        }
+        text.extend_from_slice(b"\xff\xfe{]\n{\"op\":\"wrote\",\"inode\":9,\"max\":\"1 1\"}\n\n");
+        text.extend_from_slice(
+            b"{\"op\":\"hold\",\"path\":\"/\\\\x41\",\"inode\":4,\"max\":\"max 1\"}\n",
+        );
+        text.extend_from_slice(
+            b"{\"op\":\"hold\",\"path\":\"/b\",\"inode\":5,\"max\":\"max 1; reboot\"}\n",
+        );
+        text.extend_from_slice(
+            b"{\"op\":\"hold\",\"path\":\"/c\",\"inode\":6,\"max\":\"max 100000\"}",
+        );
+        let story = parse(&text);
+        assert_eq!(story.leases, vec![lease(1)]);
+        assert_eq!(story.problems.len(), 6, "{:?}", story.problems);
+        assert!(story.problems[5].contains("cut off"));
+        assert_eq!(parse(&[b'\n'; 100]).problems.len(), PROBLEMS_MAX + 1);
+    }
+
+    #[test]
+    fn a_journal_of_others_is_not_read() {
+        let fake = Fake::new();
+        let dir = RunDir::open_or_make(&fake.roots()).unwrap();
+        let path = fake.path("run/weir/journal.jsonl");
+        Journal::rewrite(&dir, &[]).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        assert!(matches!(read(&dir), Err(LinuxError::Distrusted { .. })));
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(SIZE_MAX + 1)
+            .unwrap();
+        assert!(
+            read(&dir)
+                .unwrap_err()
+                .to_string()
+                .contains("never writes so much")
+        );
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+        assert!(matches!(read(&dir), Err(LinuxError::Distrusted { .. })));
+        std::fs::remove_file(&path).unwrap();
+        rustix::fs::mkdirat(dir.fd(), JOURNAL, Mode::RWXU).unwrap();
+        assert!(matches!(read(&dir), Err(LinuxError::Distrusted { .. })));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes: Vec<u8>) {
+            let story = parse(&bytes);
+            prop_assert!(story.problems.len() <= PROBLEMS_MAX + 1);
+        }
+
+        #[test]
+        fn any_cut_loses_at_most_the_last_record(cut in 0usize..400) {
+            let mut text = Vec::new();
+            for record in lease(1).records() {
+                text.extend(serde_json::to_vec(&record).unwrap());
+                text.push(b'\n');
+            }
+            let whole = text.iter().take(cut).filter(|b| **b == b'\n').count();
+            let story = parse(&text[..cut.min(text.len())]);
+            prop_assert_eq!(story.leases.len(), usize::from(whole > 0));
+            prop_assert!(story.problems.len() <= 1);
+        }
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The real host behind [`weir_core::Platform`]. Modules in the order the data flows:
+//!
+//! ```text
+//!            counters (device, groups)        one read per device and tick
+//! topology ─►                          ─► platform ─► Observation
+//!            scout (workloads, slow facts)    a thread of its own, about once a second
+//!              tree · members · exclude
+//!
+//! Plan ─► platform ─► actuator (cpu.max; aim, phase, quota) ─► claim (lock, journal) ─► restore
+//! ```
+//!
+//! **Two speeds.** A tick reads what changes each time: one `pread` per device, one per cgroup
+//! (`cpu.stat`), all on descriptors kept open. What changes slowly and costs more (which cgroups
+//! there are, who is in them, what memory they have where, their weights) is gathered by the
+//! [scout](scout), which never holds up a tick.
+//!
+//! **Roots.** Every path hangs from one of four [`Roots`], so that tests build small trees.
+//!
+//! **Distrust.** weir runs as root and reads what others write. Cgroups are opened component by
+//! component without following links, sizes and counts are bounded, and what cannot be read becomes
+//! a named absence, not a zero.
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod actuator;
+mod aim;
+mod claim;
+mod clock;
+mod counters;
+mod error;
+mod exclude;
+mod facts;
+mod files;
+mod journal;
+mod leases;
+mod members;
+mod names;
+mod options;
+mod pace;
+pub mod parse;
+mod phase;
+mod platform;
+mod quota;
+mod refill;
+mod restore;
+mod sched_ext;
+mod scout;
+mod take;
+mod topology;
+mod tree;
+
+#[cfg(test)]
+mod fake;
+
+pub use error::LinuxError;
+pub use facts::describe;
+pub use names::{escape, unescape};
+pub use options::{By, Options, Roots};
+pub use platform::LinuxPlatform;
+pub use restore::{NotRestored, ResetReport, reset, reset_even_if_running};

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Processes and the memory they can reach on the nodes weir watches.
+//!
+//! *Why not `memory.numa_stat`.* A page of a shared file (tmpfs, a mapped file) is charged to the
+//! cgroup that touched it first, which is often the one that created the file and not the one that
+//! reads it. `/proc/PID/numa_maps` shows what each process has mapped, whoever was charged, so
+//! `memory.numa_stat` is only used where no `numa_maps` can be read.
+//!
+//! *Counting.* In a workload of several processes, private memory adds up, and a file that several
+//! of them map counts once, with the most that one of them has of it. Two workloads that map the
+//! same file both have it: this is who *can* reach the memory. Where a process has no page mapped
+//! (read(2) on a file on the node), nothing is seen.
+//!
+//! *Cost.* `numa_maps` walks the page tables of a process, milliseconds for each gigabyte in small
+//! pages, under its `mmap_lock`. So a process is looked at again only after 1.5 s or a hundred times
+//! what the last look took, whichever is longer; a process whose memory stays as it was is looked at
+//! half as often each time, down to every 30 s; and all looks of one round have a time budget. First
+//! looks have a budget of their own: until a process has had one, its workload cannot be limited.
+
+use crate::clock::now;
+use crate::files::{Buffer, for_each_dir, open_file};
+use crate::parse::process::{Stat, mapping, stat};
+use rustix::fd::OwnedFd;
+use rustix::io::{Errno, pread};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_core::{Missing, Nanos, NodeId};
+
+/// Shortest time between two looks at the memory of a process.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1500);
+/// Longest, for a process whose memory does not change.
+const LOOK_EVERY_MAX: Nanos = Nanos::from_millis(30_000);
+/// A look may cost one part in this many of the time until the next.
+const COST_PART: u64 = 100;
+/// Time for first looks in one round, beyond the round's budget.
+const FIRST_LOOKS: Nanos = Nanos::from_millis(500);
+/// How often the threads of a process are asked for their policy.
+const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
+/// Most threads that are asked.
+const THREADS_MAX: usize = 4096;
+/// Most files of one process that are told apart; the others count as private.
+const FILES_MAX: usize = 4096;
+/// Most bytes of `numa_maps` that are read: 65 530 mappings (`vm.max_map_count`) with short names.
+const MAPS_MAX: u64 = 64 << 20;
+
+/// A process.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) start_ticks: u64,
+    pub(crate) comm: String,
+    pub(crate) nice: i64,
+    pub(crate) is_kernel: bool,
+    /// Whether one of its threads is.
+    pub(crate) real_time: bool,
+    memory: Memory,
+    look_at: Nanos,
+    /// Time between the last look and the next.
+    pause: Nanos,
+    policy_at: Nanos,
+    round: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Memory {
+    NotYetRead,
+    Read { at: Nanos, usage: Usage },
+    Missing(Missing),
+}
+
+/// Bytes by node: private ones, and files by a hash of their name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Usage {
+    private: BTreeMap<NodeId, u64>,
+    files: BTreeMap<(NodeId, u64), u64>,
+}
+
+/// What a set of processes has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resident {
+    /// The oldest look that went into it.
+    pub(crate) at: Option<Nanos>,
+    pub(crate) bytes: BTreeMap<NodeId, u64>,
+    /// Processes not looked at so far.
+    pub(crate) unread: usize,
+    /// Why one of them could not be looked at.
+    pub(crate) missing: Option<Missing>,
+}
+
+/// All processes weir has met.
+pub(crate) struct Members {
+    proc: Arc<OwnedFd>,
+    nodes: Vec<NodeId>,
+    by_pid: BTreeMap<u32, Member>,
+    round: u64,
+    chunk: Box<[u8]>,
+}
+
+impl Members {
+    pub(crate) fn new(proc: Arc<OwnedFd>, nodes: Vec<NodeId>) -> Self {
+        let chunk = vec![0; 64 * 1024].into_boxed_slice();
+        Members {
+            proc,
+            nodes,
+            by_pid: BTreeMap::new(),
+            round: 0,
+            chunk,
+        }
+    }
+
+    /// Nodes whose memory counts. A change makes all looks void.
+    pub(crate) fn watch(&mut self, nodes: Vec<NodeId>) {
+        if self.nodes != nodes {
+            self.nodes = nodes;
+            for member in self.by_pid.values_mut() {
+                member.memory = Memory::NotYetRead;
+                member.look_at = Nanos(0);
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, pid: u32) -> Option<&Member> {
+        self.by_pid.get(&pid)
+    }
+
+    /// Whether somebody was never looked at.
+    pub(crate) fn has_unread(&self) -> bool {
+        let unread = |m: &Member| !m.is_kernel && matches!(m.memory, Memory::NotYetRead);
+        self.by_pid.values().any(unread)
+    }
+
+    /// Starts a round: whoever is not met in it is forgotten at its end.
+    pub(crate) fn begin_round(&mut self) {
+        self.round += 1;
+    }
+
+    /// Notes that a process is there. False if it is not.
+    pub(crate) fn meet(&mut self, pid: u32, at: Nanos, buffer: &mut Buffer) -> bool {
+        let Ok(stat) = read_stat(&self.proc, pid, buffer) else {
+            return false;
+        };
+        let known = self
+            .by_pid
+            .get_mut(&pid)
+            .filter(|m| m.start_ticks == stat.start_ticks);
+        match known {
+            Some(member) => {
+                member.round = self.round;
+                if member.comm.as_bytes() != stat.comm {
+                    member.comm = String::from_utf8_lossy(&stat.comm).into_owned();
+                }
+                member.nice = stat.nice;
+                member.real_time |= stat.is_real_time();
+                if at >= member.policy_at {
+                    member.policy_at = Nanos(at.0.saturating_add(POLICY_EVERY.0));
+                    member.real_time = is_real_time(&self.proc, pid, &stat, buffer);
+                }
+            }
+            None => {
+                let member = Member {
+                    real_time: is_real_time(&self.proc, pid, &stat, buffer),
+                    ..new_member(&stat, self.round, at)
+                };
+                self.by_pid.insert(pid, member);
+            }
+        }
+        true
+    }
+
+    /// Looks at the memory of those whose turn it is, new ones first, then the longest waiting, until
+    /// `until`, or a little longer while there are new ones. At least one is looked at.
+    pub(crate) fn look(&mut self, at: Nanos, until: Nanos) {
+        let round = self.round;
+        let mut looked = false;
+        self.by_pid.retain(|_, member| member.round == round);
+        let due = |(_, m): &(&u32, &Member)| !m.is_kernel && m.look_at <= at;
+        let mut turn: Vec<(Nanos, u32)> = self
+            .by_pid
+            .iter()
+            .filter(due)
+            .map(|(pid, m)| (m.look_at, *pid))
+            .collect();
+        turn.sort_unstable();
+        let until_first = Nanos(until.0.saturating_add(FIRST_LOOKS.0));
+        for (look_at, pid) in turn {
+            let begun = now();
+            if begun
+                >= (if look_at == Nanos(0) {
+                    until_first
+                } else {
+                    until
+                })
+                && looked
+            {
+                break;
+            }
+            looked = true;
+            let usage = self.read_maps(pid);
+            let ended = now();
+            let cost = ended.0.saturating_sub(begun.0);
+            if let Some(member) = self.by_pid.get_mut(&pid) {
+                let same = matches!((&member.memory, &usage),
+                    (Memory::Read { usage: old, .. }, Ok(new)) if old == new);
+                let settled = Nanos(member.pause.0.saturating_mul(2)).min(LOOK_EVERY_MAX);
+                let pause = if same { settled } else { LOOK_EVERY };
+                member.pause = pause;
+                let pause = pause.0.max(cost.saturating_mul(COST_PART));
+                member.look_at = Nanos(at.0.saturating_add(pause));
+                member.memory = match usage {
+                    Ok(usage) => Memory::Read { at: ended, usage },
+                    Err(why) => Memory::Missing(why),
+                };
+            }
+        }
+    }
+
+    /// What these processes have together.
+    pub(crate) fn resident(&self, pids: &[u32]) -> Resident {
+        let mut sum = Resident::default();
+        let mut files: BTreeMap<(NodeId, u64), u64> = BTreeMap::new();
+        for member in pids
+            .iter()
+            .filter_map(|pid| self.by_pid.get(pid))
+            .filter(|m| !m.is_kernel)
+        {
+            match &member.memory {
+                Memory::NotYetRead => sum.unread += 1,
+                Memory::Missing(why) => sum.missing = Some(why.clone()),
+                Memory::Read { at, usage } => {
+                    sum.at = Some(sum.at.map_or(*at, |old: Nanos| old.min(*at)));
+                    for (node, bytes) in &usage.private {
+                        add(&mut sum.bytes, *node, *bytes);
+                    }
+                    for (key, bytes) in &usage.files {
+                        let most = files.entry(*key).or_default();
+                        *most = (*most).max(*bytes);
+                    }
+                }
+            }
+        }
+        for ((node, _), bytes) in files {
+            add(&mut sum.bytes, node, bytes);
+        }
+        sum
+    }
+
+    fn read_maps(&mut self, pid: u32) -> Result<Usage, Missing> {
+        let name = format!("{pid}/numa_maps");
+        let missing = |e: Errno| match e {
+            Errno::NOENT => Missing::NotSupported(format!("/proc/{name}: {e} (CONFIG_NUMA off?)")),
+            Errno::PERM | Errno::ACCESS => Missing::NotPermitted(format!("/proc/{name}: {e}")),
+            _ => Missing::Lost(format!("/proc/{name}: {e}")),
+        };
+        let fd = open_file(&*self.proc, &name).map_err(missing)?;
+        let mut usage = Usage::default();
+        let mut malformed = false;
+        let nodes = &self.nodes;
+        for_each_line(&fd, &mut self.chunk, |line| match mapping(line) {
+            Ok(map) => {
+                for (node, bytes) in map.nodes() {
+                    let node = NodeId(node);
+                    if bytes > 0 && nodes.contains(&node) {
+                        usage.add(node, map.file, bytes);
+                    }
+                }
+            }
+            Err(_) => malformed = true,
+        })
+        .map_err(missing)?;
+        if malformed && usage == Usage::default() {
+            return Err(Missing::Lost(format!(
+                "/proc/{name}: no line of the form ADDRESS POLICY …"
+            )));
+        }
+        Ok(usage)
+    }
+}
+
+impl Usage {
+    fn add(&mut self, node: NodeId, file: Option<&[u8]>, bytes: u64) {
+        let key = file.map(|name| (node, hash(name)));
+        match key {
+            Some(key) if self.files.len() < FILES_MAX || self.files.contains_key(&key) => {
+                let sum = self.files.entry(key).or_default();
+                *sum = sum.saturating_add(bytes);
+            }
+            _ => add(&mut self.private, node, bytes),
+        }
+    }
+}
+
+fn add(sums: &mut BTreeMap<NodeId, u64>, node: NodeId, bytes: u64) {
+    let sum = sums.entry(node).or_default();
+    *sum = sum.saturating_add(bytes);
+}
+
+/// FNV-1a of 64 bits. Who makes two file names collide makes his own memory count less or more,
+/// which he can do by mapping as well.
+fn hash(name: &[u8]) -> u64 {
+    name.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
+        (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
+    Member {
+        start_ticks: stat.start_ticks,
+        comm: String::from_utf8_lossy(&stat.comm).into_owned(),
+        nice: stat.nice,
+        is_kernel: stat.is_kernel,
+        real_time: stat.is_real_time(),
+        memory: Memory::NotYetRead,
+        look_at: Nanos(0),
+        pause: LOOK_EVERY,
+        policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
+        round,
+    }
+}
+
+/// `/proc/PID/stat`, parsed. Nothing of a process that ended is an error like any other.
+pub(crate) fn read_stat(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Stat, Missing> {
+    let name = format!("{pid}/stat");
+    let text = buffer
+        .read_at(proc, &name)
+        .map_err(|e| Missing::Lost(format!("/proc/{name}: {e}")))?;
+    stat(text).map_err(|e| Missing::Lost(format!("/proc/{name}: {e}")))
+}
+
+/// A process as it is now, without its memory: for a check just before acting.
+pub(crate) fn fresh(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Option<Member> {
+    let stat = read_stat(proc, pid, buffer).ok()?;
+    let real_time = is_real_time(proc, pid, &stat, buffer);
+    Some(Member {
+        real_time,
+        ..new_member(&stat, 0, Nanos(0))
+    })
+}
+
+/// Whether one of its threads is; each has a policy of its own.
+fn is_real_time(proc: &OwnedFd, pid: u32, stat_of_process: &Stat, buffer: &mut Buffer) -> bool {
+    if stat_of_process.is_real_time() || stat_of_process.threads <= 1 {
+        return stat_of_process.is_real_time();
+    }
+    let Ok(tasks) = crate::files::open_path_dir(proc, &format!("{pid}/task")) else {
+        return false;
+    };
+    let mut names = Vec::new();
+    // Beyond the bound the rest is taken to be like the first.
+    let _ = for_each_dir(&tasks, THREADS_MAX, |name| names.push(name.to_vec()));
+    names
+        .iter()
+        .filter_map(|name| std::str::from_utf8(name).ok())
+        .any(|name| {
+            let text = buffer.read_at(&tasks, &format!("{name}/stat"));
+            text.is_ok_and(|text| stat(text).is_ok_and(|s| s.is_real_time()))
+        })
+}
+
+/// Reads a file of any length in chunks and calls `each` with its lines. A line longer than the
+/// buffer is passed over; so is everything after [`MAPS_MAX`].
+fn for_each_line(fd: &OwnedFd, chunk: &mut [u8], mut each: impl FnMut(&[u8])) -> Result<(), Errno> {
+    let (mut held, mut offset, mut too_long) = (0, 0u64, false);
+    while offset < MAPS_MAX {
+        let count = match pread(fd, &mut chunk[held..], offset) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(Errno::INTR) => continue,
+            Err(e) => return Err(e),
+        };
+        offset += count as u64;
+        let filled = held + count;
+        let mut begin = 0;
+        while let Some(length) = chunk[begin..filled].iter().position(|b| *b == b'\n') {
+            let line = &chunk[begin..begin + length];
+            let is_tail = std::mem::take(&mut too_long);
+            if !line.is_empty() && !is_tail {
+                each(line);
+            }
+            begin += length + 1;
+        }
+        chunk.copy_within(begin..filled, 0);
+        held = filled - begin;
+        if held == chunk.len() {
+            (held, too_long) = (0, true);
+        }
+    }
+    if held > 0 && !too_long {
+        each(&chunk[..held]);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "members_tests.rs"]
+mod tests;

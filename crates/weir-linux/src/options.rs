@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the caller chooses.
+
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_core::BytesPerSec;
+
+/// Where the kernel's file systems and weir's own files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// sysfs: `/sys`.
+    pub sys: PathBuf,
+    /// procfs: `/proc`.
+    pub proc: PathBuf,
+    /// The cgroup v2 tree: `/sys/fs/cgroup`.
+    pub cgroup: PathBuf,
+    /// weir's lock and journal: `/run/weir`. On a file system that a reboot empties, as cgroups are.
+    pub run: PathBuf,
+}
+
+impl Roots {
+    /// The same layout below `dir`, for tests: `dir/sys`, `dir/proc`, `dir/sys/fs/cgroup`,
+    /// `dir/run/weir`.
+    pub fn beneath(dir: &Path) -> Self {
+        Roots {
+            sys: dir.join("sys"),
+            proc: dir.join("proc"),
+            cgroup: dir.join("sys/fs/cgroup"),
+            run: dir.join("run/weir"),
+        }
+    }
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Roots::beneath(Path::new("/"))
+    }
+}
+
+/// What a workload is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum By {
+    /// A leaf cgroup: service, pod, scope.
+    #[default]
+    Cgroup,
+    /// A process.
+    Process,
+}
+
+/// How to look and how to act.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where things are.
+    pub roots: Roots,
+    /// What a workload is.
+    pub by: By,
+    /// Time between two ticks; zero does not wait (benchmarks).
+    pub interval: Duration,
+    /// Workloads never to be limited: patterns with `*` and `?` on the id, and for processes also
+    /// on the process name.
+    pub exclude: Vec<String>,
+    /// What one device can sustain, if the operator knows.
+    pub capacity_bytes_per_sec: Option<BytesPerSec>,
+    /// Period of the limits that are set (`cpu.max`), 1 ms to 1 s; beyond, the nearer end is taken. A short period makes
+    /// short gaps, and little CPU time is gained by a rewrite, which refills the quota.
+    pub period: Duration,
+    /// For [`By::Process`]: move a process that shares its cgroup with others into one of its own,
+    /// below `weir.slice`, for as long as it is limited. Without it such a process is refused.
+    pub take_processes: bool,
+    /// Only look: take no lock, put nothing back, refuse every action.
+    pub read_only: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            roots: Roots::default(),
+            by: By::default(),
+            interval: Duration::from_millis(50),
+            exclude: Vec::new(),
+            capacity_bytes_per_sec: None,
+            period: Duration::from_millis(20),
+            take_processes: false,
+            read_only: false,
+        }
+    }
+}

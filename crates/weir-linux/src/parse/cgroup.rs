@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files of a cgroup v2 directory (kernel, `Documentation/admin-guide/cgroup-v2.rst`).
+
+use super::{Malformed, decimal, lines, node_count, words};
+use std::fmt;
+
+/// `cpu.stat`. The throttling part is there only where the cpu controller is enabled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuStat {
+    /// CPU time used, user and system, in microseconds.
+    pub usage_usec: u64,
+    /// Time held back by `cpu.max`, in microseconds.
+    pub throttled_usec: Option<u64>,
+    /// How often it was held back.
+    pub nr_throttled: Option<u64>,
+    /// How often its quota was refilled by the clock.
+    pub nr_periods: Option<u64>,
+}
+
+/// Reads `cpu.stat`.
+///
+/// # Errors
+/// No `usage_usec`, or a number that is none.
+pub fn cpu_stat(text: &[u8]) -> Result<CpuStat, Malformed> {
+    let mut usage = None;
+    let mut stat = CpuStat::default();
+    for line in lines(text) {
+        let mut parts = words(line);
+        let (key, value) = (parts.next(), parts.next().unwrap_or_default());
+        match key {
+            Some(b"usage_usec") => usage = Some(decimal(value)?),
+            Some(b"throttled_usec") => stat.throttled_usec = Some(decimal(value)?),
+            Some(b"nr_periods") => stat.nr_periods = Some(decimal(value)?),
+            Some(b"nr_throttled") => stat.nr_throttled = Some(decimal(value)?),
+            _ => {}
+        }
+    }
+    stat.usage_usec = usage.ok_or(Malformed("a line usage_usec"))?;
+    Ok(stat)
+}
+
+/// `cpu.max`: a quota of CPU time per period, or none. Prints as the kernel does, so that what was
+/// read can be written back exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuMax {
+    /// CPU time per period in microseconds; nothing is `max`.
+    pub quota_us: Option<u64>,
+    /// The period in microseconds; never 0.
+    pub period_us: u64,
+}
+
+impl CpuMax {
+    /// The limit in CPUs, if there is one.
+    pub fn cpus(&self) -> Option<f64> {
+        self.quota_us
+            .map(|quota| quota as f64 / self.period_us as f64)
+    }
+
+    /// Whether this allows less CPU than `other`. Exact: products, not quotients.
+    pub fn is_tighter_than(&self, other: &CpuMax) -> bool {
+        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        match (self.quota_us, other.quota_us) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(mine), Some(theirs)) => {
+                product(mine, other.period_us) < product(theirs, self.period_us)
+            }
+        }
+    }
+}
+
+impl fmt::Display for CpuMax {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.quota_us {
+            Some(quota) => write!(f, "{quota} {}", self.period_us),
+            None => write!(f, "max {}", self.period_us),
+        }
+    }
+}
+
+/// Reads `cpu.max`.
+///
+/// # Errors
+/// Anything but `max PERIOD` and `QUOTA PERIOD` with a period above 0.
+pub fn cpu_max(text: &[u8]) -> Result<CpuMax, Malformed> {
+    const WANT: Malformed = Malformed("\"max PERIOD\" or \"QUOTA PERIOD\" in microseconds");
+    let mut parts = words(text.trim_ascii());
+    let (Some(quota), Some(period), None) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(WANT);
+    };
+    let quota_us = if quota == b"max" {
+        None
+    } else {
+        Some(decimal(quota).map_err(|_| WANT)?)
+    };
+    let period_us = decimal(period).ok().filter(|p| *p > 0).ok_or(WANT)?;
+    Ok(CpuMax {
+        quota_us,
+        period_us,
+    })
+}
+
+/// Reads `memory.numa_stat` and calls `add` with node and bytes for the pages that stay: `anon` and
+/// `file` (which has `shmem` inside). The other lines are parts of these, or kernel memory.
+///
+/// # Errors
+/// A count that is none. Lines before it have been added by then.
+pub fn numa_stat(text: &[u8], mut add: impl FnMut(u32, u64)) -> Result<(), Malformed> {
+    for line in lines(text) {
+        let mut parts = words(line);
+        if !matches!(parts.next(), Some(b"anon" | b"file")) {
+            continue;
+        }
+        for (node, bytes) in parts.filter_map(node_count) {
+            add(node, bytes?);
+        }
+    }
+    Ok(())
+}
+
+/// Process ids, one a line (`cgroup.procs`). 0 stands for a process outside our PID namespace.
+///
+/// # Errors
+/// A line that is not a process id.
+pub fn pids(text: &[u8]) -> Result<Vec<u32>, Malformed> {
+    const WANT: Malformed = Malformed("one process id a line");
+    let pid = |line| {
+        decimal(line)
+            .ok()
+            .and_then(|n| u32::try_from(n).ok())
+            .ok_or(WANT)
+    };
+    lines(text).map(pid).collect()
+}
+
+/// Whether a list such as `cgroup.controllers` names `controller`.
+pub fn lists(text: &[u8], controller: &[u8]) -> bool {
+    words(text.trim_ascii()).any(|word| word == controller)
+}
+
+/// The number of cgroups below this one (`cgroup.stat`, `nr_descendants`).
+pub fn descendants(text: &[u8]) -> Option<u64> {
+    lines(text).find_map(|line| decimal(line.strip_prefix(b"nr_descendants ")?).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    // Taken from Linux 7.2.
+    const STAT: &[u8] =
+        b"usage_usec 2113041\nuser_usec 1000120\nsystem_usec 1112921\nnice_usec 0\n\
+        core_sched.force_idle_usec 0\nnr_periods 88\nnr_throttled 17\nthrottled_usec 960123\n\
+        nr_bursts 0\nburst_usec 0\n";
+
+    #[test]
+    fn cpu_stat_with_and_without_the_controller() {
+        let stat = cpu_stat(STAT).unwrap();
+        assert_eq!(stat.usage_usec, 2_113_041);
+        assert_eq!(
+            (stat.throttled_usec, stat.nr_throttled),
+            (Some(960_123), Some(17))
+        );
+        let bare = cpu_stat(b"usage_usec 5\nuser_usec 3\nsystem_usec 2\n").unwrap();
+        assert_eq!((bare.usage_usec, bare.throttled_usec), (5, None));
+        for bad in [
+            &b""[..],
+            b"usage_usec\n",
+            b"usage_usec x\n",
+            b"usage_usec -1\n",
+        ] {
+            assert!(cpu_stat(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn cpu_max_is_printed_as_the_kernel_prints_it() {
+        for text in ["max 100000", "20000 20000", "1000 1000000"] {
+            assert_eq!(
+                cpu_max(format!("{text}\n").as_bytes()).unwrap().to_string(),
+                text
+            );
+        }
+        for bad in [
+            "",
+            "max",
+            "max 0",
+            "1000",
+            "-1 100000",
+            "max max",
+            "1 2 3",
+            "1000 0",
+        ] {
+            assert!(cpu_max(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn tighter_compares_cpus_not_microseconds() {
+        let max = |text: &[u8]| cpu_max(text).unwrap();
+        assert!(max(b"10000 20000").is_tighter_than(&max(b"60000 100000")));
+        assert!(!max(b"50000 100000").is_tighter_than(&max(b"10000 20000")));
+        assert!(max(b"900000 1000").is_tighter_than(&max(b"max 1000")));
+        assert!(!max(b"max 1000").is_tighter_than(&max(b"max 100000")));
+        assert!(!max(b"max 1").is_tighter_than(&max(b"1 1000000")));
+    }
+
+    #[test]
+    fn numa_stat_counts_shared_memory_once() {
+        let text = b"anon N0=4096 N1=8192\nfile N0=0 N1=65536\nkernel_stack N0=16384 N1=0\n\
+            shmem N0=0 N1=65536\nfile_mapped N0=0 N1=65536\ninactive_anon N0=4096 N1=8192\n";
+        let mut on = [0u64; 2];
+        numa_stat(text, |node, bytes| on[node as usize] += bytes).unwrap();
+        assert_eq!(on, [4096, 8192 + 65536]);
+        assert!(numa_stat(b"anon N0=4x\n", |_, _| ()).is_err());
+    }
+
+    #[test]
+    fn lists_of_pids_and_names() {
+        assert_eq!(pids(b"1\n0\n4194304\n"), Ok(vec![1, 0, 4_194_304]));
+        assert!(pids(b"1\nfio\n").is_err());
+        assert!(lists(b"cpuset cpu io\n", b"cpu") && !lists(b"cpuset io\n", b"cpu"));
+        assert_eq!(
+            descendants(b"nr_descendants 12\nnr_dying_descendants 3\n"),
+            Some(12)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes: Vec<u8>) {
+            let _ = (cpu_stat(&bytes), pids(&bytes), descendants(&bytes), lists(&bytes, b"cpu"));
+            let _ = numa_stat(&bytes, |_, _| ());
+            if let Ok(max) = cpu_max(&bytes) {
+                prop_assert!(max.period_us > 0 && max.cpus().is_none_or(f64::is_finite));
+            }
+        }
+
+        #[test]
+        fn damaged_files_are_survived(at in 0..STAT.len(), byte: u8) {
+            let mut text = STAT.to_vec();
+            text[at] = byte;
+            let _ = cpu_stat(&text);
+            let _ = cpu_stat(&STAT[..at]);
+        }
+
+        #[test]
+        fn tighter_is_an_order(a in 1u64.., p in 1u64.., b in 1u64.., q in 1u64..) {
+            let (x, y) = (CpuMax { quota_us: Some(a), period_us: p }, CpuMax { quota_us: Some(b), period_us: q });
+            prop_assert!(!(x.is_tighter_than(&y) && y.is_tighter_than(&x)));
+            prop_assert!(!x.is_tighter_than(&x));
+        }
+    }
+}

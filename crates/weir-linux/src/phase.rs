@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! When a cgroup's quota is refilled, and writing just then.
+//!
+//! A write of `cpu.max` refills the whole quota (kernel, `tg_set_cfs_bandwidth`): written at a random
+//! moment it gives a throttled workload nearly one quota for nothing. Written just after the regular
+//! refill it gives what was used since then: almost nothing.
+//!
+//! The kernel does not say when it refills, but it counts: `nr_periods` of `cpu.stat` goes up by one
+//! at each refill while the cgroup is busy. The timer keeps its phase for as long as the period stays
+//! the same (`hrtimer_forward_now` adds whole periods), and each cgroup's starts at a random offset
+//! (since Linux 6.3), so bursts of several limited cgroups are spread over the period by the kernel.
+//! So the phase is found once per cgroup and period, by watching `nr_periods` for a period, and then
+//! each rewrite waits for it.
+//!
+//! *Steering.* Where bursts of several workloads happen to coincide they overload the device together
+//! and leave it idle together, for as long as the limits stand. A phase can be moved: the timer adds
+//! whatever period is set when it fires, so one period that is longer by Δ shifts all later refills
+//! by Δ. New limits are moved to where the others leave the most room.
+
+use std::time::Duration;
+use weir_core::Nanos;
+
+/// Looks at `nr_periods` per period while a phase is searched: a rewrite then gives away at most this
+/// part of a period's CPU time.
+pub(crate) const LOOKS_PER_PERIOD: u64 = 16;
+
+/// Longest wait of one tick for refills: the rest of the interval is for looking and deciding. Where
+/// the period is longer, rewrites do not wait.
+pub(crate) fn patience_us(interval: Duration) -> u64 {
+    u64::try_from(interval.as_micros()).unwrap_or(u64::MAX) / 4 * 3
+}
+
+/// The time of day of refills, so to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Phase {
+    period_ns: u64,
+    /// A moment just after a refill, modulo the period.
+    offset_ns: u64,
+}
+
+impl Phase {
+    /// A refill was seen between two looks, the later one at `seen_at`.
+    pub(crate) fn seen(period_us: u64, seen_at: Nanos) -> Self {
+        let period_ns = period_us.max(1).saturating_mul(1000);
+        Phase {
+            period_ns,
+            offset_ns: seen_at.0 % period_ns,
+        }
+    }
+
+    /// Whether it holds for a limit with this period.
+    pub(crate) fn is_of(&self, period_us: u64) -> bool {
+        self.period_ns == period_us.max(1).saturating_mul(1000)
+    }
+
+    /// Where in the period it lies, in nanoseconds.
+    pub(crate) fn offset_ns(&self) -> u64 {
+        self.offset_ns
+    }
+
+    /// The same refills, later by `shift_us`.
+    pub(crate) fn later(self, shift_us: u64) -> Self {
+        let offset_ns = (self.offset_ns + shift_us.saturating_mul(1000)) % self.period_ns;
+        Phase { offset_ns, ..self }
+    }
+
+    /// Time from `at` to just after the next refill.
+    pub(crate) fn wait(&self, at: Nanos) -> Nanos {
+        let into = (at.0 % self.period_ns + self.period_ns - self.offset_ns) % self.period_ns;
+        Nanos((self.period_ns - into) % self.period_ns)
+    }
+}
+
+/// By how much each of `new` should come later, in nanoseconds, so that refills are spread over the
+/// period: evenly if nobody else is there, else each into the middle of the largest gap. Offsets are
+/// in nanoseconds, below `period_ns`.
+pub(crate) fn shifts(others: &[u64], new: &[u64], period_ns: u64) -> Vec<u64> {
+    let period_ns = period_ns.max(1);
+    let mut taken = others.to_vec();
+    let mut order: Vec<usize> = (0..new.len()).collect();
+    order.sort_unstable_by_key(|i| new[*i]);
+    let mut shifts = vec![0; new.len()];
+    for (rank, i) in order.into_iter().enumerate() {
+        let even = || {
+            let first = taken.first().copied().unwrap_or(new[i]);
+            (first + rank as u64 * (period_ns / new.len() as u64)) % period_ns
+        };
+        let target = if others.is_empty() {
+            even()
+        } else {
+            middle_of_gap(&taken, period_ns)
+        };
+        shifts[i] = (target + period_ns - new[i] % period_ns) % period_ns;
+        taken.push(target);
+    }
+    shifts
+}
+
+/// The middle of the largest gap between offsets on the circle.
+fn middle_of_gap(taken: &[u64], period_ns: u64) -> u64 {
+    let mut sorted: Vec<u64> = taken.iter().map(|t| t % period_ns).collect();
+    sorted.sort_unstable();
+    let gap_after = |i: usize| {
+        let next = sorted.get(i + 1).copied().unwrap_or(sorted[0] + period_ns);
+        next - sorted[i]
+    };
+    let largest = (0..sorted.len()).max_by_key(|i| gap_after(*i));
+    largest.map_or(0, |i| (sorted[i] + gap_after(i) / 2) % period_ns)
+}
+
+/// Watches a counter of refills until it goes up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    first: Option<u64>,
+}
+
+impl Watch {
+    /// Nothing seen so far.
+    pub(crate) fn new() -> Self {
+        Watch { first: None }
+    }
+
+    /// One look: true when the counter has just gone up by one. A larger step says only that a refill
+    /// was some time ago.
+    pub(crate) fn look(&mut self, nr_periods: u64) -> bool {
+        let before = self.first.replace(nr_periods);
+        before.is_some_and(|before| nr_periods == before.wrapping_add(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_ends_at_the_next_refill_and_not_before() {
+        let phase = Phase::seen(20_000, Nanos(1_000_003_000_000));
+        assert_eq!(phase.wait(Nanos(1_000_003_000_000)), Nanos(0));
+        assert_eq!(phase.wait(Nanos(1_000_003_000_001)), Nanos(19_999_999));
+        assert_eq!(phase.wait(Nanos(1_000_002_999_999)), Nanos(1));
+        assert_eq!(phase.wait(Nanos(0)), Nanos(1_000_003_000_000 % 20_000_000));
+        assert!(phase.is_of(20_000) && !phase.is_of(20_001));
+        assert_eq!(Phase::seen(0, Nanos(5)).wait(Nanos(7)).0, 998);
+    }
+
+    #[test]
+    fn refills_are_spread_over_the_period() {
+        // Alone on the circle: evenly, from the first.
+        assert_eq!(shifts(&[], &[7, 7, 7, 7], 100), [0, 25, 50, 75]);
+        let new = [90, 10, 11];
+        let moved: Vec<u64> = shifts(&[], &new, 99)
+            .iter()
+            .zip(new)
+            .map(|(s, n)| (s + n) % 99)
+            .collect();
+        assert_eq!(moved, [76, 10, 43], "the earliest stays, the order is kept");
+        // Beside others: into the largest gap.
+        assert_eq!(shifts(&[0, 50], &[50], 100), [25], "to 75");
+        assert_eq!(shifts(&[0, 20, 40, 60, 80, 90], &[95], 100), [75], "to 70");
+        assert_eq!(shifts(&[5], &[5, 5], 100), [50, 75], "to 55 and 80");
+        assert!(shifts(&[], &[], 100).is_empty());
+        assert_eq!(shifts(&[3], &[4], 0), [0], "no period, no shift");
+        let later = Phase::seen(20_000, Nanos(19_000_000)).later(2_000);
+        assert_eq!(later.offset_ns(), 1_000_000);
+    }
+
+    #[test]
+    fn only_a_single_step_tells_the_moment() {
+        let mut watch = Watch::new();
+        assert!(!watch.look(7), "the first look knows nothing");
+        assert!(!watch.look(7));
+        assert!(watch.look(8));
+        assert!(!watch.look(10), "two refills: the last may be long ago");
+        assert!(watch.look(11));
+    }
+}

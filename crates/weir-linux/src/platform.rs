@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host as a [`Platform`]. One tick:
+//!
+//! 1. wait for the next point of the tick grid;
+//! 2. read the counters of every device, then `cpu.stat` of every workload: close together, since
+//!    rates are made of both;
+//! 3. add what the scout last found (memory by group, weights, limits of others, exclusions).
+//!
+//! What cannot be read is missing with its reason; what is gone is skipped, counted once, and gone
+//! from the next view. Only a machine without CXL memory and without counters cannot be opened.
+
+use crate::actuator::Actuator;
+use crate::clock::{self, Ticker, now};
+use crate::counters::Counters;
+use crate::error::LinuxError;
+use crate::exclude::Rules;
+use crate::facts;
+use crate::files::{Buffer, open_root, raise_open_files, read_path};
+use crate::members::read_stat;
+use crate::options::{By, Options, Roots};
+use crate::pace::Pace;
+use crate::parse::process::cgroup_path;
+use crate::scout::{GroupOnNode, Process, Scout, Source, View, Watched};
+use crate::topology::Topology;
+use crate::tree::{Leaf, Tree, Trouble};
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weir_core::observation::{Skipped, WorkloadKind, WorkloadSeen};
+use weir_core::plan::{ActionKind, OutcomeKind};
+use weir_core::topology::{Fact, Group};
+use weir_core::{
+    CpuShare, Description, Missing, Nanos, NodeId, Observation, Outcome, Plan, Platform,
+    PlatformError, Reading, WorkloadId,
+};
+
+/// How often groups without a node are asked for one.
+const NODES_EVERY: Nanos = Nanos::from_millis(1000);
+/// `USER_HZ`: `/proc/PID/stat` counts CPU time in hundredths of a second (proc(5)).
+const NANOS_PER_TICK: u64 = 10_000_000;
+
+/// This machine.
+pub struct LinuxPlatform {
+    roots: Roots,
+    description: Description,
+    counters: Counters,
+    pace: Pace,
+    view: Arc<View>,
+    root: Arc<OwnedFd>,
+    proc: Arc<OwnedFd>,
+    /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
+    /// asked for CPU clocks by process id.
+    own_proc: bool,
+    actuator: Actuator,
+    /// What others had set where we just released: until the scout has looked again, its view still
+    /// has our own limit there.
+    released: BTreeMap<WorkloadId, (Option<f64>, u64)>,
+    ticker: Ticker,
+    /// Longest wait of one tick for the refill of a limit, and the period of limits.
+    patience: Nanos,
+    period: Nanos,
+    seq: u64,
+    nodes_at: Nanos,
+    buffer: Buffer,
+    space: Vec<u8>,
+}
+
+impl LinuxPlatform {
+    /// Opens the host. Unless `read_only`, this takes the lock, so that one weir limits at a time,
+    /// and puts back what a weir left that died.
+    ///
+    /// # Errors
+    /// [`LinuxError::NoCxl`] if there is nothing to watch; [`LinuxError::Locked`] with the process
+    /// id of another weir; an unsound lock or journal; `/proc` or the cgroup root not there.
+    pub fn open(options: Options) -> Result<Self, LinuxError> {
+        Self::open_with(options, Pace::thread)
+    }
+
+    /// Opens the host with the slow half of looking done between ticks instead of beside them: for
+    /// benchmarks and tests, which want each tick to cost the same and see the same.
+    ///
+    /// # Errors
+    /// As [`LinuxPlatform::open`].
+    pub fn open_inline(options: Options) -> Result<Self, LinuxError> {
+        Self::open_with(options, Pace::inline)
+    }
+
+    fn open_with(options: Options, run: fn(Scout) -> io::Result<Pace>) -> Result<Self, LinuxError> {
+        let roots = options.roots.clone();
+        let topology = Topology::probe(&roots);
+        let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
+        let counters = Counters::probe(&roots, nodes, options.capacity_bytes_per_sec);
+        if counters.devices.is_empty() {
+            return Err(LinuxError::NoCxl {
+                nodes: roots.sys.join("devices/system/node"),
+                counters: roots.sys.join("class/weir_cxl"),
+            });
+        }
+        let description = facts::description(&options, &topology, &counters);
+        let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
+        let proc = Arc::new(proc);
+        let tree = Tree::open(&roots.cgroup, raise_open_files())
+            .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
+        let root = tree.root();
+        let rules = Rules::new(
+            options.exclude.clone(),
+            cgroup_of(&roots, "self"),
+            cgroup_of(&roots, "1"),
+        );
+        let mut scout = match options.by {
+            By::Cgroup => Scout::of_cgroups(tree, Arc::clone(&proc), rules.clone()),
+            By::Process => Scout::of_processes(Arc::clone(&proc), rules.clone()),
+        };
+        scout.watch(groups_on_nodes(&counters.groups));
+        let actuator = Actuator::new(&options, Arc::clone(&root), Arc::clone(&proc), rules);
+        let mut pace =
+            run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
+        let mut platform = LinuxPlatform {
+            own_proc: is_own_proc(&roots),
+            view: pace.view().0,
+            description,
+            counters,
+            pace,
+            root,
+            proc,
+            actuator,
+            released: BTreeMap::new(),
+            ticker: Ticker::new(options.interval),
+            patience: Nanos(crate::phase::patience_us(options.interval).saturating_mul(1000)),
+            period: clock::nanos(options.period),
+            seq: 0,
+            nodes_at: now(),
+            buffer: Buffer::new(),
+            space: Vec::new(),
+            roots,
+        };
+        platform.note_residency();
+        if !options.read_only {
+            platform.claim()?;
+        }
+        Ok(platform)
+    }
+
+    /// Takes the right to limit, and notes what an earlier weir had left.
+    fn claim(&mut self) -> Result<(), LinuxError> {
+        let report = self.actuator.claim()?;
+        if report.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(?report, "a weir died while it was limiting");
+        let text = format!(
+            "put back {}, gone {}, left alone {}, failed {}",
+            report.restored.len() + report.unchanged.len(),
+            report.vanished.len(),
+            report.left_alone.len(),
+            report.failed.len()
+        );
+        let value = if report.is_clean() {
+            Ok(text)
+        } else {
+            let problems = report.problems.join("; ");
+            Err(Missing::Lost(format!("{text}; {problems}")))
+        };
+        let next_move = value.is_err();
+        let next_move = next_move.then(|| "look at the journal, then: weir reset".into());
+        let name = "leases.recovered".into();
+        self.description.facts.push(Fact {
+            name,
+            value,
+            next_move,
+        });
+        Ok(())
+    }
+
+    fn note_residency(&mut self) {
+        const NAME: &str = "residency.source";
+        let value = Ok(self.view.residency.clone());
+        match self.description.facts.iter_mut().find(|f| f.name == NAME) {
+            Some(fact) => fact.value = value,
+            None => self.description.facts.push(Fact {
+                name: NAME.into(),
+                value,
+                next_move: None,
+            }),
+        }
+    }
+
+    /// Groups whose memory came online since the start.
+    fn refresh_nodes(&mut self, at: Nanos) {
+        if at.0.saturating_sub(self.nodes_at.0) < NODES_EVERY.0 {
+            return;
+        }
+        self.nodes_at = at;
+        if self.counters.refresh_nodes(&self.roots) {
+            self.description.groups = self.counters.groups.clone();
+            self.pace.watch(groups_on_nodes(&self.counters.groups));
+        }
+    }
+
+    fn see(&mut self, watched: &Watched, skipped: &mut Vec<Skipped>) -> Option<WorkloadSeen> {
+        if watched.source.is_gone() {
+            return None;
+        }
+        let (kind, cpu_ns, throttled_ns) = match &watched.source {
+            Source::Cgroup(leaf) => {
+                let (cpu, throttled) = self.see_leaf(leaf, skipped)?;
+                (WorkloadKind::Cgroup, cpu, throttled)
+            }
+            Source::Process(process) => {
+                let (cpu, throttled) = self.see_process(&watched.id, process, skipped)?;
+                (WorkloadKind::Process, cpu, throttled)
+            }
+        };
+        let theirs = match self.actuator.hold(&watched.id) {
+            Some(hold) => hold.theirs(),
+            None => match self.released.get(&watched.id) {
+                Some((theirs, _)) => *theirs,
+                None => watched.limit.and_then(|max| max.cpus()),
+            },
+        };
+        Some(WorkloadSeen {
+            id: watched.id.clone(),
+            kind,
+            cpu_ns,
+            throttled_ns,
+            uses: watched.uses.clone(),
+            weight: watched.weight,
+            their_limit_cpus: theirs.map(CpuShare::new),
+            excluded: watched.excluded.clone(),
+        })
+    }
+
+    fn see_leaf(
+        &mut self,
+        leaf: &Leaf,
+        skipped: &mut Vec<Skipped>,
+    ) -> Option<(Reading<Nanos>, Reading<Nanos>)> {
+        let read = leaf.cpu_stat(self.root.as_fd(), &mut self.buffer);
+        let at = now();
+        let from_usec = |usec: u64| Nanos(usec.saturating_mul(1000));
+        match read {
+            Ok(stat) => {
+                let throttled = match stat.throttled_usec {
+                    Some(usec) => Reading::new(at, from_usec(usec)),
+                    None => {
+                        Reading::missing(at, Missing::NotSupported("no cpu controller here".into()))
+                    }
+                };
+                Some((Reading::new(at, from_usec(stat.usage_usec)), throttled))
+            }
+            Err(Trouble::Gone) => {
+                if leaf.mark_gone() {
+                    skipped.push(went_away(&leaf.id));
+                    self.pace.hurry();
+                }
+                None
+            }
+            Err(trouble) => {
+                let why = trouble.into_missing(&leaf.file("cpu.stat"));
+                skipped.push(Skipped {
+                    what: leaf.file("cpu.stat"),
+                    why: why.clone(),
+                });
+                Some((Reading::missing(at, why.clone()), Reading::missing(at, why)))
+            }
+        }
+    }
+
+    fn see_process(
+        &mut self,
+        id: &WorkloadId,
+        process: &Process,
+        skipped: &mut Vec<Skipped>,
+    ) -> Option<(Reading<Nanos>, Reading<Nanos>)> {
+        let cpu = if self.own_proc {
+            clock::process_cpu(process.pid)
+        } else {
+            let stat = read_stat(&self.proc, process.pid, &mut self.buffer).ok();
+            let stat = stat.filter(|s| s.start_ticks == process.start_ticks);
+            stat.map(|s| Nanos(s.cpu_ticks.saturating_mul(NANOS_PER_TICK)))
+        };
+        let at = now();
+        let Some(cpu) = cpu else {
+            if !process.gone.swap(true, Ordering::Relaxed) {
+                skipped.push(went_away(id));
+                self.pace.hurry();
+            }
+            return None;
+        };
+        let held = self
+            .actuator
+            .hold(id)
+            .and_then(|hold| hold.cpu_stat(&mut self.buffer));
+        let throttled = match held.and_then(|stat| stat.throttled_usec) {
+            Some(usec) => Reading::new(at, Nanos(usec.saturating_mul(1000))),
+            None => {
+                let why = "known only while weir limits the process's cgroup";
+                Reading::missing(at, Missing::NotSupported(why.into()))
+            }
+        };
+        Some((Reading::new(at, cpu), throttled))
+    }
+
+    /// Limits that are set and not enforced.
+    fn unenforced(&mut self) -> Option<Skipped> {
+        if !self.actuator.is_holding() {
+            return None;
+        }
+        let why = self.actuator.sched_ext.refusal()?;
+        Some(Skipped {
+            what: "cpu.max".into(),
+            why: Missing::NotSupported(why),
+        })
+    }
+
+    /// Remembers what others had set where we stop holding.
+    fn remember(&mut self, id: &WorkloadId) {
+        if let Some(hold) = self.actuator.hold(id) {
+            self.released
+                .insert(id.clone(), (hold.theirs(), self.view.round));
+        }
+    }
+}
+
+impl Platform for LinuxPlatform {
+    fn describe(&self) -> &Description {
+        &self.description
+    }
+
+    fn observe(&mut self) -> Result<Observation, PlatformError> {
+        self.ticker.wait();
+        self.refresh_nodes(now());
+        let (view, is_last) = self.pace.view();
+        if view.round != self.view.round {
+            // Two rounds on, every limit in the view was read after the release.
+            self.released
+                .retain(|_, (_, round)| *round + 2 >= view.round);
+            self.view = Arc::clone(&view);
+            self.note_residency();
+        }
+        let mut skipped = view.skipped.clone();
+        if is_last {
+            let why =
+                Missing::Lost("the scout ended: memory and workloads are as last seen".into());
+            skipped.push(Skipped {
+                what: "scout".into(),
+                why,
+            });
+        }
+        skipped.extend(self.unenforced());
+        let groups = self.counters.read(&mut self.space);
+        let mut workloads = Vec::with_capacity(view.workloads.len());
+        for watched in &view.workloads {
+            workloads.extend(self.see(watched, &mut skipped));
+        }
+        let seq = self.seq;
+        self.seq += 1;
+        Ok(Observation {
+            seq,
+            at: now(),
+            groups,
+            latencies: Vec::new(),
+            workloads,
+            skipped,
+        })
+    }
+
+    fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
+        let view = Arc::clone(&self.view);
+        self.actuator.tend(&view);
+        let mut outcomes: Vec<Option<OutcomeKind>> = vec![None; plan.actions.len()];
+        // Rewrites in the order of their refills: all of them within one period.
+        let begun = now();
+        let wait = |i: &usize| {
+            self.actuator
+                .wait_for_refill(&plan.actions[*i].workload, begun)
+        };
+        let mut order: Vec<(Nanos, usize)> =
+            (0..plan.actions.len()).map(|i| (wait(&i), i)).collect();
+        order.sort_unstable();
+        let mut new = Vec::new();
+        for (wait, i) in order {
+            let action = &plan.actions[i];
+            let id = &action.workload;
+            let result = match action.kind {
+                ActionKind::Limit { cpus } => {
+                    if wait <= self.patience {
+                        clock::sleep_until(Nanos(begun.0.saturating_add(wait.0)));
+                    }
+                    let result = self.actuator.limit(id, view.get(id), cpus);
+                    if result == OutcomeKind::Applied && self.actuator.needs_phase(id) {
+                        new.push(id.clone());
+                    }
+                    result
+                }
+                ActionKind::Release => {
+                    self.remember(id);
+                    self.actuator.release(id)
+                }
+            };
+            outcomes[i] = Some(result);
+        }
+        if self.period <= self.patience && !new.is_empty() {
+            self.actuator.find_phases(&new);
+            self.actuator.steer(&new);
+        }
+        let outcome = |(action, result): (&weir_core::Action, Option<OutcomeKind>)| Outcome {
+            workload: action.workload.clone(),
+            result: result.unwrap_or(OutcomeKind::Unchanged),
+        };
+        plan.actions.iter().zip(outcomes).map(outcome).collect()
+    }
+
+    fn release_all(&mut self) -> Vec<Outcome> {
+        let outcomes = self.actuator.release_all().into_iter();
+        outcomes
+            .map(|(workload, result)| Outcome { workload, result })
+            .collect()
+    }
+}
+
+impl Drop for LinuxPlatform {
+    fn drop(&mut self) {
+        for outcome in self.release_all() {
+            if let OutcomeKind::Failed(why) = outcome.result {
+                tracing::warn!(workload = %outcome.workload, why, "limit left behind: weir reset");
+            }
+        }
+    }
+}
+
+fn went_away(id: &WorkloadId) -> Skipped {
+    Skipped {
+        what: id.to_string(),
+        why: Missing::Lost("went away".into()),
+    }
+}
+
+/// The cgroup of a process, where it can be known.
+fn cgroup_of(roots: &Roots, process: &str) -> Option<Vec<u8>> {
+    let text = read_path(&roots.proc.join(process).join("cgroup")).ok()?;
+    cgroup_path(&text).ok().map(<[u8]>::to_vec)
+}
+
+/// Whether `/proc/self` there is us.
+fn is_own_proc(roots: &Roots) -> bool {
+    let link = std::fs::read_link(roots.proc.join("self")).ok();
+    link.is_some_and(|l| l.as_os_str() == std::process::id().to_string().as_str())
+}
+
+/// Groups with a node. Several on one node share its memory by size, or evenly where no size is
+/// known: pages cannot be told apart there.
+fn groups_on_nodes(groups: &[Group]) -> Vec<GroupOnNode> {
+    let with_node = || groups.iter().filter_map(|g| Some((g, g.node?)));
+    let mut on_node: BTreeMap<NodeId, (u128, u32)> = BTreeMap::new();
+    for (group, node) in with_node() {
+        let (bytes, count) = on_node.entry(node).or_default();
+        *bytes += u128::from(group.size_bytes.0);
+        *count += 1;
+    }
+    let part = |group: &Group, node| match on_node.get(&node) {
+        Some((0, count)) => 1.0 / f64::from(*count),
+        Some((bytes, _)) => group.size_bytes.0 as f64 / *bytes as f64,
+        None => 1.0,
+    };
+    with_node()
+        .map(|(g, node)| GroupOnNode {
+            group: g.id,
+            node,
+            part: part(g, node),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "platform_tests.rs"]
+mod tests;

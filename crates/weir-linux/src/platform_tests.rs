@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use crate::fake::{Fake, stat_line};
+use weir_core::observation::Excluded;
+use weir_core::{Action, Bytes, DeviceId, GroupId, conformance};
+
+const FIO: &str = "/system.slice/fio.service";
+const FIO_DIR: &str = "sys/fs/cgroup/system.slice/fio.service";
+
+fn open(fake: &Fake, by: By) -> LinuxPlatform {
+    LinuxPlatform::open_inline(fake.options(by)).unwrap()
+}
+
+fn workload<'a>(seen: &'a Observation, id: &str) -> &'a WorkloadSeen {
+    let found = seen.workloads.iter().find(|w| w.id.as_str() == id);
+    found.unwrap_or_else(|| panic!("{id} in {seen:?}"))
+}
+
+fn plan(id: &str, kind: ActionKind) -> Plan {
+    let workload = WorkloadId::new(id);
+    Plan {
+        actions: vec![Action { workload, kind }],
+        ..Plan::default()
+    }
+}
+
+fn limit(cpus: f64) -> ActionKind {
+    ActionKind::Limit {
+        cpus: CpuShare::new(cpus),
+    }
+}
+
+/// Makes the next look begin with a round of the scout.
+fn hurry(platform: &mut LinuxPlatform) {
+    platform.pace.hurry();
+}
+
+#[test]
+fn one_look_has_everything() {
+    let fake = Fake::new();
+    fake.write(format!("{FIO_DIR}/cpu.max"), "150000 100000\n");
+    let mut platform = open(&fake, By::Cgroup);
+    let seen = platform.observe().unwrap();
+    assert_eq!(seen.seq, 0);
+    assert_eq!(seen.groups[0].read_bytes.ok(), Some(&Bytes(1000)));
+    assert_eq!(seen.groups[0].write_bytes.ok(), Some(&Bytes(2000)));
+    let fio = workload(&seen, FIO);
+    assert_eq!(fio.cpu_ns.ok(), Some(&Nanos(5_000_000)));
+    assert_eq!(fio.throttled_ns.ok(), Some(&Nanos(70_000)));
+    assert_eq!(fio.their_limit_cpus, Some(CpuShare::new(1.5)));
+    assert_eq!(fio.uses[0].resident_bytes.ok(), Some(&Bytes(64 << 20)));
+    assert_eq!(
+        workload(&seen, "/weir.service").excluded,
+        Some(Excluded::Weir)
+    );
+    assert!(seen.skipped.is_empty(), "{:?}", seen.skipped);
+    let fact = platform
+        .describe()
+        .facts
+        .iter()
+        .find(|f| f.name == "residency.source");
+    assert!(fact.unwrap().value.as_ref().unwrap().contains("numa_maps"));
+}
+
+#[test]
+fn it_keeps_the_promises_of_a_platform() {
+    for by in [By::Cgroup, By::Process] {
+        let fake = Fake::new();
+        let mut platform = open(&fake, by);
+        assert_eq!(conformance::act(&mut platform, 5, CpuShare::new(0.5)), []);
+        let (violations, _) = conformance::dry_run(platform);
+        assert_eq!(violations, []);
+        assert_eq!(fake.read(format!("{FIO_DIR}/cpu.max")).trim(), "max 100000");
+    }
+}
+
+#[test]
+fn the_scout_in_its_thread_keeps_them_too() {
+    let fake = Fake::new();
+    let mut platform = LinuxPlatform::open(fake.options(By::Cgroup)).unwrap();
+    assert_eq!(conformance::act(&mut platform, 20, CpuShare::new(0.5)), []);
+    fake.remove("sys/fs/cgroup/system.slice/stress.service");
+    for _ in 0..200 {
+        let seen = platform.observe().unwrap();
+        if seen.workloads.len() == 3 && platform.view.round > 1 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("the thread made no round in four seconds");
+}
+
+#[test]
+fn without_cxl_there_is_a_clear_error() {
+    let fake = Fake::new();
+    fake.remove("sys/class");
+    assert!(
+        LinuxPlatform::open_inline(fake.options(By::Cgroup)).is_ok(),
+        "a node is enough"
+    );
+    fake.write("sys/devices/system/node/has_memory", "0\n");
+    let error = LinuxPlatform::open_inline(fake.options(By::Cgroup))
+        .err()
+        .unwrap();
+    assert!(matches!(error, LinuxError::NoCxl { .. }));
+    assert!(
+        error.to_string().contains("daxctl online-memory"),
+        "{error}"
+    );
+}
+
+#[test]
+fn vanished_and_malformed_things_are_counted_skips() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    // As the kernel answers on a descriptor of a removed cgroup: here by a mark.
+    let Source::Cgroup(leaf) = platform
+        .view
+        .get(&WorkloadId::new(FIO))
+        .unwrap()
+        .source
+        .clone()
+    else {
+        panic!("not a cgroup")
+    };
+    leaf.mark_gone();
+    fake.write(
+        "sys/fs/cgroup/system.slice/stress.service/cpu.stat",
+        "usage_usec -5\n",
+    );
+    let seen = platform.observe().unwrap();
+    assert!(seen.workloads.iter().all(|w| w.id.as_str() != FIO));
+    let stress = workload(&seen, "/system.slice/stress.service");
+    assert!(matches!(stress.cpu_ns.value, Err(Missing::Lost(_))));
+    assert_eq!(seen.skipped.len(), 1);
+    assert!(seen.skipped[0].what.ends_with("stress.service/cpu.stat"));
+    fake.counters(0, &[]);
+    let seen = platform.observe().unwrap();
+    assert!(seen.groups[0].read_bytes.value.is_err());
+}
+
+#[test]
+fn a_vanished_process_is_skipped_once() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Process);
+    let seen = platform.observe().unwrap();
+    assert_eq!(
+        workload(&seen, "pid:100@4000").cpu_ns.ok(),
+        Some(&Nanos(1_200_000_000))
+    );
+    fake.write("proc/100/stat", stat_line(100, "other", 0, 7777, 1));
+    let seen = platform.observe().unwrap();
+    assert_eq!(seen.skipped.len(), 1);
+    assert_eq!(seen.skipped[0].what, "pid:100@4000");
+    let seen = platform.observe().unwrap();
+    assert!(seen.skipped.is_empty());
+    workload(&seen, "pid:100@7777");
+}
+
+#[test]
+fn a_limit_is_ours_and_theirs_is_still_shown() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    let outcomes = platform.apply(&plan(FIO, limit(0.25)));
+    assert_eq!(outcomes[0].result, OutcomeKind::Applied);
+    hurry(&mut platform);
+    let theirs = |p: &mut LinuxPlatform| workload(&p.observe().unwrap(), FIO).their_limit_cpus;
+    assert_eq!(theirs(&mut platform), None, "ours is not theirs");
+    let outcomes = platform.apply(&plan(FIO, ActionKind::Release));
+    assert_eq!(outcomes[0].result, OutcomeKind::Applied);
+    for _ in 0..4 {
+        assert_eq!(
+            theirs(&mut platform),
+            None,
+            "nor is it just after the release"
+        );
+        hurry(&mut platform);
+    }
+    assert!(platform.released.is_empty());
+}
+
+#[test]
+fn killed_in_mid_throttle_the_next_start_restores() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    platform.apply(&plan(FIO, limit(0.25)));
+    let max = format!("{FIO_DIR}/cpu.max");
+    assert_eq!(fake.read(&max), "5000 20000");
+    platform.actuator.crash();
+    drop(platform);
+    assert_eq!(
+        fake.read(&max),
+        "5000 20000",
+        "a killed weir puts nothing back"
+    );
+    let reader = fake.options(By::Cgroup);
+    drop(
+        LinuxPlatform::open_inline(Options {
+            read_only: true,
+            ..reader
+        })
+        .unwrap(),
+    );
+    assert_eq!(
+        fake.read(&max),
+        "5000 20000",
+        "nor does one that only looks"
+    );
+    let next = open(&fake, By::Cgroup);
+    assert_eq!(fake.read(&max), "max 100000");
+    assert!(
+        next.describe()
+            .facts
+            .iter()
+            .any(|f| f.name == "leases.recovered" && f.value.is_ok())
+    );
+}
+
+#[test]
+fn leaving_puts_everything_back() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    platform.apply(&plan(FIO, limit(0.25)));
+    let error = LinuxPlatform::open_inline(fake.options(By::Cgroup))
+        .err()
+        .unwrap();
+    assert!(matches!(error, LinuxError::Locked { .. }), "one at a time");
+    drop(platform);
+    assert_eq!(fake.read(format!("{FIO_DIR}/cpu.max")), "max 100000");
+    assert!(!fake.path("run/weir/journal.jsonl").exists());
+}
+
+#[test]
+fn limits_that_are_not_enforced_are_told() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    platform.apply(&plan(FIO, limit(0.25)));
+    fake.write("sys/kernel/sched_ext/state", "enabled\n");
+    platform.actuator.sched_ext = crate::sched_ext::SchedExt::new(&fake.roots());
+    let seen = platform.observe().unwrap();
+    assert_eq!(seen.skipped[0].what, "cpu.max");
+    let outcomes = platform.apply(&plan(FIO, limit(0.1)));
+    assert!(matches!(outcomes[0].result, OutcomeKind::Refused(_)));
+    let outcomes = platform.apply(&plan(FIO, ActionKind::Release));
+    assert_eq!(
+        outcomes[0].result,
+        OutcomeKind::Applied,
+        "giving back always works"
+    );
+}
+
+#[test]
+fn groups_share_a_node_by_size() {
+    let group = |index, node, size| Group {
+        id: GroupId {
+            device: DeviceId(0),
+            index,
+        },
+        node,
+        size_bytes: Bytes(size),
+    };
+    let one = Some(NodeId(1));
+    let parts =
+        |groups: &[Group]| -> Vec<f64> { groups_on_nodes(groups).iter().map(|g| g.part).collect() };
+    assert_eq!(
+        parts(&[group(0, one, 1), group(1, one, 3), group(2, None, 9)]),
+        [0.25, 0.75]
+    );
+    assert_eq!(parts(&[group(0, one, 0), group(1, one, 0)]), [0.5, 0.5]);
+    assert_eq!(
+        parts(&[group(0, one, u64::MAX), group(1, Some(NodeId(2)), 0)]),
+        [1.0, 1.0]
+    );
+}
+
+#[test]
+fn this_machine_can_be_described() {
+    let seen = crate::describe(&Roots::default(), By::Cgroup);
+    assert!(seen.cpu_count > 0 && !seen.kernel.is_empty());
+    for fact in &seen.facts {
+        assert!(!fact.name.is_empty());
+        assert!(
+            fact.value.as_ref().map_or(true, |text| !text.is_empty()),
+            "{fact:?}"
+        );
+    }
+}

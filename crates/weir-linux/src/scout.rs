@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The slow half of looking: which workloads there are and what changes slowly about them. It runs
+//! in a thread of its own, about once a second, and leaves its findings as one [`View`]; a tick takes
+//! the newest view and never waits for a walk or for page tables.
+//!
+//! One round:
+//! 1. *find* workloads: leaves of the cgroup tree, or processes;
+//! 2. *ask* each for its processes, weight and limit (each every two seconds, new ones at once);
+//! 3. *look* at the memory of processes, within a time budget (see [`crate::members`]);
+//! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
+
+use crate::clock::now;
+use crate::exclude::Rules;
+use crate::files::Buffer;
+use crate::members::{Member, Members, Resident};
+use crate::parse::cgroup::{CpuMax, numa_stat, pids};
+use crate::tree::{Leaf, Tree, Trouble};
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_core::observation::{Excluded, Skipped, Use};
+use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId, Reading, WorkloadId};
+
+/// How often a cgroup is asked for its processes, weight and limit.
+const ASK_EVERY: Nanos = Nanos::from_millis(2000);
+/// Time for looks at memory in the first round and in later ones.
+const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
+const BUDGET: Nanos = Nanos::from_millis(50);
+/// Most processes that are looked at.
+const PROCESSES_MAX: usize = 100_000;
+
+/// A group and the node it appears as. Groups that share a node share its memory by their sizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct GroupOnNode {
+    pub(crate) group: GroupId,
+    pub(crate) node: NodeId,
+    pub(crate) part: f64,
+}
+
+/// What a tick needs to know of the slow things.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) round: u64,
+    /// By id.
+    pub(crate) workloads: Vec<Watched>,
+    pub(crate) skipped: Vec<Skipped>,
+    /// Where residency comes from, for people.
+    pub(crate) residency: String,
+}
+
+impl View {
+    pub(crate) fn get(&self, id: &WorkloadId) -> Option<&Watched> {
+        let at = self.workloads.binary_search_by(|w| w.id.cmp(id)).ok()?;
+        self.workloads.get(at)
+    }
+}
+
+/// A workload and the slow facts about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) id: WorkloadId,
+    pub(crate) source: Source,
+    pub(crate) weight: f64,
+    pub(crate) limit: Option<CpuMax>,
+    pub(crate) excluded: Option<Excluded>,
+    pub(crate) uses: Vec<Use>,
+}
+
+/// What a tick reads of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Cgroup(Arc<Leaf>),
+    Process(Arc<Process>),
+}
+
+impl Source {
+    /// Whether a tick found that it is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Source::Cgroup(leaf) => leaf.is_gone(),
+            Source::Process(process) => process.gone.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A process as a workload.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) start_ticks: u64,
+    pub(crate) gone: AtomicBool,
+}
+
+impl Process {
+    /// `pid:PID@STARTTIME`: a recycled process id is another workload.
+    pub(crate) fn id(&self) -> WorkloadId {
+        WorkloadId::new(format!("pid:{}@{}", self.pid, self.start_ticks))
+    }
+}
+
+/// When `memory.numa_stat` was read, and the bytes by node.
+type Charged = (Nanos, Result<BTreeMap<NodeId, u64>, Missing>);
+
+/// Answers of a cgroup, kept for a while.
+struct Asked {
+    inode: u64,
+    again_at: Nanos,
+    pids: Result<Vec<u32>, Trouble>,
+    weight: f64,
+    limit: Option<CpuMax>,
+    /// `memory.numa_stat`, only where no `numa_maps` could be read.
+    charged: Option<Charged>,
+}
+
+/// What workloads are, and what remembers them.
+enum Finder {
+    Cgroups {
+        tree: Tree,
+        asked: BTreeMap<Vec<u8>, Asked>,
+    },
+    Processes {
+        known: BTreeMap<WorkloadId, Arc<Process>>,
+    },
+}
+
+/// The slow half.
+pub(crate) struct Scout {
+    finder: Finder,
+    members: Members,
+    groups: Vec<GroupOnNode>,
+    rules: Rules,
+    proc: Arc<OwnedFd>,
+    buffer: Buffer,
+    round: u64,
+}
+
+impl Scout {
+    /// Workloads are the leaves of `tree`.
+    pub(crate) fn of_cgroups(tree: Tree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        Self::new(
+            Finder::Cgroups {
+                tree,
+                asked: BTreeMap::new(),
+            },
+            proc,
+            rules,
+        )
+    }
+
+    /// Workloads are processes.
+    pub(crate) fn of_processes(proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        Self::new(
+            Finder::Processes {
+                known: BTreeMap::new(),
+            },
+            proc,
+            rules,
+        )
+    }
+
+    fn new(finder: Finder, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        let members = Members::new(Arc::clone(&proc), Vec::new());
+        Scout {
+            finder,
+            members,
+            groups: Vec::new(),
+            rules,
+            proc,
+            buffer: Buffer::new(),
+            round: 0,
+        }
+    }
+
+    /// The groups whose nodes count from now on.
+    pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) {
+        let mut nodes: Vec<_> = groups.iter().map(|g| g.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        self.members.watch(nodes);
+        self.groups = groups;
+    }
+
+    /// Whether there is a process whose memory was never looked at.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.members.has_unread()
+    }
+
+    /// One round.
+    pub(crate) fn round(&mut self, at: Nanos) -> View {
+        self.round += 1;
+        let budget = if self.round == 1 {
+            FIRST_BUDGET
+        } else {
+            BUDGET
+        };
+        self.members.begin_round();
+        let mut view = View {
+            round: self.round,
+            ..View::default()
+        };
+        match &mut self.finder {
+            Finder::Cgroups { .. } => self.cgroups(at, budget, &mut view),
+            Finder::Processes { .. } => self.processes(at, budget, &mut view),
+        }
+        view.workloads.sort_by(|a, b| a.id.cmp(&b.id));
+        view
+    }
+
+    fn cgroups(&mut self, at: Nanos, budget: Nanos, view: &mut View) {
+        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+            return;
+        };
+        tree.refresh(at, &mut self.buffer);
+        let root = tree.root();
+        let mut before = std::mem::take(asked);
+        for leaf in tree.leaves() {
+            let old = before.remove(&leaf.path).filter(|a| a.inode == leaf.inode);
+            let answers = match old.filter(|a| a.again_at > at) {
+                Some(answers) => answers,
+                None => ask(leaf, &root, at, &mut self.buffer),
+            };
+            for pid in answers.pids.iter().flatten() {
+                self.members.meet(*pid, at, &mut self.buffer);
+            }
+            asked.insert(leaf.path.clone(), answers);
+        }
+        let in_root = self.buffer.read_at(&*root, "cgroup.procs").ok();
+        let in_root = in_root.and_then(|text| pids(text).ok()).unwrap_or_default();
+        for pid in &in_root {
+            self.members.meet(*pid, at, &mut self.buffer);
+        }
+        self.members
+            .look(at, Nanos(now().0.saturating_add(budget.0)));
+        view.skipped.extend_from_slice(tree.skipped());
+        let mut charged = 0usize;
+        for leaf in tree.leaves() {
+            let Some(answers) = asked.get_mut(&leaf.path) else {
+                continue;
+            };
+            let with = Judge {
+                members: &self.members,
+                groups: &self.groups,
+                rules: &self.rules,
+                root: &root,
+                at,
+            };
+            view.workloads
+                .push(with.leaf(leaf, answers, &mut self.buffer));
+            charged += usize::from(answers.charged.is_some());
+        }
+        view.skipped.extend(self.root_users(&in_root));
+        view.residency = format!(
+            "numa_maps of processes; memory.numa_stat for {charged} of {} cgroups",
+            view.workloads.len()
+        );
+    }
+
+    /// Processes in the root cgroup cannot be limited, nor can their CPU time be told from that of
+    /// the whole machine. If they use a group, its shares come out wrong, and this says so.
+    fn root_users(&self, pids: &[u32]) -> Option<Skipped> {
+        let sum: u64 = self.members.resident(pids).bytes.values().sum();
+        let text = "processes in the root cgroup use watched memory and are left out of the shares: \
+                    move them into cgroups of their own";
+        let why = Missing::NotSupported(text.into());
+        (sum > 0).then(|| Skipped {
+            what: "/".into(),
+            why,
+        })
+    }
+
+    fn processes(&mut self, at: Nanos, budget: Nanos, view: &mut View) {
+        let Finder::Processes { known } = &mut self.finder else {
+            return;
+        };
+        let mut found = Vec::new();
+        let listed = crate::files::for_each_dir(&self.proc, PROCESSES_MAX, |name| {
+            let number = crate::parse::decimal(name)
+                .ok()
+                .and_then(|n| u32::try_from(n).ok());
+            found.extend(number);
+        });
+        if let Err(e) = listed {
+            let why = Missing::Lost(e.to_string());
+            view.skipped.push(Skipped {
+                what: "/proc".into(),
+                why,
+            });
+        }
+        found.retain(|pid| self.members.meet(*pid, at, &mut self.buffer));
+        self.members
+            .look(at, Nanos(now().0.saturating_add(budget.0)));
+        let mut before = std::mem::take(known);
+        for pid in found {
+            let Some(member) = self.members.get(pid).filter(|m| !m.is_kernel) else {
+                continue;
+            };
+            let gone = AtomicBool::new(false);
+            let process = Process {
+                pid,
+                start_ticks: member.start_ticks,
+                gone,
+            };
+            let id = process.id();
+            let process = before.remove(&id).unwrap_or_else(|| Arc::new(process));
+            known.insert(id.clone(), Arc::clone(&process));
+            let resident = self.members.resident(&[pid]);
+            view.workloads.push(Watched {
+                weight: weight_of_nice(member.nice),
+                limit: None,
+                excluded: self.rules.on_process(id.as_str(), pid, member),
+                uses: uses(&self.groups, &resident, at),
+                source: Source::Process(process),
+                id,
+            });
+        }
+        view.residency = format!("numa_maps of {} processes", view.workloads.len());
+    }
+}
+
+fn ask(leaf: &Leaf, root: &OwnedFd, at: Nanos, buffer: &mut Buffer) -> Asked {
+    let root = root.as_fd();
+    Asked {
+        inode: leaf.inode,
+        again_at: Nanos(at.0.saturating_add(ASK_EVERY.0)),
+        pids: leaf.read(root, buffer, "cgroup.procs", pids),
+        weight: leaf.weight(root, buffer),
+        limit: leaf.cpu_max(root, buffer).ok(),
+        charged: None,
+    }
+}
+
+/// Puts together what was asked and looked at.
+struct Judge<'a> {
+    members: &'a Members,
+    groups: &'a [GroupOnNode],
+    rules: &'a Rules,
+    root: &'a OwnedFd,
+    at: Nanos,
+}
+
+impl Judge<'_> {
+    fn leaf(&self, leaf: &Arc<Leaf>, asked: &mut Asked, buffer: &mut Buffer) -> Watched {
+        let pids = asked.pids.as_deref().unwrap_or_default();
+        let members = pids
+            .iter()
+            .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
+        let members: Vec<(u32, &Member)> = members.collect();
+        let resident = self.members.resident(pids);
+        // Somebody is in there, and nobody's maps can be read: another PID namespace (ids are 0), a
+        // threaded cgroup (no list of processes), a kernel without numa_maps.
+        let unseen = resident.at.is_none() && resident.unread == 0;
+        let somebody = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
+        let uses = if unseen && somebody && asked.pids != Err(Trouble::NoFile) {
+            self.charged(leaf, &resident, &mut asked.charged, buffer)
+        } else {
+            asked.charged = None;
+            uses(self.groups, &resident, self.at)
+        };
+        Watched {
+            id: leaf.id.clone(),
+            source: Source::Cgroup(Arc::clone(leaf)),
+            weight: asked.weight,
+            limit: asked.limit,
+            excluded: self
+                .rules
+                .on_cgroup(leaf.id.as_str(), &leaf.path, members.into_iter()),
+            uses,
+        }
+    }
+
+    /// Memory charged to the cgroup, where that of its processes cannot be seen.
+    fn charged(
+        &self,
+        leaf: &Leaf,
+        resident: &Resident,
+        kept: &mut Option<Charged>,
+        buffer: &mut Buffer,
+    ) -> Vec<Use> {
+        let (at, answer) = kept.get_or_insert_with(|| {
+            let mut bytes: BTreeMap<NodeId, u64> = BTreeMap::new();
+            let read = leaf.read(self.root.as_fd(), buffer, "memory.numa_stat", |text| {
+                numa_stat(text, |node, more| {
+                    let sum = bytes.entry(NodeId(node)).or_default();
+                    *sum = sum.saturating_add(more);
+                })
+            });
+            let answer = match read {
+                Ok(()) => Ok(bytes),
+                Err(why) => Err(why.into_missing(&leaf.file("memory.numa_stat"))),
+            };
+            (self.at, answer)
+        });
+        match answer {
+            Ok(bytes) => {
+                let charged = Resident {
+                    at: Some(*at),
+                    bytes: bytes.clone(),
+                    ..Resident::default()
+                };
+                uses(self.groups, &charged, *at)
+            }
+            Err(why) => {
+                let why = resident.missing.as_ref().unwrap_or(why);
+                let missing = |g: &GroupOnNode| use_of(g.group, Reading::missing(*at, why.clone()));
+                self.groups.iter().map(missing).collect()
+            }
+        }
+    }
+}
+
+fn use_of(group: GroupId, resident_bytes: Reading<Bytes>) -> Use {
+    Use {
+        group,
+        resident_bytes,
+        sampled_read_bytes: None,
+        sampled_write_bytes: None,
+    }
+}
+
+/// Memory by group. A group without any is left out, unless somebody was not looked at yet.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Vec<Use> {
+    let of = |g: &GroupOnNode| {
+        let bytes = resident.bytes.get(&g.node).copied().unwrap_or(0);
+        // 0 ≤ part ≤ 1, so the product fits.
+        let bytes = if g.part < 1.0 {
+            (bytes as f64 * g.part) as u64
+        } else {
+            bytes
+        };
+        let at = resident.at.unwrap_or(at);
+        if bytes > 0 {
+            Some(use_of(g.group, Reading::new(at, Bytes(bytes))))
+        } else if resident.unread > 0 {
+            Some(use_of(g.group, Reading::missing(at, Missing::NotYetRead)))
+        } else {
+            None
+        }
+    };
+    groups.iter().filter_map(of).collect()
+}
+
+/// The weight of a nice value on the scale of `cpu.weight`: a step is a factor of 1.25, 100 is
+/// normal (kernel, `sched_prio_to_weight`).
+fn weight_of_nice(nice: i64) -> f64 {
+    let nice = nice.clamp(-20, 19) as f64;
+    (100.0 * 1.25f64.powf(-nice)).clamp(1.0, 10_000.0)
+}
+
+#[cfg(test)]
+#[path = "scout_tests.rs"]
+mod tests;

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use crate::fake::{Fake, stat_line};
+use crate::files::open_root;
+use weir_core::DeviceId;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn group(device: u32, index: u32, node: u32, part: f64) -> GroupOnNode {
+    GroupOnNode {
+        group: GroupId {
+            device: DeviceId(device),
+            index,
+        },
+        node: NodeId(node),
+        part,
+    }
+}
+
+fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Scout {
+    let roots = fake.roots();
+    let proc = Arc::new(open_root(&roots.proc).unwrap());
+    let globs = globs.iter().map(|g| (*g).to_owned()).collect();
+    let rules = Rules::new(
+        globs,
+        Some(b"/weir.service".to_vec()),
+        Some(b"/init.scope".to_vec()),
+    );
+    let mut scout = if by_process {
+        Scout::of_processes(proc, rules)
+    } else {
+        Scout::of_cgroups(Tree::open(&roots.cgroup, 100).unwrap(), proc, rules)
+    };
+    scout.watch(vec![group(0, 0, 1, 1.0)]);
+    scout
+}
+
+fn watched<'a>(view: &'a View, id: &str) -> &'a Watched {
+    view.get(&WorkloadId::new(id))
+        .unwrap_or_else(|| panic!("{id} in {view:?}"))
+}
+
+fn bytes(watched: &Watched) -> Vec<Option<u64>> {
+    watched
+        .uses
+        .iter()
+        .map(|u| u.resident_bytes.ok().map(|b| b.0))
+        .collect()
+}
+
+const FIO: &str = "/system.slice/fio.service";
+const STRESS: &str = "/system.slice/stress.service";
+
+#[test]
+fn cgroups_with_their_memory_and_exclusions() {
+    let fake = Fake::new();
+    fake.write(format!("sys/fs/cgroup{FIO}/cpu.weight"), "300\n");
+    fake.write(format!("sys/fs/cgroup{FIO}/cpu.max"), "50000 100000\n");
+    let view = scout_with(&fake, false, &["*stress*"]).round(Nanos(SECOND));
+    let fio = watched(&view, FIO);
+    assert_eq!(
+        (bytes(fio), fio.weight, fio.excluded.clone()),
+        (vec![Some(64 << 20)], 300.0, None)
+    );
+    assert_eq!(fio.limit.unwrap().cpus(), Some(0.5));
+    let stress = watched(&view, STRESS);
+    assert_eq!(stress.excluded, Some(Excluded::ByUser("*stress*".into())));
+    assert!(stress.uses.is_empty());
+    assert_eq!(watched(&view, "/init.scope").excluded, Some(Excluded::Init));
+    assert_eq!(
+        watched(&view, "/weir.service").excluded,
+        Some(Excluded::Weir)
+    );
+    assert!(view.workloads.is_sorted_by(|a, b| a.id < b.id));
+}
+
+#[test]
+fn real_time_and_kernel_cgroups_are_excluded() {
+    let fake = Fake::new();
+    fake.write("proc/101/stat", stat_line(101, "stress", 2, 4001, 1));
+    fake.cgroup("kernel", &[2]);
+    let view = scout_with(&fake, false, &[]).round(Nanos(SECOND));
+    assert_eq!(watched(&view, STRESS).excluded, Some(Excluded::RealTime));
+    assert_eq!(watched(&view, "/kernel").excluded, Some(Excluded::Kernel));
+    assert_eq!(watched(&view, FIO).excluded, None);
+}
+
+#[test]
+fn charged_memory_is_the_fallback() {
+    let fake = Fake::new();
+    fake.write(
+        format!("sys/fs/cgroup{FIO}/memory.numa_stat"),
+        "anon N0=1 N1=4096\nfile N1=8192\n",
+    );
+    let mut scout = scout_with(&fake, false, &[]);
+    assert_eq!(
+        bytes(watched(&scout.round(Nanos(SECOND)), FIO)),
+        [Some(64 << 20)]
+    );
+    fake.remove("proc/100/numa_maps");
+    let view = scout.round(Nanos(4 * SECOND));
+    assert_eq!(bytes(watched(&view, FIO)), [Some(12288)]);
+    assert!(
+        view.residency.contains("memory.numa_stat for 1 of 4"),
+        "{}",
+        view.residency
+    );
+    fake.write(format!("sys/fs/cgroup{STRESS}/cgroup.procs"), "0\n");
+    let view = scout.round(Nanos(8 * SECOND));
+    let reading = &watched(&view, STRESS).uses[0].resident_bytes;
+    assert!(
+        matches!(reading.value, Err(Missing::NotSupported(_))),
+        "{reading:?}"
+    );
+}
+
+#[test]
+fn users_in_the_root_cgroup_are_reported() {
+    let fake = Fake::new();
+    fake.process(300, "stray", "/", 1);
+    fake.write("sys/fs/cgroup/cgroup.procs", "2\n300\n");
+    let mut scout = scout_with(&fake, false, &[]);
+    assert!(scout.round(Nanos(SECOND)).skipped.is_empty());
+    fake.numa_maps(300, &[("anon=1", 1, 1)]);
+    let skipped = scout.round(Nanos(4 * SECOND)).skipped;
+    assert_eq!(skipped.len(), 1);
+    assert_eq!(skipped[0].what, "/");
+}
+
+#[test]
+fn groups_on_one_node_share_it() {
+    let fake = Fake::new();
+    let mut scout = scout_with(&fake, false, &[]);
+    scout.watch(vec![
+        group(0, 0, 1, 0.25),
+        group(0, 1, 1, 0.75),
+        group(1, 0, 2, 1.0),
+    ]);
+    let view = scout.round(Nanos(SECOND));
+    assert_eq!(bytes(watched(&view, FIO)), [Some(16 << 20), Some(48 << 20)]);
+}
+
+#[test]
+fn processes_come_and_go() {
+    let fake = Fake::new();
+    let mut scout = scout_with(&fake, true, &["str*"]);
+    let view = scout.round(Nanos(SECOND));
+    let fio = watched(&view, "pid:100@4000");
+    assert_eq!(
+        (bytes(fio), fio.excluded.clone()),
+        (vec![Some(64 << 20)], None)
+    );
+    let stress = watched(&view, "pid:101@4001");
+    assert_eq!(
+        stress.excluded,
+        Some(Excluded::ByUser("str*".into())),
+        "by its name"
+    );
+    assert!(
+        view.get(&WorkloadId::new("pid:2@1")).is_none(),
+        "kernel threads are no workloads"
+    );
+    assert_eq!(watched(&view, "pid:1@1").excluded, Some(Excluded::Init));
+    let me = format!("pid:{}@50", std::process::id());
+    assert_eq!(watched(&view, &me).excluded, Some(Excluded::Weir));
+    fake.remove("proc/101");
+    fake.write("proc/100/stat", stat_line(100, "fio", 0, 5000, 1));
+    let view = scout.round(Nanos(2 * SECOND));
+    assert!(view.get(&WorkloadId::new("pid:100@4000")).is_none());
+    assert!(view.get(&WorkloadId::new("pid:101@4001")).is_none());
+    assert_eq!(bytes(watched(&view, "pid:100@5000")), [Some(64 << 20)]);
+}
+
+#[test]
+fn nice_values_are_weights() {
+    assert_eq!(weight_of_nice(0), 100.0);
+    assert_eq!(weight_of_nice(-1), 125.0);
+    assert_eq!(weight_of_nice(5).round(), 33.0);
+    assert!(weight_of_nice(-20) <= 10_000.0 && weight_of_nice(i64::MAX) >= 1.0);
+}

@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The leaves of the cgroup v2 tree. A leaf has no child directories; apart from the root, processes
+//! live in leaves only (kernel, cgroup-v2.rst, "No Internal Process Constraint"; threaded subtrees
+//! are the exception, and their inner processes are not seen).
+//!
+//! *Kept.* Each leaf keeps two descriptors: its directory, so that its files are opened without a
+//! path, and `cpu.stat`, which every tick reads. When descriptors run short, further leaves are
+//! *cold*: opened by path for each read, slower and otherwise the same, and reported.
+//!
+//! *Walking.* A walk opens every directory, so it happens when something changed: the root's count
+//! of descendants, or a leaf that answered "gone". A removed leaf always does the latter, a new one
+//! the former. For what slips through (a tree without that count) there is a walk every ten seconds,
+//! and every second where the count cannot be read.
+
+use crate::files::{self, Buffer, for_each_dir, inode, open_beneath, open_dir, open_root};
+use crate::names::escape;
+use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat, descendants};
+use crate::parse::{Malformed, decimal};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_core::observation::Skipped;
+use weir_core::{Missing, Nanos, WorkloadId};
+
+/// Deeper cgroups are not looked at. systemd and Kubernetes stay below ten.
+const DEPTH_MAX: usize = 64;
+/// Nor are longer paths.
+const PATH_MAX: usize = 4096;
+/// More directories are not looked at: a user may make cgroups in a delegated subtree.
+const DIRS_MAX: usize = 200_000;
+/// Most entries of one directory.
+const ENTRIES_MAX: usize = 100_000;
+const WALK_EVERY: Nanos = Nanos::from_millis(10_000);
+
+/// Why a file of a cgroup or a process could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The cgroup or process is not there any more.
+    Gone,
+    /// This one file is not there.
+    NoFile,
+    /// Something else, with the path.
+    Other(Missing),
+}
+
+impl Trouble {
+    pub(crate) fn from_errno(error: Errno, what: &str) -> Self {
+        match error {
+            Errno::NODEV | Errno::SRCH => Trouble::Gone,
+            Errno::NOENT => Trouble::NoFile,
+            Errno::PERM | Errno::ACCESS => {
+                Trouble::Other(Missing::NotPermitted(format!("{what}: {error}")))
+            }
+            _ => Trouble::Other(Missing::Lost(format!("{what}: {error}"))),
+        }
+    }
+
+    pub(crate) fn malformed(error: Malformed, what: &str) -> Self {
+        Trouble::Other(Missing::Lost(format!("{what}: {error}")))
+    }
+
+    /// As the absence of a value of `what`.
+    pub(crate) fn into_missing(self, what: &str) -> Missing {
+        match self {
+            Trouble::Gone => Missing::Lost(format!("{what}: went away")),
+            Trouble::NoFile => Missing::NotSupported(format!("{what}: no such file")),
+            Trouble::Other(why) => why,
+        }
+    }
+}
+
+/// One leaf.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub(crate) id: WorkloadId,
+    /// Path below the cgroup root, with its slash.
+    pub(crate) path: Vec<u8>,
+    /// Inode number of the directory: the cgroup's id.
+    pub(crate) inode: u64,
+    dir: Option<OwnedFd>,
+    stat: Option<OwnedFd>,
+    gone: AtomicBool,
+}
+
+impl Leaf {
+    /// Marks it as gone; returns whether that is news.
+    pub(crate) fn mark_gone(&self) -> bool {
+        !self.gone.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Calls `use_it` with the directory.
+    ///
+    /// # Errors
+    /// [`Errno::NODEV`] if another cgroup has that path by now.
+    pub(crate) fn with_dir<T>(
+        &self,
+        root: BorrowedFd<'_>,
+        use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if let Some(dir) = &self.dir {
+            return use_it(dir.as_fd());
+        }
+        let dir = open_beneath(root, &self.path).map_err(gone_if_absent)?;
+        if inode(&dir)?.st_ino != self.inode {
+            return Err(Errno::NODEV);
+        }
+        use_it(dir.as_fd())
+    }
+
+    /// CPU time and throttling.
+    pub(crate) fn cpu_stat(
+        &self,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<CpuStat, Trouble> {
+        let read = match &self.stat {
+            Some(fd) => buffer.read(fd),
+            None => {
+                let fd = self.with_dir(root, |dir| {
+                    files::open_file(dir, "cpu.stat").map_err(gone_if_absent)
+                });
+                fd.and_then(|fd| buffer.read(fd))
+            }
+        };
+        let text = read.map_err(|e| Trouble::from_errno(e, &self.file("cpu.stat")))?;
+        cpu_stat(text).map_err(|e| Trouble::malformed(e, &self.file("cpu.stat")))
+    }
+
+    /// A small file of it, parsed.
+    pub(crate) fn read<T>(
+        &self,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+        name: &str,
+        parse: impl FnOnce(&[u8]) -> Result<T, Malformed>,
+    ) -> Result<T, Trouble> {
+        let fd = self.with_dir(root, |dir| files::open_file(dir, name));
+        let text = fd.and_then(|fd| buffer.read_all(fd));
+        let text = text.map_err(|e| Trouble::from_errno(e, &self.file(name)))?;
+        parse(text).map_err(|e| Trouble::malformed(e, &self.file(name)))
+    }
+
+    /// The limit now in force.
+    pub(crate) fn cpu_max(
+        &self,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<CpuMax, Trouble> {
+        self.read(root, buffer, "cpu.max", cpu_max)
+    }
+
+    /// Its weight: 100 is normal; 1 for an idle cgroup, which reads as 0.
+    pub(crate) fn weight(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> f64 {
+        let weight = self.read(root, buffer, "cpu.weight", decimal);
+        weight.map_or(100.0, |w| w.clamp(1, 10_000) as f64)
+    }
+
+    /// The path of a file of it, for messages.
+    pub(crate) fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.id)
+    }
+}
+
+/// A directory that is not there means the cgroup is gone.
+fn gone_if_absent(error: Errno) -> Errno {
+    if error == Errno::NOENT {
+        Errno::NODEV
+    } else {
+        error
+    }
+}
+
+/// The leaves, refreshed when something changed.
+pub(crate) struct Tree {
+    root: Arc<OwnedFd>,
+    leaves: BTreeMap<Vec<u8>, Arc<Leaf>>,
+    kept_max: usize,
+    descendants: Option<u64>,
+    walked_at: Option<Nanos>,
+    skipped: Vec<Skipped>,
+}
+
+impl Tree {
+    /// Opens the tree. At most `descriptors_max` are kept for leaves.
+    pub(crate) fn open(path: &Path, descriptors_max: usize) -> Result<Self, Errno> {
+        Ok(Tree {
+            root: Arc::new(open_root(path)?),
+            leaves: BTreeMap::new(),
+            kept_max: descriptors_max / 2,
+            descendants: None,
+            walked_at: None,
+            skipped: Vec::new(),
+        })
+    }
+
+    pub(crate) fn root(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.root)
+    }
+
+    /// In the order of their paths.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {
+        self.leaves.values()
+    }
+
+    /// What the last walk could not look at.
+    pub(crate) fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// Walks the tree if something changed.
+    ///
+    /// A tree that is not cgroup v2 has no leaves: what looks like them below a v1 mount is something
+    /// else.
+    pub(crate) fn refresh(&mut self, now: Nanos, buffer: &mut Buffer) {
+        if let Err(e) = buffer.read_at(&*self.root, "cgroup.controllers") {
+            let why = format!("cgroup.controllers: {e}: not a cgroup v2 tree (see `weir doctor`)");
+            let (what, why) = ("/".into(), Missing::NotSupported(why));
+            self.skipped = vec![Skipped { what, why }];
+            self.leaves.clear();
+            self.walked_at = None;
+            return;
+        }
+        let count = buffer
+            .read_at(&*self.root, "cgroup.stat")
+            .ok()
+            .and_then(descendants);
+        let overdue = self
+            .walked_at
+            .is_none_or(|at| now.0.saturating_sub(at.0) >= WALK_EVERY.0);
+        let changed = count.is_none() || count != self.descendants;
+        if overdue || changed || self.leaves.values().any(|leaf| leaf.is_gone()) {
+            self.descendants = count;
+            self.walked_at = Some(now);
+            self.walk();
+        }
+    }
+
+    fn walk(&mut self) {
+        let old = std::mem::take(&mut self.leaves);
+        let mut kept = old.values().filter(|leaf| leaf.dir.is_some()).count();
+        let mut leaves = BTreeMap::new();
+        self.skipped = for_each_leaf(&self.root, |path, dir| {
+            let Ok(stat) = inode(&dir) else { return };
+            let known = old
+                .get(path)
+                .filter(|leaf| leaf.inode == stat.st_ino && !leaf.is_gone());
+            let leaf = match known {
+                Some(leaf) => Arc::clone(leaf),
+                None => {
+                    let keep = kept < self.kept_max;
+                    kept += usize::from(keep);
+                    Arc::new(new_leaf(path, stat.st_ino, dir, keep))
+                }
+            };
+            leaves.insert(path.to_vec(), leaf);
+        });
+        self.leaves = leaves;
+        let cold = self
+            .leaves
+            .values()
+            .filter(|leaf| leaf.dir.is_none())
+            .count();
+        if cold > 0 {
+            let text = format!("{cold} cgroups are opened anew for each look: raise LimitNOFILE");
+            let why = Missing::NotSupported(text);
+            self.skipped.push(Skipped {
+                what: "file descriptors".into(),
+                why,
+            });
+        }
+    }
+}
+
+fn new_leaf(path: &[u8], inode: u64, dir: OwnedFd, keep: bool) -> Leaf {
+    let stat = if keep {
+        files::open_file(&dir, "cpu.stat").ok()
+    } else {
+        None
+    };
+    Leaf {
+        id: WorkloadId::new(escape(path)),
+        path: path.to_vec(),
+        inode,
+        stat,
+        dir: keep.then_some(dir),
+        gone: AtomicBool::new(false),
+    }
+}
+
+/// A directory that waits to be walked: as its parent and its name, not as a descriptor of its own,
+/// since one level may have thousands.
+struct Waiting {
+    parent: Option<Rc<OwnedFd>>,
+    path: Vec<u8>,
+    depth: usize,
+}
+
+/// Calls `each` with the path and directory of every leaf; returns what could not be looked at.
+fn for_each_leaf(root: &OwnedFd, mut each: impl FnMut(&[u8], OwnedFd)) -> Vec<Skipped> {
+    let mut skipped = Vec::new();
+    let mut skip = |path: &[u8], why: String| {
+        let what = if path.is_empty() {
+            "/".into()
+        } else {
+            escape(path)
+        };
+        skipped.push(Skipped {
+            what,
+            why: Missing::Lost(why),
+        });
+    };
+    let mut waiting = match children(root) {
+        Ok(names) => names.iter().map(|name| below(None, b"", name, 0)).collect(),
+        Err(e) => {
+            skip(b"", e.to_string());
+            Vec::new()
+        }
+    };
+    let mut dirs = 0;
+    while let Some(Waiting {
+        parent,
+        path,
+        depth,
+    }) = waiting.pop()
+    {
+        dirs += 1;
+        if dirs > DIRS_MAX {
+            skip(
+                &path,
+                format!("more than {DIRS_MAX} cgroups: the rest is not looked at"),
+            );
+            break;
+        }
+        if depth > DEPTH_MAX || path.len() > PATH_MAX {
+            skip(
+                &path,
+                format!("below {DEPTH_MAX} levels or {PATH_MAX} bytes: not looked at"),
+            );
+            continue;
+        }
+        let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+        let opened = open_dir(parent.as_deref().unwrap_or(root), name);
+        match opened.and_then(|dir| Ok((children(&dir)?, dir))) {
+            Ok((names, dir)) if names.is_empty() => each(&path, dir),
+            Ok((names, dir)) => {
+                let dir = Rc::new(dir);
+                waiting.extend(
+                    names
+                        .iter()
+                        .map(|name| below(Some(&dir), &path, name, depth)),
+                );
+            }
+            // Removed while we walked: as if it had never been there.
+            Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(e) => skip(&path, e.to_string()),
+        }
+    }
+    skipped
+}
+
+fn below(parent: Option<&Rc<OwnedFd>>, path: &[u8], name: &[u8], depth: usize) -> Waiting {
+    Waiting {
+        parent: parent.cloned(),
+        path: [path, b"/", name].concat(),
+        depth: depth + 1,
+    }
+}
+
+/// Names of the directories in `dir`. A directory with two links has none (its own `.` and the entry
+/// in its parent), which saves listing the forty files of a leaf; file systems that do not count
+/// links this way show one link.
+fn children(dir: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut names = Vec::new();
+    if inode(dir)?.st_nlink != 2 {
+        for_each_dir(dir, ENTRIES_MAX, |name| names.push(name.to_vec()))?;
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

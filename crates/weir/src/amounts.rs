@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Amounts as people write them: `4GiB/s`, `500MB/s`, `40%`, `50ms`.
+//!
+//! Binary and decimal units are told apart (1 GiB = 2^30 bytes, 1 GB = 10^9), and so are bytes and
+//! bits: `4G` and `4Gb/s` are refused with the spelling that was probably meant, because a set-point
+//! that is wrong by 7 % or by 8 times is worse than an error.
+
+use serde::{Deserialize, Deserializer, de};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+use weir_core::BytesPerSec;
+
+/// What is wrong with an amount, and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AmountError(String);
+
+/// A positive bandwidth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate(pub BytesPerSec);
+
+/// A set-point: a bandwidth, or a part of the device's capacity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum SetPoint {
+    /// Bytes per second.
+    Rate(Rate),
+    /// A ratio, above 0 and at most 1.
+    OfCapacity(f64),
+}
+
+/// A positive span of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+const RATE_UNITS: [(&str, f64); 11] = [
+    ("", 1.0),
+    ("B", 1.0),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+    ("TiB", 1_099_511_627_776.0),
+    ("kB", 1e3),
+    ("KB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("TB", 1e12),
+];
+
+/// Everything above is a slip of the pen: no memory device moves an exbibyte per second.
+const RATE_MAX: f64 = 1_152_921_504_606_846_976.0;
+
+const SPAN_UNITS: [(&str, f64); 6] = [
+    ("us", 1e-6),
+    ("µs", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("min", 60.0),
+    ("h", 3600.0),
+];
+
+/// A year: longer spans are a slip of the pen.
+const SPAN_MAX_SECS: f64 = 366.0 * 86_400.0;
+
+/// The number at the start, and the trimmed rest.
+fn split_number(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (digits, rest) = text.split_at(end);
+    let number = digits.parse::<f64>().ok().filter(|n| n.is_finite())?;
+    Some((number, rest.trim()))
+}
+
+impl FromStr for Rate {
+    type Err = AmountError;
+
+    fn from_str(text: &str) -> Result<Self, AmountError> {
+        let wrong = |why: &str| {
+            AmountError(format!(
+                "{text:?} is not a bandwidth: {why}; write for example 4GiB/s, 500MB/s, or plain \
+                 bytes per second"
+            ))
+        };
+        let (number, unit) =
+            split_number(text).ok_or_else(|| wrong("it has no number in front"))?;
+        let unit = unit.strip_suffix("/s").unwrap_or(unit);
+        let scale = RATE_UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .map(|(_, scale)| *scale);
+        let scale = scale.ok_or_else(|| wrong(&rate_unit_hint(unit)))?;
+        let value = number * scale;
+        if value <= 0.0 {
+            return Err(wrong("it must be above 0"));
+        }
+        if value > RATE_MAX {
+            return Err(wrong("it is more than any device can move"));
+        }
+        Ok(Rate(BytesPerSec::new(value)))
+    }
+}
+
+fn rate_unit_hint(unit: &str) -> String {
+    match unit {
+        "K" | "k" | "M" | "G" | "T" => {
+            format!("{unit} could be {unit}iB (binary) or {unit}B (decimal)")
+        }
+        "Kb" | "kb" | "Mb" | "Gb" | "Tb" | "Kib" | "Mib" | "Gib" | "Tib" => {
+            format!("{unit} means bits; weir counts bytes")
+        }
+        "%" => "a percentage is allowed for the set-point only".to_owned(),
+        _ => format!("unknown unit {unit:?}, allowed are B, KiB, MiB, GiB, TiB, kB, MB, GB, TB"),
+    }
+}
+
+impl FromStr for SetPoint {
+    type Err = AmountError;
+
+    fn from_str(text: &str) -> Result<Self, AmountError> {
+        let Some(percent) = text.trim().strip_suffix('%') else {
+            return text.parse().map(SetPoint::Rate);
+        };
+        match split_number(percent) {
+            Some((number, "")) if number > 0.0 && number <= 100.0 => {
+                Ok(SetPoint::OfCapacity(number / 100.0))
+            }
+            _ => Err(AmountError(format!(
+                "{text:?} is not a part of the capacity: write a number above 0 and at most 100 \
+                 before the %"
+            ))),
+        }
+    }
+}
+
+impl FromStr for Span {
+    type Err = AmountError;
+
+    fn from_str(text: &str) -> Result<Self, AmountError> {
+        let wrong = |why: &str| {
+            AmountError(format!(
+                "{text:?} is not a time: {why}; write for example 50ms, 2s, 10min"
+            ))
+        };
+        let (number, unit) =
+            split_number(text).ok_or_else(|| wrong("it has no number in front"))?;
+        let scale = SPAN_UNITS
+            .iter()
+            .find(|(name, _)| *name == unit)
+            .map(|(_, scale)| *scale);
+        let scale = scale.ok_or_else(|| match unit {
+            "" => wrong("the unit is missing"),
+            _ => wrong(&format!(
+                "unknown unit {unit:?}, allowed are us, ms, s, min, h"
+            )),
+        })?;
+        let secs = number * scale;
+        if secs > SPAN_MAX_SECS {
+            return Err(wrong("it is longer than a year"));
+        }
+        let span = Duration::from_secs_f64(secs);
+        if span.is_zero() {
+            Err(wrong("it must be above 0"))
+        } else {
+            Ok(Span(span))
+        }
+    }
+}
+
+/// Text, or for a rate also a plain number, as TOML gives it.
+struct TextOrNumber<T> {
+    plain_numbers: bool,
+    wanted: &'static str,
+    kind: std::marker::PhantomData<T>,
+}
+
+impl<T: FromStr<Err = AmountError>> de::Visitor<'_> for TextOrNumber<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.wanted)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        if self.plain_numbers {
+            return self.visit_str(&number.to_string());
+        }
+        Err(E::invalid_type(de::Unexpected::Signed(number), &self))
+    }
+}
+
+macro_rules! from_toml {
+    ($type:ty, $plain_numbers:expr, $wanted:expr) => {
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any(TextOrNumber::<$type> {
+                    plain_numbers: $plain_numbers,
+                    wanted: $wanted,
+                    kind: std::marker::PhantomData,
+                })
+            }
+        }
+    };
+}
+from_toml!(
+    Rate,
+    true,
+    "a bandwidth such as \"4GiB/s\", or bytes per second"
+);
+from_toml!(
+    SetPoint,
+    true,
+    "a bandwidth such as \"4GiB/s\", or a part of the capacity as \"40%\""
+);
+from_toml!(Span, false, "a time with its unit, such as \"50ms\"");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rate(text: &str) -> f64 {
+        text.parse::<Rate>().unwrap().0.get()
+    }
+
+    #[test]
+    fn binary_and_decimal_are_told_apart() {
+        assert_eq!(rate("4GiB/s"), 4.0 * 1_073_741_824.0);
+        assert_eq!(rate("4GB/s"), 4e9);
+        assert_eq!(rate(" 1.5 MiB "), 1_572_864.0);
+        assert_eq!(rate("1000"), 1000.0);
+        assert_eq!(rate("1000B/s"), 1000.0);
+    }
+
+    #[test]
+    fn doubtful_rates_are_refused_with_the_likely_meaning() {
+        for (text, hint) in [
+            ("4G", "GiB (binary) or GB"),
+            ("4Gb/s", "bits"),
+            ("0", "above 0"),
+            ("0GiB/s", "above 0"),
+            ("-1", "no number"),
+            ("fast", "no number"),
+            ("", "no number"),
+            ("1e9", "unknown unit"),
+            ("40%", "set-point only"),
+            ("9999999TiB/s", "any device"),
+            ("1.2.3GiB/s", "no number"),
+        ] {
+            let error = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(error.contains(hint), "{text:?} said: {error}");
+        }
+    }
+
+    #[test]
+    fn a_set_point_may_be_a_part_of_the_capacity() {
+        assert_eq!("40%".parse(), Ok(SetPoint::OfCapacity(0.4)));
+        assert_eq!("100 %".parse(), Ok(SetPoint::OfCapacity(1.0)));
+        for text in ["0%", "100.1%", "%", "-5%", "4GiB%"] {
+            assert!(text.parse::<SetPoint>().is_err(), "{text} was accepted");
+        }
+    }
+
+    #[test]
+    fn spans_need_their_unit() {
+        assert_eq!("50ms".parse(), Ok(Span(Duration::from_millis(50))));
+        assert_eq!("1.5 s".parse(), Ok(Span(Duration::from_millis(1500))));
+        assert_eq!("2min".parse(), Ok(Span(Duration::from_secs(120))));
+        for (text, hint) in [
+            ("50", "unit is missing"),
+            ("0ms", "above 0"),
+            ("5 days", "unknown unit"),
+            ("9999999h", "longer than a year"),
+        ] {
+            let error = text.parse::<Span>().unwrap_err().to_string();
+            assert!(error.contains(hint), "{text:?} said: {error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics_and_what_is_accepted_is_positive(text in "\\PC{0,24}|[0-9.]{1,20} ?[a-zA-Z/%µ]{0,6}") {
+            if let Ok(rate) = text.parse::<Rate>() {
+                prop_assert!(rate.0.get() > 0.0);
+            }
+            if let Ok(SetPoint::OfCapacity(ratio)) = text.parse::<SetPoint>() {
+                prop_assert!(ratio > 0.0 && ratio <= 1.0);
+            }
+            if let Ok(span) = text.parse::<Span>() {
+                prop_assert!(!span.0.is_zero());
+            }
+        }
+    }
+}

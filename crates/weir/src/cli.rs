@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line: what can be said, not what it means. Parsing only records; [`crate::settings`]
+//! works out the meaning once flags and file are both known. Keys of the file equal the flag names.
+
+use crate::amounts::{Rate, SetPoint, Span};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Deserialize;
+use std::path::PathBuf;
+use weir_core::policy::Policy;
+
+/// weir keeps CXL memory below the point where its latency takes off.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, about, max_term_width = 100, after_help = TOP_HELP)]
+pub struct Cli {
+    /// Look at a tree below this directory instead of the real /sys, /proc and /run.
+    #[arg(long, global = true, hide = true, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const TOP_HELP: &str = "\
+Start with `weir doctor` (what this machine can do), then `weir top` (who uses the device), then
+`weir run --limit --set-point 40% --capacity 20GiB/s`.
+
+Exit codes: 0 done, 1 something was found (doctor), 2 trouble.";
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Measure who uses the device, and with --limit hold it at the set-point
+    Run(RunArgs),
+    /// A live table of devices and workloads
+    Top(TopArgs),
+    /// What this machine can do, what is missing, and what to do about it
+    Doctor(DoctorArgs),
+    /// Who is limited, since when, how much and why
+    Explain(ExplainArgs),
+    /// Give back limits that a killed weir left behind
+    Reset(ResetArgs),
+    /// Measure weir itself
+    Bench(BenchArgs),
+}
+
+/// How a set-point is split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyName {
+    /// Everybody is cut by the same factor
+    Proportional,
+    /// Larger users are cut more
+    BalancePoint,
+    /// Those below the common level keep all they use (default)
+    MaxMin,
+}
+
+impl PolicyName {
+    /// The core's name for it.
+    pub fn policy(self) -> Policy {
+        match self {
+            PolicyName::Proportional => Policy::Proportional,
+            PolicyName::BalancePoint => Policy::BalancePoint,
+            PolicyName::MaxMin => Policy::MaxMin,
+        }
+    }
+}
+
+/// What counts as one workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ByName {
+    /// A leaf cgroup: a service, a pod, a scope (default)
+    Cgroup,
+    /// A process
+    Process,
+}
+
+/// `weir run`.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_HELP)]
+pub struct RunArgs {
+    /// Act: limit the CPU time of workloads that overload the device. Without it weir observes only
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    pub limit: Option<bool>,
+
+    /// Bandwidth to hold on each device, reads and writes together: 4GiB/s, 500MB/s, bytes per
+    /// second, or a part of the capacity such as 40%
+    #[arg(long, value_name = "RATE|PERCENT", allow_negative_numbers = true)]
+    pub set_point: Option<SetPoint>,
+
+    /// Bandwidth that the device can sustain, where the machine does not say so itself
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    pub capacity: Option<Rate>,
+
+    /// How the set-point is split over the workloads
+    #[arg(long, value_enum)]
+    pub policy: Option<PolicyName>,
+
+    /// What counts as one workload
+    #[arg(long, value_enum)]
+    pub by: Option<ByName>,
+
+    /// Time between two looks [default: 50ms]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub interval: Option<Span>,
+
+    /// Period of the CPU limits (cpu.max) [default: 20ms]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub period: Option<Span>,
+
+    /// Never limit workloads whose name matches; may be given several times
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
+
+    /// Read settings from this TOML file; flags override it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Stop after this time
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub duration: Option<Span>,
+
+    /// Print one snapshot as a line of JSON at each tick
+    #[arg(long)]
+    pub json: bool,
+
+    /// What to log on stderr: error, warn, info, debug, trace, or a tracing filter [default: info]
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+}
+
+const RUN_HELP: &str = "\
+Examples:
+  weir run                                      observe, change nothing
+  weir run --limit --set-point 4GiB/s           hold each device at 4 GiB/s
+  weir run --limit --set-point 40% --capacity 20GiB/s --exclude '/system.slice/db*'
+  weir run --config /etc/weir.toml --json
+
+A file has the same names, and the controller's gains in a table of their own:
+  limit = true
+  set-point = \"4GiB/s\"
+  exclude = [\"/system.slice/db*\"]
+  [controller]
+  kp = 0.2
+
+Limits end when weir ends. After a kill -9: `weir reset`, or the next start.";
+
+/// `weir top`.
+#[derive(Debug, Args)]
+#[command(after_help = TOP_COMMAND_HELP)]
+pub struct TopArgs {
+    /// Print one table and end; this is also what happens when stdout is not a terminal
+    #[arg(long)]
+    pub once: bool,
+
+    /// Print one snapshot as JSON and end
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show this snapshot file instead of the running daemon's
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+
+    /// What counts as one workload, when no daemon is running
+    #[arg(long, value_enum)]
+    pub by: Option<ByName>,
+}
+
+const TOP_COMMAND_HELP: &str = "\
+Examples:
+  weir top                  live; q quits, ? shows the keys
+  weir top --once           one table on stdout
+  weir top --json | jq '.plan.workloads[].bandwidth'
+
+Shows what a running `weir run` publishes; if none is running, looks by itself and changes nothing.";
+
+/// `weir doctor`.
+#[derive(Debug, Args)]
+#[command(after_help = DOCTOR_HELP)]
+pub struct DoctorArgs {
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// What would count as one workload
+    #[arg(long, value_enum)]
+    pub by: Option<ByName>,
+}
+
+const DOCTOR_HELP: &str = "\
+Examples:
+  weir doctor               facts, reasons for what is missing, next moves
+  weir doctor --json | jq '.lacking'
+
+Exit codes: 0 weir can limit here, 1 something needed for --limit is missing, 2 trouble.";
+
+/// `weir explain`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_HELP)]
+pub struct ExplainArgs {
+    /// A workload's name, or a part of it; all limited workloads if left out
+    pub workload: Option<String>,
+
+    /// How many of the last changes to show
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    pub changes: usize,
+
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const EXPLAIN_HELP: &str = "\
+Examples:
+  weir explain              everybody under a limit, and the last changes
+  weir explain fio          workloads whose name contains fio, limited or not";
+
+/// `weir reset`.
+#[derive(Debug, Args)]
+#[command(after_help = RESET_HELP)]
+pub struct ResetArgs {
+    /// Restore even though a weir seems to be running (it will set its limits again)
+    #[arg(long)]
+    pub force: bool,
+
+    /// Print what was done as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const RESET_HELP: &str = "\
+Restores what stood in cpu.max before weir changed it, from weir's journal. A limit that somebody
+else has changed since is left alone and named.
+
+Exit codes: 0 all is restored, 1 somebody else's change was left alone, 2 something failed.
+
+Example:
+  weir reset                after weir was killed and its limits stayed";
+
+/// `weir bench`.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// What to measure.
+    #[command(subcommand)]
+    pub what: Bench,
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// One iteration of the loop over synthetic cgroups, with the CPU time of each stage
+    Loop(BenchLoopArgs),
+}
+
+/// `weir bench loop`.
+#[derive(Debug, Args)]
+#[command(after_help = BENCH_HELP)]
+pub struct BenchLoopArgs {
+    /// How many workloads; may be given several times [default: 10, 100, 1000, 10000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub workloads: Vec<u32>,
+
+    /// How many iterations are measured; medians are printed
+    #[arg(long, default_value_t = 15, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    pub iterations: u32,
+
+    /// Print the figures as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const BENCH_HELP: &str = "\
+The workloads are files in a temporary directory (in memory if /dev/shm is there): nothing on this
+machine is limited. Reading a real cgroup costs more than reading such a file.
+
+Example:
+  weir bench loop --workloads 1000";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn limit_is_a_switch_that_can_be_switched_off() {
+        let limit = |args: &[&str]| match Cli::try_parse_from(args).unwrap().command {
+            Command::Run(run) => run.limit,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(limit(&["weir", "run"]), None);
+        assert_eq!(limit(&["weir", "run", "--limit"]), Some(true));
+        assert_eq!(limit(&["weir", "run", "--limit=false"]), Some(false));
+        assert_eq!(limit(&["weir", "run", "--limit", "--json"]), Some(true));
+    }
+}

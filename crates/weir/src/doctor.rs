@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir doctor`: the platform's facts as a tree, with reasons and next moves, and what follows from
+//! them. It probes nothing itself.
+
+use crate::cli::{ByName, DoctorArgs};
+use crate::exit::{Exit, print, print_json};
+use crate::host;
+use crate::text;
+use anyhow::Result;
+use serde::Serialize;
+use std::fmt::Write;
+use std::io::{self, IsTerminal};
+use weir_core::Description;
+use weir_core::topology::Fact;
+use weir_linux::Roots;
+
+#[derive(Serialize)]
+struct Report<'a> {
+    can_observe: bool,
+    can_limit: bool,
+    lacking: Vec<Lack>,
+    description: &'a Description,
+}
+
+/// Something that is needed and not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct Lack {
+    what: &'static str,
+    needed_for: &'static str,
+    reasons: Vec<String>,
+    next_moves: Vec<String>,
+}
+
+/// Examines.
+///
+/// # Errors
+/// Stdout cannot be written.
+pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
+    let description = weir_linux::describe(roots, host::by(args.by.unwrap_or(ByName::Cgroup)));
+    let lacking = lacking(&description);
+    let report = Report {
+        can_observe: lacking.iter().all(|lack| lack.needed_for != OBSERVE),
+        can_limit: lacking.is_empty(),
+        lacking,
+        description: &description,
+    };
+    if args.json {
+        print_json(&report)?;
+    } else {
+        print(&page(&report, io::stdout().is_terminal()))?;
+    }
+    Ok(if report.can_limit {
+        Exit::Done
+    } else {
+        Exit::Finding
+    })
+}
+
+const OBSERVE: &str = "observing";
+const LIMIT: &str = "limiting";
+
+/// What is needed: a device, counts of its traffic, something that can limit, and nothing in its
+/// way. The facts whose names belong to it say why it is not there.
+fn lacking(machine: &Description) -> Vec<Lack> {
+    let mut lacking = Vec::new();
+    if machine.devices.is_empty() {
+        lacking.push(lack(
+            machine,
+            "a CXL memory device",
+            OBSERVE,
+            &["cxl", "numa"],
+        ));
+    } else {
+        lacking.push(lack(machine, "access counters", OBSERVE, &["cxl.counters"]));
+        lacking.retain(|lack| !lack.reasons.is_empty());
+    }
+    if machine.actuator.is_none() {
+        let topics = ["cgroup.v2", "cgroup.controller.cpu"];
+        lacking.push(lack(
+            machine,
+            "something that can limit a workload",
+            LIMIT,
+            &topics,
+        ));
+    }
+    for (what, topic) in [
+        ("root", "privilege"),
+        ("cpu.max in force", "sched_ext.state"),
+    ] {
+        let in_the_way = lack(machine, what, LIMIT, &[topic]);
+        if !in_the_way.reasons.is_empty() {
+            lacking.push(in_the_way);
+        }
+    }
+    lacking
+}
+
+fn lack(
+    machine: &Description,
+    what: &'static str,
+    needed_for: &'static str,
+    topics: &[&str],
+) -> Lack {
+    let about = |fact: &&Fact| topics.iter().any(|topic| fact.name.starts_with(topic));
+    let facts = machine.facts.iter().filter(about);
+    let absent: Vec<(&Fact, String)> = facts
+        .filter_map(|fact| Some((fact, fact.value.as_ref().err()?.to_string())))
+        .collect();
+    Lack {
+        what,
+        needed_for,
+        reasons: absent
+            .iter()
+            .map(|(fact, why)| format!("{}: {why}", fact.name))
+            .collect(),
+        next_moves: absent
+            .iter()
+            .filter_map(|(fact, _)| fact.next_move.clone())
+            .collect(),
+    }
+}
+
+fn page(report: &Report, colours: bool) -> String {
+    let paint = |code: &str, text: &str| match colours {
+        true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
+        false => text.to_owned(),
+    };
+    let mut out = String::new();
+    // Writing into a String cannot fail, here and below.
+    let machine = report.description;
+    let kernel = text::harmless(&machine.kernel);
+    let _ = writeln!(
+        out,
+        "this machine: Linux {kernel}, {} CPUs",
+        machine.cpu_count
+    );
+    out += &devices(machine);
+    out += &facts(&machine.facts, &paint);
+    out.push('\n');
+    for (can, what) in [(report.can_observe, "observe"), (report.can_limit, "limit")] {
+        let mark = if can {
+            paint("32", "✓")
+        } else {
+            paint("31", "✗")
+        };
+        let _ = writeln!(
+            out,
+            "{mark} weir {} {what} here",
+            if can { "can" } else { "cannot" }
+        );
+    }
+    for lack in &report.lacking {
+        let _ = writeln!(out, "  {} is needed for {}", lack.what, lack.needed_for);
+        for reason in &lack.reasons {
+            let _ = writeln!(out, "    {}", text::harmless(reason));
+        }
+        for next_move in &lack.next_moves {
+            let _ = writeln!(
+                out,
+                "    {} {}",
+                paint("36", "→"),
+                text::harmless(next_move)
+            );
+        }
+    }
+    out
+}
+
+fn devices(machine: &Description) -> String {
+    let mut out = String::new();
+    for device in &machine.devices {
+        let capacity = device.capacity_bytes_per_sec;
+        let capacity = capacity.map_or_else(|| "not known".to_owned(), text::rate);
+        let name = text::harmless(&device.name);
+        let _ = writeln!(out, "{} ({name}), capacity {capacity}", device.id);
+        for group in machine
+            .groups
+            .iter()
+            .filter(|group| group.id.device == device.id)
+        {
+            let node = group
+                .node
+                .map_or_else(|| "no node".to_owned(), |node| node.to_string());
+            let _ = writeln!(out, "   {} on {node}, {}", group.id, group.size_bytes);
+        }
+    }
+    if let Some(actuator) = &machine.actuator {
+        let _ = writeln!(
+            out,
+            "limits by {}, at least {} CPU, period {}, grain {}",
+            text::harmless(&actuator.name),
+            actuator.min_cpus,
+            actuator.period_ns,
+            actuator.grain_ns
+        );
+    }
+    out
+}
+
+/// Facts whose names share their first word stand under it.
+fn facts(facts: &[Fact], paint: &impl Fn(&str, &str) -> String) -> String {
+    let mut out = String::new();
+    let topic = |fact: &Fact| fact.name.split('.').next().unwrap_or("").to_owned();
+    let mut topics: Vec<String> = Vec::new();
+    for fact in facts {
+        if !topics.contains(&topic(fact)) {
+            topics.push(topic(fact));
+        }
+    }
+    let width = facts
+        .iter()
+        .map(|fact| fact.name.len())
+        .max()
+        .unwrap_or(0)
+        .min(40);
+    for name in topics {
+        let _ = writeln!(out, "\n{}", paint("1", &text::harmless(&name)));
+        let members: Vec<&Fact> = facts.iter().filter(|fact| topic(fact) == name).collect();
+        for (place, fact) in members.iter().enumerate() {
+            let last = place + 1 == members.len();
+            let rest = fact.name.strip_prefix(&name).unwrap_or(&fact.name);
+            let rest = text::left(&text::harmless(rest.trim_start_matches('.')), width);
+            let (mark, value) = match &fact.value {
+                Ok(value) => (paint("32", "✓"), text::harmless(value)),
+                Err(why) => (paint("33", "–"), text::harmless(&why.to_string())),
+            };
+            let _ = writeln!(
+                out,
+                "{} {mark} {rest} {value}",
+                if last { "└─" } else { "├─" }
+            );
+            if let Some(next_move) = &fact.next_move {
+                let stem = if last { "  " } else { "│ " };
+                let arrow = paint("36", "→");
+                let _ = writeln!(
+                    out,
+                    "{stem}   {} {arrow} {}",
+                    " ".repeat(width),
+                    text::harmless(next_move)
+                );
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::Missing;
+    use weir_core::topology::{Actuator, Device};
+    use weir_core::{DeviceId, Nanos};
+
+    fn fact(name: &str, value: Result<&str, &str>) -> Fact {
+        Fact {
+            name: name.into(),
+            value: value
+                .map(str::to_owned)
+                .map_err(|why| Missing::NotSupported(why.to_owned())),
+            next_move: value.is_err().then(|| format!("mend {name}")),
+        }
+    }
+
+    fn machine() -> Description {
+        Description {
+            kernel: "6.12".into(),
+            cpu_count: 4,
+            devices: vec![Device {
+                id: DeviceId(0),
+                name: "weir_cxl0".into(),
+                capacity_bytes_per_sec: None,
+                counter_mask_bytes: u64::MAX,
+            }],
+            groups: Vec::new(),
+            actuator: Some(Actuator {
+                name: "cgroup".into(),
+                min_cpus: 0.01,
+                grain_ns: Nanos::from_millis(4),
+                refill_on_write_ratio: 1.0,
+                period_ns: Nanos::from_millis(20),
+            }),
+            facts: vec![
+                fact("cxl.counters.weir_cxl0", Ok("1 group")),
+                fact("cgroup.v2", Ok("yes")),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_whole_machine_lacks_nothing() {
+        assert_eq!(lacking(&machine()), []);
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_reason_and_next_move() {
+        let mut machine = machine();
+        machine.actuator = None;
+        machine.facts[1] = fact("cgroup.v2", Err("v1 only\u{1b}[2J"));
+        let found = lacking(&machine);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].next_moves, ["mend cgroup.v2"]);
+        let report = Report {
+            can_observe: true,
+            can_limit: false,
+            lacking: found,
+            description: &machine,
+        };
+        let page = page(&report, false);
+        assert!(page.contains("✗ weir cannot limit here"), "{page}");
+        assert!(
+            page.contains("→ mend cgroup.v2") && !page.contains('\u{1b}'),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn what_stands_in_the_way_of_limiting_is_lacking_too() {
+        for name in ["privilege", "sched_ext.state"] {
+            let mut machine = machine();
+            machine.facts.push(fact(name, Err("no")));
+            let found = lacking(&machine);
+            assert_eq!((found.len(), found[0].needed_for), (1, LIMIT), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn counters_that_cannot_be_read_stop_observing_and_a_second_source_does_not() {
+        let mut machine = machine();
+        machine.facts[0] = fact("cxl.counters", Err("no driver"));
+        let found = lacking(&machine);
+        assert_eq!(
+            (found[0].what, found[0].needed_for),
+            ("access counters", OBSERVE)
+        );
+        machine.devices.clear();
+        assert_eq!(lacking(&machine)[0].what, "a CXL memory device");
+    }
+}

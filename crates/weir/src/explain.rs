@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir explain`: who is limited, since when, how much and why, and what changed lately. Answers
+//! from the running weir's snapshot and its list of changes; with neither there is nothing to explain.
+
+use crate::cli::ExplainArgs;
+use crate::exit::{Exit, print, print_json};
+use crate::run::changes::{self, Change};
+use crate::run::publish::{self, is_live, wall_unix_ms};
+use crate::{text, words};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::fmt::Write;
+use weir_core::plan::{DeviceState, Verdict};
+use weir_core::snapshot::Snapshot;
+use weir_linux::Roots;
+
+/// Names shown when a name was not found.
+const NAMES_SHOWN: usize = 8;
+
+#[derive(Serialize)]
+struct Explanation<'a> {
+    limiting: bool,
+    policy: &'a str,
+    devices: &'a [DeviceState],
+    workloads: Vec<Explained<'a>>,
+    changes: &'a [Change],
+}
+
+#[derive(Serialize)]
+struct Explained<'a> {
+    verdict: &'a Verdict,
+    limited_since_unix_ms: Option<u64>,
+    held_cpus: Option<weir_core::CpuShare>,
+    explanation: String,
+}
+
+/// Explains.
+///
+/// # Errors
+/// No weir is running, or no workload has that name.
+pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
+    let path = roots.run.join(publish::FILE_NAME);
+    if !path.exists() {
+        bail!("no weir is running here, so nobody is limited by it; start one with `weir run`");
+    }
+    let snapshot = publish::read(&path)?;
+    let now = wall_unix_ms();
+    if !is_live(&snapshot, now) {
+        bail!(
+            "the weir that wrote {} (process {}) does not run any more; if it was killed, give its \
+             limits back with `weir reset`",
+            text::harmless(&path.to_string_lossy()),
+            snapshot.writer_pid
+        );
+    }
+    let chosen = choose(&snapshot, args.workload.as_deref())?;
+    let about = |change: &Change| {
+        args.workload.is_none() || chosen.iter().any(|verdict| verdict.id == change.workload)
+    };
+    let (changes, unreadable) = changes::last(&roots.run, args.changes, about)
+        .with_context(|| format!("cannot read the changes in {}", roots.run.display()))?;
+    if args.json {
+        let workloads = chosen
+            .iter()
+            .map(|verdict| explained(&snapshot, verdict, now))
+            .collect();
+        print_json(&Explanation {
+            limiting: snapshot.limiting,
+            policy: &snapshot.policy,
+            devices: &snapshot.plan.devices,
+            workloads,
+            changes: &changes,
+        })?;
+    } else {
+        print(&page(&snapshot, &chosen, &changes, unreadable, now))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The named workloads: an exact name alone, else all whose name contains it. Without a name, those
+/// under a limit or meant to be under one.
+fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Verdict>> {
+    let all = &snapshot.plan.workloads;
+    let Some(name) = name else {
+        use weir_core::plan::Why;
+        let concerns = |verdict: &&Verdict| {
+            verdict.limit_cpus.is_some() || matches!(verdict.why, Why::NotEnforced { .. })
+        };
+        return Ok(all.iter().filter(concerns).collect());
+    };
+    if let Some(exact) = all.iter().find(|verdict| verdict.id.as_str() == name) {
+        return Ok(vec![exact]);
+    }
+    let found: Vec<_> = all
+        .iter()
+        .filter(|verdict| verdict.id.as_str().contains(name))
+        .collect();
+    if found.is_empty() {
+        let known = all
+            .iter()
+            .take(NAMES_SHOWN)
+            .map(|v| text::harmless(v.id.as_str()));
+        let known: Vec<String> = known.collect();
+        let more = if all.len() > NAMES_SHOWN { " …" } else { "" };
+        bail!(
+            "no workload that uses a CXL device has {:?} in its name; there are: {}{more}",
+            text::harmless(name),
+            if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            }
+        );
+    }
+    Ok(found)
+}
+
+fn explained<'a>(snapshot: &Snapshot, verdict: &'a Verdict, now_ms: u64) -> Explained<'a> {
+    let since = snapshot.limited_since_unix_ms.get(&verdict.id).copied();
+    Explained {
+        verdict,
+        limited_since_unix_ms: since,
+        held_cpus: snapshot.held_cpus.get(&verdict.id).copied(),
+        explanation: sentence(verdict, since, now_ms),
+    }
+}
+
+fn sentence(verdict: &Verdict, since_ms: Option<u64>, now_ms: u64) -> String {
+    let mut line = match (verdict.limit_cpus, since_ms) {
+        (Some(cpus), Some(since)) => format!(
+            "limited to {} CPU for {}",
+            text::cpus(cpus),
+            text::ago(now_ms.saturating_sub(since))
+        ),
+        (Some(cpus), None) => format!("limited to {} CPU", text::cpus(cpus)),
+        (None, _) => "not limited".to_owned(),
+    };
+    line += &format!(": {}", words::why_long(&verdict.why));
+    line
+}
+
+fn page(
+    snapshot: &Snapshot,
+    chosen: &[&Verdict],
+    changes: &[Change],
+    unreadable: u64,
+    now_ms: u64,
+) -> String {
+    let mut out = String::new();
+    // Writing into a String cannot fail, here and below.
+    for device in &snapshot.plan.devices {
+        let _ = writeln!(out, "{}", device_sentence(device));
+    }
+    if chosen.is_empty() {
+        let why = if snapshot.limiting {
+            ""
+        } else {
+            " (weir observes only)"
+        };
+        let _ = writeln!(out, "nobody is limited{why}");
+    }
+    for verdict in chosen {
+        out += &paragraph(snapshot, verdict, now_ms);
+    }
+    if !changes.is_empty() {
+        let _ = writeln!(out, "\nlast changes");
+    }
+    for change in changes {
+        let ago = text::ago(now_ms.saturating_sub(change.wall_unix_ms));
+        let _ = writeln!(out, "  {:>12} ago  {}", ago, change.sentence());
+    }
+    if unreadable > 0 {
+        let _ = writeln!(out, "  ({unreadable} lines of the list cannot be read)");
+    }
+    out
+}
+
+fn device_sentence(device: &DeviceState) -> String {
+    let known = device.read_bytes_per_sec.zip(device.write_bytes_per_sec);
+    let rate = known.map_or_else(
+        || "its traffic is not known".to_owned(),
+        |(read, write)| format!("moves {}", text::rate(read + write)),
+    );
+    match device.set_point_bytes_per_sec {
+        Some(set) => format!("{} {rate}, set-point {}", device.id, text::rate(set)),
+        None => format!("{} {rate}, no set-point", device.id),
+    }
+}
+
+fn paragraph(snapshot: &Snapshot, verdict: &Verdict, now_ms: u64) -> String {
+    let mut out = String::new();
+    let since = snapshot.limited_since_unix_ms.get(&verdict.id).copied();
+    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());
+    let _ = writeln!(out, "\n{}", text::harmless(verdict.id.as_str()));
+    let _ = writeln!(out, "  {}", sentence(verdict, since, now_ms));
+    let _ = writeln!(
+        out,
+        "  moves {} ({})",
+        text::rate(verdict.bandwidth.bytes_per_sec),
+        words::provenance_long(verdict.bandwidth.provenance)
+    );
+    if let Some(allowed) = verdict.allowed_bytes_per_sec {
+        let _ = writeln!(out, "  may have {}", text::rate(allowed));
+    }
+    let _ = writeln!(
+        out,
+        "  uses {} CPU, {} MiB per CPU-second",
+        or_unknown(verdict.cpu_cpus.map(text::cpus)),
+        or_unknown(verdict.intensity_bytes_per_cpu_sec.map(text::intensity))
+    );
+    if let Some(held) = snapshot.held_cpus.get(&verdict.id) {
+        let _ = writeln!(out, "  held back {} of the time", text::percent(held.get()));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::testing::snapshot;
+
+    #[test]
+    fn a_name_may_be_a_part_of_it_and_an_exact_one_wins() {
+        let snapshot = snapshot(0, 200.0);
+        let ids = |name| {
+            let found = choose(&snapshot, name).unwrap();
+            found
+                .iter()
+                .map(|v| v.id.as_str().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ids(None), ["/system.slice/fio-heavy-reader-1.service"]);
+        assert_eq!(ids(Some("light")), ["/system.slice/light.service"]);
+        assert_eq!(ids(Some("slice")).len(), 3);
+        assert_eq!(ids(Some("/weir")), ["/weir"]);
+        let error = choose(&snapshot, Some("nobody")).unwrap_err().to_string();
+        assert!(error.contains("/system.slice/light.service"), "{error}");
+        assert!(!error.contains('\u{1b}'), "{error:?}");
+    }
+
+    #[test]
+    fn a_page_says_who_since_when_how_much_and_why() {
+        let snapshot = snapshot(0, 200.0);
+        let chosen = choose(&snapshot, None).unwrap();
+        let page = page(&snapshot, &chosen, &[], 0, 63_000);
+        for part in [
+            "cxl0 moves 200 MiB/s, set-point 160 MiB/s",
+            "limited to 0.20 CPU for 1 min 3 s: cut by max-min: it asked for 210 MiB/s",
+            "may have 120 MiB/s",
+            "held back 80 % of the time",
+            "an estimate",
+        ] {
+            assert!(page.contains(part), "{page}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the command meets weir-linux: roots, options, and how the platform is opened to run or
+//! only to look.
+
+use crate::cli::ByName;
+use crate::settings::Settings;
+use anyhow::{Context, Result};
+use std::path::Path;
+use std::time::Duration;
+use weir_core::Platform;
+use weir_core::platform::DryRun;
+use weir_core::policy::Policy;
+use weir_linux::{By, LinuxPlatform, Options, Roots};
+
+/// The real machine, or a tree below `root` that looks like one.
+pub fn roots(root: Option<&Path>) -> Roots {
+    root.map_or_else(Roots::default, Roots::beneath)
+}
+
+/// The platform's word for what a workload is.
+pub fn by(name: ByName) -> By {
+    match name {
+        ByName::Cgroup => By::Cgroup,
+        ByName::Process => By::Process,
+    }
+}
+
+/// The policy's name as people write it: the same as in flags, file and JSON.
+pub fn policy_name(policy: Policy) -> String {
+    match policy {
+        Policy::Proportional => "proportional",
+        Policy::BalancePoint => "balance-point",
+        Policy::MaxMin => "max-min",
+    }
+    .to_owned()
+}
+
+/// For `weir run`. Without `--limit` the platform only looks, and refuses all actions.
+///
+/// # Errors
+/// There is no CXL device, another weir is running, or the run-time directory cannot be used.
+pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platform>> {
+    let options = Options {
+        roots: roots.clone(),
+        by: by(settings.by),
+        interval: settings.interval,
+        exclude: settings.exclude.clone(),
+        capacity_bytes_per_sec: settings.capacity,
+        period: settings.period,
+        take_processes: false,
+        read_only: !settings.config.limit,
+    };
+    open(options)
+}
+
+/// For screens without a daemon: looks, and can do nothing else.
+///
+/// # Errors
+/// There is no CXL device to look at.
+pub fn open_to_look(roots: &Roots, name: ByName, interval: Duration) -> Result<Box<dyn Platform>> {
+    open(Options {
+        roots: roots.clone(),
+        by: by(name),
+        interval,
+        read_only: true,
+        ..Options::default()
+    })
+}
+
+fn open(options: Options) -> Result<Box<dyn Platform>> {
+    let read_only = options.read_only;
+    let platform = LinuxPlatform::open(options).context("cannot start on this machine")?;
+    if read_only {
+        Ok(Box::new(DryRun(platform)))
+    } else {
+        Ok(Box::new(platform))
+    }
+}

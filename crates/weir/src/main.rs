@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The `weir` command: the only place where all parts meet. Reading order:
+//!
+//! * [`cli`] what can be said, [`amounts`] and [`settings`] what it means, [`host`] how the platform
+//!   is opened;
+//! * [`run`] the daemon: observe → step → apply → publish;
+//! * [`top`], [`explain`], [`doctor`], [`reset`] what people ask it; they read what the daemon
+//!   publishes and compute nothing but layout ([`text`], [`words`]);
+//! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
+//! * [`exit`] how it ends: 0 done, 1 finding, 2 trouble.
+#![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+mod amounts;
+mod bench;
+mod cli;
+mod doctor;
+mod exit;
+mod explain;
+mod fake;
+mod host;
+mod reset;
+mod run;
+mod settings;
+mod text;
+mod top;
+mod words;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let roots = host::roots(cli.root.as_deref());
+    exit::code(match &cli.command {
+        Command::Run(args) => run::run(args, &roots),
+        Command::Top(args) => top::top(args, &roots),
+        Command::Doctor(args) => doctor::doctor(args, &roots),
+        Command::Explain(args) => explain::explain(args, &roots),
+        Command::Reset(args) => reset::reset(args, &roots),
+        Command::Bench(args) => bench::bench(args),
+    })
+}

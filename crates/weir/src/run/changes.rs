@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What weir changed, as a list of events: `weir explain` reads it, the log shows it.
+//!
+//! Changes, not ticks: a limit that is nudged every 200 ms would bury the moment at which it
+//! began. An event is a workload that comes under a limit, leaves it, or cannot be limited (once
+//! per reason), and an adjustment only when it is large against the last one written down
+//! ([`ADJUSTED_BY`]) or that one is old ([`ADJUSTED_AFTER_MS`]).
+
+use crate::{text, words};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use weir_core::plan::{Action, ActionKind, Outcome, OutcomeKind, Plan, Why};
+use weir_core::{CpuShare, WorkloadId};
+
+/// An adjustment by less than this ratio is not an event.
+const ADJUSTED_BY: f64 = 0.25;
+/// Unless the last event about this workload is older than this.
+const ADJUSTED_AFTER_MS: u64 = 10_000;
+/// The file is turned over at this size; one older file is kept.
+const FILE_MAX_BYTES: u64 = 1 << 20;
+/// Memory about workloads that have gone away is swept beyond this many.
+const SLACK: usize = 256;
+
+/// The current list, and the one before it.
+pub const FILE_NAME: &str = "changes.jsonl";
+const OLDER_FILE_NAME: &str = "changes.1.jsonl";
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// Wall-clock time, milliseconds since the Unix epoch.
+    pub wall_unix_ms: u64,
+    /// The tick.
+    pub seq: u64,
+    /// Whom it concerns.
+    pub workload: WorkloadId,
+    /// What happened.
+    pub what: What,
+    /// The limit before, if there was one.
+    pub from_cpus: Option<CpuShare>,
+    /// The limit now, if there is one.
+    pub to_cpus: Option<CpuShare>,
+    /// What a refusal or a failure said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// Why it was decided.
+    pub why: Option<Why>,
+}
+
+/// Kinds of event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// It came under a limit.
+    Limited,
+    /// Its limit was moved.
+    Adjusted,
+    /// Its limit was taken away.
+    Released,
+    /// It ended while it was limited.
+    Vanished,
+    /// The back end would not.
+    Refused,
+    /// The back end tried and could not.
+    Failed,
+}
+
+impl What {
+    /// For people.
+    pub fn word(self) -> &'static str {
+        match self {
+            What::Limited => "limited",
+            What::Adjusted => "adjusted",
+            What::Released => "released",
+            What::Vanished => "ended",
+            What::Refused => "not limited",
+            What::Failed => "failed",
+        }
+    }
+}
+
+impl Change {
+    /// One line for people, harmless on a terminal.
+    pub fn sentence(&self) -> String {
+        let mut line = format!(
+            "{}: {}",
+            text::harmless(self.workload.as_str()),
+            self.what.word()
+        );
+        match (self.from_cpus, self.to_cpus) {
+            (Some(from), Some(to)) if from != to => {
+                line += &format!(" from {} to {} CPU", text::cpus(from), text::cpus(to));
+            }
+            (None, Some(to)) => line += &format!(" to {} CPU", text::cpus(to)),
+            (Some(from), None) => line += &format!(" from {} CPU", text::cpus(from)),
+            _ => {}
+        }
+        if let Some(detail) = &self.detail {
+            line += &format!(" ({})", text::harmless(detail));
+        }
+        if let Some(why) = &self.why {
+            line += &format!(": {}", words::why_long(why));
+        }
+        line
+    }
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    cpus: Option<CpuShare>,
+    written_cpus: CpuShare,
+    written_ms: u64,
+    refusal: Option<String>,
+}
+
+/// Turns outcomes into events.
+#[derive(Debug, Default)]
+pub struct Changes {
+    known: BTreeMap<WorkloadId, Known>,
+}
+
+impl Changes {
+    /// The events of one tick, in the plan's order.
+    pub fn of(&mut self, wall_unix_ms: u64, plan: &Plan, outcomes: &[Outcome]) -> Vec<Change> {
+        let pairs = plan.actions.iter().zip(outcomes);
+        let events = pairs.filter_map(|(action, outcome)| {
+            let known = self.known.entry(action.workload.clone()).or_default();
+            let (what, from_cpus, detail) = event(known, wall_unix_ms, action, &outcome.result)?;
+            Some(Change {
+                wall_unix_ms,
+                seq: plan.seq,
+                workload: action.workload.clone(),
+                what,
+                from_cpus,
+                to_cpus: known.cpus,
+                detail,
+                why: why(plan, &action.workload).cloned(),
+            })
+        });
+        let events = events.collect();
+        self.sweep(plan);
+        events
+    }
+
+    fn sweep(&mut self, plan: &Plan) {
+        if self.known.len() > plan.workloads.len() + SLACK {
+            self.known.retain(|id, _| why(plan, id).is_some());
+        }
+    }
+}
+
+fn why<'a>(plan: &'a Plan, id: &WorkloadId) -> Option<&'a Why> {
+    let found = plan
+        .workloads
+        .binary_search_by(|verdict| verdict.id.cmp(id))
+        .ok()?;
+    plan.workloads.get(found).map(|verdict| &verdict.why)
+}
+
+type Event = (What, Option<CpuShare>, Option<String>);
+
+fn event(known: &mut Known, now_ms: u64, action: &Action, outcome: &OutcomeKind) -> Option<Event> {
+    match outcome {
+        OutcomeKind::Unchanged => None,
+        OutcomeKind::Vanished => {
+            let from = std::mem::take(known).cpus;
+            from.is_some().then_some((What::Vanished, from, None))
+        }
+        OutcomeKind::Refused(why) => once(known, What::Refused, why),
+        OutcomeKind::Failed(why) => once(known, What::Failed, why),
+        OutcomeKind::Applied => {
+            known.refusal = None;
+            match action.kind {
+                ActionKind::Release => {
+                    let from = known.cpus.take();
+                    Some((What::Released, from, None))
+                }
+                ActionKind::Limit { cpus } => limited(known, now_ms, cpus),
+            }
+        }
+    }
+}
+
+fn once(known: &mut Known, what: What, why: &str) -> Option<Event> {
+    if known.refusal.as_deref() == Some(why) {
+        return None;
+    }
+    known.refusal = Some(why.to_owned());
+    Some((what, known.cpus, Some(why.to_owned())))
+}
+
+fn limited(known: &mut Known, now_ms: u64, cpus: CpuShare) -> Option<Event> {
+    let from = known.cpus.replace(cpus);
+    let what = if from.is_none() {
+        What::Limited
+    } else {
+        What::Adjusted
+    };
+    let moved = (cpus.get() - known.written_cpus.get()).abs();
+    let large = moved > known.written_cpus.get() * ADJUSTED_BY;
+    let old = now_ms.saturating_sub(known.written_ms) >= ADJUSTED_AFTER_MS;
+    if what == What::Adjusted && !large && !old {
+        return None;
+    }
+    known.written_cpus = cpus;
+    known.written_ms = now_ms;
+    Some((what, from, None))
+}
+
+/// The list on disk, bounded in size.
+pub struct ChangeLog {
+    dir: PathBuf,
+    file: File,
+    size: u64,
+}
+
+impl ChangeLog {
+    /// Opens or creates the list in `dir`.
+    ///
+    /// # Errors
+    /// The file cannot be opened for writing.
+    pub fn open(dir: &Path) -> io::Result<ChangeLog> {
+        let file = append(&dir.join(FILE_NAME))?;
+        let size = file.metadata()?.len();
+        Ok(ChangeLog {
+            dir: dir.to_owned(),
+            file,
+            size,
+        })
+    }
+
+    /// Adds events.
+    ///
+    /// # Errors
+    /// The disk is full, or the directory has gone.
+    pub fn add(&mut self, changes: &[Change]) -> io::Result<()> {
+        let mut lines = Vec::new();
+        for change in changes {
+            serde_json::to_writer(&mut lines, change)?;
+            lines.push(b'\n');
+        }
+        if self.size > 0 && self.size + lines.len() as u64 > FILE_MAX_BYTES {
+            std::fs::rename(self.dir.join(FILE_NAME), self.dir.join(OLDER_FILE_NAME))?;
+            self.file = append(&self.dir.join(FILE_NAME))?;
+            self.size = 0;
+        }
+        self.file.write_all(&lines)?;
+        self.size += lines.len() as u64;
+        Ok(())
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    let no_link = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o644)
+        .custom_flags(no_link)
+        .open(path)
+}
+
+/// The last `count` events that `wanted` takes, oldest first. Lines that are not events (a line cut
+/// off by a full disk) are passed over and counted.
+///
+/// # Errors
+/// A file is there and cannot be read.
+pub fn last(
+    dir: &Path,
+    count: usize,
+    wanted: impl Fn(&Change) -> bool,
+) -> io::Result<(Vec<Change>, u64)> {
+    let mut text = Vec::new();
+    for name in [OLDER_FILE_NAME, FILE_NAME] {
+        match File::open(dir.join(name)) {
+            Ok(file) => read_tail(file, &mut text)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut unreadable = 0;
+    let mut found: Vec<Change> = Vec::new();
+    for line in text
+        .split(|byte| *byte == b'\n')
+        .rev()
+        .filter(|line| !line.is_empty())
+    {
+        if found.len() >= count {
+            break;
+        }
+        match serde_json::from_slice(line) {
+            Ok(change) if wanted(&change) => found.push(change),
+            Ok(_) => {}
+            Err(_) => unreadable += 1,
+        }
+    }
+    found.reverse();
+    Ok((found, unreadable))
+}
+
+/// The writer keeps its files small; whatever else may lie there is not read whole.
+fn read_tail(mut file: File, into: &mut Vec<u8>) -> io::Result<()> {
+    let size = file.metadata()?.len();
+    file.seek(SeekFrom::Start(size.saturating_sub(2 * FILE_MAX_BYTES)))?;
+    file.take(2 * FILE_MAX_BYTES).read_to_end(into)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tick(changes: &mut Changes, ms: u64, kind: ActionKind, result: OutcomeKind) -> Vec<What> {
+        let workload = WorkloadId::new("/a");
+        let actions = vec![Action {
+            workload: workload.clone(),
+            kind,
+        }];
+        let plan = Plan {
+            actions,
+            ..Plan::default()
+        };
+        let events = changes.of(ms, &plan, &[Outcome { workload, result }]);
+        events.into_iter().map(|event| event.what).collect()
+    }
+
+    fn limit(cpus: f64) -> ActionKind {
+        ActionKind::Limit {
+            cpus: CpuShare::new(cpus),
+        }
+    }
+
+    #[test]
+    fn small_adjustments_are_not_events_and_large_or_old_ones_are() {
+        let mut changes = Changes::default();
+        let mut at = |ms, cpus| tick(&mut changes, ms, limit(cpus), OutcomeKind::Applied);
+        assert_eq!(at(0, 1.0), [What::Limited]);
+        assert_eq!(at(200, 1.25), [], "25 % is not yet large");
+        assert_eq!(at(400, 1.26), [What::Adjusted]);
+        assert_eq!(at(10_399, 1.25), []);
+        assert_eq!(
+            at(10_400, 1.25),
+            [What::Adjusted],
+            "ten seconds after the last event"
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_said_once_per_reason() {
+        let mut changes = Changes::default();
+        let mut no = |why: &str| {
+            tick(
+                &mut changes,
+                0,
+                limit(1.0),
+                OutcomeKind::Refused(why.into()),
+            )
+        };
+        assert_eq!(no("busy"), [What::Refused]);
+        assert_eq!(no("busy"), []);
+        assert_eq!(no("gone"), [What::Refused]);
+    }
+
+    #[test]
+    fn limits_end_by_release_or_with_the_workload() {
+        let mut changes = Changes::default();
+        assert_eq!(
+            tick(&mut changes, 0, limit(1.0), OutcomeKind::Applied),
+            [What::Limited]
+        );
+        let released = tick(&mut changes, 1, ActionKind::Release, OutcomeKind::Applied);
+        assert_eq!(released, [What::Released]);
+        assert_eq!(tick(&mut changes, 2, limit(1.0), OutcomeKind::Vanished), []);
+        assert_eq!(
+            tick(&mut changes, 3, limit(1.0), OutcomeKind::Applied),
+            [What::Limited]
+        );
+        assert_eq!(
+            tick(&mut changes, 4, limit(1.0), OutcomeKind::Vanished),
+            [What::Vanished]
+        );
+    }
+
+    #[test]
+    fn the_list_on_disk_is_bounded_and_survives_a_broken_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = ChangeLog::open(dir.path()).unwrap();
+        let change = |seq| Change {
+            wall_unix_ms: seq,
+            seq,
+            workload: WorkloadId::new("/a".repeat(500)),
+            what: What::Limited,
+            from_cpus: None,
+            to_cpus: Some(CpuShare::new(0.5)),
+            detail: None,
+            why: Some(Why::AtFloor),
+        };
+        for seq in 0..3000 {
+            log.add(&[change(seq)]).unwrap();
+        }
+        let mut size = 0;
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            size += entry.unwrap().metadata().unwrap().len();
+        }
+        assert!(size <= 2 * FILE_MAX_BYTES, "{size} bytes");
+        log.file.write_all(b"{\"wall_unix_ms\": 1, \n").unwrap();
+        let (found, unreadable) = last(dir.path(), 2000, |_| true).unwrap();
+        assert_eq!(unreadable, 1);
+        assert_eq!(found.last().map(|change| change.seq), Some(2999));
+        assert!(
+            found.windows(2).all(|pair| pair[0].seq + 1 == pair[1].seq),
+            "both files, in order"
+        );
+    }
+}

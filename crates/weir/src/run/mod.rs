@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`changes`] and [`publish`]
+//! (what screens get), [`outlet`] (how lines leave), [`cost`] (what weir itself uses).
+//!
+//! ```text
+//!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
+//!                                           │
+//!                       a signal, the end of --duration, a reader who left,
+//!                       a platform that broke, a fault of our own (panic)
+//! ```
+//!
+//! Every way out of the loop passes through `release`: the platform is held by a guard that gives
+//! limits back when its scope ends. Only SIGKILL cannot be caught; then the journal of weir-linux
+//! speaks for us at the next start or `weir reset`.
+
+pub mod changes;
+pub mod cost;
+pub mod outlet;
+pub mod publish;
+pub mod tick;
+
+use crate::cli::RunArgs;
+use crate::exit::Exit;
+use crate::host;
+use crate::settings::Settings;
+use crate::text;
+use anyhow::{Context, Result, anyhow, bail};
+use changes::{Change, ChangeLog, What};
+use outlet::Outlet;
+use publish::Publisher;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+use tick::{Loop, Sinks};
+use tracing::{debug, info, warn};
+use tracing_subscriber::EnvFilter;
+use weir_core::plan::{Outcome, OutcomeKind};
+use weir_core::{Description, DeviceId, PlatformError};
+use weir_linux::Roots;
+
+/// More events than this in one tick are logged as one line.
+const EVENTS_LOGGED_MAX: usize = 10;
+
+/// How the loop came to its end.
+enum End {
+    /// A signal, or the end of `--duration`.
+    Asked,
+    /// The reader of the JSON lines has left.
+    ReaderLeft,
+}
+
+/// Runs until something ends it.
+///
+/// # Errors
+/// Settings make no sense, the platform cannot be opened or broke, limits could not be given back.
+pub fn run(args: &RunArgs, roots: &Roots) -> Result<Exit> {
+    let mut settings = Settings::new(args)?;
+    let log = start_log(&settings.log)?;
+    // Before the first limit: a signal that comes while the platform is opened must not kill us
+    // with a limit already in place.
+    let stop = watch_signals()?;
+    let platform = host::open_to_run(roots, &settings)?;
+    settings.resolve(platform.describe())?;
+    check_limits_are_possible(&settings, platform.describe())?;
+    announce(&settings, platform.describe(), roots);
+    let sinks = sinks(&settings, roots)?;
+    let policy = host::policy_name(settings.config.policy);
+    let config = settings.config.clone();
+    let mut ticks = Loop::new(platform, config, &policy, settings.interval, sinks);
+    let until = settings
+        .duration
+        .and_then(|span| Instant::now().checked_add(span));
+    let ended = catch_unwind(AssertUnwindSafe(|| run_until(&mut ticks, &stop, until)));
+    let released = ticks.release();
+    if let Some(lines) = ticks.lines() {
+        lines.flush();
+        if lines.dropped() > 0 {
+            warn!(
+                "{} lines of JSON were dropped: the reader was too slow",
+                lines.dropped()
+            );
+        }
+    }
+    let left = say_released(&released);
+    log.flush();
+    finish(ended.unwrap_or_else(|_| Err(our_fault())), left)
+}
+
+fn our_fault() -> anyhow::Error {
+    anyhow!("weir stopped on a fault of its own, named above: please report it")
+}
+
+fn finish(ended: Result<End>, left: usize) -> Result<Exit> {
+    let ended = ended?;
+    if left > 0 {
+        bail!("{left} limits could not be given back: run `weir reset`");
+    }
+    if let End::ReaderLeft = ended {
+        debug!("the reader of the JSON lines has left");
+    }
+    Ok(Exit::Done)
+}
+
+fn run_until(ticks: &mut Loop, stop: &AtomicUsize, until: Option<Instant>) -> Result<End> {
+    let mut watch = Watch::default();
+    loop {
+        match stop.load(Ordering::Relaxed) {
+            0 => {}
+            signal => {
+                let name = signal_name(signal);
+                info!("{name}: limits are given back");
+                return Ok(End::Asked);
+            }
+        }
+        if until.is_some_and(|end| Instant::now() >= end) {
+            info!("the end of --duration");
+            return Ok(End::Asked);
+        }
+        if let Some(error) = ticks.lines().and_then(Outlet::take_error) {
+            if error.kind() == ErrorKind::BrokenPipe {
+                return Ok(End::ReaderLeft);
+            }
+            return Err(error).context("cannot write the JSON lines to stdout");
+        }
+        let ticked = match ticks.tick() {
+            Ok(ticked) => ticked,
+            Err(PlatformError::End) => return Ok(End::Asked),
+            Err(error) => return Err(error).context("weir stopped and gave its limits back"),
+        };
+        log_events(&ticked.events);
+        watch.look(ticked.lost);
+    }
+}
+
+fn watch_signals() -> Result<Arc<AtomicUsize>> {
+    let stop = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let number = usize::try_from(signal).unwrap_or(usize::MAX);
+        signal_hook::flag::register_usize(signal, Arc::clone(&stop), number)
+            .with_context(|| format!("cannot watch for {}", signal_name(number)))?;
+    }
+    Ok(stop)
+}
+
+fn signal_name(signal: usize) -> &'static str {
+    match i32::try_from(signal) {
+        Ok(SIGINT) => "SIGINT",
+        Ok(SIGTERM) => "SIGTERM",
+        Ok(SIGHUP) => "SIGHUP",
+        _ => "a signal",
+    }
+}
+
+/// Log lines leave through a thread of their own, for the same reason as JSON lines do.
+fn start_log(filter: &str) -> Result<Outlet> {
+    let filter = EnvFilter::try_new(filter).map_err(|error| {
+        anyhow!("log is {filter:?}: {error}; allowed are error, warn, info, debug, trace, or a filter such as weir_linux=debug")
+    })?;
+    let outlet = Outlet::start("weir-log", io::stderr()).context("cannot start the log")?;
+    let writer = outlet.clone();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(false)
+        .with_target(false)
+        .with_writer(move || writer.clone())
+        .try_init()
+        .map_err(|error| anyhow!("cannot start the log: {error}"))?;
+    Ok(outlet)
+}
+
+fn sinks(settings: &Settings, roots: &Roots) -> Result<Sinks> {
+    let lines = match settings.json {
+        true => Some(Outlet::start("weir-json", io::stdout()).context("cannot start the output")?),
+        false => None,
+    };
+    let nobody_sees = |why: String| {
+        let dir = text::harmless(&roots.run.to_string_lossy());
+        warn!("{dir}: {why}; `weir top` and `weir explain` will not see this weir");
+    };
+    let mut sinks = Sinks {
+        lines,
+        ..Sinks::default()
+    };
+    // Somebody who only observes may run beside one that limits, and must not speak in its place.
+    let other = publish::read(&roots.run.join(publish::FILE_NAME)).ok();
+    if let Some(other) = other.filter(|other| publish::is_live(other, publish::wall_unix_ms())) {
+        nobody_sees(format!("weir {} publishes there", other.writer_pid));
+        return Ok(sinks);
+    }
+    match make_run_dir(&roots.run).and_then(|()| ChangeLog::open(&roots.run)) {
+        Ok(log) => {
+            sinks.publisher = Some(Publisher::new(&roots.run));
+            sinks.change_log = Some(log);
+        }
+        Err(error) => nobody_sees(error.to_string()),
+    }
+    Ok(sinks)
+}
+
+/// Asked to limit where that can never happen, weir fails at once: one that runs and does nothing
+/// would be taken for a guard.
+fn check_limits_are_possible(settings: &Settings, machine: &Description) -> Result<()> {
+    if !settings.config.limit {
+        return Ok(());
+    }
+    if machine.actuator.is_none() {
+        bail!("--limit is not possible on this machine: `weir doctor` says what is missing");
+    }
+    let counters = machine
+        .facts
+        .iter()
+        .find(|fact| fact.name == "cxl.counters");
+    if let Some((fact, Err(why))) = counters.map(|fact| (fact, &fact.value)) {
+        let next_move = fact.next_move.as_deref().unwrap_or("see `weir doctor`");
+        bail!("--limit is not possible without access counters ({why}): {next_move}");
+    }
+    Ok(())
+}
+
+/// Says on stderr what will happen, before it happens.
+fn announce(settings: &Settings, machine: &Description, roots: &Roots) {
+    let mut lines = Vec::new();
+    let config = &settings.config;
+    let policy = host::policy_name(config.policy);
+    match (config.limit, config.set_point_bytes_per_sec) {
+        (true, Some(rate)) => {
+            lines.push(format!(
+                "weir limits: each device is held at {rate}, split by {policy}"
+            ));
+        }
+        (_, Some(rate)) => {
+            lines.push(format!(
+                "weir observes only (set-point {rate}); --limit makes it act"
+            ));
+        }
+        (_, None) => lines.push("weir observes only; --limit --set-point RATE makes it act".into()),
+    }
+    lines.extend(devices(machine));
+    lines.push(format!(
+        "looks every {:?} at each {}; {}",
+        settings.interval,
+        if settings.by == crate::cli::ByName::Cgroup {
+            "leaf cgroup"
+        } else {
+            "process"
+        },
+        match &machine.actuator {
+            Some(actuator) => {
+                let name = text::harmless(&actuator.name);
+                format!("acts through {name}, period {}", actuator.period_ns)
+            }
+            None => "nothing here can limit (see `weir doctor`)".to_owned(),
+        }
+    ));
+    if config.limit {
+        let dir = text::harmless(&roots.run.to_string_lossy());
+        lines.push(format!(
+            "limits end when weir ends; what stood before is kept in {dir}"
+        ));
+    }
+    let mut stderr = io::stderr().lock();
+    for line in lines {
+        // A closed stderr is no reason to leave a machine unguarded.
+        let _ = writeln!(stderr, "{line}");
+    }
+}
+
+fn devices(machine: &Description) -> impl Iterator<Item = String> + '_ {
+    machine.devices.iter().map(|device| {
+        let groups = machine
+            .groups
+            .iter()
+            .filter(|group| group.id.device == device.id);
+        let groups: Vec<String> = groups
+            .map(|group| match group.node {
+                Some(node) => format!("{} on {node}, {}", group.id, group.size_bytes),
+                None => format!("{} without a node, {}", group.id, group.size_bytes),
+            })
+            .collect();
+        let capacity = device.capacity_bytes_per_sec;
+        let capacity =
+            capacity.map_or_else(|| "capacity unknown".into(), |c| format!("capacity {c}"));
+        let name = text::harmless(&device.name);
+        format!(
+            "device {} ({name}), {capacity}: {}",
+            device.id,
+            groups.join("; ")
+        )
+    })
+}
+
+/// Logs what became of the limits, and counts those that are still there.
+fn say_released(outcomes: &[Outcome]) -> usize {
+    let mut left = 0;
+    for outcome in outcomes {
+        if let OutcomeKind::Failed(why) | OutcomeKind::Refused(why) = &outcome.result {
+            left += 1;
+            let name = text::harmless(outcome.workload.as_str());
+            warn!(
+                "{name}: its limit could not be given back: {}",
+                text::harmless(why)
+            );
+        }
+    }
+    if outcomes.len() > left {
+        info!("{} limits given back", outcomes.len() - left);
+    }
+    left
+}
+
+fn log_events(events: &[Change]) {
+    let weighty = |event: &&Change| event.what != What::Adjusted;
+    if events.iter().filter(weighty).count() > EVENTS_LOGGED_MAX {
+        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        for event in events {
+            *counts.entry(event.what.word()).or_default() += 1;
+        }
+        let counts: Vec<String> = counts
+            .iter()
+            .map(|(what, n)| format!("{n} {what}"))
+            .collect();
+        info!("workloads: {}", counts.join(", "));
+        return;
+    }
+    for event in events {
+        let sentence = event.sentence();
+        match event.what {
+            What::Refused | What::Failed => warn!("{sentence}"),
+            What::Adjusted => debug!("{sentence}"),
+            What::Limited | What::Released | What::Vanished => info!("{sentence}"),
+        }
+    }
+}
+
+/// Notices when a device's figures are lost and when they come back.
+#[derive(Default)]
+struct Watch {
+    lost: BTreeMap<DeviceId, String>,
+}
+
+impl Watch {
+    fn look(&mut self, lost: BTreeMap<DeviceId, String>) {
+        for (device, why) in &lost {
+            if self.lost.get(device) != Some(why) {
+                warn!(
+                    "{device}: its counters cannot be read: {}",
+                    text::harmless(why)
+                );
+            }
+        }
+        for device in self.lost.keys().filter(|device| !lost.contains_key(device)) {
+            info!("{device}: its counters are read again");
+        }
+        self.lost = lost;
+    }
+}
+
+/// The directory of run-time files, made if it is not there.
+pub fn make_run_dir(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+}

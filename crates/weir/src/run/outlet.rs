@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lines for a reader who may be slow, stopped or gone.
+//!
+//! `weir run --json | less` must not stop the control loop while limits are in force, so nobody
+//! writes to a pipe from the loop: lines go through a bounded queue to a thread of their own. What
+//! does not fit is dropped and counted. A reader who has gone away is not an error.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Lines that wait at most. At 50 ms a line this is three seconds of a stopped reader.
+const QUEUE_LINES: usize = 64;
+
+/// How long the end waits for the reader to take the last lines.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+enum Message {
+    Line(Vec<u8>),
+    Flush(SyncSender<()>),
+}
+
+/// The queue's entry; clones write to the same place.
+#[derive(Clone)]
+pub struct Outlet {
+    queue: SyncSender<Message>,
+    dropped: Arc<AtomicU64>,
+    broken: Arc<Mutex<Option<io::Error>>>,
+}
+
+impl Outlet {
+    /// Starts the thread that writes to `sink`.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn start(name: &str, mut sink: impl Write + Send + 'static) -> io::Result<Outlet> {
+        let (queue, lines) = sync_channel(QUEUE_LINES);
+        let broken = Arc::new(Mutex::new(None));
+        let outlet = Outlet {
+            queue,
+            dropped: Arc::default(),
+            broken: Arc::clone(&broken),
+        };
+        thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                for message in lines {
+                    let done = match message {
+                        Message::Line(line) => sink.write_all(&line),
+                        Message::Flush(ack) => {
+                            let done = sink.flush();
+                            // The other side may have given up waiting: that is its right.
+                            let _ = ack.send(());
+                            done
+                        }
+                    };
+                    if let Err(error) = done {
+                        *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                        return;
+                    }
+                }
+            })?;
+        Ok(outlet)
+    }
+
+    /// Queues a line, or drops it if the queue is full. Never waits.
+    pub fn send(&self, line: Vec<u8>) {
+        if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Line(line)) {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Why nobody reads any more, once; nothing while all is well.
+    pub fn take_error(&self) -> Option<io::Error> {
+        self.broken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
+    }
+
+    /// Lines dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the queued lines to be written, but not for long.
+    pub fn flush(&self) {
+        let until = Instant::now() + LAST_LINES;
+        let (ack, done) = sync_channel(1);
+        let mut message = Message::Flush(ack);
+        loop {
+            match self.queue.try_send(message) {
+                Ok(()) => break,
+                Err(TrySendError::Disconnected(_)) => return,
+                Err(TrySendError::Full(back)) if Instant::now() < until => message = back,
+                Err(TrySendError::Full(_)) => return,
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        // Too late or the thread has ended: either way there is nothing more to wait for.
+        let _ = done.recv_timeout(left);
+    }
+}
+
+/// One log event is one write.
+impl Write for Outlet {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader who never reads: writes block until the gate opens.
+    struct Stuck(std::sync::mpsc::Receiver<()>);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_stopped_reader_costs_lines_and_not_time() {
+        let (_gate, wait) = sync_channel::<()>(0);
+        let outlet = Outlet::start("test", Stuck(wait)).unwrap();
+        let start = Instant::now();
+        for _ in 0..QUEUE_LINES * 3 {
+            outlet.send(b"line\n".to_vec());
+        }
+        assert!(start.elapsed() < Duration::from_millis(500), "send waited");
+        assert!(
+            outlet.dropped() >= QUEUE_LINES as u64,
+            "dropped {}",
+            outlet.dropped()
+        );
+        outlet.flush();
+        assert!(start.elapsed() < LAST_LINES * 3, "flush waited for ever");
+    }
+
+    #[test]
+    fn a_reader_who_left_is_noticed() {
+        struct Gone;
+        impl Write for Gone {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let outlet = Outlet::start("test", Gone).unwrap();
+        assert!(outlet.take_error().is_none());
+        outlet.send(b"x".to_vec());
+        outlet.flush();
+        let error = outlet
+            .take_error()
+            .expect("the broken pipe was not noticed");
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}

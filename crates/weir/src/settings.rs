@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What flags and file mean together. Flags win over the file, the file over the defaults.
+//!
+//! Nothing wrong is passed over: an unknown key, a value out of range or a set-point that cannot be
+//! worked out is an error that names file, line and key and says what is allowed. A controller that
+//! runs as root must not guess what its operator meant.
+
+use crate::amounts::{Rate, SetPoint, Span};
+use crate::cli::{ByName, PolicyName, RunArgs};
+use crate::text;
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+use toml::de::DeTable;
+use weir_core::{BytesPerSec, Config, Description};
+
+/// No sensible settings file is larger.
+const FILE_MAX_BYTES: u64 = 1 << 20;
+
+/// Keys of the core's `Config` that have a flag of their own, and its name.
+const NOT_IN_CONTROLLER: [(&str, &str); 3] = [
+    ("set_point_bytes_per_sec", "set-point"),
+    ("policy", "policy"),
+    ("limit", "limit"),
+];
+
+/// Everything `weir run` needs to know.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The controller's settings; the set-point is filled in by [`Settings::resolve`].
+    pub config: Config,
+    /// As asked for; nothing means observe.
+    pub set_point: Option<SetPoint>,
+    /// What each device can sustain.
+    pub capacity: Option<BytesPerSec>,
+    /// What a workload is.
+    pub by: ByName,
+    /// Between two looks.
+    pub interval: Duration,
+    /// Of `cpu.max`.
+    pub period: Duration,
+    /// Globs on workload ids.
+    pub exclude: Vec<String>,
+    /// How long to run; nothing means until stopped.
+    pub duration: Option<Duration>,
+    /// A line of JSON per tick.
+    pub json: bool,
+    /// The log filter.
+    pub log: String,
+}
+
+/// The file as written. Keys equal flag names.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    limit: Option<bool>,
+    set_point: Option<SetPoint>,
+    capacity: Option<Rate>,
+    policy: Option<PolicyName>,
+    by: Option<ByName>,
+    interval: Option<Span>,
+    period: Option<Span>,
+    exclude: Vec<String>,
+    duration: Option<Span>,
+    json: Option<bool>,
+    log: Option<String>,
+    controller: Option<Config>,
+}
+
+impl Settings {
+    /// Flags, file and defaults together.
+    ///
+    /// # Errors
+    /// The file cannot be read or understood, or a value is out of range.
+    pub fn new(args: &RunArgs) -> Result<Self> {
+        let (file, text) = match &args.config {
+            Some(path) => read_file(path)?,
+            None => (File::default(), String::new()),
+        };
+        let mut config = file.controller.unwrap_or_default();
+        config.policy = args
+            .policy
+            .or(file.policy)
+            .unwrap_or(PolicyName::MaxMin)
+            .policy();
+        config.limit = args.limit.or(file.limit).unwrap_or(false);
+        config.set_point_bytes_per_sec = None;
+        // The set-point is checked when it is known in bytes; the rest can be checked now.
+        let rest = Config {
+            limit: false,
+            ..config.clone()
+        };
+        if let Err(error) = rest.validate() {
+            bail!(place_of_bad_key(
+                args.config.as_deref(),
+                &text,
+                &error.to_string()
+            ));
+        }
+        let span = |flag: Option<Span>, file: Option<Span>| flag.or(file).map(|span| span.0);
+        let settings = Settings {
+            set_point: args.set_point.or(file.set_point),
+            capacity: args.capacity.or(file.capacity).map(|rate| rate.0),
+            by: args.by.or(file.by).unwrap_or(ByName::Cgroup),
+            interval: span(args.interval, file.interval).unwrap_or(Duration::from_millis(50)),
+            period: span(args.period, file.period).unwrap_or(Duration::from_millis(20)),
+            exclude: file
+                .exclude
+                .into_iter()
+                .chain(args.exclude.iter().cloned())
+                .collect(),
+            duration: span(args.duration, file.duration),
+            json: args.json || file.json.unwrap_or(false),
+            log: args
+                .log
+                .clone()
+                .or(file.log)
+                .unwrap_or_else(|| "info".to_owned()),
+            config,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<()> {
+        within(
+            "interval",
+            self.interval,
+            Duration::from_millis(5),
+            Duration::from_secs(10),
+        )?;
+        // Bounds of the kernel's bandwidth control (sched-bwc.rst).
+        within(
+            "period",
+            self.period,
+            Duration::from_millis(1),
+            Duration::from_secs(1),
+        )?;
+        if self.config.limit && self.set_point.is_none() {
+            bail!(
+                "--limit needs a set-point: give the bandwidth to hold, as --set-point 4GiB/s, or \
+                 --set-point 40% with --capacity; `weir run` without --limit shows what the device \
+                 carries now"
+            );
+        }
+        Ok(())
+    }
+
+    /// Works out the set-point on this machine and puts it into the config.
+    ///
+    /// # Errors
+    /// A percentage of a capacity that nobody knows, or that differs from device to device.
+    pub fn resolve(&mut self, machine: &Description) -> Result<()> {
+        self.config.set_point_bytes_per_sec = match self.set_point {
+            None => None,
+            Some(SetPoint::Rate(rate)) => Some(rate.0),
+            Some(SetPoint::OfCapacity(ratio)) => {
+                Some(capacity(self.capacity, machine)?.scale(ratio))
+            }
+        };
+        self.config.validate()?;
+        Ok(())
+    }
+}
+
+fn capacity(given: Option<BytesPerSec>, machine: &Description) -> Result<BytesPerSec> {
+    if let Some(capacity) = given {
+        return Ok(capacity);
+    }
+    let mut known = machine
+        .devices
+        .iter()
+        .map(|device| device.capacity_bytes_per_sec);
+    match known.next().flatten() {
+        Some(first) if known.all(|other| other == Some(first)) => Ok(first),
+        Some(_) => bail!(
+            "a set-point in % needs one capacity for all devices, and theirs differ: give \
+             --capacity, or a set-point in bytes such as 4GiB/s"
+        ),
+        None => bail!(
+            "a set-point in % needs the device's capacity, which this machine does not say: give \
+             --capacity, for example --capacity 20GiB/s, or a set-point in bytes such as 4GiB/s"
+        ),
+    }
+}
+
+fn within(name: &str, value: Duration, least: Duration, most: Duration) -> Result<()> {
+    if value < least || value > most {
+        bail!("{name} is {value:?}: allowed are {least:?} to {most:?}");
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path) -> Result<(File, String)> {
+    let shown = text::harmless(&path.to_string_lossy());
+    let open = || -> std::io::Result<String> {
+        let mut text = String::new();
+        std::fs::File::open(path)?
+            .take(FILE_MAX_BYTES + 1)
+            .read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = open().with_context(|| format!("cannot read the settings file {shown}"))?;
+    if text.len() as u64 > FILE_MAX_BYTES {
+        bail!("the settings file {shown} is larger than 1 MiB: is it the right file?");
+    }
+    match parse(&text) {
+        Ok(file) => Ok((file, text)),
+        Err(Wrong { at, message }) => {
+            let (line, content) = line_at(&text, at);
+            bail!(
+                "{shown}, line {line}: `{}`: {message}",
+                text::fit(&content, 80)
+            )
+        }
+    }
+}
+
+/// What is wrong, and at which byte.
+#[derive(Debug)]
+struct Wrong {
+    at: usize,
+    message: String,
+}
+
+impl From<toml::de::Error> for Wrong {
+    fn from(error: toml::de::Error) -> Self {
+        Wrong {
+            at: error.span().map_or(0, |span| span.start),
+            message: error.message().to_owned(),
+        }
+    }
+}
+
+fn parse(text: &str) -> Result<File, Wrong> {
+    let table = DeTable::parse(text)?;
+    if let Some((_, controller)) = table.get_ref().get_key_value("controller")
+        && let Some(controller) = controller.get_ref().as_table()
+    {
+        for (key, flag) in NOT_IN_CONTROLLER {
+            if let Some((found, _)) = controller.get_key_value(key) {
+                let message = format!("not allowed in [controller]: use the key {flag} above it");
+                return Err(Wrong {
+                    at: found.span().start,
+                    message,
+                });
+            }
+        }
+    }
+    Ok(toml::from_str(text)?)
+}
+
+/// The line's number from 1, and what it says, harmless.
+fn line_at(text: &str, at: usize) -> (usize, String) {
+    let before = text.as_bytes().get(..at).unwrap_or(text.as_bytes());
+    let number = before.iter().filter(|byte| **byte == b'\n').count();
+    let line = text.lines().nth(number).unwrap_or("").trim();
+    (number + 1, text::harmless(line))
+}
+
+/// The core names a key of its config and what is allowed; we add where the file says it.
+fn place_of_bad_key(path: Option<&Path>, text: &str, error: &str) -> String {
+    let Some(path) = path else {
+        return error.to_owned();
+    };
+    let shown = text::harmless(&path.to_string_lossy());
+    let named = DeTable::parse(text).ok().and_then(|table| {
+        let (_, controller) = table.get_ref().get_key_value("controller")?;
+        let mut keys = controller.get_ref().as_table()?.iter();
+        let (key, _) = keys.find(|(key, _)| error.contains(key.get_ref().as_ref()))?;
+        Some(line_at(text, key.span().start).0)
+    });
+    match named {
+        Some(line) => format!("{shown}, line {line}: {error}"),
+        None => format!("{shown}: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use clap::Parser;
+    use proptest::prelude::*;
+    use weir_core::policy::Policy;
+
+    fn settings(flags: &[&str], file: Option<&str>) -> Result<Settings> {
+        let dir = tempfile::tempdir()?;
+        let path = dir.path().join("weir.toml");
+        let mut words = vec!["weir".to_owned(), "run".to_owned()];
+        words.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        if let Some(text) = file {
+            std::fs::write(&path, text)?;
+            words.extend(["--config".to_owned(), path.display().to_string()]);
+        }
+        match Cli::try_parse_from(words)?.command {
+            Command::Run(args) => Settings::new(&args),
+            other => bail!("{other:?}"),
+        }
+    }
+
+    fn complaint(flags: &[&str], file: Option<&str>) -> String {
+        format!("{:#}", settings(flags, file).expect_err("it was accepted"))
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_defaults() {
+        let file = "policy = 'proportional'\ninterval = '100ms'\nlimit = true\nset-point = '4GiB/s'\nexclude = ['/a']";
+        let got = settings(&["--interval", "20ms", "--exclude", "/b"], Some(file)).unwrap();
+        assert_eq!(got.config.policy, Policy::Proportional);
+        assert!(got.config.limit);
+        assert_eq!(got.interval, Duration::from_millis(20));
+        assert_eq!(got.period, Duration::from_millis(20));
+        assert_eq!(got.exclude, ["/a", "/b"]);
+        assert!(
+            !settings(&["--limit=false"], Some(file))
+                .unwrap()
+                .config
+                .limit
+        );
+    }
+
+    #[test]
+    fn observing_is_the_default() {
+        let got = settings(&[], None).unwrap();
+        assert!(!got.config.limit && got.set_point.is_none());
+    }
+
+    #[test]
+    fn nonsense_in_the_file_is_named_with_its_line() {
+        for (file, wanted) in [
+            (
+                "limit = true\nset-pont = '4GiB/s'",
+                &["line 2", "set-pont", "`set-point`"][..],
+            ),
+            ("set-point = '4G'", &["line 1", "GiB (binary)"]),
+            ("\n\ninterval = 50", &["line 3", "unit"]),
+            ("policy = 'fair'", &["line 1", "fair", "max-min"]),
+            ("[controller]\nkq = 1", &["line 2", "kq", "kp"]),
+            (
+                "[controller]\nlimit = true",
+                &["line 2", "use the key limit"],
+            ),
+            ("limit = ", &["line 1"]),
+            ("exclude = 'a'", &["line 1", "sequence"]),
+        ] {
+            let said = complaint(&[], Some(file));
+            for part in wanted {
+                assert!(
+                    said.contains(part),
+                    "{file:?} said {said:?} without {part:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_say_the_range() {
+        let said = complaint(&[], Some("\n[controller]\nkp = -1.0"));
+        assert!(said.contains("line 3") && said.contains("kp"), "{said}");
+        assert!(complaint(&["--interval", "1ms"], None).contains("5ms to 10s"));
+        assert!(complaint(&["--period", "2s"], None).contains("1ms to 1s"));
+        assert!(complaint(&["--limit"], None).contains("--set-point 4GiB/s"));
+    }
+
+    #[test]
+    fn a_percentage_needs_a_capacity_from_somewhere() {
+        let mut asked = settings(&["--set-point", "40%"], None).unwrap();
+        let error = asked.resolve(&Description::default()).unwrap_err();
+        assert!(error.to_string().contains("--capacity 20GiB/s"), "{error}");
+        let mut asked = settings(&["--set-point", "40%", "--capacity", "10GB/s"], None).unwrap();
+        asked.resolve(&Description::default()).unwrap();
+        assert_eq!(
+            asked.config.set_point_bytes_per_sec,
+            Some(BytesPerSec::new(4e9))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_file_panics(text in "(?s).{0,200}|([a-z-]{1,10} = .{0,10}\n){0,5}") {
+            let _ = parse(&text).map_err(|wrong| line_at(&text, wrong.at));
+        }
+    }
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The live screen: a pure function of the model. From top to bottom: one line about weir, a block
+//! per device (figures, bar with the set-point marked, curve), the table, the chosen workload in
+//! words, the keys.
+
+use super::model::{DeviceRow, Model, Row};
+use super::table;
+use crate::{text, words};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, Sparkline};
+use weir_core::snapshot::Snapshot;
+
+/// Above the set-point by more than this ratio is shown in red, any amount above it in yellow.
+const OVER: f64 = 0.05;
+/// From this height on curves get more room.
+const TALL: u16 = 36;
+
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+
+/// Draws everything. `source` says where the figures come from; `now_unix_ms` is the wall clock.
+pub fn draw(frame: &mut Frame, model: &Model, source: &str, now_unix_ms: u64) {
+    let area = frame.area();
+    let devices = model.devices();
+    let block = device_height(area.height, devices.len());
+    let blocks = u16::try_from(devices.len())
+        .unwrap_or(u16::MAX)
+        .saturating_mul(block);
+    let [head, device_area, table_area, detail, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(blocks.min(area.height / 2)),
+        Constraint::Min(2),
+        Constraint::Length(if area.height >= 18 { 5 } else { 0 }),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    frame.render_widget(head_line(model, source, usize::from(head.width)), head);
+    for (place, device) in device_area.rows().step_by(usize::from(block)).zip(&devices) {
+        let height = block.min(device_area.bottom() - place.y);
+        draw_device(frame, Rect { height, ..place }, device);
+    }
+    draw_table(frame, table_area, model);
+    draw_detail(frame, detail, model, now_unix_ms);
+    frame.render_widget(keys_line(model), keys);
+    if model.help {
+        draw_help(frame, area);
+    }
+}
+
+fn device_height(height: u16, devices: usize) -> u16 {
+    let wanted = if height >= TALL { 6 } else { 3 };
+    let room = usize::from(height / 3);
+    if devices * usize::from(wanted) <= room {
+        wanted
+    } else {
+        1
+    }
+}
+
+fn head_line(model: &Model, source: &str, width: usize) -> Line<'static> {
+    let mode = match model.snapshot() {
+        Some(Snapshot {
+            limiting: true,
+            policy,
+            ..
+        }) => {
+            format!("limiting · {}", text::harmless(policy))
+        }
+        Some(_) => "observing only".to_owned(),
+        None => "waiting for the first look".to_owned(),
+    };
+    let mut facts = vec![mode];
+    if let Some(snapshot) = model.snapshot() {
+        facts.push(format!("{} ms", snapshot.interval_ms));
+        facts.push(source.to_owned());
+        if let Some(cost) = snapshot.self_cost {
+            facts.push(format!(
+                "costs {:.1} % CPU",
+                cost.process_cpus.get() * 100.0
+            ));
+        }
+        if snapshot.skipped_total > 0 {
+            facts.push(format!("{} skips", snapshot.skipped_total));
+        }
+    }
+    if model.paused {
+        facts.insert(0, "PAUSED".to_owned());
+    }
+    let name = Span::styled(" weir ", BOLD.add_modifier(Modifier::REVERSED));
+    Line::from(vec![
+        name,
+        Span::raw(text::fit(
+            &format!(" {}", facts.join(" · ")),
+            width - 6.min(width),
+        )),
+    ])
+}
+
+fn draw_device(frame: &mut Frame, area: Rect, device: &DeviceRow) {
+    let [figures, bar, curve] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(1),
+        Constraint::Min(0),
+    ])
+    .areas(area);
+    let style = device_style(device);
+    frame.render_widget(
+        device_line(device, style, usize::from(figures.width)),
+        figures,
+    );
+    frame.render_widget(bar_line(device, style, usize::from(bar.width)), bar);
+    // The newest point stands at the right edge, inside the bar's two ends.
+    let room = usize::from(curve.width.saturating_sub(2));
+    let count = device.history.len().min(room);
+    let newest = device.history.iter().skip(device.history.len() - count);
+    // Out of thousand: the widget takes whole numbers.
+    let points = newest.map(|point| point.map(|rate| permille(rate / device.scale)));
+    let points: Vec<Option<u64>> = points.collect();
+    let width = u16::try_from(count).unwrap_or(0);
+    let x = curve.right().saturating_sub(width + 1);
+    let inner = Rect { x, width, ..curve };
+    frame.render_widget(
+        Sparkline::default()
+            .data(points)
+            .absent_value_symbol("·")
+            .max(1000)
+            .style(style),
+        inner,
+    );
+}
+
+fn permille(ratio: f64) -> u64 {
+    // In range by the clamp, and never negative.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let value = (ratio.clamp(0.0, 1.0) * 1000.0) as u64;
+    value
+}
+
+fn device_style(device: &DeviceRow) -> Style {
+    let set_point = device.state.set_point_bytes_per_sec;
+    let color = match (device.bandwidth, set_point) {
+        (Some(rate), Some(set)) if rate.get() > set.get() * (1.0 + OVER) => Color::Red,
+        (Some(rate), Some(set)) if rate > set => Color::Yellow,
+        (Some(_), _) => Color::Green,
+        (None, _) => Color::DarkGray,
+    };
+    Style::new().fg(color)
+}
+
+fn device_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> {
+    let rate = device
+        .bandwidth
+        .map_or_else(|| "not known".to_owned(), text::rate);
+    let mut rest = String::new();
+    if let Some(set) = device.state.set_point_bytes_per_sec {
+        rest += &format!(" of {}", text::rate(set));
+        if let Some(rate) = device.bandwidth {
+            rest += &format!(" ({})", text::percent(rate.ratio(set)));
+        }
+    } else if let Some(capacity) = device.capacity {
+        rest += &format!(" of {} capacity", text::rate(capacity));
+    }
+    match &device.latency {
+        Ok(mean) => rest += &format!(" · latency {mean}"),
+        Err(Some(why)) => rest += &format!(" · latency {}", text::harmless(why)),
+        Err(None) => {}
+    }
+    if let (Some(read), Some(write)) = (
+        device.state.read_bytes_per_sec,
+        device.state.write_bytes_per_sec,
+    ) && read + write > weir_core::BytesPerSec::ZERO
+    {
+        rest += &format!(" · {} reads", text::percent(read.ratio(read + write)));
+    }
+    let name = format!(" {} {} ", device.state.id, text::harmless(&device.name));
+    let used = unicode_width::UnicodeWidthStr::width(name.as_str()) + rate.len();
+    Line::from(vec![
+        Span::styled(name, BOLD),
+        Span::styled(rate, style.add_modifier(Modifier::BOLD)),
+        Span::raw(text::fit(&rest, width.saturating_sub(used))),
+    ])
+}
+
+/// A bar with eighths of a cell, and the set-point as a line across it.
+fn bar_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> {
+    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let cells = width.saturating_sub(2);
+    let at =
+        |rate: f64| usize::try_from(permille(rate / device.scale)).unwrap_or(0) * cells * 8 / 1000;
+    let filled = device.bandwidth.map_or(0, |rate| at(rate.get()));
+    let mark = device
+        .state
+        .set_point_bytes_per_sec
+        .map(|set| at(set.get()) / 8);
+    let mut spans = vec![Span::styled("▕", DIM)];
+    for cell in 0..cells {
+        let part = filled.saturating_sub(cell * 8).min(8);
+        if mark == Some(cell) {
+            let over = if part == 8 {
+                style.add_modifier(Modifier::REVERSED)
+            } else {
+                Style::new()
+            };
+            spans.push(Span::styled("┃", over.add_modifier(Modifier::BOLD)));
+        } else if part == 8 {
+            spans.push(Span::styled("█", style));
+        } else if part == 0 {
+            spans.push(Span::styled("─", DIM));
+        } else {
+            spans.push(Span::styled(EIGHTHS[part].to_string(), style));
+        }
+    }
+    spans.push(Span::styled("▏", DIM));
+    Line::from(spans)
+}
+
+fn draw_table(frame: &mut Frame, area: Rect, model: &Model) {
+    let width = usize::from(area.width);
+    let visible = usize::from(area.height.saturating_sub(1));
+    let layout = table::Layout::new(width, table::longest_name(model.rows()));
+    let selected = model.selected();
+    let skip = (selected + 1).saturating_sub(visible);
+    let title = Style::new().add_modifier(Modifier::REVERSED | Modifier::DIM);
+    let mut lines = vec![Line::styled(layout.title(), title)];
+    for (place, row) in model.rows().iter().enumerate().skip(skip).take(visible) {
+        let style = row_style(row);
+        let style = if place == selected {
+            style.bg(Color::DarkGray)
+        } else {
+            style
+        };
+        lines.push(Line::styled(layout.line(row), style));
+    }
+    if model.rows().is_empty() {
+        lines.push(Line::styled(" nobody uses a CXL device", DIM));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn row_style(row: &Row) -> Style {
+    use weir_core::plan::Why;
+    match row.verdict.why {
+        Why::Cut { .. } | Why::AtFloor => Style::new().fg(Color::Yellow),
+        Why::NotEnforced { .. } => Style::new().fg(Color::Red),
+        Why::Excluded { .. } => DIM,
+        _ => Style::new(),
+    }
+}
+
+fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
+    let Some(row) = model.rows().get(model.selected()) else {
+        return;
+    };
+    if area.height == 0 {
+        return;
+    }
+    let verdict = &row.verdict;
+    let width = usize::from(area.width).saturating_sub(2);
+    let mut limit = match verdict.limit_cpus {
+        Some(cpus) => format!("limit {} CPU", text::cpus(cpus)),
+        None => "no limit of ours".to_owned(),
+    };
+    if let Some(since) = row.limited_since_unix_ms {
+        limit += &format!(" for {}", text::ago(now_unix_ms.saturating_sub(since)));
+    }
+    if let Some(allowed) = verdict.allowed_bytes_per_sec {
+        limit += &format!(" · may have {}", text::rate(allowed));
+    }
+    let figure = words::provenance_long(verdict.bandwidth.provenance);
+    let lines = vec![
+        Line::styled("─".repeat(usize::from(area.width)), DIM),
+        Line::styled(
+            format!(
+                " {}",
+                text::fit(&text::harmless(verdict.id.as_str()), width)
+            ),
+            BOLD,
+        ),
+        Line::raw(format!(
+            " {}",
+            text::fit(&words::why_long(&verdict.why), width)
+        )),
+        Line::raw(format!(" {}", text::fit(&limit, width))),
+        Line::styled(
+            format!(
+                " bandwidth: {}",
+                text::fit(figure, width.saturating_sub(11))
+            ),
+            DIM,
+        ),
+    ];
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+fn keys_line(model: &Model) -> Line<'static> {
+    let key = |key: &'static str| Span::styled(key, BOLD);
+    let place = match model.rows().len() {
+        0 => String::new(),
+        all => format!("   {} of {all}", model.selected() + 1),
+    };
+    Line::from(vec![
+        key(" q"),
+        Span::raw(" quit  "),
+        key("s"),
+        Span::raw(format!(" sort: {}  ", model.sort().name())),
+        key("p"),
+        Span::raw(if model.paused { " go on  " } else { " pause  " }),
+        key("?"),
+        Span::raw(" help  "),
+        key("↑↓"),
+        Span::raw(" choose"),
+        Span::styled(place, DIM),
+    ])
+}
+
+const HELP: [&str; 19] = [
+    "BANDWIDTH  device reads and writes, mean of a second;",
+    "           ~ marks an estimate, – what is not known",
+    "SHARE      part of all CXL traffic",
+    "MiB/CPU·s  intensity: device bytes per CPU second",
+    "CPU        CPUs in use",
+    "LIMIT      CPUs that weir allows",
+    "HELD       time held back by the limit, of one CPU",
+    "WHY        cut: over its part of the set-point",
+    "           small user: below its part, never cut",
+    "           floor: at the least that everybody keeps",
+    "           blind, unenforced: see the last lines",
+    "",
+    "The bar's ┃ is the set-point. The curve has two",
+    "columns a second, newest at the right.",
+    "",
+    "s sort    p pause    ↑↓ j k PgUp PgDn choose",
+    "q quit",
+    "",
+    "any key closes this",
+];
+
+fn draw_help(frame: &mut Frame, area: Rect) {
+    let height = u16::try_from(HELP.len())
+        .unwrap_or(u16::MAX)
+        .saturating_add(2)
+        .min(area.height);
+    let width = 56.min(area.width);
+    let x = area.x + (area.width - width) / 2;
+    let y = area.y + (area.height - height) / 2;
+    let place = Rect {
+        x,
+        y,
+        width,
+        height,
+    };
+    let lines: Vec<Line> = HELP
+        .iter()
+        .map(|line| Line::raw(format!(" {line}")))
+        .collect();
+    frame.render_widget(Clear, place);
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::bordered().title(" weir top ")),
+        place,
+    );
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where a screen's snapshots come from: the daemon's file while a daemon is alive, our own eyes
+//! otherwise, or a file somebody kept.
+
+use crate::cli::{ByName, TopArgs};
+use crate::host;
+use crate::run::publish::{self, is_live, wall_unix_ms};
+use crate::run::tick::{Loop, Sinks};
+use anyhow::{Context, Result, anyhow};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::thread;
+use std::time::Duration;
+use weir_core::Config;
+use weir_core::snapshot::Snapshot;
+use weir_linux::Roots;
+
+/// Without a daemon nobody needs fifty looks a second.
+const OWN_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A source of snapshots.
+pub enum Feed {
+    /// A file that does not change: one snapshot, and then no more.
+    File(Option<Box<Snapshot>>),
+    /// The daemon's file, and the last tick seen there.
+    Daemon {
+        path: PathBuf,
+        last_seq: Option<u64>,
+    },
+    /// Our own loop in a thread.
+    Own(Receiver<Result<Snapshot>>),
+}
+
+impl Feed {
+    /// Chooses the source.
+    ///
+    /// # Errors
+    /// The named file cannot be used; or there is no daemon and this machine cannot be observed.
+    pub fn open(args: &TopArgs, roots: &Roots) -> Result<Feed> {
+        if let Some(path) = &args.snapshot {
+            return Ok(Feed::File(Some(Box::new(publish::read(path)?))));
+        }
+        let path = roots.run.join(publish::FILE_NAME);
+        let refused = match publish::read(&path) {
+            Ok(snapshot) if is_live(&snapshot, wall_unix_ms()) => {
+                return Ok(Feed::Daemon {
+                    path,
+                    last_seq: None,
+                });
+            }
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        own(roots.clone(), args.by.unwrap_or(ByName::Cgroup)).map_err(|error| match refused {
+            // Both reasons matter to somebody without permission for the run-time directory.
+            Some(refused) if path.exists() => error.context(format!("{refused:#}")),
+            _ => error,
+        })
+    }
+
+    /// The next snapshot, if there is a new one.
+    ///
+    /// # Errors
+    /// The source has dried up: the daemon has ended, or nothing can be observed any more.
+    pub fn poll(&mut self) -> Result<Option<Snapshot>> {
+        match self {
+            Feed::File(snapshot) => Ok(snapshot.take().map(|snapshot| *snapshot)),
+            Feed::Daemon { path, last_seq } => {
+                let snapshot =
+                    publish::read(path).context("the weir that was running has ended")?;
+                if !is_live(&snapshot, wall_unix_ms()) {
+                    return Err(anyhow!(
+                        "the weir that was running (process {}) does not answer any more: start \
+                         `weir top` again to look without it",
+                        snapshot.writer_pid
+                    ));
+                }
+                let is_new = *last_seq != Some(snapshot.plan.seq);
+                *last_seq = Some(snapshot.plan.seq);
+                Ok(is_new.then_some(snapshot))
+            }
+            Feed::Own(ticks) => match ticks.try_recv() {
+                Ok(snapshot) => snapshot.map(Some),
+                Err(TryRecvError::Empty) => Ok(None),
+                Err(TryRecvError::Disconnected) => Err(anyhow!("the observing thread has ended")),
+            },
+        }
+    }
+
+    /// Where the figures come from, for the screen's first line.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Feed::File(_) => "from a file",
+            Feed::Daemon { .. } => "from the running weir",
+            Feed::Own(_) => "no weir is running: looking only",
+        }
+    }
+}
+
+fn own(roots: Roots, by: ByName) -> Result<Feed> {
+    let (send, receive) = sync_channel(4);
+    let (opened_send, opened) = sync_channel(1);
+    // The platform is made inside the thread: it need not be able to travel between threads.
+    thread::Builder::new()
+        .name("weir-look".into())
+        .spawn(move || {
+            let platform = match host::open_to_look(&roots, by, OWN_INTERVAL) {
+                Ok(platform) => platform,
+                Err(error) => {
+                    // The other side waits for exactly this message.
+                    let _ = opened_send.send(Err(error));
+                    return;
+                }
+            };
+            let _ = opened_send.send(Ok(()));
+            let config = Config::default();
+            let policy = host::policy_name(config.policy);
+            let mut ticks = Loop::new(platform, config, &policy, OWN_INTERVAL, Sinks::default());
+            loop {
+                let next = match ticks.tick() {
+                    Ok(_) => Ok(ticks.snapshot().clone()),
+                    Err(error) => Err(anyhow::Error::new(error)),
+                };
+                let ended = next.is_err();
+                if send.send(next).is_err() || ended {
+                    return;
+                }
+            }
+        })?;
+    opened.recv().context("the observing thread has ended")??;
+    Ok(Feed::Own(receive))
+}

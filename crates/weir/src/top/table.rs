@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The table's cells as text, for the live screen and for plain output alike.
+
+use super::model::Row;
+use crate::{text, words};
+use unicode_width::UnicodeWidthStr;
+use weir_core::attribution::Provenance;
+
+/// Columns besides the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// Device bandwidth; `~` marks an estimate.
+    Bandwidth,
+    /// Part of the devices' traffic.
+    Share,
+    /// κ.
+    Intensity,
+    /// CPU use.
+    Cpu,
+    /// Our limit.
+    Limit,
+    /// Throttled time per time.
+    Held,
+    /// How the bandwidth is known.
+    Figure,
+    /// Why it has the limit it has.
+    Why,
+}
+
+/// From this width on there is room for all columns.
+const WIDE: usize = 100;
+
+/// Names get at least this much where there is room.
+const NAME_LEAST: usize = 20;
+/// From this width on the reason is a sentence.
+const WHY_LONG: usize = 40;
+
+/// The columns that fit on a screen of this width.
+fn columns(width: usize) -> &'static [Column] {
+    use Column::{Bandwidth, Cpu, Figure, Held, Intensity, Limit, Share, Why};
+    match width {
+        0..56 => &[Bandwidth, Cpu, Limit],
+        56..76 => &[Bandwidth, Share, Cpu, Limit, Why],
+        76..WIDE => &[Bandwidth, Share, Intensity, Cpu, Limit, Held, Why],
+        _ => &[Bandwidth, Share, Intensity, Cpu, Limit, Held, Figure, Why],
+    }
+}
+
+impl Column {
+    /// In cells.
+    pub fn width(self) -> usize {
+        match self {
+            Column::Bandwidth => 11,
+            Column::Share | Column::Held => 5,
+            Column::Intensity => 9,
+            Column::Cpu | Column::Limit => 6,
+            Column::Figure => 8,
+            Column::Why => 10,
+        }
+    }
+
+    /// With the unit where the cells have none.
+    pub fn title(self) -> &'static str {
+        match self {
+            Column::Bandwidth => "BANDWIDTH",
+            Column::Share => "SHARE",
+            Column::Intensity => "MiB/CPU·s",
+            Column::Cpu => "CPU",
+            Column::Limit => "LIMIT",
+            Column::Held => "HELD",
+            Column::Figure => "FIGURE",
+            Column::Why => "WHY",
+        }
+    }
+
+    /// The cell's text, not yet aligned. Missing is a dash, never a zero.
+    pub fn cell(self, row: &Row) -> String {
+        let verdict = &row.verdict;
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        match self {
+            Column::Bandwidth => {
+                let mark = match verdict.bandwidth.provenance {
+                    Provenance::Counted | Provenance::Unknown => "",
+                    Provenance::Sampled | Provenance::Apportioned => "~",
+                };
+                or_dash(
+                    row.bandwidth
+                        .map(|rate| format!("{mark}{}", text::rate(rate))),
+                )
+            }
+            Column::Share => or_dash(row.share.map(text::percent)),
+            Column::Intensity => or_dash(verdict.intensity_bytes_per_cpu_sec.map(text::intensity)),
+            Column::Cpu => or_dash(row.cpu.map(text::cpus)),
+            Column::Limit => or_dash(verdict.limit_cpus.map(text::cpus)),
+            Column::Held => {
+                let held = row.held.get();
+                or_dash((held > 0.0).then(|| text::percent(held)))
+            }
+            Column::Figure => words::provenance(verdict.bandwidth.provenance).to_owned(),
+            Column::Why => words::why_short(&verdict.why).to_owned(),
+        }
+    }
+}
+
+/// The widths of a screen's columns: the name takes what the others leave, up to a point; beyond
+/// it the reason is told at length.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    columns: &'static [Column],
+    name: usize,
+    why: usize,
+}
+
+impl Layout {
+    /// For a screen of this width and names of at most `longest` cells.
+    pub fn new(width: usize, longest: usize) -> Layout {
+        let columns = columns(width);
+        let others: usize = columns.iter().map(|column| column.width() + 1).sum();
+        let room = width.saturating_sub(others);
+        let name = room.min(longest.max(NAME_LEAST));
+        let has_why = columns.last() == Some(&Column::Why);
+        let why = if has_why {
+            Column::Why.width() + room - name
+        } else {
+            0
+        };
+        Layout {
+            columns,
+            name: if has_why { name } else { room },
+            why,
+        }
+    }
+
+    /// Exactly as wide as names of `longest` cells and all columns need.
+    pub fn on_paper(longest: usize) -> Layout {
+        let columns = columns(WIDE);
+        Layout {
+            columns,
+            name: longest.clamp(NAME_LEAST, WIDE),
+            why: Column::Why.width(),
+        }
+    }
+
+    /// The line of titles.
+    pub fn title(&self) -> String {
+        let mut line = text::left("WORKLOAD", self.name);
+        for column in self.columns {
+            line.push(' ');
+            line += &self.align(*column, column.title());
+        }
+        line
+    }
+
+    /// One workload's line.
+    pub fn line(&self, row: &Row) -> String {
+        let name = text::harmless(row.verdict.id.as_str());
+        let mut line = text::left(&name, self.name);
+        for column in self.columns {
+            line.push(' ');
+            line += &match column {
+                Column::Why if self.why >= WHY_LONG => {
+                    self.align(*column, &words::why_long(&row.verdict.why))
+                }
+                _ => self.align(*column, &column.cell(row)),
+            };
+        }
+        line
+    }
+
+    /// Numbers to the right, words to the left.
+    fn align(&self, column: Column, text: &str) -> String {
+        match column {
+            Column::Why => text::left(text, self.why),
+            Column::Figure => text::left(text, column.width()),
+            _ => text::right(text, column.width()),
+        }
+    }
+}
+
+/// The longest name on the screen, in cells.
+pub fn longest_name(rows: &[Row]) -> usize {
+    let names = rows
+        .iter()
+        .map(|row| text::harmless(row.verdict.id.as_str()).width());
+    names.max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::model::Model;
+    use crate::top::testing::snapshot;
+
+    #[test]
+    fn lines_have_the_screens_width_whatever_the_name() {
+        let mut model = Model::default();
+        model.add(snapshot(0, 200.0));
+        for width in 40..220 {
+            let layout = Layout::new(width, longest_name(model.rows()));
+            assert_eq!(layout.title().width(), width);
+            for row in model.rows() {
+                let line = layout.line(row);
+                assert_eq!(line.width(), width, "{line:?}");
+                assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_a_dash() {
+        let mut model = Model::default();
+        model.add(snapshot(0, 200.0));
+        let weir = model
+            .rows()
+            .iter()
+            .find(|row| row.verdict.id.as_str() == "/weir")
+            .unwrap();
+        assert_eq!(Column::Bandwidth.cell(weir), "–");
+        assert_eq!(Column::Cpu.cell(weir), "–");
+    }
+}

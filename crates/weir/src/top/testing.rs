@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A snapshot for tests of screens: one device over its set-point, workloads of each kind.
+
+use weir_core::attribution::{Estimate, Provenance};
+use weir_core::observation::{Excluded, LatencySeen, Reading};
+use weir_core::plan::{DeviceState, Plan, Verdict, Why};
+use weir_core::snapshot::{SelfCost, Snapshot};
+use weir_core::topology::Device;
+use weir_core::{BytesPerSec, CpuShare, DeviceId, Nanos, WorkloadId};
+
+const MIB: f64 = 1_048_576.0;
+
+/// The device moves `mib` MiB/s in all, 90 % of it by the first workload.
+pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
+    let id = DeviceId(0);
+    let mut snapshot = Snapshot::empty();
+    snapshot.wall_unix_ms = at_ms;
+    snapshot.writer_pid = 4711;
+    snapshot.limiting = true;
+    snapshot.interval_ms = 50;
+    snapshot.policy = "max-min".into();
+    snapshot.description.devices = vec![Device {
+        id,
+        name: "weir_cxl0".into(),
+        capacity_bytes_per_sec: Some(BytesPerSec::new(400.0 * MIB)),
+        counter_mask_bytes: u64::MAX,
+    }];
+    snapshot.latencies = vec![LatencySeen {
+        id,
+        mean_ns: Reading::new(Nanos::from_millis(at_ms), Nanos(412)),
+    }];
+    snapshot.plan = Plan {
+        seq: at_ms / 50,
+        at: Nanos::from_millis(at_ms),
+        devices: vec![DeviceState {
+            id,
+            read_bytes_per_sec: Some(BytesPerSec::new(mib * 0.75 * MIB)),
+            write_bytes_per_sec: Some(BytesPerSec::new(mib * 0.25 * MIB)),
+            unattributed_bytes_per_sec: None,
+            set_point_bytes_per_sec: Some(BytesPerSec::new(160.0 * MIB)),
+            correction_ratio: 1.0,
+        }],
+        workloads: workloads(mib),
+        actions: Vec::new(),
+    };
+    snapshot.self_cost = Some(SelfCost {
+        process_cpus: CpuShare::new(0.012),
+        ..SelfCost::default()
+    });
+    for verdict in snapshot
+        .plan
+        .workloads
+        .iter()
+        .filter(|v| v.limit_cpus.is_some())
+    {
+        snapshot
+            .held_cpus
+            .insert(verdict.id.clone(), CpuShare::new(0.8));
+        snapshot.limited_since_unix_ms.insert(verdict.id.clone(), 0);
+    }
+    snapshot
+}
+
+fn workloads(mib: f64) -> Vec<Verdict> {
+    let cut = Why::Cut {
+        policy: "max-min".into(),
+        demand_bytes_per_sec: BytesPerSec::new(210.0 * MIB),
+        device_bytes_per_sec: BytesPerSec::new(mib * MIB),
+    };
+    let mut list = vec![
+        verdict(
+            "/system.slice/fio-heavy-reader-1.service",
+            mib * 0.9,
+            0.2,
+            cut,
+        ),
+        verdict(
+            "/system.slice/light.service",
+            mib * 0.05,
+            0.01,
+            Why::BelowWaterLine,
+        ),
+        verdict(
+            "/user.slice/\u{1b}[31mevil\nname",
+            mib * 0.03,
+            0.3,
+            Why::Learning,
+        ),
+        verdict("/weir", 0.0, 0.02, Why::Excluded { by: Excluded::Weir }),
+        verdict("/日本語/サービス", mib * 0.02, 0.5, Why::ObserveOnly),
+    ];
+    list[0].limit_cpus = Some(CpuShare::new(0.2));
+    list[0].allowed_bytes_per_sec = Some(BytesPerSec::new(120.0 * MIB));
+    list[1].bandwidth.provenance = Provenance::Counted;
+    list[3].bandwidth.provenance = Provenance::Unknown;
+    list[3].cpu_cpus = None;
+    list
+}
+
+fn verdict(id: &str, mib: f64, cpus: f64, why: Why) -> Verdict {
+    Verdict {
+        id: WorkloadId::new(id),
+        bandwidth: Estimate {
+            bytes_per_sec: BytesPerSec::new(mib * MIB),
+            provenance: Provenance::Apportioned,
+        },
+        cpu_cpus: Some(CpuShare::new(cpus)),
+        intensity_bytes_per_cpu_sec: (mib > 0.0).then_some(mib * MIB / cpus),
+        allowed_bytes_per_sec: None,
+        limit_cpus: None,
+        throttled_ns: None,
+        why,
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reasons and provenances in words, short for a table's cell and long for a sentence. One place,
+//! so that table, explanation and log say the same thing.
+
+use crate::text;
+use weir_core::attribution::Provenance;
+use weir_core::observation::Excluded;
+use weir_core::plan::Why;
+
+/// At most 10 cells.
+pub fn why_short(why: &Why) -> &'static str {
+    match why {
+        Why::ObserveOnly => "observing",
+        Why::Excluded { by } => match by {
+            Excluded::Kernel => "kernel",
+            Excluded::Init => "init",
+            Excluded::Weir => "weir",
+            Excluded::RealTime => "real-time",
+            Excluded::ByUser(_) => "excluded",
+        },
+        Why::Learning => "learning",
+        Why::BelowWaterLine => "small user",
+        Why::DeviceHasRoom => "room",
+        Why::Cut { .. } => "cut",
+        Why::AtFloor => "floor",
+        Why::Blind { .. } => "blind",
+        Why::NotEnforced { .. } => "unenforced",
+    }
+}
+
+/// A sentence without its full stop, harmless on a terminal.
+pub fn why_long(why: &Why) -> String {
+    match why {
+        Why::ObserveOnly => "weir observes only; --limit makes it act".to_owned(),
+        Why::Excluded { by } => match by {
+            Excluded::Kernel => "kernel threads are never limited".to_owned(),
+            Excluded::Init => "the init process is never limited".to_owned(),
+            Excluded::Weir => "weir does not limit itself".to_owned(),
+            Excluded::RealTime => "it has real-time tasks, which are never limited".to_owned(),
+            Excluded::ByUser(glob) => {
+                format!("it matches {:?} on the exclude list", text::harmless(glob))
+            }
+        },
+        Why::Learning => "not enough is known yet to limit it".to_owned(),
+        Why::BelowWaterLine => "it takes less than its fair part of the set-point".to_owned(),
+        Why::DeviceHasRoom => "the device has room".to_owned(),
+        Why::Cut {
+            policy,
+            demand_bytes_per_sec,
+            device_bytes_per_sec,
+        } => format!(
+            "cut by {}: it asked for {} while the device moved {}",
+            text::harmless(policy),
+            text::rate(*demand_bytes_per_sec),
+            text::rate(*device_bytes_per_sec)
+        ),
+        Why::AtFloor => "held at the floor that everybody keeps".to_owned(),
+        Why::Blind { detail } => {
+            format!(
+                "its traffic cannot be told at the moment: {}",
+                text::harmless(detail)
+            )
+        }
+        Why::NotEnforced { detail } => {
+            format!(
+                "it should be limited and is not: {}",
+                text::harmless(detail)
+            )
+        }
+    }
+}
+
+/// At most 8 cells.
+pub fn provenance(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Counted => "counted",
+        Provenance::Sampled => "sampled",
+        Provenance::Apportioned => "estimate",
+        Provenance::Unknown => "unknown",
+    }
+}
+
+/// A sentence without its full stop.
+pub fn provenance_long(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Counted => "counted by the device: it is alone in its group",
+        Provenance::Sampled => "the device's count, shared out by sampled accesses",
+        Provenance::Apportioned => {
+            "an estimate: the device's count, shared out by CPU time × resident bytes"
+        }
+        Provenance::Unknown => "not known",
+    }
+}

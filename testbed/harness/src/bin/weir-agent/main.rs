@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The hand of the harness inside the guest: reads commands from a virtio-serial port, runs each in a
+//! thread of its own, writes the results back. Started by the guest's init; lives as long as the
+//! guest. `weir-agent pages FILE` prints where a file lies in physical memory,
+//! `weir-agent now` the guest's clock.
+
+mod pages;
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use weir_testbed::protocol::{PORT_NAME, Reply, Request};
+
+fn main() -> std::io::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => serve(),
+        ["pages", path] => pages::print(path),
+        ["now"] => now(),
+        _ => Err(std::io::Error::other(
+            "usage: weir-agent [pages FILE | now]",
+        )),
+    }
+}
+
+/// Print the wall clock, nanoseconds since the Unix epoch.
+fn now() -> std::io::Result<()> {
+    let since = std::time::UNIX_EPOCH
+        .elapsed()
+        .map_err(std::io::Error::other)?;
+    println!("{}", since.as_nanos());
+    Ok(())
+}
+
+/// Answer the harness until the guest ends.
+fn serve() -> std::io::Result<()> {
+    let path = format!("/dev/virtio-ports/{PORT_NAME}");
+    let port = OpenOptions::new().read(true).write(true).open(path)?;
+    let out = Arc::new(Mutex::new(port.try_clone()?));
+    send(
+        &out,
+        &Reply {
+            id: 0,
+            status: Some(0),
+            stdout: "ready".into(),
+            stderr: String::new(),
+        },
+    );
+    for line in BufReader::new(port).lines() {
+        let line = line?;
+        match serde_json::from_str::<Request>(&line) {
+            Ok(request) => {
+                let out = Arc::clone(&out);
+                std::thread::spawn(move || send(&out, &run(&request)));
+            }
+            Err(why) => eprintln!("weir-agent: {why}: {line}"),
+        }
+    }
+    Ok(())
+}
+
+/// Replies of any length go out whole: the lock is held for a line.
+fn send(out: &Mutex<File>, reply: &Reply) {
+    let Ok(mut line) = serde_json::to_vec(reply) else {
+        return;
+    };
+    line.push(b'\n');
+    if let Ok(mut file) = out.lock()
+        && let Err(why) = file.write_all(&line)
+    {
+        eprintln!("weir-agent: cannot answer: {why}");
+    }
+}
+
+fn run(request: &Request) -> Reply {
+    match run_shell(request) {
+        Ok(reply) => reply,
+        Err(why) => Reply {
+            id: request.id,
+            status: None,
+            stdout: String::new(),
+            stderr: format!("weir-agent: {why}"),
+        },
+    }
+}
+
+fn run_shell(request: &Request) -> std::io::Result<Reply> {
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", &request.shell])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let stdout = drain(child.stdout.take());
+    let stderr = drain(child.stderr.take());
+    let end = Instant::now() + Duration::from_millis(request.timeout_ms);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status.code();
+        }
+        if Instant::now() > end {
+            child.kill()?;
+            child.wait()?;
+            break None;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let text = |t: std::thread::JoinHandle<Vec<u8>>| {
+        String::from_utf8_lossy(&t.join().unwrap_or_default()).into_owned()
+    };
+    Ok(Reply {
+        id: request.id,
+        status,
+        stdout: text(stdout),
+        stderr: text(stderr),
+    })
+}
+
+/// Read a pipe to its end beside the child, so that it never blocks on a full one.
+fn drain(pipe: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}

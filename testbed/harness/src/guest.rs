@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Workloads in the guest: each in a leaf cgroup of its own below `work.slice`, as a service manager
+//! would put them; started together, stopped together; their files on a tmpfs bound to the node of
+//! their group.
+
+use crate::fio::{Block, parse_log};
+use crate::scenario::{Load, Role, Scenario};
+use crate::vm::Vm;
+use anyhow::{Context, Result, bail};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// The cgroup all workloads lie below.
+pub const SLICE: &str = "/sys/fs/cgroup/work.slice";
+/// Where logs are kept in the guest.
+const LOGS: &str = "/run/work";
+/// Readers end when they are asked to; this only keeps a forgotten one from running for ever.
+const READER_LIFE_SEC: u64 = 600;
+
+/// One running instance of a workload.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// Its name: cgroup, file and log are called so.
+    pub name: String,
+    /// Its part in the results.
+    pub role: Role,
+    /// What it does.
+    pub load: Load,
+    /// Its `cpu.weight`.
+    pub weight: u32,
+    /// Its number in the ledger's owner map; 0 for one without device memory.
+    pub owner: u8,
+}
+
+impl Instance {
+    /// Its cgroup below the cgroup root, as weir names it.
+    pub fn cgroup(&self) -> String {
+        format!("/work.slice/{}.service", self.name)
+    }
+
+    fn file(&self) -> Option<String> {
+        match &self.load {
+            Load::Fio { group, .. } => Some(format!("/cxl{group}/{}", self.name)),
+            Load::StressNg { .. } => None,
+        }
+    }
+
+    fn command(&self, seed: u64, run_sec: u64) -> String {
+        let log = format!("{LOGS}/{}", self.name);
+        match &self.load {
+            Load::Fio {
+                rw,
+                file_mib,
+                block_kib,
+                think_us,
+                rate_iops,
+                ..
+            } => {
+                let file = self.file().unwrap_or_default();
+                let mut line = format!(
+                    "fio --name={name} --filename={file} --thread --ioengine=mmap --rw={rw} \
+                     --bs={block_kib}k --size={file_mib}m --time_based --runtime={run_sec} \
+                     --norandommap --randseed={seed} --write_lat_log={log} --log_unix_epoch=1 \
+                     --disable_slat=1 --disable_clat=1 --clocksource=clock_gettime --disk_util=0 \
+                     --output-format=json --output={log}.json",
+                    name = self.name,
+                    seed = seed * 1000 + u64::from(self.owner),
+                );
+                if *think_us > 0 {
+                    line += &format!(" --thinktime={think_us} --thinktime_spin={think_us}");
+                }
+                if *rate_iops > 0 {
+                    line += &format!(" --rate_iops={rate_iops}");
+                }
+                line
+            }
+            Load::StressNg { workers, method } => format!(
+                "stress-ng --cpu {workers} --cpu-method {method} --timeout {run_sec}s \
+                 --metrics-brief --yaml {log}.yaml --seed {seed}"
+            ),
+        }
+    }
+}
+
+/// The instances of a scenario, numbered in its order.
+pub fn instances(scenario: &Scenario) -> Vec<Instance> {
+    let mut all = Vec::new();
+    let mut owner = 0;
+    for workload in &scenario.workloads {
+        for i in 1..=workload.count {
+            let has_file = matches!(workload.load, Load::Fio { .. });
+            owner += u8::from(has_file);
+            let name = match workload.count {
+                1 => workload.name.clone(),
+                _ => format!("{}{i}", workload.name),
+            };
+            let owner = if has_file { owner } else { 0 };
+            let load = workload.load.clone();
+            let (role, weight) = (workload.role, workload.weight);
+            all.push(Instance {
+                name,
+                role,
+                load,
+                weight,
+                owner,
+            });
+        }
+    }
+    all
+}
+
+/// Make files and cgroups and tell the ledger whose pages are where. Once per guest, model off.
+///
+/// # Errors
+/// The guest's.
+pub fn prepare(vm: &Vm, instances: &[Instance]) -> Result<()> {
+    for group in 0..vm.machine.groups_mib.len() {
+        let node = group + 1;
+        vm.run(&format!(
+            "mkdir -p /cxl{group} && mount -t tmpfs -o size=100%,mpol=bind:{node} cxl /cxl{group}"
+        ))?;
+    }
+    // The harness's own hand must not wait behind the load it measures.
+    vm.run("echo 10000 > /sys/fs/cgroup/testbed.slice/cpu.weight")?;
+    vm.run(&format!(
+        "mkdir -p {SLICE} && echo '+cpu +memory' > {SLICE}/cgroup.subtree_control"
+    ))?;
+    for instance in instances {
+        let (cgroup, weight) = (instance.cgroup(), instance.weight);
+        vm.run(&format!(
+            "mkdir -p /sys/fs/cgroup{cgroup} && echo {weight} > /sys/fs/cgroup{cgroup}/cpu.weight"
+        ))?;
+        let (Some(file), Load::Fio { file_mib, .. }) = (instance.file(), &instance.load) else {
+            continue;
+        };
+        vm.run(&format!(
+            "dd if=/dev/zero of={file} bs=1M count={file_mib} 2>/dev/null"
+        ))?;
+        own_pages(vm, &file, instance.owner)?;
+    }
+    Ok(())
+}
+
+fn own_pages(vm: &Vm, file: &str, owner: u8) -> Result<()> {
+    let text = vm.run(&format!("weir-agent pages {file}"))?;
+    let base = vm.machine.device_base_bytes();
+    let end = base + vm.machine.device_bytes();
+    for run in text.lines() {
+        let (first, last) = run
+            .split_once('-')
+            .with_context(|| format!("pages: '{run}'"))?;
+        let first = u64::from_str_radix(first, 16)?;
+        let last = u64::from_str_radix(last, 16)?;
+        if first < base || last >= end {
+            bail!("{file} has pages outside device memory: {run}");
+        }
+        for address in (first..=last).step_by(4096) {
+            vm.ledger().set_owner(address - base, owner);
+        }
+    }
+    Ok(())
+}
+
+/// Start the readers and writers and wait until each of them moves data. Starting takes a program a
+/// CPU-second of an emulated CPU, so nobody is limited and nothing runs beside until then. Logs of an
+/// earlier run are gone.
+///
+/// # Errors
+/// The guest's, or one does not begin: with what it said.
+pub fn start_readers(vm: &Vm, all: &[Instance], seed: u64) -> Result<()> {
+    vm.run(&format!("rm -rf {LOGS}; mkdir -p {LOGS}"))?;
+    // fio measures at its start how long a short sleep takes, and later spins that long instead of
+    // sleeping: one that keeps a rate must start while the machine is idle.
+    let (light, heavy): (Vec<_>, Vec<_>) = all
+        .iter()
+        .filter(|i| i.owner > 0)
+        .partition(|i| i.role == Role::Light);
+    for readers in [light, heavy] {
+        begin(vm, &readers, seed)?;
+    }
+    Ok(())
+}
+
+/// Start readers and wait until each of them moves data.
+fn begin(vm: &Vm, readers: &[&Instance], seed: u64) -> Result<()> {
+    let count = |i: &Instance| {
+        let tally = vm.ledger().owner(i.owner);
+        tally.read_lines + tally.write_lines
+    };
+    let before: Vec<u64> = readers.iter().map(|i| count(i)).collect();
+    for instance in readers {
+        launch(vm, instance, seed, READER_LIFE_SEC)?;
+    }
+    let end = Instant::now() + Duration::from_secs(60);
+    // fio looks at its file once before it begins: a block's worth of lines is not yet reading.
+    let begun = |i: &Instance, before: u64| count(i) > before + 20_000;
+    while let Some(late) = readers.iter().zip(&before).find(|(i, b)| !begun(i, **b)) {
+        if Instant::now() > end {
+            bail!(
+                "{} does not begin to read; {}",
+                late.0.name,
+                said(vm, late.0)
+            );
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// Start the work beside, for `run_sec` seconds.
+///
+/// # Errors
+/// The guest's.
+pub fn start_beside(vm: &Vm, all: &[Instance], seed: u64, run_sec: u64) -> Result<()> {
+    let mut beside = all.iter().filter(|i| i.owner == 0);
+    beside.try_for_each(|i| launch(vm, i, seed, run_sec))
+}
+
+fn launch(vm: &Vm, instance: &Instance, seed: u64, run_sec: u64) -> Result<()> {
+    let (cgroup, name) = (instance.cgroup(), &instance.name);
+    vm.run(&format!(
+        "cd {LOGS}; sh -c 'echo $$ > /sys/fs/cgroup{cgroup}/cgroup.procs; exec {}' \
+         > {name}.out 2>&1 < /dev/null &",
+        instance.command(seed, run_sec)
+    ))
+    .map(drop)
+}
+
+/// Ask all workloads to end, as one would with the keyboard: they still write their logs.
+///
+/// # Errors
+/// One is still there after a minute.
+pub fn stop(vm: &Vm) -> Result<()> {
+    vm.run(&format!(
+        "for p in $(cat {SLICE}/*/cgroup.procs); do kill -INT $p 2>/dev/null; done; true"
+    ))?;
+    wait_for_end(vm, 60)
+}
+
+/// Wait until no workload runs any more.
+fn wait_for_end(vm: &Vm, patience_sec: u64) -> Result<()> {
+    let script = format!(
+        "for i in $(seq {}); do cat {SLICE}/*/cgroup.procs | grep -q . || exit 0; sleep 0.2; done; \
+         ps ax; exit 1",
+        patience_sec * 5
+    );
+    vm.run(&script).map(drop)
+}
+
+/// End all workloads now.
+///
+/// # Errors
+/// The guest's.
+pub fn kill(vm: &Vm) -> Result<()> {
+    vm.run(&format!(
+        "for f in {SLICE}/*/cgroup.kill; do echo 1 > $f; done"
+    ))?;
+    wait_for_end(vm, 20)
+}
+
+/// CPU time each cgroup has used, nanoseconds, by instance name.
+///
+/// # Errors
+/// The guest's, or a `cpu.stat` without `usage_usec`.
+pub fn cpu_times(vm: &Vm, instances: &[Instance]) -> Result<BTreeMap<String, f64>> {
+    let files: Vec<String> = instances
+        .iter()
+        .map(|i| format!("/sys/fs/cgroup{}/cpu.stat", i.cgroup()))
+        .collect();
+    let text = vm.run(&format!("grep -H usage_usec {}", files.join(" ")))?;
+    let mut times = BTreeMap::new();
+    for instance in instances {
+        let line = text
+            .lines()
+            .find(|l| l.contains(&format!("{}/cpu.stat", instance.cgroup())));
+        let usec = line
+            .and_then(|l| l.rsplit(' ').next())
+            .and_then(|n| n.parse::<f64>().ok());
+        let usec = usec.with_context(|| format!("no usage_usec of {}", instance.name))?;
+        times.insert(instance.name.clone(), usec * 1000.0);
+    }
+    Ok(times)
+}
+
+/// Blocks that an instance's fio has logged.
+///
+/// # Errors
+/// The guest's: no such log.
+pub fn blocks(vm: &Vm, instance: &Instance) -> Result<Vec<Block>> {
+    let text = vm.run(&format!("cat {LOGS}/{}_lat.*.log", instance.name));
+    let text = text.with_context(|| said(vm, instance))?;
+    Ok(parse_log(&text))
+}
+
+/// Operations per second of a stress-ng instance over its whole run.
+///
+/// # Errors
+/// It left no metrics: with what it said instead.
+pub fn stress_ops_per_sec(vm: &Vm, instance: &Instance) -> Result<f64> {
+    let text = vm.run(&format!("cat {LOGS}/{}.yaml", instance.name))?;
+    let key = "bogo-ops-per-second-real-time:";
+    let value = text
+        .lines()
+        .filter_map(|l| l.trim().strip_prefix(key))
+        .find_map(|v| v.trim().parse().ok());
+    value.with_context(|| said(vm, instance))
+}
+
+fn said(vm: &Vm, instance: &Instance) -> String {
+    let text = vm.run(&format!("tail -n 20 {LOGS}/{}.out", instance.name));
+    format!("{} said: {}", instance.name, text.unwrap_or_default())
+}
+
+/// Guest wall clock minus host monotonic time since `epoch`: milliseconds.
+///
+/// # Errors
+/// The guest's.
+pub fn clock_offset_ms(vm: &Vm, epoch: Instant) -> Result<f64> {
+    let mut best: Option<(f64, f64)> = None;
+    // The shortest of a few round trips has the least doubt in it.
+    for _ in 0..5 {
+        let before = epoch.elapsed().as_secs_f64() * 1000.0;
+        let text = vm.run("weir-agent now")?;
+        let after = epoch.elapsed().as_secs_f64() * 1000.0;
+        let guest: f64 = text
+            .trim()
+            .parse()
+            .with_context(|| format!("now: '{text}'"))?;
+        let trip = after - before;
+        if best.is_none_or(|(shortest, _)| trip < shortest) {
+            best = Some((trip, guest / 1e6 - (before + after) / 2.0));
+        }
+    }
+    best.map(|(_, offset)| offset).context("no round trip")
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The testbed: a real kernel, no hardware. A VM test reads like a note:
+//!
+//! ```no_run
+//! # fn main() -> anyhow::Result<()> {
+//! use weir_testbed::{env::Environment, machine::Machine, vm::Vm};
+//! let env = Environment::ready(&mut |line| eprintln!("{line}"))?;
+//! let vm = Vm::boot(&env, &Machine::default(), &[])?;
+//! assert!(vm.run("cat /sys/devices/system/node/online")?.contains("0-1"));
+//! # Ok(()) }
+//! ```
+//!
+//! In data order: [`env`] (what the guest is made of) → [`machine`] (what it looks like) → [`vm`]
+//! (boot it, run in it).
+
+pub mod driver;
+pub mod env;
+pub mod fio;
+pub mod guest;
+pub mod live;
+pub mod machine;
+pub mod plant;
+pub mod protocol;
+pub mod report;
+pub mod results;
+pub mod sampler;
+pub mod scenario;
+pub mod shm;
+pub mod vm;

@@ -1,0 +1,441 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One live run: start the workloads, control them or not, measure, bring the results home.
+//!
+//! ```text
+//! 0            settle_sec                       settle + measure
+//! ├ workloads ─┼───────────────────────────────┤
+//! ├ control ───┼───────────────────────────────┤
+//! │            ├ measured ─────────────────────┤
+//! ```
+//! Bandwidth, access latency and the truth per workload come from the ledger; block latencies from
+//! fio's own log; CPU time from the guest kernel's `cpu.stat`; throughput from stress-ng.
+
+use crate::guest::{self, Instance};
+use crate::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settling};
+use crate::sampler::{Sample, Series, lines, sample_until};
+use crate::scenario::{Role, Scenario};
+use crate::vm::Vm;
+use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_hw::ledger::quantile_ns;
+
+/// Windows the bandwidth is judged in.
+pub const WINDOW: Duration = Duration::from_millis(100);
+/// Windows estimates per workload are judged in.
+const ESTIMATE_WINDOW: Duration = Duration::from_secs(1);
+/// Where weir's lines go in the guest.
+const WEIR_LOG: &str = "/run/weir.jsonl";
+
+/// Who limits the heavy workloads.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mode {
+    /// Nobody.
+    Free,
+    /// A fixed `cpu.max` on each, by hand.
+    Quota {
+        /// Quota.
+        quota_us: u64,
+        /// Period.
+        period_us: u64,
+    },
+    /// weir, limiting or (without a policy) only observing.
+    Weir {
+        /// `--policy`, or nothing to observe.
+        policy: Option<String>,
+        /// More arguments.
+        extra: String,
+    },
+}
+
+/// What was read at the two ends of the measured time.
+struct Mark {
+    at: Duration,
+    cpu_at: Duration,
+    cpu_ns: BTreeMap<String, f64>,
+    buckets: Vec<u64>,
+    dropped_ns: u64,
+}
+
+/// Make one run. The model must be on and [`guest::prepare`] done.
+///
+/// # Errors
+/// The guest fails. A figure that cannot be had is not an error: it is `None` with its reason.
+pub fn run(vm: &Vm, scenario: &Scenario, all: &[Instance], mode: &Mode) -> Result<Run> {
+    let stop = AtomicBool::new(false);
+    let epoch = Instant::now();
+    let owners = all.iter().map(|i| i.owner).max().unwrap_or(0);
+    std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| sample_until(vm, owners, epoch, &stop));
+        let measured = drive(vm, scenario, all, mode, epoch);
+        stop.store(true, Ordering::Relaxed);
+        let series = sampler
+            .join()
+            .map_err(|_| anyhow::anyhow!("the sampler panicked"))?;
+        let (start, marks, offset_ms) = measured?;
+        evaluate(
+            vm,
+            scenario,
+            all,
+            mode,
+            &Measured {
+                series,
+                start,
+                marks,
+                offset_ms,
+            },
+        )
+    })
+}
+
+/// Everything a run is judged from.
+struct Measured {
+    series: Series,
+    start: Duration,
+    marks: [Mark; 2],
+    offset_ms: f64,
+}
+
+fn drive(
+    vm: &Vm,
+    scenario: &Scenario,
+    all: &[Instance],
+    mode: &Mode,
+    epoch: Instant,
+) -> Result<(Duration, [Mark; 2], f64)> {
+    let control = &scenario.control;
+    let offset_ms = guest::clock_offset_ms(vm, epoch)?;
+    guest::start_readers(vm, all, scenario.seed)?;
+    let run_sec = control.settle_sec + control.measure_sec;
+    guest::start_beside(vm, all, scenario.seed, run_sec)?;
+    let start = epoch.elapsed();
+    begin_control(vm, scenario, all, mode)?;
+    let wait = |until: Duration| std::thread::sleep(until.saturating_sub(epoch.elapsed()));
+    let from = start + Duration::from_secs(control.settle_sec);
+    wait(from);
+    let first = mark(vm, all, epoch)?;
+    wait(from + Duration::from_secs(control.measure_sec));
+    let last = mark(vm, all, epoch)?;
+    // The work beside ends by itself; its last words must not be cut short.
+    wait(epoch.elapsed() + Duration::from_secs(2));
+    end_control(vm, all, mode)?;
+    guest::stop(vm)?;
+    Ok((start, [first, last], offset_ms))
+}
+
+fn mark(vm: &Vm, all: &[Instance], epoch: Instant) -> Result<Mark> {
+    let at = epoch.elapsed();
+    let buckets = vm.ledger().latency_buckets();
+    let dropped_ns = (0..vm.machine.cpu_count)
+        .map(|i| vm.ledger().vcpu(i).dropped_ns)
+        .sum();
+    let before = epoch.elapsed();
+    let cpu_ns = guest::cpu_times(vm, all)?;
+    let cpu_at = (before + epoch.elapsed()) / 2;
+    Ok(Mark {
+        at,
+        cpu_at,
+        cpu_ns,
+        buckets,
+        dropped_ns,
+    })
+}
+
+fn begin_control(vm: &Vm, scenario: &Scenario, all: &[Instance], mode: &Mode) -> Result<()> {
+    match mode {
+        Mode::Free => Ok(()),
+        Mode::Quota {
+            quota_us,
+            period_us,
+        } => set_quotas(vm, all, &format!("{quota_us} {period_us}")),
+        Mode::Weir { policy, extra } => {
+            let limit = match policy {
+                Some(policy) => format!("--limit --policy {policy}"),
+                None => String::new(),
+            };
+            let control = &scenario.control;
+            vm.run(&format!(
+                "mkdir -p /sys/fs/cgroup/weir.service; rm -f {WEIR_LOG}; \
+                 sh -c 'echo $$ > /sys/fs/cgroup/weir.service/cgroup.procs; exec weir run {limit} \
+                 --set-point {:.0} --interval {}ms --period {}ms --json {extra}' \
+                 > {WEIR_LOG} 2> {WEIR_LOG}.err < /dev/null &",
+                scenario.set_point_bytes_per_sec(),
+                control.interval_ms,
+                control.period_ms,
+            ))
+            .map(drop)
+        }
+    }
+}
+
+fn end_control(vm: &Vm, all: &[Instance], mode: &Mode) -> Result<()> {
+    match mode {
+        Mode::Free => Ok(()),
+        Mode::Quota { .. } => set_quotas(vm, all, "max 100000"),
+        Mode::Weir { .. } => {
+            let script = "kill -TERM $(pidof weir) || { cat /run/weir.jsonl.err >&2; exit 1; }; \
+                          for i in $(seq 50); do pidof weir > /dev/null || exit 0; sleep 0.1; done; exit 1";
+            vm.run(script)
+                .context("weir did not end when asked to")
+                .map(drop)
+        }
+    }
+}
+
+fn set_quotas(vm: &Vm, all: &[Instance], value: &str) -> Result<()> {
+    for instance in all.iter().filter(|i| i.role == Role::Heavy) {
+        vm.run(&format!(
+            "echo {value} > /sys/fs/cgroup{}/cpu.max",
+            instance.cgroup()
+        ))?;
+    }
+    Ok(())
+}
+
+fn evaluate(
+    vm: &Vm,
+    scenario: &Scenario,
+    all: &[Instance],
+    mode: &Mode,
+    m: &Measured,
+) -> Result<Run> {
+    let set_point = scenario.set_point_bytes_per_sec();
+    let (from, to) = (m.marks[0].at, m.marks[1].at);
+    let device = |s: &Sample| lines(&s.device);
+    let windows = m.series.windows(from, to, WINDOW, device);
+    let end = m.series.samples.last().map_or(to, |s| s.at);
+    let points = m
+        .series
+        .windows(m.start, end, WINDOW, device)
+        .into_iter()
+        .enumerate();
+    let series: Vec<Point> = points
+        .map(|(i, rate)| Point {
+            at_ms: i as f64 * 100.0,
+            bytes_per_sec: rate,
+        })
+        .collect();
+    let mut run = Run {
+        world: "vm".into(),
+        policy: "none".into(),
+        backend: "none".into(),
+        set_point_bytes_per_sec: set_point,
+        seed: scenario.seed,
+        bandwidth: Bandwidth::of(&windows, set_point),
+        device_latency: device_latency(m),
+        host_lag_ratio: Some(lag_ratio(vm, m)),
+        ..Run::default()
+    };
+    match mode {
+        Mode::Free => {}
+        Mode::Quota {
+            quota_us,
+            period_us,
+        } => {
+            run.backend = format!("cpu.max {quota_us} {period_us} by hand");
+        }
+        Mode::Weir { policy, .. } => {
+            run.policy = policy.clone().unwrap_or("none".into());
+            run.backend = if policy.is_some() { "cgroup" } else { "none" }.into();
+            let text = vm.run(&format!("cat {WEIR_LOG}"))?;
+            run.estimate_error_ratio = estimate_errors(&text, all, m);
+        }
+    }
+    if windows.is_empty() {
+        run.missing.insert(
+            "bandwidth".into(),
+            "the measured time has no whole window".into(),
+        );
+    }
+    if run.device_latency.mean_ns.is_none() {
+        run.missing
+            .insert("device_latency".into(), "no line was read".into());
+    }
+    judge_settling(mode, m, &series, &mut run);
+    run.series = series;
+    readers(vm, all, m, &mut run)?;
+    beside(vm, all, &mut run);
+    Ok(run)
+}
+
+/// When control settled, and how far it overshot.
+fn judge_settling(mode: &Mode, m: &Measured, series: &[Point], run: &mut Run) {
+    let until_ms = (m.marks[1].at - m.start).as_secs_f64() * 1000.0;
+    let why = if matches!(mode, Mode::Free) {
+        "nothing is controlled in this run"
+    } else {
+        let set_point = run.set_point_bytes_per_sec;
+        (run.settle_ms, run.overshoot_ratio) = settling(series, set_point, until_ms);
+        "it never stayed within 5 %"
+    };
+    if run.settle_ms.is_none() {
+        for name in ["settle_ms", "overshoot_ratio"] {
+            run.missing.insert(name.into(), why.into());
+        }
+    }
+}
+
+fn device_latency(m: &Measured) -> Latency {
+    let pairs = m.marks[1].buckets.iter().zip(&m.marks[0].buckets);
+    let buckets: Vec<u64> = pairs.map(|(b, a)| b - a).collect();
+    let sum = |s: &Sample| s.device.read_latency_sum_ns;
+    let reads = |s: &Sample| s.device.read_lines;
+    let delta = |what: &dyn Fn(&Sample) -> u64| {
+        let (from, to) = (m.marks[0].at, m.marks[1].at);
+        Some(m.series.at(to, &what)? - m.series.at(from, &what)?)
+    };
+    let mean_ns = match (delta(&sum), delta(&reads)) {
+        (Some(sum), Some(reads)) if reads > 0.0 => Some(sum / reads),
+        _ => None,
+    };
+    Latency {
+        mean_ns,
+        p50_ns: quantile_ns(&buckets, 0.5),
+        p99_ns: quantile_ns(&buckets, 0.99),
+    }
+}
+
+fn lag_ratio(vm: &Vm, m: &Measured) -> f64 {
+    let dropped = m.marks[1].dropped_ns.saturating_sub(m.marks[0].dropped_ns) as f64;
+    let span = (m.marks[1].at - m.marks[0].at).as_nanos() as f64;
+    dropped / (span * vm.machine.cpu_count as f64)
+}
+
+/// Block latencies of the readers, and what the limited ones pay per GiB.
+fn readers(vm: &Vm, all: &[Instance], m: &Measured, run: &mut Run) -> Result<()> {
+    let of = |role: Role| all.iter().filter(move |i| i.role == role);
+    let mut light = Vec::new();
+    for instance in of(Role::Light) {
+        light.extend(latencies(vm, instance, m)?);
+    }
+    if light.is_empty() {
+        run.missing.insert(
+            "light_reader".into(),
+            "no light reader finished a block".into(),
+        );
+    }
+    run.light_reader = Latency::of(light);
+    let mut heavy = Vec::new();
+    let (mut cpu_per_sec, mut bytes_per_sec) = (0.0, 0.0);
+    let cpu_span = (m.marks[1].cpu_at - m.marks[0].cpu_at).as_secs_f64();
+    let span = m.marks[1].at - m.marks[0].at;
+    for instance in of(Role::Heavy) {
+        heavy.extend(latencies(vm, instance, m)?);
+        let used = m.marks[1].cpu_ns[&instance.name] - m.marks[0].cpu_ns[&instance.name];
+        cpu_per_sec += used / 1e9 / cpu_span;
+        let owner = usize::from(instance.owner);
+        let read = |s: &Sample| s.owners[owner].read_lines;
+        let rates = m.series.windows(m.marks[0].at, m.marks[1].at, span, read);
+        bytes_per_sec += rates.first().copied().unwrap_or(0.0);
+    }
+    let count = of(Role::Heavy).count() as f64;
+    if !heavy.is_empty() {
+        let blocks_per_sec = heavy.len() as f64 / span.as_secs_f64();
+        run.limited_readers.little_bound_ns = Some(count / blocks_per_sec * 1e9);
+    } else {
+        run.missing.insert(
+            "limited_readers".into(),
+            "no heavy reader finished a block".into(),
+        );
+    }
+    run.limited_readers = LimitedLatency {
+        latency: Latency::of(heavy),
+        ..run.limited_readers
+    };
+    if bytes_per_sec > 0.0 {
+        run.cpu_sec_per_gib = Some(cpu_per_sec / bytes_per_sec * (1u64 << 30) as f64);
+    } else {
+        run.missing
+            .insert("cpu_sec_per_gib".into(), "nothing was read".into());
+    }
+    Ok(())
+}
+
+/// Latencies of the blocks that ended in the measured time.
+fn latencies(vm: &Vm, instance: &Instance, m: &Measured) -> Result<Vec<f64>> {
+    let guest_ms = |at: Duration| at.as_secs_f64() * 1000.0 + m.offset_ms;
+    let measured = guest_ms(m.marks[0].at)..guest_ms(m.marks[1].at);
+    let blocks = guest::blocks(vm, instance)?;
+    let inside = blocks.iter().filter(|b| measured.contains(&b.done_unix_ms));
+    Ok(inside.map(|b| b.latency_ns).collect())
+}
+
+fn beside(vm: &Vm, all: &[Instance], run: &mut Run) {
+    let mut sum = None;
+    for instance in all.iter().filter(|i| i.role == Role::Beside) {
+        match guest::stress_ops_per_sec(vm, instance) {
+            Ok(ops) => sum = Some(sum.unwrap_or(0.0) + ops),
+            Err(why) => {
+                run.missing
+                    .insert("throughput_ops_per_sec".into(), format!("{why:#}"));
+                return;
+            }
+        }
+    }
+    run.throughput_ops_per_sec = sum;
+    if sum.is_none() {
+        run.missing.insert(
+            "throughput_ops_per_sec".into(),
+            "nothing runs beside".into(),
+        );
+    }
+}
+
+/// Weir's estimate of each workload against the ledger, over 1 s windows.
+fn estimate_errors(text: &str, all: &[Instance], m: &Measured) -> BTreeMap<String, f64> {
+    let mut estimates: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
+    for line in text.lines() {
+        let Ok(tick) = serde_json::from_str::<serde_json::Value>(line) else {
+            continue;
+        };
+        let Some(at_ms) = tick["wall_unix_ms"].as_f64() else {
+            continue;
+        };
+        for verdict in tick["plan"]["workloads"].as_array().into_iter().flatten() {
+            let id = verdict["id"].as_str().unwrap_or_default();
+            if let Some(rate) = verdict["bandwidth"]["bytes_per_sec"].as_f64() {
+                estimates
+                    .entry(id.into())
+                    .or_default()
+                    .push((at_ms - m.offset_ms, rate));
+            }
+        }
+    }
+    let (from, to) = (m.marks[0].at, m.marks[1].at);
+    let mut errors = BTreeMap::new();
+    for instance in all.iter().filter(|i| i.owner > 0) {
+        let owner = usize::from(instance.owner);
+        let truth = m.series.windows(from, to, ESTIMATE_WINDOW, |s: &Sample| {
+            lines(&s.owners[owner])
+        });
+        let Some(ticks) = estimates.get(&instance.cgroup()) else {
+            continue;
+        };
+        if let Some(error) = window_error(ticks, &truth, from) {
+            errors.insert(instance.name.clone(), error);
+        }
+    }
+    errors
+}
+
+/// RMSE of the windows' mean estimates, relative to the mean truth.
+fn window_error(ticks: &[(f64, f64)], truth: &[f64], from: Duration) -> Option<f64> {
+    let width_ms = ESTIMATE_WINDOW.as_secs_f64() * 1000.0;
+    let mut squares = Vec::new();
+    for (i, actual) in truth.iter().enumerate() {
+        let start = from.as_secs_f64() * 1000.0 + i as f64 * width_ms;
+        let inside: Vec<f64> = ticks
+            .iter()
+            .filter(|(at, _)| (start..start + width_ms).contains(at))
+            .map(|(_, rate)| *rate)
+            .collect();
+        if !inside.is_empty() {
+            let mean = inside.iter().sum::<f64>() / inside.len() as f64;
+            squares.push((mean - actual).powi(2));
+        }
+    }
+    let mean_truth = truth.iter().sum::<f64>() / truth.len().max(1) as f64;
+    (!squares.is_empty() && mean_truth > 0.0)
+        .then(|| (squares.iter().sum::<f64>() / squares.len() as f64).sqrt() / mean_truth)
+}

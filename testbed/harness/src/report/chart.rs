@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Device bandwidth over time: one panel for each run with control, the run without control behind
+//! it in each, the same axes everywhere, so that runs are compared by eye without colours to learn:
+//! orange is always without, blue is always with.
+//!
+//! Set-point and capacity are lines with their names at their ends; the span the figures are taken
+//! from is shaded.
+
+use super::draw::{Anchor, At, Fonts, Ink, Mark, Picture};
+use super::rows::{is_free, known, names};
+use super::text::{Unit, bandwidth_unit, line, number};
+use crate::results::{Point, Results, Run};
+use crate::scenario::Scenario;
+
+/// Size of the picture.
+const SIZE: At = (1200.0, 600.0);
+/// Left of the first panel: bandwidth axis. Right of the last: names of the lines.
+const LEFT: f32 = 78.0;
+const RIGHT: f32 = 168.0;
+/// Above the first row: title and legend. Below the last: time axis.
+const TOP: f32 = 92.0;
+const BOTTOM: f32 = 58.0;
+/// Between panels; above each there is room for its name.
+const GAP: At = (26.0, 54.0);
+/// Most panels beside each other.
+const PANELS_A_ROW: usize = 3;
+/// Most panels: more would be too small to read. The table has all runs.
+const PANELS: usize = 12;
+
+/// What the axes show.
+struct Axes {
+    seconds: f64,
+    window_ms: Option<f64>,
+    bytes_per_sec: f64,
+    unit: Unit,
+    set_point: Option<f64>,
+    capacity: Option<f64>,
+    measured_sec: (f64, f64),
+}
+
+/// Where one panel is.
+#[derive(Clone, Copy)]
+struct Panel {
+    at: At,
+    size: At,
+    first_in_row: bool,
+    last_in_row: bool,
+    last_row: bool,
+}
+
+/// Draw the bandwidth of all runs over time. Never fails: what is not there is said in the picture.
+pub fn bandwidth(scenario: &Scenario, results: &Results, fonts: &Fonts) -> Picture {
+    let axes = axes(scenario, results);
+    let names = names(results);
+    let free = results.runs.iter().find(|r| is_free(r));
+    let mut shown: Vec<(&Run, &String)> = results.runs.iter().zip(&names).collect();
+    shown.retain(|(run, _)| free.is_none_or(|f| !std::ptr::eq(*run, f)));
+    shown.truncate(PANELS);
+    let mut marks = Vec::new();
+    let title = format!(
+        "{}: device bandwidth over time",
+        line(&results.scenario, 60)
+    );
+    marks.push(words(
+        Ink::Text,
+        (LEFT, 36.0),
+        Anchor::Start,
+        19.0,
+        true,
+        title.clone(),
+    ));
+    legend(&mut marks, fonts, &axes, free, &shown);
+    let panels = panels(shown.len().max(1));
+    for (i, panel) in panels.iter().enumerate() {
+        frame(&mut marks, panel, &axes);
+        let held = shown.get(i);
+        if let (Some((run, name)), true) = (held, panels.len() > 1) {
+            let at = (panel.at.0, panel.at.1 - 8.0);
+            let text = format!("{name}{}", mean(&axes, run));
+            marks.push(words(Ink::Held, at, Anchor::Start, 13.0, true, text));
+        }
+        let drawn = [(Ink::Free, free), (Ink::Held, held.map(|(run, _)| *run))];
+        let mut points = 0;
+        for (ink, run) in drawn {
+            let Some(run) = run else { continue };
+            points += run.series.len();
+            curve(&mut marks, panel, &axes, ink, &run.series);
+        }
+        if points == 0 {
+            let at = (
+                panel.at.0 + panel.size.0 / 2.0,
+                panel.at.1 + panel.size.1 / 2.0,
+            );
+            let text = "no bandwidth over time in the results".to_string();
+            marks.push(words(Ink::Muted, at, Anchor::Middle, 13.0, false, text));
+        }
+        references(&mut marks, panel, &axes);
+    }
+    Picture {
+        size: SIZE,
+        label: title,
+        marks,
+    }
+}
+
+fn words(ink: Ink, at: At, anchor: Anchor, size: f32, bold: bool, text: String) -> Mark {
+    Mark::Text {
+        ink,
+        at,
+        anchor,
+        size,
+        bold,
+        upwards: false,
+        text,
+    }
+}
+
+fn axes(scenario: &Scenario, results: &Results) -> Axes {
+    let points = || {
+        results
+            .runs
+            .iter()
+            .flat_map(|r| &r.series)
+            .filter(|p| is_drawable(p))
+    };
+    let usable = |v: f64| (v.is_finite() && v > 0.0).then_some(v);
+    let set_point = results
+        .runs
+        .iter()
+        .find_map(|r| usable(r.set_point_bytes_per_sec));
+    let capacity = usable(scenario.machine.capacity_bytes_per_sec());
+    let fixed = [set_point, capacity];
+    let highest = fixed
+        .iter()
+        .flatten()
+        .copied()
+        .chain(points().map(|p| p.bytes_per_sec));
+    let highest = highest.fold(1.0, f64::max);
+    let spacing = |r: &Run| {
+        let [first, second, ..] = &r.series[..] else {
+            return None;
+        };
+        usable(second.at_ms - first.at_ms)
+    };
+    let control = &scenario.control;
+    let from = control.settle_sec as f64;
+    Axes {
+        seconds: points().map(|p| p.at_ms / 1000.0).fold(1.0, f64::max),
+        window_ms: results.runs.iter().find_map(spacing),
+        bytes_per_sec: highest * 1.06,
+        unit: bandwidth_unit(highest),
+        set_point,
+        capacity,
+        measured_sec: (from, from + control.measure_sec as f64),
+    }
+}
+
+fn is_drawable(point: &Point) -> bool {
+    let sane = |v: f64| v.is_finite() && (0.0..1e18).contains(&v);
+    sane(point.at_ms) && sane(point.bytes_per_sec)
+}
+
+/// Panels in rows, the last row as wide as the others.
+fn panels(count: usize) -> Vec<Panel> {
+    let rows = count.div_ceil(PANELS_A_ROW);
+    let columns = count.div_ceil(rows);
+    let named = if count > 1 { 26.0 } else { 0.0 };
+    let width = (SIZE.0 - LEFT - RIGHT - GAP.0 * (columns - 1) as f32) / columns as f32;
+    let top = TOP + named;
+    let height = (SIZE.1 - top - BOTTOM - GAP.1 * (rows - 1) as f32) / rows as f32;
+    let place = |i: usize| {
+        let (row, column) = (i / columns, i % columns);
+        let x = LEFT + column as f32 * (width + GAP.0);
+        let y = top + row as f32 * (height + GAP.1);
+        Panel {
+            at: (x, y),
+            size: (width, height),
+            first_in_row: column == 0,
+            last_in_row: column + 1 == columns || i + 1 == count,
+            last_row: i + columns >= count,
+        }
+    };
+    (0..count).map(place).collect()
+}
+
+impl Panel {
+    fn x(&self, axes: &Axes, seconds: f64) -> f32 {
+        self.at.0 + ((seconds / axes.seconds).clamp(0.0, 1.0) as f32) * self.size.0
+    }
+
+    fn y(&self, axes: &Axes, bytes_per_sec: f64) -> f32 {
+        let part = (bytes_per_sec / axes.bytes_per_sec).clamp(0.0, 1.0) as f32;
+        self.at.1 + (1.0 - part) * self.size.1
+    }
+
+    fn right(&self) -> f32 {
+        self.at.0 + self.size.0
+    }
+
+    fn bottom(&self) -> f32 {
+        self.at.1 + self.size.1
+    }
+}
+
+/// `, mean 36.2 MiB/s`, or nothing.
+fn mean(axes: &Axes, run: &Run) -> String {
+    let mean = Some(run.bandwidth.mean_bytes_per_sec);
+    let mean = known(run, "bandwidth.mean_bytes_per_sec", mean);
+    mean.map_or(String::new(), |m| {
+        format!(", mean {} {}", number(m / axes.unit.0), axes.unit.1)
+    })
+}
+
+/// Who is who, and the mean of each, in one line below the title.
+fn legend(
+    marks: &mut Vec<Mark>,
+    fonts: &Fonts,
+    axes: &Axes,
+    free: Option<&Run>,
+    shown: &[(&Run, &String)],
+) {
+    let mut entries = Vec::new();
+    if let Some(free) = free {
+        entries.push((Ink::Free, format!("without weir{}", mean(axes, free))));
+    }
+    match shown {
+        [] => {}
+        [(run, name)] => entries.push((Ink::Held, format!("with weir, {name}{}", mean(axes, run)))),
+        _ => entries.push((Ink::Held, "with weir".into())),
+    }
+    let mut x = LEFT;
+    let y = 64.0;
+    for (ink, text) in entries {
+        marks.push(Mark::Rect {
+            ink,
+            at: (x, y - 6.0),
+            size: (22.0, 3.0),
+        });
+        let width = fonts.width(&text, 13.0, false);
+        marks.push(words(
+            Ink::Text,
+            (x + 30.0, y),
+            Anchor::Start,
+            13.0,
+            false,
+            text,
+        ));
+        x += 30.0 + width + 30.0;
+    }
+    let window = match axes.window_ms {
+        Some(ms) => format!("{} ms", number(ms)),
+        None => "a window".into(),
+    };
+    let note = format!("each point: mean of {window}; shaded: measured");
+    let at = (SIZE.0 - 12.0, y);
+    marks.push(words(Ink::Muted, at, Anchor::End, 12.0, false, note));
+}
+
+/// Shading, grid, axes, numbers.
+fn frame(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
+    let (from, to) = axes.measured_sec;
+    let (from, to) = (panel.x(axes, from), panel.x(axes, to));
+    if to > from {
+        let at = (from, panel.at.1);
+        marks.push(Mark::Rect {
+            ink: Ink::Span,
+            at,
+            size: (to - from, panel.size.1),
+        });
+    }
+    for (value, text) in ticks(axes.bytes_per_sec / axes.unit.0, 6) {
+        let y = panel.y(axes, value * axes.unit.0);
+        if value > 0.0 {
+            marks.push(Mark::Line {
+                ink: Ink::Grid,
+                points: vec![(panel.at.0, y), (panel.right(), y)],
+            });
+        }
+        if panel.first_in_row {
+            let at = (panel.at.0 - 8.0, y + 4.5);
+            marks.push(words(Ink::Muted, at, Anchor::End, 13.0, false, text));
+        }
+    }
+    if panel.first_in_row {
+        marks.push(Mark::Text {
+            ink: Ink::Muted,
+            at: (24.0, panel.at.1 + panel.size.1 / 2.0),
+            anchor: Anchor::Middle,
+            size: 13.0,
+            bold: false,
+            upwards: true,
+            text: format!("reads + writes, {}", axes.unit.1),
+        });
+    }
+    time_axis(marks, panel, axes);
+}
+
+fn time_axis(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
+    let bottom = panel.bottom();
+    let muted = |x, y, text| words(Ink::Muted, (x, y), Anchor::Middle, 13.0, false, text);
+    let axis = |points| Mark::Line {
+        ink: Ink::Axis,
+        points,
+    };
+    let most = if panel.size.0 > 600.0 { 10 } else { 5 };
+    for (value, text) in ticks(axes.seconds, most) {
+        let x = panel.x(axes, value);
+        marks.push(axis(vec![(x, bottom), (x, bottom + 5.0)]));
+        marks.push(muted(x, bottom + 20.0, text));
+    }
+    marks.push(axis(vec![(panel.at.0, bottom), (panel.right(), bottom)]));
+    if panel.last_row {
+        let wide = panel.size.0 > 300.0;
+        let text = if wide {
+            "time since the start of the run, s"
+        } else {
+            "time, s"
+        };
+        let middle = panel.at.0 + panel.size.0 / 2.0;
+        marks.push(muted(middle, bottom + 42.0, text.into()));
+    }
+}
+
+/// Round numbers from 0 to at most `largest`, about `most` of them.
+fn ticks(largest: f64, most: usize) -> Vec<(f64, String)> {
+    let rough = largest / most as f64;
+    let power = 10f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0]
+        .map(|s| s * power)
+        .into_iter()
+        .find(|s| *s >= rough);
+    let Some(step) = step.filter(|s| s.is_finite() && *s > 0.0) else {
+        return Vec::new();
+    };
+    let decimals = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
+    // The tolerance keeps a last tick that the division would round away.
+    let count = (largest / step + 1e-9).floor().min(2.0 * most as f64) as usize;
+    let tick = |i: usize| {
+        let value = i as f64 * step;
+        let text = if value < 1e6 {
+            format!("{value:.decimals$}")
+        } else {
+            number(value)
+        };
+        (value, text)
+    };
+    (0..=count).map(tick).collect()
+}
+
+/// A line through the windows, broken where a window has no value. Where windows are closer than
+/// pixels, each pixel shows the lowest and the highest of its windows: nothing is smoothed away.
+fn curve(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes, ink: Ink, series: &[Point]) {
+    let dense = series.len() > 2 * panel.size.0 as usize;
+    for part in series.split(|p| !is_drawable(p)) {
+        let mut points: Vec<At> = Vec::new();
+        for point in part {
+            let x = panel.x(axes, point.at_ms / 1000.0);
+            let y = panel.y(axes, point.bytes_per_sec);
+            if !dense {
+                points.push((x, y));
+                continue;
+            }
+            let x = x.floor();
+            match points.as_mut_slice() {
+                [.., low, high] if high.0 == x => {
+                    low.1 = low.1.max(y);
+                    high.1 = high.1.min(y);
+                }
+                _ => points.extend([(x, y), (x, y)]),
+            }
+        }
+        // A single window between two gaps is still a fact.
+        if let [only] = points[..] {
+            points.push((only.0 + 1.5, only.1));
+        }
+        if !points.is_empty() {
+            marks.push(Mark::Line { ink, points });
+        }
+    }
+}
+
+/// Set-point and capacity, named at the right end of a row.
+fn references(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
+    let lines = [
+        (Ink::Capacity, "capacity", axes.capacity),
+        (Ink::SetPoint, "set-point", axes.set_point),
+    ];
+    let mut above = f32::NEG_INFINITY;
+    let mut known: Vec<(Ink, &str, f64)> = lines
+        .into_iter()
+        .filter_map(|(ink, name, value)| Some((ink, name, value?)))
+        .collect();
+    known.sort_by(|a, b| b.2.total_cmp(&a.2));
+    for (ink, name, value) in known {
+        let y = panel.y(axes, value);
+        marks.push(Mark::Line {
+            ink,
+            points: vec![(panel.at.0, y), (panel.right(), y)],
+        });
+        if panel.last_in_row {
+            // Two names need two lines of space, also where the values are close.
+            let text_y = (y + 4.5).max(above + 17.0);
+            above = text_y;
+            let text = format!("{name} {} {}", number(value / axes.unit.0), axes.unit.1);
+            let at = (panel.right() + 8.0, text_y);
+            marks.push(words(
+                ink,
+                at,
+                Anchor::Start,
+                13.0,
+                ink == Ink::SetPoint,
+                text,
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        let texts = |largest, most| -> Vec<String> {
+            ticks(largest, most)
+                .into_iter()
+                .map(|(_, text)| text)
+                .collect()
+        };
+        assert_eq!(texts(96.0, 6), ["0", "20", "40", "60", "80"]);
+        assert_eq!(texts(32.0, 10), ["0", "5", "10", "15", "20", "25", "30"]);
+        assert_eq!(texts(1.0, 5), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        for largest in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-320, 1e300] {
+            assert!(ticks(largest, 6).len() <= 13, "{largest}");
+        }
+    }
+
+    #[test]
+    fn panels_lie_inside_and_apart() {
+        for count in 1..=PANELS {
+            let panels = panels(count);
+            assert_eq!(panels.len(), count);
+            for (i, a) in panels.iter().enumerate() {
+                assert!(
+                    a.at.0 >= LEFT && a.right() <= SIZE.0 - RIGHT + 0.01,
+                    "{count}"
+                );
+                assert!(
+                    a.at.1 >= TOP && a.bottom() <= SIZE.1 - BOTTOM + 0.01,
+                    "{count}"
+                );
+                assert!(a.size.1 > 40.0, "{count} panels are too low");
+                for b in &panels[i + 1..] {
+                    assert!(a.right() < b.at.0 || b.at.1 > a.bottom(), "{count}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is written for machines (`docs/results.md` documents both files), and how anything is written:
+//! beside its final name first, then renamed, so that a reader sees the old file or the new one and
+//! never half of it.
+
+use crate::results::{Results, Run};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Stands where a value is `null` and nobody said why.
+const NO_REASON: &str = "not recorded by what made this run";
+
+/// Make `dir/name` hold `content`.
+///
+/// # Errors
+/// Naming the file, and what the system said.
+pub fn put(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf> {
+    let path = dir.join(name);
+    let beside = dir.join(format!(".{name}.{}.new", std::process::id()));
+    let written = fs::write(&beside, content)
+        .with_context(|| format!("cannot write {}", beside.display()))
+        .and_then(|()| {
+            fs::rename(&beside, &path).with_context(|| format!("cannot replace {}", path.display()))
+        });
+    if written.is_err() {
+        // The first error is the one to report.
+        let _ = fs::remove_file(&beside);
+    }
+    written.map(|()| path)
+}
+
+/// `summary.json`: the results without the series, and a reason beside every `null`.
+///
+/// # Errors
+/// The results cannot be written as JSON.
+pub fn summary(results: &Results) -> Result<Vec<u8>> {
+    let mut whole = results.clone();
+    for run in &mut whole.runs {
+        run.series.clear();
+        explain_nulls(run)?;
+    }
+    let mut text = serde_json::to_vec_pretty(&whole).context("summary.json")?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Numbers that are not finite become `null` in JSON: they need a reason like any other.
+fn explain_nulls(run: &mut Run) -> Result<()> {
+    let unusable = |(name, value): (&String, &f64)| (!value.is_finite()).then(|| name.clone());
+    let names: Vec<String> = run
+        .estimate_error_ratio
+        .iter()
+        .filter_map(unusable)
+        .collect();
+    for name in names {
+        run.estimate_error_ratio.remove(&name);
+        let key = format!("estimate_error_ratio.{name}");
+        run.missing.entry(key).or_insert(NO_REASON.into());
+    }
+    let value = serde_json::to_value(&*run).context("summary.json")?;
+    let fields = value.as_object().into_iter().flatten();
+    for (name, value) in fields {
+        if run.missing.contains_key(name) {
+            continue;
+        }
+        let inner = value.as_object().into_iter().flatten();
+        let nulls = inner
+            .filter(|(_, v)| v.is_null())
+            .map(|(part, _)| format!("{name}.{part}"));
+        for key in nulls.chain(value.is_null().then(|| name.clone())) {
+            run.missing.entry(key).or_insert(NO_REASON.into());
+        }
+    }
+    Ok(())
+}
+
+/// `series.csv`: bandwidth over time, one line a window. `run` counts from 0, as in the summary.
+pub fn series(results: &Results) -> String {
+    let mut csv = String::from("run,policy,backend,at_ms,bytes_per_sec\n");
+    for (i, run) in results.runs.iter().enumerate() {
+        let (policy, backend) = (field(&run.policy), field(&run.backend));
+        for point in &run.series {
+            let (at_ms, rate) = (amount(point.at_ms), amount(point.bytes_per_sec));
+            csv += &format!("{i},{policy},{backend},{at_ms},{rate}\n");
+        }
+    }
+    csv
+}
+
+/// Empty for a value that is not one.
+fn amount(value: f64) -> String {
+    if value.is_finite() {
+        value.to_string()
+    } else {
+        String::new()
+    }
+}
+
+/// RFC 4180: quoted where it has to be.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.into()
+    }
+}

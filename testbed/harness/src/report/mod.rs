@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a person reads after a run: a table, the bounds that were met or missed, a picture, a page.
+//!
+//! ```text
+//! Results ─┬─ rows ──┬─ table ──► terminal
+//! Scenario ┤         └─ page ───► index.html
+//!          ├─ checks ┘   ▲
+//!          ├─ chart ─► draw ────► bandwidth.png
+//!          └─ files ────────────► summary.json, series.csv
+//! ```
+//!
+//! It knows [`Results`] and [`Scenario`] and nothing of how a run was made: runs of the virtual machine
+//! and of the simulator are reported alike. Values that are not known are shown as `–`, never as
+//! zero, and their reasons follow. Names and reasons are hostile text and are made harmless in `text.rs`.
+//!
+//! ```no_run
+//! # fn main() -> anyhow::Result<()> {
+//! use std::path::Path;
+//! use weir_testbed::{report, results::Results, scenario::Scenario};
+//! let scenario = Scenario::load(Path::new("scenarios/live-fio-stress.toml"))?;
+//! let results: Results = serde_json::from_str(&std::fs::read_to_string("out/live/summary.json")?)?;
+//! print!("{}", report::table(&results));
+//! let checks = report::checks(&scenario, &results);
+//! print!("{}", report::checks_table(&checks));
+//! report::write(Path::new("out/again"), &scenario, &results)?;
+//! # Ok(()) }
+//! ```
+
+mod chart;
+mod checks;
+mod draw;
+mod files;
+mod page;
+mod rows;
+mod table;
+#[cfg(test)]
+mod tests;
+mod text;
+
+pub use checks::{Bound, Check, Shown, checks, checks_table, verdict};
+pub use rows::HOST_LAG_RATIO_MAX;
+pub use table::{COLUMNS, table};
+
+use crate::results::Results;
+use crate::scenario::Scenario;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
+
+/// Pixels of `bandwidth.png` per unit of the picture (1200 × 600): sharp in print and when zoomed.
+const PIXELS_PER_UNIT: f32 = 2.0;
+
+/// A command that the page shows, as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// What it did.
+    pub what: String,
+    /// The line.
+    pub line: String,
+}
+
+/// Write the report into `dir` (made if it is not there), with this process's own command line as the
+/// command it came from. Returns the files: `summary.json`, `series.csv`, `bandwidth.png`,
+/// `index.html`.
+///
+/// # Errors
+/// As [`write_with`].
+pub fn write(dir: &Path, scenario: &Scenario, results: &Results) -> Result<Vec<PathBuf>> {
+    let words: Vec<String> = std::env::args_os()
+        .map(|a| quoted(&a.to_string_lossy()))
+        .collect();
+    let own = Command {
+        what: "This report was made by".into(),
+        line: words.join(" "),
+    };
+    write_with(dir, scenario, results, &[own])
+}
+
+/// Write the report with the commands that made the runs.
+///
+/// # Errors
+/// A file cannot be written: naming it. Files written before it stay.
+pub fn write_with(
+    dir: &Path,
+    scenario: &Scenario,
+    results: &Results,
+    commands: &[Command],
+) -> Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let fonts = draw::Fonts::load()?;
+    let picture = chart::bandwidth(scenario, results, &fonts);
+    let png = draw::png(&picture, &fonts, PIXELS_PER_UNIT)?;
+    let page = page::page(scenario, results, &picture, commands)?;
+    Ok(vec![
+        files::put(dir, "summary.json", &files::summary(results)?)?,
+        files::put(dir, "series.csv", files::series(results).as_bytes())?,
+        files::put(dir, "bandwidth.png", &png)?,
+        files::put(dir, "index.html", page.as_bytes())?,
+    ])
+}
+
+/// A word as a POSIX shell reads it back.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%@".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The report as one HTML file that needs nothing else: style and picture are inside, nothing is
+//! loaded from anywhere, and a content policy says so to the browser as well. Light or dark follows
+//! the reader's own setting.
+
+use super::Command;
+use super::checks::{self, Check, compared, verdict};
+use super::draw::{Picture, dark_css, svg};
+use super::rows::{self, names};
+use super::text::{bandwidth_unit, escape, line, number};
+use crate::results::Results;
+use crate::scenario::Scenario;
+use anyhow::{Context, Result};
+use std::fmt::Write;
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--page:#fff;--text:#1b1f24;--muted:#57606a;--rule:#d8dee4;--soft:#f5f7f9;\
+--met:#0a6640;--missed:#b3261e}\
+*{box-sizing:border-box}\
+body{margin:0 auto;padding:2rem 1.25rem 4rem;max-width:76rem;background:var(--page);color:var(--text);\
+font:16px/1.5 system-ui,sans-serif}\
+h1{font-size:1.6rem;line-height:1.2;margin:0}h2{font-size:1.1rem;margin:2.5rem 0 .75rem}\
+p{margin:.4rem 0;max-width:60rem}.gap{margin-top:1.2rem}.muted{color:var(--muted)}\
+svg{display:block;width:100%;height:auto;margin:1.5rem 0 0;font-family:system-ui,sans-serif}\
+.wide{overflow-x:auto}\
+table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.93rem}\
+th,td{padding:.22rem .9rem .22rem 0;text-align:left;white-space:nowrap;vertical-align:baseline}\
+thead th{border-bottom:1px solid var(--muted)}thead th,td.n{font-weight:600}\
+td.v,th.v{text-align:right;padding-left:1.2rem}td.v{font-weight:400}\
+tr.first td{border-top:1px solid var(--rule)}tbody tr:first-child td{border-top:0}\
+td.unit,td.change{color:var(--muted)}td.why{white-space:normal;color:var(--muted)}\
+.met{color:var(--met)}.missed{color:var(--missed);font-weight:600}\
+pre{background:var(--soft);padding:.8rem 1rem;overflow-x:auto;font-size:.85rem;line-height:1.45;border-radius:4px}\
+summary{cursor:pointer}a{color:inherit}";
+
+const DARK: &str = ":root{--page:#14181d;--text:#e6e8eb;--muted:#9aa4b0;--rule:#2b3138;--soft:#1b2026;\
+--met:#5ec29a;--missed:#ff8a80}";
+
+/// The page.
+///
+/// # Errors
+/// The scenario cannot be written as TOML.
+pub fn page(
+    scenario: &Scenario,
+    results: &Results,
+    picture: &Picture,
+    commands: &[Command],
+) -> Result<String> {
+    let checks = checks::checks(scenario, results);
+    let title = escape(&line(&results.scenario, 200));
+    let mut html = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{title} – weir</title>\n\
+         <style>{STYLE}@media(prefers-color-scheme:dark){{{DARK}{}}}</style>\n</head>\n<body>\n\
+         <h1>{title}</h1>\n<p>{}</p>\n",
+        dark_css(),
+        escape(&line(&scenario.about, 2000)),
+    );
+    let _ = writeln!(
+        html,
+        "<p class=\"muted\">{}</p>",
+        escape(&circumstances(scenario, results))
+    );
+    for warning in rows::warnings(results) {
+        let _ = writeln!(html, "<p class=\"missed\">{}</p>", escape(&warning));
+    }
+    html += &svg(picture);
+    html += &bounds(results, &checks);
+    html += &figures(results);
+    html += &how(scenario, commands)?;
+    Ok(html + "</body>\n</html>\n")
+}
+
+fn circumstances(scenario: &Scenario, results: &Results) -> String {
+    let capacity = scenario.machine.capacity_bytes_per_sec();
+    let unit = bandwidth_unit(capacity);
+    let worlds: Vec<String> = results.runs.iter().map(|r| line(&r.world, 20)).collect();
+    let world = match worlds.first() {
+        Some(first) if worlds.iter().all(|w| w == first) => first.clone(),
+        Some(_) => "different worlds".into(),
+        None => "no runs".into(),
+    };
+    let world = match world.as_str() {
+        "vm" => "Real kernel in a virtual machine, emulated device".to_string(),
+        "sim" => "Simulated host and device".to_string(),
+        other => format!("World: {other}"),
+    };
+    let control = &scenario.control;
+    format!(
+        "{world}. Capacity {} {}, set-point {} % of it. Measured for {} s, {} s after the start. Seed {}.",
+        number(capacity / unit.0),
+        unit.1,
+        number(control.set_point_ratio * 100.0),
+        control.measure_sec,
+        control.settle_sec,
+        scenario.seed,
+    )
+}
+
+fn bounds(results: &Results, checks: &[Check]) -> String {
+    let mut html = format!("<h2>Bounds: {}</h2>\n", verdict(checks));
+    if checks.is_empty() {
+        return html;
+    }
+    if let Some(runs) = compared(results) {
+        let _ = writeln!(html, "<p class=\"muted\">{}</p>", escape(&runs));
+    }
+    html += "<div class=\"wide\"><table>\n<thead><tr><th></th><th></th><th class=\"v\">measured</th>\
+             <th class=\"v\">bound</th><th></th></tr></thead>\n<tbody>\n";
+    for check in checks {
+        let (class, word) = if check.passed {
+            ("met", "✓ met")
+        } else {
+            ("missed", "✗ missed")
+        };
+        let why = check.measured.as_ref().err().map_or("", String::as_str);
+        let _ = writeln!(
+            html,
+            "<tr><td class=\"{class}\">{word}</td><td>{}</td><td class=\"v\">{}</td>\
+             <td class=\"v\">{}</td><td class=\"why\">{}</td></tr>",
+            escape(&check.name),
+            escape(&check.measured_text()),
+            escape(&check.bound_text()),
+            escape(why),
+        );
+    }
+    html + "</tbody></table></div>\n"
+}
+
+fn figures(results: &Results) -> String {
+    let (rows, gaps) = rows::rows(results);
+    let mut heads: Vec<String> = names(results);
+    let has_change = heads.len() > 1;
+    if has_change {
+        heads.insert(2, "change".into());
+    }
+    let mut html = String::from(
+        "<h2>Figures</h2>\n<div class=\"wide\"><table>\n<thead><tr><th></th><th></th><th></th>",
+    );
+    for head in &heads {
+        let _ = write!(html, "<th class=\"v\">{}</th>", escape(head));
+    }
+    html += "</tr></thead>\n<tbody>\n";
+    let mut last = "";
+    for row in &rows {
+        let first = row.subject != last;
+        last = row.subject;
+        let subject = if first { row.subject } else { "" };
+        let class = if first { " class=\"first\"" } else { "" };
+        let _ = write!(
+            html,
+            "<tr{class}><td class=\"n\">{}</td><td>{}</td><td class=\"unit\">{}</td>",
+            escape(subject),
+            escape(row.name),
+            escape(row.unit),
+        );
+        for (i, value) in row.cells.iter().enumerate() {
+            let _ = write!(html, "<td class=\"v\">{}</td>", escape(rows::cell(value)));
+            if i == 1 && has_change {
+                let change = row.change.as_deref().unwrap_or("");
+                let _ = write!(html, "<td class=\"v change\">{}</td>", escape(change));
+            }
+        }
+        html += "</tr>\n";
+    }
+    html += "</tbody></table></div>\n";
+    if !gaps.is_empty() {
+        html += "<p class=\"gap\">Not known (–):</p>\n<ul class=\"muted\">\n";
+        for gap in gaps {
+            let sentence = format!("{}: {}: {}", gap.run, gap.rows.join(", "), gap.reason);
+            let _ = writeln!(html, "<li>{}</li>", escape(&sentence));
+        }
+        html += "</ul>\n";
+    }
+    html
+}
+
+fn how(scenario: &Scenario, commands: &[Command]) -> Result<String> {
+    let mut html = String::from("<h2>How it was made</h2>\n");
+    for command in commands {
+        let _ = writeln!(
+            html,
+            "<p>{}</p>\n<pre>{}</pre>",
+            escape(&command.what),
+            escape(&command.line)
+        );
+    }
+    let text = toml::to_string(scenario).context("the scenario cannot be written as TOML")?;
+    let _ = writeln!(
+        html,
+        "<details><summary>Scenario, defaults filled in</summary>\n<pre>{}</pre></details>",
+        escape(&text)
+    );
+    html += "<p class=\"muted\">For machines: <a href=\"summary.json\">summary.json</a> (all figures), \
+             <a href=\"series.csv\">series.csv</a> (bandwidth over time), \
+             <a href=\"bandwidth.png\">bandwidth.png</a> (the picture).</p>\n";
+    Ok(html)
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The figures of a run as rows of text: one list that the terminal table and the page both show.
+//!
+//! A row has one unit for all its runs, chosen by the largest value, so that numbers beside each
+//! other can be compared at sight. A value that is not there is `None` in its cell and a [`Gap`]
+//! with the reason.
+
+use super::text::{NONE, Unit, bandwidth_unit, line, number, percent, time_unit};
+use crate::results::{Results, Run};
+use std::collections::BTreeSet;
+
+/// A host that lost more model time than this was too busy for the run to be trusted.
+pub const HOST_LAG_RATIO_MAX: f64 = 0.05;
+
+/// One row.
+pub struct Row {
+    /// What it is about; rows of one subject follow each other.
+    pub subject: &'static str,
+    /// Which figure of it.
+    pub name: &'static str,
+    /// Unit of all cells.
+    pub unit: &'static str,
+    /// One cell a run.
+    pub cells: Vec<Option<String>>,
+    /// Second run against the first, with its own unit.
+    pub change: Option<String>,
+}
+
+/// Values that are not there, for one reason.
+#[derive(Debug, PartialEq)]
+pub struct Gap {
+    /// The run, as its column is called.
+    pub run: String,
+    /// Subject and name of the rows.
+    pub rows: Vec<String>,
+    /// Why.
+    pub reason: String,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    BytesPerSec,
+    Nanos,
+    Ratio,
+    SignedRatio,
+    Plain(&'static str),
+}
+
+struct Figure {
+    subject: &'static str,
+    name: &'static str,
+    /// Dotted name in the result format.
+    key: &'static str,
+    kind: Kind,
+    /// Whether second against first says something.
+    compared: bool,
+    /// Whether the row is left out if no run has a value.
+    optional: bool,
+    of: fn(&Run) -> Option<f64>,
+}
+
+const fn figure(
+    subject: &'static str,
+    name: &'static str,
+    key: &'static str,
+    kind: Kind,
+    of: fn(&Run) -> Option<f64>,
+) -> Figure {
+    Figure {
+        subject,
+        name,
+        key,
+        kind,
+        compared: true,
+        optional: false,
+        of,
+    }
+}
+
+impl Figure {
+    const fn alone(mut self) -> Self {
+        self.compared = false;
+        self
+    }
+
+    const fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+}
+
+const BANDWIDTH: &str = "device bandwidth";
+const ACCESS: &str = "device access";
+const LIGHT: &str = "light reader";
+const LIMITED: &str = "limited readers";
+const CONTROL: &str = "control";
+const ESTIMATE: &str = "estimate error";
+
+/// The rows of every report, in their order.
+const FIGURES: [Figure; 23] = {
+    use Kind::{BytesPerSec, Nanos, Plain, Ratio, SignedRatio};
+    [
+        figure(
+            BANDWIDTH,
+            "set-point",
+            "set_point_bytes_per_sec",
+            BytesPerSec,
+            |r| Some(r.set_point_bytes_per_sec),
+        )
+        .alone(),
+        figure(
+            BANDWIDTH,
+            "mean",
+            "bandwidth.mean_bytes_per_sec",
+            BytesPerSec,
+            |r| Some(r.bandwidth.mean_bytes_per_sec),
+        ),
+        figure(
+            BANDWIDTH,
+            "stddev",
+            "bandwidth.stddev_bytes_per_sec",
+            BytesPerSec,
+            |r| Some(r.bandwidth.stddev_bytes_per_sec),
+        ),
+        figure(
+            BANDWIDTH,
+            "RMSE to set-point",
+            "bandwidth.rmse_ratio",
+            Ratio,
+            |r| Some(r.bandwidth.rmse_ratio),
+        ),
+        figure(
+            BANDWIDTH,
+            "bias",
+            "bandwidth.bias_ratio",
+            SignedRatio,
+            |r| Some(r.bandwidth.bias_ratio),
+        )
+        .alone(),
+        figure(ACCESS, "mean", "device_latency.mean_ns", Nanos, |r| {
+            r.device_latency.mean_ns
+        }),
+        figure(ACCESS, "p50", "device_latency.p50_ns", Nanos, |r| {
+            r.device_latency.p50_ns
+        }),
+        figure(ACCESS, "p99", "device_latency.p99_ns", Nanos, |r| {
+            r.device_latency.p99_ns
+        }),
+        figure(LIGHT, "mean", "light_reader.mean_ns", Nanos, |r| {
+            r.light_reader.mean_ns
+        }),
+        figure(LIGHT, "p50", "light_reader.p50_ns", Nanos, |r| {
+            r.light_reader.p50_ns
+        }),
+        figure(LIGHT, "p99", "light_reader.p99_ns", Nanos, |r| {
+            r.light_reader.p99_ns
+        }),
+        figure(LIMITED, "mean", "limited_readers.mean_ns", Nanos, |r| {
+            r.limited_readers.latency.mean_ns
+        }),
+        figure(LIMITED, "p50", "limited_readers.p50_ns", Nanos, |r| {
+            r.limited_readers.latency.p50_ns
+        }),
+        figure(LIMITED, "p99", "limited_readers.p99_ns", Nanos, |r| {
+            r.limited_readers.latency.p99_ns
+        }),
+        figure(
+            LIMITED,
+            "Little's bound",
+            "limited_readers.little_bound_ns",
+            Nanos,
+            |r| r.limited_readers.little_bound_ns,
+        ),
+        figure(
+            LIMITED,
+            "p99 ÷ bound",
+            "limited_readers",
+            Plain("×"),
+            p99_per_bound,
+        )
+        .alone(),
+        figure(
+            "CPU time",
+            "per GiB read",
+            "cpu_sec_per_gib",
+            Plain("s"),
+            |r| r.cpu_sec_per_gib,
+        ),
+        figure(
+            "work beside",
+            "throughput",
+            "throughput_ops_per_sec",
+            Plain("ops/s"),
+            |r| r.throughput_ops_per_sec,
+        ),
+        figure(CONTROL, "settles after", "settle_ms", Nanos, |r| {
+            r.settle_ms.map(|m| m * 1e6)
+        })
+        .alone(),
+        figure(CONTROL, "overshoot", "overshoot_ratio", Ratio, |r| {
+            r.overshoot_ratio
+        })
+        .alone(),
+        figure(
+            ESTIMATE,
+            "median workload",
+            "estimate_error_ratio",
+            Ratio,
+            |r| {
+                let errors = errors(r);
+                errors.get(errors.len().checked_sub(1)? / 2).copied()
+            },
+        )
+        .alone()
+        .optional(),
+        figure(
+            ESTIMATE,
+            "worst workload",
+            "estimate_error_ratio",
+            Ratio,
+            |r| errors(r).last().copied(),
+        )
+        .alone()
+        .optional(),
+        figure("host", "lag", "host_lag_ratio", Ratio, |r| r.host_lag_ratio).alone(),
+    ]
+};
+
+/// 99th percentile of the limited readers in multiples of Little's bound.
+pub fn p99_per_bound(run: &Run) -> Option<f64> {
+    let bound = run.limited_readers.little_bound_ns.filter(|b| *b > 0.0)?;
+    Some(run.limited_readers.latency.p99_ns? / bound)
+}
+
+fn errors(run: &Run) -> Vec<f64> {
+    let finite = run
+        .estimate_error_ratio
+        .values()
+        .copied()
+        .filter(|e| e.is_finite());
+    let mut errors: Vec<f64> = finite.collect();
+    errors.sort_by(f64::total_cmp);
+    errors
+}
+
+/// `value` if it is one: finite, and no reason stands in its place.
+pub fn known(run: &Run, key: &str, value: Option<f64>) -> Option<f64> {
+    value.filter(|v| v.is_finite() && given_reason(run, key).is_none())
+}
+
+/// Why `key` has no value.
+pub fn reason(run: &Run, key: &str) -> String {
+    let part = || {
+        let parts = run.missing.iter().filter(|(name, _)| group(name) == key);
+        parts.map(|(_, why)| why).next()
+    };
+    let given = given_reason(run, key).or_else(part);
+    given.map_or("no value and no reason in the results".into(), |r| {
+        line(r, 600)
+    })
+}
+
+/// The reason under its own name, or under that of the group it is in.
+fn given_reason<'a>(run: &'a Run, key: &str) -> Option<&'a String> {
+    run.missing.get(key).or_else(|| run.missing.get(group(key)))
+}
+
+fn group(key: &str) -> &str {
+    key.split_once('.').map_or(key, |(group, _)| group)
+}
+
+/// Whether nobody limited anything in this run.
+pub fn is_free(run: &Run) -> bool {
+    run.policy == "none" && run.backend == "none"
+}
+
+/// What the columns are called: by policy; by what is different where that is not enough.
+pub fn names(results: &Results) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let mut names = Vec::new();
+    for run in &results.runs {
+        let by_hand = run.policy == "none" && !is_free(run);
+        let policy = line(if by_hand { &run.backend } else { &run.policy }, 24);
+        let longer = line(&format!("{policy}/{}", run.backend), 24);
+        let mut name = policy.clone();
+        if taken.contains(&name) && run.backend != "none" && !by_hand {
+            name = longer;
+        }
+        let mut number = 2;
+        while taken.contains(&name) {
+            name = format!("{policy} #{number}");
+            number += 1;
+        }
+        taken.insert(name.clone());
+        names.push(name);
+    }
+    names
+}
+
+/// All rows, and what is not in them.
+pub fn rows(results: &Results) -> (Vec<Row>, Vec<Gap>) {
+    let names = names(results);
+    let mut rows = Vec::new();
+    let mut gaps: Vec<(usize, Gap)> = Vec::new();
+    for figure in &FIGURES {
+        let of = |run| known(run, figure.key, (figure.of)(run));
+        let values: Vec<Option<f64>> = results.runs.iter().map(of).collect();
+        if figure.optional && values.iter().all(Option::is_none) {
+            continue;
+        }
+        for (i, run) in results.runs.iter().enumerate() {
+            if values[i].is_none() {
+                let why = match figure.optional && given_reason(run, figure.key).is_none() {
+                    true => "nothing was estimated in this run".into(),
+                    false => reason(run, figure.key),
+                };
+                let row = format!("{} {}", figure.subject, figure.name);
+                match gaps
+                    .iter_mut()
+                    .find(|(of, gap)| *of == i && gap.reason == why)
+                {
+                    Some((_, gap)) => gap.rows.push(row),
+                    None => {
+                        let run = names[i].clone();
+                        gaps.push((
+                            i,
+                            Gap {
+                                run,
+                                rows: vec![row],
+                                reason: why,
+                            },
+                        ));
+                    }
+                }
+            }
+        }
+        rows.push(row(figure, &values));
+    }
+    gaps.sort_by_key(|(run, _)| *run);
+    (rows, gaps.into_iter().map(|(_, gap)| gap).collect())
+}
+
+fn row(figure: &Figure, values: &[Option<f64>]) -> Row {
+    let largest = values.iter().flatten().fold(0.0f64, |a, v| a.max(v.abs()));
+    let (divisor, unit): Unit = match figure.kind {
+        Kind::BytesPerSec => bandwidth_unit(largest),
+        Kind::Nanos => time_unit(largest),
+        Kind::Ratio | Kind::SignedRatio => (1.0, "%"),
+        Kind::Plain(unit) => (1.0, unit),
+    };
+    let show = |v: f64| match figure.kind {
+        Kind::Ratio => percent(v, false),
+        Kind::SignedRatio => percent(v, true),
+        _ => number(v / divisor),
+    };
+    Row {
+        subject: figure.subject,
+        name: figure.name,
+        unit,
+        cells: values.iter().map(|v| v.map(show)).collect(),
+        change: change(figure, values),
+    }
+}
+
+fn change(figure: &Figure, values: &[Option<f64>]) -> Option<String> {
+    let [Some(first), Some(second), ..] = values else {
+        return None;
+    };
+    let ratio = second / first - 1.0;
+    (figure.compared && *first > 0.0 && ratio.is_finite())
+        .then(|| format!("{} %", percent(ratio, true)))
+}
+
+/// Sentences about runs that should not be trusted.
+pub fn warnings(results: &Results) -> Vec<String> {
+    let names = names(results);
+    let late = |run: &Run| run.host_lag_ratio.filter(|lag| *lag > HOST_LAG_RATIO_MAX);
+    let runs = results.runs.iter().zip(names);
+    runs.filter_map(|(run, name)| {
+        let lag = percent(late(run)?, false);
+        Some(format!(
+            "{name}: the host lost {lag} % of the model's time: this run says more about the host \
+             than about the device; make it again on a quiet host"
+        ))
+    })
+    .collect()
+}
+
+/// A cell as text.
+pub fn cell(value: &Option<String>) -> &str {
+    value.as_deref().unwrap_or(NONE)
+}

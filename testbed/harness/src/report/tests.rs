@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reports of made-up results whose every figure is known.
+
+mod bounds;
+mod figures;
+mod picture;
+mod written;
+
+use super::*;
+use crate::machine::Machine;
+use crate::results::{Bandwidth, Latency, LimitedLatency, Point, Run};
+use crate::scenario::{Control, Expect, Load, Role, Workload};
+
+const MIB: f64 = 1048576.0;
+
+fn scenario() -> Scenario {
+    let fio = |rate_iops| Load::Fio {
+        group: 0,
+        rw: "randread".into(),
+        file_mib: 24,
+        block_kib: 256,
+        think_us: 0,
+        rate_iops,
+    };
+    let workload = |name: &str, count, role, load| Workload {
+        weight: 100,
+        name: name.into(),
+        count,
+        role,
+        load,
+    };
+    Scenario {
+        name: "made-up".into(),
+        about: "nothing ran".into(),
+        seed: 7,
+        machine: Machine::default(),
+        control: Control {
+            set_point_ratio: 0.4,
+            interval_ms: 50,
+            period_ms: 100,
+            settle_sec: 2,
+            measure_sec: 8,
+        },
+        workloads: vec![
+            workload("reader", 5, Role::Heavy, fio(0)),
+            workload("light", 1, Role::Light, fio(43)),
+            workload(
+                "stress",
+                1,
+                Role::Beside,
+                Load::StressNg {
+                    workers: 5,
+                    method: "all".into(),
+                },
+            ),
+        ],
+        expect: Expect {
+            bias_ratio_max: Some(0.03),
+            rmse_ratio_max: Some(0.07),
+            device_latency_reduction_min: Some(0.4),
+            light_reduction_min: Some(0.3),
+            limited_p99_per_bound_max: Some(3.0),
+            cpu_cost_reduction_min: Some(0.3),
+            throughput_gain_min: Some(0.1),
+        },
+    }
+}
+
+/// A run whose latencies are multiples of one number.
+fn run(policy: &str, mean_mib: f64, latency_ns: f64) -> Run {
+    let latency = |scale: f64| Latency {
+        mean_ns: Some(scale * latency_ns),
+        p50_ns: Some(scale * latency_ns * 0.8),
+        p99_ns: Some(scale * latency_ns * 4.0),
+    };
+    let set_point = 36.0 * MIB;
+    let point = |i: u32| Point {
+        at_ms: f64::from(i) * 100.0,
+        bytes_per_sec: (mean_mib + f64::from(i % 3)) * MIB,
+    };
+    Run {
+        world: "vm".into(),
+        policy: policy.into(),
+        backend: if policy == "none" { "none" } else { "cgroup" }.into(),
+        set_point_bytes_per_sec: set_point,
+        seed: 7,
+        bandwidth: Bandwidth::of(&[(mean_mib - 1.0) * MIB, (mean_mib + 1.0) * MIB], set_point),
+        device_latency: latency(1.0),
+        light_reader: latency(100.0),
+        limited_readers: LimitedLatency {
+            latency: latency(1000.0),
+            little_bound_ns: Some(latency_ns * 2000.0),
+        },
+        cpu_sec_per_gib: Some(latency_ns / 100.0),
+        throughput_ops_per_sec: Some(1e6 / latency_ns),
+        settle_ms: Some(400.0),
+        overshoot_ratio: Some(0.05),
+        host_lag_ratio: Some(0.001),
+        series: (0..100).map(point).collect(),
+        ..Run::default()
+    }
+}
+
+/// Without 72 MiB/s and 20 µs, with 36.36 MiB/s and 10 µs: half of everything.
+fn results() -> Results {
+    let mut free = run("none", 72.0, 20_000.0);
+    (free.settle_ms, free.overshoot_ratio) = (None, None);
+    for name in ["settle_ms", "overshoot_ratio"] {
+        free.missing
+            .insert(name.into(), "nothing is controlled in this run".into());
+    }
+    Results {
+        scenario: "made-up".into(),
+        runs: vec![free, run("max-min", 36.36, 10_000.0)],
+    }
+}

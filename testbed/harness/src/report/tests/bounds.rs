@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bounds, from both sides.
+
+use super::*;
+
+#[test]
+fn all_bounds_are_met_by_half_of_everything() {
+    let checks = checks(&scenario(), &results());
+    assert_eq!(checks.len(), 8);
+    let missed: Vec<&Check> = checks.iter().filter(|c| !c.passed).collect();
+    assert!(missed.is_empty(), "{missed:?}");
+    assert!(checks_table(&checks).ends_with("all 8 bounds met\n"));
+    let empty = Scenario {
+        expect: Expect::default(),
+        ..scenario()
+    };
+    assert!(crate::report::checks(&empty, &results()).is_empty());
+}
+
+/// Each bound, a change that puts the value just inside it, and one that puts it just outside.
+#[test]
+fn checks_flip_at_their_bounds() {
+    type Change = fn(&mut Run, f64);
+    let cases: [(usize, f64, f64, Change); 9] = [
+        (0, 0.03, 0.0301, |r, v| r.bandwidth.bias_ratio = v),
+        (0, -0.03, -0.0301, |r, v| r.bandwidth.bias_ratio = v),
+        (1, 0.07, 0.0701, |r, v| r.bandwidth.rmse_ratio = v),
+        (2, 11_999.0, 12_001.0, |r, v| {
+            r.device_latency.mean_ns = Some(v)
+        }),
+        (3, 1_119_000.0, 1_121_000.0, |r, v| {
+            r.light_reader.p50_ns = Some(v)
+        }),
+        (4, 5_599_000.0, 5_601_000.0, |r, v| {
+            r.light_reader.p99_ns = Some(v)
+        }),
+        (5, 60e6, 60.1e6, |r, v| {
+            r.limited_readers.latency.p99_ns = Some(v)
+        }),
+        (6, 139.9, 140.1, |r, v| r.cpu_sec_per_gib = Some(v)),
+        (7, 55.1, 54.9, |r, v| r.throughput_ops_per_sec = Some(v)),
+    ];
+    for (at, inside, outside, change) in cases {
+        for (value, passes) in [(inside, true), (outside, false)] {
+            let mut results = results();
+            change(&mut results.runs[1], value);
+            let checks = checks(&scenario(), &results);
+            for (i, check) in checks.iter().enumerate() {
+                assert_eq!(check.passed, i != at || passes, "{value}: {check:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_check_without_a_value_is_missed_and_says_why() {
+    let mut results = results();
+    results.runs[1].throughput_ops_per_sec = None;
+    results.runs[1].missing.insert(
+        "throughput_ops_per_sec".into(),
+        "stress-ng left nothing".into(),
+    );
+    results.runs[0].cpu_sec_per_gib = Some(0.0);
+    results.runs[1].limited_readers.little_bound_ns = Some(0.0);
+    results.runs[1].bandwidth.rmse_ratio = f64::NAN;
+    let checks = checks(&scenario(), &results);
+    let missed: Vec<usize> = (0..8).filter(|i| !checks[*i].passed).collect();
+    assert_eq!(missed, [1, 5, 6, 7]);
+    let text = checks_table(&checks);
+    assert!(text.contains("max-min: stress-ng left nothing"), "{text}");
+    assert!(text.contains("nothing to compare with"), "{text}");
+    assert!(text.ends_with("4 of 8 bounds met\n"), "{text}");
+}
+
+#[test]
+fn checks_need_both_runs() {
+    let mut only_held = results();
+    only_held.runs.remove(0);
+    let passed =
+        |r: &Results| -> Vec<bool> { checks(&scenario(), r).iter().map(|c| c.passed).collect() };
+    assert_eq!(
+        passed(&only_held),
+        [true, true, false, false, false, true, false, false]
+    );
+    let mut only_free = results();
+    only_free.runs.pop();
+    assert_eq!(passed(&only_free), [false; 8]);
+    assert_eq!(passed(&Results::default()), [false; 8]);
+}
+
+#[test]
+fn observing_and_hand_set_limits_are_not_control() {
+    let mut results = results();
+    let observed = Run {
+        policy: "none".into(),
+        backend: "none".into(),
+        ..run("max-min", 80.0, 9e4)
+    };
+    let by_hand = Run {
+        backend: "cpu.max 1 2 by hand".into(),
+        ..observed.clone()
+    };
+    results.runs.insert(1, observed);
+    results.runs.insert(2, by_hand);
+    assert_eq!(
+        rows::names(&results),
+        ["none", "none #2", "cpu.max 1 2 by hand", "max-min"]
+    );
+    assert!(checks(&scenario(), &results).iter().all(|c| c.passed));
+}

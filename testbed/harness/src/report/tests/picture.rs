@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The picture: its marks, and the pixels they become.
+
+use super::*;
+
+#[test]
+fn the_picture_shows_each_run_where_it_was() {
+    let fonts = draw::Fonts::load().unwrap();
+    let mut results = results();
+    results.runs[1].series[50].bytes_per_sec = f64::NAN;
+    let picture = chart::bandwidth(&scenario(), &results, &fonts);
+    let lines = |wanted: draw::Ink| -> Vec<&Vec<draw::At>> {
+        let points = |m| match m {
+            &draw::Mark::Line { ink, ref points } if ink == wanted => Some(points),
+            _ => None,
+        };
+        picture.marks.iter().filter_map(points).collect()
+    };
+    let (free, held) = (lines(draw::Ink::Free), lines(draw::Ink::Held));
+    assert_eq!(free.iter().map(|l| l.len()).collect::<Vec<_>>(), [100]);
+    assert_eq!(
+        held.iter().map(|l| l.len()).collect::<Vec<_>>(),
+        [50, 49],
+        "broken at the gap"
+    );
+    let (capacity, target) = (
+        lines(draw::Ink::Capacity)[0][0].1,
+        lines(draw::Ink::SetPoint)[0][0].1,
+    );
+    assert!(
+        capacity < free[0][0].1 && free[0][0].1 < target,
+        "72 lies between 90.4 and 36"
+    );
+    let per_mib = (target - capacity) / (90.422 - 36.0);
+    assert!(
+        (held[0][0].1 - (target - 0.36 * per_mib)).abs() < 0.5,
+        "36.36 lies above 36"
+    );
+    let words = draw::svg(&picture);
+    for part in [
+        "capacity 90.4 MiB/s",
+        "set-point 36.0 MiB/s",
+        "without weir, mean 72.0 MiB/s",
+    ] {
+        assert!(words.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn the_png_has_the_picture_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = write(dir.path(), &scenario(), &results()).unwrap();
+    let picture = tiny_skia::Pixmap::load_png(&files[2]).unwrap();
+    assert_eq!((picture.width(), picture.height()), (2400, 1200));
+    let count = |rgb: [u8; 3]| {
+        let same = |p: &&tiny_skia::PremultipliedColorU8| [p.red(), p.green(), p.blue()] == rgb;
+        picture.pixels().iter().filter(same).count()
+    };
+    assert!(count([0x00, 0x72, 0xb2]) > 1000, "the line with weir");
+    assert!(count([0xd5, 0x5e, 0x00]) > 1000, "the line without");
+    assert!(count([0x1b, 0x1f, 0x24]) > 1000, "the words");
+}
+
+#[test]
+fn a_dense_series_keeps_its_extremes() {
+    let fonts = draw::Fonts::load().unwrap();
+    let mut results = results();
+    let flat = |i: u32| Point {
+        at_ms: f64::from(i),
+        bytes_per_sec: 50.0 * MIB,
+    };
+    results.runs[1].series = (0..200_000).map(flat).collect();
+    results.runs[1].series[77_777].bytes_per_sec = 88.0 * MIB;
+    let picture = chart::bandwidth(&scenario(), &results, &fonts);
+    let held = picture.marks.iter().find_map(|m| match m {
+        draw::Mark::Line {
+            ink: draw::Ink::Held,
+            points,
+        } => Some(points),
+        _ => None,
+    });
+    let held = held.unwrap();
+    assert!(held.len() < 3000, "{} points", held.len());
+    let span = held.iter().map(|p| p.1).fold(f32::MAX, f32::min);
+    assert!(
+        held[0].1 - span > 100.0,
+        "the one high window is still there"
+    );
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is written: exact keys, reasons, nothing loaded, nothing hostile, nothing half.
+
+use super::*;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+#[test]
+fn the_summary_reads_back_and_has_exactly_the_documented_keys() {
+    let mut results = results();
+    results.runs[1]
+        .estimate_error_ratio
+        .insert("reader1".into(), 0.04);
+    let dir = tempfile::tempdir().unwrap();
+    let files = write(dir.path(), &scenario(), &results).unwrap();
+    let text = std::fs::read_to_string(&files[0]).unwrap();
+    let read: Results = serde_json::from_str(&text).unwrap();
+    let mut expected = results.clone();
+    expected.runs.iter_mut().for_each(|r| r.series.clear());
+    assert_eq!(read, expected);
+
+    let value: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(keys(&value), BTreeSet::from(["scenario", "runs"]));
+    let documented = documented();
+    for run in value["runs"].as_array().unwrap() {
+        assert_eq!(fields(run), documented);
+    }
+}
+
+/// The example in the documentation is a file of this format.
+#[test]
+fn the_documented_example_is_one() {
+    let text = documentation();
+    let json = text
+        .split("```json\n")
+        .nth(1)
+        .unwrap()
+        .split("```")
+        .next()
+        .unwrap();
+    let read: Results = serde_json::from_str(json).unwrap();
+    assert_eq!(read.runs[0].device_latency.mean_ns, Some(31_000.0));
+    let value: Value = serde_json::from_str(json).unwrap();
+    assert_eq!(fields(&value["runs"][0]), documented());
+    let again: Value = serde_json::from_slice(&files::summary(&read).unwrap()).unwrap();
+    assert_eq!(again, value);
+}
+
+/// Dotted names of a run's fields, with those that may be absent.
+fn fields(run: &Value) -> BTreeSet<String> {
+    let open = ["missing", "estimate_error_ratio"];
+    let mut names: BTreeSet<String> = open.map(String::from).into();
+    for (name, value) in run.as_object().unwrap() {
+        match value.as_object() {
+            Some(parts) if !open.contains(&name.as_str()) => {
+                names.extend(parts.keys().map(|part| format!("{name}.{part}")));
+            }
+            _ => drop(names.insert(name.clone())),
+        }
+    }
+    names
+}
+
+fn documentation() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The fields of a run that `docs/results.md` has a table row for.
+fn documented() -> BTreeSet<String> {
+    let field = |l: &str| Some(l.strip_prefix("| `runs[].")?.split_once('`')?.0.to_string());
+    documentation().lines().filter_map(field).collect()
+}
+
+#[test]
+fn every_null_of_the_summary_has_a_reason() {
+    let mut results = results();
+    results.runs[0].device_latency.p99_ns = None;
+    results.runs[0].host_lag_ratio = None;
+    results.runs[0].bandwidth.bias_ratio = f64::NAN;
+    results.runs[0]
+        .estimate_error_ratio
+        .insert("reader1".into(), f64::INFINITY);
+    let text = files::summary(&results).unwrap();
+    let value: Value = serde_json::from_slice(&text).unwrap();
+    let run = &value["runs"][0];
+    assert!(run["bandwidth"]["bias_ratio"].is_null());
+    assert_eq!(
+        run["missing"]["settle_ms"],
+        "nothing is controlled in this run"
+    );
+    for key in [
+        "device_latency.p99_ns",
+        "host_lag_ratio",
+        "bandwidth.bias_ratio",
+        "estimate_error_ratio.reader1",
+    ] {
+        assert!(run["missing"][key].is_string(), "{key}: {run}");
+    }
+    assert!(
+        value["runs"][1].get("missing").is_none(),
+        "nothing is missing there"
+    );
+}
+
+#[test]
+fn the_series_is_a_table_of_its_own() {
+    let mut results = results();
+    results.runs[1].policy = "a,\"b\"".into();
+    results.runs[1].series = vec![
+        Point {
+            at_ms: 100.0,
+            bytes_per_sec: 1.5,
+        },
+        Point {
+            at_ms: 200.0,
+            bytes_per_sec: f64::NAN,
+        },
+    ];
+    results.runs[0].series.truncate(1);
+    let expected = "run,policy,backend,at_ms,bytes_per_sec\n0,none,none,0,75497472\n\
+                    1,\"a,\"\"b\"\"\",cgroup,100,1.5\n1,\"a,\"\"b\"\"\",cgroup,200,\n";
+    assert_eq!(files::series(&results), expected);
+}
+
+#[test]
+fn the_page_stands_alone_and_says_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let files = write(dir.path(), &scenario(), &results()).unwrap();
+    let html = std::fs::read_to_string(&files[3]).unwrap();
+    let loads = [
+        "http://", "https://", "//cdn", "<script", "<link", "<img", "src=", "@import", "url(",
+    ];
+    for load in loads {
+        assert!(!html.contains(load), "{load}");
+    }
+    for part in [
+        "<svg ",
+        "prefers-color-scheme",
+        "all 8 bounds met",
+        "nothing is controlled in this run",
+        "set_point_ratio = 0.4",
+        "−49.5 %",
+        "nothing ran",
+        "This report was made by",
+        "summary.json",
+    ] {
+        assert!(html.contains(part), "{part} is not in the page");
+    }
+    let text = html
+        .split("<pre>")
+        .last()
+        .unwrap()
+        .split("</pre>")
+        .next()
+        .unwrap();
+    let read: Scenario = toml::from_str(&text.replace("&quot;", "\"")).unwrap();
+    assert_eq!(read, scenario(), "the scenario in the page is the scenario");
+    assert_eq!(html.matches("<td").count(), html.matches("</td>").count());
+}
+
+#[test]
+fn hostile_names_are_text_everywhere() {
+    let evil = "<script>alert(1)</script>\"'&\u{1b}[2J\u{202e}\n";
+    let mut results = results();
+    let mut scenario = scenario();
+    scenario.name = evil.into();
+    scenario.about = evil.into();
+    results.scenario = evil.into();
+    for run in &mut results.runs[1..] {
+        run.policy = evil.into();
+        run.backend = evil.into();
+        run.world = evil.into();
+        run.settle_ms = None;
+        run.throughput_ops_per_sec = None;
+        run.missing.insert("settle_ms".into(), evil.into());
+        run.missing
+            .insert("throughput_ops_per_sec".into(), evil.into());
+        run.estimate_error_ratio.insert(evil.into(), 0.5);
+    }
+    results.runs[1].host_lag_ratio = Some(0.9);
+    let dir = tempfile::tempdir().unwrap();
+    let command = Command {
+        what: evil.into(),
+        line: evil.into(),
+    };
+    let files = write_with(dir.path(), &scenario, &results, &[command]).unwrap();
+    let html = std::fs::read_to_string(&files[3]).unwrap();
+    assert!(!html.contains("<script"));
+    assert!(html.contains("&lt;script&gt;"));
+    for text in [
+        html,
+        table(&results),
+        checks_table(&checks(&scenario, &results)),
+    ] {
+        let bad = text
+            .chars()
+            .find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
+        assert_eq!(bad, None);
+    }
+    let summary = std::fs::read_to_string(&files[0]).unwrap();
+    assert_eq!(
+        serde_json::from_str::<Results>(&summary).unwrap().scenario,
+        evil
+    );
+}
+
+#[test]
+fn empty_and_absurd_results_are_reported_without_a_panic() {
+    let nonsense = [
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        -1.0,
+        0.0,
+        1e300,
+        f64::MIN_POSITIVE,
+    ];
+    let mut all = vec![Results::default(), results(), results()];
+    all[1].runs.iter_mut().for_each(|r| r.series.clear());
+    all[2].runs.truncate(1);
+    for value in nonsense {
+        let mut run = run("max-min", value, value);
+        run.set_point_bytes_per_sec = value;
+        run.settle_ms = Some(value);
+        run.host_lag_ratio = Some(value);
+        run.series = nonsense
+            .map(|at_ms| Point {
+                at_ms,
+                bytes_per_sec: value,
+            })
+            .to_vec();
+        all.push(Results {
+            scenario: String::new(),
+            runs: vec![Run::default(), run],
+        });
+    }
+    let broken = Machine {
+        service_ns: 0,
+        ..Machine::default()
+    };
+    for results in all {
+        for machine in [Machine::default(), broken.clone()] {
+            let scenario = Scenario {
+                machine,
+                ..scenario()
+            };
+            let dir = tempfile::tempdir().unwrap();
+            write(dir.path(), &scenario, &results).unwrap();
+            assert!(table(&results).ends_with('\n'));
+            checks_table(&checks(&scenario, &results));
+        }
+    }
+}
+
+#[test]
+fn errors_name_the_file_and_leave_no_debris() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = write(&file, &scenario(), &results()).unwrap_err();
+    assert!(format!("{error:#}").contains("file"), "{error:#}");
+    // A directory stands where a file is to be.
+    let out = dir.path().join("out");
+    std::fs::create_dir_all(out.join("index.html/inside")).unwrap();
+    let error = write(&out, &scenario(), &results()).unwrap_err();
+    assert!(format!("{error:#}").contains("index.html"), "{error:#}");
+    let names: BTreeSet<String> = std::fs::read_dir(&out)
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let expected = ["bandwidth.png", "index.html", "series.csv", "summary.json"];
+    assert_eq!(names, expected.map(String::from).into());
+}
+
+#[test]
+fn commands_can_be_pasted_into_a_shell() {
+    assert_eq!(quoted("--out"), "--out");
+    assert_eq!(quoted("two words"), "'two words'");
+    assert_eq!(quoted("it's"), "'it'\\''s'");
+    assert_eq!(quoted(""), "''");
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads the ledger every few milliseconds of the host's clock: the series everything is measured
+//! from.
+
+use crate::vm::Vm;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use weir_hw::ledger::Tally;
+
+/// How often the ledger is read.
+const EVERY: Duration = Duration::from_millis(10);
+
+/// One reading.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Host time since the epoch of the series.
+    pub at: Duration,
+    /// All groups together.
+    pub device: Tally,
+    /// By owner, up to the number asked for.
+    pub owners: Vec<Tally>,
+}
+
+/// A series under way, and the moment its times count from.
+pub struct Series {
+    /// The readings, in time order.
+    pub samples: Vec<Sample>,
+}
+
+/// Sample until `stop` is set.
+pub fn sample_until(vm: &Vm, owners: u8, epoch: Instant, stop: &AtomicBool) -> Series {
+    let ledger = vm.ledger();
+    let groups = ledger.shape().group_count;
+    let mut samples = Vec::new();
+    let mut next = Instant::now();
+    while !stop.load(Ordering::Relaxed) {
+        let mut device = Tally::default();
+        for group in 0..groups {
+            let tally = ledger.group(group);
+            device.read_lines += tally.read_lines;
+            device.write_lines += tally.write_lines;
+            device.read_latency_sum_ns += tally.read_latency_sum_ns;
+        }
+        let at = epoch.elapsed();
+        let owners = (0..=owners).map(|o| ledger.owner(o)).collect();
+        samples.push(Sample { at, device, owners });
+        next += EVERY;
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+    Series { samples }
+}
+
+impl Series {
+    /// Mean rates in windows of `width`, from `from` until `to`: bytes per second of what `lines`
+    /// picks from a sample. Counts between two samples are spread evenly.
+    pub fn windows(
+        &self,
+        from: Duration,
+        to: Duration,
+        width: Duration,
+        lines: impl Fn(&Sample) -> u64,
+    ) -> Vec<f64> {
+        let mut rates = Vec::new();
+        let mut start = from;
+        while start + width <= to {
+            let (Some(a), Some(b)) = (self.at(start, &lines), self.at(start + width, &lines))
+            else {
+                break;
+            };
+            rates.push((b - a) * 64.0 / width.as_secs_f64());
+            start += width;
+        }
+        rates
+    }
+
+    /// The count at a moment, interpolated; nothing outside the series.
+    pub fn at(&self, moment: Duration, lines: &impl Fn(&Sample) -> u64) -> Option<f64> {
+        let after = self.samples.partition_point(|s| s.at <= moment);
+        let (a, b) = (
+            self.samples.get(after.checked_sub(1)?)?,
+            self.samples.get(after)?,
+        );
+        let span = (b.at - a.at).as_secs_f64();
+        let part = (moment - a.at).as_secs_f64() / span;
+        let (from, to) = (lines(a) as f64, lines(b) as f64);
+        Some(from + (to - from) * part)
+    }
+}
+
+/// Reads and writes of a tally.
+pub fn lines(tally: &Tally) -> u64 {
+    tally.read_lines + tally.write_lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_spread_what_lies_between_samples() {
+        let sample = |ms: u64, count: u64| Sample {
+            at: Duration::from_millis(ms),
+            device: Tally {
+                read_lines: count,
+                ..Tally::default()
+            },
+            owners: Vec::new(),
+        };
+        let series = Series {
+            samples: vec![sample(0, 0), sample(15, 150), sample(40, 400)],
+        };
+        let ms = Duration::from_millis;
+        let rates = series.windows(ms(0), ms(30), ms(10), |s| s.device.read_lines);
+        assert_eq!(rates.len(), 3);
+        for rate in rates {
+            assert!((rate - 10_000.0 * 64.0).abs() < 1e-3, "{rate}");
+        }
+        assert!(
+            series
+                .windows(ms(40), ms(90), ms(10), |s| s.device.read_lines)
+                .is_empty()
+        );
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Shared files between harness, plugin and guest: in `/dev/shm`, gone with the VM.
+
+use anyhow::{Context, Result};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+
+/// A file of shared 64-bit words, removed when dropped.
+pub struct Shared {
+    path: PathBuf,
+    at: *mut AtomicU64,
+    words: usize,
+}
+// SAFETY: the mapping is only handed out as atomics.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Create and map a file of `words` zero words, readable by us alone.
+    ///
+    /// # Errors
+    /// No `/dev/shm`, or no room there.
+    pub fn create(name: &str, words: usize) -> Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let path = Path::new("/dev/shm").join(name);
+        let words = (words * 8).next_multiple_of(4096) / 8;
+        let mut options = std::fs::OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = options
+            .open(&path)
+            .with_context(|| format!("create {}", path.display()))?;
+        file.set_len(words as u64 * 8)?;
+        // SAFETY: a fresh mapping of `words` words, unmapped only in drop.
+        let at = unsafe {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                words * 8,
+                access,
+                MapFlags::SHARED,
+                &file,
+                0,
+            )
+            .with_context(|| format!("map {}", path.display()))?
+        };
+        Ok(Shared {
+            path,
+            at: at.cast(),
+            words,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its words.
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: mapped with this many words until drop.
+        unsafe { std::slice::from_raw_parts(self.at, self.words) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: our mapping; nobody holds a borrow of `self` any more.
+        let _ = unsafe { rustix::mm::munmap(self.at.cast(), self.words * 8) };
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the repository does to itself: code generation from `contract/`, and (as tests) the checks
+//! that keep it tidy.
+//!
+//! - [`map`]: the register map as data, checked;
+//! - [`render`]: its Rust and C views;
+//! - [`generate`]: writes the views, or says which are stale.
+//!
+//! The checks are tests, so that `cargo test -p xtask` is all there is to remember:
+//! `tests/generated.rs` (views are fresh), `tests/dependencies.rs` (who may use whom),
+//! `tests/tidy.rs` (sizes, licence lines, what must not stand in a file).
+
+pub mod map;
+pub mod render;
+
+use anyhow::{Context, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const SOURCE: &str = "contract/registers.toml";
+
+/// The root of the checkout this was built in.
+pub fn repository_root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_path_buf()
+}
+
+/// Renders all views of the register map below `root`. With `check` nothing is written.
+///
+/// # Errors
+/// The map is wrong, a file cannot be read or written, or (with `check`) a view is stale.
+pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
+    let source = root.join(SOURCE);
+    let text =
+        fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
+    let map = map::parse(&text)?;
+    let views = [
+        ("crates/weir-hw/src/regmap.rs", render::rust(&map)),
+        ("kernel/weir_regs.h", render::c(&map)),
+    ];
+    let mut stale = Vec::new();
+    for (name, wanted) in views {
+        let path = root.join(name);
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        if found == wanted {
+            continue;
+        }
+        if check {
+            stale.push(format!("{name}{}", first_difference(&found, &wanted)));
+        } else {
+            fs::write(&path, wanted).with_context(|| format!("cannot write {}", path.display()))?;
+            println!("wrote {name}");
+        }
+    }
+    if !stale.is_empty() {
+        bail!(
+            "not what {SOURCE} says; run `cargo xtask generate`:\n  {}",
+            stale.join("\n  ")
+        );
+    }
+    Ok(())
+}
+
+fn first_difference(found: &str, wanted: &str) -> String {
+    if found.is_empty() {
+        return ": missing or empty".into();
+    }
+    let same = found
+        .lines()
+        .zip(wanted.lines())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let at = |text: &str| text.lines().nth(same).unwrap_or("(end of file)").to_owned();
+    format!(
+        ":{}: has `{}`, should have `{}`",
+        same + 1,
+        at(found),
+        at(wanted)
+    )
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The register map of the access counters as data, and what must hold of it.
+//!
+//! The text is `contract/registers.toml`. It is parsed strictly (an unknown key is an error, so a
+//! misspelt one cannot be ignored) and then checked as a whole, because a map that contradicts
+//! itself would be rendered into three languages at once:
+//!
+//! 1. names are unique identifiers; widths are 32 or 64 bits; offsets are aligned to their width;
+//! 2. no two registers of a block overlap, and each lies inside its block: the header ends where
+//!    the counters begin, a counter or table entry ends at its stride;
+//! 3. fixed values fit their width, bounds are ordered and fit too, and the map's version and the
+//!    version register agree;
+//! 4. the largest device the map allows fits the emulated BAR, and its group table lies clear of
+//!    the header and the counters.
+
+use serde::Deserialize;
+
+/// The whole map.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Map {
+    /// Version of the map.
+    pub version: u32,
+    /// Where the blocks lie.
+    pub window: Window,
+    /// The emulated device.
+    pub emulated: Emulated,
+    /// The FPGA.
+    pub fpga: Fpga,
+    /// Registers of the header, offsets from its start.
+    pub header: Vec<Register>,
+    /// Registers of one group's counters, offsets from their start.
+    pub counter: Vec<Register>,
+    /// Registers of one entry of the group table, offsets from its start.
+    pub group_table: Vec<Register>,
+}
+
+/// Where the blocks lie in the BAR.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// BAR offset of the header.
+    pub header_offset_bytes: u64,
+    /// BAR offset of the first group's counters.
+    pub counters_offset_bytes: u64,
+    /// Distance from one group's counters to the next.
+    pub counter_stride_bytes: u64,
+    /// Distance from one entry of the group table to the next.
+    pub group_table_stride_bytes: u64,
+    /// Most groups a device may have.
+    pub group_count_max: u32,
+}
+
+/// How QEMU shows the device.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Emulated {
+    /// PCI vendor ID.
+    pub pci_vendor: u16,
+    /// PCI device ID.
+    pub pci_device: u16,
+    /// The BAR with the registers.
+    pub bar: u8,
+    /// Its length.
+    pub bar_bytes: u64,
+    /// Where the emulated device puts its group table.
+    pub group_table_offset_bytes: u64,
+}
+
+/// How the FPGA shows the device.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fpga {
+    /// The BAR with the registers.
+    pub bar: u8,
+}
+
+/// One register.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// Lower-case identifier.
+    pub name: String,
+    /// Offset from the start of its block.
+    pub offset_bytes: u64,
+    /// 32 or 64.
+    pub width_bits: u32,
+    /// The value that this version of the map fixes.
+    pub value: Option<u64>,
+    /// The smallest value a device may show.
+    pub min: Option<u64>,
+    /// The largest value a device may show.
+    pub max: Option<u64>,
+    /// What it means, in a sentence or two.
+    pub doc: String,
+}
+
+impl Register {
+    fn width_bytes(&self) -> u64 {
+        u64::from(self.width_bits / 8)
+    }
+
+    fn end_bytes(&self) -> u64 {
+        self.offset_bytes.saturating_add(self.width_bytes())
+    }
+}
+
+/// What is wrong with a map.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum MapError {
+    /// The text is not TOML, or a key is missing, unknown or of the wrong type.
+    #[error("registers.toml: {0}")]
+    Syntax(String),
+    /// One register contradicts the rules.
+    #[error("registers.toml: [[{block}]] {register}: {problem}")]
+    Register {
+        /// The block it is in.
+        block: &'static str,
+        /// Its name.
+        register: String,
+        /// What is wrong, with numbers.
+        problem: String,
+    },
+    /// The blocks contradict each other.
+    #[error("registers.toml: {0}")]
+    Layout(String),
+}
+
+/// Parses and checks a map.
+///
+/// # Errors
+/// The first thing that is wrong with it.
+pub fn parse(text: &str) -> Result<Map, MapError> {
+    let map: Map = toml::from_str(text).map_err(|e| MapError::Syntax(e.to_string()))?;
+    let window = &map.window;
+    let header_bytes = window
+        .counters_offset_bytes
+        .checked_sub(window.header_offset_bytes)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| {
+            layout(format!(
+                "the counters at {:#x} must come after the header at {:#x}",
+                window.counters_offset_bytes, window.header_offset_bytes
+            ))
+        })?;
+    check_block("header", &map.header, header_bytes)?;
+    check_block("counter", &map.counter, window.counter_stride_bytes)?;
+    check_block(
+        "group_table",
+        &map.group_table,
+        window.group_table_stride_bytes,
+    )?;
+    check_required(&map)?;
+    check_window(&map)?;
+    Ok(map)
+}
+
+fn layout(problem: String) -> MapError {
+    MapError::Layout(problem)
+}
+
+/// The registers that the renderers and the driver call by name.
+fn check_required(map: &Map) -> Result<(), MapError> {
+    const HEADER: [(&str, u32); 5] = [
+        ("magic", 32),
+        ("version", 32),
+        ("group_count", 32),
+        ("line_bytes", 32),
+        ("group_table_offset_bytes", 64),
+    ];
+    let lists = [
+        ("header", &map.header, HEADER.as_slice()),
+        ("counter", &map.counter, &[("reads", 64), ("writes", 64)]),
+        (
+            "group_table",
+            &map.group_table,
+            &[("base_bytes", 64), ("size_bytes", 64)],
+        ),
+    ];
+    for (block, registers, wanted) in lists {
+        for (name, width_bits) in wanted {
+            let found = registers.iter().find(|r| r.name == *name);
+            if found.map(|r| r.width_bits) != Some(*width_bits) {
+                return Err(layout(format!(
+                    "[[{block}]] needs a register \"{name}\" of {width_bits} bits"
+                )));
+            }
+        }
+    }
+    let named = |name: &str| map.header.iter().find(|r| r.name == name);
+    for fixed in ["magic", "version", "line_bytes"] {
+        if named(fixed).and_then(|r| r.value).is_none_or(|v| v == 0) {
+            return Err(layout(format!(
+                "[[header]] {fixed} needs a value other than 0"
+            )));
+        }
+    }
+    if named("version").and_then(|r| r.value) != Some(u64::from(map.version)) {
+        return Err(layout(format!(
+            "version is {}, but the version register's value is another",
+            map.version
+        )));
+    }
+    let groups_max = u64::from(map.window.group_count_max);
+    if named("group_count").map(|r| (r.min, r.max)) != Some((Some(1), Some(groups_max))) {
+        return Err(layout(format!(
+            "group_count must have min = 1 and max = group_count_max = {groups_max}"
+        )));
+    }
+    Ok(())
+}
+
+fn check_block(
+    block: &'static str,
+    registers: &[Register],
+    block_bytes: u64,
+) -> Result<(), MapError> {
+    for register in registers {
+        check_register(register, block_bytes).map_err(|problem| MapError::Register {
+            block,
+            register: register.name.clone(),
+            problem,
+        })?;
+    }
+    let mut sorted: Vec<&Register> = registers.iter().collect();
+    sorted.sort_by_key(|r| r.offset_bytes);
+    for pair in sorted.windows(2) {
+        if pair[0].end_bytes() > pair[1].offset_bytes {
+            return Err(MapError::Register {
+                block,
+                register: pair[1].name.clone(),
+                problem: format!(
+                    "at {:#x} overlaps {}, which ends at {:#x}",
+                    pair[1].offset_bytes,
+                    pair[0].name,
+                    pair[0].end_bytes()
+                ),
+            });
+        }
+    }
+    let mut names: Vec<&str> = registers.iter().map(|r| r.name.as_str()).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
+        return Err(layout(format!("[[{block}]] names \"{}\" twice", twice[0])));
+    }
+    Ok(())
+}
+
+fn check_register(register: &Register, block_bytes: u64) -> Result<(), String> {
+    let name = &register.name;
+    let letters = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
+    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(letters) {
+        return Err("the name must be lower-case letters, digits and _".into());
+    }
+    if !matches!(register.width_bits, 32 | 64) {
+        return Err(format!(
+            "width_bits is {}, not 32 or 64",
+            register.width_bits
+        ));
+    }
+    if !register.offset_bytes.is_multiple_of(register.width_bytes()) {
+        return Err(format!(
+            "offset {:#x} is not a multiple of its {} bytes",
+            register.offset_bytes,
+            register.width_bytes()
+        ));
+    }
+    if register.end_bytes() > block_bytes {
+        return Err(format!(
+            "ends at {:#x}, beyond its block of {block_bytes:#x} bytes",
+            register.end_bytes()
+        ));
+    }
+    let largest = if register.width_bits == 32 {
+        u64::from(u32::MAX)
+    } else {
+        u64::MAX
+    };
+    for (key, value) in [
+        ("value", register.value),
+        ("min", register.min),
+        ("max", register.max),
+    ] {
+        if value.is_some_and(|v| v > largest) {
+            return Err(format!("{key} does not fit {} bits", register.width_bits));
+        }
+    }
+    if register.value.is_some() && (register.min.is_some() || register.max.is_some()) {
+        return Err("has both a fixed value and bounds".into());
+    }
+    if let (Some(min), Some(max)) = (register.min, register.max)
+        && min > max
+    {
+        return Err(format!("min {min} is above max {max}"));
+    }
+    // The text goes into a C comment and into Rust doc lines.
+    if register.doc.trim().is_empty() || register.doc.contains(['\n', '\r']) {
+        return Err("doc must be one line of text".into());
+    }
+    if register.doc.contains("*/") {
+        return Err("doc must not end the C comment it is rendered into".into());
+    }
+    Ok(())
+}
+
+fn check_window(map: &Map) -> Result<(), MapError> {
+    let Window {
+        counters_offset_bytes,
+        counter_stride_bytes,
+        group_table_stride_bytes,
+        ..
+    } = map.window;
+    for (name, bytes) in [
+        ("header_offset_bytes", map.window.header_offset_bytes),
+        ("counters_offset_bytes", counters_offset_bytes),
+        ("counter_stride_bytes", counter_stride_bytes),
+        ("group_table_stride_bytes", group_table_stride_bytes),
+        (
+            "emulated.group_table_offset_bytes",
+            map.emulated.group_table_offset_bytes,
+        ),
+        ("emulated.bar_bytes", map.emulated.bar_bytes),
+    ] {
+        if bytes == 0 || !bytes.is_multiple_of(8) {
+            return Err(layout(format!(
+                "{name} is {bytes:#x}: not a positive multiple of 8"
+            )));
+        }
+    }
+    if !map.emulated.bar_bytes.is_power_of_two() {
+        return Err(layout(
+            "emulated.bar_bytes must be a power of two, as PCI BARs are".into(),
+        ));
+    }
+    let groups = u64::from(map.window.group_count_max);
+    let span = |offset: u64, stride: u64| {
+        stride
+            .checked_mul(groups)
+            .and_then(|bytes| bytes.checked_add(offset))
+    };
+    let counters_end = span(counters_offset_bytes, counter_stride_bytes);
+    let table_start = map.emulated.group_table_offset_bytes;
+    let table_end = span(table_start, group_table_stride_bytes);
+    let (Some(counters_end), Some(table_end)) = (counters_end, table_end) else {
+        return Err(layout(format!(
+            "{groups} groups do not fit 64 bits of offset"
+        )));
+    };
+    if table_start < counters_end && table_end > map.window.header_offset_bytes {
+        return Err(layout(format!(
+            "the emulated group table at {table_start:#x} overlaps header and counters, which \
+             end at {counters_end:#x} with {groups} groups"
+        )));
+    }
+    let end = counters_end.max(table_end);
+    if end > map.emulated.bar_bytes {
+        return Err(layout(format!(
+            "{groups} groups need {end:#x} bytes, but emulated.bar_bytes is {:#x}",
+            map.emulated.bar_bytes
+        )));
+    }
+    if map.emulated.bar > 5 || map.fpga.bar > 5 {
+        return Err(layout("a PCI function has BARs 0 to 5".into()));
+    }
+    Ok(())
+}

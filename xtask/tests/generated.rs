@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The views of the register map are what the map says, and a wrong map is refused with the
+//! register and the numbers in the message.
+
+use std::fs;
+use xtask::map::{self, MapError};
+
+fn source() -> String {
+    let path = xtask::repository_root().join("contract/registers.toml");
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The map with one piece of its text replaced; the piece must be there.
+fn broken(from: &str, to: &str) -> MapError {
+    let text = source();
+    assert!(
+        text.contains(from),
+        "registers.toml no longer contains {from:?}"
+    );
+    match map::parse(&text.replacen(from, to, 1)) {
+        Ok(_) => panic!("accepted a map with {to:?} for {from:?}"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn views_are_fresh() {
+    xtask::generate(&xtask::repository_root(), true).unwrap();
+}
+
+#[test]
+fn a_stale_view_is_named_and_generation_repairs_it() {
+    let root = tempfile::tempdir().unwrap();
+    for folder in ["contract", "kernel", "crates/weir-hw/src"] {
+        fs::create_dir_all(root.path().join(folder)).unwrap();
+    }
+    fs::write(root.path().join("contract/registers.toml"), source()).unwrap();
+    let missing = xtask::generate(root.path(), true).unwrap_err().to_string();
+    assert!(missing.contains("kernel/weir_regs.h: missing"), "{missing}");
+
+    xtask::generate(root.path(), false).unwrap();
+    xtask::generate(root.path(), true).unwrap();
+
+    let header = root.path().join("kernel/weir_regs.h");
+    let text = fs::read_to_string(&header).unwrap();
+    fs::write(&header, text.replace("0x18100", "0x18110")).unwrap();
+    let stale = xtask::generate(root.path(), true).unwrap_err().to_string();
+    assert!(
+        stale.contains("weir_regs.h:") && stale.contains("0x18110"),
+        "{stale}"
+    );
+    assert!(!stale.contains("regmap.rs"), "{stale}");
+}
+
+#[test]
+fn overlaps_and_alignment_are_found() {
+    let overlap = broken("offset_bytes = 0x04", "offset_bytes = 0x00").to_string();
+    assert!(
+        overlap.contains("version: at 0x0 overlaps magic, which ends at 0x4"),
+        "{overlap}"
+    );
+    let crooked = broken("offset_bytes = 0x10", "offset_bytes = 0x14").to_string();
+    assert!(
+        crooked.contains("0x14 is not a multiple of its 8 bytes"),
+        "{crooked}"
+    );
+    let beyond = broken("offset_bytes = 0x0c", "offset_bytes = 0x100").to_string();
+    assert!(
+        beyond.contains("line_bytes: ends at 0x104, beyond its block of 0x100"),
+        "{beyond}"
+    );
+    let stride = broken("counter_stride_bytes = 16", "counter_stride_bytes = 8").to_string();
+    assert!(
+        stride.contains("[[counter]] writes: ends at 0x10"),
+        "{stride}"
+    );
+    let width = broken("width_bits = 64", "width_bits = 48").to_string();
+    assert!(width.contains("width_bits is 48"), "{width}");
+}
+
+#[test]
+fn blocks_must_not_meet() {
+    let order = broken(
+        "counters_offset_bytes = 0x18100",
+        "counters_offset_bytes = 0x17000",
+    );
+    assert!(
+        order.to_string().contains("must come after the header"),
+        "{order}"
+    );
+    let table = "group_table_offset_bytes = 0x60000";
+    let meets = broken(table, "group_table_offset_bytes = 0x58000").to_string();
+    assert!(
+        meets.contains("end at 0x58100 with 16384 groups"),
+        "{meets}"
+    );
+    // Exactly behind the counters is allowed.
+    let text = source().replacen(table, "group_table_offset_bytes = 0x58100", 1);
+    map::parse(&text).unwrap();
+    let short = broken("bar_bytes = 0x100000", "bar_bytes = 0x80000").to_string();
+    assert!(short.contains("16384 groups need 0xa0000 bytes"), "{short}");
+    let vast = broken(
+        "counter_stride_bytes = 16",
+        "counter_stride_bytes = 0x7ffffffffffffff0",
+    );
+    assert!(vast.to_string().contains("do not fit 64 bits"), "{vast}");
+}
+
+#[test]
+fn values_must_agree() {
+    let count = broken("\nmax = 16384", "\nmax = 16385").to_string();
+    assert!(count.contains("group_count_max = 16384"), "{count}");
+    let version = broken("version = 1\n", "version = 2\n").to_string();
+    assert!(version.contains("version is 2"), "{version}");
+    let wide = broken("value = 64", "value = 0x1_0000_0000").to_string();
+    assert!(wide.contains("does not fit 32 bits"), "{wide}");
+    let unknown = broken("\nmax = 16384", "\nmaximum = 16384");
+    assert!(matches!(unknown, MapError::Syntax(_)), "{unknown}");
+    let gone = broken("name = \"reads\"", "name = \"loads\"").to_string();
+    assert!(
+        gone.contains("needs a register \"reads\" of 64 bits"),
+        "{gone}"
+    );
+    let comment = broken("Number of monitoring groups.", "Ends here: */").to_string();
+    assert!(comment.contains("must not end the C comment"), "{comment}");
+}
