@@ -26,8 +26,7 @@ pub struct Config {
     pub headroom_ratio: f64,
     /// A limit is rewritten when it is off by more than this; by a third of it, when that brings
     /// the sum nearer. Smaller is not more exact: each write restarts a period and gives quota
-    /// away. On the plant of the closed-loop tests 0.03 costs 9 to 12 writes a second for five
-    /// readers, 0.06 three to five, at a smaller error.
+    /// away, and what it follows is mostly noise.
     pub dead_band_ratio: f64,
     /// Proportional gain on the relative error of the device's bandwidth, smoothed over 0.3 s.
     pub kp: f64,
