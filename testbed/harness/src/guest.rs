@@ -141,7 +141,11 @@ pub fn prepare(vm: &Vm, instances: &[Instance]) -> Result<()> {
     Ok(())
 }
 
-fn own_pages(vm: &Vm, file: &str, owner: u8) -> Result<()> {
+/// Tell the ledger that a file's pages belong to `owner`: a number of the caller's, above 0.
+///
+/// # Errors
+/// The guest's, or a page outside device memory.
+pub fn own_pages(vm: &Vm, file: &str, owner: u8) -> Result<()> {
     let text = vm.run(&format!("weir-agent pages {file}"))?;
     let base = vm.machine.device_base_bytes();
     let end = base + vm.machine.device_bytes();

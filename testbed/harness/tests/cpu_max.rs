@@ -139,6 +139,36 @@ fn short_periods_leak_less(vm: &Vm) -> Result<()> {
     empty_cgroup(vm, &path)
 }
 
+/// Usage under a tenth that is rewritten at every second refill: `delay` is what passes between the
+/// refill, as `nr_periods` tells it, and the write.
+fn rewritten_after_the_refill(vm: &Vm, path: &str, delay: &str) -> Result<Usage> {
+    vm.run(&format!("echo {TENTH} > {path}/cpu.max"))?;
+    let before = Usage::now(vm, path)?;
+    vm.run(&format!(
+        "last=0; writes=0
+         while [ $writes -lt {} ]; do
+             while read name value; do [ $name = nr_periods ] && count=$value; done < {path}/cpu.stat
+             [ $count -lt $((last + 2)) ] && continue
+             {delay}; echo {TENTH} > {path}/cpu.max; writes=$((writes + 1)); last=$count
+         done",
+        PERIODS / 2
+    ))?;
+    Ok(Usage::now(vm, path)?.since(&before))
+}
+
+/// weir's other remedy, and what it rests on: `nr_periods` goes up when the quota is refilled, and a
+/// write just then gives next to nothing away.
+fn a_write_just_after_the_refill_costs_little(vm: &Vm) -> Result<()> {
+    let path = start_spinner(vm, "aligned")?;
+    let later = rewritten_after_the_refill(vm, &path, "usleep 50000")?.cpus();
+    let at_once = rewritten_after_the_refill(vm, &path, ":")?.cpus();
+    println!(
+        "{TENTH} rewritten every 200 ms: {later:.3} CPU in mid-period, {at_once:.3} CPU just after the refill"
+    );
+    ensure!(at_once < later - 0.015, "{at_once:.3} and {later:.3} CPU");
+    empty_cgroup(vm, &path)
+}
+
 fn what_the_kernel_refuses(vm: &Vm) -> Result<()> {
     let path = make_cgroup(vm, "refused")?;
     for (value, taken) in [
@@ -206,6 +236,9 @@ fn cpu_max_is_what_weir_takes_it_for() -> Result<()> {
         every_write_refills_the_quota(vm)
     });
     q.ask("short periods leak less", || short_periods_leak_less(vm));
+    q.ask("a write just after the refill costs little", || {
+        a_write_just_after_the_refill_costs_little(vm)
+    });
     q.ask("what the kernel refuses", || what_the_kernel_refuses(vm));
     q.ask("the tighter limit binds", || the_tighter_binds(vm));
     q.done()
