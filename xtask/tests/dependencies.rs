@@ -38,6 +38,7 @@ const EVERYTHING: &[&str] = &[
     "weir-linux",
     "weir-profile",
     "weir-store",
+    "weir-report",
     "weir-bench",
 ];
 
@@ -57,9 +58,10 @@ const RULES: &[Rule] = &[
     row("weir-linux", &["weir-core"]),
     row("weir-profile", &["weir-core"]),
     row("weir-store", &["weir-core"]),
+    row("weir-report", &[]),
     row("weir", EVERYTHING),
     row("weir-plugin", &["weir-core", "weir-hw"]),
-    row("weir-testbed", &["weir-core", "weir-hw"]),
+    row("weir-testbed", &["weir-core", "weir-hw", "weir-report"]),
     row("xtask", &[]),
 ];
 

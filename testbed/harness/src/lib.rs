@@ -21,8 +21,6 @@ pub mod live;
 pub mod machine;
 pub mod plant;
 pub mod protocol;
-pub mod report;
-pub mod results;
 pub mod sampler;
 pub mod scenario;
 pub mod shm;

@@ -11,7 +11,6 @@
 //! fio's own log; CPU time from the guest kernel's `cpu.stat`; throughput from stress-ng.
 
 use crate::guest::{self, Instance};
-use crate::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settling};
 use crate::sampler::{Sample, Series, lines, sample_until};
 use crate::scenario::{Role, Scenario};
 use crate::vm::Vm;
@@ -20,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weir_hw::ledger::quantile_ns;
+use weir_report::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settling};
 
 /// Windows the bandwidth is judged in.
 pub const WINDOW: Duration = Duration::from_millis(100);

@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use weir_report::results::{Results, Run};
 use weir_testbed::guest::{self, Instance};
 use weir_testbed::live::{self, Mode};
-use weir_testbed::results::{Results, Run};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::vm::{GuestFile, Vm, beside};
-use weir_testbed::{driver, env::Environment, plant, report};
+use weir_testbed::{driver, env::Environment, plant};
 
 /// A run whose host lost more model time than this says more about the host: it is made again.
 const LAG_RATIO_MAX: f64 = 0.02;
@@ -214,14 +214,15 @@ fn live_runs(
 }
 
 fn show(scenario: &Scenario, results: &Results, out: &Path) -> Result<bool> {
-    println!("\n{}", report::table(results));
-    let checks = report::checks(scenario, results);
+    let subject = scenario.subject()?;
+    println!("\n{}", weir_report::table(results));
+    let checks = weir_report::checks(&subject, results);
     println!(
         "{}\n{}\n",
-        report::checks_table(&checks),
-        report::verdict(&checks)
+        weir_report::checks_table(&checks),
+        weir_report::verdict(&checks)
     );
-    for path in report::write(out, scenario, results)? {
+    for path in weir_report::write(out, &subject, results)? {
         println!("wrote {}", path.display());
     }
     Ok(checks.iter().all(|c| c.passed))

@@ -6,7 +6,6 @@
 //! All readers are started once; the number that runs is set by freezing the others.
 
 use crate::guest::{self, Instance};
-use crate::results::Latency;
 use crate::sampler::{Sample, Series, lines, sample_until};
 use crate::scenario::{Load, Role, Scenario};
 use crate::vm::Vm;
@@ -16,6 +15,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weir_report::results::Latency;
 
 /// Most readers tried.
 const READERS: usize = 8;

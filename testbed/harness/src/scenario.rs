@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
+use weir_report::{Expect, Subject};
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -112,26 +113,6 @@ pub enum Load {
     },
 }
 
-/// Bounds of the run with control; ratios against the run without. Absent means not checked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Expect {
-    /// Largest |bias| of the bandwidth.
-    pub bias_ratio_max: Option<f64>,
-    /// Largest RMSE of the bandwidth.
-    pub rmse_ratio_max: Option<f64>,
-    /// Smallest reduction of the mean device latency.
-    pub device_latency_reduction_min: Option<f64>,
-    /// Smallest reduction of the light reader's p50 and p99.
-    pub light_reduction_min: Option<f64>,
-    /// Largest p99 of the limited readers, in multiples of Little's bound.
-    pub limited_p99_per_bound_max: Option<f64>,
-    /// Smallest reduction of CPU time per GiB.
-    pub cpu_cost_reduction_min: Option<f64>,
-    /// Smallest gain of the work beside.
-    pub throughput_gain_min: Option<f64>,
-}
-
 fn normal_weight() -> u32 {
     100
 }
@@ -234,6 +215,23 @@ impl Scenario {
         Ok(())
     }
 
+    /// The scenario as reports see it.
+    ///
+    /// # Errors
+    /// It cannot be written as TOML.
+    pub fn subject(&self) -> Result<Subject> {
+        Ok(Subject {
+            about: self.about.clone(),
+            seed: self.seed,
+            capacity_bytes_per_sec: self.machine.capacity_bytes_per_sec(),
+            set_point_bytes_per_sec: self.set_point_bytes_per_sec(),
+            settle_sec: self.control.settle_sec as f64,
+            measure_sec: self.control.measure_sec as f64,
+            toml: toml::to_string(self).context("the scenario cannot be written as TOML")?,
+            expect: self.expect.clone(),
+        })
+    }
+
     /// What is to be held.
     pub fn set_point_bytes_per_sec(&self) -> f64 {
         self.control.set_point_ratio * self.machine.capacity_bytes_per_sec()
@@ -308,8 +306,12 @@ mod tests {
         let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
         let mut count = 0;
         for entry in std::fs::read_dir(dir).unwrap().flatten() {
-            Scenario::load(&entry.path()).unwrap();
-            count += 1;
+            if entry.path().extension().is_some_and(|e| e == "toml") {
+                let scenario = Scenario::load(&entry.path()).unwrap();
+                let text = scenario.subject().unwrap().toml;
+                assert_eq!(toml::from_str::<Scenario>(&text).unwrap(), scenario);
+                count += 1;
+            }
         }
         assert!(count > 0);
     }

@@ -6,12 +6,12 @@
 
 use anyhow::{Result, ensure};
 use std::path::Path;
+use weir_report::results::Results;
 use weir_testbed::guest::{self, SLICE};
 use weir_testbed::live::{self, Mode};
-use weir_testbed::results::Results;
 use weir_testbed::scenario::Scenario;
 use weir_testbed::vm::{GuestFile, Vm, beside};
-use weir_testbed::{driver, env::Environment, report};
+use weir_testbed::{driver, env::Environment};
 
 #[test]
 fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
@@ -62,7 +62,7 @@ fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
         runs: vec![free, held],
     };
     let dir = std::env::temp_dir().join(format!("weir-live-test-{}", std::process::id()));
-    for file in report::write(&dir, &scenario, &results)? {
+    for file in weir_report::write(&dir, &scenario.subject()?, &results)? {
         ensure!(
             std::fs::metadata(&file)?.len() > 100,
             "{} is empty",

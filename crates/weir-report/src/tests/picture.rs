@@ -8,7 +8,7 @@ fn the_picture_shows_each_run_where_it_was() {
     let fonts = draw::Fonts::load().unwrap();
     let mut results = results();
     results.runs[1].series[50].bytes_per_sec = f64::NAN;
-    let picture = chart::bandwidth(&scenario(), &results, &fonts);
+    let picture = chart::bandwidth(&subject(), &results, &fonts);
     let lines = |wanted: draw::Ink| -> Vec<&Vec<draw::At>> {
         let points = |m| match m {
             &draw::Mark::Line { ink, ref points } if ink == wanted => Some(points),
@@ -49,7 +49,7 @@ fn the_picture_shows_each_run_where_it_was() {
 #[test]
 fn the_png_has_the_picture_in_it() {
     let dir = tempfile::tempdir().unwrap();
-    let files = write(dir.path(), &scenario(), &results()).unwrap();
+    let files = write(dir.path(), &subject(), &results()).unwrap();
     let picture = tiny_skia::Pixmap::load_png(&files[2]).unwrap();
     assert_eq!((picture.width(), picture.height()), (2400, 1200));
     let count = |rgb: [u8; 3]| {
@@ -71,7 +71,7 @@ fn a_dense_series_keeps_its_extremes() {
     };
     results.runs[1].series = (0..200_000).map(flat).collect();
     results.runs[1].series[77_777].bytes_per_sec = 88.0 * MIB;
-    let picture = chart::bandwidth(&scenario(), &results, &fonts);
+    let picture = chart::bandwidth(&subject(), &results, &fonts);
     let held = picture.marks.iter().find_map(|m| match m {
         draw::Mark::Line {
             ink: draw::Ink::Held,

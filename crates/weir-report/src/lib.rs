@@ -3,26 +3,26 @@
 //!
 //! ```text
 //! Results ─┬─ rows ──┬─ table ──► terminal
-//! Scenario ┤         └─ page ───► index.html
+//! Subject  ┤         └─ page ───► index.html
 //!          ├─ checks ┘   ▲
 //!          ├─ chart ─► draw ────► bandwidth.png
 //!          └─ files ────────────► summary.json, series.csv
 //! ```
 //!
-//! It knows [`Results`] and [`Scenario`] and nothing of how a run was made: runs of the virtual machine
-//! and of the simulator are reported alike. Values that are not known are shown as `–`, never as
+//! It knows [`Results`] and, of the scenario, the [`Subject`], and nothing of how a run was made: runs of
+//! the virtual machine and of the simulator are reported alike. Values that are not known are shown as `–`, never as
 //! zero, and their reasons follow. Names and reasons are hostile text and are made harmless in `text.rs`.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
 //! use std::path::Path;
-//! use weir_testbed::{report, results::Results, scenario::Scenario};
-//! let scenario = Scenario::load(Path::new("scenarios/live-fio-stress.toml"))?;
+//! use weir_report::{Subject, results::Results};
 //! let results: Results = serde_json::from_str(&std::fs::read_to_string("out/live/summary.json")?)?;
-//! print!("{}", report::table(&results));
-//! let checks = report::checks(&scenario, &results);
-//! print!("{}", report::checks_table(&checks));
-//! report::write(Path::new("out/again"), &scenario, &results)?;
+//! let subject = Subject { capacity_bytes_per_sec: 94.8e6, ..Subject::default() };
+//! print!("{}", weir_report::table(&results));
+//! let checks = weir_report::checks(&subject, &results);
+//! print!("{}", weir_report::checks_table(&checks));
+//! weir_report::write(Path::new("out/again"), &subject, &results)?;
 //! # Ok(()) }
 //! ```
 
@@ -37,12 +37,15 @@ mod table;
 mod tests;
 mod text;
 
+pub mod results;
+mod subject;
+
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict};
 pub use rows::HOST_LAG_RATIO_MAX;
+pub use subject::{Expect, Subject};
 pub use table::{COLUMNS, table};
 
 use crate::results::Results;
-use crate::scenario::Scenario;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
@@ -64,7 +67,7 @@ pub struct Command {
 ///
 /// # Errors
 /// As [`write_with`].
-pub fn write(dir: &Path, scenario: &Scenario, results: &Results) -> Result<Vec<PathBuf>> {
+pub fn write(dir: &Path, subject: &Subject, results: &Results) -> Result<Vec<PathBuf>> {
     let words: Vec<String> = std::env::args_os()
         .map(|a| quoted(&a.to_string_lossy()))
         .collect();
@@ -72,7 +75,7 @@ pub fn write(dir: &Path, scenario: &Scenario, results: &Results) -> Result<Vec<P
         what: "This report was made by".into(),
         line: words.join(" "),
     };
-    write_with(dir, scenario, results, &[own])
+    write_with(dir, subject, results, &[own])
 }
 
 /// Write the report with the commands that made the runs.
@@ -81,15 +84,15 @@ pub fn write(dir: &Path, scenario: &Scenario, results: &Results) -> Result<Vec<P
 /// A file cannot be written: naming it. Files written before it stay.
 pub fn write_with(
     dir: &Path,
-    scenario: &Scenario,
+    subject: &Subject,
     results: &Results,
     commands: &[Command],
 ) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let fonts = draw::Fonts::load()?;
-    let picture = chart::bandwidth(scenario, results, &fonts);
+    let picture = chart::bandwidth(subject, results, &fonts);
     let png = draw::png(&picture, &fonts, PIXELS_PER_UNIT)?;
-    let page = page::page(scenario, results, &picture, commands)?;
+    let page = page::page(subject, results, &picture, commands);
     Ok(vec![
         files::put(dir, "summary.json", &files::summary(results)?)?,
         files::put(dir, "series.csv", files::series(results).as_bytes())?,

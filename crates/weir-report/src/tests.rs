@@ -7,53 +7,19 @@ mod picture;
 mod written;
 
 use super::*;
-use crate::machine::Machine;
 use crate::results::{Bandwidth, Latency, LimitedLatency, Point, Run};
-use crate::scenario::{Control, Expect, Load, Role, Workload};
 
 const MIB: f64 = 1048576.0;
 
-fn scenario() -> Scenario {
-    let fio = |rate_iops| Load::Fio {
-        group: 0,
-        rw: "randread".into(),
-        file_mib: 24,
-        block_kib: 256,
-        think_us: 0,
-        rate_iops,
-    };
-    let workload = |name: &str, count, role, load| Workload {
-        weight: 100,
-        name: name.into(),
-        count,
-        role,
-        load,
-    };
-    Scenario {
-        name: "made-up".into(),
+fn subject() -> Subject {
+    Subject {
         about: "nothing ran".into(),
         seed: 7,
-        machine: Machine::default(),
-        control: Control {
-            set_point_ratio: 0.4,
-            interval_ms: 50,
-            period_ms: 100,
-            settle_sec: 2,
-            measure_sec: 8,
-        },
-        workloads: vec![
-            workload("reader", 5, Role::Heavy, fio(0)),
-            workload("light", 1, Role::Light, fio(43)),
-            workload(
-                "stress",
-                1,
-                Role::Beside,
-                Load::StressNg {
-                    workers: 5,
-                    method: "all".into(),
-                },
-            ),
-        ],
+        capacity_bytes_per_sec: 64e9 / 675.0,
+        set_point_bytes_per_sec: 36.0 * MIB,
+        settle_sec: 2.0,
+        measure_sec: 8.0,
+        toml: "name = \"made-up\"\nset_point_ratio = 0.4\n".into(),
         expect: Expect {
             bias_ratio_max: Some(0.03),
             rmse_ratio_max: Some(0.07),

@@ -10,7 +10,7 @@ use super::draw::{Anchor, At, Fonts, Ink, Mark, Picture};
 use super::rows::{is_free, known, names};
 use super::text::{Unit, bandwidth_unit, line, number};
 use crate::results::{Point, Results, Run};
-use crate::scenario::Scenario;
+use crate::subject::Subject;
 
 /// Size of the picture.
 const SIZE: At = (1200.0, 600.0);
@@ -49,8 +49,8 @@ struct Panel {
 }
 
 /// Draw the bandwidth of all runs over time. Never fails: what is not there is said in the picture.
-pub fn bandwidth(scenario: &Scenario, results: &Results, fonts: &Fonts) -> Picture {
-    let axes = axes(scenario, results);
+pub fn bandwidth(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture {
+    let axes = axes(subject, results);
     let names = names(results);
     let free = results.runs.iter().find(|r| is_free(r));
     let mut shown: Vec<(&Run, &String)> = results.runs.iter().zip(&names).collect();
@@ -115,7 +115,7 @@ fn words(ink: Ink, at: At, anchor: Anchor, size: f32, bold: bool, text: String) 
     }
 }
 
-fn axes(scenario: &Scenario, results: &Results) -> Axes {
+fn axes(subject: &Subject, results: &Results) -> Axes {
     let points = || {
         results
             .runs
@@ -128,7 +128,7 @@ fn axes(scenario: &Scenario, results: &Results) -> Axes {
         .runs
         .iter()
         .find_map(|r| usable(r.set_point_bytes_per_sec));
-    let capacity = usable(scenario.machine.capacity_bytes_per_sec());
+    let capacity = usable(subject.capacity_bytes_per_sec);
     let fixed = [set_point, capacity];
     let highest = fixed
         .iter()
@@ -142,8 +142,7 @@ fn axes(scenario: &Scenario, results: &Results) -> Axes {
         };
         usable(second.at_ms - first.at_ms)
     };
-    let control = &scenario.control;
-    let from = control.settle_sec as f64;
+    let from = subject.settle_sec;
     Axes {
         seconds: points().map(|p| p.at_ms / 1000.0).fold(1.0, f64::max),
         window_ms: results.runs.iter().find_map(spacing),
@@ -151,7 +150,7 @@ fn axes(scenario: &Scenario, results: &Results) -> Axes {
         unit: bandwidth_unit(highest),
         set_point,
         capacity,
-        measured_sec: (from, from + control.measure_sec as f64),
+        measured_sec: (from, from + subject.measure_sec),
     }
 }
 

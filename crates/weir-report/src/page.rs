@@ -9,8 +9,7 @@ use super::draw::{Picture, dark_css, svg};
 use super::rows::{self, names};
 use super::text::{bandwidth_unit, escape, line, number};
 use crate::results::Results;
-use crate::scenario::Scenario;
-use anyhow::{Context, Result};
+use crate::subject::Subject;
 use std::fmt::Write;
 
 const STYLE: &str = "\
@@ -37,16 +36,13 @@ const DARK: &str = ":root{--page:#14181d;--text:#e6e8eb;--muted:#9aa4b0;--rule:#
 --met:#5ec29a;--missed:#ff8a80}";
 
 /// The page.
-///
-/// # Errors
-/// The scenario cannot be written as TOML.
 pub fn page(
-    scenario: &Scenario,
+    subject: &Subject,
     results: &Results,
     picture: &Picture,
     commands: &[Command],
-) -> Result<String> {
-    let checks = checks::checks(scenario, results);
+) -> String {
+    let checks = checks::checks(subject, results);
     let title = escape(&line(&results.scenario, 200));
     let mut html = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -57,12 +53,12 @@ pub fn page(
          <style>{STYLE}@media(prefers-color-scheme:dark){{{DARK}{}}}</style>\n</head>\n<body>\n\
          <h1>{title}</h1>\n<p>{}</p>\n",
         dark_css(),
-        escape(&line(&scenario.about, 2000)),
+        escape(&line(&subject.about, 2000)),
     );
     let _ = writeln!(
         html,
         "<p class=\"muted\">{}</p>",
-        escape(&circumstances(scenario, results))
+        escape(&circumstances(subject, results))
     );
     for warning in rows::warnings(results) {
         let _ = writeln!(html, "<p class=\"missed\">{}</p>", escape(&warning));
@@ -70,12 +66,12 @@ pub fn page(
     html += &svg(picture);
     html += &bounds(results, &checks);
     html += &figures(results);
-    html += &how(scenario, commands)?;
-    Ok(html + "</body>\n</html>\n")
+    html += &how(subject, commands);
+    html + "</body>\n</html>\n"
 }
 
-fn circumstances(scenario: &Scenario, results: &Results) -> String {
-    let capacity = scenario.machine.capacity_bytes_per_sec();
+fn circumstances(subject: &Subject, results: &Results) -> String {
+    let capacity = subject.capacity_bytes_per_sec;
     let unit = bandwidth_unit(capacity);
     let worlds: Vec<String> = results.runs.iter().map(|r| line(&r.world, 20)).collect();
     let world = match worlds.first() {
@@ -88,15 +84,14 @@ fn circumstances(scenario: &Scenario, results: &Results) -> String {
         "sim" => "Simulated host and device".to_string(),
         other => format!("World: {other}"),
     };
-    let control = &scenario.control;
     format!(
         "{world}. Capacity {} {}, set-point {} % of it. Measured for {} s, {} s after the start. Seed {}.",
         number(capacity / unit.0),
         unit.1,
-        number(control.set_point_ratio * 100.0),
-        control.measure_sec,
-        control.settle_sec,
-        scenario.seed,
+        number(subject.set_point_bytes_per_sec / capacity * 100.0),
+        number(subject.measure_sec),
+        number(subject.settle_sec),
+        subject.seed,
     )
 }
 
@@ -178,7 +173,7 @@ fn figures(results: &Results) -> String {
     html
 }
 
-fn how(scenario: &Scenario, commands: &[Command]) -> Result<String> {
+fn how(subject: &Subject, commands: &[Command]) -> String {
     let mut html = String::from("<h2>How it was made</h2>\n");
     for command in commands {
         let _ = writeln!(
@@ -188,14 +183,13 @@ fn how(scenario: &Scenario, commands: &[Command]) -> Result<String> {
             escape(&command.line)
         );
     }
-    let text = toml::to_string(scenario).context("the scenario cannot be written as TOML")?;
     let _ = writeln!(
         html,
         "<details><summary>Scenario, defaults filled in</summary>\n<pre>{}</pre></details>",
-        escape(&text)
+        escape(&subject.toml)
     );
     html += "<p class=\"muted\">For machines: <a href=\"summary.json\">summary.json</a> (all figures), \
              <a href=\"series.csv\">series.csv</a> (bandwidth over time), \
              <a href=\"bandwidth.png\">bandwidth.png</a> (the picture).</p>\n";
-    Ok(html)
+    html
 }

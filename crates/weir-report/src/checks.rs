@@ -8,7 +8,7 @@
 use super::rows::{self, is_free, known, p99_per_bound, reason};
 use super::text::{NONE, left, line, number, percent, right, wrap};
 use crate::results::{Results, Run};
-use crate::scenario::Scenario;
+use crate::subject::Subject;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
@@ -128,7 +128,7 @@ fn value(
 const LIMITED_P99: &str = "limited readers: p99 ÷ Little's bound";
 
 /// Every bound of the scenario, in the order of the format's documentation.
-pub fn checks(scenario: &Scenario, results: &Results) -> Vec<Check> {
+pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
     use Bound::{AtLeast, AtMost, Within};
     let runs = &results.runs;
     let pair = Pair {
@@ -141,7 +141,7 @@ pub fn checks(scenario: &Scenario, results: &Results) -> Vec<Check> {
             .find(|r| r.policy != "none")
             .ok_or("there is no run with control".into()),
     };
-    let expect = &scenario.expect;
+    let expect = &subject.expect;
     let mut checks = Vec::new();
     let mut check = |name, bound, measured| {
         let shown = if name == LIMITED_P99 {

@@ -5,16 +5,16 @@ use super::*;
 
 #[test]
 fn all_bounds_are_met_by_half_of_everything() {
-    let checks = checks(&scenario(), &results());
+    let checks = checks(&subject(), &results());
     assert_eq!(checks.len(), 8);
     let missed: Vec<&Check> = checks.iter().filter(|c| !c.passed).collect();
     assert!(missed.is_empty(), "{missed:?}");
     assert!(checks_table(&checks).ends_with("all 8 bounds met\n"));
-    let empty = Scenario {
+    let empty = Subject {
         expect: Expect::default(),
-        ..scenario()
+        ..subject()
     };
-    assert!(crate::report::checks(&empty, &results()).is_empty());
+    assert!(crate::checks(&empty, &results()).is_empty());
 }
 
 /// Each bound, a change that puts the value just inside it, and one that puts it just outside.
@@ -44,7 +44,7 @@ fn checks_flip_at_their_bounds() {
         for (value, passes) in [(inside, true), (outside, false)] {
             let mut results = results();
             change(&mut results.runs[1], value);
-            let checks = checks(&scenario(), &results);
+            let checks = checks(&subject(), &results);
             for (i, check) in checks.iter().enumerate() {
                 assert_eq!(check.passed, i != at || passes, "{value}: {check:?}");
             }
@@ -63,7 +63,7 @@ fn a_check_without_a_value_is_missed_and_says_why() {
     results.runs[0].cpu_sec_per_gib = Some(0.0);
     results.runs[1].limited_readers.little_bound_ns = Some(0.0);
     results.runs[1].bandwidth.rmse_ratio = f64::NAN;
-    let checks = checks(&scenario(), &results);
+    let checks = checks(&subject(), &results);
     let missed: Vec<usize> = (0..8).filter(|i| !checks[*i].passed).collect();
     assert_eq!(missed, [1, 5, 6, 7]);
     let text = checks_table(&checks);
@@ -77,7 +77,7 @@ fn checks_need_both_runs() {
     let mut only_held = results();
     only_held.runs.remove(0);
     let passed =
-        |r: &Results| -> Vec<bool> { checks(&scenario(), r).iter().map(|c| c.passed).collect() };
+        |r: &Results| -> Vec<bool> { checks(&subject(), r).iter().map(|c| c.passed).collect() };
     assert_eq!(
         passed(&only_held),
         [true, true, false, false, false, true, false, false]
@@ -106,5 +106,5 @@ fn observing_and_hand_set_limits_are_not_control() {
         rows::names(&results),
         ["none", "none #2", "cpu.max 1 2 by hand", "max-min"]
     );
-    assert!(checks(&scenario(), &results).iter().all(|c| c.passed));
+    assert!(checks(&subject(), &results).iter().all(|c| c.passed));
 }
