@@ -17,6 +17,7 @@ pub mod conformance;
 pub mod controller;
 pub mod counters;
 pub mod ids;
+pub mod knee;
 pub mod observation;
 pub mod plan;
 pub mod platform;

@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The knee of a device: the bandwidth above which latency takes off, from measured points of its
+//! loaded-latency curve.
+//!
+//! *Definition.* The knee is the load at which bandwidth ÷ latency is largest (Kleinrock's *power*):
+//! up to it one more percent of bandwidth costs less than one percent of latency, beyond it more. It
+//! needs no threshold, does not depend on units, and is the thesis's "point with the best ratio of
+//! bandwidth and latency" (6.3).
+//!
+//! *Finding it.* Power is flat around its maximum, so the largest of some noisy points says little of
+//! where the maximum is. Latency has two parts of known shape: what rises from the start and queueing,
+//! L(B) = L₀ + a·√u + s·u/(2(1 − u)) with u = B/C, a form that fits measured CXL curves
+//! within a percent or two below 97 % of their peak. For each capacity C of a fine
+//! grid the three factors follow by linear least squares, on relative errors and not below zero; the C with the
+//! smallest error wins, and the maximum of power follows from the curve. Where the curve is steep a small
+//! error of the bandwidth is a large one of the latency: such points weigh less. Points past the peak, where
+//! bandwidth no longer rises with load, bound C and take no part in the fit.
+
+use crate::units::{BytesPerSec, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// One measured point of a loaded-latency curve.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadPoint {
+    /// Device bandwidth, reads and writes, in bytes per second.
+    pub bytes_per_sec: BytesPerSec,
+    /// Mean latency of an access at that load.
+    pub latency_ns: Nanos,
+}
+
+/// Where the knee is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knee {
+    /// Bandwidth at the knee, in bytes per second.
+    pub bytes_per_sec: BytesPerSec,
+    /// Latency there, on the fitted curve.
+    pub latency_ns: Nanos,
+    /// Root mean square error of the fitted curve, relative to the measured latencies.
+    pub fit_error_ratio: f64,
+}
+
+/// Why no knee can be told.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum NoKnee {
+    /// Too few different loads.
+    #[error("{points} usable points: a curve needs at least {POINTS_MIN} different loads")]
+    TooFew {
+        /// How many there were.
+        points: usize,
+    },
+    /// Latency does not take off in what was measured: the knee lies above.
+    #[error(
+        "latency has not taken off up to {highest} bytes/s: the knee lies above, measure at more load"
+    )]
+    NotReached {
+        /// The highest load measured, in bytes per second.
+        highest: f64,
+    },
+}
+
+/// Fewer loads than this are no curve.
+pub const POINTS_MIN: usize = 5;
+
+/// Loads closer together than this are one.
+const SAME_LOAD: f64 = 0.01;
+
+/// Capacities that are tried, from the highest bandwidth seen to twice that.
+const GRID: usize = 160;
+
+/// The knee of the curve that `points` lie on, in any order. Points that are not positive and finite are
+/// passed over.
+///
+/// # Errors
+/// [`NoKnee`]: too few points, or none beyond the knee.
+pub fn find(points: &[LoadPoint]) -> Result<Knee, NoKnee> {
+    let rising = rising_part(points);
+    let Some(highest) = rising
+        .last()
+        .map(|p| p.0)
+        .filter(|_| rising.len() >= POINTS_MIN)
+    else {
+        return Err(NoKnee::TooFew {
+            points: rising.len(),
+        });
+    };
+    let weights = weights(&rising);
+    let fits = (1..=GRID).map(|i| {
+        // Finer near the highest load, where the wall most often is.
+        let part = i as f64 / GRID as f64;
+        Fit::with_capacity(highest * (1.0 + 0.002 + part * part), &rising, &weights)
+    });
+    let best = fits.min_by(|a, b| a.error.total_cmp(&b.error));
+    let Some(best) = best else {
+        return Err(NoKnee::NotReached { highest });
+    };
+    let knee = best.most_power();
+    if knee > highest {
+        return Err(NoKnee::NotReached { highest });
+    }
+    Ok(Knee {
+        bytes_per_sec: BytesPerSec::new(knee),
+        latency_ns: Nanos(best.latency_ns(knee).round() as u64),
+        fit_error_ratio: best.error,
+    })
+}
+
+/// Bandwidth and latency, ordered by bandwidth: one point a load, and nothing that has less
+/// bandwidth at a higher latency than another point (the other side of the peak).
+fn rising_part(points: &[LoadPoint]) -> Vec<(f64, f64)> {
+    let mut all: Vec<(f64, f64)> = points
+        .iter()
+        .map(|p| (p.bytes_per_sec.get(), p.latency_ns.0 as f64))
+        .filter(|(b, l)| b.is_finite() && *b > 0.0 && *l > 0.0)
+        .collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    // From the top: what has a far higher latency than a point with more bandwidth is past the peak.
+    let mut lowest = f64::INFINITY;
+    let mut kept = Vec::with_capacity(all.len());
+    for point in all.into_iter().rev() {
+        if point.1 <= 1.15 * lowest {
+            lowest = lowest.min(point.1);
+            kept.push(point);
+        }
+    }
+    kept.reverse();
+    merged(&kept)
+}
+
+/// Loads that are the same are averaged.
+fn merged(sorted: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut out: Vec<(f64, f64, f64)> = Vec::new();
+    for &(b, l) in sorted {
+        match out.last_mut() {
+            Some((sum_b, sum_l, n)) if b <= *sum_b / *n * (1.0 + SAME_LOAD) => {
+                *sum_b += b;
+                *sum_l += l;
+                *n += 1.0;
+            }
+            _ => out.push((b, l, 1.0)),
+        }
+    }
+    out.into_iter().map(|(b, l, n)| (b / n, l / n)).collect()
+}
+
+/// By the steepness of the curve at each point, in percent of latency per percent of bandwidth.
+fn weights(points: &[(f64, f64)]) -> Vec<f64> {
+    let steepness = |i: usize| {
+        let (from, to) = (
+            points[i.saturating_sub(1)],
+            points[(i + 1).min(points.len() - 1)],
+        );
+        (to.1 / from.1).ln() / (to.0 / from.0).ln()
+    };
+    (0..points.len())
+        .map(|i| 1.0 / f64::hypot(1.0, steepness(i)))
+        .collect()
+}
+
+/// L(B) = Σ factors · shapes(B/C).
+#[derive(Clone, Copy, Debug)]
+struct Fit {
+    capacity: f64,
+    factors: [f64; 3],
+    error: f64,
+}
+
+fn shapes(u: f64) -> [f64; 3] {
+    [1.0, u.sqrt(), u / (2.0 * (1.0 - u))]
+}
+
+impl Fit {
+    fn with_capacity(capacity: f64, points: &[(f64, f64)], weights: &[f64]) -> Fit {
+        // Relative errors: each row is divided by its latency, and the right side is 1.
+        let row = |(&(b, l), &weight): (&(f64, f64), &f64)| {
+            let [one, root, queue] = shapes(b / capacity).map(|x| x / l * weight);
+            [one, root, queue, weight]
+        };
+        let rows: Vec<Row> = points.iter().zip(weights).map(row).collect();
+        let (factors, square) = not_negative(&rows);
+        let all: f64 = weights.iter().map(|w| w * w).sum();
+        let error = (square / all.max(f64::MIN_POSITIVE)).sqrt();
+        Fit {
+            capacity,
+            factors,
+            error,
+        }
+    }
+
+    fn latency_ns(&self, bandwidth: f64) -> f64 {
+        let u = (bandwidth / self.capacity).clamp(0.0, 0.9999);
+        let parts = shapes(u);
+        parts.iter().zip(&self.factors).map(|(x, f)| x * f).sum()
+    }
+
+    /// The bandwidth with the largest power. ln B − ln L has one maximum on this family of curves: L
+    /// grows ever faster relative to B.
+    fn most_power(&self) -> f64 {
+        let power = |u: f64| u / self.latency_ns(u * self.capacity).max(f64::MIN_POSITIVE);
+        let (mut low, mut high) = (0.0, 0.9999);
+        for _ in 0..100 {
+            let third = (high - low) / 3.0;
+            if power(low + third) < power(high - third) {
+                low += third;
+            } else {
+                high -= third;
+            }
+        }
+        0.5 * (low + high) * self.capacity
+    }
+}
+
+/// Three columns and the right side.
+type Row = [f64; 4];
+
+/// Least squares with x ≥ 0: of all subsets of the three columns, the one with the smallest error among those
+/// whose solution is not negative; and that error, squared and summed. Without any, all zero.
+fn not_negative(rows: &[Row]) -> ([f64; 3], f64) {
+    let mut best = ([0.0; 3], f64::INFINITY);
+    for subset in 1_u8..8 {
+        let used: Vec<usize> = (0..3).filter(|i| subset & (1 << i) != 0).collect();
+        let Some(x) = least_squares(rows, &used) else {
+            continue;
+        };
+        if x.iter().any(|f| *f < 0.0) {
+            continue;
+        }
+        let error = |row: &Row| {
+            let sum: f64 = row.iter().zip(&x).map(|(a, f)| a * f).sum();
+            (sum - row[3]).powi(2)
+        };
+        let error: f64 = rows.iter().map(error).sum();
+        if error < best.1 {
+            best = (x, error);
+        }
+    }
+    best
+}
+
+/// Normal equations of at most three columns, by elimination with pivots.
+fn least_squares(rows: &[Row], used: &[usize]) -> Option<[f64; 3]> {
+    let n = used.len();
+    let mut m = [[0.0; 4]; 3];
+    for row in rows {
+        for (i, &a) in used.iter().enumerate() {
+            for (j, &b) in used.iter().enumerate() {
+                m[i][j] += row[a] * row[b];
+            }
+            m[i][3] += row[a] * row[3];
+        }
+    }
+    for i in 0..n {
+        let pivot = (i..n).max_by(|&a, &b| m[a][i].abs().total_cmp(&m[b][i].abs()))?;
+        m.swap(i, pivot);
+        let lead = m[i];
+        if lead[i].abs() < 1e-300 {
+            return None;
+        }
+        for (j, row) in m.iter_mut().enumerate().take(n) {
+            if j != i {
+                let factor = row[i] / lead[i];
+                for (cell, top) in row.iter_mut().zip(lead) {
+                    *cell -= factor * top;
+                }
+            }
+        }
+    }
+    let mut x = [0.0; 3];
+    for (i, &column) in used.iter().enumerate() {
+        x[column] = m[i][3] / m[i][i];
+    }
+    x.iter().all(|f| f.is_finite()).then_some(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn point(bytes_per_sec: f64, latency_ns: f64) -> LoadPoint {
+        LoadPoint {
+            bytes_per_sec: BytesPerSec::new(bytes_per_sec),
+            latency_ns: Nanos(latency_ns as u64),
+        }
+    }
+
+    /// M/D/1: power is largest where u = 2/(1 + √(…)); here found by trying all.
+    fn md1(capacity: f64, idle: f64, service: f64) -> impl Fn(f64) -> f64 {
+        move |b| idle + service * (b / capacity) / (2.0 * (1.0 - b / capacity))
+    }
+
+    fn true_knee(latency: impl Fn(f64) -> f64, capacity: f64) -> f64 {
+        let at = |i: u32| capacity * f64::from(i) / 10_000.0;
+        (1..10_000)
+            .map(at)
+            .max_by(|a, b| (a / latency(*a)).total_cmp(&(b / latency(*b))))
+            .unwrap()
+    }
+
+    /// Nine loads, as a search would measure them.
+    fn curve(latency: impl Fn(f64) -> f64, capacity: f64) -> Vec<LoadPoint> {
+        let loads = [0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.87, 0.93, 0.97];
+        loads
+            .iter()
+            .map(|u| point(u * capacity, latency(u * capacity)))
+            .collect()
+    }
+
+    #[test]
+    fn a_curve_without_noise_gives_its_knee() {
+        for (idle, service) in [(250.0, 40.0), (350.0, 400.0), (100.0, 13.0)] {
+            let latency = md1(20e9, idle, service);
+            let found = find(&curve(&latency, 20e9)).unwrap();
+            let knee = true_knee(&latency, 20e9);
+            let off = found.bytes_per_sec.get() / knee - 1.0;
+            assert!(
+                off.abs() < 0.01,
+                "{idle} {service}: {found:?}, not {knee:e}"
+            );
+            assert!(found.fit_error_ratio < 0.01, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_lies_past_the_peak_does_not_mislead() {
+        let latency = md1(10e9, 300.0, 60.0);
+        let mut points = curve(&latency, 10e9);
+        let alone = find(&points).unwrap();
+        // Overload: less bandwidth at many times the latency.
+        points.extend([point(9.6e9, 2500.0), point(9.0e9, 4000.0)]);
+        let with = find(&points).unwrap();
+        assert!(
+            (with.bytes_per_sec.get() / alone.bytes_per_sec.get() - 1.0).abs() < 0.01,
+            "{with:?} {alone:?}"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_said() {
+        let flat: Vec<LoadPoint> = (1..9).map(|i| point(f64::from(i) * 1e9, 300.0)).collect();
+        assert_eq!(find(&flat), Err(NoKnee::NotReached { highest: 8e9 }));
+        assert_eq!(find(&flat[..4]), Err(NoKnee::TooFew { points: 4 }));
+        let same = vec![point(1e9, 300.0); 20];
+        assert_eq!(find(&same), Err(NoKnee::TooFew { points: 1 }));
+    }
+
+    proptest! {
+        /// Two percent of noise on every latency and one on every bandwidth: a knee within five percent.
+        #[test]
+        fn noise_moves_the_knee_little(
+            idle in 80.0..600.0f64,
+            rise in 0.0..0.5f64,
+            service_ratio in 0.03..0.8f64,
+            noise in prop::collection::vec(-1.0..1.0f64, 18),
+        ) {
+            let capacity = 30e9;
+            let queue = md1(capacity, idle, idle * service_ratio);
+            let latency = move |b: f64| queue(b) + rise * idle * (b / capacity).sqrt();
+            let mut points = curve(&latency, capacity);
+            for (p, n) in points.iter_mut().zip(noise.chunks(2)) {
+                p.latency_ns = Nanos((p.latency_ns.0 as f64 * (1.0 + 0.02 * n[0])) as u64);
+                p.bytes_per_sec = BytesPerSec::new(p.bytes_per_sec.get() * (1.0 + 0.01 * n[1]));
+            }
+            let knee = true_knee(&latency, capacity);
+            let found = find(&points).unwrap().bytes_per_sec.get();
+            prop_assert!((found / knee - 1.0).abs() < 0.05, "{found:e}, not {knee:e}");
+        }
+
+        /// Whatever is measured: an answer or a reason, and a knee within what was measured.
+        #[test]
+        fn anything_is_survived(raw in prop::collection::vec((any::<f64>(), any::<u64>()), 0..40)) {
+            let points: Vec<LoadPoint> = raw
+                .iter()
+                .map(|&(b, l)| LoadPoint { bytes_per_sec: BytesPerSec::new(b), latency_ns: Nanos(l) })
+                .collect();
+            if let Ok(knee) = find(&points) {
+                let most = points.iter().map(|p| p.bytes_per_sec.get()).fold(0.0, f64::max);
+                prop_assert!(knee.bytes_per_sec.get() > 0.0 && knee.bytes_per_sec.get() <= most);
+            }
+        }
+    }
+}
