@@ -38,11 +38,13 @@
 mod config;
 mod devices;
 mod explain;
+mod goal;
 mod learn;
 mod limits;
 mod state;
 
 pub use config::{Config, ConfigError};
+pub use goal::Goal;
 pub use state::State;
 
 use crate::attribution::{Provenance, attribute};
@@ -79,11 +81,12 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     learn::learn(state, &moment, &found);
     count_blind(state);
     devices::follow(state, &moment, &rates, &groups, &found);
+    devices::aim(state, &moment, &rates, &seen.latencies);
     devices::share_out(state, &gains, config.policy);
 
     release_reborn(state, &reborn, &mut actions);
     match &machine.actuator {
-        Some(actuator) if config.limit && gains.set_point.is_some() => {
+        Some(actuator) if config.limit && gains.is_holding() => {
             limits::act(state, &moment, actuator, &mut actions);
         }
         _ => limits::release_all(state, seen.at, &mut actions),
@@ -92,6 +95,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
 
     let case = explain::Case {
         config,
+        is_holding: gains.is_holding(),
         machine,
         devices: &state.devices,
         rates: &rates,
@@ -99,7 +103,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     Plan {
         seq: seen.seq,
         at: seen.at,
-        devices: explain::devices(state, &gains, &rates),
+        devices: explain::devices(state, &rates),
         workloads: explain::verdicts(&case, &state.workloads, seen),
         actions,
     }

@@ -39,6 +39,22 @@ pub struct Knee {
     pub fit_error_ratio: f64,
 }
 
+impl Knee {
+    /// Latency at another load, between the points it was found from, in nanoseconds.
+    pub fn latency_at(&self, points: &[LoadPoint], bytes_per_sec: f64) -> f64 {
+        let rising = rising_part(points);
+        let above = rising.iter().position(|(b, _)| *b >= bytes_per_sec);
+        match above {
+            Some(0) => rising[0].1,
+            Some(i) => {
+                let ((b0, l0), (b1, l1)) = (rising[i - 1], rising[i]);
+                l0 + (l1 - l0) * (bytes_per_sec - b0) / (b1 - b0)
+            }
+            None => self.latency_ns.0 as f64,
+        }
+    }
+}
+
 /// Why no knee can be told.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum NoKnee {

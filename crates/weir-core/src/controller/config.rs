@@ -7,6 +7,7 @@
 //! the default of a value that makes no sense, so that no file can make the loop panic or limit
 //! somebody to nothing.
 
+use super::goal::Goal;
 use crate::policy::Policy;
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
@@ -16,8 +17,11 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Bandwidth to hold per device (reads + writes); nothing means observe.
+    /// Bandwidth to hold per device (reads + writes); nothing means observe. With another goal it is
+    /// the most that is held.
     pub set_point_bytes_per_sec: Option<BytesPerSec>,
+    /// What is held: that bandwidth, a latency, or the knee of the device.
+    pub goal: Goal,
     /// How it is split.
     pub policy: Policy,
     /// Whether weir may act. Without it a plan has no actions.
@@ -58,6 +62,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             set_point_bytes_per_sec: None,
+            goal: Goal::Bandwidth,
             policy: Policy::MaxMin,
             limit: false,
             headroom_ratio: 0.1,
@@ -109,8 +114,12 @@ impl Config {
         if let Some(set_point) = self.set_point_bytes_per_sec {
             // Under one page a second a set-point is a slip of the unit; no device holds an exabyte.
             within("set_point_bytes_per_sec", set_point.get(), 4096.0, 1e18)?;
-        } else if self.limit {
+        } else if self.limit && self.goal == Goal::Bandwidth {
             return Err(ConfigError::NoSetPoint);
+        }
+        if let Goal::LatencyNs(wanted) = self.goal {
+            // No device answers within a nanosecond; nobody waits a minute for a line.
+            within("goal.latency_ns", wanted.0 as f64, 1.0, 6e10)?;
         }
         for (key, value, low, high) in self.ranges() {
             within(key, value, low, high)?;
@@ -171,6 +180,7 @@ impl Config {
             .filter(|t| *t > 0.0);
         Gains {
             set_point,
+            goal: self.goal,
             headroom,
             dead_band,
             kp,
@@ -188,7 +198,9 @@ impl Config {
 /// The configuration as plain, sound numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gains {
+    /// The bandwidth to hold, or with another goal the most to hold.
     pub set_point: Option<f64>,
+    pub goal: Goal,
     pub headroom: f64,
     pub dead_band: f64,
     pub kp: f64,
@@ -201,6 +213,13 @@ pub(super) struct Gains {
     pub alpha: f64,
     pub bandwidth_alpha: Option<f64>,
     pub write_interval: Nanos,
+}
+
+impl Gains {
+    /// Whether there is anything to hold.
+    pub fn is_holding(&self) -> bool {
+        self.set_point.is_some() || self.goal != Goal::Bandwidth
+    }
 }
 
 fn within(key: &str, value: f64, low: f64, high: f64) -> Result<(), ConfigError> {

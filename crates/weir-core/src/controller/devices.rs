@@ -18,11 +18,13 @@
 //!   ten times faster, because the split already answers it.
 
 use super::config::Gains;
+use super::goal::{Aim, Seen};
 use super::learn::Moment;
 use super::state::{Load, State, Tracked};
 use crate::attribution::Attribution;
 use crate::bandwidth::{DeviceRate, Ewma, GroupRate};
 use crate::ids::DeviceId;
+use crate::observation::LatencySeen;
 use crate::policy::{Demand, Policy, split};
 use crate::units::{BytesPerSec, Nanos};
 
@@ -55,6 +57,8 @@ const NEGLIGIBLE_TOGETHER: f64 = 0.1;
 #[derive(Clone, Debug)]
 pub(super) struct DeviceTrack {
     pub id: DeviceId,
+    /// What it is to be held at.
+    pub aim: Aim,
     pub integral: f64,
     pub correction: f64,
     /// Relative error, smoothed, for the proportional part.
@@ -85,6 +89,7 @@ impl DeviceTrack {
     fn new(id: DeviceId) -> Self {
         DeviceTrack {
             id,
+            aim: Aim::default(),
             integral: 0.0,
             correction: 1.0,
             error: Ewma::default(),
@@ -164,10 +169,37 @@ pub(super) fn follow(
         if let Some(unowned) = device.unowned_now {
             device.unowned += moment.gains.alpha * (unowned - device.unowned);
         }
-        if let (Some(set_point), Ok(total)) = (moment.gains.set_point, rate.total()) {
-            device.correct(moment, set_point, total.get(), rate.span.secs_f64());
-        }
         state.devices.push(device);
+    }
+}
+
+/// Moves what each device is held at, and the correction towards it.
+pub(super) fn aim(
+    state: &mut State,
+    moment: &Moment<'_>,
+    rates: &[DeviceRate],
+    latencies: &[LatencySeen],
+) {
+    for (device, rate) in state.devices.iter_mut().zip(rates) {
+        let latency = latencies.iter().find(|l| l.id == device.id);
+        let latency = latency.and_then(|l| l.mean_ns.ok());
+        let total = rate.total().ok().map(BytesPerSec::get);
+        let seen = Seen {
+            at: moment.at,
+            dt: moment.dt,
+            bytes_per_sec: total,
+            latency_ns: latency.map(|l| l.0 as f64),
+            is_binding: device.bound.pinned > 0,
+        };
+        let before = device.aim.target;
+        device.aim.follow(moment.gains.goal, moment.gains, &seen);
+        if let (Some(target), Some(total)) = (device.aim.target, total) {
+            // After a large move the old error says nothing about the new target.
+            if before.is_none_or(|b| (target / b - 1.0).abs() > ERROR_MAX / 10.0) {
+                device.error = Ewma::default();
+            }
+            device.correct(moment, target, total, rate.span.secs_f64());
+        }
     }
 }
 
@@ -176,10 +208,11 @@ pub(super) fn share_out(state: &mut State, gains: &Gains, policy: Policy) {
     let State {
         workloads, devices, ..
     } = state;
-    let Some(set_point) = gains.set_point else {
-        return;
-    };
     for device in devices.iter_mut() {
+        let Some(set_point) = device.aim.target else {
+            device.fits = true;
+            continue;
+        };
         let users = workloads
             .iter()
             .filter(|t| load_of(t, device.id).is_some())

@@ -2,7 +2,7 @@
 //! The step's findings as people and screens get them: one state per device, one verdict per
 //! workload that uses a device or is limited, each with its reason.
 
-use super::config::{Config, Gains};
+use super::config::Config;
 use super::devices::DeviceTrack;
 use super::state::{Hold, State, Tracked};
 use crate::attribution::{Estimate, Provenance};
@@ -14,13 +14,13 @@ use crate::topology::Description;
 use crate::units::{BytesPerSec, CpuShare};
 
 /// The devices' states, by id.
-pub(super) fn devices(state: &State, gains: &Gains, rates: &[DeviceRate]) -> Vec<DeviceState> {
+pub(super) fn devices(state: &State, rates: &[DeviceRate]) -> Vec<DeviceState> {
     let describe = |(track, rate): (&DeviceTrack, &DeviceRate)| DeviceState {
         id: track.id,
         read_bytes_per_sec: rate.read.as_ref().ok().copied(),
         write_bytes_per_sec: rate.write.as_ref().ok().copied(),
         unattributed_bytes_per_sec: track.unowned_now.map(BytesPerSec::new),
-        set_point_bytes_per_sec: gains.set_point.map(BytesPerSec::new),
+        set_point_bytes_per_sec: track.aim.target.map(BytesPerSec::new),
         correction_ratio: track.correction_in_use(),
     };
     state.devices.iter().zip(rates).map(describe).collect()
@@ -29,6 +29,8 @@ pub(super) fn devices(state: &State, gains: &Gains, rates: &[DeviceRate]) -> Vec
 /// What every reason is drawn from.
 pub(super) struct Case<'a> {
     pub config: &'a Config,
+    /// There is something to hold.
+    pub is_holding: bool,
     pub machine: &'a Description,
     pub devices: &'a [DeviceTrack],
     pub rates: &'a [DeviceRate],
@@ -71,7 +73,7 @@ fn why(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Why {
     if let Some(by) = &found.excluded {
         return Why::Excluded { by: by.clone() };
     }
-    if !case.config.limit || case.config.set_point_bytes_per_sec.is_none() {
+    if !case.config.limit || !case.is_holding {
         return Why::ObserveOnly;
     }
     if tracked.now.fresh {

@@ -153,11 +153,9 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
         workloads, devices, ..
     } = state;
     let mut parts = found.parts.iter().copied();
-    let settling = |device: DeviceId| {
+    let device_of = |device: DeviceId| {
         let known = devices.binary_search_by_key(&device, |d| d.id).ok();
-        known
-            .and_then(|i| devices.get(i))
-            .is_some_and(|d| d.settling(moment.at))
+        known.and_then(|i| devices.get(i))
     };
     for tracked in workloads {
         tracked.hold.age(moment.dt);
@@ -182,13 +180,13 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
         }
         let cpu = tracked.now.cpu;
         for load in &mut tracked.loads {
-            let alpha = moment.gains.alpha;
-            let alpha = if settling(load.device) {
-                alpha.max(FAST_ALPHA)
-            } else {
-                alpha
-            };
-            measure(load, cpu, alpha, moment.gains);
+            let device = device_of(load.device);
+            let mut alpha = moment.gains.alpha;
+            if device.is_some_and(|d| d.settling(moment.at)) {
+                alpha = alpha.max(FAST_ALPHA);
+            }
+            let target = device.and_then(|d| d.aim.target);
+            measure(load, cpu, alpha, moment.gains.alpha, target);
         }
         want(tracked, moment);
         for load in &mut tracked.loads {
@@ -198,18 +196,16 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
     }
 }
 
-fn measure(load: &mut Load, cpu: Option<f64>, alpha: f64, gains: &Gains) {
+fn measure(load: &mut Load, cpu: Option<f64>, alpha: f64, smooth: f64, target: Option<f64>) {
     if load.now.provenance == Provenance::Unknown {
         return;
     }
     let rate = load.now.bytes_per_sec.get();
-    let jump = gains
-        .set_point
-        .map_or(f64::INFINITY, |t| t * JUMP_OF_SET_POINT);
+    let jump = target.map_or(f64::INFINITY, |t| t * JUMP_OF_SET_POINT);
     if rate > 2.0 * load.smooth && rate - load.smooth > jump {
         load.smooth = rate;
     } else {
-        load.smooth += gains.alpha * (rate - load.smooth);
+        load.smooth += smooth * (rate - load.smooth);
     }
     let Some(cpu) = cpu else { return };
     if cpu > IDLE_CPUS {

@@ -251,7 +251,6 @@ fn worth_writing(
     gains: &Gains,
 ) -> Vec<Wish> {
     let fine = gains.dead_band / 3.0;
-    let grain = fine * gains.set_point.unwrap_or(f64::INFINITY);
     let place = |wish: &Wish| {
         let device = wish.device?;
         devices.binary_search_by_key(&device, |d| d.id).ok()
@@ -271,7 +270,10 @@ fn worth_writing(
             .then(a.position.cmp(&b.position))
     });
     wishes.retain(|wish| {
-        let gap = place(wish).and_then(|i| gaps.get_mut(i));
+        let place = place(wish);
+        let target = place.and_then(|i| devices.get(i)?.aim.target);
+        let grain = fine * target.unwrap_or(f64::INFINITY);
+        let gap = place.and_then(|i| gaps.get_mut(i));
         let helps = gap
             .as_ref()
             .is_some_and(|g| g.abs() > grain && **g * wish.effect > 0.0);

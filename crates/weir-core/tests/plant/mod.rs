@@ -8,12 +8,14 @@
 //! * *Limit*: quota per period. Whether it is used up is looked at every 4 ms only (a scheduler
 //!   tick, at a different phase for each), so a small quota is overrun; the debt is carried over to
 //!   the next period, so the mean is exact. Every write refills the whole quota and forgives debts.
+//! * *Latency*: `IDLE · (1 + rise · u/(1 − u))` at the utilization u of each millisecond, at most at 98 %, and
+//!   the mean over bytes is what is seen of it, if `sees_latency`.
 //!
 //! Shortcuts against a real kernel: no competition for CPUs, no slack timers, one thread is one CPU.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use weir_core::observation::{GroupSeen, Missing, Use, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{GroupSeen, LatencySeen, Missing, Use, WorkloadKind, WorkloadSeen};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::topology::{Actuator, Device, Group};
 use weir_core::units::GIB;
@@ -27,6 +29,9 @@ pub const CAPACITY: f64 = GIB;
 
 /// What one reader moves alone: 0.42 of the device per CPU-second.
 pub const KAPPA: f64 = 0.42 * CAPACITY;
+
+/// Latency of the idle device, in nanoseconds.
+pub const IDLE: f64 = 400.0;
 
 const STEP: u64 = 1_000_000;
 const TICK: u64 = 4 * STEP;
@@ -84,8 +89,14 @@ pub struct Plant {
     pub mask: u64,
     pub counters_lost: bool,
     pub refuse: bool,
+    pub sees_latency: bool,
+    pub rise: f64,
+    latency_sum: f64,
+    latency_bytes: f64,
     /// Device bytes of each millisecond.
     pub history: Vec<f64>,
+    /// Mean latency of each interval, in nanoseconds.
+    pub latencies: Vec<f64>,
     pub dice: Dice,
     seq: u64,
     description: Description,
@@ -132,7 +143,12 @@ impl Plant {
             mask: u64::MAX,
             counters_lost: false,
             refuse: false,
+            sees_latency: false,
+            rise: 0.3,
+            latency_sum: 0.0,
+            latency_bytes: 0.0,
             history: Vec::new(),
+            latencies: Vec::new(),
             dice: Dice::new(seed),
             seq: 0,
             description,
@@ -231,6 +247,9 @@ impl Plant {
             moved += bytes;
         }
         self.counted += moved;
+        let utilization = (total / CAPACITY).min(0.98);
+        self.latency_sum += moved * IDLE * (1.0 + self.rise * utilization / (1.0 - utilization));
+        self.latency_bytes += moved;
         self.history.push(moved);
         self.now += STEP;
     }
@@ -293,6 +312,12 @@ impl Platform for Plant {
         }
         let at = Nanos(self.now);
         let lost = || Reading::missing(at, Missing::Lost("unplugged".into()));
+        let latency = LatencySeen {
+            id: GROUP.device,
+            mean_ns: Reading::new(at, Nanos((self.latency_sum / self.latency_bytes) as u64)),
+        };
+        self.latencies.push(self.latency_sum / self.latency_bytes);
+        (self.latency_sum, self.latency_bytes) = (0.0, 0.0);
         let seen = Observation {
             seq: self.seq,
             at,
@@ -309,7 +334,7 @@ impl Platform for Plant {
                     Reading::new(at, Bytes(0))
                 },
             }],
-            latencies: Vec::new(),
+            latencies: self.sees_latency.then_some(latency).into_iter().collect(),
             workloads: self.readers.iter().map(|r| self.see(r)).collect(),
             skipped: Vec::new(),
         };

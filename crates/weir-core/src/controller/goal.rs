@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What bandwidth to hold at this moment: the *target* of one device.
+//!
+//! With a bandwidth as the goal that is the set-point itself. With a latency, or the knee, it follows
+//! from the device's own loaded latency; `set_point_bytes_per_sec` is then the most that is allowed.
+//!
+//! * *Latency.* An integral on e = (L* − L)/L*: dT/dt = k·e·T, faster down than up. It begins where the
+//!   device is when it first exceeds L*, and does not rise where the device does not follow.
+//! * *Knee.* The target is led down step by step from what the device moves freely, and bandwidth and
+//!   latency are averaged at each step, until power (bandwidth ÷ latency) has clearly passed its
+//!   maximum; some steps between those around the maximum follow, then [`crate::knee::find`]. The target
+//!   is what it found minus the headroom. If latency hardly falls at the first step, the device is below
+//!   its knee: nobody is held until it moves more. When latency at the target no longer is what it was,
+//!   by a quarter for some time, the device or its traffic has changed: search anew.
+//!
+//! *Failing open.* Where latency was not known for [`BLIND`] there is no target, and limits end.
+
+use super::config::Gains;
+use crate::bandwidth::Ewma;
+use crate::knee::{LoadPoint, find};
+use crate::units::{BytesPerSec, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// What is to be held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// `set_point_bytes_per_sec`.
+    #[default]
+    Bandwidth,
+    /// A mean latency of the device's accesses, in nanoseconds.
+    LatencyNs(Nanos),
+    /// The knee of the device, minus `headroom_ratio`.
+    Knee,
+}
+
+/// Longest time without a latency for which a target stands.
+const BLIND: Nanos = Nanos::from_millis(3000);
+
+/// Time constant in which latency and bandwidth are smoothed, in seconds.
+const SMOOTH_SECS: f64 = 0.3;
+
+/// How fast a latency goal moves the target per second at an error of 100 %: down and up.
+const ATTACK_PER_SEC: f64 = 1.5;
+const RELEASE_PER_SEC: f64 = 0.5;
+
+/// A target is at most this much above what the device moves: more would only wind up.
+const ABOVE: f64 = 1.2;
+
+/// One step of the search: until limits have settled, and then how long is measured.
+const SETTLE_SECS: f64 = 1.5;
+const MEASURE_SECS: f64 = 1.5;
+
+/// Each step of the search is this part of the one before.
+const STEP_RATIO: f64 = 0.8;
+
+/// Power has passed its maximum when it fell to this part of it.
+const POWER_PASSED: f64 = 0.85;
+
+/// Percent of latency per percent of bandwidth: at the knee 1, far below it 0.
+const BELOW_KNEE: f64 = 0.5;
+
+/// The search ends here at the latest, relative to where it began.
+const LOWEST_RATIO: f64 = 0.1;
+
+/// A latency at the knee that is off by this for this long asks for a new search.
+const CHANGED_RATIO: f64 = 0.25;
+const CHANGED_SECS: f64 = 3.0;
+
+/// What is seen of a device at a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub at: Nanos,
+    /// Since the last step, in seconds.
+    pub dt: f64,
+    pub bytes_per_sec: Option<f64>,
+    pub latency_ns: Option<f64>,
+    /// Somebody runs into a limit of ours because of this device.
+    pub is_binding: bool,
+}
+
+/// The target of one device and how it comes about.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Aim {
+    /// In bytes per second; nothing when nothing is to be held.
+    pub target: Option<f64>,
+    bandwidth: Ewma,
+    latency: Ewma,
+    known_at: Option<Nanos>,
+    search: Search,
+}
+
+#[derive(Clone, Debug, Default)]
+enum Search {
+    /// Nothing is known yet, or what was known does not hold any more.
+    #[default]
+    Waiting,
+    /// At one step, for this long, with sums of what was measured.
+    Probing(Probe),
+    /// Found: latency there, and for how long it has been off.
+    Holding { latency_ns: f64, off_secs: f64 },
+    /// The device was not loaded up to its knee: nothing to hold until it moves more than this.
+    Below { highest: f64 },
+}
+
+#[derive(Clone, Debug, Default)]
+struct Probe {
+    /// Loads still to be tried, the next one last.
+    to_do: Vec<f64>,
+    points: Vec<LoadPoint>,
+    is_refining: bool,
+    at_secs: f64,
+    bytes: f64,
+    latency: f64,
+    secs: f64,
+}
+
+impl Aim {
+    /// Moves the target.
+    pub fn follow(&mut self, goal: Goal, gains: &Gains, seen: &Seen) {
+        let most = gains.set_point.unwrap_or(f64::INFINITY);
+        if goal == Goal::Bandwidth {
+            self.target = gains.set_point;
+            return;
+        }
+        let alpha = 1.0 - (-seen.dt / SMOOTH_SECS).exp();
+        let bandwidth = seen
+            .bytes_per_sec
+            .map(|b| self.bandwidth.push(alpha.max(0.01), b));
+        let Some(latency) = seen.latency_ns.filter(|l| *l > 0.0) else {
+            return self.without_latency(seen.at);
+        };
+        self.known_at = Some(seen.at);
+        let smooth = self.latency.push(alpha.max(0.01), latency);
+        let (Some(bandwidth), Some(now)) = (bandwidth, seen.bytes_per_sec) else {
+            return;
+        };
+        match goal {
+            Goal::LatencyNs(wanted) => self.regulate(wanted.0 as f64, smooth, bandwidth, seen),
+            _ => self.find_knee(gains.headroom, now, latency, seen),
+        }
+        self.target = self.target.map(|t| t.min(most));
+    }
+
+    fn without_latency(&mut self, at: Nanos) {
+        let blind = self
+            .known_at
+            .is_none_or(|then| at.0.saturating_sub(then.0) > BLIND.0);
+        if blind {
+            *self = Aim::default();
+        }
+    }
+
+    fn regulate(&mut self, wanted: f64, latency: f64, bandwidth: f64, seen: &Seen) {
+        let error = ((wanted - latency) / wanted).max(-1.0);
+        let Some(target) = self.target else {
+            if error < 0.0 && bandwidth > 0.0 {
+                self.target = Some(bandwidth);
+            }
+            return;
+        };
+        let rate = if error < 0.0 {
+            ATTACK_PER_SEC
+        } else {
+            RELEASE_PER_SEC
+        };
+        let moved = target * (1.0 + (rate * error * seen.dt).clamp(-0.5, 0.5));
+        // Upwards only as far as the device follows; and if nobody is held back, not at all.
+        let ceiling = if seen.is_binding {
+            bandwidth * ABOVE
+        } else {
+            bandwidth.max(target)
+        };
+        self.target = Some(if moved > target {
+            moved.min(ceiling.max(target))
+        } else {
+            moved
+        });
+    }
+
+    fn find_knee(&mut self, headroom: f64, bandwidth: f64, latency: f64, seen: &Seen) {
+        match &mut self.search {
+            Search::Waiting => {
+                if bandwidth > 0.0 {
+                    self.target = None;
+                    self.search = Search::Probing(Probe::default());
+                }
+            }
+            Search::Below { highest } => {
+                let more = self.bandwidth.get().is_some_and(|b| b > *highest * ABOVE);
+                if more {
+                    self.search = Search::Waiting;
+                }
+            }
+            Search::Probing(probe) => {
+                probe.at_secs += seen.dt;
+                if probe.at_secs <= SETTLE_SECS {
+                    return;
+                }
+                probe.bytes += bandwidth * seen.dt;
+                // Mean over accesses, not over time.
+                probe.latency += latency * bandwidth * seen.dt;
+                probe.secs += seen.dt;
+                if probe.secs >= MEASURE_SECS {
+                    self.next_probe(headroom);
+                }
+            }
+            Search::Holding {
+                latency_ns,
+                off_secs,
+            } => {
+                let off = self
+                    .latency
+                    .get()
+                    .is_some_and(|l| (l / *latency_ns - 1.0).abs() > CHANGED_RATIO);
+                *off_secs = if off && seen.is_binding {
+                    *off_secs + seen.dt
+                } else {
+                    0.0
+                };
+                if *off_secs > CHANGED_SECS {
+                    self.search = Search::Waiting;
+                    self.target = None;
+                }
+            }
+        }
+    }
+
+    /// A point is complete: the next load to look at, or the knee.
+    fn next_probe(&mut self, headroom: f64) {
+        let Search::Probing(probe) = &mut self.search else {
+            return;
+        };
+        probe.take();
+        if let Some(highest) = probe.is_below() {
+            self.target = None;
+            self.search = Search::Below { highest };
+            return;
+        }
+        if probe.to_do.is_empty() && !probe.is_refining {
+            match probe.lower() {
+                Some(load) => probe.to_do.push(load),
+                None => {
+                    probe.is_refining = true;
+                    probe.to_do = probe.around_the_best();
+                }
+            }
+        }
+        if let Some(load) = probe.to_do.pop() {
+            self.target = Some(load);
+            return;
+        }
+        match find(&probe.points) {
+            Ok(knee) => {
+                let load = knee.bytes_per_sec.get() * (1.0 - headroom);
+                self.target = Some(load);
+                let latency_ns = knee.latency_at(&probe.points, load);
+                self.search = Search::Holding {
+                    latency_ns,
+                    off_secs: 0.0,
+                };
+            }
+            Err(_) => {
+                let highest = probe.points.iter().map(|p| p.bytes_per_sec.get());
+                let highest = highest.fold(0.0, f64::max);
+                self.target = None;
+                self.search = Search::Below { highest };
+            }
+        }
+    }
+}
+
+impl Probe {
+    fn take(&mut self) {
+        if self.bytes > 0.0 && self.secs > 0.0 {
+            self.points.push(LoadPoint {
+                bytes_per_sec: BytesPerSec::new(self.bytes / self.secs),
+                latency_ns: Nanos((self.latency / self.bytes).round() as u64),
+            });
+        }
+        (self.at_secs, self.bytes, self.latency, self.secs) = (0.0, 0.0, 0.0, 0.0);
+    }
+
+    /// The highest load, when the first step down shows that it lies below the knee.
+    fn is_below(&self) -> Option<f64> {
+        let [first, second] = &self.points[..] else {
+            return None;
+        };
+        let ratio = |of: fn(&LoadPoint) -> f64| (of(second) / of(first)).ln();
+        let steepness =
+            ratio(|p| p.latency_ns.0 as f64) / ratio(|p| p.bytes_per_sec.get()).min(-1e-3);
+        (steepness < BELOW_KNEE).then_some(first.bytes_per_sec.get())
+    }
+
+    /// The next load further down; nothing once the maximum of power lies behind.
+    fn lower(&self) -> Option<f64> {
+        let first = self.points.first()?.bytes_per_sec.get();
+        let last = self.points.last()?;
+        let most = self.points.iter().map(power).fold(0.0, f64::max);
+        let next = last.bytes_per_sec.get().min(first) * STEP_RATIO;
+        let passed = power(last) < POWER_PASSED * most && self.points.len() > 3;
+        (!passed && next > LOWEST_RATIO * first).then_some(next)
+    }
+
+    /// Loads between the best one and its neighbours.
+    fn around_the_best(&self) -> Vec<f64> {
+        let best = self
+            .points
+            .iter()
+            .max_by(|a, b| power(a).total_cmp(&power(b)));
+        let Some(best) = best.map(|p| p.bytes_per_sec.get()) else {
+            return Vec::new();
+        };
+        vec![
+            best * STEP_RATIO.sqrt(),
+            best / STEP_RATIO.sqrt(),
+            best / STEP_RATIO.powf(0.25),
+        ]
+    }
+}
+
+fn power(point: &LoadPoint) -> f64 {
+    point.bytes_per_sec.get() / (point.latency_ns.0 as f64).max(1.0)
+}
