@@ -115,7 +115,7 @@ pub fn find(points: &[LoadPoint]) -> Result<Knee, NoKnee> {
     }
     Ok(Knee {
         bytes_per_sec: BytesPerSec::new(knee),
-        latency_ns: Nanos(best.latency_ns(knee).round() as u64),
+        latency_ns: Nanos::rounded(best.latency_ns(knee)),
         fit_error_ratio: best.error,
     })
 }
@@ -295,7 +295,7 @@ mod tests {
     fn point(bytes_per_sec: f64, latency_ns: f64) -> LoadPoint {
         LoadPoint {
             bytes_per_sec: BytesPerSec::new(bytes_per_sec),
-            latency_ns: Nanos(latency_ns as u64),
+            latency_ns: Nanos::rounded(latency_ns),
         }
     }
 
@@ -373,7 +373,7 @@ mod tests {
             let latency = move |b: f64| queue(b) + rise * idle * (b / capacity).sqrt();
             let mut points = curve(&latency, capacity);
             for (p, n) in points.iter_mut().zip(noise.chunks(2)) {
-                p.latency_ns = Nanos((p.latency_ns.0 as f64 * (1.0 + 0.02 * n[0])) as u64);
+                p.latency_ns = Nanos::rounded(p.latency_ns.0 as f64 * (1.0 + 0.02 * n[0]));
                 p.bytes_per_sec = BytesPerSec::new(p.bytes_per_sec.get() * (1.0 + 0.01 * n[1]));
             }
             let knee = true_knee(&latency, capacity);

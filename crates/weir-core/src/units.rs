@@ -26,6 +26,16 @@ impl Nanos {
         Nanos(millis.saturating_mul(1_000_000))
     }
 
+    /// To the nearest nanosecond, saturating; not a number is 0.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "casts of floats saturate"
+    )]
+    pub fn rounded(nanos: f64) -> Self {
+        Nanos(nanos.round() as u64)
+    }
+
     /// As seconds.
     pub fn secs_f64(self) -> f64 {
         self.0 as f64 / NANOS_PER_SEC

@@ -20,8 +20,9 @@ use weir_core::{BytesPerSec, Config, Description};
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Keys of the core's `Config` that have a flag of their own, and its name.
-const NOT_IN_CONTROLLER: [(&str, &str); 3] = [
+const NOT_IN_CONTROLLER: [(&str, &str); 4] = [
     ("set_point_bytes_per_sec", "set-point"),
+    ("goal", "set-point"),
     ("policy", "policy"),
     ("limit", "limit"),
 ];

@@ -275,7 +275,7 @@ impl Probe {
         if self.bytes > 0.0 && self.secs > 0.0 {
             self.points.push(LoadPoint {
                 bytes_per_sec: BytesPerSec::new(self.bytes / self.secs),
-                latency_ns: Nanos((self.latency / self.bytes).round() as u64),
+                latency_ns: Nanos::rounded(self.latency / self.bytes),
             });
         }
         (self.at_secs, self.bytes, self.latency, self.secs) = (0.0, 0.0, 0.0, 0.0);
