@@ -48,6 +48,7 @@ const GUEST_PROGRAMS: &[&str] = &[
     "usr/bin/numactl",
     "usr/sbin/bpftool",
     "usr/bin/ps",
+    "usr/bin/chrt",
 ];
 
 /// What the guest does first. Everything mounted here is what a distribution mounts too.

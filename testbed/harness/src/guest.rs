@@ -54,10 +54,15 @@ impl Instance {
                 block_kib,
                 think_us,
                 rate_iops,
+                realtime,
                 ..
             } => {
                 let file = self.file().unwrap_or_default();
-                let mut line = format!(
+                let mut line = String::new();
+                if *realtime {
+                    line += "chrt --rr 1 ";
+                }
+                line += &format!(
                     "fio --name={name} --filename={file} --thread --ioengine=mmap --rw={rw} \
                      --bs={block_kib}k --size={file_mib}m --time_based --runtime={run_sec} \
                      --norandommap --randseed={seed} --write_lat_log={log} --log_unix_epoch=1 \

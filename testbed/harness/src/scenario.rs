@@ -102,6 +102,9 @@ pub enum Load {
         /// Blocks per second, at fixed arrivals; 0 is as fast as it can.
         #[serde(default)]
         rate_iops: u64,
+        /// A real-time task (`SCHED_RR`): it never waits for a CPU that others use.
+        #[serde(default)]
+        realtime: bool,
     },
     /// stress-ng on the CPU.
     StressNg {
