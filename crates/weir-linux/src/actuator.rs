@@ -26,10 +26,12 @@
 use crate::aim::{Aim, Target, never, outcome};
 use crate::claim::Claim;
 use crate::clock::now;
+use crate::descriptors::{Budget, Kept, Rank, is_want};
 use crate::error::LinuxError;
 use crate::exclude::Rules;
-use crate::files::{Buffer, inode, open_file, write_at};
+use crate::files::{Buffer, inode, open_file, open_same, write_at};
 use crate::journal::{Lease, Record, Take};
+use crate::names::escape;
 use crate::options::{Options, Roots};
 use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat};
 use crate::parse::decimal;
@@ -39,7 +41,7 @@ use crate::restore::{self, Given, ResetReport};
 use crate::sched_ext::SchedExt;
 use crate::scout::{View, Watched};
 use crate::take;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,11 +51,11 @@ use weir_core::{CpuShare, Nanos, WorkloadId};
 /// Shortest time between two writes of ours over somebody else's, per cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
 
-/// A cgroup we hold.
+/// A cgroup we hold. Its descriptors are kept while the budget has room, and opened anew otherwise.
 pub(crate) struct Hold {
     lease: Lease,
-    dir: OwnedFd,
-    max: OwnedFd,
+    dir: Option<Kept>,
+    max: Option<Kept>,
     /// What we asked for last.
     pub(crate) ours: CpuMax,
     /// What should be there.
@@ -64,6 +66,8 @@ pub(crate) struct Hold {
     taken: Option<Take>,
     /// When its quota is refilled, once that is known.
     pub(crate) phase: Option<Phase>,
+    /// Looking after it failed, and that was said.
+    trouble: Option<OutcomeKind>,
 }
 
 impl Hold {
@@ -73,21 +77,54 @@ impl Hold {
     }
 
     /// Time and times it was held back.
-    pub(crate) fn cpu_stat(&self, buffer: &mut Buffer) -> Option<CpuStat> {
-        cpu_stat(buffer.read_at(&self.dir, "cpu.stat").ok()?).ok()
+    pub(crate) fn cpu_stat(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<CpuStat> {
+        let read = self.with_dir(root, |dir| buffer.read_at(dir, "cpu.stat"));
+        cpu_stat(read.ok()?).ok()
+    }
+
+    /// Calls `use_it` with the directory.
+    fn with_dir<T>(
+        &self,
+        root: BorrowedFd<'_>,
+        use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        match &self.dir {
+            Some(dir) => use_it(dir.as_fd()),
+            None => use_it(open_same(root, &self.lease.path, self.lease.inode)?.as_fd()),
+        }
+    }
+
+    /// What is in force.
+    fn read_max(
+        &self,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+        name: &str,
+    ) -> Result<CpuMax, OutcomeKind> {
+        let read = match &self.max {
+            Some(fd) => buffer.read(fd),
+            None => self.with_dir(root, |dir| buffer.read_at(dir, "cpu.max")),
+        };
+        parse_max(read, name)
+    }
+
+    fn write(&self, root: BorrowedFd<'_>, file: &str, text: &str) -> Result<(), OutcomeKind> {
+        let written = self.with_dir(root, |dir| write_at(dir, file, text));
+        written.map_err(|e| outcome(e, &escape(&self.lease.path)))
     }
 }
 
 /// The back end.
 pub(crate) struct Actuator {
     roots: Roots,
-    root: Arc<OwnedFd>,
+    pub(crate) root: Arc<OwnedFd>,
     proc: Arc<OwnedFd>,
     rules: Rules,
     pub(crate) period_us: u64,
     take_processes: bool,
     read_only: bool,
     claim: Option<Claim>,
+    budget: Arc<Budget>,
     pub(crate) holds: BTreeMap<WorkloadId, Hold>,
     pub(crate) sched_ext: SchedExt,
     pub(crate) buffer: Buffer,
@@ -99,6 +136,7 @@ impl Actuator {
         root: Arc<OwnedFd>,
         proc: Arc<OwnedFd>,
         rules: Rules,
+        budget: Arc<Budget>,
     ) -> Self {
         Actuator {
             roots: options.roots.clone(),
@@ -109,6 +147,7 @@ impl Actuator {
             take_processes: options.take_processes,
             read_only: options.read_only,
             claim: None,
+            budget,
             holds: BTreeMap::new(),
             sched_ext: SchedExt::new(&options.roots),
             buffer: Buffer::new(),
@@ -212,7 +251,7 @@ impl Actuator {
         ours: CpuMax,
     ) -> Result<Option<Hold>, OutcomeKind> {
         self.aim().check_members(watched, &dir, take.as_ref())?;
-        let name = crate::names::escape(&path);
+        let name = escape(&path);
         let max = open_file(&dir, "cpu.max").map_err(|e| match e {
             Errno::NOENT => OutcomeKind::Refused(format!(
                 "{name} has no cpu.max, the cpu controller is not enabled for it: echo +cpu > \
@@ -220,12 +259,15 @@ impl Actuator {
             )),
             e => outcome(e, &name),
         })?;
-        let theirs = read_max(&max, &mut self.buffer, &name)?;
+        let theirs = parse_max(self.buffer.read(&max), &name)?;
         if tighter(theirs, ours) == theirs {
             return Ok(None);
         }
-        let burst = self.buffer.read_at(&dir, "cpu.max.burst").ok();
-        let burst_us = burst.and_then(|text| decimal(text).ok());
+        let burst_us = match self.buffer.read_at(&dir, "cpu.max.burst") {
+            Ok(text) => decimal(text).ok(),
+            Err(e) if is_want(e) => return Err(outcome(e, &name)),
+            Err(_) => None,
+        };
         let inode = inode(&dir).map_err(|e| outcome(e, &name))?.st_ino;
         let lease = Lease {
             path,
@@ -241,14 +283,15 @@ impl Actuator {
         self.note(&lease.hold())?;
         let has_burst = burst_us.is_some_and(|b| b > 0);
         Ok(Some(Hold {
-            dir,
-            max,
+            dir: self.budget.keep(dir, Rank::Seldom),
+            max: self.budget.keep(max, Rank::EachTick),
             ours,
             written: theirs,
             contest_at: Nanos(0),
             has_burst,
             taken: take,
             phase: None,
+            trouble: None,
             lease,
         }))
     }
@@ -273,11 +316,12 @@ impl Actuator {
         self.note(&record)?;
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
         hold.lease.note_ours(want);
+        let root = self.root.as_fd();
         if hold.has_burst {
-            write_at(&hold.dir, "cpu.max.burst", "0").map_err(|e| outcome(e, id.as_str()))?;
+            hold.write(root, "cpu.max.burst", "0")?;
             hold.has_burst = false;
         }
-        write_at(&hold.dir, "cpu.max", &want.to_string()).map_err(|e| outcome(e, id.as_str()))?;
+        hold.write(root, "cpu.max", &want.to_string())?;
         hold.written = want;
         Ok(OutcomeKind::Applied)
     }
@@ -285,7 +329,7 @@ impl Actuator {
     /// Reads what is there; if it is not what we wrote, it is theirs. Returns whether it was not.
     fn see_theirs(&mut self, id: &WorkloadId) -> Result<bool, OutcomeKind> {
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
-        let current = read_max(&hold.max, &mut self.buffer, id.as_str())?;
+        let current = hold.read_max(self.root.as_fd(), &mut self.buffer, id.as_str())?;
         if current == hold.written {
             return Ok(false);
         }
@@ -314,10 +358,16 @@ impl Actuator {
                 Ok(_) => self.contest(&id, at),
                 Err(why) => Err(why),
             };
-            match tended {
-                Ok(()) => {}
-                Err(OutcomeKind::Vanished) => self.forget(&id),
-                Err(why) => tracing::warn!(cgroup = %id, ?why, "cannot look after a limit"),
+            if tended == Err(OutcomeKind::Vanished) {
+                self.forget(&id);
+                continue;
+            }
+            let Some(hold) = self.holds.get_mut(&id) else {
+                continue;
+            };
+            let before = std::mem::replace(&mut hold.trouble, tended.err());
+            if let Some(why) = hold.trouble.as_ref().filter(|_| before.is_none()) {
+                tracing::warn!(cgroup = %id, ?why, "cannot look after a limit");
             }
         }
         self.compact();
@@ -341,7 +391,14 @@ impl Actuator {
         let Some(hold) = self.holds.get(id) else {
             return OutcomeKind::Unchanged;
         };
-        let given = restore::give_back_in(&hold.dir, &hold.lease, &mut self.buffer);
+        let (lease, buffer) = (&hold.lease, &mut self.buffer);
+        let given = hold.with_dir(self.root.as_fd(), |dir| {
+            Ok(restore::give_back_in(dir, lease, buffer))
+        });
+        let given = given.unwrap_or_else(|e| match e {
+            Errno::NODEV => Given::Vanished,
+            e => Given::Failed(e.to_string()),
+        });
         let kind = match given {
             Given::Restored => OutcomeKind::Applied,
             Given::Unchanged => OutcomeKind::Unchanged,
@@ -418,8 +475,8 @@ impl Actuator {
     }
 }
 
-fn read_max(fd: &OwnedFd, buffer: &mut Buffer, name: &str) -> Result<CpuMax, OutcomeKind> {
-    let text = buffer.read(fd).map_err(|e| outcome(e, name))?;
+fn parse_max(read: Result<&[u8], Errno>, name: &str) -> Result<CpuMax, OutcomeKind> {
+    let text = read.map_err(|e| outcome(e, name))?;
     cpu_max(text).map_err(|e| OutcomeKind::Failed(format!("{name}/cpu.max: {e}")))
 }
 

@@ -8,7 +8,6 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
 use rustix::io::{Errno, pread};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -131,6 +130,28 @@ pub(crate) fn open_beneath(root: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errn
     }
 }
 
+/// Opens the cgroup at `path` below `root` if it still is the one with this inode.
+///
+/// # Errors
+/// [`Errno::NODEV`] if it is gone, or another has that path by now.
+pub(crate) fn open_same(root: impl AsFd, path: &[u8], wanted: u64) -> Result<OwnedFd, Errno> {
+    let dir = open_beneath(root, path).map_err(gone_if_absent)?;
+    if inode(&dir)?.st_ino == wanted {
+        Ok(dir)
+    } else {
+        Err(Errno::NODEV)
+    }
+}
+
+/// A directory that is not there means the cgroup is gone; and so does a file that each has.
+pub(crate) fn gone_if_absent(error: Errno) -> Errno {
+    if error == Errno::NOENT {
+        Errno::NODEV
+    } else {
+        error
+    }
+}
+
 /// Writes a whole small file in `dir` as `echo` does: cut short, one write. A kernel file takes the
 /// value as a whole or refuses it.
 pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Errno> {
@@ -185,28 +206,6 @@ pub(crate) fn for_each_dir(
 /// The inode number: for a cgroup its id, which is not used again until a reboot.
 pub(crate) fn inode(fd: impl AsFd) -> Result<Stat, Errno> {
     fstat(fd)
-}
-
-/// Descriptors kept free for everything that is opened and closed again.
-const SPARE: u64 = 128;
-
-/// Raises the soft limit of open files to the hard one (or a quarter million, which is plenty) and
-/// returns how many weir may keep open.
-pub(crate) fn raise_open_files() -> usize {
-    const PLENTY: u64 = 1 << 18;
-    let limit = getrlimit(Resource::Nofile);
-    let hard = limit.maximum.unwrap_or(PLENTY).min(PLENTY);
-    let soft = limit.current.unwrap_or(PLENTY);
-    let raised = Rlimit {
-        current: Some(hard),
-        maximum: limit.maximum,
-    };
-    let now = if soft < hard && setrlimit(Resource::Nofile, raised).is_ok() {
-        hard
-    } else {
-        soft
-    };
-    usize::try_from(now.saturating_sub(SPARE)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

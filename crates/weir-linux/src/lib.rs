@@ -28,6 +28,7 @@ mod aim;
 mod claim;
 mod clock;
 mod counters;
+mod descriptors;
 mod error;
 mod exclude;
 mod facts;

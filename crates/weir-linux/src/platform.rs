@@ -12,11 +12,12 @@
 use crate::actuator::Actuator;
 use crate::clock::{self, Ticker, now};
 use crate::counters::Counters;
+use crate::descriptors::Budget;
 use crate::error::LinuxError;
 use crate::exclude::Rules;
 use crate::facts;
-use crate::files::{Buffer, open_root, raise_open_files, read_path};
-use crate::members::read_stat;
+use crate::files::{Buffer, open_root, read_path};
+use crate::members::{Unread, read_stat};
 use crate::options::{By, Options, Roots};
 use crate::pace::Pace;
 use crate::parse::process::cgroup_path;
@@ -101,7 +102,8 @@ impl LinuxPlatform {
         let description = facts::description(&options, &topology, &counters);
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
-        let tree = Tree::open(&roots.cgroup, raise_open_files())
+        let budget = Budget::of_process();
+        let tree = Tree::open(&roots.cgroup, Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
         let rules = Rules::new(
@@ -114,7 +116,8 @@ impl LinuxPlatform {
             By::Process => Scout::of_processes(Arc::clone(&proc), rules.clone()),
         };
         scout.watch(groups_on_nodes(&counters.groups));
-        let actuator = Actuator::new(&options, Arc::clone(&root), Arc::clone(&proc), rules);
+        let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
+        let actuator = Actuator::new(&options, root_too, proc_too, rules, budget);
         let mut pace =
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
         let mut platform = LinuxPlatform {
@@ -277,9 +280,19 @@ impl LinuxPlatform {
         let cpu = if self.own_proc {
             clock::process_cpu(process.pid)
         } else {
-            let stat = read_stat(&self.proc, process.pid, &mut self.buffer).ok();
-            let stat = stat.filter(|s| s.start_ticks == process.start_ticks);
-            stat.map(|s| Nanos(s.cpu_ticks.saturating_mul(NANOS_PER_TICK)))
+            match read_stat(&self.proc, process.pid, &mut self.buffer) {
+                Ok(stat) if stat.start_ticks == process.start_ticks => {
+                    Some(Nanos(stat.cpu_ticks.saturating_mul(NANOS_PER_TICK)))
+                }
+                Err(Unread::Want(e)) => {
+                    let (what, at) = (id.to_string(), now());
+                    let why = Missing::Lost(format!("{what}: {e}"));
+                    let missing = Reading::missing(at, why.clone());
+                    skipped.push(Skipped { what, why });
+                    return Some((missing.clone(), missing));
+                }
+                _ => None,
+            }
         };
         let at = now();
         let Some(cpu) = cpu else {
@@ -292,7 +305,7 @@ impl LinuxPlatform {
         let held = self
             .actuator
             .hold(id)
-            .and_then(|hold| hold.cpu_stat(&mut self.buffer));
+            .and_then(|hold| hold.cpu_stat(self.root.as_fd(), &mut self.buffer));
         let throttled = match held.and_then(|stat| stat.throttled_usec) {
             Some(usec) => Reading::new(at, Nanos(usec.saturating_mul(1000))),
             None => {
