@@ -45,8 +45,6 @@ pub struct Sinks {
     pub change_log: Option<ChangeLog>,
     /// Lines of JSON, one per tick.
     pub lines: Option<Outlet>,
-    /// Publish at each tick, however much that costs.
-    pub each_tick: bool,
 }
 
 /// The loop's state between two ticks.
@@ -179,7 +177,7 @@ impl Loop {
 
     fn publish(&mut self, events: &[Change]) {
         let old = |last: Instant| last.elapsed() >= spacing(self.publish_cost);
-        let due = self.sinks.each_tick || self.published.is_none_or(old);
+        let due = self.published.is_none_or(old);
         let to_file = due && self.sinks.publisher.is_some();
         let mut trouble = None;
         if let Some(log) = &mut self.sinks.change_log
