@@ -56,6 +56,8 @@ pub struct Loop {
     changes: Changes,
     meter: Meter,
     snapshot: Snapshot,
+    /// The snapshot as text: memory that is used again.
+    json: Vec<u8>,
     published: Option<Instant>,
     publish_cost: Duration,
     trouble: Option<String>,
@@ -97,6 +99,7 @@ impl Loop {
             changes: Changes::default(),
             meter: Meter::new(Nanos::from_millis(interval_ms)),
             snapshot,
+            json: Vec::new(),
             published: None,
             publish_cost: Duration::ZERO,
             trouble: None,
@@ -188,8 +191,9 @@ impl Loop {
         }
         if to_file || self.sinks.lines.is_some() {
             let start = thread_cpu();
-            match serde_json::to_vec(&self.snapshot) {
-                Ok(json) => trouble = self.hand_out(json, to_file).err().or(trouble),
+            self.json.clear();
+            match serde_json::to_writer(&mut self.json, &self.snapshot) {
+                Ok(()) => trouble = self.hand_out(to_file).err().or(trouble),
                 Err(error) => trouble = Some(format!("the snapshot cannot be written: {error}")),
             }
             if to_file {
@@ -202,17 +206,16 @@ impl Loop {
         }
     }
 
-    fn hand_out(&self, mut json: Vec<u8>, to_file: bool) -> Result<(), String> {
+    fn hand_out(&self, to_file: bool) -> Result<(), String> {
         let mut result = Ok(());
         if let Some(publisher) = &self.sinks.publisher
             && to_file
         {
             let failed = |error| format!("the snapshot cannot be published: {error}");
-            result = publisher.publish(&json).map_err(failed);
+            result = publisher.publish(&self.json).map_err(failed);
         }
         if let Some(lines) = &self.sinks.lines {
-            json.push(b'\n');
-            lines.send(json);
+            lines.send([self.json.as_slice(), b"\n"].concat());
         }
         result
     }
@@ -274,20 +277,18 @@ fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
     }
 }
 
+/// Since when each limit stands. Mostly they are the same as at the tick before, and nothing is made.
 fn note_limits(snapshot: &mut Snapshot, plan: &Plan, now_ms: u64) {
+    let limited = || {
+        let with_limit = plan.workloads.iter().filter(|v| v.limit_cpus.is_some());
+        with_limit.map(|verdict| &verdict.id)
+    };
+    if limited().eq(snapshot.limited_since_unix_ms.keys()) {
+        return;
+    }
     let earlier = std::mem::take(&mut snapshot.limited_since_unix_ms);
-    let limited = plan
-        .workloads
-        .iter()
-        .filter(|verdict| verdict.limit_cpus.is_some());
-    snapshot.limited_since_unix_ms = limited
-        .map(|verdict| {
-            (
-                verdict.id.clone(),
-                earlier.get(&verdict.id).copied().unwrap_or(now_ms),
-            )
-        })
-        .collect();
+    let since = |id| earlier.get(id).copied().unwrap_or(now_ms);
+    snapshot.limited_since_unix_ms = limited().map(|id| (id.clone(), since(id))).collect();
 }
 
 #[cfg(test)]
