@@ -26,93 +26,36 @@
 use crate::aim::{Aim, Target, never, outcome};
 use crate::claim::Claim;
 use crate::clock::now;
-use crate::descriptors::{Budget, Kept, Rank, is_want};
+use crate::descriptors::{Budget, Rank, is_want};
 use crate::error::LinuxError;
 use crate::exclude::Rules;
-use crate::files::{Buffer, inode, open_file, open_same, write_at};
+use crate::files::{Buffer, inode, open_to_change};
+use crate::hold::{Hold, parse_max};
 use crate::journal::{Lease, Record, Take};
 use crate::names::escape;
 use crate::options::{Options, Roots};
-use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat};
+use crate::parse::cgroup::CpuMax;
 use crate::parse::decimal;
-use crate::phase::Phase;
 use crate::quota::{period_us, quota, tighter};
 use crate::restore::{self, Given, ResetReport};
 use crate::sched_ext::SchedExt;
 use crate::scout::{View, Watched};
 use crate::take;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use weir_core::plan::OutcomeKind;
 use weir_core::{CpuShare, Nanos, WorkloadId};
 
 /// Shortest time between two writes of ours over somebody else's, per cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
-
-/// A cgroup we hold. Its descriptors are kept while the budget has room, and opened anew otherwise.
-pub(crate) struct Hold {
-    lease: Lease,
-    dir: Option<Kept>,
-    max: Option<Kept>,
-    /// What we asked for last.
-    pub(crate) ours: CpuMax,
-    /// What should be there.
-    pub(crate) written: CpuMax,
-    contest_at: Nanos,
-    /// `cpu.max.burst` is not lowered yet.
-    has_burst: bool,
-    taken: Option<Take>,
-    /// When its quota is refilled, once that is known.
-    pub(crate) phase: Option<Phase>,
-    /// Looking after it failed, and that was said.
-    trouble: Option<OutcomeKind>,
-}
-
-impl Hold {
-    /// The limit others set, in CPUs.
-    pub(crate) fn theirs(&self) -> Option<f64> {
-        self.lease.theirs.cpus()
-    }
-
-    /// Time and times it was held back.
-    pub(crate) fn cpu_stat(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<CpuStat> {
-        let read = self.with_dir(root, |dir| buffer.read_at(dir, "cpu.stat"));
-        cpu_stat(read.ok()?).ok()
-    }
-
-    /// Calls `use_it` with the directory.
-    fn with_dir<T>(
-        &self,
-        root: BorrowedFd<'_>,
-        use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
-    ) -> Result<T, Errno> {
-        match &self.dir {
-            Some(dir) => use_it(dir.as_fd()),
-            None => use_it(open_same(root, &self.lease.path, self.lease.inode)?.as_fd()),
-        }
-    }
-
-    /// What is in force.
-    fn read_max(
-        &self,
-        root: BorrowedFd<'_>,
-        buffer: &mut Buffer,
-        name: &str,
-    ) -> Result<CpuMax, OutcomeKind> {
-        let read = match &self.max {
-            Some(fd) => buffer.read(fd),
-            None => self.with_dir(root, |dir| buffer.read_at(dir, "cpu.max")),
-        };
-        parse_max(read, name)
-    }
-
-    fn write(&self, root: BorrowedFd<'_>, file: &str, text: &str) -> Result<(), OutcomeKind> {
-        let written = self.with_dir(root, |dir| write_at(dir, file, text));
-        written.map_err(|e| outcome(e, &escape(&self.lease.path)))
-    }
-}
+/// Limits that are looked after at one tick: so many, or this part of all where that is more. Every
+/// one has its turn within this many ticks: 0.8 s at 50 ms, no longer than a contest waits anyway.
+/// Before a write of ours each is looked at in any case.
+const TEND_LEAST: usize = 32;
+const TEND_PART: usize = 16;
 
 /// The back end.
 pub(crate) struct Actuator {
@@ -126,6 +69,9 @@ pub(crate) struct Actuator {
     claim: Option<Claim>,
     budget: Arc<Budget>,
     pub(crate) holds: BTreeMap<WorkloadId, Hold>,
+    /// Whose turn it was last to be looked after, and the round of the view they were compared with.
+    tended: Option<WorkloadId>,
+    compared: u64,
     pub(crate) sched_ext: SchedExt,
     pub(crate) buffer: Buffer,
 }
@@ -149,6 +95,8 @@ impl Actuator {
             claim: None,
             budget,
             holds: BTreeMap::new(),
+            tended: None,
+            compared: 0,
             sched_ext: SchedExt::new(&options.roots),
             buffer: Buffer::new(),
         }
@@ -252,7 +200,7 @@ impl Actuator {
     ) -> Result<Option<Hold>, OutcomeKind> {
         self.aim().check_members(watched, &dir, take.as_ref())?;
         let name = escape(&path);
-        let max = open_file(&dir, "cpu.max").map_err(|e| match e {
+        let max = open_to_change(&dir, "cpu.max").map_err(|e| match e {
             Errno::NOENT => OutcomeKind::Refused(format!(
                 "{name} has no cpu.max, the cpu controller is not enabled for it: echo +cpu > \
                  cgroup.subtree_control in the cgroup above"
@@ -321,7 +269,7 @@ impl Actuator {
             hold.write(root, "cpu.max.burst", "0")?;
             hold.has_burst = false;
         }
-        hold.write(root, "cpu.max", &want.to_string())?;
+        hold.write_max(root, &want.to_string())?;
         hold.written = want;
         Ok(OutcomeKind::Applied)
     }
@@ -344,16 +292,23 @@ impl Actuator {
 
     /// Looks after what is held: cgroups that are gone are dropped, those that are no workload any
     /// more (a leaf that got children, a process that ended in a cgroup that stays) are released, and
-    /// where somebody else wrote, ours is set again if it is tighter. Called once a tick.
+    /// where somebody else wrote, ours is set again if it is tighter. Called once a tick; the part
+    /// that reads files takes turns.
     pub(crate) fn tend(&mut self, view: &View) {
         let at = now();
-        let ids: Vec<_> = self.holds.keys().cloned().collect();
-        for id in ids {
-            if view.get(&id).is_none() {
+        if view.round != self.compared {
+            self.compared = view.round;
+            let is_over = |id: &&WorkloadId| view.get(id).is_none();
+            let over: Vec<_> = self.holds.keys().filter(is_over).cloned().collect();
+            for id in over {
                 tracing::info!(workload = %id, "no workload any more: its limit is put back");
-                self.release(&id);
-                continue;
+                // What fails is tried again at the next tick.
+                if matches!(self.release(&id), OutcomeKind::Failed(_)) {
+                    self.compared = 0;
+                }
             }
+        }
+        for id in self.turn() {
             let tended = match self.see_theirs(&id) {
                 Ok(_) => self.contest(&id, at),
                 Err(why) => Err(why),
@@ -371,6 +326,24 @@ impl Actuator {
             }
         }
         self.compact();
+    }
+
+    /// Whose turn it is to be looked after; each time the next ones.
+    fn turn(&mut self) -> Vec<WorkloadId> {
+        let count = self.holds.len().div_ceil(TEND_PART).max(TEND_LEAST);
+        let from = self.tended.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut turn: Vec<_> = self
+            .holds
+            .range((from, Bound::Unbounded))
+            .map(|(id, _)| id.clone())
+            .take(count + 1)
+            .collect();
+        // Behind the last of them the next turn begins, or with the first, if that was the end.
+        if turn.len() > count {
+            turn.pop();
+            self.tended = turn.last().cloned();
+        }
+        turn
     }
 
     fn contest(&mut self, id: &WorkloadId, at: Nanos) -> Result<(), OutcomeKind> {
@@ -473,11 +446,6 @@ impl Actuator {
         self.holds.clear();
         self.claim = None;
     }
-}
-
-fn parse_max(read: Result<&[u8], Errno>, name: &str) -> Result<CpuMax, OutcomeKind> {
-    let text = read.map_err(|e| outcome(e, name))?;
-    cpu_max(text).map_err(|e| OutcomeKind::Failed(format!("{name}/cpu.max: {e}")))
 }
 
 #[cfg(test)]

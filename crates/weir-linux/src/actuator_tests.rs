@@ -198,6 +198,35 @@ fn a_second_weir_is_refused_and_names_the_first() {
 }
 
 #[test]
+fn all_limits_have_their_turn() {
+    let fake = Fake::new();
+    let names: Vec<String> = (0..700).map(|n| format!("/w.slice/w{n}.service")).collect();
+    for name in &names {
+        fake.cgroup(&name[1..], &[]);
+    }
+    let mut world = World::within(2000, fake, |_| ());
+    for name in &names {
+        assert_eq!(world.limit(name, 0.5), OutcomeKind::Applied);
+    }
+    for (ticks, others) in [(1, "max 50000\n"), (TEND_PART, "max 60000\n")] {
+        for name in &names {
+            let max = world.fake.path(format!("sys/fs/cgroup{name}/cpu.max"));
+            std::fs::write(max, others).unwrap();
+        }
+        for hold in world.actuator.holds.values_mut() {
+            hold.contest_at = Nanos(0);
+        }
+        for _ in 0..ticks {
+            world.actuator.tend(&world.view);
+        }
+        let max = |name: &String| world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
+        let ours = names.iter().filter(|n| max(n) == "10000 20000").count();
+        let want = if ticks == 1 { 44 } else { 700 };
+        assert_eq!(ours, want, "after {ticks} ticks");
+    }
+}
+
+#[test]
 fn limits_hold_without_kept_descriptors() {
     for budget in [0, 4, 5, 6] {
         let mut world = World::within(budget, Fake::new(), |_| ());

@@ -106,6 +106,11 @@ pub(crate) fn open_file(dir: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
     openat(dir, name, READ, Mode::empty())
 }
 
+/// Opens a file in `dir` for reading and for [`overwrite`]. `name` is weir's own.
+pub(crate) fn open_to_change(dir: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
+    openat(dir, name, READ.union(OFlags::RDWR), Mode::empty())
+}
+
 /// Opens a directory below `root` by an absolute path within it, each component checked, and never
 /// on another file system.
 pub(crate) fn open_beneath(root: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
@@ -163,6 +168,29 @@ pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Er
     } else {
         Err(Errno::IO)
     }
+}
+
+/// Writes a whole small file on a kept descriptor. A kernel file has no size and takes the value as a
+/// whole; in a file that has one the rest of what was there is blank before it is cut off, so that a
+/// reader never sees a value that nobody wrote.
+pub(crate) fn overwrite(fd: impl AsFd, value: &str) -> Result<(), Errno> {
+    let size = usize::try_from(fstat(&fd)?.st_size).unwrap_or(0);
+    let mut padded = [b'\n'; 128];
+    let length = size.clamp(value.len(), padded.len().max(value.len()));
+    let bytes = match padded.get_mut(..value.len()) {
+        Some(start) => {
+            start.copy_from_slice(value.as_bytes());
+            padded.get(..length).unwrap_or(value.as_bytes())
+        }
+        None => value.as_bytes(),
+    };
+    if retry(|| rustix::io::pwrite(&fd, bytes, 0))? != bytes.len() {
+        return Err(Errno::IO);
+    }
+    if size > value.len() {
+        rustix::fs::ftruncate(&fd, value.len() as u64)?;
+    }
+    Ok(())
 }
 
 /// Calls `each` with the name of every directory in `dir`, up to `most` entries of any kind.
@@ -255,6 +283,19 @@ mod tests {
         write_at(&fd, "cpu.max", "1 2").unwrap();
         assert_eq!(fs::read(dir.path().join("cpu.max")).unwrap(), b"1 2");
         assert_eq!(write_at(&fd, "absent", "1"), Err(Errno::NOENT));
+        let kept = open_to_change(&fd, "cpu.max").unwrap();
+        for value in [
+            "max 100000",
+            "1 2",
+            "3 4",
+            "50000 20000",
+            &"9".repeat(300),
+            "5",
+        ] {
+            overwrite(&kept, value).unwrap();
+            let text = fs::read_to_string(dir.path().join("cpu.max")).unwrap();
+            assert_eq!(text, value);
+        }
         symlink("cpu.max", dir.path().join("link")).unwrap();
         assert_eq!(write_at(&fd, "link", "1"), Err(Errno::LOOP));
     }

@@ -33,6 +33,7 @@ mod error;
 mod exclude;
 mod facts;
 mod files;
+mod hold;
 mod journal;
 mod leases;
 mod members;

@@ -3,8 +3,9 @@
 //! moment for new limits, moves the refills of several workloads apart, and tells how long a rewrite
 //! should wait.
 
-use crate::actuator::{Actuator, Hold};
+use crate::actuator::Actuator;
 use crate::clock::{now, sleep, sleep_until};
+use crate::hold::Hold;
 use crate::parse::cgroup::CpuMax;
 use crate::phase::{LOOKS_PER_PERIOD, Phase, Watch, shifts};
 use rustix::fd::AsFd;
