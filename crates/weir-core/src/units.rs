@@ -214,13 +214,20 @@ impl fmt::Display for CpuShare {
 }
 
 impl fmt::Display for Nanos {
-    /// For people: ns, µs, ms or s.
+    /// For people: the largest of ns, µs, ms and s that gives a number of at least 1, to a digit that
+    /// tells two costs apart.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            n if n < 10_000 => write!(f, "{n} ns"),
-            n if n < 10_000_000 => write!(f, "{:.1} µs", n as f64 / 1e3),
-            n if n < 10_000_000_000 => write!(f, "{:.1} ms", n as f64 / 1e6),
-            n => write!(f, "{:.1} s", n as f64 / 1e9),
+        let (value, unit) = match self.0 {
+            n if n < 1_000 => return write!(f, "{n} ns"),
+            // What would be rounded to 1000.0 is 1 of the next.
+            n if n < 999_950 => (n as f64 / 1e3, "µs"),
+            n if n < 999_950_000 => (n as f64 / 1e6, "ms"),
+            n => (n as f64 / 1e9, "s"),
+        };
+        if value < 9.995 {
+            write!(f, "{value:.2} {unit}")
+        } else {
+            write!(f, "{value:.1} {unit}")
         }
     }
 }
@@ -270,6 +277,22 @@ mod tests {
     fn people_read_binary_units() {
         assert_eq!(BytesPerSec::new(3.74 * GIB).to_string(), "3.74 GiB/s");
         assert_eq!(Bytes(1023).to_string(), "1023 B");
-        assert_eq!(Nanos(12_600).to_string(), "12.6 µs");
+        for (nanos, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (9_994, "9.99 µs"),
+            (9_995, "10.0 µs"),
+            (12_600, "12.6 µs"),
+            (999_949, "999.9 µs"),
+            (999_950, "1.00 ms"),
+            (4_000_000, "4.00 ms"),
+            (20_000_000, "20.0 ms"),
+            (999_949_999, "999.9 ms"),
+            (1_500_000_000, "1.50 s"),
+            (u64::MAX, "18446744073.7 s"),
+        ] {
+            assert_eq!(Nanos(nanos).to_string(), text);
+        }
     }
 }

@@ -26,14 +26,16 @@
 use crate::aim::{Aim, Target, never, outcome};
 use crate::claim::Claim;
 use crate::clock::now;
+use crate::descriptors::{Budget, Rank, is_want};
 use crate::error::LinuxError;
 use crate::exclude::Rules;
-use crate::files::{Buffer, inode, open_file, write_at};
+use crate::files::{Buffer, inode, open_to_change};
+use crate::hold::{Hold, parse_max};
 use crate::journal::{Lease, Record, Take};
+use crate::names::escape;
 use crate::options::{Options, Roots};
-use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat};
+use crate::parse::cgroup::CpuMax;
 use crate::parse::decimal;
-use crate::phase::Phase;
 use crate::quota::{period_us, quota, tighter};
 use crate::restore::{self, Given, ResetReport};
 use crate::sched_ext::SchedExt;
@@ -42,53 +44,34 @@ use crate::take;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use weir_core::plan::OutcomeKind;
 use weir_core::{CpuShare, Nanos, WorkloadId};
 
 /// Shortest time between two writes of ours over somebody else's, per cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
-
-/// A cgroup we hold.
-pub(crate) struct Hold {
-    lease: Lease,
-    dir: OwnedFd,
-    max: OwnedFd,
-    /// What we asked for last.
-    pub(crate) ours: CpuMax,
-    /// What should be there.
-    pub(crate) written: CpuMax,
-    contest_at: Nanos,
-    /// `cpu.max.burst` is not lowered yet.
-    has_burst: bool,
-    taken: Option<Take>,
-    /// When its quota is refilled, once that is known.
-    pub(crate) phase: Option<Phase>,
-}
-
-impl Hold {
-    /// The limit others set, in CPUs.
-    pub(crate) fn theirs(&self) -> Option<f64> {
-        self.lease.theirs.cpus()
-    }
-
-    /// Time and times it was held back.
-    pub(crate) fn cpu_stat(&self, buffer: &mut Buffer) -> Option<CpuStat> {
-        cpu_stat(buffer.read_at(&self.dir, "cpu.stat").ok()?).ok()
-    }
-}
+/// Limits that are looked after at one tick: so many, or this part of all where that is more. Every
+/// one has its turn within this many ticks: 0.8 s at 50 ms, no longer than a contest waits anyway.
+/// Before a write of ours each is looked at in any case.
+const TEND_LEAST: usize = 32;
+const TEND_PART: usize = 16;
 
 /// The back end.
 pub(crate) struct Actuator {
     roots: Roots,
-    root: Arc<OwnedFd>,
+    pub(crate) root: Arc<OwnedFd>,
     proc: Arc<OwnedFd>,
     rules: Rules,
     pub(crate) period_us: u64,
     take_processes: bool,
     read_only: bool,
     claim: Option<Claim>,
+    budget: Arc<Budget>,
     pub(crate) holds: BTreeMap<WorkloadId, Hold>,
+    /// Whose turn it was last to be looked after, and the round of the view they were compared with.
+    tended: Option<WorkloadId>,
+    compared: u64,
     pub(crate) sched_ext: SchedExt,
     pub(crate) buffer: Buffer,
 }
@@ -99,6 +82,7 @@ impl Actuator {
         root: Arc<OwnedFd>,
         proc: Arc<OwnedFd>,
         rules: Rules,
+        budget: Arc<Budget>,
     ) -> Self {
         Actuator {
             roots: options.roots.clone(),
@@ -109,7 +93,10 @@ impl Actuator {
             take_processes: options.take_processes,
             read_only: options.read_only,
             claim: None,
+            budget,
             holds: BTreeMap::new(),
+            tended: None,
+            compared: 0,
             sched_ext: SchedExt::new(&options.roots),
             buffer: Buffer::new(),
         }
@@ -212,20 +199,23 @@ impl Actuator {
         ours: CpuMax,
     ) -> Result<Option<Hold>, OutcomeKind> {
         self.aim().check_members(watched, &dir, take.as_ref())?;
-        let name = crate::names::escape(&path);
-        let max = open_file(&dir, "cpu.max").map_err(|e| match e {
+        let name = escape(&path);
+        let max = open_to_change(&dir, "cpu.max").map_err(|e| match e {
             Errno::NOENT => OutcomeKind::Refused(format!(
                 "{name} has no cpu.max, the cpu controller is not enabled for it: echo +cpu > \
                  cgroup.subtree_control in the cgroup above"
             )),
             e => outcome(e, &name),
         })?;
-        let theirs = read_max(&max, &mut self.buffer, &name)?;
+        let theirs = parse_max(self.buffer.read(&max), &name)?;
         if tighter(theirs, ours) == theirs {
             return Ok(None);
         }
-        let burst = self.buffer.read_at(&dir, "cpu.max.burst").ok();
-        let burst_us = burst.and_then(|text| decimal(text).ok());
+        let burst_us = match self.buffer.read_at(&dir, "cpu.max.burst") {
+            Ok(text) => decimal(text).ok(),
+            Err(e) if is_want(e) => return Err(outcome(e, &name)),
+            Err(_) => None,
+        };
         let inode = inode(&dir).map_err(|e| outcome(e, &name))?.st_ino;
         let lease = Lease {
             path,
@@ -241,14 +231,15 @@ impl Actuator {
         self.note(&lease.hold())?;
         let has_burst = burst_us.is_some_and(|b| b > 0);
         Ok(Some(Hold {
-            dir,
-            max,
+            dir: self.budget.keep(dir, Rank::Seldom),
+            max: self.budget.keep(max, Rank::EachTick),
             ours,
             written: theirs,
             contest_at: Nanos(0),
             has_burst,
             taken: take,
             phase: None,
+            trouble: None,
             lease,
         }))
     }
@@ -273,11 +264,12 @@ impl Actuator {
         self.note(&record)?;
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
         hold.lease.note_ours(want);
+        let root = self.root.as_fd();
         if hold.has_burst {
-            write_at(&hold.dir, "cpu.max.burst", "0").map_err(|e| outcome(e, id.as_str()))?;
+            hold.write(root, "cpu.max.burst", "0")?;
             hold.has_burst = false;
         }
-        write_at(&hold.dir, "cpu.max", &want.to_string()).map_err(|e| outcome(e, id.as_str()))?;
+        hold.write_max(root, &want.to_string())?;
         hold.written = want;
         Ok(OutcomeKind::Applied)
     }
@@ -285,7 +277,7 @@ impl Actuator {
     /// Reads what is there; if it is not what we wrote, it is theirs. Returns whether it was not.
     fn see_theirs(&mut self, id: &WorkloadId) -> Result<bool, OutcomeKind> {
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
-        let current = read_max(&hold.max, &mut self.buffer, id.as_str())?;
+        let current = hold.read_max(self.root.as_fd(), &mut self.buffer, id.as_str())?;
         if current == hold.written {
             return Ok(false);
         }
@@ -300,27 +292,58 @@ impl Actuator {
 
     /// Looks after what is held: cgroups that are gone are dropped, those that are no workload any
     /// more (a leaf that got children, a process that ended in a cgroup that stays) are released, and
-    /// where somebody else wrote, ours is set again if it is tighter. Called once a tick.
+    /// where somebody else wrote, ours is set again if it is tighter. Called once a tick; the part
+    /// that reads files takes turns.
     pub(crate) fn tend(&mut self, view: &View) {
         let at = now();
-        let ids: Vec<_> = self.holds.keys().cloned().collect();
-        for id in ids {
-            if view.get(&id).is_none() {
+        if view.round != self.compared {
+            self.compared = view.round;
+            let is_over = |id: &&WorkloadId| view.get(id).is_none();
+            let over: Vec<_> = self.holds.keys().filter(is_over).cloned().collect();
+            for id in over {
                 tracing::info!(workload = %id, "no workload any more: its limit is put back");
-                self.release(&id);
-                continue;
+                // What fails is tried again at the next tick.
+                if matches!(self.release(&id), OutcomeKind::Failed(_)) {
+                    self.compared = 0;
+                }
             }
+        }
+        for id in self.turn() {
             let tended = match self.see_theirs(&id) {
                 Ok(_) => self.contest(&id, at),
                 Err(why) => Err(why),
             };
-            match tended {
-                Ok(()) => {}
-                Err(OutcomeKind::Vanished) => self.forget(&id),
-                Err(why) => tracing::warn!(cgroup = %id, ?why, "cannot look after a limit"),
+            if tended == Err(OutcomeKind::Vanished) {
+                self.forget(&id);
+                continue;
+            }
+            let Some(hold) = self.holds.get_mut(&id) else {
+                continue;
+            };
+            let before = std::mem::replace(&mut hold.trouble, tended.err());
+            if let Some(why) = hold.trouble.as_ref().filter(|_| before.is_none()) {
+                tracing::warn!(cgroup = %id, ?why, "cannot look after a limit");
             }
         }
         self.compact();
+    }
+
+    /// Whose turn it is to be looked after; each time the next ones.
+    fn turn(&mut self) -> Vec<WorkloadId> {
+        let count = self.holds.len().div_ceil(TEND_PART).max(TEND_LEAST);
+        let from = self.tended.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut turn: Vec<_> = self
+            .holds
+            .range((from, Bound::Unbounded))
+            .map(|(id, _)| id.clone())
+            .take(count + 1)
+            .collect();
+        // Behind the last of them the next turn begins, or with the first, if that was the end.
+        if turn.len() > count {
+            turn.pop();
+            self.tended = turn.last().cloned();
+        }
+        turn
     }
 
     fn contest(&mut self, id: &WorkloadId, at: Nanos) -> Result<(), OutcomeKind> {
@@ -341,7 +364,14 @@ impl Actuator {
         let Some(hold) = self.holds.get(id) else {
             return OutcomeKind::Unchanged;
         };
-        let given = restore::give_back_in(&hold.dir, &hold.lease, &mut self.buffer);
+        let (lease, buffer) = (&hold.lease, &mut self.buffer);
+        let given = hold.with_dir(self.root.as_fd(), |dir| {
+            Ok(restore::give_back_in(dir, lease, buffer))
+        });
+        let given = given.unwrap_or_else(|e| match e {
+            Errno::NODEV => Given::Vanished,
+            e => Given::Failed(e.to_string()),
+        });
         let kind = match given {
             Given::Restored => OutcomeKind::Applied,
             Given::Unchanged => OutcomeKind::Unchanged,
@@ -416,11 +446,6 @@ impl Actuator {
         self.holds.clear();
         self.claim = None;
     }
-}
-
-fn read_max(fd: &OwnedFd, buffer: &mut Buffer, name: &str) -> Result<CpuMax, OutcomeKind> {
-    let text = buffer.read(fd).map_err(|e| outcome(e, name))?;
-    cpu_max(text).map_err(|e| OutcomeKind::Failed(format!("{name}/cpu.max: {e}")))
 }
 
 #[cfg(test)]

@@ -22,10 +22,15 @@ impl World {
     }
 
     fn with(fake: Fake, change: impl FnOnce(&mut Options)) -> Self {
+        Self::within(100, fake, change)
+    }
+
+    fn within(budget: usize, fake: Fake, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = fake.options(By::Cgroup);
         change(&mut options);
         let proc = Arc::new(open_root(&options.roots.proc).unwrap());
-        let tree = Tree::open(&options.roots.cgroup, 100).unwrap();
+        let budget = Budget::new(budget);
+        let tree = Tree::open(&options.roots.cgroup, Arc::clone(&budget)).unwrap();
         let root = tree.root();
         let rules = Rules::new(options.exclude.clone(), None, None);
         let mut scout = match options.by {
@@ -33,7 +38,7 @@ impl World {
             By::Process => Scout::of_processes(Arc::clone(&proc), rules.clone()),
         };
         let view = scout.round(Nanos(1));
-        let actuator = Actuator::new(&options, root, proc, rules);
+        let actuator = Actuator::new(&options, root, proc, rules, budget);
         World {
             fake,
             scout,
@@ -190,6 +195,59 @@ fn a_second_weir_is_refused_and_names_the_first() {
     assert_eq!(second.max(), "10000 20000");
     actuator.release_all();
     assert_eq!(second.limit(FIO, 0.2), OutcomeKind::Applied);
+}
+
+#[test]
+fn all_limits_have_their_turn() {
+    let fake = Fake::new();
+    let names: Vec<String> = (0..700).map(|n| format!("/w.slice/w{n}.service")).collect();
+    for name in &names {
+        fake.cgroup(&name[1..], &[]);
+    }
+    let mut world = World::within(2000, fake, |_| ());
+    for name in &names {
+        assert_eq!(world.limit(name, 0.5), OutcomeKind::Applied);
+    }
+    for (ticks, others) in [(1, "max 50000\n"), (TEND_PART, "max 60000\n")] {
+        for name in &names {
+            let max = world.fake.path(format!("sys/fs/cgroup{name}/cpu.max"));
+            std::fs::write(max, others).unwrap();
+        }
+        for hold in world.actuator.holds.values_mut() {
+            hold.contest_at = Nanos(0);
+        }
+        for _ in 0..ticks {
+            world.actuator.tend(&world.view);
+        }
+        let max = |name: &String| world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
+        let ours = names.iter().filter(|n| max(n) == "10000 20000").count();
+        let want = if ticks == 1 { 44 } else { 700 };
+        assert_eq!(ours, want, "after {ticks} ticks");
+    }
+}
+
+#[test]
+fn limits_hold_without_kept_descriptors() {
+    for budget in [0, 4, 5, 6] {
+        let mut world = World::within(budget, Fake::new(), |_| ());
+        assert_eq!(world.limit(FIO, 0.5), OutcomeKind::Applied);
+        world.actuator.tend(&world.view);
+        assert_eq!(world.limit(FIO, 0.4), OutcomeKind::Applied);
+        assert_eq!(world.max(), "8000 20000", "budget {budget}");
+        world.fake.write(FIO_MAX, "4000 20000\n");
+        world.actuator.tend(&world.view);
+        assert_eq!(world.limit(FIO, 0.3), OutcomeKind::Unchanged);
+        world.fake.write(FIO_MAX, "max 100000\n");
+        assert_eq!(world.limit(FIO, 0.3), OutcomeKind::Applied);
+        assert_eq!(world.release(FIO), OutcomeKind::Applied);
+        assert_eq!(world.max(), "max 100000", "budget {budget}");
+        world.limit(FIO, 0.5);
+        world.fake.remove("sys/fs/cgroup/system.slice/fio.service");
+        if budget == 0 {
+            assert_eq!(world.limit(FIO, 0.4), OutcomeKind::Vanished);
+            assert!(!world.actuator.is_holding());
+        }
+    }
 }
 
 #[test]

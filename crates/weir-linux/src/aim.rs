@@ -2,10 +2,11 @@
 //! Which cgroup a limit is aimed at, and whether whoever is in it may be limited at all. Asked just
 //! before the first change, of the kernel and not of the scout's last view.
 
+use crate::descriptors::is_want;
 use crate::exclude::Rules;
-use crate::files::{Buffer, inode, open_beneath};
+use crate::files::{Buffer, open_same};
 use crate::journal::Take;
-use crate::members::fresh;
+use crate::members::{Unread, fresh};
 use crate::parse::cgroup::pids;
 use crate::scout::{Source, Watched};
 use crate::take;
@@ -32,13 +33,8 @@ impl Aim<'_> {
         let process = match source {
             Source::Cgroup(leaf) => {
                 let name = leaf.id.as_str();
-                let dir = open_beneath(root, &leaf.path).map_err(|e| outcome(e, name))?;
-                let same = inode(&dir).is_ok_and(|s| s.st_ino == leaf.inode);
-                return if same {
-                    Ok((dir, leaf.path.clone(), None))
-                } else {
-                    Err(OutcomeKind::Vanished)
-                };
+                let dir = open_same(root, &leaf.path, leaf.inode).map_err(|e| outcome(e, name))?;
+                return Ok((dir, leaf.path.clone(), None));
             }
             Source::Process(process) => process,
         };
@@ -69,17 +65,21 @@ impl Aim<'_> {
         dir: &OwnedFd,
         take: Option<&Take>,
     ) -> Result<(), OutcomeKind> {
-        let inside = self
-            .buffer
-            .read_at(dir, "cgroup.procs")
-            .ok()
-            .and_then(|t| pids(t).ok());
-        let mut inside = inside.unwrap_or_default();
+        let mut inside = match self.buffer.read_at(dir, "cgroup.procs") {
+            Ok(text) => pids(text).unwrap_or_default(),
+            Err(e) if is_want(e) => return Err(outcome(e, watched.id.as_str())),
+            Err(_) => Vec::new(),
+        };
         inside.extend(take.map(|t| t.pid));
-        let members: Vec<_> = inside
-            .into_iter()
-            .filter_map(|pid| Some((pid, fresh(self.proc, pid, self.buffer)?)))
-            .collect();
+        let mut members = Vec::with_capacity(inside.len());
+        for pid in inside {
+            match fresh(self.proc, pid, self.buffer) {
+                Ok(member) => members.push((pid, member)),
+                // Who could not be looked at may be one who is never limited.
+                Err(Unread::Want(e)) => return Err(outcome(e, watched.id.as_str())),
+                Err(Unread::Gone(_)) => {}
+            }
+        }
         let path = match &watched.source {
             Source::Cgroup(leaf) => leaf.path.as_slice(),
             Source::Process(_) => b"",

@@ -8,7 +8,6 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
 use rustix::io::{Errno, pread};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -107,6 +106,11 @@ pub(crate) fn open_file(dir: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
     openat(dir, name, READ, Mode::empty())
 }
 
+/// Opens a file in `dir` for reading and for [`overwrite`]. `name` is weir's own.
+pub(crate) fn open_to_change(dir: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
+    openat(dir, name, READ.union(OFlags::RDWR), Mode::empty())
+}
+
 /// Opens a directory below `root` by an absolute path within it, each component checked, and never
 /// on another file system.
 pub(crate) fn open_beneath(root: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errno> {
@@ -131,6 +135,28 @@ pub(crate) fn open_beneath(root: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errn
     }
 }
 
+/// Opens the cgroup at `path` below `root` if it still is the one with this inode.
+///
+/// # Errors
+/// [`Errno::NODEV`] if it is gone, or another has that path by now.
+pub(crate) fn open_same(root: impl AsFd, path: &[u8], wanted: u64) -> Result<OwnedFd, Errno> {
+    let dir = open_beneath(root, path).map_err(gone_if_absent)?;
+    if inode(&dir)?.st_ino == wanted {
+        Ok(dir)
+    } else {
+        Err(Errno::NODEV)
+    }
+}
+
+/// A directory that is not there means the cgroup is gone; and so does a file that each has.
+pub(crate) fn gone_if_absent(error: Errno) -> Errno {
+    if error == Errno::NOENT {
+        Errno::NODEV
+    } else {
+        error
+    }
+}
+
 /// Writes a whole small file in `dir` as `echo` does: cut short, one write. A kernel file takes the
 /// value as a whole or refuses it.
 pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Errno> {
@@ -142,6 +168,29 @@ pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Er
     } else {
         Err(Errno::IO)
     }
+}
+
+/// Writes a whole small file on a kept descriptor. A kernel file has no size and takes the value as a
+/// whole; in a file that has one the rest of what was there is blank before it is cut off, so that a
+/// reader never sees a value that nobody wrote.
+pub(crate) fn overwrite(fd: impl AsFd, value: &str) -> Result<(), Errno> {
+    let size = usize::try_from(fstat(&fd)?.st_size).unwrap_or(0);
+    let mut padded = [b'\n'; 128];
+    let length = size.clamp(value.len(), padded.len().max(value.len()));
+    let bytes = match padded.get_mut(..value.len()) {
+        Some(start) => {
+            start.copy_from_slice(value.as_bytes());
+            padded.get(..length).unwrap_or(value.as_bytes())
+        }
+        None => value.as_bytes(),
+    };
+    if retry(|| rustix::io::pwrite(&fd, bytes, 0))? != bytes.len() {
+        return Err(Errno::IO);
+    }
+    if size > value.len() {
+        rustix::fs::ftruncate(&fd, value.len() as u64)?;
+    }
+    Ok(())
 }
 
 /// Calls `each` with the name of every directory in `dir`, up to `most` entries of any kind.
@@ -185,28 +234,6 @@ pub(crate) fn for_each_dir(
 /// The inode number: for a cgroup its id, which is not used again until a reboot.
 pub(crate) fn inode(fd: impl AsFd) -> Result<Stat, Errno> {
     fstat(fd)
-}
-
-/// Descriptors kept free for everything that is opened and closed again.
-const SPARE: u64 = 128;
-
-/// Raises the soft limit of open files to the hard one (or a quarter million, which is plenty) and
-/// returns how many weir may keep open.
-pub(crate) fn raise_open_files() -> usize {
-    const PLENTY: u64 = 1 << 18;
-    let limit = getrlimit(Resource::Nofile);
-    let hard = limit.maximum.unwrap_or(PLENTY).min(PLENTY);
-    let soft = limit.current.unwrap_or(PLENTY);
-    let raised = Rlimit {
-        current: Some(hard),
-        maximum: limit.maximum,
-    };
-    let now = if soft < hard && setrlimit(Resource::Nofile, raised).is_ok() {
-        hard
-    } else {
-        soft
-    };
-    usize::try_from(now.saturating_sub(SPARE)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -256,6 +283,19 @@ mod tests {
         write_at(&fd, "cpu.max", "1 2").unwrap();
         assert_eq!(fs::read(dir.path().join("cpu.max")).unwrap(), b"1 2");
         assert_eq!(write_at(&fd, "absent", "1"), Err(Errno::NOENT));
+        let kept = open_to_change(&fd, "cpu.max").unwrap();
+        for value in [
+            "max 100000",
+            "1 2",
+            "3 4",
+            "50000 20000",
+            &"9".repeat(300),
+            "5",
+        ] {
+            overwrite(&kept, value).unwrap();
+            let text = fs::read_to_string(dir.path().join("cpu.max")).unwrap();
+            assert_eq!(text, value);
+        }
         symlink("cpu.max", dir.path().join("link")).unwrap();
         assert_eq!(write_at(&fd, "link", "1"), Err(Errno::LOOP));
     }

@@ -26,7 +26,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{Read, Write};
+use std::io::Read;
 
 pub(crate) const JOURNAL: &str = "journal.jsonl";
 const NEW: &str = "journal.new";
@@ -126,6 +126,7 @@ pub(crate) struct Story {
 pub(crate) struct Journal {
     file: OwnedFd,
     size: u64,
+    line: Vec<u8>,
 }
 
 impl Journal {
@@ -140,7 +141,11 @@ impl Journal {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
         let file = openat(dir.fd(), NEW, flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
-        let mut journal = Journal { file, size: 0 };
+        let mut journal = Journal {
+            file,
+            size: 0,
+            line: Vec::new(),
+        };
         for record in records {
             journal.append(record).map_err(error)?;
         }
@@ -153,12 +158,19 @@ impl Journal {
 
     /// Writes one record; `hold` and `take` are on the device when this returns.
     pub(crate) fn append(&mut self, record: &Record) -> Result<(), Errno> {
-        let mut line = serde_json::to_vec(record).map_err(|_| Errno::INVAL)?;
-        line.push(b'\n');
-        let mut file = std::fs::File::from(self.file.try_clone().map_err(|_| Errno::MFILE)?);
-        let written = file.write_all(&line);
-        written.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))?;
-        self.size += line.len() as u64;
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, record).map_err(|_| Errno::INVAL)?;
+        self.line.push(b'\n');
+        let mut rest = self.line.as_slice();
+        while !rest.is_empty() {
+            match rustix::io::write(&self.file, rest) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.size += self.line.len() as u64;
         if matches!(record, Record::Hold { .. } | Record::Take(_)) {
             fdatasync(&self.file)?;
         }

@@ -10,8 +10,8 @@
 //! Plan ─► platform ─► actuator (cpu.max; aim, phase, quota) ─► claim (lock, journal) ─► restore
 //! ```
 //!
-//! **Two speeds.** A tick reads what changes each time: one `pread` per device, one per cgroup
-//! (`cpu.stat`), all on descriptors kept open. What changes slowly and costs more (which cgroups
+//! **Two speeds.** A tick reads what changes each time: one `pread` per device, one per cgroup with
+//! something on a device (`cpu.stat`), all on descriptors kept open. What changes slowly and costs more (which cgroups
 //! there are, who is in them, what memory they have where, their weights) is gathered by the
 //! [scout](scout), which never holds up a tick.
 //!
@@ -28,12 +28,15 @@ mod aim;
 mod claim;
 mod clock;
 mod counters;
+mod descriptors;
 mod error;
 mod exclude;
 mod facts;
 mod files;
+mod hold;
 mod journal;
 mod leases;
+mod look;
 mod members;
 mod names;
 mod options;

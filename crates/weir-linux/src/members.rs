@@ -18,6 +18,7 @@
 //! looks have a budget of their own: until a process has had one, its workload cannot be limited.
 
 use crate::clock::now;
+use crate::descriptors::is_want;
 use crate::files::{Buffer, for_each_dir, open_file};
 use crate::parse::process::{Stat, mapping, stat};
 use rustix::fd::OwnedFd;
@@ -135,8 +136,10 @@ impl Members {
 
     /// Notes that a process is there. False if it is not.
     pub(crate) fn meet(&mut self, pid: u32, at: Nanos, buffer: &mut Buffer) -> bool {
-        let Ok(stat) = read_stat(&self.proc, pid, buffer) else {
-            return false;
+        let stat = match read_stat(&self.proc, pid, buffer) {
+            Ok(stat) => stat,
+            Err(Unread::Gone(_)) => return false,
+            Err(Unread::Want(_)) => return self.still_known(pid),
         };
         let known = self
             .by_pid
@@ -150,20 +153,31 @@ impl Members {
                 }
                 member.nice = stat.nice;
                 member.real_time |= stat.is_real_time();
-                if at >= member.policy_at {
+                if at >= member.policy_at
+                    && let Ok(real_time) = is_real_time(&self.proc, pid, &stat, buffer)
+                {
                     member.policy_at = Nanos(at.0.saturating_add(POLICY_EVERY.0));
-                    member.real_time = is_real_time(&self.proc, pid, &stat, buffer);
+                    member.real_time = real_time;
                 }
             }
             None => {
+                let Ok(real_time) = is_real_time(&self.proc, pid, &stat, buffer) else {
+                    return false;
+                };
                 let member = Member {
-                    real_time: is_real_time(&self.proc, pid, &stat, buffer),
+                    real_time,
                     ..new_member(&stat, self.round, at)
                 };
                 self.by_pid.insert(pid, member);
             }
         }
         true
+    }
+
+    /// Keeps what is known of a process that could not be looked at. False if nothing is known.
+    fn still_known(&mut self, pid: u32) -> bool {
+        let known = self.by_pid.get_mut(&pid);
+        known.map(|member| member.round = self.round).is_some()
     }
 
     /// Looks at the memory of those whose turn it is, new ones first, then the longest waiting, until
@@ -316,43 +330,63 @@ fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
     }
 }
 
+/// Why a process could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It ended, or is not what it seems.
+    Gone(Missing),
+    /// For want of something of ours, which says nothing about it.
+    Want(Errno),
+}
+
 /// `/proc/PID/stat`, parsed. Nothing of a process that ended is an error like any other.
-pub(crate) fn read_stat(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Stat, Missing> {
+pub(crate) fn read_stat(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Stat, Unread> {
     let name = format!("{pid}/stat");
-    let text = buffer
-        .read_at(proc, &name)
-        .map_err(|e| Missing::Lost(format!("/proc/{name}: {e}")))?;
-    stat(text).map_err(|e| Missing::Lost(format!("/proc/{name}: {e}")))
+    let gone = |why: String| Unread::Gone(Missing::Lost(format!("/proc/{name}: {why}")));
+    let text = buffer.read_at(proc, &name).map_err(|e| match e {
+        e if is_want(e) => Unread::Want(e),
+        e => gone(e.to_string()),
+    })?;
+    stat(text).map_err(|e| gone(e.to_string()))
 }
 
 /// A process as it is now, without its memory: for a check just before acting.
-pub(crate) fn fresh(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Option<Member> {
-    let stat = read_stat(proc, pid, buffer).ok()?;
-    let real_time = is_real_time(proc, pid, &stat, buffer);
-    Some(Member {
+pub(crate) fn fresh(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Member, Unread> {
+    let stat = read_stat(proc, pid, buffer)?;
+    let real_time = is_real_time(proc, pid, &stat, buffer)?;
+    Ok(Member {
         real_time,
         ..new_member(&stat, 0, Nanos(0))
     })
 }
 
-/// Whether one of its threads is; each has a policy of its own.
-fn is_real_time(proc: &OwnedFd, pid: u32, stat_of_process: &Stat, buffer: &mut Buffer) -> bool {
+/// Whether one of its threads is; each has a policy of its own. The only error is a want of ours.
+fn is_real_time(
+    proc: &OwnedFd,
+    pid: u32,
+    stat_of_process: &Stat,
+    buffer: &mut Buffer,
+) -> Result<bool, Unread> {
     if stat_of_process.is_real_time() || stat_of_process.threads <= 1 {
-        return stat_of_process.is_real_time();
+        return Ok(stat_of_process.is_real_time());
     }
-    let Ok(tasks) = crate::files::open_path_dir(proc, &format!("{pid}/task")) else {
-        return false;
+    let tasks = match crate::files::open_path_dir(proc, &format!("{pid}/task")) {
+        Ok(tasks) => tasks,
+        Err(e) if is_want(e) => return Err(Unread::Want(e)),
+        Err(_) => return Ok(false),
     };
     let mut names = Vec::new();
     // Beyond the bound the rest is taken to be like the first.
     let _ = for_each_dir(&tasks, THREADS_MAX, |name| names.push(name.to_vec()));
-    names
-        .iter()
-        .filter_map(|name| std::str::from_utf8(name).ok())
-        .any(|name| {
-            let text = buffer.read_at(&tasks, &format!("{name}/stat"));
-            text.is_ok_and(|text| stat(text).is_ok_and(|s| s.is_real_time()))
-        })
+    for name in names.iter().filter_map(|n| std::str::from_utf8(n).ok()) {
+        match buffer.read_at(&tasks, &format!("{name}/stat")) {
+            Ok(text) if stat(text).is_ok_and(|s| s.is_real_time()) => return Ok(true),
+            Err(e) if is_want(e) => return Err(Unread::Want(e)),
+            // An ordinary thread, or one that ended.
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 /// Reads a file of any length in chunks and calls `each` with its lines. A line longer than the

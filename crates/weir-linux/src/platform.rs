@@ -2,8 +2,8 @@
 //! The host as a [`Platform`]. One tick:
 //!
 //! 1. wait for the next point of the tick grid;
-//! 2. read the counters of every device, then `cpu.stat` of every workload: close together, since
-//!    rates are made of both;
+//! 2. read the counters of every device, then `cpu.stat` of every workload that can use one: close
+//!    together, since rates are made of both (see [`crate::look`]);
 //! 3. add what the scout last found (memory by group, weights, limits of others, exclusions).
 //!
 //! What cannot be read is missing with its reason; what is gone is skipped, counted once, and gone
@@ -12,34 +12,32 @@
 use crate::actuator::Actuator;
 use crate::clock::{self, Ticker, now};
 use crate::counters::Counters;
+use crate::descriptors::Budget;
 use crate::error::LinuxError;
 use crate::exclude::Rules;
 use crate::facts;
-use crate::files::{Buffer, open_root, raise_open_files, read_path};
-use crate::members::read_stat;
+use crate::files::{Buffer, open_root, read_path};
+use crate::look::{Eye, Rests, kind};
 use crate::options::{By, Options, Roots};
 use crate::pace::Pace;
 use crate::parse::process::cgroup_path;
-use crate::scout::{GroupOnNode, Process, Scout, Source, View, Watched};
+use crate::scout::{GroupOnNode, Scout, View};
 use crate::topology::Topology;
-use crate::tree::{Leaf, Tree, Trouble};
+use crate::tree::Tree;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use weir_core::observation::{Skipped, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{Skipped, WorkloadSeen};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::topology::{Fact, Group};
 use weir_core::{
     CpuShare, Description, Missing, Nanos, NodeId, Observation, Outcome, Plan, Platform,
-    PlatformError, Reading, WorkloadId,
+    PlatformError, WorkloadId,
 };
 
 /// How often groups without a node are asked for one.
 const NODES_EVERY: Nanos = Nanos::from_millis(1000);
-/// `USER_HZ`: `/proc/PID/stat` counts CPU time in hundredths of a second (proc(5)).
-const NANOS_PER_TICK: u64 = 10_000_000;
 
 /// This machine.
 pub struct LinuxPlatform {
@@ -48,6 +46,7 @@ pub struct LinuxPlatform {
     counters: Counters,
     pace: Pace,
     view: Arc<View>,
+    rests: Rests,
     root: Arc<OwnedFd>,
     proc: Arc<OwnedFd>,
     /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
@@ -101,7 +100,8 @@ impl LinuxPlatform {
         let description = facts::description(&options, &topology, &counters);
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
-        let tree = Tree::open(&roots.cgroup, raise_open_files())
+        let budget = Budget::of_process();
+        let tree = Tree::open(&roots.cgroup, Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
         let rules = Rules::new(
@@ -114,12 +114,17 @@ impl LinuxPlatform {
             By::Process => Scout::of_processes(Arc::clone(&proc), rules.clone()),
         };
         scout.watch(groups_on_nodes(&counters.groups));
-        let actuator = Actuator::new(&options, Arc::clone(&root), Arc::clone(&proc), rules);
+        let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
+        let actuator = Actuator::new(&options, root_too, proc_too, rules, budget);
         let mut pace =
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
+        let view = pace.view().0;
+        let mut rests = Rests::default();
+        rests.follow(&View::default(), &view);
         let mut platform = LinuxPlatform {
             own_proc: is_own_proc(&roots),
-            view: pace.view().0,
+            view,
+            rests,
             description,
             counters,
             pace,
@@ -199,108 +204,65 @@ impl LinuxPlatform {
         }
     }
 
-    fn see(&mut self, watched: &Watched, skipped: &mut Vec<Skipped>) -> Option<WorkloadSeen> {
-        if watched.source.is_gone() {
-            return None;
-        }
-        let (kind, cpu_ns, throttled_ns) = match &watched.source {
-            Source::Cgroup(leaf) => {
-                let (cpu, throttled) = self.see_leaf(leaf, skipped)?;
-                (WorkloadKind::Cgroup, cpu, throttled)
-            }
-            Source::Process(process) => {
-                let (cpu, throttled) = self.see_process(&watched.id, process, skipped)?;
-                (WorkloadKind::Process, cpu, throttled)
-            }
+    /// Looks at all workloads of the view.
+    fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadSeen> {
+        let mut seen = Vec::with_capacity(view.workloads.len());
+        let mut holds = self.actuator.holds.iter().peekable();
+        let mut eye = Eye {
+            root: self.root.as_fd(),
+            proc: &self.proc,
+            own_proc: self.own_proc,
+            buffer: &mut self.buffer,
+            skipped,
+            vanished: false,
         };
-        let theirs = match self.actuator.hold(&watched.id) {
-            Some(hold) => hold.theirs(),
-            None => match self.released.get(&watched.id) {
-                Some((theirs, _)) => *theirs,
-                None => watched.limit.and_then(|max| max.cpus()),
-            },
-        };
-        Some(WorkloadSeen {
-            id: watched.id.clone(),
-            kind,
-            cpu_ns,
-            throttled_ns,
-            uses: watched.uses.clone(),
-            weight: watched.weight,
-            their_limit_cpus: theirs.map(CpuShare::new),
-            excluded: watched.excluded.clone(),
-        })
-    }
-
-    fn see_leaf(
-        &mut self,
-        leaf: &Leaf,
-        skipped: &mut Vec<Skipped>,
-    ) -> Option<(Reading<Nanos>, Reading<Nanos>)> {
-        let read = leaf.cpu_stat(self.root.as_fd(), &mut self.buffer);
-        let at = now();
-        let from_usec = |usec: u64| Nanos(usec.saturating_mul(1000));
-        match read {
-            Ok(stat) => {
-                let throttled = match stat.throttled_usec {
-                    Some(usec) => Reading::new(at, from_usec(usec)),
-                    None => {
-                        Reading::missing(at, Missing::NotSupported("no cpu controller here".into()))
-                    }
-                };
-                Some((Reading::new(at, from_usec(stat.usage_usec)), throttled))
+        for (place, watched) in view.workloads.iter().enumerate() {
+            // Both are ordered by id. Mostly they are the same, and then that is one comparison.
+            while holds
+                .next_if(|(id, _)| **id != watched.id && **id < watched.id)
+                .is_some()
+            {}
+            let hold = holds.next_if(|(id, _)| **id == watched.id).map(|(_, h)| h);
+            if watched.source.is_gone() {
+                continue;
             }
-            Err(Trouble::Gone) => {
-                if leaf.mark_gone() {
-                    skipped.push(went_away(&leaf.id));
-                    self.pace.hurry();
+            let is_idle = watched.uses.is_empty() && hold.is_none();
+            let mut uses_count = true;
+            let times = match self.rests.told(place, is_idle, now()) {
+                Some(told) => told,
+                None => {
+                    let Some(times) = eye.see(watched, hold) else {
+                        continue;
+                    };
+                    uses_count = self.rests.note(place, is_idle, &watched.source, &times);
+                    times
                 }
-                None
-            }
-            Err(trouble) => {
-                let why = trouble.into_missing(&leaf.file("cpu.stat"));
-                skipped.push(Skipped {
-                    what: leaf.file("cpu.stat"),
-                    why: why.clone(),
-                });
-                Some((Reading::missing(at, why.clone()), Reading::missing(at, why)))
-            }
+            };
+            let theirs = match hold {
+                Some(hold) => hold.theirs(),
+                None => match self.released.get(&watched.id) {
+                    Some((theirs, _)) => *theirs,
+                    None => watched.limit.and_then(|max| max.cpus()),
+                },
+            };
+            seen.push(WorkloadSeen {
+                id: watched.id.clone(),
+                kind: kind(watched),
+                cpu_ns: times.0,
+                throttled_ns: times.1,
+                uses: match uses_count {
+                    true => watched.uses.clone(),
+                    false => Vec::new(),
+                },
+                weight: watched.weight,
+                their_limit_cpus: theirs.map(CpuShare::new),
+                excluded: watched.excluded.clone(),
+            });
         }
-    }
-
-    fn see_process(
-        &mut self,
-        id: &WorkloadId,
-        process: &Process,
-        skipped: &mut Vec<Skipped>,
-    ) -> Option<(Reading<Nanos>, Reading<Nanos>)> {
-        let cpu = if self.own_proc {
-            clock::process_cpu(process.pid)
-        } else {
-            let stat = read_stat(&self.proc, process.pid, &mut self.buffer).ok();
-            let stat = stat.filter(|s| s.start_ticks == process.start_ticks);
-            stat.map(|s| Nanos(s.cpu_ticks.saturating_mul(NANOS_PER_TICK)))
-        };
-        let at = now();
-        let Some(cpu) = cpu else {
-            if !process.gone.swap(true, Ordering::Relaxed) {
-                skipped.push(went_away(id));
-                self.pace.hurry();
-            }
-            return None;
-        };
-        let held = self
-            .actuator
-            .hold(id)
-            .and_then(|hold| hold.cpu_stat(&mut self.buffer));
-        let throttled = match held.and_then(|stat| stat.throttled_usec) {
-            Some(usec) => Reading::new(at, Nanos(usec.saturating_mul(1000))),
-            None => {
-                let why = "known only while weir limits the process's cgroup";
-                Reading::missing(at, Missing::NotSupported(why.into()))
-            }
-        };
-        Some((Reading::new(at, cpu), throttled))
+        if eye.vanished {
+            self.pace.hurry();
+        }
+        seen
     }
 
     /// Limits that are set and not enforced.
@@ -313,6 +275,11 @@ impl LinuxPlatform {
             what: "cpu.max".into(),
             why: Missing::NotSupported(why),
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rests(&self) -> &Rests {
+        &self.rests
     }
 
     /// Remembers what others had set where we stop holding.
@@ -337,6 +304,7 @@ impl Platform for LinuxPlatform {
             // Two rounds on, every limit in the view was read after the release.
             self.released
                 .retain(|_, (_, round)| *round + 2 >= view.round);
+            self.rests.follow(&self.view, &view);
             self.view = Arc::clone(&view);
             self.note_residency();
         }
@@ -351,10 +319,7 @@ impl Platform for LinuxPlatform {
         }
         skipped.extend(self.unenforced());
         let groups = self.counters.read(&mut self.space);
-        let mut workloads = Vec::with_capacity(view.workloads.len());
-        for watched in &view.workloads {
-            workloads.extend(self.see(watched, &mut skipped));
-        }
+        let workloads = self.look(&view, &mut skipped);
         let seq = self.seq;
         self.seq += 1;
         Ok(Observation {
@@ -386,7 +351,7 @@ impl Platform for LinuxPlatform {
             let id = &action.workload;
             let result = match action.kind {
                 ActionKind::Limit { cpus } => {
-                    if wait <= self.patience {
+                    if wait > Nanos(0) && wait <= self.patience {
                         clock::sleep_until(Nanos(begun.0.saturating_add(wait.0)));
                     }
                     let result = self.actuator.limit(id, view.get(id), cpus);
@@ -428,13 +393,6 @@ impl Drop for LinuxPlatform {
                 tracing::warn!(workload = %outcome.workload, why, "limit left behind: weir reset");
             }
         }
-    }
-}
-
-fn went_away(id: &WorkloadId) -> Skipped {
-    Skipped {
-        what: id.to_string(),
-        why: Missing::Lost("went away".into()),
     }
 }
 

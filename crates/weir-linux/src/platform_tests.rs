@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::{Fake, stat_line};
+use crate::scout::Source;
 use weir_core::observation::Excluded;
 use weir_core::{Action, Bytes, DeviceId, GroupId, conformance};
 
@@ -289,4 +290,80 @@ fn this_machine_can_be_described() {
             "{fact:?}"
         );
     }
+}
+
+const STARVED: &str = "WEIR_TEST_STARVED";
+
+/// In a process of its own, since the limit of open files is the process's.
+#[test]
+fn without_descriptors_nothing_known_is_lost_and_no_limit_is_released() {
+    if std::env::var_os(STARVED).is_some() {
+        return starved();
+    }
+    let name =
+        "platform::tests::without_descriptors_nothing_known_is_lost_and_no_limit_is_released";
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture", "--test-threads=1"])
+        .env(STARVED, "1")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("1 passed"), "{said}");
+}
+
+fn starved() {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let few = Rlimit {
+        current: Some(120),
+        maximum: Some(120),
+    };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let fake = Fake::new();
+    let names: Vec<String> = (0..100).map(|n| format!("/w.slice/w{n}.service")).collect();
+    for name in &names {
+        fake.cgroup(&name[1..], &[]);
+    }
+    // Some are warm and some are cold, and all are seen and limited.
+    let mut platform = open(&fake, By::Cgroup);
+    assert_eq!(platform.observe().unwrap().workloads.len(), 104);
+    for name in &names {
+        let outcome = platform.apply(&plan(name, limit(0.25)));
+        assert_eq!(outcome[0].result, OutcomeKind::Applied, "{name}");
+    }
+    let mut hoard = Vec::new();
+    while let Ok(fd) = crate::files::open_root(&fake.path("")) {
+        hoard.push(fd);
+    }
+    hurry(&mut platform);
+    let seen = platform.observe().unwrap();
+    assert_eq!(seen.workloads.len(), 104, "{:?}", seen.skipped);
+    let said = |what: &str| seen.skipped.iter().any(|s| s.what.contains(what));
+    assert!(said("cgroup tree"), "{:?}", seen.skipped);
+    let missing = |w: &&WorkloadSeen| w.cpu_ns.value.is_err();
+    assert!(
+        seen.workloads.iter().any(|w| !missing(&w)),
+        "warm ones are read"
+    );
+    assert!(
+        seen.workloads.iter().filter(missing).count() > 0,
+        "cold ones are not"
+    );
+    for _ in 0..40 {
+        platform.apply(&Plan::default());
+    }
+    let outcome = platform.apply(&plan(&names[99], limit(0.1)));
+    assert!(
+        matches!(outcome[0].result, OutcomeKind::Failed(_)),
+        "{outcome:?}"
+    );
+    assert_eq!(platform.actuator.holds.len(), 100, "a limit was let go");
+    let max = |name: &str| fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
+    hoard.clear();
+    assert!(names.iter().all(|name| max(name) == "5000 20000"));
+    hurry(&mut platform);
+    let seen = platform.observe().unwrap();
+    assert!(!seen.workloads.iter().any(|w| w.cpu_ns.value.is_err()));
+    drop(platform);
+    assert!(names.iter().all(|name| max(name) == "max 100000"));
 }

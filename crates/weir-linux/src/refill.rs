@@ -3,10 +3,12 @@
 //! moment for new limits, moves the refills of several workloads apart, and tells how long a rewrite
 //! should wait.
 
-use crate::actuator::{Actuator, Hold};
+use crate::actuator::Actuator;
 use crate::clock::{now, sleep, sleep_until};
+use crate::hold::Hold;
 use crate::parse::cgroup::CpuMax;
 use crate::phase::{LOOKS_PER_PERIOD, Phase, Watch, shifts};
+use rustix::fd::AsFd;
 use weir_core::{Nanos, WorkloadId};
 
 /// With more limits than this, bursts are spread by their number alone.
@@ -30,7 +32,7 @@ impl Actuator {
                 let Some(hold) = self.holds.get_mut(*id) else {
                     return false;
                 };
-                let stat = hold.cpu_stat(&mut self.buffer);
+                let stat = hold.cpu_stat(self.root.as_fd(), &mut self.buffer);
                 let Some(count) = stat.and_then(|s| s.nr_periods) else {
                     return false;
                 };

@@ -14,7 +14,7 @@ use crate::options::Roots;
 use crate::parse::cgroup::{CpuMax, cpu_max};
 use crate::parse::decimal;
 use crate::take;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use serde::Serialize;
 use weir_core::WorkloadId;
@@ -159,7 +159,7 @@ pub(crate) enum Given {
 fn give_back(root: BorrowedFd<'_>, lease: &Lease, buffer: &mut Buffer) -> Given {
     match open_beneath(root, &lease.path) {
         Ok(dir) => match inode(&dir) {
-            Ok(stat) if stat.st_ino == lease.inode => give_back_in(&dir, lease, buffer),
+            Ok(stat) if stat.st_ino == lease.inode => give_back_in(dir.as_fd(), lease, buffer),
             _ => Given::Vanished,
         },
         Err(Errno::NOENT | Errno::NODEV) => Given::Vanished,
@@ -169,7 +169,7 @@ fn give_back(root: BorrowedFd<'_>, lease: &Lease, buffer: &mut Buffer) -> Given 
 
 /// Puts one limit back, given its directory. First the limit, then the burst, which may not exceed
 /// the quota.
-pub(crate) fn give_back_in(dir: &OwnedFd, lease: &Lease, buffer: &mut Buffer) -> Given {
+pub(crate) fn give_back_in(dir: BorrowedFd<'_>, lease: &Lease, buffer: &mut Buffer) -> Given {
     let current = match read_max(dir, buffer) {
         Ok(current) => current,
         Err(Errno::NOENT | Errno::NODEV) => return Given::Vanished,
@@ -199,7 +199,12 @@ pub(crate) fn give_back_in(dir: &OwnedFd, lease: &Lease, buffer: &mut Buffer) ->
 
 /// Puts the burst back under the limit that stands now: the kernel takes none above the quota, and
 /// somebody may have tightened that while the burst was lowered.
-fn give_back_burst(dir: &OwnedFd, lease: &Lease, stands: CpuMax, buffer: &mut Buffer) -> Given {
+fn give_back_burst(
+    dir: BorrowedFd<'_>,
+    lease: &Lease,
+    stands: CpuMax,
+    buffer: &mut Buffer,
+) -> Given {
     let theirs = lease.burst_us.filter(|burst| *burst > 0);
     let Some(burst) = theirs.map(|burst| burst.min(stands.quota_us.unwrap_or(burst))) else {
         return Given::Unchanged;
@@ -219,7 +224,7 @@ fn give_back_burst(dir: &OwnedFd, lease: &Lease, stands: CpuMax, buffer: &mut Bu
     }
 }
 
-fn read_max(dir: &OwnedFd, buffer: &mut Buffer) -> Result<CpuMax, Errno> {
+fn read_max(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<CpuMax, Errno> {
     cpu_max(buffer.read_at(dir, "cpu.max")?).map_err(|_| Errno::INVAL)
 }
 

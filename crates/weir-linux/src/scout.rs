@@ -10,6 +10,7 @@
 //! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
 
 use crate::clock::now;
+use crate::descriptors::is_want;
 use crate::exclude::Rules;
 use crate::files::Buffer;
 use crate::members::{Member, Members, Resident};
@@ -216,9 +217,9 @@ impl Scout {
         let mut before = std::mem::take(asked);
         for leaf in tree.leaves() {
             let old = before.remove(&leaf.path).filter(|a| a.inode == leaf.inode);
-            let answers = match old.filter(|a| a.again_at > at) {
-                Some(answers) => answers,
-                None => ask(leaf, &root, at, &mut self.buffer),
+            let answers = match old {
+                Some(answers) if answers.again_at > at => answers,
+                old => ask(leaf, &root, at, &mut self.buffer).or(old),
             };
             for pid in answers.pids.iter().flatten() {
                 self.members.meet(*pid, at, &mut self.buffer);
@@ -281,6 +282,11 @@ impl Scout {
             found.extend(number);
         });
         if let Err(e) = listed {
+            if is_want(e) {
+                found.extend(known.values().map(|process| process.pid));
+                found.sort_unstable();
+                found.dedup();
+            }
             let why = Missing::Lost(e.to_string());
             view.skipped.push(Skipped {
                 what: "/proc".into(),
@@ -327,6 +333,16 @@ fn ask(leaf: &Leaf, root: &OwnedFd, at: Nanos, buffer: &mut Buffer) -> Asked {
         weight: leaf.weight(root, buffer),
         limit: leaf.cpu_max(root, buffer).ok(),
         charged: None,
+    }
+}
+
+impl Asked {
+    /// What was answered before, where a want of ours kept this from being answered.
+    fn or(self, old: Option<Asked>) -> Asked {
+        match old {
+            Some(old) if matches!(self.pids, Err(Trouble::Want(_))) => old,
+            _ => self,
+        }
     }
 }
 

@@ -29,7 +29,11 @@ fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Scout {
     let mut scout = if by_process {
         Scout::of_processes(proc, rules)
     } else {
-        Scout::of_cgroups(Tree::open(&roots.cgroup, 100).unwrap(), proc, rules)
+        Scout::of_cgroups(
+            Tree::open(&roots.cgroup, crate::descriptors::Budget::new(100)).unwrap(),
+            proc,
+            rules,
+        )
     };
     scout.watch(vec![group(0, 0, 1, 1.0)]);
     scout

@@ -7,9 +7,10 @@
 //! container runtime, whose accounting the process leaves meanwhile; that is why it must be asked for.
 //! Processes it starts meanwhile are limited with it, and go back with it.
 
+use crate::descriptors::is_want;
 use crate::files::{Buffer, inode, open_beneath, open_dir, write_at};
 use crate::journal::Take;
-use crate::members::read_stat;
+use crate::members::{Unread, read_stat};
 use crate::names::{escape, unescape};
 use crate::parse::cgroup::{lists, pids};
 use crate::parse::process::cgroup_path;
@@ -43,6 +44,9 @@ pub(crate) fn home(
     let path = match text.map(cgroup_path) {
         Ok(Ok(path)) => path.to_vec(),
         Ok(Err(e)) => return Err(OutcomeKind::Refused(format!("not in a cgroup v2: {e}"))),
+        Err(e) if is_want(e) => {
+            return Err(OutcomeKind::Failed(format!("process {}: {e}", process.pid)));
+        }
         Err(_) => return Err(OutcomeKind::Vanished),
     };
     if path == b"/" {
@@ -82,7 +86,10 @@ fn still_there(
     start_ticks: u64,
     buffer: &mut Buffer,
 ) -> Result<(), OutcomeKind> {
-    let stat = read_stat(proc, pid, buffer).map_err(|_| OutcomeKind::Vanished)?;
+    let stat = read_stat(proc, pid, buffer).map_err(|why| match why {
+        Unread::Gone(_) => OutcomeKind::Vanished,
+        Unread::Want(e) => OutcomeKind::Failed(format!("process {pid}: {e}")),
+    })?;
     if stat.start_ticks == start_ticks {
         Ok(())
     } else {
@@ -171,13 +178,14 @@ pub(crate) fn give_back(root: BorrowedFd<'_>, take: &Take, buffer: &mut Buffer) 
     };
     let dir = match open_beneath(root, &own) {
         Ok(dir) if inode(&dir).is_ok_and(|s| s.st_ino == take.inode) => dir,
+        Err(e) if is_want(e) => return Given::Failed(format!("{}: {e}", take.to)),
         _ => return Given::Vanished,
     };
-    let inside = buffer
-        .read_at(&dir, "cgroup.procs")
-        .ok()
-        .and_then(|text| pids(text).ok());
-    let inside = inside.unwrap_or_default();
+    let inside = match buffer.read_at(&dir, "cgroup.procs") {
+        Ok(text) => pids(text).unwrap_or_default(),
+        Err(e) if is_want(e) => return Given::Failed(format!("{}: {e}", take.to)),
+        Err(_) => Vec::new(),
+    };
     if !inside.is_empty() {
         let from = unescape(&take.from).unwrap_or_default();
         let target = if from == b"/" {

@@ -3,16 +3,23 @@
 //! live in leaves only (kernel, cgroup-v2.rst, "No Internal Process Constraint"; threaded subtrees
 //! are the exception, and their inner processes are not seen).
 //!
-//! *Kept.* Each leaf keeps two descriptors: its directory, so that its files are opened without a
-//! path, and `cpu.stat`, which every tick reads. When descriptors run short, further leaves are
-//! *cold*: opened by path for each read, slower and otherwise the same, and reported.
+//! *Kept.* Each leaf keeps two descriptors: `cpu.stat`, which every tick reads, and, while there are
+//! plenty, its directory, so that its other files are opened without a path. When descriptors run
+//! short, further leaves are *cold*: opened by path for each read, slower and otherwise the same, and
+//! reported (see [`crate::descriptors`]).
 //!
 //! *Walking.* A walk opens every directory, so it happens when something changed: the root's count
 //! of descendants, or a leaf that answered "gone". A removed leaf always does the latter, a new one
 //! the former. For what slips through (a tree without that count) there is a walk every ten seconds,
 //! and every second where the count cannot be read.
+//!
+//! *Not seen is not gone.* What a walk could not open for want of descriptors or memory stays as it
+//! was last seen, with all that was known below it, and the next refresh walks again.
 
-use crate::files::{self, Buffer, for_each_dir, inode, open_beneath, open_dir, open_root};
+use crate::descriptors::{Budget, Kept, Rank, is_want};
+use crate::files::{
+    self, Buffer, for_each_dir, gone_if_absent, inode, open_dir, open_root, open_same,
+};
 use crate::names::escape;
 use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat, descendants};
 use crate::parse::{Malformed, decimal};
@@ -43,6 +50,8 @@ pub(crate) enum Trouble {
     Gone,
     /// This one file is not there.
     NoFile,
+    /// A want of ours ([`is_want`]), with the path: it says nothing about the file.
+    Want(Missing),
     /// Something else, with the path.
     Other(Missing),
 }
@@ -52,6 +61,7 @@ impl Trouble {
         match error {
             Errno::NODEV | Errno::SRCH => Trouble::Gone,
             Errno::NOENT => Trouble::NoFile,
+            e if is_want(e) => Trouble::Want(Missing::Lost(format!("{what}: {error}"))),
             Errno::PERM | Errno::ACCESS => {
                 Trouble::Other(Missing::NotPermitted(format!("{what}: {error}")))
             }
@@ -68,7 +78,7 @@ impl Trouble {
         match self {
             Trouble::Gone => Missing::Lost(format!("{what}: went away")),
             Trouble::NoFile => Missing::NotSupported(format!("{what}: no such file")),
-            Trouble::Other(why) => why,
+            Trouble::Want(why) | Trouble::Other(why) => why,
         }
     }
 }
@@ -81,8 +91,8 @@ pub(crate) struct Leaf {
     pub(crate) path: Vec<u8>,
     /// Inode number of the directory: the cgroup's id.
     pub(crate) inode: u64,
-    dir: Option<OwnedFd>,
-    stat: Option<OwnedFd>,
+    dir: Option<Kept>,
+    stat: Option<Kept>,
     gone: AtomicBool,
 }
 
@@ -94,6 +104,11 @@ impl Leaf {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing of it is kept open.
+    fn is_cold(&self) -> bool {
+        self.stat.is_none() && self.dir.is_none()
     }
 
     /// Calls `use_it` with the directory.
@@ -108,11 +123,7 @@ impl Leaf {
         if let Some(dir) = &self.dir {
             return use_it(dir.as_fd());
         }
-        let dir = open_beneath(root, &self.path).map_err(gone_if_absent)?;
-        if inode(&dir)?.st_ino != self.inode {
-            return Err(Errno::NODEV);
-        }
-        use_it(dir.as_fd())
+        use_it(open_same(root, &self.path, self.inode)?.as_fd())
     }
 
     /// CPU time and throttling.
@@ -169,32 +180,23 @@ impl Leaf {
     }
 }
 
-/// A directory that is not there means the cgroup is gone.
-fn gone_if_absent(error: Errno) -> Errno {
-    if error == Errno::NOENT {
-        Errno::NODEV
-    } else {
-        error
-    }
-}
-
 /// The leaves, refreshed when something changed.
 pub(crate) struct Tree {
     root: Arc<OwnedFd>,
     leaves: BTreeMap<Vec<u8>, Arc<Leaf>>,
-    kept_max: usize,
+    budget: Arc<Budget>,
     descendants: Option<u64>,
     walked_at: Option<Nanos>,
     skipped: Vec<Skipped>,
 }
 
 impl Tree {
-    /// Opens the tree. At most `descriptors_max` are kept for leaves.
-    pub(crate) fn open(path: &Path, descriptors_max: usize) -> Result<Self, Errno> {
+    /// Opens the tree. Leaves keep descriptors out of `budget`.
+    pub(crate) fn open(path: &Path, budget: Arc<Budget>) -> Result<Self, Errno> {
         Ok(Tree {
             root: Arc::new(open_root(path)?),
             leaves: BTreeMap::new(),
-            kept_max: descriptors_max / 2,
+            budget,
             descendants: None,
             walked_at: None,
             skipped: Vec::new(),
@@ -220,13 +222,21 @@ impl Tree {
     /// A tree that is not cgroup v2 has no leaves: what looks like them below a v1 mount is something
     /// else.
     pub(crate) fn refresh(&mut self, now: Nanos, buffer: &mut Buffer) {
-        if let Err(e) = buffer.read_at(&*self.root, "cgroup.controllers") {
-            let why = format!("cgroup.controllers: {e}: not a cgroup v2 tree (see `weir doctor`)");
-            let (what, why) = ("/".into(), Missing::NotSupported(why));
-            self.skipped = vec![Skipped { what, why }];
-            self.leaves.clear();
-            self.walked_at = None;
-            return;
+        match buffer.read_at(&*self.root, "cgroup.controllers") {
+            Ok(_) => {}
+            Err(e) if is_want(e) => {
+                self.skipped = vec![unseen(e, self.leaves.len())];
+                return;
+            }
+            Err(e) => {
+                let why =
+                    format!("cgroup.controllers: {e}: not a cgroup v2 tree (see `weir doctor`)");
+                let (what, why) = ("/".into(), Missing::NotSupported(why));
+                self.skipped = vec![Skipped { what, why }];
+                self.leaves.clear();
+                self.walked_at = None;
+                return;
+            }
         }
         let count = buffer
             .read_at(&*self.root, "cgroup.stat")
@@ -245,29 +255,36 @@ impl Tree {
 
     fn walk(&mut self) {
         let old = std::mem::take(&mut self.leaves);
-        let mut kept = old.values().filter(|leaf| leaf.dir.is_some()).count();
         let mut leaves = BTreeMap::new();
-        self.skipped = for_each_leaf(&self.root, |path, dir| {
-            let Ok(stat) = inode(&dir) else { return };
+        let mut wants = Vec::new();
+        let budget = &self.budget;
+        self.skipped = for_each_leaf(&self.root, |path, found| {
+            let found = found.and_then(|dir| Ok((inode(&dir)?.st_ino, dir)));
+            let (inode, dir) = match found {
+                Ok(found) => found,
+                Err(e) => return wants.push((path.to_vec(), e)),
+            };
             let known = old
                 .get(path)
-                .filter(|leaf| leaf.inode == stat.st_ino && !leaf.is_gone());
+                .filter(|leaf| leaf.inode == inode && !leaf.is_gone())
+                .filter(|leaf| !leaf.is_cold() || !budget.has_room(Rank::EachTick));
             let leaf = match known {
                 Some(leaf) => Arc::clone(leaf),
-                None => {
-                    let keep = kept < self.kept_max;
-                    kept += usize::from(keep);
-                    Arc::new(new_leaf(path, stat.st_ino, dir, keep))
-                }
+                None => Arc::new(new_leaf(path, inode, dir, budget)),
             };
             leaves.insert(path.to_vec(), leaf);
         });
+        if let Some((_, error)) = wants.first() {
+            let error = *error;
+            let before = leaves.len();
+            for (path, _) in &wants {
+                keep_below(path, &old, &mut leaves);
+            }
+            self.skipped.push(unseen(error, leaves.len() - before));
+            self.descendants = None;
+        }
         self.leaves = leaves;
-        let cold = self
-            .leaves
-            .values()
-            .filter(|leaf| leaf.dir.is_none())
-            .count();
+        let cold = self.leaves.values().filter(|leaf| leaf.is_cold()).count();
         if cold > 0 {
             let text = format!("{cold} cgroups are opened anew for each look: raise LimitNOFILE");
             let why = Missing::NotSupported(text);
@@ -279,18 +296,47 @@ impl Tree {
     }
 }
 
-fn new_leaf(path: &[u8], inode: u64, dir: OwnedFd, keep: bool) -> Leaf {
-    let stat = if keep {
-        files::open_file(&dir, "cpu.stat").ok()
-    } else {
-        None
-    };
+/// What was known at `path` and below stays known.
+fn keep_below(
+    path: &[u8],
+    old: &BTreeMap<Vec<u8>, Arc<Leaf>>,
+    leaves: &mut BTreeMap<Vec<u8>, Arc<Leaf>>,
+) {
+    let is_below = |known: &[u8]| matches!(known.get(path.len()), None | Some(b'/'));
+    let known = old.range(path.to_vec()..);
+    for (known, leaf) in known.take_while(|(known, _)| known.starts_with(path)) {
+        if is_below(known) && !leaf.is_gone() {
+            leaves
+                .entry(known.clone())
+                .or_insert_with(|| Arc::clone(leaf));
+        }
+    }
+}
+
+fn unseen(error: Errno, kept: usize) -> Skipped {
+    let text = format!(
+        "cgroups could not be opened: {error}: {kept} known ones are kept as last seen, new ones are \
+         not seen; raise LimitNOFILE"
+    );
+    Skipped {
+        what: "cgroup tree".into(),
+        why: Missing::Lost(text),
+    }
+}
+
+fn new_leaf(path: &[u8], inode: u64, dir: OwnedFd, budget: &Arc<Budget>) -> Leaf {
+    let mut stat = None;
+    if budget.has_room(Rank::EachTick)
+        && let Ok(fd) = files::open_file(&dir, "cpu.stat")
+    {
+        stat = budget.keep(fd, Rank::EachTick);
+    }
     Leaf {
         id: WorkloadId::new(escape(path)),
         path: path.to_vec(),
         inode,
         stat,
-        dir: keep.then_some(dir),
+        dir: budget.keep(dir, Rank::Seldom),
         gone: AtomicBool::new(false),
     }
 }
@@ -303,8 +349,13 @@ struct Waiting {
     depth: usize,
 }
 
-/// Calls `each` with the path and directory of every leaf; returns what could not be looked at.
-fn for_each_leaf(root: &OwnedFd, mut each: impl FnMut(&[u8], OwnedFd)) -> Vec<Skipped> {
+/// Calls `each` with the path and directory of every leaf, and with the path of every directory that
+/// could not be opened or listed for want of something of ours ([`is_want`]); returns what else could
+/// not be looked at.
+fn for_each_leaf(
+    root: &OwnedFd,
+    mut each: impl FnMut(&[u8], Result<OwnedFd, Errno>),
+) -> Vec<Skipped> {
     let mut skipped = Vec::new();
     let mut skip = |path: &[u8], why: String| {
         let what = if path.is_empty() {
@@ -320,7 +371,11 @@ fn for_each_leaf(root: &OwnedFd, mut each: impl FnMut(&[u8], OwnedFd)) -> Vec<Sk
     let mut waiting = match children(root) {
         Ok(names) => names.iter().map(|name| below(None, b"", name, 0)).collect(),
         Err(e) => {
-            skip(b"", e.to_string());
+            if is_want(e) {
+                each(b"", Err(e));
+            } else {
+                skip(b"", e.to_string());
+            }
             Vec::new()
         }
     };
@@ -349,7 +404,7 @@ fn for_each_leaf(root: &OwnedFd, mut each: impl FnMut(&[u8], OwnedFd)) -> Vec<Sk
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
         let opened = open_dir(parent.as_deref().unwrap_or(root), name);
         match opened.and_then(|dir| Ok((children(&dir)?, dir))) {
-            Ok((names, dir)) if names.is_empty() => each(&path, dir),
+            Ok((names, dir)) if names.is_empty() => each(&path, Ok(dir)),
             Ok((names, dir)) => {
                 let dir = Rc::new(dir);
                 waiting.extend(
@@ -360,6 +415,7 @@ fn for_each_leaf(root: &OwnedFd, mut each: impl FnMut(&[u8], OwnedFd)) -> Vec<Sk
             }
             // Removed while we walked: as if it had never been there.
             Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(e) if is_want(e) => each(&path, Err(e)),
             Err(e) => skip(&path, e.to_string()),
         }
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::Fake;
+use crate::files::open_beneath;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 fn open(fake: &Fake, descriptors: usize) -> (Tree, Buffer) {
     (
-        Tree::open(&fake.roots().cgroup, descriptors).unwrap(),
+        Tree::open(&fake.roots().cgroup, Budget::new(descriptors)).unwrap(),
         Buffer::new(),
     )
 }
@@ -94,10 +95,11 @@ fn a_cgroup_made_anew_under_its_name_is_another() {
 #[test]
 fn short_of_descriptors_leaves_are_cold_and_work() {
     let fake = Fake::new();
-    let (mut tree, mut buffer) = open(&fake, 2);
+    let (mut tree, mut buffer) = open(&fake, 1);
     tree.refresh(Nanos(1), &mut buffer);
     let root = tree.root();
-    assert_eq!(tree.leaves().filter(|l| l.dir.is_some()).count(), 1);
+    assert_eq!(tree.leaves().filter(|l| l.stat.is_some()).count(), 1);
+    assert_eq!(tree.leaves().filter(|l| l.dir.is_some()).count(), 0);
     for leaf in tree.leaves() {
         assert_eq!(
             leaf.cpu_stat(root.as_fd(), &mut buffer).unwrap().usage_usec,
@@ -105,7 +107,7 @@ fn short_of_descriptors_leaves_are_cold_and_work() {
         );
     }
     assert!(tree.skipped()[0].why.to_string().contains("3 cgroups"));
-    let cold = Arc::clone(tree.leaves().find(|l| l.dir.is_none()).unwrap());
+    let cold = Arc::clone(tree.leaves().find(|l| l.stat.is_none()).unwrap());
     fake.remove(format!("sys/fs/cgroup{}", cold.id));
     assert_eq!(cold.cpu_stat(root.as_fd(), &mut buffer), Err(Trouble::Gone));
     fake.cgroup(&cold.id.as_str()[1..], &[]);
@@ -189,4 +191,36 @@ fn a_v1_tree_has_no_leaves() {
     fake.write("sys/fs/cgroup/cgroup.controllers", "cpu\n");
     tree.refresh(Nanos(2), &mut buffer);
     assert_eq!(tree.leaves().count(), 4, "mounted later");
+}
+
+#[test]
+fn what_is_kept_below_a_path_is_below_it() {
+    let fake = Fake::new();
+    for name in ["a/x", "a/y/z", "a-b", "a.slice/x", "b"] {
+        fake.cgroup(name, &[]);
+    }
+    let (mut tree, mut buffer) = open(&fake, 100);
+    tree.refresh(Nanos(1), &mut buffer);
+    let kept = |path: &[u8]| {
+        let mut leaves = BTreeMap::new();
+        keep_below(path, &tree.leaves, &mut leaves);
+        let names = leaves.values().map(|leaf: &Arc<Leaf>| leaf.id.to_string());
+        names.collect::<Vec<_>>()
+    };
+    assert_eq!(kept(b"/a"), ["/a/x", "/a/y/z"]);
+    assert_eq!(kept(b"/a-b"), ["/a-b"]);
+    assert_eq!(kept(b"").len(), 9, "the root: everything");
+    tree.leaves[&b"/a/x"[..]].mark_gone();
+    assert_eq!(kept(b"/a"), ["/a/y/z"], "what is gone is gone");
+}
+
+#[test]
+fn cold_leaves_are_kept_once_there_is_room() {
+    let fake = Fake::new();
+    let (mut tree, mut buffer) = open(&fake, 1);
+    tree.refresh(Nanos(1), &mut buffer);
+    tree.budget = Budget::new(100);
+    tree.refresh(Nanos(2 + WALK_EVERY.0), &mut buffer);
+    assert!(tree.leaves().all(|leaf| leaf.stat.is_some()));
+    assert!(tree.skipped().is_empty());
 }

@@ -262,8 +262,12 @@ pub struct BenchLoopArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub workloads: Vec<u32>,
 
+    /// How many of them, in percent, have memory on the device
+    #[arg(long, default_value_t = 100, value_name = "P", value_parser = clap::value_parser!(u32).range(0..=100))]
+    pub users_percent: u32,
+
     /// How many iterations are measured; medians are printed
-    #[arg(long, default_value_t = 15, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    #[arg(long, default_value_t = 40, value_name = "N", value_parser = clap::value_parser!(u32).range(3..=10_000))]
     pub iterations: u32,
 
     /// Print the figures as JSON

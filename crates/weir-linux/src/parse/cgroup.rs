@@ -25,18 +25,29 @@ pub fn cpu_stat(text: &[u8]) -> Result<CpuStat, Malformed> {
     let mut usage = None;
     let mut stat = CpuStat::default();
     for line in lines(text) {
-        let mut parts = words(line);
-        let (key, value) = (parts.next(), parts.next().unwrap_or_default());
-        match key {
-            Some(b"usage_usec") => usage = Some(decimal(value)?),
-            Some(b"throttled_usec") => stat.throttled_usec = Some(decimal(value)?),
-            Some(b"nr_periods") => stat.nr_periods = Some(decimal(value)?),
-            Some(b"nr_throttled") => stat.nr_throttled = Some(decimal(value)?),
-            _ => {}
+        // At each tick for each workload: one comparison for most lines.
+        if let Some(value) = value(line, b"usage_usec") {
+            usage = Some(decimal(value)?);
+        } else if let Some(value) = value(line, b"throttled_usec") {
+            stat.throttled_usec = Some(decimal(value)?);
+        } else if let Some(value) = value(line, b"nr_periods") {
+            stat.nr_periods = Some(decimal(value)?);
+        } else if let Some(value) = value(line, b"nr_throttled") {
+            stat.nr_throttled = Some(decimal(value)?);
         }
     }
     stat.usage_usec = usage.ok_or(Malformed("a line usage_usec"))?;
     Ok(stat)
+}
+
+/// What follows `key` on its line, empty if nothing does.
+fn value<'a>(line: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    let rest = line.strip_prefix(key)?;
+    match rest.first() {
+        None => Some(rest),
+        Some(b' ' | b'\t') => Some(words(rest).next().unwrap_or_default()),
+        Some(_) => None,
+    }
 }
 
 /// `cpu.max`: a quota of CPU time per period, or none. Prints as the kernel does, so that what was

@@ -120,9 +120,9 @@ pub fn process_exists(pid: u32) -> bool {
 }
 
 /// How often to publish, given what the last time cost: at least 100 ms apart, and seldom enough to
-/// stay below 5 % of one CPU with any number of workloads.
+/// stay below 2 % of one CPU, but not so seldom that readers take the writer for dead ([`is_live`]).
 pub fn spacing(last_cost: Duration) -> Duration {
-    (last_cost * 20).clamp(Duration::from_millis(100), Duration::from_secs(5))
+    (last_cost * 50).clamp(Duration::from_millis(100), Duration::from_millis(1500))
 }
 
 #[cfg(test)]
@@ -171,6 +171,14 @@ mod tests {
             },
             10_000
         ));
+    }
+
+    #[test]
+    fn publishing_is_spaced_by_its_cost() {
+        for (cost_us, spacing_ms) in [(0, 100), (2000, 100), (2020, 101), (1_000_000, 1500)] {
+            let spacing = spacing(Duration::from_micros(cost_us));
+            assert_eq!(spacing, Duration::from_millis(spacing_ms), "{cost_us} µs");
+        }
     }
 
     #[test]

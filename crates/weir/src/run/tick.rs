@@ -45,8 +45,6 @@ pub struct Sinks {
     pub change_log: Option<ChangeLog>,
     /// Lines of JSON, one per tick.
     pub lines: Option<Outlet>,
-    /// Publish at each tick, however much that costs.
-    pub each_tick: bool,
 }
 
 /// The loop's state between two ticks.
@@ -58,6 +56,8 @@ pub struct Loop {
     changes: Changes,
     meter: Meter,
     snapshot: Snapshot,
+    /// The snapshot as text: memory that is used again.
+    json: Vec<u8>,
     published: Option<Instant>,
     publish_cost: Duration,
     trouble: Option<String>,
@@ -99,6 +99,7 @@ impl Loop {
             changes: Changes::default(),
             meter: Meter::new(Nanos::from_millis(interval_ms)),
             snapshot,
+            json: Vec::new(),
             published: None,
             publish_cost: Duration::ZERO,
             trouble: None,
@@ -179,7 +180,7 @@ impl Loop {
 
     fn publish(&mut self, events: &[Change]) {
         let old = |last: Instant| last.elapsed() >= spacing(self.publish_cost);
-        let due = self.sinks.each_tick || self.published.is_none_or(old);
+        let due = self.published.is_none_or(old);
         let to_file = due && self.sinks.publisher.is_some();
         let mut trouble = None;
         if let Some(log) = &mut self.sinks.change_log
@@ -190,8 +191,9 @@ impl Loop {
         }
         if to_file || self.sinks.lines.is_some() {
             let start = thread_cpu();
-            match serde_json::to_vec(&self.snapshot) {
-                Ok(json) => trouble = self.hand_out(json, to_file).err().or(trouble),
+            self.json.clear();
+            match serde_json::to_writer(&mut self.json, &self.snapshot) {
+                Ok(()) => trouble = self.hand_out(to_file).err().or(trouble),
                 Err(error) => trouble = Some(format!("the snapshot cannot be written: {error}")),
             }
             if to_file {
@@ -204,17 +206,16 @@ impl Loop {
         }
     }
 
-    fn hand_out(&self, mut json: Vec<u8>, to_file: bool) -> Result<(), String> {
+    fn hand_out(&self, to_file: bool) -> Result<(), String> {
         let mut result = Ok(());
         if let Some(publisher) = &self.sinks.publisher
             && to_file
         {
             let failed = |error| format!("the snapshot cannot be published: {error}");
-            result = publisher.publish(&json).map_err(failed);
+            result = publisher.publish(&self.json).map_err(failed);
         }
         if let Some(lines) = &self.sinks.lines {
-            json.push(b'\n');
-            lines.send(json);
+            lines.send([self.json.as_slice(), b"\n"].concat());
         }
         result
     }
@@ -276,20 +277,18 @@ fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
     }
 }
 
+/// Since when each limit stands. Mostly they are the same as at the tick before, and nothing is made.
 fn note_limits(snapshot: &mut Snapshot, plan: &Plan, now_ms: u64) {
+    let limited = || {
+        let with_limit = plan.workloads.iter().filter(|v| v.limit_cpus.is_some());
+        with_limit.map(|verdict| &verdict.id)
+    };
+    if limited().eq(snapshot.limited_since_unix_ms.keys()) {
+        return;
+    }
     let earlier = std::mem::take(&mut snapshot.limited_since_unix_ms);
-    let limited = plan
-        .workloads
-        .iter()
-        .filter(|verdict| verdict.limit_cpus.is_some());
-    snapshot.limited_since_unix_ms = limited
-        .map(|verdict| {
-            (
-                verdict.id.clone(),
-                earlier.get(&verdict.id).copied().unwrap_or(now_ms),
-            )
-        })
-        .collect();
+    let since = |id| earlier.get(id).copied().unwrap_or(now_ms);
+    snapshot.limited_since_unix_ms = limited().map(|id| (id.clone(), since(id))).collect();
 }
 
 #[cfg(test)]

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One look at all workloads: `cpu.stat` of each, or the CPU clock of each process, put together with
+//! what the scout last found.
+//!
+//! **Who is read when.** A read of `cpu.stat` makes the kernel add up the cgroup's figures over its
+//! CPUs: it is the dearest part of a tick, and most cgroups of a host have nothing on the device.
+//! Everybody who has memory in a watched group, or may have (not looked at yet), or is under a limit
+//! of ours, is read at each tick. Who has had nothing there for [`REST_AFTER`] looks *rests*: it is
+//! read again after [`REST`] or a little less, and its last reading, with the time that was taken at,
+//! is told meanwhile. As soon as the scout finds memory of it, it is read at each tick again; its
+//! memory is told from the second of these ticks on, when its rate spans one interval like everybody's.
+//! So a rate that counts never spans a rest.
+
+use crate::clock::{self, now};
+use crate::files::Buffer;
+use crate::hold::Hold;
+use crate::members::{Unread, read_stat};
+use crate::scout::{Process, Source, View, Watched};
+use crate::tree::{Leaf, Trouble};
+use rustix::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use weir_core::observation::{Skipped, WorkloadKind};
+use weir_core::{Missing, Nanos, Reading, WorkloadId};
+
+/// `USER_HZ`: `/proc/PID/stat` counts CPU time in hundredths of a second (proc(5)).
+const NANOS_PER_TICK: u64 = 10_000_000;
+/// Looks without anything on the device before a workload rests.
+const REST_AFTER: u32 = 20;
+/// Longest time between two looks at one that rests. Half of it is the shortest: not all at once.
+const REST: Nanos = Nanos::from_millis(1000);
+
+/// CPU time, and time held back.
+pub(crate) type Times = (Reading<Nanos>, Reading<Nanos>);
+
+/// What is needed to look, and what is noticed by it.
+pub(crate) struct Eye<'a> {
+    pub(crate) root: BorrowedFd<'a>,
+    pub(crate) proc: &'a OwnedFd,
+    /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
+    /// asked for CPU clocks by process id.
+    pub(crate) own_proc: bool,
+    pub(crate) buffer: &'a mut Buffer,
+    pub(crate) skipped: &'a mut Vec<Skipped>,
+    /// Somebody was found to be gone.
+    pub(crate) vanished: bool,
+}
+
+impl Eye<'_> {
+    /// Reads one; nothing if it is gone.
+    pub(crate) fn see(&mut self, watched: &Watched, hold: Option<&Hold>) -> Option<Times> {
+        match &watched.source {
+            Source::Cgroup(leaf) => self.leaf(leaf),
+            Source::Process(process) => self.process(&watched.id, process, hold),
+        }
+    }
+
+    fn leaf(&mut self, leaf: &Leaf) -> Option<Times> {
+        let read = leaf.cpu_stat(self.root, self.buffer);
+        let at = now();
+        let from_usec = |usec: u64| Nanos(usec.saturating_mul(1000));
+        match read {
+            Ok(stat) => {
+                let throttled = match stat.throttled_usec {
+                    Some(usec) => Reading::new(at, from_usec(usec)),
+                    None => {
+                        Reading::missing(at, Missing::NotSupported("no cpu controller here".into()))
+                    }
+                };
+                Some((Reading::new(at, from_usec(stat.usage_usec)), throttled))
+            }
+            Err(Trouble::Gone) => {
+                if leaf.mark_gone() {
+                    self.went_away(&leaf.id);
+                }
+                None
+            }
+            Err(trouble) => {
+                let what = leaf.file("cpu.stat");
+                let why = trouble.into_missing(&what);
+                Some(self.missing(at, what, why))
+            }
+        }
+    }
+
+    fn process(
+        &mut self,
+        id: &WorkloadId,
+        process: &Process,
+        hold: Option<&Hold>,
+    ) -> Option<Times> {
+        let cpu = if self.own_proc {
+            clock::process_cpu(process.pid)
+        } else {
+            match read_stat(self.proc, process.pid, self.buffer) {
+                Ok(stat) if stat.start_ticks == process.start_ticks => {
+                    Some(Nanos(stat.cpu_ticks.saturating_mul(NANOS_PER_TICK)))
+                }
+                Err(Unread::Want(e)) => {
+                    let why = Missing::Lost(format!("{id}: {e}"));
+                    return Some(self.missing(now(), id.to_string(), why));
+                }
+                _ => None,
+            }
+        };
+        let at = now();
+        let Some(cpu) = cpu else {
+            if !process.gone.swap(true, Ordering::Relaxed) {
+                self.went_away(id);
+            }
+            return None;
+        };
+        let held = hold.and_then(|hold| hold.cpu_stat(self.root, self.buffer));
+        let throttled = match held.and_then(|stat| stat.throttled_usec) {
+            Some(usec) => Reading::new(at, Nanos(usec.saturating_mul(1000))),
+            None => {
+                let why = "known only while weir limits the process's cgroup";
+                Reading::missing(at, Missing::NotSupported(why.into()))
+            }
+        };
+        Some((Reading::new(at, cpu), throttled))
+    }
+
+    fn missing(&mut self, at: Nanos, what: String, why: Missing) -> Times {
+        let times = (
+            Reading::missing(at, why.clone()),
+            Reading::missing(at, why.clone()),
+        );
+        self.skipped.push(Skipped { what, why });
+        times
+    }
+
+    fn went_away(&mut self, id: &WorkloadId) {
+        self.vanished = true;
+        self.skipped.push(Skipped {
+            what: id.to_string(),
+            why: Missing::Lost("went away".into()),
+        });
+    }
+}
+
+/// The kind of thing a workload is.
+pub(crate) fn kind(watched: &Watched) -> WorkloadKind {
+    match watched.source {
+        Source::Cgroup(_) => WorkloadKind::Cgroup,
+        Source::Process(_) => WorkloadKind::Process,
+    }
+}
+
+/// Who rests, and what was last read of them: one for each workload of a view, in its order.
+#[derive(Default)]
+pub(crate) struct Rests {
+    of: Vec<Rest>,
+}
+
+/// One workload's.
+#[derive(Default)]
+struct Rest {
+    /// Looks in a row that found nothing on the device.
+    looks: u32,
+    /// Boxed: who is awake has none, and the list is gone through at each tick.
+    last: Option<Box<Times>>,
+    again_at: Nanos,
+    /// It was not read at the last tick.
+    is_asleep: bool,
+}
+
+impl Rests {
+    /// Makes the list follow a new view.
+    pub(crate) fn follow(&mut self, old: &View, new: &View) {
+        let mut before = old.workloads.iter().zip(std::mem::take(&mut self.of));
+        let mut next = before.next();
+        for watched in &new.workloads {
+            while next.as_ref().is_some_and(|(old, _)| old.id < watched.id) {
+                next = before.next();
+            }
+            let known = next.take_if(|(old, _)| is_same(&old.source, &watched.source));
+            let found = known.is_some();
+            self.of
+                .push(known.map(|(_, rest)| rest).unwrap_or_default());
+            if found {
+                next = before.next();
+            }
+        }
+    }
+
+    /// What to tell of the workload at this place of the view without reading it, if it rests.
+    pub(crate) fn told(&mut self, place: usize, is_idle: bool, at: Nanos) -> Option<Times> {
+        let rest = self.of.get_mut(place)?;
+        if !is_idle || rest.looks < REST_AFTER || at >= rest.again_at {
+            return None;
+        }
+        rest.is_asleep = true;
+        rest.last.as_deref().cloned()
+    }
+
+    /// Takes in what was read. Returns whether its memory may be told: not at the first look after a
+    /// rest.
+    pub(crate) fn note(
+        &mut self,
+        place: usize,
+        is_idle: bool,
+        source: &Source,
+        times: &Times,
+    ) -> bool {
+        let Some(rest) = self.of.get_mut(place) else {
+            return true;
+        };
+        let was_asleep = rest.is_asleep;
+        if !is_idle && !was_asleep && rest.looks == 0 {
+            return true;
+        }
+        rest.is_asleep = false;
+        // What cannot be read is tried at each tick.
+        if !is_idle || times.0.value.is_err() {
+            rest.looks = 0;
+            rest.last = None;
+            return !was_asleep;
+        }
+        rest.looks = rest.looks.saturating_add(1);
+        if rest.looks >= REST_AFTER {
+            let half = REST.0 / 2;
+            let spread = half / 16 * (number(source) % 16);
+            rest.again_at = Nanos(times.0.at.0.saturating_add(half + spread));
+            rest.last = Some(Box::new(times.clone()));
+        }
+        true
+    }
+}
+
+fn number(source: &Source) -> u64 {
+    match source {
+        Source::Cgroup(leaf) => leaf.inode,
+        Source::Process(process) => process.pid.into(),
+    }
+}
+
+fn is_same(old: &Source, new: &Source) -> bool {
+    match (old, new) {
+        (Source::Cgroup(old), Source::Cgroup(new)) => {
+            Arc::ptr_eq(old, new) || (old.inode == new.inode && old.path == new.path)
+        }
+        (Source::Process(old), Source::Process(new)) => Arc::ptr_eq(old, new),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+#[path = "look_tests.rs"]
+mod tests;

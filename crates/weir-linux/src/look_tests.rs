@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use crate::fake::Fake;
+use crate::options::By;
+use crate::platform::LinuxPlatform;
+use weir_core::plan::{Action, ActionKind, Plan};
+use weir_core::{CpuShare, Observation, Platform};
+
+const STRESS: &str = "/system.slice/stress.service";
+const FIO: &str = "/system.slice/fio.service";
+
+fn cpu(seen: &Observation, id: &str) -> (Nanos, Nanos) {
+    let found = seen.workloads.iter().find(|w| w.id.as_str() == id);
+    let reading = &found.unwrap().cpu_ns;
+    (reading.at, *reading.ok().unwrap())
+}
+
+fn uses(seen: &Observation, id: &str) -> usize {
+    let found = seen.workloads.iter().find(|w| w.id.as_str() == id);
+    found.unwrap().uses.len()
+}
+
+fn set_cpu(fake: &Fake, id: &str, usec: u64) {
+    fake.write(
+        format!("sys/fs/cgroup{id}/cpu.stat"),
+        format!("usage_usec {usec}\n"),
+    );
+}
+
+/// The next look, in which every cgroup has used so much.
+fn look(fake: &Fake, platform: &mut LinuxPlatform, usec: u64) -> Observation {
+    for id in [FIO, STRESS] {
+        set_cpu(fake, id, usec);
+    }
+    platform.observe().unwrap()
+}
+
+fn open(fake: &Fake, by: By) -> LinuxPlatform {
+    LinuxPlatform::open_inline(fake.options(by)).unwrap()
+}
+
+#[test]
+fn who_has_nothing_there_rests_and_who_has_is_read_at_each_tick() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    for tick in 1..=u64::from(REST_AFTER) {
+        let seen = look(&fake, &mut platform, tick);
+        assert_eq!(
+            cpu(&seen, STRESS).1,
+            Nanos(tick * 1000),
+            "not yet at {tick}"
+        );
+    }
+    let last = u64::from(REST_AFTER) * 1000;
+    let seen = look(&fake, &mut platform, 77);
+    assert_eq!(cpu(&seen, FIO).1, Nanos(77_000));
+    let (at, value) = cpu(&seen, STRESS);
+    assert_eq!(
+        value,
+        Nanos(last),
+        "it rests, and its reading says from when it is"
+    );
+    assert!(at < cpu(&seen, FIO).0 && at < seen.at);
+    std::thread::sleep(std::time::Duration::from_nanos(REST.0));
+    let seen = look(&fake, &mut platform, 78);
+    assert_eq!(
+        cpu(&seen, STRESS).1,
+        Nanos(78_000),
+        "after a second it is read again"
+    );
+}
+
+#[test]
+fn memory_counts_from_the_second_look_after_a_rest_on() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    for tick in 0..=u64::from(REST_AFTER) + 1 {
+        look(&fake, &mut platform, tick);
+    }
+    // Memory appears, and the scout sees it in a round of its own; a process is looked at again
+    // after a second and a half at the earliest.
+    fake.numa_maps(101, &[("anon=4", 1, 4)]);
+    let begun = std::time::Instant::now();
+    let mut before = look(&fake, &mut platform, 100);
+    loop {
+        let seen = look(&fake, &mut platform, 101);
+        if uses(&seen, STRESS) > 0 {
+            let (earlier, now) = (cpu(&before, STRESS), cpu(&seen, STRESS));
+            assert!(
+                earlier.0 > before.workloads[0].cpu_ns.at,
+                "read at the tick before, too"
+            );
+            assert_eq!((earlier.1, now.1), (Nanos(101_000), Nanos(101_000)));
+            assert!(now.0 > earlier.0);
+            return;
+        }
+        before = seen;
+        assert!(begun.elapsed().as_secs() < 10, "the scout never saw it");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_limit_of_ours_and_an_unreadable_file_keep_awake() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    let workload = WorkloadId::new(STRESS);
+    let cpus = CpuShare::new(0.5);
+    let kind = ActionKind::Limit { cpus };
+    let actions = vec![Action { workload, kind }];
+    platform.apply(&Plan {
+        actions,
+        ..Plan::default()
+    });
+    fake.write("sys/fs/cgroup/init.scope/cpu.stat", "usage_usec x\n");
+    for tick in 0..3 * u64::from(REST_AFTER) {
+        let seen = look(&fake, &mut platform, tick);
+        assert_eq!(cpu(&seen, STRESS).1, Nanos(tick * 1000));
+        assert_eq!(seen.skipped.len(), 1, "{:?}", seen.skipped);
+    }
+}
+
+#[test]
+fn a_new_view_knows_who_rests() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    for tick in 0..=u64::from(REST_AFTER) {
+        look(&fake, &mut platform, tick);
+    }
+    fake.cgroup("a.service", &[]);
+    let mut tick = 1000;
+    loop {
+        tick += 1;
+        let seen = look(&fake, &mut platform, tick);
+        if seen.workloads.iter().any(|w| w.id.as_str() == "/a.service") {
+            assert!(
+                platform
+                    .rests()
+                    .of
+                    .iter()
+                    .any(|rest| rest.looks >= REST_AFTER)
+            );
+            assert_eq!(platform.rests().of.len(), seen.workloads.len());
+            return;
+        }
+        assert!(tick < 3000, "the scout never saw it");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
