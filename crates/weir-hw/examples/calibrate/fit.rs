@@ -45,6 +45,28 @@ pub fn fit(base: &Profile, device: &str, curves: &[Curve]) -> Profile {
     best.expect("at least one share is tried").1
 }
 
+/// The curves of one device.
+pub fn of_device(device: &str, curves: &[Curve]) -> Vec<Curve> {
+    curves
+        .iter()
+        .filter(|c| c.device == device)
+        .cloned()
+        .collect()
+}
+
+/// The same for one serial share.
+pub fn fit_with(base: &Profile, share: f64, mine: &[Curve], all: &[Curve]) -> Profile {
+    let mut profile = base.clone();
+    profile.host.serial_share = share;
+    read_off(&mut profile, mine, all);
+    for mix in ORDER {
+        shape(&mut profile, mix, mine, all);
+    }
+    settle_media(&mut profile);
+    round(&mut profile);
+    profile
+}
+
 /// Mean error of latency and bandwidth per delay, over all curves.
 fn delay_error(profile: &Profile, mine: &[Curve], all: &[Curve]) -> f64 {
     let of = |curve: &Curve| {
