@@ -22,6 +22,7 @@ pub mod ledger;
 pub mod loaded;
 mod mix;
 pub mod profile;
+pub mod reference;
 pub mod regmap;
 pub mod sweep;
 mod tail;

@@ -30,6 +30,7 @@
 
 use crate::mix::{MixParts, MixPoint, Mixes};
 use crate::profile::Profile;
+use crate::tail;
 
 /// Offered lines are those that would be out at this many times the idle latency: well past every
 /// knee, so that cores that can fill the device count fully and nearly idle ones hardly.
@@ -116,6 +117,10 @@ pub struct Equilibrium {
     pub outstanding_lines: f64,
     /// What the device says of itself.
     pub devload: DevLoad,
+    /// Mean wait for work in progress, a part of the latency.
+    pub queued_ns: f64,
+    /// Standard deviation of that wait: its mean while the queue is open, less when windows bound it.
+    pub queued_deviation_ns: f64,
 }
 
 impl Equilibrium {
@@ -163,11 +168,11 @@ struct Demand {
 
 /// Capacities for the requesters at hand, as nanoseconds per line, and the latency's parts.
 #[derive(Clone, Copy, Debug)]
-struct Station {
-    read_ns: f64,
-    write_ns: f64,
-    media_ns: f64,
-    parts: MixParts,
+pub(crate) struct Station {
+    pub read_ns: f64,
+    pub write_ns: f64,
+    pub media_ns: f64,
+    pub parts: MixParts,
 }
 
 impl Prepared {
@@ -290,14 +295,7 @@ impl LoadedDevice {
     /// ever before. Finite input gives finite output; figures out of range are taken as the nearest
     /// in it.
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
-        self.prepare(requesters);
-        let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
-        let (mut mix, asked) = self.mix_at(requesters, offered_at_ns);
-        let offered_lines = asked * offered_at_ns;
-        for (r, prepared) in requesters.iter().zip(&mut self.prepared) {
-            let ratio = 1.0 - prepared.read_ratio;
-            prepared.per_window /= self.mixes.growth(ratio, r.is_non_temporal, offered_lines);
-        }
+        let (mut mix, offered_lines) = self.prepare_grown(requesters);
         let mut station = self.station(mix, offered_lines);
         let mut latency_ns = self.meet(&station, self.last_latency_ns);
         let (solved, _) = self.mix_at(requesters, latency_ns);
@@ -308,6 +306,42 @@ impl LoadedDevice {
         }
         self.last_latency_ns = latency_ns;
         self.report(&station, latency_ns, out);
+    }
+
+    /// Prepares the requesters with their windows grown by write-backs; their mix when the device is
+    /// slow, and the lines they offer.
+    fn prepare_grown(&mut self, requesters: &[Requester]) -> (MixPoint, f64) {
+        self.prepare(requesters);
+        let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
+        let (mix, asked) = self.mix_at(requesters, offered_at_ns);
+        let offered_lines = asked * offered_at_ns;
+        // The first line of a core is always its own: a chain of pointers has no more than that.
+        let first = |p: &Prepared| (1.0 / p.per_window).min(1.0);
+        let (mut held_lines, mut first_lines) = (0.0, 0.0);
+        for p in &self.prepared {
+            held_lines += p.cores / p.per_window;
+            first_lines += p.cores * first(p);
+        }
+        let more_lines = held_lines - first_lines;
+        if more_lines <= 0.0 {
+            return (mix, offered_lines);
+        }
+        for (r, p) in requesters.iter().zip(&mut self.prepared) {
+            let (ratio, stores) = (1.0 - p.read_ratio, r.is_non_temporal);
+            let grown = self.mixes.growth(ratio, stores, offered_lines, held_lines) * held_lines;
+            let growth = ((grown - first_lines) / more_lines).max(0.0);
+            let first = first(p);
+            p.per_window = 1.0 / (first + (1.0 / p.per_window - first) * growth);
+        }
+        (mix, offered_lines)
+    }
+
+    /// What a line-by-line model of the same requesters needs: capacities, and each one's grown
+    /// window in lines.
+    pub(crate) fn for_reference(&mut self, requesters: &[Requester]) -> (Station, Vec<f64>) {
+        let (mix, offered_lines) = self.prepare_grown(requesters);
+        let windows = self.prepared.iter().map(|p| 1.0 / p.per_window).collect();
+        (self.station(mix, offered_lines), windows)
     }
 
     fn prepare(&mut self, requesters: &[Requester]) {
@@ -422,6 +456,11 @@ impl LoadedDevice {
         out.read_bytes_per_sec = demand.reads * 64e9;
         out.write_bytes_per_sec = (demand.all - demand.reads).max(0.0) * 64e9;
         out.utilization = station.utilization(&demand).0.clamp(0.0, 1.0);
+        let rise_ns = station.parts.rise_ns * out.utilization.powf(station.parts.rise_exponent);
+        out.queued_ns = (latency_ns - self.idle_ns - rise_ns).max(0.0);
+        // The lines of a full window bring work of mean L and variance L·s.
+        let bounded = (latency_ns * station.parts.burst_ns).sqrt();
+        out.queued_deviation_ns = out.queued_ns.min(bounded);
         out.outstanding_lines = demand.all * latency_ns;
         let waiting = demand.all * (latency_ns - self.idle_ns);
         out.devload = DevLoad::of_occupancy(waiting / self.profile.device.queue_lines);
@@ -438,14 +477,8 @@ impl LoadedDevice {
     /// Lines that can be in flight at most: these requesters' windows, and the write-backs that
     /// queue outside of them.
     pub fn lines_in_flight_max(&mut self, requesters: &[Requester]) -> f64 {
-        let offered_lines = self.offered_lines(requesters);
-        let of = |(r, p): (&Requester, &Prepared)| {
-            let growth = self
-                .mixes
-                .growth(1.0 - p.read_ratio, r.is_non_temporal, offered_lines);
-            p.cores / p.per_window * growth
-        };
-        requesters.iter().zip(&self.prepared).map(of).sum()
+        self.prepare_grown(requesters);
+        self.prepared.iter().map(|p| p.cores / p.per_window).sum()
     }
 
     /// Latency of the open device: at these bandwidths and offered lines, whoever asks. Infinite
@@ -504,11 +537,11 @@ impl LoadedDevice {
         0.5 * (low + high) / u_per_line * 64e9
     }
 
-    /// Latency that a part `quantile` (0 to below 1) of the accesses stays below, nanoseconds. The
-    /// mean of the distribution is the equilibrium's latency: a lognormal body of the profile's
-    /// `spread`, and in a part `stall_ratio` of the accesses an exponential stall on top.
+    /// Latency that a part `quantile` (0 to below 1) of the accesses stays below, nanoseconds: a
+    /// lognormal body of the profile's `spread`, a gamma-distributed wait of the equilibrium's mean and
+    /// deviation, and in a part `stall_ratio` of the accesses an exponential stall. About 100 µs.
     pub fn latency_quantile_ns(&self, at: &Equilibrium, quantile: f64) -> f64 {
-        crate::tail::quantile_ns(&self.profile.tail, at.latency_ns, quantile)
+        tail::quantile_ns(&self.profile.tail, at, quantile)
     }
 }
 

@@ -136,3 +136,22 @@ proptest! {
         }
     }
 }
+
+/// Write-backs queue by a table of the profile; it must not make an idler core wait longer. 1 %,
+/// because with nearly idle threads the probe's reads are a part of the mix.
+#[test]
+fn a_longer_delay_never_waits_longer() {
+    use weir_hw::sweep::{DELAYS, LoadMix, curve};
+    for profile in profiles() {
+        for mix in LoadMix::ALL {
+            for threads in [1.0, 3.0, 4.0, 10.0, 16.0, 20.0, 23.0, 32.0, 46.0, 100.0] {
+                let points = curve(&profile, threads, mix, &DELAYS);
+                for pair in points.windows(2) {
+                    let (a, b) = (pair[0].latency_ns, pair[1].latency_ns);
+                    let name = (&profile.name, mix.name(), threads, pair[1].delay);
+                    assert!(b <= a * 1.01, "{name:?}: {a} then {b}");
+                }
+            }
+        }
+    }
+}
