@@ -26,6 +26,7 @@ pub mod reference;
 pub mod regmap;
 pub mod sweep;
 mod tail;
+mod terms;
 pub mod window;
 
 pub use cache::{CacheFilter, Lookup};

@@ -19,9 +19,10 @@
 //! the last microseconds. A core's own time and its waiting overlap fully: compare with
 //! `serial_share = 0`.
 
-use crate::loaded::{DevLoad, LoadedDevice, Requester, Station};
+use crate::loaded::{DevLoad, LoadedDevice, Requester};
 use crate::profile::{Profile, Tail};
 use crate::tail;
+use crate::terms::Station;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
