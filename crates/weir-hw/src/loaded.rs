@@ -40,8 +40,10 @@ pub const OFFERED_AT_IDLES: f64 = 4.0;
 const ITERATIONS_MAX: u32 = 80;
 /// Of a step of Newton's method, whose error after it is about this squared.
 const TOLERANCE: f64 = 1e-6;
-/// A mix that moved less than this between first guess and solution is not evaluated again.
-const MIX_TOLERANCE: f64 = 1e-3;
+/// A mix that moved less than this between guess and solution is not evaluated again.
+const MIX_TOLERANCE: f64 = 1e-4;
+/// Guesses of the mix; the first is the last solution's, mostly good enough.
+const MIXES_MAX: u32 = 8;
 
 /// Cores of one kind, that ask the device for lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -139,6 +141,7 @@ pub struct LoadedDevice {
     /// 1 is as calibrated, 0.5 half the bandwidth.
     health: f64,
     last_latency_ns: f64,
+    last_mix: Option<MixPoint>,
     prepared: Vec<Prepared>,
 }
 
@@ -153,6 +156,7 @@ impl LoadedDevice {
             write_ns_per_line: line_ns(profile.device.write_bytes_per_sec),
             health: 1.0,
             last_latency_ns: profile.device.idle_ns,
+            last_mix: None,
             prepared: Vec::with_capacity(16),
             profile: profile.clone(),
         }
@@ -176,17 +180,20 @@ impl LoadedDevice {
     /// ever before. Finite input gives finite output; figures out of range are taken as the nearest
     /// in it.
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
-        let (mix, offered_lines) = self.prepare_grown(requesters);
-        let mut station = self.station(mix, offered_lines);
-        let mut latency_ns = self.meet(&station, self.last_latency_ns);
-        let mut asked = self.ask(requesters, latency_ns, &mut out.lines_per_sec);
-        if mix_moved(mix, asked.mix()) {
-            station = self.station(asked.mix(), offered_lines);
-            latency_ns = self.meet(&station, latency_ns);
-            asked = self.ask(requesters, latency_ns, &mut out.lines_per_sec);
+        let (offered_mix, offered_lines) = self.prepare_grown(requesters);
+        let mut mix = self.last_mix.unwrap_or(offered_mix);
+        for _ in 0..MIXES_MAX {
+            let station = self.station(mix, offered_lines);
+            let latency_ns = self.meet(&station, self.last_latency_ns);
+            let asked = self.ask(requesters, latency_ns, &mut out.lines_per_sec);
+            self.last_latency_ns = latency_ns;
+            self.report(&station, latency_ns, &asked, out);
+            let before = std::mem::replace(&mut mix, asked.mix());
+            if !mix_moved(before, mix) {
+                break;
+            }
         }
-        self.last_latency_ns = latency_ns;
-        self.report(&station, latency_ns, &asked, out);
+        self.last_mix = Some(mix);
     }
 
     /// Prepares the requesters with their windows grown by write-backs; their mix when the device is
