@@ -176,7 +176,8 @@ impl LoadedDevice {
         };
     }
 
-    /// Solves for these requesters, into `out`. Allocates only when there are more requesters than
+    /// Solves for these requesters, into `out`. The search starts from the last solution: requesters of
+    /// several mixes may come out differently in the fourth digit after different histories. Allocates only when there are more requesters than
     /// ever before. Finite input gives finite output; figures out of range are taken as the nearest
     /// in it.
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
