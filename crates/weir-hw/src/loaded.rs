@@ -177,9 +177,9 @@ impl LoadedDevice {
     }
 
     /// Solves for these requesters, into `out`. The search starts from the last solution: requesters of
-    /// several mixes may come out differently in the fourth digit after different histories. Allocates only when there are more requesters than
-    /// ever before. Finite input gives finite output; figures out of range are taken as the nearest
-    /// in it.
+    /// several mixes may come out differently in the fourth digit after different histories.
+    /// Allocates only when there are more requesters than ever before. Finite input gives finite
+    /// output; figures out of range are taken as the nearest in it.
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
         let (offered_mix, offered_lines) = self.prepare_grown(requesters);
         let mut mix = self.last_mix.unwrap_or(offered_mix);
