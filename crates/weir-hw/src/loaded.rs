@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A memory device under load, in steady state: how long an access takes and how many lines each
+//! kind of core gets, solved as a closed queueing network.
+//!
+//! # Equations
+//!
+//! A core of kind *i* has at most `Wᵢ` lines outstanding and needs `bᵢ` of its own time for each. At
+//! latency `L` a line therefore costs it `tᵢ = max(bᵢ, L/Wᵢ)` (softened by the host's `serial_share`
+//! towards the sum), and all cores together ask for `xᵢ = nᵢ/tᵢ`: *less* the longer it takes. The
+//! device answers with
+//!
+//! ```text
+//! L = L₀ + r·uᵖ + s·u / (2·(1−u))       u = max(reads/Cᵣ, writes/C_w, all/C_m)
+//! ```
+//!
+//! the idle latency, a rise that begins with the first load, and the wait for work in progress in
+//! units of a burst `s` (M/G/1 with `E[S²]/E[S] = s`): *more* the more is asked. The two meet at
+//! exactly one latency. No cap is needed: when windows are full, `L = N·W·64/B` comes out.
+//!
+//! Two measured effects of many cores depend on the *offered* lines: those that would be out if an
+//! access took [`OFFERED_AT_IDLES`] times the idle latency. Beyond `overload_from_lines` all capacities shrink, by
+//! up to the mix's `overload_loss_ratio`; and write-backs queue outside the cores' windows, so that
+//! `Wᵢ` grows by the mix's table `in_flight_lines`. Offered lines depend on the requesters alone, not
+//! on the solution; so the solution stays unique.
+//!
+//! # Limits of the model
+//!
+//! Steady state only: no transient within the queue (microseconds). One latency for all: no
+//! unfairness between cores, and reads wait as long as writes.
+
+use crate::mix::{MixPoint, Mixes};
+use crate::profile::Profile;
+use crate::tail;
+use crate::terms::{Asked, Demand, Prepared, Station, sane};
+
+/// Offered lines are those that would be out at this many times the idle latency: well past every
+/// knee, so that cores that can fill the device count fully and nearly idle ones hardly.
+pub const OFFERED_AT_IDLES: f64 = 4.0;
+
+const ITERATIONS_MAX: u32 = 80;
+/// Of a step of Newton's method, whose error after it is about this squared.
+const TOLERANCE: f64 = 1e-6;
+/// A mix that moved less than this between guess and solution is not evaluated again.
+const MIX_TOLERANCE: f64 = 1e-4;
+/// Guesses of the mix; the first is the last solution's, mostly good enough.
+const MIXES_MAX: u32 = 8;
+
+/// Cores of one kind, that ask the device for lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Requester {
+    /// How many cores run this kind now; parts of a core count.
+    pub cores: f64,
+    /// Lines one core may have outstanding; at most the profile's window counts.
+    pub window_lines: f64,
+    /// Time the core itself needs per line (compute, copy), nanoseconds, overlapped with waiting.
+    pub busy_ns: f64,
+    /// Part of its lines that are writes at the device, 0 to 1, write-backs included.
+    pub write_ratio: f64,
+    /// Whether its writes are non-temporal stores.
+    pub is_non_temporal: bool,
+}
+
+/// How loaded the device says it is (CXL 3.1, 3.3.4: DevLoad), from the occupancy of its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DevLoad {
+    /// At most a quarter of the queue is used.
+    #[default]
+    Light,
+    /// At most half.
+    Optimal,
+    /// At most three quarters.
+    ModerateOverload,
+    /// More.
+    SevereOverload,
+}
+
+impl DevLoad {
+    /// The class of a queue whose `occupancy` (0 empty, 1 full) is known.
+    pub fn of_occupancy(occupancy: f64) -> Self {
+        if occupancy <= 0.25 {
+            DevLoad::Light
+        } else if occupancy <= 0.5 {
+            DevLoad::Optimal
+        } else if occupancy <= 0.75 {
+            DevLoad::ModerateOverload
+        } else {
+            DevLoad::SevereOverload
+        }
+    }
+
+    /// Its name, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            DevLoad::Light => "light",
+            DevLoad::Optimal => "optimal",
+            DevLoad::ModerateOverload => "moderate-overload",
+            DevLoad::SevereOverload => "severe-overload",
+        }
+    }
+}
+
+/// Where requesters and device meet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Equilibrium {
+    /// Mean latency of an access, nanoseconds.
+    pub latency_ns: f64,
+    /// Lines per second of one core, for each requester in the order given; of a kind without cores,
+    /// what one would get.
+    pub lines_per_sec: Vec<f64>,
+    /// Bytes per second from the device.
+    pub read_bytes_per_sec: f64,
+    /// Bytes per second to the device.
+    pub write_bytes_per_sec: f64,
+    /// How busy the limiting part of the device is, 0 to 1.
+    pub utilization: f64,
+    /// Lines in flight.
+    pub outstanding_lines: f64,
+    /// What the device says of itself.
+    pub devload: DevLoad,
+    /// Mean wait for work in progress, a part of the latency.
+    pub queued_ns: f64,
+    /// Standard deviation of that wait: its mean while the queue is open, less when windows bound it.
+    pub queued_deviation_ns: f64,
+}
+
+impl Equilibrium {
+    /// Both directions together, bytes per second.
+    pub fn bytes_per_sec(&self) -> f64 {
+        self.read_bytes_per_sec + self.write_bytes_per_sec
+    }
+}
+
+/// A device of a profile, and the last solution, from which the next search starts.
+#[derive(Clone, Debug)]
+pub struct LoadedDevice {
+    profile: Profile,
+    mixes: Mixes,
+    idle_ns: f64,
+    read_ns_per_line: f64,
+    write_ns_per_line: f64,
+    /// 1 is as calibrated, 0.5 half the bandwidth.
+    health: f64,
+    last_latency_ns: f64,
+    last_mix: Option<MixPoint>,
+    prepared: Vec<Prepared>,
+}
+
+impl LoadedDevice {
+    /// A device as calibrated.
+    pub fn new(profile: &Profile) -> Self {
+        let line_ns = |rate: Option<f64>| rate.map_or(0.0, |rate| 64e9 / rate);
+        LoadedDevice {
+            mixes: Mixes::new(profile),
+            idle_ns: profile.device.idle_ns,
+            read_ns_per_line: line_ns(profile.device.read_bytes_per_sec),
+            write_ns_per_line: line_ns(profile.device.write_bytes_per_sec),
+            health: 1.0,
+            last_latency_ns: profile.device.idle_ns,
+            last_mix: None,
+            prepared: Vec::with_capacity(16),
+            profile: profile.clone(),
+        }
+    }
+
+    /// Its profile.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// From now on the device has this part of its calibrated bandwidth (0.01 to 1; 1 is healthy).
+    pub fn set_health(&mut self, part: f64) {
+        self.health = if part.is_nan() {
+            1.0
+        } else {
+            part.clamp(0.01, 1.0)
+        };
+    }
+
+    /// Solves for these requesters, into `out`. The search starts from the last solution: requesters of
+    /// several mixes may come out differently in the fourth digit after different histories.
+    /// Allocates only when there are more requesters than ever before. Finite input gives finite
+    /// output; figures out of range are taken as the nearest in it.
+    pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
+        let (offered_mix, offered_lines) = self.prepare_grown(requesters);
+        let mut mix = self.last_mix.unwrap_or(offered_mix);
+        for _ in 0..MIXES_MAX {
+            let station = self.station(mix, offered_lines);
+            let latency_ns = self.meet(&station, self.last_latency_ns);
+            let asked = self.ask(requesters, latency_ns, &mut out.lines_per_sec);
+            self.last_latency_ns = latency_ns;
+            self.report(&station, latency_ns, &asked, out);
+            let before = std::mem::replace(&mut mix, asked.mix());
+            if !mix_moved(before, mix) {
+                break;
+            }
+        }
+        self.last_mix = Some(mix);
+    }
+
+    /// Prepares the requesters with their windows grown by write-backs; their mix when the device is
+    /// slow, and the lines they offer.
+    fn prepare_grown(&mut self, requesters: &[Requester]) -> (MixPoint, f64) {
+        self.prepare(requesters);
+        let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
+        let asked = self.ask_all(requesters, offered_at_ns);
+        let (mix, offered_lines) = (asked.mix(), asked.all * offered_at_ns);
+        // The first line of a core is always its own: a chain of pointers has no more than that.
+        let first = |p: &Prepared| (1.0 / p.per_window).min(1.0);
+        let (mut held_lines, mut first_lines) = (0.0, 0.0);
+        for p in &self.prepared {
+            held_lines += p.cores / p.per_window;
+            first_lines += p.cores * first(p);
+        }
+        let more_lines = held_lines - first_lines;
+        if more_lines <= 0.0 {
+            return (mix, offered_lines);
+        }
+        for (r, p) in requesters.iter().zip(&mut self.prepared) {
+            let (ratio, stores) = (1.0 - p.read_ratio, r.is_non_temporal);
+            let grown = self.mixes.growth(ratio, stores, offered_lines, held_lines) * held_lines;
+            let growth = ((grown - first_lines) / more_lines).max(0.0);
+            let first = first(p);
+            p.per_window = 1.0 / (first + (1.0 / p.per_window - first) * growth);
+        }
+        (mix, offered_lines)
+    }
+
+    /// What a line-by-line model of the same requesters needs: capacities, and each one's grown
+    /// window in lines.
+    pub(crate) fn for_reference(&mut self, requesters: &[Requester]) -> (Station, Vec<f64>) {
+        let (mix, offered_lines) = self.prepare_grown(requesters);
+        let windows = self.prepared.iter().map(|p| 1.0 / p.per_window).collect();
+        (self.station(mix, offered_lines), windows)
+    }
+
+    fn prepare(&mut self, requesters: &[Requester]) {
+        let host = &self.profile.host;
+        let of = |r: &Requester| Prepared::of(r, host.window_lines, host.serial_share);
+        self.prepared.clear();
+        self.prepared.extend(requesters.iter().map(of));
+    }
+
+    /// What is asked for at a latency; lines per second of one core of each kind go into `each`.
+    fn ask(&self, requesters: &[Requester], latency_ns: f64, each: &mut Vec<f64>) -> Asked {
+        let mut asked = Asked::default();
+        each.clear();
+        each.extend(requesters.iter().zip(&self.prepared).map(|(r, p)| {
+            let one = 1.0 / p.line_ns(latency_ns).0;
+            asked.add(p.cores * one, p.read_ratio, r.is_non_temporal);
+            if p.asks() { one * 1e9 } else { 0.0 }
+        }));
+        asked
+    }
+
+    /// The same, all kinds together.
+    fn ask_all(&self, requesters: &[Requester], latency_ns: f64) -> Asked {
+        let mut asked = Asked::default();
+        for (r, p) in requesters.iter().zip(&self.prepared) {
+            let rate = p.cores / p.line_ns(latency_ns).0;
+            asked.add(rate, p.read_ratio, r.is_non_temporal);
+        }
+        asked
+    }
+
+    fn station(&self, mix: MixPoint, offered_lines: f64) -> Station {
+        let parts = self.mixes.parts(mix);
+        let device = &self.profile.device;
+        let width = device.overload_to_lines - device.overload_from_lines;
+        let overload = ((offered_lines - device.overload_from_lines) / width).clamp(0.0, 1.0);
+        let slower = 1.0 / (self.health * (1.0 - parts.overload_loss * overload));
+        Station {
+            read_ns: self.read_ns_per_line * slower,
+            write_ns: self.write_ns_per_line * slower,
+            media_ns: slower / parts.media_lines_per_ns,
+            parts,
+        }
+    }
+
+    /// The latency at which demand and device agree: the root of `u_demand(L) − u_device(L)`, which
+    /// falls everywhere. Newton's method inside a bracket.
+    fn meet(&self, station: &Station, start_ns: f64) -> f64 {
+        let half_burst = 0.5 * station.parts.burst_ns;
+        let (mut low, mut high) = (self.idle_ns, f64::INFINITY);
+        let mut latency = start_ns.max(low);
+        for _ in 0..ITERATIONS_MAX {
+            let demand = Demand::at(&self.prepared, latency);
+            let (u, u_slope) = station.utilization(&demand);
+            if u <= 0.0 {
+                return self.idle_ns;
+            }
+            let (rise, rise_slope) = if u < 1.0 {
+                let rise = station.parts.rise_ns * u.powf(station.parts.rise_exponent);
+                (rise, rise * station.parts.rise_exponent / u * u_slope)
+            } else {
+                (station.parts.rise_ns, 0.0)
+            };
+            let queued = latency - self.idle_ns - rise;
+            let queued_slope = 1.0 - rise_slope;
+            let (carried, carried_slope) = if queued > 0.0 {
+                let sum = queued + half_burst;
+                (queued / sum, half_burst / (sum * sum) * queued_slope)
+            } else {
+                (queued / half_burst, queued_slope / half_burst)
+            };
+            let miss = u - carried;
+            if miss > 0.0 {
+                low = latency;
+            } else {
+                high = latency;
+            }
+            let mut next = latency - miss / (u_slope - carried_slope);
+            if u > 1.0 {
+                // A latency u times as long asks at least for all the device has: still too short.
+                next = next.max(latency * u);
+            }
+            if !(next > low && next < high) {
+                next = if high.is_finite() {
+                    0.5 * (low + high)
+                } else {
+                    2.0 * low
+                };
+            }
+            let step = (next - latency).abs();
+            latency = next;
+            if step <= TOLERANCE * latency {
+                break;
+            }
+        }
+        latency
+    }
+
+    fn report(&self, station: &Station, latency_ns: f64, asked: &Asked, out: &mut Equilibrium) {
+        let demand = Demand {
+            all: asked.all,
+            reads: asked.all - asked.writes - asked.store_writes,
+            ..Demand::default()
+        };
+        out.latency_ns = latency_ns;
+        out.read_bytes_per_sec = demand.reads.max(0.0) * 64e9;
+        out.write_bytes_per_sec = (asked.writes + asked.store_writes) * 64e9;
+        out.utilization = station.utilization(&demand).0.clamp(0.0, 1.0);
+        let rise_ns = station.parts.rise_ns * out.utilization.powf(station.parts.rise_exponent);
+        out.queued_ns = (latency_ns - self.idle_ns - rise_ns).max(0.0);
+        // The lines of a full window bring work of mean L and variance L·s.
+        let bounded = (latency_ns * station.parts.burst_ns).sqrt();
+        out.queued_deviation_ns = out.queued_ns.min(bounded);
+        out.outstanding_lines = demand.all * latency_ns;
+        let waiting = demand.all * (latency_ns - self.idle_ns);
+        out.devload = DevLoad::of_occupancy(waiting / self.profile.device.queue_lines);
+    }
+
+    /// Lines that these requesters would have out at [`OFFERED_AT_IDLES`] times the idle latency,
+    /// what overload is counted in.
+    pub fn offered_lines(&mut self, requesters: &[Requester]) -> f64 {
+        self.prepare(requesters);
+        let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
+        self.ask_all(requesters, offered_at_ns).all * offered_at_ns
+    }
+
+    /// Lines that can be in flight at most: these requesters' windows, and the write-backs that
+    /// queue outside of them.
+    pub fn lines_in_flight_max(&mut self, requesters: &[Requester]) -> f64 {
+        self.prepare_grown(requesters);
+        self.prepared.iter().map(|p| p.cores / p.per_window).sum()
+    }
+
+    /// Latency of the open device: at these bandwidths and offered lines, whoever asks. Infinite
+    /// where the bandwidths are more than the device has.
+    pub fn latency_at_ns(
+        &self,
+        bytes_per_sec: f64,
+        write_ratio: f64,
+        is_non_temporal: bool,
+        offered_lines: f64,
+    ) -> f64 {
+        let write_ratio = sane(write_ratio, 1.0);
+        let station = self.station(pure(write_ratio, is_non_temporal), offered_lines);
+        let all = sane(bytes_per_sec, f64::MAX) / 64e9;
+        let demand = Demand {
+            all,
+            reads: all * (1.0 - write_ratio),
+            ..Demand::default()
+        };
+        let (u, _) = station.utilization(&demand);
+        if u < 1.0 {
+            self.idle_ns + station.loaded_ns(u)
+        } else {
+            f64::INFINITY
+        }
+    }
+
+    /// The knee of a mix: the bandwidth with the largest ratio of bandwidth to latency (Kleinrock's
+    /// power), below overload, at the present health. More bandwidth than this costs more in latency,
+    /// relatively, than it brings.
+    pub fn knee_bytes_per_sec(&self, write_ratio: f64, is_non_temporal: bool) -> f64 {
+        let write_ratio = sane(write_ratio, 1.0);
+        let station = self.station(pure(write_ratio, is_non_temporal), 0.0);
+        let one = Demand {
+            all: 1.0,
+            reads: 1.0 - write_ratio,
+            ..Demand::default()
+        };
+        let (u_per_line, _) = station.utilization(&one);
+        let power = |u: f64| u / (self.idle_ns + station.loaded_ns(u));
+        // Power has one maximum: latency is its start plus terms whose growth never slows below
+        // a straight line once they matter. A grid finds it, thirds narrow it.
+        let steps = 200u32;
+        let grid = |n: u32| f64::from(n) / f64::from(steps);
+        let best = (1..steps).max_by(|a, b| power(grid(*a)).total_cmp(&power(grid(*b))));
+        let centre = best.unwrap_or(1);
+        let (mut low, mut high) = (grid(centre - 1), grid(centre + 1));
+        for _ in 0..60 {
+            let third = (high - low) / 3.0;
+            if power(low + third) < power(high - third) {
+                low += third;
+            } else {
+                high -= third;
+            }
+        }
+        0.5 * (low + high) / u_per_line * 64e9
+    }
+
+    /// Latency that a part `quantile` (0 to below 1) of the accesses stays below, nanoseconds: a
+    /// lognormal body of the profile's `spread`, a gamma-distributed wait of the equilibrium's mean and
+    /// deviation, and in a part `stall_ratio` of the accesses an exponential stall. About 100 µs.
+    pub fn latency_quantile_ns(&self, at: &Equilibrium, quantile: f64) -> f64 {
+        tail::quantile_ns(&self.profile.tail, at, quantile)
+    }
+}
+
+/// A mix of one kind of requester.
+fn pure(write_ratio: f64, is_non_temporal: bool) -> MixPoint {
+    MixPoint {
+        write_ratio,
+        non_temporal_ratio: f64::from(u8::from(is_non_temporal)),
+        non_temporal_write_ratio: write_ratio,
+    }
+}
+
+fn mix_moved(a: MixPoint, b: MixPoint) -> bool {
+    let moved = |a: f64, b: f64| (a - b).abs() > MIX_TOLERANCE;
+    moved(a.write_ratio, b.write_ratio)
+        || moved(a.non_temporal_ratio, b.non_temporal_ratio)
+        || moved(a.non_temporal_write_ratio, b.non_temporal_write_ratio)
+}
