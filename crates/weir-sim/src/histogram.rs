@@ -17,7 +17,12 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Histogram { weights: vec![0.0; BUCKETS], total: 0.0, sum: 0.0, squares: 0.0 }
+        Histogram {
+            weights: vec![0.0; BUCKETS],
+            total: 0.0,
+            sum: 0.0,
+            squares: 0.0,
+        }
     }
 }
 
