@@ -54,7 +54,8 @@ pub fn run_watched(
         Variant::Fixed(limit) => plain(scenario, seed, |machine, built| {
             limit_heavy(machine, built, *limit)
         })?,
-        Variant::Cgroups { is_individual } => thesis(scenario, *is_individual, seed)?,
+        Variant::Cgroups { is_individual } => thesis(scenario, Some(*is_individual), seed)?,
+        Variant::Monitor => thesis(scenario, None, seed)?,
         Variant::Weir(options) => weir(scenario, options, seed, watch)?,
     };
     let (policy, backend) = variant.policy_and_backend();
@@ -112,7 +113,11 @@ fn limit_heavy(machine: &mut Machine, labels: &[crate::build::Label], limit: Cpu
     }
 }
 
-fn thesis(scenario: &Scenario, is_individual: bool, seed: u64) -> Result<Measures, SimError> {
+fn thesis(
+    scenario: &Scenario,
+    is_individual: Option<bool>,
+    seed: u64,
+) -> Result<Measures, SimError> {
     let mut built = build(scenario, seed, Some("cbc"))?;
     prepare(scenario, &mut built.machine);
     let mut thesis = Thesis::new(built, scenario, is_individual, seed);

@@ -36,7 +36,8 @@ pub(crate) struct Thesis {
     daemon: u32,
     samplers: Samplers,
     set_point: f64,
-    is_individual: bool,
+    /// Which of the two rules; nothing only looks.
+    is_individual: Option<bool>,
     cpu_ns: f64,
     /// When counters were read last.
     read_at: u64,
@@ -58,7 +59,12 @@ struct Process {
 pub(crate) type Estimate = (usize, f64);
 
 impl Thesis {
-    pub(crate) fn new(built: Built, scenario: &Scenario, is_individual: bool, seed: u64) -> Self {
+    pub(crate) fn new(
+        built: Built,
+        scenario: &Scenario,
+        is_individual: Option<bool>,
+        seed: u64,
+    ) -> Self {
         let Built {
             machine,
             labels,
@@ -167,8 +173,8 @@ impl Thesis {
         order.sort_by(|a, b| estimates[*a].1.total_cmp(&estimates[*b].1));
         let sorted: Vec<f64> = order.iter().map(|i| estimates[*i].1).collect();
         let reductions = match self.is_individual {
-            true => balance(&sorted, reduction),
-            false => vec![reduction; sorted.len()],
+            Some(true) => balance(&sorted, reduction),
+            _ => vec![reduction; sorted.len()],
         };
         for (index, reduction) in order.into_iter().zip(reductions) {
             let limit = &mut self.processes[index].limit;
@@ -177,6 +183,9 @@ impl Thesis {
     }
 
     fn write(&mut self) {
+        if self.is_individual.is_none() {
+            return;
+        }
         for process in &self.processes {
             let period_ns = (QUOTA_NS as f64 / process.limit) as u64;
             let limit = CpuMax {

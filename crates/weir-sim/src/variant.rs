@@ -18,6 +18,8 @@ pub enum Variant {
         /// Limits by the bandwidth of each (4.3.3.2) instead of that of all together (4.3.3.1).
         is_individual: bool,
     },
+    /// The same loop without acting: how the thesis judges its estimates (6.2.2).
+    Monitor,
     /// weir's own controller, as it is.
     Weir(Box<WeirOptions>),
     /// A fixed `cpu.max` for all heavy workloads.
@@ -124,6 +126,7 @@ impl Variant {
     pub fn named(name: &str, scenario: &Scenario) -> Option<Variant> {
         Variant::all(scenario)
             .into_iter()
+            .chain([Variant::Monitor])
             .find(|v| v.name() == name)
     }
 
@@ -140,6 +143,7 @@ impl Variant {
             Variant::Cgroups {
                 is_individual: false,
             } => "thesis-cgroups-simple",
+            Variant::Monitor => "thesis-monitor",
             Variant::Weir(_) => "weir",
             Variant::Fixed(_) => "fixed",
         }
@@ -156,6 +160,7 @@ impl Variant {
             Variant::Cgroups {
                 is_individual: false,
             } => ("proportional", self.name()),
+            Variant::Monitor => ("none", "none"),
             Variant::Weir(options) => (options.config.policy.name(), "sim-cgroup"),
             Variant::Fixed(_) => ("none", "fixed"),
         }

@@ -11,7 +11,7 @@ use weir_sim::{CpuMax, Rewriting, spin};
 const MS: u64 = 1_000_000;
 
 /// Quota and period in ms; percent without rewriting, and rewritten each 200, 50 and 10 ms: the first
-/// table, then both runs of the second.
+/// table, then the extremes of the second.
 type Row = (u64, u64, [f64; 4], [[f64; 2]; 4]);
 
 const MEASURED: [Row; 5] = [
@@ -37,7 +37,7 @@ const MEASURED: [Row; 5] = [
         5,
         10,
         [50.0, 53.1, 57.4, 95.9],
-        [[50.0, 50.0], [51.7, 51.8], [56.8, 56.2], [71.3, 69.8]],
+        [[50.0, 50.0], [51.7, 51.8], [56.8, 56.2], [80.4, 69.8]],
     ),
     (
         1,
