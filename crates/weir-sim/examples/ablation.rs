@@ -10,17 +10,20 @@ fn variants(base: &WeirOptions) -> Vec<(&'static str, Variant)> {
         change(&mut options);
         Variant::Weir(Box::new(options))
     };
-    let fixed = |quota_ms: u64, period_ms: u64| {
-        let ms = 1_000_000;
+    // 0.31 CPUs each hold five readers near 4 GiB/s.
+    let fixed = |period_us: u64| {
+        let period_ns = period_us * 1000;
         Variant::Fixed(CpuMax {
-            quota_ns: quota_ms * ms,
-            period_ns: period_ms * ms,
+            quota_ns: period_ns / 100 * 31,
+            period_ns,
         })
     };
     vec![
-        ("fixed 6/20 ms", fixed(6, 20)),
-        ("fixed 3/10 ms", fixed(3, 10)),
-        ("fixed 30/100 ms", fixed(30, 100)),
+        ("fixed, period 3.3 ms", fixed(3300)),
+        ("fixed, period 5 ms", fixed(5000)),
+        ("fixed, period 10 ms", fixed(10_000)),
+        ("fixed, period 20 ms", fixed(20_000)),
+        ("fixed, period 100 ms", fixed(100_000)),
         ("weir", with(&|_| ())),
         (
             "rewrites do not wait",
@@ -36,6 +39,7 @@ fn variants(base: &WeirOptions) -> Vec<(&'static str, Variant)> {
             "interval 20, period 10",
             with(&|o| (o.interval_ms, o.period_ms) = (Some(20), Some(10))),
         ),
+        ("period 4 ms", with(&|o| o.period_ms = Some(4))),
         ("period 5 ms", with(&|o| o.period_ms = Some(5))),
         ("period 10 ms", with(&|o| o.period_ms = Some(10))),
         ("period 30 ms", with(&|o| o.period_ms = Some(30))),
