@@ -372,6 +372,9 @@ fn the_integral_goes_by_the_time_that_the_counters_spanned() {
         plan.devices[0].correction_ratio
     };
     let (each, second) = (corrected(1), corrected(2));
-    assert!((0.74..0.80).contains(&each), "2.5 s of 10 % at ki = 1: {each}");
+    assert!(
+        (0.74..0.80).contains(&each),
+        "2.5 s of 10 % at ki = 1: {each}"
+    );
     assert!((each - second).abs() < 0.02, "{each} and {second}");
 }

@@ -42,6 +42,8 @@ pub enum Command {
     Reset(ResetArgs),
     /// Measure weir itself
     Bench(BenchArgs),
+    /// Ask models of hardware; needs no CXL device
+    Sim(crate::sim::SimArgs),
 }
 
 /// How a set-point is split.

@@ -6,6 +6,7 @@
 //! * [`run`] the daemon: observe → step → apply → publish;
 //! * [`top`], [`explain`], [`doctor`], [`reset`] what people ask it; they read what the daemon
 //!   publishes and compute nothing but layout ([`text`], [`words`]);
+//! * [`sim`] models of hardware, asked from the command line;
 //! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
 //! * [`exit`] how it ends: 0 done, 1 finding, 2 trouble.
 #![forbid(unsafe_code)]
@@ -22,6 +23,7 @@ mod host;
 mod reset;
 mod run;
 mod settings;
+mod sim;
 mod text;
 mod top;
 mod words;
@@ -40,5 +42,6 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::explain(args, &roots),
         Command::Reset(args) => reset::reset(args, &roots),
         Command::Bench(args) => bench::bench(args),
+        Command::Sim(args) => sim::sim(args),
     })
 }
