@@ -93,7 +93,9 @@ pub struct Control {
     /// weir's interval.
     #[serde(default = "default_interval")]
     pub interval_ms: u64,
-    /// Period of weir's limits.
+    /// Period of weir's limits. Short, because CPUs are saturated: a limited thread that becomes runnable waits for
+    /// the thread before it, and loses what its quota does not carry over; the shorter the period, the
+    /// smaller the bursts that this concerns (docs/simulator.md, ablation).
     #[serde(default = "default_period")]
     pub period_ms: u64,
     /// weir's policy: `proportional`, `balance-point` or `max-min`.
@@ -312,7 +314,7 @@ fn default_interval() -> u64 {
 }
 
 fn default_period() -> u64 {
-    20
+    2
 }
 
 /// The thesis's fio needs 0.35 CPU-s per GiB at 4 GiB/s (6.6): 20.9 ns a line, beside a busy sibling.
