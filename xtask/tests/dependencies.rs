@@ -50,7 +50,7 @@ const RULES: &[Rule] = &[
         ..row("weir-core", &[])
     },
     Rule {
-        outside: Some(&["serde", "thiserror"]),
+        outside: Some(&["serde", "thiserror", "toml"]),
         pure: Some("crates/weir-hw/src"),
         ..row("weir-hw", &["weir-core"])
     },

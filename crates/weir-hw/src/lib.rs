@@ -9,6 +9,8 @@
 //!  may have out)   level cache has)  how long an access takes)
 //! ```
 //!
+//! A device in steady state, calibrated against measurements, is [`loaded`] (figures: [`profile`]).
+//!
 //! The QEMU plugin drives these from many vCPU threads at once, so the shared ones (calendar, cache)
 //! are lock-free and take calls whose times are out of order; the simulator drives the same code in
 //! order.
@@ -17,10 +19,16 @@ pub mod cache;
 pub mod counters;
 pub mod device;
 pub mod ledger;
+pub mod loaded;
+mod mix;
+pub mod profile;
 pub mod regmap;
+mod tail;
 pub mod window;
 
 pub use cache::{CacheFilter, Lookup};
 pub use device::{Device, DeviceProfile};
+pub use loaded::{DevLoad, Equilibrium, LoadedDevice, Requester};
+pub use profile::{Profile, ProfileError};
 pub use weir_core::Bytes;
 pub use window::CoreWindow;

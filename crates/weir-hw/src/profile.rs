@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Profiles of memory devices: figures in a TOML file, each with where it comes from.
+//!
+//! A profile describes a device together with the host that reaches it, because that is what can be
+//! measured: how many lines a core may have outstanding belongs to the host, when latency takes off
+//! belongs to both. The equations that use the figures stand in [`crate::loaded`].
+
+use serde::{Deserialize, Serialize};
+
+/// Text of the profiles that are built in, by name.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("asic-x16", include_str!("../profiles/asic-x16.toml")),
+    ("ddr5-2ch", include_str!("../profiles/ddr5-2ch.toml")),
+    (
+        "agilex-thesis",
+        include_str!("../profiles/agilex-thesis.toml"),
+    ),
+    ("agilex-i", include_str!("../profiles/agilex-i.toml")),
+];
+
+/// Why a profile cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ProfileError {
+    /// No built-in profile has this name.
+    #[error("no profile is called `{name}`: use one of {names}, or the path of a TOML file")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        names: String,
+    },
+    /// The text is no profile: a syntax error, an unknown key, a missing one.
+    #[error("{origin}: {problem}")]
+    Syntax {
+        /// Where the text comes from.
+        origin: String,
+        /// Line, column and what is wrong, as the TOML reader says it.
+        problem: String,
+    },
+    /// A figure is out of its range.
+    #[error("{origin}: {key} is {value}: {allowed}")]
+    Value {
+        /// Where the text comes from.
+        origin: String,
+        /// The key, with its table.
+        key: String,
+        /// What was found.
+        value: String,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+}
+
+/// A device and its host, calibrated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Its name, as in `--profile`.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Where the figures come from and which of them were fitted, assumed or measured.
+    pub provenance: Vec<String>,
+    /// The cores that ask.
+    pub host: Host,
+    /// The device that answers.
+    pub device: DeviceFigures,
+    /// How far single accesses lie from the mean.
+    pub tail: Tail,
+    /// By mix of reads and writes, with allocating stores, by rising `write_ratio`; then
+    /// non-temporal stores.
+    pub mix: Vec<MixFigures>,
+}
+
+/// The cores that ask.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Lines one core may have outstanding.
+    pub window_lines: f64,
+    /// Cores of the machine it was measured on; more threads than this share cores in pairs.
+    pub cores: u32,
+    /// How much longer a core needs for its own work with two threads on it than with one.
+    pub smt_pace: f64,
+    /// How far a core's own work and its waiting add up: 0, the longer of the two counts; 1, their
+    /// sum does.
+    pub serial_share: f64,
+}
+
+/// The device that answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceFigures {
+    /// Latency of an access when nobody else is there, nanoseconds.
+    pub idle_ns: f64,
+    /// What the direction from the device can carry, bytes per second. Left out: no limit of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_bytes_per_sec: Option<f64>,
+    /// What the direction to the device can carry, bytes per second. Left out: no limit of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bytes_per_sec: Option<f64>,
+    /// Lines the device's own queue holds; its occupancy is what DevLoad reports.
+    pub queue_lines: f64,
+    /// Offered load, in lines the cores would have out, at which overload begins to cost bandwidth.
+    pub overload_from_lines: f64,
+    /// Offered load at which the whole loss of a mix is reached.
+    pub overload_to_lines: f64,
+}
+
+/// How far single accesses lie from the mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tail {
+    /// Standard deviation of the logarithm of a latency that is not stalled.
+    pub spread: f64,
+    /// Part of the accesses that meet a stall (refresh, retry, thermal pause), 0 to 1.
+    pub stall_ratio: f64,
+    /// Mean length of a stall, nanoseconds; lengths are exponential.
+    pub stall_ns: f64,
+}
+
+/// Figures of one mix of reads and writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MixFigures {
+    /// Part of the lines that are writes, 0 to 1.
+    pub write_ratio: f64,
+    /// Whether the writes are non-temporal stores, which read nothing first.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub non_temporal: bool,
+    /// What both directions together can move, bytes per second.
+    pub media_bytes_per_sec: f64,
+    /// Latency added by load before any queue forms, at full load, nanoseconds.
+    pub rise_ns: f64,
+    /// How it grows with utilisation: 0.5 is a square root, 1 a straight line.
+    pub rise_exponent: f64,
+    /// Work the device does in one go, nanoseconds: what a line may have to wait for.
+    pub burst_ns: f64,
+    /// Part of the bandwidth that overload costs, 0 to below 1.
+    pub overload_loss_ratio: f64,
+    /// What is in flight when the device is saturated: pairs of (lines the cores' windows hold,
+    /// lines in flight), rising. Empty: as many as the windows hold.
+    #[serde(default)]
+    pub in_flight_lines: Vec<[f64; 2]>,
+    /// A core's own time per line in the load generator of the measurement, nanoseconds: without
+    /// an injected delay, and per unit of delay.
+    pub loader_ns: [f64; 2],
+}
+
+impl Profile {
+    /// Names of the built-in profiles.
+    pub fn names() -> Vec<&'static str> {
+        BUILT_IN.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// A built-in profile.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub fn named(name: &str) -> Result<Profile, ProfileError> {
+        match BUILT_IN.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => Self::parse(text, name),
+            None => Err(ProfileError::Unknown {
+                name: name.to_owned(),
+                names: Self::names().join(", "),
+            }),
+        }
+    }
+
+    /// Reads a profile from TOML. `origin` names the text in errors: a path, a name.
+    ///
+    /// # Errors
+    /// The text is no TOML, a key is unknown or missing, a figure is out of range.
+    pub fn parse(text: &str, origin: &str) -> Result<Profile, ProfileError> {
+        let profile: Profile = toml::from_str(text).map_err(|error| ProfileError::Syntax {
+            origin: origin.to_owned(),
+            problem: error.to_string().trim_end().to_owned(),
+        })?;
+        profile.check(origin)?;
+        Ok(profile)
+    }
+
+    /// As TOML, without the comments it may have been read with.
+    ///
+    /// # Errors
+    /// Never for a profile that was parsed; the TOML writer's error otherwise.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+
+    fn check(&self, origin: &str) -> Result<(), ProfileError> {
+        let check = Check { origin };
+        check.host(&self.host)?;
+        check.device(&self.device)?;
+        check.above_zero_or_zero("tail.spread", self.tail.spread)?;
+        check.part("tail.stall_ratio", self.tail.stall_ratio)?;
+        check.above_zero_or_zero("tail.stall_ns", self.tail.stall_ns)?;
+        if !self.mix.iter().any(|mix| !mix.non_temporal) {
+            return Err(check.wrong(
+                "mix",
+                "without allocating stores",
+                "at least one [[mix]] without non_temporal is needed",
+            ));
+        }
+        for (number, mix) in self.mix.iter().enumerate() {
+            check.mix(number, mix)?;
+            let before = number.checked_sub(1).map(|n| &self.mix[n]);
+            let sorted = before.is_none_or(|b| {
+                (b.non_temporal, b.write_ratio) < (mix.non_temporal, mix.write_ratio)
+            });
+            if !sorted {
+                return Err(check.wrong(
+                    &format!("mix[{number}].write_ratio"),
+                    mix.write_ratio,
+                    "mixes rise by write_ratio, and those with non_temporal come last",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What figures may be, so that no equation divides by nothing.
+struct Check<'a> {
+    origin: &'a str,
+}
+
+impl Check<'_> {
+    fn wrong(&self, key: &str, value: impl ToString, allowed: &'static str) -> ProfileError {
+        ProfileError::Value {
+            origin: self.origin.to_owned(),
+            key: key.to_owned(),
+            value: value.to_string(),
+            allowed,
+        }
+    }
+
+    fn within(
+        &self,
+        key: &str,
+        value: f64,
+        range: std::ops::RangeInclusive<f64>,
+        allowed: &'static str,
+    ) -> Result<(), ProfileError> {
+        if range.contains(&value) {
+            Ok(())
+        } else {
+            Err(self.wrong(key, value, allowed))
+        }
+    }
+
+    fn above_zero_or_zero(&self, key: &str, value: f64) -> Result<(), ProfileError> {
+        self.within(key, value, 0.0..=1e12, "0 to 1e12 is allowed")
+    }
+
+    fn part(&self, key: &str, value: f64) -> Result<(), ProfileError> {
+        self.within(key, value, 0.0..=1.0, "0 to 1 is allowed")
+    }
+
+    fn rate(&self, key: &str, value: f64) -> Result<(), ProfileError> {
+        let allowed = "a bandwidth in bytes per second is needed, 1e6 to 1e13";
+        self.within(key, value, 1e6..=1e13, allowed)
+    }
+
+    fn host(&self, host: &Host) -> Result<(), ProfileError> {
+        let lines = "1 to 10000 lines are allowed";
+        self.within("host.window_lines", host.window_lines, 1.0..=1e4, lines)?;
+        let cores = f64::from(host.cores);
+        self.within("host.cores", cores, 1.0..=1e6, "1 to 1000000 is allowed")?;
+        let pace = "0.1 to 10 is allowed, 1 is no change";
+        self.within("host.smt_pace", host.smt_pace, 0.1..=10.0, pace)?;
+        self.part("host.serial_share", host.serial_share)
+    }
+
+    fn device(&self, device: &DeviceFigures) -> Result<(), ProfileError> {
+        let idle = "1 to 1e6 nanoseconds are allowed";
+        self.within("device.idle_ns", device.idle_ns, 1.0..=1e6, idle)?;
+        for (key, rate) in [
+            ("device.read_bytes_per_sec", device.read_bytes_per_sec),
+            ("device.write_bytes_per_sec", device.write_bytes_per_sec),
+        ] {
+            if let Some(rate) = rate {
+                self.rate(key, rate)?;
+            }
+        }
+        let queue = "1 to 1e6 lines are allowed";
+        self.within("device.queue_lines", device.queue_lines, 1.0..=1e6, queue)?;
+        let (from, to) = (device.overload_from_lines, device.overload_to_lines);
+        self.above_zero_or_zero("device.overload_from_lines", from)?;
+        let above = "it must be above overload_from_lines, at most 1e12";
+        let least = (from + 1.0)..=1e12;
+        self.within("device.overload_to_lines", to, least, above)
+    }
+
+    fn mix(&self, number: usize, mix: &MixFigures) -> Result<(), ProfileError> {
+        let key = |name: &str| format!("mix[{number}].{name}");
+        self.part(&key("write_ratio"), mix.write_ratio)?;
+        self.rate(&key("media_bytes_per_sec"), mix.media_bytes_per_sec)?;
+        self.above_zero_or_zero(&key("rise_ns"), mix.rise_ns)?;
+        let exponent = "0.1 to 10 is allowed";
+        self.within(
+            &key("rise_exponent"),
+            mix.rise_exponent,
+            0.1..=10.0,
+            exponent,
+        )?;
+        let burst = "0.001 to 1e6 nanoseconds are allowed";
+        self.within(&key("burst_ns"), mix.burst_ns, 0.001..=1e6, burst)?;
+        let loss = "0 to 0.9 is allowed";
+        self.within(
+            &key("overload_loss_ratio"),
+            mix.overload_loss_ratio,
+            0.0..=0.9,
+            loss,
+        )?;
+        for ns in mix.loader_ns {
+            self.above_zero_or_zero(&key("loader_ns"), ns)?;
+        }
+        let mut before = [0.0, 0.0];
+        for point in &mix.in_flight_lines {
+            let rises = point[0] > before[0] && point[1] >= before[1] && point[1] > 0.0;
+            if !rises || point.iter().any(|lines| !(1.0..=1e9).contains(lines)) {
+                let found = format!("[{}, {}]", point[0], point[1]);
+                let allowed = "pairs of 1 to 1e9 lines are needed, rising in both";
+                return Err(self.wrong(&key("in_flight_lines"), found, allowed));
+            }
+            before = *point;
+        }
+        Ok(())
+    }
+}

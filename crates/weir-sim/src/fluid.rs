@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How fast everybody runs, as long as nothing changes.
+//!
+//! Between two events the set of running tasks is constant, so each device is in an equilibrium
+//! ([`LoadedDevice::solve`]) and every running task progresses at a constant rate. Tasks that do the
+//! same beside the same are one *kind*; each kind has one integral of its rate over time, and a task
+//! remembers what the integral was when it began. So time passes in O(kinds), and a mix of kinds
+//! that was seen before costs one look into a table.
+//!
+//! *Two hardware threads of a core.* A thread runs at `1 − (1 − φ)·a`, where φ is the speed of a
+//! thread beside a busy one and `a` is the part of time in which its sibling executes: 1 for
+//! computing, less for a task that stalls on the device: that is the capacity that stalls leave.
+//! Two tasks of one core that both access a device halve the core's window of lines.
+
+use crate::histogram::{Histogram, bucket};
+use crate::program::Work;
+use std::collections::HashMap;
+use weir_hw::loaded::{Equilibrium, LoadedDevice, Requester};
+
+/// How lines are moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Class {
+    pub device: u32,
+    /// Index of the monitoring group, over all devices.
+    pub group: u32,
+    pub window_lines: f64,
+    /// Time per line of a core that has no busy sibling.
+    pub busy_ns: f64,
+    /// Part of the device's lines that are written.
+    pub write_ratio: f64,
+    pub is_non_temporal: bool,
+}
+
+const LINE: f64 = weir_core::units::LINE_BYTES as f64;
+/// Where a latency distribution is sampled: the middles of parts of equal weight, finer at the end.
+const QUANTILES: [(f64, f64); 8] = [
+    (0.125, 0.25),
+    (0.375, 0.25),
+    (0.60, 0.20),
+    (0.80, 0.20),
+    (0.925, 0.05),
+    (0.97, 0.04),
+    (0.985, 0.005),
+    (0.995, 0.005),
+];
+const MEMO_MAX: usize = 4096;
+/// Rounds for cores on which both threads access a device; each is a full solution.
+const SMT_ROUNDS: usize = 4;
+
+/// What one device does in a mix.
+#[derive(Clone, Copy, Debug, Default)]
+struct DeviceRate {
+    /// Lines per nanosecond.
+    read: f64,
+    write: f64,
+    latency_ns: f64,
+    utilization: f64,
+    /// Bucket and value of each of [`QUANTILES`].
+    quantiles: [(usize, f64); 8],
+}
+
+/// The equilibrium of one mix of kinds.
+#[derive(Clone, Debug, Default)]
+struct Solution {
+    /// Rates by kind, in units (lines, nanoseconds) per nanosecond.
+    rates: Vec<(u32, f64)>,
+    devices: Vec<DeviceRate>,
+}
+
+/// What a device has done so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeviceTotals {
+    pub read_bytes: f64,
+    pub write_bytes: f64,
+    /// Latency of single lines, all of them together.
+    pub latencies: Histogram,
+    /// Lines, and the sum of their latencies.
+    sums: (f64, f64),
+}
+
+impl DeviceTotals {
+    /// Lines moved so far, and the sum of their latencies in nanoseconds.
+    pub(crate) fn latency_sum(&self) -> (f64, f64) {
+        self.sums
+    }
+}
+
+/// All running tasks as one fluid.
+pub(crate) struct Fluid {
+    classes: Vec<Class>,
+    models: Vec<LoadedDevice>,
+    totals: Vec<DeviceTotals>,
+    smt: f64,
+    counts: Vec<u32>,
+    /// Kinds that run, ascending.
+    active: Vec<u32>,
+    rates: Vec<f64>,
+    integrals: Vec<f64>,
+    devices: Vec<DeviceRate>,
+    is_stale: bool,
+    memo: HashMap<Vec<(u32, u32)>, u32>,
+    solutions: Vec<Solution>,
+    scratch: Scratch,
+    /// Equilibria that were really solved.
+    pub(crate) solved: u64,
+}
+
+#[derive(Default)]
+struct Scratch {
+    key: Vec<(u32, u32)>,
+    requesters: Vec<Requester>,
+    kinds: Vec<u32>,
+    equilibrium: Option<Equilibrium>,
+}
+
+impl Fluid {
+    pub(crate) fn new(classes: Vec<Class>, models: Vec<LoadedDevice>, smt: f64) -> Self {
+        let kinds = classes.len() * 4 + 2;
+        let device_count = models.len();
+        Fluid {
+            classes,
+            models,
+            totals: vec![DeviceTotals::default(); device_count],
+            smt,
+            counts: vec![0; kinds],
+            active: Vec::new(),
+            rates: vec![0.0; kinds],
+            integrals: vec![0.0; kinds],
+            devices: vec![DeviceRate::default(); device_count],
+            is_stale: false,
+            memo: HashMap::new(),
+            solutions: Vec::new(),
+            scratch: Scratch::default(),
+            solved: 0,
+        }
+    }
+
+    pub(crate) fn class(&self, index: u32) -> &Class {
+        &self.classes[index as usize]
+    }
+
+    /// Accessing kinds come first, three a class: alone on the core, beside a computing thread,
+    /// beside one that accesses. Then computing: alone, beside computing, beside each class.
+    pub(crate) fn kind(&self, work: Work, beside: Option<Work>) -> u32 {
+        let computing = self.classes.len() as u32 * 3;
+        match (work, beside) {
+            (Work::Access(class), None) => class * 3,
+            (Work::Access(class), Some(Work::Compute)) => class * 3 + 1,
+            (Work::Access(class), Some(Work::Access(_))) => class * 3 + 2,
+            (Work::Compute, None) => computing,
+            (Work::Compute, Some(Work::Compute)) => computing + 1,
+            (Work::Compute, Some(Work::Access(class))) => computing + 2 + class,
+        }
+    }
+
+    pub(crate) fn enter(&mut self, kind: u32) {
+        let count = &mut self.counts[kind as usize];
+        *count += 1;
+        if *count == 1
+            && let Err(at) = self.active.binary_search(&kind)
+        {
+            self.active.insert(at, kind);
+        }
+        self.is_stale = true;
+    }
+
+    pub(crate) fn leave(&mut self, kind: u32) {
+        let count = &mut self.counts[kind as usize];
+        *count -= 1;
+        if *count == 0
+            && let Ok(at) = self.active.binary_search(&kind)
+        {
+            self.active.remove(at);
+            self.rates[kind as usize] = 0.0;
+        }
+        self.is_stale = true;
+    }
+
+    /// What a task of this kind has done since the beginning of time.
+    pub(crate) fn integral(&self, kind: u32) -> f64 {
+        self.integrals[kind as usize]
+    }
+
+    /// Units per nanosecond. Call [`Fluid::refresh`] before.
+    pub(crate) fn rate(&self, kind: u32) -> f64 {
+        self.rates[kind as usize]
+    }
+
+    /// Time passes; rates must be fresh.
+    pub(crate) fn advance(&mut self, ns: u64) {
+        let dt = ns as f64;
+        for kind in &self.active {
+            self.integrals[*kind as usize] += self.rates[*kind as usize] * dt;
+        }
+        for (rate, totals) in self.devices.iter().zip(&mut self.totals) {
+            let lines = (rate.read + rate.write) * dt;
+            if lines <= 0.0 {
+                continue;
+            }
+            totals.read_bytes += rate.read * dt * LINE;
+            totals.write_bytes += rate.write * dt * LINE;
+            totals.sums.0 += lines;
+            totals.sums.1 += lines * rate.latency_ns;
+            for ((_, weight), (bucket, ns)) in QUANTILES.iter().zip(&rate.quantiles) {
+                totals.latencies.add_at(*bucket, *ns, weight * lines);
+            }
+        }
+    }
+
+    /// How many devices there are.
+    pub(crate) fn device_count(&self) -> usize {
+        self.models.len()
+    }
+
+    /// Totals of a device.
+    pub(crate) fn totals(&self, device: usize) -> &DeviceTotals {
+        &self.totals[device]
+    }
+
+    /// Forgets the latencies seen so far: what was before the measured time.
+    pub(crate) fn forget_latencies(&mut self) {
+        self.totals.iter_mut().for_each(|t| t.latencies.clear());
+    }
+
+    /// Mean latency now and how full the device is; zero where nothing runs.
+    pub(crate) fn state(&self, device: usize) -> (f64, f64) {
+        (self.devices[device].latency_ns, self.devices[device].utilization)
+    }
+
+    /// A device gives only this part of its bandwidth from now on.
+    pub(crate) fn degrade(&mut self, device: usize, capacity_ratio: f64) {
+        self.models[device].set_health(capacity_ratio);
+        self.memo.clear();
+        self.solutions.clear();
+        self.is_stale = true;
+    }
+
+    /// Makes the rates right for the mix that runs now. True if they changed.
+    pub(crate) fn refresh(&mut self) -> bool {
+        if !std::mem::take(&mut self.is_stale) {
+            return false;
+        }
+        let mut key = std::mem::take(&mut self.scratch.key);
+        key.clear();
+        key.extend(self.active.iter().map(|k| (*k, self.counts[*k as usize])));
+        let known = self.memo.get(&key).copied();
+        let index = known.unwrap_or_else(|| self.solve(&key));
+        self.scratch.key = key;
+        let solution = &self.solutions[index as usize];
+        for (kind, rate) in &solution.rates {
+            self.rates[*kind as usize] = *rate;
+        }
+        self.devices.copy_from_slice(&solution.devices);
+        true
+    }
+
+    fn solve(&mut self, key: &[(u32, u32)]) -> u32 {
+        if self.solutions.len() >= MEMO_MAX {
+            self.memo.clear();
+            self.solutions.clear();
+        }
+        self.solved += 1;
+        let mut solution = Solution::default();
+        for device in 0..self.models.len() {
+            let rate = self.solve_device(device as u32, key, &mut solution.rates);
+            solution.devices.push(rate);
+        }
+        let computing = self.classes.len() as u32 * 3;
+        for (kind, _) in key.iter().filter(|(k, _)| *k >= computing) {
+            let beside = match kind - computing {
+                0 => 0.0,
+                1 => 1.0,
+                class => self.executing(class - 2, 1, &solution.rates),
+            };
+            solution.rates.push((*kind, 1.0 - (1.0 - self.smt) * beside));
+        }
+        let index = self.solutions.len() as u32;
+        self.solutions.push(solution);
+        self.memo.insert(key.to_vec(), index);
+        index
+    }
+
+    /// Part of time in which a task of this class executes, beside a computing (1) or an accessing
+    /// (2) sibling: what it needs per line at its speed, times its lines.
+    fn executing(&self, class: u32, beside: u32, rates: &[(u32, f64)]) -> f64 {
+        let kind = class * 3 + beside;
+        let rate = rates.iter().find(|(k, _)| *k == kind).map_or(0.0, |r| r.1);
+        let speed = if beside == 1 { self.smt } else { 1.0 };
+        (rate * self.classes[class as usize].busy_ns / speed).min(1.0)
+    }
+
+    fn solve_device(&mut self, device: u32, key: &[(u32, u32)], rates: &mut Vec<(u32, f64)>) -> DeviceRate {
+        let computing = self.classes.len() as u32 * 3;
+        let Scratch { mut requesters, mut kinds, equilibrium, .. } = std::mem::take(&mut self.scratch);
+        let mut out = equilibrium.unwrap_or_default();
+        kinds.clear();
+        let of_device = |k: u32| k < computing && self.classes[(k / 3) as usize].device == device;
+        let mine = || key.iter().filter(|(k, _)| of_device(*k));
+        kinds.extend(mine().map(|(k, _)| *k));
+        // How much of its time a core-mate that accesses executes: found by iteration.
+        let mut executing = vec![0.5; kinds.len()];
+        let has_pairs = kinds.iter().any(|k| k % 3 == 2);
+        for _ in 0..if has_pairs { SMT_ROUNDS } else { 1 } {
+            requesters.clear();
+            for ((kind, count), mate) in mine().zip(&executing) {
+                let class = &self.classes[(kind / 3) as usize];
+                let (speed, share) = match kind % 3 {
+                    0 => (1.0, 1.0),
+                    1 => (self.smt, 1.0),
+                    _ => (1.0 - (1.0 - self.smt) * mate, 0.5),
+                };
+                requesters.push(Requester {
+                    cores: f64::from(*count),
+                    window_lines: class.window_lines * share,
+                    busy_ns: class.busy_ns / speed,
+                    write_ratio: class.write_ratio,
+                    is_non_temporal: class.is_non_temporal,
+                });
+            }
+            self.models[device as usize].solve(&requesters, &mut out);
+            for ((mate, requester), lines) in
+                executing.iter_mut().zip(&requesters).zip(&out.lines_per_sec)
+            {
+                *mate = (requester.busy_ns * lines / 1e9).min(1.0);
+            }
+        }
+        rates.extend(kinds.iter().copied().zip(out.lines_per_sec.iter().map(|l| l / 1e9)));
+        let mut rate = DeviceRate {
+            read: out.read_bytes_per_sec / LINE / 1e9,
+            write: out.write_bytes_per_sec / LINE / 1e9,
+            latency_ns: out.latency_ns,
+            utilization: out.utilization,
+            quantiles: Default::default(),
+        };
+        for ((q, _), slot) in QUANTILES.iter().zip(&mut rate.quantiles) {
+            let ns = self.models[device as usize].latency_quantile_ns(&out, *q);
+            *slot = (bucket(ns as u64), ns);
+        }
+        self.scratch = Scratch { key: Vec::new(), requesters, kinds, equilibrium: Some(out) };
+        rate
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A simulated host: CPUs, schedulers, workloads and CXL devices in virtual time. It implements
+//! [`weir_core::Platform`], so the same controller runs on it as on Linux, untouched.
+//!
+//! ```text
+//!  scenario (TOML) ─► machine ─────────────────────────────────────────► Measures
+//!                      │  tasks ─► scheduler ─► CPUs ─► fluid ─► devices    (docs/results.md)
+//!                      │            ▲ cpu.max                 (weir-hw)
+//!                      └─► Platform ─► weir_core::step ─► apply ─┘
+//! ```
+//!
+//! In reading order: [`scenario`], `build`, `program` and `steps` (what tasks do), `machine` (the loop
+//! over events), `fluid` (how fast everybody runs meanwhile), `eevdf`, `quota` (`cpu.max`), `scx` and
+//! `thesis` (the thesis's controllers), `sensors`, [`SimPlatform`], [`run`], [`Measures`].
+//!
+//! # What it knows less of than reality
+//!
+//! It may know less than reality, never something impossible. Its shortcuts:
+//!
+//! - *Fluid devices.* Between two events a device is in its equilibrium at once; the true one needs a
+//!   few microseconds. Single lines exist only as a distribution around the equilibrium's mean.
+//! - *One speed of a core.* No turbo, no frequency, no cache misses in DRAM; two hardware threads slow
+//!   each other down by one fixed factor, and a stall gives exactly its time to the sibling.
+//! - *Flat groups.* All cgroups lie side by side, and a thread competes with its own weight: weights
+//!   of groups with several threads are not shared out per CPU.
+//! - *No wake-up preemption*, as with the kernel's `RUN_TO_PARITY`, no delayed dequeue, no cache
+//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as told in `eevdf`.
+//! - *Scheduling is free.* Context switches, `enqueue` of the BPF schedulers (10.7 µs, thesis 6.8.1) and
+//!   the kernel's part of a write are not charged to anybody.
+//! - *The cache is a ratio.* A working set beyond the last-level cache misses for the part beyond.
+//! - *No real-time tasks, no interrupts, no memory migration.* Pages stay where the scenario puts them.
+//!
+//! # Determinism
+//!
+//! One seed. Each workload has a random stream of its own, so two controllers meet the same workload.
+//! Events at the same time happen in the order in which they were asked for.
+#![forbid(unsafe_code)]
+
+mod actuator;
+mod build;
+mod eevdf;
+mod fluid;
+mod histogram;
+mod machine;
+mod measures;
+mod platform;
+mod program;
+mod queue;
+mod quota;
+mod rng;
+mod run;
+pub mod scenario;
+mod scx;
+mod sensors;
+mod steps;
+mod tally;
+mod thesis;
+mod variant;
+
+pub use histogram::Histogram;
+pub use measures::{Bandwidth, Latency, Measures, Point, WorkloadSeries, settling};
+pub use platform::SimPlatform;
+pub use quota::{CpuMax, CpuStat};
+pub use run::{SimError, run, run_watched};
+pub use scenario::{Scenario, ScenarioError};
+pub use scx::ScxVariant;
+pub use variant::{Attribution, Variant, WeirOptions};

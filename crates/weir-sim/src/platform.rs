@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The simulated host behind weir's one seam.
+//!
+//! weir is a process of this machine: its looks and writes take CPU time on a CPU that it has to
+//! get, so on a busy machine it is late, as it is on a real one. Between `observe` and `apply` no
+//! virtual time passes: the decision itself is charged with the look.
+
+use crate::actuator::Refills;
+use crate::build::{Built, Label};
+use crate::machine::{Machine, Scheduler};
+use crate::quota::CpuMax;
+use crate::scenario::{Role, Scenario};
+use crate::sensors::Samplers;
+use crate::variant::{Attribution, WeirOptions};
+use weir_core::observation::{Excluded, GroupSeen, LatencySeen, Missing, Use, WorkloadKind, WorkloadSeen};
+use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
+use weir_core::topology::{Actuator, Description, Device, Fact, Group};
+use weir_core::{
+    Bytes, CpuShare, DeviceId, GroupId, Nanos, NodeId, Observation, Platform, PlatformError, Reading, WorkloadId,
+};
+
+/// Shortest quota the kernel takes.
+const QUOTA_MIN_NS: f64 = 1e6;
+const PERIOD_MAX_NS: f64 = 1e9;
+
+/// The host.
+pub struct SimPlatform {
+    pub(crate) machine: Machine,
+    pub(crate) labels: Vec<Label>,
+    groups: Vec<(u32, u32)>,
+    daemon: u32,
+    /// Positions of workloads in ascending order of id.
+    order: Vec<usize>,
+    description: Description,
+    options: WeirOptions,
+    pub(crate) interval_ns: u64,
+    pub(crate) period_ns: u64,
+    counter_read_ns: u64,
+    samplers: Samplers,
+    pub(crate) refills: Refills,
+    held: Vec<bool>,
+    latency_before: Vec<(f64, f64)>,
+    due: u64,
+    end: u64,
+    seq: u64,
+    /// Cumulative device bytes by workload at the last look: the truth.
+    pub(crate) truth: Vec<f64>,
+}
+
+impl SimPlatform {
+    /// A host that runs a scenario until its end.
+    ///
+    /// # Errors
+    /// A device profile that does not exist.
+    pub fn new(scenario: &Scenario, options: &WeirOptions, seed: u64) -> Result<Self, crate::SimError> {
+        let built = crate::build::build(scenario, seed, Some("weir"))?;
+        Ok(Self::of(built, scenario, options, seed))
+    }
+
+    pub(crate) fn of(built: Built, scenario: &Scenario, options: &WeirOptions, seed: u64) -> Self {
+        let Built { machine, labels, groups, daemon } = built;
+        let mut order: Vec<usize> = (0..labels.len()).collect();
+        order.sort_by(|a, b| labels[*a].id.cmp(&labels[*b].id));
+        let millis = |given: Option<u64>, own: u64| given.unwrap_or(own).max(1) * 1_000_000;
+        let interval_ns = millis(options.interval_ms, scenario.control.interval_ms);
+        let period_ns = millis(options.period_ms, scenario.control.period_ms);
+        let refills = Refills::new(options, interval_ns, period_ns, labels.len(), seed);
+        SimPlatform {
+            description: describe(&machine, scenario, &groups, &refills, period_ns),
+            samplers: Samplers::new(&scenario.sensors, &labels, seed),
+            counter_read_ns: scenario.sensors.counter_read_ns,
+            due: (scenario.control.control_from_sec * 1e9) as u64 + interval_ns,
+            end: (scenario.run_sec() * 1e9) as u64,
+            held: vec![false; labels.len()],
+            latency_before: vec![(0.0, 0.0); scenario.devices.len()],
+            truth: vec![0.0; labels.len()],
+            options: options.clone(),
+            daemon: daemon.unwrap_or(0),
+            seq: 0,
+            machine,
+            labels,
+            groups,
+            order,
+            interval_ns,
+            period_ns,
+            refills,
+        }
+    }
+
+    /// Virtual time.
+    pub fn now(&self) -> Nanos {
+        Nanos(self.machine.now)
+    }
+
+    /// weir computes.
+    pub(crate) fn spend(&mut self, ns: f64) {
+        let latest = self.machine.now + 1_000_000_000;
+        self.machine.give(self.daemon, ns);
+        self.machine.run_until_served(self.daemon, latest.min(self.end.max(self.machine.now)));
+    }
+
+    pub(crate) fn spend_write(&mut self) {
+        self.spend(self.options.write_ns);
+    }
+
+    fn groups_seen(&mut self) -> Vec<GroupSeen> {
+        let mut seen = Vec::with_capacity(self.groups.len());
+        for (index, (device, group)) in self.groups.clone().into_iter().enumerate() {
+            self.machine.run_until(self.machine.now + self.counter_read_ns);
+            self.machine.settle_all();
+            let [read, write] = self.machine.counter(index);
+            let at = self.now();
+            seen.push(GroupSeen {
+                id: GroupId { device: DeviceId(device), index: group },
+                read_bytes: Reading::new(at, Bytes(read)),
+                write_bytes: Reading::new(at, Bytes(write)),
+            });
+        }
+        seen
+    }
+
+    fn workload_seen(&mut self, index: usize) -> WorkloadSeen {
+        let at = self.now();
+        let label = &self.labels[index];
+        let (id, weight, excluded) = (label.id.clone(), label.weight, excluded(label));
+        let uses = label.resident.map(|(group, bytes)| {
+            let sampled = (self.options.attribution == Attribution::Sampled)
+                .then(|| self.samplers.read(&self.machine, index, group));
+            let reading = |bytes: f64| Reading::new(at, Bytes(bytes as u64));
+            let (device, number) = self.groups[group as usize];
+            Use {
+                group: GroupId { device: DeviceId(device), index: number },
+                resident_bytes: Reading::new(at, Bytes(bytes)),
+                sampled_read_bytes: sampled.map(|s| reading(s[0])),
+                sampled_write_bytes: sampled.map(|s| reading(s[1])),
+            }
+        });
+        WorkloadSeen {
+            id,
+            kind: WorkloadKind::Cgroup,
+            cpu_ns: Reading::new(at, Nanos(self.machine.cpu_ns(index as u32))),
+            throttled_ns: Reading::new(at, Nanos(self.machine.workloads[index].quota.stat(at.0).throttled_ns)),
+            uses: uses.into_iter().collect(),
+            weight,
+            their_limit_cpus: None,
+            excluded,
+        }
+    }
+
+    fn latencies(&mut self) -> Vec<LatencySeen> {
+        if !self.options.sees_latency {
+            return Vec::new();
+        }
+        let at = self.now();
+        let fluid = &self.machine.fluid;
+        let seen = self.latency_before.iter_mut().enumerate().map(|(device, before)| {
+            let now = fluid.totals(device).latency_sum();
+            let (lines, sum) = (now.0 - before.0, now.1 - before.1);
+            *before = now;
+            let mean_ns = match lines > 0.0 {
+                true => Reading::new(at, Nanos((sum / lines) as u64)),
+                false => Reading::missing(at, Missing::Lost("no line was moved".into())),
+            };
+            LatencySeen { id: DeviceId(device as u32), mean_ns }
+        });
+        seen.collect()
+    }
+
+    /// Position of a workload by id.
+    pub(crate) fn position(&self, id: &WorkloadId) -> Option<usize> {
+        self.find(id)
+    }
+
+    fn find(&self, id: &WorkloadId) -> Option<usize> {
+        let found = self.order.binary_search_by(|i| self.labels[*i].id.cmp(id));
+        found.ok().map(|at| self.order[at])
+    }
+
+    fn limit(&mut self, index: usize, cpus: CpuShare) -> OutcomeKind {
+        if let Some(why) = excluded(&self.labels[index]) {
+            return OutcomeKind::Refused(format!("never limited: {why:?}"));
+        }
+        if matches!(self.machine.scheduler, Scheduler::Scx(_)) {
+            return OutcomeKind::Refused("a sched_ext scheduler is loaded: cpu.max is not enforced".into());
+        }
+        let limit = quota(cpus, self.period_ns);
+        if self.machine.workloads[index].quota.limit() == Some(limit) {
+            return OutcomeKind::Unchanged;
+        }
+        self.spend(self.options.write_ns);
+        self.machine.write_cpu_max(index as u32, Some(limit));
+        self.held[index] = true;
+        OutcomeKind::Applied
+    }
+
+    fn give_back(&mut self, index: usize) -> OutcomeKind {
+        if !std::mem::take(&mut self.held[index]) {
+            return OutcomeKind::Unchanged;
+        }
+        self.spend(self.options.write_ns);
+        self.machine.write_cpu_max(index as u32, None);
+        self.refills.forget(index);
+        OutcomeKind::Applied
+    }
+}
+
+impl Platform for SimPlatform {
+    fn describe(&self) -> &Description {
+        &self.description
+    }
+
+    fn observe(&mut self) -> Result<Observation, PlatformError> {
+        let next = self.due.max(self.machine.now);
+        if next >= self.end {
+            self.machine.run_until(self.end.max(self.machine.now));
+            return Err(PlatformError::End);
+        }
+        self.machine.run_until(next);
+        // Ticks that were missed are not made up for.
+        self.due += ((next - self.due) / self.interval_ns + 1) * self.interval_ns;
+        self.spend(self.options.look_ns + self.options.look_ns_per_workload * self.labels.len() as f64);
+        let groups = self.groups_seen();
+        let order = std::mem::take(&mut self.order);
+        let workloads = order.iter().map(|i| self.workload_seen(*i)).collect();
+        self.order = order;
+        let latencies = self.latencies();
+        self.truth.clear();
+        self.truth.extend(self.machine.workloads.iter().map(|w| w.tally.bytes()));
+        let seq = self.seq;
+        self.seq += 1;
+        Ok(Observation { seq, at: self.now(), groups, latencies, workloads, skipped: Vec::new() })
+    }
+
+    fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
+        let begun = self.machine.now;
+        let found: Vec<Option<usize>> = plan.actions.iter().map(|a| self.find(&a.workload)).collect();
+        let wait = |i: usize| found[i].map_or(0, |index| self.refills.wait(&self.machine, index));
+        let mut order: Vec<(u64, usize)> = (0..found.len()).map(|i| (wait(i), i)).collect();
+        order.sort_unstable();
+        let mut results = vec![OutcomeKind::Vanished; found.len()];
+        let mut new = Vec::new();
+        for (wait, i) in order {
+            let Some(index) = found[i] else { continue };
+            results[i] = match plan.actions[i].kind {
+                ActionKind::Limit { cpus } => {
+                    self.machine.run_until((begun + wait).max(self.machine.now));
+                    let result = self.limit(index, cpus);
+                    if result == OutcomeKind::Applied && !self.refills.knows(&self.machine, index) {
+                        new.push(index);
+                    }
+                    result
+                }
+                ActionKind::Release => self.give_back(index),
+            };
+        }
+        if !new.is_empty() {
+            self.spread_refills(&new);
+        }
+        let outcome = |(action, result): (&weir_core::Action, OutcomeKind)| Outcome {
+            workload: action.workload.clone(),
+            result,
+        };
+        plan.actions.iter().zip(results).map(outcome).collect()
+    }
+
+    fn release_all(&mut self) -> Vec<Outcome> {
+        let held: Vec<usize> = self.order.iter().copied().filter(|i| self.held[*i]).collect();
+        let outcome = |index: usize| Outcome {
+            workload: self.labels[index].id.clone(),
+            result: self.give_back(index),
+        };
+        held.into_iter().map(outcome).collect()
+    }
+}
+
+fn excluded(label: &Label) -> Option<Excluded> {
+    match label.role {
+        Role::System if label.name == "weir" => Some(Excluded::Weir),
+        Role::System => Some(Excluded::Kernel),
+        _ => None,
+    }
+}
+
+/// The `cpu.max` that allows `cpus`: a limit too small for the shortest quota makes the period longer.
+pub(crate) fn quota(cpus: CpuShare, period_ns: u64) -> CpuMax {
+    let cpus = cpus.get().max(QUOTA_MIN_NS / PERIOD_MAX_NS);
+    let quota_ns = cpus * period_ns as f64;
+    let limit = if quota_ns >= QUOTA_MIN_NS {
+        CpuMax { quota_ns: quota_ns.round() as u64, period_ns }
+    } else {
+        let period_ns = (QUOTA_MIN_NS / cpus).min(PERIOD_MAX_NS) as u64;
+        CpuMax { quota_ns: QUOTA_MIN_NS as u64, period_ns }
+    };
+    limit.accepted()
+}
+
+fn describe(
+    machine: &Machine,
+    scenario: &Scenario,
+    groups: &[(u32, u32)],
+    refills: &Refills,
+    period_ns: u64,
+) -> Description {
+    let device = |(i, d): (usize, &crate::scenario::Device)| Device {
+        id: DeviceId(i as u32),
+        name: format!("{} (simulated)", d.profile),
+        capacity_bytes_per_sec: None,
+        counter_mask_bytes: u64::MAX,
+    };
+    let resident = |device: u32, index: u32| {
+        let of = |w: &&crate::scenario::Workload| (w.device, w.group) == (device, index);
+        let each = scenario.workloads.iter().filter(of);
+        each.map(|w| u64::from(w.count) * w.resident_mib).sum::<u64>() << 20
+    };
+    let group = |(i, (device, index)): (usize, &(u32, u32))| Group {
+        id: GroupId { device: DeviceId(*device), index: *index },
+        node: Some(NodeId(i as u32 + 1)),
+        size_bytes: Bytes(resident(*device, *index)),
+    };
+    Description {
+        kernel: format!("weir-sim, HZ={}", scenario.machine.hz),
+        cpu_count: machine.cpus.len() as u32,
+        devices: scenario.devices.iter().enumerate().map(device).collect(),
+        groups: groups.iter().enumerate().map(group).collect(),
+        actuator: Some(Actuator {
+            name: "sim".into(),
+            min_cpus: QUOTA_MIN_NS / PERIOD_MAX_NS,
+            grain_ns: Nanos(machine.shape.tick_ns),
+            refill_on_write_ratio: refills.leak_ratio(),
+            period_ns: Nanos(period_ns),
+        }),
+        facts: vec![Fact {
+            name: "scenario".into(),
+            value: Ok(scenario.name.clone()),
+            next_move: None,
+        }],
+    }
+}

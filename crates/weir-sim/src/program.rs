@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a workload's tasks do: phases, one after the other, from the start again after the last.
+
+/// What a CPU is doing for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// Moving lines from or to a device, as this class does it.
+    Access(u32),
+    /// Computing.
+    Compute,
+}
+
+/// One phase.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Phase {
+    pub what: What,
+    /// How long it lasts; nothing is for ever. Looked at between two blocks.
+    pub for_ns: Option<u64>,
+}
+
+/// Kinds of phase.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum What {
+    /// Blocks of lines.
+    Access {
+        class: u32,
+        /// Lines of one block at the device.
+        lines: f64,
+        /// Time between the starts of two blocks where a rate is given; who is late catches up.
+        every_ns: Option<f64>,
+        /// CPU time spent on something else after each block.
+        think_ns: f64,
+        /// Held during a block.
+        lock: Option<u32>,
+    },
+    /// Computing, in pieces of this much CPU time (at full speed); endless without.
+    Compute { chunk_ns: f64, lock: Option<u32> },
+    /// Sleeping for this long in the mean; exponential or exact.
+    Sleep { mean_ns: f64, random: bool },
+    /// A daemon that works when it is given work.
+    Served,
+}
+
+/// Where a task is in its program.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Cursor {
+    pub phase: usize,
+    pub stage: Stage,
+    /// End of this phase.
+    pub until: u64,
+    /// When the next block is due, for phases with a rate.
+    pub due: f64,
+    /// When this block was issued.
+    pub issued: u64,
+}
+
+/// Between which steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The phase begins.
+    #[default]
+    Enter,
+    /// A block or chunk may begin.
+    Ready,
+    /// It is due now.
+    Issue,
+    /// The lock is held.
+    Locked,
+    /// It is done.
+    Done,
+}
+
+/// What a task does next.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// Run for this much: lines, or nanoseconds at full speed.
+    Run(Work, f64),
+    /// Sleep until then.
+    Sleep(u64),
+    /// Wait to be given work.
+    Wait,
+    /// Take this lock.
+    Lock(u32),
+}

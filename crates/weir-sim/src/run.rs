@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One run: a scenario, who controls it, a seed.
+
+use crate::build::{Built, build};
+use crate::machine::{Machine, Scheduler};
+use crate::measures::{Measures, Reader};
+use crate::platform::SimPlatform;
+use crate::queue::Event;
+use crate::quota::CpuMax;
+use crate::scenario::{Role, Scenario};
+use crate::scx::Scx;
+use crate::thesis::Thesis;
+use crate::variant::{Variant, WeirOptions};
+use std::collections::BTreeMap;
+use weir_core::controller::{Config, State, step};
+use weir_core::{Observation, Plan, Platform};
+
+/// A run cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// A device profile does not exist or cannot be read.
+    #[error(transparent)]
+    Profile(#[from] weir_hw::profile::ProfileError),
+    /// weir's configuration makes no sense.
+    #[error(transparent)]
+    Config(#[from] weir_core::controller::ConfigError),
+}
+
+/// Runs a scenario. The same scenario, variant and seed give the same measures, bit for bit.
+///
+/// # Errors
+/// A device profile that does not exist, or a configuration of weir that makes no sense.
+pub fn run(scenario: &Scenario, variant: &Variant, seed: u64) -> Result<Measures, SimError> {
+    run_watched(scenario, variant, seed, |_, _| ())
+}
+
+/// The same; `watch` sees what weir saw and decided at each step (other variants never call it).
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(
+    scenario: &Scenario,
+    variant: &Variant,
+    seed: u64,
+    watch: impl FnMut(&Observation, &Plan),
+) -> Result<Measures, SimError> {
+    let mut measures = match variant {
+        Variant::None => plain(scenario, seed, |_, _| ())?,
+        Variant::Scx(which) => plain(scenario, seed, |machine, _| {
+            let set_point = scenario.control.set_point_bytes_per_sec;
+            let scx = Scx::new(*which, set_point, machine.tasks.len());
+            machine.scheduler = Scheduler::Scx(Box::new(scx));
+        })?,
+        Variant::Fixed(limit) => plain(scenario, seed, |machine, built| limit_heavy(machine, built, *limit))?,
+        Variant::Cgroups { is_individual } => thesis(scenario, *is_individual, seed)?,
+        Variant::Weir(options) => weir(scenario, options, seed, watch)?,
+    };
+    let (policy, backend) = variant.policy_and_backend();
+    (measures.policy, measures.backend, measures.seed) = (policy.into(), backend.into(), seed);
+    if matches!(variant, Variant::None) {
+        (measures.settle_ms, measures.overshoot_ratio) = (None, None);
+        for name in ["settle_ms", "overshoot_ratio"] {
+            measures.missing.insert(name.into(), "nothing is controlled in this run".into());
+        }
+    }
+    Ok(measures)
+}
+
+fn nanos(sec: f64) -> u64 {
+    (sec * 1e9) as u64
+}
+
+/// What every run begins with: latencies are measured from the end of settling.
+fn prepare(scenario: &Scenario, machine: &mut Machine) {
+    machine.queue.push(nanos(scenario.control.settle_sec), Event::Measure);
+}
+
+/// A run that nobody controls from outside.
+fn plain(
+    scenario: &Scenario,
+    seed: u64,
+    set_up: impl FnOnce(&mut Machine, &[crate::build::Label]),
+) -> Result<Measures, SimError> {
+    let Built { mut machine, labels, .. } = build(scenario, seed, None)?;
+    prepare(scenario, &mut machine);
+    set_up(&mut machine, &labels);
+    machine.run_until(nanos(scenario.run_sec()));
+    let reader = Reader { machine: &machine, labels: &labels, scenario, daemon: None };
+    Ok(reader.read())
+}
+
+fn limit_heavy(machine: &mut Machine, labels: &[crate::build::Label], limit: CpuMax) {
+    for (i, label) in labels.iter().enumerate() {
+        if label.role == Role::Heavy {
+            machine.write_cpu_max(i as u32, Some(limit));
+        }
+    }
+}
+
+fn thesis(scenario: &Scenario, is_individual: bool, seed: u64) -> Result<Measures, SimError> {
+    let mut built = build(scenario, seed, Some("cbc"))?;
+    prepare(scenario, &mut built.machine);
+    let mut thesis = Thesis::new(built, scenario, is_individual, seed);
+    let mut judge = Judge::new(scenario);
+    let from = nanos(scenario.control.control_from_sec);
+    thesis.run(from, nanos(scenario.run_sec()), |machine, estimates| {
+        let truth: Vec<f64> = machine.workloads.iter().map(|w| w.tally.bytes()).collect();
+        judge.note(machine.now, &truth, estimates.iter().copied());
+    });
+    let daemon = thesis.labels.len() - 1;
+    let reader = Reader { machine: &thesis.machine, labels: &thesis.labels, scenario, daemon: Some(daemon) };
+    let mut measures = reader.read();
+    measures.estimate_error_ratio = judge.errors(&thesis.labels);
+    Ok(measures)
+}
+
+fn weir(
+    scenario: &Scenario,
+    options: &WeirOptions,
+    seed: u64,
+    mut watch: impl FnMut(&Observation, &Plan),
+) -> Result<Measures, SimError> {
+    let config: Config = options.config_for(scenario);
+    config.validate()?;
+    let mut built = build(scenario, seed, Some("weir"))?;
+    prepare(scenario, &mut built.machine);
+    let mut platform = SimPlatform::of(built, scenario, options, seed);
+    let mut state = State::default();
+    let mut judge = Judge::new(scenario);
+    while let Ok(seen) = platform.observe() {
+        let plan = step(&mut state, &config, platform.describe(), &seen);
+        watch(&seen, &plan);
+        let estimate = |v: &weir_core::plan::Verdict| Some((platform.position(&v.id)?, v.bandwidth.bytes_per_sec.get()));
+        judge.note(seen.at.0, &platform.truth, plan.workloads.iter().filter_map(estimate));
+        let outcomes = platform.apply(&plan);
+        state.note(&outcomes);
+    }
+    let daemon = platform.labels.len() - 1;
+    let (machine, labels) = (&platform.machine, &platform.labels);
+    let mut measures = Reader { machine, labels, scenario, daemon: Some(daemon) }.read();
+    measures.estimate_error_ratio = judge.errors(labels);
+    Ok(measures)
+}
+
+/// Compares estimates with the truth: means over a second, within the measured time.
+struct Judge {
+    from: u64,
+    last: Option<(u64, Vec<f64>)>,
+    /// By second and workload: estimated and true bytes.
+    seconds: BTreeMap<(u64, usize), (f64, f64)>,
+}
+
+impl Judge {
+    fn new(scenario: &Scenario) -> Self {
+        Judge { from: nanos(scenario.control.settle_sec), last: None, seconds: BTreeMap::new() }
+    }
+
+    fn note(&mut self, at: u64, truth: &[f64], estimates: impl Iterator<Item = (usize, f64)>) {
+        if let Some((then, before)) = &self.last
+            && *then >= self.from
+        {
+            let span = (at - then) as f64 / 1e9;
+            for (workload, rate) in estimates {
+                let slot = self.seconds.entry(((at - self.from) / 1_000_000_000, workload)).or_default();
+                slot.0 += rate * span;
+                slot.1 += truth[workload] - before[workload];
+            }
+        }
+        self.last = Some((at, truth.to_vec()));
+    }
+
+    fn errors(&self, labels: &[crate::build::Label]) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
+        for ((_, workload), (estimate, truth)) in &self.seconds {
+            let sum = sums.entry(*workload).or_default();
+            sum.0 += 1.0;
+            sum.1 += (estimate - truth).powi(2);
+            sum.2 += truth;
+        }
+        let known = sums.into_iter().filter(|(_, s)| s.2 > 0.0);
+        let ratio = |(workload, (count, squares, truth)): (usize, (f64, f64, f64))| {
+            (labels[workload].name.clone(), (squares / count).sqrt() / (truth / count))
+        };
+        known.map(ratio).collect()
+    }
+}

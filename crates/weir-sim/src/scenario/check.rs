@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a scenario may not be: values out of range, keys in the wrong place, impossible machines.
+
+use super::place::{Part, line_of};
+use super::{Device, Kind, Phase, Scenario, Workload};
+use Part::{Index, Key};
+use std::collections::BTreeSet;
+use weir_hw::profile::Profile;
+
+/// Why a scenario is not run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScenarioError {
+    /// No TOML, an unknown key, a missing key, a wrong type.
+    #[error("{origin}: {problem}")]
+    Syntax {
+        /// File.
+        origin: String,
+        /// Line, key and what is allowed, as the reader says it.
+        problem: String,
+    },
+    /// A value that cannot be.
+    #[error("{origin}{line}: {key} = {value}: {allowed}")]
+    Value {
+        /// File.
+        origin: String,
+        /// `:LINE`, where it was found.
+        line: String,
+        /// The key with the tables it is in.
+        key: String,
+        /// The value that was given.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+}
+
+/// A wrong value and where it stands.
+pub(super) struct Wrong {
+    path: Vec<Part>,
+    value: String,
+    allowed: String,
+}
+
+impl Wrong {
+    pub(super) fn at(self, text: &str, origin: &str) -> ScenarioError {
+        let mut key = String::new();
+        for part in &self.path {
+            match part {
+                Key(name) if key.is_empty() => key.push_str(name),
+                Key(name) => key.push_str(&format!(".{name}")),
+                Index(i) => key.push_str(&format!("[{i}]")),
+            }
+        }
+        let line = line_of(text, &self.path).map_or(String::new(), |l| format!(":{l}"));
+        let (value, allowed) = (self.value, self.allowed);
+        ScenarioError::Value { origin: origin.to_owned(), line, key, value, allowed }
+    }
+}
+
+type Checked = Result<(), Wrong>;
+
+fn wrong(path: &[Part], value: impl ToString, allowed: impl Into<String>) -> Checked {
+    let (path, value, allowed) = (path.to_vec(), value.to_string(), allowed.into());
+    Err(Wrong { path, value, allowed })
+}
+
+fn within(path: &[Part], value: f64, low: f64, high: f64) -> Checked {
+    match (low..=high).contains(&value) {
+        true => Ok(()),
+        false => wrong(path, value, format!("allowed is {low} to {high}")),
+    }
+}
+
+pub(super) fn check(scenario: &Scenario) -> Checked {
+    let machine = |key| [Key("machine"), Key(key)];
+    let m = &scenario.machine;
+    within(&machine("cores"), f64::from(m.cores), 1.0, 1024.0)?;
+    within(&machine("threads_per_core"), f64::from(m.threads_per_core), 1.0, 2.0)?;
+    // Below a half two threads would do less than one, above 1 more than two cores.
+    within(&machine("smt_speed_ratio"), m.smt_speed_ratio, 0.5, 1.0)?;
+    if ![100, 250, 300, 1000].contains(&m.hz) {
+        return wrong(&machine("hz"), m.hz, "allowed are 100, 250, 300 and 1000");
+    }
+    within(&machine("slice_us"), m.slice_us as f64, 100.0, 100_000.0)?;
+    within(&machine("llc_mib"), m.llc_mib, 0.0, 4096.0)?;
+    if !(1..=16).contains(&scenario.devices.len()) {
+        return wrong(&[Key("device")], scenario.devices.len(), "1 to 16 [[device]] tables");
+    }
+    for (i, device) in scenario.devices.iter().enumerate() {
+        check_device(&[Key("device"), Index(i)], device)?;
+    }
+    check_control(scenario)?;
+    let mut names = BTreeSet::new();
+    if scenario.workloads.is_empty() {
+        return wrong(&[Key("workload")], 0, "at least one [[workload]] table");
+    }
+    for (i, workload) in scenario.workloads.iter().enumerate() {
+        let path = [Key("workload"), Index(i)];
+        check_workload(&path, scenario, workload)?;
+        if !names.insert(&workload.name) {
+            return wrong(&join(&path, "name"), &workload.name, "a name stands only once");
+        }
+    }
+    for (i, fault) in scenario.faults.iter().enumerate() {
+        let path = [Key("fault"), Index(i)];
+        within(&join(&path, "capacity_ratio"), fault.capacity_ratio, 0.01, 1.0)?;
+        known_device(&path, scenario, fault.device)?;
+    }
+    Ok(())
+}
+
+fn join(path: &[Part], key: &'static str) -> Vec<Part> {
+    let mut path = path.to_vec();
+    path.push(Key(key));
+    path
+}
+
+fn check_device(path: &[Part], device: &Device) -> Checked {
+    within(&join(path, "groups"), f64::from(device.groups), 1.0, 512.0)?;
+    match Profile::named(&device.profile) {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            let names = Profile::names().join(", ");
+            wrong(&join(path, "profile"), &device.profile, format!("allowed are {names}"))
+        }
+    }
+}
+
+fn check_control(scenario: &Scenario) -> Checked {
+    let at = |key| [Key("control"), Key(key)];
+    let c = &scenario.control;
+    within(&at("set_point_bytes_per_sec"), c.set_point_bytes_per_sec, 4096.0, 1e13)?;
+    within(&at("interval_ms"), c.interval_ms as f64, 1.0, 10_000.0)?;
+    within(&at("period_ms"), c.period_ms as f64, 1.0, 1000.0)?;
+    within(&at("settle_sec"), c.settle_sec, 0.0, 3600.0)?;
+    within(&at("measure_sec"), c.measure_sec, 0.5, 3600.0)?;
+    within(&at("control_from_sec"), c.control_from_sec, 0.0, c.settle_sec + c.measure_sec)?;
+    let sensors = |key| [Key("sensors"), Key(key)];
+    let s = &scenario.sensors;
+    within(&sensors("counter_read_ns"), s.counter_read_ns as f64, 0.0, 1e9)?;
+    within(&sensors("sampled_ratio"), s.sampled_ratio, 1e-9, 1.0)?;
+    within(&sensors("bytes_per_sample"), s.bytes_per_sample, 64.0, 1e12)?;
+    within(&sensors("bias_stddev"), s.bias_stddev, 0.0, 2.0)
+}
+
+fn known_device(path: &[Part], scenario: &Scenario, device: u32) -> Checked {
+    let count = scenario.devices.len();
+    match (device as usize) < count {
+        true => Ok(()),
+        false => wrong(&join(path, "device"), device, format!("allowed is 0 to {}", count - 1)),
+    }
+}
+
+fn check_workload(path: &[Part], scenario: &Scenario, w: &Workload) -> Checked {
+    let at = |key| join(path, key);
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if w.name.is_empty() || !w.name.chars().all(plain) {
+        return wrong(&at("name"), &w.name, "letters, digits, - and _");
+    }
+    within(&at("count"), f64::from(w.count), 1.0, 10_000.0)?;
+    within(&at("threads"), f64::from(w.threads), 1.0, 1024.0)?;
+    within(&at("weight"), w.weight, 1.0, 10_000.0)?;
+    known_device(path, scenario, w.device)?;
+    let groups = scenario.devices[w.device as usize].groups;
+    if w.group >= groups {
+        return wrong(&at("group"), w.group, format!("allowed is 0 to {}", groups - 1));
+    }
+    within(&at("busy_ns_per_line"), w.busy_ns_per_line, 0.1, 1e6)?;
+    within(&at("spread_ms"), w.spread_ms, 0.0, 1e6)?;
+    within(&at("window_lines"), w.window_lines, 1.0, 1e9)?;
+    within(&at("ops_per_cpu_sec"), w.ops_per_cpu_sec, 1e-6, 1e12)?;
+    if w.stop_ms.is_some_and(|stop| stop <= w.start_ms) {
+        return wrong(&at("stop_ms"), w.stop_ms.unwrap_or(0), format!("after start_ms = {}", w.start_ms));
+    }
+    if w.phases.is_empty() {
+        return wrong(&at("phase"), 0, "at least one [[workload.phase]] table");
+    }
+    let accesses = w.phases.iter().any(|p| p.kind == Kind::Access);
+    if accesses && w.resident_mib == 0 {
+        let why = "above 0: a workload that accesses a device has memory there";
+        return wrong(&at("resident_mib"), w.resident_mib, why);
+    }
+    for (i, phase) in w.phases.iter().enumerate() {
+        let mut path = at("phase");
+        path.push(Index(i));
+        check_phase(&path, w, phase)?;
+        if phase.for_ms.is_none() && w.phases.len() > 1 && phase.kind != Kind::Sleep {
+            return wrong(&join(&path, "for_ms"), "missing", "needed where there is more than one phase");
+        }
+    }
+    Ok(())
+}
+
+/// Keys, whether they are given, and the kinds they belong to.
+fn keys(phase: &Phase) -> [(&'static str, bool, &'static [Kind]); 10] {
+    const ACCESS: &[Kind] = &[Kind::Access];
+    [
+        ("block_kib", phase.block_kib.is_some(), ACCESS),
+        ("write_ratio", phase.write_ratio.is_some(), ACCESS),
+        ("non_temporal", phase.non_temporal.is_some(), ACCESS),
+        ("rate_bytes_per_sec", phase.rate_bytes_per_sec.is_some(), ACCESS),
+        ("think_us", phase.think_us.is_some(), ACCESS),
+        ("working_set_mib", phase.working_set_mib.is_some(), ACCESS),
+        ("chunk_us", phase.chunk_us.is_some(), &[Kind::Compute]),
+        ("mean_us", phase.mean_us.is_some(), &[Kind::Sleep]),
+        ("random", phase.random.is_some(), &[Kind::Sleep]),
+        ("lock", phase.lock.is_some(), &[Kind::Access, Kind::Compute]),
+    ]
+}
+
+fn check_phase(path: &[Part], w: &Workload, phase: &Phase) -> Checked {
+    let at = |key| join(path, key);
+    for (key, is_given, kinds) in keys(phase) {
+        if is_given && !kinds.contains(&phase.kind) {
+            let fitting = keys(phase).into_iter().filter(|(.., k)| k.contains(&phase.kind));
+            let fitting: Vec<_> = fitting.map(|(name, ..)| name).collect();
+            let allowed = format!("not for kind = {:?}; allowed are for_ms, {}", phase.kind, fitting.join(", "));
+            return wrong(&at(key), "given", allowed.to_lowercase());
+        }
+    }
+    let range = |key, value: Option<f64>, low, high| value.map_or(Ok(()), |v| within(&at(key), v, low, high));
+    range("for_ms", phase.for_ms.map(|v| v as f64), 1.0, 1e9)?;
+    range("block_kib", phase.block_kib.map(|v| v as f64), 1.0, 1048576.0)?;
+    range("write_ratio", phase.write_ratio, 0.0, 1.0)?;
+    range("rate_bytes_per_sec", phase.rate_bytes_per_sec, 1.0, 1e13)?;
+    range("think_us", phase.think_us, 0.0, 1e9)?;
+    range("working_set_mib", phase.working_set_mib, 0.001, 1e9)?;
+    range("chunk_us", phase.chunk_us, 1.0, 1e9)?;
+    range("mean_us", phase.mean_us, 1.0, 1e9)?;
+    range("lock", phase.lock.map(f64::from), 0.0, 1023.0)?;
+    if phase.working_set_mib.is_some_and(|set| set > w.resident_mib as f64) {
+        let allowed = format!("at most resident_mib = {}", w.resident_mib);
+        return wrong(&at("working_set_mib"), phase.working_set_mib.unwrap_or(0.0), allowed);
+    }
+    match phase.kind {
+        Kind::Sleep if phase.mean_us.is_none() => wrong(&at("mean_us"), "missing", "needed for kind = sleep"),
+        Kind::Access if phase.block_kib.is_none() => wrong(&at("block_kib"), "missing", "needed for kind = access"),
+        _ => Ok(()),
+    }
+}

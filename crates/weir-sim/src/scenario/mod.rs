@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Scenario files: machine, devices, workloads, faults, bounds. One TOML each, in `scenarios/sim/`.
+//! Unknown keys are errors, so that a typing mistake is not a silent default, and what no machine
+//! can be or do is refused with line, key and what is allowed.
+
+mod check;
+mod place;
+
+pub use check::ScenarioError;
+
+use serde::Deserialize;
+
+/// A scenario.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows, for people.
+    pub about: String,
+    /// The machine.
+    #[serde(default)]
+    pub machine: Machine,
+    /// Its CXL devices.
+    #[serde(rename = "device")]
+    pub devices: Vec<Device>,
+    /// What is to be held, and how long is measured.
+    pub control: Control,
+    /// How well the machine can be observed.
+    #[serde(default)]
+    pub sensors: Sensors,
+    /// What runs.
+    #[serde(rename = "workload")]
+    pub workloads: Vec<Workload>,
+    /// What goes wrong, and when.
+    #[serde(default, rename = "fault")]
+    pub faults: Vec<Fault>,
+    /// What must come out.
+    #[serde(default)]
+    pub expect: Expect,
+}
+
+/// CPUs and kernel.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Machine {
+    /// Cores.
+    pub cores: u32,
+    /// Hardware threads of a core: 1 or 2.
+    pub threads_per_core: u32,
+    /// Speed of a hardware thread beside a busy one, alone is 1: 0.6 means that two do 1.2 times the
+    /// work of one.
+    pub smt_speed_ratio: f64,
+    /// Scheduler ticks per second: 100, 250, 300 or 1000.
+    pub hz: u32,
+    /// EEVDF's base slice.
+    pub slice_us: u64,
+    /// Last-level cache: a working set that fits causes no traffic.
+    pub llc_mib: f64,
+}
+
+impl Default for Machine {
+    /// The thesis's (6.1): Xeon Silver 4416+, 20 cores, 40 threads, 37.5 MiB of cache.
+    fn default() -> Self {
+        Machine {
+            cores: 20,
+            threads_per_core: 2,
+            smt_speed_ratio: 0.6,
+            hz: 250,
+            slice_us: 3000,
+            llc_mib: 37.5,
+        }
+    }
+}
+
+/// One CXL device.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// A profile that is built into weir-hw, by name.
+    pub profile: String,
+    /// Monitoring groups, each with its own counter pair.
+    #[serde(default = "one")]
+    pub groups: u32,
+}
+
+/// What is to be held, and how long each part of the run takes.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Control {
+    /// Bandwidth to hold per device, reads and writes together.
+    pub set_point_bytes_per_sec: f64,
+    /// weir's interval.
+    #[serde(default = "default_interval")]
+    pub interval_ms: u64,
+    /// Period of weir's limits.
+    #[serde(default = "default_period")]
+    pub period_ms: u64,
+    /// weir's policy: `proportional`, `balance-point` or `max-min`.
+    #[serde(default)]
+    pub policy: weir_core::policy::Policy,
+    /// From the start of the run to the start of measuring.
+    pub settle_sec: f64,
+    /// How long is measured.
+    pub measure_sec: f64,
+    /// Control starts this long after the workloads.
+    #[serde(default)]
+    pub control_from_sec: f64,
+}
+
+/// How well the machine can be observed.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sensors {
+    /// Reading one counter pair (thesis 6.8.1: 4.9 µs).
+    pub counter_read_ns: u64,
+    /// Sampled bytes per real byte (thesis 6.2.2: about 200 times too low).
+    pub sampled_ratio: f64,
+    /// Real bytes behind one sample: the noise of sampling.
+    pub bytes_per_sample: f64,
+    /// Standard deviation of the logarithm of each task's own calibration error.
+    pub bias_stddev: f64,
+}
+
+impl Default for Sensors {
+    /// Fitted to the thesis's figures 7 and 8: RMSE of the combined estimate 10 to 15 %.
+    fn default() -> Self {
+        Sensors {
+            counter_read_ns: 4_900,
+            sampled_ratio: 0.005,
+            bytes_per_sample: 8.0 * 1048576.0,
+            bias_stddev: 0.08,
+        }
+    }
+}
+
+/// What a workload is in the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// Overloads the device and may be limited.
+    Heavy,
+    /// Uses little and must not be limited.
+    Light,
+    /// Does not use the device: its throughput is what control gives back.
+    Beside,
+    /// Part of the machine: not in the results, never limited.
+    System,
+}
+
+/// One kind of workload, `count` times, each a cgroup of its own.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// Name; with `count` above 1 a number is added.
+    pub name: String,
+    /// How many of it.
+    #[serde(default = "one")]
+    pub count: u32,
+    /// Threads of each.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// Its part in the results.
+    pub role: Role,
+    /// Weight of each thread: 100 is nice 0; each step of nice is a factor of 1.25.
+    #[serde(default = "normal_weight")]
+    pub weight: f64,
+    /// The device its memory is on, by position.
+    #[serde(default)]
+    pub device: u32,
+    /// The monitoring group there.
+    #[serde(default)]
+    pub group: u32,
+    /// Memory it has there; more than nothing makes it bound to the device.
+    #[serde(default)]
+    pub resident_mib: u64,
+    /// CPU time of a core of its own for one line of 64 bytes.
+    #[serde(default = "default_busy")]
+    pub busy_ns_per_line: f64,
+    /// Lines it keeps outstanding; at most the profile's window counts.
+    #[serde(default = "endless_window")]
+    pub window_lines: f64,
+    /// Operations of one CPU-second of computing at full speed.
+    #[serde(default = "default_ops")]
+    pub ops_per_cpu_sec: f64,
+    /// When it begins.
+    #[serde(default)]
+    pub start_ms: u64,
+    /// Its tasks begin within this time after that, at random.
+    #[serde(default = "default_spread")]
+    pub spread_ms: f64,
+    /// When it ends.
+    pub stop_ms: Option<u64>,
+    /// What it does, again and again.
+    #[serde(rename = "phase")]
+    pub phases: Vec<Phase>,
+}
+
+/// Kinds of phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Blocks moved from or to the device.
+    Access,
+    /// Computing.
+    Compute,
+    /// Sleeping.
+    Sleep,
+}
+
+/// One phase; which keys belong to which kind is checked.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// What is done.
+    pub kind: Kind,
+    /// How long; for ever without.
+    pub for_ms: Option<u64>,
+    /// access: size of a block.
+    pub block_kib: Option<u64>,
+    /// access: part of the blocks' bytes that are stores. Each also causes a read (write-allocate).
+    pub write_ratio: Option<f64>,
+    /// access: stores that do not read first.
+    pub non_temporal: Option<bool>,
+    /// access: bytes per second; who is late catches up for at most a second.
+    pub rate_bytes_per_sec: Option<f64>,
+    /// access: CPU time spent on something else after each block.
+    pub think_us: Option<f64>,
+    /// access: what it goes through; the part beyond the cache causes traffic.
+    pub working_set_mib: Option<f64>,
+    /// compute: length of a piece of work.
+    pub chunk_us: Option<f64>,
+    /// sleep: length.
+    pub mean_us: Option<f64>,
+    /// sleep: exponentially distributed.
+    pub random: Option<bool>,
+    /// access, compute: number of a mutex that is held during a block or piece.
+    pub lock: Option<u32>,
+}
+
+/// A device gives only a part of its bandwidth from some time on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// When.
+    pub at_ms: u64,
+    /// Which device, by position.
+    #[serde(default)]
+    pub device: u32,
+    /// What is left of its bandwidth: 1 is healthy.
+    pub capacity_ratio: f64,
+}
+
+/// Bounds of the run with control; ratios against the run without. Absent means not checked. The
+/// keys are those of live scenarios.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Expect {
+    /// Largest |bias| of the bandwidth.
+    pub bias_ratio_max: Option<f64>,
+    /// Largest RMSE of the bandwidth.
+    pub rmse_ratio_max: Option<f64>,
+    /// Smallest reduction of the mean device latency.
+    pub device_latency_reduction_min: Option<f64>,
+    /// Smallest reduction of the light reader's p50 and p99.
+    pub light_reduction_min: Option<f64>,
+    /// Largest p99 of the limited readers, in multiples of Little's bound.
+    pub limited_p99_per_bound_max: Option<f64>,
+    /// Smallest reduction of CPU time per GiB.
+    pub cpu_cost_reduction_min: Option<f64>,
+    /// Smallest gain of the work beside.
+    pub throughput_gain_min: Option<f64>,
+}
+
+impl Scenario {
+    /// Reads and checks a scenario.
+    ///
+    /// # Errors
+    /// Naming `origin`, line, key and what is allowed.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, ScenarioError> {
+        let scenario: Scenario = toml::from_str(text).map_err(|e| ScenarioError::Syntax {
+            origin: origin.to_owned(),
+            problem: e.to_string(),
+        })?;
+        check::check(&scenario).map_err(|wrong| wrong.at(text, origin))?;
+        Ok(scenario)
+    }
+
+    /// Number of hardware threads.
+    pub fn cpu_count(&self) -> u32 {
+        self.machine.cores * self.machine.threads_per_core
+    }
+
+    /// Length of a run.
+    pub fn run_sec(&self) -> f64 {
+        self.control.settle_sec + self.control.measure_sec
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn normal_weight() -> f64 {
+    100.0
+}
+
+fn default_interval() -> u64 {
+    50
+}
+
+fn default_period() -> u64 {
+    20
+}
+
+/// The thesis's fio needs 0.35 CPU-s per GiB at 4 GiB/s (6.6): 20.9 ns a line, beside a busy sibling.
+fn default_busy() -> f64 {
+    12.5
+}
+
+fn default_spread() -> f64 {
+    20.0
+}
+
+fn endless_window() -> f64 {
+    1e9
+}
+
+fn default_ops() -> f64 {
+    1000.0
+}

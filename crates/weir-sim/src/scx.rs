@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The thesis's sched_ext schedulers (5.4.1) with their own rules inside: they control by themselves.
+//!
+//! ```text
+//!  wake / slice over ─► enqueue: counters (at most each 1 ms), limit by eq. 4, slice = 20 ms · limit
+//!                          │                                │ throttle queue (5.4.1.5): limit < 1
+//!                          ▼                                ▼
+//!                    dispatch queue                   throttle queue
+//!                (FIFO, or by vtime)                        │ only while there is no overload,
+//!                          └──────────► a CPU ◄─────────────┘ and the other queue is empty
+//! ```
+//!
+//! - One queue for all CPUs, as in `scx_simple`. A slice's end is seen at a tick: a slice of 0.2 ms
+//!   runs to the end of its tick.
+//! - Who is alone keeps its CPU with a fresh slice of 20 ms and without an enqueue, so without a
+//!   limit (the kernel's `SCX_SLICE_DFL`): that is why an idle system is not limited (thesis 6.3.1).
+//! - While such a scheduler is loaded `cpu.max` is not enforced.
+//!
+//! What the text leaves open: limits are kept within 1 % (the lowest value of 5.4.2) and 100 %; any
+//! task's enqueue refreshes the counters, since otherwise nothing would ever end an overload in
+//! which all users of the device are parked.
+
+use crate::machine::{At, Machine, Scheduler};
+use std::collections::VecDeque;
+
+/// `SCX_SLICE_DFL`.
+const SLICE_NS: f64 = 20e6;
+/// Counters are read at most this often (thesis 5.4.1.1).
+const REFRESH_NS: u64 = 1_000_000;
+/// Weight of a new value (thesis 7.4.1).
+const ALPHA: f64 = 0.3;
+/// Lowest limit (thesis 5.4.2).
+pub(crate) const LIMIT_MIN: f64 = 0.01;
+const NORMAL: f64 = 100.0;
+
+/// Which of the three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ScxVariant {
+    /// Round robin with scaled slices (5.4.1.3).
+    RoundRobin,
+    /// Virtual time, running faster for who is limited (5.4.1.4).
+    Vtime,
+    /// A queue of its own for who is limited (5.4.1.5).
+    ThrottleQueue,
+}
+
+/// The scheduler's state.
+pub(crate) struct Scx {
+    variant: ScxVariant,
+    set_point: f64,
+    queue: VecDeque<u32>,
+    parked: VecDeque<u32>,
+    /// CPU limit of each task, 0 to 1.
+    pub(crate) limits: Vec<f64>,
+    vtime_now: f64,
+    /// Running average of the device's bandwidth, once there is one.
+    bandwidth: Option<f64>,
+    counted: (u64, f64),
+}
+
+impl Scx {
+    pub(crate) fn new(variant: ScxVariant, set_point_bytes_per_sec: f64, tasks: usize) -> Self {
+        Scx {
+            variant,
+            set_point: set_point_bytes_per_sec,
+            queue: VecDeque::new(),
+            parked: VecDeque::new(),
+            limits: vec![1.0; tasks],
+            vtime_now: 0.0,
+            bandwidth: None,
+            counted: (0, 0.0),
+        }
+    }
+
+    fn is_overloaded(&self) -> bool {
+        self.bandwidth.is_some_and(|b| b > self.set_point)
+    }
+
+    fn refresh(&mut self, now: u64, bytes: f64) {
+        let (then, before) = self.counted;
+        let value = (bytes - before) / (now - then).max(1) as f64 * 1e9;
+        self.counted = (now, bytes);
+        self.bandwidth = Some(self.bandwidth.map_or(value, |b| ALPHA * value + (1.0 - ALPHA) * b));
+    }
+}
+
+impl Machine {
+    fn scx(&mut self) -> &mut Scx {
+        match &mut self.scheduler {
+            Scheduler::Scx(scx) => scx,
+            Scheduler::Eevdf(_) => unreachable!("called for sched_ext only"),
+        }
+    }
+
+    pub(crate) fn scx_wake(&mut self, task: u32) {
+        let cpu = self.select_cpu(task);
+        self.scx_enqueue(task);
+        // The base implementation only hints at an idle CPU and wakes it up: it takes what is first.
+        if self.cpus[cpu as usize].current.is_none() {
+            self.scx_pick(cpu);
+        }
+    }
+
+    fn scx_enqueue(&mut self, task: u32) {
+        let now = self.now;
+        if now - self.scx().counted.0 >= REFRESH_NS {
+            self.settle_all();
+            let bytes = self.groups.iter().flatten().sum();
+            self.scx().refresh(now, bytes);
+        }
+        let t = &mut self.tasks[task as usize];
+        t.at = At::Dispatchable;
+        let is_bound = self.workloads[t.workload as usize].is_bound;
+        let Scheduler::Scx(scx) = &mut self.scheduler else { return };
+        if is_bound {
+            let total = scx.bandwidth.filter(|b| *b > 0.0);
+            let factor = total.map_or(f64::INFINITY, |b| scx.set_point / b);
+            let limit = &mut scx.limits[task as usize];
+            *limit = (*limit * factor).clamp(LIMIT_MIN, 1.0);
+        }
+        let is_limited = scx.limits[task as usize] < 1.0;
+        match scx.variant {
+            ScxVariant::ThrottleQueue if is_limited => scx.parked.push_back(task),
+            ScxVariant::Vtime => {
+                // At most one slice of credit.
+                t.vruntime = t.vruntime.max(scx.vtime_now - SLICE_NS);
+                let later = |other: &u32| self.tasks[*other as usize].vruntime > self.tasks[task as usize].vruntime;
+                let at = scx.queue.iter().position(later).unwrap_or(scx.queue.len());
+                scx.queue.insert(at, task);
+            }
+            _ => scx.queue.push_back(task),
+        }
+    }
+
+    fn scx_dispatch(&mut self) -> Option<u32> {
+        let scx = self.scx();
+        if let Some(task) = scx.queue.pop_front() {
+            return Some(task);
+        }
+        if scx.is_overloaded() {
+            return None;
+        }
+        scx.parked.pop_front()
+    }
+
+    pub(crate) fn scx_pick(&mut self, cpu: u32) {
+        if let Some(task) = self.scx_dispatch() {
+            self.scx_run(cpu, task);
+        }
+    }
+
+    fn scx_run(&mut self, cpu: u32, task: u32) {
+        let vtime = self.tasks[task as usize].vruntime;
+        let scx = self.scx();
+        scx.vtime_now = scx.vtime_now.max(vtime);
+        let slice = (SLICE_NS * scx.limits[task as usize]) as u64;
+        self.cpus[cpu as usize].slice_ns = slice;
+        self.put_on(cpu, task);
+        let end = self.now + slice;
+        self.plan_tick(cpu, Some(self.tick_at(end)));
+    }
+
+    /// Charges the current task; its virtual time runs faster the less it may have.
+    fn scx_charge(&mut self, cpu: u32) {
+        let now = self.now;
+        let c = &mut self.cpus[cpu as usize];
+        let Some(task) = c.current else { return };
+        let delta = now - c.charged_at;
+        c.charged_at = now;
+        c.slice_ns = c.slice_ns.saturating_sub(delta);
+        let limit = self.scx().limits[task as usize];
+        let t = &mut self.tasks[task as usize];
+        t.exec_ns += delta;
+        t.vruntime += delta as f64 * NORMAL / t.weight / limit;
+    }
+
+    pub(crate) fn scx_tick(&mut self, cpu: u32) {
+        let Some(task) = self.cpus[cpu as usize].current else { return };
+        self.scx_charge(cpu);
+        if self.cpus[cpu as usize].slice_ns == 0 {
+            if let Some(next) = self.scx_dispatch() {
+                self.take_off(cpu);
+                self.scx_enqueue(task);
+                return self.scx_run(cpu, next);
+            }
+            self.cpus[cpu as usize].slice_ns = SLICE_NS as u64;
+        }
+        let end = self.now + self.cpus[cpu as usize].slice_ns;
+        self.plan_tick(cpu, Some(self.tick_at(end)));
+    }
+
+    pub(crate) fn scx_leave(&mut self, cpu: u32) {
+        self.scx_charge(cpu);
+        self.take_off(cpu);
+    }
+
+    /// A task that ends leaves its queue.
+    pub(crate) fn undispatch(&mut self, task: u32) {
+        if let Scheduler::Scx(scx) = &mut self.scheduler {
+            scx.queue.retain(|t| *t != task);
+            scx.parked.retain(|t| *t != task);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was counted while the machine ran: the truth that estimates and controllers are judged by.
+
+use crate::histogram::Histogram;
+use crate::machine::{Machine, Scheduler};
+use weir_core::units::LINE_BYTES;
+
+/// Counts of one workload.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    /// Operations of work that is no access.
+    pub ops: f64,
+    /// Device bytes by monitoring group: read, written.
+    pub moved: Vec<(u32, [f64; 2])>,
+    /// Blocks that were done, and how long each took.
+    pub blocks: Histogram,
+}
+
+impl Tally {
+    pub(crate) fn move_bytes(&mut self, group: u32, split: [f64; 2]) {
+        let at = self.moved.iter().position(|(g, _)| *g == group).unwrap_or_else(|| {
+            self.moved.push((group, [0.0; 2]));
+            self.moved.len() - 1
+        });
+        let [read, write] = &mut self.moved[at].1;
+        *read += split[0];
+        *write += split[1];
+    }
+
+    pub(crate) fn end_block(&mut self, latency_ns: u64) {
+        self.blocks.add(latency_ns as f64, 1.0);
+    }
+
+    /// All device bytes.
+    pub(crate) fn bytes(&self) -> f64 {
+        self.moved.iter().flat_map(|(_, split)| split).sum()
+    }
+}
+
+/// State of the machine at the end of a window.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    pub end_ns: u64,
+    /// Cumulative device bytes, read and written together, by device.
+    pub device_bytes: Vec<f64>,
+    /// Cumulative device bytes by workload.
+    pub bytes: Vec<f64>,
+    /// Cumulative CPU time by workload.
+    pub cpu_ns: Vec<u64>,
+    /// Cumulative operations by workload.
+    pub ops: Vec<f64>,
+    /// Limit in CPUs by workload; infinite where there is none.
+    pub limits: Vec<f64>,
+}
+
+impl Machine {
+    pub(crate) fn note_window(&mut self) {
+        self.settle_all();
+        let devices = 0..self.fluid.device_count();
+        let total = |d: usize| self.fluid.totals(d).read_bytes + self.fluid.totals(d).write_bytes;
+        let window = Window {
+            end_ns: self.now,
+            device_bytes: devices.map(total).collect(),
+            bytes: self.workloads.iter().map(|w| w.tally.bytes()).collect(),
+            ops: self.workloads.iter().map(|w| w.tally.ops).collect(),
+            cpu_ns: (0..self.workloads.len() as u32).map(|w| self.exact_cpu_ns(w)).collect(),
+            limits: (0..self.workloads.len()).map(|w| self.limit_of(w)).collect(),
+        };
+        self.windows.push(window);
+    }
+
+    /// Forgets latencies seen so far; sums are taken as differences of windows.
+    pub(crate) fn begin_measuring(&mut self) {
+        self.fluid.forget_latencies();
+        self.workloads.iter_mut().for_each(|w| w.tally.blocks.clear());
+    }
+
+    /// CPU time to the nanosecond.
+    pub(crate) fn exact_cpu_ns(&self, workload: u32) -> u64 {
+        let of = |task: u32| {
+            let t = &self.tasks[task as usize];
+            let running = match t.at {
+                crate::machine::At::Running(cpu) => self.now - self.cpus[cpu as usize].charged_at,
+                _ => 0,
+            };
+            t.exec_ns + running
+        };
+        self.workloads[workload as usize].tasks.clone().map(of).sum()
+    }
+
+    fn limit_of(&self, workload: usize) -> f64 {
+        let w = &self.workloads[workload];
+        match &self.scheduler {
+            Scheduler::Scx(scx) => w.tasks.clone().map(|t| scx.limits[t as usize]).sum(),
+            Scheduler::Eevdf(_) => w.quota.limit().map_or(f64::INFINITY, |l| l.cpus()),
+        }
+    }
+
+    /// Cumulative bytes of a monitoring group, in whole lines as a counter counts them.
+    pub(crate) fn counter(&mut self, group: usize) -> [u64; 2] {
+        self.groups[group].map(|bytes| bytes as u64 / LINE_BYTES * LINE_BYTES)
+    }
+}

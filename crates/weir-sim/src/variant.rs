@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who controls in a run.
+
+use crate::quota::CpuMax;
+use crate::scenario::Scenario;
+use crate::scx::ScxVariant;
+use weir_core::{BytesPerSec, Config};
+
+/// Who controls.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Variant {
+    /// Nobody.
+    None,
+    /// The thesis's scheduler (5.4.1).
+    Scx(ScxVariant),
+    /// The thesis's user-space loop (5.4.2).
+    Cgroups {
+        /// Limits by the bandwidth of each (4.3.3.2) instead of that of all together (4.3.3.1).
+        is_individual: bool,
+    },
+    /// weir's own controller, as it is.
+    Weir(Box<WeirOptions>),
+    /// A fixed `cpu.max` for all heavy workloads.
+    Fixed(CpuMax),
+}
+
+/// Where weir knows from who causes the traffic of a shared group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribution {
+    /// CPU time × resident pages, as on Linux today.
+    Resident,
+    /// A sampler as bad as the thesis's.
+    Sampled,
+}
+
+/// weir on the simulated host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeirOptions {
+    /// The controller's configuration. A missing set-point is the scenario's.
+    pub config: Config,
+    /// Time between two looks; nothing is the scenario's.
+    pub interval_ms: Option<u64>,
+    /// Period of limits; nothing is the scenario's.
+    pub period_ms: Option<u64>,
+    /// Rewrites wait for the refill.
+    pub waits_for_refill: bool,
+    /// Refills of new limits are moved apart.
+    pub staggers: bool,
+    /// Where it knows from who causes traffic.
+    pub attribution: Attribution,
+    /// The device tells its mean latency (DevLoad or a performance counter).
+    pub sees_latency: bool,
+    /// CPU time of one look, apart from what each workload adds. At full speed, in nanoseconds.
+    pub look_ns: f64,
+    /// CPU time that each workload adds to a look.
+    pub look_ns_per_workload: f64,
+    /// CPU time of one write of `cpu.max`.
+    pub write_ns: f64,
+}
+
+impl Default for WeirOptions {
+    /// As the Linux back end works. Costs: control.md 2.2 has 60 to 250 µs for a write with open and
+    /// close from Python on 2 CPUs; 0.86 µs a kept file, a handful of them for each workload.
+    fn default() -> Self {
+        WeirOptions {
+            config: Config::default(),
+            interval_ms: None,
+            period_ms: None,
+            waits_for_refill: true,
+            staggers: true,
+            attribution: Attribution::Resident,
+            sees_latency: false,
+            look_ns: 50_000.0,
+            look_ns_per_workload: 5_000.0,
+            write_ns: 60_000.0,
+        }
+    }
+}
+
+impl WeirOptions {
+    /// The configuration for a scenario: limiting, with its set-point and policy.
+    pub(crate) fn config_for(&self, scenario: &Scenario) -> Config {
+        let given = self.config.set_point_bytes_per_sec;
+        let own = BytesPerSec::new(scenario.control.set_point_bytes_per_sec);
+        Config { set_point_bytes_per_sec: given.or(Some(own)), limit: true, ..self.config.clone() }
+    }
+}
+
+impl Variant {
+    /// The thesis's six (table 1) and weir, in the order of its tables.
+    pub fn all(scenario: &Scenario) -> Vec<Variant> {
+        vec![
+            Variant::None,
+            Variant::Scx(ScxVariant::RoundRobin),
+            Variant::Scx(ScxVariant::Vtime),
+            Variant::Scx(ScxVariant::ThrottleQueue),
+            Variant::Cgroups { is_individual: true },
+            Variant::Cgroups { is_individual: false },
+            Variant::weir(scenario),
+        ]
+    }
+
+    /// weir with the scenario's policy.
+    pub fn weir(scenario: &Scenario) -> Variant {
+        let config = Config { policy: scenario.control.policy, ..Config::default() };
+        Variant::Weir(Box::new(WeirOptions { config, ..WeirOptions::default() }))
+    }
+
+    /// By the name that [`Variant::name`] gives.
+    pub fn named(name: &str, scenario: &Scenario) -> Option<Variant> {
+        Variant::all(scenario).into_iter().find(|v| v.name() == name)
+    }
+
+    /// Its name in flags and tables.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Variant::None => "none",
+            Variant::Scx(ScxVariant::RoundRobin) => "thesis-scx",
+            Variant::Scx(ScxVariant::Vtime) => "thesis-scx-vtime",
+            Variant::Scx(ScxVariant::ThrottleQueue) => "thesis-scx-throttle",
+            Variant::Cgroups { is_individual: true } => "thesis-cgroups",
+            Variant::Cgroups { is_individual: false } => "thesis-cgroups-simple",
+            Variant::Weir(_) => "weir",
+            Variant::Fixed(_) => "fixed",
+        }
+    }
+
+    /// Policy and back end, as results name them.
+    pub fn policy_and_backend(&self) -> (&'static str, &'static str) {
+        match self {
+            Variant::None => ("none", "none"),
+            Variant::Scx(_) => ("proportional", self.name()),
+            Variant::Cgroups { is_individual: true } => ("balance-point", self.name()),
+            Variant::Cgroups { is_individual: false } => ("proportional", self.name()),
+            Variant::Weir(options) => (options.config.policy.name(), "sim-cgroup"),
+            Variant::Fixed(_) => ("none", "fixed"),
+        }
+    }
+}
