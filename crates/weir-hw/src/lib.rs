@@ -23,6 +23,7 @@ pub mod loaded;
 mod mix;
 pub mod profile;
 pub mod regmap;
+pub mod sweep;
 mod tail;
 pub mod window;
 

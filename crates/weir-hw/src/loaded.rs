@@ -427,6 +427,27 @@ impl LoadedDevice {
         out.devload = DevLoad::of_occupancy(waiting / self.profile.device.queue_lines);
     }
 
+    /// Lines that these requesters would have out at [`OFFERED_AT_IDLES`] times the idle latency,
+    /// what overload is counted in.
+    pub fn offered_lines(&mut self, requesters: &[Requester]) -> f64 {
+        self.prepare(requesters);
+        let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
+        self.mix_at(requesters, offered_at_ns).1 * offered_at_ns
+    }
+
+    /// Lines that can be in flight at most: these requesters' windows, and the write-backs that
+    /// queue outside of them.
+    pub fn lines_in_flight_max(&mut self, requesters: &[Requester]) -> f64 {
+        let offered_lines = self.offered_lines(requesters);
+        let of = |(r, p): (&Requester, &Prepared)| {
+            let growth = self
+                .mixes
+                .growth(1.0 - p.read_ratio, r.is_non_temporal, offered_lines);
+            p.cores / p.per_window * growth
+        };
+        requesters.iter().zip(&self.prepared).map(of).sum()
+    }
+
     /// Latency of the open device: at these bandwidths and offered lines, whoever asks. Infinite
     /// where the bandwidths are more than the device has.
     pub fn latency_at_ns(

@@ -142,9 +142,9 @@ pub struct MixFigures {
     /// lines in flight), rising. Empty: as many as the windows hold.
     #[serde(default)]
     pub in_flight_lines: Vec<[f64; 2]>,
-    /// A core's own time per line in the load generator of the measurement, nanoseconds: without
-    /// an injected delay, and per unit of delay.
-    pub loader_ns: [f64; 2],
+    /// A core's own time per line in the load generator of the measurement: pairs of (injected
+    /// delay, nanoseconds), rising. Between them straight lines, beyond the last in proportion.
+    pub loader_ns: Vec<[f64; 2]>,
 }
 
 impl Profile {
@@ -313,16 +313,33 @@ impl Check<'_> {
             0.0..=0.9,
             loss,
         )?;
-        for ns in mix.loader_ns {
-            self.above_zero_or_zero(&key("loader_ns"), ns)?;
-        }
+        self.in_flight(&key("in_flight_lines"), &mix.in_flight_lines)?;
+        self.loader(&key("loader_ns"), &mix.loader_ns)
+    }
+
+    fn in_flight(&self, key: &str, points: &[[f64; 2]]) -> Result<(), ProfileError> {
+        let allowed = "pairs of 1 to 1e9 lines are needed, rising in both";
         let mut before = [0.0, 0.0];
-        for point in &mix.in_flight_lines {
-            let rises = point[0] > before[0] && point[1] >= before[1] && point[1] > 0.0;
+        for point in points {
+            let rises = point[0] > before[0] && point[1] >= before[1];
             if !rises || point.iter().any(|lines| !(1.0..=1e9).contains(lines)) {
-                let found = format!("[{}, {}]", point[0], point[1]);
-                let allowed = "pairs of 1 to 1e9 lines are needed, rising in both";
-                return Err(self.wrong(&key("in_flight_lines"), found, allowed));
+                return Err(self.wrong(key, format!("{point:?}"), allowed));
+            }
+            before = *point;
+        }
+        Ok(())
+    }
+
+    fn loader(&self, key: &str, points: &[[f64; 2]]) -> Result<(), ProfileError> {
+        let allowed = "pairs of (delay, nanoseconds) are needed, 0 to 1e9, rising in both";
+        if points.is_empty() {
+            return Err(self.wrong(key, "empty", allowed));
+        }
+        let mut before = [-1.0, 0.0];
+        for point in points {
+            let rises = point[0] > before[0] && point[1] >= before[1];
+            if !rises || point.iter().any(|figure| !(0.0..=1e9).contains(figure)) {
+                return Err(self.wrong(key, format!("{point:?}"), allowed));
             }
             before = *point;
         }

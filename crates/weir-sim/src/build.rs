@@ -115,7 +115,7 @@ impl Maker<'_> {
                 random: p.random.unwrap_or(false),
             },
         };
-        Phase { what, for_ns: p.for_ms.map(|ms| ms * 1_000_000) }
+        Phase { what, for_ns: p.for_ms.map(|ms| ms * 1_000_000), times: p.times.unwrap_or(u32::MAX) }
     }
 
     fn access(&mut self, w: &scenario::Workload, p: &scenario::Phase) -> What {
@@ -207,7 +207,7 @@ fn add_daemon(machine: &mut Machine, seed: u64, name: &str, labels: &mut Vec<Lab
     machine.tasks.push(daemon);
     machine.workloads.push(Workload {
         tasks: first..first + 1,
-        phases: vec![Phase { what: What::Served, for_ns: None }],
+        phases: vec![Phase { what: What::Served, for_ns: None, times: u32::MAX }],
         quota: Quota::new(machine.cpus.len(), 0),
         ops_per_ns: 0.0,
         rng: Rng::new(seed, 999),

@@ -16,6 +16,8 @@ pub(crate) struct Phase {
     pub what: What,
     /// How long it lasts; nothing is for ever. Looked at between two blocks.
     pub for_ns: Option<u64>,
+    /// How many blocks or pieces it has at most.
+    pub times: u32,
 }
 
 /// Kinds of phase.
@@ -48,6 +50,8 @@ pub(crate) struct Cursor {
     pub stage: Stage,
     /// End of this phase.
     pub until: u64,
+    /// Blocks or pieces left of it.
+    pub left: u32,
     /// When the next block is due, for phases with a rate.
     pub due: f64,
     /// When this block was issued.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  wake / slice over ─► enqueue: counters (at most each 1 ms), limit by eq. 4, slice = 20 ms · limit
-//!                          │                                │ throttle queue (5.4.1.5): limit < 1
+//!                          │                                │ throttle queue (5.4.1.5): overload
 //!                          ▼                                ▼
 //!                    dispatch queue                   throttle queue
 //!                (FIFO, or by vtime)                        │ only while there is no overload,
@@ -16,9 +16,15 @@
 //!   limit (the kernel's `SCX_SLICE_DFL`): that is why an idle system is not limited (thesis 6.3.1).
 //! - While such a scheduler is loaded `cpu.max` is not enforced.
 //!
-//! What the text leaves open: limits are kept within 1 % (the lowest value of 5.4.2) and 100 %; any
-//! task's enqueue refreshes the counters, since otherwise nothing would ever end an overload in
-//! which all users of the device are parked.
+//! What the text leaves open:
+//! - The limit multiplies the CPU *usage* since the task's last enqueue ("multiplying this value with
+//!   the current CPU usage of each process", 4.3.3.2). Multiplied with the last limit instead, as
+//!   eq. 4 can be read, an overload that slices cannot end would drive every limit to its floor and
+//!   keep it there; figures 13 and 14 show limits that move all the time.
+//! - Limits are kept within 1 % (the lowest value of 5.4.2) and 100 %.
+//! - Who is to be throttled (5.4.1.5) is who is enqueued while there is an overload.
+//! - Any task's enqueue refreshes the counters, since otherwise nothing would ever end an overload in
+//!   which all users of the device are parked.
 
 use crate::machine::{At, Machine, Scheduler};
 use std::collections::VecDeque;
@@ -52,6 +58,8 @@ pub(crate) struct Scx {
     parked: VecDeque<u32>,
     /// CPU limit of each task, 0 to 1.
     pub(crate) limits: Vec<f64>,
+    /// CPU time and moment of each task's last enqueue.
+    enqueued: Vec<(u64, u64)>,
     vtime_now: f64,
     /// Running average of the device's bandwidth, once there is one.
     bandwidth: Option<f64>,
@@ -66,6 +74,7 @@ impl Scx {
             queue: VecDeque::new(),
             parked: VecDeque::new(),
             limits: vec![1.0; tasks],
+            enqueued: vec![(0, 0); tasks],
             vtime_now: 0.0,
             bandwidth: None,
             counted: (0, 0.0),
@@ -115,10 +124,12 @@ impl Machine {
         if is_bound {
             let total = scx.bandwidth.filter(|b| *b > 0.0);
             let factor = total.map_or(f64::INFINITY, |b| scx.set_point / b);
-            let limit = &mut scx.limits[task as usize];
-            *limit = (*limit * factor).clamp(LIMIT_MIN, 1.0);
+            let (exec_ns, at) = std::mem::replace(&mut scx.enqueued[task as usize], (t.exec_ns, now));
+            let used = t.exec_ns - exec_ns;
+            let usage = if used > 0 { used as f64 / (now - at).max(1) as f64 } else { 1.0 };
+            scx.limits[task as usize] = (usage * factor).clamp(LIMIT_MIN, 1.0);
         }
-        let is_limited = scx.limits[task as usize] < 1.0;
+        let is_limited = is_bound && scx.is_overloaded();
         match scx.variant {
             ScxVariant::ThrottleQueue if is_limited => scx.parked.push_back(task),
             ScxVariant::Vtime => {

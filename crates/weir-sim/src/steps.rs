@@ -130,12 +130,13 @@ impl Machine {
         for _ in 0..EMPTY_PHASES_MAX {
             let workload = self.tasks[task as usize].workload as usize;
             let index = self.tasks[task as usize].cursor.phase;
-            let Phase { what, for_ns } = self.workloads[workload].phases[index].clone();
+            let Phase { what, for_ns, times } = self.workloads[workload].phases[index].clone();
             let now = self.now;
             let cursor = &mut self.tasks[task as usize].cursor;
             if cursor.stage == Stage::Enter {
                 cursor.until = for_ns.map_or(u64::MAX, |ns| now + ns);
                 cursor.due = now as f64;
+                cursor.left = times;
                 cursor.stage = Stage::Ready;
             }
             if let Some(step) = self.step_of(task, workload, &what) {
@@ -185,13 +186,14 @@ impl Machine {
         let now = self.now;
         let cursor = &mut self.tasks[task as usize].cursor;
         match (cursor.stage, lock) {
-            (Stage::Ready, _) if now >= cursor.until => None,
+            (Stage::Ready, _) if now >= cursor.until || cursor.left == 0 => None,
             (Stage::Ready, Some(lock)) => {
                 cursor.stage = Stage::Locked;
                 Some(Step::Lock(lock))
             }
             (Stage::Ready | Stage::Locked, _) => {
                 cursor.stage = Stage::Done;
+                cursor.left = cursor.left.saturating_sub(1);
                 // An endless chunk still ends with its phase.
                 let left = cursor.until.saturating_sub(now).max(1) as f64;
                 let left = if cursor.until == u64::MAX { f64::INFINITY } else { left };
@@ -220,9 +222,10 @@ impl Machine {
         let cursor = &mut t.cursor;
         match cursor.stage {
             Stage::Enter | Stage::Ready => {
-                if now >= cursor.until {
+                if now >= cursor.until || cursor.left == 0 {
                     return None;
                 }
+                cursor.left = cursor.left.saturating_sub(1);
                 cursor.stage = Stage::Issue;
                 if cursor.due > now as f64 {
                     return Some(Step::Sleep((cursor.due.ceil() as u64).min(cursor.until)));

@@ -184,17 +184,20 @@ fn check_workload(path: &[Part], scenario: &Scenario, w: &Workload) -> Checked {
         let mut path = at("phase");
         path.push(Index(i));
         check_phase(&path, w, phase)?;
-        if phase.for_ms.is_none() && w.phases.len() > 1 && phase.kind != Kind::Sleep {
-            return wrong(&join(&path, "for_ms"), "missing", "needed where there is more than one phase");
+        let is_endless = phase.for_ms.is_none() && phase.times.is_none() && phase.kind != Kind::Sleep;
+        if is_endless && w.phases.len() > 1 {
+            let why = "for_ms or times is needed where there is more than one phase";
+            return wrong(&join(&path, "for_ms"), "missing", why);
         }
     }
     Ok(())
 }
 
 /// Keys, whether they are given, and the kinds they belong to.
-fn keys(phase: &Phase) -> [(&'static str, bool, &'static [Kind]); 10] {
+fn keys(phase: &Phase) -> [(&'static str, bool, &'static [Kind]); 11] {
     const ACCESS: &[Kind] = &[Kind::Access];
     [
+        ("times", phase.times.is_some(), &[Kind::Access, Kind::Compute]),
         ("block_kib", phase.block_kib.is_some(), ACCESS),
         ("write_ratio", phase.write_ratio.is_some(), ACCESS),
         ("non_temporal", phase.non_temporal.is_some(), ACCESS),
@@ -220,6 +223,7 @@ fn check_phase(path: &[Part], w: &Workload, phase: &Phase) -> Checked {
     }
     let range = |key, value: Option<f64>, low, high| value.map_or(Ok(()), |v| within(&at(key), v, low, high));
     range("for_ms", phase.for_ms.map(|v| v as f64), 1.0, 1e9)?;
+    range("times", phase.times.map(f64::from), 1.0, 1e9)?;
     range("block_kib", phase.block_kib.map(|v| v as f64), 1.0, 1048576.0)?;
     range("write_ratio", phase.write_ratio, 0.0, 1.0)?;
     range("rate_bytes_per_sec", phase.rate_bytes_per_sec, 1.0, 1e13)?;

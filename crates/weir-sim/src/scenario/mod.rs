@@ -216,6 +216,8 @@ pub struct Phase {
     pub kind: Kind,
     /// How long; for ever without.
     pub for_ms: Option<u64>,
+    /// access, compute: how many blocks or pieces, instead of `for_ms`.
+    pub times: Option<u32>,
     /// access: size of a block.
     pub block_kib: Option<u64>,
     /// access: part of the blocks' bytes that are stores. Each also causes a read (write-allocate).
