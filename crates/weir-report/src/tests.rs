@@ -36,6 +36,7 @@ fn subject() -> Subject {
 fn run(policy: &str, mean_mib: f64, latency_ns: f64) -> Run {
     let latency = |scale: f64| Latency {
         mean_ns: Some(scale * latency_ns),
+        stddev_ns: Some(scale * latency_ns * 0.5),
         p50_ns: Some(scale * latency_ns * 0.8),
         p99_ns: Some(scale * latency_ns * 4.0),
     };
