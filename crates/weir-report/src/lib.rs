@@ -101,8 +101,16 @@ pub fn write_with(
     ])
 }
 
+/// The results as they are written: without the series, and with a reason beside every `null`.
+///
+/// # Errors
+/// The results cannot be written as JSON.
+pub fn explained(results: &Results) -> Result<Results> {
+    files::explained(results)
+}
+
 /// A word as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.into();

@@ -7,6 +7,7 @@
 //! * [`top`], [`explain`], [`doctor`], [`reset`] what people ask it; they read what the daemon
 //!   publishes and compute nothing but layout ([`text`], [`words`]);
 //! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
+//! * [`sim`] scenarios on a simulated host;
 //! * [`exit`] how it ends: 0 done, 1 finding, 2 trouble.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -22,6 +23,7 @@ mod host;
 mod reset;
 mod run;
 mod settings;
+mod sim;
 mod text;
 mod top;
 mod words;
@@ -40,5 +42,6 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::explain(args, &roots),
         Command::Reset(args) => reset::reset(args, &roots),
         Command::Bench(args) => bench::bench(args),
+        Command::Sim(args) => sim::sim(args),
     })
 }

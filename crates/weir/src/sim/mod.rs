@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir sim`: scenarios on a simulated host, without any hardware.
+//!
+//! ```text
+//! cli ─► builtin ─► choice ─► batch ─► results ─► table, JSON, report (weir-report)
+//!        (which    (who        (weir-sim,
+//!         scenario) controls)   all CPUs)
+//! ```
+//!
+//! Nothing here touches this machine: no file is written unless `--out` asks for it.
+
+mod batch;
+mod builtin;
+mod choice;
+pub mod cli;
+mod results;
+mod table;
+
+use crate::exit::{Exit, print, print_json};
+use crate::text::harmless;
+use anyhow::Result;
+use batch::Batch;
+use builtin::Loaded;
+use cli::{ScenarioArgs, SimArgs};
+use std::fmt::Write;
+use weir_report::{Check, Subject};
+
+/// Runs what was asked for.
+///
+/// # Errors
+/// The scenario is wrong or does not exist, a name is not known, or a file cannot be written.
+pub fn sim(args: &SimArgs) -> Result<Exit> {
+    match &args.what {
+        Some(cli::What::Evaluate(_)) => anyhow::bail!("not yet"),
+        None => scenario(&args.scenario),
+    }
+}
+
+fn scenario(args: &ScenarioArgs) -> Result<Exit> {
+    let Some(name) = &args.scenario else {
+        return list();
+    };
+    let loaded = builtin::load(name)?;
+    let choices = choice::choose(&args.backend, &args.policy, &loaded.scenario)?;
+    let seeds: Vec<u64> = (0..u64::from(args.seeds))
+        .map(|n| args.seed.wrapping_add(n))
+        .collect();
+    let subject = results::subject(&loaded, args.seed)?;
+    let batch = batch::run(&loaded, &choices, &seeds)?;
+    if let Some(out) = &args.out {
+        let command = command(args, name);
+        for file in weir_report::write_with(out, &subject, &batch.results(), &[command])? {
+            eprintln!("wrote {}", harmless(&file.display().to_string()));
+        }
+    }
+    let judged = judged(&batch, &subject, &seeds);
+    if args.json {
+        print_json(&weir_report::explained(&batch.results())?)?;
+    } else {
+        print(&(table::table(&batch) + &bounds(&judged)))?;
+    }
+    let missed = judged.iter().any(|(_, c)| c.iter().any(|c| !c.passed));
+    Ok(if missed { Exit::Finding } else { Exit::Done })
+}
+
+fn list() -> Result<Exit> {
+    let mut text = String::new();
+    let width = builtin::names().iter().map(|n| n.len()).max().unwrap_or(0);
+    for name in builtin::names() {
+        let Loaded { scenario, .. } = builtin::load(name)?;
+        let _ = writeln!(text, "{name:width$}  {}", scenario.about);
+    }
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The bounds of the scenario, for each seed; empty where nothing can be compared.
+fn judged(batch: &Batch, subject: &Subject, seeds: &[u64]) -> Vec<(u64, Vec<Check>)> {
+    let of = |seed: &u64| {
+        let results = batch.with_seed(*seed);
+        (*seed, weir_report::checks(subject, &results))
+    };
+    let has_pair = batch.choices.iter().any(|c| c.backend == "none")
+        && batch.choices.iter().any(|c| c.policy != "none");
+    if has_pair {
+        seeds.iter().map(of).collect()
+    } else {
+        Vec::new()
+    }
+}
+
+/// All bounds for the first seed, and for each other one what it misses.
+fn bounds(judged: &[(u64, Vec<Check>)]) -> String {
+    let Some((first, checks)) = judged.first() else {
+        return String::new();
+    };
+    if checks.is_empty() {
+        return String::new();
+    }
+    let mut text = format!(
+        "\nBounds, seed {first}: {}\n{}",
+        weir_report::verdict(checks),
+        weir_report::checks_table(checks)
+    );
+    for (seed, checks) in &judged[1..] {
+        let missed = checks.iter().filter(|c| !c.passed);
+        let missed: Vec<&str> = missed.map(|c| c.name.as_str()).collect();
+        let _ = match missed.as_slice() {
+            [] => writeln!(text, "seed {seed}: all met"),
+            names => writeln!(text, "seed {seed}: missed: {}", names.join("; ")),
+        };
+    }
+    text
+}
+
+/// The command line that gives the same figures.
+fn command(args: &ScenarioArgs, name: &str) -> weir_report::Command {
+    let mut line = format!("weir sim {}", weir_report::quoted(name));
+    let _ = write!(line, " --backend {}", weir_report::quoted(&args.backend.join(",")));
+    if !args.policy.is_empty() {
+        let names: Vec<&str> = args.policy.iter().map(|p| p.policy().name()).collect();
+        let _ = write!(line, " --policy {}", names.join(","));
+    }
+    let _ = write!(line, " --seed {} --seeds {}", args.seed, args.seeds);
+    weir_report::Command {
+        what: "These runs were made by".into(),
+        line,
+    }
+}
