@@ -14,7 +14,10 @@ fn scenario(text: &str, measure_sec: f64) -> Scenario {
 }
 
 fn speed(c: &mut Criterion) {
-    let thesis = scenario(include_str!("../../../scenarios/sim/thesis-limit.toml"), 5.0);
+    let thesis = scenario(
+        include_str!("../../../scenarios/sim/thesis-limit.toml"),
+        5.0,
+    );
     let thousand = scenario(include_str!("../../../scenarios/sim/thousand.toml"), 5.0);
     let mut group = c.benchmark_group("five-simulated-seconds");
     group.sample_size(10);
@@ -24,7 +27,9 @@ fn speed(c: &mut Criterion) {
         });
     }
     let weir = Variant::weir(&thousand);
-    group.bench_function("thousand/weir", |b| b.iter(|| run(black_box(&thousand), &weir, 1).expect("a run")));
+    group.bench_function("thousand/weir", |b| {
+        b.iter(|| run(black_box(&thousand), &weir, 1).expect("a run"))
+    });
     group.finish();
 }
 

@@ -9,15 +9,30 @@ const GIB: f64 = 1073741824.0;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().unwrap_or("scenarios/sim/thesis-limit.toml".into());
+    let path = arguments
+        .next()
+        .unwrap_or("scenarios/sim/thesis-limit.toml".into());
     let seeds: u64 = arguments.next().map_or(Ok(1), |n| n.parse())?;
     let chosen: Vec<String> = arguments.collect();
     let scenario = Scenario::parse(&std::fs::read_to_string(&path)?, &path)?;
     println!("{}: {}", scenario.name, scenario.about);
     println!(
         "{:22} {:>6} {:>6} {:>6} {:>6} | {:>6} {:>8} {:>7} {:>8} | {:>6} {:>7} {:>7} {:>6} {:>5} {:>6}",
-        "variant", "GiB/s", "stddev", "rmse%", "bias%", "line", "block us", "sd us", "p99 us", "CPU/GiB",
-        "ops/s", "settle", "over%", "ctl%", "speed"
+        "variant",
+        "GiB/s",
+        "stddev",
+        "rmse%",
+        "bias%",
+        "line",
+        "block us",
+        "sd us",
+        "p99 us",
+        "CPU/GiB",
+        "ops/s",
+        "settle",
+        "over%",
+        "ctl%",
+        "speed"
     );
     for variant in Variant::all(&scenario) {
         if !chosen.is_empty() && !chosen.iter().any(|c| c == variant.name()) {

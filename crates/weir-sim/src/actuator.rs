@@ -26,7 +26,13 @@ pub(crate) struct Refills {
 }
 
 impl Refills {
-    pub(crate) fn new(options: &WeirOptions, interval_ns: u64, period_ns: u64, count: usize, seed: u64) -> Self {
+    pub(crate) fn new(
+        options: &WeirOptions,
+        interval_ns: u64,
+        period_ns: u64,
+        count: usize,
+        seed: u64,
+    ) -> Self {
         let patience_ns = interval_ns / 4 * 3;
         // A moment that cannot be waited for within an interval is not looked for.
         let waits = options.waits_for_refill && period_ns <= patience_ns;
@@ -41,7 +47,11 @@ impl Refills {
 
     /// What a rewrite gives away, in quotas.
     pub(crate) fn leak_ratio(&self) -> f64 {
-        if self.waits { 1.0 / LOOKS_PER_PERIOD as f64 } else { 1.0 }
+        if self.waits {
+            1.0 / LOOKS_PER_PERIOD as f64
+        } else {
+            1.0
+        }
     }
 
     pub(crate) fn forget(&mut self, index: usize) {
@@ -56,13 +66,20 @@ impl Refills {
     /// The moment within the period that is in force.
     fn offset(&self, machine: &Machine, index: usize) -> Option<u64> {
         let period = machine.workloads[index].quota.limit()?.period_ns;
-        self.known[index].filter(|(of, _)| *of == period).map(|(_, at)| at % period)
+        self.known[index]
+            .filter(|(of, _)| *of == period)
+            .map(|(_, at)| at % period)
     }
 
     /// From now to just after the next refill; 0 where it is not known or too far.
     pub(crate) fn wait(&self, machine: &Machine, index: usize) -> u64 {
-        let Some(offset) = self.offset(machine, index) else { return 0 };
-        let period = machine.workloads[index].quota.limit().map_or(1, |l| l.period_ns);
+        let Some(offset) = self.offset(machine, index) else {
+            return 0;
+        };
+        let period = machine.workloads[index]
+            .quota
+            .limit()
+            .map_or(1, |l| l.period_ns);
         let wait = (offset + period - machine.now % period) % period;
         if wait <= self.patience_ns { wait } else { 0 }
     }
@@ -72,7 +89,8 @@ impl SimPlatform {
     /// Finds the refills of new limits, which takes a period, and moves them apart, which takes two.
     pub(crate) fn spread_refills(&mut self, new: &[usize]) {
         let step = self.period_ns / LOOKS_PER_PERIOD;
-        self.machine.run_until(self.machine.now + self.period_ns + 3 * step);
+        self.machine
+            .run_until(self.machine.now + self.period_ns + 3 * step);
         for &index in new {
             let quota = &self.machine.workloads[index].quota;
             let Some(limit) = quota.limit().filter(|_| quota.is_active()) else {
@@ -90,9 +108,17 @@ impl SimPlatform {
 
     fn move_apart(&mut self, new: &[usize]) {
         let period = self.period_ns;
-        let own = |i: &usize| self.refills.offset(&self.machine, *i).filter(|_| self.has_period(*i));
-        let mut taken: Vec<u64> = (0..self.labels.len()).filter(|i| !new.contains(i)).filter_map(|i| own(&i)).collect();
-        let mut movable: Vec<(u64, usize)> = new.iter().filter_map(|i| Some((own(i)?, *i))).collect();
+        let own = |i: &usize| {
+            self.refills
+                .offset(&self.machine, *i)
+                .filter(|_| self.has_period(*i))
+        };
+        let mut taken: Vec<u64> = (0..self.labels.len())
+            .filter(|i| !new.contains(i))
+            .filter_map(|i| own(&i))
+            .collect();
+        let mut movable: Vec<(u64, usize)> =
+            new.iter().filter_map(|i| Some((own(i)?, *i))).collect();
         movable.sort_unstable();
         let is_first = taken.is_empty();
         let (begin, count) = (movable.first().map_or(0, |m| m.0), movable.len() as u64);
@@ -124,9 +150,14 @@ impl SimPlatform {
 
     /// The timer adds the period that is set when it fires: one longer period shifts all later ones.
     fn shift(&mut self, index: usize, shift: u64, is_longer: bool) {
-        let Some(limit) = self.machine.workloads[index].quota.limit() else { return };
+        let Some(limit) = self.machine.workloads[index].quota.limit() else {
+            return;
+        };
         let added = if is_longer { shift } else { 0 };
-        let limit = CpuMax { period_ns: self.period_ns + added, ..limit };
+        let limit = CpuMax {
+            period_ns: self.period_ns + added,
+            ..limit
+        };
         self.spend_write();
         self.machine.write_cpu_max(index as u32, Some(limit));
         if !is_longer && let Some((_, at)) = self.refills.known[index] {
@@ -139,10 +170,13 @@ impl SimPlatform {
 fn middle_of_gap(taken: &[u64], period: u64) -> u64 {
     let mut sorted: Vec<u64> = taken.iter().map(|t| t % period).collect();
     sorted.sort_unstable();
-    let Some(first) = sorted.first().copied() else { return 0 };
+    let Some(first) = sorted.first().copied() else {
+        return 0;
+    };
     let next = sorted.iter().skip(1).copied().chain([first + period]);
     let gaps = sorted.iter().zip(next).map(|(a, b)| (b - a, *a));
-    gaps.max().map_or(0, |(gap, from)| (from + gap / 2) % period)
+    gaps.max()
+        .map_or(0, |(gap, from)| (from + gap / 2) % period)
 }
 
 #[cfg(test)]

@@ -44,12 +44,30 @@ pub(crate) struct Built {
 }
 
 /// Builds the machine. `daemon` adds a process that works when it is given work.
-pub(crate) fn build(scenario: &Scenario, seed: u64, daemon: Option<&str>) -> Result<Built, ProfileError> {
-    let models = scenario.devices.iter().map(|d| Ok(LoadedDevice::new(&Profile::named(&d.profile)?)));
+pub(crate) fn build(
+    scenario: &Scenario,
+    seed: u64,
+    daemon: Option<&str>,
+) -> Result<Built, ProfileError> {
+    let models = scenario
+        .devices
+        .iter()
+        .map(|d| Ok(LoadedDevice::new(&Profile::named(&d.profile)?)));
     let models: Vec<LoadedDevice> = models.collect::<Result<_, ProfileError>>()?;
-    let indices = |(d, device): (usize, &scenario::Device)| (0..device.groups).map(move |g| (d as u32, g));
-    let groups: Vec<(u32, u32)> = scenario.devices.iter().enumerate().flat_map(indices).collect();
-    let mut maker = Maker { scenario, groups: &groups, classes: Vec::new(), lock_count: 0 };
+    let indices =
+        |(d, device): (usize, &scenario::Device)| (0..device.groups).map(move |g| (d as u32, g));
+    let groups: Vec<(u32, u32)> = scenario
+        .devices
+        .iter()
+        .enumerate()
+        .flat_map(indices)
+        .collect();
+    let mut maker = Maker {
+        scenario,
+        groups: &groups,
+        classes: Vec::new(),
+        lock_count: 0,
+    };
     let mut plans = Vec::new();
     for w in &scenario.workloads {
         let phases: Vec<Phase> = w.phases.iter().map(|p| maker.phase(w, p)).collect();
@@ -71,9 +89,16 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, daemon: Option<&str>) -> Res
     machine.start_balancing();
     let mut labels = Vec::new();
     for (w, phases) in scenario.workloads.iter().zip(&plans) {
-        let group = groups.iter().position(|g| *g == (w.device, w.group)).unwrap_or(0) as u32;
+        let group = groups
+            .iter()
+            .position(|g| *g == (w.device, w.group))
+            .unwrap_or(0) as u32;
         for i in 0..w.count {
-            let name = if w.count == 1 { w.name.clone() } else { format!("{}-{}", w.name, i + 1) };
+            let name = if w.count == 1 {
+                w.name.clone()
+            } else {
+                format!("{}-{}", w.name, i + 1)
+            };
             labels.push(Label {
                 id: WorkloadId::new(format!("/sim.slice/{name}.scope")),
                 name,
@@ -87,9 +112,19 @@ pub(crate) fn build(scenario: &Scenario, seed: u64, daemon: Option<&str>) -> Res
     let daemon = daemon.map(|name| add_daemon(&mut machine, seed, name, &mut labels));
     for (index, fault) in scenario.faults.iter().enumerate() {
         machine.faults.push((fault.device, fault.capacity_ratio));
-        machine.queue.push(fault.at_ms * 1_000_000, Event::Fault { index: index as u32 });
+        machine.queue.push(
+            fault.at_ms * 1_000_000,
+            Event::Fault {
+                index: index as u32,
+            },
+        );
     }
-    Ok(Built { machine, labels, groups, daemon })
+    Ok(Built {
+        machine,
+        labels,
+        groups,
+        daemon,
+    })
 }
 
 struct Maker<'a> {
@@ -115,7 +150,11 @@ impl Maker<'_> {
                 random: p.random.unwrap_or(false),
             },
         };
-        Phase { what, for_ns: p.for_ms.map(|ms| ms * 1_000_000), times: p.times.unwrap_or(u32::MAX) }
+        Phase {
+            what,
+            for_ns: p.for_ms.map(|ms| ms * 1_000_000),
+            times: p.times.unwrap_or(u32::MAX),
+        }
     }
 
     fn access(&mut self, w: &scenario::Workload, p: &scenario::Phase) -> What {
@@ -130,12 +169,19 @@ impl Maker<'_> {
         let every_ns = p.rate_bytes_per_sec.map(|rate| bytes / rate * 1e9);
         let busy_ns = software_lines * w.busy_ns_per_line;
         if miss < MISS_MIN {
-            return What::Compute { chunk_ns: busy_ns, lock: p.lock };
+            return What::Compute {
+                chunk_ns: busy_ns,
+                lock: p.lock,
+            };
         }
         let lines = software_lines * per_line * miss;
         let class = Class {
             device: w.device,
-            group: self.groups.iter().position(|g| *g == (w.device, w.group)).unwrap_or(0) as u32,
+            group: self
+                .groups
+                .iter()
+                .position(|g| *g == (w.device, w.group))
+                .unwrap_or(0) as u32,
             window_lines: w.window_lines,
             busy_ns: busy_ns / lines,
             write_ratio: writes / per_line,
@@ -146,7 +192,13 @@ impl Maker<'_> {
             self.classes.push(class);
             self.classes.len() - 1
         }) as u32;
-        What::Access { class, lines, every_ns, think_ns: p.think_us.unwrap_or(0.0) * 1e3, lock: p.lock }
+        What::Access {
+            class,
+            lines,
+            every_ns,
+            think_ns: p.think_us.unwrap_or(0.0) * 1e3,
+            lock: p.lock,
+        }
     }
 }
 
@@ -183,7 +235,9 @@ fn add(machine: &mut Machine, seed: u64, w: &scenario::Workload, phases: &[Phase
         machine.queue.push(at, Event::Start { task: task_index });
     }
     if let Some(stop_ms) = w.stop_ms {
-        machine.queue.push(stop_ms * 1_000_000, Event::Stop { workload: index });
+        machine
+            .queue
+            .push(stop_ms * 1_000_000, Event::Stop { workload: index });
     }
     // Before Linux 6.3 all timers began together; since then each has a random offset.
     let phase = rng.below(100_000_000) as u64;
@@ -207,7 +261,11 @@ fn add_daemon(machine: &mut Machine, seed: u64, name: &str, labels: &mut Vec<Lab
     machine.tasks.push(daemon);
     machine.workloads.push(Workload {
         tasks: first..first + 1,
-        phases: vec![Phase { what: What::Served, for_ns: None, times: u32::MAX }],
+        phases: vec![Phase {
+            what: What::Served,
+            for_ns: None,
+            times: u32::MAX,
+        }],
         quota: Quota::new(machine.cpus.len(), 0),
         ops_per_ns: 0.0,
         rng: Rng::new(seed, 999),
@@ -223,4 +281,38 @@ fn add_daemon(machine: &mut Machine, seed: u64, name: &str, labels: &mut Vec<Lab
         resident: None,
     });
     first
+}
+
+/// Two CPUs and a task that would use one of them all the time.
+pub(crate) fn spinner(hz: u32, seed: u64) -> Machine {
+    let shape = Shape {
+        threads_per_core: 1,
+        tick_ns: 1_000_000_000 / u64::from(hz),
+        slice_ns: 3_000_000,
+        window_ns: WINDOW_NS,
+    };
+    let fluid = Fluid::new(Vec::new(), Vec::new(), 1.0);
+    let mut machine = Machine::new(shape, 2, fluid, 0, Rng::new(seed, 0));
+    let mut rng = Rng::new(seed, 1000);
+    let phase = rng.below(100_000_000) as u64;
+    machine.tasks.push(task(0, 100.0, 0));
+    machine.workloads.push(Workload {
+        tasks: 0..1,
+        phases: vec![Phase {
+            what: What::Compute {
+                chunk_ns: f64::INFINITY,
+                lock: None,
+            },
+            for_ns: None,
+            times: u32::MAX,
+        }],
+        quota: Quota::new(2, phase),
+        ops_per_ns: 0.0,
+        rng,
+        tally: Tally::default(),
+        is_alive: true,
+        is_bound: false,
+    });
+    machine.queue.push(0, Event::Start { task: 0 });
+    machine
 }

@@ -47,7 +47,9 @@ impl Machine {
         if matches!(self.scheduler, Scheduler::Scx(_)) {
             return self.scx_tick(cpu);
         }
-        let Some(task) = self.cpus[cpu as usize].current else { return };
+        let Some(task) = self.cpus[cpu as usize].current else {
+            return;
+        };
         let is_short = self.charge(cpu);
         if is_short && self.throttle(cpu, self.tasks[task as usize].workload) {
             return self.pick(cpu);
@@ -82,7 +84,8 @@ impl Machine {
             let Some(task) = self.best(cpu) else { continue };
             let group = self.tasks[task as usize].workload;
             let now = self.now;
-            if self.workloads[group as usize].quota.is_short(cpu, now) && self.throttle(cpu, group) {
+            if self.workloads[group as usize].quota.is_short(cpu, now) && self.throttle(cpu, group)
+            {
                 continue;
             }
             self.arm(group);
@@ -95,7 +98,9 @@ impl Machine {
 
     /// The current task leaves its CPU of its own will.
     pub(crate) fn leave(&mut self, cpu: u32) {
-        let Some(task) = self.cpus[cpu as usize].current else { return };
+        let Some(task) = self.cpus[cpu as usize].current else {
+            return;
+        };
         if matches!(self.scheduler, Scheduler::Scx(_)) {
             return self.scx_leave(cpu);
         }
@@ -103,7 +108,10 @@ impl Machine {
         self.keep_lag(cpu, task);
         self.take_off(cpu);
         let group = self.tasks[task as usize].workload;
-        let is_last = !self.cpus[cpu as usize].queue.iter().any(|t| self.tasks[*t as usize].workload == group);
+        let is_last = !self.cpus[cpu as usize]
+            .queue
+            .iter()
+            .any(|t| self.tasks[*t as usize].workload == group);
         if is_last {
             self.workloads[group as usize].quota.give_back(cpu);
         }
@@ -161,7 +169,10 @@ impl Machine {
         for from in 0..self.cpus.len() as u32 {
             let to = self.rng.below(self.cpus.len()) as u32;
             let is_patient = self.rng.below(PATIENCE) == 0;
-            let load = |c: u32| self.cpus[c as usize].queue.len() + usize::from(self.cpus[c as usize].current.is_some());
+            let load = |c: u32| {
+                self.cpus[c as usize].queue.len()
+                    + usize::from(self.cpus[c as usize].current.is_some())
+            };
             let more = load(from).saturating_sub(load(to));
             if self.cpus[from as usize].queue.is_empty() || !(more > 1 || more == 1 && is_patient) {
                 continue;
@@ -190,7 +201,9 @@ impl Machine {
         t.exec_ns += delta;
         t.vruntime += delta as f64 * NORMAL / t.weight;
         let group = t.workload;
-        let is_short = self.workloads[group as usize].quota.charge(cpu, delta, self.now);
+        let is_short = self.workloads[group as usize]
+            .quota
+            .charge(cpu, delta, self.now);
         self.arm(group);
         is_short
     }
@@ -214,7 +227,8 @@ impl Machine {
         let key = |task: &u32| (self.tasks[*task as usize].deadline, *task);
         let eligible = |task: &&u32| self.tasks[**task as usize].vruntime <= mean + 1.0;
         let all = c.queue.iter().chain(&c.current).filter(eligible);
-        all.copied().min_by(|a, b| key(a).0.total_cmp(&key(b).0).then(a.cmp(b)))
+        all.copied()
+            .min_by(|a, b| key(a).0.total_cmp(&key(b).0).then(a.cmp(b)))
     }
 
     /// Puts a task into a CPU's queue, in the place its lag gives it.
@@ -223,7 +237,11 @@ impl Machine {
         let slice = self.slice_of(task);
         let t = &mut self.tasks[task as usize];
         // Its own arrival moves the mean: the lag is scaled so that it is what it was afterwards.
-        let lag = if weight > 0.0 { t.lag * (weight + t.weight) / weight } else { 0.0 };
+        let lag = if weight > 0.0 {
+            t.lag * (weight + t.weight) / weight
+        } else {
+            0.0
+        };
         t.vruntime = mean - lag;
         t.deadline = t.vruntime + slice;
         self.queue_as_is(cpu, task);
@@ -294,7 +312,11 @@ impl Machine {
         }
         if !c.queue.is_empty() {
             let left = ((t.deadline - t.vruntime).max(0.0) * t.weight / NORMAL) as u64;
-            let slice_end = if self.idle_count > 0 { self.now } else { c.charged_at + left };
+            let slice_end = if self.idle_count > 0 {
+                self.now
+            } else {
+                c.charged_at + left
+            };
             at = Some(at.map_or(slice_end, |at| at.min(slice_end)));
         }
         self.plan_tick(cpu, at.map(|at| self.tick_at(at)));
@@ -303,7 +325,9 @@ impl Machine {
     /// Where a task that wakes should run: where it was, an idle core, an idle thread.
     pub(crate) fn select_cpu(&mut self, task: u32) -> u32 {
         let last = self.tasks[task as usize].last_cpu;
-        let is_idle = |c: u32| self.cpus[c as usize].current.is_none() && self.cpus[c as usize].queue.is_empty();
+        let is_idle = |c: u32| {
+            self.cpus[c as usize].current.is_none() && self.cpus[c as usize].queue.is_empty()
+        };
         if is_idle(last) {
             return last;
         }
@@ -325,7 +349,9 @@ impl Machine {
         // A new task goes to the shortest queue.
         let from = self.rng.below(self.cpus.len()) as u32;
         let around = (0..count).map(|c| (from + c) % count);
-        around.min_by_key(|c| self.cpus[*c as usize].queue.len()).unwrap_or(last)
+        around
+            .min_by_key(|c| self.cpus[*c as usize].queue.len())
+            .unwrap_or(last)
     }
 
     /// A CPU that goes idle takes a task from the longest queue. False if nobody waits.
@@ -339,8 +365,17 @@ impl Machine {
         let Some(from) = busiest.filter(|c| !self.cpus[*c as usize].queue.is_empty()) else {
             return false;
         };
-        let may_run = |t: &u32| !self.workloads[self.tasks[*t as usize].workload as usize].quota.is_throttled(cpu);
-        let Some(task) = self.cpus[from as usize].queue.iter().copied().find(|t| may_run(t)) else {
+        let may_run = |t: &u32| {
+            !self.workloads[self.tasks[*t as usize].workload as usize]
+                .quota
+                .is_throttled(cpu)
+        };
+        let Some(task) = self.cpus[from as usize]
+            .queue
+            .iter()
+            .copied()
+            .find(|t| may_run(t))
+        else {
             return false;
         };
         self.charge(from);
@@ -350,7 +385,10 @@ impl Machine {
     }
 
     fn push_to_idle(&mut self, cpu: u32) {
-        let idle = self.cpus.iter().position(|c| c.current.is_none() && c.queue.is_empty());
+        let idle = self
+            .cpus
+            .iter()
+            .position(|c| c.current.is_none() && c.queue.is_empty());
         if let Some(to) = idle
             && let Some(task) = self.cpus[cpu as usize].queue.first().copied()
         {

@@ -54,7 +54,6 @@ struct DeviceRate {
     read: f64,
     write: f64,
     latency_ns: f64,
-    utilization: f64,
     /// Bucket and value of each of [`QUANTILES`].
     quantiles: [(usize, f64); 8],
 }
@@ -100,6 +99,8 @@ pub(crate) struct Fluid {
     is_stale: bool,
     memo: HashMap<Vec<(u32, u32)>, u32>,
     solutions: Vec<Solution>,
+    /// Shapes of latency distributions, by device and bucket of the mean.
+    tails: HashMap<(u32, usize), [f64; 8]>,
     scratch: Scratch,
     /// Equilibria that were really solved.
     pub(crate) solved: u64,
@@ -130,6 +131,7 @@ impl Fluid {
             is_stale: false,
             memo: HashMap::new(),
             solutions: Vec::new(),
+            tails: HashMap::new(),
             scratch: Scratch::default(),
             solved: 0,
         }
@@ -222,11 +224,6 @@ impl Fluid {
         self.totals.iter_mut().for_each(|t| t.latencies.clear());
     }
 
-    /// Mean latency now and how full the device is; zero where nothing runs.
-    pub(crate) fn state(&self, device: usize) -> (f64, f64) {
-        (self.devices[device].latency_ns, self.devices[device].utilization)
-    }
-
     /// A device gives only this part of its bandwidth from now on.
     pub(crate) fn degrade(&mut self, device: usize, capacity_ratio: f64) {
         self.models[device].set_health(capacity_ratio);
@@ -272,7 +269,9 @@ impl Fluid {
                 1 => 1.0,
                 class => self.executing(class - 2, 1, &solution.rates),
             };
-            solution.rates.push((*kind, 1.0 - (1.0 - self.smt) * beside));
+            solution
+                .rates
+                .push((*kind, 1.0 - (1.0 - self.smt) * beside));
         }
         let index = self.solutions.len() as u32;
         self.solutions.push(solution);
@@ -289,9 +288,33 @@ impl Fluid {
         (rate * self.classes[class as usize].busy_ns / speed).min(1.0)
     }
 
-    fn solve_device(&mut self, device: u32, key: &[(u32, u32)], rates: &mut Vec<(u32, f64)>) -> DeviceRate {
+    /// Quantiles as multiples of the mean. They change slowly with it and are costly, so they are
+    /// taken once for each bucket of means (3 % wide).
+    fn tail(&mut self, device: u32, at: &Equilibrium) -> [f64; 8] {
+        let key = (device, bucket(at.latency_ns as u64));
+        if let Some(known) = self.tails.get(&key) {
+            return *known;
+        }
+        let model = &self.models[device as usize];
+        let relative = |q: f64| model.latency_quantile_ns(at, q) / at.latency_ns.max(1e-9);
+        let shape = QUANTILES.map(|(q, _)| relative(q));
+        self.tails.insert(key, shape);
+        shape
+    }
+
+    fn solve_device(
+        &mut self,
+        device: u32,
+        key: &[(u32, u32)],
+        rates: &mut Vec<(u32, f64)>,
+    ) -> DeviceRate {
         let computing = self.classes.len() as u32 * 3;
-        let Scratch { mut requesters, mut kinds, equilibrium, .. } = std::mem::take(&mut self.scratch);
+        let Scratch {
+            mut requesters,
+            mut kinds,
+            equilibrium,
+            ..
+        } = std::mem::take(&mut self.scratch);
         let mut out = equilibrium.unwrap_or_default();
         kinds.clear();
         let of_device = |k: u32| k < computing && self.classes[(k / 3) as usize].device == device;
@@ -318,25 +341,37 @@ impl Fluid {
                 });
             }
             self.models[device as usize].solve(&requesters, &mut out);
-            for ((mate, requester), lines) in
-                executing.iter_mut().zip(&requesters).zip(&out.lines_per_sec)
+            for ((mate, requester), lines) in executing
+                .iter_mut()
+                .zip(&requesters)
+                .zip(&out.lines_per_sec)
             {
                 *mate = (requester.busy_ns * lines / 1e9).min(1.0);
             }
         }
-        rates.extend(kinds.iter().copied().zip(out.lines_per_sec.iter().map(|l| l / 1e9)));
+        rates.extend(
+            kinds
+                .iter()
+                .copied()
+                .zip(out.lines_per_sec.iter().map(|l| l / 1e9)),
+        );
         let mut rate = DeviceRate {
             read: out.read_bytes_per_sec / LINE / 1e9,
             write: out.write_bytes_per_sec / LINE / 1e9,
             latency_ns: out.latency_ns,
-            utilization: out.utilization,
             quantiles: Default::default(),
         };
-        for ((q, _), slot) in QUANTILES.iter().zip(&mut rate.quantiles) {
-            let ns = self.models[device as usize].latency_quantile_ns(&out, *q);
+        let shape = self.tail(device, &out);
+        for (factor, slot) in shape.iter().zip(&mut rate.quantiles) {
+            let ns = factor * out.latency_ns;
             *slot = (bucket(ns as u64), ns);
         }
-        self.scratch = Scratch { key: Vec::new(), requesters, kinds, equilibrium: Some(out) };
+        self.scratch = Scratch {
+            key: Vec::new(),
+            requesters,
+            kinds,
+            equilibrium: Some(out),
+        };
         rate
     }
 }

@@ -61,7 +61,7 @@ pub use histogram::Histogram;
 pub use measures::{Measures, WorkloadSeries};
 pub use platform::SimPlatform;
 pub use quota::{CpuMax, CpuStat};
-pub use run::{SimError, run, run_watched};
+pub use run::{Rewriting, SimError, run, run_watched, spin};
 pub use scenario::{Scenario, ScenarioError};
 pub use scx::ScxVariant;
 pub use variant::{Attribution, Variant, WeirOptions};

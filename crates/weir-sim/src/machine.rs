@@ -143,7 +143,13 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(shape: Shape, cpu_count: usize, fluid: Fluid, group_count: usize, rng: Rng) -> Self {
+    pub(crate) fn new(
+        shape: Shape,
+        cpu_count: usize,
+        fluid: Fluid,
+        group_count: usize,
+        rng: Rng,
+    ) -> Self {
         let mut queue = Queue::default();
         queue.push(shape.window_ns, Event::Window);
         Machine {
@@ -215,7 +221,10 @@ impl Machine {
                     self.tick(cpu);
                 }
             }
-            Event::Period { group, generation: _ } => {
+            Event::Period {
+                group,
+                generation: _,
+            } => {
                 let released = self.workloads[group as usize].quota.period(self.now);
                 self.release(group, &released);
             }
@@ -234,7 +243,8 @@ impl Machine {
             Event::Balance => self.balance(),
             Event::Window => {
                 self.note_window();
-                self.queue.push(self.now + self.shape.window_ns, Event::Window);
+                self.queue
+                    .push(self.now + self.shape.window_ns, Event::Window);
             }
             Event::Measure => self.begin_measuring(),
             Event::Fault { index } => {
@@ -268,7 +278,9 @@ impl Machine {
     /// Those whose work is done go on with their programs.
     fn end_work(&mut self) {
         for cpu in 0..self.cpus.len() as u32 {
-            let Some(task) = self.cpus[cpu as usize].current else { continue };
+            let Some(task) = self.cpus[cpu as usize].current else {
+                continue;
+            };
             let t = &self.tasks[task as usize];
             let left = t.remaining - (self.fluid.integral(t.kind) - t.reference);
             if left <= EPSILON {
@@ -293,7 +305,9 @@ impl Machine {
 
     /// Books what the current task of a CPU has done since it was last settled.
     pub(crate) fn settle(&mut self, cpu: u32) {
-        let Some(task) = self.cpus[cpu as usize].current else { return };
+        let Some(task) = self.cpus[cpu as usize].current else {
+            return;
+        };
         let t = &mut self.tasks[task as usize];
         let integral = self.fluid.integral(t.kind);
         let done = integral - t.reference;
@@ -355,9 +369,14 @@ impl Machine {
     }
 
     fn rekind(&mut self, cpu: u32) {
-        let Some(task) = self.cpus[cpu as usize].current else { return };
+        let Some(task) = self.cpus[cpu as usize].current else {
+            return;
+        };
         let beside = self.sibling(cpu).and_then(|s| self.work_on(s));
-        let (work, old) = (self.tasks[task as usize].work, self.tasks[task as usize].kind);
+        let (work, old) = (
+            self.tasks[task as usize].work,
+            self.tasks[task as usize].kind,
+        );
         let kind = self.fluid.kind(work, beside);
         if kind == old {
             return;
@@ -374,7 +393,11 @@ impl Machine {
     pub(crate) fn change_work(&mut self, cpu: u32, task: u32, work: Work, amount: f64) {
         let t = &mut self.tasks[task as usize];
         // What was done beyond the end of the last piece counts.
-        let surplus = if t.remaining.is_finite() && t.work == work { t.remaining.min(0.0) } else { 0.0 };
+        let surplus = if t.remaining.is_finite() && t.work == work {
+            t.remaining.min(0.0)
+        } else {
+            0.0
+        };
         t.remaining = amount + surplus;
         if t.work != work {
             // Settled already: the kind changes with nothing in between.
@@ -399,7 +422,13 @@ impl Machine {
         }
         c.generation = c.generation.wrapping_add(1);
         c.due = Some(at);
-        self.queue.push(at, Event::Tick { cpu, generation: c.generation });
+        self.queue.push(
+            at,
+            Event::Tick {
+                cpu,
+                generation: c.generation,
+            },
+        );
     }
 
     /// Arms the timers that a group's bandwidth asks for.
@@ -407,10 +436,17 @@ impl Machine {
         let quota = &mut self.workloads[group as usize].quota;
         if std::mem::take(&mut quota.wants_timer) {
             let at = quota.expires().max(self.now + 1);
-            self.queue.push(at, Event::Period { group, generation: 0 });
+            self.queue.push(
+                at,
+                Event::Period {
+                    group,
+                    generation: 0,
+                },
+            );
         }
         if std::mem::take(&mut quota.wants_slack) {
-            self.queue.push(self.now + crate::quota::SLACK_NS, Event::Slack { group });
+            self.queue
+                .push(self.now + crate::quota::SLACK_NS, Event::Slack { group });
         }
     }
 
@@ -420,7 +456,9 @@ impl Machine {
         let tick = self.shape.tick_ns;
         let of = |task: u32| {
             let t = &self.tasks[task as usize];
-            let At::Running(cpu) = t.at else { return t.exec_ns };
+            let At::Running(cpu) = t.at else {
+                return t.exec_ns;
+            };
             let last_tick = self.now / tick * tick;
             t.exec_ns + last_tick.saturating_sub(self.cpus[cpu as usize].charged_at)
         };

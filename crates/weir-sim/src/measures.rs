@@ -103,17 +103,29 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     pub(crate) fn read(&self) -> Measures {
-        let set_point = self.scenario.control.set_point_bytes_per_sec * self.scenario.devices.len() as f64;
+        let set_point =
+            self.scenario.control.set_point_bytes_per_sec * self.scenario.devices.len() as f64;
         let measured = self.measured();
         let control_ms = self.scenario.control.control_from_sec * 1e3;
         let series = self.series(|w| w.device_bytes.iter().sum());
         let window_sec = self.window_sec();
         let in_time = |i: usize| (measured.0..measured.1).contains(&i);
-        let values: Vec<f64> = series.iter().enumerate().filter(|(i, _)| in_time(*i)).map(|(_, v)| *v).collect();
-        let point = |(i, v): (usize, &f64)| Point { at_ms: i as f64 * window_sec * 1e3, bytes_per_sec: *v };
+        let values: Vec<f64> = series
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| in_time(*i))
+            .map(|(_, v)| *v)
+            .collect();
+        let point = |(i, v): (usize, &f64)| Point {
+            at_ms: i as f64 * window_sec * 1e3,
+            bytes_per_sec: *v,
+        };
         let series: Vec<Point> = series.iter().enumerate().map(point).collect();
         let until_end = &series[..measured.1.min(series.len())];
-        let from = until_end.iter().position(|p| p.at_ms >= control_ms).unwrap_or(0);
+        let from = until_end
+            .iter()
+            .position(|p| p.at_ms >= control_ms)
+            .unwrap_or(0);
         let (settle_ms, overshoot_ratio) = settling(&until_end[from..], set_point, f64::INFINITY);
         let mut line_latencies = Histogram::default();
         for device in 0..self.machine.fluid.device_count() {
@@ -136,7 +148,8 @@ impl Reader<'_> {
             device_latency: latency_of(&line_latencies),
             light_reader: latency_of(&light_blocks),
             limited_readers: latency_of(&limited_blocks),
-            little_bound_ns: (limited_blocks.count() > 0.0).then(|| readers * secs * 1e9 / limited_blocks.count()),
+            little_bound_ns: (limited_blocks.count() > 0.0)
+                .then(|| readers * secs * 1e9 / limited_blocks.count()),
             cpu_sec_per_gib: (bytes > 0.0).then(|| cpu_ns / 1e9 / (bytes / GIB)),
             throughput_ops_per_sec: (self.threads(Role::Beside) > 0.0).then(|| ops / secs),
             settle_ms: settle_ms.map(|at| at - control_ms),
@@ -163,8 +176,12 @@ impl Reader<'_> {
 
     /// Windows of the measured time: first, and one beyond the last.
     fn measured(&self) -> (usize, usize) {
-        let at = |sec: f64| ((sec / self.window_sec()).round() as usize).min(self.machine.windows.len());
-        (at(self.scenario.control.settle_sec), at(self.scenario.run_sec()))
+        let at =
+            |sec: f64| ((sec / self.window_sec()).round() as usize).min(self.machine.windows.len());
+        (
+            at(self.scenario.control.settle_sec),
+            at(self.scenario.run_sec()),
+        )
     }
 
     fn series(&self, pick: impl Fn(&Window) -> f64) -> Vec<f64> {
@@ -180,11 +197,17 @@ impl Reader<'_> {
 
     fn device_series(&self) -> Vec<Vec<f64>> {
         let devices = 0..self.machine.fluid.device_count();
-        devices.map(|d| self.series(|w| w.device_bytes[d])).collect()
+        devices
+            .map(|d| self.series(|w| w.device_bytes[d]))
+            .collect()
     }
 
     fn workload_series(&self) -> Vec<WorkloadSeries> {
-        let shown = self.labels.iter().enumerate().filter(|(_, l)| matches!(l.role, Role::Heavy | Role::Light));
+        let shown = self
+            .labels
+            .iter()
+            .enumerate()
+            .filter(|(_, l)| matches!(l.role, Role::Heavy | Role::Light));
         let series = |(i, label): (usize, &Label)| WorkloadSeries {
             name: label.name.clone(),
             role: label.role,
@@ -196,30 +219,48 @@ impl Reader<'_> {
     }
 
     fn with_role(&self, role: Role) -> impl Iterator<Item = usize> + '_ {
-        self.labels.iter().enumerate().filter(move |(_, l)| l.role == role).map(|(i, _)| i)
+        self.labels
+            .iter()
+            .enumerate()
+            .filter(move |(_, l)| l.role == role)
+            .map(|(i, _)| i)
     }
 
     fn threads(&self, role: Role) -> f64 {
-        self.with_role(role).map(|i| self.machine.workloads[i].tasks.len() as f64).sum()
+        self.with_role(role)
+            .map(|i| self.machine.workloads[i].tasks.len() as f64)
+            .sum()
     }
 
     fn blocks(&self, role: Role) -> Histogram {
         let mut all = Histogram::default();
-        self.with_role(role).for_each(|i| all.merge(&self.machine.workloads[i].tally.blocks));
+        self.with_role(role)
+            .for_each(|i| all.merge(&self.machine.workloads[i].tally.blocks));
         all
     }
 
     /// States at the beginning and the end of the measured time.
     fn edges(&self, (from, to): (usize, usize)) -> (Window, Window) {
         let count = self.labels.len();
-        let zero = Window { cpu_ns: vec![0; count], bytes: vec![0.0; count], ops: vec![0.0; count], ..Window::default() };
-        let at = |end: usize| end.checked_sub(1).and_then(|i| self.machine.windows.get(i)).cloned();
+        let zero = Window {
+            cpu_ns: vec![0; count],
+            bytes: vec![0.0; count],
+            ops: vec![0.0; count],
+            ..Window::default()
+        };
+        let at = |end: usize| {
+            end.checked_sub(1)
+                .and_then(|i| self.machine.windows.get(i))
+                .cloned()
+        };
         (at(from).unwrap_or(zero.clone()), at(to).unwrap_or(zero))
     }
 
     fn sum(&self, role: Role, measured: (usize, usize), pick: fn(&Window, usize) -> f64) -> f64 {
         let (first, last) = self.edges(measured);
-        self.with_role(role).map(|i| pick(&last, i) - pick(&first, i)).sum()
+        self.with_role(role)
+            .map(|i| pick(&last, i) - pick(&first, i))
+            .sum()
     }
 }
 
@@ -230,12 +271,40 @@ fn explain(measures: &mut Measures) {
             measures.missing.insert(name.to_owned(), why.to_owned());
         }
     };
-    say("light_reader", measures.light_reader.mean_ns.is_none(), "no block of a light reader ended in the measured time");
-    say("limited_readers", measures.limited_readers.mean_ns.is_none(), "no block of a heavy reader ended in the measured time");
-    say("device_latency", measures.device_latency.mean_ns.is_none(), "no line was moved in the measured time");
-    say("cpu_sec_per_gib", measures.cpu_sec_per_gib.is_none(), "heavy workloads moved nothing in the measured time");
-    say("throughput_ops_per_sec", measures.throughput_ops_per_sec.is_none(), "no work beside in this scenario");
-    say("settle_ms", measures.settle_ms.is_none(), "the bandwidth is not within 5 % of the set-point at the end");
-    say("overshoot_ratio", measures.overshoot_ratio.is_none(), "it never settles");
+    say(
+        "light_reader",
+        measures.light_reader.mean_ns.is_none(),
+        "no block of a light reader ended in the measured time",
+    );
+    say(
+        "limited_readers",
+        measures.limited_readers.mean_ns.is_none(),
+        "no block of a heavy reader ended in the measured time",
+    );
+    say(
+        "device_latency",
+        measures.device_latency.mean_ns.is_none(),
+        "no line was moved in the measured time",
+    );
+    say(
+        "cpu_sec_per_gib",
+        measures.cpu_sec_per_gib.is_none(),
+        "heavy workloads moved nothing in the measured time",
+    );
+    say(
+        "throughput_ops_per_sec",
+        measures.throughput_ops_per_sec.is_none(),
+        "no work beside in this scenario",
+    );
+    say(
+        "settle_ms",
+        measures.settle_ms.is_none(),
+        "the bandwidth is not within 5 % of the set-point at the end",
+    );
+    say(
+        "overshoot_ratio",
+        measures.overshoot_ratio.is_none(),
+        "it never settles",
+    );
     say("host_lag_ratio", true, "a simulation waits for nobody");
 }

@@ -12,11 +12,14 @@ use crate::quota::CpuMax;
 use crate::scenario::{Role, Scenario};
 use crate::sensors::Samplers;
 use crate::variant::{Attribution, WeirOptions};
-use weir_core::observation::{Excluded, GroupSeen, LatencySeen, Missing, Use, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{
+    Excluded, GroupSeen, LatencySeen, Missing, Use, WorkloadKind, WorkloadSeen,
+};
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::topology::{Actuator, Description, Device, Fact, Group};
 use weir_core::{
-    Bytes, CpuShare, DeviceId, GroupId, Nanos, NodeId, Observation, Platform, PlatformError, Reading, WorkloadId,
+    Bytes, CpuShare, DeviceId, GroupId, Nanos, NodeId, Observation, Platform, PlatformError,
+    Reading, WorkloadId,
 };
 
 /// Shortest quota the kernel takes.
@@ -52,13 +55,22 @@ impl SimPlatform {
     ///
     /// # Errors
     /// A device profile that does not exist.
-    pub fn new(scenario: &Scenario, options: &WeirOptions, seed: u64) -> Result<Self, crate::SimError> {
+    pub fn new(
+        scenario: &Scenario,
+        options: &WeirOptions,
+        seed: u64,
+    ) -> Result<Self, crate::SimError> {
         let built = crate::build::build(scenario, seed, Some("weir"))?;
         Ok(Self::of(built, scenario, options, seed))
     }
 
     pub(crate) fn of(built: Built, scenario: &Scenario, options: &WeirOptions, seed: u64) -> Self {
-        let Built { machine, labels, groups, daemon } = built;
+        let Built {
+            machine,
+            labels,
+            groups,
+            daemon,
+        } = built;
         let mut order: Vec<usize> = (0..labels.len()).collect();
         order.sort_by(|a, b| labels[*a].id.cmp(&labels[*b].id));
         let millis = |given: Option<u64>, own: u64| given.unwrap_or(own).max(1) * 1_000_000;
@@ -96,7 +108,8 @@ impl SimPlatform {
     pub(crate) fn spend(&mut self, ns: f64) {
         let latest = self.machine.now + 1_000_000_000;
         self.machine.give(self.daemon, ns);
-        self.machine.run_until_served(self.daemon, latest.min(self.end.max(self.machine.now)));
+        self.machine
+            .run_until_served(self.daemon, latest.min(self.end.max(self.machine.now)));
     }
 
     pub(crate) fn spend_write(&mut self) {
@@ -106,12 +119,16 @@ impl SimPlatform {
     fn groups_seen(&mut self) -> Vec<GroupSeen> {
         let mut seen = Vec::with_capacity(self.groups.len());
         for (index, (device, group)) in self.groups.clone().into_iter().enumerate() {
-            self.machine.run_until(self.machine.now + self.counter_read_ns);
+            self.machine
+                .run_until(self.machine.now + self.counter_read_ns);
             self.machine.settle_all();
             let [read, write] = self.machine.counter(index);
             let at = self.now();
             seen.push(GroupSeen {
-                id: GroupId { device: DeviceId(device), index: group },
+                id: GroupId {
+                    device: DeviceId(device),
+                    index: group,
+                },
                 read_bytes: Reading::new(at, Bytes(read)),
                 write_bytes: Reading::new(at, Bytes(write)),
             });
@@ -129,7 +146,10 @@ impl SimPlatform {
             let reading = |bytes: f64| Reading::new(at, Bytes(bytes as u64));
             let (device, number) = self.groups[group as usize];
             Use {
-                group: GroupId { device: DeviceId(device), index: number },
+                group: GroupId {
+                    device: DeviceId(device),
+                    index: number,
+                },
                 resident_bytes: Reading::new(at, Bytes(bytes)),
                 sampled_read_bytes: sampled.map(|s| reading(s[0])),
                 sampled_write_bytes: sampled.map(|s| reading(s[1])),
@@ -139,7 +159,10 @@ impl SimPlatform {
             id,
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(self.machine.cpu_ns(index as u32))),
-            throttled_ns: Reading::new(at, Nanos(self.machine.workloads[index].quota.stat(at.0).throttled_ns)),
+            throttled_ns: Reading::new(
+                at,
+                Nanos(self.machine.workloads[index].quota.stat(at.0).throttled_ns),
+            ),
             uses: uses.into_iter().collect(),
             weight,
             their_limit_cpus: None,
@@ -153,16 +176,23 @@ impl SimPlatform {
         }
         let at = self.now();
         let fluid = &self.machine.fluid;
-        let seen = self.latency_before.iter_mut().enumerate().map(|(device, before)| {
-            let now = fluid.totals(device).latency_sum();
-            let (lines, sum) = (now.0 - before.0, now.1 - before.1);
-            *before = now;
-            let mean_ns = match lines > 0.0 {
-                true => Reading::new(at, Nanos((sum / lines) as u64)),
-                false => Reading::missing(at, Missing::Lost("no line was moved".into())),
-            };
-            LatencySeen { id: DeviceId(device as u32), mean_ns }
-        });
+        let seen = self
+            .latency_before
+            .iter_mut()
+            .enumerate()
+            .map(|(device, before)| {
+                let now = fluid.totals(device).latency_sum();
+                let (lines, sum) = (now.0 - before.0, now.1 - before.1);
+                *before = now;
+                let mean_ns = match lines > 0.0 {
+                    true => Reading::new(at, Nanos((sum / lines) as u64)),
+                    false => Reading::missing(at, Missing::Lost("no line was moved".into())),
+                };
+                LatencySeen {
+                    id: DeviceId(device as u32),
+                    mean_ns,
+                }
+            });
         seen.collect()
     }
 
@@ -181,7 +211,9 @@ impl SimPlatform {
             return OutcomeKind::Refused(format!("never limited: {why:?}"));
         }
         if matches!(self.machine.scheduler, Scheduler::Scx(_)) {
-            return OutcomeKind::Refused("a sched_ext scheduler is loaded: cpu.max is not enforced".into());
+            return OutcomeKind::Refused(
+                "a sched_ext scheduler is loaded: cpu.max is not enforced".into(),
+            );
         }
         let limit = quota(cpus, self.period_ns);
         if self.machine.workloads[index].quota.limit() == Some(limit) {
@@ -218,22 +250,36 @@ impl Platform for SimPlatform {
         self.machine.run_until(next);
         // Ticks that were missed are not made up for.
         self.due += ((next - self.due) / self.interval_ns + 1) * self.interval_ns;
-        self.spend(self.options.look_ns + self.options.look_ns_per_workload * self.labels.len() as f64);
+        self.spend(
+            self.options.look_ns + self.options.look_ns_per_workload * self.labels.len() as f64,
+        );
         let groups = self.groups_seen();
         let order = std::mem::take(&mut self.order);
         let workloads = order.iter().map(|i| self.workload_seen(*i)).collect();
         self.order = order;
         let latencies = self.latencies();
         self.truth.clear();
-        self.truth.extend(self.machine.workloads.iter().map(|w| w.tally.bytes()));
+        self.truth
+            .extend(self.machine.workloads.iter().map(|w| w.tally.bytes()));
         let seq = self.seq;
         self.seq += 1;
-        Ok(Observation { seq, at: self.now(), groups, latencies, workloads, skipped: Vec::new() })
+        Ok(Observation {
+            seq,
+            at: self.now(),
+            groups,
+            latencies,
+            workloads,
+            skipped: Vec::new(),
+        })
     }
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
         let begun = self.machine.now;
-        let found: Vec<Option<usize>> = plan.actions.iter().map(|a| self.find(&a.workload)).collect();
+        let found: Vec<Option<usize>> = plan
+            .actions
+            .iter()
+            .map(|a| self.find(&a.workload))
+            .collect();
         let wait = |i: usize| found[i].map_or(0, |index| self.refills.wait(&self.machine, index));
         let mut order: Vec<(u64, usize)> = (0..found.len()).map(|i| (wait(i), i)).collect();
         order.sort_unstable();
@@ -264,7 +310,12 @@ impl Platform for SimPlatform {
     }
 
     fn release_all(&mut self) -> Vec<Outcome> {
-        let held: Vec<usize> = self.order.iter().copied().filter(|i| self.held[*i]).collect();
+        let held: Vec<usize> = self
+            .order
+            .iter()
+            .copied()
+            .filter(|i| self.held[*i])
+            .collect();
         let outcome = |index: usize| Outcome {
             workload: self.labels[index].id.clone(),
             result: self.give_back(index),
@@ -286,10 +337,16 @@ pub(crate) fn quota(cpus: CpuShare, period_ns: u64) -> CpuMax {
     let cpus = cpus.get().max(QUOTA_MIN_NS / PERIOD_MAX_NS);
     let quota_ns = cpus * period_ns as f64;
     let limit = if quota_ns >= QUOTA_MIN_NS {
-        CpuMax { quota_ns: quota_ns.round() as u64, period_ns }
+        CpuMax {
+            quota_ns: quota_ns.round() as u64,
+            period_ns,
+        }
     } else {
         let period_ns = (QUOTA_MIN_NS / cpus).min(PERIOD_MAX_NS) as u64;
-        CpuMax { quota_ns: QUOTA_MIN_NS as u64, period_ns }
+        CpuMax {
+            quota_ns: QUOTA_MIN_NS as u64,
+            period_ns,
+        }
     };
     limit.accepted()
 }
@@ -310,10 +367,15 @@ fn describe(
     let resident = |device: u32, index: u32| {
         let of = |w: &&crate::scenario::Workload| (w.device, w.group) == (device, index);
         let each = scenario.workloads.iter().filter(of);
-        each.map(|w| u64::from(w.count) * w.resident_mib).sum::<u64>() << 20
+        each.map(|w| u64::from(w.count) * w.resident_mib)
+            .sum::<u64>()
+            << 20
     };
     let group = |(i, (device, index)): (usize, &(u32, u32))| Group {
-        id: GroupId { device: DeviceId(*device), index: *index },
+        id: GroupId {
+            device: DeviceId(*device),
+            index: *index,
+        },
         node: Some(NodeId(i as u32 + 1)),
         size_bytes: Bytes(resident(*device, *index)),
     };

@@ -127,7 +127,10 @@ impl Quota {
     pub(crate) fn stat(&self, now: u64) -> CpuStat {
         let since = self.sides.iter().filter_map(|s| s.throttled_since);
         let running: u64 = since.map(|s| now - s).sum();
-        CpuStat { throttled_ns: self.stat.throttled_ns + running, ..self.stat }
+        CpuStat {
+            throttled_ns: self.stat.throttled_ns + running,
+            ..self.stat
+        }
     }
 
     /// A write of `cpu.max`. Gives the CPUs that may run again.
@@ -278,7 +281,10 @@ mod tests {
 
     fn limited(quota_ms: u64, period_ms: u64) -> Quota {
         let mut quota = Quota::new(2, 0);
-        let limit = CpuMax { quota_ns: quota_ms * MS, period_ns: period_ms * MS };
+        let limit = CpuMax {
+            quota_ns: quota_ms * MS,
+            period_ns: period_ms * MS,
+        };
         assert!(quota.write(Some(limit), 0).is_empty());
         quota
     }
@@ -327,7 +333,17 @@ mod tests {
 
     #[test]
     fn the_kernel_refuses_less_than_a_millisecond() {
-        let odd = CpuMax { quota_ns: 10, period_ns: 5_000_000_123 }.accepted();
-        assert_eq!(odd, CpuMax { quota_ns: MS, period_ns: 1000 * MS });
+        let odd = CpuMax {
+            quota_ns: 10,
+            period_ns: 5_000_000_123,
+        }
+        .accepted();
+        assert_eq!(
+            odd,
+            CpuMax {
+                quota_ns: MS,
+                period_ns: 1000 * MS
+            }
+        );
     }
 }

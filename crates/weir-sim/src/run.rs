@@ -51,8 +51,11 @@ pub fn run_watched(
             let scx = Scx::new(*which, set_point, machine.tasks.len());
             machine.scheduler = Scheduler::Scx(Box::new(scx));
         })?,
-        Variant::Fixed(limit) => plain(scenario, seed, |machine, built| limit_heavy(machine, built, *limit))?,
-        Variant::Cgroups { is_individual } => thesis(scenario, *is_individual, seed)?,
+        Variant::Fixed(limit) => plain(scenario, seed, |machine, built| {
+            limit_heavy(machine, built, *limit)
+        })?,
+        Variant::Cgroups { is_individual } => thesis(scenario, Some(*is_individual), seed)?,
+        Variant::Monitor => thesis(scenario, None, seed)?,
         Variant::Weir(options) => weir(scenario, options, seed, watch)?,
     };
     let (policy, backend) = variant.policy_and_backend();
@@ -60,7 +63,9 @@ pub fn run_watched(
     if matches!(variant, Variant::None) {
         (measures.settle_ms, measures.overshoot_ratio) = (None, None);
         for name in ["settle_ms", "overshoot_ratio"] {
-            measures.missing.insert(name.into(), "nothing is controlled in this run".into());
+            measures
+                .missing
+                .insert(name.into(), "nothing is controlled in this run".into());
         }
     }
     Ok(measures)
@@ -72,7 +77,9 @@ fn nanos(sec: f64) -> u64 {
 
 /// What every run begins with: latencies are measured from the end of settling.
 fn prepare(scenario: &Scenario, machine: &mut Machine) {
-    machine.queue.push(nanos(scenario.control.settle_sec), Event::Measure);
+    machine
+        .queue
+        .push(nanos(scenario.control.settle_sec), Event::Measure);
 }
 
 /// A run that nobody controls from outside.
@@ -81,11 +88,20 @@ fn plain(
     seed: u64,
     set_up: impl FnOnce(&mut Machine, &[crate::build::Label]),
 ) -> Result<Measures, SimError> {
-    let Built { mut machine, labels, .. } = build(scenario, seed, None)?;
+    let Built {
+        mut machine,
+        labels,
+        ..
+    } = build(scenario, seed, None)?;
     prepare(scenario, &mut machine);
     set_up(&mut machine, &labels);
     machine.run_until(nanos(scenario.run_sec()));
-    let reader = Reader { machine: &machine, labels: &labels, scenario, daemon: None };
+    let reader = Reader {
+        machine: &machine,
+        labels: &labels,
+        scenario,
+        daemon: None,
+    };
     Ok(reader.read())
 }
 
@@ -97,7 +113,11 @@ fn limit_heavy(machine: &mut Machine, labels: &[crate::build::Label], limit: Cpu
     }
 }
 
-fn thesis(scenario: &Scenario, is_individual: bool, seed: u64) -> Result<Measures, SimError> {
+fn thesis(
+    scenario: &Scenario,
+    is_individual: Option<bool>,
+    seed: u64,
+) -> Result<Measures, SimError> {
     let mut built = build(scenario, seed, Some("cbc"))?;
     prepare(scenario, &mut built.machine);
     let mut thesis = Thesis::new(built, scenario, is_individual, seed);
@@ -108,7 +128,12 @@ fn thesis(scenario: &Scenario, is_individual: bool, seed: u64) -> Result<Measure
         judge.note(machine.now, &truth, estimates.iter().copied());
     });
     let daemon = thesis.labels.len() - 1;
-    let reader = Reader { machine: &thesis.machine, labels: &thesis.labels, scenario, daemon: Some(daemon) };
+    let reader = Reader {
+        machine: &thesis.machine,
+        labels: &thesis.labels,
+        scenario,
+        daemon: Some(daemon),
+    };
     let mut measures = reader.read();
     measures.estimate_error_ratio = judge.errors(&thesis.labels);
     Ok(measures)
@@ -130,14 +155,26 @@ fn weir(
     while let Ok(seen) = platform.observe() {
         let plan = step(&mut state, &config, platform.describe(), &seen);
         watch(&seen, &plan);
-        let estimate = |v: &weir_core::plan::Verdict| Some((platform.position(&v.id)?, v.bandwidth.bytes_per_sec.get()));
-        judge.note(seen.at.0, &platform.truth, plan.workloads.iter().filter_map(estimate));
+        let estimate = |v: &weir_core::plan::Verdict| {
+            Some((platform.position(&v.id)?, v.bandwidth.bytes_per_sec.get()))
+        };
+        judge.note(
+            seen.at.0,
+            &platform.truth,
+            plan.workloads.iter().filter_map(estimate),
+        );
         let outcomes = platform.apply(&plan);
         state.note(&outcomes);
     }
     let daemon = platform.labels.len() - 1;
     let (machine, labels) = (&platform.machine, &platform.labels);
-    let mut measures = Reader { machine, labels, scenario, daemon: Some(daemon) }.read();
+    let mut measures = Reader {
+        machine,
+        labels,
+        scenario,
+        daemon: Some(daemon),
+    }
+    .read();
     measures.estimate_error_ratio = judge.errors(labels);
     Ok(measures)
 }
@@ -152,7 +189,11 @@ struct Judge {
 
 impl Judge {
     fn new(scenario: &Scenario) -> Self {
-        Judge { from: nanos(scenario.control.settle_sec), last: None, seconds: BTreeMap::new() }
+        Judge {
+            from: nanos(scenario.control.settle_sec),
+            last: None,
+            seconds: BTreeMap::new(),
+        }
     }
 
     fn note(&mut self, at: u64, truth: &[f64], estimates: impl Iterator<Item = (usize, f64)>) {
@@ -161,7 +202,10 @@ impl Judge {
         {
             let span = (at - then) as f64 / 1e9;
             for (workload, rate) in estimates {
-                let slot = self.seconds.entry(((at - self.from) / 1_000_000_000, workload)).or_default();
+                let slot = self
+                    .seconds
+                    .entry(((at - self.from) / 1_000_000_000, workload))
+                    .or_default();
                 slot.0 += rate * span;
                 slot.1 += truth[workload] - before[workload];
             }
@@ -179,8 +223,42 @@ impl Judge {
         }
         let known = sums.into_iter().filter(|(_, s)| s.2 > 0.0);
         let ratio = |(workload, (count, squares, truth)): (usize, (f64, f64, f64))| {
-            (labels[workload].name.clone(), (squares / count).sqrt() / (truth / count))
+            (
+                labels[workload].name.clone(),
+                (squares / count).sqrt() / (truth / count),
+            )
         };
         known.map(ratio).collect()
     }
+}
+
+/// How often the same `cpu.max` is written again.
+#[derive(Clone, Copy, Debug)]
+pub struct Rewriting {
+    /// Time between two writes; nothing is never.
+    pub every_ns: Option<u64>,
+    /// Each interval is longer by up to this much, at random.
+    pub jitter_ns: u64,
+}
+
+/// Part of one CPU that a task gets which would use all of it, limited by `limit` on a machine with
+/// two CPUs: the experiment by which `cpu.max` is judged.
+pub fn spin(limit: CpuMax, rewriting: Rewriting, hz: u32, for_ns: u64, seed: u64) -> f64 {
+    let mut machine = crate::build::spinner(hz, seed);
+    let mut rng = crate::rng::Rng::new(seed, 997);
+    machine.run_until(10_000_000 + rng.below(100_000_000) as u64);
+    machine.write_cpu_max(0, Some(limit));
+    let settled = machine.now + 500_000_000;
+    machine.run_until(settled);
+    let before = machine.exact_cpu_ns(0);
+    let end = settled + for_ns;
+    while let Some(every) = rewriting.every_ns
+        && machine.now < end
+    {
+        let jitter = rng.below(rewriting.jitter_ns as usize + 1) as u64;
+        machine.run_until((machine.now + every + jitter).min(end));
+        machine.write_cpu_max(0, Some(limit));
+    }
+    machine.run_until(end);
+    (machine.exact_cpu_ns(0) - before) as f64 / for_ns as f64
 }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  wake / slice over ─► enqueue: counters (at most each 1 ms), limit by eq. 4, slice = 20 ms · limit
-//!                          │                                │ throttle queue (5.4.1.5): overload
+//!                          │                                │ throttle queue (5.4.1.5): limit < 1
 //!                          ▼                                ▼
 //!                    dispatch queue                   throttle queue
 //!                (FIFO, or by vtime)                        │ only while there is no overload,
@@ -17,12 +17,10 @@
 //! - While such a scheduler is loaded `cpu.max` is not enforced.
 //!
 //! What the text leaves open:
-//! - The limit multiplies the CPU *usage* since the task's last enqueue ("multiplying this value with
-//!   the current CPU usage of each process", 4.3.3.2). Multiplied with the last limit instead, as
-//!   eq. 4 can be read, an overload that slices cannot end would drive every limit to its floor and
-//!   keep it there; figures 13 and 14 show limits that move all the time.
+//! - Limits multiply the last limit, as eq. 4 says, at each enqueue of the task. An overload that slices
+//!   cannot end drives them to their floor.
 //! - Limits are kept within 1 % (the lowest value of 5.4.2) and 100 %.
-//! - Who is to be throttled (5.4.1.5) is who is enqueued while there is an overload.
+//! - Who is to be throttled (5.4.1.5) is who has a limit below 100 %.
 //! - Any task's enqueue refreshes the counters, since otherwise nothing would ever end an overload in
 //!   which all users of the device are parked.
 
@@ -58,8 +56,6 @@ pub(crate) struct Scx {
     parked: VecDeque<u32>,
     /// CPU limit of each task, 0 to 1.
     pub(crate) limits: Vec<f64>,
-    /// CPU time and moment of each task's last enqueue.
-    enqueued: Vec<(u64, u64)>,
     vtime_now: f64,
     /// Running average of the device's bandwidth, once there is one.
     bandwidth: Option<f64>,
@@ -74,7 +70,6 @@ impl Scx {
             queue: VecDeque::new(),
             parked: VecDeque::new(),
             limits: vec![1.0; tasks],
-            enqueued: vec![(0, 0); tasks],
             vtime_now: 0.0,
             bandwidth: None,
             counted: (0, 0.0),
@@ -89,7 +84,10 @@ impl Scx {
         let (then, before) = self.counted;
         let value = (bytes - before) / (now - then).max(1) as f64 * 1e9;
         self.counted = (now, bytes);
-        self.bandwidth = Some(self.bandwidth.map_or(value, |b| ALPHA * value + (1.0 - ALPHA) * b));
+        self.bandwidth = Some(
+            self.bandwidth
+                .map_or(value, |b| ALPHA * value + (1.0 - ALPHA) * b),
+        );
     }
 }
 
@@ -120,22 +118,24 @@ impl Machine {
         let t = &mut self.tasks[task as usize];
         t.at = At::Dispatchable;
         let is_bound = self.workloads[t.workload as usize].is_bound;
-        let Scheduler::Scx(scx) = &mut self.scheduler else { return };
+        let Scheduler::Scx(scx) = &mut self.scheduler else {
+            return;
+        };
         if is_bound {
             let total = scx.bandwidth.filter(|b| *b > 0.0);
             let factor = total.map_or(f64::INFINITY, |b| scx.set_point / b);
-            let (exec_ns, at) = std::mem::replace(&mut scx.enqueued[task as usize], (t.exec_ns, now));
-            let used = t.exec_ns - exec_ns;
-            let usage = if used > 0 { used as f64 / (now - at).max(1) as f64 } else { 1.0 };
-            scx.limits[task as usize] = (usage * factor).clamp(LIMIT_MIN, 1.0);
+            let limit = &mut scx.limits[task as usize];
+            *limit = (*limit * factor).clamp(LIMIT_MIN, 1.0);
         }
-        let is_limited = is_bound && scx.is_overloaded();
+        let is_limited = scx.limits[task as usize] < 1.0;
         match scx.variant {
             ScxVariant::ThrottleQueue if is_limited => scx.parked.push_back(task),
             ScxVariant::Vtime => {
                 // At most one slice of credit.
                 t.vruntime = t.vruntime.max(scx.vtime_now - SLICE_NS);
-                let later = |other: &u32| self.tasks[*other as usize].vruntime > self.tasks[task as usize].vruntime;
+                let later = |other: &u32| {
+                    self.tasks[*other as usize].vruntime > self.tasks[task as usize].vruntime
+                };
                 let at = scx.queue.iter().position(later).unwrap_or(scx.queue.len());
                 scx.queue.insert(at, task);
             }
@@ -186,7 +186,9 @@ impl Machine {
     }
 
     pub(crate) fn scx_tick(&mut self, cpu: u32) {
-        let Some(task) = self.cpus[cpu as usize].current else { return };
+        let Some(task) = self.cpus[cpu as usize].current else {
+            return;
+        };
         self.scx_charge(cpu);
         if self.cpus[cpu as usize].slice_ns == 0 {
             if let Some(next) = self.scx_dispatch() {

@@ -34,12 +34,18 @@ impl Samplers {
     /// store that also caused a read is one store. Call `settle_all` before.
     pub(crate) fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> [f64; 2] {
         let moved = &machine.workloads[workload].tally.moved;
-        let truth = moved.iter().find(|(g, _)| *g == group).map_or([0.0; 2], |(_, m)| *m);
+        let truth = moved
+            .iter()
+            .find(|(g, _)| *g == group)
+            .map_or([0.0; 2], |(_, m)| *m);
         let rows = &mut self.seen[workload];
-        let at = rows.iter().position(|(g, ..)| *g == group).unwrap_or_else(|| {
-            rows.push((group, [0.0; 2], [0.0; 2]));
-            rows.len() - 1
-        });
+        let at = rows
+            .iter()
+            .position(|(g, ..)| *g == group)
+            .unwrap_or_else(|| {
+                rows.push((group, [0.0; 2], [0.0; 2]));
+                rows.len() - 1
+            });
         let (_, before, sampled) = &mut rows[at];
         let (bias, rng) = &mut self.sides[workload];
         // Reads at the device that stores caused are no loads.

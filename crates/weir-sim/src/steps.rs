@@ -68,7 +68,10 @@ impl Machine {
         t.at = At::Sleeping;
         t.generation = t.generation.wrapping_add(1);
         if let Some(until) = until {
-            let event = Event::Wake { task, generation: t.generation };
+            let event = Event::Wake {
+                task,
+                generation: t.generation,
+            };
             self.queue.push(until.max(self.now + 1), event);
         }
     }
@@ -114,7 +117,10 @@ impl Machine {
                 }
                 At::Queued(cpu) => self.unqueue(cpu, task),
                 At::Dispatchable => self.undispatch(task),
-                At::Blocked => self.locks.iter_mut().for_each(|l| l.waiting.retain(|w| *w != task)),
+                At::Blocked => self
+                    .locks
+                    .iter_mut()
+                    .for_each(|l| l.waiting.retain(|w| *w != task)),
                 At::Off | At::Sleeping | At::Throttled(_) => {}
             }
             self.tasks[task as usize].at = At::Off;
@@ -130,7 +136,11 @@ impl Machine {
         for _ in 0..EMPTY_PHASES_MAX {
             let workload = self.tasks[task as usize].workload as usize;
             let index = self.tasks[task as usize].cursor.phase;
-            let Phase { what, for_ns, times } = self.workloads[workload].phases[index].clone();
+            let Phase {
+                what,
+                for_ns,
+                times,
+            } = self.workloads[workload].phases[index].clone();
             let now = self.now;
             let cursor = &mut self.tasks[task as usize].cursor;
             if cursor.stage == Stage::Enter {
@@ -155,7 +165,11 @@ impl Machine {
         let now = self.now;
         match *what {
             What::Sleep { mean_ns, random } => {
-                let ns = if random { self.workloads[workload].rng.exponential(mean_ns) } else { mean_ns };
+                let ns = if random {
+                    self.workloads[workload].rng.exponential(mean_ns)
+                } else {
+                    mean_ns
+                };
                 let cursor = &mut self.tasks[task as usize].cursor;
                 let is_over = cursor.stage == Stage::Issue || now >= cursor.until;
                 cursor.stage = Stage::Issue;
@@ -175,7 +189,13 @@ impl Machine {
                 Some(Step::Run(Work::Compute, t.given))
             }
             What::Compute { chunk_ns, lock } => self.chunk(task, chunk_ns, lock),
-            What::Access { class, lines, every_ns, think_ns, lock } => {
+            What::Access {
+                class,
+                lines,
+                every_ns,
+                think_ns,
+                lock,
+            } => {
                 let every = every_ns.unwrap_or(0.0);
                 self.block(task, (class, lines), every, think_ns, lock)
             }
@@ -196,7 +216,11 @@ impl Machine {
                 cursor.left = cursor.left.saturating_sub(1);
                 // An endless chunk still ends with its phase.
                 let left = cursor.until.saturating_sub(now).max(1) as f64;
-                let left = if cursor.until == u64::MAX { f64::INFINITY } else { left };
+                let left = if cursor.until == u64::MAX {
+                    f64::INFINITY
+                } else {
+                    left
+                };
                 Some(Step::Run(Work::Compute, chunk_ns.min(left)))
             }
             _ => {

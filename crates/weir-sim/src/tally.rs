@@ -18,10 +18,14 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn move_bytes(&mut self, group: u32, split: [f64; 2]) {
-        let at = self.moved.iter().position(|(g, _)| *g == group).unwrap_or_else(|| {
-            self.moved.push((group, [0.0; 2]));
-            self.moved.len() - 1
-        });
+        let at = self
+            .moved
+            .iter()
+            .position(|(g, _)| *g == group)
+            .unwrap_or_else(|| {
+                self.moved.push((group, [0.0; 2]));
+                self.moved.len() - 1
+            });
         let [read, write] = &mut self.moved[at].1;
         *read += split[0];
         *write += split[1];
@@ -40,7 +44,6 @@ impl Tally {
 /// State of the machine at the end of a window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
-    pub end_ns: u64,
     /// Cumulative device bytes, read and written together, by device.
     pub device_bytes: Vec<f64>,
     /// Cumulative device bytes by workload.
@@ -59,12 +62,15 @@ impl Machine {
         let devices = 0..self.fluid.device_count();
         let total = |d: usize| self.fluid.totals(d).read_bytes + self.fluid.totals(d).write_bytes;
         let window = Window {
-            end_ns: self.now,
             device_bytes: devices.map(total).collect(),
             bytes: self.workloads.iter().map(|w| w.tally.bytes()).collect(),
             ops: self.workloads.iter().map(|w| w.tally.ops).collect(),
-            cpu_ns: (0..self.workloads.len() as u32).map(|w| self.exact_cpu_ns(w)).collect(),
-            limits: (0..self.workloads.len()).map(|w| self.limit_of(w)).collect(),
+            cpu_ns: (0..self.workloads.len() as u32)
+                .map(|w| self.exact_cpu_ns(w))
+                .collect(),
+            limits: (0..self.workloads.len())
+                .map(|w| self.limit_of(w))
+                .collect(),
         };
         self.windows.push(window);
     }
@@ -72,7 +78,9 @@ impl Machine {
     /// Forgets latencies seen so far; sums are taken as differences of windows.
     pub(crate) fn begin_measuring(&mut self) {
         self.fluid.forget_latencies();
-        self.workloads.iter_mut().for_each(|w| w.tally.blocks.clear());
+        self.workloads
+            .iter_mut()
+            .for_each(|w| w.tally.blocks.clear());
     }
 
     /// CPU time to the nanosecond.
@@ -85,7 +93,11 @@ impl Machine {
             };
             t.exec_ns + running
         };
-        self.workloads[workload as usize].tasks.clone().map(of).sum()
+        self.workloads[workload as usize]
+            .tasks
+            .clone()
+            .map(of)
+            .sum()
     }
 
     fn limit_of(&self, workload: usize) -> f64 {

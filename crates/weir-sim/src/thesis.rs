@@ -36,7 +36,8 @@ pub(crate) struct Thesis {
     daemon: u32,
     samplers: Samplers,
     set_point: f64,
-    is_individual: bool,
+    /// Which of the two rules; nothing only looks.
+    is_individual: Option<bool>,
     cpu_ns: f64,
     /// When counters were read last.
     read_at: u64,
@@ -58,9 +59,22 @@ struct Process {
 pub(crate) type Estimate = (usize, f64);
 
 impl Thesis {
-    pub(crate) fn new(built: Built, scenario: &Scenario, is_individual: bool, seed: u64) -> Self {
-        let Built { machine, labels, groups, daemon } = built;
-        let bound = labels.iter().enumerate().filter_map(|(i, l)| Some((i, l.resident?.0)));
+    pub(crate) fn new(
+        built: Built,
+        scenario: &Scenario,
+        is_individual: Option<bool>,
+        seed: u64,
+    ) -> Self {
+        let Built {
+            machine,
+            labels,
+            groups,
+            daemon,
+        } = built;
+        let bound = labels
+            .iter()
+            .enumerate()
+            .filter_map(|(i, l)| Some((i, l.resident?.0)));
         let processes = bound.map(|(workload, group)| Process {
             workload,
             group,
@@ -89,11 +103,13 @@ impl Thesis {
         while at + ITERATION_NS < end {
             self.machine.run_until(at.max(self.machine.now));
             self.spend(end);
-            self.machine.run_until((at + ITERATION_NS / 2).max(self.machine.now));
+            self.machine
+                .run_until((at + ITERATION_NS / 2).max(self.machine.now));
             let estimates = self.look();
             note(&self.machine, &estimates);
             self.spend(end);
-            self.machine.run_until((at + ITERATION_NS).max(self.machine.now).min(end));
+            self.machine
+                .run_until((at + ITERATION_NS).max(self.machine.now).min(end));
             self.decide(&estimates);
             self.write();
             at = (at + EVERY_NS).max(self.machine.now);
@@ -119,7 +135,9 @@ impl Thesis {
             average(&mut self.group_rates[group], value);
         }
         for process in &mut self.processes {
-            let [loads, stores] = self.samplers.read(&self.machine, process.workload, process.group);
+            let [loads, stores] =
+                self.samplers
+                    .read(&self.machine, process.workload, process.group);
             // Each store is a read as well (write-allocate).
             let bytes = loads + 2.0 * stores;
             average(&mut process.rate, (bytes - process.sampled) / secs);
@@ -131,8 +149,15 @@ impl Thesis {
         };
         let sums: Vec<f64> = (0..self.group_bytes.len() as u32).map(sum_of).collect();
         let estimate = |p: &Process| {
-            let (sum, total) = (sums[p.group as usize], self.group_rates[p.group as usize].unwrap_or(0.0));
-            let share = if sum > 0.0 { p.rate.unwrap_or(0.0) / sum } else { 0.0 };
+            let (sum, total) = (
+                sums[p.group as usize],
+                self.group_rates[p.group as usize].unwrap_or(0.0),
+            );
+            let share = if sum > 0.0 {
+                p.rate.unwrap_or(0.0) / sum
+            } else {
+                0.0
+            };
             (p.workload, total * share)
         };
         self.processes.iter().map(estimate).collect()
@@ -148,8 +173,8 @@ impl Thesis {
         order.sort_by(|a, b| estimates[*a].1.total_cmp(&estimates[*b].1));
         let sorted: Vec<f64> = order.iter().map(|i| estimates[*i].1).collect();
         let reductions = match self.is_individual {
-            true => balance(&sorted, reduction),
-            false => vec![reduction; sorted.len()],
+            Some(true) => balance(&sorted, reduction),
+            _ => vec![reduction; sorted.len()],
         };
         for (index, reduction) in order.into_iter().zip(reductions) {
             let limit = &mut self.processes[index].limit;
@@ -158,10 +183,17 @@ impl Thesis {
     }
 
     fn write(&mut self) {
+        if self.is_individual.is_none() {
+            return;
+        }
         for process in &self.processes {
             let period_ns = (QUOTA_NS as f64 / process.limit) as u64;
-            let limit = CpuMax { quota_ns: QUOTA_NS, period_ns };
-            self.machine.write_cpu_max(process.workload as u32, Some(limit));
+            let limit = CpuMax {
+                quota_ns: QUOTA_NS,
+                period_ns,
+            };
+            self.machine
+                .write_cpu_max(process.workload as u32, Some(limit));
         }
     }
 }
@@ -182,11 +214,18 @@ fn balance(sorted: &[f64], reduction: f64) -> Vec<f64> {
         left += bandwidth;
         left > total - left
     };
-    let first = sorted.iter().position(exceeds).map_or(sorted.len(), |i| i + 1);
+    let first = sorted
+        .iter()
+        .position(exceeds)
+        .map_or(sorted.len(), |i| i + 1);
     let at = first.clamp(1, sorted.len() - 1);
     let (left, right) = sorted.split_at(at);
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-    let difference = if mean(right) > 0.0 { 1.0 - mean(left) / mean(right) } else { 0.0 };
+    let difference = if mean(right) > 0.0 {
+        1.0 - mean(left) / mean(right)
+    } else {
+        0.0
+    };
     let mut all = balance(left, reduction * (1.0 - difference));
     all.extend(balance(right, (reduction * (1.0 + difference)).min(1.0)));
     all
@@ -201,7 +240,11 @@ mod tests {
         let bandwidths = [0.5, 1.2, 3.3];
         let reductions = balance(&bandwidths, 0.2);
         assert!((reductions[2] - 0.3485).abs() < 1e-4, "{reductions:?}");
-        let total: f64 = bandwidths.iter().zip(&reductions).map(|(b, r)| b * (1.0 - r)).sum();
+        let total: f64 = bandwidths
+            .iter()
+            .zip(&reductions)
+            .map(|(b, r)| b * (1.0 - r))
+            .sum();
         assert!((total - 3.74).abs() < 0.005, "{total}");
         assert_eq!(balance(&[], 0.2), [0.0; 0]);
         assert_eq!(balance(&[0.0, 0.0], 0.2), [0.2, 0.2]);

@@ -18,6 +18,8 @@ pub enum Variant {
         /// Limits by the bandwidth of each (4.3.3.2) instead of that of all together (4.3.3.1).
         is_individual: bool,
     },
+    /// The same loop without acting: how the thesis judges its estimates (6.2.2).
+    Monitor,
     /// weir's own controller, as it is.
     Weir(Box<WeirOptions>),
     /// A fixed `cpu.max` for all heavy workloads.
@@ -82,7 +84,11 @@ impl WeirOptions {
     pub(crate) fn config_for(&self, scenario: &Scenario) -> Config {
         let given = self.config.set_point_bytes_per_sec;
         let own = BytesPerSec::new(scenario.control.set_point_bytes_per_sec);
-        Config { set_point_bytes_per_sec: given.or(Some(own)), limit: true, ..self.config.clone() }
+        Config {
+            set_point_bytes_per_sec: given.or(Some(own)),
+            limit: true,
+            ..self.config.clone()
+        }
     }
 }
 
@@ -94,21 +100,34 @@ impl Variant {
             Variant::Scx(ScxVariant::RoundRobin),
             Variant::Scx(ScxVariant::Vtime),
             Variant::Scx(ScxVariant::ThrottleQueue),
-            Variant::Cgroups { is_individual: true },
-            Variant::Cgroups { is_individual: false },
+            Variant::Cgroups {
+                is_individual: true,
+            },
+            Variant::Cgroups {
+                is_individual: false,
+            },
             Variant::weir(scenario),
         ]
     }
 
     /// weir with the scenario's policy.
     pub fn weir(scenario: &Scenario) -> Variant {
-        let config = Config { policy: scenario.control.policy, ..Config::default() };
-        Variant::Weir(Box::new(WeirOptions { config, ..WeirOptions::default() }))
+        let config = Config {
+            policy: scenario.control.policy,
+            ..Config::default()
+        };
+        Variant::Weir(Box::new(WeirOptions {
+            config,
+            ..WeirOptions::default()
+        }))
     }
 
     /// By the name that [`Variant::name`] gives.
     pub fn named(name: &str, scenario: &Scenario) -> Option<Variant> {
-        Variant::all(scenario).into_iter().find(|v| v.name() == name)
+        Variant::all(scenario)
+            .into_iter()
+            .chain([Variant::Monitor])
+            .find(|v| v.name() == name)
     }
 
     /// Its name in flags and tables.
@@ -118,8 +137,13 @@ impl Variant {
             Variant::Scx(ScxVariant::RoundRobin) => "thesis-scx",
             Variant::Scx(ScxVariant::Vtime) => "thesis-scx-vtime",
             Variant::Scx(ScxVariant::ThrottleQueue) => "thesis-scx-throttle",
-            Variant::Cgroups { is_individual: true } => "thesis-cgroups",
-            Variant::Cgroups { is_individual: false } => "thesis-cgroups-simple",
+            Variant::Cgroups {
+                is_individual: true,
+            } => "thesis-cgroups",
+            Variant::Cgroups {
+                is_individual: false,
+            } => "thesis-cgroups-simple",
+            Variant::Monitor => "thesis-monitor",
             Variant::Weir(_) => "weir",
             Variant::Fixed(_) => "fixed",
         }
@@ -130,8 +154,13 @@ impl Variant {
         match self {
             Variant::None => ("none", "none"),
             Variant::Scx(_) => ("proportional", self.name()),
-            Variant::Cgroups { is_individual: true } => ("balance-point", self.name()),
-            Variant::Cgroups { is_individual: false } => ("proportional", self.name()),
+            Variant::Cgroups {
+                is_individual: true,
+            } => ("balance-point", self.name()),
+            Variant::Cgroups {
+                is_individual: false,
+            } => ("proportional", self.name()),
+            Variant::Monitor => ("none", "none"),
             Variant::Weir(options) => (options.config.policy.name(), "sim-cgroup"),
             Variant::Fixed(_) => ("none", "fixed"),
         }

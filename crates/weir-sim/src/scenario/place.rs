@@ -21,9 +21,14 @@ pub(super) fn line_of(text: &str, path: &[Part]) -> Option<usize> {
         if let Some(name) = line.strip_prefix("[[").and_then(|l| l.split("]]").next()) {
             here = enter(&mut counts, name.trim());
         } else if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
-            here = name.trim().split('.').map(|n| (n.to_owned(), None)).collect();
+            here = name
+                .trim()
+                .split('.')
+                .map(|n| (n.to_owned(), None))
+                .collect();
         } else {
-            let is_key = line.split('=').next().is_some_and(|k| k.trim() == key) && line.contains('=');
+            let is_key =
+                line.split('=').next().is_some_and(|k| k.trim() == key) && line.contains('=');
             if is_key && is_at(&here, table) {
                 return Some(number + 1);
             }
@@ -48,7 +53,11 @@ fn enter(counts: &mut Vec<(String, usize)>, name: &str) -> Place {
     }
     let mut prefix = String::new();
     let part = |word: &str| {
-        prefix = if prefix.is_empty() { word.to_owned() } else { format!("{prefix}.{word}") };
+        prefix = if prefix.is_empty() {
+            word.to_owned()
+        } else {
+            format!("{prefix}.{word}")
+        };
         let index = counts.iter().find(|(n, _)| *n == prefix).map(|(_, i)| *i);
         (word.to_owned(), index)
     };
@@ -92,7 +101,11 @@ mod tests {
         assert_eq!(of(1, &[Key("name")]), Some(10));
         assert_eq!(of(0, &[Key("phase"), Index(0), Key("kind")]), Some(8));
         assert_eq!(of(1, &[Key("phase"), Index(1), Key("for_ms")]), Some(14));
-        assert_eq!(of(1, &[Key("phase"), Index(1), Key("kind")]), Some(13), "else its table");
+        assert_eq!(
+            of(1, &[Key("phase"), Index(1), Key("kind")]),
+            Some(13),
+            "else its table"
+        );
         assert_eq!(of(2, &[Key("name")]), None);
     }
 }

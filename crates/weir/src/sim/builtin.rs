@@ -25,7 +25,26 @@ macro_rules! built_in {
     };
 }
 
-built_in!["thesis-limit", "thousand"];
+built_in![
+    "bursty",
+    "degrading",
+    "hundred",
+    "locks",
+    "neighbour",
+    "on-off",
+    "phases",
+    "small-among-big",
+    "step",
+    "thesis-asymmetric",
+    "thesis-estimate",
+    "thesis-idle",
+    "thesis-latency",
+    "thesis-limit",
+    "thesis-writes",
+    "thousand",
+    "two-devices",
+    "write-heavy",
+];
 
 /// Names of the scenarios that are built in.
 pub fn names() -> Vec<&'static str> {

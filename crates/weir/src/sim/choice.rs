@@ -14,7 +14,9 @@ const WEIR: &str = "cgroup";
 pub struct Choice {
     /// What the table calls it.
     pub label: String,
-    /// Its back end, as in flags and results.
+    /// Its name in flags.
+    pub name: &'static str,
+    /// Its back end, as in results.
     pub backend: &'static str,
     /// Its policy, as in results.
     pub policy: &'static str,
@@ -26,12 +28,13 @@ impl Choice {
     /// Of a variant of the simulator.
     pub fn of(variant: Variant) -> Self {
         let (policy, backend) = variant.policy_and_backend();
-        let backend = match variant {
-            Variant::Weir(_) => WEIR,
-            _ => backend,
+        let (name, backend) = match variant {
+            Variant::Weir(_) => (WEIR, WEIR),
+            _ => (variant.name(), backend),
         };
         Choice {
-            label: backend.to_owned(),
+            label: name.to_owned(),
+            name,
             backend,
             policy,
             variant,
@@ -53,15 +56,18 @@ pub fn choose(
     policies: &[PolicyName],
     scenario: &Scenario,
 ) -> Result<Vec<Choice>> {
-    let known = all(scenario);
+    let usual = all(scenario);
+    // The thesis's loop as a mere observer is no controller: `all` leaves it out.
+    let mut known = usual.clone();
+    known.push(Choice::of(Variant::Monitor));
     let mut chosen: Vec<Choice> = Vec::new();
     for name in backends {
-        let found: Vec<&Choice> = known
-            .iter()
-            .filter(|c| name == "all" || c.backend == name)
-            .collect();
+        let found: Vec<&Choice> = match name.as_str() {
+            "all" => usual.iter().collect(),
+            name => known.iter().filter(|c| c.name == name).collect(),
+        };
         if found.is_empty() {
-            let names: Vec<&str> = known.iter().map(|c| c.backend).collect();
+            let names: Vec<&str> = known.iter().map(|c| c.name).collect();
             bail!(
                 "--backend: there is no `{}`: use {} or all",
                 harmless(name),
@@ -76,7 +82,7 @@ pub fn choose(
             }
         }
     }
-    if !policies.is_empty() && !chosen.iter().any(|c| c.backend == WEIR) {
+    if !policies.is_empty() && !chosen.iter().any(|c| c.name == WEIR) {
         bail!("--policy is for --backend {WEIR}: the thesis's controllers have policies of their own");
     }
     Ok(chosen)

@@ -41,7 +41,8 @@ pub struct ScenarioArgs {
     pub policy: Vec<PolicyName>,
 
     /// Who controls, one run each: none, cgroup (weir), thesis-scx, thesis-scx-vtime,
-    /// thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple, or all
+    /// thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple, thesis-monitor (watches only), or
+    /// all but that
     #[arg(
         long,
         value_name = "NAME,…",

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every scenario of the repository runs, and wrong ones say what is wrong with them.
+
+use std::path::Path;
+use weir_sim::{Scenario, Variant, run};
+
+const SMALL: &str = r#"name = "small"
+about = "one reader"
+[machine]
+cores = 2
+[[device]]
+profile = "agilex-thesis"
+[control]
+set_point_bytes_per_sec = 1e9
+settle_sec = 0.5
+measure_sec = 1.0
+[[workload]]
+name = "reader"
+role = "heavy"
+resident_mib = 64
+[[workload.phase]]
+kind = "access"
+block_kib = 256
+"#;
+
+#[test]
+fn every_scenario_of_the_repository_runs() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/sim");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("scenarios").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(entry.path()).expect("a readable file");
+        let mut scenario = Scenario::parse(&text, &name).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(format!("{}.toml", scenario.name), name);
+        // The thousand are left to the benchmark.
+        scenario.control.settle_sec = 0.2;
+        scenario.control.measure_sec = 0.5;
+        scenario.control.control_from_sec = 0.0;
+        scenario.workloads.iter_mut().for_each(|w| w.start_ms = 0);
+        for variant in [Variant::None, Variant::weir(&scenario)] {
+            let measures = run(&scenario, &variant, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert!(
+                measures.bandwidth.mean_bytes_per_sec > 1e6,
+                "{name}: {:?}",
+                measures.bandwidth
+            );
+            assert!(
+                measures.bandwidth.mean_bytes_per_sec < 22e9,
+                "{name}: {:?}",
+                measures.bandwidth
+            );
+        }
+        count += 1;
+    }
+    assert!(count >= 18, "only {count} scenarios");
+}
+
+/// What is replaced by what, and what the error must name.
+const WRONG: [(&str, &str, &[&str]); 17] = [
+    ("cores = 2", "coers = 2", &["line 4", "coers", "cores"]),
+    ("settle_sec = 0.5", "", &["settle_sec"]),
+    (
+        "cores = 2",
+        "cores = 0",
+        &["test:4", "machine.cores = 0", "1 to 1024"],
+    ),
+    (
+        "cores = 2",
+        "threads_per_core = 8",
+        &["test:4", "threads_per_core", "1 to 2"],
+    ),
+    (
+        "cores = 2",
+        "smt_speed_ratio = 1.5",
+        &["test:4", "smt_speed_ratio = 1.5", "0.5 to 1"],
+    ),
+    ("cores = 2", "hz = 60", &["test:4", "hz = 60", "250"]),
+    (
+        "agilex-thesis",
+        "abacus",
+        &["test:6", "device[0].profile = abacus", "agilex-thesis"],
+    ),
+    (
+        "= 1e9",
+        "= -1.0",
+        &["test:8", "set_point_bytes_per_sec = -1", "4096"],
+    ),
+    (
+        "role = \"heavy\"",
+        "role = \"fat\"",
+        &["line 13", "fat", "heavy"],
+    ),
+    (
+        "role = \"heavy\"",
+        "role = \"heavy\"\ndevice = 3",
+        &["test:14", "workload[0].device = 3", "0 to 0"],
+    ),
+    (
+        "role = \"heavy\"",
+        "role = \"heavy\"\ngroup = 1",
+        &["test:14", "group = 1", "0 to 0"],
+    ),
+    (
+        "resident_mib = 64\n",
+        "",
+        &["test:11", "resident_mib", "above 0"],
+    ),
+    (
+        "block_kib = 256",
+        "block_kib = 0",
+        &["test:17", "workload[0].phase[0].block_kib = 0", "1 to"],
+    ),
+    (
+        "block_kib = 256",
+        "block_kib = 256\nmean_us = 5.0",
+        &["test:18", "mean_us", "access", "block_kib"],
+    ),
+    (
+        "block_kib = 256",
+        "block_kib = 256\nworking_set_mib = 65.0",
+        &["test:18", "resident_mib = 64"],
+    ),
+    (
+        "block_kib = 256",
+        "block_kib = 256\n[[workload.phase]]\nkind = \"compute\"",
+        &["test:15", "for_ms"],
+    ),
+    ("\"reader\"", "\"a b\"", &["test:12", "a b", "letters"]),
+];
+
+#[test]
+fn wrong_scenarios_say_what_is_wrong() {
+    assert!(Scenario::parse(SMALL, "test").is_ok());
+    for (from, to, says) in WRONG {
+        let text = SMALL.replacen(from, to, 1);
+        let error = Scenario::parse(&text, "test").expect_err(to).to_string();
+        for word in says {
+            assert!(error.contains(word), "{to:?} must say {word:?}:\n{error}");
+        }
+    }
+}
