@@ -103,7 +103,7 @@ pub fn bandwidth(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture
     }
 }
 
-fn words(ink: Ink, at: At, anchor: Anchor, size: f32, bold: bool, text: String) -> Mark {
+pub fn words(ink: Ink, at: At, anchor: Anchor, size: f32, bold: bool, text: String) -> Mark {
     Mark::Text {
         ink,
         at,
@@ -321,7 +321,7 @@ fn time_axis(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
 }
 
 /// Round numbers from 0 to at most `largest`, about `most` of them.
-fn ticks(largest: f64, most: usize) -> Vec<(f64, String)> {
+pub fn ticks(largest: f64, most: usize) -> Vec<(f64, String)> {
     let rough = largest / most as f64;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]

@@ -72,7 +72,13 @@ pub fn run(loaded: &Loaded, choices: &[Choice], seeds: &[u64]) -> Result<Batch> 
         .collect();
     let runs = in_parallel(&jobs, |number, (choice, seed)| {
         let made = one(loaded, choices, *choice, *seed)?;
-        progress(number, jobs.len(), &loaded.scenario.name, &choices[*choice], &made);
+        progress(
+            number,
+            jobs.len(),
+            &loaded.scenario.name,
+            &choices[*choice],
+            &made,
+        );
         Ok(made)
     })?;
     Ok(Batch {

@@ -83,7 +83,9 @@ pub fn choose(
         }
     }
     if !policies.is_empty() && !chosen.iter().any(|c| c.name == WEIR) {
-        bail!("--policy is for --backend {WEIR}: the thesis's controllers have policies of their own");
+        bail!(
+            "--policy is for --backend {WEIR}: the thesis's controllers have policies of their own"
+        );
     }
     Ok(chosen)
 }
@@ -133,8 +135,13 @@ mod tests {
     #[test]
     fn nonsense_is_answered_with_what_there_is() {
         let said = names(&["thesis"], &[]).unwrap_err().to_string();
-        assert!(said.contains("`thesis`") && said.contains("thesis-scx-vtime"), "{said}");
-        let said = names(&["none"], &[PolicyName::MaxMin]).unwrap_err().to_string();
+        assert!(
+            said.contains("`thesis`") && said.contains("thesis-scx-vtime"),
+            "{said}"
+        );
+        let said = names(&["none"], &[PolicyName::MaxMin])
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("--policy is for --backend cgroup"), "{said}");
     }
 }

@@ -116,7 +116,11 @@ fn bounds(judged: &[(u64, Vec<Check>)]) -> String {
 /// The command line that gives the same figures.
 fn command(args: &ScenarioArgs, name: &str) -> weir_report::Command {
     let mut line = format!("weir sim {}", weir_report::quoted(name));
-    let _ = write!(line, " --backend {}", weir_report::quoted(&args.backend.join(",")));
+    let _ = write!(
+        line,
+        " --backend {}",
+        weir_report::quoted(&args.backend.join(","))
+    );
     if !args.policy.is_empty() {
         let names: Vec<&str> = args.policy.iter().map(|p| p.policy().name()).collect();
         let _ = write!(line, " --policy {}", names.join(","));

@@ -44,9 +44,15 @@ pub const COLUMNS: [Column; 15] = [
     column("RMSE", "%", 1, |r| Some(r.bandwidth.rmse_ratio * 1e2)),
     column("bias", "%", 1, |r| Some(r.bandwidth.bias_ratio * 1e2)),
     column("line", "ns", 0, |r| r.device_latency.mean_ns),
-    column("block", "µs", 0, |r| micros(r.limited_readers.latency.mean_ns)),
-    column("bound", "µs", 0, |r| micros(r.limited_readers.little_bound_ns)),
-    column("p99", "µs", 0, |r| micros(r.limited_readers.latency.p99_ns)),
+    column("block", "µs", 0, |r| {
+        micros(r.limited_readers.latency.mean_ns)
+    }),
+    column("bound", "µs", 0, |r| {
+        micros(r.limited_readers.little_bound_ns)
+    }),
+    column("p99", "µs", 0, |r| {
+        micros(r.limited_readers.latency.p99_ns)
+    }),
     column("p99÷", "bound", 1, |r| {
         Some(r.limited_readers.latency.p99_ns? / r.limited_readers.little_bound_ns?)
     }),
@@ -101,7 +107,11 @@ pub fn table(batch: &Batch) -> String {
                 // No sign before nothing.
                 let text = format!("{v:.*}", column.decimals);
                 let is_nothing = text.trim_start_matches(['-', '0', '.']).is_empty();
-                if is_nothing { text.replace('-', "") } else { text }
+                if is_nothing {
+                    text.replace('-', "")
+                } else {
+                    text
+                }
             })
         };
         let mut row = 2;
@@ -136,7 +146,13 @@ fn set_point(batch: &Batch, seeds: usize) -> String {
 
 fn aligned(lines: &[Vec<String>]) -> String {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |i: usize| lines.iter().filter_map(|l| l.get(i)).map(|c| c.width()).max();
+    let width = |i: usize| {
+        lines
+            .iter()
+            .filter_map(|l| l.get(i))
+            .map(|c| c.width())
+            .max()
+    };
     let widths: Vec<usize> = (0..count).map(|i| width(i).unwrap_or(0)).collect();
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
