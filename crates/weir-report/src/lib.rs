@@ -129,6 +129,11 @@ pub fn put(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf> {
     files::put(dir, name, content)
 }
 
+/// Bandwidth over time of all runs as CSV: `run,policy,backend,at_ms,bytes_per_sec`.
+pub fn series(results: &Results) -> String {
+    files::series(results)
+}
+
 /// The results as they are written: without the series, and with a reason beside every `null`.
 ///
 /// # Errors

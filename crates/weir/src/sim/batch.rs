@@ -70,10 +70,11 @@ pub fn run(loaded: &Loaded, choices: &[Choice], seeds: &[u64]) -> Result<Batch> 
     let jobs: Vec<(usize, u64)> = (0..choices.len())
         .flat_map(|c| seeds.iter().map(move |s| (c, *s)))
         .collect();
-    let runs = in_parallel(&jobs, |number, (choice, seed)| {
+    let finished = AtomicUsize::new(0);
+    let runs = in_parallel(&jobs, |(choice, seed)| {
         let made = one(loaded, choices, *choice, *seed)?;
         progress(
-            number,
+            finished.fetch_add(1, Ordering::Relaxed),
             jobs.len(),
             &loaded.scenario.name,
             &choices[*choice],
@@ -88,14 +89,13 @@ pub fn run(loaded: &Loaded, choices: &[Choice], seeds: &[u64]) -> Result<Batch> 
     })
 }
 
-/// Does `job` for each item on all CPUs; results are in the order of the items. `job` is told how
-/// many were begun before it.
+/// Does `job` for each item on all CPUs; results are in the order of the items.
 ///
 /// # Errors
 /// The first error by order of the items.
-pub fn in_parallel<I: Sync, O: Send>(
+fn in_parallel<I: Sync, O: Send>(
     items: &[I],
-    job: impl Fn(usize, &I) -> Result<O> + Sync,
+    job: impl Fn(&I) -> Result<O> + Sync,
 ) -> Result<Vec<O>> {
     let next = AtomicUsize::new(0);
     let slots: Vec<Mutex<Option<Result<O>>>> = items.iter().map(|_| Mutex::new(None)).collect();
@@ -103,7 +103,7 @@ pub fn in_parallel<I: Sync, O: Send>(
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = items.get(at) else { break };
-            let done = job(at, item);
+            let done = job(item);
             if let Ok(mut slot) = slots[at].lock() {
                 *slot = Some(done);
             }

@@ -13,6 +13,7 @@ mod batch;
 mod builtin;
 mod choice;
 pub mod cli;
+mod evaluate;
 mod results;
 mod table;
 
@@ -31,7 +32,7 @@ use weir_report::{Check, Subject};
 /// The scenario is wrong or does not exist, a name is not known, or a file cannot be written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
     match &args.what {
-        Some(cli::What::Evaluate(_)) => anyhow::bail!("not yet"),
+        Some(cli::What::Evaluate(args)) => evaluate::evaluate(args),
         None => scenario(&args.scenario),
     }
 }

@@ -14,7 +14,8 @@ pub struct Column {
     pub name: &'static str,
     /// Its unit.
     pub unit: &'static str,
-    decimals: usize,
+    /// How many decimals are shown.
+    pub decimals: usize,
     /// Its value in that unit.
     pub of: fn(&Run) -> Option<f64>,
 }
