@@ -22,9 +22,11 @@ pub mod ledger;
 pub mod loaded;
 mod mix;
 pub mod profile;
+pub mod reference;
 pub mod regmap;
 pub mod sweep;
 mod tail;
+mod terms;
 pub mod window;
 
 pub use cache::{CacheFilter, Lookup};

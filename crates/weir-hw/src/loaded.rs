@@ -28,21 +28,22 @@
 //! Steady state only: no transient within the queue (microseconds). One latency for all: no
 //! unfairness between cores, and reads wait as long as writes.
 
-use crate::mix::{MixParts, MixPoint, Mixes};
+use crate::mix::{MixPoint, Mixes};
 use crate::profile::Profile;
+use crate::tail;
+use crate::terms::{Asked, Demand, Prepared, Station, sane};
 
 /// Offered lines are those that would be out at this many times the idle latency: well past every
 /// knee, so that cores that can fill the device count fully and nearly idle ones hardly.
 pub const OFFERED_AT_IDLES: f64 = 4.0;
 
-const CORES_MAX: f64 = 1e9;
-const BUSY_NS_MAX: f64 = 1e12;
-/// A smaller window than this is none.
-const WINDOW_MIN: f64 = 1e-6;
 const ITERATIONS_MAX: u32 = 80;
-const TOLERANCE: f64 = 1e-10;
-/// A mix that moved less than this between first guess and solution is not evaluated again.
-const MIX_TOLERANCE: f64 = 1e-3;
+/// Of a step of Newton's method, whose error after it is about this squared.
+const TOLERANCE: f64 = 1e-6;
+/// A mix that moved less than this between guess and solution is not evaluated again.
+const MIX_TOLERANCE: f64 = 1e-4;
+/// Guesses of the mix; the first is the last solution's, mostly good enough.
+const MIXES_MAX: u32 = 8;
 
 /// Cores of one kind, that ask the device for lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -116,6 +117,10 @@ pub struct Equilibrium {
     pub outstanding_lines: f64,
     /// What the device says of itself.
     pub devload: DevLoad,
+    /// Mean wait for work in progress, a part of the latency.
+    pub queued_ns: f64,
+    /// Standard deviation of that wait: its mean while the queue is open, less when windows bound it.
+    pub queued_deviation_ns: f64,
 }
 
 impl Equilibrium {
@@ -136,124 +141,8 @@ pub struct LoadedDevice {
     /// 1 is as calibrated, 0.5 half the bandwidth.
     health: f64,
     last_latency_ns: f64,
+    last_mix: Option<MixPoint>,
     prepared: Vec<Prepared>,
-}
-
-/// A requester, checked, in the solver's terms.
-#[derive(Clone, Copy, Debug, Default)]
-struct Prepared {
-    cores: f64,
-    /// 1 / window, with 0 cores where the window is 0.
-    per_window: f64,
-    busy_ns: f64,
-    /// 1 for an only-reading core, 0 for an only-writing one.
-    read_ratio: f64,
-    /// 4 · serial share · busy.
-    serial: f64,
-}
-
-/// What the requesters ask for at some latency, lines per nanosecond, and how that changes with it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Demand {
-    all: f64,
-    reads: f64,
-    all_slope: f64,
-    reads_slope: f64,
-}
-
-/// Capacities for the requesters at hand, as nanoseconds per line, and the latency's parts.
-#[derive(Clone, Copy, Debug)]
-struct Station {
-    read_ns: f64,
-    write_ns: f64,
-    media_ns: f64,
-    parts: MixParts,
-}
-
-impl Prepared {
-    fn of(requester: &Requester, window_max: f64, serial_share: f64) -> Self {
-        let window = sane(requester.window_lines, window_max);
-        let asks = window > WINDOW_MIN;
-        let busy_ns = sane(requester.busy_ns, BUSY_NS_MAX);
-        Prepared {
-            cores: if asks {
-                sane(requester.cores, CORES_MAX)
-            } else {
-                0.0
-            },
-            // A core that may have nothing outstanding waits for ever.
-            per_window: 1.0 / window.max(WINDOW_MIN),
-            busy_ns,
-            read_ratio: 1.0 - sane(requester.write_ratio, 1.0),
-            serial: 4.0 * serial_share * busy_ns,
-        }
-    }
-
-    /// Time per line at a latency, and its derivative by the latency.
-    #[inline]
-    fn line_ns(&self, latency_ns: f64) -> (f64, f64) {
-        let wait = latency_ns * self.per_window;
-        let apart = self.busy_ns - wait;
-        let root = (apart * apart + self.serial * wait).sqrt();
-        let time = 0.5 * (self.busy_ns + wait + root);
-        // Root 0 is the corner of the maximum: take the waiting side.
-        let turn = if root > 0.0 {
-            (0.5 * self.serial - apart) / root
-        } else {
-            1.0
-        };
-        (time, 0.5 * self.per_window * (1.0 + turn))
-    }
-}
-
-/// Between 0 and `max`; NaN is 0.
-fn sane(value: f64, max: f64) -> f64 {
-    if value > 0.0 { value.min(max) } else { 0.0 }
-}
-
-impl Demand {
-    #[inline]
-    fn at(requesters: &[Prepared], latency_ns: f64) -> Self {
-        let mut demand = Demand::default();
-        for r in requesters {
-            let (time, slope) = r.line_ns(latency_ns);
-            let rate = r.cores / time;
-            let change = -rate / time * slope;
-            demand.all += rate;
-            demand.reads += rate * r.read_ratio;
-            demand.all_slope += change;
-            demand.reads_slope += change * r.read_ratio;
-        }
-        demand
-    }
-}
-
-impl Station {
-    /// Demanded utilisation of the limiting part, may exceed 1, and its slope.
-    #[inline]
-    fn utilization(&self, demand: &Demand) -> (f64, f64) {
-        let writes = demand.all - demand.reads;
-        let parts = [
-            (demand.all * self.media_ns, demand.all_slope * self.media_ns),
-            (
-                demand.reads * self.read_ns,
-                demand.reads_slope * self.read_ns,
-            ),
-            (
-                writes * self.write_ns,
-                (demand.all_slope - demand.reads_slope) * self.write_ns,
-            ),
-        ];
-        let larger = |a: (f64, f64), b: (f64, f64)| if b.0 > a.0 { b } else { a };
-        larger(larger(parts[0], parts[1]), parts[2])
-    }
-
-    /// Latency above idle at a utilisation below 1.
-    fn loaded_ns(&self, utilization: f64) -> f64 {
-        let u = utilization.clamp(0.0, 1.0 - 1e-12);
-        self.parts.rise_ns * u.powf(self.parts.rise_exponent)
-            + 0.5 * self.parts.burst_ns * u / (1.0 - u)
-    }
 }
 
 impl LoadedDevice {
@@ -267,6 +156,7 @@ impl LoadedDevice {
             write_ns_per_line: line_ns(profile.device.write_bytes_per_sec),
             health: 1.0,
             last_latency_ns: profile.device.idle_ns,
+            last_mix: None,
             prepared: Vec::with_capacity(16),
             profile: profile.clone(),
         }
@@ -290,24 +180,56 @@ impl LoadedDevice {
     /// ever before. Finite input gives finite output; figures out of range are taken as the nearest
     /// in it.
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
+        let (offered_mix, offered_lines) = self.prepare_grown(requesters);
+        let mut mix = self.last_mix.unwrap_or(offered_mix);
+        for _ in 0..MIXES_MAX {
+            let station = self.station(mix, offered_lines);
+            let latency_ns = self.meet(&station, self.last_latency_ns);
+            let asked = self.ask(requesters, latency_ns, &mut out.lines_per_sec);
+            self.last_latency_ns = latency_ns;
+            self.report(&station, latency_ns, &asked, out);
+            let before = std::mem::replace(&mut mix, asked.mix());
+            if !mix_moved(before, mix) {
+                break;
+            }
+        }
+        self.last_mix = Some(mix);
+    }
+
+    /// Prepares the requesters with their windows grown by write-backs; their mix when the device is
+    /// slow, and the lines they offer.
+    fn prepare_grown(&mut self, requesters: &[Requester]) -> (MixPoint, f64) {
         self.prepare(requesters);
         let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
-        let (mut mix, asked) = self.mix_at(requesters, offered_at_ns);
-        let offered_lines = asked * offered_at_ns;
-        for (r, prepared) in requesters.iter().zip(&mut self.prepared) {
-            let ratio = 1.0 - prepared.read_ratio;
-            prepared.per_window /= self.mixes.growth(ratio, r.is_non_temporal, offered_lines);
+        let asked = self.ask_all(requesters, offered_at_ns);
+        let (mix, offered_lines) = (asked.mix(), asked.all * offered_at_ns);
+        // The first line of a core is always its own: a chain of pointers has no more than that.
+        let first = |p: &Prepared| (1.0 / p.per_window).min(1.0);
+        let (mut held_lines, mut first_lines) = (0.0, 0.0);
+        for p in &self.prepared {
+            held_lines += p.cores / p.per_window;
+            first_lines += p.cores * first(p);
         }
-        let mut station = self.station(mix, offered_lines);
-        let mut latency_ns = self.meet(&station, self.last_latency_ns);
-        let (solved, _) = self.mix_at(requesters, latency_ns);
-        if mix_moved(mix, solved) {
-            mix = solved;
-            station = self.station(mix, offered_lines);
-            latency_ns = self.meet(&station, latency_ns);
+        let more_lines = held_lines - first_lines;
+        if more_lines <= 0.0 {
+            return (mix, offered_lines);
         }
-        self.last_latency_ns = latency_ns;
-        self.report(&station, latency_ns, out);
+        for (r, p) in requesters.iter().zip(&mut self.prepared) {
+            let (ratio, stores) = (1.0 - p.read_ratio, r.is_non_temporal);
+            let grown = self.mixes.growth(ratio, stores, offered_lines, held_lines) * held_lines;
+            let growth = ((grown - first_lines) / more_lines).max(0.0);
+            let first = first(p);
+            p.per_window = 1.0 / (first + (1.0 / p.per_window - first) * growth);
+        }
+        (mix, offered_lines)
+    }
+
+    /// What a line-by-line model of the same requesters needs: capacities, and each one's grown
+    /// window in lines.
+    pub(crate) fn for_reference(&mut self, requesters: &[Requester]) -> (Station, Vec<f64>) {
+        let (mix, offered_lines) = self.prepare_grown(requesters);
+        let windows = self.prepared.iter().map(|p| 1.0 / p.per_window).collect();
+        (self.station(mix, offered_lines), windows)
     }
 
     fn prepare(&mut self, requesters: &[Requester]) {
@@ -317,27 +239,26 @@ impl LoadedDevice {
         self.prepared.extend(requesters.iter().map(of));
     }
 
-    /// The mix asked for at a latency, and all of it in lines per nanosecond.
-    fn mix_at(&self, requesters: &[Requester], latency_ns: f64) -> (MixPoint, f64) {
-        let (mut all, mut writes, mut stores, mut store_writes) = (0.0, 0.0, 0.0, 0.0);
-        for (r, prepared) in requesters.iter().zip(&self.prepared) {
-            let rate = prepared.cores / prepared.line_ns(latency_ns).0;
-            let written = rate * (1.0 - prepared.read_ratio);
-            all += rate;
-            if r.is_non_temporal {
-                stores += rate;
-                store_writes += written;
-            } else {
-                writes += written;
-            }
+    /// What is asked for at a latency; lines per second of one core of each kind go into `each`.
+    fn ask(&self, requesters: &[Requester], latency_ns: f64, each: &mut Vec<f64>) -> Asked {
+        let mut asked = Asked::default();
+        each.clear();
+        each.extend(requesters.iter().zip(&self.prepared).map(|(r, p)| {
+            let one = 1.0 / p.line_ns(latency_ns).0;
+            asked.add(p.cores * one, p.read_ratio, r.is_non_temporal);
+            if p.asks() { one * 1e9 } else { 0.0 }
+        }));
+        asked
+    }
+
+    /// The same, all kinds together.
+    fn ask_all(&self, requesters: &[Requester], latency_ns: f64) -> Asked {
+        let mut asked = Asked::default();
+        for (r, p) in requesters.iter().zip(&self.prepared) {
+            let rate = p.cores / p.line_ns(latency_ns).0;
+            asked.add(rate, p.read_ratio, r.is_non_temporal);
         }
-        let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let mix = MixPoint {
-            write_ratio: ratio(writes, all - stores),
-            non_temporal_ratio: ratio(stores, all),
-            non_temporal_write_ratio: ratio(store_writes, stores),
-        };
-        (mix, all)
+        asked
     }
 
     fn station(&self, mix: MixPoint, offered_lines: f64) -> Station {
@@ -407,21 +328,21 @@ impl LoadedDevice {
         latency
     }
 
-    fn report(&self, station: &Station, latency_ns: f64, out: &mut Equilibrium) {
-        let demand = Demand::at(&self.prepared, latency_ns);
+    fn report(&self, station: &Station, latency_ns: f64, asked: &Asked, out: &mut Equilibrium) {
+        let demand = Demand {
+            all: asked.all,
+            reads: asked.all - asked.writes - asked.store_writes,
+            ..Demand::default()
+        };
         out.latency_ns = latency_ns;
-        out.lines_per_sec.clear();
-        out.lines_per_sec.extend(self.prepared.iter().map(|r| {
-            let asks = r.per_window < 0.5 / WINDOW_MIN;
-            if asks {
-                1e9 / r.line_ns(latency_ns).0
-            } else {
-                0.0
-            }
-        }));
-        out.read_bytes_per_sec = demand.reads * 64e9;
-        out.write_bytes_per_sec = (demand.all - demand.reads).max(0.0) * 64e9;
+        out.read_bytes_per_sec = demand.reads.max(0.0) * 64e9;
+        out.write_bytes_per_sec = (asked.writes + asked.store_writes) * 64e9;
         out.utilization = station.utilization(&demand).0.clamp(0.0, 1.0);
+        let rise_ns = station.parts.rise_ns * out.utilization.powf(station.parts.rise_exponent);
+        out.queued_ns = (latency_ns - self.idle_ns - rise_ns).max(0.0);
+        // The lines of a full window bring work of mean L and variance L·s.
+        let bounded = (latency_ns * station.parts.burst_ns).sqrt();
+        out.queued_deviation_ns = out.queued_ns.min(bounded);
         out.outstanding_lines = demand.all * latency_ns;
         let waiting = demand.all * (latency_ns - self.idle_ns);
         out.devload = DevLoad::of_occupancy(waiting / self.profile.device.queue_lines);
@@ -432,20 +353,14 @@ impl LoadedDevice {
     pub fn offered_lines(&mut self, requesters: &[Requester]) -> f64 {
         self.prepare(requesters);
         let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
-        self.mix_at(requesters, offered_at_ns).1 * offered_at_ns
+        self.ask_all(requesters, offered_at_ns).all * offered_at_ns
     }
 
     /// Lines that can be in flight at most: these requesters' windows, and the write-backs that
     /// queue outside of them.
     pub fn lines_in_flight_max(&mut self, requesters: &[Requester]) -> f64 {
-        let offered_lines = self.offered_lines(requesters);
-        let of = |(r, p): (&Requester, &Prepared)| {
-            let growth = self
-                .mixes
-                .growth(1.0 - p.read_ratio, r.is_non_temporal, offered_lines);
-            p.cores / p.per_window * growth
-        };
-        requesters.iter().zip(&self.prepared).map(of).sum()
+        self.prepare_grown(requesters);
+        self.prepared.iter().map(|p| p.cores / p.per_window).sum()
     }
 
     /// Latency of the open device: at these bandwidths and offered lines, whoever asks. Infinite
@@ -504,11 +419,11 @@ impl LoadedDevice {
         0.5 * (low + high) / u_per_line * 64e9
     }
 
-    /// Latency that a part `quantile` (0 to below 1) of the accesses stays below, nanoseconds. The
-    /// mean of the distribution is the equilibrium's latency: a lognormal body of the profile's
-    /// `spread`, and in a part `stall_ratio` of the accesses an exponential stall on top.
+    /// Latency that a part `quantile` (0 to below 1) of the accesses stays below, nanoseconds: a
+    /// lognormal body of the profile's `spread`, a gamma-distributed wait of the equilibrium's mean and
+    /// deviation, and in a part `stall_ratio` of the accesses an exponential stall. About 100 µs.
     pub fn latency_quantile_ns(&self, at: &Equilibrium, quantile: f64) -> f64 {
-        crate::tail::quantile_ns(&self.profile.tail, at.latency_ns, quantile)
+        tail::quantile_ns(&self.profile.tail, at, quantile)
     }
 }
 

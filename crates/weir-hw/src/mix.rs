@@ -58,21 +58,33 @@ struct Anchor {
 }
 
 impl Anchor {
-    /// How many lines are in flight for each line that the windows hold.
-    fn growth(&self, offered_lines: f64) -> f64 {
+    /// How many lines are in flight for each line that the windows hold, when they hold this many.
+    fn ratio(&self, lines: f64) -> f64 {
         let points = &self.in_flight;
-        let after = points.partition_point(|point| point[0] <= offered_lines);
+        let after = points.partition_point(|point| point[0] <= lines);
         match (
             after.checked_sub(1).and_then(|n| points.get(n)),
             points.get(after),
         ) {
             (Some(a), Some(b)) => {
-                let part = (offered_lines - a[0]) / (b[0] - a[0]);
-                (a[1] + (b[1] - a[1]) * part) / offered_lines
+                let part = (lines - a[0]) / (b[0] - a[0]);
+                (a[1] + (b[1] - a[1]) * part) / lines
             }
             (Some(end), None) | (None, Some(end)) => end[1] / end[0],
             (None, None) => 1.0,
         }
+    }
+
+    /// The least ratio between what is offered and what the windows hold: so that cores that offer
+    /// more never have less in flight.
+    fn growth(&self, offered_lines: f64, held_lines: f64) -> f64 {
+        if self.in_flight.is_empty() {
+            return 1.0;
+        }
+        let ends = self.ratio(offered_lines).min(self.ratio(held_lines));
+        let between = |point: &&[f64; 2]| offered_lines < point[0] && point[0] < held_lines;
+        let knots = self.in_flight.iter().filter(between);
+        knots.map(|point| point[1] / point[0]).fold(ends, f64::min)
     }
 }
 
@@ -142,14 +154,20 @@ impl Mixes {
         of(false, mix.write_ratio).between(stores, share)
     }
 
-    /// Lines in flight for each line that a requester's windows hold, when the device is saturated
-    /// and all windows together hold `offered_lines`.
-    pub(crate) fn growth(&self, write_ratio: f64, non_temporal: bool, offered_lines: f64) -> f64 {
+    /// Lines in flight for each line that a requester's windows hold, when the device is saturated,
+    /// all windows together hold `held_lines` and their cores offer `offered_lines`.
+    pub(crate) fn growth(
+        &self,
+        write_ratio: f64,
+        non_temporal: bool,
+        offered_lines: f64,
+        held_lines: f64,
+    ) -> f64 {
         let (low, high, part) = Self::neighbours(self.kind(non_temporal), write_ratio);
-        let a = low.growth(offered_lines);
+        let a = low.growth(offered_lines, held_lines);
         if part <= 0.0 {
             return a;
         }
-        a + (high.growth(offered_lines) - a) * part
+        a + (high.growth(offered_lines, held_lines) - a) * part
     }
 }

@@ -114,13 +114,14 @@ fn the_data_still_give_these_profiles() {
         let mine = fit::of_device(device, &all);
         let fitted = fit::fit_with(&kept, kept.host.serial_share, &mine, &all);
         for (a, b) in kept.mix.iter().zip(&fitted.mix) {
-            for (kept, fitted) in [
-                (a.media_bytes_per_sec, b.media_bytes_per_sec),
-                (a.rise_ns, b.rise_ns),
-                (a.burst_ns, b.burst_ns),
-                (a.rise_exponent, b.rise_exponent),
+            // Rise and burst can stand in for each other a little; capacity cannot.
+            for (kept, fitted, within) in [
+                (a.media_bytes_per_sec, b.media_bytes_per_sec, 0.02),
+                (a.rise_ns, b.rise_ns, 0.1),
+                (a.burst_ns, b.burst_ns, 0.1),
+                (a.rise_exponent, b.rise_exponent, 0.1),
             ] {
-                let same = (kept - fitted).abs() <= 0.02 * kept.abs();
+                let same = (kept - fitted).abs() <= within * kept.abs();
                 assert!(
                     same,
                     "{name}, write ratio {}: {kept}, now {fitted}",

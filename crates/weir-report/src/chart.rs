@@ -218,14 +218,23 @@ fn legend(
     free: Option<&Run>,
     shown: &[(&Run, &String)],
 ) {
+    // Simulated runs may be controlled by somebody else: the thesis's controllers.
+    let is_weir = |(run, _): &(&Run, &String)| !run.backend.starts_with("thesis-");
+    let who = if shown.iter().all(is_weir) {
+        "weir"
+    } else {
+        "control"
+    };
     let mut entries = Vec::new();
     if let Some(free) = free {
-        entries.push((Ink::Free, format!("without weir{}", mean(axes, free))));
+        entries.push((Ink::Free, format!("without {who}{}", mean(axes, free))));
     }
     match shown {
         [] => {}
-        [(run, name)] => entries.push((Ink::Held, format!("with weir, {name}{}", mean(axes, run)))),
-        _ => entries.push((Ink::Held, "with weir".into())),
+        [(run, name)] => {
+            entries.push((Ink::Held, format!("with {who}, {name}{}", mean(axes, run))))
+        }
+        _ => entries.push((Ink::Held, format!("with {who}"))),
     }
     let mut x = LEFT;
     let y = 64.0;

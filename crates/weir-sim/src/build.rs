@@ -87,28 +87,7 @@ pub(crate) fn build(
     machine.scheduler = Scheduler::Eevdf(Eevdf);
     machine.locks = vec![Lock::default(); lock_count];
     machine.start_balancing();
-    let mut labels = Vec::new();
-    for (w, phases) in scenario.workloads.iter().zip(&plans) {
-        let group = groups
-            .iter()
-            .position(|g| *g == (w.device, w.group))
-            .unwrap_or(0) as u32;
-        for i in 0..w.count {
-            let name = if w.count == 1 {
-                w.name.clone()
-            } else {
-                format!("{}-{}", w.name, i + 1)
-            };
-            labels.push(Label {
-                id: WorkloadId::new(format!("/sim.slice/{name}.scope")),
-                name,
-                role: w.role,
-                weight: w.weight,
-                resident: (w.resident_mib > 0).then_some((group, w.resident_mib << 20)),
-            });
-            add(&mut machine, seed, w, phases);
-        }
-    }
+    let mut labels = add_all(&mut machine, scenario, seed, &groups, &plans);
     let daemon = daemon.map(|name| add_daemon(&mut machine, seed, name, &mut labels));
     for (index, fault) in scenario.faults.iter().enumerate() {
         machine.faults.push((fault.device, fault.capacity_ratio));
@@ -125,6 +104,36 @@ pub(crate) fn build(
         groups,
         daemon,
     })
+}
+
+/// All workloads of the scenario, in its order.
+fn add_all(
+    machine: &mut Machine,
+    scenario: &Scenario,
+    seed: u64,
+    groups: &[(u32, u32)],
+    plans: &[Vec<Phase>],
+) -> Vec<Label> {
+    let mut labels = Vec::new();
+    for (w, phases) in scenario.workloads.iter().zip(plans) {
+        let found = groups.iter().position(|g| *g == (w.device, w.group));
+        let group = found.unwrap_or(0) as u32;
+        for i in 0..w.count {
+            let name = match w.count {
+                1 => w.name.clone(),
+                _ => format!("{}-{}", w.name, i + 1),
+            };
+            labels.push(Label {
+                id: WorkloadId::new(format!("/sim.slice/{name}.scope")),
+                name,
+                role: w.role,
+                weight: w.weight,
+                resident: (w.resident_mib > 0).then_some((group, w.resident_mib << 20)),
+            });
+            add(machine, seed, w, phases);
+        }
+    }
+    labels
 }
 
 struct Maker<'a> {

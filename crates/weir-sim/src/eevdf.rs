@@ -163,6 +163,9 @@ impl Machine {
     /// One round: CPUs with more tasks may give one to a CPU with fewer.
     pub(crate) fn balance(&mut self) {
         self.start_balancing();
+        if matches!(self.scheduler, Scheduler::Eevdf(_)) && self.idle_count > 1 {
+            self.leave_shared_cores();
+        }
         if self.waiting_count == 0 || matches!(self.scheduler, Scheduler::Scx(_)) {
             return;
         }
@@ -180,6 +183,34 @@ impl Machine {
             let at = self.rng.below(self.cpus[from as usize].queue.len());
             let task = self.cpus[from as usize].queue[at];
             self.move_to(from, to, task);
+        }
+    }
+
+    /// Where two tasks run on one core and another core is idle, one moves (the kernel's active
+    /// balancing between cores).
+    fn leave_shared_cores(&mut self) {
+        let step = self.shape.threads_per_core;
+        let count = self.cpus.len() as u32;
+        for from in (0..count).step_by(step as usize) {
+            let is_free = |c: &u32| self.cpus[*c as usize].current.is_none();
+            let is_busy = |c: u32| self.cpus[c as usize].current.is_some();
+            let mut cores = (0..count).step_by(step as usize);
+            let Some(to) = cores.find(|c| (*c..c + step).all(|c| is_free(&c))) else {
+                return;
+            };
+            let last = from + step - 1;
+            let Some(task) = self.cpus[last as usize].current else {
+                continue;
+            };
+            let group = self.tasks[task as usize].workload;
+            if step == 1 || !is_busy(from) || self.workloads[group as usize].quota.is_throttled(to)
+            {
+                continue;
+            }
+            self.leave(last);
+            self.enqueue(to, task);
+            self.go_on(to);
+            self.pick(last);
         }
     }
 
@@ -328,7 +359,8 @@ impl Machine {
         let is_idle = |c: u32| {
             self.cpus[c as usize].current.is_none() && self.cpus[c as usize].queue.is_empty()
         };
-        if is_idle(last) {
+        let is_new = self.tasks[task as usize].exec_ns == 0;
+        if is_idle(last) && !is_new {
             return last;
         }
         let count = self.cpus.len() as u32;
@@ -343,7 +375,7 @@ impl Machine {
                 return cpu;
             }
         }
-        if self.tasks[task as usize].exec_ns > 0 {
+        if !is_new {
             return last;
         }
         // A new task goes to the shortest queue.

@@ -302,6 +302,28 @@ impl Fluid {
         shape
     }
 
+    /// What `count` tasks of a kind ask of their device; `mate` is the part of time in which a
+    /// core-mate that accesses executes.
+    fn requester(&self, kind: u32, count: u32, mate: f64) -> Requester {
+        let class = &self.classes[(kind / 3) as usize];
+        let (speed, share) = match kind % 3 {
+            0 => (1.0, 1.0),
+            1 => (self.smt, 1.0),
+            _ => (1.0 - (1.0 - self.smt) * mate, 0.5),
+        };
+        let core_window = self.models[class.device as usize]
+            .profile()
+            .host
+            .window_lines;
+        Requester {
+            cores: f64::from(count),
+            window_lines: class.window_lines.min(core_window) * share,
+            busy_ns: class.busy_ns / speed,
+            write_ratio: class.write_ratio,
+            is_non_temporal: class.is_non_temporal,
+        }
+    }
+
     fn solve_device(
         &mut self,
         device: u32,
@@ -326,19 +348,7 @@ impl Fluid {
         for _ in 0..if has_pairs { SMT_ROUNDS } else { 1 } {
             requesters.clear();
             for ((kind, count), mate) in mine().zip(&executing) {
-                let class = &self.classes[(kind / 3) as usize];
-                let (speed, share) = match kind % 3 {
-                    0 => (1.0, 1.0),
-                    1 => (self.smt, 1.0),
-                    _ => (1.0 - (1.0 - self.smt) * mate, 0.5),
-                };
-                requesters.push(Requester {
-                    cores: f64::from(*count),
-                    window_lines: class.window_lines * share,
-                    busy_ns: class.busy_ns / speed,
-                    write_ratio: class.write_ratio,
-                    is_non_temporal: class.is_non_temporal,
-                });
+                requesters.push(self.requester(*kind, *count, *mate));
             }
             self.models[device as usize].solve(&requesters, &mut out);
             for ((mate, requester), lines) in executing

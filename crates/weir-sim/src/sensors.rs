@@ -8,13 +8,16 @@ use crate::machine::Machine;
 use crate::rng::Rng;
 use crate::scenario::Sensors;
 
+/// A group; cumulative bytes read and written; what was sampled of them.
+type Row = (u32, [f64; 2], [f64; 2]);
+
 /// The samplers of all workloads.
 pub(crate) struct Samplers {
     settings: Sensors,
     /// For each workload: calibration error as a factor, random numbers.
     sides: Vec<(f64, Rng)>,
     /// Cumulative bytes so far, by workload and group: truth, and what was sampled of it.
-    seen: Vec<Vec<(u32, [f64; 2], [f64; 2])>>,
+    seen: Vec<Vec<Row>>,
 }
 
 impl Samplers {

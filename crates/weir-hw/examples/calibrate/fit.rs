@@ -22,21 +22,10 @@ const SERIAL_SHARES: [f64; 7] = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4];
 
 /// Fits the profile of one device of the file. `base` gives what the file says nothing about.
 pub fn fit(base: &Profile, device: &str, curves: &[Curve]) -> Profile {
-    let mine: Vec<Curve> = curves
-        .iter()
-        .filter(|c| c.device == device)
-        .cloned()
-        .collect();
+    let mine = of_device(device, curves);
     let mut best: Option<(f64, Profile)> = None;
     for share in SERIAL_SHARES {
-        let mut profile = base.clone();
-        profile.host.serial_share = share;
-        read_off(&mut profile, &mine, curves);
-        for mix in ORDER {
-            shape(&mut profile, mix, &mine, curves);
-        }
-        settle_media(&mut profile);
-        round(&mut profile);
+        let profile = fit_with(base, share, &mine, curves);
         let error = delay_error(&profile, &mine, curves);
         if best.as_ref().is_none_or(|b| error < b.0) {
             best = Some((error, profile));

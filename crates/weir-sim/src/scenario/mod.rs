@@ -128,7 +128,7 @@ impl Default for Sensors {
         Sensors {
             counter_read_ns: 4_900,
             sampled_ratio: 0.005,
-            bytes_per_sample: 8.0 * 1048576.0,
+            bytes_per_sample: 20.0 * 1048576.0,
             bias_stddev: 0.08,
         }
     }

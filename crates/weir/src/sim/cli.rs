@@ -21,6 +21,8 @@ pub struct SimArgs {
 /// What else the simulator is asked for.
 #[derive(Debug, Subcommand)]
 pub enum What {
+    /// The loaded-latency curve of a device profile: latency at each bandwidth
+    Device(super::device::DeviceArgs),
     /// The thesis's evaluation and what lies beyond it, as one page
     Evaluate(EvaluateArgs),
 }

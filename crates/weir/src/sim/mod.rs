@@ -7,12 +7,15 @@
 //!         scenario) controls)   all CPUs)
 //! ```
 //!
-//! Nothing here touches this machine: no file is written unless `--out` asks for it.
+//! [`device`] asks the device model alone; [`evaluate`] repeats the thesis's evaluation.
+//! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was, and no
+//! file is written but where `--out` says.
 
 mod batch;
 mod builtin;
 mod choice;
 pub mod cli;
+mod device;
 mod evaluate;
 mod results;
 mod table;
@@ -32,6 +35,7 @@ use weir_report::{Check, Subject};
 /// The scenario is wrong or does not exist, a name is not known, or a file cannot be written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
     match &args.what {
+        Some(cli::What::Device(args)) => device::device(args),
         Some(cli::What::Evaluate(args)) => evaluate::evaluate(args),
         None => scenario(&args.scenario),
     }

@@ -9,6 +9,7 @@ use super::printed::{TABLE_2, TABLE_3};
 use super::why;
 use anyhow::Result;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use weir_core::units::GIB;
 use weir_report::{
@@ -18,6 +19,7 @@ use weir_report::{
 /// Readers and bytes of a block in table 3's experiment.
 const READERS: f64 = 10.0;
 const BLOCK: f64 = 4.0 * 1048576.0;
+const BARS_AN_OCTAVE: f64 = 6.0;
 
 /// Table 3 and figure 17.
 pub fn latency(lab: &mut Lab) -> Result<Section> {
@@ -167,26 +169,9 @@ fn histograms(lab: &mut Lab, batch: &Batch) -> Plot {
             continue;
         };
         let blocks = &made.measures.limited_blocks;
-        let ends = [blocks.quantile_ns(0.05), blocks.quantile_ns(0.95)];
-        let mut points = Vec::new();
-        let mut end = 0.0;
         for (from, below, weight) in blocks.buckets() {
             let _ = writeln!(csv, "{},{from},{below},{weight}", choice.label);
-            let [Some(low), Some(high)] = ends else {
-                continue;
-            };
-            if below < low || from > high {
-                continue;
-            }
-            // Part of all blocks per millisecond: areas are comparable, whatever the bucket's width.
-            let height = weight / blocks.count() * 100.0 / ((below - from) / 1e6);
-            if points.is_empty() || from > end {
-                points.push((end.max(from * 0.999) / 1e6, 0.0));
-            }
-            points.extend([(from / 1e6, height), (below / 1e6, height)]);
-            end = below;
         }
-        points.push((end / 1e6, 0.0));
         let ink = if choice.name == "none" {
             Ink::Free
         } else {
@@ -195,8 +180,8 @@ fn histograms(lab: &mut Lab, batch: &Batch) -> Plot {
         let curves = vec![Curve {
             name: String::new(),
             ink,
-            shape: Shape::Line,
-            points,
+            shape: Shape::Steps,
+            points: outline(blocks),
         }];
         panels.push(Panel {
             title: choice.label.clone(),
@@ -206,10 +191,36 @@ fn histograms(lab: &mut Lab, batch: &Batch) -> Plot {
     lab.files.insert("blocks-thesis-latency.csv".into(), csv);
     Plot {
         title: "Figure 17: latency of blocks of 4 MiB, 5th to 95th percentile, first seed".into(),
-        x: Axis::log("latency of a block, ms (logarithmic)"),
-        y: Axis::linear("% of blocks per ms"),
+        x: Axis::log("latency of a block, ms (logarithmic, six bars an octave)"),
+        y: Axis::linear("% of blocks"),
         panels,
         reference: None,
         panels_a_row: 3,
     }
+}
+
+/// Part of the blocks in each sixth of an octave, in percent, over milliseconds.
+fn outline(blocks: &weir_sim::Histogram) -> Vec<(f64, f64)> {
+    let ends = (blocks.quantile_ns(0.05), blocks.quantile_ns(0.95));
+    let (Some(low), Some(high)) = ends else {
+        return Vec::new();
+    };
+    let mut bars: BTreeMap<i64, f64> = BTreeMap::new();
+    for (from, below, weight) in blocks.buckets() {
+        let middle = (from * below.max(1.0)).max(1.0).sqrt();
+        if below >= low && from <= high {
+            #[expect(clippy::cast_possible_truncation)] // At most 6 × 64.
+            let bar = (middle.log2() * BARS_AN_OCTAVE).floor() as i64;
+            *bars.entry(bar).or_default() += weight / blocks.count() * 1e2;
+        }
+    }
+    let start = |bar: i64| (bar as f64 / BARS_AN_OCTAVE).exp2() / 1e6;
+    let (Some(first), Some(last)) = (bars.keys().next(), bars.keys().last()) else {
+        return Vec::new();
+    };
+    let all = *first..=*last;
+    let mut points = vec![(start(*first), 0.0)];
+    points.extend(all.map(|bar| (start(bar), bars.get(&bar).copied().unwrap_or(0.0))));
+    points.push((start(last + 1), 0.0));
+    points
 }

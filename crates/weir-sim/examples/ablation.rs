@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What each part of weir brings on one scenario: `cargo run --release -p weir-sim --example ablation --
+//! scenarios/sim/thesis-limit.toml [SEEDS]`. Each line changes one thing.
+
+use weir_sim::{Attribution, CpuMax, Scenario, Variant, WeirOptions, run};
+
+fn variants(base: &WeirOptions) -> Vec<(&'static str, Variant)> {
+    let with = |change: &dyn Fn(&mut WeirOptions)| {
+        let mut options = base.clone();
+        change(&mut options);
+        Variant::Weir(Box::new(options))
+    };
+    // 0.31 CPUs each hold five readers near 4 GiB/s.
+    let fixed = |period_us: u64| {
+        let period_ns = period_us * 1000;
+        Variant::Fixed(CpuMax {
+            quota_ns: period_ns / 100 * 31,
+            period_ns,
+        })
+    };
+    vec![
+        ("fixed, period 3.3 ms", fixed(3300)),
+        ("fixed, period 5 ms", fixed(5000)),
+        ("fixed, period 10 ms", fixed(10_000)),
+        ("fixed, period 20 ms", fixed(20_000)),
+        ("fixed, period 100 ms", fixed(100_000)),
+        ("weir", with(&|_| ())),
+        (
+            "rewrites do not wait",
+            with(&|o| o.waits_for_refill = false),
+        ),
+        ("refills not moved apart", with(&|o| o.staggers = false)),
+        (
+            "attribution by sampling",
+            with(&|o| o.attribution = Attribution::Sampled),
+        ),
+        ("interval 100 ms", with(&|o| o.interval_ms = Some(100))),
+        (
+            "interval 20, period 10",
+            with(&|o| (o.interval_ms, o.period_ms) = (Some(20), Some(10))),
+        ),
+        ("period 4 ms", with(&|o| o.period_ms = Some(4))),
+        ("period 5 ms", with(&|o| o.period_ms = Some(5))),
+        ("period 10 ms", with(&|o| o.period_ms = Some(10))),
+        ("period 30 ms", with(&|o| o.period_ms = Some(30))),
+        ("no proportional term", with(&|o| o.config.kp = 0.0)),
+        ("no integral", with(&|o| o.config.ki_per_sec = 0.0)),
+        ("dead band 2 %", with(&|o| o.config.dead_band_ratio = 0.02)),
+        ("dead band 15 %", with(&|o| o.config.dead_band_ratio = 0.15)),
+        (
+            "write interval 100 ms",
+            with(&|o| o.config.min_write_interval_ms = 100),
+        ),
+        (
+            "write interval 2 s",
+            with(&|o| o.config.min_write_interval_ms = 2000),
+        ),
+    ]
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments
+        .next()
+        .unwrap_or("scenarios/sim/thesis-limit.toml".into());
+    let seeds: u64 = arguments.next().map_or(Ok(3), |n| n.parse())?;
+    let scenario = Scenario::parse(&std::fs::read_to_string(&path)?, &path)?;
+    println!("{}, {seeds} seeds: means", scenario.name);
+    println!(
+        "{:26} {:>7} {:>7} {:>9} {:>9} {:>8}",
+        "", "rmse %", "bias %", "settle ms", "p99/bound", "line ns"
+    );
+    for (name, variant) in variants(&WeirOptions::default()) {
+        let mut sums = [0.0; 5];
+        for seed in 1..=seeds {
+            let m = run(&scenario, &variant, seed)?;
+            let bound = m.little_bound_ns.unwrap_or(f64::NAN);
+            let row = [
+                m.bandwidth.rmse_ratio * 100.0,
+                m.bandwidth.bias_ratio * 100.0,
+                m.settle_ms.unwrap_or(f64::NAN),
+                m.limited_readers.p99_ns.unwrap_or(f64::NAN) / bound,
+                m.device_latency.mean_ns.unwrap_or(f64::NAN),
+            ];
+            sums.iter_mut()
+                .zip(row)
+                .for_each(|(sum, value)| *sum += value / seeds as f64);
+        }
+        let [rmse, bias, settle, starved, line] = sums;
+        println!("{name:26} {rmse:7.1} {bias:7.1} {settle:9.0} {starved:9.1} {line:8.0}");
+    }
+    Ok(())
+}
