@@ -49,19 +49,22 @@ impl Latency {
             return Latency::default();
         }
         let mean = values_ns.iter().sum::<f64>() / values_ns.len() as f64;
-        // Nearest rank: the smallest value that at least q of all are not above.
-        let rank = |q: f64| {
-            let at = (q * values_ns.len() as f64).ceil() as usize;
-            values_ns[at.clamp(1, values_ns.len()) - 1]
-        };
+        let rank = |q| nearest_rank(&values_ns, q);
         let squares = values_ns.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
         Latency {
             mean_ns: Some(mean),
             stddev_ns: Some((squares / values_ns.len() as f64).sqrt()),
-            p50_ns: Some(rank(0.5)),
-            p99_ns: Some(rank(0.99)),
+            p50_ns: rank(0.5),
+            p99_ns: rank(0.99),
         }
     }
+}
+
+/// The smallest of the values, which must be sorted, that at least the part `q` of all do not exceed.
+pub fn nearest_rank(sorted: &[f64], q: f64) -> Option<f64> {
+    let rank = (q * sorted.len() as f64).ceil().max(1.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 1 to the length.
+    sorted.get(rank as usize - 1).copied()
 }
 
 impl Bandwidth {

@@ -92,10 +92,25 @@ fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
 }
 
 fn parsed(text: &str, origin: &str) -> Result<Loaded> {
-    Ok(Loaded {
-        scenario: Scenario::parse(text, origin)?,
-        text: text.to_owned(),
-    })
+    match Scenario::parse(text, origin) {
+        Ok(scenario) => Ok(Loaded {
+            scenario,
+            text: text.to_owned(),
+        }),
+        Err(error) => bail!("{}", one_line(&error.to_string())),
+    }
+}
+
+/// The TOML reader draws the place of an error over several lines; errors of a command are one.
+fn one_line(message: &str) -> String {
+    let is_drawn = |line: &&str| {
+        let gutter = line
+            .trim_start()
+            .trim_start_matches(|c: char| c.is_ascii_digit());
+        gutter.trim_start().starts_with('|') || line.trim().is_empty()
+    };
+    let said: Vec<&str> = message.lines().filter(|l| !is_drawn(l)).collect();
+    said.join(": ")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::lab::{Lab, Printed, command, heads, number, of_run, over_seeds, pictu
 use super::printed::{ASYMMETRIC, IDLE, TABLE_2};
 use super::why;
 use anyhow::Result;
+use weir_core::figures::nearest_rank;
 use weir_core::units::GIB;
 use weir_report::{
     Axis, Cell, CellKind, Curve, Ink, Panel, Part, Plot, Section, Shape, Table, plot,
@@ -23,12 +24,6 @@ fn windows(made: &Made, batch: &Batch) -> Vec<f64> {
     values
 }
 
-/// Nearest rank.
-fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
-    let rank = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.max(1) - 1).copied()
-}
-
 /// Table 2 and figures 9 and 10.
 pub fn limit(lab: &mut Lab) -> Result<Section> {
     let batch = lab.all("thesis-limit")?;
@@ -39,7 +34,7 @@ pub fn limit(lab: &mut Lab) -> Result<Section> {
         let rmse = of_run(&batch, i, |r| {
             Some(r.bandwidth.rmse_ratio * r.set_point_bytes_per_sec / GIB)
         });
-        let at = |part| over_seeds(&batch, i, |made| quantile(&windows(made, &batch), part));
+        let at = |part| over_seeds(&batch, i, |made| nearest_rank(&windows(made, &batch), part));
         let mut row = vec![words(&choice.label)];
         if let Some(printed) = TABLE_2.iter().find(|p| p.backend == choice.name) {
             let of = |figure, value| Printed {

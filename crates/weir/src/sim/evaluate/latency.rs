@@ -28,7 +28,7 @@ pub fn latency(lab: &mut Lab) -> Result<Section> {
         text(
             "Ten fio readers of 4 MiB blocks and 39 workers. A reader has one block under way at any time, so readers, blocks per \
               second and the mean latency belong together (Little's law): mean = 10 × 4 MiB ÷ bandwidth. No controller can hold the \
-              bandwidth at 4 GiB/s and have a lower mean than 9.8 ms. What a controller can do is keep single blocks from starving: \
+              bandwidth at 4 GiB/s and have a lower mean than 9.8 ms, but by letting some starve to the end. What a controller can do is keep single blocks from starving: \
               the last column is p99 ÷ that bound.",
         ),
         Part::Table(table(lab, &batch)),
@@ -36,9 +36,8 @@ pub fn latency(lab: &mut Lab) -> Result<Section> {
     parts.extend(why::of(lab, "table 3"));
     parts.push(text("Does table 3 agree with itself? The thesis prints no bandwidth for this experiment. With the bandwidths of its table 2 \
                      (five readers; without control ten get more, up to 10 GiB/s) the law demands the means below. A row contradicts where \
-                     the printed mean is more than 10 % away. fio writes one latency for each block that ended, so a mean below the law's means \
-                     that time passed between blocks in which nothing was under way, or that the log is not of all blocks; a mean above it cannot be \
-                     at that bandwidth."));
+                     the printed mean is more than 10 % away. A mean below the law's means that some blocks are in no mean: of readers that starved to the end, or of times in which nothing was under \
+             way. A mean above it cannot be at that bandwidth."));
     parts.push(Part::Table(little(lab)));
     parts.push(picture(plot(&histograms(lab, &batch), &lab.fonts)));
     parts.push(command("weir sim thesis-latency --backend all --seeds 3"));

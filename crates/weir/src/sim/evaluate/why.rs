@@ -89,7 +89,7 @@ const REASONS: &[(&str, &str, &str, &str)] = &[
         "figure 11",
         "",
         "",
-        "the profile is fitted to five readers at 8.04 GiB/s (table 2), where the thesis has about 10 for the same readers on an idle machine: its CPUs run faster then, the model's have one speed",
+        "the profile is fitted to five readers at 8.04 GiB/s (table 2), where the thesis has about 10 for the same readers on an idle machine: perhaps its CPUs clock higher then; the model's have one speed",
     ),
     (
         "figure 12",
