@@ -11,6 +11,7 @@ use weir_core::units::GIB;
 use weir_report::{
     Axis, Cell, CellKind, Curve, Ink, Panel, Part, Plot, Section, Shape, Table, plot,
 };
+use weir_sim::WorkloadSeries;
 use weir_sim::scenario::Role;
 
 /// Windows of the measured time, in GiB/s, sorted.
@@ -140,57 +141,15 @@ pub fn idle(lab: &mut Lab) -> Result<Section> {
 /// Figure 12.
 pub fn asymmetric(lab: &mut Lab) -> Result<Section> {
     let batch = lab.all("thesis-asymmetric")?;
-    let control = &batch.scenario.control;
-    let from = control.settle_sec * 1e3;
     let mut rows = Vec::new();
     for (i, choice) in batch.choices.iter().enumerate() {
-        let count = batch.of(i).next().map_or(0, |made| heavy(made).count());
-        for n in 0..count {
-            let mean = |pick: fn(&weir_sim::WorkloadSeries) -> &[f64]| {
-                over_seeds(&batch, i, |made| {
-                    let workload = heavy(made).nth(n)?;
-                    let points = made.measures.series.iter().zip(pick(workload));
-                    let inside = points
-                        .filter(|(p, v)| p.at_ms >= from && v.is_finite())
-                        .map(|(_, v)| *v);
-                    let values: Vec<f64> = inside.collect();
-                    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-                })
-            };
-            let name = batch
-                .of(i)
-                .next()
-                .and_then(|made| Some(heavy(made).nth(n)?.name.clone()));
-            let first = if n == 0 {
-                choice.label.clone()
-            } else {
-                String::new()
-            };
-            let mut row = vec![words(first), words(name.unwrap_or_default())];
-            let rate = mean(|w| &w.bytes_per_sec);
-            row.push(number(rate.map(|r| r[1] / GIB), 2));
-            let (used, limited) = (mean(|w| &w.cpus), mean(|w| &w.limit_cpus));
-            let printed = ASYMMETRIC
-                .get(n)
-                .filter(|_| choice.name == "thesis-cgroups");
-            for (figure, ours, printed) in [
-                ("used_cpus", used, printed.map(|p| p.1)),
-                ("limit_cpus", limited, printed.map(|p| p.2)),
-            ] {
-                match printed {
-                    Some(value) => row.extend(lab.compare(
-                        Printed {
-                            printed_in: "figure 12",
-                            backend: ASYMMETRIC[n].0,
-                            figure,
-                            value,
-                            decimals: 2,
-                        },
-                        ours,
-                    )),
-                    None => row.extend([number(ours.map(|o| o[1]), 2), words(""), words("")]),
-                }
-            }
+        let readers: Vec<String> = batch.of(i).next().map_or(Vec::new(), |made| {
+            heavy(made).map(|w| w.name.clone()).collect()
+        });
+        for (n, reader) in readers.into_iter().enumerate() {
+            let label = if n == 0 { choice.label.as_str() } else { "" };
+            let mut row = vec![words(label), words(reader)];
+            row.extend(unequal(lab, &batch, i, n));
             rows.push(row);
         }
     }
@@ -230,6 +189,43 @@ pub fn asymmetric(lab: &mut Lab) -> Result<Section> {
     })
 }
 
+/// Bandwidth, CPU use and limit of one reader over the measured time, beside the thesis's.
+fn unequal(lab: &mut Lab, batch: &Batch, choice: usize, reader: usize) -> Vec<Cell> {
+    let from = batch.scenario.control.settle_sec * 1e3;
+    let mean = |pick: fn(&WorkloadSeries) -> &[f64]| {
+        over_seeds(batch, choice, |made| {
+            let points = made.measures.series.iter();
+            let points = points.zip(pick(heavy(made).nth(reader)?));
+            let inside = points.filter(|(p, v)| p.at_ms >= from && v.is_finite());
+            let values: Vec<f64> = inside.map(|(_, v)| *v).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        })
+    };
+    let rate = mean(|w| &w.bytes_per_sec);
+    let mut cells = vec![number(rate.map(|r| r[1] / GIB), 2)];
+    let is_printed = batch.choices[choice].name == "thesis-cgroups";
+    let printed = ASYMMETRIC.get(reader).filter(|_| is_printed);
+    for (figure, ours, value) in [
+        ("used_cpus", mean(|w| &w.cpus), printed.map(|p| p.1)),
+        ("limit_cpus", mean(|w| &w.limit_cpus), printed.map(|p| p.2)),
+    ] {
+        match printed.zip(value) {
+            Some(((backend, ..), value)) => cells.extend(lab.compare(
+                Printed {
+                    printed_in: "figure 12",
+                    backend,
+                    figure,
+                    value,
+                    decimals: 2,
+                },
+                ours,
+            )),
+            None => cells.extend([number(ours.map(|o| o[1]), 2), words(""), words("")]),
+        }
+    }
+    cells
+}
+
 /// Figures 13 and 14.
 pub fn limits(lab: &mut Lab) -> Result<Section> {
     let batch = lab.all("thesis-limit")?;
@@ -251,7 +247,7 @@ pub fn limits(lab: &mut Lab) -> Result<Section> {
     })
 }
 
-fn heavy(made: &Made) -> impl Iterator<Item = &weir_sim::WorkloadSeries> {
+fn heavy(made: &Made) -> impl Iterator<Item = &WorkloadSeries> {
     made.measures
         .workloads
         .iter()

@@ -80,63 +80,13 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
     let mut figures = Vec::new();
     let mut csv =
         String::from("profile,threads,mix,kind,delay,bandwidth_bytes_per_sec,latency_ns\n");
+    let profile = Profile::named("asic-x16")?;
     for curve in all.iter().filter(|c| c.device == "cxl") {
-        let profile = Profile::named("asic-x16")?;
         let model = sweep::curve(&profile, f64::from(curve.threads), curve.mix, &fine());
-        let errors = errors(curve, &model);
-        let mean = errors.iter().map(|e| e.abs()).sum::<f64>() / errors.len().max(1) as f64;
-        let worst = errors
-            .iter()
-            .copied()
-            .fold(0.0f64, |a, e| if e.abs() > a.abs() { e } else { a });
-        let ends = (model.first(), curve.rows.iter().find(|r| r.delay == 0));
-        let full = ends
-            .0
-            .zip(ends.1)
-            .map(|(m, r)| m.latency_ns / r.latency_ns - 1.0);
-        let cell = |ratio: f64, most: f64| {
-            Cell::new(
-                signed_percent(ratio),
-                if ratio.abs() <= most {
-                    CellKind::Met
-                } else {
-                    CellKind::Missed
-                },
-            )
-        };
-        rows.push(vec![
-            words(format!("{} threads, {}", curve.threads, curve.mix.name())),
-            number(errors.len() as f64, 0),
-            cell(mean, 0.05),
-            cell(worst, 0.15),
-            full.map_or(words("–"), |f| cell(f, 0.10)),
-        ]);
-        figures.push(json!({
-            "profile": profile.name, "threads": curve.threads, "mix": curve.mix.name(), "points": errors.len(),
-            "mean_error_ratio": mean, "worst_error_ratio": worst, "saturated_latency_error_ratio": full,
-        }));
-        for row in &curve.rows {
-            let _ = writeln!(
-                csv,
-                "asic-x16,{},{},measured,{},{},{}",
-                curve.threads,
-                curve.mix.name(),
-                row.delay,
-                row.bytes_per_sec,
-                row.latency_ns
-            );
-        }
-        for point in &model {
-            let _ = writeln!(
-                csv,
-                "asic-x16,{},{},model,{},{},{}",
-                curve.threads,
-                curve.mix.name(),
-                point.delay,
-                point.bandwidth_bytes_per_sec,
-                point.latency_ns
-            );
-        }
+        let (row, figure) = judged(curve, &model);
+        rows.push(row);
+        figures.push(figure);
+        csv += &points_csv(curve, &model);
     }
     lab.figures.insert("device_model", figures.into());
     lab.files.insert("loaded-latency.csv".into(), csv);
@@ -155,7 +105,7 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
         text(
             "Measured with Intel MLC on an ASIC expander on PCIe 5.0 × 16; the model's profile was calibrated against the same points, so this says how well \
               its equations can follow, not how well it foretells other devices. The thesis's FPGA (profile agilex-thesis) has no published curve but figure 15, a \
-              picture; its profile meets the single figures that agree with each other.",
+              picture; its profile meets the single figures that agree with each other. DDR5 and the other profiles: docs/device-model.md.",
         ),
         Part::Table(table),
         picture(plot(&picture_of(&all)?, &lab.fonts)),
@@ -167,6 +117,67 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
         title: "The device model against measurements".into(),
         parts,
     })
+}
+
+/// How far the model is off on one measured curve: cells, and the same as JSON.
+fn judged(curve: &Measured, model: &[sweep::Point]) -> (Vec<Cell>, serde_json::Value) {
+    let errors = errors(curve, model);
+    let mean = errors.iter().map(|e| e.abs()).sum::<f64>() / errors.len().max(1) as f64;
+    let worse = |a: f64, e: f64| if e.abs() > a.abs() { e } else { a };
+    let worst = errors.iter().copied().fold(0.0, worse);
+    let full = model
+        .first()
+        .zip(curve.rows.iter().find(|r| r.delay == 0))
+        .map(|(m, r)| m.latency_ns / r.latency_ns - 1.0);
+    let cell = |ratio: f64, most: f64| {
+        let kind = if ratio.abs() <= most {
+            CellKind::Met
+        } else {
+            CellKind::Missed
+        };
+        Cell::new(signed_percent(ratio), kind)
+    };
+    let cells = vec![
+        words(format!("{} threads, {}", curve.threads, curve.mix.name())),
+        number(errors.len() as f64, 0),
+        cell(mean, 0.05),
+        cell(worst, 0.15),
+        full.map_or(words("–"), |f| cell(f, 0.10)),
+    ];
+    let figure = json!({
+        "profile": "asic-x16",
+        "threads": curve.threads,
+        "mix": curve.mix.name(),
+        "points": errors.len(),
+        "mean_error_ratio": mean,
+        "worst_error_ratio": worst,
+        "saturated_latency_error_ratio": full,
+    });
+    (cells, figure)
+}
+
+/// Measured points and the model's.
+fn points_csv(curve: &Measured, model: &[sweep::Point]) -> String {
+    let mut csv = String::new();
+    let mut line = |kind: &str, delay: u32, rate: f64, latency: f64| {
+        let (threads, mix) = (curve.threads, curve.mix.name());
+        let _ = writeln!(
+            csv,
+            "asic-x16,{threads},{mix},{kind},{delay},{rate},{latency}"
+        );
+    };
+    for row in &curve.rows {
+        line("measured", row.delay, row.bytes_per_sec, row.latency_ns);
+    }
+    for point in model {
+        line(
+            "model",
+            point.delay,
+            point.bandwidth_bytes_per_sec,
+            point.latency_ns,
+        );
+    }
+    csv
 }
 
 fn fine() -> Vec<u32> {

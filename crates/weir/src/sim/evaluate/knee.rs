@@ -14,6 +14,8 @@ use weir_report::{Cell, CellKind, Part, Section, Table};
 const DEVICES: u64 = 20;
 /// Standard deviation of the measured latencies in the second try, relative.
 const NOISE: f64 = 0.02;
+/// A knee this close counts as found.
+const NEAR: f64 = 0.05;
 
 /// Twenty devices.
 pub fn knee(lab: &mut Lab) -> Result<Section> {
@@ -35,28 +37,11 @@ pub fn knee(lab: &mut Lab) -> Result<Section> {
         ];
         let mut errors = Vec::new();
         for (n, points) in [exact, noisy].iter().enumerate() {
-            let answer = knee::find(points);
-            let error = answer
-                .as_ref()
-                .ok()
-                .map(|k| k.bytes_per_sec.get() / truth - 1.0);
-            if let Some(error) = error {
-                found[n] += 1;
-                within[n] += usize::from(error.abs() <= 0.05);
-            }
+            let (cell, error) = tried(points, truth);
+            found[n] += usize::from(error.is_some());
+            within[n] += usize::from(error.is_some_and(|e| e.abs() <= NEAR));
             errors.push(error);
-            row.push(match (&answer, error) {
-                (Ok(_), Some(error)) => {
-                    let kind = if error.abs() <= 0.05 {
-                        CellKind::Met
-                    } else {
-                        CellKind::Missed
-                    };
-                    Cell::new(signed_percent(error), kind)
-                }
-                (Err(why), _) => Cell::new(why.to_string(), CellKind::Long),
-                (Ok(_), None) => words(""),
-            });
+            row.push(cell);
         }
         rows.push(row);
         figures.push(json!({
@@ -97,6 +82,21 @@ pub fn knee(lab: &mut Lab) -> Result<Section> {
         title: "Is the knee found?".into(),
         parts,
     })
+}
+
+/// Searches; the error as a cell, and as a number if there was an answer.
+fn tried(points: &[LoadPoint], truth: f64) -> (Cell, Option<f64>) {
+    let found = match knee::find(points) {
+        Ok(found) => found,
+        Err(why) => return (Cell::new(why.to_string(), CellKind::Long), None),
+    };
+    let error = found.bytes_per_sec.get() / truth - 1.0;
+    let kind = if error.abs() <= NEAR {
+        CellKind::Met
+    } else {
+        CellKind::Missed
+    };
+    (Cell::new(signed_percent(error), kind), Some(error))
 }
 
 fn device(random: &mut Random) -> Result<(Profile, f64, LoadMix)> {
