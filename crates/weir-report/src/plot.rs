@@ -132,7 +132,7 @@ impl Scale {
         } else {
             (value - self.from) / (self.to - self.from)
         };
-        let is_drawable = value.is_finite() && part.is_finite() && part >= -1e-9;
+        let is_drawable = value.abs() < 1e18 && part.is_finite() && part >= -1e-9;
         is_drawable.then_some(part.clamp(0.0, 1.0) as f32)
     }
 
@@ -340,6 +340,10 @@ fn draw(marks: &mut Vec<Mark>, curve: &Curve, frame: &Frame, (x, y): (&Scale, &S
     let place = |(a, b): &(f64, f64)| Some(frame.place(x.part(*a)?, y.part(*b)?));
     let mut run: Vec<At> = Vec::new();
     let mut flush = |run: &mut Vec<At>| {
+        // A single point between two gaps is still a fact.
+        if let [only] = run[..] {
+            run.push((only.0 + 1.5, only.1));
+        }
         if !run.is_empty() {
             marks.push(Mark::Line {
                 ink: curve.ink,

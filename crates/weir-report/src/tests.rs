@@ -2,6 +2,7 @@
 //! Reports of made-up results whose every figure is known.
 
 mod bounds;
+mod document;
 mod figures;
 mod picture;
 mod written;
