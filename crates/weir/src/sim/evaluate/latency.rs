@@ -190,7 +190,7 @@ fn histograms(lab: &mut Lab, batch: &Batch) -> Plot {
     lab.files.insert("blocks-thesis-latency.csv".into(), csv);
     Plot {
         title: "Figure 17: latency of blocks of 4 MiB, 5th to 95th percentile, first seed".into(),
-        x: Axis::log("latency of a block, ms (logarithmic, six bars an octave)"),
+        x: Axis::log("latency of a block, ms (logarithmic)"),
         y: Axis::linear("% of blocks"),
         panels,
         reference: None,
