@@ -58,7 +58,7 @@ const RULES: &[Rule] = &[
     row("weir-linux", &["weir-core"]),
     row("weir-profile", &["weir-core"]),
     row("weir-store", &["weir-core"]),
-    row("weir-report", &[]),
+    row("weir-report", &["weir-core"]),
     row("weir", EVERYTHING),
     row("weir-plugin", &["weir-core", "weir-hw"]),
     row("weir-testbed", &["weir-core", "weir-hw", "weir-report"]),

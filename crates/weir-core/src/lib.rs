@@ -16,6 +16,7 @@ pub mod bandwidth;
 pub mod conformance;
 pub mod controller;
 pub mod counters;
+pub mod figures;
 pub mod ids;
 pub mod knee;
 pub mod observation;

@@ -103,7 +103,7 @@ pub fn bandwidth(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture
     }
 }
 
-fn words(ink: Ink, at: At, anchor: Anchor, size: f32, bold: bool, text: String) -> Mark {
+pub fn words(ink: Ink, at: At, anchor: Anchor, size: f32, bold: bool, text: String) -> Mark {
     Mark::Text {
         ink,
         at,
@@ -218,14 +218,23 @@ fn legend(
     free: Option<&Run>,
     shown: &[(&Run, &String)],
 ) {
+    // Simulated runs may be controlled by somebody else: the thesis's controllers.
+    let is_weir = |(run, _): &(&Run, &String)| !run.backend.starts_with("thesis-");
+    let who = if shown.iter().all(is_weir) {
+        "weir"
+    } else {
+        "control"
+    };
     let mut entries = Vec::new();
     if let Some(free) = free {
-        entries.push((Ink::Free, format!("without weir{}", mean(axes, free))));
+        entries.push((Ink::Free, format!("without {who}{}", mean(axes, free))));
     }
     match shown {
         [] => {}
-        [(run, name)] => entries.push((Ink::Held, format!("with weir, {name}{}", mean(axes, run)))),
-        _ => entries.push((Ink::Held, "with weir".into())),
+        [(run, name)] => {
+            entries.push((Ink::Held, format!("with {who}, {name}{}", mean(axes, run))))
+        }
+        _ => entries.push((Ink::Held, format!("with {who}"))),
     }
     let mut x = LEFT;
     let y = 64.0;
@@ -321,7 +330,7 @@ fn time_axis(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
 }
 
 /// Round numbers from 0 to at most `largest`, about `most` of them.
-fn ticks(largest: f64, most: usize) -> Vec<(f64, String)> {
+pub fn ticks(largest: f64, most: usize) -> Vec<(f64, String)> {
     let rough = largest / most as f64;
     let power = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0]

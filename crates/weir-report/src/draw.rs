@@ -38,6 +38,14 @@ pub enum Ink {
     SetPoint,
     /// The capacity.
     Capacity,
+    /// A third curve.
+    Third,
+    /// A fourth curve.
+    Fourth,
+    /// A fifth curve.
+    Fifth,
+    /// Limits over time.
+    Limit,
 }
 
 /// Which end of a text is at its point.
@@ -101,7 +109,7 @@ pub struct Picture {
 }
 
 impl Ink {
-    const ALL: [Ink; 9] = [
+    const ALL: [Ink; 13] = [
         Ink::Text,
         Ink::Muted,
         Ink::Grid,
@@ -111,7 +119,14 @@ impl Ink {
         Ink::Held,
         Ink::SetPoint,
         Ink::Capacity,
+        Ink::Third,
+        Ink::Fourth,
+        Ink::Fifth,
+        Ink::Limit,
     ];
+
+    /// For curves that lie in one panel, in this order.
+    pub const CURVES: [Ink; 5] = [Ink::Held, Ink::Free, Ink::Third, Ink::Fourth, Ink::Fifth];
 
     fn class(self) -> &'static str {
         match self {
@@ -124,6 +139,10 @@ impl Ink {
             Ink::Held => "i-held",
             Ink::SetPoint => "i-set-point",
             Ink::Capacity => "i-capacity",
+            Ink::Third => "i-third",
+            Ink::Fourth => "i-fourth",
+            Ink::Fifth => "i-fifth",
+            Ink::Limit => "i-limit",
         }
     }
 
@@ -139,6 +158,10 @@ impl Ink {
             Ink::Held => (0x0072b2, 0x56b4e9),
             Ink::SetPoint => (0x1b1f24, 0xe6e8eb),
             Ink::Capacity => (0x57606a, 0x9aa4b0),
+            Ink::Third => (0x009e73, 0x2fc79c),
+            Ink::Fourth => (0xaa4499, 0xe09cc4),
+            Ink::Fifth => (0xb8860b, 0xf2c14e),
+            Ink::Limit => (0x009e73, 0x2fc79c),
         }
     }
 
@@ -156,6 +179,7 @@ impl Ink {
         match self {
             Ink::SetPoint => Some([7.0, 4.0]),
             Ink::Capacity => Some([1.5, 3.5]),
+            Ink::Limit => Some([4.0, 2.5]),
             _ => None,
         }
     }

@@ -35,14 +35,23 @@ pub fn put(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf> {
 /// # Errors
 /// The results cannot be written as JSON.
 pub fn summary(results: &Results) -> Result<Vec<u8>> {
+    let whole = explained(results)?;
+    let mut text = serde_json::to_vec_pretty(&whole).context("summary.json")?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// The results without the series, and a reason for every `null`.
+///
+/// # Errors
+/// As [`summary`].
+pub fn explained(results: &Results) -> Result<Results> {
     let mut whole = results.clone();
     for run in &mut whole.runs {
         run.series.clear();
         explain_nulls(run)?;
     }
-    let mut text = serde_json::to_vec_pretty(&whole).context("summary.json")?;
-    text.push(b'\n');
-    Ok(text)
+    Ok(whole)
 }
 
 /// Numbers that are not finite become `null` in JSON: they need a reason like any other.

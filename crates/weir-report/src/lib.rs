@@ -26,11 +26,14 @@
 //! # Ok(()) }
 //! ```
 
+mod bars;
 mod chart;
 mod checks;
+mod document;
 mod draw;
 mod files;
 mod page;
+mod plot;
 mod rows;
 mod table;
 #[cfg(test)]
@@ -40,7 +43,11 @@ mod text;
 pub mod results;
 mod subject;
 
+pub use bars::{Bar, Bars, bars};
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict};
+pub use document::{Cell, CellKind, Document, Part, Section, Table, html};
+pub use draw::{Fonts, Ink, Picture};
+pub use plot::{Axis, Curve, Panel, Plot, Shape, plot};
 pub use rows::HOST_LAG_RATIO_MAX;
 pub use subject::{Expect, Subject};
 pub use table::{COLUMNS, table};
@@ -101,8 +108,42 @@ pub fn write_with(
     ])
 }
 
+/// Device bandwidth of all runs over time, with set-point and capacity.
+pub fn bandwidth_picture(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture {
+    chart::bandwidth(subject, results, fonts)
+}
+
+/// A picture as a PNG on white, twice its size in pixels.
+///
+/// # Errors
+/// It is too large for memory, or cannot be encoded.
+pub fn png(picture: &Picture, fonts: &Fonts) -> Result<Vec<u8>> {
+    draw::png(picture, fonts, PIXELS_PER_UNIT)
+}
+
+/// Make `dir/name` hold `content`: beside it first, then renamed. `dir` must be there.
+///
+/// # Errors
+/// Naming the file, and what the system said.
+pub fn put(dir: &Path, name: &str, content: &[u8]) -> Result<PathBuf> {
+    files::put(dir, name, content)
+}
+
+/// Bandwidth over time of all runs as CSV: `run,policy,backend,at_ms,bytes_per_sec`.
+pub fn series(results: &Results) -> String {
+    files::series(results)
+}
+
+/// The results as they are written: without the series, and with a reason beside every `null`.
+///
+/// # Errors
+/// The results cannot be written as JSON.
+pub fn explained(results: &Results) -> Result<Results> {
+    files::explained(results)
+}
+
 /// A word as a POSIX shell reads it back.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=,:+%@".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.into();

@@ -18,7 +18,7 @@ const STYLE: &str = "\
 *{box-sizing:border-box}\
 body{margin:0 auto;padding:2rem 1.25rem 4rem;max-width:76rem;background:var(--page);color:var(--text);\
 font:16px/1.5 system-ui,sans-serif}\
-h1{font-size:1.6rem;line-height:1.2;margin:0}h2{font-size:1.1rem;margin:2.5rem 0 .75rem}\
+h1{font-size:1.6rem;line-height:1.2;margin:0}h2{font-size:1.1rem;margin:2.5rem 0 .75rem}h3{font-size:1rem;margin:1.6rem 0 .5rem}\
 p{margin:.4rem 0;max-width:60rem}.gap{margin-top:1.2rem}.muted{color:var(--muted)}\
 svg{display:block;width:100%;height:auto;margin:1.5rem 0 0;font-family:system-ui,sans-serif}\
 .wide{overflow-x:auto}\
@@ -44,16 +44,11 @@ pub fn page(
 ) -> String {
     let checks = checks::checks(subject, results);
     let title = escape(&line(&results.scenario, 200));
-    let mut html = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" \
-         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{title} – weir</title>\n\
-         <style>{STYLE}@media(prefers-color-scheme:dark){{{DARK}{}}}</style>\n</head>\n<body>\n\
-         <h1>{title}</h1>\n<p>{}</p>\n",
-        dark_css(),
-        escape(&line(&subject.about, 2000)),
+    let mut html = head(&results.scenario);
+    let _ = writeln!(
+        html,
+        "<h1>{title}</h1>\n<p>{}</p>",
+        escape(&line(&subject.about, 2000))
     );
     let _ = writeln!(
         html,
@@ -68,6 +63,20 @@ pub fn page(
     html += &figures(results);
     html += &how(subject, commands);
     html + "</body>\n</html>\n"
+}
+
+/// Everything up to the body: style, and the promise that nothing is loaded.
+pub fn head(title: &str) -> String {
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{} – weir</title>\n\
+         <style>{STYLE}@media(prefers-color-scheme:dark){{{DARK}{}}}</style>\n</head>\n<body>\n",
+        escape(&line(title, 200)),
+        dark_css(),
+    )
 }
 
 fn circumstances(subject: &Subject, results: &Results) -> String {

@@ -2,6 +2,7 @@
 //! Reports of made-up results whose every figure is known.
 
 mod bounds;
+mod document;
 mod figures;
 mod picture;
 mod written;
@@ -36,6 +37,7 @@ fn subject() -> Subject {
 fn run(policy: &str, mean_mib: f64, latency_ns: f64) -> Run {
     let latency = |scale: f64| Latency {
         mean_ns: Some(scale * latency_ns),
+        stddev_ns: Some(scale * latency_ns * 0.5),
         p50_ns: Some(scale * latency_ns * 0.8),
         p99_ns: Some(scale * latency_ns * 4.0),
     };

@@ -46,6 +46,16 @@ fn middle(bucket: usize) -> f64 {
     (mantissa as f64 + 0.5) * (shift as f64).exp2()
 }
 
+/// The smallest value of a bucket.
+fn start(bucket: usize) -> f64 {
+    if bucket < (2 << BITS) {
+        return bucket as f64;
+    }
+    let shift = (bucket >> BITS) - 1;
+    let mantissa = (bucket & ((1 << BITS) - 1)) + (1 << BITS);
+    mantissa as f64 * (shift as f64).exp2()
+}
+
 impl Histogram {
     /// Adds `weight` values of `ns`.
     pub fn add(&mut self, ns: f64, weight: f64) {
@@ -92,6 +102,12 @@ impl Histogram {
         at.map(middle)
     }
 
+    /// Buckets that hold something: from, below, and the weight between, by rising value.
+    pub fn buckets(&self) -> impl Iterator<Item = (f64, f64, f64)> {
+        let full = self.weights.iter().enumerate().filter(|(_, w)| **w > 0.0);
+        full.map(|(i, w)| (start(i), start(i + 1), *w))
+    }
+
     /// Adds all of another.
     pub fn merge(&mut self, other: &Histogram) {
         for (sum, weight) in self.weights.iter_mut().zip(&other.weights) {
@@ -127,6 +143,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_value_lies_in_its_bucket(ns in 0u64..1 << 52) {
+            let mut one = Histogram::default();
+            one.add(ns as f64, 2.0);
+            let found: Vec<(f64, f64, f64)> = one.buckets().collect();
+            prop_assert_eq!(found.len(), 1);
+            let (from, below, weight) = found[0];
+            prop_assert!(from <= ns as f64 && (ns as f64) < below && weight == 2.0, "{from} {below}");
+        }
+
         #[test]
         fn buckets_are_ordered_and_close(ns in 0u64..=u64::MAX, more in 0u64..1 << 40) {
             prop_assert!(bucket(ns) < BUCKETS);

@@ -58,7 +58,7 @@ mod thesis;
 mod variant;
 
 pub use histogram::Histogram;
-pub use measures::{Bandwidth, Latency, Measures, Point, WorkloadSeries, settling};
+pub use measures::{Measures, WorkloadSeries};
 pub use platform::SimPlatform;
 pub use quota::{CpuMax, CpuStat};
 pub use run::{Rewriting, SimError, run, run_watched, spin};

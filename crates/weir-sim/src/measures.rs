@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::scenario::{Role, Scenario};
 use crate::tally::Window;
 use std::collections::BTreeMap;
+use weir_core::figures::{Bandwidth, Latency, Point, settling};
 use weir_core::units::GIB;
 
 /// One run.
@@ -68,41 +69,6 @@ pub struct Measures {
     pub solved: u64,
 }
 
-/// Bandwidth in windows of equal length.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Bandwidth {
-    /// Mean.
-    pub mean_bytes_per_sec: f64,
-    /// Standard deviation about the mean.
-    pub stddev_bytes_per_sec: f64,
-    /// Root mean square distance from the set-point, relative to it.
-    pub rmse_ratio: f64,
-    /// Mean ÷ set-point − 1.
-    pub bias_ratio: f64,
-}
-
-/// A latency.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Latency {
-    /// Mean.
-    pub mean_ns: Option<f64>,
-    /// Standard deviation.
-    pub stddev_ns: Option<f64>,
-    /// Median.
-    pub p50_ns: Option<f64>,
-    /// 99th percentile.
-    pub p99_ns: Option<f64>,
-}
-
-/// One window of the series.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Point {
-    /// Start of the window since the start of the run.
-    pub at_ms: f64,
-    /// Bandwidth in it.
-    pub bytes_per_sec: f64,
-}
-
 /// One workload over time, in the windows of the series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkloadSeries {
@@ -118,50 +84,13 @@ pub struct WorkloadSeries {
     pub limit_cpus: Vec<f64>,
 }
 
-impl Bandwidth {
-    /// Of windows of equal length.
-    pub fn of(windows: &[f64], set_point: f64) -> Self {
-        let count = windows.len().max(1) as f64;
-        let mean = windows.iter().sum::<f64>() / count;
-        let square =
-            |about: f64| (windows.iter().map(|w| (w - about).powi(2)).sum::<f64>() / count).sqrt();
-        Bandwidth {
-            mean_bytes_per_sec: mean,
-            stddev_bytes_per_sec: square(mean),
-            rmse_ratio: square(set_point) / set_point,
-            bias_ratio: mean / set_point - 1.0,
-        }
+fn latency_of(all: &Histogram) -> Latency {
+    Latency {
+        mean_ns: all.mean_ns(),
+        stddev_ns: all.stddev_ns(),
+        p50_ns: all.quantile_ns(0.5),
+        p99_ns: all.quantile_ns(0.99),
     }
-}
-
-impl Latency {
-    /// Of a histogram.
-    pub fn of(all: &Histogram) -> Self {
-        Latency {
-            mean_ns: all.mean_ns(),
-            stddev_ns: all.stddev_ns(),
-            p50_ns: all.quantile_ns(0.5),
-            p99_ns: all.quantile_ns(0.99),
-        }
-    }
-}
-
-/// The first time from which on every mean over 2 s stays within 5 % of the set-point, and the
-/// highest mean over 500 ms after that above the set-point, relative to it.
-pub fn settling(series: &[Point], set_point: f64) -> (Option<f64>, Option<f64>) {
-    let mean =
-        |group: &[Point]| group.iter().map(|p| p.bytes_per_sec).sum::<f64>() / group.len() as f64;
-    let is_outside = |group: &[Point]| (mean(group) / set_point - 1.0).abs() > 0.05;
-    let outside: Vec<bool> = series.windows(20).map(is_outside).collect();
-    let first = outside.iter().rposition(|o| *o).map_or(0, |last| last + 1);
-    if first >= outside.len() {
-        return (None, None);
-    }
-    let highest = series[first..].windows(5).map(mean).fold(0.0, f64::max);
-    (
-        Some(series[first].at_ms),
-        Some((highest / set_point - 1.0).max(0.0)),
-    )
 }
 
 /// Reads everything off a machine that has run.
@@ -197,7 +126,7 @@ impl Reader<'_> {
             .iter()
             .position(|p| p.at_ms >= control_ms)
             .unwrap_or(0);
-        let (settle_ms, overshoot_ratio) = settling(&until_end[from..], set_point);
+        let (settle_ms, overshoot_ratio) = settling(&until_end[from..], set_point, f64::INFINITY);
         let mut line_latencies = Histogram::default();
         for device in 0..self.machine.fluid.device_count() {
             line_latencies.merge(&self.machine.fluid.totals(device).latencies);
@@ -216,9 +145,9 @@ impl Reader<'_> {
             scenario: self.scenario.name.clone(),
             set_point_bytes_per_sec: set_point,
             bandwidth: Bandwidth::of(&values, set_point),
-            device_latency: Latency::of(&line_latencies),
-            light_reader: Latency::of(&light_blocks),
-            limited_readers: Latency::of(&limited_blocks),
+            device_latency: latency_of(&line_latencies),
+            light_reader: latency_of(&light_blocks),
+            limited_readers: latency_of(&limited_blocks),
             little_bound_ns: (limited_blocks.count() > 0.0)
                 .then(|| readers * secs * 1e9 / limited_blocks.count()),
             cpu_sec_per_gib: (bytes > 0.0).then(|| cpu_ns / 1e9 / (bytes / GIB)),

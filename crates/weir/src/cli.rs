@@ -3,6 +3,7 @@
 //! works out the meaning once flags and file are both known. Keys of the file equal the flag names.
 
 use crate::amounts::{Rate, SetPoint, Span};
+use crate::sim::cli::SimArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -25,7 +26,9 @@ const TOP_HELP: &str = "\
 Start with `weir doctor` (what this machine can do), then `weir top` (who uses the device), then
 `weir run --limit --set-point 40% --capacity 20GiB/s`.
 
-Exit codes: 0 done, 1 something was found (doctor), 2 trouble.";
+No CXL memory at hand: `weir sim thesis-limit`.
+
+Exit codes: 0 done, 1 something was found (doctor, sim), 2 trouble.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -42,8 +45,8 @@ pub enum Command {
     Reset(ResetArgs),
     /// Measure weir itself
     Bench(BenchArgs),
-    /// Ask models of hardware; needs no CXL device
-    Sim(crate::sim::SimArgs),
+    /// Try it without hardware: scenarios on a simulated host
+    Sim(SimArgs),
 }
 
 /// How a set-point is split.

@@ -6,8 +6,8 @@
 //! * [`run`] the daemon: observe → step → apply → publish;
 //! * [`top`], [`explain`], [`doctor`], [`reset`] what people ask it; they read what the daemon
 //!   publishes and compute nothing but layout ([`text`], [`words`]);
-//! * [`sim`] models of hardware, asked from the command line;
 //! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
+//! * [`sim`] scenarios on a simulated host, and models of devices;
 //! * [`exit`] how it ends: 0 done, 1 finding, 2 trouble.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

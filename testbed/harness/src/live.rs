@@ -291,6 +291,7 @@ fn device_latency(m: &Measured) -> Latency {
     };
     Latency {
         mean_ns,
+        stddev_ns: None,
         p50_ns: quantile_ns(&buckets, 0.5),
         p99_ns: quantile_ns(&buckets, 0.99),
     }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who controls: the names of flags, and what they mean in the simulator.
+
+use crate::cli::PolicyName;
+use crate::text::harmless;
+use anyhow::{Result, bail};
+use weir_sim::{Scenario, Variant};
+
+/// weir's own back end, as it is called everywhere else.
+const WEIR: &str = "cgroup";
+
+/// One of those compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// What the table calls it.
+    pub label: String,
+    /// Its name in flags.
+    pub name: &'static str,
+    /// Its back end, as in results.
+    pub backend: &'static str,
+    /// Its policy, as in results.
+    pub policy: &'static str,
+    /// The simulator's name for it.
+    pub variant: Variant,
+}
+
+impl Choice {
+    /// Of a variant of the simulator.
+    pub fn of(variant: Variant) -> Self {
+        let (policy, backend) = variant.policy_and_backend();
+        let (name, backend) = match variant {
+            Variant::Weir(_) => (WEIR, WEIR),
+            _ => (variant.name(), backend),
+        };
+        Choice {
+            label: name.to_owned(),
+            name,
+            backend,
+            policy,
+            variant,
+        }
+    }
+}
+
+/// Nobody, the thesis's five and weir, in the order of the thesis's tables.
+pub fn all(scenario: &Scenario) -> Vec<Choice> {
+    Variant::all(scenario).into_iter().map(Choice::of).collect()
+}
+
+/// What was asked for, each once, in the order asked for.
+///
+/// # Errors
+/// A back end that does not exist, or policies where nothing uses them.
+pub fn choose(
+    backends: &[String],
+    policies: &[PolicyName],
+    scenario: &Scenario,
+) -> Result<Vec<Choice>> {
+    let usual = all(scenario);
+    // The thesis's loop as a mere observer is no controller: `all` leaves it out.
+    let mut known = usual.clone();
+    known.push(Choice::of(Variant::Monitor));
+    let mut chosen: Vec<Choice> = Vec::new();
+    for name in backends {
+        let found: Vec<&Choice> = match name.as_str() {
+            "all" => usual.iter().collect(),
+            name => known.iter().filter(|c| c.name == name).collect(),
+        };
+        if found.is_empty() {
+            let names: Vec<&str> = known.iter().map(|c| c.name).collect();
+            bail!(
+                "--backend: there is no `{}`: use {} or all",
+                harmless(name),
+                names.join(", ")
+            );
+        }
+        for choice in found {
+            for one in with_policies(choice, policies) {
+                if !chosen.contains(&one) {
+                    chosen.push(one);
+                }
+            }
+        }
+    }
+    if !policies.is_empty() && !chosen.iter().any(|c| c.name == WEIR) {
+        bail!(
+            "--policy is for --backend {WEIR}: the thesis's controllers have policies of their own"
+        );
+    }
+    Ok(chosen)
+}
+
+/// weir once for each policy; everybody else as they are.
+fn with_policies(choice: &Choice, policies: &[PolicyName]) -> Vec<Choice> {
+    let Variant::Weir(options) = &choice.variant else {
+        return vec![choice.clone()];
+    };
+    let with = |policy: &PolicyName| {
+        let mut options = options.clone();
+        options.config.policy = policy.policy();
+        let mut own = Choice::of(Variant::Weir(options));
+        if policies.len() > 1 {
+            own.label = format!("{WEIR}/{}", own.policy);
+        }
+        own
+    };
+    match policies {
+        [] => vec![choice.clone()],
+        given => given.iter().map(with).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::builtin::named;
+
+    fn names(backends: &[&str], policies: &[PolicyName]) -> Result<Vec<String>> {
+        let scenario = named("thesis-limit").unwrap()?.scenario;
+        let backends: Vec<String> = backends.iter().map(ToString::to_string).collect();
+        let chosen = choose(&backends, policies, &scenario)?;
+        Ok(chosen.into_iter().map(|c| c.label).collect())
+    }
+
+    #[test]
+    fn names_are_found_and_kept_in_order() {
+        assert_eq!(names(&["cgroup", "none"], &[]).unwrap(), ["cgroup", "none"]);
+        assert_eq!(names(&["none", "none"], &[]).unwrap(), ["none"]);
+        assert_eq!(names(&["all"], &[]).unwrap().len(), 7);
+        let two = [PolicyName::MaxMin, PolicyName::Proportional];
+        let labels = names(&["none", "cgroup"], &two).unwrap();
+        assert_eq!(labels, ["none", "cgroup/max-min", "cgroup/proportional"]);
+    }
+
+    #[test]
+    fn nonsense_is_answered_with_what_there_is() {
+        let said = names(&["thesis"], &[]).unwrap_err().to_string();
+        assert!(
+            said.contains("`thesis`") && said.contains("thesis-scx-vtime"),
+            "{said}"
+        );
+        let said = names(&["none"], &[PolicyName::MaxMin])
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("--policy is for --backend cgroup"), "{said}");
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be said to `weir sim`.
+
+use crate::cli::PolicyName;
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// `weir sim`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = SIM_HELP)]
+pub struct SimArgs {
+    /// What else the simulator is asked for.
+    #[command(subcommand)]
+    pub what: Option<What>,
+
+    /// A scenario.
+    #[command(flatten)]
+    pub scenario: ScenarioArgs,
+}
+
+/// What else the simulator is asked for.
+#[derive(Debug, Subcommand)]
+pub enum What {
+    /// The loaded-latency curve of a device profile: latency at each bandwidth
+    Device(super::device::DeviceArgs),
+    /// The thesis's evaluation and what lies beyond it, as one page
+    Evaluate(EvaluateArgs),
+}
+
+/// `weir sim SCENARIO`.
+#[derive(Debug, Args)]
+pub struct ScenarioArgs {
+    /// Name of a scenario that is built in (--list), or path of a TOML file
+    #[arg(value_name = "SCENARIO", required_unless_present = "list")]
+    pub scenario: Option<String>,
+
+    /// Print the names of the scenarios that are built in, and what they show
+    #[arg(long, conflicts_with = "scenario")]
+    pub list: bool,
+
+    /// How weir splits the set-point; several with commas [default: the scenario's]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub policy: Vec<PolicyName>,
+
+    /// Who controls, one run each: none, cgroup (weir), thesis-scx, thesis-scx-vtime,
+    /// thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple, thesis-monitor (watches only), or
+    /// all but that
+    #[arg(
+        long,
+        value_name = "NAME,…",
+        value_delimiter = ',',
+        default_value = "none,cgroup"
+    )]
+    pub backend: Vec<String>,
+
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+
+    /// How many seeds, from --seed on: means and ranges are shown
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub seeds: u16,
+
+    /// Print all figures as one JSON object (docs/results.md)
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write report, picture, figures and series into this directory, as live runs do
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// `weir sim evaluate`.
+#[derive(Debug, Args)]
+#[command(after_help = EVALUATE_HELP)]
+pub struct EvaluateArgs {
+    /// Where page, figures and series go
+    #[arg(long, default_value = "out/evaluate", value_name = "DIR")]
+    pub out: PathBuf,
+
+    /// How many seeds each scenario is run with
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub seeds: u16,
+
+    /// One seed and shorter runs: to see whether all of it works, not to quote figures from
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Print evaluation.json on stdout too
+    #[arg(long)]
+    pub json: bool,
+}
+
+const SIM_HELP: &str = "\
+Examples:
+  weir sim --list                             what is built in
+  weir sim thesis-limit                       without control, and with weir
+  weir sim thesis-limit --backend all         beside the thesis's own controllers
+  weir sim thesis-limit --policy max-min,proportional --seeds 5
+  weir sim my.toml --json | jq '.runs[].bandwidth'
+  weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html
+  weir sim evaluate                           the thesis's whole evaluation
+
+Nothing on this machine is touched. The same scenario and seed give the same figures, bit for bit.
+
+Exit codes: 0 done, 1 a bound of the scenario was missed, 2 trouble.";
+
+const EVALUATE_HELP: &str = "\
+Examples:
+  weir sim evaluate                           into out/evaluate: index.html, evaluation.json, CSV
+  weir sim evaluate --seeds 10 --out today
+  weir sim evaluate --quick                   one seed, shorter: does it all work?";

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Beyond the thesis: every built-in scenario that no section of its chapter uses, and the step of load.
+
+use super::super::batch::Batch;
+use super::super::builtin;
+use super::super::choice::{self, Choice};
+use super::super::table::{COLUMNS, range};
+use super::lab::{Lab, command, heads, number, of_run, text, words};
+use anyhow::Result;
+use weir_report::{Part, Section, Table};
+
+/// Scenarios that have sections of their own.
+const ELSEWHERE: [&str; 8] = [
+    "thesis-limit",
+    "thesis-idle",
+    "thesis-asymmetric",
+    "thesis-latency",
+    "thesis-estimate",
+    "thesis-writes",
+    "neighbour",
+    "step",
+];
+/// With more workloads than this a run takes seconds, and only some controllers are compared.
+const MANY: u32 = 500;
+
+/// All scenarios that have no section of their own.
+pub fn beyond(lab: &mut Lab) -> Result<Section> {
+    let mut parts = vec![text(
+        "What the thesis did not try. Each scenario with everybody who controls; with a thousand workloads only without control, \
+         with the thesis's better loop and with weir. Little's bound holds for readers that always have a block under way: where they wait \
+         between blocks (rates, pauses), p99 ÷ bound may be far below 1.",
+    )];
+    for name in builtin::names() {
+        if ELSEWHERE.contains(&name) {
+            continue;
+        }
+        let scenario = lab.scenario(name)?.scenario;
+        let count: u32 = scenario.workloads.iter().map(|w| w.count).sum();
+        let few = ["none", "thesis-cgroups", "cgroup"];
+        let mut choices: Vec<Choice> = choice::all(&scenario);
+        choices.retain(|c| count < MANY || few.contains(&c.name));
+        let batch = lab.batch(name, &choices)?;
+        parts.push(Part::Table(figures(&batch)));
+        parts.push(lab.bandwidth(&batch)?);
+        let names: Vec<&str> = choices.iter().map(|c| c.name).collect();
+        let names = if count < MANY {
+            "all".into()
+        } else {
+            names.join(",")
+        };
+        parts.push(command(format!(
+            "weir sim {name} --backend {names} --seeds 3"
+        )));
+    }
+    Ok(Section {
+        id: "beyond".into(),
+        title: "Beyond the thesis".into(),
+        parts,
+    })
+}
+
+/// The same columns as `weir sim SCENARIO` prints, means over the seeds.
+fn figures(batch: &Batch) -> Table {
+    let mut names = vec![String::new()];
+    let mut rows: Vec<Vec<_>> = batch
+        .choices
+        .iter()
+        .map(|c| vec![words(&c.label)])
+        .collect();
+    for column in &COLUMNS {
+        let of = |i| range(batch.of(i).map(|made| (column.of)(&made.run)));
+        let values: Vec<Option<[f64; 3]>> = (0..batch.choices.len()).map(of).collect();
+        if values.iter().all(Option::is_none) {
+            continue;
+        }
+        names.push(format!("{}, {}", column.name, column.unit));
+        for (row, value) in rows.iter_mut().zip(values) {
+            row.push(number(value.map(|v| v[1]), column.decimals));
+        }
+    }
+    Table {
+        title: format!("{}: {}", batch.scenario.name, batch.scenario.about),
+        heads: names,
+        rows,
+    }
+}
+
+/// From idle to overload at once.
+pub fn step(lab: &mut Lab) -> Result<Section> {
+    let batch = lab.all("step")?;
+    let begins = batch
+        .scenario
+        .workloads
+        .iter()
+        .map(|w| w.start_ms)
+        .max()
+        .unwrap_or(0);
+    let mut rows = Vec::new();
+    for (i, choice) in batch.choices.iter().enumerate() {
+        let settled = batch
+            .of(i)
+            .filter(|made| made.run.settle_ms.is_some())
+            .count();
+        // The run's own start is the start of control; the load begins later.
+        let after = of_run(&batch, i, |r| {
+            Some((r.settle_ms? - begins as f64).max(0.0) / 1e3)
+        });
+        let over = of_run(&batch, i, |r| Some(r.overshoot_ratio? * 1e2));
+        let first = peak(&batch, i, begins);
+        rows.push(vec![
+            words(&choice.label),
+            number(after.map(|v| v[0]), 1),
+            number(after.map(|v| v[1]), 1),
+            number(after.map(|v| v[2]), 1),
+            number(first, 1),
+            number(over.map(|v| v[1]), 1),
+            words(format!("{settled} of {}", batch.of(i).count())),
+        ]);
+    }
+    let table = Table {
+        title: "After the step".into(),
+        heads: heads(&[
+            "",
+            "settles, s: lowest",
+            "mean",
+            "highest",
+            "highest 500 ms after the step, % over",
+            "after settling, % over",
+            "runs that settle",
+        ]),
+        rows,
+    };
+    let parts = vec![
+        text(format!(
+            "Five readers begin at {} s on a machine where control already runs: from idle to twice the set-point and more. Settled is the time from \
+             which on every mean over 2 s stays within 5 % of the set-point until the end, counted from the step. The mean over 2 s looks ahead, so a \
+             controller that needs a second or less may show 0.",
+            begins as f64 / 1e3
+        )),
+        Part::Table(table),
+        lab.bandwidth(&batch)?,
+        command("weir sim step --backend all --seeds 3"),
+    ];
+    Ok(Section {
+        id: "step".into(),
+        title: "A step of load".into(),
+        parts,
+    })
+}
+
+/// Highest mean over 500 ms from the step on, above the set-point, in percent; mean of the seeds.
+fn peak(batch: &Batch, choice: usize, begins_ms: u64) -> Option<f64> {
+    let of = |made: &super::super::batch::Made| {
+        let points = made
+            .run
+            .series
+            .iter()
+            .filter(|p| p.at_ms >= begins_ms as f64);
+        let rates: Vec<f64> = points.map(|p| p.bytes_per_sec).collect();
+        let means = rates.windows(5).map(|w| w.iter().sum::<f64>() / 5.0);
+        let highest = means.fold(0.0, f64::max);
+        Some((highest / made.run.set_point_bytes_per_sec - 1.0) * 1e2)
+    };
+    range(batch.of(choice).map(of)).map(|r| r[1])
+}

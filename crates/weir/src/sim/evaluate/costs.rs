@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Thesis 6.6 and 6.7: what reading costs, and what others gain.
+
+use super::super::batch::Batch;
+use super::lab::{Lab, Printed, command, heads, number, of_run, picture, text, words};
+use super::printed::{COST, THROUGHPUT_GAIN};
+use super::why;
+use anyhow::Result;
+use weir_report::results::Run;
+use weir_report::{Bar, Bars, Cell, CellKind, Part, Section, Table, bars};
+
+/// Figure 18.
+pub fn cost(lab: &mut Lab) -> Result<Section> {
+    let batch = lab.all("thesis-limit")?;
+    let mut rows = Vec::new();
+    let mut drawn = Vec::new();
+    let base = of_run(&batch, 0, |r| r.cpu_sec_per_gib).map(|b| b[1]);
+    for (i, choice) in batch.choices.iter().enumerate() {
+        let ours = of_run(&batch, i, |r| r.cpu_sec_per_gib);
+        let printed = match choice.name {
+            "none" => Some(COST.0),
+            "cgroup" => None,
+            _ => Some(COST.1),
+        };
+        let mut row = vec![words(&choice.label)];
+        match printed {
+            Some(value) => row.extend(lab.compare(
+                Printed {
+                    printed_in: "figure 18",
+                    backend: choice.name,
+                    figure: "cpu_sec_per_gib",
+                    value,
+                    decimals: 3,
+                },
+                ours,
+            )),
+            None => row.extend([number(ours.map(|o| o[1]), 3), words(""), words("")]),
+        }
+        row.push(change(ours.map(|o| o[1]), base));
+        rows.push(row);
+        drawn.extend(bar(&choice.label, ours, printed, choice.name == "none"));
+    }
+    let table = Table {
+        title: "Figure 18: CPU-seconds per GiB read".into(),
+        heads: heads(&["", "s/GiB", "thesis, about", "", "against none"]),
+        rows,
+    };
+    let picture_of = bars(&Bars {
+        title: "Figure 18: CPU time that a GiB costs".into(),
+        axis: "CPU-seconds per GiB".into(),
+        printed: "thesis, about (read off its text); line: range of the seeds".into(),
+        bars: drawn,
+    });
+    let mut parts = vec![
+        text(
+            "CPU time of the readers ÷ what they read, stalls included. The thesis: about 0.6 without control, about 0.35 with, 40 % less.",
+        ),
+        Part::Table(table),
+    ];
+    parts.extend(why::of(lab, "figure 18"));
+    parts.extend([
+        picture(picture_of),
+        command("weir sim thesis-limit --backend all --seeds 3"),
+    ]);
+    Ok(Section {
+        id: "cost".into(),
+        title: "6.6 CPU cost".into(),
+        parts,
+    })
+}
+
+/// Figure 19.
+pub fn throughput(lab: &mut Lab) -> Result<Section> {
+    let batch = lab.all("thesis-limit")?;
+    let base = of_run(&batch, 0, |r| r.throughput_ops_per_sec).map(|b| b[1]);
+    let mut rows = Vec::new();
+    let mut drawn = Vec::new();
+    for (i, choice) in batch.choices.iter().enumerate() {
+        let ours = of_run(&batch, i, |r| r.throughput_ops_per_sec);
+        let printed = THROUGHPUT_GAIN
+            .iter()
+            .find(|(name, _)| *name == choice.name);
+        let mut row = vec![
+            words(&choice.label),
+            number(ours.map(|o| o[1]), 0),
+            change(ours.map(|o| o[1]), base),
+        ];
+        row.push(printed.map_or(words(""), |(_, gain)| {
+            Cell::new(format!("+{:.1} %", gain * 1e2), CellKind::Faint)
+        }));
+        rows.push(row);
+        let at = printed.and_then(|(_, gain)| Some(base? * (1.0 + gain)));
+        drawn.extend(bar(&choice.label, ours, at, choice.name == "none"));
+    }
+    let table = Table {
+        title: "Figure 19: operations per second of the work beside".into(),
+        heads: heads(&["", "ops/s", "gain", "thesis"]),
+        rows,
+    };
+    let picture_of = bars(&Bars {
+        title: "Figure 19: what others get done".into(),
+        axis: "operations per second".into(),
+        printed: "the gain that the thesis prints, on our base; line: range of the seeds".into(),
+        bars: drawn,
+    });
+    let parts = vec![
+        text(
+            "The thesis lets fio read 100 GiB and counts until then; here the work beside is counted over the measured time, which is a rate as \
+              well. It prints two gains. Operations are of no absolute meaning: only gains are compared.",
+        ),
+        Part::Table(table),
+        picture(picture_of),
+        command("weir sim thesis-limit --backend all --seeds 3"),
+    ];
+    Ok(Section {
+        id: "throughput".into(),
+        title: "6.7 Throughput of others".into(),
+        parts,
+    })
+}
+
+fn bar(name: &str, ours: Option<[f64; 3]>, printed: Option<f64>, is_base: bool) -> Option<Bar> {
+    let [low, value, high] = ours?;
+    Some(Bar {
+        name: name.into(),
+        value,
+        range: (high > low).then_some((low, high)),
+        printed,
+        is_base,
+    })
+}
+
+fn change(value: Option<f64>, base: Option<f64>) -> Cell {
+    let ratio = value.zip(base).map(|(v, b)| v / b - 1.0);
+    Cell::new(
+        ratio.map_or(String::new(), super::lab::signed_percent),
+        CellKind::Faint,
+    )
+}
+
+/// What issue and README promise of weir's controller, against what came out: one row each.
+pub fn promises(lab: &mut Lab) -> Result<Section> {
+    let limit = lab.all("thesis-limit")?;
+    let neighbour = lab.all("neighbour")?;
+    let rows = vec![
+        promise(
+            "RMSE of the set-point",
+            "≤ 3 % (thesis: 7.0 %)",
+            &limit,
+            |r, _| Some(r.bandwidth.rmse_ratio),
+            |v| v <= 0.03,
+        ),
+        promise(
+            "bias",
+            "≤ 1 % (thesis: +3.5 %)",
+            &limit,
+            |r, _| Some(r.bandwidth.bias_ratio.abs()),
+            |v| v <= 0.01,
+        ),
+        promise(
+            "mean access latency against none",
+            "−50 %",
+            &limit,
+            |r, n| less(r.device_latency.mean_ns, n.device_latency.mean_ns),
+            |v| v <= -0.5,
+        ),
+        promise(
+            "p99 of a light reader against none",
+            "−40 %",
+            &neighbour,
+            |r, n| less(r.light_reader.p99_ns, n.light_reader.p99_ns),
+            |v| v <= -0.4,
+        ),
+        promise(
+            "CPU time per GiB against none",
+            "about −40 %",
+            &limit,
+            |r, n| less(r.cpu_sec_per_gib, n.cpu_sec_per_gib),
+            |v| v <= -0.3,
+        ),
+        promise(
+            "work beside against none",
+            "at least +4.5 %",
+            &limit,
+            |r, n| less(r.throughput_ops_per_sec, n.throughput_ops_per_sec),
+            |v| v >= 0.045,
+        ),
+        starved(&limit),
+    ];
+    let table = Table {
+        title: "weir's controller (back end cgroup), mean of the seeds".into(),
+        heads: heads(&["", "aim", "scenario", "measured", ""]),
+        rows,
+    };
+    let parts = vec![
+        text(
+            "What weir's own controller is to reach on the thesis's scenario and beside a light reader, and what it reaches. Missed ones are shown as such.",
+        ),
+        Part::Table(table),
+        lab.bandwidth(&neighbour)?,
+        command("weir sim neighbour --backend all --seeds 3"),
+    ];
+    Ok(Section {
+        id: "aims".into(),
+        title: "weir's controller against its aims".into(),
+        parts,
+    })
+}
+
+fn less(with: Option<f64>, without: Option<f64>) -> Option<f64> {
+    Some(with? / without? - 1.0)
+}
+
+fn position(batch: &Batch, name: &str) -> Option<usize> {
+    batch.choices.iter().position(|c| c.name == name)
+}
+
+fn promise(
+    what: &str,
+    aim: &str,
+    batch: &Batch,
+    of: fn(&Run, &Run) -> Option<f64>,
+    met: fn(f64) -> bool,
+) -> Vec<Cell> {
+    let pairs = position(batch, "cgroup").zip(position(batch, "none"));
+    let values: Vec<f64> = pairs.map_or(Vec::new(), |(with, without)| {
+        let both = batch.of(with).zip(batch.of(without));
+        both.filter_map(|(w, n)| of(&w.run, &n.run)).collect()
+    });
+    let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    let shown = mean.map_or("–".into(), |m| {
+        format!("{:.1} %", m * 1e2).replace('-', "−")
+    });
+    verdict(what, aim, batch, shown, mean.is_some_and(met))
+}
+
+fn starved(batch: &Batch) -> Vec<Cell> {
+    let at = position(batch, "cgroup");
+    let ratio = at.and_then(|i| {
+        of_run(batch, i, |r| {
+            Some(r.limited_readers.latency.p99_ns? / r.limited_readers.little_bound_ns?)
+        })
+    });
+    let shown = ratio.map_or("–".into(), |r| format!("{:.1} ×", r[1]));
+    verdict(
+        "p99 of limited readers ÷ Little's bound",
+        "≤ 3 ×",
+        batch,
+        shown,
+        ratio.is_some_and(|r| r[1] <= 3.0),
+    )
+}
+
+fn verdict(what: &str, aim: &str, batch: &Batch, shown: String, is_met: bool) -> Vec<Cell> {
+    let (kind, word) = if is_met {
+        (CellKind::Met, "✓ met")
+    } else {
+        (CellKind::Missed, "✗ missed")
+    };
+    vec![
+        words(what),
+        words(aim),
+        words(&batch.scenario.name),
+        Cell::new(shown, CellKind::Number),
+        Cell::new(word, kind),
+    ]
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir sim evaluate`: chapter 6 of the thesis on the simulated machine, the thesis's controllers and ours,
+//! and what lies beyond it. One page that needs nothing else, every figure as JSON, every series as CSV.
+//!
+//! ```text
+//! lab (runs, made once) ─► device, estimate, bandwidth, latency, costs, beyond, knee, ablation, speed ─► page
+//! printed (the thesis's figures) ┘                                          └► why (deviations)
+//! ```
+
+mod ablation;
+mod bandwidth;
+mod beyond;
+mod costs;
+mod device;
+mod estimate;
+mod knee;
+mod lab;
+mod latency;
+mod printed;
+mod speed;
+mod why;
+
+use super::cli::EvaluateArgs;
+use crate::exit::{Exit, print_json};
+use crate::text::harmless;
+use anyhow::{Context, Result};
+use lab::Lab;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use weir_report::{Document, Part, Section};
+
+/// What makes a section.
+type Make = fn(&mut Lab) -> Result<Section>;
+
+/// In the order of the page.
+const SECTIONS: [(&str, Make); 14] = [
+    ("device model", device::device),
+    ("6.2 estimation", estimate::estimate),
+    ("6.3 bandwidth", bandwidth::limit),
+    ("6.3.1 idle system", bandwidth::idle),
+    ("6.3.2 unequal readers", bandwidth::asymmetric),
+    ("6.4 limits", bandwidth::limits),
+    ("6.5 latency", latency::latency),
+    ("6.6 CPU cost", costs::cost),
+    ("6.7 throughput", costs::throughput),
+    ("weir's aims", costs::promises),
+    ("step of load", beyond::step),
+    ("beyond the thesis", beyond::beyond),
+    ("knee", knee::knee),
+    ("ablation", ablation::ablation),
+];
+
+/// Runs everything and writes it.
+///
+/// # Errors
+/// A run cannot be made, or a file cannot be written: naming it.
+pub fn evaluate(args: &EvaluateArgs) -> Result<Exit> {
+    // Before minutes of work: can anything be written at all?
+    let out = &args.out;
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let mut lab = Lab::new(args)?;
+    let mut sections = Vec::new();
+    for (n, (name, make)) in SECTIONS.iter().enumerate() {
+        eprintln!("── {} of {}: {name}", n + 1, SECTIONS.len() + 1);
+        sections.push(make(&mut lab).with_context(|| format!("section {name}"))?);
+    }
+    sections.push(speed::speed(&mut lab));
+    let figures = figures(&lab)?;
+    write(out, &lab, &figures, sections)?;
+    eprintln!(
+        "wrote {}",
+        harmless(&out.join("index.html").display().to_string())
+    );
+    if args.json {
+        print_json(&figures)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// Everything as one JSON object.
+fn figures(lab: &Lab) -> Result<Value> {
+    let mut scenarios = serde_json::Map::new();
+    for (name, batch) in lab.batches() {
+        let results = weir_report::explained(&batch.results())?;
+        scenarios.insert(name.clone(), serde_json::to_value(&results)?);
+    }
+    Ok(json!({
+        "seeds": lab.seeds,
+        "is_quick": lab.is_quick,
+        "compared_with_thesis": lab.compared,
+        "figures": lab.figures,
+        "scenarios": scenarios,
+    }))
+}
+
+fn write(out: &Path, lab: &Lab, figures: &Value, mut sections: Vec<Section>) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(figures)?;
+    text.push(b'\n');
+    weir_report::put(out, "evaluation.json", &text)?;
+    for (name, csv) in &lab.files {
+        weir_report::put(out, name, csv.as_bytes())?;
+    }
+    for section in &sections {
+        let pictures = section.parts.iter().filter_map(|part| match part {
+            Part::Picture(picture) => Some(picture),
+            _ => None,
+        });
+        for (n, picture) in pictures.enumerate() {
+            let name = format!("{}-{}.png", section.id, n + 1);
+            weir_report::put(out, &name, &weir_report::png(picture, &lab.fonts)?)?;
+        }
+    }
+    sections.push(files(lab));
+    let page = weir_report::html(&Document {
+        title: "CXL bandwidth control, evaluated on a simulated machine".into(),
+        about: about(lab),
+        sections,
+    });
+    weir_report::put(out, "index.html", page.as_bytes())?;
+    Ok(())
+}
+
+fn about(lab: &Lab) -> Vec<String> {
+    let mut about = vec![
+        "Chapter 6 of the thesis \"CXL bandwidth control\" (KIT, 2025): its controllers and weir's on the same simulated machine, 20 cores with 40 hardware \
+         threads and an FPGA device of about 10 GiB/s. Names: thesis-scx, thesis-scx-vtime and thesis-scx-throttle are its schedulers (5.4.1), thesis-cgroups and \
+         thesis-cgroups-simple its loops in user space (5.4.2); cgroup is weir. No parameter was fitted for a single controller."
+            .to_owned(),
+        "A simulator may know less than reality: the shortcuts stand at the head of weir-sim. Where ours lies more than 10 % from a printed figure, the \
+         reason stands below the table, as far as it is known."
+            .to_owned(),
+        format!("Seeds {:?}. weir {}.", lab.seeds, env!("CARGO_PKG_VERSION")),
+    ];
+    if lab.is_quick {
+        about.push("This is a quick evaluation: runs are shorter than the scenarios say. It shows that everything works; do not quote it.".to_owned());
+    }
+    about
+}
+
+fn files(lab: &Lab) -> Section {
+    let names: Vec<&str> = lab.files.keys().map(String::as_str).collect();
+    Section {
+        id: "files".into(),
+        title: "Files".into(),
+        parts: vec![
+            lab::text(
+                "evaluation.json has every figure of this page; the pictures lie beside it as PNG. Every series as CSV (single workloads of the first seed, and \
+                       only where there are at most 120):",
+            ),
+            lab::text(names.join(", ")),
+            lab::command("weir sim evaluate"),
+        ],
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How fast all of this was, on the machine that made it. The only figures that differ from time to time.
+
+use super::lab::{Lab, command, heads, number, text, words};
+use serde_json::json;
+use weir_report::{Part, Section, Table};
+
+/// Simulated seconds per second of each scenario.
+pub fn speed(lab: &mut Lab) -> Section {
+    let mut rows = Vec::new();
+    let mut figures = serde_json::Map::new();
+    for (name, batch) in lab.batches() {
+        let scenario = &batch.scenario;
+        let workloads: u32 = scenario.workloads.iter().map(|w| w.count * w.threads).sum();
+        let speeds: Vec<f64> = batch
+            .runs
+            .iter()
+            .map(|m| m.measures.simulated_sec / m.took_sec)
+            .collect();
+        let events: u64 = batch.runs.iter().map(|m| m.measures.events).sum();
+        let took: f64 = batch.runs.iter().map(|m| m.took_sec).sum();
+        let slowest = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut sorted = speeds.clone();
+        sorted.sort_by(f64::total_cmp);
+        let median = sorted.get(sorted.len() / 2).copied();
+        rows.push(vec![
+            words(name),
+            number(f64::from(workloads), 0),
+            number(f64::from(scenario.cpu_count()), 0),
+            number(median, 0),
+            number(slowest, 0),
+            number(events as f64 / took / 1e6, 2),
+        ]);
+        figures.insert(
+            name.clone(),
+            json!({
+                "threads": workloads, "cpus": scenario.cpu_count(),
+                "simulated_sec_per_sec_median": median, "simulated_sec_per_sec_slowest": slowest,
+                "events_per_sec": events as f64 / took,
+            }),
+        );
+    }
+    lab.figures.insert("speed", figures.into());
+    let parts = vec![
+        text(
+            "Wall-clock speed of each run while as many others ran as there are CPUs; other programs on the machine count too. The aim for the thesis's machine is 100.",
+        ),
+        Part::Table(Table {
+            title: "Simulated seconds per second".into(),
+            heads: heads(&[
+                "",
+                "threads of workloads",
+                "CPUs",
+                "median",
+                "slowest",
+                "million events/s",
+            ]),
+            rows,
+        }),
+        command("weir sim evaluate"),
+    ];
+    Section {
+        id: "speed".into(),
+        title: "Speed".into(),
+        parts,
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A simulated run in the format of `docs/results.md`, and its scenario as reports see it.
+
+use super::builtin::Loaded;
+use super::choice::Choice;
+use anyhow::{Context, Result};
+use weir_hw::profile::Profile;
+use weir_hw::{Equilibrium, LoadedDevice, Requester};
+use weir_report::results::{LimitedLatency, Run};
+use weir_report::{Expect, Subject};
+use weir_sim::{Measures, Scenario};
+
+/// The run as results have it.
+pub fn run_of(measures: &Measures, choice: &Choice) -> Run {
+    let m = measures;
+    Run {
+        world: "sim".into(),
+        policy: choice.policy.into(),
+        backend: choice.backend.into(),
+        set_point_bytes_per_sec: m.set_point_bytes_per_sec,
+        seed: m.seed,
+        bandwidth: m.bandwidth,
+        device_latency: m.device_latency,
+        light_reader: m.light_reader,
+        limited_readers: LimitedLatency {
+            latency: m.limited_readers,
+            little_bound_ns: m.little_bound_ns,
+        },
+        cpu_sec_per_gib: m.cpu_sec_per_gib,
+        throughput_ops_per_sec: m.throughput_ops_per_sec,
+        settle_ms: m.settle_ms,
+        overshoot_ratio: m.overshoot_ratio,
+        estimate_error_ratio: m.estimate_error_ratio.clone(),
+        series: m.series.clone(),
+        host_lag_ratio: None,
+        missing: m.missing.clone(),
+    }
+}
+
+/// What the report says of the scenario.
+///
+/// # Errors
+/// A device profile does not exist.
+pub fn subject(loaded: &Loaded, seed: u64) -> Result<Subject> {
+    let Loaded { scenario, text } = loaded;
+    Ok(Subject {
+        about: scenario.about.clone(),
+        seed,
+        capacity_bytes_per_sec: capacity(scenario)?,
+        set_point_bytes_per_sec: scenario.control.set_point_bytes_per_sec
+            * scenario.devices.len() as f64,
+        settle_sec: scenario.control.settle_sec,
+        measure_sec: scenario.control.measure_sec,
+        toml: text.clone(),
+        expect: expect(&scenario.expect),
+    })
+}
+
+/// What the devices give to readers on all cores of the host they were calibrated on, bytes per second.
+fn capacity(scenario: &Scenario) -> Result<f64> {
+    let mut sum = 0.0;
+    for device in &scenario.devices {
+        let profile = Profile::named(&device.profile)
+            .with_context(|| format!("scenario {}", scenario.name))?;
+        sum += peak(&profile);
+    }
+    Ok(sum)
+}
+
+fn peak(profile: &Profile) -> f64 {
+    let readers = Requester {
+        cores: f64::from(profile.host.cores),
+        window_lines: profile.host.window_lines,
+        ..Requester::default()
+    };
+    let mut out = Equilibrium::default();
+    LoadedDevice::new(profile).solve(&[readers], &mut out);
+    out.bytes_per_sec()
+}
+
+fn expect(bounds: &weir_sim::scenario::Expect) -> Expect {
+    Expect {
+        bias_ratio_max: bounds.bias_ratio_max,
+        rmse_ratio_max: bounds.rmse_ratio_max,
+        device_latency_reduction_min: bounds.device_latency_reduction_min,
+        light_reduction_min: bounds.light_reduction_min,
+        limited_p99_per_bound_max: bounds.limited_p99_per_bound_max,
+        cpu_cost_reduction_min: bounds.cpu_cost_reduction_min,
+        throughput_gain_min: bounds.throughput_gain_min,
+    }
+}
