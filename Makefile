@@ -18,7 +18,7 @@ test: tools
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	$(CARGO) build --release $(PROGRAMS)
 	$(TESTBED) env
-	$(CARGO) test --release --no-fail-fast --workspace --exclude weir-testbed
+	$(CARGO) test --profile tests --no-fail-fast --workspace --exclude weir-testbed
 	$(CARGO) test --release --no-fail-fast -p weir-testbed -- --test-threads=1
 
 # The emulated device alone: 1 to 8 readers, twice.
