@@ -194,7 +194,7 @@ fn how(subject: &Subject, commands: &[Command]) -> String {
     }
     let _ = writeln!(
         html,
-        "<details><summary>Scenario, defaults filled in</summary>\n<pre>{}</pre></details>",
+        "<details><summary>Scenario</summary>\n<pre>{}</pre></details>",
         escape(&subject.toml)
     );
     html += "<p class=\"muted\">For machines: <a href=\"summary.json\">summary.json</a> (all figures), \

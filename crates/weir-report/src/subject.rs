@@ -18,7 +18,7 @@ pub struct Subject {
     pub settle_sec: f64,
     /// Measured time, in seconds.
     pub measure_sec: f64,
-    /// The scenario with its defaults filled in, as TOML.
+    /// The scenario as TOML; with its defaults filled in where it was run live.
     pub toml: String,
     /// Its bounds.
     pub expect: Expect,
