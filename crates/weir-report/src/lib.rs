@@ -49,8 +49,9 @@ pub use document::{Cell, CellKind, Document, Part, Section, Table, html};
 pub use draw::{Fonts, Ink, Picture};
 pub use plot::{Axis, Curve, Panel, Plot, Shape, plot};
 pub use rows::HOST_LAG_RATIO_MAX;
-pub use subject::{Expect, Subject};
+pub use subject::Subject;
 pub use table::{COLUMNS, table};
+pub use weir_core::figures::Expect;
 
 use crate::results::Results;
 use anyhow::{Context, Result};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a report says of the scenario: its circumstances and its bounds, whoever ran it.
 
-use serde::{Deserialize, Serialize};
+use weir_core::figures::Expect;
 
 /// A scenario as the report sees it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,24 +22,4 @@ pub struct Subject {
     pub toml: String,
     /// Its bounds.
     pub expect: Expect,
-}
-
-/// Bounds of the run with control; ratios against the run without. Absent means not checked.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Expect {
-    /// Largest |bias| of the bandwidth.
-    pub bias_ratio_max: Option<f64>,
-    /// Largest RMSE of the bandwidth.
-    pub rmse_ratio_max: Option<f64>,
-    /// Smallest reduction of the mean device latency.
-    pub device_latency_reduction_min: Option<f64>,
-    /// Smallest reduction of the light reader's p50 and p99.
-    pub light_reduction_min: Option<f64>,
-    /// Largest p99 of the limited readers, in multiples of Little's bound.
-    pub limited_p99_per_bound_max: Option<f64>,
-    /// Smallest reduction of CPU time per GiB.
-    pub cpu_cost_reduction_min: Option<f64>,
-    /// Smallest gain of the work beside.
-    pub throughput_gain_min: Option<f64>,
 }

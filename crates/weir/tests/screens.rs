@@ -174,7 +174,7 @@ fn doctor_says_what_is_there_and_what_is_lacking() {
     );
     let report = json(&world, &["doctor", "--json"]);
     assert_eq!(report["can_limit"], true);
-    std::fs::remove_dir_all(world.path("sys/class")).unwrap();
+    world.take_away("sys/class");
     std::fs::write(world.path("sys/devices/system/node/has_memory"), "0\n").unwrap();
     let output = world.weir(&["doctor"]);
     assert_eq!(output.status.code(), Some(1));

@@ -80,7 +80,7 @@ fn nonsense_in_the_file_names_file_line_and_key() {
 #[test]
 fn a_machine_without_cxl_memory() {
     let world = World::new();
-    fs::remove_dir_all(world.path("sys/class")).unwrap();
+    world.take_away("sys/class");
     fs::write(world.path("sys/devices/system/node/has_memory"), "0\n").unwrap();
     for args in [
         &["run"][..],

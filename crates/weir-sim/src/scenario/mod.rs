@@ -9,6 +9,7 @@ mod place;
 pub use check::ScenarioError;
 
 use serde::Deserialize;
+use weir_core::figures::Expect;
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -253,27 +254,6 @@ pub struct Fault {
     pub device: u32,
     /// What is left of its bandwidth: 1 is healthy.
     pub capacity_ratio: f64,
-}
-
-/// Bounds of the run with control; ratios against the run without. Absent means not checked. The
-/// keys are those of live scenarios.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Expect {
-    /// Largest |bias| of the bandwidth.
-    pub bias_ratio_max: Option<f64>,
-    /// Largest RMSE of the bandwidth.
-    pub rmse_ratio_max: Option<f64>,
-    /// Smallest reduction of the mean device latency.
-    pub device_latency_reduction_min: Option<f64>,
-    /// Smallest reduction of the light reader's p50 and p99.
-    pub light_reduction_min: Option<f64>,
-    /// Largest p99 of the limited readers, in multiples of Little's bound.
-    pub limited_p99_per_bound_max: Option<f64>,
-    /// Smallest reduction of CPU time per GiB.
-    pub cpu_cost_reduction_min: Option<f64>,
-    /// Smallest gain of the work beside.
-    pub throughput_gain_min: Option<f64>,
 }
 
 impl Scenario {

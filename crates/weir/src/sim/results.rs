@@ -6,8 +6,8 @@ use super::choice::Choice;
 use anyhow::{Context, Result};
 use weir_hw::profile::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
+use weir_report::Subject;
 use weir_report::results::{LimitedLatency, Run};
-use weir_report::{Expect, Subject};
 use weir_sim::{Measures, Scenario};
 
 /// The run as results have it.
@@ -52,7 +52,7 @@ pub fn subject(loaded: &Loaded, seed: u64) -> Result<Subject> {
         settle_sec: scenario.control.settle_sec,
         measure_sec: scenario.control.measure_sec,
         toml: text.clone(),
-        expect: expect(&scenario.expect),
+        expect: scenario.expect.clone(),
     })
 }
 
@@ -76,16 +76,4 @@ fn peak(profile: &Profile) -> f64 {
     let mut out = Equilibrium::default();
     LoadedDevice::new(profile).solve(&[readers], &mut out);
     out.bytes_per_sec()
-}
-
-fn expect(bounds: &weir_sim::scenario::Expect) -> Expect {
-    Expect {
-        bias_ratio_max: bounds.bias_ratio_max,
-        rmse_ratio_max: bounds.rmse_ratio_max,
-        device_latency_reduction_min: bounds.device_latency_reduction_min,
-        light_reduction_min: bounds.light_reduction_min,
-        limited_p99_per_bound_max: bounds.limited_p99_per_bound_max,
-        cpu_cost_reduction_min: bounds.cpu_cost_reduction_min,
-        throughput_gain_min: bounds.throughput_gain_min,
-    }
 }

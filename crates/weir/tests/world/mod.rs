@@ -118,8 +118,21 @@ impl World {
         self.broken.store(broken, Ordering::Relaxed);
     }
 
+    /// Takes a directory out of the machine. The machine is alive: a file that it writes anew meanwhile
+    /// keeps its directory from going, so this is tried until it is gone.
+    pub fn take_away(&self, relative: &str) {
+        let path = self.path(relative);
+        for _ in 0..1000 {
+            match fs::remove_dir_all(&path) {
+                Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
+                other => return other.unwrap(),
+            }
+        }
+        panic!("{} does not go away", path.display());
+    }
+
     pub fn remove_cgroup(&self, cgroup: &str) {
-        fs::remove_dir_all(self.path(&format!("sys/fs/cgroup{cgroup}"))).unwrap();
+        self.take_away(&format!("sys/fs/cgroup{cgroup}"));
     }
 
     pub fn command(&self, args: &[&str]) -> Command {
