@@ -54,6 +54,7 @@ pub(crate) fn description(
     let controller = cgroups(roots, &mut facts);
     facts.push(sched_ext(roots));
     facts.push(tick());
+    facts.push(bandwidth_slice(roots));
     facts.push(numa_maps(roots, options.by));
     facts.push(leases(roots));
     Description {
@@ -202,6 +203,27 @@ fn tick() -> Fact {
     fact("kernel.tick", Ok(text), None)
 }
 
+/// What a CPU takes from a quota at once. What one CPU has taken and does not use while its thread sleeps
+/// or after it moved is lost to the others until it is given back: with small quotas that is most of one.
+fn bandwidth_slice(roots: &Roots) -> Fact {
+    const NAME: &str = "kernel.sched_cfs_bandwidth_slice_us";
+    /// Measured in the testbed: see docs/testbed.md.
+    const ADVISED_US: u64 = 1000;
+    let path = roots.proc.join("sys/kernel/sched_cfs_bandwidth_slice_us");
+    let value = read_path(&path)
+        .map_err(|e| missing(&path, &e))
+        .and_then(|text| {
+            let text = String::from_utf8_lossy(text.trim_ascii());
+            text.parse::<u64>()
+                .map_err(|_| Missing::Lost(format!("{}: {text:?}", path.display())))
+        });
+    let coarse = value.as_ref().is_ok_and(|us| *us > ADVISED_US);
+    let next_move = coarse.then(|| {
+        format!("limits hold more evenly with a smaller slice: sysctl -w {NAME}={ADVISED_US}")
+    });
+    fact(NAME, value.map(|us| us.to_string()), next_move)
+}
+
 fn numa_maps(roots: &Roots, by: By) -> Fact {
     let path = roots.proc.join("self/numa_maps");
     let value = match std::fs::File::open(&path) {
@@ -272,6 +294,25 @@ mod tests {
             );
         }
         assert!(!fake.path("run/weir").exists(), "looking changes nothing");
+    }
+
+    #[test]
+    fn a_coarse_slice_of_quotas_is_named() {
+        let fake = Fake::new();
+        let (file, name) = (
+            "proc/sys/kernel/sched_cfs_bandwidth_slice_us",
+            "kernel.sched_cfs_bandwidth_slice_us",
+        );
+        for (text, advised) in [("5000\n", true), ("1000\n", false)] {
+            fake.write(file, text);
+            let seen = describe(&fake.roots(), By::Cgroup);
+            let fact = find(&seen, name);
+            assert_eq!(fact.value, Ok(text.trim().to_string()));
+            assert_eq!(fact.next_move.is_some(), advised, "{fact:?}");
+        }
+        fake.write(file, "\x1b[2J");
+        let seen = describe(&fake.roots(), By::Cgroup);
+        assert!(matches!(find(&seen, name).value, Err(Missing::Lost(_))));
     }
 
     #[test]

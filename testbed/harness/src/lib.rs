@@ -17,6 +17,7 @@ pub mod driver;
 pub mod env;
 pub mod fio;
 pub mod guest;
+mod host;
 pub mod live;
 pub mod machine;
 pub mod plant;

@@ -28,6 +28,8 @@ pub struct Machine {
     pub slack_us: u64,
     /// How far it may fall behind before time is dropped.
     pub max_lag_us: u64,
+    /// `kernel.sched_cfs_bandwidth_slice_us` of the guest; its own default (5000) if nothing is said.
+    pub bandwidth_slice_us: Option<u64>,
 }
 
 impl Default for Machine {
@@ -43,6 +45,7 @@ impl Default for Machine {
             instruction_ps: 40_000,
             slack_us: 300,
             max_lag_us: 20_000,
+            bandwidth_slice_us: None,
         }
     }
 }
@@ -102,6 +105,11 @@ impl Machine {
         ensure!(
             self.slack_us > 0 && self.max_lag_us > 0,
             "slack_us, max_lag_us: above 0"
+        );
+        // What the kernel takes.
+        ensure!(
+            self.bandwidth_slice_us.is_none_or(|us| us > 0),
+            "bandwidth_slice_us: above 0"
         );
         Ok(())
     }

@@ -2,6 +2,7 @@
 //! Reads the ledger every few milliseconds of the host's clock: the series everything is measured
 //! from.
 
+use crate::host;
 use crate::vm::Vm;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -29,6 +30,7 @@ pub struct Series {
 
 /// Sample until `stop` is set.
 pub fn sample_until(vm: &Vm, owners: u8, epoch: Instant, stop: &AtomicBool) -> Series {
+    host::keep_my_time();
     let ledger = vm.ledger();
     let groups = ledger.shape().group_count;
     let mut samples = Vec::new();

@@ -2,6 +2,7 @@
 //! One guest: boot it, run commands in it, switch the device model on, read the ledger.
 
 use crate::env::{Environment, copy, pack};
+use crate::host;
 use crate::machine::Machine;
 use crate::protocol::{PORT_NAME, Reply, Request};
 use crate::shm::Shared;
@@ -107,15 +108,18 @@ impl Vm {
         let socket = dir.join("agent.sock");
         let listener = std::os::unix::net::UnixListener::bind(&socket)?;
         let mut command = qemu(env, machine, &initrd, &socket, ledger.path(), bar.path());
-        let kernel_args = format!("{KERNEL_ARGS} {}", options.kernel_args);
+        let mut kernel_args = format!("{KERNEL_ARGS} {}", options.kernel_args);
+        if let Some(us) = machine.bandwidth_slice_us {
+            kernel_args += &format!(" sysctl.kernel.sched_cfs_bandwidth_slice_us={us}");
+        }
         command
-            .args(["-append", kernel_args.trim_end()])
+            .args(["-append", kernel_args.trim()])
             .args(&options.qemu_args);
         let console = std::fs::File::create(dir.join("console.log"))?;
         let errors = std::fs::File::create(dir.join("qemu.log"))?;
         command.stdin(Stdio::null()).stdout(console).stderr(errors);
         let mut child = command.spawn().context("cannot start QEMU")?;
-        prefer(&child);
+        host::prefer(&child);
         let stream = match wait_for_qemu(&listener, &mut child) {
             Ok(stream) => stream,
             Err(why) => bail!("{why}\n{}", tail(&dir.join("qemu.log"))),
@@ -221,6 +225,7 @@ impl Vm {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+        host::keep_time(self.pid());
         Ok(())
     }
 
@@ -246,17 +251,6 @@ impl Drop for Vm {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
-}
-
-/// The model runs against the wall: other work on the host should wait for it, not the other way
-/// round. Without the right to ask, the ledger will tell how much was lost. Tests that do not judge
-/// time set `WEIR_VM_NICE` to be modest beside others on the host.
-fn prefer(child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
-    let asked = std::env::var("WEIR_VM_NICE")
-        .ok()
-        .and_then(|nice| nice.parse().ok());
-    let _ = rustix::process::setpriority_process(Some(pid), asked.unwrap_or(-15));
 }
 
 fn expect(waiting: &Waiting, id: u64) -> Receiver<Reply> {

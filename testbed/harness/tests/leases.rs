@@ -93,6 +93,7 @@ fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
             .any(|c| c["workload"] == id.as_str());
         ensure!(began, "no change of {id} in {told}");
     }
+    top_shows_both(vm)?;
     let burst = vm.run(&format!("cat {SLICE}/a.service/cpu.max.burst"))?;
     ensure!(burst == "0\n", "a limit of ours with a burst of {burst}");
     let status = signal_weir(vm, pid, "TERM")?;
@@ -100,6 +101,28 @@ fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
     ensure!(files(vm)? == THEIRS, "after SIGTERM: {}", files(vm)?);
     let said = ends_with(vm, 0, "weir reset")?;
     ensure!(said.contains("nothing to do"), "{said}");
+    Ok(())
+}
+
+/// The screen of a weir that is limiting, as JSON and as a table.
+fn top_shows_both(vm: &Vm) -> Result<()> {
+    let shown = json(vm, "weir top --json")?;
+    ensure!(shown["limiting"] == true, "{shown}");
+    let workloads = shown["plan"]["workloads"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let table = vm.run("weir top --once")?;
+    for name in ["a", "b"] {
+        let id = format!("/work.slice/{name}.service");
+        let row = workloads.iter().find(|w| w["id"] == id.as_str());
+        let row = row.with_context(|| format!("{id} is not in {shown}"))?;
+        ensure!(row["limit_cpus"].as_f64().is_some_and(|l| l > 0.0), "{row}");
+        let line = table
+            .lines()
+            .find(|l| l.contains(&format!("{name}.service")));
+        ensure!(line.is_some(), "{name} is not in\n{table}");
+    }
     Ok(())
 }
 
