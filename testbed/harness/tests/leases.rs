@@ -76,8 +76,7 @@ fn in_force(vm: &Vm, name: &str) -> Result<f64> {
 
 fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
     let pid = limit_both(vm)?;
-    next_line(vm)?;
-    let told = json(vm, "weir explain --json")?;
+    let told = once_both_are_told(vm, "weir explain --json", |told| &told["workloads"])?;
     ensure!(told["limiting"] == true, "{told}");
     for name in ["a", "b"] {
         let id = format!("/work.slice/{name}.service");
@@ -104,9 +103,28 @@ fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
+/// What a command prints once it tells of both: a tick without counts tells of nobody.
+fn once_both_are_told(
+    vm: &Vm,
+    command: &str,
+    workloads: fn(&serde_json::Value) -> &serde_json::Value,
+) -> Result<serde_json::Value> {
+    for _ in 0..20 {
+        next_line(vm)?;
+        let told = json(vm, command)?;
+        if workloads(&told)
+            .as_array()
+            .is_some_and(|all| all.len() >= 2)
+        {
+            return Ok(told);
+        }
+    }
+    json(vm, command)
+}
+
 /// The screen of a weir that is limiting, as JSON and as a table.
 fn top_shows_both(vm: &Vm) -> Result<()> {
-    let shown = json(vm, "weir top --json")?;
+    let shown = once_both_are_told(vm, "weir top --json", |told| &told["plan"]["workloads"])?;
     ensure!(shown["limiting"] == true, "{shown}");
     let workloads = shown["plan"]["workloads"]
         .as_array()
