@@ -4,22 +4,39 @@
 
 SHELL := /bin/bash
 CARGO := cargo
-PROGRAMS := -p weir -p weir-plugin -p weir-testbed
+PROGRAMS := -p weir -p weir-cosim -p weir-plugin -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test tools build plant policies estimates bench
+.PHONY: run test tools test-tools build plant policies estimates bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
 
 run: build
 	$(TESTBED) live $(SCENARIO) --out out/live
 
-test: tools
+test: tools test-tools
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
 	$(CARGO) build --release $(PROGRAMS)
 	$(TESTBED) env
+	$(MAKE) rtl-test
 	$(CARGO) test --profile tests --no-fail-fast --workspace --exclude weir-testbed
 	$(CARGO) test --release --no-fail-fast -p weir-testbed -- --test-threads=1
+
+# The access counters as hardware: unit tests, traffic at the pins of the whole block, and proofs.
+rtl-test: rtl-tools
+	rtl/check scala traffic proofs
+
+# Proofs of larger banks.
+rtl-prove: rtl-tools
+	rtl/check prove
+
+# 10^8 accesses each for 4096 and for 16 384 groups.
+rtl-soak: rtl-tools
+	rtl/check soak
+
+# The table in docs/rtl-resources.md. Registers at 512 groups alone take many minutes.
+rtl-resources: rtl-tools
+	rtl/resources
 
 # The emulated device alone: 1 to 8 readers, twice.
 plant: build
@@ -33,23 +50,40 @@ policies: build
 estimates: build
 	$(TESTBED) live scenarios/estimates.toml --policy observe --out out/estimates
 
-# What one iteration of the loop costs.
+# What one iteration of the loop costs, and a day's recording.
 bench: tools
 	$(CARGO) build --release -p weir
 	for n in 10 100 1000 10000; do target/release/weir bench loop --workloads $$n; done
+	target/release/weir bench record thesis-idle --hours 24 --observe
 
 build: tools
 	$(CARGO) build --release $(PROGRAMS)
 
-APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux
+# program:package. A path is a header or another file of a package without programs.
+APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux clang:clang \
+    /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
+# Who judges what weir writes: the reference parser of OpenMetrics.
+TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client
+RTL_PROGRAMS := mvn:maven java:default-jdk-headless verilator:verilator yosys:yosys g++:g++ python3:python3
 
-tools:
-	@missing=(); for pair in $(APT_PROGRAMS); do \
-	    command -v "$${pair%%:*}" > /dev/null || missing+=("$${pair##*:}"); done; \
+# Installs the packages of what is not there.
+define install
+	@missing=(); for pair in $(1); do \
+	    [ -e "$${pair%%:*}" ] || command -v "$${pair%%:*}" > /dev/null || missing+=("$${pair##*:}"); done; \
 	if [ $${#missing[@]} -gt 0 ]; then \
 	    echo "installing $${missing[*]}"; \
 	    [ "$$(id -u)" = 0 ] || { echo "not root: run 'sudo apt-get install $${missing[*]}'"; exit 1; }; \
 	    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$${missing[@]}" > /dev/null; fi
+endef
+
+test-tools:
+	$(call install,$(TEST_PROGRAMS))
+
+rtl-tools:
+	$(call install,$(RTL_PROGRAMS))
+
+tools:
+	$(call install,$(APT_PROGRAMS))
 	@command -v $(CARGO) > /dev/null || { \
 	    { [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq rustup > /dev/null && rustup default stable; } \
 	    || { echo "no cargo here, and no package rustup: install Rust 1.88 or newer, then try again"; exit 1; }; }

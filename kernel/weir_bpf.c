@@ -10,7 +10,9 @@
  *
  * The thesis passes a NUMA node and gets the counter (5.1.4, 5.4.1); so here,
  * with an error beside the count, because "no such counter" is not "no
- * traffic". A node may hold several groups: their counts are added.
+ * traffic". A node may hold several groups: their counts are added. What two
+ * devices count (hardware, and a simulation of it) is counted once, by the one
+ * with the lower number.
  *
  * Programs call this from a scheduler with a run queue locked, or from an NMI.
  * So it takes no lock, does not sleep, and does a bounded number of MMIO reads
@@ -50,7 +52,7 @@ struct weir_node_group {
 /**
  * struct weir_index - all groups that belong to a node
  * @count: how many
- * @entries: ordered by node
+ * @entries: ordered by node, then by address, then by device
  */
 struct weir_index {
 	u32 count;
@@ -143,11 +145,37 @@ int weir_bpf_init(void)
 	return ret ?: register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &weir_kfuncs);
 }
 
-static int weir_compare_nodes(const void *a, const void *b)
+static u64 weir_base(const struct weir_node_group *entry)
+{
+	return entry->cxl->groups[entry->group].base;
+}
+
+static int weir_compare_entries(const void *a, const void *b)
 {
 	const struct weir_node_group *left = a, *right = b;
 
-	return left->nid - right->nid;
+	if (left->nid != right->nid)
+		return left->nid - right->nid;
+	if (weir_base(left) != weir_base(right))
+		return weir_base(left) < weir_base(right) ? -1 : 1;
+	return left->cxl->id - right->cxl->id;
+}
+
+/* Leaves out groups whose memory a device before counts as well. */
+static void weir_index_dedup(struct weir_index *index)
+{
+	u32 kept = 0, i;
+
+	for (i = 0; i < index->count; i++) {
+		const struct weir_node_group *entry = &index->entries[i];
+		const struct weir_node_group *last = kept ? &index->entries[kept - 1] : NULL;
+
+		if (last && last->cxl != entry->cxl && last->nid == entry->nid &&
+		    weir_base(last) == weir_base(entry))
+			continue;
+		index->entries[kept++] = *entry;
+	}
+	index->count = kept;
 }
 
 /* NULL with *ret 0 is the index of no groups. */
@@ -183,7 +211,8 @@ static struct weir_index *weir_index_make(int *ret)
 		}
 	}
 	index->count = room;
-	sort(index->entries, room, sizeof(index->entries[0]), weir_compare_nodes, NULL);
+	sort(index->entries, room, sizeof(index->entries[0]), weir_compare_entries, NULL);
+	weir_index_dedup(index);
 	return index;
 }
 

@@ -3,11 +3,13 @@
  * weir_cxl - the access counters of a CXL memory device
  *
  * Such a device divides its memory into groups and counts, for each, the lines
- * read and written. This driver shows the counts, and changes nothing:
+ * read and written. This driver shows the counts, and changes nothing (but for
+ * the cuts somebody asks for, weir_extras.c):
  *
  *     PCI BAR                    /sys/class/weir_cxl/weir_cxlN/      weir_sysfs.c
  *   header, counters,  ──readq── debugfs cxl-counter-driver/         this file
- *   group table                  kfunc weir_cxl_counter_read()       weir_bpf.c
+ *   group table, DevLoad         kfunc weir_cxl_counter_read()       weir_bpf.c
+ *                                perf weir_cxlN/read,group=K/        weir_pmu.c
  *
  * The registers are defined once, in contract/registers.toml; weir_regs.h is
  * generated from it. All counts leave the driver in bytes (lines times
@@ -21,8 +23,8 @@
  *     identity, version, number of groups, place of the table, each region;
  *  2. the device joins weir_cxl_devices, which debugfs and the kfunc look at;
  *  3. remove takes it out of there, waits until nobody reads any more (RCU for
- *     BPF, the mutex for debugfs, kernfs for sysfs), and only then lets the BAR
- *     be unmapped. So no register is ever read after removal;
+ *     BPF, the mutex for debugfs, kernfs for sysfs, perf for its events), and only
+ *     then lets the BAR be unmapped. So no register is ever read after removal;
  *  4. a device that vanished without warning answers with ones in every bit
  *     until remove is called. Readers then get -ENODEV, never a giant count.
  *
@@ -68,15 +70,21 @@ static const struct class weir_cxl_class = {
 	.name = "weir_cxl",
 };
 
-/* A device that is gone cannot tell who it is. */
-static bool weir_cxl_lost(struct weir_cxl *cxl)
+/**
+ * weir_cxl_lost - whether the device no longer answers
+ * @cxl: the device
+ *
+ * One that is gone cannot tell who it is.
+ */
+bool weir_cxl_lost(struct weir_cxl *cxl)
 {
 	return readl(cxl->regs + WEIR_MAGIC_REG) != WEIR_MAGIC_VALUE;
 }
 
 /**
- * weir_cxl_read - read one counter
+ * weir_cxl_read_at - read one of a table of counters
  * @cxl: the device; the caller keeps it from being removed
+ * @counters: where in the BAR the table is: the counters, or those of the last cut
  * @group: below its group_count
  * @write: the counter of writes, else that of reads
  * @bytes: set to the count, modulo 2^64
@@ -86,9 +94,9 @@ static bool weir_cxl_lost(struct weir_cxl *cxl)
  *
  * Return: 0, or -ENODEV if the device is lost.
  */
-int weir_cxl_read(struct weir_cxl *cxl, u32 group, bool write, u64 *bytes)
+int weir_cxl_read_at(struct weir_cxl *cxl, u64 counters, u32 group, bool write, u64 *bytes)
 {
-	u64 offset = WEIR_COUNTERS_OFFSET_BYTES + (u64)group * WEIR_COUNTER_STRIDE_BYTES +
+	u64 offset = counters + (u64)group * WEIR_COUNTER_STRIDE_BYTES +
 		     (write ? WEIR_COUNTER_WRITES_REG : WEIR_COUNTER_READS_REG);
 	u64 lines = readq(cxl->regs + offset);
 
@@ -97,6 +105,12 @@ int weir_cxl_read(struct weir_cxl *cxl, u32 group, bool write, u64 *bytes)
 
 	*bytes = lines * cxl->line_bytes;
 	return 0;
+}
+
+/* As above, of the counters as they are now. */
+int weir_cxl_read(struct weir_cxl *cxl, u32 group, bool write, u64 *bytes)
+{
+	return weir_cxl_read_at(cxl, WEIR_COUNTERS_OFFSET_BYTES, group, write, bytes);
 }
 
 /*
@@ -176,6 +190,25 @@ static int weir_cxl_read_groups(struct weir_cxl *cxl, u64 table)
 	return 0;
 }
 
+/* Features this driver does not know are none of its business. */
+static int weir_cxl_read_features(struct weir_cxl *cxl, u64 bar_bytes)
+{
+	u64 cut_bytes = (u64)cxl->group_count * WEIR_COUNTER_STRIDE_BYTES;
+	u64 cut;
+
+	cxl->features = readl(cxl->regs + WEIR_FEATURES_REG);
+	if (!(cxl->features & WEIR_FEATURE_CUT))
+		return 0;
+	cut = readq(cxl->regs + WEIR_CUT_OFFSET_BYTES_REG);
+	if (cut % sizeof(u64) || cut > bar_bytes || cut_bytes > bar_bytes - cut) {
+		dev_err(cxl->dev.parent, "cut of 0x%llx bytes at 0x%llx, the BAR ends at 0x%llx\n",
+			cut_bytes, cut, bar_bytes);
+		return -EINVAL;
+	}
+	cxl->cut_offset = cut;
+	return 0;
+}
+
 /* Checks what the device says of itself against the map and the BAR's length. */
 static int weir_cxl_read_map(struct weir_cxl *cxl, u64 bar_bytes)
 {
@@ -185,6 +218,7 @@ static int weir_cxl_read_map(struct weir_cxl *cxl, u64 bar_bytes)
 	u32 line_bytes = readl(cxl->regs + WEIR_LINE_BYTES_REG);
 	u64 table = readq(cxl->regs + WEIR_GROUP_TABLE_OFFSET_BYTES_REG);
 	u64 counters_end, table_bytes;
+	int ret;
 
 	if (version != WEIR_VERSION_VALUE) {
 		dev_err(parent, "register map of version %u, this driver knows %u\n",
@@ -221,7 +255,8 @@ static int weir_cxl_read_map(struct weir_cxl *cxl, u64 bar_bytes)
 
 	cxl->group_count = group_count;
 	cxl->line_bytes = line_bytes;
-	return weir_cxl_read_groups(cxl, table);
+	ret = weir_cxl_read_features(cxl, bar_bytes);
+	return ret ?: weir_cxl_read_groups(cxl, table);
 }
 
 static void weir_cxl_release(struct device *dev)
@@ -303,6 +338,7 @@ static int weir_cxl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	cxl = kzalloc(sizeof(*cxl), GFP_KERNEL);
 	if (!cxl)
 		return -ENOMEM;
+	mutex_init(&cxl->cut_lock);
 	device_initialize(&cxl->dev);
 	cxl->dev.class = &weir_cxl_class;
 	cxl->dev.parent = &pdev->dev;
@@ -316,6 +352,10 @@ static int weir_cxl_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 		put_device(&cxl->dev);
 		return ret;
 	}
+	/* The counters are worth having without perf. */
+	ret = weir_pmu_register(cxl);
+	if (ret)
+		dev_warn(&cxl->dev, "no events for perf: error %d\n", ret);
 	pci_set_drvdata(pdev, cxl);
 	dev_info(&cxl->dev, "%u groups\n", cxl->group_count);
 	return 0;
@@ -325,6 +365,7 @@ static void weir_cxl_remove(struct pci_dev *pdev)
 {
 	struct weir_cxl *cxl = pci_get_drvdata(pdev);
 
+	weir_pmu_unregister(cxl);
 	weir_cxl_unpublish(cxl);
 	device_unregister(&cxl->dev);
 }

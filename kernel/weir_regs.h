@@ -17,6 +17,12 @@
 #define WEIR_EMULATED_PCI_DEVICE		0x1110
 #define WEIR_EMULATED_BAR			2
 
+/* Features: what a device may have, bits of its register `features`. */
+#define WEIR_FEATURE_CUT			0x1
+#define WEIR_FEATURE_MAP			0x2
+#define WEIR_FEATURE_LATENCY			0x4
+#define WEIR_FEATURE_DEVLOAD			0x8
+
 /* Header: BAR offsets, and what a register holds where the map fixes it. */
 /*
  * 32 bits. Identifies the map. Anything else: not our device. Written last when a device comes
@@ -37,6 +43,96 @@
  * counters.
  */
 #define WEIR_GROUP_TABLE_OFFSET_BYTES_REG	0x18010
+/* 32 bits. What the device has beyond counters and group table: bits of [[feature]]. */
+#define WEIR_FEATURES_REG			0x18018
+/*
+ * 32 bits, feature latency. Frequency of the clock that `clocks` counts, in kHz; 0 where the
+ * device does not know it.
+ */
+#define WEIR_CLOCK_KHZ_REG			0x1801c
+/*
+ * 64 bits, writable, feature map. Host-physical address of group 0; the group table follows
+ * it. Set by firmware or driver before use.
+ */
+#define WEIR_HOST_BASE_BYTES_REG		0x18020
+/* 64 bits, feature map. Completed reads outside all groups since reset; wraps at 2^64. */
+#define WEIR_OUTSIDE_READS_REG			0x18028
+/* 64 bits, feature map. Completed writes outside all groups since reset; wraps at 2^64. */
+#define WEIR_OUTSIDE_WRITES_REG			0x18030
+/*
+ * 32 bits, writable, feature cut. Write 1: take a cut. Reads 1 while no cut can be taken; a
+ * cut asked for then is not taken.
+ */
+#define WEIR_CUT_CONTROL_REG			0x18038
+/*
+ * 32 bits, feature cut. Cuts taken since reset; wraps at 2^32. Has risen by one if and only if
+ * the cut was taken.
+ */
+#define WEIR_CUT_COUNT_REG			0x1803c
+/*
+ * 64 bits, feature cut. BAR offset of the cut: entries as the counters have, as they were at
+ * the last cut (0 before the first).
+ */
+#define WEIR_CUT_OFFSET_BYTES_REG		0x18040
+/* 64 bits, feature latency. Clocks since the counters came up; wraps at 2^64. */
+#define WEIR_CLOCKS_REG				0x18048
+/* 64 bits, feature latency. Read requests accepted by the device since reset; wraps at 2^64. */
+#define WEIR_READ_REQUESTS_REG			0x18050
+/*
+ * 64 bits, feature latency. Sum over all clocks of the read requests under way. Its rise over
+ * that of read_requests is their mean latency in clocks.
+ */
+#define WEIR_READ_OCCUPANCY_CLOCKS_REG		0x18058
+/* 64 bits, feature latency. Write requests accepted by the device since reset; wraps at 2^64. */
+#define WEIR_WRITE_REQUESTS_REG			0x18060
+/*
+ * 64 bits, feature latency. Sum over all clocks of the write requests under way. Its rise over
+ * that of write_requests is their mean latency in clocks.
+ */
+#define WEIR_WRITE_OCCUPANCY_CLOCKS_REG		0x18068
+/* 64 bits, feature cut. `clocks` at the last cut. */
+#define WEIR_CUT_CLOCKS_REG			0x18070
+/* 64 bits, feature cut. `read_requests` at the last cut. */
+#define WEIR_CUT_READ_REQUESTS_REG		0x18078
+/* 64 bits, feature cut. `read_occupancy_clocks` at the last cut. */
+#define WEIR_CUT_READ_OCCUPANCY_CLOCKS_REG	0x18080
+/* 64 bits, feature cut. `write_requests` at the last cut. */
+#define WEIR_CUT_WRITE_REQUESTS_REG		0x18088
+/* 64 bits, feature cut. `write_occupancy_clocks` at the last cut. */
+#define WEIR_CUT_WRITE_OCCUPANCY_CLOCKS_REG	0x18090
+/* 64 bits, feature cut. `outside_reads` at the last cut. */
+#define WEIR_CUT_OUTSIDE_READS_REG		0x18098
+/* 64 bits, feature cut. `outside_writes` at the last cut. */
+#define WEIR_CUT_OUTSIDE_WRITES_REG		0x180a0
+/*
+ * 64 bits, writable, feature devload. Queue fill above which load is optimal (bits 15:0),
+ * moderate (31:16), severe (47:32), and how far it must fall below to be less again (63:48);
+ * all in 1/256 entries.
+ */
+#define WEIR_DEVLOAD_THRESHOLDS_REG		0x180a8
+/*
+ * 32 bits, writable, feature devload. Queue fill is averaged over 2^this clocks; 0 to 16, more
+ * is taken as 16.
+ */
+#define WEIR_DEVLOAD_WINDOW_LOG2_CLOCKS_REG	0x180b0
+/*
+ * 32 bits, feature devload. Load now (CXL 3.1, 3.3.4): 0 light, 1 optimal, 2 moderate
+ * overload, 3 severe overload.
+ */
+#define WEIR_DEVLOAD_REG			0x180b4
+/*
+ * 32 bits, feature devload. Mean queue fill of the last window, in 1/256 entries, of the
+ * fullest channel.
+ */
+#define WEIR_DEVLOAD_FILL_REG			0x180b8
+/* 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+#define WEIR_DEVLOAD_LIGHT_CLOCKS_REG		0x180c0
+/* 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+#define WEIR_DEVLOAD_OPTIMAL_CLOCKS_REG		0x180c8
+/* 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+#define WEIR_DEVLOAD_MODERATE_CLOCKS_REG	0x180d0
+/* 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+#define WEIR_DEVLOAD_SEVERE_CLOCKS_REG		0x180d8
 
 /* Counters: offsets in a group's entry. */
 /* 64 bits. Completed reads of one line since reset; wraps at 2^64. */

@@ -5,6 +5,7 @@
  *   version, group_count, line_bytes   decimal
  *   counters                           group_count times {u64 read_bytes, u64 write_bytes},
  *                                      native byte order
+ *   cut, devload                       see weir_extras.c
  *   groupK/read_bytes, write_bytes     decimal
  *   groupK/node                        NUMA node of the group's memory, -1 if none
  *   groupK/base                        host-physical address, hexadecimal with 0x
@@ -12,7 +13,7 @@
  *
  * "counters" is for those who look often: one system call instead of two files
  * a group. A read reads each register it covers once, in rising order, so its
- * figures are no older than the call and no snapshot either: the device goes on
+ * figures are no older than the call and no snapshot either (a cut is): the device goes on
  * counting. Sysfs hands out at most a page at a time, 256 groups with pages of
  * 4 KiB: read on until the size is reached. Any offset and length are right;
  * begin at a multiple of 8, else a count is cut in two and its halves are read
@@ -31,11 +32,6 @@
 #include <linux/sysfs.h>
 
 #include "weir_cxl.h"
-
-static struct weir_cxl *to_weir_cxl(struct device *dev)
-{
-	return container_of(dev, struct weir_cxl, dev);
-}
 
 static ssize_t version_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
@@ -67,10 +63,18 @@ static size_t weir_counters_size(struct weir_cxl *cxl)
 	return cxl->group_count * sizeof(struct weir_counters);
 }
 
-static ssize_t counters_read(struct file *file, struct kobject *kobj,
-			     const struct bin_attribute *attr, char *buf, loff_t off, size_t count)
+/**
+ * weir_counters_read - copy counters as user space sees them
+ * @cxl: the device, bound
+ * @counters: where in the BAR they are
+ * @buf: where to
+ * @off: first byte wanted
+ * @count: how many at most
+ *
+ * Return: bytes copied, 0 behind the end, or -ENODEV if the device is lost.
+ */
+ssize_t weir_counters_read(struct weir_cxl *cxl, u64 counters, char *buf, loff_t off, size_t count)
 {
-	struct weir_cxl *cxl = to_weir_cxl(kobj_to_dev(kobj));
 	size_t size = weir_counters_size(cxl);
 	size_t done, part, skip;
 	u64 bytes;
@@ -85,16 +89,30 @@ static ssize_t counters_read(struct file *file, struct kobject *kobj,
 		index = (off + done) / sizeof(bytes);
 		skip = (off + done) % sizeof(bytes);
 		part = min(sizeof(bytes) - skip, count - done);
-		ret = weir_cxl_read(cxl, index / 2, index % 2, &bytes);
+		ret = weir_cxl_read_at(cxl, counters, index / 2, index % 2, &bytes);
 		if (ret)
 			return ret;
 		memcpy(buf + done, (char *)&bytes + skip, part);
 	}
 	return count;
 }
+
+static ssize_t counters_read(struct file *file, struct kobject *kobj,
+			     const struct bin_attribute *attr, char *buf, loff_t off, size_t count)
+{
+	struct weir_cxl *cxl = to_weir_cxl(kobj_to_dev(kobj));
+
+	return weir_counters_read(cxl, WEIR_COUNTERS_OFFSET_BYTES, buf, off, count);
+}
 static const BIN_ATTR_ADMIN_RO(counters, 0);
 
-static size_t weir_bin_size(struct kobject *kobj, const struct bin_attribute *attr, int n)
+/**
+ * weir_bin_size - size of a file with all counters
+ * @kobj: the device's
+ * @attr: the file
+ * @n: its number
+ */
+size_t weir_bin_size(struct kobject *kobj, const struct bin_attribute *attr, int n)
 {
 	return weir_counters_size(to_weir_cxl(kobj_to_dev(kobj)));
 }
@@ -209,18 +227,24 @@ static void weir_fill_dir(struct weir_group_dir *dir, u32 index, struct weir_gro
  */
 int weir_sysfs_prepare(struct weir_cxl *cxl)
 {
+	const struct attribute_group **next;
 	u32 i;
 
 	cxl->dirs = kvcalloc(cxl->group_count, sizeof(*cxl->dirs), GFP_KERNEL);
-	/* One more for the device's own files, one for the NULL at the end. */
-	cxl->attr_groups = kvcalloc(cxl->group_count + 2, sizeof(*cxl->attr_groups), GFP_KERNEL);
+	/* And the device's own files, two features, the NULL at the end. */
+	cxl->attr_groups = kvcalloc(cxl->group_count + 4, sizeof(*cxl->attr_groups), GFP_KERNEL);
 	if (!cxl->dirs || !cxl->attr_groups)
 		return -ENOMEM;
 
-	cxl->attr_groups[0] = &weir_device_group;
+	next = cxl->attr_groups;
+	*next++ = &weir_device_group;
+	if (cxl->features & WEIR_FEATURE_CUT)
+		*next++ = &weir_cut_group;
+	if (cxl->features & WEIR_FEATURE_DEVLOAD)
+		*next++ = &weir_devload_group;
 	for (i = 0; i < cxl->group_count; i++) {
 		weir_fill_dir(&cxl->dirs[i], i, &cxl->groups[i]);
-		cxl->attr_groups[i + 1] = &cxl->dirs[i].group;
+		*next++ = &cxl->dirs[i].group;
 	}
 	cxl->dev.groups = cxl->attr_groups;
 	return 0;

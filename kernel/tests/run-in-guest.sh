@@ -3,14 +3,15 @@
 #
 # Tests the driver on a live kernel, as root, inside a virtual machine.
 #
-#   run-in-guest.sh weir_cxl.ko [kfunc.bpf.o]
+#   run-in-guest.sh weir_cxl.ko [kfunc.bpf.o]          (lib.sh and perf.sh beside it)
 #
 # Needs two ivshmem-plain devices (1af4:1110) of 1 MiB or more whose BAR is blank; one that holds a
 # register map already is only unbound. The script plays the device: it writes registers with
 # busybox devmem, so boot with iomem=relaxed (else the kernel forbids that while the driver is
-# bound). With memory on node 1 it is used for the groups, else that of node 0. Needs busybox;
-# for the kfunc bpftool, kfunc.bpf.o (built by clang -O2 -g -target bpf) and sched_ext; for the way
-# of the FPGA (BAR 0, bound by name) a standard VGA, whose frame buffer then plays the registers.
+# bound). With memory on node 1 it is used for the groups, else that of node 0. Needs busybox; for
+# events of perf weir-agent of the testbed, and the program perf; for the kfunc bpftool, kfunc.bpf.o
+# (built by clang -O2 -g -target bpf) and sched_ext; for the way of the FPGA (BAR 0, bound by name) a
+# standard VGA, whose frame buffer then plays the registers.
 # The module must not be loaded, and is not afterwards.
 #
 # Prints one line "ok N - what", "not ok N - what" or "ok N - what # SKIP why" for each test, and
@@ -24,63 +25,7 @@ driver=/sys/bus/pci/drivers/weir_cxl
 class=/sys/class/weir_cxl
 dump=/sys/kernel/debug/cxl-counter-driver/counter-dump
 scratch=$(mktemp -d) || exit 2
-passed=0 failed=0 skipped=0
-
-ok() { passed=$((passed + 1)); echo "ok $((passed + failed + skipped)) - $1"; }
-not_ok() { failed=$((failed + 1)); echo "not ok $((passed + failed + skipped)) - $1"; }
-skip() { skipped=$((skipped + 1)); echo "ok $((passed + failed + skipped)) - $1 # SKIP $2"; }
-
-# check WHAT COMMAND...: passes if the command succeeds.
-check() { checked=$1; shift; if "$@"; then ok "$checked"; else not_ok "$checked"; fi; }
-
-# same WHAT FOUND WANTED
-same() {
-	if [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1: found '$2', wanted '$3'"; fi
-}
-
-fails() { ! "$@" 2>/dev/null; }
-
-finish() {
-	echo "$passed passed, $failed failed, $skipped skipped"
-	rm -rf "$scratch"
-	[ "$failed" = 0 ]
-	exit
-}
-
-# --- the device, played by us -------------------------------------------------------------------
-
-# bar_of ADDRESS: where its BAR 2 lies.
-bar_of() { sed -n 3p "/sys/bus/pci/devices/$1/resource" | cut -d' ' -f1; }
-
-# poke BAR OFFSET BITS VALUE, peek BAR OFFSET BITS
-poke() { busybox devmem $(($1 + $2)) "$3" "$4"; }
-peek() { busybox devmem $(($1 + $2)) "$3"; }
-
-magic=0x52494557
-table=0x60000
-
-# header BAR MAGIC VERSION GROUPS LINE_BYTES TABLE
-header() {
-	poke "$1" 0x18000 32 "$2"
-	poke "$1" 0x18004 32 "$3"
-	poke "$1" 0x18008 32 "$4"
-	poke "$1" 0x1800c 32 "$5"
-	poke "$1" 0x18010 64 "$6"
-}
-
-# group BAR INDEX BASE SIZE READ_LINES WRITE_LINES
-group() {
-	poke "$1" $((table + $2 * 16)) 64 "$3"
-	poke "$1" $((table + $2 * 16 + 8)) 64 "$4"
-	poke "$1" $((0x18100 + $2 * 16)) 64 "$5"
-	poke "$1" $((0x18108 + $2 * 16)) 64 "$6"
-}
-
-# Put the kernel's log aside, so that `said` looks at what comes after.
-quiet() { dmesg -c >>"$scratch/log"; }
-said() { dmesg | grep -q "$1"; }
-bind() { echo "$1" >$driver/bind; }
-unbind() { echo "$1" >$driver/unbind; }
+. "$(dirname "$0")/lib.sh"
 
 # --- where we are -------------------------------------------------------------------------------
 
@@ -222,6 +167,66 @@ same "partial and unaligned reads of counters give the same bytes" $torn 0
 same "reading behind the end gives nothing" \
 	"$(dd if=$device/counters bs=48 skip=1 2>/dev/null | wc -c)" 0
 
+# --- what a device may have beyond the counters ----------------------------------------------------
+
+check "a device that announces no cuts has none" [ ! -e $device/cut ]
+check "and none that announces no load" [ ! -e $device/devload ]
+unbind "$first"
+poke "$bar" 0x18018 32 9
+poke "$bar" 0x18040 64 0xfffd8
+refused "a cut that ends beyond the BAR" "cut of 0x30 bytes at 0xfffd8, the BAR ends at 0x100000"
+cut=0x70000
+poke "$bar" 0x18040 64 $cut
+poke "$bar" 0x180b4 32 2
+poke "$bar" 0x180b8 32 640
+poke "$bar" 0x1801c 32 400000
+poke "$bar" 0x180d0 64 12345678901
+check "a device with cuts and load is bound" bind "$first"
+same "files of the cut" "$(cd $device/cut && echo *)" "count counters take"
+same "the load" "$(value devload/load) $(value devload/fill_256ths)" "2 640"
+same "clocks at a load" "$(value devload/moderate_clocks) $(value devload/severe_clocks)" "12345678901 0"
+same "the clock" "$(value devload/clock_khz)" 400000
+for name in cut/count cut/counters devload/load; do
+	same "$name is for root" "$(stat -c %a $device/$name)" 400
+done
+same "before the first cut there is nothing in it" \
+	"$(xxd -p $device/cut/counters | tr -d '\n0')" ""
+check "nothing but 1 takes a cut" fails sh -c "echo 2 >$device/cut/take"
+
+# The device: keeps all words of the counters, and says so. One cut.
+take_a_cut() {
+	while [ "$(peek "$bar" 0x18038 32)" != 0x00000001 ]; do :; done
+	for word in 0 8 16 24 32 40; do
+		poke "$bar" $((cut + word)) 64 "$(peek "$bar" $((0x18100 + word)) 64)"
+	done
+	poke "$bar" 0x18038 32 0
+	poke "$bar" 0x1803c 32 7
+}
+if [ $relaxed ]; then
+	take_a_cut &
+	check "a cut is taken" sh -c "echo 1 >$device/cut/take"
+	wait
+	same "and counted" "$(value cut/count)" 7
+	poke "$bar" 0x18100 64 99
+	same "the counters go on" "$(value group0/read_bytes)" $((99 * 64))
+	same "and the cut does not" "$(xxd -p $device/cut/counters | tr -d '\n')" "$wanted"
+	poke "$bar" 0x18038 32 0
+	check "a device that takes none fails the writer" fails sh -c "echo 1 >$device/cut/take"
+	check "and so does one that is busy for ever" fails sh -c "echo 1 >$device/cut/take"
+	poke "$bar" 0x18000 32 0xffffffff
+	poke "$bar" 0x180b4 32 0xffffffff
+	check "and one that is lost" fails sh -c "echo 1 >$device/cut/take"
+	check "which has no load either" fails cat $device/devload/load
+	poke "$bar" 0x18000 32 $magic
+	poke "$bar" 0x18100 64 1
+else
+	skip "cuts" "$why_not_relaxed"
+fi
+unbind "$first"
+poke "$bar" 0x18018 32 0
+poke "$bar" 0x18038 32 0
+bind "$first"
+
 # --- several devices, debugfs, many groups --------------------------------------------------------
 
 # 300 groups need more than a page of counters.
@@ -255,6 +260,8 @@ same "a device that leaves keeps the other's name" "$(ls $class)" weir_cxl1
 same "the dump goes on without it" "$(wc -l <$dump)" 301
 bind "$first"
 same "the free name is used again, in order" "$(sed -n 2p $dump)" "64 128"
+
+. "$(dirname "$0")/perf.sh"
 
 # --- counts that change, a device that is lost ----------------------------------------------------
 
@@ -377,6 +384,17 @@ fi
 # --- removal under load ---------------------------------------------------------------------------
 
 : >"$scratch/reading"
+readers=4
+if command -v weir-agent >/dev/null; then
+	readers=5
+	(
+		seen=0
+		while [ -e "$scratch/reading" ]; do
+			weir-agent count weir_cxl0 read group=0 true >/dev/null 2>&1 && seen=$((seen + 1))
+		done
+		echo $seen >>"$scratch/seen"
+	) &
+fi
 for file in $device/counters $device/group0/read_bytes $device/group2/node $dump; do
 	(
 		seen=0
@@ -399,7 +417,7 @@ echo 1 >/sys/bus/pci/rescan
 check "a rescan brings it back" [ -e $device ]
 rm "$scratch/reading"
 wait
-same "all readers lived through it" "$(wc -l <"$scratch/seen")" 4
+same "all readers lived through it" "$(wc -l <"$scratch/seen")" $readers
 check "and each read something" fails grep -qx 0 "$scratch/seen"
 
 exec 3<$device/counters 4<$device/group0/read_bytes

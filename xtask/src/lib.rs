@@ -3,15 +3,17 @@
 //! that keep it tidy.
 //!
 //! - [`map`]: the register map as data, checked;
-//! - [`render`]: its Rust and C views;
+//! - [`render`]: its Rust and C views; [`render_scala`]: the one for the RTL;
 //! - [`generate`]: writes the views, or says which are stale.
 //!
 //! The checks are tests, so that `cargo test -p xtask` is all there is to remember:
 //! `tests/generated.rs` (views are fresh), `tests/dependencies.rs` (who may use whom),
 //! `tests/tidy.rs` (sizes, licence lines, what must not stand in a file).
 
+mod layout;
 pub mod map;
 pub mod render;
+pub mod render_scala;
 
 use anyhow::{Context, bail};
 use std::fs;
@@ -37,6 +39,10 @@ pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
     let views = [
         ("crates/weir-hw/src/regmap.rs", render::rust(&map)),
         ("kernel/weir_regs.h", render::c(&map)),
+        (
+            "rtl/src/main/scala/weir/RegisterMap.scala",
+            render_scala::scala(&map),
+        ),
     ];
     let mut stale = Vec::new();
     for (name, wanted) in views {

@@ -10,9 +10,11 @@
 //!    the counters begin, a counter or table entry ends at its stride;
 //! 3. fixed values fit their width, bounds are ordered and fit too, and the map's version and the
 //!    version register agree;
-//! 4. the largest device the map allows fits the emulated BAR, and its group table lies clear of
-//!    the header and the counters.
+//! 4. features have a bit each, and registers name features that exist;
+//! 5. the largest device the map allows fits the BAR, emulated and in the FPGA, and no two of its
+//!    blocks meet (`layout.rs`).
 
+use crate::layout;
 use serde::Deserialize;
 
 /// The whole map.
@@ -27,6 +29,8 @@ pub struct Map {
     pub emulated: Emulated,
     /// The FPGA.
     pub fpga: Fpga,
+    /// What a device may have beyond counters and group table.
+    pub feature: Vec<Feature>,
     /// Registers of the header, offsets from its start.
     pub header: Vec<Register>,
     /// Registers of one group's counters, offsets from their start.
@@ -73,6 +77,35 @@ pub struct Emulated {
 pub struct Fpga {
     /// The BAR with the registers.
     pub bar: u8,
+    /// How much of it the registers need.
+    pub bar_bytes: u64,
+    /// Where the RTL puts its group table.
+    pub group_table_offset_bytes: u64,
+    /// Where the RTL puts the counters of the last cut.
+    pub cut_offset_bytes: u64,
+}
+
+/// Something that a device may have or not.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Feature {
+    /// Lower-case identifier.
+    pub name: String,
+    /// Its bit in the register `features`.
+    pub bit: u32,
+    /// What it means, in a sentence.
+    pub doc: String,
+}
+
+/// What the host may do with a register.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Read it; writes change nothing.
+    #[default]
+    Ro,
+    /// Read and write it.
+    Rw,
 }
 
 /// One register.
@@ -91,6 +124,11 @@ pub struct Register {
     pub min: Option<u64>,
     /// The largest value a device may show.
     pub max: Option<u64>,
+    /// What the host may do with it.
+    #[serde(default)]
+    pub access: Access,
+    /// The feature without which it reads 0.
+    pub feature: Option<String>,
     /// What it means, in a sentence or two.
     pub doc: String,
 }
@@ -121,7 +159,7 @@ pub enum MapError {
         /// What is wrong, with numbers.
         problem: String,
     },
-    /// The blocks contradict each other.
+    /// The parts contradict each other.
     #[error("registers.toml: {0}")]
     Layout(String),
 }
@@ -138,7 +176,7 @@ pub fn parse(text: &str) -> Result<Map, MapError> {
         .checked_sub(window.header_offset_bytes)
         .filter(|bytes| *bytes > 0)
         .ok_or_else(|| {
-            layout(format!(
+            contradiction(format!(
                 "the counters at {:#x} must come after the header at {:#x}",
                 window.counters_offset_bytes, window.header_offset_bytes
             ))
@@ -151,22 +189,84 @@ pub fn parse(text: &str) -> Result<Map, MapError> {
         window.group_table_stride_bytes,
     )?;
     check_required(&map)?;
-    check_window(&map)?;
+    check_features(&map)?;
+    layout::check(&map)?;
     Ok(map)
 }
 
-fn layout(problem: String) -> MapError {
+pub(crate) fn contradiction(problem: String) -> MapError {
     MapError::Layout(problem)
+}
+
+fn check_features(map: &Map) -> Result<(), MapError> {
+    for (index, feature) in map.feature.iter().enumerate() {
+        let Feature { name, bit, doc } = feature;
+        let problem = if !is_identifier(name) {
+            Some("the name must be lower-case letters, digits and _".into())
+        } else if *bit > 31 {
+            Some(format!("bit is {bit}, but the register has bits 0 to 31"))
+        } else {
+            text_problem(doc)
+        };
+        if let Some(problem) = problem {
+            return Err(contradiction(format!("[[feature]] {name}: {problem}")));
+        }
+        if let Some(other) = map.feature[..index]
+            .iter()
+            .find(|o| o.bit == *bit || o.name == *name)
+        {
+            return Err(contradiction(format!(
+                "[[feature]] {name}: has its name or its bit {bit} from {}",
+                other.name
+            )));
+        }
+    }
+    for register in &map.header {
+        let Some(wanted) = &register.feature else {
+            continue;
+        };
+        if !map.feature.iter().any(|f| f.name == *wanted) {
+            return Err(contradiction(format!(
+                "[[header]] {}: there is no [[feature]] \"{wanted}\"",
+                register.name
+            )));
+        }
+    }
+    let mut per_group = map.counter.iter().chain(&map.group_table);
+    if let Some(register) = per_group.find(|r| r.feature.is_some() || r.access == Access::Rw) {
+        return Err(contradiction(format!(
+            "{}: registers of a group are read-only and on every device",
+            register.name
+        )));
+    }
+    Ok(())
+}
+
+fn is_identifier(name: &str) -> bool {
+    let letters = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
+    name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(letters)
+}
+
+/// The text goes into comments of C, Scala and Rust.
+fn text_problem(doc: &str) -> Option<String> {
+    if doc.trim().is_empty() || doc.contains(['\n', '\r']) {
+        return Some("doc must be one line of text".into());
+    }
+    if doc.contains("*/") {
+        return Some("doc must not end the C comment it is rendered into".into());
+    }
+    None
 }
 
 /// The registers that the renderers and the driver call by name.
 fn check_required(map: &Map) -> Result<(), MapError> {
-    const HEADER: [(&str, u32); 5] = [
+    const HEADER: [(&str, u32); 6] = [
         ("magic", 32),
         ("version", 32),
         ("group_count", 32),
         ("line_bytes", 32),
         ("group_table_offset_bytes", 64),
+        ("features", 32),
     ];
     let lists = [
         ("header", &map.header, HEADER.as_slice()),
@@ -181,7 +281,7 @@ fn check_required(map: &Map) -> Result<(), MapError> {
         for (name, width_bits) in wanted {
             let found = registers.iter().find(|r| r.name == *name);
             if found.map(|r| r.width_bits) != Some(*width_bits) {
-                return Err(layout(format!(
+                return Err(contradiction(format!(
                     "[[{block}]] needs a register \"{name}\" of {width_bits} bits"
                 )));
             }
@@ -190,20 +290,20 @@ fn check_required(map: &Map) -> Result<(), MapError> {
     let named = |name: &str| map.header.iter().find(|r| r.name == name);
     for fixed in ["magic", "version", "line_bytes"] {
         if named(fixed).and_then(|r| r.value).is_none_or(|v| v == 0) {
-            return Err(layout(format!(
+            return Err(contradiction(format!(
                 "[[header]] {fixed} needs a value other than 0"
             )));
         }
     }
     if named("version").and_then(|r| r.value) != Some(u64::from(map.version)) {
-        return Err(layout(format!(
+        return Err(contradiction(format!(
             "version is {}, but the version register's value is another",
             map.version
         )));
     }
     let groups_max = u64::from(map.window.group_count_max);
     if named("group_count").map(|r| (r.min, r.max)) != Some((Some(1), Some(groups_max))) {
-        return Err(layout(format!(
+        return Err(contradiction(format!(
             "group_count must have min = 1 and max = group_count_max = {groups_max}"
         )));
     }
@@ -241,15 +341,16 @@ fn check_block(
     let mut names: Vec<&str> = registers.iter().map(|r| r.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|w| w[0] == w[1]) {
-        return Err(layout(format!("[[{block}]] names \"{}\" twice", twice[0])));
+        return Err(contradiction(format!(
+            "[[{block}]] names \"{}\" twice",
+            twice[0]
+        )));
     }
     Ok(())
 }
 
 fn check_register(register: &Register, block_bytes: u64) -> Result<(), String> {
-    let name = &register.name;
-    let letters = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
-    if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(letters) {
+    if !is_identifier(&register.name) {
         return Err("the name must be lower-case letters, digits and _".into());
     }
     if !matches!(register.width_bits, 32 | 64) {
@@ -293,74 +394,5 @@ fn check_register(register: &Register, block_bytes: u64) -> Result<(), String> {
     {
         return Err(format!("min {min} is above max {max}"));
     }
-    // The text goes into a C comment and into Rust doc lines.
-    if register.doc.trim().is_empty() || register.doc.contains(['\n', '\r']) {
-        return Err("doc must be one line of text".into());
-    }
-    if register.doc.contains("*/") {
-        return Err("doc must not end the C comment it is rendered into".into());
-    }
-    Ok(())
-}
-
-fn check_window(map: &Map) -> Result<(), MapError> {
-    let Window {
-        counters_offset_bytes,
-        counter_stride_bytes,
-        group_table_stride_bytes,
-        ..
-    } = map.window;
-    for (name, bytes) in [
-        ("header_offset_bytes", map.window.header_offset_bytes),
-        ("counters_offset_bytes", counters_offset_bytes),
-        ("counter_stride_bytes", counter_stride_bytes),
-        ("group_table_stride_bytes", group_table_stride_bytes),
-        (
-            "emulated.group_table_offset_bytes",
-            map.emulated.group_table_offset_bytes,
-        ),
-        ("emulated.bar_bytes", map.emulated.bar_bytes),
-    ] {
-        if bytes == 0 || !bytes.is_multiple_of(8) {
-            return Err(layout(format!(
-                "{name} is {bytes:#x}: not a positive multiple of 8"
-            )));
-        }
-    }
-    if !map.emulated.bar_bytes.is_power_of_two() {
-        return Err(layout(
-            "emulated.bar_bytes must be a power of two, as PCI BARs are".into(),
-        ));
-    }
-    let groups = u64::from(map.window.group_count_max);
-    let span = |offset: u64, stride: u64| {
-        stride
-            .checked_mul(groups)
-            .and_then(|bytes| bytes.checked_add(offset))
-    };
-    let counters_end = span(counters_offset_bytes, counter_stride_bytes);
-    let table_start = map.emulated.group_table_offset_bytes;
-    let table_end = span(table_start, group_table_stride_bytes);
-    let (Some(counters_end), Some(table_end)) = (counters_end, table_end) else {
-        return Err(layout(format!(
-            "{groups} groups do not fit 64 bits of offset"
-        )));
-    };
-    if table_start < counters_end && table_end > map.window.header_offset_bytes {
-        return Err(layout(format!(
-            "the emulated group table at {table_start:#x} overlaps header and counters, which \
-             end at {counters_end:#x} with {groups} groups"
-        )));
-    }
-    let end = counters_end.max(table_end);
-    if end > map.emulated.bar_bytes {
-        return Err(layout(format!(
-            "{groups} groups need {end:#x} bytes, but emulated.bar_bytes is {:#x}",
-            map.emulated.bar_bytes
-        )));
-    }
-    if map.emulated.bar > 5 || map.fpga.bar > 5 {
-        return Err(layout("a PCI function has BARs 0 to 5".into()));
-    }
-    Ok(())
+    text_problem(&register.doc).map_or(Ok(()), Err)
 }

@@ -32,7 +32,9 @@ const fn row(member: &'static str, house: &'static [&'static str]) -> Rule {
 }
 
 const EVERYTHING: &[&str] = &[
+    "weir-acpi",
     "weir-core",
+    "weir-events",
     "weir-hw",
     "weir-sim",
     "weir-linux",
@@ -54,12 +56,24 @@ const RULES: &[Rule] = &[
         pure: Some("crates/weir-hw/src"),
         ..row("weir-hw", &["weir-core"])
     },
-    row("weir-sim", &["weir-core", "weir-hw"]),
-    row("weir-linux", &["weir-core"]),
+    Rule {
+        outside: Some(&["thiserror"]),
+        pure: Some("crates/weir-acpi/src"),
+        ..row("weir-acpi", &[])
+    },
+    Rule {
+        outside: Some(&["serde", "thiserror", "toml"]),
+        pure: Some("crates/weir-events/src"),
+        ..row("weir-events", &[])
+    },
+    row("weir-sched", &[]),
+    row("weir-sim", &["weir-core", "weir-hw", "weir-sched"]),
+    row("weir-linux", &["weir-core", "weir-events"]),
     row("weir-profile", &["weir-core"]),
     row("weir-store", &["weir-core"]),
     row("weir-report", &["weir-core"]),
     row("weir", EVERYTHING),
+    row("weir-cosim", &["weir-hw"]),
     row("weir-plugin", &["weir-core", "weir-hw"]),
     row("weir-testbed", &["weir-core", "weir-hw", "weir-report"]),
     row("xtask", &[]),

@@ -31,7 +31,12 @@ fn views_are_fresh() {
 #[test]
 fn a_stale_view_is_named_and_generation_repairs_it() {
     let root = tempfile::tempdir().unwrap();
-    for folder in ["contract", "kernel", "crates/weir-hw/src"] {
+    for folder in [
+        "contract",
+        "kernel",
+        "crates/weir-hw/src",
+        "rtl/src/main/scala/weir",
+    ] {
         fs::create_dir_all(root.path().join(folder)).unwrap();
     }
     fs::write(root.path().join("contract/registers.toml"), source()).unwrap();
@@ -123,4 +128,57 @@ fn values_must_agree() {
     );
     let comment = broken("Number of monitoring groups.", "Ends here: */").to_string();
     assert!(comment.contains("must not end the C comment"), "{comment}");
+}
+
+#[test]
+fn features_are_checked() {
+    let bit = broken("bit = 1\n", "bit = 0\n").to_string();
+    assert!(bit.contains("its bit 0 from cut"), "{bit}");
+    let far = broken("bit = 3\n", "bit = 32\n").to_string();
+    assert!(far.contains("bits 0 to 31"), "{far}");
+    let unknown = broken("feature = \"latency\"", "feature = \"lateness\"").to_string();
+    assert!(
+        unknown.contains("there is no [[feature]] \"lateness\""),
+        "{unknown}"
+    );
+    let access = broken("access = \"rw\"", "access = \"wo\"");
+    assert!(matches!(access, MapError::Syntax(_)), "{access}");
+    let reads = "name = \"reads\"\n";
+    let writable = broken(reads, "name = \"reads\"\naccess = \"rw\"\n").to_string();
+    assert!(
+        writable.contains("reads: registers of a group are read-only"),
+        "{writable}"
+    );
+}
+
+#[test]
+fn the_fpga_s_blocks_must_not_meet_either() {
+    let cut = "cut_offset_bytes = 0xa0000";
+    let meets = broken(cut, "cut_offset_bytes = 0x90000").to_string();
+    assert!(
+        meets.contains("the fpga cut at 0x90000 overlaps the group table, which end at 0xa0000"),
+        "{meets}"
+    );
+    let beyond = broken(cut, "cut_offset_bytes = 0xc0008").to_string();
+    assert!(
+        beyond.contains("need 0x100008 bytes, but fpga.bar_bytes is 0x100000"),
+        "{beyond}"
+    );
+}
+
+/// The hardware's decoder is made from this list, so it must be the header's.
+#[test]
+fn the_scala_view_has_every_register() {
+    let map = map::parse(&source()).unwrap();
+    let text = xtask::render_scala::scala(&map);
+    for wanted in [
+        "val magic = Register(0x18000, 32, false, Some(BigInt(\"52494557\", 16)), None)",
+        "val hostBaseBytes = Register(0x18020, 64, true, None, Some(Feature.map))",
+        "val writes = Register(0x8, 64, false, None, None)",
+        "val cutOffsetBytes = 0xa0000",
+    ] {
+        assert!(text.contains(wanted), "no `{wanted}` in:\n{text}");
+    }
+    let registers = map.header.len() + map.counter.len() + map.group_table.len();
+    assert_eq!(text.matches(" = Register(").count(), registers);
 }

@@ -28,8 +28,10 @@ const GPL_FOLDERS: &[&str] = &[
     "testbed/plugin/",
 ];
 
-const CODE: &[&str] = &["rs", "c", "h", "sh", "py", "js", "css", "scala"];
-const OTHER_LICENSED: &[&str] = &["toml", "html", "yml", "yaml", "service"];
+const CODE: &[&str] = &[
+    "rs", "c", "cpp", "h", "sh", "py", "js", "css", "scala", "sv",
+];
+const OTHER_LICENSED: &[&str] = &["toml", "html", "xml", "yml", "yaml", "service"];
 const LICENSED_NAMES: &[&str] = &["Makefile", "Kbuild", "Dockerfile"];
 
 /// What must not stand in a file, and why. Put together, so that this file passes.

@@ -52,6 +52,7 @@ fn machine() -> Description {
             grain_ns: Nanos(4_000_000),
             refill_on_write_ratio: 1.0,
             period_ns: Nanos(20_000_000),
+            min_quota_ns: Nanos(0),
         }),
         facts: Vec::new(),
     }

@@ -15,6 +15,10 @@ pub struct Expect {
     pub rmse_ratio_max: Option<f64>,
     /// Smallest reduction of the mean device latency.
     pub device_latency_reduction_min: Option<f64>,
+    /// Lowest mean latency of a line at the device: less means that bandwidth was given away.
+    pub device_latency_ns_min: Option<f64>,
+    /// Highest mean latency of a line at the device.
+    pub device_latency_ns_max: Option<f64>,
     /// Smallest reduction of the light reader's p50 and p99.
     pub light_reduction_min: Option<f64>,
     /// Largest p99 of the limited readers, in multiples of Little's bound.

@@ -15,6 +15,9 @@
 //! smallest error wins, and the maximum of power follows from the curve. Where the curve is steep a small
 //! error of the bandwidth is a large one of the latency: such points weigh less. Points past the peak, where
 //! bandwidth no longer rises with load, bound C and take no part in the fit.
+//!
+//! *Where to measure.* A device with nearly no queue has a wall, and its knee lies at the wall. Loads far apart
+//! there leave it anywhere between them, whatever is fitted; so [`next_load`] asks for one more between.
 
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
@@ -72,10 +75,21 @@ pub enum NoKnee {
         /// The highest load measured, in bytes per second.
         highest: f64,
     },
+    /// Latency has taken off everywhere: the knee lies below what was measured.
+    #[error(
+        "latency has taken off at {lowest} bytes/s already: the knee lies below, measure at less load"
+    )]
+    Passed {
+        /// The lowest load measured, in bytes per second.
+        lowest: f64,
+    },
 }
 
 /// Fewer loads than this are no curve.
 pub const POINTS_MIN: usize = 5;
+
+/// A latency this much above that of a point with more bandwidth is past the peak.
+const PAST: f64 = 1.15;
 
 /// Loads closer together than this are one.
 const SAME_LOAD: f64 = 0.01;
@@ -109,15 +123,48 @@ pub fn find(points: &[LoadPoint]) -> Result<Knee, NoKnee> {
     let Some(best) = best else {
         return Err(NoKnee::NotReached { highest });
     };
-    let knee = best.most_power();
+    let mut knee = best.most_power();
     if knee > highest {
-        return Err(NoKnee::NotReached { highest });
+        if !has_crest(points, &rising) {
+            return Err(NoKnee::NotReached { highest });
+        }
+        // A wall: up to the crest latency hardly rose, and more load brought latency instead of bandwidth.
+        knee = best_measured(&rising);
+    }
+    let lowest = rising[0].0;
+    if knee < lowest {
+        return Err(NoKnee::Passed { lowest });
     }
     Ok(Knee {
         bytes_per_sec: BytesPerSec::new(knee),
         latency_ns: Nanos::rounded(best.latency_ns(knee)),
         fit_error_ratio: best.error,
     })
+}
+
+/// Loads beside the best one that lie further apart than this leave the knee to guessing: what the curve
+/// does between them is not known, and a wall there looks like a slope.
+const GAP: f64 = 0.04;
+
+/// The load that one more measurement should be made at: in the middle of the wider gap beside the point with
+/// the largest power. Nothing when both gaps are narrow, or there is no curve yet.
+pub fn next_load(points: &[LoadPoint]) -> Option<BytesPerSec> {
+    let rising = rising_part(points);
+    let power = |p: &(f64, f64)| p.0 / p.1;
+    let by_power = |a: &usize, b: &usize| power(&rising[*a]).total_cmp(&power(&rising[*b]));
+    let best = (0..rising.len()).max_by(by_power)?;
+    let gap = |low: usize| Some((rising.get(low)?.0, rising.get(low + 1)?.0));
+    let beside = [best.checked_sub(1).and_then(gap), gap(best)];
+    let wide = beside.into_iter().flatten();
+    let (low, high) = wide.max_by(|a, b| (a.1 / a.0).total_cmp(&(b.1 / b.0)))?;
+    (high > low * (1.0 + GAP)).then(|| BytesPerSec::new((low * high).sqrt()))
+}
+
+/// The load of the point with the largest power.
+fn best_measured(rising: &[(f64, f64)]) -> f64 {
+    let power = |p: &&(f64, f64)| p.0 / p.1;
+    let best = rising.iter().max_by(|a, b| power(a).total_cmp(&power(b)));
+    best.map_or(0.0, |p| p.0)
 }
 
 /// Bandwidth and latency, ordered by bandwidth: one point a load, and nothing that has less
@@ -133,7 +180,7 @@ fn rising_part(points: &[LoadPoint]) -> Vec<(f64, f64)> {
     let mut lowest = f64::INFINITY;
     let mut kept = Vec::with_capacity(all.len());
     for point in all.into_iter().rev() {
-        if point.1 <= 1.15 * lowest {
+        if point.1 <= PAST * lowest {
             lowest = lowest.min(point.1);
             kept.push(point);
         }
@@ -141,6 +188,20 @@ fn rising_part(points: &[LoadPoint]) -> Vec<(f64, f64)> {
     kept.reverse();
     merged(&kept)
 }
+
+/// Whether the device was seen beyond its highest bandwidth: with far more latency and no more bandwidth.
+fn has_crest(points: &[LoadPoint], rising: &[(f64, f64)]) -> bool {
+    let Some(&(highest, latency)) = rising.last() else {
+        return false;
+    };
+    points.iter().any(|p| {
+        let (b, l) = (p.bytes_per_sec.get(), p.latency_ns.0 as f64);
+        b.is_finite() && b > BEYOND * highest && l > PAST * latency
+    })
+}
+
+/// Beyond the peak a device gives a little less; much less at a high latency is something else.
+const BEYOND: f64 = 0.8;
 
 /// Loads that are the same are averaged.
 fn merged(sorted: &[(f64, f64)]) -> Vec<(f64, f64)> {
@@ -228,11 +289,12 @@ impl Fit {
 /// Three columns and the right side.
 type Row = [f64; 4];
 
-/// Least squares with x ≥ 0: of all subsets of the three columns, the one with the smallest error among those
-/// whose solution is not negative; and that error, squared and summed. Without any, all zero.
+/// Least squares with x ≥ 0: of all subsets of the three columns that have the first, the one with the smallest
+/// error among those whose solution is not negative; and that error, squared and summed. Without any, all zero.
+/// The first is the idle latency: noise must not make a device of none, whose knee would be at no load.
 fn not_negative(rows: &[Row]) -> ([f64; 3], f64) {
     let mut best = ([0.0; 3], f64::INFINITY);
-    for subset in 1_u8..8 {
+    for subset in [0b001_u8, 0b011, 0b101, 0b111] {
         let used: Vec<usize> = (0..3).filter(|i| subset & (1 << i) != 0).collect();
         let Some(x) = least_squares(rows, &used) else {
             continue;
@@ -288,110 +350,4 @@ fn least_squares(rows: &[Row], used: &[usize]) -> Option<[f64; 3]> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn point(bytes_per_sec: f64, latency_ns: f64) -> LoadPoint {
-        LoadPoint {
-            bytes_per_sec: BytesPerSec::new(bytes_per_sec),
-            latency_ns: Nanos::rounded(latency_ns),
-        }
-    }
-
-    /// M/D/1: power is largest where u = 2/(1 + √(…)); here found by trying all.
-    fn md1(capacity: f64, idle: f64, service: f64) -> impl Fn(f64) -> f64 {
-        move |b| idle + service * (b / capacity) / (2.0 * (1.0 - b / capacity))
-    }
-
-    fn true_knee(latency: impl Fn(f64) -> f64, capacity: f64) -> f64 {
-        let at = |i: u32| capacity * f64::from(i) / 10_000.0;
-        (1..10_000)
-            .map(at)
-            .max_by(|a, b| (a / latency(*a)).total_cmp(&(b / latency(*b))))
-            .unwrap()
-    }
-
-    /// Nine loads, as a search would measure them.
-    fn curve(latency: impl Fn(f64) -> f64, capacity: f64) -> Vec<LoadPoint> {
-        let loads = [0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.87, 0.93, 0.97];
-        loads
-            .iter()
-            .map(|u| point(u * capacity, latency(u * capacity)))
-            .collect()
-    }
-
-    #[test]
-    fn a_curve_without_noise_gives_its_knee() {
-        for (idle, service) in [(250.0, 40.0), (350.0, 400.0), (100.0, 13.0)] {
-            let latency = md1(20e9, idle, service);
-            let found = find(&curve(&latency, 20e9)).unwrap();
-            let knee = true_knee(&latency, 20e9);
-            let off = found.bytes_per_sec.get() / knee - 1.0;
-            assert!(
-                off.abs() < 0.01,
-                "{idle} {service}: {found:?}, not {knee:e}"
-            );
-            assert!(found.fit_error_ratio < 0.01, "{found:?}");
-        }
-    }
-
-    #[test]
-    fn what_lies_past_the_peak_does_not_mislead() {
-        let latency = md1(10e9, 300.0, 60.0);
-        let mut points = curve(&latency, 10e9);
-        let alone = find(&points).unwrap();
-        // Overload: less bandwidth at many times the latency.
-        points.extend([point(9.6e9, 2500.0), point(9.0e9, 4000.0)]);
-        let with = find(&points).unwrap();
-        assert!(
-            (with.bytes_per_sec.get() / alone.bytes_per_sec.get() - 1.0).abs() < 0.01,
-            "{with:?} {alone:?}"
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_told_is_said() {
-        let flat: Vec<LoadPoint> = (1..9).map(|i| point(f64::from(i) * 1e9, 300.0)).collect();
-        assert_eq!(find(&flat), Err(NoKnee::NotReached { highest: 8e9 }));
-        assert_eq!(find(&flat[..4]), Err(NoKnee::TooFew { points: 4 }));
-        let same = vec![point(1e9, 300.0); 20];
-        assert_eq!(find(&same), Err(NoKnee::TooFew { points: 1 }));
-    }
-
-    proptest! {
-        /// Two percent of noise on every latency and one on every bandwidth: a knee within five percent.
-        #[test]
-        fn noise_moves_the_knee_little(
-            idle in 80.0..600.0f64,
-            rise in 0.0..0.5f64,
-            service_ratio in 0.03..0.8f64,
-            noise in prop::collection::vec(-1.0..1.0f64, 18),
-        ) {
-            let capacity = 30e9;
-            let queue = md1(capacity, idle, idle * service_ratio);
-            let latency = move |b: f64| queue(b) + rise * idle * (b / capacity).sqrt();
-            let mut points = curve(&latency, capacity);
-            for (p, n) in points.iter_mut().zip(noise.chunks(2)) {
-                p.latency_ns = Nanos::rounded(p.latency_ns.0 as f64 * (1.0 + 0.02 * n[0]));
-                p.bytes_per_sec = BytesPerSec::new(p.bytes_per_sec.get() * (1.0 + 0.01 * n[1]));
-            }
-            let knee = true_knee(&latency, capacity);
-            let found = find(&points).unwrap().bytes_per_sec.get();
-            prop_assert!((found / knee - 1.0).abs() < 0.05, "{found:e}, not {knee:e}");
-        }
-
-        /// Whatever is measured: an answer or a reason, and a knee within what was measured.
-        #[test]
-        fn anything_is_survived(raw in prop::collection::vec((any::<f64>(), any::<u64>()), 0..40)) {
-            let points: Vec<LoadPoint> = raw
-                .iter()
-                .map(|&(b, l)| LoadPoint { bytes_per_sec: BytesPerSec::new(b), latency_ns: Nanos(l) })
-                .collect();
-            if let Ok(knee) = find(&points) {
-                let most = points.iter().map(|p| p.bytes_per_sec.get()).fold(0.0, f64::max);
-                prop_assert!(knee.bytes_per_sec.get() > 0.0 && knee.bytes_per_sec.get() <= most);
-            }
-        }
-    }
-}
+mod tests;

@@ -13,6 +13,7 @@
 
 pub mod attribution;
 pub mod bandwidth;
+pub mod budget;
 pub mod conformance;
 pub mod controller;
 pub mod counters;
@@ -23,6 +24,7 @@ pub mod observation;
 pub mod plan;
 pub mod platform;
 pub mod policy;
+pub mod scheduler;
 pub mod snapshot;
 pub mod topology;
 pub mod units;

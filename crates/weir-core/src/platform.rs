@@ -4,6 +4,7 @@
 
 use crate::observation::Observation;
 use crate::plan::{Outcome, OutcomeKind, Plan};
+use crate::scheduler::Books;
 use crate::topology::Description;
 
 /// A world to look at and act on.
@@ -20,6 +21,12 @@ pub trait Platform {
 
     /// Carry out a plan: one outcome per action, in the same order. The call as a whole cannot fail.
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome>;
+
+    /// What a scheduler of weir's own did so far, where there is one. Costs a few microseconds and one more for
+    /// each workload it knows: to be asked for screens, not at each tick.
+    fn scheduler(&self) -> Option<Books> {
+        None
+    }
 
     /// Give back everything that was set. Called on the way out; must be safe to call twice.
     fn release_all(&mut self) -> Vec<Outcome>;

@@ -5,6 +5,7 @@
 use crate::ids::WorkloadId;
 use crate::observation::{LatencySeen, Skipped};
 use crate::plan::{Outcome, Plan};
+use crate::scheduler::Books;
 use crate::topology::Description;
 use crate::units::{CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,9 @@ pub struct Snapshot {
     /// Unix epoch.
     #[serde(default)]
     pub limited_since_unix_ms: BTreeMap<WorkloadId, u64>,
+    /// What weir's own scheduler did, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Books>,
     /// What the writer itself costs; nothing if it did not measure.
     #[serde(default)]
     pub self_cost: Option<SelfCost>,
@@ -70,6 +74,7 @@ impl Snapshot {
             latencies: Vec::new(),
             held_cpus: BTreeMap::new(),
             limited_since_unix_ms: BTreeMap::new(),
+            scheduler: None,
             self_cost: None,
             skipped: Vec::new(),
             skipped_total: 0,

@@ -63,6 +63,31 @@ pub struct Actuator {
     pub refill_on_write_ratio: f64,
     /// Period over which a limit is enforced.
     pub period_ns: Nanos,
+    /// Shortest quota that a period can have; a smaller limit makes the period longer (`cpu.max`: 1 ms,
+    /// so 0.004 CPUs are 1 ms in 250 ms). 0 where there is no such bound.
+    #[serde(default)]
+    pub min_quota_ns: Nanos,
+}
+
+impl Actuator {
+    /// The longer period of a limit so small that its quota would be too short, in seconds; nothing
+    /// where the normal period does.
+    pub fn stretched_secs_at(&self, cpus: f64) -> Option<f64> {
+        let quota = self.min_quota_ns.secs_f64();
+        let stretched = (quota / cpus).min(quota / self.min_cpus);
+        (stretched > self.period_ns.secs_f64()).then_some(stretched)
+    }
+
+    /// CPU-seconds that a workload gains by one rewrite of a limit of so many CPUs. A stretched period
+    /// changes with each rewrite, so the back end cannot wait for its refill: all of the quota is
+    /// gained, and what was used beyond it until a tick noticed is forgiven.
+    pub fn leak_secs_at(&self, cpus: f64) -> f64 {
+        let leak = match self.stretched_secs_at(cpus) {
+            Some(_) => self.grain_ns.max(self.min_quota_ns).secs_f64(),
+            None => self.refill_on_write_ratio * self.period_ns.secs_f64() * cpus,
+        };
+        if leak.is_finite() { leak.max(0.0) } else { 0.0 }
+    }
 }
 
 /// One thing that was probed.

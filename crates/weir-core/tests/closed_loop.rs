@@ -4,7 +4,7 @@
 
 mod plant;
 
-use plant::{CAPACITY, Plant};
+use plant::{CAPACITY, KAPPA, Plant};
 use weir_core::plan::{ActionKind, Verdict, Why};
 use weir_core::policy::Policy;
 use weir_core::{BytesPerSec, Config, Plan, Platform, State, step};
@@ -145,6 +145,29 @@ fn a_light_user_is_untouched() {
 }
 
 #[test]
+fn floors_of_many_do_not_add_up_to_an_overload_and_nobody_starves() {
+    const READERS: usize = 300;
+    let mut lp = Loop::new(Plant::new(20, READERS), Policy::MaxMin);
+    let floors = lp.config.floor_cpus * READERS as f64 * KAPPA;
+    assert!(floors > CAPACITY, "the operator's floors alone overload it");
+    lp.run_ms(20_000);
+    let before: Vec<f64> = lp.plant.readers.iter().map(|r| r.bytes).collect();
+    lp.run_ms(20_000);
+    near("mean", lp.held(20_000), 1.0, 0.03);
+    let least = lp.config.floor_sum_cpus / READERS as f64 * KAPPA;
+    let equal = TARGET * CAPACITY / READERS as f64;
+    for (reader, before) in lp.plant.readers.iter().zip(before) {
+        let rate = (reader.bytes - before) / 20.0;
+        assert!(
+            rate > least && rate > 0.25 * equal,
+            "{:?} got {:.2} of an equal part",
+            reader.id,
+            rate / equal
+        );
+    }
+}
+
+#[test]
 fn an_excluded_workload_is_never_limited_and_its_traffic_is_taken_off() {
     let mut plant = Plant::new(8, 5);
     let kept = plant.add("/kept", 0.5);
@@ -178,6 +201,28 @@ fn step_loads_are_answered_within_two_seconds() {
             .workloads
             .iter()
             .all(|v| !v.id.as_str().starts_with("/new"))
+    );
+}
+
+/// Who reads and sleeps by turns: the others have its part meanwhile, and it comes back under its limit.
+#[test]
+fn a_sleeper_gives_its_part_to_others_and_comes_back_limited() {
+    let mut lp = Loop::new(Plant::new(11, 6), Policy::MaxMin);
+    lp.run_ms(5_000);
+    let rest = |lp: &mut Loop, duty: f64| {
+        lp.plant.readers[..3].iter_mut().for_each(|r| r.duty = duty);
+    };
+    rest(&mut lp, 0.0);
+    lp.run_ms(1_000);
+    lp.run_ms(1_000);
+    near("while three of six sleep", lp.held(1_000), 1.0, 0.1);
+    assert_eq!(lp.limited(), 6, "sleepers keep their limits for a while");
+    rest(&mut lp, 1.0);
+    lp.run_ms(1_000);
+    assert!(
+        lp.held(1_000) < 1.3,
+        "{} in the first second",
+        lp.held(1_000)
     );
 }
 

@@ -75,6 +75,7 @@ impl World {
                 grain_ns: Nanos(4 * MS),
                 refill_on_write_ratio: 1.0,
                 period_ns: Nanos(20 * MS),
+                min_quota_ns: Nanos(0),
             }),
             ..Description::default()
         };

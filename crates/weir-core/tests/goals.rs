@@ -144,11 +144,12 @@ fn below_the_knee_nobody_is_limited_for_long() {
 fn a_device_that_changed_is_searched_anew() {
     let mut world = Loop::new(Goal::Knee, 400, 2.5);
     world.run_sec(60);
-    let before = world.target().expect("the search has ended");
+    let headroom = world.config.headroom_ratio;
+    let before = world.target().expect("the search has ended") / (1.0 - headroom);
     // Its latency rises three times as fast: the knee comes earlier.
     world.plant.rise = 0.9;
     world.run_sec(60);
-    let after = world.target().expect("and again") / (1.0 - world.config.headroom_ratio);
+    let after = world.target().expect("and again") / (1.0 - headroom);
     let power = power_at(after, 0.9);
     assert!(
         after < before && power > 0.97,

@@ -173,6 +173,8 @@ impl<B: Bar> AccessCounters<B> {
             self.store(pair + regmap::COUNTER_WRITES_REG, 0);
         }
         self.store(regmap::GROUP_TABLE_OFFSET_BYTES_REG, table);
+        // No features, and so nothing to say about a clock.
+        self.store(regmap::FEATURES_REG, 0);
         self.store(
             regmap::GROUP_COUNT_REG,
             pair_of_u32(groups.len() as u32, regmap::LINE_BYTES_VALUE),

@@ -68,6 +68,12 @@ impl Device {
         start + self.profile.idle_ns.max(service)
     }
 
+    /// Lines that were before an access which took `latency_ns`.
+    pub fn lines_before(&self, latency_ns: u64) -> u64 {
+        let service = self.profile.service_ns;
+        latency_ns.saturating_sub(self.profile.idle_ns.max(service)) / service
+    }
+
     /// Take the first free slot at or after `wanted`.
     fn take_slot(&self, wanted: u64) -> u64 {
         let mut word_number = wanted / SLOTS_PER_WORD;
@@ -156,6 +162,16 @@ mod tests {
             "one line per 1000 ns of 400: {utilisation}"
         );
         assert!((latency - 3000.0).abs() < 30.0, "{latency}");
+    }
+
+    #[test]
+    fn who_waits_behind_others_can_tell_how_many() {
+        let device = Device::new(PROFILE, 1_000_000);
+        let before: Vec<u64> = (0..4)
+            .map(|_| device.lines_before(device.access(800) - 800))
+            .collect();
+        assert_eq!(before, [0, 1, 2, 3]);
+        assert_eq!(device.lines_before(0), 0);
     }
 
     #[test]

@@ -29,6 +29,7 @@
 //! unfairness between cores, and reads wait as long as writes.
 
 use crate::mix::{MixPoint, Mixes};
+use crate::power::Power;
 use crate::profile::Profile;
 use crate::tail;
 use crate::terms::{Asked, Demand, Prepared, Station, sane};
@@ -38,7 +39,7 @@ use crate::terms::{Asked, Demand, Prepared, Station, sane};
 pub const OFFERED_AT_IDLES: f64 = 4.0;
 
 const ITERATIONS_MAX: u32 = 80;
-/// Of a step of Newton's method, whose error after it is about this squared.
+/// Of the last step of the search for a latency; what is left after it is at most a tenth of this.
 const TOLERANCE: f64 = 1e-6;
 /// A mix that moved less than this between guess and solution is not evaluated again.
 const MIX_TOLERANCE: f64 = 1e-4;
@@ -142,6 +143,7 @@ pub struct LoadedDevice {
     health: f64,
     last_latency_ns: f64,
     last_mix: Option<MixPoint>,
+    power: Power,
     prepared: Vec<Prepared>,
 }
 
@@ -157,6 +159,7 @@ impl LoadedDevice {
             health: 1.0,
             last_latency_ns: profile.device.idle_ns,
             last_mix: None,
+            power: Power::default(),
             prepared: Vec::with_capacity(16),
             profile: profile.clone(),
         }
@@ -183,12 +186,18 @@ impl LoadedDevice {
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
         let (offered_mix, offered_lines) = self.prepare_grown(requesters);
         let mut mix = self.last_mix.unwrap_or(offered_mix);
+        // Without non-temporal stores the mix follows from the lines asked for, and is found with the latency.
+        let is_plain = !requesters.iter().any(|r| r.is_non_temporal);
         for _ in 0..MIXES_MAX {
-            let station = self.station(mix, offered_lines);
-            let latency_ns = self.meet(&station, self.last_latency_ns);
+            let mut station = self.station(mix, offered_lines);
+            let latency_ns = self.meet(&mut station, is_plain.then_some(offered_lines));
             let asked = self.ask(requesters, latency_ns, &mut out.lines_per_sec);
             self.last_latency_ns = latency_ns;
             self.report(&station, latency_ns, &asked, out);
+            if is_plain {
+                mix = asked.mix();
+                break;
+            }
             let before = std::mem::replace(&mut mix, asked.mix());
             if !mix_moved(before, mix) {
                 break;
@@ -277,23 +286,37 @@ impl LoadedDevice {
     }
 
     /// The latency at which demand and device agree: the root of `u_demand(L) − u_device(L)`, which
-    /// falls everywhere. Newton's method inside a bracket.
-    fn meet(&self, station: &Station, start_ns: f64) -> f64 {
-        let half_burst = 0.5 * station.parts.burst_ns;
+    /// falls everywhere. Newton's method inside a bracket. With `offered_lines` the station follows the mix
+    /// that is asked for at each latency; how little that moves the root is left out of the slope.
+    fn meet(&mut self, station: &mut Station, offered_lines: Option<f64>) -> f64 {
         let (mut low, mut high) = (self.idle_ns, f64::INFINITY);
-        let mut latency = start_ns.max(low);
+        let mut latency = self.last_latency_ns.max(low);
+        let mut mixed = f64::NAN;
         for _ in 0..ITERATIONS_MAX {
             let demand = Demand::at(&self.prepared, latency);
+            if let Some(lines) = offered_lines.filter(|_| demand.all > 0.0) {
+                let write_ratio = 1.0 - demand.reads / demand.all;
+                if (write_ratio - mixed).abs() > 1e-9 || mixed.is_nan() {
+                    let mix = MixPoint {
+                        write_ratio: write_ratio.clamp(0.0, 1.0),
+                        ..MixPoint::default()
+                    };
+                    *station = self.station(mix, lines);
+                    mixed = write_ratio;
+                }
+            }
             let (u, u_slope) = station.utilization(&demand);
             if u <= 0.0 {
                 return self.idle_ns;
             }
             let (rise, rise_slope) = if u < 1.0 {
-                let rise = station.parts.rise_ns * u.powf(station.parts.rise_exponent);
-                (rise, rise * station.parts.rise_exponent / u * u_slope)
+                let exponent = station.parts.rise_exponent;
+                let rise = station.parts.rise_ns * self.power.of(u, exponent);
+                (rise, rise * exponent / u * u_slope)
             } else {
                 (station.parts.rise_ns, 0.0)
             };
+            let half_burst = 0.5 * station.parts.burst_ns;
             let queued = latency - self.idle_ns - rise;
             let queued_slope = 1.0 - rise_slope;
             let (carried, carried_slope) = if queued > 0.0 {
@@ -329,7 +352,7 @@ impl LoadedDevice {
         latency
     }
 
-    fn report(&self, station: &Station, latency_ns: f64, asked: &Asked, out: &mut Equilibrium) {
+    fn report(&mut self, station: &Station, latency_ns: f64, asked: &Asked, out: &mut Equilibrium) {
         let demand = Demand {
             all: asked.all,
             reads: asked.all - asked.writes - asked.store_writes,
@@ -339,7 +362,8 @@ impl LoadedDevice {
         out.read_bytes_per_sec = demand.reads.max(0.0) * 64e9;
         out.write_bytes_per_sec = (asked.writes + asked.store_writes) * 64e9;
         out.utilization = station.utilization(&demand).0.clamp(0.0, 1.0);
-        let rise_ns = station.parts.rise_ns * out.utilization.powf(station.parts.rise_exponent);
+        let power = self.power.of(out.utilization, station.parts.rise_exponent);
+        let rise_ns = station.parts.rise_ns * power;
         out.queued_ns = (latency_ns - self.idle_ns - rise_ns).max(0.0);
         // The lines of a full window bring work of mean L and variance L·s.
         let bounded = (latency_ns * station.parts.burst_ns).sqrt();

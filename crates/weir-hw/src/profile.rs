@@ -5,6 +5,7 @@
 //! measured: how many lines a core may have outstanding belongs to the host, when latency takes off
 //! belongs to both. The equations that use the figures stand in [`crate::loaded`].
 
+use crate::device::DeviceProfile;
 use serde::{Deserialize, Serialize};
 
 /// Text of the profiles that are built in, by name.
@@ -178,6 +179,49 @@ impl Profile {
         })?;
         profile.check(origin)?;
         Ok(profile)
+    }
+
+    /// A device that is one queue (see [`crate::device`]), as the testbed's plugin models it, behind
+    /// cores that may have `window_lines` outstanding: latency is constant but for the wait for others,
+    /// both directions share the server, and a core's own work does not overlap with waiting.
+    pub fn of_queue(queue: DeviceProfile, window_lines: f64, cores: u32) -> Profile {
+        let mix = |write_ratio| MixFigures {
+            write_ratio,
+            non_temporal: false,
+            media_bytes_per_sec: queue.capacity_bytes_per_sec(),
+            rise_ns: 0.0,
+            rise_exponent: 1.0,
+            burst_ns: queue.service_ns as f64,
+            overload_loss_ratio: 0.0,
+            in_flight_lines: Vec::new(),
+            loader_ns: vec![[0.0, 0.0]],
+        };
+        let lines = window_lines * f64::from(cores);
+        Profile {
+            name: format!("queue-{}-{}", queue.service_ns, queue.idle_ns),
+            title: "one server behind a constant latency".into(),
+            provenance: vec!["its scenario".into()],
+            host: Host {
+                window_lines,
+                cores,
+                smt_pace: 1.0,
+                serial_share: 1.0,
+            },
+            device: DeviceFigures {
+                idle_ns: queue.idle_ns as f64,
+                read_bytes_per_sec: None,
+                write_bytes_per_sec: None,
+                queue_lines: lines,
+                overload_from_lines: 10.0 * lines,
+                overload_to_lines: 20.0 * lines,
+            },
+            tail: Tail {
+                spread: 0.0,
+                stall_ratio: 0.0,
+                stall_ns: 0.0,
+            },
+            mix: vec![mix(0.0), mix(1.0)],
+        }
     }
 
     /// As TOML, without the comments it may have been read with.

@@ -21,6 +21,9 @@ pub const GROUP_COUNT_MAX: u32 = 16384;
 /// The BAR with the registers, FPGA.
 pub const FPGA_BAR: u8 = 0;
 
+/// Length of that BAR.
+pub const FPGA_BAR_BYTES: u64 = 0x100000;
+
 /// PCI vendor, emulated device.
 pub const EMULATED_PCI_VENDOR: u16 = 0x1af4;
 
@@ -35,6 +38,21 @@ pub const EMULATED_BAR_BYTES: u64 = 0x100000;
 
 /// Where the emulated device puts its group table. Others read the header.
 pub const EMULATED_GROUP_TABLE_OFFSET_BYTES: u64 = 0x60000;
+
+/// In the register `features`: All counters can be kept as they are at one instant, while
+/// counting goes on.
+pub const FEATURE_CUT: u32 = 0x1;
+
+/// In the register `features`: Addresses become groups in the device; accesses outside all groups
+/// are counted.
+pub const FEATURE_MAP: u32 = 0x2;
+
+/// In the register `features`: Mean latency by Little's law: accumulated occupancy over the
+/// number of requests.
+pub const FEATURE_LATENCY: u32 = 0x4;
+
+/// In the register `features`: DevLoad of the device's queue, with thresholds that the host sets.
+pub const FEATURE_DEVLOAD: u32 = 0x8;
 
 /// BAR offset, 32 bits. Identifies the map. Anything else: not our device. Written last when a
 /// device comes up.
@@ -61,6 +79,106 @@ pub const LINE_BYTES_VALUE: u32 = 64;
 /// BAR offset, 64 bits. BAR offset of the group table; a multiple of 8, clear of the header and
 /// the counters.
 pub const GROUP_TABLE_OFFSET_BYTES_REG: u64 = 0x18010;
+
+/// BAR offset, 32 bits. What the device has beyond counters and group table: bits of [[feature]].
+pub const FEATURES_REG: u64 = 0x18018;
+
+/// BAR offset, 32 bits, feature latency. Frequency of the clock that `clocks` counts, in kHz; 0
+/// where the device does not know it.
+pub const CLOCK_KHZ_REG: u64 = 0x1801c;
+
+/// BAR offset, 64 bits, writable, feature map. Host-physical address of group 0; the group table
+/// follows it. Set by firmware or driver before use.
+pub const HOST_BASE_BYTES_REG: u64 = 0x18020;
+
+/// BAR offset, 64 bits, feature map. Completed reads outside all groups since reset; wraps at
+/// 2^64.
+pub const OUTSIDE_READS_REG: u64 = 0x18028;
+
+/// BAR offset, 64 bits, feature map. Completed writes outside all groups since reset; wraps at
+/// 2^64.
+pub const OUTSIDE_WRITES_REG: u64 = 0x18030;
+
+/// BAR offset, 32 bits, writable, feature cut. Write 1: take a cut. Reads 1 while no cut can be
+/// taken; a cut asked for then is not taken.
+pub const CUT_CONTROL_REG: u64 = 0x18038;
+
+/// BAR offset, 32 bits, feature cut. Cuts taken since reset; wraps at 2^32. Has risen by one if
+/// and only if the cut was taken.
+pub const CUT_COUNT_REG: u64 = 0x1803c;
+
+/// BAR offset, 64 bits, feature cut. BAR offset of the cut: entries as the counters have, as they
+/// were at the last cut (0 before the first).
+pub const CUT_OFFSET_BYTES_REG: u64 = 0x18040;
+
+/// BAR offset, 64 bits, feature latency. Clocks since the counters came up; wraps at 2^64.
+pub const CLOCKS_REG: u64 = 0x18048;
+
+/// BAR offset, 64 bits, feature latency. Read requests accepted by the device since reset; wraps
+/// at 2^64.
+pub const READ_REQUESTS_REG: u64 = 0x18050;
+
+/// BAR offset, 64 bits, feature latency. Sum over all clocks of the read requests under way. Its
+/// rise over that of read_requests is their mean latency in clocks.
+pub const READ_OCCUPANCY_CLOCKS_REG: u64 = 0x18058;
+
+/// BAR offset, 64 bits, feature latency. Write requests accepted by the device since reset; wraps
+/// at 2^64.
+pub const WRITE_REQUESTS_REG: u64 = 0x18060;
+
+/// BAR offset, 64 bits, feature latency. Sum over all clocks of the write requests under way. Its
+/// rise over that of write_requests is their mean latency in clocks.
+pub const WRITE_OCCUPANCY_CLOCKS_REG: u64 = 0x18068;
+
+/// BAR offset, 64 bits, feature cut. `clocks` at the last cut.
+pub const CUT_CLOCKS_REG: u64 = 0x18070;
+
+/// BAR offset, 64 bits, feature cut. `read_requests` at the last cut.
+pub const CUT_READ_REQUESTS_REG: u64 = 0x18078;
+
+/// BAR offset, 64 bits, feature cut. `read_occupancy_clocks` at the last cut.
+pub const CUT_READ_OCCUPANCY_CLOCKS_REG: u64 = 0x18080;
+
+/// BAR offset, 64 bits, feature cut. `write_requests` at the last cut.
+pub const CUT_WRITE_REQUESTS_REG: u64 = 0x18088;
+
+/// BAR offset, 64 bits, feature cut. `write_occupancy_clocks` at the last cut.
+pub const CUT_WRITE_OCCUPANCY_CLOCKS_REG: u64 = 0x18090;
+
+/// BAR offset, 64 bits, feature cut. `outside_reads` at the last cut.
+pub const CUT_OUTSIDE_READS_REG: u64 = 0x18098;
+
+/// BAR offset, 64 bits, feature cut. `outside_writes` at the last cut.
+pub const CUT_OUTSIDE_WRITES_REG: u64 = 0x180a0;
+
+/// BAR offset, 64 bits, writable, feature devload. Queue fill above which load is optimal (bits
+/// 15:0), moderate (31:16), severe (47:32), and how far it must fall below to be less again
+/// (63:48); all in 1/256 entries.
+pub const DEVLOAD_THRESHOLDS_REG: u64 = 0x180a8;
+
+/// BAR offset, 32 bits, writable, feature devload. Queue fill is averaged over 2^this clocks; 0
+/// to 16, more is taken as 16.
+pub const DEVLOAD_WINDOW_LOG2_CLOCKS_REG: u64 = 0x180b0;
+
+/// BAR offset, 32 bits, feature devload. Load now (CXL 3.1, 3.3.4): 0 light, 1 optimal, 2
+/// moderate overload, 3 severe overload.
+pub const DEVLOAD_REG: u64 = 0x180b4;
+
+/// BAR offset, 32 bits, feature devload. Mean queue fill of the last window, in 1/256 entries, of
+/// the fullest channel.
+pub const DEVLOAD_FILL_REG: u64 = 0x180b8;
+
+/// BAR offset, 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64.
+pub const DEVLOAD_LIGHT_CLOCKS_REG: u64 = 0x180c0;
+
+/// BAR offset, 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64.
+pub const DEVLOAD_OPTIMAL_CLOCKS_REG: u64 = 0x180c8;
+
+/// BAR offset, 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64.
+pub const DEVLOAD_MODERATE_CLOCKS_REG: u64 = 0x180d0;
+
+/// BAR offset, 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64.
+pub const DEVLOAD_SEVERE_CLOCKS_REG: u64 = 0x180d8;
 
 /// Offset in a group's entry, 64 bits. Completed reads of one line since reset; wraps at 2^64.
 pub const COUNTER_READS_REG: u64 = 0x0;

@@ -127,8 +127,9 @@ impl Demand {
         let mut demand = Demand::default();
         for r in requesters {
             let (time, slope) = r.line_ns(latency_ns);
-            let rate = r.cores / time;
-            let change = -rate / time * slope;
+            let per_time = 1.0 / time;
+            let rate = r.cores * per_time;
+            let change = -rate * per_time * slope;
             demand.all += rate;
             demand.reads += rate * r.read_ratio;
             demand.all_slope += change;

@@ -40,6 +40,7 @@ use crate::quota::{period_us, quota, tighter};
 use crate::restore::{self, Given, ResetReport};
 use crate::sched_ext::SchedExt;
 use crate::scout::{View, Watched};
+use crate::scx::threads::Moved;
 use crate::take;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -69,6 +70,8 @@ pub(crate) struct Actuator {
     claim: Option<Claim>,
     budget: Arc<Budget>,
     pub(crate) holds: BTreeMap<WorkloadId, Hold>,
+    /// What the other back end holds, told in the same journal.
+    moves: BTreeMap<u64, Moved>,
     /// Whose turn it was last to be looked after, and the round of the view they were compared with.
     tended: Option<WorkloadId>,
     compared: u64,
@@ -95,6 +98,7 @@ impl Actuator {
             claim: None,
             budget,
             holds: BTreeMap::new(),
+            moves: BTreeMap::new(),
             tended: None,
             compared: 0,
             sched_ext: SchedExt::new(&options.roots),
@@ -182,7 +186,7 @@ impl Actuator {
         held
     }
 
-    fn aim(&mut self) -> Aim<'_> {
+    pub(crate) fn aim(&mut self) -> Aim<'_> {
         Aim {
             root: &self.root,
             proc: &self.proc,
@@ -395,6 +399,7 @@ impl Actuator {
             .map(|id| (id.clone(), self.release(&id)))
             .collect();
         if self.holds.is_empty()
+            && self.moves.is_empty()
             && let Some(claim) = self.claim.take()
         {
             claim.end();
@@ -423,6 +428,20 @@ impl Actuator {
         }
     }
 
+    /// Writes down whose threads are about to be moved.
+    pub(crate) fn note_moved(&mut self, moved: &Moved) -> Result<(), OutcomeKind> {
+        self.note(&Record::Moved(moved.clone()))?;
+        self.moves.insert(moved.inode, moved.clone());
+        Ok(())
+    }
+
+    /// They have what was theirs again.
+    pub(crate) fn note_returned(&mut self, inode: u64) {
+        self.moves.remove(&inode);
+        let _ = self.note(&Record::Done { inode });
+        self.compact();
+    }
+
     fn note(&mut self, record: &Record) -> Result<(), OutcomeKind> {
         let claim = self.claim.as_mut();
         let claim = claim.ok_or_else(|| OutcomeKind::Failed("no journal is open".into()))?;
@@ -436,7 +455,8 @@ impl Actuator {
         claim.compact(|| {
             let leases = self.holds.values().flat_map(|hold| hold.lease.records());
             let takes = self.holds.values().filter_map(|h| h.taken.clone());
-            leases.chain(takes.map(Record::Take)).collect()
+            let moves = self.moves.values().cloned().map(Record::Moved);
+            leases.chain(takes.map(Record::Take)).chain(moves).collect()
         });
     }
 

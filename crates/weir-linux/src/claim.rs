@@ -26,7 +26,8 @@ impl Claim {
         let again = journal::read(&dir)?.unwrap_or_default();
         let leases = again.leases.iter().flat_map(Lease::records);
         let takes = again.takes.iter().cloned().map(Record::Take);
-        let leftovers: Vec<_> = leases.chain(takes).collect();
+        let moves = again.moves.iter().cloned().map(Record::Moved);
+        let leftovers: Vec<_> = leases.chain(takes).chain(moves).collect();
         let journal = Journal::rewrite(&dir, &leftovers)?;
         Ok((
             Claim {
@@ -63,7 +64,9 @@ impl Claim {
     pub(crate) fn end(self) {
         let told = journal::read(&self.dir);
         let is_over = told.is_ok_and(|story| {
-            story.is_none_or(|story| story.leases.is_empty() && story.takes.is_empty())
+            story.is_none_or(|story| {
+                story.leases.is_empty() && story.takes.is_empty() && story.moves.is_empty()
+            })
         });
         if is_over && let Err(e) = journal::remove(&self.dir) {
             tracing::warn!("{e}");

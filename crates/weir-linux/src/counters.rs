@@ -6,16 +6,18 @@
 //!    attribute, read on a kept descriptor. Where that file is missing, `groupK/{read,write}_bytes`.
 //! 2. the thesis's module (5.1.4), `/sys/kernel/debug/cxl-counter-driver/counter-dump`: text. It
 //!    does not name nodes, so its lines are taken for the memory-only nodes in their order.
-//! 3. none: memory-only nodes are groups of one device whose counts are missing, with the reason.
+//! 3. events of perf ([`crate::perf`]): of CXL devices, of ports, of sockets.
+//! 4. none: memory-only nodes are groups of one device whose counts are missing, with the reason.
 //!
 //! A device can go away and come back (unbind, hot-unplug): then its descriptor answers `ENODEV`,
 //! its readings are lost, and once a second the file is opened anew.
 
 use crate::clock::now;
 use crate::files::{open_file, open_root, read_path};
-use crate::options::Roots;
+use crate::options::{CounterSource, Roots};
 use crate::parse::sysfs::{Pair, counter_dump, pairs};
 use crate::parse::{decimal, signed};
+use crate::perf::Counting;
 use crate::topology::{MemoryNode, missing};
 use rustix::fd::OwnedFd;
 use std::fs;
@@ -49,18 +51,39 @@ struct Source {
 }
 
 enum Kind {
-    Attribute { path: PathBuf, fd: Option<OwnedFd> },
-    TextFiles { dir: PathBuf },
-    Dump { path: PathBuf },
+    Attribute {
+        path: PathBuf,
+        fd: Option<OwnedFd>,
+    },
+    TextFiles {
+        dir: PathBuf,
+    },
+    Dump {
+        path: PathBuf,
+    },
+    Perf {
+        counting: Vec<Counting>,
+        running_ratio: f64,
+    },
     None(Missing),
 }
 
 impl Counters {
-    /// Looks for counters, and for memory-only nodes where there are none.
+    /// Looks for counters of drivers, and for memory-only nodes where there are none.
     pub(crate) fn probe(
         roots: &Roots,
         nodes: &[MemoryNode],
         capacity: Option<BytesPerSec>,
+    ) -> Counters {
+        Self::probe_from(roots, nodes, capacity, CounterSource::Driver)
+    }
+
+    /// Looks for counters of this kind.
+    pub(crate) fn probe_from(
+        roots: &Roots,
+        nodes: &[MemoryNode],
+        capacity: Option<BytesPerSec>,
+        source: CounterSource,
     ) -> Counters {
         let mut found = Counters {
             devices: vec![],
@@ -69,11 +92,16 @@ impl Counters {
             sources: vec![],
         };
         let class = roots.sys.join("class/weir_cxl");
-        for (number, dir) in class_devices(&class) {
-            found.add_class_device(number, &dir, capacity);
+        if source != CounterSource::Perf {
+            for (number, dir) in class_devices(&class) {
+                found.add_class_device(number, &dir, capacity);
+            }
+            if found.sources.is_empty() {
+                found.add_dump(&dump_path(roots), nodes, capacity);
+            }
         }
-        if found.sources.is_empty() {
-            found.add_dump(&dump_path(roots), nodes, capacity);
+        if source != CounterSource::Driver {
+            found.add_perf(roots, capacity);
         }
         if found.sources.is_empty() {
             found.add_uncounted(&class, nodes, capacity);
@@ -228,6 +256,12 @@ impl Counters {
         seen
     }
 
+    /// Whether anything counts: without it, groups are only nodes.
+    pub(crate) fn are_counted(&self) -> bool {
+        let counts = |source: &Source| !matches!(source.kind, Kind::None(_));
+        self.sources.iter().any(counts)
+    }
+
     /// Asks again for nodes that were not online before. Returns whether one came.
     pub(crate) fn refresh_nodes(&mut self, roots: &Roots) -> bool {
         let mut came = false;
@@ -254,6 +288,13 @@ impl Source {
                 return read_text_files(self.device, dir, self.group_count, seen);
             }
             Kind::Dump { path } => read_dump(path),
+            Kind::Perf {
+                counting,
+                running_ratio,
+            } => {
+                *running_ratio = perf::read(self.device, counting, seen);
+                return;
+            }
             Kind::None(why) => Err(why.clone()),
         };
         // Registers of a device take microseconds each: the middle is when the counts were true.
@@ -308,6 +349,7 @@ impl Source {
         match &self.kind {
             Kind::Attribute { path, .. } | Kind::Dump { path } => path.display().to_string(),
             Kind::TextFiles { dir } => dir.display().to_string(),
+            Kind::Perf { .. } => "perf".into(),
             Kind::None(_) => "no counters".into(),
         }
     }
@@ -399,6 +441,11 @@ fn read_dump(path: &Path) -> Result<Vec<Pair>, Missing> {
     counter_dump(&text, GROUP_COUNT_MAX as usize)
         .map_err(|e| Missing::Lost(format!("{}: {e}", path.display())))
 }
+
+#[path = "counters_perf.rs"]
+mod perf;
+
+pub(crate) use perf::perf_targets;
 
 #[cfg(test)]
 #[path = "counters_tests.rs"]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::Fake;
+use crate::topology::Topology;
 
 fn probe(fake: &Fake, nodes: &[MemoryNode]) -> Counters {
     Counters::probe(&fake.roots(), nodes, None)
@@ -158,4 +159,70 @@ fn a_node_that_comes_online_later_is_found() {
     fake.write("sys/class/weir_cxl/weir_cxl0/group0/node", "1\n");
     assert!(counters.refresh_nodes(&fake.roots()));
     assert_eq!(counters.groups[0].node, Some(NodeId(1)));
+}
+
+/// A port's PMU that sysfs shows and the kernel does not have: perf refuses, and says what.
+#[test]
+fn where_perf_refuses_the_nodes_are_left_and_the_reason_is_told() {
+    let fake = Fake::new();
+    fake.remove("sys/class/weir_cxl");
+    let cpu = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 173\n";
+    fake.write("proc/cpuinfo", cpu);
+    for (name, kind) in [
+        ("uncore_cxlcm_0", u32::MAX - 1),
+        ("uncore_cxldp_0", u32::MAX),
+    ] {
+        let dir = format!("sys/bus/event_source/devices/{name}");
+        fake.write(format!("{dir}/type"), format!("{kind}\n"));
+        fake.write(format!("{dir}/format/event"), "config:0-7\n");
+        fake.write(format!("{dir}/format/umask"), "config:8-15\n");
+    }
+    let roots = fake.roots();
+    let nodes = Topology::probe(&roots).memory_nodes.unwrap();
+    for source in [CounterSource::Auto, CounterSource::Perf] {
+        let found = Counters::probe_from(&roots, &nodes, None, source);
+        let fact = |name: &str| {
+            found
+                .facts
+                .iter()
+                .find(|f| f.name.starts_with(name))
+                .unwrap()
+        };
+        let told = fact("perf.cxl").value.as_ref().unwrap();
+        assert_eq!(
+            told,
+            "all CXL memory: reads by granite-rapids (port, documented), writes by granite-rapids (port, documented)"
+        );
+        let why = fact("perf.all CXL memory")
+            .value
+            .as_ref()
+            .unwrap_err()
+            .to_string();
+        assert!(
+            why.contains("perf_event_open on uncore_cxlcm_0, CPU 0"),
+            "{why}"
+        );
+        assert!(fact("cxl.counters").value.is_err(), "nothing counts");
+        assert_eq!(found.devices[0].name, "memory-only nodes");
+        assert!(found.scaled().is_empty() && !found.are_counted());
+    }
+}
+
+/// The driver's files come first, and perf is told of only; asked for perf, the driver is not looked at.
+#[test]
+fn the_driver_goes_before_perf_unless_perf_is_asked_for() {
+    let fake = Fake::new();
+    let roots = fake.roots();
+    let nodes = Topology::probe(&roots).memory_nodes.unwrap();
+    let auto = Counters::probe_from(&roots, &nodes, None, CounterSource::Auto);
+    assert_eq!(auto.devices[0].name, "weir_cxl0");
+    assert!(
+        auto.facts
+            .iter()
+            .any(|f| f.name == "perf.cxl" && f.value.is_err())
+    );
+    let perf = Counters::probe_from(&roots, &nodes, None, CounterSource::Perf);
+    assert_eq!(perf.devices[0].name, "memory-only nodes");
+    let driver = Counters::probe_from(&roots, &nodes, None, CounterSource::Driver);
+    assert!(driver.facts.iter().all(|f| f.name != "perf.cxl"));
 }

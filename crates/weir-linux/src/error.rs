@@ -48,6 +48,15 @@ pub enum LinuxError {
         /// What is wrong and what to do.
         why: String,
     },
+    /// Limits by weir's own scheduler were asked for, and it cannot be used here.
+    #[error("the back end scx cannot be used: {0}")]
+    NoScheduler(String),
+    /// Memory of a workload cannot be put where it was asked for.
+    #[error("{0}")]
+    NotBound(String),
+    /// Virtual copies of device memory are not as they must be, or cannot be moved as asked.
+    #[error("{0}")]
+    Copies(String),
 }
 
 impl LinuxError {

@@ -83,6 +83,16 @@ pub(crate) fn read_path(path: &Path) -> io::Result<Vec<u8>> {
     Ok(buffer.read_all(fd)?.to_vec())
 }
 
+/// The first page of a file that may be far longer, as read at once.
+pub(crate) fn read_start(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let fd = openat(CWD, path, flags, Mode::empty())?;
+    let mut space = vec![0; 4096];
+    let count = retry(|| pread(&fd, &mut *space, 0))?;
+    space.truncate(count);
+    Ok(space)
+}
+
 /// Opens a root directory. Links are followed: the operator named it.
 pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     openat(CWD, path, DIR.difference(OFlags::NOFOLLOW), Mode::empty())

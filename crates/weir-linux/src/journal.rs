@@ -5,6 +5,7 @@
 //! hold   cgroup (path and inode), what was there before    on disk BEFORE the first change
 //! wrote  what we are about to write                        before each change
 //! take   a process, where it was, where it goes            on disk BEFORE the move
+//! moved  a cgroup whose threads weir schedules             on disk BEFORE the move
 //! done   given back, or gone: nothing left to do
 //! ```
 //!
@@ -12,13 +13,14 @@
 //! last may not have reached the cgroup when weir died. A later `hold` of the same cgroup replaces
 //! what to put back (somebody changed it meanwhile).
 //!
-//! The file is flushed to its device for `hold` and `take` only. A SIGKILL loses nothing that was
+//! The file is flushed to its device for `hold`, `take` and `moved` only. A SIGKILL loses nothing that was
 //! written; a power cut does, but it loses the cgroups, too.
 
 use crate::error::LinuxError;
 use crate::leases::{RunDir, distrust};
 use crate::names::{escape, unescape};
 use crate::parse::cgroup::{CpuMax, cpu_max};
+use crate::scx::threads::Moved;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, fdatasync, fstat, fsync, openat, renameat, unlinkat,
@@ -54,6 +56,7 @@ pub(crate) enum Record {
         max: String,
     },
     Take(Take),
+    Moved(Moved),
     Done {
         inode: u64,
     },
@@ -117,6 +120,7 @@ impl Lease {
 pub(crate) struct Story {
     pub(crate) leases: Vec<Lease>,
     pub(crate) takes: Vec<Take>,
+    pub(crate) moves: Vec<Moved>,
     /// Lines that make no sense.
     pub(crate) problems: Vec<String>,
 }
@@ -156,7 +160,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Writes one record; `hold` and `take` are on the device when this returns.
+    /// Writes one record; `hold`, `take` and `moved` are on the device when this returns.
     pub(crate) fn append(&mut self, record: &Record) -> Result<(), Errno> {
         self.line.clear();
         serde_json::to_writer(&mut self.line, record).map_err(|_| Errno::INVAL)?;
@@ -171,7 +175,10 @@ impl Journal {
             }
         }
         self.size += self.line.len() as u64;
-        if matches!(record, Record::Hold { .. } | Record::Take(_)) {
+        if matches!(
+            record,
+            Record::Hold { .. } | Record::Take(_) | Record::Moved(_)
+        ) {
             fdatasync(&self.file)?;
         }
         Ok(())
@@ -234,12 +241,13 @@ pub(crate) fn put_aside(dir: &RunDir) -> Result<(), LinuxError> {
 pub(crate) fn parse(text: &[u8]) -> Story {
     let mut leases: BTreeMap<u64, Lease> = BTreeMap::new();
     let mut takes: BTreeMap<u64, Take> = BTreeMap::new();
+    let mut moves: BTreeMap<u64, Moved> = BTreeMap::new();
     let mut problems = Vec::new();
     let mut more = 0usize;
     for (number, line) in text.split_inclusive(|b| *b == b'\n').enumerate() {
         let told = match serde_json::from_slice::<Record>(line) {
             Ok(_) if !line.ends_with(b"\n") => Err("cut off in mid-write".to_owned()),
-            Ok(record) => tell(record, &mut leases, &mut takes),
+            Ok(record) => tell(record, &mut leases, &mut takes, &mut moves),
             Err(e) => Err(e.to_string()),
         };
         let Err(why) = told else { continue };
@@ -255,6 +263,7 @@ pub(crate) fn parse(text: &[u8]) -> Story {
     Story {
         leases: leases.into_values().collect(),
         takes: takes.into_values().collect(),
+        moves: moves.into_values().collect(),
         problems,
     }
 }
@@ -263,6 +272,7 @@ fn tell(
     record: Record,
     leases: &mut BTreeMap<u64, Lease>,
     takes: &mut BTreeMap<u64, Take>,
+    moves: &mut BTreeMap<u64, Moved>,
 ) -> Result<(), String> {
     let value = |max: &str| cpu_max(max.as_bytes()).map_err(|e| e.to_string());
     match record {
@@ -299,9 +309,13 @@ fn tell(
         Record::Take(take) => {
             takes.insert(take.inode, take);
         }
+        Record::Moved(moved) => {
+            moves.insert(moved.inode, moved);
+        }
         Record::Done { inode } => {
             leases.remove(&inode);
             takes.remove(&inode);
+            moves.remove(&inode);
         }
     }
     Ok(())

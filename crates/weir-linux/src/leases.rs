@@ -74,9 +74,14 @@ impl RunDir {
 
     /// Takes the lock, or says who has it.
     pub(crate) fn lock(&self) -> Result<Lock, LinuxError> {
-        let path = self.file(LOCK);
+        self.lock_file(LOCK)
+    }
+
+    /// Takes a lock of this name.
+    pub(crate) fn lock_file(&self, name: &str) -> Result<Lock, LinuxError> {
+        let path = self.file(name);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = openat(&self.fd, LOCK, flags, Mode::RUSR | Mode::WUSR)
+        let fd = openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)
             .map_err(|e| LinuxError::io("open", &path, e))?;
         match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

@@ -7,7 +7,8 @@
 //!            scout (workloads, slow facts)    a thread of its own, about once a second
 //!              tree · members · exclude
 //!
-//! Plan ─► platform ─► actuator (cpu.max; aim, phase, quota) ─► claim (lock, journal) ─► restore
+//! Plan ─► platform ─► actuator (cpu.max; aim, phase, quota) ─┬─► claim (lock, journal) ─► restore
+//!                  └► scx (our scheduler in the kernel)      ─┘
 //! ```
 //!
 //! **Two speeds.** A tick reads what changes each time: one `pread` per device, one per cgroup with
@@ -25,9 +26,12 @@
 
 mod actuator;
 mod aim;
+mod bind;
 mod claim;
 mod clock;
+pub mod copies;
 mod counters;
+pub mod cxl;
 mod descriptors;
 mod error;
 mod exclude;
@@ -39,9 +43,11 @@ mod leases;
 mod look;
 mod members;
 mod names;
+mod nodes;
 mod options;
 mod pace;
 pub mod parse;
+pub mod perf;
 mod phase;
 mod platform;
 mod quota;
@@ -49,6 +55,7 @@ mod refill;
 mod restore;
 mod sched_ext;
 mod scout;
+mod scx;
 mod take;
 mod topology;
 mod tree;
@@ -56,9 +63,11 @@ mod tree;
 #[cfg(test)]
 mod fake;
 
+pub use bind::{Bound, bind_cgroup_of, bind_self};
 pub use error::LinuxError;
 pub use facts::describe;
 pub use names::{escape, unescape};
-pub use options::{By, Options, Roots};
+pub use nodes::{Node, Nodes, Reach};
+pub use options::{Backend, By, CounterSource, Options, Roots, ThesisVariant};
 pub use platform::LinuxPlatform;
 pub use restore::{NotRestored, ResetReport, reset, reset_even_if_running};

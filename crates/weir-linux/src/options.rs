@@ -49,6 +49,48 @@ pub enum By {
     Process,
 }
 
+/// What limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// `cpu.max` of the leaf a workload is in.
+    #[default]
+    Cgroup,
+    /// weir's own scheduler, for limited workloads only (sched_ext, partial mode).
+    Scx,
+    /// weir's own scheduler, for all ordinary tasks (sched_ext, full mode).
+    ScxFull,
+    /// One of the thesis's schedulers, for comparison.
+    Thesis(ThesisVariant),
+    /// The scheduler where it can be used, else `cpu.max`.
+    Auto,
+}
+
+/// The thesis's sched_ext schedulers (5.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThesisVariant {
+    /// Round robin with scaled slices.
+    RoundRobin,
+    /// By virtual time.
+    Vtime,
+    /// A queue of its own for who is limited.
+    ThrottleQueue,
+}
+
+/// Where device traffic is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CounterSource {
+    /// The driver's files, else events of perf, else nowhere.
+    #[default]
+    Auto,
+    /// The files of a driver of access counters.
+    Driver,
+    /// Events of perf: of CPUs, of CXL devices, or of the driver.
+    Perf,
+}
+
 /// How to look and how to act.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -69,6 +111,10 @@ pub struct Options {
     /// For [`By::Process`]: move a process that shares its cgroup with others into one of its own,
     /// below `weir.slice`, for as long as it is limited. Without it such a process is refused.
     pub take_processes: bool,
+    /// What limits.
+    pub backend: Backend,
+    /// Where device traffic is read.
+    pub counters: CounterSource,
     /// Only look: take no lock, put nothing back, refuse every action.
     pub read_only: bool,
 }
@@ -83,6 +129,8 @@ impl Default for Options {
             capacity_bytes_per_sec: None,
             period: Duration::from_millis(20),
             take_processes: false,
+            backend: Backend::default(),
+            counters: CounterSource::default(),
             read_only: false,
         }
     }

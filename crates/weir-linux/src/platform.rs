@@ -22,6 +22,7 @@ use crate::options::{By, Options, Roots};
 use crate::pace::Pace;
 use crate::parse::process::cgroup_path;
 use crate::scout::{GroupOnNode, Scout, View};
+use crate::scx::Scx;
 use crate::topology::Topology;
 use crate::tree::Tree;
 use rustix::fd::{AsFd, OwnedFd};
@@ -30,6 +31,7 @@ use std::io;
 use std::sync::Arc;
 use weir_core::observation::{Skipped, WorkloadSeen};
 use weir_core::plan::{ActionKind, OutcomeKind};
+use weir_core::scheduler::Books;
 use weir_core::topology::{Fact, Group};
 use weir_core::{
     CpuShare, Description, Missing, Nanos, NodeId, Observation, Outcome, Plan, Platform,
@@ -53,6 +55,8 @@ pub struct LinuxPlatform {
     /// asked for CPU clocks by process id.
     own_proc: bool,
     actuator: Actuator,
+    /// In its place, where it is asked for and can be used.
+    scx: Option<Scx>,
     /// What others had set where we just released: until the scout has looked again, its view still
     /// has our own limit there.
     released: BTreeMap<WorkloadId, (Option<f64>, u64)>,
@@ -90,14 +94,20 @@ impl LinuxPlatform {
         let roots = options.roots.clone();
         let topology = Topology::probe(&roots);
         let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
-        let counters = Counters::probe(&roots, nodes, options.capacity_bytes_per_sec);
+        let capacity = options.capacity_bytes_per_sec;
+        let counters = Counters::probe_from(&roots, nodes, capacity, options.counters);
         if counters.devices.is_empty() {
             return Err(LinuxError::NoCxl {
                 nodes: roots.sys.join("devices/system/node"),
                 counters: roots.sys.join("class/weir_cxl"),
             });
         }
-        let description = facts::description(&options, &topology, &counters);
+        let scx = Scx::choose(&options)?;
+        let mut description = facts::description(&options, &topology, &counters);
+        if let Some(scx) = &scx {
+            description.actuator = Some(scx.describe());
+            facts::scheduler_in_use(&mut description, scx.takes_all());
+        }
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let budget = Budget::of_process();
@@ -131,6 +141,7 @@ impl LinuxPlatform {
             root,
             proc,
             actuator,
+            scx,
             released: BTreeMap::new(),
             ticker: Ticker::new(options.interval),
             patience: Nanos(crate::phase::patience_us(options.interval).saturating_mul(1000)),
@@ -228,6 +239,7 @@ impl LinuxPlatform {
             }
             let is_idle = watched.uses.is_empty() && hold.is_none();
             let mut uses_count = true;
+            let parked = self.scx.as_ref().and_then(|scx| scx.parked(&watched.id));
             let times = match self.rests.told(place, is_idle, now()) {
                 Some(told) => told,
                 None => {
@@ -249,7 +261,7 @@ impl LinuxPlatform {
                 id: watched.id.clone(),
                 kind: kind(watched),
                 cpu_ns: times.0,
-                throttled_ns: times.1,
+                throttled_ns: parked.unwrap_or(times.1),
                 uses: match uses_count {
                     true => watched.uses.clone(),
                     false => Vec::new(),
@@ -267,6 +279,12 @@ impl LinuxPlatform {
 
     /// Limits that are set and not enforced.
     fn unenforced(&mut self) -> Option<Skipped> {
+        if let Some(why) = self.scx.as_ref().and_then(Scx::complaint) {
+            return Some(Skipped {
+                what: "weir's scheduler".into(),
+                why,
+            });
+        }
         if !self.actuator.is_holding() {
             return None;
         }
@@ -319,6 +337,7 @@ impl Platform for LinuxPlatform {
         }
         skipped.extend(self.unenforced());
         let groups = self.counters.read(&mut self.space);
+        skipped.extend(self.counters.scaled());
         let workloads = self.look(&view, &mut skipped);
         let seq = self.seq;
         self.seq += 1;
@@ -334,6 +353,14 @@ impl Platform for LinuxPlatform {
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
         let view = Arc::clone(&self.view);
+        if let Some(scx) = &mut self.scx {
+            let done = scx.apply(plan, &view, &self.description, &mut self.actuator);
+            let outcome = |(action, result): (&weir_core::Action, OutcomeKind)| Outcome {
+                workload: action.workload.clone(),
+                result,
+            };
+            return plan.actions.iter().zip(done).map(outcome).collect();
+        }
         self.actuator.tend(&view);
         let mut outcomes: Vec<Option<OutcomeKind>> = vec![None; plan.actions.len()];
         // Rewrites in the order of their refills: all of them within one period.
@@ -378,9 +405,18 @@ impl Platform for LinuxPlatform {
         plan.actions.iter().zip(outcomes).map(outcome).collect()
     }
 
+    fn scheduler(&self) -> Option<Books> {
+        self.scx.as_ref().and_then(Scx::books)
+    }
+
     fn release_all(&mut self) -> Vec<Outcome> {
-        let outcomes = self.actuator.release_all().into_iter();
+        let mut outcomes = Vec::new();
+        if let Some(scx) = &mut self.scx {
+            outcomes = scx.release_all(&mut self.actuator);
+        }
+        outcomes.extend(self.actuator.release_all());
         outcomes
+            .into_iter()
             .map(|(workload, result)| Outcome { workload, result })
             .collect()
     }

@@ -13,6 +13,7 @@ use crate::names::escape;
 use crate::options::Roots;
 use crate::parse::cgroup::{CpuMax, cpu_max};
 use crate::parse::decimal;
+use crate::scx::threads;
 use crate::take;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -138,6 +139,19 @@ fn put_back(roots: &Roots, story: &Story) -> Result<(ResetReport, Vec<Record>), 
             Given::LeftAlone(why) => report.left_alone.push(NotRestored { workload, why }),
             Given::Failed(why) => {
                 again.push(Record::Take(taken.clone()));
+                report.failed.push(NotRestored { workload, why });
+            }
+        }
+    }
+    for moved in &story.moves {
+        let workload = WorkloadId::new(moved.path.clone());
+        match threads::give_back(root.as_fd(), moved, &mut buffer) {
+            Given::Restored => report.restored.push(workload),
+            Given::Unchanged => report.unchanged.push(workload),
+            Given::Vanished => report.vanished.push(workload),
+            Given::LeftAlone(why) => report.left_alone.push(NotRestored { workload, why }),
+            Given::Failed(why) => {
+                again.push(Record::Moved(moved.clone()));
                 report.failed.push(NotRestored { workload, why });
             }
         }

@@ -30,6 +30,8 @@ pub enum Shown {
     Percent,
     /// A multiple.
     Times,
+    /// A time in nanoseconds.
+    Nanos,
 }
 
 /// One bound and what came out.
@@ -84,6 +86,7 @@ impl Check {
         match self.shown {
             Shown::Percent => format!("{} %", percent(value, signed)),
             Shown::Times => format!("{} ×", number(value)),
+            Shown::Nanos => format!("{value:.0} ns"),
         }
     }
 }
@@ -124,6 +127,9 @@ fn value(
         .ok_or_else(|| format!("{}: {}", line(&run.policy, 24), reason(run, key)))
 }
 
+/// The one check of a time.
+const DEVICE_LATENCY: &str = "device access, mean";
+
 /// The one check of a multiple.
 const LIMITED_P99: &str = "limited readers: p99 ÷ Little's bound";
 
@@ -144,10 +150,10 @@ pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
     let expect = &subject.expect;
     let mut checks = Vec::new();
     let mut check = |name, bound, measured| {
-        let shown = if name == LIMITED_P99 {
-            Shown::Times
-        } else {
-            Shown::Percent
+        let shown = match name {
+            LIMITED_P99 => Shown::Times,
+            DEVICE_LATENCY => Shown::Nanos,
+            _ => Shown::Percent,
         };
         checks.push(Check::new(name, bound, shown, measured));
     };
@@ -162,6 +168,16 @@ pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
     if let Some(least) = expect.device_latency_reduction_min {
         let lower = pair.reduction("device_latency.mean_ns", |r| r.device_latency.mean_ns);
         check("device access, mean: lower by", AtLeast(least), lower);
+    }
+    for bound in [
+        expect.device_latency_ns_min.map(AtLeast),
+        expect.device_latency_ns_max.map(AtMost),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        let mean = pair.held("device_latency.mean_ns", |r| r.device_latency.mean_ns);
+        check(DEVICE_LATENCY, bound, mean);
     }
     if let Some(least) = expect.light_reduction_min {
         let p50 = pair.reduction("light_reader.p50_ns", |r| r.light_reader.p50_ns);

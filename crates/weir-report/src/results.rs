@@ -39,6 +39,9 @@ pub struct Run {
     pub light_reader: Latency,
     /// Block latency of the readers that may be limited.
     pub limited_readers: LimitedLatency,
+    /// The longest time in which one of the readers that may be limited moved nothing; live runs only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_gap_ms: Option<f64>,
     /// CPU time of the limited readers per GiB they read from the device.
     pub cpu_sec_per_gib: Option<f64>,
     /// Operations per second of the work beside them.

@@ -97,7 +97,7 @@ const CONTROL: &str = "control";
 const ESTIMATE: &str = "estimate error";
 
 /// The rows of every report, in their order.
-const FIGURES: [Figure; 23] = {
+const FIGURES: [Figure; 24] = {
     use Kind::{BytesPerSec, Nanos, Plain, Ratio, SignedRatio};
     [
         figure(
@@ -193,6 +193,15 @@ const FIGURES: [Figure; 23] = {
             Plain("ops/s"),
             |r| r.throughput_ops_per_sec,
         ),
+        figure(
+            CONTROL,
+            "longest gap of a reader",
+            "limited_gap_ms",
+            Nanos,
+            |r| r.limited_gap_ms.map(|m| m * 1e6),
+        )
+        .alone()
+        .optional(),
         figure(CONTROL, "settles after", "settle_ms", Nanos, |r| {
             r.settle_ms.map(|m| m * 1e6)
         })

@@ -29,6 +29,7 @@ fn subject() -> Subject {
             limited_p99_per_bound_max: Some(3.0),
             cpu_cost_reduction_min: Some(0.3),
             throughput_gain_min: Some(0.1),
+            ..Expect::default()
         },
     }
 }

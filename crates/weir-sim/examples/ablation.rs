@@ -35,13 +35,19 @@ fn variants(base: &WeirOptions) -> Vec<(&'static str, Variant)> {
             with(&|o| o.attribution = Attribution::Sampled),
         ),
         ("interval 100 ms", with(&|o| o.interval_ms = Some(100))),
+        ("interval 20 ms", with(&|o| o.interval_ms = Some(20))),
         (
-            "interval 20, period 10",
-            with(&|o| (o.interval_ms, o.period_ms) = (Some(20), Some(10))),
+            "interval 20 ms, faster",
+            with(&|o| {
+                o.interval_ms = Some(20);
+                o.config.min_write_interval_ms = 40;
+                (o.config.kp, o.config.ki_per_sec) = (0.6, 2.0);
+                o.config.dead_band_ratio = 0.02;
+            }),
         ),
-        ("period 4 ms", with(&|o| o.period_ms = Some(4))),
+        ("period 2 ms", with(&|o| o.period_ms = Some(2))),
         ("period 5 ms", with(&|o| o.period_ms = Some(5))),
-        ("period 10 ms", with(&|o| o.period_ms = Some(10))),
+        ("period 20 ms", with(&|o| o.period_ms = Some(20))),
         ("period 30 ms", with(&|o| o.period_ms = Some(30))),
         ("no proportional term", with(&|o| o.config.kp = 0.0)),
         ("no integral", with(&|o| o.config.ki_per_sec = 0.0)),

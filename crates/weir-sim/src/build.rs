@@ -6,14 +6,14 @@ use crate::fluid::{Class, Fluid};
 use crate::machine::{At, Lock, Machine, Scheduler, Shape, Task, Workload};
 use crate::program::{Cursor, Phase, What, Work};
 use crate::queue::Event;
-use crate::quota::Quota;
+use crate::quota::{DEFAULT_SLICE_NS, Quota};
 use crate::rng::Rng;
 use crate::scenario::{self, Kind, Role, Scenario};
 use crate::tally::Tally;
 use weir_core::WorkloadId;
 use weir_core::units::LINE_BYTES;
 use weir_hw::loaded::LoadedDevice;
-use weir_hw::profile::{Profile, ProfileError};
+use weir_hw::profile::ProfileError;
 
 /// Windows of the series.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
@@ -28,6 +28,8 @@ pub(crate) struct Label {
     pub name: String,
     pub role: Role,
     pub weight: f64,
+    /// Its threads are real-time tasks.
+    pub is_realtime: bool,
     /// The monitoring group its memory is in, and how much it has there.
     pub resident: Option<(u32, u64)>,
 }
@@ -52,7 +54,7 @@ pub(crate) fn build(
     let models = scenario
         .devices
         .iter()
-        .map(|d| Ok(LoadedDevice::new(&Profile::named(&d.profile)?)));
+        .map(|d| Ok(LoadedDevice::new(&d.figures()?)));
     let models: Vec<LoadedDevice> = models.collect::<Result<_, ProfileError>>()?;
     let indices =
         |(d, device): (usize, &scenario::Device)| (0..device.groups).map(move |g| (d as u32, g));
@@ -80,6 +82,7 @@ pub(crate) fn build(
         threads_per_core: m.threads_per_core,
         tick_ns: 1_000_000_000 / u64::from(m.hz),
         slice_ns: m.slice_us * 1000,
+        bandwidth_slice_ns: m.bandwidth_slice_us as i64 * 1000,
         window_ns: WINDOW_NS,
     };
     let cpu_count = scenario.cpu_count() as usize;
@@ -128,6 +131,7 @@ fn add_all(
                 name,
                 role: w.role,
                 weight: w.weight,
+                is_realtime: w.realtime,
                 resident: (w.resident_mib > 0).then_some((group, w.resident_mib << 20)),
             });
             add(machine, seed, w, phases);
@@ -216,9 +220,13 @@ fn task(workload: u32, weight: f64, last_cpu: u32) -> Task {
         workload,
         at: At::Off,
         weight,
+        is_realtime: false,
         vruntime: 0.0,
         deadline: 0.0,
         lag: 0.0,
+        protected: 0.0,
+        slept_at: 0,
+        slice_ns: 0,
         exec_ns: 0,
         last_cpu,
         cursor: Cursor::default(),
@@ -238,7 +246,10 @@ fn add(machine: &mut Machine, seed: u64, w: &scenario::Workload, phases: &[Phase
     let first = machine.tasks.len() as u32;
     for task_index in first..first + w.threads {
         let cpu = rng.below(machine.cpus.len()) as u32;
-        machine.tasks.push(task(index, w.weight, cpu));
+        machine.tasks.push(Task {
+            is_realtime: w.realtime,
+            ..task(index, w.weight, cpu)
+        });
         let spread = rng.unit() * w.spread_ms * 1e6;
         let at = w.start_ms * 1_000_000 + spread as u64;
         machine.queue.push(at, Event::Start { task: task_index });
@@ -253,7 +264,7 @@ fn add(machine: &mut Machine, seed: u64, w: &scenario::Workload, phases: &[Phase
     machine.workloads.push(Workload {
         tasks: first..first + w.threads,
         phases: phases.to_vec(),
-        quota: Quota::new(machine.cpus.len(), phase),
+        quota: Quota::new(machine.cpus.len(), phase, machine.shape.bandwidth_slice_ns),
         ops_per_ns: w.ops_per_cpu_sec / 1e9,
         rng,
         tally: Tally::default(),
@@ -275,7 +286,7 @@ fn add_daemon(machine: &mut Machine, seed: u64, name: &str, labels: &mut Vec<Lab
             for_ns: None,
             times: u32::MAX,
         }],
-        quota: Quota::new(machine.cpus.len(), 0),
+        quota: Quota::new(machine.cpus.len(), 0, machine.shape.bandwidth_slice_ns),
         ops_per_ns: 0.0,
         rng: Rng::new(seed, 999),
         tally: Tally::default(),
@@ -287,6 +298,7 @@ fn add_daemon(machine: &mut Machine, seed: u64, name: &str, labels: &mut Vec<Lab
         name: name.to_owned(),
         role: Role::System,
         weight: 100.0,
+        is_realtime: false,
         resident: None,
     });
     first
@@ -298,6 +310,7 @@ pub(crate) fn spinner(hz: u32, seed: u64) -> Machine {
         threads_per_core: 1,
         tick_ns: 1_000_000_000 / u64::from(hz),
         slice_ns: 3_000_000,
+        bandwidth_slice_ns: DEFAULT_SLICE_NS,
         window_ns: WINDOW_NS,
     };
     let fluid = Fluid::new(Vec::new(), Vec::new(), 1.0);
@@ -315,7 +328,7 @@ pub(crate) fn spinner(hz: u32, seed: u64) -> Machine {
             for_ns: None,
             times: u32::MAX,
         }],
-        quota: Quota::new(2, phase),
+        quota: Quota::new(2, phase, shape.bandwidth_slice_ns),
         ops_per_ns: 0.0,
         rng,
         tally: Tally::default(),

@@ -44,8 +44,11 @@ const QUANTILES: [(f64, f64); 8] = [
     (0.995, 0.005),
 ];
 const MEMO_MAX: usize = 4096;
-/// Rounds for cores on which both threads access a device; each is a full solution.
+/// Rounds for cores on which both threads access a device; each is a full solution. They begin where the last
+/// mix ended, so that one or two are enough mostly.
 const SMT_ROUNDS: usize = 4;
+/// A part of time that moved less than this between two rounds has been found.
+const EXECUTING_TOLERANCE: f64 = 1e-3;
 
 /// What one device does in a mix.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,6 +114,8 @@ struct Scratch {
     key: Vec<(u32, u32)>,
     requesters: Vec<Requester>,
     kinds: Vec<u32>,
+    /// By kind: part of its time that a task executed when last solved.
+    executing: Vec<f64>,
     equilibrium: Option<Equilibrium>,
 }
 
@@ -334,6 +339,7 @@ impl Fluid {
         let Scratch {
             mut requesters,
             mut kinds,
+            mut executing,
             equilibrium,
             ..
         } = std::mem::take(&mut self.scratch);
@@ -343,20 +349,24 @@ impl Fluid {
         let mine = || key.iter().filter(|(k, _)| of_device(*k));
         kinds.extend(mine().map(|(k, _)| *k));
         // How much of its time a core-mate that accesses executes: found by iteration.
-        let mut executing = vec![0.5; kinds.len()];
+        executing.resize(computing as usize, 0.5);
         let has_pairs = kinds.iter().any(|k| k % 3 == 2);
         for _ in 0..if has_pairs { SMT_ROUNDS } else { 1 } {
             requesters.clear();
-            for ((kind, count), mate) in mine().zip(&executing) {
-                requesters.push(self.requester(*kind, *count, *mate));
+            for (kind, count) in mine() {
+                let mate = executing[*kind as usize];
+                requesters.push(self.requester(*kind, *count, mate));
             }
             self.models[device as usize].solve(&requesters, &mut out);
-            for ((mate, requester), lines) in executing
-                .iter_mut()
-                .zip(&requesters)
-                .zip(&out.lines_per_sec)
+            let mut moved: f64 = 0.0;
+            for ((kind, requester), lines) in kinds.iter().zip(&requesters).zip(&out.lines_per_sec)
             {
-                *mate = (requester.busy_ns * lines / 1e9).min(1.0);
+                let now = (requester.busy_ns * lines / 1e9).min(1.0);
+                let before = std::mem::replace(&mut executing[*kind as usize], now);
+                moved = moved.max((now - before).abs());
+            }
+            if moved < EXECUTING_TOLERANCE {
+                break;
             }
         }
         rates.extend(
@@ -380,6 +390,7 @@ impl Fluid {
             key: Vec::new(),
             requesters,
             kinds,
+            executing,
             equilibrium: Some(out),
         };
         rate

@@ -10,8 +10,10 @@
 //! ```
 //!
 //! In reading order: [`scenario`], `build`, `program` and `steps` (what tasks do), `machine` (the loop
-//! over events), `fluid` (how fast everybody runs meanwhile), `eevdf`, `quota` (`cpu.max`), `scx` and
-//! `thesis` (the thesis's controllers), `sensors`, [`SimPlatform`], [`run`], [`Measures`].
+//! over events), `fluid` (how fast everybody runs meanwhile), `eevdf`, `balance` (on which CPU),
+//! `realtime`, `quota` (`cpu.max`), `books` and `partial` (weir's scheduler), `scx` and `thesis` (the
+//! thesis's controllers), `sensors`,
+//! [`SimPlatform`], [`run`], [`Measures`].
 //!
 //! # What it knows less of than reality
 //!
@@ -23,12 +25,15 @@
 //!   each other down by one fixed factor, and a stall gives exactly its time to the sibling.
 //! - *Flat groups.* All cgroups lie side by side, and a thread competes with its own weight: weights
 //!   of groups with several threads are not shared out per CPU.
-//! - *No wake-up preemption*, as with the kernel's `RUN_TO_PARITY`, no delayed dequeue, no cache
-//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as told in `eevdf`.
-//! - *Scheduling is free.* Context switches, `enqueue` of the BPF schedulers (10.7 µs, thesis 6.8.1) and
-//!   the kernel's part of a write are not charged to anybody.
+//! - *One kernel.* The fair class is that of Linux 6.18, also where the thesis had 6.12: that one lets a
+//!   throttled group keep its debt, and replaces a task that was alone at its next deadline only. All
+//!   slices have the base length; a task that sleeps with a debt does not count in its queue; no cache
+//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as told in `balance`.
+//! - *Scheduling is free.* Context switches, the decisions and the tick of weir's scheduler, `enqueue` of the BPF schedulers (its 10.7 µs of thesis 6.8.1
+//!   pass, but nobody pays for them) and the kernel's part of a write are not charged to anybody.
 //! - *The cache is a ratio.* A working set beyond the last-level cache misses for the part beyond.
-//! - *No real-time tasks, no interrupts, no memory migration.* Pages stay where the scenario puts them.
+//! - *Real-time tasks* have one priority, and nothing is reserved for others; no interrupts, no memory
+//!   migration: pages stay where the scenario puts them.
 //!
 //! # Determinism
 //!
@@ -37,16 +42,21 @@
 #![forbid(unsafe_code)]
 
 mod actuator;
+mod balance;
+mod books;
 mod build;
 mod eevdf;
+mod feeding;
 mod fluid;
 mod histogram;
 mod machine;
 mod measures;
+mod partial;
 mod platform;
 mod program;
 mod queue;
 mod quota;
+mod realtime;
 mod rng;
 mod run;
 pub mod scenario;
@@ -64,4 +74,4 @@ pub use quota::{CpuMax, CpuStat};
 pub use run::{Rewriting, SimError, run, run_watched, spin};
 pub use scenario::{Scenario, ScenarioError};
 pub use scx::ScxVariant;
-pub use variant::{Attribution, Variant, WeirOptions};
+pub use variant::{Attribution, Backend, Variant, WeirOptions};

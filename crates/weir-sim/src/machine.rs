@@ -12,12 +12,14 @@
 
 use crate::eevdf::Eevdf;
 use crate::fluid::Fluid;
+use crate::partial::Partial;
 use crate::program::{Cursor, Phase, Work};
 use crate::queue::{Event, Queue};
 use crate::quota::Quota;
 use crate::rng::Rng;
 use crate::scx::Scx;
 use crate::tally::Tally;
+use std::collections::VecDeque;
 
 /// Less than this many lines or nanoseconds is nothing.
 const EPSILON: f64 = 1e-3;
@@ -47,10 +49,18 @@ pub(crate) struct Task {
     pub workload: u32,
     pub at: At,
     pub weight: f64,
+    /// `SCHED_RR` instead of the fair class.
+    pub is_realtime: bool,
     /// EEVDF's state, in nanoseconds of virtual time.
     pub vruntime: f64,
     pub deadline: f64,
     pub lag: f64,
+    /// Its deadline when it was picked: up to there nobody takes the CPU from it while it is eligible.
+    pub protected: f64,
+    /// When it went to sleep.
+    pub slept_at: u64,
+    /// sched_ext: CPU time left of the slice.
+    pub slice_ns: u64,
     /// CPU time it was charged.
     pub exec_ns: u64,
     pub last_cpu: u32,
@@ -77,8 +87,14 @@ pub(crate) struct Cpu {
     /// The tick that is planned, if any.
     pub due: Option<u64>,
     pub generation: u32,
-    /// sched_ext: CPU time left of the slice.
-    pub slice_ns: u64,
+    /// Virtual time goes on from here after everybody has left, and when that was over.
+    pub base: f64,
+    pub busy_since: u64,
+    /// The current task's slice is over, or somebody better woke: the next choice is due.
+    pub is_choice_due: bool,
+    /// Real-time tasks that wait, and when the current one's turn ends.
+    pub realtime: VecDeque<u32>,
+    pub turn_ends: u64,
 }
 
 /// A group of tasks: one cgroup.
@@ -98,7 +114,7 @@ pub(crate) struct Workload {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lock {
     pub owner: Option<u32>,
-    pub waiting: std::collections::VecDeque<u32>,
+    pub waiting: VecDeque<u32>,
 }
 
 /// Facts of the machine.
@@ -108,6 +124,8 @@ pub(crate) struct Shape {
     pub tick_ns: u64,
     /// EEVDF's base slice.
     pub slice_ns: u64,
+    /// What a CPU takes of a quota at once.
+    pub bandwidth_slice_ns: i64,
     pub window_ns: u64,
 }
 
@@ -128,10 +146,14 @@ pub(crate) struct Machine {
     pub fluid: Fluid,
     pub queue: Queue,
     pub scheduler: Scheduler,
+    /// weir's scheduler, beside the fair class.
+    pub partial: Option<Box<Partial>>,
     pub rng: Rng,
     pub idle_count: usize,
     /// Tasks that wait for a CPU.
     pub waiting_count: usize,
+    /// The CPU whose task is between two steps: whoever it wakes there takes over after that.
+    pub stepping: Option<u32>,
     /// Bytes of each monitoring group: read, written.
     pub groups: Vec<[f64; 2]>,
     pub faults: Vec<(u32, f64)>,
@@ -162,9 +184,11 @@ impl Machine {
             fluid,
             queue,
             scheduler: Scheduler::Eevdf(Eevdf),
+            partial: None,
             rng,
             idle_count: cpu_count,
             waiting_count: 0,
+            stepping: None,
             groups: vec![[0.0; 2]; group_count],
             faults: Vec::new(),
             windows: Vec::new(),
@@ -240,6 +264,9 @@ impl Machine {
             }
             Event::Start { task } => self.begin(task),
             Event::Stop { workload } => self.stop(workload),
+            Event::Enqueue { task, cpu } => self.scx_end_enqueue(task, cpu),
+            Event::Dispatch { cpu } => self.scx_replace(cpu),
+            Event::Budgets => self.budgets(),
             Event::Balance => self.balance(),
             Event::Window => {
                 self.note_window();
@@ -293,7 +320,7 @@ impl Machine {
         self.next_end = self.earliest_end();
     }
 
-    fn sibling(&self, cpu: u32) -> Option<u32> {
+    pub(crate) fn sibling(&self, cpu: u32) -> Option<u32> {
         (self.shape.threads_per_core == 2).then_some(cpu ^ 1)
     }
 

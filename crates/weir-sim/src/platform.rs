@@ -11,7 +11,7 @@ use crate::machine::{Machine, Scheduler};
 use crate::quota::CpuMax;
 use crate::scenario::{Role, Scenario};
 use crate::sensors::Samplers;
-use crate::variant::{Attribution, WeirOptions};
+use crate::variant::{Attribution, Backend, WeirOptions};
 use weir_core::observation::{
     Excluded, GroupSeen, LatencySeen, Missing, Use, WorkloadKind, WorkloadSeen,
 };
@@ -30,7 +30,7 @@ const PERIOD_MAX_NS: f64 = 1e9;
 pub struct SimPlatform {
     pub(crate) machine: Machine,
     pub(crate) labels: Vec<Label>,
-    groups: Vec<(u32, u32)>,
+    pub(crate) groups: Vec<(u32, u32)>,
     daemon: u32,
     /// Positions of workloads in ascending order of id.
     order: Vec<usize>,
@@ -41,7 +41,7 @@ pub struct SimPlatform {
     counter_read_ns: u64,
     samplers: Samplers,
     pub(crate) refills: Refills,
-    held: Vec<bool>,
+    pub(crate) held: Vec<bool>,
     latency_before: Vec<(f64, f64)>,
     due: u64,
     end: u64,
@@ -66,7 +66,7 @@ impl SimPlatform {
 
     pub(crate) fn of(built: Built, scenario: &Scenario, options: &WeirOptions, seed: u64) -> Self {
         let Built {
-            machine,
+            mut machine,
             labels,
             groups,
             daemon,
@@ -77,8 +77,15 @@ impl SimPlatform {
         let interval_ns = millis(options.interval_ms, scenario.control.interval_ms);
         let period_ns = millis(options.period_ms, scenario.control.period_ms);
         let refills = Refills::new(options, interval_ns, period_ns, labels.len(), seed);
+        if let Some(server) = options.backend.server() {
+            crate::feeding::load(&mut machine, &groups, period_ns, server);
+        }
+        let mut description = describe(&machine, scenario, &groups, &refills, period_ns);
+        if options.backend != Backend::Cgroup {
+            description.actuator = Some(crate::feeding::actuator(period_ns));
+        }
         SimPlatform {
-            description: describe(&machine, scenario, &groups, &refills, period_ns),
+            description,
             samplers: Samplers::new(&scenario.sensors, &labels, seed),
             counter_read_ns: scenario.sensors.counter_read_ns,
             due: (scenario.control.control_from_sec * 1e9) as u64 + interval_ns,
@@ -159,10 +166,7 @@ impl SimPlatform {
             id,
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(self.machine.cpu_ns(index as u32))),
-            throttled_ns: Reading::new(
-                at,
-                Nanos(self.machine.workloads[index].quota.stat(at.0).throttled_ns),
-            ),
+            throttled_ns: Reading::new(at, Nanos(self.machine.throttled_ns(index))),
             uses: uses.into_iter().collect(),
             weight,
             their_limit_cpus: None,
@@ -206,9 +210,15 @@ impl SimPlatform {
         found.ok().map(|at| self.order[at])
     }
 
+    /// Why it is never limited, if so.
+    pub(crate) fn refusal(&self, index: usize) -> Option<OutcomeKind> {
+        excluded(&self.labels[index])
+            .map(|why| OutcomeKind::Refused(format!("never limited: {why:?}")))
+    }
+
     fn limit(&mut self, index: usize, cpus: CpuShare) -> OutcomeKind {
-        if let Some(why) = excluded(&self.labels[index]) {
-            return OutcomeKind::Refused(format!("never limited: {why:?}"));
+        if let Some(why) = self.refusal(index) {
+            return why;
         }
         if matches!(self.machine.scheduler, Scheduler::Scx(_)) {
             return OutcomeKind::Refused(
@@ -226,6 +236,9 @@ impl SimPlatform {
     }
 
     fn give_back(&mut self, index: usize) -> OutcomeKind {
+        if self.options.backend != Backend::Cgroup {
+            return self.end_budget(index);
+        }
         if !std::mem::take(&mut self.held[index]) {
             return OutcomeKind::Unchanged;
         }
@@ -274,6 +287,9 @@ impl Platform for SimPlatform {
     }
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
+        if self.options.backend != Backend::Cgroup {
+            return self.apply_budgets(plan);
+        }
         let begun = self.machine.now;
         let found: Vec<Option<usize>> = plan
             .actions
@@ -328,7 +344,7 @@ fn excluded(label: &Label) -> Option<Excluded> {
     match label.role {
         Role::System if label.name == "weir" => Some(Excluded::Weir),
         Role::System => Some(Excluded::Kernel),
-        _ => None,
+        _ => label.is_realtime.then_some(Excluded::RealTime),
     }
 }
 
@@ -390,6 +406,7 @@ fn describe(
             grain_ns: Nanos(machine.shape.tick_ns),
             refill_on_write_ratio: refills.leak_ratio(),
             period_ns: Nanos(period_ns),
+            min_quota_ns: Nanos(QUOTA_MIN_NS as u64),
         }),
         facts: vec![Fact {
             name: "scenario".into(),

@@ -20,6 +20,12 @@ pub(crate) enum Event {
     Start { task: u32 },
     /// A workload ends.
     Stop { workload: u32 },
+    /// sched_ext: a task has been enqueued; the CPU may be idle.
+    Enqueue { task: u32, cpu: u32 },
+    /// sched_ext: a CPU whose task has used up its slice asks for another.
+    Dispatch { cpu: u32 },
+    /// Partial mode: the scheduler looks at all budgets.
+    Budgets,
     /// CPUs compare their queues.
     Balance,
     /// Bandwidth and limits are noted.

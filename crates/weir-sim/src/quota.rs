@@ -3,7 +3,7 @@
 //! Documentation/scheduler/sched-bwc.rst).
 //!
 //! ```text
-//!  period timer ─► pool (≤ quota) ─► slices of 5 ms ─► one CPU's remainder ─► charged at ticks
+//!  period timer ─► pool (≤ quota) ─► slices (5 ms) ─► one CPU's remainder ─► charged at ticks
 //!        ▲                                                    │ ≤ 0 and pool empty
 //!        └── hands out what throttled CPUs owe, in order ◄── throttled list
 //! ```
@@ -18,8 +18,8 @@
 //! - A CPU where the group goes to sleep gives back all but 1 ms; 5 ms later that is handed out.
 //! - Each group's timer has a random phase (since Linux 6.3).
 
-/// `sched_cfs_bandwidth_slice_us`: what a CPU takes from the pool at once.
-const SLICE_NS: i64 = 5_000_000;
+/// `sched_cfs_bandwidth_slice_us`, what a CPU takes from the pool at once, unless somebody changed it.
+pub(crate) const DEFAULT_SLICE_NS: i64 = 5_000_000;
 /// `min_cfs_rq_runtime`: what a CPU keeps when the group sleeps there.
 const KEEP_NS: i64 = 1_000_000;
 /// `cfs_bandwidth_slack_period`: from giving back to handing out.
@@ -71,6 +71,8 @@ struct Side {
 /// One group's bandwidth.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
+    /// What a CPU takes from the pool at once.
+    slice_ns: i64,
     limit: Option<CpuMax>,
     pool: i64,
     sides: Vec<Side>,
@@ -87,8 +89,9 @@ pub(crate) struct Quota {
 
 impl Quota {
     /// Without a limit; `phase` is the moment of the timer's imaginary first expiry.
-    pub(crate) fn new(cpu_count: usize, phase: u64) -> Self {
+    pub(crate) fn new(cpu_count: usize, phase: u64, slice_ns: i64) -> Self {
         Quota {
+            slice_ns,
             limit: None,
             pool: 0,
             sides: vec![Side::default(); cpu_count],
@@ -183,7 +186,7 @@ impl Quota {
         if self.limit.is_none() || self.sides[cpu as usize].remaining > 0 {
             return false;
         }
-        self.take(cpu, SLICE_NS, now);
+        self.take(cpu, self.slice_ns, now);
         self.sides[cpu as usize].remaining <= 0
     }
 
@@ -269,7 +272,7 @@ impl Quota {
         }
         side.remaining -= spare;
         self.pool += spare;
-        self.wants_slack |= self.pool > SLICE_NS && !self.throttled.is_empty();
+        self.wants_slack |= self.pool > self.slice_ns && !self.throttled.is_empty();
     }
 }
 
@@ -280,7 +283,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn limited(quota_ms: u64, period_ms: u64) -> Quota {
-        let mut quota = Quota::new(2, 0);
+        let mut quota = Quota::new(2, 0, DEFAULT_SLICE_NS);
         let limit = CpuMax {
             quota_ns: quota_ms * MS,
             period_ns: period_ms * MS,

@@ -12,8 +12,14 @@
 //!
 //! - One queue for all CPUs, as in `scx_simple`. A slice's end is seen at a tick: a slice of 0.2 ms
 //!   runs to the end of its tick.
-//! - Who is alone keeps its CPU with a fresh slice of 20 ms and without an enqueue, so without a
-//!   limit (the kernel's `SCX_SLICE_DFL`): that is why an idle system is not limited (thesis 6.3.1).
+//! - Ticks of all CPUs come at the same moment. A CPU whose slice is over asks for the next task first
+//!   and enqueues its own after that (`balance_scx` before `put_prev_task_scx`), and enqueueing takes
+//!   10.7 µs: whoever asks meanwhile finds what is left, or nothing. So a queue of four is empty after four
+//!   CPUs have asked, and the fifth keeps its task for another 20 ms, limited or not. That is the thesis's
+//!   suspicion that its queue was too empty for virtual time to sort anything (6.3).
+//! - Who finds nobody to follow keeps its CPU with a fresh slice of 20 ms and without an enqueue, so
+//!   without a limit (the kernel's `SCX_SLICE_DFL`): that is why an idle system is not limited
+//!   (thesis 6.3.1).
 //! - While such a scheduler is loaded `cpu.max` is not enforced.
 //!
 //! What the text leaves open:
@@ -25,10 +31,16 @@
 //!   which all users of the device are parked.
 
 use crate::machine::{At, Machine, Scheduler};
+use crate::queue::Event;
 use std::collections::VecDeque;
 
 /// `SCX_SLICE_DFL`.
 const SLICE_NS: f64 = 20e6;
+/// How long `enqueue` takes until the task is in its queue (thesis 6.8.1).
+const ENQUEUE_NS: u64 = 10_700;
+/// Timer interrupts of all CPUs come at the same moment; their handlers reach `dispatch` within this
+/// time, in any order.
+const TICK_SPREAD_NS: usize = 2_000;
 /// Counters are read at most this often (thesis 5.4.1.1).
 const REFRESH_NS: u64 = 1_000_000;
 /// Weight of a new value (thesis 7.4.1).
@@ -101,8 +113,21 @@ impl Machine {
 
     pub(crate) fn scx_wake(&mut self, task: u32) {
         let cpu = self.select_cpu(task);
-        self.scx_enqueue(task);
-        // The base implementation only hints at an idle CPU and wakes it up: it takes what is first.
+        self.scx_begin_enqueue(task, cpu);
+    }
+
+    fn scx_begin_enqueue(&mut self, task: u32, cpu: u32) {
+        self.tasks[task as usize].at = At::Dispatchable;
+        let event = Event::Enqueue { task, cpu };
+        self.queue.push(self.now + ENQUEUE_NS, event);
+    }
+
+    /// `enqueue` returns. A CPU that is idle looks at the queues: the base implementation of
+    /// `select_cpu` only hints at it, and it takes what is first.
+    pub(crate) fn scx_end_enqueue(&mut self, task: u32, cpu: u32) {
+        if self.tasks[task as usize].at == At::Dispatchable {
+            self.scx_enqueue(task);
+        }
         if self.cpus[cpu as usize].current.is_none() {
             self.scx_pick(cpu);
         }
@@ -116,7 +141,6 @@ impl Machine {
             self.scx().refresh(now, bytes);
         }
         let t = &mut self.tasks[task as usize];
-        t.at = At::Dispatchable;
         let is_bound = self.workloads[t.workload as usize].is_bound;
         let Scheduler::Scx(scx) = &mut self.scheduler else {
             return;
@@ -127,6 +151,7 @@ impl Machine {
             let limit = &mut scx.limits[task as usize];
             *limit = (*limit * factor).clamp(LIMIT_MIN, 1.0);
         }
+        t.slice_ns = (SLICE_NS * scx.limits[task as usize]) as u64;
         let is_limited = scx.limits[task as usize] < 1.0;
         match scx.variant {
             ScxVariant::ThrottleQueue if is_limited => scx.parked.push_back(task),
@@ -155,6 +180,11 @@ impl Machine {
     }
 
     pub(crate) fn scx_pick(&mut self, cpu: u32) {
+        // What `dispatch` moved to the CPU's own queue comes first.
+        if let Some(task) = self.cpus[cpu as usize].queue.first().copied() {
+            self.unqueue(cpu, task);
+            return self.scx_run(cpu, task);
+        }
         if let Some(task) = self.scx_dispatch() {
             self.scx_run(cpu, task);
         }
@@ -164,41 +194,60 @@ impl Machine {
         let vtime = self.tasks[task as usize].vruntime;
         let scx = self.scx();
         scx.vtime_now = scx.vtime_now.max(vtime);
-        let slice = (SLICE_NS * scx.limits[task as usize]) as u64;
-        self.cpus[cpu as usize].slice_ns = slice;
         self.put_on(cpu, task);
-        let end = self.now + slice;
-        self.plan_tick(cpu, Some(self.tick_at(end)));
+        self.scx_plan(cpu);
     }
 
     /// Charges the current task; its virtual time runs faster the less it may have.
-    fn scx_charge(&mut self, cpu: u32) {
+    pub(crate) fn scx_charge(&mut self, cpu: u32) {
         let now = self.now;
         let c = &mut self.cpus[cpu as usize];
         let Some(task) = c.current else { return };
         let delta = now - c.charged_at;
         c.charged_at = now;
-        c.slice_ns = c.slice_ns.saturating_sub(delta);
         let limit = self.scx().limits[task as usize];
         let t = &mut self.tasks[task as usize];
         t.exec_ns += delta;
+        t.slice_ns = t.slice_ns.saturating_sub(delta);
         t.vruntime += delta as f64 * NORMAL / t.weight / limit;
     }
 
     pub(crate) fn scx_tick(&mut self, cpu: u32) {
-        let Some(task) = self.cpus[cpu as usize].current else {
-            return;
+        let Some(task) = self.ordinary_on(cpu) else {
+            return self.realtime_tick(cpu);
         };
         self.scx_charge(cpu);
-        if self.cpus[cpu as usize].slice_ns == 0 {
-            if let Some(next) = self.scx_dispatch() {
-                self.take_off(cpu);
-                self.scx_enqueue(task);
-                return self.scx_run(cpu, next);
-            }
-            self.cpus[cpu as usize].slice_ns = SLICE_NS as u64;
+        if self.tasks[task as usize].slice_ns == 0 {
+            let spread = self.rng.below(TICK_SPREAD_NS) as u64;
+            self.queue.push(self.now + spread, Event::Dispatch { cpu });
+            return;
         }
-        let end = self.now + self.cpus[cpu as usize].slice_ns;
+        self.scx_plan(cpu);
+    }
+
+    /// A slice is over: the CPU asks for the next task *before* its own is enqueued.
+    pub(crate) fn scx_replace(&mut self, cpu: u32) {
+        let Some(task) = self.ordinary_on(cpu) else {
+            return;
+        };
+        if self.tasks[task as usize].slice_ns > 0 {
+            return self.scx_plan(cpu);
+        }
+        self.scx_charge(cpu);
+        if let Some(next) = self.scx_dispatch() {
+            self.take_off(cpu);
+            self.queue_as_is(cpu, next);
+            return self.scx_begin_enqueue(task, cpu);
+        }
+        self.tasks[task as usize].slice_ns = SLICE_NS as u64;
+        self.scx_plan(cpu);
+    }
+
+    fn scx_plan(&mut self, cpu: u32) {
+        let Some(task) = self.ordinary_on(cpu) else {
+            return;
+        };
+        let end = self.now + self.tasks[task as usize].slice_ns;
         self.plan_tick(cpu, Some(self.tick_at(end)));
     }
 
@@ -209,6 +258,7 @@ impl Machine {
 
     /// A task that ends leaves its queue.
     pub(crate) fn undispatch(&mut self, task: u32) {
+        self.ext_forget(task);
         if let Scheduler::Scx(scx) = &mut self.scheduler {
             scx.queue.retain(|t| *t != task);
             scx.parked.retain(|t| *t != task);

@@ -46,9 +46,14 @@ impl Machine {
     /// A running task has done its work (and is settled): it goes on, or leaves the CPU.
     pub(crate) fn continue_on(&mut self, cpu: u32, task: u32) {
         loop {
+            self.stepping = Some(cpu);
             let step = self.next_step(task);
+            self.stepping = None;
             match step {
-                Step::Run(work, amount) => return self.change_work(cpu, task, work, amount),
+                Step::Run(work, amount) => {
+                    self.change_work(cpu, task, work, amount);
+                    return self.give_way(cpu);
+                }
                 Step::Lock(lock) if self.try_lock(lock, task) => continue,
                 _ => {}
             }

@@ -102,6 +102,10 @@ impl Machine {
 
     fn limit_of(&self, workload: usize) -> f64 {
         let w = &self.workloads[workload];
+        let held = self.partial.as_deref();
+        if let Some(account) = held.and_then(|p| p.books.accounts[workload]) {
+            return account.rate.cpus;
+        }
         match &self.scheduler {
             Scheduler::Scx(scx) => w.tasks.clone().map(|t| scx.limits[t as usize]).sum(),
             Scheduler::Eevdf(_) => w.quota.limit().map_or(f64::INFINITY, |l| l.cpus()),

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who controls in a run.
 
+use crate::books::Server;
 use crate::quota::CpuMax;
 use crate::scenario::Scenario;
 use crate::scx::ScxVariant;
+use weir_core::controller::Goal;
 use weir_core::{BytesPerSec, Config};
 
 /// Who controls.
@@ -35,9 +37,34 @@ pub enum Attribution {
     Sampled,
 }
 
+/// How weir's limits are enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// `cpu.max`.
+    Cgroup,
+    /// weir's scheduler, in partial mode.
+    Scx,
+    /// The same on a kernel that guarantees `SCHED_EXT` tasks 90 % of each CPU instead of 5 %: what weir could
+    /// ask for, and does not yet.
+    ScxServed,
+}
+
+impl Backend {
+    /// What the kernel guarantees to `SCHED_EXT`; nothing where weir's scheduler is not used.
+    pub(crate) fn server(self) -> Option<Server> {
+        match self {
+            Backend::Cgroup => None,
+            Backend::Scx => Some(Server::USUAL),
+            Backend::ScxServed => Some(Server::RAISED),
+        }
+    }
+}
+
 /// weir on the simulated host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeirOptions {
+    /// How limits are enforced.
+    pub backend: Backend,
     /// The controller's configuration. A missing set-point is the scenario's.
     pub config: Config,
     /// Time between two looks; nothing is the scenario's.
@@ -65,6 +92,7 @@ impl Default for WeirOptions {
     /// close from Python on 2 CPUs; 0.86 µs a kept file, a handful of them for each workload.
     fn default() -> Self {
         WeirOptions {
+            backend: Backend::Cgroup,
             config: Config::default(),
             interval_ms: None,
             period_ms: None,
@@ -84,8 +112,9 @@ impl WeirOptions {
     pub(crate) fn config_for(&self, scenario: &Scenario) -> Config {
         let given = self.config.set_point_bytes_per_sec;
         let own = BytesPerSec::new(scenario.control.set_point_bytes_per_sec);
+        let own = (self.config.goal == Goal::Bandwidth).then_some(own);
         Config {
-            set_point_bytes_per_sec: given.or(Some(own)),
+            set_point_bytes_per_sec: given.or(own),
             limit: true,
             ..self.config.clone()
         }
@@ -114,19 +143,34 @@ impl Variant {
     pub fn weir(scenario: &Scenario) -> Variant {
         let config = Config {
             policy: scenario.control.policy,
+            goal: scenario.control.goal,
             ..Config::default()
         };
         Variant::Weir(Box::new(WeirOptions {
+            sees_latency: config.goal != Goal::Bandwidth,
             config,
             ..WeirOptions::default()
         }))
     }
 
+    /// The same with another back end.
+    pub fn weir_with(backend: Backend, scenario: &Scenario) -> Variant {
+        match Variant::weir(scenario) {
+            Variant::Weir(mut options) => {
+                options.backend = backend;
+                Variant::Weir(options)
+            }
+            other => other,
+        }
+    }
+
     /// By the name that [`Variant::name`] gives.
     pub fn named(name: &str, scenario: &Scenario) -> Option<Variant> {
+        let scx = [Backend::Scx, Backend::ScxServed].map(|b| Variant::weir_with(b, scenario));
         Variant::all(scenario)
             .into_iter()
             .chain([Variant::Monitor])
+            .chain(scx)
             .find(|v| v.name() == name)
     }
 
@@ -144,7 +188,11 @@ impl Variant {
                 is_individual: false,
             } => "thesis-cgroups-simple",
             Variant::Monitor => "thesis-monitor",
-            Variant::Weir(_) => "weir",
+            Variant::Weir(options) => match options.backend {
+                Backend::Cgroup => "weir",
+                Backend::Scx => "weir-scx",
+                Backend::ScxServed => "weir-scx-served",
+            },
             Variant::Fixed(_) => "fixed",
         }
     }
@@ -161,7 +209,11 @@ impl Variant {
                 is_individual: false,
             } => ("proportional", self.name()),
             Variant::Monitor => ("none", "none"),
-            Variant::Weir(options) => (options.config.policy.name(), "sim-cgroup"),
+            Variant::Weir(options) => match options.backend {
+                Backend::Cgroup => (options.config.policy.name(), "sim-cgroup"),
+                Backend::Scx => (options.config.policy.name(), "sim-scx"),
+                Backend::ScxServed => (options.config.policy.name(), "sim-scx-served"),
+            },
             Variant::Fixed(_) => ("none", "fixed"),
         }
     }

@@ -3,7 +3,7 @@
 
 use weir_core::conformance::{act, dry_run, watch};
 use weir_core::{CpuShare, Platform, PlatformError};
-use weir_sim::{Attribution, Scenario, SimPlatform, WeirOptions};
+use weir_sim::{Attribution, Backend, Scenario, SimPlatform, WeirOptions};
 
 fn world(text: &str, options: &WeirOptions) -> SimPlatform {
     let mut scenario = Scenario::parse(text, "test").expect("a sound scenario");
@@ -25,7 +25,11 @@ fn options() -> Vec<WeirOptions> {
         waits_for_refill: false,
         ..WeirOptions::default()
     };
-    vec![WeirOptions::default(), sampled]
+    let scx = WeirOptions {
+        backend: Backend::Scx,
+        ..WeirOptions::default()
+    };
+    vec![WeirOptions::default(), sampled, scx]
 }
 
 #[test]

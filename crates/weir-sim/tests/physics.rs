@@ -3,7 +3,7 @@
 
 use weir_hw::loaded::{Equilibrium, LoadedDevice, Requester};
 use weir_hw::profile::Profile;
-use weir_sim::{Measures, Scenario, Variant, run};
+use weir_sim::{Backend, Measures, Scenario, Variant, run};
 
 const GIB: f64 = 1073741824.0;
 
@@ -186,7 +186,8 @@ fn a_cached_working_set_causes_no_traffic() {
 fn one_seed_one_run() {
     let busy = reader(5, "") + &compute("stress", "count = 39");
     let scenario = scenario("cores = 20", &busy);
-    for variant in Variant::all(&scenario) {
+    let all = Variant::all(&scenario).into_iter();
+    for variant in all.chain([Variant::weir_with(Backend::ScxServed, &scenario)]) {
         let once = run(&scenario, &variant, 7).expect("a run");
         assert_eq!(
             format!("{once:?}"),

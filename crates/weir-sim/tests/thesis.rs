@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thesis's evaluation on the simulated machine, beside its printed figures.
 //!
-//! What fits is asserted, what does not is printed with its deviation and explained in the table of
-//! [`LIMITED`]; nothing is adjusted for a single variant.
+//! What fits is asserted, what does not is printed with its deviation and explained at [`LIMITED`];
+//! nothing is adjusted for a single variant.
 
 use weir_sim::{Measures, Scenario, ScxVariant, Variant, run};
 
@@ -21,31 +21,29 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Table 2: variant, mean in GiB/s, and whether the simulation comes within 10 %.
+/// Table 2: variant, mean in GiB/s, and how far the simulation may be off.
 ///
-/// The two that do not are held below the set-point here and were above it there: with 44 tasks on 40
-/// threads a reader that is put behind everybody else (vtime), or parked (throttle queue), runs on the
-/// one thread that 39 compute workers leave, so about two readers run at a time. The thesis itself
-/// wonders why 100 times the virtual time changed nothing (6.3) and suspects that its dispatch queue
-/// was mostly empty; its text does not tell what else ran or slept.
-const LIMITED: [(Variant, f64, bool); 6] = [
-    (Variant::None, 8.04, true),
-    (Variant::Scx(ScxVariant::RoundRobin), 6.32, true),
-    (Variant::Scx(ScxVariant::Vtime), 6.18, false),
-    (Variant::Scx(ScxVariant::ThrottleQueue), 4.86, false),
+/// The throttle queue is 11 to 13 % too high. Whoever finds the queue empty keeps its CPU for 20 ms, and
+/// how often that is depends on how much else wakes, which the thesis does not tell: with 800 wake-ups a
+/// second instead of 100 it stays, with 2400 it is 4.3 GiB/s, but then vtime is 3.4.
+const LIMITED: [(Variant, f64, f64); 6] = [
+    (Variant::None, 8.04, 0.10),
+    (Variant::Scx(ScxVariant::RoundRobin), 6.32, 0.10),
+    (Variant::Scx(ScxVariant::Vtime), 6.18, 0.10),
+    (Variant::Scx(ScxVariant::ThrottleQueue), 4.86, 0.15),
     (
         Variant::Cgroups {
             is_individual: true,
         },
         4.27,
-        true,
+        0.10,
     ),
     (
         Variant::Cgroups {
             is_individual: false,
         },
         4.14,
-        true,
+        0.10,
     ),
 ];
 
@@ -54,7 +52,8 @@ fn table_2_and_figures_18_and_19() {
     let scenario = scenario(include_str!("../../../scenarios/sim/thesis-limit.toml"));
     let mut costs = Vec::new();
     let mut throughputs = Vec::new();
-    for (variant, wanted, fits) in LIMITED {
+    let mut means = Vec::new();
+    for (variant, wanted, tolerance) in LIMITED {
         let runs: Vec<Measures> = (1..=2)
             .map(|seed| run(&scenario, &variant, seed).expect("a run"))
             .collect();
@@ -69,14 +68,13 @@ fn table_2_and_figures_18_and_19() {
             costs[costs.len() - 1],
             (throughputs[throughputs.len() - 1] / throughputs[0] - 1.0) * 100.0,
         );
-        if fits {
-            assert!(
-                (found / wanted - 1.0).abs() < 0.10,
-                "{}: {found}",
-                variant.name()
-            );
-        }
+        let off = (found / wanted - 1.0).abs();
+        assert!(off < tolerance, "{}: {found}", variant.name());
+        means.push(found);
     }
+    // The same order; the two of cgroups hold the set-point and differ by less than 1 %.
+    assert!(means[..5].is_sorted_by(|a, b| a > b), "{means:?}");
+    assert!((means[5] / means[4] - 1.0).abs() < 0.02, "{means:?}");
     // Figure 18: about -40 %; figure 19: +4.5 to +6.7 %.
     for (cost, throughput) in costs.iter().zip(&throughputs).skip(3) {
         let (saved, gained) = (1.0 - cost / costs[0], throughput / throughputs[0] - 1.0);
@@ -167,9 +165,10 @@ fn figure_12_who_uses_more_is_limited_more() {
         "1 GiB/s: uses {:.2}, limit {:.2}; 3 GiB/s: uses {:.2}, limit {:.2} CPUs (thesis: 0.25, 0.65; 0.40, 0.45)",
         small.0, small.1, large.0, large.1
     );
-    // A quota of 1 ms in 1 ms, the loop's 100 %, gives little more than half a CPU at HZ=250, and that
-    // holds the larger reader already: the rule then has nothing left to tell apart.
-    assert!(large.0 > small.0 && small.1 >= large.1);
+    assert!((small.0 / 0.25 - 1.0).abs() < 0.10, "used {small:?}");
+    // The larger is held close above what it uses, the smaller is left far more than it uses.
+    assert!((1.0..1.2).contains(&(large.1 / large.0)), "{large:?}");
+    assert!(small.1 > large.1 && small.1 / small.0 > 2.0, "{small:?}");
     let total = m.bandwidth.mean_bytes_per_sec / GIB;
-    assert!((2.0..3.3).contains(&total), "{total}");
+    assert!((total / 3.0 - 1.0).abs() < 0.05, "{total}");
 }

@@ -64,7 +64,10 @@ struct Figures {
 /// # Errors
 /// The files cannot be made, or the loop fails over them.
 pub fn bench(args: &BenchArgs) -> Result<Exit> {
-    let Bench::Loop(args) = &args.what;
+    let args = match &args.what {
+        Bench::Loop(args) => args,
+        Bench::Record(args) => return crate::recordings::bench::bench(args),
+    };
     let default = [10, 100, 1000, 10_000];
     let sizes: &[u32] = if args.workloads.is_empty() {
         &default
@@ -161,7 +164,7 @@ fn open(roots: &Roots) -> Result<Loop> {
     let sinks = Sinks {
         publisher: Some(Publisher::new(&roots.run)),
         change_log: Some(ChangeLog::open(&roots.run)?),
-        lines: None,
+        ..Sinks::default()
     };
     Ok(Loop::new(
         Box::new(platform),

@@ -3,9 +3,13 @@
 //! works out the meaning once flags and file are both known. Keys of the file equal the flag names.
 
 use crate::amounts::{Rate, SetPoint, Span};
+use crate::events::cli::EventsArgs;
+use crate::groups::cli::GroupsArgs;
+use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
 use crate::sim::cli::SimArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_core::policy::Policy;
 
@@ -28,13 +32,19 @@ Start with `weir doctor` (what this machine can do), then `weir top` (who uses t
 
 No CXL memory at hand: `weir sim thesis-limit`.
 
-Exit codes: 0 done, 1 something was found (doctor, sim), 2 trouble.";
+Exit codes: 0 done, 1 something was found (doctor, groups, sim), 2 trouble.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Measure who uses the device, and with --limit hold it at the set-point
     Run(RunArgs),
+    /// Observe (or limit) like `run`, and keep every tick in a file
+    Record(RecordArgs),
+    /// Show a recorded run again, or what another controller would have done
+    Replay(ReplayArgs),
+    /// Figures of a recording for other programs: CSV, Parquet, JSON lines, InfluxDB lines
+    Export(ExportArgs),
     /// A live table of devices and workloads
     Top(TopArgs),
     /// What this machine can do, what is missing, and what to do about it
@@ -43,6 +53,12 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Give back limits that a killed weir left behind
     Reset(ResetArgs),
+    /// Monitoring groups: make, list and resize them, put workloads into them
+    Groups(GroupsArgs),
+    /// What belongs to what: nodes, regions, CXL devices, ports, counters
+    Topology(TopologyArgs),
+    /// Performance counters that tell of CXL traffic, and which of them this machine has
+    Events(EventsArgs),
     /// Measure weir itself
     Bench(BenchArgs),
     /// Try it without hardware: scenarios on a simulated host
@@ -82,10 +98,55 @@ pub enum ByName {
     Process,
 }
 
+/// What limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendName {
+    /// `cpu.max` of the leaf cgroup (default)
+    Cgroup,
+    /// weir's own scheduler (sched_ext, for limited workloads only)
+    Scx,
+    /// weir's own scheduler for all ordinary tasks: limits hold also where all CPUs are busy; cpu.max of
+    /// others is not enforced meanwhile
+    ScxFull,
+    /// For comparison: the thesis's scheduler (5.4.1.3) for all ordinary tasks, round robin with scaled slices
+    ThesisScx,
+    /// For comparison: the same by virtual time (5.4.1.4)
+    ThesisScxVtime,
+    /// For comparison: the same with a throttle queue (5.4.1.5)
+    ThesisScxThrottle,
+    /// The scheduler where it can be used (for limited workloads), else `cpu.max`
+    Auto,
+}
+
+/// Where device traffic is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CountersName {
+    /// The driver's files, else performance counters (default)
+    Auto,
+    /// Files of a driver of access counters
+    Driver,
+    /// Performance counters of CPUs and devices (see `weir events`)
+    Perf,
+}
+
 /// `weir run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
 pub struct RunArgs {
+    /// What the loop is told.
+    #[command(flatten)]
+    pub how: LoopArgs,
+
+    /// Keep every tick in this file too (see `weir record`)
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+}
+
+/// What `weir run` and `weir record` have in common.
+#[derive(Debug, Args)]
+pub struct LoopArgs {
     /// Act: limit the CPU time of workloads that overload the device. Without it weir observes only
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub limit: Option<bool>,
@@ -106,6 +167,14 @@ pub struct RunArgs {
     /// What counts as one workload
     #[arg(long, value_enum)]
     pub by: Option<ByName>,
+
+    /// What limits the workloads
+    #[arg(long, value_enum)]
+    pub backend: Option<BackendName>,
+
+    /// Where device traffic is read
+    #[arg(long, value_enum)]
+    pub counters: Option<CountersName>,
 
     /// Time between two looks [default: 50ms]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
@@ -130,6 +199,10 @@ pub struct RunArgs {
     /// Print one snapshot as a line of JSON at each tick
     #[arg(long)]
     pub json: bool,
+
+    /// Offer metrics to Prometheus at http://ADDR/metrics [ADDR if left out: 127.0.0.1:9779]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT")]
+    pub metrics: Option<SocketAddr>,
 
     /// What to log on stderr: error, warn, info, debug, trace, or a tracing filter [default: info]
     #[arg(long, value_name = "FILTER")]
@@ -201,6 +274,24 @@ Examples:
 
 Exit codes: 0 weir can limit here, 1 something needed for --limit is missing, 2 trouble.";
 
+/// `weir topology`.
+#[derive(Debug, Args)]
+#[command(after_help = TOPOLOGY_HELP)]
+pub struct TopologyArgs {
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const TOPOLOGY_HELP: &str = "\
+A link that is not known says why. Nothing is guessed.
+
+Examples:
+  weir topology
+  weir topology --json | jq '.nodes[] | {id, devices}'
+
+Exit codes: 0 done, 2 trouble.";
+
 /// `weir explain`.
 #[derive(Debug, Args)]
 #[command(after_help = EXPLAIN_HELP)]
@@ -257,6 +348,36 @@ pub struct BenchArgs {
 pub enum Bench {
     /// One iteration of the loop over synthetic cgroups, with the CPU time of each stage
     Loop(BenchLoopArgs),
+    /// A recording of a simulated host: its size, and what it costs to write, read and export
+    Record(BenchRecordArgs),
+}
+
+/// `weir bench record`.
+#[derive(Debug, Args)]
+pub struct BenchRecordArgs {
+    /// Name of a scenario that is built in (`weir sim --list`), or path of a TOML file
+    #[arg(default_value = "thesis-idle", value_name = "SCENARIO")]
+    pub scenario: String,
+
+    /// Simulated hours
+    #[arg(long, default_value_t = 24.0, value_name = "H")]
+    pub hours: f64,
+
+    /// Time between two ticks
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    pub interval: Span,
+
+    /// Observe only, instead of limiting as the scenario says
+    #[arg(long)]
+    pub observe: bool,
+
+    /// Keep the recording in this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Print the figures as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `weir bench loop`.
@@ -300,7 +421,7 @@ mod tests {
     #[test]
     fn limit_is_a_switch_that_can_be_switched_off() {
         let limit = |args: &[&str]| match Cli::try_parse_from(args).unwrap().command {
-            Command::Run(run) => run.limit,
+            Command::Run(run) => run.how.limit,
             other => panic!("{other:?}"),
         };
         assert_eq!(limit(&["weir", "run"]), None);

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
 use weir_core::plan::{DeviceState, Verdict};
+use weir_core::scheduler::{Books, WorkloadBooks};
 use weir_core::snapshot::Snapshot;
 use weir_linux::Roots;
 
@@ -22,6 +23,8 @@ struct Explanation<'a> {
     limiting: bool,
     policy: &'a str,
     devices: &'a [DeviceState],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheduler: Option<&'a Books>,
     workloads: Vec<Explained<'a>>,
     changes: &'a [Change],
 }
@@ -31,6 +34,8 @@ struct Explained<'a> {
     verdict: &'a Verdict,
     limited_since_unix_ms: Option<u64>,
     held_cpus: Option<weir_core::CpuShare>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheduled: Option<&'a WorkloadBooks>,
     explanation: String,
 }
 
@@ -68,6 +73,7 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
             limiting: snapshot.limiting,
             policy: &snapshot.policy,
             devices: &snapshot.plan.devices,
+            scheduler: snapshot.scheduler.as_ref(),
             workloads,
             changes: &changes,
         })?;
@@ -115,14 +121,20 @@ fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Verd
     Ok(found)
 }
 
-fn explained<'a>(snapshot: &Snapshot, verdict: &'a Verdict, now_ms: u64) -> Explained<'a> {
+fn explained<'a>(snapshot: &'a Snapshot, verdict: &'a Verdict, now_ms: u64) -> Explained<'a> {
     let since = snapshot.limited_since_unix_ms.get(&verdict.id).copied();
     Explained {
         verdict,
         limited_since_unix_ms: since,
         held_cpus: snapshot.held_cpus.get(&verdict.id).copied(),
+        scheduled: scheduled(snapshot, verdict),
         explanation: sentence(verdict, since, now_ms),
     }
+}
+
+/// Its place in the books of weir's scheduler.
+fn scheduled<'a>(snapshot: &'a Snapshot, verdict: &Verdict) -> Option<&'a WorkloadBooks> {
+    snapshot.scheduler.as_ref()?.workloads.get(&verdict.id)
 }
 
 fn sentence(verdict: &Verdict, since_ms: Option<u64>, now_ms: u64) -> String {
@@ -150,6 +162,9 @@ fn page(
     // Writing into a String cannot fail, here and below.
     for device in &snapshot.plan.devices {
         let _ = writeln!(out, "{}", device_sentence(device));
+    }
+    if let Some(books) = &snapshot.scheduler {
+        let _ = writeln!(out, "{}", words::scheduler(books));
     }
     if chosen.is_empty() {
         let why = if snapshot.limiting {
@@ -211,6 +226,9 @@ fn paragraph(snapshot: &Snapshot, verdict: &Verdict, now_ms: u64) -> String {
     if let Some(held) = snapshot.held_cpus.get(&verdict.id) {
         let _ = writeln!(out, "  held back {} of the time", text::percent(held.get()));
     }
+    if let Some(books) = scheduled(snapshot, verdict) {
+        let _ = writeln!(out, "  {}", words::scheduled(books));
+    }
     out
 }
 
@@ -248,6 +266,8 @@ mod tests {
             "limited to 0.20 CPU for 1 min 3 s: cut by max-min: it asked for 210 MiB/s",
             "may have 120 MiB/s",
             "held back 80 % of the time",
+            "weir's scheduler has the limited tasks: 1000 ticks of 1.50 µs, 6400 times queued at 250 ns each",
+            "parked 1444 times, 12.5 s altogether, for 413.0 ms at most; 350 cuts, 2 turns in debt; 16 wait now",
             "an estimate",
         ] {
             assert!(page.contains(part), "{page}");

@@ -2,7 +2,7 @@
 //! Where the command meets weir-linux: roots, options, and how the platform is opened to run or
 //! only to look.
 
-use crate::cli::ByName;
+use crate::cli::{BackendName, ByName, CountersName};
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use weir_core::Platform;
 use weir_core::platform::DryRun;
 use weir_core::policy::Policy;
-use weir_linux::{By, LinuxPlatform, Options, Roots};
+use weir_linux::{Backend, By, CounterSource, LinuxPlatform, Options, Roots, ThesisVariant};
 
 /// The real machine, or a tree below `root` that looks like one.
 pub fn roots(root: Option<&Path>) -> Roots {
@@ -22,6 +22,26 @@ pub fn by(name: ByName) -> By {
     match name {
         ByName::Cgroup => By::Cgroup,
         ByName::Process => By::Process,
+    }
+}
+
+fn backend(name: BackendName) -> Backend {
+    match name {
+        BackendName::Cgroup => Backend::Cgroup,
+        BackendName::Scx => Backend::Scx,
+        BackendName::ScxFull => Backend::ScxFull,
+        BackendName::ThesisScx => Backend::Thesis(ThesisVariant::RoundRobin),
+        BackendName::ThesisScxVtime => Backend::Thesis(ThesisVariant::Vtime),
+        BackendName::ThesisScxThrottle => Backend::Thesis(ThesisVariant::ThrottleQueue),
+        BackendName::Auto => Backend::Auto,
+    }
+}
+
+fn counters(name: CountersName) -> CounterSource {
+    match name {
+        CountersName::Auto => CounterSource::Auto,
+        CountersName::Driver => CounterSource::Driver,
+        CountersName::Perf => CounterSource::Perf,
     }
 }
 
@@ -48,6 +68,8 @@ pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platfor
         capacity_bytes_per_sec: settings.capacity,
         period: settings.period,
         take_processes: false,
+        backend: backend(settings.backend),
+        counters: counters(settings.counters),
         read_only: !settings.config.limit,
     };
     open(options)

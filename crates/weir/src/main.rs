@@ -4,9 +4,12 @@
 //! * [`cli`] what can be said, [`amounts`] and [`settings`] what it means, [`host`] how the platform
 //!   is opened;
 //! * [`run`] the daemon: observe → step → apply → publish;
+//! * [`recordings`] every tick kept in a file, shown again, and exported;
 //! * [`top`], [`explain`], [`doctor`], [`reset`] what people ask it; they read what the daemon
 //!   publishes and compute nothing but layout ([`text`], [`words`]);
 //! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
+//! * [`groups`] monitoring groups: made, listed, resized, and workloads put into them;
+//! * [`topology`] what belongs to what, and [`events`] performance counters that tell of CXL traffic;
 //! * [`sim`] scenarios on a simulated host, and models of devices;
 //! * [`exit`] how it ends: 0 done, 1 finding, 2 trouble.
 #![forbid(unsafe_code)]
@@ -16,16 +19,20 @@ mod amounts;
 mod bench;
 mod cli;
 mod doctor;
+mod events;
 mod exit;
 mod explain;
 mod fake;
+mod groups;
 mod host;
+mod recordings;
 mod reset;
 mod run;
 mod settings;
 mod sim;
 mod text;
 mod top;
+mod topology;
 mod words;
 
 use clap::Parser;
@@ -37,11 +44,17 @@ fn main() -> ExitCode {
     let roots = host::roots(cli.root.as_deref());
     exit::code(match &cli.command {
         Command::Run(args) => run::run(args, &roots),
+        Command::Record(args) => recordings::record::record(args, &roots),
+        Command::Replay(args) => recordings::replay::replay(args),
+        Command::Export(args) => recordings::export::export(args),
         Command::Top(args) => top::top(args, &roots),
         Command::Doctor(args) => doctor::doctor(args, &roots),
         Command::Explain(args) => explain::explain(args, &roots),
         Command::Reset(args) => reset::reset(args, &roots),
         Command::Bench(args) => bench::bench(args),
+        Command::Topology(args) => topology::topology(args, &roots),
+        Command::Events(args) => events::events(args, &roots),
+        Command::Groups(args) => groups::groups(args, &roots),
         Command::Sim(args) => sim::sim(args),
     })
 }

@@ -6,12 +6,13 @@
 //! runs as root must not guess what its operator meant.
 
 use crate::amounts::{Rate, SetPoint, Span};
-use crate::cli::{ByName, PolicyName, RunArgs};
+use crate::cli::{BackendName, ByName, CountersName, LoopArgs, PolicyName};
 use crate::text;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::io::Read;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
 use weir_core::{BytesPerSec, Config, Description};
@@ -38,6 +39,10 @@ pub struct Settings {
     pub capacity: Option<BytesPerSec>,
     /// What a workload is.
     pub by: ByName,
+    /// What limits.
+    pub backend: BackendName,
+    /// Where device traffic is read.
+    pub counters: CountersName,
     /// Between two looks.
     pub interval: Duration,
     /// Of `cpu.max`.
@@ -48,6 +53,10 @@ pub struct Settings {
     pub duration: Option<Duration>,
     /// A line of JSON per tick.
     pub json: bool,
+    /// The file that every tick is recorded in.
+    pub record: Option<PathBuf>,
+    /// Where metrics are offered.
+    pub metrics: Option<SocketAddr>,
     /// The log filter.
     pub log: String,
 }
@@ -61,11 +70,15 @@ struct File {
     capacity: Option<Rate>,
     policy: Option<PolicyName>,
     by: Option<ByName>,
+    backend: Option<BackendName>,
+    counters: Option<CountersName>,
     interval: Option<Span>,
     period: Option<Span>,
     exclude: Vec<String>,
     duration: Option<Span>,
     json: Option<bool>,
+    record: Option<PathBuf>,
+    metrics: Option<SocketAddr>,
     log: Option<String>,
     controller: Option<Config>,
 }
@@ -75,7 +88,15 @@ impl Settings {
     ///
     /// # Errors
     /// The file cannot be read or understood, or a value is out of range.
-    pub fn new(args: &RunArgs) -> Result<Self> {
+    pub fn new(args: &LoopArgs) -> Result<Self> {
+        Settings::with_interval(args, Duration::from_millis(50))
+    }
+
+    /// The same with this time between two looks if neither flags nor file say one.
+    ///
+    /// # Errors
+    /// As [`Settings::new`].
+    pub fn with_interval(args: &LoopArgs, interval: Duration) -> Result<Self> {
         let (file, text) = match &args.config {
             Some(path) => read_file(path)?,
             None => (File::default(), String::new()),
@@ -105,7 +126,12 @@ impl Settings {
             set_point: args.set_point.or(file.set_point),
             capacity: args.capacity.or(file.capacity).map(|rate| rate.0),
             by: args.by.or(file.by).unwrap_or(ByName::Cgroup),
-            interval: span(args.interval, file.interval).unwrap_or(Duration::from_millis(50)),
+            backend: args.backend.or(file.backend).unwrap_or(BackendName::Cgroup),
+            counters: args
+                .counters
+                .or(file.counters)
+                .unwrap_or(CountersName::Auto),
+            interval: span(args.interval, file.interval).unwrap_or(interval),
             period: span(args.period, file.period).unwrap_or(Duration::from_millis(20)),
             exclude: file
                 .exclude
@@ -114,6 +140,8 @@ impl Settings {
                 .collect(),
             duration: span(args.duration, file.duration),
             json: args.json || file.json.unwrap_or(false),
+            record: file.record,
+            metrics: args.metrics.or(file.metrics),
             log: args
                 .log
                 .clone()
@@ -154,15 +182,28 @@ impl Settings {
     /// # Errors
     /// A percentage of a capacity that nobody knows, or that differs from device to device.
     pub fn resolve(&mut self, machine: &Description) -> Result<()> {
-        self.config.set_point_bytes_per_sec = match self.set_point {
-            None => None,
-            Some(SetPoint::Rate(rate)) => Some(rate.0),
-            Some(SetPoint::OfCapacity(ratio)) => {
-                Some(capacity(self.capacity, machine)?.scale(ratio))
-            }
-        };
+        let asked = self.set_point;
+        let found = asked
+            .map(|asked| set_point(asked, self.capacity, machine))
+            .transpose()?;
+        self.config.set_point_bytes_per_sec = found;
         self.config.validate()?;
         Ok(())
+    }
+}
+
+/// A set-point in bytes, on this machine.
+///
+/// # Errors
+/// As [`Settings::resolve`].
+pub fn set_point(
+    asked: SetPoint,
+    given: Option<BytesPerSec>,
+    machine: &Description,
+) -> Result<BytesPerSec> {
+    match asked {
+        SetPoint::Rate(rate) => Ok(rate.0),
+        SetPoint::OfCapacity(ratio) => Ok(capacity(given, machine)?.scale(ratio)),
     }
 }
 
@@ -297,7 +338,7 @@ mod tests {
             words.extend(["--config".to_owned(), path.display().to_string()]);
         }
         match Cli::try_parse_from(words)?.command {
-            Command::Run(args) => Settings::new(&args),
+            Command::Run(args) => Settings::new(&args.how),
             other => bail!("{other:?}"),
         }
     }

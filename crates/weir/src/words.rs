@@ -3,9 +3,11 @@
 //! so that table, explanation and log say the same thing.
 
 use crate::text;
+use weir_core::Nanos;
 use weir_core::attribution::Provenance;
 use weir_core::observation::Excluded;
 use weir_core::plan::Why;
+use weir_core::scheduler::{Books, Mode, Queueing, WorkloadBooks};
 
 /// At most 10 cells.
 pub fn why_short(why: &Why) -> &'static str {
@@ -26,6 +28,52 @@ pub fn why_short(why: &Why) -> &'static str {
         Why::Blind { .. } => "blind",
         Why::NotEnforced { .. } => "unenforced",
     }
+}
+
+/// What weir's scheduler did and what that costs, as a line.
+pub fn scheduler(books: &Books) -> String {
+    let whose = match books.mode {
+        Mode::Partial => "the limited tasks",
+        Mode::Full => "all ordinary tasks",
+    };
+    let mut line = format!("weir's scheduler has {whose}");
+    if let Some(each) = books.tick_cost_ns.0.checked_div(books.ticks) {
+        line += &format!(": {} ticks of {}", books.ticks, Nanos(each));
+    }
+    if let Some(mean) = books.queueing.mean_ns() {
+        let Queueing {
+            count, worst_ns, ..
+        } = books.queueing;
+        line += &format!(", {count} times queued at {mean} each, {worst_ns} at most");
+    }
+    let guarded: u64 = books.devices.iter().map(|d| d.guarded_intervals).sum();
+    if guarded > 0 {
+        line += &format!("; its guard held for {guarded} ticks");
+    }
+    let lost: u64 = books.devices.iter().map(|d| d.lost_intervals).sum();
+    if lost > 0 {
+        line += &format!("; counters not read at {lost} ticks");
+    }
+    if books.silences > 0 {
+        line += &format!("; gave up waiting for weir {} times", books.silences);
+    }
+    line
+}
+
+/// What it did to one workload, where there is little room.
+pub fn scheduled_short(books: &WorkloadBooks) -> String {
+    format!(
+        "parked {} times for up to {}, {} wait now; {} cuts",
+        books.parks, books.worst_wait_ns, books.waiting, books.cuts
+    )
+}
+
+/// What it did to one workload, as a line.
+pub fn scheduled(books: &WorkloadBooks) -> String {
+    format!(
+        "parked {} times, {} altogether, for {} at most; {} cuts, {} turns in debt; {} wait now",
+        books.parks, books.parked_ns, books.worst_wait_ns, books.cuts, books.turns, books.waiting
+    )
 }
 
 /// A sentence without its full stop, harmless on a terminal.

@@ -74,6 +74,8 @@ fn json_is_the_documented_format_with_a_reason_for_every_null() {
         "thesis-cgroups",
         "thesis-cgroups-simple",
         "cgroup",
+        "scx",
+        "scx-served",
     ];
     assert_eq!(names, all);
     for run in &results.runs {
@@ -166,15 +168,16 @@ fn reports_are_those_of_live_runs() {
 
 #[test]
 fn bounds_are_judged_and_told_by_the_exit_code() {
-    let dir = tempfile::tempdir().unwrap();
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let met = small(dir.path(), "[expect]\nbias_ratio_max = 0.5\n");
-    let text = done(&["sim", &met]);
+    let text = done(&["sim", &met, "--check"]);
     assert!(
         text.contains("Bounds, seed 1") && text.contains("met"),
         "{text}"
     );
-    let missed = small(dir.path(), "[expect]\nrmse_ratio_max = 0.000001\n");
-    let output = weir(&["sim", &missed]);
+    let missed = small(other.path(), "[expect]\nrmse_ratio_max = 0.000001\n");
+    done(&["sim", &missed]);
+    let output = weir(&["sim", &missed, "--check"]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     assert!(
         stdout(&output).contains("Bounds, seed 1"),
@@ -257,6 +260,14 @@ fn the_evaluation_is_whole_and_repeatable() {
         // Wall-clock speed is the only thing that may differ.
         let speed = figures["figures"].as_object_mut().unwrap().remove("speed");
         assert!(speed.is_some_and(|s| s["thesis-limit"]["events_per_sec"].as_f64() > Some(0.0)));
+        let summary = figures["summary"].as_array_mut().unwrap();
+        let count = summary.len();
+        summary.retain(|shown| shown["section"] != "Speed");
+        assert_eq!(
+            count - summary.len(),
+            2,
+            "the thesis's machine, and 1000 workloads"
+        );
         (out, figures)
     };
     let (out, figures) = make("once");

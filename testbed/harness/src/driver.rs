@@ -39,9 +39,11 @@ pub fn build(env: &Environment, say: &mut dyn FnMut(&str)) -> Result<Driver> {
     for file in &files {
         copy(file, &stage.join(file.strip_prefix(&source)?))?;
     }
-    let release = &env.kernel_release;
+    let headers = env.headers();
+    let headers = headers.with_context(|| format!("no headers of Linux {}", env.kernel_release))?;
+    // Another suite's headers name another suite's compiler.
     let script = format!(
-        "make -s -C /lib/modules/{release}/build M={inside} modules 2>&1; cd {inside}; \
+        "make -s CC=gcc -C {headers} M={inside} modules 2>&1; cd {inside}; \
          clang -O2 -g -target bpf -I/usr/include/x86_64-linux-gnu -c tests/kfunc.bpf.c -o kfunc.bpf.o"
     );
     env.chroot(&script)

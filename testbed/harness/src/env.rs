@@ -6,6 +6,7 @@
 //! ${XDG_CACHE_HOME:-~/.cache}/weir/env-KEY/
 //!     root/            the package tree (mmdebstrap)
 //!     base.cpio        initramfs with the workloads, made from root/
+//!     kernel-*/        other kernels (see `kernels.rs`)
 //!     complete         written last: without it the rest is made anew
 //! ```
 
@@ -33,6 +34,7 @@ const PACKAGES: &[&str] = &[
     "ndctl",
     "iproute2",
     "bpftool",
+    "linux-perf",
     "clang",
     "llvm",
     "libbpf-dev",
@@ -81,10 +83,12 @@ pub struct Environment {
     pub dir: PathBuf,
     /// The kernel's release, as in `uname -r`.
     pub kernel_release: String,
+    /// Where a kernel lies that is not the tree's own.
+    pub(crate) other_kernel: Option<PathBuf>,
 }
 
 impl Environment {
-    /// The environment, made if need be (a minute, and 1.3 GB of disk). `say` gets progress lines.
+    /// The environment, made if need be (a minute, and 1.4 GB of disk). `say` gets progress lines.
     ///
     /// # Errors
     /// Not root, `mmdebstrap` missing, no package source, disk full.
@@ -97,6 +101,7 @@ impl Environment {
         Ok(Environment {
             dir,
             kernel_release,
+            other_kernel: None,
         })
     }
 
@@ -107,6 +112,9 @@ impl Environment {
 
     /// The kernel image.
     pub fn kernel(&self) -> PathBuf {
+        if let Some(dir) = &self.other_kernel {
+            return dir.join("vmlinuz");
+        }
         self.root()
             .join("boot")
             .join(format!("vmlinuz-{}", self.kernel_release))
@@ -119,7 +127,38 @@ impl Environment {
 
     /// Where builds against this kernel are kept.
     pub fn build_dir(&self) -> PathBuf {
-        self.dir.join("build")
+        self.other_kernel
+            .as_ref()
+            .unwrap_or(&self.dir)
+            .join("build")
+    }
+
+    /// The headers of this kernel, as a path inside the tree, if there are any.
+    pub fn headers(&self) -> Option<String> {
+        let release = &self.kernel_release;
+        match &self.other_kernel {
+            None => Some(format!("/lib/modules/{release}/build")),
+            Some(dir) => dir
+                .join("headers")
+                .exists()
+                .then(|| format!("/usr/src/linux-headers-{release}")),
+        }
+    }
+
+    /// A program for guests that is not in the initramfs of all: its file and the libraries it needs
+    /// beyond those that are there, as paths in the tree and in the guest.
+    ///
+    /// # Errors
+    /// The tree has no such program.
+    pub fn extra_program(&self, program: &str) -> Result<BTreeSet<String>> {
+        let root = self.root();
+        let mut files = files_of(&root, program)?;
+        for present in GUEST_PROGRAMS {
+            for file in files_of(&root, present)? {
+                files.remove(&file);
+            }
+        }
+        Ok(files)
     }
 
     /// A command that runs a program of the package tree with the tree's own libraries, without
@@ -193,7 +232,7 @@ fn build(dir: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
     let _ = std::fs::remove_dir_all(dir);
     std::fs::create_dir_all(dir)?;
     let root = dir.join("root");
-    say("fetching the guest environment from distribution packages (about a minute, 1.3 GB)");
+    say("fetching the guest environment from distribution packages (about a minute, 1.4 GB)");
     output(
         Command::new("mmdebstrap")
             .args(["--quiet", "--variant=apt", "--components=main"])
@@ -216,7 +255,7 @@ fn build(dir: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
 }
 
 /// The machine's own package mirror, so that no host name stands in this repository.
-fn mirror() -> Result<String> {
+pub(crate) fn mirror() -> Result<String> {
     let mut files = vec![PathBuf::from("/etc/apt/sources.list")];
     if let Ok(dir) = std::fs::read_dir("/etc/apt/sources.list.d") {
         files.extend(dir.flatten().map(|e| e.path()));
@@ -267,18 +306,13 @@ fn pack_base(root: &Path, to: &Path) -> Result<()> {
     ] {
         std::fs::create_dir_all(stage.join(dir))?;
     }
-    let mut libraries = BTreeSet::new();
-    for program in GUEST_PROGRAMS {
-        copy(&root.join(program), &stage.join(program))?;
-        let mut ldd = Command::new("chroot");
-        let listing = output(ldd.arg(root).args(["ldd", &format!("/{program}")]))?;
-        let paths = listing.split_whitespace().filter(|w| w.starts_with('/'));
-        libraries.extend(paths.map(|p| p.trim_start_matches('/').to_string()));
-    }
     // Rust programs need this one, and no guest program happens to.
-    libraries.insert("lib/x86_64-linux-gnu/libgcc_s.so.1".into());
-    for library in libraries {
-        copy(&root.join(&library), &stage.join(&library))?;
+    let mut files = BTreeSet::from(["lib/x86_64-linux-gnu/libgcc_s.so.1".into()]);
+    for program in GUEST_PROGRAMS {
+        files.extend(files_of(root, program)?);
+    }
+    for file in files {
+        copy(&root.join(&file), &stage.join(&file))?;
     }
     copy(&root.join("usr/bin/busybox"), &stage.join("bin/busybox"))?;
     std::os::unix::fs::symlink("busybox", stage.join("bin/sh"))?;
@@ -287,6 +321,15 @@ fn pack_base(root: &Path, to: &Path) -> Result<()> {
     pack(&stage, to)?;
     std::fs::remove_dir_all(&stage)?;
     Ok(())
+}
+
+/// A program and the libraries it needs, as paths in the tree.
+fn files_of(root: &Path, program: &str) -> Result<BTreeSet<String>> {
+    let mut ldd = Command::new("chroot");
+    let listing = output(ldd.arg(root).args(["ldd", &format!("/{program}")]))?;
+    let paths = listing.split_whitespace().filter(|w| w.starts_with('/'));
+    let libraries = paths.map(|p| p.trim_start_matches('/').to_string());
+    Ok(libraries.chain([program.to_string()]).collect())
 }
 
 /// Pack a folder as an initramfs archive; the kernel accepts several of them one after another.

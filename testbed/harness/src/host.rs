@@ -12,31 +12,32 @@ pub fn prefer(child: &Child) {
     let _ = rustix::process::setpriority_process(Some(Pid::from_child(child)), nice);
 }
 
-/// Real-time priority for all threads of process or thread `id`. Only once the model is on: a paced guest
-/// sleeps, one that boots would take the host for itself. A nice value alone counts only within one session of
-/// the host (autogroups), and the guest would feel each compiler that runs in another.
-pub fn keep_time(id: u32) {
-    if asked().is_some() {
-        return;
-    }
-    let _ = Command::new("chrt")
-        .args(["--rr", "--all-tasks", "--pid", "1", &id.to_string()])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+/// Real-time priority for all threads of a QEMU. Only while the model is on: a paced guest sleeps, any other
+/// would take the host for itself. A nice value alone counts only within one session of the host
+/// (autogroups), and the guest would feel each compiler that runs in another.
+pub fn keep_time(pid: u32) {
+    chrt(&["--rr", "--all-tasks", "--pid", "1"], &pid.to_string());
 }
 
-/// [`keep_time`] for the calling thread alone.
+/// The end of [`keep_time`].
+pub fn keep_time_no_more(pid: u32) {
+    chrt(&["--other", "--all-tasks", "--pid", "0"], &pid.to_string());
+}
+
+/// Real-time priority for the calling thread.
 pub fn keep_my_time() {
+    let me = rustix::thread::gettid().as_raw_nonzero();
+    chrt(&["--rr", "--pid", "1"], &me.to_string());
+}
+
+/// Where it may not, time is lost and the ledger tells how much.
+fn chrt(options: &[&str], id: &str) {
     if asked().is_some() {
         return;
     }
-    let me = rustix::thread::gettid().as_raw_nonzero();
-    let _ = Command::new("chrt")
-        .args(["--rr", "--pid", "1", &me.to_string()])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
+    let mut command = Command::new("chrt");
+    command.args(options).arg(id);
+    let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
 }
 
 fn asked() -> Option<i32> {

@@ -10,18 +10,22 @@
 //! # Ok(()) }
 //! ```
 //!
-//! In data order: [`env`] (what the guest is made of) → [`machine`] (what it looks like) → [`vm`]
+//! In data order: [`env`] (what the guest is made of; [`kernels`]: with which kernel else) → [`machine`] (what it looks like) → [`vm`]
 //! (boot it, run in it).
 
+pub mod cosim;
 pub mod driver;
 pub mod env;
 pub mod fio;
 pub mod guest;
 mod host;
+pub mod kernels;
 pub mod live;
 pub mod machine;
+mod memory;
 pub mod plant;
 pub mod protocol;
+mod qemu;
 pub mod sampler;
 pub mod scenario;
 pub mod shm;

@@ -30,7 +30,17 @@ pub struct Machine {
     pub max_lag_us: u64,
     /// `kernel.sched_cfs_bandwidth_slice_us` of the guest; its own default (5000) if nothing is said.
     pub bandwidth_slice_us: Option<u64>,
+    /// Whether firmware tells latency and bandwidth of the device (an ACPI HMAT).
+    pub firmware_figures: bool,
+    /// Whether the simulated RTL counts as well, as a PCI device of its own. Groups must be equal then, and
+    /// a power of two.
+    pub cosim: bool,
+    /// Accesses on their way from each vCPU to the RTL before the vCPU waits; a power of two.
+    pub cosim_ring_records: u64,
 }
+
+/// QEMU's q35 board puts memory below its PCI hole up to here, and what is more from 4 GiB on.
+const LOW_MIB: u64 = 2048;
 
 impl Default for Machine {
     fn default() -> Self {
@@ -46,14 +56,24 @@ impl Default for Machine {
             slack_us: 300,
             max_lag_us: 20_000,
             bandwidth_slice_us: None,
+            firmware_figures: false,
+            cosim: false,
+            cosim_ring_records: 65_536,
         }
     }
 }
 
 impl Machine {
-    /// Guest-physical address of the first group: right behind ordinary memory.
+    /// Guest-physical address of the first group: right behind ordinary memory, or behind the PCI hole.
     pub fn device_base_bytes(&self) -> u64 {
+        if self.total_mib() > LOW_MIB {
+            return 4 << 30;
+        }
         self.dram_mib << 20
+    }
+
+    fn total_mib(&self) -> u64 {
+        self.dram_mib + self.groups_mib.iter().sum::<u64>()
     }
 
     /// Device memory.
@@ -64,6 +84,11 @@ impl Machine {
     /// What the device can move.
     pub fn capacity_bytes_per_sec(&self) -> f64 {
         64.0 * 1e9 / self.service_ns as f64
+    }
+
+    /// The same in whole MiB, as firmware tells it.
+    pub fn capacity_mib_per_sec(&self) -> u64 {
+        (64_000_000_000 / self.service_ns) >> 20
     }
 
     /// Refuse machines that cannot be.
@@ -89,11 +114,11 @@ impl Machine {
             self.groups_mib.iter().all(|m| *m >= 32),
             "groups_mib: at least 32 each"
         );
-        // One range of guest-physical memory below the PCI hole of QEMU's q35 board.
-        let total = self.dram_mib + self.groups_mib.iter().sum::<u64>();
+        // The device is one range of guest-physical memory: all of it below the PCI hole, or all above.
         ensure!(
-            total <= 2048,
-            "dram_mib + groups_mib = {total}: at most 2048"
+            self.total_mib() <= LOW_MIB || self.dram_mib == LOW_MIB,
+            "dram_mib + groups_mib = {}: at most {LOW_MIB}, or dram_mib = {LOW_MIB}",
+            self.total_mib()
         );
         ensure!(self.service_ns > 0, "service_ns: above 0");
         ensure!(
@@ -105,6 +130,11 @@ impl Machine {
         ensure!(
             self.slack_us > 0 && self.max_lag_us > 0,
             "slack_us, max_lag_us: above 0"
+        );
+        let first = self.groups_mib[0];
+        ensure!(
+            !self.cosim || first.is_power_of_two() && self.groups_mib.iter().all(|m| *m == first),
+            "cosim: groups_mib must be equal, and a power of two: the RTL tells groups by address bits"
         );
         // What the kernel takes.
         ensure!(

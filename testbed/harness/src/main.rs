@@ -44,13 +44,16 @@ enum Command {
         /// `quota:US/PERIOD_US` for a fixed cpu.max on each heavy workload instead of weir
         #[arg(long, value_delimiter = ',', default_value = "max-min")]
         policy: Vec<String>,
+        /// Back ends to run each policy with
+        #[arg(long, value_delimiter = ',', default_value = "cgroup")]
+        backend: Vec<String>,
         /// Fail if a bound of the scenario is missed
         #[arg(long)]
         check: bool,
         /// More arguments for `weir run`
         #[arg(long, default_value = "", allow_hyphen_values = true)]
         weir_args: String,
-        /// Keep weir's own lines, one JSON object a tick, in the results
+        /// Keep weir's own lines, one JSON object a tick, and what it said beside them, in the results
         #[arg(long)]
         keep_ticks: bool,
     },
@@ -94,6 +97,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             scenario,
             out,
             policy,
+            backend,
             check,
             weir_args,
             keep_ticks,
@@ -101,8 +105,12 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             let scenario = Scenario::load(&scenario)?;
             let mut modes = vec![Mode::Free];
             for name in &policy {
-                modes.push(mode(name, &weir_args)?);
+                for backend in &backend {
+                    modes.push(mode(name, backend, &weir_args)?);
+                }
             }
+            // What weir does not do, it does with each back end alike.
+            modes.dedup();
             let results = live_runs(&scenario, &modes, keep_ticks.then_some(&*out), &mut say)?;
             let met = show(&scenario, &results, &out)?;
             Ok(met || !check)
@@ -120,7 +128,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
     }
 }
 
-fn mode(name: &str, weir_args: &str) -> Result<Mode> {
+fn mode(name: &str, backend: &str, weir_args: &str) -> Result<Mode> {
     if let Some(quota) = name.strip_prefix("quota:") {
         let parsed = quota.split_once('/').and_then(|(quota, period)| {
             Some(Mode::Quota {
@@ -133,6 +141,7 @@ fn mode(name: &str, weir_args: &str) -> Result<Mode> {
     let policy = (name != "observe").then(|| name.to_string());
     Ok(Mode::Weir {
         policy,
+        backend: backend.into(),
         extra: weir_args.into(),
     })
 }
@@ -177,8 +186,9 @@ fn live_runs(
             Mode::Quota { .. } => "with a quota by hand".to_string(),
             Mode::Weir {
                 policy: Some(policy),
+                backend,
                 ..
-            } => format!("with weir, {policy}"),
+            } => format!("with weir, {policy}, {backend}"),
             Mode::Weir { policy: None, .. } => "with weir observing".to_string(),
         };
         let mut best: Option<Run> = None;
@@ -187,11 +197,14 @@ fn live_runs(
             let run = live::run(&vm, scenario, &all, mode)?;
             if let (Some(dir), Mode::Weir { .. }) = (ticks, mode) {
                 std::fs::create_dir_all(dir)?;
-                let text = vm.run("cat /run/weir.jsonl")?;
-                std::fs::write(
-                    dir.join(format!("ticks-{}.jsonl", results.runs.len())),
-                    text,
-                )?;
+                let run = results.runs.len();
+                for (file, name) in [
+                    ("weir.jsonl", format!("ticks-{run}.jsonl")),
+                    ("weir.jsonl.err", format!("said-{run}.txt")),
+                ] {
+                    let text = vm.run(&format!("cat /run/{file}"))?;
+                    std::fs::write(dir.join(name), text)?;
+                }
             }
             let lag = run.host_lag_ratio.unwrap_or(0.0);
             if best

@@ -75,6 +75,26 @@ impl Series {
         rates
     }
 
+    /// The longest time between two readings of which the second shows no more than the first, or a run of such.
+    pub fn longest_gap(
+        &self,
+        from: Duration,
+        to: Duration,
+        lines: impl Fn(&Sample) -> u64,
+    ) -> Duration {
+        let within = |s: &&Sample| (from..to).contains(&s.at);
+        let mut longest = Duration::ZERO;
+        let mut last: Option<(Duration, u64)> = None;
+        for sample in self.samples.iter().filter(within) {
+            let count = lines(sample);
+            match last {
+                Some((at, before)) if before == count => longest = longest.max(sample.at - at),
+                _ => last = Some((sample.at, count)),
+            }
+        }
+        longest
+    }
+
     /// The count at a moment, interpolated; nothing outside the series.
     pub fn at(&self, moment: Duration, lines: &impl Fn(&Sample) -> u64) -> Option<f64> {
         let after = self.samples.partition_point(|s| s.at <= moment);
@@ -98,16 +118,32 @@ pub fn lines(tally: &Tally) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn windows_spread_what_lies_between_samples() {
-        let sample = |ms: u64, count: u64| Sample {
+    fn sample(ms: u64, count: u64) -> Sample {
+        Sample {
             at: Duration::from_millis(ms),
             device: Tally {
                 read_lines: count,
                 ..Tally::default()
             },
             owners: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_gap_is_as_long_as_nothing_moves() {
+        let counts = [(0, 0), (10, 5), (20, 5), (30, 5), (40, 6), (50, 6), (60, 7)];
+        let series = Series {
+            samples: counts.map(|(ms, count)| sample(ms, count)).into(),
         };
+        let ms = Duration::from_millis;
+        let gap = |from, to| series.longest_gap(ms(from), ms(to), |s| s.device.read_lines);
+        assert_eq!(gap(0, 100), ms(20));
+        assert_eq!(gap(35, 100), ms(10));
+        assert_eq!(gap(0, 15), ms(0));
+    }
+
+    #[test]
+    fn windows_spread_what_lies_between_samples() {
         let series = Series {
             samples: vec![sample(0, 0), sample(15, 150), sample(40, 400)],
         };

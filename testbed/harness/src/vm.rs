@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One guest: boot it, run commands in it, switch the device model on, read the ledger.
 
+use crate::cosim::{Cosim, Summary};
 use crate::env::{Environment, copy, pack};
 use crate::host;
 use crate::machine::Machine;
-use crate::protocol::{PORT_NAME, Reply, Request};
+use crate::protocol::{Reply, Request};
+use crate::qemu::{self, SharedFiles};
 use crate::shm::Shared;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -19,8 +21,10 @@ use std::time::{Duration, Instant};
 use weir_hw::ledger::{Ledger, Shape};
 
 /// Size of the guest-visible BAR.
-const BAR_WORDS: usize = (1 << 20) / 8;
-const KERNEL_ARGS: &str = "console=ttyS0 quiet panic=-1 numa_balancing=disable mitigations=off";
+pub(crate) const BAR_WORDS: usize = (1 << 20) / 8;
+/// `nokaslr`: the kernel would put itself anywhere in memory, so now and then on the device.
+const KERNEL_ARGS: &str =
+    "console=ttyS0 quiet panic=-1 numa_balancing=disable mitigations=off nokaslr";
 /// A guest that has not said hello by then never will.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 
@@ -51,6 +55,8 @@ pub struct BootOptions {
     pub kernel_args: String,
     /// More arguments of QEMU.
     pub qemu_args: Vec<String>,
+    /// Comes before everything else in the initrd, as firmware and table overlays must.
+    pub before_initrd: Option<PathBuf>,
 }
 
 type Waiting = Arc<Mutex<BTreeMap<u64, Sender<Reply>>>>;
@@ -63,6 +69,7 @@ pub struct Vm {
     next_id: AtomicU64,
     ledger: Shared,
     bar: Shared,
+    cosim: Option<Cosim>,
     dir: PathBuf,
     /// What it was made as.
     pub machine: Machine,
@@ -96,7 +103,7 @@ impl Vm {
         );
         let dir = std::env::temp_dir().join(&name);
         std::fs::create_dir_all(&dir)?;
-        let initrd = make_initrd(env, &dir, files)?;
+        let initrd = make_initrd(env, &dir, files, options)?;
         let shape = Shape {
             group_count: machine.groups_mib.len(),
             vcpu_count: machine.cpu_count,
@@ -105,15 +112,19 @@ impl Vm {
         let ledger = Shared::create(&format!("{name}.ledger"), shape.words())?;
         Ledger::create(ledger.words(), shape).context("the ledger's file is too small")?;
         let bar = Shared::create(&format!("{name}.bar"), BAR_WORDS)?;
+        let start = || Cosim::start(machine, &name, &dir);
+        let cosim = machine.cosim.then(start).transpose()?;
         let socket = dir.join("agent.sock");
         let listener = std::os::unix::net::UnixListener::bind(&socket)?;
-        let mut command = qemu(env, machine, &initrd, &socket, ledger.path(), bar.path());
-        let mut kernel_args = format!("{KERNEL_ARGS} {}", options.kernel_args);
-        if let Some(us) = machine.bandwidth_slice_us {
-            kernel_args += &format!(" sysctl.kernel.sched_cfs_bandwidth_slice_us={us}");
-        }
+        let shared = SharedFiles {
+            ledger: ledger.path(),
+            bar: bar.path(),
+            stream: cosim.as_ref().map(Cosim::stream),
+        };
+        let mut command = qemu::command(env, machine, &initrd, &socket, &shared);
         command
-            .args(["-append", kernel_args.trim()])
+            .args(cosim.iter().flat_map(Cosim::device_arguments))
+            .args(["-append", &kernel_arguments(machine, options)])
             .args(&options.qemu_args);
         let console = std::fs::File::create(dir.join("console.log"))?;
         let errors = std::fs::File::create(dir.join("qemu.log"))?;
@@ -136,6 +147,7 @@ impl Vm {
             next_id: AtomicU64::new(1),
             ledger,
             bar,
+            cosim,
             dir,
             machine: machine.clone(),
         };
@@ -225,18 +237,46 @@ impl Vm {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        host::keep_time(self.pid());
+        for pid in self.pids() {
+            host::keep_time(pid);
+        }
         Ok(())
     }
 
     /// Switch the device model off: the guest runs as fast as it can again.
     pub fn switch_model_off(&self) {
+        for pid in self.pids() {
+            host::keep_time_no_more(pid);
+        }
         self.ledger().switch(false);
     }
 
     /// Process id of QEMU.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The server of the co-simulated device, on a machine that has one.
+    pub fn cosim(&mut self) -> Option<&mut Cosim> {
+        self.cosim.as_mut()
+    }
+
+    /// End the guest; what the co-simulated device did.
+    ///
+    /// # Errors
+    /// There is none, or it failed: with what it said.
+    pub fn finish_cosim(mut self) -> Result<Summary> {
+        // Its log lies in our folder.
+        let cosim = self.cosim.take();
+        self.child.kill()?;
+        self.child.wait()?;
+        cosim.context("no co-simulation was asked for")?.finish()
+    }
+
+    fn pids(&self) -> impl Iterator<Item = u32> {
+        [Some(self.pid()), self.cosim.as_ref().map(Cosim::pid)]
+            .into_iter()
+            .flatten()
     }
 
     /// The end of the guest's console.
@@ -251,6 +291,14 @@ impl Drop for Vm {
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+fn kernel_arguments(machine: &Machine, options: &BootOptions) -> String {
+    let mut words = format!("{KERNEL_ARGS} {}", options.kernel_args);
+    if let Some(us) = machine.bandwidth_slice_us {
+        words += &format!(" sysctl.kernel.sched_cfs_bandwidth_slice_us={us}");
+    }
+    words.trim().to_string()
 }
 
 fn expect(waiting: &Waiting, id: u64) -> Receiver<Reply> {
@@ -281,7 +329,12 @@ fn receive(reader: BufReader<UnixStream>, waiting: &Waiting) {
     }
 }
 
-fn make_initrd(env: &Environment, dir: &Path, files: &[GuestFile]) -> Result<PathBuf> {
+fn make_initrd(
+    env: &Environment,
+    dir: &Path,
+    files: &[GuestFile],
+    options: &BootOptions,
+) -> Result<PathBuf> {
     let stage = dir.join("stage");
     let me = std::env::current_exe()?;
     let agent = agent_beside(&me)?;
@@ -293,7 +346,8 @@ fn make_initrd(env: &Environment, dir: &Path, files: &[GuestFile]) -> Result<Pat
     pack(&stage, &overlay)?;
     let initrd = dir.join("initrd");
     let mut out = std::fs::File::create(&initrd)?;
-    for part in [env.base_cpio(), overlay] {
+    let first = options.before_initrd.iter().cloned();
+    for part in first.chain([env.base_cpio(), overlay]) {
         std::io::copy(&mut std::fs::File::open(&part)?, &mut out)?;
     }
     Ok(initrd)
@@ -338,120 +392,6 @@ fn wait_for_qemu(
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-fn qemu(
-    env: &Environment,
-    machine: &Machine,
-    initrd: &Path,
-    socket: &Path,
-    ledger: &Path,
-    bar: &Path,
-) -> Command {
-    let root = env.root();
-    let mut q = env.tool("usr/bin/qemu-system-x86_64");
-    q.env(
-        "QEMU_MODULE_DIR",
-        root.join("usr/lib/x86_64-linux-gnu/qemu"),
-    );
-    for firmware in ["usr/share/qemu", "usr/share/seabios"] {
-        q.arg("-L").arg(root.join(firmware));
-    }
-    q.args([
-        "-nodefaults",
-        "-no-user-config",
-        "-display",
-        "none",
-        "-no-reboot",
-    ]);
-    q.args([
-        "-M",
-        "q35,usb=off",
-        "-accel",
-        "tcg,thread=multi,tb-size=256",
-    ]);
-    // Without these two string copies are emulated a byte at a time.
-    q.args([
-        "-cpu",
-        "max,-erms,-fsrm",
-        "-smp",
-        &machine.cpu_count.to_string(),
-    ]);
-    q.args(["-serial", "stdio"]);
-    memory(&mut q, machine);
-    q.arg("-object").arg(format!(
-        "memory-backend-file,id=bar,mem-path={},share=on,size={}",
-        bar.display(),
-        BAR_WORDS * 8
-    ));
-    q.args(["-device", "ivshmem-plain,memdev=bar"]);
-    q.arg("-chardev")
-        .arg(format!("socket,id=agent,path={}", socket.display()));
-    q.args(["-device", "virtio-serial"]);
-    q.arg("-device")
-        .arg(format!("virtserialport,chardev=agent,name={PORT_NAME}"));
-    q.arg("-kernel")
-        .arg(env.kernel())
-        .arg("-initrd")
-        .arg(initrd);
-    q.args(["-name", "weir,debug-threads=on"]);
-    if let Ok(plugin) = beside("libweir_plugin.so") {
-        q.arg("-plugin")
-            .arg(plugin_argument(machine, &plugin, ledger, bar));
-    }
-    q
-}
-
-/// Ordinary memory on node 0 with all CPUs, each group on a node of its own behind it.
-fn memory(q: &mut Command, machine: &Machine) {
-    let total_mib = machine.dram_mib + machine.groups_mib.iter().sum::<u64>();
-    q.args(["-m", &format!("{total_mib}M")]);
-    let last_cpu = machine.cpu_count - 1;
-    q.arg("-object").arg(format!(
-        "memory-backend-ram,id=dram,size={}M",
-        machine.dram_mib
-    ));
-    q.arg("-numa")
-        .arg(format!("node,nodeid=0,cpus=0-{last_cpu},memdev=dram"));
-    for (i, mib) in machine.groups_mib.iter().enumerate() {
-        let node = i + 1;
-        q.arg("-object")
-            .arg(format!("memory-backend-ram,id=cxl{i},size={mib}M"));
-        q.arg("-numa")
-            .arg(format!("node,nodeid={node},memdev=cxl{i}"));
-        q.arg("-numa").arg(format!("dist,src=0,dst={node},val=20"));
-        // From one group to another goes through a CPU's node. QEMU wants all distances or none.
-        for other in 1..node {
-            q.arg("-numa")
-                .arg(format!("dist,src={other},dst={node},val=30"));
-        }
-    }
-}
-
-fn plugin_argument(machine: &Machine, plugin: &Path, ledger: &Path, bar: &Path) -> String {
-    let sizes: Vec<String> = machine
-        .groups_mib
-        .iter()
-        .map(|m| (m << 20).to_string())
-        .collect();
-    let values = [
-        ("ledger", ledger.display().to_string()),
-        ("bar", bar.display().to_string()),
-        ("base_bytes", machine.device_base_bytes().to_string()),
-        ("group_sizes_bytes", sizes.join(":")),
-        ("service_ns", machine.service_ns.to_string()),
-        ("idle_ns", machine.idle_ns.to_string()),
-        ("window_lines", machine.window_lines.to_string()),
-        ("cache_lines", machine.cache_lines.to_string()),
-        ("instruction_ps", machine.instruction_ps.to_string()),
-        ("slack_ns", (machine.slack_us * 1000).to_string()),
-        ("max_lag_ns", (machine.max_lag_us * 1000).to_string()),
-    ];
-    let mut text = plugin.display().to_string();
-    for (name, value) in values {
-        text += &format!(",{name}={value}");
-    }
-    text
 }
 
 fn tail(path: &Path) -> String {

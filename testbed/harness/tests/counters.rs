@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Do the counters tell the truth, all the way up? Two groups are read and written on a real kernel
 //! under the device model; then the emulated device's own books (the ledger), the driver's text
-//! files, its binary file and weir's figures must say the same.
+//! files, its binary file, perf's and weir's figures must say the same.
 //!
 //! Comparisons that must be exact are made with the model switched off, which counts nothing, so
 //! that no line moves between two looks. The kernel itself touches both nodes a little (`struct
@@ -11,7 +11,9 @@
 mod common;
 
 use anyhow::{Context, Result, ensure};
-use common::{Bench, MODULE, Questions, json, next_line, signal_weir, snapshots, start_weir};
+use common::{
+    Bench, MODULE, Questions, json, next_line, signal_weir, snapshots, start_weir, until,
+};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 
@@ -201,12 +203,108 @@ fn writes_also_read(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
+/// What the program perf says, one object an event, of what was moved while it counted. The model is
+/// off whenever perf starts and stops, so that both are the same lines, exactly.
+fn under_perf(vm: &Vm, events: &str, command: &str) -> Result<(Moved, Vec<serde_json::Value>)> {
+    vm.run(&format!(
+        "rm -f /run/perf.*
+         perf stat -j -o /run/perf.json {events} -a -- \
+             sh -c 'touch /run/perf.on; until [ -e /run/perf.off ]; do sleep 0.1; done' \
+             > /run/perf.said 2>&1 < /dev/null &"
+    ))?;
+    until(vm, "[ -e /run/perf.on ] || [ -s /run/perf.said ]")?;
+    let moved = moved(vm, command)?;
+    vm.run("touch /run/perf.off")?;
+    until(vm, "! pidof perf > /dev/null")?;
+    let said = vm.run("cat /run/perf.said /run/perf.json")?;
+    println!("{said}");
+    let objects: std::result::Result<_, _> = said
+        .lines()
+        .filter(|l| l.starts_with('{'))
+        .map(serde_json::from_str)
+        .collect();
+    Ok((moved, objects.with_context(|| said.clone())?))
+}
+
+fn perf_counts_the_same(vm: &Vm) -> Result<()> {
+    let (mut wanted, mut events) = (Vec::new(), String::new());
+    for group in 0..GROUPS {
+        for event in ["read", "write"] {
+            wanted.push(format!("weir_cxl0/{event},group={group}/"));
+            events += &format!(" -e weir_cxl0/{event},group={group}/");
+        }
+    }
+    let copy = "dd if=/cxl0/file of=/cxl1/file bs=1M conv=notrunc";
+    let (moved, seen) = under_perf(vm, &events, copy)?;
+    ensure!(
+        about(moved.files[0].0, FILE_LINES) && about(moved.files[1].1, FILE_LINES),
+        "the copy moved {:?} lines of the files",
+        moved.files
+    );
+    ensure!(
+        seen.len() == wanted.len(),
+        "{} events of {}",
+        seen.len(),
+        wanted.len()
+    );
+    let bytes = moved.groups.iter().flat_map(|g| [g.0, g.1]);
+    for ((name, seen), lines) in wanted.iter().zip(&seen).zip(bytes) {
+        let count = seen["counter-value"].as_str().context("counter-value")?;
+        ensure!(
+            seen["event"] == *name && count.parse::<f64>()? == (lines * LINE_BYTES) as f64,
+            "{name} moved {lines} lines, perf says {seen}"
+        );
+        ensure!(
+            seen["unit"] == "Bytes" && seen["pcnt-running"] == 100.0,
+            "{seen}"
+        );
+    }
+    Ok(())
+}
+
+/// `weir events --count` opens the driver's PMU by itself, a set for each group: the same lines, exactly.
+fn weir_counts_the_same_by_perf(vm: &Vm) -> Result<()> {
+    vm.run(
+        "rm -f /run/perf.*
+         weir events --count --json -- \
+             sh -c 'touch /run/perf.on; until [ -e /run/perf.off ]; do sleep 0.1; done' \
+             > /run/perf.json 2> /run/perf.said < /dev/null &",
+    )?;
+    until(vm, "[ -e /run/perf.on ] || [ -s /run/perf.said ]")?;
+    let moved = moved(vm, "dd if=/cxl1/file of=/cxl0/file bs=1M conv=notrunc")?;
+    vm.run("touch /run/perf.off")?;
+    until(vm, "! pidof weir > /dev/null")?;
+    let rows = json(vm, "cat /run/perf.said /run/perf.json")?;
+    println!("{rows}");
+    ensure!(
+        rows.as_array().is_some_and(|rows| rows.len() == GROUPS),
+        "{rows}"
+    );
+    for (group, (read, written)) in moved.groups.iter().enumerate() {
+        let row = &rows[group];
+        ensure!(
+            row["read_bytes"]["Ok"] == read * LINE_BYTES
+                && row["write_bytes"]["Ok"] == written * LINE_BYTES,
+            "group {group} moved {read} and {written} lines, weir says {row}"
+        );
+        ensure!(
+            row["node"] == group as u64 + 1 && row["running_ratio"] == 1.0,
+            "{row}"
+        );
+        ensure!(
+            row["reads"]["Ok"]["family"] == "weir_cxl" && row["reads"]["Ok"]["sets"] == 1,
+            "{row}"
+        );
+    }
+    Ok(())
+}
+
 /// weir's rates, times the time between its looks, against what the driver counted meanwhile. All
 /// traffic lies between its first look and its last.
-fn weir_sees_what_the_driver_counts(vm: &Vm) -> Result<()> {
+fn weir_sees_what_the_driver_counts(vm: &Vm, source: &str) -> Result<()> {
     let before = agreed(vm)?;
     vm.switch_model_on()?;
-    let pid = start_weir(vm, "--interval 250ms")?;
+    let pid = start_weir(vm, &format!("--interval 250ms --counters {source}"))?;
     next_line(vm)?;
     for group in 0..GROUPS {
         vm.run(&format!("dd if=/cxl{group}/file of=/dev/null bs=1M"))?;
@@ -272,11 +370,11 @@ fn weir_knows_both_nodes(vm: &Vm) -> Result<()> {
 }
 
 #[test]
-fn ledger_driver_and_weir_count_the_same() -> Result<()> {
+fn ledger_driver_perf_and_weir_count_the_same() -> Result<()> {
     let Some(bench) = Bench::ready("counters")? else {
         return Ok(());
     };
-    let vm = &bench.boot(&machine(), vec![], &BootOptions::default())?;
+    let vm = &bench.boot(&machine(), bench.perf()?, &BootOptions::default())?;
     prepare(vm)?;
     let mut questions = Questions::default();
     questions.ask("groups are nodes", || the_groups_are_the_nodes(vm));
@@ -285,8 +383,15 @@ fn ledger_driver_and_weir_count_the_same() -> Result<()> {
         reads_count_in_their_group(vm)
     });
     questions.ask("writes also read", || writes_also_read(vm));
+    questions.ask("perf counts the same", || perf_counts_the_same(vm));
+    questions.ask("weir counts the same by perf", || {
+        weir_counts_the_same_by_perf(vm)
+    });
     questions.ask("weir sees what the driver counts", || {
-        weir_sees_what_the_driver_counts(vm)
+        weir_sees_what_the_driver_counts(vm, "driver")
+    });
+    questions.ask("and by perf, without the driver's files", || {
+        weir_sees_what_the_driver_counts(vm, "perf")
     });
     questions.done()
 }

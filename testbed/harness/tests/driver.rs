@@ -24,6 +24,7 @@ fn laboratory() -> BootOptions {
     BootOptions {
         kernel_args: "iomem=relaxed".into(),
         qemu_args,
+        ..BootOptions::default()
     }
 }
 
@@ -32,14 +33,17 @@ fn the_driver_passes_its_own_tests() -> Result<()> {
     let Some(bench) = Bench::ready("driver")? else {
         return Ok(());
     };
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/tests/run-in-guest.sh");
-    let files = vec![
-        GuestFile::new(script, "tests/run-in-guest.sh"),
-        GuestFile::new(&bench.driver.kfunc_test, "tests/kfunc.bpf.o"),
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/tests");
+    let mut files = vec![
+        GuestFile::new(scripts.join("run-in-guest.sh"), "tests/run-in-guest.sh"),
+        GuestFile::new(scripts.join("lib.sh"), "tests/lib.sh"),
+        GuestFile::new(scripts.join("perf.sh"), "tests/perf.sh"),
+        GuestFile::new(&bench.driver()?.kfunc_test, "tests/kfunc.bpf.o"),
     ];
+    files.extend(bench.perf()?);
     let machine = Machine {
         cpu_count: 2,
-        dram_mib: 512,
+        dram_mib: 1024,
         groups_mib: vec![128],
         ..Machine::default()
     };

@@ -103,7 +103,8 @@ fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// What a command prints once it tells of both: a tick without counts tells of nobody.
+/// What a command prints once it tells of both. It reads the published snapshot, which may be a second and
+/// a half older than weir's lines: publishing is rare where it is dear, as in a slow guest.
 fn once_both_are_told(
     vm: &Vm,
     command: &str,

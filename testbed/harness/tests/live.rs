@@ -27,12 +27,18 @@ fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
     ];
     let vm = Vm::boot(&env, &scenario.machine, &files)?;
     vm.run("insmod /lib/weir_cxl.ko")?;
+    let slice = vm.run("cat /proc/sys/kernel/sched_cfs_bandwidth_slice_us")?;
+    ensure!(
+        slice.trim().parse().ok() == scenario.machine.bandwidth_slice_us,
+        "slices of {slice}"
+    );
     let all = guest::instances(&scenario);
     guest::prepare(&vm, &all)?;
     vm.switch_model_on()?;
     let free = live::run(&vm, &scenario, &all, &Mode::Free)?;
     let weir = Mode::Weir {
         policy: Some("max-min".into()),
+        backend: "cgroup".into(),
         extra: String::new(),
     };
     let held = live::run(&vm, &scenario, &all, &weir)?;

@@ -11,6 +11,8 @@ pub struct Args {
     pub ledger: String,
     /// The file behind the guest-visible BAR.
     pub bar: String,
+    /// The access stream's file, if somebody takes it.
+    pub stream: Option<String>,
     /// First byte of device memory, guest-physical.
     pub base_bytes: u64,
     /// Size of each group, in address order, without gaps.
@@ -37,6 +39,7 @@ pub unsafe fn parse(argc: c_int, argv: *mut *mut c_char) -> Result<Args, String>
     let mut args = Args {
         ledger: String::new(),
         bar: String::new(),
+        stream: None,
         base_bytes: 0,
         group_sizes_bytes: Vec::new(),
         profile: DeviceProfile {
@@ -83,6 +86,7 @@ fn set(args: &mut Args, name: &str, value: &str) -> Result<(), String> {
     match name {
         "ledger" => args.ledger = value.to_string(),
         "bar" => args.bar = value.to_string(),
+        "stream" => args.stream = Some(value.to_string()),
         "base_bytes" => args.base_bytes = number()?,
         "group_sizes_bytes" => {
             let sizes = value

@@ -5,7 +5,8 @@
 //! An access to device memory goes through the models of weir-hw (cache filter, core window, device
 //! calendar); what reaches the device is counted in the register map that the guest's driver reads
 //! (the file behind an ivshmem BAR) and in the ledger that only the host sees; and the vCPU's model
-//! clock advances by the time it would have stalled.
+//! clock advances by the time it would have stalled. Who wants to count the same accesses again (real
+//! hardware in a simulator) gets them one by one, through [`stream`].
 //!
 //! # Time
 //!
@@ -23,6 +24,7 @@ mod args;
 mod ffi;
 mod model;
 mod shared;
+mod stream;
 mod tlb;
 mod vcpu;
 

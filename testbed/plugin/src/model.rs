@@ -4,12 +4,14 @@
 use crate::args::Args;
 use crate::ffi as q;
 use crate::shared::map_words;
+use crate::stream::Publisher;
 use crate::vcpu::{Pace, Vcpu};
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU64;
 use weir_hw::Bytes;
 use weir_hw::counters::{AccessCounters, GroupRegion};
 use weir_hw::ledger::Ledger;
+use weir_hw::stream::Record;
 use weir_hw::{CacheFilter, Device, Lookup};
 
 /// A slot that one thread writes: the vCPU's own.
@@ -22,6 +24,7 @@ unsafe impl Sync for Slot {}
 pub struct Model {
     ledger: Ledger<'static>,
     counters: AccessCounters<&'static [AtomicU64]>,
+    publisher: Option<Publisher>,
     device: Device,
     cache: CacheFilter,
     pace: Pace,
@@ -63,6 +66,10 @@ impl Model {
         }
         let counters = AccessCounters::over(map_words(&args.bar)?, &regions)
             .map_err(|e| format!("{}: {e}", args.bar))?;
+        let publisher = match &args.stream {
+            Some(path) => Some(Publisher::open(path, vcpu_count)?),
+            None => None,
+        };
         // Clocks lie between `max_lag` behind and `slack` ahead of the wall, stalls come on top.
         let horizon_ns = 4 * args.max_lag_ns + args.slack_ns;
         // SAFETY: plain allocation by QEMU, of one u64 per vCPU.
@@ -70,6 +77,7 @@ impl Model {
         Ok(Model {
             ledger,
             counters,
+            publisher,
             device: Device::new(args.profile, horizon_ns),
             cache: CacheFilter::new(args.cache_lines),
             pace: Pace {
@@ -167,28 +175,38 @@ impl Model {
         };
         let quantum = self.get_quantum(index);
         let (latency, look_at_wall) = vcpu.read_line(&self.device, quantum, &self.pace);
-        self.count(
-            address,
-            |group, owner| {
-                self.ledger.count_read(group, owner, latency);
-            },
-            false,
-        );
+        self.publish(index, line, false, latency);
+        self.count(address, false, |group, owner| {
+            self.ledger.count_read(group, owner, latency);
+        });
         if let Some(dirty) = write_back_line {
             // Posted: it takes the device's time, not the core's.
-            self.device.access(vcpu.clock_ns(quantum, &self.pace));
-            self.count(
-                dirty * 64,
-                |group, owner| self.ledger.count_write(group, owner),
-                true,
-            );
+            let clock = vcpu.clock_ns(quantum, &self.pace);
+            let done = self.device.access(clock);
+            self.publish(index, dirty, true, done - clock);
+            self.count(dirty * 64, true, |group, owner| {
+                self.ledger.count_write(group, owner)
+            });
         }
         if look_at_wall {
             self.quantum(index);
         }
     }
 
-    fn count(&self, address: u64, book: impl Fn(usize, u8), is_write: bool) {
+    /// Before it is counted: so who is fed by the stream is never behind the counters that the guest sees.
+    fn publish(&self, index: usize, line: u64, is_write: bool, latency: u64) {
+        if let Some(publisher) = &self.publisher {
+            let before = self.device.lines_before(latency);
+            let record = Record {
+                line,
+                is_write,
+                queue_fill: u8::try_from(before).unwrap_or(u8::MAX),
+            };
+            publisher.publish(index, record);
+        }
+    }
+
+    fn count(&self, address: u64, is_write: bool, book: impl Fn(usize, u8)) {
         if let Some(group) = self.counters.count(address, is_write) {
             book(
                 group as usize,

@@ -45,8 +45,12 @@ pub struct Config {
     pub slew_up_per_sec: f64,
     /// How fast a limit may fall once it is in force, relative to itself.
     pub slew_down_per_sec: f64,
-    /// Nobody is limited to less CPU than this.
+    /// Nobody is limited to less CPU than this, as long as there are few: see `floor_sum_cpus`.
     pub floor_cpus: f64,
+    /// What all floors of one device's users come to at most: of n users each keeps this ÷ n where
+    /// that is less than `floor_cpus`. A thousand times 0.02 CPUs would move more than any device
+    /// should carry.
+    pub floor_sum_cpus: f64,
     /// Weight of the newest interval in the intensity κ.
     pub intensity_alpha: f64,
     /// Weight of the newest interval in smoothed bandwidth (thesis eq. 2); nothing for none.
@@ -74,6 +78,7 @@ impl Default for Config {
             slew_up_per_sec: 1.0,
             slew_down_per_sec: 10.0,
             floor_cpus: 0.02,
+            floor_sum_cpus: 0.5,
             intensity_alpha: 0.2,
             bandwidth_alpha: None,
             min_write_interval_ms: 600,
@@ -139,7 +144,7 @@ impl Config {
         Ok(())
     }
 
-    fn ranges(&self) -> [Range; 10] {
+    fn ranges(&self) -> [Range; 11] {
         [
             ("headroom_ratio", self.headroom_ratio, 0.0, 0.9),
             ("dead_band_ratio", self.dead_band_ratio, 0.0, 0.5),
@@ -150,6 +155,7 @@ impl Config {
             ("slew_up_per_sec", self.slew_up_per_sec, 0.01, 100.0),
             ("slew_down_per_sec", self.slew_down_per_sec, 0.01, 100.0),
             ("floor_cpus", self.floor_cpus, 0.001, 1024.0),
+            ("floor_sum_cpus", self.floor_sum_cpus, 0.001, 1024.0),
             ("intensity_alpha", self.intensity_alpha, 0.01, 1.0),
         ]
     }
@@ -172,6 +178,7 @@ impl Config {
             up,
             down,
             floor,
+            floor_sum,
             alpha,
         ] = given.map(|g| g.1);
         let set_point = self
@@ -188,6 +195,7 @@ impl Config {
             correction: (low, high),
             slew: (up, down),
             floor,
+            floor_sum,
             alpha,
             bandwidth_alpha: self.bandwidth_alpha.filter(|a| (0.01..=1.0).contains(a)),
             write_interval: Nanos::from_millis(self.min_write_interval_ms.min(60_000)),
@@ -210,6 +218,8 @@ pub(super) struct Gains {
     /// Up and down.
     pub slew: (f64, f64),
     pub floor: f64,
+    /// Of all users of a device together.
+    pub floor_sum: f64,
     pub alpha: f64,
     pub bandwidth_alpha: Option<f64>,
     pub write_interval: Nanos,

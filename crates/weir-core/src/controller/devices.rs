@@ -248,9 +248,12 @@ pub(super) fn share_out(state: &mut State, gains: &Gains, policy: Policy) {
 
         let budget = (set_point * device.correction_in_use() - taken).max(0.0);
         let parts = split(policy, &demands, BytesPerSec::new(budget));
+        let floor_part = gains.floor_sum / claimants.len().max(1) as f64;
         for (position, part) in claimants.into_iter().zip(parts) {
             if let Some(tracked) = workloads.get_mut(position) {
                 allow(tracked, device.id, part.get());
+                let part = tracked.now.floor_part.unwrap_or(f64::INFINITY);
+                tracked.now.floor_part = Some(part.min(floor_part));
             }
         }
     }

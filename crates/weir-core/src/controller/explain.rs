@@ -130,8 +130,8 @@ fn cut(case: &Case<'_>, tracked: &Tracked, device: DeviceId) -> Why {
         Some(ActionKind::Limit { cpus }) => Some(cpus.get()),
         _ => in_force.or(*target),
     };
-    let floor = case.machine.actuator.as_ref().map_or(0.0, |a| a.min_cpus);
-    let floor = case.config.gains().floor.max(floor).min(tracked.now.cap);
+    let least = case.machine.actuator.as_ref().map_or(0.0, |a| a.min_cpus);
+    let floor = tracked.floor(case.config.gains().floor, least);
     if limit.is_some_and(|l| l <= floor) {
         return Why::AtFloor;
     }

@@ -17,7 +17,7 @@
 
 use super::config::Gains;
 use crate::bandwidth::Ewma;
-use crate::knee::{LoadPoint, find};
+use crate::knee::{Knee, LoadPoint, find};
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -47,9 +47,12 @@ const RELEASE_PER_SEC: f64 = 0.5;
 /// A target is at most this much above what the device moves: more would only wind up.
 const ABOVE: f64 = 1.2;
 
-/// One step of the search: until limits have settled, and then how long is measured.
+/// One step of the search: until limits have settled, then two windows of this length whose latencies agree
+/// this well, and the longest time to wait for that. A large step of many limits can take seconds to settle.
 const SETTLE_SECS: f64 = 1.5;
-const MEASURE_SECS: f64 = 1.5;
+const WINDOW_SECS: f64 = 0.75;
+const STEADY_RATIO: f64 = 0.1;
+const LONGEST_SECS: f64 = 8.0;
 
 /// Each step of the search is this part of the one before.
 const STEP_RATIO: f64 = 0.8;
@@ -110,9 +113,30 @@ struct Probe {
     points: Vec<LoadPoint>,
     is_refining: bool,
     at_secs: f64,
+    before: Option<Window>,
+    now: Window,
+}
+
+/// Sums over a part of the time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
     bytes: f64,
+    /// Mean over accesses, not over time: times bytes.
     latency: f64,
     secs: f64,
+}
+
+impl Window {
+    fn mean_latency(&self) -> f64 {
+        self.latency / self.bytes
+    }
+
+    fn point(&self) -> Option<LoadPoint> {
+        (self.bytes > 0.0 && self.secs > 0.0).then(|| LoadPoint {
+            bytes_per_sec: BytesPerSec::new(self.bytes / self.secs),
+            latency_ns: Nanos::rounded(self.mean_latency()),
+        })
+    }
 }
 
 impl Aim {
@@ -197,11 +221,7 @@ impl Aim {
                 if probe.at_secs <= SETTLE_SECS {
                     return;
                 }
-                probe.bytes += bandwidth * seen.dt;
-                // Mean over accesses, not over time.
-                probe.latency += latency * bandwidth * seen.dt;
-                probe.secs += seen.dt;
-                if probe.secs >= MEASURE_SECS {
+                if probe.measure(bandwidth, latency, seen.dt) {
                     self.next_probe(headroom);
                 }
             }
@@ -250,35 +270,52 @@ impl Aim {
             self.target = Some(load);
             return;
         }
-        match find(&probe.points) {
-            Ok(knee) => {
-                let load = knee.bytes_per_sec.get() * (1.0 - headroom);
-                self.target = Some(load);
-                let latency_ns = knee.latency_at(&probe.points, load);
-                self.search = Search::Holding {
-                    latency_ns,
-                    off_secs: 0.0,
-                };
-            }
-            Err(_) => {
-                let highest = probe.points.iter().map(|p| p.bytes_per_sec.get());
-                let highest = highest.fold(0.0, f64::max);
-                self.target = None;
-                self.search = Search::Below { highest };
-            }
-        }
+        // The search passed the largest power, so there is a knee; where no curve fits what was
+        // measured, the best load itself is the best guess.
+        let knee = find(&probe.points).ok().or_else(|| probe.best_as_knee());
+        let Some(knee) = knee else {
+            self.target = None;
+            self.search = Search::Waiting;
+            return;
+        };
+        let load = knee.bytes_per_sec.get() * (1.0 - headroom);
+        self.target = Some(load);
+        self.search = Search::Holding {
+            latency_ns: knee.latency_at(&probe.points, load),
+            off_secs: 0.0,
+        };
     }
 }
 
 impl Probe {
-    fn take(&mut self) {
-        if self.bytes > 0.0 && self.secs > 0.0 {
-            self.points.push(LoadPoint {
-                bytes_per_sec: BytesPerSec::new(self.bytes / self.secs),
-                latency_ns: Nanos::rounded(self.latency / self.bytes),
-            });
+    /// True once the point is known.
+    fn measure(&mut self, bandwidth: f64, latency: f64, dt: f64) -> bool {
+        let now = &mut self.now;
+        now.bytes += bandwidth * dt;
+        now.latency += latency * bandwidth * dt;
+        now.secs += dt;
+        if now.secs < WINDOW_SECS {
+            return false;
         }
-        (self.at_secs, self.bytes, self.latency, self.secs) = (0.0, 0.0, 0.0, 0.0);
+        let now = std::mem::take(&mut self.now);
+        let Some(before) = self.before.replace(now) else {
+            return false;
+        };
+        let is_steady = (now.mean_latency() / before.mean_latency() - 1.0).abs() <= STEADY_RATIO;
+        if !is_steady && self.at_secs < LONGEST_SECS {
+            return false;
+        }
+        self.now = Window {
+            bytes: before.bytes + now.bytes,
+            latency: before.latency + now.latency,
+            secs: before.secs + now.secs,
+        };
+        true
+    }
+
+    fn take(&mut self) {
+        self.points.extend(self.now.point());
+        (self.at_secs, self.before, self.now) = (0.0, None, Window::default());
     }
 
     /// The highest load, when the first step down shows that it lies below the knee.
@@ -302,13 +339,23 @@ impl Probe {
         (!passed && next > LOWEST_RATIO * first).then_some(next)
     }
 
+    fn best(&self) -> Option<&LoadPoint> {
+        let by_power = |a: &&LoadPoint, b: &&LoadPoint| power(a).total_cmp(&power(b));
+        self.points.iter().max_by(by_power)
+    }
+
+    /// The best load as it was measured.
+    fn best_as_knee(&self) -> Option<Knee> {
+        self.best().map(|best| Knee {
+            bytes_per_sec: best.bytes_per_sec,
+            latency_ns: best.latency_ns,
+            fit_error_ratio: f64::INFINITY,
+        })
+    }
+
     /// Loads between the best one and its neighbours.
     fn around_the_best(&self) -> Vec<f64> {
-        let best = self
-            .points
-            .iter()
-            .max_by(|a, b| power(a).total_cmp(&power(b)));
-        let Some(best) = best.map(|p| p.bytes_per_sec.get()) else {
+        let Some(best) = self.best().map(|p| p.bytes_per_sec.get()) else {
             return Vec::new();
         };
         vec![

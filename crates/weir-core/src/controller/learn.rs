@@ -5,10 +5,12 @@
 //!   time without moving bytes) and rises again when the overload goes, so it is measured afresh
 //!   all the time, and faster just after a large change of our own.
 //! * *wanted* = CPU a workload would use if we let it. While we do not limit it, this is what it
-//!   uses. While it runs into our limit it cannot be seen, so the last free figure is kept and
+//!   uses, and the time for which a scheduler's guard held it back.
+//!   While it runs into our limit it cannot be seen, so the last free figure is kept and
 //!   allowed to grow slowly up to twice that, in order to find a workload that has grown.
 //!   If it does not even use its limit, *wanted* sinks to what it uses.
-//! * *demand* = what it would move: its bandwidth when free, κ × wanted when limited.
+//! * *demand* = what it would move: its bandwidth when free or when it leaves room below its limit, κ × wanted
+//!   when it runs into the limit.
 
 use super::config::Gains;
 use super::state::{Load, State, Tracked};
@@ -32,6 +34,10 @@ const PINNED_RATIO: f64 = 0.85;
 
 /// Held back for this part of an interval counts as running into the limit.
 const THROTTLED_RATIO: f64 = 0.05;
+
+/// Who has left room below its limit for this many steps is seen as it is: its part is for others until it runs
+/// into the limit again. Else what a sleeper does not use is nobody's, and the correction winds up.
+const SEEN_STEPS: u32 = 4;
 
 /// How fast *wanted* grows while it cannot be seen, per second, and how far.
 const PROBE_PER_SEC: f64 = 0.05;
@@ -190,7 +196,9 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
         }
         want(tracked, moment);
         for load in &mut tracked.loads {
-            let hidden = load.intensity().filter(|_| tracked.hold.in_force.is_some());
+            let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
+            let is_hidden = is_held || tracked.hold.pinned;
+            let hidden = load.intensity().filter(|_| is_hidden);
             load.demand = hidden.map_or(load.smooth, |k| load.smooth.max(k * tracked.wanted));
         }
     }
@@ -223,24 +231,29 @@ fn want(tracked: &mut Tracked, moment: &Moment<'_>) {
     let smooth = tracked.cpu_smooth.push(moment.gains.alpha, cpu);
     let fade = (moment.dt / FORGET_SECS).min(1.0);
     let Some(limit) = tracked.hold.in_force else {
-        tracked.wanted = if cpu > tracked.wanted {
-            cpu
+        // A scheduler's guard may have held it back: then it wanted to run all that time.
+        let held = tracked.now.throttled_ratio;
+        let is_held = held > THROTTLED_RATIO && cpu < tracked.now.cap;
+        let wish = if is_held {
+            (cpu + held).min(tracked.now.cap)
         } else {
-            tracked.wanted + fade * (cpu - tracked.wanted)
+            cpu
         };
+        tracked.wanted = wish.max(tracked.wanted + fade * (wish - tracked.wanted));
         tracked.learned = tracked.wanted;
-        tracked.hold.pinned = false;
+        tracked.hold.pinned = is_held;
         return;
     };
     let hold = &mut tracked.hold;
     hold.pinned = smooth >= PINNED_RATIO * limit || tracked.now.throttled_ratio > THROTTLED_RATIO;
     if hold.pinned {
-        hold.calm_steps = 0;
+        (hold.calm_steps, hold.calm_secs) = (0, 0.0);
         let ceiling = (PROBE_UP_TO * tracked.learned).min(tracked.now.cap);
         let probed = tracked.wanted * (1.0 + PROBE_PER_SEC * moment.dt);
         tracked.wanted = tracked.wanted.max(probed.min(ceiling)).max(smooth);
     } else {
         hold.calm_steps = hold.calm_steps.saturating_add(1);
+        hold.calm_secs += moment.dt.min(1.0);
         tracked.wanted = (tracked.wanted + fade * (smooth - tracked.wanted)).max(smooth);
         tracked.learned = tracked.wanted;
     }

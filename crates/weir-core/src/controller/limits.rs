@@ -18,7 +18,7 @@
 //! than any single limit.
 //!
 //! The gift of quota that remains is accounted for: a limit that was rewritten w times a second
-//! lately yields `1 + refill·period·w` of what it says, so that much less is asked for.
+//! lately yields more by w times what a write gives away, so that much less is asked for.
 //!
 //! Release is slow: a workload that is no longer cut has its limit raised until it does not feel
 //! it, and loses it only after it was uncut for [`CALM_STEPS`], with headroom to spare. If its
@@ -37,8 +37,15 @@ use crate::units::{CpuShare, Nanos};
 /// Off by more than this is written whatever was written before.
 const URGENT: f64 = 0.25;
 
+/// Stretched periods that a tiny limit stands before it is rewritten: each rewrite gives one of its
+/// quotas away, and before that its effect cannot be seen.
+const RESTS: f64 = 10.0;
+
 /// Steps for which a workload must be uncut before it can be released.
 pub(super) const CALM_STEPS: u32 = 10;
+
+/// Time for which a limit that is not felt is kept while the device has no room, in seconds.
+const EASY_SECS: f64 = 5.0;
 
 /// Steps for which a limit is held while the traffic of its workload is not known.
 pub(super) const BLIND_STEPS: u32 = 20;
@@ -115,15 +122,6 @@ pub(super) fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action
     }
 }
 
-fn floor(tracked: &Tracked, gains: &Gains, actuator: &Actuator) -> f64 {
-    let least = if actuator.min_cpus.is_finite() {
-        actuator.min_cpus
-    } else {
-        0.0
-    };
-    gains.floor.max(least).min(tracked.now.cap)
-}
-
 /// Moves the target of one workload. True if its limit is to be taken off.
 fn aim(
     tracked: &mut Tracked,
@@ -132,7 +130,7 @@ fn aim(
     actuator: &Actuator,
 ) -> bool {
     let gains = moment.gains;
-    let floor = floor(tracked, gains, actuator);
+    let floor = tracked.floor(gains.floor, actuator.min_cpus);
     let up = 1.0 + gains.slew.0 * moment.dt;
     let down = 1.0 - (gains.slew.1 * moment.dt).min(0.9);
     let limited = tracked.hold.in_force.is_some();
@@ -177,12 +175,13 @@ fn roomy(tracked: &Tracked, devices: &[DeviceTrack]) -> bool {
     })
 }
 
-/// It has not felt its limit for a while.
+/// It has not felt its limit for so long that it will hardly be back. Until then the limit waits for it: who reads
+/// and sleeps by turns would else begin each turn without one.
 fn easy(tracked: &Tracked, gains: &Gains) -> bool {
     let (Some(limit), Some(used)) = (tracked.hold.in_force, tracked.cpu_smooth.get()) else {
         return false;
     };
-    tracked.hold.calm_steps >= CALM_STEPS && used <= limit * (1.0 - gains.headroom)
+    tracked.hold.calm_secs >= EASY_SECS && used <= limit * (1.0 - gains.headroom)
 }
 
 fn wish(
@@ -195,10 +194,10 @@ fn wish(
     if (1..=BLIND_STEPS).contains(&hold.blind_steps) {
         return None;
     }
-    let floor = floor(tracked, moment.gains, actuator);
-    let leak = actuator.refill_on_write_ratio * actuator.period_ns.secs_f64() * hold.write_rate;
-    let leak = if leak.is_finite() { leak.max(0.0) } else { 0.0 };
-    let cpus = (hold.target? / (1.0 + leak))
+    let floor = tracked.floor(moment.gains.floor, actuator.min_cpus);
+    let target = hold.target?;
+    let leak = actuator.leak_secs_at(target) * hold.write_rate;
+    let cpus = (target * target / (target + leak).max(f64::MIN_POSITIVE))
         .max(floor)
         .min(tracked.now.cap);
     if cpus <= 0.0 {
@@ -219,9 +218,11 @@ fn wish(
     };
     let load = tracked.loads.iter().find(|l| Some(l.device) == device);
     let kappa = load.and_then(Load::intensity).unwrap_or(0.0);
-    let rested = hold
-        .written_at
-        .is_none_or(|then| moment.at.0.saturating_sub(then.0) >= moment.gains.write_interval.0);
+    let since = hold.written_at.map_or(f64::INFINITY, |then| {
+        moment.at.0.saturating_sub(then.0) as f64 / 1e9
+    });
+    let stretched = actuator.stretched_secs_at(old).unwrap_or(0.0);
+    let rested = since >= (RESTS * stretched).max(moment.gains.write_interval.secs_f64());
     let deviation = if old > 0.0 {
         cpus / old - 1.0
     } else {
@@ -239,7 +240,7 @@ fn wish(
         cpus,
         deviation,
         effect,
-        due: rested || deviation.abs() > URGENT,
+        due: rested || (deviation.abs() > URGENT && since >= stretched),
     })
 }
 
@@ -333,7 +334,7 @@ fn count_bound(
         let Some(device) = found.and_then(|i| devices.get_mut(i)) else {
             continue;
         };
-        let floor = floor(tracked, gains, actuator);
+        let floor = tracked.floor(gains.floor, actuator.min_cpus);
         device.bound.limited += 1;
         device.bound.at_floor += u32::from(tracked.now.cut.is_some_and(|(_, cpus)| cpus <= floor));
         device.bound.pinned += u32::from(tracked.hold.pinned);

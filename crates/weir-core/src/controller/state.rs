@@ -88,6 +88,19 @@ pub(super) struct Now {
     pub cap: f64,
     /// The device whose budget cuts it, with the limit that follows in CPUs.
     pub cut: Option<(DeviceId, f64)>,
+    /// Its part of the floors that all users of a device have together, in CPUs; of several devices
+    /// the smallest. Nothing for who claims no part of a device.
+    pub floor_part: Option<f64>,
+}
+
+impl Tracked {
+    /// It is not limited to less than this, in CPUs: what the operator gives to everybody, its part
+    /// of the common floor if that is less, and at least what the back end can hold.
+    pub(super) fn floor(&self, floor_cpus: f64, min_cpus: f64) -> f64 {
+        let least = if min_cpus.is_finite() { min_cpus } else { 0.0 };
+        let part = self.now.floor_part.unwrap_or(f64::INFINITY);
+        floor_cpus.min(part).max(least).min(self.now.cap)
+    }
 }
 
 /// A group it uses.
@@ -164,6 +177,8 @@ pub(super) struct Hold {
     pub pinned: bool,
     /// Steps since it last ran into our limit.
     pub calm_steps: u32,
+    /// The same as time, in seconds; a gap between two looks counts for one at most.
+    pub calm_secs: f64,
     /// Steps since it was last to be cut.
     pub uncut_steps: u32,
     /// Steps for which its traffic was not known.

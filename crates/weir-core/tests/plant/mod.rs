@@ -131,6 +131,7 @@ impl Plant {
                 grain_ns: Nanos(TICK),
                 refill_on_write_ratio: 1.0,
                 period_ns: Nanos(PERIOD),
+                min_quota_ns: Nanos(0),
             }),
             facts: Vec::new(),
         };

@@ -8,6 +8,7 @@
 //! not what the kernel documents is [`Malformed`], and the caller adds the path.
 
 pub mod cgroup;
+pub mod cpu;
 pub mod process;
 pub mod sysfs;
 

@@ -57,7 +57,7 @@ fn the_documented_example_is_one() {
 
 /// Dotted names of a run's fields, with those that may be absent.
 fn fields(run: &Value) -> BTreeSet<String> {
-    let open = ["missing", "estimate_error_ratio"];
+    let open = ["missing", "estimate_error_ratio", "limited_gap_ms"];
     let mut names: BTreeSet<String> = open.map(String::from).into();
     for (name, value) in run.as_object().unwrap() {
         match value.as_object() {

@@ -5,6 +5,7 @@ use super::place::{Part, line_of};
 use super::{Device, Kind, Phase, Scenario, Workload};
 use Part::{Index, Key};
 use std::collections::BTreeSet;
+use weir_core::controller::Goal;
 use weir_hw::profile::Profile;
 
 /// Why a scenario is not run.
@@ -97,6 +98,8 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         return wrong(&machine("hz"), m.hz, "allowed are 100, 250, 300 and 1000");
     }
     within(&machine("slice_us"), m.slice_us as f64, 100.0, 100_000.0)?;
+    let slice_us = m.bandwidth_slice_us as f64;
+    within(&machine("bandwidth_slice_us"), slice_us, 1.0, 1e6)?;
     within(&machine("llc_mib"), m.llc_mib, 0.0, 4096.0)?;
     if !(1..=16).contains(&scenario.devices.len()) {
         return wrong(
@@ -145,6 +148,18 @@ fn join(path: &[Part], key: &'static str) -> Vec<Part> {
 
 fn check_device(path: &[Part], device: &Device) -> Checked {
     within(&join(path, "groups"), f64::from(device.groups), 1.0, 512.0)?;
+    let Some(own) = &device.own else {
+        return check_name(path, device);
+    };
+    // The testbed's keys, which stand under its machine.
+    let machine = |key| [Key("machine"), Key(key)];
+    let service_ns = 64e9 / own.mix[0].media_bytes_per_sec;
+    within(&machine("service_ns"), service_ns, 1.0, 1e9)?;
+    within(&machine("idle_ns"), own.device.idle_ns, service_ns, 1e9)?;
+    within(&machine("window_lines"), own.host.window_lines, 1.0, 1e4)
+}
+
+fn check_name(path: &[Part], device: &Device) -> Checked {
     match Profile::named(&device.profile) {
         Ok(_) => Ok(()),
         Err(_) => {
@@ -167,6 +182,9 @@ fn check_control(scenario: &Scenario) -> Checked {
         4096.0,
         1e13,
     )?;
+    if let Goal::LatencyNs(wanted) = c.goal {
+        within(&at("goal"), wanted.0 as f64, 1.0, 6e10)?;
+    }
     within(&at("interval_ms"), c.interval_ms as f64, 1.0, 10_000.0)?;
     within(&at("period_ms"), c.period_ms as f64, 1.0, 1000.0)?;
     within(&at("settle_sec"), c.settle_sec, 0.0, 3600.0)?;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`changes`] and [`publish`]
-//! (what screens get), [`outlet`] (how lines leave), [`cost`] (what weir itself uses).
+//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`view`], [`changes`] and
+//! [`publish`] (what screens get), [`outlet`] (how lines leave), [`metrics`]
+//! (for Prometheus), [`cost`] (what weir itself uses).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
@@ -15,22 +16,27 @@
 
 pub mod changes;
 pub mod cost;
+pub mod metrics;
 pub mod outlet;
 pub mod publish;
 pub mod tick;
+pub mod view;
 
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::host;
+use crate::recordings::tape::Tape;
 use crate::settings::Settings;
 use crate::text;
 use anyhow::{Context, Result, anyhow, bail};
 use changes::{Change, ChangeLog, What};
+use metrics::Exporter;
 use outlet::Outlet;
 use publish::Publisher;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
@@ -42,6 +48,7 @@ use tracing_subscriber::EnvFilter;
 use weir_core::plan::{Outcome, OutcomeKind};
 use weir_core::{Description, DeviceId, PlatformError};
 use weir_linux::Roots;
+use weir_store::Start;
 
 /// More events than this in one tick are logged as one line.
 const EVENTS_LOGGED_MAX: usize = 10;
@@ -59,7 +66,25 @@ enum End {
 /// # Errors
 /// Settings make no sense, the platform cannot be opened or broke, limits could not be given back.
 pub fn run(args: &RunArgs, roots: &Roots) -> Result<Exit> {
-    let mut settings = Settings::new(args)?;
+    let mut settings = Settings::new(&args.how)?;
+    settings.record = args.record.clone().or(settings.record);
+    go(settings, Purpose::Run, roots)
+}
+
+/// What it is run for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To measure or to limit: a recording that cannot be written is no reason to stop.
+    Run,
+    /// To record.
+    Record,
+}
+
+/// Runs until something ends it.
+///
+/// # Errors
+/// As [`run`]; and if it is run to record, the recording cannot be written.
+pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exit> {
     let log = start_log(&settings.log)?;
     // Before the first limit: a signal that comes while the platform is opened must not kill us
     // with a limit already in place.
@@ -68,14 +93,18 @@ pub fn run(args: &RunArgs, roots: &Roots) -> Result<Exit> {
     settings.resolve(platform.describe())?;
     check_limits_are_possible(&settings, platform.describe())?;
     announce(&settings, platform.describe(), roots);
-    let sinks = sinks(&settings, roots)?;
+    let mut sinks = sinks(&settings, roots)?;
+    sinks.tape = tape(&settings, platform.describe())?;
+    sinks.exporter = settings.metrics.map(exporter).transpose()?;
     let policy = host::policy_name(settings.config.policy);
     let config = settings.config.clone();
     let mut ticks = Loop::new(platform, config, &policy, settings.interval, sinks);
     let until = settings
         .duration
         .and_then(|span| Instant::now().checked_add(span));
-    let ended = catch_unwind(AssertUnwindSafe(|| run_until(&mut ticks, &stop, until)));
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        run_until(&mut ticks, &stop, until, purpose)
+    }));
     let released = ticks.release();
     if let Some(lines) = ticks.lines() {
         lines.flush();
@@ -87,15 +116,18 @@ pub fn run(args: &RunArgs, roots: &Roots) -> Result<Exit> {
         }
     }
     let left = say_released(&released);
+    let recorded = ticks.tape().map_or(Ok(()), end_tape);
     log.flush();
-    finish(ended.unwrap_or_else(|_| Err(our_fault())), left)
+    finish(ended.unwrap_or_else(|_| Err(our_fault())), left)?;
+    recorded?;
+    Ok(Exit::Done)
 }
 
 fn our_fault() -> anyhow::Error {
     anyhow!("weir stopped on a fault of its own, named above: please report it")
 }
 
-fn finish(ended: Result<End>, left: usize) -> Result<Exit> {
+fn finish(ended: Result<End>, left: usize) -> Result<()> {
     let ended = ended?;
     if left > 0 {
         bail!("{left} limits could not be given back: run `weir reset`");
@@ -103,10 +135,54 @@ fn finish(ended: Result<End>, left: usize) -> Result<Exit> {
     if let End::ReaderLeft = ended {
         debug!("the reader of the JSON lines has left");
     }
-    Ok(Exit::Done)
+    Ok(())
 }
 
-fn run_until(ticks: &mut Loop, stop: &AtomicUsize, until: Option<Instant>) -> Result<End> {
+fn exporter(address: SocketAddr) -> Result<Exporter> {
+    let exporter = Exporter::start(address)?;
+    let address = exporter.address();
+    info!("metrics are at http://{address}/metrics");
+    if !address.ip().is_loopback() {
+        warn!(
+            "{address} can be reached from other machines: they can read the names of cgroups here"
+        );
+    }
+    Ok(exporter)
+}
+
+/// Begins the recording, if one is wanted.
+fn tape(settings: &Settings, machine: &Description) -> Result<Option<Tape>> {
+    let Some(path) = &settings.record else {
+        return Ok(None);
+    };
+    let start = Start {
+        started_unix_ms: publish::wall_unix_ms(),
+        writer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        writer_pid: std::process::id(),
+        interval_ms: u64::try_from(settings.interval.as_millis()).unwrap_or(u64::MAX),
+        policy: host::policy_name(settings.config.policy),
+        config: settings.config.clone(),
+        description: machine.clone(),
+    };
+    Tape::start(path, &start).map(Some)
+}
+
+fn end_tape(tape: &mut Tape) -> Result<()> {
+    let path = tape.finish().context("the recording has no proper end")?;
+    let path = text::harmless(&path.to_string_lossy());
+    match tape.lost() {
+        0 => info!("recorded in {path}"),
+        lost => warn!("recorded in {path}, without {lost} ticks that the disk was too slow for"),
+    }
+    Ok(())
+}
+
+fn run_until(
+    ticks: &mut Loop,
+    stop: &AtomicUsize,
+    until: Option<Instant>,
+    purpose: Purpose,
+) -> Result<End> {
     let mut watch = Watch::default();
     loop {
         match stop.load(Ordering::Relaxed) {
@@ -126,6 +202,13 @@ fn run_until(ticks: &mut Loop, stop: &AtomicUsize, until: Option<Instant>) -> Re
                 return Ok(End::ReaderLeft);
             }
             return Err(error).context("cannot write the JSON lines to stdout");
+        }
+        if let Some(error) = ticks.tape().and_then(|tape| tape.take_error()) {
+            if purpose == Purpose::Record {
+                return Err(error).context("the recording cannot be written");
+            }
+            let error = format!("{:#}", anyhow!(error));
+            warn!("{}; the loop goes on", text::harmless(&error));
         }
         let ticked = match ticks.tick() {
             Ok(ticked) => ticked,

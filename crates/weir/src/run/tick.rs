@@ -7,17 +7,18 @@
 
 use super::changes::{Change, ChangeLog, Changes};
 use super::cost::{Meter, Stages, process_cpu, thread_cpu};
+use super::metrics::Exporter;
 use super::outlet::Outlet;
 use super::publish::{Publisher, spacing, wall_unix_ms};
-use std::collections::{BTreeMap, BTreeSet};
+use super::view::View;
+use crate::recordings::tape::Tape;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tracing::warn;
-use weir_core::observation::Skipped;
 use weir_core::plan::{Outcome, Plan};
 use weir_core::snapshot::Snapshot;
-use weir_core::{
-    Config, CpuShare, DeviceId, Nanos, Observation, Platform, PlatformError, State, step,
-};
+use weir_core::{Config, DeviceId, Nanos, Observation, Platform, PlatformError, State, step};
+use weir_store::Tick;
 
 /// A platform whose limits end with the scope that holds it, by return, error or panic.
 pub struct Leased(Box<dyn Platform>);
@@ -45,6 +46,10 @@ pub struct Sinks {
     pub change_log: Option<ChangeLog>,
     /// Lines of JSON, one per tick.
     pub lines: Option<Outlet>,
+    /// The recording.
+    pub tape: Option<Tape>,
+    /// Metrics for Prometheus.
+    pub exporter: Option<Exporter>,
 }
 
 /// The loop's state between two ticks.
@@ -55,7 +60,7 @@ pub struct Loop {
     sinks: Sinks,
     changes: Changes,
     meter: Meter,
-    snapshot: Snapshot,
+    view: View,
     /// The snapshot as text: memory that is used again.
     json: Vec<u8>,
     published: Option<Instant>,
@@ -83,14 +88,14 @@ impl Loop {
         sinks: Sinks,
     ) -> Loop {
         let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-        let snapshot = Snapshot {
+        let view = View::new(Snapshot {
             writer_pid: std::process::id(),
             limiting: config.limit,
             interval_ms,
             policy: policy.to_owned(),
             description: platform.describe().clone(),
             ..Snapshot::empty()
-        };
+        });
         Loop {
             platform: Leased(platform),
             config,
@@ -98,7 +103,7 @@ impl Loop {
             sinks,
             changes: Changes::default(),
             meter: Meter::new(Nanos::from_millis(interval_ms)),
-            snapshot,
+            view,
             json: Vec::new(),
             published: None,
             publish_cost: Duration::ZERO,
@@ -108,12 +113,17 @@ impl Loop {
 
     /// The last tick as screens see it.
     pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
+        self.view.snapshot()
     }
 
     /// The reader of the JSON lines, if there is one.
     pub fn lines(&self) -> Option<&Outlet> {
         self.sinks.lines.as_ref()
+    }
+
+    /// The recording, if there is one.
+    pub fn tape(&mut self) -> Option<&mut Tape> {
+        self.sinks.tape.as_mut()
     }
 
     /// One iteration. Blocks in the platform until the next tick is due.
@@ -161,20 +171,29 @@ impl Loop {
         outcomes
     }
 
-    /// Makes the tick the current snapshot.
+    /// Makes the tick the current snapshot, and records it.
     fn take_in(&mut self, seen: Observation, plan: Plan, outcomes: Vec<Outcome>) -> Vec<Change> {
-        let now_ms = wall_unix_ms();
-        let events = self.changes.of(now_ms, &plan, &outcomes);
-        let snapshot = &mut self.snapshot;
-        snapshot.wall_unix_ms = now_ms;
-        hold_back(snapshot, &plan);
-        note_limits(snapshot, &plan, now_ms);
-        snapshot.self_cost = Some(self.meter.tick(seen.at, process_cpu()));
-        snapshot.skipped_total += new_skips(&snapshot.skipped, &seen.skipped);
-        snapshot.skipped = seen.skipped;
-        snapshot.latencies = seen.latencies;
-        snapshot.outcomes = outcomes;
-        snapshot.plan = plan;
+        let tick = Tick {
+            wall_unix_ms: wall_unix_ms(),
+            lost_before: 0,
+            self_cost: Some(self.meter.tick(seen.at, process_cpu())),
+            observation: seen,
+            plan,
+            outcomes,
+        };
+        let events = self
+            .changes
+            .of(tick.wall_unix_ms, &tick.plan, &tick.outcomes);
+        if let Some(tape) = &mut self.sinks.tape {
+            tape.add(&tick);
+        }
+        if let Some(exporter) = &mut self.sinks.exporter {
+            exporter.count(&tick.observation, &tick.plan);
+        }
+        self.view.take_in(tick);
+        if let Some(exporter) = &mut self.sinks.exporter {
+            exporter.leave(self.view.snapshot());
+        }
         events
     }
 
@@ -191,8 +210,9 @@ impl Loop {
         }
         if to_file || self.sinks.lines.is_some() {
             let start = thread_cpu();
+            self.view.take_books(self.platform.0.scheduler());
             self.json.clear();
-            match serde_json::to_writer(&mut self.json, &self.snapshot) {
+            match serde_json::to_writer(&mut self.json, self.view.snapshot()) {
                 Ok(()) => trouble = self.hand_out(to_file).err().or(trouble),
                 Err(error) => trouble = Some(format!("the snapshot cannot be written: {error}")),
             }
@@ -235,15 +255,6 @@ fn between(earlier: Nanos, later: Nanos) -> Nanos {
     Nanos(later.0.saturating_sub(earlier.0))
 }
 
-/// A file that stays malformed is one skip and not one a tick.
-fn new_skips(before: &[Skipped], now: &[Skipped]) -> u64 {
-    if now.is_empty() {
-        return 0;
-    }
-    let before: BTreeSet<&Skipped> = before.iter().collect();
-    now.iter().filter(|skip| !before.contains(skip)).count() as u64
-}
-
 fn lost_counters(seen: &Observation) -> BTreeMap<DeviceId, String> {
     let mut lost = BTreeMap::new();
     for group in &seen.groups {
@@ -256,49 +267,12 @@ fn lost_counters(seen: &Observation) -> BTreeMap<DeviceId, String> {
     lost
 }
 
-/// Who was held back since the tick before: both lists are ordered by id, so one pass does it.
-fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
-    snapshot.held_cpus.clear();
-    let Some(span) = plan.at.since(snapshot.plan.at) else {
-        return;
-    };
-    let mut before = snapshot.plan.workloads.iter().peekable();
-    for now in &plan.workloads {
-        while before.next_if(|earlier| earlier.id < now.id).is_some() {}
-        let Some(earlier) = before.next_if(|earlier| earlier.id == now.id) else {
-            continue;
-        };
-        if let (Some(from), Some(to)) = (earlier.throttled_ns, now.throttled_ns)
-            && to > from
-        {
-            let held = CpuShare::over(between(from, to), span);
-            snapshot.held_cpus.insert(now.id.clone(), held);
-        }
-    }
-}
-
-/// Since when each limit stands. Mostly they are the same as at the tick before, and nothing is made.
-fn note_limits(snapshot: &mut Snapshot, plan: &Plan, now_ms: u64) {
-    let limited = || {
-        let with_limit = plan.workloads.iter().filter(|v| v.limit_cpus.is_some());
-        with_limit.map(|verdict| &verdict.id)
-    };
-    if limited().eq(snapshot.limited_since_unix_ms.keys()) {
-        return;
-    }
-    let earlier = std::mem::take(&mut snapshot.limited_since_unix_ms);
-    let since = |id| earlier.get(id).copied().unwrap_or(now_ms);
-    snapshot.limited_since_unix_ms = limited().map(|id| (id.clone(), since(id))).collect();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::cell::Cell;
     use std::rc::Rc;
-    use weir_core::attribution::{Estimate, Provenance};
-    use weir_core::plan::{Verdict, Why};
-    use weir_core::{BytesPerSec, Description, WorkloadId};
+    use weir_core::Description;
 
     struct Breaks {
         machine: Description,
@@ -346,48 +320,5 @@ mod tests {
             assert_eq!(result.is_err(), panics);
             assert_eq!(released.get(), 1, "panics: {panics}");
         }
-    }
-
-    fn plan(at_ms: u64, throttled: &[(&str, u64)]) -> Plan {
-        let verdict = |(id, ms): &(&str, u64)| Verdict {
-            id: WorkloadId::new(*id),
-            bandwidth: Estimate {
-                bytes_per_sec: BytesPerSec::ZERO,
-                provenance: Provenance::Unknown,
-            },
-            cpu_cpus: None,
-            intensity_bytes_per_cpu_sec: None,
-            allowed_bytes_per_sec: None,
-            limit_cpus: Some(CpuShare::new(0.1)),
-            throttled_ns: Some(Nanos::from_millis(*ms)),
-            why: Why::Learning,
-        };
-        let workloads = throttled.iter().map(verdict).collect();
-        Plan {
-            at: Nanos::from_millis(at_ms),
-            workloads,
-            ..Plan::default()
-        }
-    }
-
-    #[test]
-    fn held_back_is_the_difference_of_two_ticks() {
-        let mut snapshot = Snapshot::empty();
-        snapshot.plan = plan(0, &[("/a", 10), ("/b", 10), ("/gone", 10)]);
-        let now = plan(100, &[("/a", 60), ("/b", 10), ("/new", 99)]);
-        hold_back(&mut snapshot, &now);
-        let held: Vec<_> = snapshot
-            .held_cpus
-            .iter()
-            .map(|(id, c)| (id.as_str(), c.get()))
-            .collect();
-        assert_eq!(held, [("/a", 0.5)]);
-        note_limits(&mut snapshot, &now, 7);
-        note_limits(&mut snapshot, &plan(200, &[("/a", 0)]), 9);
-        assert_eq!(
-            snapshot.limited_since_unix_ms.get(&WorkloadId::new("/a")),
-            Some(&7)
-        );
-        assert_eq!(snapshot.limited_since_unix_ms.len(), 1);
     }
 }

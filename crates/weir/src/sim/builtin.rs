@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scenarios: those of `scenarios/sim/` are built in, so that the command works alone; others are
-//! read from files.
+//! Scenarios: those of `scenarios/sim/` and the testbed's own are built in, so that the command works alone;
+//! others are read from files.
 
 use crate::text::harmless;
 use anyhow::{Context, Result, bail};
@@ -18,9 +18,10 @@ pub struct Loaded {
 
 macro_rules! built_in {
     ($($name:literal),* $(,)?) => {
-        /// Name and text of each, by name.
+        /// Name and text of each, by name; the testbed's last.
         pub const BUILT_IN: &[(&str, &str)] = &[
-            $(($name, include_str!(concat!("../../../../scenarios/sim/", $name, ".toml")))),*
+            $(($name, include_str!(concat!("../../../../scenarios/sim/", $name, ".toml"))),)*
+            ("live-fio-stress", include_str!("../../../../scenarios/live-fio-stress.toml")),
         ];
     };
 }
@@ -29,8 +30,12 @@ built_in![
     "bursty",
     "degrading",
     "hundred",
+    "knee",
+    "latency-goal",
     "locks",
     "neighbour",
+    "neighbour-busy",
+    "neighbour-realtime",
     "on-off",
     "phases",
     "small-among-big",
@@ -124,6 +129,7 @@ mod tests {
         let files = std::fs::read_dir(folder).unwrap();
         let mut files: Vec<String> = files.filter_map(|e| stem(e.unwrap())).collect();
         files.sort();
+        files.push("live-fio-stress".into());
         assert_eq!(files, names());
     }
 

@@ -4,10 +4,13 @@
 use crate::cli::PolicyName;
 use crate::text::harmless;
 use anyhow::{Result, bail};
-use weir_sim::{Scenario, Variant};
+use weir_sim::{Backend, Scenario, Variant};
 
 /// weir's own back end, as it is called everywhere else.
-const WEIR: &str = "cgroup";
+pub const WEIR: &str = "cgroup";
+/// weir's scheduler, likewise; and on a kernel that serves limited tasks better.
+pub const WEIR_SCX: &str = "scx";
+pub const WEIR_SCX_SERVED: &str = "scx-served";
 
 /// One of those compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,8 +31,12 @@ impl Choice {
     /// Of a variant of the simulator.
     pub fn of(variant: Variant) -> Self {
         let (policy, backend) = variant.policy_and_backend();
-        let (name, backend) = match variant {
-            Variant::Weir(_) => (WEIR, WEIR),
+        let (name, backend) = match &variant {
+            Variant::Weir(options) => match options.backend {
+                Backend::Cgroup => (WEIR, WEIR),
+                Backend::Scx => (WEIR_SCX, WEIR_SCX),
+                Backend::ScxServed => (WEIR_SCX_SERVED, WEIR_SCX_SERVED),
+            },
             _ => (variant.name(), backend),
         };
         Choice {
@@ -56,7 +63,10 @@ pub fn choose(
     policies: &[PolicyName],
     scenario: &Scenario,
 ) -> Result<Vec<Choice>> {
-    let usual = all(scenario);
+    let mut usual = all(scenario);
+    for backend in [Backend::Scx, Backend::ScxServed] {
+        usual.push(Choice::of(Variant::weir_with(backend, scenario)));
+    }
     // The thesis's loop as a mere observer is no controller: `all` leaves it out.
     let mut known = usual.clone();
     known.push(Choice::of(Variant::Monitor));
@@ -82,9 +92,9 @@ pub fn choose(
             }
         }
     }
-    if !policies.is_empty() && !chosen.iter().any(|c| c.name == WEIR) {
+    if !policies.is_empty() && !chosen.iter().any(|c| matches!(c.variant, Variant::Weir(_))) {
         bail!(
-            "--policy is for --backend {WEIR}: the thesis's controllers have policies of their own"
+            "--policy is for --backend {WEIR} and {WEIR_SCX}: the thesis's controllers have policies of their own"
         );
     }
     Ok(chosen)
@@ -100,7 +110,7 @@ fn with_policies(choice: &Choice, policies: &[PolicyName]) -> Vec<Choice> {
         options.config.policy = policy.policy();
         let mut own = Choice::of(Variant::Weir(options));
         if policies.len() > 1 {
-            own.label = format!("{WEIR}/{}", own.policy);
+            own.label = format!("{}/{}", own.name, own.policy);
         }
         own
     };
@@ -126,7 +136,7 @@ mod tests {
     fn names_are_found_and_kept_in_order() {
         assert_eq!(names(&["cgroup", "none"], &[]).unwrap(), ["cgroup", "none"]);
         assert_eq!(names(&["none", "none"], &[]).unwrap(), ["none"]);
-        assert_eq!(names(&["all"], &[]).unwrap().len(), 7);
+        assert_eq!(names(&["all"], &[]).unwrap().len(), 9);
         let two = [PolicyName::MaxMin, PolicyName::Proportional];
         let labels = names(&["none", "cgroup"], &two).unwrap();
         assert_eq!(labels, ["none", "cgroup/max-min", "cgroup/proportional"]);

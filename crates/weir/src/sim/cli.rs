@@ -42,7 +42,8 @@ pub struct ScenarioArgs {
     #[arg(long, value_enum, value_delimiter = ',')]
     pub policy: Vec<PolicyName>,
 
-    /// Who controls, one run each: none, cgroup (weir), thesis-scx, thesis-scx-vtime,
+    /// Who controls, one run each: none, cgroup (weir), scx (weir with its scheduler), scx-served (the
+    /// same where the kernel serves limited tasks better), thesis-scx, thesis-scx-vtime,
     /// thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple, thesis-monitor (watches only), or
     /// all but that
     #[arg(
@@ -60,6 +61,10 @@ pub struct ScenarioArgs {
     /// How many seeds, from --seed on: means and ranges are shown
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub seeds: u16,
+
+    /// Exit with 1 if a bound that the scenario states is missed
+    #[arg(long)]
+    pub check: bool,
 
     /// Print all figures as one JSON object (docs/results.md)
     #[arg(long)]
@@ -86,6 +91,10 @@ pub struct EvaluateArgs {
     #[arg(long)]
     pub quick: bool,
 
+    /// Exit with 1 if weir misses a bound that a scenario states
+    #[arg(long, conflicts_with = "quick")]
+    pub check: bool,
+
     /// Print evaluation.json on stdout too
     #[arg(long)]
     pub json: bool,
@@ -103,7 +112,7 @@ Examples:
 
 Nothing on this machine is touched. The same scenario and seed give the same figures, bit for bit.
 
-Exit codes: 0 done, 1 a bound of the scenario was missed, 2 trouble.";
+Exit codes: 0 done, 1 a bound of the scenario was missed (with --check), 2 trouble.";
 
 const EVALUATE_HELP: &str = "\
 Examples:

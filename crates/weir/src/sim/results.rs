@@ -26,6 +26,7 @@ pub fn run_of(measures: &Measures, choice: &Choice) -> Run {
             latency: m.limited_readers,
             little_bound_ns: m.little_bound_ns,
         },
+        limited_gap_ms: None,
         cpu_sec_per_gib: m.cpu_sec_per_gib,
         throughput_ops_per_sec: m.throughput_ops_per_sec,
         settle_ms: m.settle_ms,
@@ -60,7 +61,8 @@ pub fn subject(loaded: &Loaded, seed: u64) -> Result<Subject> {
 fn capacity(scenario: &Scenario) -> Result<f64> {
     let mut sum = 0.0;
     for device in &scenario.devices {
-        let profile = Profile::named(&device.profile)
+        let profile = device
+            .figures()
             .with_context(|| format!("scenario {}", scenario.name))?;
         sum += peak(&profile);
     }

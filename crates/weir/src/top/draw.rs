@@ -18,6 +18,9 @@ const OVER: f64 = 0.05;
 /// From this height on curves get more room.
 const TALL: u16 = 36;
 
+/// From this width on the last line has room for what the scheduler did and for how the bandwidth is known.
+const BOTH: usize = 150;
+
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
@@ -270,6 +273,15 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
         limit += &format!(" · may have {}", text::rate(allowed));
     }
     let figure = words::provenance_long(verdict.bandwidth.provenance);
+    let mut last = format!("bandwidth: {figure}");
+    if let Some(books) = &row.scheduled {
+        let scheduled = words::scheduled_short(books);
+        last = if width < BOTH {
+            scheduled
+        } else {
+            format!("{scheduled} · {last}")
+        };
+    }
     let lines = vec![
         Line::styled("─".repeat(usize::from(area.width)), DIM),
         Line::styled(
@@ -284,13 +296,7 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
             text::fit(&words::why_long(&verdict.why), width)
         )),
         Line::raw(format!(" {}", text::fit(&limit, width))),
-        Line::styled(
-            format!(
-                " bandwidth: {}",
-                text::fit(figure, width.saturating_sub(11))
-            ),
-            DIM,
-        ),
+        Line::styled(format!(" {}", text::fit(&last, width)), DIM),
     ];
     frame.render_widget(Paragraph::new(lines), area);
 }

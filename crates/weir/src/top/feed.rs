@@ -29,6 +29,8 @@ pub enum Feed {
     },
     /// Our own loop in a thread.
     Own(Receiver<Result<Snapshot>>),
+    /// A recording; after its end the last tick stays.
+    Recorded(Receiver<Snapshot>),
 }
 
 impl Feed {
@@ -79,6 +81,7 @@ impl Feed {
                 *last_seq = Some(snapshot.plan.seq);
                 Ok(is_new.then_some(snapshot))
             }
+            Feed::Recorded(ticks) => Ok(ticks.try_recv().ok()),
             Feed::Own(ticks) => match ticks.try_recv() {
                 Ok(snapshot) => snapshot.map(Some),
                 Err(TryRecvError::Empty) => Ok(None),
@@ -92,6 +95,7 @@ impl Feed {
         match self {
             Feed::File(_) => "from a file",
             Feed::Daemon { .. } => "from the running weir",
+            Feed::Recorded(_) => "from a recording",
             Feed::Own(_) => "no weir is running: looking only",
         }
     }

@@ -21,6 +21,7 @@ use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use weir_core::snapshot::Snapshot;
 use weir_linux::Roots;
@@ -28,6 +29,8 @@ use weir_linux::Roots;
 const POLL: Duration = Duration::from_millis(100);
 /// The plain table is of this many ticks' mean, as the live one.
 const ONCE_SPAN: Duration = Duration::from_millis(1000);
+/// A recording played fast has more of them than a screen can show.
+const SNAPSHOTS_PER_DRAW: usize = 64;
 /// A rate needs two looks; after this long without one, what there is is shown.
 const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -51,6 +54,15 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
     } else {
         live(&mut feed)?;
     }
+    Ok(Exit::Done)
+}
+
+/// Shows a recorded run as it comes in.
+///
+/// # Errors
+/// There is no terminal to show it on.
+pub fn recorded(ticks: Receiver<Snapshot>) -> Result<Exit> {
+    live(&mut Feed::Recorded(ticks))?;
     Ok(Exit::Done)
 }
 
@@ -147,13 +159,20 @@ fn show(terminal: &mut ratatui::DefaultTerminal, feed: &mut Feed, stop: &AtomicB
     let mut model = Model::default();
     loop {
         // Polled even when paused, so that the source does not fall behind.
-        if let Some(snapshot) = feed.poll()?
-            && !model.paused
-        {
-            model.add(snapshot);
+        for _ in 0..SNAPSHOTS_PER_DRAW {
+            match feed.poll()? {
+                Some(snapshot) if !model.paused => model.add(snapshot),
+                Some(_) => {}
+                None => break,
+            }
         }
         let source = feed.name();
-        terminal.draw(|frame| draw::draw(frame, &model, source, wall_unix_ms()))?;
+        // A recorded tick is as old as it was then.
+        let now_ms = match (&feed, model.snapshot()) {
+            (Feed::Recorded(_), Some(snapshot)) => snapshot.wall_unix_ms,
+            _ => wall_unix_ms(),
+        };
+        terminal.draw(|frame| draw::draw(frame, &model, source, now_ms))?;
         if event::poll(POLL)?
             && let Event::Key(key) = event::read()?
             && key.kind != KeyEventKind::Release

@@ -9,6 +9,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use weir_core::plan::{DeviceState, Verdict};
+use weir_core::scheduler::WorkloadBooks;
 use weir_core::snapshot::Snapshot;
 use weir_core::{BytesPerSec, CpuShare, DeviceId, WorkloadId};
 
@@ -86,6 +87,8 @@ pub struct Row {
     pub held: CpuShare,
     /// When the limit began.
     pub limited_since_unix_ms: Option<u64>,
+    /// What weir's scheduler did to it.
+    pub scheduled: Option<WorkloadBooks>,
 }
 
 /// One device.
@@ -334,6 +337,7 @@ fn row(
 ) -> Row {
     let means = means.get(&verdict.id).copied().unwrap_or_default();
     let bandwidth = means.bandwidth.get().map(BytesPerSec::new);
+    let books = newest.scheduler.as_ref();
     Row {
         verdict: verdict.clone(),
         bandwidth,
@@ -343,6 +347,9 @@ fn row(
         cpu: means.cpu.get().map(CpuShare::new),
         held: CpuShare::new(means.held.get().unwrap_or(0.0)),
         limited_since_unix_ms: newest.limited_since_unix_ms.get(&verdict.id).copied(),
+        scheduled: books
+            .and_then(|books| books.workloads.get(&verdict.id))
+            .copied(),
     }
 }
 

@@ -4,6 +4,7 @@
 use weir_core::attribution::{Estimate, Provenance};
 use weir_core::observation::{Excluded, LatencySeen, Reading};
 use weir_core::plan::{DeviceState, Plan, Verdict, Why};
+use weir_core::scheduler::{Books, Mode, Queueing, WorkloadBooks};
 use weir_core::snapshot::{SelfCost, Snapshot};
 use weir_core::topology::Device;
 use weir_core::{BytesPerSec, CpuShare, DeviceId, Nanos, WorkloadId};
@@ -43,6 +44,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         workloads: workloads(mib),
         actions: Vec::new(),
     };
+    snapshot.scheduler = Some(books());
     snapshot.self_cost = Some(SelfCost {
         process_cpus: CpuShare::new(0.012),
         ..SelfCost::default()
@@ -59,6 +61,35 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         snapshot.limited_since_unix_ms.insert(verdict.id.clone(), 0);
     }
     snapshot
+}
+
+/// Of weir's scheduler: it holds the first workload.
+fn books() -> Books {
+    let first = WorkloadBooks {
+        is_limited: true,
+        parks: 1444,
+        parked_ns: Nanos(12_500_000_000),
+        worst_wait_ns: Nanos(413_000_000),
+        cuts: 350,
+        turns: 2,
+        waiting: 16,
+        ..WorkloadBooks::default()
+    };
+    let id = WorkloadId::new("/system.slice/fio-heavy-reader-1.service");
+    Books {
+        mode: Mode::Partial,
+        ticks: 1000,
+        tick_cost_ns: Nanos(1_500_000),
+        silences: 0,
+        queueing: Queueing {
+            count: 6400,
+            timed: 100,
+            timed_ns: Nanos(25_000),
+            worst_ns: Nanos(2_000),
+        },
+        devices: Vec::new(),
+        workloads: [(id, first)].into(),
+    }
 }
 
 fn workloads(mib: f64) -> Vec<Verdict> {

@@ -6,6 +6,7 @@
 //! write of `cpu.max` acts at once and refills nothing. It tests the command, not the controller.
 #![allow(dead_code)] // Each test file uses a part of it.
 
+pub mod desk;
 #[path = "../../src/fake.rs"]
 mod fake;
 

@@ -10,6 +10,8 @@
 //! far away.
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
+mod kernels;
+
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::io::Write;
@@ -28,6 +30,8 @@ pub const MODULE: &str = "/lib/weir_cxl.ko";
 pub const SLICE: &str = "/sys/fs/cgroup/work.slice";
 /// weir's JSON lines; what it says on stderr is beside, `.err`.
 pub const LINES: &str = "/run/weir.jsonl";
+/// Bytes read from the device's first group, from the driver.
+pub const READ: &str = "/sys/class/weir_cxl/weir_cxl0/group0/read_bytes";
 /// weir's exit status, once it has ended.
 pub const STATUS: &str = "/run/weir.status";
 /// How often a condition is looked at before nobody waits any more: a minute, and several on a busy
@@ -40,8 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 pub struct Bench {
     /// Kernel, QEMU, programs.
     pub env: Environment,
-    /// The counter driver of this checkout.
-    pub driver: Driver,
+    driver: Option<Driver>,
     weir: PathBuf,
 }
 
@@ -61,10 +64,14 @@ impl Bench {
         let say = &mut |line: &str| println!("{line}");
         let env = Environment::ready(say)?;
         let driver = driver::build(&env, say)?;
-        Ok(Some(Bench { env, driver, weir }))
+        Ok(Some(Bench {
+            env,
+            driver: Some(driver),
+            weir,
+        }))
     }
 
-    /// A guest with weir and the driver's module in it; the module is not loaded.
+    /// A guest with weir and, if there is one, the driver's module in it; the module is not loaded.
     ///
     /// # Errors
     /// It does not boot.
@@ -74,12 +81,23 @@ impl Bench {
         more: Vec<GuestFile>,
         options: &BootOptions,
     ) -> Result<Vm> {
-        let mut files = vec![
-            GuestFile::new(&self.weir, "usr/local/bin/weir"),
-            GuestFile::new(&self.driver.module, MODULE.trim_start_matches('/')),
-        ];
+        let mut files = vec![GuestFile::new(&self.weir, "usr/local/bin/weir")];
+        let module = |d: &Driver| GuestFile::new(&d.module, MODULE.trim_start_matches('/'));
+        files.extend(self.driver.as_ref().map(module));
         files.extend(more);
         Vm::boot_with(&self.env, machine, &files, options)
+    }
+
+    /// perf, for [`Bench::boot`]. Not in every guest: with its libraries it is a third as large as
+    /// all the rest.
+    ///
+    /// # Errors
+    /// The environment has none.
+    pub fn perf(&self) -> Result<Vec<GuestFile>> {
+        let files = self.env.extra_program("usr/bin/perf")?;
+        let root = self.env.root();
+        let into_guest = |file: &String| GuestFile::new(root.join(file), file);
+        Ok(files.iter().map(into_guest).collect())
     }
 
     /// Compiles `tests/guest/NAME.bpf.c` with `-D` for each define.
@@ -87,24 +105,48 @@ impl Bench {
     /// # Errors
     /// The compiler's, with its output.
     pub fn bpf(&self, name: &str, define: &str) -> Result<PathBuf> {
-        let source =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/guest/{name}.bpf.c"));
-        let stage = format!("tmp/weir-tests-{}-{name}-{define}", std::process::id());
+        let compiler =
+            format!("clang -O2 -g -target bpf -D{define} -I/usr/include/x86_64-linux-gnu -c");
+        self.compile(
+            &format!("{name}.bpf.c"),
+            &compiler,
+            &format!("{name}-{define}.bpf.o"),
+        )
+    }
+
+    /// Compiles `tests/guest/NAME.c` to a program that needs no library.
+    ///
+    /// # Errors
+    /// The compiler's, with its output.
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        self.compile(&format!("{name}.c"), "gcc -O2 -Wall -static -pthread", name)
+    }
+
+    /// Compiles `tests/guest/SOURCE` with the environment's compiler and keeps the result as `kept`.
+    fn compile(&self, source: &str, compiler: &str, kept: &str) -> Result<PathBuf> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/guest")
+            .join(source);
+        let stage = format!("tmp/weir-tests-{}-{kept}", std::process::id());
         let inside = self.env.root().join(&stage);
-        copy(&source, &inside.join("in.bpf.c"))?;
-        let made = self.env.chroot(&format!(
-            "cd /{stage} && clang -O2 -g -target bpf -D{define} -I/usr/include/x86_64-linux-gnu \
-             -c in.bpf.c -o out.bpf.o"
-        ));
-        let object = self.env.build_dir().join(format!("{name}-{define}.bpf.o"));
-        let kept = made.and_then(|_| copy(&inside.join("out.bpf.o"), &object));
+        copy(&path, &inside.join(source))?;
+        let made = self
+            .env
+            .chroot(&format!("cd /{stage} && {compiler} {source} -o out"));
+        let object = self.env.build_dir().join(kept);
+        let copied = made.and_then(|_| copy(&inside.join("out"), &object));
         std::fs::remove_dir_all(&inside)?;
-        kept.with_context(|| format!("{name}.bpf.c does not compile"))
+        copied
+            .with_context(|| format!("{source} does not compile"))
             .map(|()| object)
     }
 }
 
-fn skip<T>(test: &str, lacking: &str) -> Result<Option<T>> {
+/// A test that cannot run says what is lacking.
+///
+/// # Errors
+/// It must run.
+pub fn skip<T>(test: &str, lacking: &str) -> Result<Option<T>> {
     let required = std::env::var("WEIR_VM_TESTS").is_ok_and(|v| v == "required");
     ensure!(!required, "{test}: {lacking}");
     // Not println: the runner would keep it to itself.
@@ -260,6 +302,23 @@ pub fn snapshots(vm: &Vm) -> Result<Vec<Value>> {
     Ok(lines)
 }
 
+/// Pages of a process by node, from the kernel: `N3=` of all its anonymous memory. Where a file is
+/// mapped, its pages are counted in with the private ones, and they are everybody's.
+///
+/// # Errors
+/// The process is gone.
+pub fn pages(vm: &Vm, pid: &str, node: u32) -> Result<u64> {
+    let text = vm.run(&format!("cat /proc/{pid}/numa_maps"))?;
+    let key = format!("N{node}=");
+    let anonymous = text
+        .lines()
+        .filter(|l| l.contains(" anon=") && !l.contains(" file="));
+    let counts = anonymous
+        .flat_map(str::split_whitespace)
+        .filter_map(|w| w.strip_prefix(&key));
+    Ok(counts.filter_map(|n| n.parse::<u64>().ok()).sum())
+}
+
 /// Makes the slice and, in it, the cgroup of one workload.
 ///
 /// # Errors
@@ -319,6 +378,30 @@ pub fn start_reader(vm: &Vm, name: &str) -> Result<String> {
     Ok(path)
 }
 
+/// Stops the readers `a` and `b` where they are, or lets them go on.
+///
+/// # Errors
+/// The guest's.
+pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
+    for name in ["a", "b"] {
+        let dir = format!("{SLICE}/{name}.service");
+        let word = u8::from(is_frozen);
+        vm.run(&format!("echo {word} > {dir}/cgroup.freeze"))?;
+        until(vm, &format!("grep -q 'frozen {word}' {dir}/cgroup.events"))?;
+    }
+    Ok(())
+}
+
+/// The same with fewer and slower CPUs, so that the host has enough for all of them all the time: else one
+/// stands still for a tenth of a second whenever another has the host's CPU, and no scheduler can help it.
+pub fn machine_in_time() -> Machine {
+    Machine {
+        cpu_count: 2,
+        instruction_ps: 40_000,
+        ..machine_with_a_device()
+    }
+}
+
 /// A machine whose device two readers fill many times over what [`SET_POINT`] allows.
 pub fn machine_with_a_device() -> Machine {
     Machine {
@@ -333,3 +416,78 @@ pub fn machine_with_a_device() -> Machine {
 
 /// A twelfth of the device's capacity.
 pub const SET_POINT: &str = "8MiB/s";
+
+/// sched_ext's state, in the guest.
+pub const STATE: &str = "/sys/kernel/sched_ext/state";
+
+/// A condition: a scheduler is in the kernel, or none is.
+#[must_use]
+pub fn state(word: &str) -> String {
+    format!("[ \"$(cat {STATE})\" = {word} ]")
+}
+
+/// Bytes of the device (its first group) in so many seconds, per second.
+///
+/// # Errors
+/// The guest's.
+pub fn bytes_per_sec(vm: &Vm, sec: u32) -> Result<f64> {
+    let text = vm.run(&format!(
+        "a=$(cat {READ}); x=$(cut -d' ' -f1 /proc/uptime); sleep {sec}; b=$(cat {READ}); \
+         y=$(cut -d' ' -f1 /proc/uptime); echo $((b - a)) $x $y"
+    ))?;
+    let words: Vec<f64> = text
+        .split_whitespace()
+        .filter_map(|w| w.parse().ok())
+        .collect();
+    match words[..] {
+        [bytes, from, to] if to > from => Ok(bytes / (to - from)),
+        _ => anyhow::bail!("no three numbers: {text}"),
+    }
+}
+
+/// Prints what may explain a failure: weir's words, the kernel's, and the scheduler's books.
+pub fn say_why(vm: &Vm) {
+    let log = format!("tail -n 30 {LINES}.err; dmesg | tail -n 40; cat {STATE}");
+    println!("{}", vm.run(&log).unwrap_or_default());
+    for map in ["life", "meters", "devices", "rates", "counts"] {
+        let first = format!("bpftool map dump name weir_{map} | head -n 60");
+        println!("weir_{map}: {}", vm.run(&first).unwrap_or_default());
+    }
+}
+
+/// Asks about weir's scheduler. If the answer is no, prints what may explain it, and makes room for the next
+/// question: weir ends, and `tidy` takes away what the question left behind.
+pub fn ask_about_scheduler(
+    questions: &mut Questions,
+    vm: &Vm,
+    tidy: &str,
+    name: &str,
+    question: impl FnOnce(&Vm) -> Result<()>,
+) {
+    questions.ask(name, || {
+        question(vm).inspect_err(|_| {
+            say_why(vm);
+            let end = "killall -TERM weir; sleep 2; killall -KILL weir; weir reset; true";
+            let _ = vm.run(&format!("{tidy}; {end}"));
+        })
+    });
+}
+
+/// Whether weir holds the device near [`SET_POINT`]. Four windows of three seconds, of which the middle
+/// counts: a host that stops the guest's CPUs spoils one of them.
+///
+/// # Errors
+/// It does not, or the guest's.
+pub fn is_held(vm: &Vm) -> Result<()> {
+    let wanted = 8.0 * 1_048_576.0;
+    let windows = (0..4).map(|_| bytes_per_sec(vm, 3));
+    let mut held: Vec<f64> = windows.collect::<Result<_>>()?;
+    println!("{held:.0?} bytes a second with weir, {wanted:.0} wanted");
+    held.sort_by(f64::total_cmp);
+    let middle = f64::midpoint(held[1], held[2]);
+    anyhow::ensure!(
+        (0.5..1.5).contains(&(middle / wanted)),
+        "{middle} instead of {wanted}"
+    );
+    Ok(())
+}

@@ -14,7 +14,7 @@ use weir_sim::{Attribution, Variant, WeirOptions};
 /// What is changed, by name.
 type Change = (&'static str, fn(&mut WeirOptions));
 
-const CHANGES: [Change; 17] = [
+const CHANGES: [Change; 18] = [
     ("as it is", |_| ()),
     ("no feedback (kp = ki = 0)", |o| {
         (o.config.kp, o.config.ki_per_sec) = (0.0, 0.0)
@@ -33,8 +33,9 @@ const CHANGES: [Change; 17] = [
     ("rewrites as often as it looks", |o| {
         o.config.min_write_interval_ms = 0
     }),
+    ("period 2 ms", |o| o.period_ms = Some(2)),
     ("period 5 ms", |o| o.period_ms = Some(5)),
-    ("period 10 ms", |o| o.period_ms = Some(10)),
+    ("period 20 ms", |o| o.period_ms = Some(20)),
     ("period 100 ms", |o| o.period_ms = Some(100)),
     ("looks every 150 ms", |o| o.interval_ms = Some(150)),
     ("intensity not smoothed", |o| o.config.intensity_alpha = 1.0),

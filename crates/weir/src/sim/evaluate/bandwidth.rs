@@ -2,7 +2,9 @@
 //! Thesis 6.3, 6.3.1, 6.3.2 and 6.4: is the bandwidth held, and by which limits?
 
 use super::super::batch::{Batch, Made};
-use super::lab::{Lab, Printed, command, heads, number, of_run, over_seeds, picture, text, words};
+use super::lab::{
+    Compared, Lab, Printed, command, heads, number, of_run, over_seeds, picture, text, words,
+};
 use super::printed::{ASYMMETRIC, IDLE, TABLE_2};
 use super::why;
 use anyhow::Result;
@@ -13,6 +15,8 @@ use weir_report::{
 };
 use weir_sim::WorkloadSeries;
 use weir_sim::scenario::Role;
+
+const BANDWIDTH: &str = "6.3 Is the bandwidth held?";
 
 /// Windows of the measured time, in GiB/s, sorted.
 fn windows(made: &Made, batch: &Batch) -> Vec<f64> {
@@ -25,17 +29,16 @@ fn windows(made: &Made, batch: &Batch) -> Vec<f64> {
     values
 }
 
-/// Table 2 and figures 9 and 10.
-pub fn limit(lab: &mut Lab) -> Result<Section> {
-    let batch = lab.all("thesis-limit")?;
+/// A row for each controller: ours beside the printed figures.
+fn table_2(lab: &mut Lab, batch: &Batch) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (i, choice) in batch.choices.iter().enumerate() {
-        let mean = of_run(&batch, i, |r| Some(r.bandwidth.mean_bytes_per_sec / GIB));
-        let stddev = of_run(&batch, i, |r| Some(r.bandwidth.stddev_bytes_per_sec / GIB));
-        let rmse = of_run(&batch, i, |r| {
+        let mean = of_run(batch, i, |r| Some(r.bandwidth.mean_bytes_per_sec / GIB));
+        let stddev = of_run(batch, i, |r| Some(r.bandwidth.stddev_bytes_per_sec / GIB));
+        let rmse = of_run(batch, i, |r| {
             Some(r.bandwidth.rmse_ratio * r.set_point_bytes_per_sec / GIB)
         });
-        let at = |part| over_seeds(&batch, i, |made| nearest_rank(&windows(made, &batch), part));
+        let at = |part| over_seeds(batch, i, |made| nearest_rank(&windows(made, batch), part));
         let mut row = vec![words(&choice.label)];
         if let Some(printed) = TABLE_2.iter().find(|p| p.backend == choice.name) {
             let of = |figure, value| Printed {
@@ -66,6 +69,13 @@ pub fn limit(lab: &mut Lab) -> Result<Section> {
         }
         rows.push(row);
     }
+    rows
+}
+
+/// Table 2 and figures 9 and 10.
+pub fn limit(lab: &mut Lab) -> Result<Section> {
+    let batch = lab.all("thesis-limit")?;
+    let rows = table_2(lab, &batch);
     let table = Table {
         title: "Table 2: bandwidth in GiB/s, ours beside the thesis's".into(),
         heads: heads(&[
@@ -82,15 +92,39 @@ pub fn limit(lab: &mut Lab) -> Result<Section> {
         ),
         Part::Table(table),
     ];
-    parts.push(text(order(&batch)));
+    parts.push(text(shown(lab, &batch)));
     parts.extend(why::of(lab, "table 2"));
     parts.push(lab.bandwidth(&batch)?);
     parts.push(command("weir sim thesis-limit --backend all --seeds 3"));
     Ok(Section {
         id: "bandwidth".into(),
-        title: "6.3 Is the bandwidth held?".into(),
+        title: BANDWIDTH.into(),
         parts,
     })
+}
+
+/// Leaves what the summary says; returns the order in words.
+fn shown(lab: &mut Lab, batch: &Batch) -> String {
+    let (is_same, said) = order(batch);
+    let is_mean = |c: &&Compared| c.figure == "mean_gib_per_sec" && c.printed_in == "table 2";
+    let means = lab.compared.iter().filter(is_mean);
+    let near = |c: &&Compared| c.deviation_ratio.abs() <= 0.1;
+    let (count, near) = (means.clone().count(), means.filter(near).count());
+    lab.show(
+        BANDWIDTH,
+        "thesis's controllers: mean bandwidth",
+        "each within 10 % of table 2",
+        format!("{near} of {count}"),
+        near == count,
+    );
+    lab.show(
+        BANDWIDTH,
+        "thesis's controllers: order by bandwidth",
+        "as in table 2",
+        if is_same { "the same" } else { "another" },
+        is_same,
+    );
+    said
 }
 
 /// Figure 11.
@@ -310,25 +344,38 @@ fn seconds(made: &Made, values: &[f64]) -> Vec<(f64, f64)> {
     points.chunks(10).map(mean).collect()
 }
 
-/// The variants of table 2 by falling mean, ours and the thesis's.
-fn order(batch: &Batch) -> String {
-    let mut ours: Vec<(&str, f64)> = Vec::new();
-    for (i, choice) in batch.choices.iter().enumerate() {
-        let mean = of_run(batch, i, |r| Some(r.bandwidth.mean_bytes_per_sec));
-        let is_printed = TABLE_2.iter().any(|p| p.backend == choice.name);
-        ours.extend(mean.filter(|_| is_printed).map(|m| (choice.name, m[1])));
-    }
-    let mut printed: Vec<(&str, f64)> = TABLE_2.iter().map(|p| (p.backend, p.mean)).collect();
-    let names = |list: &mut Vec<(&str, f64)>| {
-        list.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let names: Vec<&str> = list.iter().map(|(name, _)| *name).collect();
-        names.join(" > ")
+/// The variants of table 2 in the thesis's order, and whether ours fall in it: a step is `>`, one that is smaller
+/// than the seeds' spread is `≈`, and one the other way round is `<`.
+fn order(batch: &Batch) -> (bool, String) {
+    let mean = |name: &str| {
+        let at = batch.choices.iter().position(|c| c.name == name)?;
+        of_run(batch, at, |r| Some(r.bandwidth.mean_bytes_per_sec))
     };
-    let (ours, printed) = (names(&mut ours), names(&mut printed));
-    if ours == printed {
-        return format!("By mean bandwidth the six come in the thesis's order: {ours}.");
+    let mut printed: Vec<(&str, f64)> = TABLE_2.iter().map(|p| (p.backend, p.mean)).collect();
+    printed.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut said = printed.first().map_or("", |p| p.0).to_owned();
+    let mut is_same = true;
+    for pair in printed.windows(2) {
+        let sign = match mean(pair[0].0).zip(mean(pair[1].0)) {
+            Some((a, b)) => step(a, b),
+            None => "?",
+        };
+        is_same &= [">", "≈"].contains(&sign);
+        said = format!("{said} {sign} {}", pair[1].0);
     }
-    format!(
-        "By mean bandwidth the six come in another order than in the thesis: here {ours}; there {printed}."
-    )
+    let verdict = if is_same { "in" } else { "not in" };
+    let said = format!(
+        "By mean bandwidth the six come {verdict} the thesis's order: {said} (≈: the difference is smaller than the range of the seeds)."
+    );
+    (is_same, said)
+}
+
+/// From one mean to the next, each with the range of its seeds.
+fn step(a: [f64; 3], b: [f64; 3]) -> &'static str {
+    let range = (a[2] - a[0]).max(b[2] - b[0]);
+    match a[1] - b[1] {
+        difference if difference.abs() <= range => "≈",
+        difference if difference > 0.0 => ">",
+        _ => "<",
+    }
 }

@@ -7,10 +7,10 @@ use super::super::choice::{self, Choice};
 use super::super::table::{COLUMNS, range};
 use super::lab::{Lab, command, heads, number, of_run, text, words};
 use anyhow::Result;
-use weir_report::{Part, Section, Table};
+use weir_report::{Cell, Part, Section, Table};
 
 /// Scenarios that have sections of their own.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 9] = [
     "thesis-limit",
     "thesis-idle",
     "thesis-asymmetric",
@@ -19,6 +19,7 @@ const ELSEWHERE: [&str; 8] = [
     "thesis-writes",
     "neighbour",
     "step",
+    "live-fio-stress",
 ];
 /// With more workloads than this a run takes seconds, and only some controllers are compared.
 const MANY: u32 = 500;
@@ -85,6 +86,8 @@ fn figures(batch: &Batch) -> Table {
     }
 }
 
+const STEP: &str = "A step of load";
+
 /// From idle to overload at once.
 pub fn step(lab: &mut Lab) -> Result<Section> {
     let batch = lab.all("step")?;
@@ -107,6 +110,15 @@ pub fn step(lab: &mut Lab) -> Result<Section> {
         });
         let over = of_run(&batch, i, |r| Some(r.overshoot_ratio? * 1e2));
         let first = peak(&batch, i, begins);
+        if choice.name == "cgroup" {
+            lab.show(
+                STEP,
+                "step of load to 2.5 times the set-point",
+                "time to within 5 % and overshoot, for each",
+                told(after, first, over),
+                None,
+            );
+        }
         rows.push(vec![
             words(&choice.label),
             number(after.map(|v| v[0]), 1),
@@ -117,19 +129,7 @@ pub fn step(lab: &mut Lab) -> Result<Section> {
             words(format!("{settled} of {}", batch.of(i).count())),
         ]);
     }
-    let table = Table {
-        title: "After the step".into(),
-        heads: heads(&[
-            "",
-            "settles, s: lowest",
-            "mean",
-            "highest",
-            "highest 500 ms after the step, % over",
-            "after settling, % over",
-            "runs that settle",
-        ]),
-        rows,
-    };
+    let table = after_the_step(rows);
     let parts = vec![
         text(format!(
             "Five readers begin at {} s on a machine where control already runs: from idle to twice the set-point and more. Settled is the time from \
@@ -143,9 +143,37 @@ pub fn step(lab: &mut Lab) -> Result<Section> {
     ];
     Ok(Section {
         id: "step".into(),
-        title: "A step of load".into(),
+        title: STEP.into(),
         parts,
     })
+}
+
+fn after_the_step(rows: Vec<Vec<Cell>>) -> Table {
+    Table {
+        title: "After the step".into(),
+        heads: heads(&[
+            "",
+            "settles, s: lowest",
+            "mean",
+            "highest",
+            "highest 500 ms after the step, % over",
+            "after settling, % over",
+            "runs that settle",
+        ]),
+        rows,
+    }
+}
+
+/// How weir takes the step, in words.
+fn told(after: Option<[f64; 3]>, first: Option<f64>, later: Option<[f64; 3]>) -> String {
+    let one = |v: Option<f64>| v.map_or("–".into(), |v| format!("{v:.1}").replace('-', "−"));
+    let mean = |v: Option<[f64; 3]>| one(v.map(|v| v[1]));
+    format!(
+        "weir: {} s, {} % over in the first 500 ms, {} % later",
+        mean(after),
+        one(first),
+        mean(later)
+    )
 }
 
 /// Highest mean over 500 ms from the step on, above the set-point, in percent; mean of the seeds.

@@ -11,6 +11,7 @@ use weir_report::{
     Axis, Cell, CellKind, Curve, Ink, Panel, Part, Plot, Section, Shape, Table, plot,
 };
 
+const TITLE: &str = "The device model against measurements";
 /// Measured with Intel MLC; where from stands in docs/device-model.md and in the profiles.
 const MEASURED: &str = include_str!("../../../../weir-hw/data/loaded-latency-asic-cxl.csv");
 /// Above this part of the peak a small change of bandwidth is a large one of latency.
@@ -88,6 +89,31 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
         figures.push(figure);
         csv += &points_csv(curve, &model);
     }
+    let worst = |key: &str| {
+        figures
+            .iter()
+            .filter_map(|f| f[key].as_f64())
+            .map(f64::abs)
+            .fold(0.0, f64::max)
+    };
+    let (mean, most, full) = (
+        worst("mean_error_ratio"),
+        worst("worst_error_ratio"),
+        worst("saturated_latency_error_ratio"),
+    );
+    lab.show(
+        TITLE,
+        "device model against the measured curves",
+        "mean error ≤ 5 %, worst ≤ 15 %, saturated latency within 10 %, for every curve",
+        format!(
+            "{:.1} %, {:.1} %, {:.1} % at most of {} curves",
+            mean * 1e2,
+            most * 1e2,
+            full * 1e2,
+            figures.len()
+        ),
+        mean <= 0.05 && most <= 0.15 && full <= 0.1,
+    );
     lab.figures.insert("device_model", figures.into());
     lab.files.insert("loaded-latency.csv".into(), csv);
     let table = Table {
@@ -114,7 +140,7 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
     ];
     Ok(Section {
         id: "device".into(),
-        title: "The device model against measurements".into(),
+        title: TITLE.into(),
         parts,
     })
 }

@@ -7,6 +7,7 @@ use super::super::choice::{self, Choice};
 use super::super::cli::EvaluateArgs;
 use super::super::results::subject;
 use super::super::table::range;
+use super::summary::Shown;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
@@ -55,6 +56,10 @@ pub struct Lab {
     pub compared: Vec<Compared>,
     /// Figures of sections that are not runs of a scenario.
     pub figures: BTreeMap<&'static str, Value>,
+    /// Bounds of scenarios that were missed.
+    pub missed: usize,
+    /// What the page shows, for its summary.
+    pub shown: Vec<Shown>,
     /// CSV by file name.
     pub files: BTreeMap<String, String>,
 }
@@ -72,6 +77,8 @@ impl Lab {
             is_quick: args.quick,
             batches: BTreeMap::new(),
             compared: Vec::new(),
+            missed: 0,
+            shown: Vec::new(),
             figures: BTreeMap::new(),
             files: BTreeMap::new(),
         })

@@ -3,21 +3,25 @@
 //! and what lies beyond it. One page that needs nothing else, every figure as JSON, every series as CSV.
 //!
 //! ```text
-//! lab (runs, made once) ─► device, estimate, bandwidth, latency, costs, beyond, knee, ablation, speed ─► page
+//! lab (runs, made once) ─► device, estimate, bandwidth, latency, costs, beyond, live, bounds, knee, … ─► page
 //! printed (the thesis's figures) ┘                                          └► why (deviations)
 //! ```
 
 mod ablation;
 mod bandwidth;
 mod beyond;
+mod bounds;
 mod costs;
+mod crowd;
 mod device;
 mod estimate;
 mod knee;
 mod lab;
 mod latency;
+mod live;
 mod printed;
 mod speed;
+mod summary;
 mod why;
 
 use super::cli::EvaluateArgs;
@@ -34,7 +38,7 @@ use weir_report::{Document, Part, Section};
 type Make = fn(&mut Lab) -> Result<Section>;
 
 /// In the order of the page.
-const SECTIONS: [(&str, Make); 14] = [
+const SECTIONS: [(&str, Make); 16] = [
     ("device model", device::device),
     ("6.2 estimation", estimate::estimate),
     ("6.3 bandwidth", bandwidth::limit),
@@ -47,6 +51,8 @@ const SECTIONS: [(&str, Make); 14] = [
     ("weir's aims", costs::promises),
     ("step of load", beyond::step),
     ("beyond the thesis", beyond::beyond),
+    ("live testbed", live::live),
+    ("bounds", bounds::bounds),
     ("knee", knee::knee),
     ("ablation", ablation::ablation),
 ];
@@ -66,6 +72,7 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<Exit> {
         sections.push(make(&mut lab).with_context(|| format!("section {name}"))?);
     }
     sections.push(speed::speed(&mut lab));
+    sections.insert(0, summary::summary(&lab));
     let figures = figures(&lab)?;
     write(out, &lab, &figures, sections)?;
     eprintln!(
@@ -75,7 +82,12 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<Exit> {
     if args.json {
         print_json(&figures)?;
     }
-    Ok(Exit::Done)
+    let has_missed = args.check && lab.missed > 0;
+    Ok(if has_missed {
+        Exit::Finding
+    } else {
+        Exit::Done
+    })
 }
 
 /// Everything as one JSON object.
@@ -88,6 +100,7 @@ fn figures(lab: &Lab) -> Result<Value> {
     Ok(json!({
         "seeds": lab.seeds,
         "is_quick": lab.is_quick,
+        "summary": lab.shown,
         "compared_with_thesis": lab.compared,
         "figures": lab.figures,
         "scenarios": scenarios,

@@ -3,12 +3,13 @@
 
 use super::lab::{Lab, command, heads, number, text, words};
 use serde_json::json;
-use weir_report::{Part, Section, Table};
+use weir_report::{Cell, Part, Section, Table};
 
 /// Simulated seconds per second of each scenario.
 pub fn speed(lab: &mut Lab) -> Section {
     let mut rows = Vec::new();
     let mut figures = serde_json::Map::new();
+    let mut shown = Vec::new();
     for (name, batch) in lab.batches() {
         let scenario = &batch.scenario;
         let workloads: u32 = scenario.workloads.iter().map(|w| w.count * w.threads).sum();
@@ -31,6 +32,7 @@ pub fn speed(lab: &mut Lab) -> Section {
             number(slowest, 0),
             number(events as f64 / took / 1e6, 2),
         ]);
+        shown.extend(told(name, median.unwrap_or(0.0)));
         figures.insert(
             name.clone(),
             json!({
@@ -40,28 +42,53 @@ pub fn speed(lab: &mut Lab) -> Section {
             }),
         );
     }
+    for (what, aim, told, is_met) in shown {
+        lab.show("Speed", what, aim, told, is_met);
+    }
     lab.figures.insert("speed", figures.into());
     let parts = vec![
         text(
             "Wall-clock speed of each run while as many others ran as there are CPUs; other programs on the machine count too. The aim for the thesis's machine is 100.",
         ),
-        Part::Table(Table {
-            title: "Simulated seconds per second".into(),
-            heads: heads(&[
-                "",
-                "threads of workloads",
-                "CPUs",
-                "median",
-                "slowest",
-                "million events/s",
-            ]),
-            rows,
-        }),
+        Part::Table(table(rows)),
         command("weir sim evaluate"),
     ];
     Section {
         id: "speed".into(),
         title: "Speed".into(),
         parts,
+    }
+}
+
+/// What the summary says of a scenario's speed: what, aim, measured, whether it is met.
+type Told = (&'static str, &'static str, String, Option<bool>);
+
+fn told(scenario: &str, median: f64) -> Option<Told> {
+    let aim = "≥ 100 simulated seconds per second";
+    let measured = format!("{median:.0} s per s, median of all controllers");
+    match scenario {
+        "thesis-limit" => Some((
+            "speed, thesis's machine",
+            aim,
+            measured,
+            Some(median >= 100.0),
+        )),
+        "thousand" => Some(("speed, 1000 workloads", "how it scales", measured, None)),
+        _ => None,
+    }
+}
+
+fn table(rows: Vec<Vec<Cell>>) -> Table {
+    Table {
+        title: "Simulated seconds per second".into(),
+        heads: heads(&[
+            "",
+            "threads of workloads",
+            "CPUs",
+            "median",
+            "slowest",
+            "million events/s",
+        ]),
+        rows,
     }
 }

@@ -2,8 +2,11 @@
 //! The hand of the harness inside the guest: reads commands from a virtio-serial port, runs each in a
 //! thread of its own, writes the results back. Started by the guest's init; lives as long as the
 //! guest. `weir-agent pages FILE` prints where a file lies in physical memory,
-//! `weir-agent now` the guest's clock.
+//! `weir-agent now` the guest's clock, `weir-agent count` what perf counts of an event while a command runs;
+//! `weir-agent hold` keeps patterns in memory and looks at them again and again.
 
+mod count;
+mod hold;
 mod pages;
 
 use std::fs::{File, OpenOptions};
@@ -19,8 +22,10 @@ fn main() -> std::io::Result<()> {
         [] => serve(),
         ["pages", path] => pages::print(path),
         ["now"] => now(),
+        ["count", pmu, event, field, command] => count::count(pmu, event, field, command),
+        ["hold", mib, seed, file] => hold::hold(mib, seed, file),
         _ => Err(std::io::Error::other(
-            "usage: weir-agent [pages FILE | now]",
+            "usage: weir-agent [pages FILE | now | count PMU EVENT FIELD=N COMMAND | hold MIB SEED FILE]",
         )),
     }
 }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The arithmetic of weir's scheduler: plain functions over plain structs.
+ *
+ * Built three ways: into the BPF scheduler, into tests on the host, and into the
+ * simulator. So there is no kernel here, no clock, no map and no loop without a
+ * bound; 64-bit integers only, because BPF has no others. The including file
+ * defines u32, u64 and s64.
+ *
+ * Words: a *budget* is a number of device bytes a workload may still move; below
+ * zero it is a *debt*. The *intensity* of a workload is device bytes per second
+ * of CPU time. A task is *parked* while its workload is in debt.
+ *
+ * Charging. What a device moved in one interval is counted by the device; whose
+ * bytes they were is not. So each workload first gets an estimate, intensity
+ * times run time, and then the estimates are scaled so that their sum is what
+ * was counted. A wrong intensity then shifts bytes between workloads, but the
+ * device stays at its set-point (thesis, equation 3, with run time as the sign
+ * of access).
+ */
+#ifndef WEIR_SCHED_H
+#define WEIR_SCHED_H
+
+#define WEIR_NS_PER_SEC		1000000000ULL
+/* No interval is longer; a timer that slept through more was not working. */
+#define WEIR_INTERVAL_NS_MAX	WEIR_NS_PER_SEC
+/* 1 TB/s is beyond any device, and keeps all products below 2^63. */
+#define WEIR_RATE_MAX		1000000000000ULL
+/* Scale factors are fixed-point numbers with this many bits behind the point. */
+#define WEIR_RATIO_BITS		12
+#define WEIR_RATIO_ONE		(1ULL << WEIR_RATIO_BITS)
+/* A device that moved this many times the estimate: the estimate is worthless. */
+#define WEIR_RATIO_MAX		(64 * WEIR_RATIO_ONE)
+
+/**
+ * struct weir_bucket - the budget of one workload
+ * @bytes: what it may still move; below 0: its debt
+ * @part: parts of a byte not yet in @bytes, in 1e-9 bytes
+ */
+struct weir_bucket {
+	s64 bytes;
+	u64 part;
+};
+
+static inline u64 weir_min(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+static inline u64 weir_max(u64 a, u64 b)
+{
+	return a > b ? a : b;
+}
+
+static inline s64 weir_clamp(s64 value, s64 low, s64 high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
+/*
+ * Bytes that @bytes_per_sec make in @ns. *part goes in and out, so that many
+ * short intervals give as much as one long one.
+ */
+static inline u64 weir_bytes_exact(u64 bytes_per_sec, u64 ns, u64 *part)
+{
+	u64 rate = weir_min(bytes_per_sec, WEIR_RATE_MAX);
+	u64 time = weir_min(ns, WEIR_INTERVAL_NS_MAX);
+	/* rate = high * 10^6 + low, so high * time is in 10^-3 bytes. */
+	u64 high = rate / 1000000 * time;
+	u64 low = rate % 1000000 * time + high % 1000 * 1000000 + *part;
+
+	*part = low % WEIR_NS_PER_SEC;
+	return high / 1000 + low / WEIR_NS_PER_SEC;
+}
+
+/* The same without the rest. */
+static inline u64 weir_bytes(u64 bytes_per_sec, u64 ns)
+{
+	u64 part = 0;
+
+	return weir_bytes_exact(bytes_per_sec, ns, &part);
+}
+
+/*
+ * What a workload can save up: what its rate makes in @room_ns, and in any case
+ * enough for two runs of @run_ns, or one that is rarely let in could never use its rate.
+ */
+static inline u64 weir_room(u64 bytes_per_sec, u64 room_ns, u64 intensity_bytes_per_sec, u64 run_ns)
+{
+	u64 runs = 2 * weir_bytes(intensity_bytes_per_sec, run_ns);
+
+	return weir_max(weir_max(weir_bytes(bytes_per_sec, room_ns), runs), 1);
+}
+
+/* An interval has passed: the budget grows, but not beyond @room_bytes. */
+static inline void weir_refill(struct weir_bucket *bucket, u64 bytes_per_sec, u64 ns, u64 room_bytes)
+{
+	s64 room = (s64)weir_min(room_bytes, 1ULL << 60);
+
+	bucket->bytes += (s64)weir_bytes_exact(bytes_per_sec, ns, &bucket->part);
+	if (bucket->bytes > room)
+		bucket->bytes = room;
+}
+
+/*
+ * The workload moved bytes. Debt carries over, so the mean is held whatever one
+ * run overdrew; but not more of it than @debt_ns repay, or one wrong reading
+ * would stop a workload for long.
+ */
+static inline void weir_charge(struct weir_bucket *bucket, u64 bytes, u64 bytes_per_sec, u64 debt_ns)
+{
+	s64 debt = (s64)weir_max(weir_bytes(bytes_per_sec, debt_ns), 1);
+
+	bucket->bytes -= (s64)weir_min(bytes, 1ULL << 60);
+	if (bucket->bytes < -debt)
+		bucket->bytes = -debt;
+}
+
+/* Whether the tasks of this workload are to wait. */
+static inline int weir_is_over(const struct weir_bucket *bucket)
+{
+	return bucket->bytes <= 0;
+}
+
+/* Its first estimate: what it moved in @run_ns of CPU time. */
+static inline u64 weir_estimate(u64 intensity_bytes_per_sec, u64 run_ns)
+{
+	u64 sec = weir_min(run_ns / WEIR_NS_PER_SEC, 1024);
+
+	return weir_min(intensity_bytes_per_sec, WEIR_RATE_MAX) * sec +
+	       weir_bytes(intensity_bytes_per_sec, run_ns % WEIR_NS_PER_SEC);
+}
+
+/*
+ * Whether a budget is spent, if what ran since it was last charged is charged at its estimate: how a
+ * CPU can tell by itself when the look at all budgets is late.
+ */
+static inline int weir_is_spent(const struct weir_bucket *bucket, u64 intensity_bytes_per_sec, u64 run_ns)
+{
+	return bucket->bytes <= (s64)weir_min(weir_estimate(intensity_bytes_per_sec, run_ns), 1ULL << 60);
+}
+
+/*
+ * What of a device's counted bytes is owed by limited workloads: all but what
+ * others may use, plus what the last intervals left open. @carry is bounded on
+ * both sides: what was long ago does not count.
+ */
+static inline s64 weir_owed(u64 counted, u64 others, s64 carry, s64 carry_max)
+{
+	s64 now = (s64)weir_min(counted, 1ULL << 60) - (s64)weir_min(others, 1ULL << 60);
+
+	return weir_clamp(now + carry, -carry_max, carry_max);
+}
+
+/* The factor that makes estimates with the sum @estimated as large as what is owed. */
+static inline u64 weir_ratio(s64 owed, u64 estimated)
+{
+	u64 most;
+
+	if (owed <= 0 || !estimated)
+		return 0;
+	/* 2^50 bytes in one interval are beyond WEIR_RATE_MAX. */
+	most = weir_min((u64)owed, 1ULL << 50) << WEIR_RATIO_BITS;
+	return weir_min(most / estimated, WEIR_RATIO_MAX);
+}
+
+static inline u64 weir_scaled(u64 bytes, u64 ratio)
+{
+	return (weir_min(bytes, 1ULL << 44) * weir_min(ratio, WEIR_RATIO_MAX)) >> WEIR_RATIO_BITS;
+}
+
+/*
+ * How many parked tasks the budget can feed for @slice_ns each: at least one if
+ * there is any budget, so that release is gradual and never stops.
+ */
+static inline u32 weir_release_count(const struct weir_bucket *bucket, u64 intensity_bytes_per_sec,
+				     u64 slice_ns, u32 most)
+{
+	u64 each, count;
+
+	if (weir_is_over(bucket))
+		return 0;
+	each = weir_max(weir_bytes(intensity_bytes_per_sec, slice_ns), 1);
+	count = weir_max((u64)bucket->bytes / each, 1);
+	return (u32)weir_min(count, most);
+}
+
+/*
+ * Whether a workload whose tasks are parked may begin a run: not before its budget
+ * lasts for @run_ns, or it would run for a moment, stop, and so on, and each
+ * change of tasks costs.
+ */
+static inline int weir_may_begin(const struct weir_bucket *bucket, u64 intensity_bytes_per_sec, u64 run_ns)
+{
+	return !weir_is_over(bucket) &&
+	       (u64)bucket->bytes >= weir_bytes(intensity_bytes_per_sec, run_ns);
+}
+
+/*
+ * Whether a device takes one more: as long as those who run cannot fill it up to
+ * its set-point, and a quarter beyond, because between two runs nobody runs: where
+ * one by itself would just fill the device, one at a time falls behind. Without
+ * this, all whose budgets grow in step would run at once, overload the device
+ * together and then wait together: the mean would be right, and each access late.
+ */
+static inline int weir_takes_one(u64 load_bytes_per_sec, u64 set_point_bytes_per_sec)
+{
+	return load_bytes_per_sec < set_point_bytes_per_sec + set_point_bytes_per_sec / 4;
+}
+
+/*
+ * How long a parked task waits for its turn at most. A turn is time the workload did not earn, so the
+ * more of its tasks wait, the rarer they are: one each @each_ns, as long as all fit into @most_ns.
+ */
+static inline u64 weir_turn(u64 waiting, u64 each_ns, u64 least_ns, u64 most_ns)
+{
+	u64 all = weir_min(waiting, 1ULL << 20) * weir_min(each_ns, WEIR_NS_PER_SEC);
+
+	return weir_min(weir_max(all, least_ns), most_ns);
+}
+
+/* A parked task has its turn after @turn_ns, debt or not: nobody starves, and the watchdog sleeps. */
+static inline int weir_has_turn(u64 parked_at_ns, u64 now_ns, u64 turn_ns)
+{
+	return now_ns > parked_at_ns && now_ns - parked_at_ns >= turn_ns;
+}
+
+/* Usual weights of a task (the kernel's for niceness 0) and of a cgroup; shares are in the same unit. */
+#define WEIR_WEIGHT_USUAL	100ULL
+#define WEIR_WEIGHT_MAX		(1ULL << 20)
+
+/*
+ * Virtual time of a run in full mode: slower the more weight. A task's weight is its own; within a cgroup
+ * with a share it is its part of that share, @task_weight of @sum, so that a cgroup gets as much with
+ * a hundred tasks as with one. @share 0: the task is for itself.
+ */
+static inline u64 weir_vtime(u64 run_ns, u64 task_weight, u64 share, u64 sum)
+{
+	u64 time = weir_min(run_ns, WEIR_INTERVAL_NS_MAX) * WEIR_WEIGHT_USUAL;
+	u64 weight = weir_max(weir_min(task_weight, WEIR_WEIGHT_MAX), 1);
+
+	if (!share)
+		return time / weight;
+	/* 10^11 times 2^20, and both divisors below 2^20. */
+	sum = weir_max(weir_min(sum, WEIR_WEIGHT_MAX), weight);
+	return time / weight * sum / weir_min(share, WEIR_WEIGHT_MAX);
+}
+
+/* Who slept comes back at most @credit_ns ahead of the others, however long that was. */
+static inline u64 weir_vtime_back(u64 own, u64 now, u64 credit_ns)
+{
+	u64 least = now > credit_ns ? now - credit_ns : 0;
+
+	return own > least ? own : least;
+}
+
+/* Whether the daemon has been silent for so long that nothing is to be limited any more. */
+static inline int weir_is_silent(u64 heard_at_ns, u64 now_ns, u64 patience_ns)
+{
+	return now_ns > heard_at_ns && now_ns - heard_at_ns > patience_ns;
+}
+
+#endif /* WEIR_SCHED_H */

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why nothing was made. Each names the table and the place, and what to do where there is something.
+
+/// What is wrong with a table, or with what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AcpiError {
+    /// The bytes are not the table they should be.
+    #[error(
+        "{table} is damaged at byte {at}: {what}; nothing is made from it. If it is a dump, read it \
+         again from /sys/firmware/acpi/tables"
+    )]
+    Damaged {
+        /// Its signature.
+        table: &'static str,
+        /// Offset in the table.
+        at: usize,
+        /// What is there, and what should be.
+        what: String,
+    },
+    /// All bytes of a table add up to 0; these do not.
+    #[error(
+        "{table} has a wrong checksum (its bytes add up to {sum:#04x}, not 0): nothing is made from \
+         it. If it is a dump, read it again from /sys/firmware/acpi/tables"
+    )]
+    Checksum {
+        /// Its signature.
+        table: &'static str,
+        /// What they add up to.
+        sum: u8,
+    },
+    /// The sizes are no division of a device.
+    #[error("sizes: {0}")]
+    Sizes(String),
+    /// The domain cannot be split.
+    #[error("{0}")]
+    Domain(String),
+    /// The tables are sound and cannot be changed as asked.
+    #[error("{table}: {why}")]
+    Refused {
+        /// Its signature.
+        table: &'static str,
+        /// Why.
+        why: String,
+    },
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tables made by hand from the standard's layouts, split, and read again; and what becomes of broken
+//! ones.
+
+mod hostile;
+mod made;
+mod sound;

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The books of a scheduler of weir's own: what it did, to whom, and what that cost. Counts are cumulative: of the
+//! scheduler since it was loaded, of a workload since it was given a budget.
+
+use crate::ids::{DeviceId, WorkloadId};
+use crate::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Whose tasks are the scheduler's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Those of limited workloads.
+    Partial,
+    /// All ordinary ones.
+    Full,
+}
+
+/// The whole scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Books {
+    /// Whose tasks it has.
+    pub mode: Mode,
+    /// Looks at all budgets.
+    pub ticks: u64,
+    /// Time they took together.
+    pub tick_cost_ns: Nanos,
+    /// Times it gave up waiting for a word from weir, and limited nobody.
+    pub silences: u64,
+    /// What it costs to queue a task.
+    pub queueing: Queueing,
+    /// By device.
+    pub devices: Vec<DeviceBooks>,
+    /// Who has a budget, or a part that is guarded.
+    pub workloads: BTreeMap<WorkloadId, WorkloadBooks>,
+}
+
+/// What queueing costs: one in many is timed, over all CPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Queueing {
+    /// Tasks that were queued or parked.
+    pub count: u64,
+    /// Of those, how many were timed.
+    pub timed: u64,
+    /// Time those took together.
+    pub timed_ns: Nanos,
+    /// The longest of them.
+    pub worst_ns: Nanos,
+}
+
+impl Queueing {
+    /// Mean of those that were timed.
+    pub fn mean_ns(&self) -> Option<Nanos> {
+        self.timed_ns.0.checked_div(self.timed).map(Nanos)
+    }
+}
+
+/// One device.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceBooks {
+    /// Which one.
+    pub id: DeviceId,
+    /// What the estimates of the last interval were multiplied by: 1 is a good guess.
+    pub scale_ratio: f64,
+    /// Intervals in which its counters could not be read.
+    pub lost_intervals: u64,
+    /// Intervals in which it was so far beyond its set-point that guarded workloads were held back.
+    pub guarded_intervals: u64,
+}
+
+/// One workload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadBooks {
+    /// It keeps to a budget; otherwise it is only guarded.
+    pub is_limited: bool,
+    /// What it may still move; below 0: its debt.
+    pub budget_bytes: i64,
+    /// Charged so far.
+    pub charged_bytes: Bytes,
+    /// Times one of its tasks ran.
+    pub runs: u64,
+    /// Times one was parked.
+    pub parks: u64,
+    /// Time its tasks were parked, summed over tasks.
+    pub parked_ns: Nanos,
+    /// The longest time one task was parked.
+    pub worst_wait_ns: Nanos,
+    /// Parked tasks that ran because it was their turn, in spite of debt.
+    pub turns: u64,
+    /// Times a running task was cut.
+    pub cuts: u64,
+    /// Tasks parked now.
+    pub waiting: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_timed_has_no_mean() {
+        let mut queueing = Queueing::default();
+        assert_eq!(queueing.mean_ns(), None);
+        (queueing.timed, queueing.timed_ns) = (4, Nanos(10));
+        assert_eq!(queueing.mean_ns(), Some(Nanos(2)));
+    }
+}

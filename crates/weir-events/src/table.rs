@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What stands in a table. The keys of the files are the names of the fields.
+
+use crate::counters::CounterSet;
+use crate::cpu::{Cpu, Models};
+use crate::pattern::Pattern;
+use crate::terms::Terms;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The events of one family of CPUs, or of a PMU that any machine can have.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Its name, as in `weir events --family`.
+    pub family: String,
+    /// Its name for people.
+    pub title: String,
+    /// What is worth knowing before one believes it.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// CPUs that have these events. Empty: any machine with such a PMU.
+    #[serde(default)]
+    pub cpu: Vec<Models>,
+    /// Where its facts come from, by the names that events use.
+    pub source: BTreeMap<String, String>,
+    /// Its PMUs, by the names that events use.
+    pub pmu: BTreeMap<String, Pmu>,
+    /// Its events.
+    pub event: Vec<Event>,
+    /// Amounts of traffic that can be made of its events, best first.
+    #[serde(default)]
+    pub amount: Vec<Amount>,
+    /// Latencies that can be made of its events, best first.
+    #[serde(default)]
+    pub latency: Vec<Latency>,
+}
+
+impl Table {
+    /// Whether a machine with this CPU may have these events.
+    pub fn is_of(&self, cpu: &Cpu) -> bool {
+        self.cpu.is_empty() || self.cpu.iter().any(|models| models.has(cpu))
+    }
+
+    /// An event by its name.
+    pub fn event(&self, name: &str) -> Option<&Event> {
+        self.event.iter().find(|event| event.name == name)
+    }
+}
+
+/// A kind of PMU: often there are several of it on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pmu {
+    /// Its names in `/sys/bus/event_source/devices`.
+    pub names: Vec<Pattern>,
+    /// How many counters one has; nothing where only the device knows, or all events always count.
+    pub counters: Option<u32>,
+    /// What one of them sees.
+    pub scope: Scope,
+    /// Terms that have few registers behind them.
+    #[serde(default)]
+    pub limited: Vec<Limited>,
+    /// The term that says which of several things of the same PMU is counted; an event has a counter for
+    /// each of them.
+    pub each: Option<String>,
+    /// What the kernel must be for it.
+    pub needs: Option<String>,
+    /// What stands in its format files on a kernel that is new enough, where the table says so.
+    #[serde(default)]
+    pub format: BTreeMap<String, String>,
+}
+
+/// A term of which few values can be in use at once.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limited {
+    /// The term.
+    pub term: String,
+    /// How many values.
+    pub at_once: u32,
+}
+
+/// What a PMU, or a figure made of it, sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// What a CPU does, and so what a task does that runs on it.
+    Cpu,
+    /// CPUs that share a last-level cache.
+    L3,
+    /// CPUs of one socket.
+    Socket,
+    /// One CXL port of a socket.
+    Port,
+    /// One CXL device.
+    Device,
+    /// One monitoring group of a CXL device.
+    Group,
+}
+
+/// What one count is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counts {
+    /// A byte that was moved.
+    Bytes,
+    /// A line of 64 bytes that was moved or asked for.
+    Lines,
+    /// A transfer of the data bus; how many bytes is said beside.
+    Beats,
+    /// A message that asks for something, whether data follows or not.
+    Requests,
+    /// A retired load instruction.
+    Loads,
+    /// A cycle of the PMU's clock.
+    Cycles,
+    /// A request that waits, for each cycle it waits.
+    WaitingCycles,
+    /// A sampled latency, in the unit that is said beside.
+    SampledTime,
+    /// A request that was sampled.
+    Samples,
+    /// A cycle in which a buffer was in some state.
+    BusyCycles,
+    /// An error of the link.
+    Errors,
+}
+
+/// Which way data went, as the CPU sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Traffic {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+}
+
+/// How far an event can be trusted to count what is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Provenance {
+    /// Its maker says so in a published list, or weir's own driver does.
+    Documented,
+    /// Its maker publishes these bits under another name, and for CXL on another CPU.
+    OtherName,
+    /// The difference of two documented events.
+    Difference,
+    /// An encoding that its maker's lists do not have, from elsewhere.
+    Raw,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// Its maker's name for it; for raw ones the name that the source has.
+    pub name: String,
+    /// Its PMU.
+    pub pmu: String,
+    /// Its encoding.
+    pub terms: Terms,
+    /// Counters it can be counted on; nothing for any.
+    pub counters: Option<CounterSet>,
+    /// What one count is.
+    pub counts: Counts,
+    /// Bytes of traffic that one count stands for, where it stands for traffic.
+    pub bytes: Option<u32>,
+    /// Which way they went.
+    pub traffic: Option<Traffic>,
+    /// How far to trust it.
+    pub provenance: Provenance,
+    /// Where it comes from: a name of [`Table::source`].
+    pub source: String,
+    /// What it leaves out or takes in.
+    pub note: Option<String>,
+}
+
+/// Traffic in bytes, made of events: the sum of `plus` less the sum of `minus`, each times its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Amount {
+    /// Which way.
+    pub traffic: Traffic,
+    /// Of what.
+    pub of: Scope,
+    /// Events that are added.
+    pub plus: Vec<String>,
+    /// Events that are taken off.
+    #[serde(default)]
+    pub minus: Vec<String>,
+    /// How far to trust it: the worst of its events, or worse.
+    pub provenance: Provenance,
+    /// Who does it so: a name of [`Table::source`].
+    pub source: String,
+    /// What it leaves out or takes in.
+    pub note: Option<String>,
+}
+
+/// Mean time of a request: `total` ÷ `requests`, in the time that one count of `total` stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Latency {
+    /// Of what.
+    pub of: Scope,
+    /// The event that adds up waiting.
+    pub total: String,
+    /// The event that counts who waited.
+    pub requests: String,
+    /// The event that counts the cycles of the clock in which `total` counts; by Little's law.
+    pub clock: Option<String>,
+    /// Or how many nanoseconds one count of `total` is.
+    pub ns: Option<u32>,
+    /// Who does it so: a name of [`Table::source`].
+    pub source: String,
+    /// What to mind.
+    pub note: Option<String>,
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Intel's tables against a recorded extract of Intel's lists: bits and counters, both ways. (The same bits
+//! are asked of a living perf in `testbed/harness/tests/events.rs`, which knows nothing of counters.)
+
+#![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
+
+use std::collections::{BTreeMap, BTreeSet};
+use weir_events::{Event, Provenance, Table, Terms, tables};
+
+const EXTRACT: &str = include_str!("data/perfmon.tsv");
+
+struct Fact {
+    unit: &'static str,
+    terms: String,
+    counters: BTreeSet<u32>,
+}
+
+/// Facts by family and name.
+fn facts() -> BTreeMap<(&'static str, &'static str), Fact> {
+    let rows = EXTRACT.lines().filter(|line| !line.starts_with('#'));
+    let fact = |line: &'static str| {
+        let [
+            family,
+            unit,
+            name,
+            event,
+            umask,
+            extension,
+            response,
+            counters,
+        ] = line.split('\t').collect::<Vec<_>>()[..]
+        else {
+            panic!("not eight columns: {line}")
+        };
+        let number = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
+        let umask = number(extension) << 8 | number(umask);
+        let mut terms = format!("event={event}");
+        if umask != 0 {
+            terms += &format!(",umask={umask:#x}");
+        }
+        if response != "0x0" {
+            terms += &format!(",offcore_rsp={response}");
+        }
+        let counters = counters.split(',').map(|c| c.parse().unwrap()).collect();
+        let fact = Fact {
+            unit,
+            terms,
+            counters,
+        };
+        ((family, name), fact)
+    };
+    rows.map(fact).collect()
+}
+
+fn intel() -> impl Iterator<Item = &'static Table> {
+    tables()
+        .iter()
+        .filter(|t| t.cpu.iter().any(|models| models.vendor == "GenuineIntel"))
+}
+
+#[test]
+fn what_is_called_published_is_published_so() {
+    let facts = facts();
+    let mut compared = 0;
+    for table in intel() {
+        let published = |e: &&Event| e.provenance != Provenance::Raw;
+        for event in table.event.iter().filter(published) {
+            let key = (table.family.as_str(), event.name.as_str());
+            let fact = facts
+                .get(&key)
+                .unwrap_or_else(|| panic!("not published: {key:?}"));
+            assert_eq!(event.terms, Terms::parse(&fact.terms).unwrap(), "{key:?}");
+            let counters: BTreeSet<u32> = event.counters.unwrap().iter().collect();
+            assert_eq!(counters, fact.counters, "{key:?}");
+            assert_eq!(event.pmu.replace("cpu", "core"), fact.unit, "{key:?}");
+            compared += 1;
+        }
+        for event in table.event.iter().filter(|e| !published(e)) {
+            let key = (table.family.as_str(), event.name.as_str());
+            assert!(!facts.contains_key(&key), "published after all: {key:?}");
+        }
+    }
+    assert_eq!(compared, 145);
+}
+
+/// The raw event of Sapphire and Emerald Rapids has the bits that have a name on Granite Rapids, and the
+/// differences of published events leave exactly these bits.
+#[test]
+fn raw_bits_and_differences_are_the_bits_with_a_name_elsewhere() {
+    let facts = facts();
+    let response = |family, name| {
+        let fact: &Fact = &facts[&(family, name)];
+        Terms::parse(&fact.terms)
+            .unwrap()
+            .get("offcore_rsp")
+            .unwrap()
+    };
+    let named = |what: &'static str| response("granite-rapids", what);
+    for family in ["sapphire-rapids", "emerald-rapids"] {
+        let table = tables().iter().find(|t| t.family == family).unwrap();
+        let raw = table.event("OCR.READS_TO_CORE.CXL_MEM").unwrap();
+        assert_eq!(
+            raw.terms.get("offcore_rsp"),
+            Some(named("OCR.READS_TO_CORE.CXL_MEM"))
+        );
+        for (more, less, left) in [
+            ("L3_MISS_LOCAL_SOCKET", "LOCAL_SOCKET_DRAM", "LOCAL_CXL_MEM"),
+            ("REMOTE_MEMORY", "REMOTE_DRAM", "REMOTE_CXL_MEM"),
+        ] {
+            let of = |what: &str| {
+                let name = format!("OCR.READS_TO_CORE.{what}");
+                let (_, fact) = facts
+                    .iter()
+                    .find(|(key, _)| key.0 == family && key.1 == name)
+                    .unwrap();
+                Terms::parse(&fact.terms)
+                    .unwrap()
+                    .get("offcore_rsp")
+                    .unwrap()
+            };
+            let left = facts.iter().find(|(key, _)| {
+                key.0 == "granite-rapids" && key.1 == format!("OCR.READS_TO_CORE.{left}")
+            });
+            let left = Terms::parse(&left.unwrap().1.terms)
+                .unwrap()
+                .get("offcore_rsp")
+                .unwrap();
+            // The bits that say what was asked for and that a supplier answered are in all of them.
+            let suppliers = 0xff << 22;
+            assert_eq!(
+                (of(more) ^ of(less)) & suppliers,
+                left & suppliers,
+                "{family}: {more} - {less}"
+            );
+            assert_eq!(of(more) & !suppliers, left & !suppliers);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Compiles `bpf/`: the scheduler for BPF, which the library carries inside itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let bpf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    println!("cargo:rerun-if-changed={}", bpf.display());
+    println!("cargo:rerun-if-env-changed=CLANG");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
+    if let Err(why) = scheduler(&bpf, &out.join("weir.bpf.o")) {
+        eprintln!("the sched_ext scheduler cannot be compiled: {why}");
+        std::process::exit(1);
+    }
+}
+
+fn scheduler(bpf: &Path, object: &Path) -> Result<(), String> {
+    let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
+    let mut command = Command::new(&clang);
+    command.args([
+        "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror", "-c",
+    ]);
+    command.arg(bpf.join("weir.bpf.c")).arg("-I").arg(bpf);
+    let libbpf = std::env::var_os("DEP_BPF_INCLUDE").ok_or("libbpf-sys names no headers")?;
+    command.arg("-I").arg(libbpf);
+    // The BPF target has no headers of its own; the kernel's are where the machine's are.
+    for dir in system_headers(&clang)? {
+        command.arg("-idirafter").arg(dir);
+    }
+    let done = command.arg("-o").arg(object).output();
+    let done = done.map_err(|e| format!("{clang}: {e}"))?;
+    if !done.status.success() {
+        return Err(String::from_utf8_lossy(&done.stderr).into_owned());
+    }
+    Ok(())
+}
+
+/// Where clang looks for headers of this machine.
+fn system_headers(clang: &str) -> Result<Vec<String>, String> {
+    let asked = Command::new(clang)
+        .args(["-E", "-Wp,-v", "-xc", "/dev/null"])
+        .output();
+    let next_move = "install clang (make tools does), or name one in the variable CLANG";
+    let asked = asked.map_err(|e| format!("{clang}: {e}: {next_move}"))?;
+    let text = String::from_utf8_lossy(&asked.stderr);
+    let listed = text.lines().skip_while(|l| !l.starts_with("#include <"));
+    let dirs = listed
+        .filter(|l| l.starts_with(' '))
+        .map(|l| l.trim().to_owned());
+    Ok(dirs.collect())
+}

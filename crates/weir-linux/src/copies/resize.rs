@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Carrying it out, one block after the other.
+
+use super::map::{Kernel, Map, Owner};
+use super::plan::{Refused, Step, next, targets};
+use super::{Caches, Layout, State};
+use crate::error::LinuxError;
+use serde::Serialize;
+use std::time::Instant;
+
+/// A block that changed hands.
+#[derive(Clone, Debug, Serialize)]
+pub struct Moved {
+    /// Which node gave or got it.
+    pub node: u32,
+    /// The kernel's number of the block.
+    pub block: u64,
+    /// Whether the node got it.
+    pub online: bool,
+    /// How long the kernel took.
+    pub took_ms: f64,
+}
+
+/// A block that the kernel would not let go, or would not take.
+#[derive(Clone, Debug, Serialize)]
+pub struct Refusal {
+    /// Of which node.
+    pub node: u32,
+    /// The kernel's number of the block.
+    pub block: u64,
+    /// What the kernel said.
+    pub why: String,
+}
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Step by step.
+    pub moved: Vec<Moved>,
+    /// What did not work. Other blocks were tried instead.
+    pub refused: Vec<Refusal>,
+    /// Whether every group has the size that was asked for.
+    pub complete: bool,
+    /// How it is now.
+    pub map: Map,
+}
+
+/// Gives each of the named nodes the number of bytes that stands beside it; others keep what they have.
+///
+/// # Errors
+/// What was asked for cannot be, caches would spoil the data, a block is online twice (before, or by somebody else's doing meanwhile),
+/// or the kernel's states cannot be read. What was done until then stays done, and is allowed.
+pub fn resize(
+    kernel: &mut dyn Kernel,
+    layout: &Layout,
+    wanted: &[(u32, u64)],
+) -> Result<Report, LinuxError> {
+    if layout.cpu_caches == Caches::Separate {
+        return Err(LinuxError::Copies(
+            "the CPUs' caches know nothing of copies (cpu-caches = \"separate\"): lines of the old owner \
+             could be written over the new owner's data, and Linux has no interface to flush them for a \
+             block that is offline. Make groups of fixed sizes: weir groups acpi"
+                .into(),
+        ));
+    }
+    let mut map = Map::read(kernel, layout)?;
+    exclusive(&map)?;
+    let targets = targets(&map, wanted)?;
+    let (mut moved, mut refused, mut refusals) = (Vec::new(), Refused::new(), Vec::new());
+    while let Some(step) = next(&map, &targets, &refused) {
+        let (Step::Online { copy, offset } | Step::Offline { copy, offset }) = step;
+        let block = map.block(copy, offset);
+        let node = map.nodes.get(copy).copied().unwrap_or(u32::MAX);
+        let start = Instant::now();
+        match take(kernel, &map, step)? {
+            Ok(()) => moved.push(Moved {
+                node,
+                block,
+                online: matches!(step, Step::Online { .. }),
+                took_ms: start.elapsed().as_secs_f64() * 1000.0,
+            }),
+            Err(why) => {
+                refused.insert(step);
+                refusals.push(Refusal { node, block, why });
+            }
+        }
+        let owner = map.look(kernel, offset)?;
+        if let Some(place) = usize::try_from(offset)
+            .ok()
+            .and_then(|o| map.owners.get_mut(o))
+        {
+            *place = owner;
+        }
+    }
+    // Not only the blocks that were touched: somebody else may have had a hand in it.
+    let map = Map::read(kernel, layout)?;
+    exclusive(&map)?;
+    Ok(Report {
+        moved,
+        refused: refusals,
+        complete: map.counts() == targets,
+        map,
+    })
+}
+
+/// One step. The inner error is the kernel's refusal.
+fn take(kernel: &mut dyn Kernel, map: &Map, step: Step) -> Result<Result<(), String>, LinuxError> {
+    match step {
+        Step::Offline { copy, offset } => Ok(kernel.offline(map.block(copy, offset))),
+        Step::Online { copy, offset } => {
+            // Asked now, not when the map was read.
+            if map.look(kernel, offset)? != Owner::Nobody {
+                return Ok(Err("somebody else has brought it online meanwhile".into()));
+            }
+            let block = map.block(copy, offset);
+            let answer = kernel.online(block);
+            if let Owner::Several(copies) = map.look(kernel, offset)? {
+                let mut said = map.violation(offset, &copies);
+                let back = kernel.offline(block);
+                if back.is_ok() && kernel.state(block)? == State::Offline {
+                    said += &format!(
+                        "; memory{block}, which weir had just brought online, is offline again"
+                    );
+                }
+                return Err(LinuxError::Copies(said));
+            }
+            Ok(answer)
+        }
+    }
+}
+
+fn exclusive(map: &Map) -> Result<(), LinuxError> {
+    match &map.violations()[..] {
+        [] => Ok(()),
+        found => Err(LinuxError::Copies(found.join("\n"))),
+    }
+}

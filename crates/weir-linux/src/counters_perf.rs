@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Events of perf as counters of devices.
+
+use super::{Counters, Kind, class_devices, read_node, read_number};
+use crate::clock::now;
+use crate::cxl::Fabric;
+use crate::options::Roots;
+use crate::perf::{Counting, Machine, Origin, Target, targets};
+use std::collections::BTreeMap;
+use weir_core::observation::{GroupSeen, Skipped};
+use weir_core::topology::{Fact, Group};
+use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
+
+impl Counters {
+    /// Says what perf could count, and where no driver counts, has it counted.
+    pub(super) fn add_perf(&mut self, roots: &Roots, capacity: Option<BytesPerSec>) {
+        let targets = perf_targets(roots);
+        let value = told(&targets);
+        let next_move = value.is_err();
+        self.facts.push(Fact {
+            name: "perf.cxl".into(),
+            value,
+            next_move: next_move.then(|| "weir events says what is lacking".into()),
+        });
+        if !self.sources.is_empty() {
+            return;
+        }
+        let mut devices: BTreeMap<String, Vec<Target>> = BTreeMap::new();
+        for target in targets {
+            devices
+                .entry(target.device.clone())
+                .or_default()
+                .push(target);
+        }
+        for (number, (name, targets)) in (0..).zip(devices) {
+            if let Err(why) = self.add_counting(DeviceId(number), &name, targets, capacity) {
+                self.facts.push(Fact {
+                    name: format!("perf.{name}"),
+                    value: Err(why),
+                    next_move: Some("run weir as root".into()),
+                });
+            }
+        }
+    }
+
+    fn add_counting(
+        &mut self,
+        device: DeviceId,
+        name: &str,
+        targets: Vec<Target>,
+        capacity: Option<BytesPerSec>,
+    ) -> Result<(), Missing> {
+        let counting: Vec<Counting> = targets
+            .into_iter()
+            .map(Target::open)
+            .collect::<Result<_, _>>()?;
+        let group = |counting: &Counting| Group {
+            id: GroupId {
+                device,
+                index: counting.target.group,
+            },
+            node: counting.target.node.map(NodeId),
+            size_bytes: Bytes(0),
+        };
+        self.groups.extend(counting.iter().map(group));
+        let count = u32::try_from(counting.len()).unwrap_or(u32::MAX);
+        let kind = Kind::Perf {
+            counting,
+            running_ratio: 1.0,
+        };
+        self.add_device(device, name.to_owned(), capacity, count, kind);
+        Ok(())
+    }
+
+    /// What is scaled, since sets of events took turns.
+    pub(crate) fn scaled(&self) -> Vec<Skipped> {
+        let note = |source: &super::Source| match source.kind {
+            Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(Skipped {
+                what: format!("perf events of {}", source.device),
+                why: Missing::NotSupported(format!(
+                    "all at once: they take turns and ran {:.0} % of the time; figures are scaled",
+                    running_ratio * 100.0
+                )),
+            }),
+            _ => None,
+        };
+        self.sources.iter().filter_map(note).collect()
+    }
+}
+
+/// What perf can count here.
+pub(crate) fn perf_targets(roots: &Roots) -> Vec<Target> {
+    let class = roots.sys.join("class/weir_cxl");
+    let groups = class_devices(&class)
+        .into_iter()
+        .filter_map(|(number, dir)| {
+            let count = u32::try_from(read_number(&dir.join("group_count")).ok()?).ok()?;
+            Some((
+                format!("weir_cxl{number}"),
+                count.min(super::GROUP_COUNT_MAX),
+            ))
+        });
+    let groups = groups.collect();
+    let mut targets = targets(&Machine::probe(roots), &Fabric::read(roots), &groups);
+    for target in targets
+        .iter_mut()
+        .filter(|t| groups.contains_key(&t.device))
+    {
+        let dir = class
+            .join(&target.device)
+            .join(format!("group{}", target.group));
+        target.node = read_node(&dir).map(|node| node.0);
+    }
+    targets
+}
+
+fn told(targets: &[Target]) -> Result<String, Missing> {
+    let Some(first) = targets.first() else {
+        let why = "no table has an event of CXL traffic that stands here";
+        return Err(Missing::NotSupported(why.into()));
+    };
+    let one = |way: &str, origin: &Result<Origin, Missing>| match origin {
+        Ok(o) => {
+            let turns = match o.sets {
+                1 => String::new(),
+                sets => format!(", {sets} sets take turns: scaled"),
+            };
+            format!(
+                "{way} by {} ({:?}, {:?}{turns})",
+                o.family, o.of, o.provenance
+            )
+            .to_lowercase()
+        }
+        Err(_) => format!("{way} not"),
+    };
+    let count = targets.len();
+    let of = match count {
+        1 => first.device.clone(),
+        _ => format!("{count} groups or devices"),
+    };
+    Ok(format!(
+        "{of}: {}, {}",
+        one("reads", &first.reads),
+        one("writes", &first.writes)
+    ))
+}
+
+/// Reads all groups of a device; gives the smallest part of the time that something ran.
+pub(super) fn read(device: DeviceId, counting: &mut [Counting], seen: &mut Vec<GroupSeen>) -> f64 {
+    let mut smallest = 1.0f64;
+    for counting in counting {
+        let before = now();
+        let bytes = counting.read();
+        // A set is read at one moment, several one after the other.
+        let at = Nanos(before.0 + now().0.saturating_sub(before.0) / 2);
+        let reading = |value: Result<u64, Missing>| Reading {
+            at,
+            value: value.map(Bytes),
+        };
+        seen.push(GroupSeen {
+            id: GroupId {
+                device,
+                index: counting.target.group,
+            },
+            read_bytes: reading(bytes.read),
+            write_bytes: reading(bytes.write),
+        });
+        smallest = smallest.min(bytes.running_ratio);
+    }
+    smallest
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `/proc/cpuinfo`: what CPU this is.
+
+use super::{Malformed, decimal, lines};
+use weir_events::Cpu;
+
+/// The first CPU that is told of; weir knows no machine whose sockets differ.
+///
+/// # Errors
+/// A line of `vendor_id`, `cpu family` or `model` is missing or is not what x86 writes.
+pub fn cpu(text: &[u8]) -> Result<Cpu, Malformed> {
+    const WANT: Malformed = Malformed("the lines vendor_id, cpu family and model of an x86 CPU");
+    let value = |wanted: &[u8]| {
+        lines(text).find_map(|line| {
+            let colon = line.iter().position(|b| *b == b':')?;
+            (line[..colon].trim_ascii() == wanted).then(|| line[colon + 1..].trim_ascii())
+        })
+    };
+    let number = |wanted: &[u8]| {
+        let number = decimal(value(wanted).ok_or(WANT)?).map_err(|_| WANT)?;
+        u32::try_from(number).map_err(|_| WANT)
+    };
+    let vendor = value(b"vendor_id").ok_or(WANT)?;
+    let is_plain = vendor.len() <= 12 && vendor.iter().all(u8::is_ascii_graphic);
+    let vendor = std::str::from_utf8(vendor)
+        .ok()
+        .filter(|v| is_plain && !v.is_empty());
+    Ok(Cpu {
+        vendor: vendor.ok_or(WANT)?.to_owned(),
+        family: number(b"cpu family")?,
+        model: number(b"model")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_first_cpu_is_told() {
+        let text = b"processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\nmodel name\t: INTEL(R) XEON(R)\n\nprocessor\t: 1\n";
+        assert_eq!(cpu(text).unwrap().to_string(), "GenuineIntel-6-CF");
+        for bad in [
+            "",
+            "vendor_id : GenuineIntel\n",
+            "vendor_id: \ncpu family: 6\nmodel: 1\n",
+            "vendor_id: A\x1b[2J\ncpu family: 6\nmodel: 1\n",
+            "vendor_id: A\ncpu family: -6\nmodel: 1\n",
+            "vendor_id: A\ncpu family: 6\nmodel: 4294967296\n",
+        ] {
+            assert!(cpu(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes: Vec<u8>, text in "((vendor_id|cpu family|model)?[ \t:0-9A-Za-z]{0,12}\n){0,8}") {
+            let _ = (cpu(&bytes), cpu(text.as_bytes()));
+        }
+    }
+}

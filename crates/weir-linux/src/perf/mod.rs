@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Performance monitoring units of this host, and the events of weir-events' tables on them.
+//!
+//! ```text
+//! /proc/cpuinfo ─► Machine ─► which tables and events are here ─► (`weir events`)
+//! /sys/bus/event_source ─┘              │
+//!                                       └─► source: targets ─► set (opened) ─► meter ─► bytes
+//! ```
+//!
+//! Counting an event of a device or a socket tells what everybody does, so the kernel asks for root,
+//! `CAP_PERFMON`, or `kernel.perf_event_paranoid` below 1.
+
+mod machine;
+mod meter;
+mod pmus;
+mod set;
+mod source;
+
+use crate::options::Roots;
+
+pub use machine::{Machine, Standing};
+pub use pmus::Pmu;
+pub use source::{Bytes, Counting, Origin, Target, targets};
+
+/// What perf can count of CXL traffic on this machine.
+pub fn here(roots: &Roots) -> Vec<Target> {
+    crate::counters::perf_targets(roots)
+}

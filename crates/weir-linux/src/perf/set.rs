@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Events that count together: one group of perf on one PMU and one CPU. The kernel counts all of them
+//! or none, and says for how long it was asked to and for how long it did.
+
+use super::pmus::Pmu;
+use perf_event::events::Raw;
+use perf_event::{Builder, Counter, ReadFormat};
+use std::io;
+use weir_core::Missing;
+use weir_events::Config;
+
+/// What the kernel has counted so far. Times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Counts of the events, in their order.
+    pub counts: Vec<u64>,
+    /// How long they were to count.
+    pub enabled_ns: u64,
+    /// How long they did: less, when sets took turns.
+    pub running_ns: u64,
+}
+
+/// An open group.
+pub(crate) struct Set {
+    leader: Counter,
+    others: Vec<Counter>,
+}
+
+impl Set {
+    /// Opens events on a CPU, for everybody who runs there; they begin to count at once.
+    pub(crate) fn open(pmu: &Pmu, cpu: u32, configs: &[Config]) -> Result<Set, Missing> {
+        let mut builders = configs.iter().map(|config| builder(pmu.kind, *config, cpu));
+        let failed = |e: io::Error| refused(pmu, cpu, &e);
+        let Some(first) = builders.next() else {
+            return Err(Missing::NotSupported(format!("{}: no event", pmu.name)));
+        };
+        let mut leader = first.build().map_err(failed)?;
+        let mut others = Vec::new();
+        for builder in builders {
+            others.push(builder.build_with_group(&mut leader).map_err(failed)?);
+        }
+        leader.enable_group().map_err(failed)?;
+        Ok(Set { leader, others })
+    }
+
+    /// Reads all counts at once.
+    pub(crate) fn read(&mut self) -> io::Result<Counted> {
+        let data = self.leader.read_group()?;
+        let gone = || io::Error::other("the kernel left an event out");
+        let of = |counter: &Counter| {
+            data.get(counter)
+                .map(|entry| entry.value())
+                .ok_or_else(gone)
+        };
+        let counts = std::iter::once(&self.leader).chain(&self.others).map(of);
+        let time = |time: Option<std::time::Duration>| {
+            u64::try_from(time.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
+        };
+        Ok(Counted {
+            counts: counts.collect::<io::Result<_>>()?,
+            enabled_ns: time(data.time_enabled()),
+            running_ns: time(data.time_running()),
+        })
+    }
+}
+
+fn builder(kind: u32, config: Config, cpu: u32) -> Builder<'static> {
+    let [config, config1, config2, config3] = config.0;
+    let mut builder = Builder::new(Raw::new(config).config1(config1).config2(config2));
+    builder.attrs_mut().type_ = kind;
+    builder.attrs_mut().config3 = config3;
+    builder.any_pid().one_cpu(cpu as usize);
+    // Devices do not know user from kernel, and many refuse to be asked.
+    builder.include_kernel().include_hv();
+    builder.read_format(
+        ReadFormat::GROUP
+            | ReadFormat::TOTAL_TIME_ENABLED
+            | ReadFormat::TOTAL_TIME_RUNNING
+            | ReadFormat::ID,
+    );
+    builder
+}
+
+fn refused(pmu: &Pmu, cpu: u32, error: &io::Error) -> Missing {
+    let text = format!("perf_event_open on {}, CPU {cpu}: {error}", pmu.name);
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Missing::NotPermitted(format!(
+            "{text}; run weir as root, with CAP_PERFMON, or set kernel.perf_event_paranoid=0"
+        )),
+        _ => Missing::NotSupported(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::io::Write;
+
+    fn software() -> Pmu {
+        Pmu {
+            name: "software".into(),
+            kind: 1,
+            cpus: vec![0],
+            fields: BTreeMap::new(),
+        }
+    }
+
+    /// PERF_COUNT_SW_CPU_CLOCK, in nanoseconds, and PERF_COUNT_SW_CONTEXT_SWITCHES.
+    const CLOCK: Config = Config([0, 0, 0, 0]);
+    const SWITCHES: Config = Config([3, 0, 0, 0]);
+
+    /// A set, or nothing and the reason where none may be opened.
+    fn set(configs: &[Config]) -> Option<Set> {
+        match Set::open(&software(), 0, configs) {
+            Ok(set) => Some(set),
+            Err(why @ Missing::NotPermitted(_)) => {
+                let _ = writeln!(std::io::stderr(), "SKIP software events: {why}");
+                None
+            }
+            Err(why) => panic!("{why}"),
+        }
+    }
+
+    #[test]
+    fn software_events_count_together_and_all_the_time() {
+        let Some(mut set) = set(&[CLOCK, SWITCHES]) else {
+            return;
+        };
+        let before = set.read().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let after = set.read().unwrap();
+        assert_eq!((before.counts.len(), after.counts.len()), (2, 2));
+        assert!(after.enabled_ns >= before.enabled_ns + 20_000_000);
+        assert_eq!(after.enabled_ns, after.running_ns, "nothing takes turns");
+        // The clock of a CPU is the time that the set was enabled; read a moment later than it.
+        let clock = after.counts[0] - before.counts[0];
+        let enabled = after.enabled_ns - before.enabled_ns;
+        assert!(
+            clock.abs_diff(enabled) < enabled / 2,
+            "{clock} ns of {enabled}"
+        );
+        assert!(after.counts[1] >= before.counts[1]);
+    }
+
+    #[test]
+    fn what_the_kernel_refuses_is_named() {
+        let mut pmu = software();
+        pmu.kind = u32::MAX;
+        let why = Set::open(&pmu, 0, &[CLOCK]).err().unwrap().to_string();
+        assert!(why.contains("perf_event_open on software, CPU 0"), "{why}");
+        let why = Set::open(&software(), 4000, &[CLOCK])
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(why.contains("CPU 4000"), "{why}");
+        assert!(Set::open(&software(), 0, &[]).is_err());
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the scheduler did: its books for screens, and a report where the kernel took it out.
+
+use super::Scx;
+use super::wire::{Cost, Count, End, Meter};
+use rustix::fs::OFlags;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use weir_core::scheduler::{Books, DeviceBooks, Mode, Queueing, WorkloadBooks};
+use weir_core::{Bytes, DeviceId, Nanos, WorkloadId};
+
+/// In the directory of weir's run-time files: the last time the kernel took the scheduler out.
+pub(crate) const REPORT: &str = "scheduler-end.txt";
+/// Scales have this value for 1 (`WEIR_RATIO_ONE`).
+const RATIO_ONE: f64 = 4096.0;
+
+impl Scx {
+    /// Nothing while it is not in the kernel.
+    pub(crate) fn books(&self) -> Option<Books> {
+        let loaded = self.loaded.as_ref()?;
+        let life = loaded.life()?;
+        let device = |index: u32| loaded.meter(index).map(|m| device_books(index, &m));
+        let workload = |(id, slot): (&WorkloadId, u32)| {
+            let is_limited = self.holds.contains_key(id);
+            Some((id.clone(), workload_books(is_limited, &loaded.count(slot)?)))
+        };
+        Some(Books {
+            mode: if self.rule.takes_all() {
+                Mode::Full
+            } else {
+                Mode::Partial
+            },
+            ticks: life.ticks,
+            tick_cost_ns: Nanos(life.tick_cost_ns),
+            silences: life.opened,
+            queueing: queueing(&loaded.costs()),
+            devices: (0..self.devices_told()).filter_map(device).collect(),
+            workloads: self.slots_in_use().filter_map(workload).collect(),
+        })
+    }
+
+    /// Whoever has a slot.
+    fn slots_in_use(&self) -> impl Iterator<Item = (&WorkloadId, u32)> {
+        let holds = self.holds.iter().map(|(id, hold)| (id, hold.slot));
+        holds.chain(self.guarded.iter().map(|(id, g)| (id, g.slot)))
+    }
+
+    fn devices_told(&self) -> u32 {
+        u32::try_from(self.beat.devices).unwrap_or(0)
+    }
+
+    /// Keeps what is known of the scheduler's end: the kernel's words and the books.
+    pub(super) fn report(&self, end: &End) {
+        let path = self.roots.run.join(REPORT);
+        match write_report(&path, &self.report_text(end)) {
+            Ok(()) => tracing::warn!("what is known of that is in {}", path.display()),
+            Err(e) => tracing::warn!("{}: cannot be written: {e}", path.display()),
+        }
+    }
+
+    fn report_text(&self, end: &End) -> String {
+        let mut text = format!("{}\nkind {}\n\n", end.text, end.kind);
+        if let Some(loaded) = &self.loaded {
+            // Writing into a String cannot fail.
+            let _ = writeln!(text, "{:?}\n{:?}", self.beat, loaded.life());
+            for index in 0..self.devices_told() {
+                let _ = writeln!(text, "device {index}: {:?}", loaded.meter(index));
+            }
+            for (id, slot) in self.slots_in_use() {
+                let _ = writeln!(text, "{id}: {:?}", loaded.count(slot));
+            }
+            for (cpu, cost) in loaded.costs().iter().enumerate() {
+                let _ = writeln!(text, "cpu {cpu}: {cost:?}");
+            }
+        }
+        let _ = writeln!(text, "\n{}", end.dump);
+        harmless(&text)
+    }
+}
+
+/// Names of tasks and cgroups are anybody's choice: nothing of theirs is to reach a terminal as a command.
+fn harmless(text: &str) -> String {
+    let plain = |c: char| {
+        if c == '\n' || c == '\t' || !c.is_control() {
+            c
+        } else {
+            '?'
+        }
+    };
+    text.chars().map(plain).collect()
+}
+
+fn write_report(path: &std::path::Path, text: &str) -> io::Result<()> {
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or(0);
+    let mut open = OpenOptions::new();
+    open.write(true).create(true).truncate(true).mode(0o600);
+    open.custom_flags(no_link);
+    open.open(path)?.write_all(text.as_bytes())
+}
+
+fn queueing(costs: &[Cost]) -> Queueing {
+    let sum = |of: fn(&Cost) -> u64| costs.iter().map(of).sum();
+    Queueing {
+        count: sum(|c| c.enqueues),
+        timed: sum(|c| c.timed),
+        timed_ns: Nanos(sum(|c| c.timed_ns)),
+        worst_ns: Nanos(costs.iter().map(|c| c.worst_ns).max().unwrap_or(0)),
+    }
+}
+
+fn device_books(index: u32, meter: &Meter) -> DeviceBooks {
+    DeviceBooks {
+        id: DeviceId(index),
+        scale_ratio: meter.ratio as f64 / RATIO_ONE,
+        lost_intervals: meter.lost,
+        guarded_intervals: meter.guarded,
+    }
+}
+
+fn workload_books(is_limited: bool, count: &Count) -> WorkloadBooks {
+    WorkloadBooks {
+        is_limited,
+        budget_bytes: count.budget_bytes.cast_signed(),
+        charged_bytes: Bytes(count.charged_bytes),
+        runs: count.runs,
+        parks: count.parks,
+        parked_ns: Nanos(count.parked_ns),
+        worst_wait_ns: Nanos(count.worst_ns),
+        turns: count.turns,
+        cuts: count.cuts,
+        waiting: count.waiting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_holds_no_commands_for_terminals() {
+        assert_eq!(harmless("a\u{1b}[2J\r\nb\tc\u{9b}"), "a?[2J?\nb\tc?");
+    }
+
+    #[test]
+    fn a_report_replaces_the_last_and_follows_no_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(REPORT);
+        write_report(&path, "one, longer").unwrap();
+        write_report(&path, "two").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "two");
+        let precious = dir.path().join("precious");
+        std::fs::write(&precious, "keep").unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+        assert!(write_report(&path, "three").is_err());
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "keep");
+    }
+
+    #[test]
+    fn costs_of_cpus_add_up() {
+        let one = |worst_ns| Cost {
+            enqueues: 100,
+            timed: 2,
+            timed_ns: 30,
+            worst_ns,
+        };
+        let all = queueing(&[one(20), one(25)]);
+        assert_eq!((all.count, all.timed, all.worst_ns), (200, 4, Nanos(25)));
+        assert_eq!(all.mean_ns(), Some(Nanos(15)));
+    }
+
+    #[test]
+    fn debts_are_below_zero() {
+        let count = Count {
+            budget_bytes: u64::MAX,
+            ..Count::default()
+        };
+        assert_eq!(workload_books(true, &count).budget_bytes, -1);
+    }
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The back end `scx`: limits in device bytes, kept by weir's own scheduler in the kernel (`bpf/`).
+//!
+//! ```text
+//!  Plan ─► rate of each limited workload ─┐
+//!          room for all others           ─┼─► maps ─► scheduler: budgets, each millisecond
+//!          a beat at each tick           ─┘
+//!  threads of limited cgroups ─► SCHED_EXT (only those: all others stay where they are)
+//! ```
+//!
+//! - A workload that is cut may move what the plan allows it; at its floor, or when its limit is being
+//!   raised on the way out, it may move its limit in CPUs times its intensity.
+//! - What the limited ones are not given of the set-point is the others' room. Then all budgets and
+//!   that room make the set-point, so the device is held there even where an estimate is wrong.
+//! - A thread of `SCHED_EXT` is not under the `cpu.max` of its cgroup, so a workload that has one set
+//!   by others is refused.
+//! - The scheduler is loaded when weir starts, because that takes its time, and leaves when weir ends. While
+//!   nobody is limited it has no tasks and looks ten times a second at nothing.
+
+mod books;
+mod guard;
+mod hold;
+mod kernel;
+mod numbers;
+mod owners;
+mod rate;
+mod shares;
+mod slots;
+pub(crate) mod threads;
+mod wire;
+
+use crate::actuator::Actuator;
+use crate::clock::{self, now};
+use crate::error::LinuxError;
+use crate::options::{Backend, Options, Roots};
+use crate::scout::View;
+pub(crate) use books::REPORT;
+use guard::Guarded;
+use hold::Hold;
+use kernel::{Loaded, Rule, ScxError};
+use owners::Owners;
+use rate::rate_of;
+use rustix::fd::AsFd;
+use shares::Shares;
+use slots::Slots;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_core::budget::{others_room, whole};
+use weir_core::plan::{ActionKind, OutcomeKind};
+use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
+use wire::{Beat, Count, Device, Settings};
+
+/// The smallest limit that means something: a tick in a second.
+const MIN_CPUS: f64 = 0.001;
+/// Looks at all budgets in one period, and the least and most time between two.
+const TICKS_PER_PERIOD: u64 = 20;
+const TICK_LEAST: Nanos = Nanos::from_millis(1);
+const TICK_MOST: Nanos = Nanos::from_millis(10);
+/// Debt that is carried, as time at the workload's rate.
+const DEBT: Nanos = Nanos::from_millis(500);
+/// A parked task runs after this long, whatever its debt; where more than ten of a workload wait, after
+/// longer, since turns are not earned; in the end in any case. The kernel's watchdog waits for 30 s.
+const TURN: Nanos = Nanos::from_millis(500);
+const TURN_EACH: Nanos = Nanos::from_millis(50);
+const TURN_MOST: Nanos = Nanos::from_millis(5_000);
+/// A workload that was parked saves up for a run of this part of a period.
+const RUNS_PER_PERIOD: u64 = 10;
+/// What one interval may leave open for the next, as time at the set-point.
+const CARRY: Nanos = Nanos::from_millis(200);
+/// What a device may move beyond its set-point before guarded workloads are held back, as time at the set-point.
+const GUARD: Nanos = Nanos::from_millis(5);
+/// Ticks of ours that may be lost before nobody is limited any more, and the least time.
+const PATIENCE_TICKS: u64 = 10;
+const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
+/// After the kernel has thrown the scheduler out.
+const RETRY_AFTER: Nanos = Nanos::from_millis(10_000);
+/// Cgroups whose threads are looked through at one tick.
+const FOLLOWED_AT_ONCE: usize = 32;
+
+/// Why this back end cannot be used here, as far as can be said without trying.
+pub(crate) fn refusal(roots: &Roots) -> Option<String> {
+    kernel::refusal(roots).map(|e| e.to_string())
+}
+
+/// The back end.
+pub(crate) struct Scx {
+    roots: Roots,
+    settings: Settings,
+    loaded: Option<Loaded>,
+    rule: Rule,
+    slots: Slots,
+    owners: Owners,
+    /// Full mode only.
+    shares: Shares,
+    holds: BTreeMap<WorkloadId, Hold>,
+    /// Full mode only: who is not limited.
+    guarded: BTreeMap<WorkloadId, Guarded>,
+    beat: Beat,
+    /// Times the scheduler had given up waiting for us.
+    opened: u64,
+    followed: Option<WorkloadId>,
+    /// Why it is not in the kernel although it should be, and when to try again.
+    trouble: Option<(String, Nanos)>,
+}
+
+impl Scx {
+    /// This back end, if it is asked for and can be used.
+    ///
+    /// # Errors
+    /// It is asked for by name, and something stands in its way.
+    pub(crate) fn choose(options: &Options) -> Result<Option<Self>, LinuxError> {
+        if options.read_only || options.backend == Backend::Cgroup {
+            return Ok(None);
+        }
+        let mut scx = Scx::new(options);
+        match scx.load() {
+            Ok(()) => Ok(Some(scx)),
+            Err(why) if options.backend != Backend::Auto => Err(LinuxError::NoScheduler(why)),
+            Err(why) => {
+                tracing::info!("limits by cpu.max: {why}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// What the controller has to know of it. A write costs nothing and is exact.
+    pub(crate) fn describe(&self) -> weir_core::topology::Actuator {
+        weir_core::topology::Actuator {
+            name: "scx".into(),
+            min_cpus: MIN_CPUS,
+            grain_ns: Nanos(self.settings.tick_ns),
+            refill_on_write_ratio: 0.0,
+            period_ns: Nanos(self.settings.room_ns),
+            min_quota_ns: Nanos(0),
+        }
+    }
+
+    /// Whether all ordinary tasks are the scheduler's.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.rule.takes_all()
+    }
+
+    fn new(options: &Options) -> Self {
+        let interval = clock::nanos(options.interval);
+        let patience = interval
+            .0
+            .saturating_mul(PATIENCE_TICKS)
+            .max(PATIENCE_LEAST.0);
+        let period = clock::nanos(options.period);
+        let tick = (period.0 / TICKS_PER_PERIOD).clamp(TICK_LEAST.0, TICK_MOST.0);
+        let settings = Settings {
+            tick_ns: tick,
+            // What can be saved up of the budget, as time at the workload's rate.
+            room_ns: (period.0 / 2).max(2 * tick),
+            debt_ns: DEBT.0,
+            turn_ns: TURN.0,
+            turn_each_ns: TURN_EACH.0,
+            turn_most_ns: TURN_MOST.0,
+            run_ns: period.0 / RUNS_PER_PERIOD,
+            patience_ns: patience,
+            cpu_count: 0,
+            queue_count: 0,
+        };
+        Scx {
+            roots: options.roots.clone(),
+            settings,
+            loaded: None,
+            rule: match options.backend {
+                Backend::ScxFull => Rule::Full,
+                Backend::Thesis(variant) => Rule::Thesis(variant),
+                Backend::Cgroup | Backend::Scx | Backend::Auto => Rule::Partial,
+            },
+            slots: Slots::below(wire::SLOTS),
+            owners: Owners::default(),
+            shares: Shares::new(),
+            holds: BTreeMap::new(),
+            guarded: BTreeMap::new(),
+            beat: Beat {
+                slots: 1,
+                ..Beat::default()
+            },
+            opened: 0,
+            followed: None,
+            trouble: None,
+        }
+    }
+
+    /// Carries a plan out: one outcome per action, in their order.
+    pub(crate) fn apply(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        machine: &Description,
+        actuator: &mut Actuator,
+    ) -> Vec<OutcomeKind> {
+        self.notice_the_end(actuator);
+        self.notice_silence();
+        self.drop_the_gone(view, actuator);
+        let verdict = |id: &WorkloadId| plan.workloads.iter().find(|v| v.id == *id);
+        let mut outcomes = Vec::with_capacity(plan.actions.len());
+        for action in &plan.actions {
+            let id = &action.workload;
+            outcomes.push(match action.kind {
+                ActionKind::Limit { cpus } => {
+                    let limited = self.limit(id, view.get(id), verdict(id), cpus, actuator);
+                    limited.unwrap_or_else(|why| why)
+                }
+                ActionKind::Release => self.release(id, actuator),
+            });
+        }
+        let fed = self
+            .share(plan, view, actuator)
+            .and_then(|()| self.guard(plan, view))
+            .and_then(|()| self.feed(plan, machine));
+        if let Err(why) = fed {
+            tracing::warn!("{why}");
+        }
+        self.follow(actuator);
+        outcomes
+    }
+
+    /// Puts the scheduler into the kernel, if it is not there.
+    fn load(&mut self) -> Result<(), String> {
+        if self.loaded.is_some() {
+            return Ok(());
+        }
+        if let Some((why, until)) = &self.trouble
+            && now() < *until
+        {
+            return Err(why.clone());
+        }
+        let loaded = match kernel::refusal(&self.roots) {
+            Some(why) => Err(why),
+            None => Loaded::new(self.settings, self.rule),
+        };
+        match loaded {
+            Ok(loaded) => {
+                let whose = match self.rule {
+                    Rule::Partial => "limited workloads only",
+                    Rule::Full => {
+                        "all ordinary tasks: cpu.max of anybody is not enforced meanwhile"
+                    }
+                    Rule::Thesis(_) => {
+                        "all ordinary tasks, by a rule of the thesis: it does not hold the set-point"
+                    }
+                };
+                tracing::info!("weir's scheduler is in the kernel, for {whose}");
+                self.trouble = None;
+                self.opened = 0;
+                self.slots = Slots::below(wire::SLOTS);
+                self.owners = Owners::default();
+                self.shares = Shares::new();
+                self.guarded = BTreeMap::new();
+                self.beat.slots = 1;
+                self.loaded = Some(loaded);
+                Ok(())
+            }
+            Err(why) => {
+                let why = why.to_string();
+                self.trouble = Some((why.clone(), Nanos(now().0.saturating_add(RETRY_AFTER.0))));
+                Err(why)
+            }
+        }
+    }
+
+    /// If the kernel has thrown the scheduler out, all tasks run under the kernel's own again; what is
+    /// left is to say so and to give them their policies back.
+    fn notice_the_end(&mut self, actuator: &mut Actuator) {
+        let Some(end) = self.loaded.as_ref().and_then(Loaded::end) else {
+            return;
+        };
+        let why = format!("the kernel took weir's scheduler out: {}", end.text);
+        tracing::warn!("{why}");
+        self.report(&end);
+        self.trouble = Some((why, Nanos(now().0.saturating_add(RETRY_AFTER.0))));
+        self.loaded = None;
+        self.release_all(actuator);
+    }
+
+    /// If weir was silent for too long, nobody was limited meanwhile: whoever looks at bandwidth must know.
+    fn notice_silence(&mut self) {
+        let Some(life) = self.loaded.as_ref().and_then(Loaded::life) else {
+            return;
+        };
+        // Before the first word it waits for nothing.
+        if life.opened > self.opened && self.beat.count > 0 {
+            let patience_ms = self.settings.patience_ns / 1_000_000;
+            tracing::warn!(
+                times = life.opened - self.opened,
+                patience_ms,
+                "weir did not get to say anything for so long that its scheduler limited nobody meanwhile"
+            );
+        }
+        self.opened = life.opened;
+    }
+
+    /// Full mode: tells the scheduler what part of the CPUs each cgroup is worth.
+    fn share(&mut self, plan: &Plan, view: &View, actuator: &mut Actuator) -> Result<(), ScxError> {
+        let Some(loaded) = self.loaded.as_ref().filter(|_| self.rule == Rule::Full) else {
+            return Ok(());
+        };
+        let root = Arc::clone(&actuator.root);
+        let news = self
+            .shares
+            .update(view, plan, root.as_fd(), &mut actuator.buffer);
+        for (index, weight) in news.weights {
+            loaded.set_share(index, weight)?;
+        }
+        if !news.indices.is_empty() {
+            self.beat.epoch += 1;
+        }
+        for (cgroup, share) in news.indices {
+            let slot = self.owners.set_share(cgroup, share);
+            loaded.own(cgroup, slot, share)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the scheduler what everybody may do, and that we live.
+    fn feed(&mut self, plan: &Plan, machine: &Description) -> Result<(), ScxError> {
+        let Some(loaded) = &self.loaded else {
+            return Ok(());
+        };
+        let mut given: BTreeMap<DeviceId, u64> = BTreeMap::new();
+        for (id, hold) in &mut self.holds {
+            let verdict = plan.workloads.iter().find(|v| v.id == *id);
+            if let Some(rate) = verdict.and_then(|v| rate_of(v, hold.cpus, hold.rate.device))
+                && rate != hold.rate
+            {
+                hold.rate = rate;
+                loaded.set_rate(hold.slot, rate)?;
+            }
+            *given.entry(hold.device).or_default() += hold.rate.bytes_per_sec;
+        }
+        let fits = |d: &&weir_core::topology::Device| (d.id.0 as usize) < wire::DEVICES;
+        let mut devices = 0;
+        for device in machine.devices.iter().filter(fits) {
+            devices = devices.max(device.id.0 + 1);
+            let state = plan.devices.iter().find(|d| d.id == device.id);
+            let target = state.and_then(|d| d.set_point_bytes_per_sec);
+            let target = target.map_or(0, |t| whole(t.get()));
+            let given = given.get(&device.id).copied().unwrap_or(0);
+            let groups = machine.groups.iter().filter(|g| g.id.device == device.id);
+            let nodes: Option<Vec<u64>> = groups.map(|g| g.node.map(|n| u64::from(n.0))).collect();
+            let told = Device {
+                nodes: nodes.unwrap_or_default(),
+                set_point_bytes_per_sec: target,
+                others_bytes_per_sec: state.map_or(0, |d| others_room(d, given)),
+                carry_bytes: whole(target as f64 * CARRY.secs_f64()),
+                guard_bytes: if self.rule == Rule::Full {
+                    whole(target as f64 * GUARD.secs_f64())
+                } else {
+                    0
+                },
+            };
+            loaded.set_device(device.id.0, &told)?;
+        }
+        self.beat.count += 1;
+        self.beat.devices = u64::from(devices);
+        loaded.set_beat(self.beat)
+    }
+
+    /// Time its tasks were parked: what `throttled` is for the other back end.
+    pub(crate) fn parked(&self, id: &WorkloadId) -> Option<Reading<Nanos>> {
+        let count = self.count(id)?;
+        Some(Reading::new(now(), Nanos(count.parked_ns)))
+    }
+
+    fn count(&self, id: &WorkloadId) -> Option<Count> {
+        let held = self.holds.get(id).map(|h| h.slot);
+        let slot = held.or_else(|| self.guarded.get(id).map(|g| g.slot))?;
+        self.loaded.as_ref()?.count(slot)
+    }
+
+    /// Why limits do not hold at the moment, if so.
+    pub(crate) fn complaint(&self) -> Option<Missing> {
+        let (why, _) = self.trouble.as_ref()?;
+        Some(Missing::NotSupported(why.clone()))
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who is scheduled by weir: threads of a limited cgroup get the policy `SCHED_EXT`, and their own
+//! one back. Children inherit it from their parents, so mostly there is nothing to do; who joins the
+//! cgroup from outside is found at one of the next looks.
+//!
+//! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved; real-time threads and
+//! those that asked for `SCHED_EXT` themselves are left alone. Niceness stays as it is.
+
+use crate::files::{Buffer, inode, open_beneath};
+use crate::names::unescape;
+use crate::parse::cgroup::pids;
+use crate::restore::Given;
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) const SCHED_OTHER: i32 = 0;
+const SCHED_BATCH: i32 = 3;
+const SCHED_IDLE: i32 = 5;
+/// Source: kernel, include/uapi/linux/sched.h.
+pub(crate) const SCHED_EXT: i32 = 7;
+/// Beside the policy: children start with the ordinary one.
+const RESET_ON_FORK: i32 = 0x4000_0000;
+
+/// A cgroup whose threads were moved, in the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moved {
+    pub(crate) path: String,
+    pub(crate) inode: u64,
+    /// Threads whose policy was not `SCHED_OTHER`, with it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) policies: BTreeMap<u32, i32>,
+}
+
+fn policy(tid: u32) -> Result<i32, Errno> {
+    let tid = libc::pid_t::try_from(tid).map_err(|_| Errno::SRCH)?;
+    // SAFETY: takes a number and returns one.
+    let policy = unsafe { libc::sched_getscheduler(tid) };
+    if policy < 0 {
+        Err(last_error())
+    } else {
+        Ok(policy)
+    }
+}
+
+fn set_policy(tid: u32, policy: i32) -> Result<(), Errno> {
+    let tid = libc::pid_t::try_from(tid).map_err(|_| Errno::SRCH)?;
+    // SAFETY: all its members are numbers, and 0 is one.
+    let param: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: reads `param`, which lives.
+    let done = unsafe { libc::sched_setscheduler(tid, policy, &raw const param) };
+    if done < 0 { Err(last_error()) } else { Ok(()) }
+}
+
+fn last_error() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error();
+    Errno::from_raw_os_error(code.unwrap_or(libc::EIO))
+}
+
+/// What one look at a cgroup did.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Followed {
+    /// Threads moved now.
+    pub(crate) moved: usize,
+    /// A thread with a policy of its own was among them: the journal has to know first.
+    pub(crate) is_news: bool,
+}
+
+/// Moves the threads of a cgroup that are not moved yet. `seen` remembers who needs no second look.
+pub(crate) fn take(
+    threads: &[u32],
+    seen: &mut BTreeSet<u32>,
+    moved: &mut Moved,
+    mut note: impl FnMut(&Moved) -> Result<(), Errno>,
+) -> Result<Followed, Errno> {
+    let mut done = Followed::default();
+    let mut now = BTreeSet::new();
+    for &tid in threads {
+        if seen.contains(&tid) {
+            now.insert(tid);
+            continue;
+        }
+        let was = match policy(tid) {
+            Ok(was) => was,
+            Err(Errno::SRCH) => continue,
+            Err(e) => return Err(e),
+        };
+        let bare = was & !RESET_ON_FORK;
+        if [SCHED_OTHER, SCHED_BATCH, SCHED_IDLE].contains(&bare) {
+            if bare != SCHED_OTHER {
+                moved.policies.insert(tid, bare);
+                note(moved)?;
+                done.is_news = true;
+            }
+            match set_policy(tid, SCHED_EXT | was & RESET_ON_FORK) {
+                Ok(()) => done.moved += 1,
+                Err(Errno::SRCH) => continue,
+                Err(e) => return Err(e),
+            }
+        }
+        now.insert(tid);
+    }
+    *seen = now;
+    Ok(done)
+}
+
+/// Gives the threads of a cgroup their policies back. Those that are not `SCHED_EXT` (any more) are
+/// as somebody else wants them.
+fn give(threads: &[u32], moved: &Moved) -> Result<usize, Errno> {
+    let mut count = 0;
+    for &tid in threads {
+        let is = match policy(tid) {
+            Ok(is) => is,
+            Err(Errno::SRCH) => continue,
+            Err(e) => return Err(e),
+        };
+        if is & !RESET_ON_FORK != SCHED_EXT {
+            continue;
+        }
+        let own = moved.policies.get(&tid).copied().unwrap_or(SCHED_OTHER);
+        match set_policy(tid, own | is & RESET_ON_FORK) {
+            Ok(()) => count += 1,
+            Err(Errno::SRCH) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(count)
+}
+
+/// Looks until nobody is left who is `SCHED_EXT`: a thread may be born between look and change.
+pub(crate) fn give_back_in(dir: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buffer) -> Given {
+    let mut given = Given::Unchanged;
+    for _ in 0..16 {
+        let threads = match list(dir, buffer) {
+            Ok(threads) => threads,
+            Err(Errno::NOENT | Errno::NODEV) => return Given::Vanished,
+            Err(e) => return Given::Failed(format!("cgroup.threads: {e}")),
+        };
+        match give(&threads, moved) {
+            Ok(0) => return given,
+            Ok(_) => given = Given::Restored,
+            Err(e) => return Given::Failed(format!("scheduling policy: {e}")),
+        }
+    }
+    given
+}
+
+/// The same for a cgroup that has yet to be opened.
+pub(crate) fn give_back(root: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buffer) -> Given {
+    let Some(path) = unescape(&moved.path) else {
+        return Given::Failed("a path that weir would not write".into());
+    };
+    match open_beneath(root, &path) {
+        Ok(dir) => match inode(&dir) {
+            Ok(stat) if stat.st_ino == moved.inode => give_back_in(dir.as_fd(), moved, buffer),
+            _ => Given::Vanished,
+        },
+        Err(Errno::NOENT | Errno::NODEV) => Given::Vanished,
+        Err(e) => Given::Failed(format!("not opened below the cgroup root: {e}")),
+    }
+}
+
+/// The threads of a cgroup.
+pub(crate) fn list(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
+    let text = buffer.read_at(dir, "cgroup.threads")?;
+    pids(text).map_err(|_| Errno::INVAL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::files::open_root;
+
+    fn moved() -> Moved {
+        Moved {
+            path: "/a".into(),
+            inode: 1,
+            policies: BTreeMap::new(),
+        }
+    }
+
+    /// Our own thread, to be moved about: without privilege from ordinary to `SCHED_EXT` and back.
+    fn own() -> u32 {
+        // SAFETY: takes nothing and returns a number.
+        u32::try_from(unsafe { libc::gettid() }).unwrap()
+    }
+
+    #[test]
+    fn a_thread_goes_and_comes_back() {
+        let (me, before) = (own(), policy(own()).unwrap());
+        let (mut seen, mut record) = (BTreeSet::new(), moved());
+        let took = take(&[me, u32::MAX], &mut seen, &mut record, |_| Ok(()));
+        if took == Err(Errno::INVAL) {
+            // This kernel has no SCHED_EXT, and nothing was changed.
+            assert_eq!(policy(me).unwrap(), before);
+            return;
+        }
+        assert_eq!(took.unwrap().moved, 1);
+        assert_eq!(policy(me).unwrap(), SCHED_EXT);
+        assert_eq!(give(&[me], &record).unwrap(), 1);
+        assert_eq!(policy(me).unwrap(), before);
+    }
+
+    #[test]
+    fn a_policy_of_its_own_is_written_down_before_the_move() {
+        let before = policy(own()).unwrap();
+        if set_policy(own(), SCHED_BATCH).is_err() {
+            return;
+        }
+        let (mut seen, mut record, mut noted) = (BTreeSet::new(), moved(), 0);
+        let took = take(&[own()], &mut seen, &mut record, |_| {
+            noted += 1;
+            Err(Errno::NOSPC)
+        });
+        assert_eq!((took, noted), (Err(Errno::NOSPC), 1));
+        assert_eq!(
+            policy(own()).unwrap(),
+            SCHED_BATCH,
+            "not noted, so not moved"
+        );
+        assert_eq!(record.policies.get(&own()), Some(&SCHED_BATCH));
+        set_policy(own(), before).unwrap();
+    }
+
+    #[test]
+    fn a_cgroup_that_is_gone_or_another_is_left_alone() {
+        let fake = Fake::new();
+        let root = open_root(&fake.roots().cgroup).unwrap();
+        let mut buffer = Buffer::new();
+        assert_eq!(
+            give_back(root.as_fd(), &moved(), &mut buffer),
+            Given::Vanished
+        );
+        fake.write("sys/fs/cgroup/a/cgroup.threads", "");
+        assert_eq!(
+            give_back(root.as_fd(), &moved(), &mut buffer),
+            Given::Vanished
+        );
+        let dir = open_beneath(&root, b"/a").unwrap();
+        let same = Moved {
+            inode: inode(&dir).unwrap().st_ino,
+            ..moved()
+        };
+        assert_eq!(
+            give_back(root.as_fd(), &same, &mut buffer),
+            Given::Unchanged
+        );
+    }
+}

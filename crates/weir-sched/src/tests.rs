@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The arithmetic of the scheduler, put to the proof.
+
+use super::{
+    Bucket, bytes_exact, estimate, has_turn, is_silent, owed, ratio, room, scaled, takes_one, turn,
+    vtime, vtime_back,
+};
+use proptest::prelude::*;
+
+const SEC: u64 = 1_000_000_000;
+const MIB: u64 = 1 << 20;
+
+proptest! {
+    /// Bytes of an interval are the product, and many short intervals make as much as a long one.
+    #[test]
+    fn bytes_are_the_product(rate in 0..=1_000_000_000_000u64, ns in 0..=SEC, cuts in 1..40u64) {
+        let mut part = 0;
+        let whole = bytes_exact(rate, ns, &mut part);
+        let exact = u128::from(rate) * u128::from(ns);
+        prop_assert_eq!(u128::from(whole) * u128::from(SEC) + u128::from(part), exact);
+        let (mut sum, mut rest) = (0, 0);
+        for i in 0..cuts {
+            sum += bytes_exact(rate, ns * (i + 1) / cuts - ns * i / cuts, &mut rest);
+        }
+        prop_assert_eq!((sum, rest), (whole, part));
+    }
+
+    /// No argument makes it overflow: beyond what devices can do it is bounded.
+    #[test]
+    fn no_argument_breaks_it(rate: u64, ns: u64, other: u64, signed: i64, part in 0..SEC) {
+        let mut rest = part;
+        prop_assert!(bytes_exact(rate, ns, &mut rest) <= 1_000_000_000_001);
+        prop_assert!(rest < SEC);
+        let mut bucket = Bucket { bytes: signed.clamp(-(1 << 50), 1 << 50), part };
+        bucket.charge(ns, rate, other);
+        bucket.refill(rate, ns, other);
+        prop_assert!(bucket.bytes.abs() <= 1_000_000_000_001, "{:?}", bucket);
+        let _ = estimate(rate, ns);
+        let most = (other >> 14) as i64;
+        prop_assert!(owed(rate, ns, signed.clamp(-most, most), most).abs() <= most);
+        prop_assert!(ratio(signed, ns) <= 64 << 12);
+        let _ = scaled(rate, ns);
+        let _ = bucket.is_spent(rate, ns);
+        prop_assert!(vtime(rate, ns, other, part) <= 100_000_000_000 << 20);
+        prop_assert!((5..=other.max(5)).contains(&turn(rate, ns, 5, other.max(5))));
+        prop_assert!(bucket.release_count(rate, ns, 64) <= 64);
+    }
+
+    /// Scaled estimates make what is owed; less is left over than one part in four thousand.
+    #[test]
+    fn charges_make_what_is_owed(due in 1_000..1_000_000_000i64, weights in prop::collection::vec(1..1_000_000u64, 1..50)) {
+        let sum: u64 = weights.iter().sum();
+        let factor = ratio(due, sum);
+        let charged: u64 = weights.iter().map(|w| scaled(*w, factor)).sum();
+        prop_assert!(charged <= due as u64);
+        if factor < 64 << 12 {
+            let left = due as u64 - charged;
+            prop_assert!(left <= sum / 4096 + weights.len() as u64 + 1, "{} of {} left", left, due);
+        }
+    }
+
+    /// Whatever a workload overdraws in one run, its mean over a second is its rate.
+    #[test]
+    fn the_mean_is_the_rate(rate in MIB..100 * MIB, burst in 2..20u64, seed: u64) {
+        let (mut bucket, mut moved, mut dice) = (Bucket::default(), 0u64, seed);
+        let ticks = 4000;
+        for _ in 0..ticks {
+            let mut took = 0;
+            if bucket.bytes > 0 {
+                dice = dice.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                took = rate / 1000 * (1 + (dice >> 33) % burst);
+                moved += took;
+            }
+            bucket.charge(took, rate, SEC / 4);
+            bucket.refill(rate, SEC / 1000, rate / 100);
+        }
+        let wanted = rate as f64 * ticks as f64 / 1000.0;
+        let off = moved as f64 / wanted - 1.0;
+        prop_assert!(off.abs() < 0.01, "off by {}", off);
+    }
+}
+
+#[test]
+fn budgets_are_not_saved_up_and_debts_not_carried_for_ever() {
+    let mut bucket = Bucket::default();
+    let most = room(100 * MIB, SEC / 100, 0, 0);
+    bucket.refill(100 * MIB, SEC, most);
+    assert_eq!(bucket.bytes, MIB as i64, "10 ms of it and no more");
+    bucket.charge(1 << 40, 100 * MIB, SEC / 4);
+    assert_eq!(
+        bucket.bytes,
+        -((25 * MIB) as i64),
+        "a quarter of a second, and no more"
+    );
+}
+
+#[test]
+fn release_is_gradual_and_never_stops() {
+    let slice = SEC / 1000;
+    let of = |bytes: i64| Bucket { bytes, part: 0 };
+    assert_eq!(of(0).release_count(MIB, slice, 64), 0);
+    assert_eq!(of(-1).release_count(MIB, slice, 64), 0);
+    assert_eq!(
+        of(1).release_count(MIB, slice, 64),
+        1,
+        "less than one slice is one task"
+    );
+    assert_eq!(of(5 * 1048).release_count(MIB, slice, 64), 5);
+    assert_eq!(of(1 << 40).release_count(MIB, slice, 64), 64);
+}
+
+/// Who is let in rarely must be able to save up for a run, and does not begin before it has.
+#[test]
+fn a_run_is_saved_up_for() {
+    let (rate, intensity, run_ns) = (MIB, 100 * MIB, 4 * SEC / 1000);
+    let run = (intensity / 250) as i64;
+    let most = room(rate, SEC / 100, intensity, run_ns);
+    assert_eq!(most, 2 * run as u64, "10 ms of its rate are less");
+    assert_eq!(room(100 * MIB, SEC / 10, intensity, run_ns), 10 * MIB);
+    let of = |bytes: i64| Bucket { bytes, part: 0 };
+    assert!(!of(run - 1).may_begin(intensity, run_ns));
+    assert!(of(run).may_begin(intensity, run_ns));
+    assert!(!of(0).may_begin(0, run_ns), "nothing is left");
+    assert!(of(1).may_begin(0, run_ns), "nothing is known of it");
+}
+
+#[test]
+fn a_device_takes_as_many_as_fill_it() {
+    assert!(takes_one(0, 1) && takes_one(124, 100));
+    assert!(!takes_one(125, 100) && !takes_one(0, 0));
+}
+
+#[test]
+fn a_late_look_is_foreseen_by_the_estimate() {
+    let of = |bytes: i64| Bucket { bytes, part: 0 };
+    assert!(!of(MIB as i64).is_spent(MIB, SEC - 1) && of(MIB as i64).is_spent(MIB, SEC));
+    assert!(of(0).is_spent(0, 0) && !of(1).is_spent(0, SEC));
+}
+
+#[test]
+fn virtual_time_goes_by_weight_and_a_cgroup_shares_its_part() {
+    assert_eq!(vtime(1000, 100, 0, 0), 1000);
+    assert_eq!((vtime(1000, 200, 0, 7), vtime(1000, 50, 0, 7)), (500, 2000));
+    // Four equal tasks of a cgroup that is worth one usual task: each runs a quarter as often.
+    assert_eq!(vtime(1000, 100, 100, 400), 4000);
+    // Twice the share, twice as often; a heavy task among light ones gets its part.
+    assert_eq!(
+        (vtime(1000, 100, 200, 400), vtime(1000, 200, 100, 400)),
+        (2000, 2000)
+    );
+    assert_eq!(
+        vtime(1000, 100, 100, 0),
+        1000,
+        "not counted yet: as if alone"
+    );
+    assert_eq!(
+        (
+            vtime_back(5, 100, 10),
+            vtime_back(95, 100, 10),
+            vtime_back(300, 100, 10)
+        ),
+        (90, 95, 300)
+    );
+    assert_eq!(vtime_back(0, 5, 10), 0);
+}
+
+#[test]
+fn turns_become_rarer_the_more_wait_up_to_a_bound() {
+    let of = |waiting| turn(waiting, 50, 500, 5_000);
+    assert_eq!((of(0), of(10), of(11), of(100)), (500, 500, 550, 5_000));
+    assert_eq!((of(101), of(u64::MAX)), (5_000, 5_000));
+}
+
+#[test]
+fn turns_and_silence_have_their_time_and_survive_clocks_that_differ() {
+    assert!(has_turn(100, 150, 50) && !has_turn(100, 149, 50));
+    assert!(
+        !has_turn(100, 90, 0),
+        "parked by a CPU whose clock is ahead"
+    );
+    assert!(is_silent(100, 151, 50) && !is_silent(100, 150, 50));
+    assert!(!is_silent(100, 0, 50));
+}

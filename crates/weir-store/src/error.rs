@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can go wrong with a recording, with its path, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A recording cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file or its directory cannot be used.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is there, and is something else. It has not been touched.
+    #[error("{} is not a recording of weir: {why}", path.display())]
+    NotARecording {
+        /// The file.
+        path: PathBuf,
+        /// What it is, or lacks.
+        why: String,
+    },
+    /// A newer weir wrote it.
+    #[error(
+        "{} is a recording of format {found}, and this weir knows formats up to {}: use a newer weir",
+        path.display(), crate::FORMAT
+    )]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
+    /// It was a recording, and a part of it is gone or wrong.
+    #[error(
+        "{} is damaged: {what}; `weir export --salvage NEW {}` saves what can be read",
+        path.display(), path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where.
+        what: String,
+    },
+    /// Damaged so that nothing can be had of it.
+    #[error("nothing can be saved of {}: {why}", path.display())]
+    BeyondSaving {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// Two writers would mix their sessions.
+    #[error("another weir is recording into {}", path.display())]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The database cannot go on: a full disk, a file that went away.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: rusqlite::Error,
+    },
+    /// An export cannot be written.
+    #[error("cannot write the export: {0}")]
+    Export(String),
+    /// The reader of an export has left, or its disk is full.
+    #[error("cannot write the export")]
+    ExportTo(#[source] io::Error),
+}
+
+impl StoreError {
+    pub(crate) fn open(path: &Path, source: impl Into<io::Error>) -> Self {
+        let (path, source) = (path.to_owned(), source.into());
+        StoreError::Open { path, source }
+    }
+
+    pub(crate) fn not_a_recording(path: &Path, why: impl Into<String>) -> Self {
+        let (path, why) = (path.to_owned(), why.into());
+        StoreError::NotARecording { path, why }
+    }
+
+    pub(crate) fn damaged(path: &Path, what: impl ToString) -> Self {
+        let (path, what) = (path.to_owned(), what.to_string());
+        StoreError::Damaged { path, what }
+    }
+
+    pub(crate) fn write(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        StoreError::Write { path, source }
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Figures of a recording as rows for other programs. Each format is a [`Sink`] of its own; what the
+//! columns mean is said once, in `docs/recording-format.md`.
+
+mod csv;
+mod influx;
+mod jsonl;
+mod parquet;
+mod tables;
+
+use crate::error::StoreError;
+use crate::file;
+use crate::reader::Recording;
+use crate::writer::signed;
+use rusqlite::types::ValueRef;
+use rusqlite::{Row, params};
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write};
+use tables::Source;
+
+/// What is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Figures of workloads over spans.
+    Workloads,
+    /// Figures of devices over spans.
+    Devices,
+    /// Limits that were set and released.
+    Actions,
+}
+
+/// How.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// RFC 4180, with a line of titles.
+    Csv,
+    /// One JSON object a line.
+    JsonLines,
+    /// InfluxDB line protocol.
+    Influx,
+    /// Apache Parquet.
+    Parquet,
+}
+
+/// Which part of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// One session; nothing is all of them.
+    pub session: Option<i64>,
+    /// What ended later than this, milliseconds since the Unix epoch.
+    pub from_unix_ms: Option<u64>,
+    /// What ended at this time or before.
+    pub to_unix_ms: Option<u64>,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Whole,
+    Real,
+    Text,
+}
+
+/// A column's name, which ends in its unit, and what it holds.
+type Column = (&'static str, Kind);
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq)]
+enum Cell {
+    Missing,
+    Whole(i64),
+    Real(f64),
+    Text(String),
+}
+
+/// A format.
+trait Sink {
+    fn row(&mut self, cells: &[Cell]) -> Result<(), StoreError>;
+    /// The end of the file, if it has one.
+    fn finish(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// The columns by which rows are told apart besides time: tags, to InfluxDB.
+const TAGS: [&str; 3] = ["session", "device", "workload"];
+const TIME: [&str; 2] = ["end_unix_ms", "wall_unix_ms"];
+
+/// Writes the rows of a table, and says how many.
+///
+/// # Errors
+/// The recording is damaged (what stands before the damage has been written), or the output cannot
+/// be written.
+pub fn export(
+    recording: &Recording,
+    table: Table,
+    format: Format,
+    range: Range,
+    out: impl Write + Send,
+) -> Result<u64, StoreError> {
+    let source = table.source();
+    let out = BufWriter::new(out);
+    let mut sink: Box<dyn Sink> = match format {
+        Format::Csv => Box::new(csv::Csv::new(source.columns, out)?),
+        Format::JsonLines => Box::new(jsonl::JsonLines::new(source.columns, out)),
+        Format::Influx => Box::new(influx::Influx::new(source.name, source.columns, out)),
+        Format::Parquet => Box::new(parquet::Parquet::new(source.columns, out)?),
+    };
+    let count = rows(recording, source, range, &mut *sink)?;
+    sink.finish()?;
+    Ok(count)
+}
+
+fn rows(
+    recording: &Recording,
+    source: &Source,
+    range: Range,
+    sink: &mut dyn Sink,
+) -> Result<u64, StoreError> {
+    let damaged = |error| file::trouble(&recording.path, &error);
+    let mut statement = recording.database.prepare(source.query).map_err(damaged)?;
+    let from = range.from_unix_ms.map_or(-1, signed);
+    let to = range.to_unix_ms.map_or(i64::MAX, signed);
+    let mut rows = statement
+        .query(params![range.session, from, to])
+        .map_err(damaged)?;
+    let mut count = 0;
+    let mut before = (i64::MIN, i64::MIN);
+    let mut cells = Vec::new();
+    while let Some(row) = rows.next().map_err(damaged)? {
+        let place = (row.get(0).map_err(damaged)?, row.get(1).map_err(damaged)?);
+        if place <= before {
+            let what = format!("row {place:?} of {} comes after {before:?}", source.name);
+            return Err(StoreError::damaged(&recording.path, what));
+        }
+        before = place;
+        cells.clear();
+        for (index, (name, kind)) in source.columns.iter().enumerate() {
+            let wrong = || StoreError::damaged(&recording.path, format!("{name} in row {place:?}"));
+            cells.push(cell(row, index + 2, *kind).ok_or_else(wrong)?);
+        }
+        sink.row(&cells)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+fn cell(row: &Row, index: usize, kind: Kind) -> Option<Cell> {
+    match (row.get_ref(index).ok()?, kind) {
+        (ValueRef::Null, _) => Some(Cell::Missing),
+        (ValueRef::Integer(value), Kind::Whole) => Some(Cell::Whole(value)),
+        (ValueRef::Real(value), Kind::Real) if value.is_finite() => Some(Cell::Real(value)),
+        (ValueRef::Text(bytes), Kind::Text) => {
+            Some(Cell::Text(spelled(std::str::from_utf8(bytes).ok()?)))
+        }
+        _ => None,
+    }
+}
+
+/// The text with everything that could break a line or move a cursor written as `\xNN`, byte by byte:
+/// the way in which names of workloads have bytes that are not UTF-8, so that it can be undone the
+/// same way. Not only for terminals: not every program that reads an export quotes what it shows.
+pub(crate) fn spelled(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || changes_lines_or_direction(c) {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                // Writing into a String cannot fail.
+                let _ = write!(out, "\\x{byte:02x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Line and paragraph separators, and bidirectional controls (UAX #9).
+fn changes_lines_or_direction(c: char) -> bool {
+    matches!(c, '\u{2028}' | '\u{2029}' | '\u{061C}' | '\u{200E}' | '\u{200F}'
+        | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_break_neither_lines_nor_screens() {
+        assert_eq!(
+            spelled("/a\nb\u{1b}[2J\u{202e}"),
+            "/a\\x0ab\\x1b[2J\\xe2\\x80\\xae"
+        );
+        assert_eq!(spelled("/Größe,\"日本\" =x"), "/Größe,\"日本\" =x");
+    }
+}

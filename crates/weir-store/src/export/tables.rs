@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tables that can be exported: what they are called by other programs, their columns, and how
+//! they are asked for.
+
+use super::Kind::{Real, Text, Whole};
+use super::{Column, Table};
+
+/// A table. The first two values of a row of the answer are its place, which must go up.
+pub(super) struct Source {
+    pub(super) name: &'static str,
+    pub(super) columns: &'static [Column],
+    pub(super) query: &'static str,
+}
+
+impl Table {
+    pub(super) fn source(self) -> &'static Source {
+        match self {
+            Table::Workloads => &WORKLOADS,
+            Table::Devices => &DEVICES,
+            Table::Actions => &ACTIONS,
+        }
+    }
+}
+
+const WORKLOADS: Source = Source {
+    name: "weir_workload",
+    columns: &[
+        ("session", Whole),
+        ("end_unix_ms", Whole),
+        ("span_ns", Whole),
+        ("workload", Text),
+        ("bytes_per_sec", Whole),
+        ("provenance", Text),
+        ("unknown_ns", Whole),
+        ("cpu_microcpus", Whole),
+        ("throttled_microcpus", Whole),
+        ("allowed_bytes_per_sec", Whole),
+        ("limit_microcpus", Whole),
+        ("why", Text),
+    ],
+    query: "SELECT span.id, f.workload, span.session, span.end_unix_ms, span.span_ns, text.text,
+        f.bytes_per_sec, provenance.word, f.unknown_ns, f.cpu_microcpus, f.throttled_microcpus,
+        f.allowed_bytes_per_sec, f.limit_microcpus, why.word
+        FROM span CROSS JOIN workload_figures AS f ON f.span = span.id
+        LEFT JOIN text ON text.id = f.workload
+        LEFT JOIN word AS provenance ON provenance.kind = 'provenance' AND provenance.code = f.provenance
+        LEFT JOIN word AS why ON why.kind = 'why' AND why.code = f.why
+        WHERE (?1 IS NULL OR span.session = ?1) AND span.end_unix_ms > ?2 AND span.end_unix_ms <= ?3
+        ORDER BY span.id, f.workload",
+};
+
+const DEVICES: Source = Source {
+    name: "weir_device",
+    columns: &[
+        ("session", Whole),
+        ("end_unix_ms", Whole),
+        ("span_ns", Whole),
+        ("device", Whole),
+        ("read_bytes_per_sec", Whole),
+        ("write_bytes_per_sec", Whole),
+        ("unattributed_bytes_per_sec", Whole),
+        ("set_point_bytes_per_sec", Whole),
+        ("correction_ratio", Real),
+        ("latency_ns", Whole),
+        ("unknown_ns", Whole),
+    ],
+    query: "SELECT span.id, f.device, span.session, span.end_unix_ms, span.span_ns, f.device,
+        f.read_bytes_per_sec, f.write_bytes_per_sec, f.unattributed_bytes_per_sec,
+        f.set_point_bytes_per_sec, f.correction_ratio, f.latency_ns, f.unknown_ns
+        FROM span CROSS JOIN device_figures AS f ON f.span = span.id
+        WHERE (?1 IS NULL OR span.session = ?1) AND span.end_unix_ms > ?2 AND span.end_unix_ms <= ?3
+        ORDER BY span.id, f.device",
+};
+
+const ACTIONS: Source = Source {
+    name: "weir_action",
+    columns: &[
+        ("session", Whole),
+        ("wall_unix_ms", Whole),
+        ("workload", Text),
+        ("limit_cpus", Real),
+        ("outcome", Text),
+        ("detail", Text),
+    ],
+    query: "SELECT action.tick, action.position, tick.session, tick.wall_unix_ms, text.text,
+        action.limit_cpus, outcome.word, detail.text
+        FROM action CROSS JOIN tick ON tick.id = action.tick
+        LEFT JOIN text ON text.id = action.workload
+        LEFT JOIN text AS detail ON detail.id = action.detail
+        LEFT JOIN word AS outcome ON outcome.kind = 'outcome' AND outcome.code = action.outcome
+        WHERE (?1 IS NULL OR tick.session = ?1) AND tick.wall_unix_ms > ?2 AND tick.wall_unix_ms <= ?3
+        ORDER BY action.tick, action.position",
+};

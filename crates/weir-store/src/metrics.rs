@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The newest tick for Prometheus and its kin: OpenMetrics 1.0, or the older text format.
+//!
+//! Base units (bytes, seconds), one unit a metric, counters end in `_total`. Nothing is labelled with a
+//! process: processes come and go, and each would leave a series behind for ever, so workloads that are
+//! processes are left out. A value that is missing is a sample that is missing.
+
+use crate::export::spelled;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use weir_core::attribution::Provenance;
+use weir_core::observation::{GroupSeen, Reading, WorkloadKind, WorkloadSeen};
+use weir_core::snapshot::Snapshot;
+use weir_core::{GroupId, Nanos, Observation, WorkloadId};
+
+/// What is counted over the life of a weir.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    last_at: Option<Nanos>,
+    ticks: u64,
+    groups: BTreeMap<GroupId, GroupSeen>,
+    workloads: BTreeMap<WorkloadId, WorkloadTotals>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct WorkloadTotals {
+    /// Device bytes by how they are known: counted, sampled, apportioned.
+    bytes: [f64; 3],
+    cpu: Option<Nanos>,
+    throttled: Option<Nanos>,
+}
+
+/// How the text is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// `application/openmetrics-text; version=1.0.0`.
+    OpenMetrics,
+    /// `text/plain; version=0.0.4`, for readers that do not ask for better.
+    Prometheus,
+}
+
+impl Totals {
+    /// Takes in a tick.
+    pub fn add(&mut self, seen: &Observation, plan: &weir_core::Plan) {
+        self.ticks += 1;
+        let dt = self.last_at.and_then(|before| seen.at.since(before));
+        self.last_at = Some(seen.at);
+        self.groups = seen
+            .groups
+            .iter()
+            .map(|group| (group.id, group.clone()))
+            .collect();
+        let is_cgroup = |w: &&WorkloadSeen| w.kind == WorkloadKind::Cgroup;
+        let mut seen = seen.workloads.iter().filter(is_cgroup).peekable();
+        let mut next = BTreeMap::new();
+        for verdict in &plan.workloads {
+            // Both lists are in the order of ids.
+            while seen.next_if(|w| w.id < verdict.id).is_some() {}
+            let Some(workload) = seen.next_if(|w| w.id == verdict.id) else {
+                continue;
+            };
+            let mut totals = self.workloads.remove(&verdict.id).unwrap_or_default();
+            let rate = verdict.bandwidth.bytes_per_sec.get();
+            let amount = rate * dt.unwrap_or_default().secs_f64();
+            match verdict.bandwidth.provenance {
+                Provenance::Counted => totals.bytes[0] += amount,
+                Provenance::Sampled => totals.bytes[1] += amount,
+                Provenance::Apportioned => totals.bytes[2] += amount,
+                Provenance::Unknown => {}
+            }
+            totals.cpu = workload.cpu_ns.ok().copied();
+            totals.throttled = workload.throttled_ns.ok().copied();
+            next.insert(verdict.id.clone(), totals);
+        }
+        // Those that have gone are forgotten: their series end.
+        self.workloads = next;
+    }
+}
+
+/// All metrics of a tick.
+pub fn metrics(snapshot: &Snapshot, totals: &Totals, dialect: Dialect) -> String {
+    let mut page = Page {
+        text: String::new(),
+        dialect,
+    };
+    about(&mut page, snapshot, totals);
+    devices(&mut page, snapshot, totals);
+    cgroups(&mut page, snapshot, totals);
+    if dialect == Dialect::OpenMetrics {
+        page.text.push_str("# EOF\n");
+    }
+    page.text
+}
+
+fn about(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
+    let mut family = page.info("weir_build", "The weir that is running.");
+    family.sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+    let mut family = page.info("weir_source", "Where the figures of a device come from.");
+    for device in &snapshot.description.devices {
+        let id = device.id.to_string();
+        family.sample(
+            &[
+                ("device", &id),
+                ("backend", "access_counters"),
+                ("quality", "counted"),
+            ],
+            1.0,
+        );
+    }
+    let family = page.gauge(
+        "weir_limiting",
+        "",
+        "1 if weir limits, 0 if it only observes.",
+    );
+    family.one(f64::from(u8::from(snapshot.limiting)));
+    let family = page.gauge(
+        "weir_last_tick_timestamp_seconds",
+        "seconds",
+        "When the newest figures are of.",
+    );
+    family.one(snapshot.wall_unix_ms as f64 / 1e3);
+    page.counter("weir_ticks", "", "Looks at the machine so far.")
+        .one(totals.ticks as f64);
+    let family = page.counter(
+        "weir_skips",
+        "",
+        "Things that could not be read, each counted when it begins.",
+    );
+    family.one(snapshot.skipped_total as f64);
+    if let Some(cost) = snapshot.self_cost {
+        let family = page.gauge(
+            "weir_loop_cpu_seconds",
+            "seconds",
+            "CPU time of one iteration of weir's loop.",
+        );
+        family.one(cost.loop_cpu_ns.secs_f64());
+        page.counter(
+            "weir_late_ticks",
+            "",
+            "Ticks that came more than half an interval late.",
+        )
+        .one(cost.late_ticks_total as f64);
+    }
+}
+
+fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
+    let labels = |id: &GroupId| {
+        let groups = &snapshot.description.groups;
+        let node = groups
+            .iter()
+            .find(|group| group.id == *id)
+            .and_then(|group| group.node);
+        let node = node.map(|node| node.0.to_string()).unwrap_or_default();
+        [id.device.to_string(), id.index.to_string(), node]
+    };
+    type Count = fn(&GroupSeen) -> &Reading<weir_core::Bytes>;
+    let directions: [(&str, &str, Count); 2] = [
+        (
+            "weir_cxl_read_bytes",
+            "Bytes read from the device, as it counts them.",
+            |g| &g.read_bytes,
+        ),
+        (
+            "weir_cxl_write_bytes",
+            "Bytes written to the device, as it counts them.",
+            |g| &g.write_bytes,
+        ),
+    ];
+    for (name, help, count) in directions {
+        let mut family = page.counter(name, "bytes", help);
+        for (id, group) in &totals.groups {
+            if let Some(bytes) = count(group).ok() {
+                let [device, index, node] = labels(id);
+                family.whole(
+                    &[("device", &device), ("group", &index), ("node", &node)],
+                    bytes.0,
+                );
+            }
+        }
+    }
+    let help = "Part of the time in which the counter counted; 1 for counters of a device's own.";
+    let mut family = page.gauge("weir_event_scaling_ratio", "ratio", help);
+    for (id, group) in &totals.groups {
+        let [device, index, _] = labels(id);
+        for (event, count) in [
+            ("read_bytes", &group.read_bytes),
+            ("write_bytes", &group.write_bytes),
+        ] {
+            if count.ok().is_some() {
+                family.sample(
+                    &[("device", &device), ("group", &index), ("event", event)],
+                    1.0,
+                );
+            }
+        }
+    }
+    let help = "Mean time of one access, queueing included.";
+    let mut family = page.gauge("weir_cxl_request_latency_seconds", "seconds", help);
+    for latency in &snapshot.latencies {
+        if let Some(mean) = latency.mean_ns.ok() {
+            family.sample(&[("device", &latency.id.to_string())], mean.secs_f64());
+        }
+    }
+    let help = "Bandwidth that the device is held at, reads and writes.";
+    let mut family = page.gauge(
+        "weir_cxl_set_point_bytes_per_second",
+        "bytes_per_second",
+        help,
+    );
+    for state in &snapshot.plan.devices {
+        if let Some(rate) = state.set_point_bytes_per_sec {
+            family.sample(&[("device", &state.id.to_string())], rate.get());
+        }
+    }
+}
+
+fn cgroups(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
+    let name = |id: &WorkloadId| spelled(id.as_str());
+    let help = "Device bytes of a cgroup, reads and writes, and how they are known.";
+    let mut family = page.counter("weir_cgroup_cxl_bytes", "bytes", help);
+    for (id, workload) in &totals.workloads {
+        for (source, bytes) in ["counted", "sampled", "apportioned"]
+            .iter()
+            .zip(workload.bytes)
+        {
+            if bytes > 0.0 {
+                family.sample(&[("cgroup", &name(id)), ("source", source)], bytes.round());
+            }
+        }
+    }
+    type Time = fn(&WorkloadTotals) -> Option<Nanos>;
+    let times: [(&str, &str, Time); 2] = [
+        (
+            "weir_cgroup_cpu_seconds",
+            "CPU time of a cgroup that uses the device.",
+            |w| w.cpu,
+        ),
+        (
+            "weir_cgroup_throttled_seconds",
+            "Time for which it was held back by its limit.",
+            |w| w.throttled,
+        ),
+    ];
+    for (metric, help, time) in times {
+        let mut family = page.counter(metric, "seconds", help);
+        for (id, workload) in &totals.workloads {
+            if let Some(time) = time(workload) {
+                family.sample(&[("cgroup", &name(id))], time.secs_f64());
+            }
+        }
+    }
+    let verdicts = || {
+        snapshot
+            .plan
+            .workloads
+            .iter()
+            .filter(|v| totals.workloads.contains_key(&v.id))
+    };
+    let help = "CPUs that weir lets a cgroup use; no sample where it sets no limit.";
+    let mut family = page.gauge("weir_cgroup_limit_cpus", "cpus", help);
+    for verdict in verdicts() {
+        if let Some(limit) = verdict.limit_cpus {
+            family.sample(&[("cgroup", &name(&verdict.id))], limit.get());
+        }
+    }
+    let help = "Throttled time per time since the tick before, in CPUs.";
+    let mut family = page.gauge("weir_throttle_ratio", "ratio", help);
+    for verdict in verdicts().filter(|v| v.throttled_ns.is_some()) {
+        let held = snapshot
+            .held_cpus
+            .get(&verdict.id)
+            .map_or(0.0, |held| held.get());
+        family.sample(&[("cgroup", &name(&verdict.id))], held);
+    }
+}
+
+/// The text in the making. Writing into a String cannot fail.
+struct Page {
+    text: String,
+    dialect: Dialect,
+}
+
+/// Samples of one metric.
+struct Family<'a> {
+    text: &'a mut String,
+    name: String,
+}
+
+impl Page {
+    /// What ends in `_total` (or `_info`) is, in OpenMetrics, a sample of the metric without it.
+    fn family(
+        &mut self,
+        (name, suffix): (&str, &str),
+        kind: &str,
+        unit: &str,
+        help: &str,
+    ) -> Family<'_> {
+        let sample = format!("{name}{suffix}");
+        let metric = match self.dialect {
+            Dialect::OpenMetrics => name,
+            Dialect::Prometheus => &sample,
+        };
+        let _ = writeln!(self.text, "# TYPE {metric} {kind}");
+        if self.dialect == Dialect::OpenMetrics && !unit.is_empty() {
+            let _ = writeln!(self.text, "# UNIT {metric} {unit}");
+        }
+        let _ = writeln!(self.text, "# HELP {metric} {help}");
+        Family {
+            text: &mut self.text,
+            name: sample,
+        }
+    }
+
+    fn counter(&mut self, name: &str, unit: &str, help: &str) -> Family<'_> {
+        self.family((name, "_total"), "counter", unit, help)
+    }
+
+    fn gauge(&mut self, name: &str, unit: &str, help: &str) -> Family<'_> {
+        self.family((name, ""), "gauge", unit, help)
+    }
+
+    fn info(&mut self, name: &str, help: &str) -> Family<'_> {
+        let kind = match self.dialect {
+            Dialect::OpenMetrics => "info",
+            Dialect::Prometheus => "gauge",
+        };
+        self.family((name, "_info"), kind, "", help)
+    }
+}
+
+impl Family<'_> {
+    fn sample(&mut self, labels: &[(&str, &str)], value: f64) {
+        self.head(labels);
+        let _ = writeln!(self.text, " {value}");
+    }
+
+    /// A count, to the last digit.
+    fn whole(&mut self, labels: &[(&str, &str)], value: u64) {
+        self.head(labels);
+        let _ = writeln!(self.text, " {value}");
+    }
+
+    fn one(mut self, value: f64) {
+        self.sample(&[], value);
+    }
+
+    fn head(&mut self, labels: &[(&str, &str)]) {
+        self.text.push_str(&self.name);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            let open = if index == 0 { '{' } else { ',' };
+            let value = value
+                .replace('\\', "\\\\")
+                .replace('"', "\\\"")
+                .replace('\n', "\\n");
+            let _ = write!(self.text, "{open}{label}=\"{value}\"");
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+    }
+}

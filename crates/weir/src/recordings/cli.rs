@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be said to `weir record`, `weir replay` and `weir export`.
+
+use crate::amounts::{Rate, SetPoint, Span};
+use crate::cli::{LoopArgs, PolicyName};
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// `weir record`.
+#[derive(Debug, Args)]
+#[command(after_help = RECORD_HELP)]
+pub struct RecordArgs {
+    /// The recording: a new file, or one that is there already, which gets one session more
+    pub file: PathBuf,
+
+    /// Print what is in the file, and record nothing
+    #[arg(long)]
+    pub info: bool,
+
+    /// As of `weir run`; the interval is 1s unless it is given
+    #[command(flatten)]
+    pub how: LoopArgs,
+}
+
+const RECORD_HELP: &str = "\
+Examples:
+  weir record today.weir                        once a second, until Ctrl-C; changes nothing
+  weir record today.weir --interval 50ms --duration 1h
+  weir record today.weir --info                 what is in it
+  weir run --limit --set-point 4GiB/s --record today.weir
+
+A kill loses at most the tick it falls into. While it is being written the file has companions
+(-wal, -shm): copy it when weir has ended, or together with them. It is an SQLite database:
+  sqlite3 today.weir 'SELECT workload, max(bytes_per_sec) FROM workloads GROUP BY workload'";
+
+/// `weir replay`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = REPLAY_HELP)]
+pub struct ReplayArgs {
+    /// The recording
+    pub file: PathBuf,
+
+    /// Only this session (see `weir record FILE --info`) [default: all of them]
+    #[arg(long, value_name = "N")]
+    pub session: Option<i64>,
+
+    /// Show it on the screen of `weir top` instead of printing lines of JSON
+    #[arg(long)]
+    pub top: bool,
+
+    /// How fast: 1 is as it was recorded [default: without waiting; with --top 1]
+    #[arg(long, value_name = "FACTOR", value_parser = parse_speed)]
+    pub speed: Option<f64>,
+
+    /// Ask the controller again, with its recorded settings: are its plans the recorded ones?
+    #[arg(long, conflicts_with_all = ["top", "policy", "set_point"])]
+    pub check: bool,
+
+    /// What would it have decided with this policy?
+    #[arg(long, value_enum)]
+    pub policy: Option<PolicyName>,
+
+    /// What would it have decided with this set-point?
+    #[arg(long, value_name = "RATE|PERCENT")]
+    pub set_point: Option<SetPoint>,
+
+    /// Bandwidth that the device can sustain, for a set-point in percent
+    #[arg(long, value_name = "RATE")]
+    pub capacity: Option<Rate>,
+}
+
+const REPLAY_HELP: &str = "\
+Examples:
+  weir replay today.weir                        the lines that `weir run --json` printed
+  weir replay today.weir --top --speed 10       on the screen, ten times as fast
+  weir replay today.weir --check                same recording, same plan?
+  weir replay today.weir --set-point 4GiB/s --policy proportional
+
+With another policy or set-point the lines show what weir would have decided on what was seen then. What
+its limits would have changed is not in the recording: from the first limit on, the workloads go on as if
+it were not there.
+
+Exit codes: 0 done, 1 a plan is not the recorded one (with --check), 2 trouble.";
+
+/// `weir export`.
+#[derive(Debug, Args)]
+#[command(after_help = EXPORT_HELP)]
+pub struct ExportArgs {
+    /// The recording
+    pub file: PathBuf,
+
+    /// For what program
+    #[arg(long, value_enum, default_value = "csv")]
+    pub format: FormatName,
+
+    /// What of it
+    #[arg(long, value_enum, default_value = "workloads")]
+    pub what: WhatName,
+
+    /// Only this session (see `weir record FILE --info`) [default: all of them]
+    #[arg(long, value_name = "N")]
+    pub session: Option<i64>,
+
+    /// Leave out what came earlier than this after the beginning of the recording
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<Span>,
+
+    /// Leave out what came later than this after the beginning of the recording
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<Span>,
+
+    /// Write into this new file [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Of a damaged recording: write what can be read into this new recording
+    #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "what", "session", "from", "to", "out"])]
+    pub salvage: Option<PathBuf>,
+}
+
+const EXPORT_HELP: &str = "\
+Examples:
+  weir export today.weir > today.csv
+  weir export today.weir --what devices --from 1h --to 2h
+  weir export today.weir --format parquet --out today.parquet
+  weir export today.weir --format influx --what devices | influx write …
+  weir export broken.weir --salvage saved.weir
+
+Columns have their units in their names; docs/recording-format.md describes them. Control characters in
+names are written as \\xNN, as bytes that are not UTF-8 are: a name cannot break a line or a screen.";
+
+/// A format for other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatName {
+    /// Comma-separated values with a line of titles (RFC 4180)
+    Csv,
+    /// One JSON object a line
+    Jsonl,
+    /// InfluxDB line protocol
+    Influx,
+    /// Apache Parquet
+    Parquet,
+}
+
+/// A table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WhatName {
+    /// Figures of workloads, means of a second or of a tick
+    Workloads,
+    /// Figures of devices, likewise
+    Devices,
+    /// Each limit that was set or released
+    Actions,
+}
+
+fn parse_speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(speed) if (0.001..=1e6).contains(&speed) => Ok(speed),
+        _ => Err("a number from 0.001 to 1000000 is wanted".into()),
+    }
+}

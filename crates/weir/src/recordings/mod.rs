@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir record`, `weir replay`, `weir export`: every tick kept in a file, shown again, and handed to
+//! other programs. The file is weir-store's; here is how it gets its ticks and where they go.
+//!
+//! * [`tape`] takes ticks from the loop without stopping it;
+//! * [`record`], [`replay`], [`export`] are the commands, [`info`] is what `--info` prints.
+
+pub mod bench;
+pub mod cli;
+pub mod export;
+pub mod info;
+pub mod record;
+pub mod replay;
+pub mod tape;

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir record`: `weir run` with a recording as its purpose. If that cannot be written, it ends.
+
+use super::cli::RecordArgs;
+use super::info;
+use crate::exit::Exit;
+use crate::run;
+use crate::settings::Settings;
+use anyhow::Result;
+use std::time::Duration;
+use weir_linux::Roots;
+
+/// Nobody who records for hours needs twenty looks a second.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Records, or says what was recorded.
+///
+/// # Errors
+/// As `weir run`; or the file is not a recording, or cannot be written.
+pub fn record(args: &RecordArgs, roots: &Roots) -> Result<Exit> {
+    if args.info {
+        return info::info(&args.file, args.how.json);
+    }
+    let mut settings = Settings::with_interval(&args.how, INTERVAL)?;
+    settings.record = Some(args.file.clone());
+    run::go(settings, run::Purpose::Record, roots)
+}

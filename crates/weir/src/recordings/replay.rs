@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir replay`: a recorded run shown again.
+//!
+//! ```text
+//!  Recording ─► Replayed (a Platform) ─► the recorded plan ──────────► View ─► lines, or the screen
+//!                                    └─► step, recorded settings ─► the same plan? (--check)
+//!                                    └─► step, other settings ─► View ─► lines    (--policy, …)
+//! ```
+
+use super::cli::ReplayArgs;
+use crate::exit::{Exit, print};
+use crate::run::view::View;
+use crate::{host, settings, text, top};
+use anyhow::{Context, Result, bail};
+use std::io::{self, Write};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+use weir_core::snapshot::Snapshot;
+use weir_core::{Config, Platform, PlatformError, State, step};
+use weir_store::{Recording, Replayed, Session, Start, Tick};
+
+/// Shows it.
+///
+/// # Errors
+/// It is no recording, or the lines cannot be printed. Damage on the way is named and passed over.
+pub fn replay(args: &ReplayArgs) -> Result<Exit> {
+    if args.top {
+        return on_screen(args);
+    }
+    let recording = Recording::open(&args.file)?;
+    if args.check {
+        return check(&recording, args);
+    }
+    let mut out = io::stdout().lock();
+    let damaged = play(&recording, args, &mut |snapshot| {
+        serde_json::to_writer(&mut out, snapshot)?;
+        out.write_all(b"\n")?;
+        Ok(())
+    })?;
+    out.flush()?;
+    Ok(if damaged { Exit::Trouble } else { Exit::Done })
+}
+
+fn chosen<'a>(recording: &'a Recording, args: &ReplayArgs) -> Result<Vec<&'a Session>> {
+    let wanted = |session: &&Session| args.session.is_none_or(|id| id == session.id);
+    let found: Vec<&Session> = recording.sessions().iter().filter(wanted).collect();
+    if let ([], Some(id)) = (found.as_slice(), args.session) {
+        bail!("there is no session {id}: `weir record FILE --info` lists them");
+    }
+    Ok(found)
+}
+
+/// Gives each tick as a snapshot; says whether something was damaged.
+fn play(
+    recording: &Recording,
+    args: &ReplayArgs,
+    show: &mut dyn FnMut(&Snapshot) -> Result<()>,
+) -> Result<bool> {
+    let mut damaged = false;
+    let mut pace = Pace::new(args);
+    for session in chosen(recording, args)? {
+        let mut other = Other::new(args, &session.start)?;
+        let start = other.as_ref().map_or(&session.start, |other| &other.start);
+        let mut view = View::new(head(start));
+        let mut world = Replayed::new(recording, session);
+        while let Some(result) = next(&mut world) {
+            let Ok(mut tick) = result.map_err(|what| say(&what)) else {
+                damaged = true;
+                continue;
+            };
+            if let Some(other) = &mut other {
+                other.decide(&mut world, &mut tick);
+            }
+            pace.wait(tick.wall_unix_ms);
+            view.take_in(tick);
+            show(view.snapshot())?;
+        }
+    }
+    Ok(damaged)
+}
+
+/// The next tick, or what is damaged; nothing at the end.
+fn next(world: &mut Replayed) -> Option<Result<Tick, String>> {
+    match world.observe() {
+        Ok(_) => world.tick().cloned().map(Ok),
+        Err(PlatformError::End) => None,
+        Err(PlatformError::Broken(what)) => Some(Err(what)),
+    }
+}
+
+fn say(what: &str) {
+    // A closed stderr is no reason to stop.
+    let _ = writeln!(io::stderr(), "weir: {}", text::harmless(what));
+}
+
+fn head(start: &Start) -> Snapshot {
+    Snapshot {
+        writer_pid: start.writer_pid,
+        limiting: start.config.limit,
+        interval_ms: start.interval_ms,
+        policy: start.policy.clone(),
+        description: start.description.clone(),
+        ..Snapshot::empty()
+    }
+}
+
+/// The controller with other settings than it had.
+struct Other {
+    start: Start,
+    state: State,
+}
+
+impl Other {
+    /// Nothing if no other settings are wanted.
+    fn new(args: &ReplayArgs, start: &Start) -> Result<Option<Other>> {
+        if args.policy.is_none() && args.set_point.is_none() {
+            return Ok(None);
+        }
+        let mut start = start.clone();
+        if let Some(policy) = args.policy {
+            start.config.policy = policy.policy();
+            start.policy = host::policy_name(policy.policy());
+        }
+        if let Some(set_point) = &args.set_point {
+            let capacity = args.capacity.map(|rate| rate.0);
+            let held = settings::set_point(*set_point, capacity, &start.description)?;
+            start.config.set_point_bytes_per_sec = Some(held);
+            start.config.limit = true;
+        }
+        start.config.validate()?;
+        let state = State::default();
+        Ok(Some(Other { start, state }))
+    }
+
+    fn decide(&mut self, world: &mut Replayed, tick: &mut Tick) {
+        let Start {
+            config,
+            description,
+            ..
+        } = &self.start;
+        tick.plan = step(&mut self.state, config, description, &tick.observation);
+        tick.outcomes = world.apply(&tick.plan);
+        self.state.note(&tick.outcomes);
+    }
+}
+
+/// Same recording, same plan?
+fn check(recording: &Recording, args: &ReplayArgs) -> Result<Exit> {
+    let mut exit = Exit::Done;
+    for session in chosen(recording, args)? {
+        let mut world = Replayed::new(recording, session);
+        let (mut ticks, mut other_plans, mut lost) = (0u64, 0u64, 0u64);
+        let mut first = None;
+        let mut state = State::default();
+        let config: &Config = &session.start.config;
+        while let Some(result) = next(&mut world) {
+            let Ok(tick) = result.map_err(|what| say(&what)) else {
+                exit = Exit::Trouble;
+                continue;
+            };
+            let plan = step(
+                &mut state,
+                config,
+                &session.start.description,
+                &tick.observation,
+            );
+            state.note(&tick.outcomes);
+            ticks += 1;
+            lost += tick.lost_before;
+            if plan != tick.plan {
+                other_plans += 1;
+                first.get_or_insert(tick.plan.seq);
+            }
+        }
+        let verdict = match first {
+            None => "each plan is the recorded one".to_owned(),
+            Some(seq) => format!("{other_plans} plans differ, the first at seq {seq}"),
+        };
+        let lost = if lost > 0 {
+            format!(" ({lost} ticks were lost)")
+        } else {
+            String::new()
+        };
+        print(&format!(
+            "session {}: {ticks} ticks{lost}: {verdict}\n",
+            session.id
+        ))?;
+        if first.is_some() && exit == Exit::Done {
+            exit = Exit::Finding;
+        }
+    }
+    Ok(exit)
+}
+
+/// Waits between ticks as long as it took then, divided by the speed.
+struct Pace {
+    speed: Option<f64>,
+    began: Option<(Instant, u64)>,
+}
+
+impl Pace {
+    fn new(args: &ReplayArgs) -> Pace {
+        let speed = args.speed.or(args.top.then_some(1.0));
+        Pace { speed, began: None }
+    }
+
+    fn wait(&mut self, wall_unix_ms: u64) {
+        let Some(speed) = self.speed else { return };
+        let (start, first) = *self.began.get_or_insert((Instant::now(), wall_unix_ms));
+        // Between two sessions there may have been days, and the clock may have been set.
+        let span = wall_unix_ms.saturating_sub(first) as f64 / 1000.0 / speed;
+        let wanted = Duration::try_from_secs_f64(span).unwrap_or(Duration::MAX);
+        let wait = wanted.saturating_sub(start.elapsed());
+        if wait > Duration::from_secs(60) {
+            self.began = Some((Instant::now(), wall_unix_ms));
+        } else {
+            thread::sleep(wait);
+        }
+    }
+}
+
+fn on_screen(args: &ReplayArgs) -> Result<Exit> {
+    // Opened here too, so that what is wrong with it is said before the screen changes.
+    chosen(&Recording::open(&args.file)?, args)?;
+    let (send, receive): (SyncSender<Snapshot>, Receiver<Snapshot>) = sync_channel(4);
+    let args = args.clone();
+    thread::Builder::new()
+        .name("weir-replay".into())
+        .spawn(move || -> Result<()> {
+            let recording = Recording::open(&args.file)?;
+            play(&recording, &args, &mut |snapshot| {
+                Ok(send.send(snapshot.clone())?)
+            })?;
+            Ok(())
+        })
+        .context("cannot start the replaying thread")?;
+    top::recorded(receive)
+}

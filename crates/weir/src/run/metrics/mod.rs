@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]);
+//! who asks is answered by threads of their own ([`http`]).
+
+mod http;
+
+use anyhow::{Context, Result};
+use http::Answer;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_core::snapshot::Snapshot;
+use weir_core::{Observation, Plan};
+use weir_store::metrics::{Dialect, Totals, metrics};
+
+/// Nobody asks more often than this; making the value costs a copy of the snapshot.
+const SPACING: Duration = Duration::from_millis(500);
+
+/// What the loop left behind, for whoever asks.
+type Newest = Mutex<Option<Arc<(Snapshot, Totals)>>>;
+
+/// The loop's end of it.
+pub struct Exporter {
+    totals: Totals,
+    newest: Arc<Newest>,
+    left_at: Option<Instant>,
+    address: SocketAddr,
+}
+
+impl Exporter {
+    /// Listens at `address`.
+    ///
+    /// # Errors
+    /// It is taken, or may not be used.
+    pub fn start(address: SocketAddr) -> Result<Exporter> {
+        let listener = TcpListener::bind(address)
+            .with_context(|| format!("cannot offer metrics at {address}"))?;
+        let address = listener.local_addr()?;
+        let newest: Arc<Newest> = Arc::default();
+        let source = Arc::clone(&newest);
+        http::serve(
+            listener,
+            Arc::new(move |open_metrics| answer(&source, open_metrics)),
+        )
+        .context("cannot start the thread for metrics")?;
+        Ok(Exporter {
+            totals: Totals::default(),
+            newest,
+            left_at: None,
+            address,
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Counts a tick.
+    pub fn count(&mut self, seen: &Observation, plan: &Plan) {
+        self.totals.add(seen, plan);
+    }
+
+    /// Leaves the newest tick for those who ask.
+    pub fn leave(&mut self, snapshot: &Snapshot) {
+        if self.left_at.is_some_and(|at| at.elapsed() < SPACING) {
+            return;
+        }
+        self.left_at = Some(Instant::now());
+        let value = Arc::new((snapshot.clone(), self.totals.clone()));
+        // Held by nobody for longer than it takes to copy a pointer.
+        *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    }
+}
+
+fn answer(newest: &Newest, open_metrics: bool) -> Answer {
+    let value = newest
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
+    let (dialect, kind) = if open_metrics {
+        (
+            Dialect::OpenMetrics,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )
+    } else {
+        (
+            Dialect::Prometheus,
+            "text/plain; version=0.0.4; charset=utf-8",
+        )
+    };
+    match value {
+        Some(value) => Answer::page(kind, metrics(&value.0, &value.1, dialect)),
+        None => Answer::error("503 Service Unavailable", "nothing was seen so far\n"),
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ticks as screens see them, and what takes more than one tick to know: who was held back, since
+//! when a limit stands, how many skips began. The same for a live run and for a recorded one.
+
+use std::collections::BTreeSet;
+use weir_core::observation::Skipped;
+use weir_core::plan::Plan;
+use weir_core::scheduler::Books;
+use weir_core::snapshot::Snapshot;
+use weir_core::{CpuShare, Nanos};
+use weir_store::Tick;
+
+/// The newest tick.
+pub struct View {
+    snapshot: Snapshot,
+}
+
+impl View {
+    /// Before the first tick: who writes, and about what machine.
+    pub fn new(snapshot: Snapshot) -> View {
+        View { snapshot }
+    }
+
+    /// The newest tick as screens see it.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// What the scheduler did up to now.
+    pub fn take_books(&mut self, books: Option<Books>) {
+        self.snapshot.scheduler = books;
+    }
+
+    /// Makes the tick the current snapshot.
+    pub fn take_in(&mut self, tick: Tick) {
+        let snapshot = &mut self.snapshot;
+        let seen = tick.observation;
+        snapshot.wall_unix_ms = tick.wall_unix_ms;
+        hold_back(snapshot, &tick.plan);
+        note_limits(snapshot, &tick.plan, tick.wall_unix_ms);
+        snapshot.self_cost = tick.self_cost;
+        snapshot.skipped_total += new_skips(&snapshot.skipped, &seen.skipped);
+        snapshot.skipped = seen.skipped;
+        snapshot.latencies = seen.latencies;
+        snapshot.outcomes = tick.outcomes;
+        snapshot.plan = tick.plan;
+    }
+}
+
+/// A file that stays malformed is one skip and not one a tick.
+fn new_skips(before: &[Skipped], now: &[Skipped]) -> u64 {
+    if now.is_empty() {
+        return 0;
+    }
+    let before: BTreeSet<&Skipped> = before.iter().collect();
+    now.iter().filter(|skip| !before.contains(skip)).count() as u64
+}
+
+/// Who was held back since the tick before: both lists are ordered by id, so one pass does it.
+fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
+    snapshot.held_cpus.clear();
+    let Some(span) = plan.at.since(snapshot.plan.at) else {
+        return;
+    };
+    let mut before = snapshot.plan.workloads.iter().peekable();
+    for now in &plan.workloads {
+        while before.next_if(|earlier| earlier.id < now.id).is_some() {}
+        let Some(earlier) = before.next_if(|earlier| earlier.id == now.id) else {
+            continue;
+        };
+        if let (Some(from), Some(to)) = (earlier.throttled_ns, now.throttled_ns)
+            && to > from
+        {
+            let held = CpuShare::over(Nanos(to.0 - from.0), span);
+            snapshot.held_cpus.insert(now.id.clone(), held);
+        }
+    }
+}
+
+/// Since when each limit stands. Mostly they are the same as at the tick before, and nothing is made.
+fn note_limits(snapshot: &mut Snapshot, plan: &Plan, now_ms: u64) {
+    let limited = || {
+        let with_limit = plan.workloads.iter().filter(|v| v.limit_cpus.is_some());
+        with_limit.map(|verdict| &verdict.id)
+    };
+    if limited().eq(snapshot.limited_since_unix_ms.keys()) {
+        return;
+    }
+    let earlier = std::mem::take(&mut snapshot.limited_since_unix_ms);
+    let since = |id| earlier.get(id).copied().unwrap_or(now_ms);
+    snapshot.limited_since_unix_ms = limited().map(|id| (id.clone(), since(id))).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::attribution::{Estimate, Provenance};
+    use weir_core::plan::{Verdict, Why};
+    use weir_core::{BytesPerSec, WorkloadId};
+
+    fn plan(at_ms: u64, throttled: &[(&str, u64)]) -> Plan {
+        let verdict = |(id, ms): &(&str, u64)| Verdict {
+            id: WorkloadId::new(*id),
+            bandwidth: Estimate {
+                bytes_per_sec: BytesPerSec::ZERO,
+                provenance: Provenance::Unknown,
+            },
+            cpu_cpus: None,
+            intensity_bytes_per_cpu_sec: None,
+            allowed_bytes_per_sec: None,
+            limit_cpus: Some(CpuShare::new(0.1)),
+            throttled_ns: Some(Nanos::from_millis(*ms)),
+            why: Why::Learning,
+        };
+        let workloads = throttled.iter().map(verdict).collect();
+        Plan {
+            at: Nanos::from_millis(at_ms),
+            workloads,
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn held_back_is_the_difference_of_two_ticks() {
+        let mut snapshot = Snapshot::empty();
+        snapshot.plan = plan(0, &[("/a", 10), ("/b", 10), ("/gone", 10)]);
+        let now = plan(100, &[("/a", 60), ("/b", 10), ("/new", 99)]);
+        hold_back(&mut snapshot, &now);
+        let held: Vec<_> = snapshot
+            .held_cpus
+            .iter()
+            .map(|(id, c)| (id.as_str(), c.get()))
+            .collect();
+        assert_eq!(held, [("/a", 0.5)]);
+        note_limits(&mut snapshot, &now, 7);
+        note_limits(&mut snapshot, &plan(200, &[("/a", 0)]), 9);
+        assert_eq!(
+            snapshot.limited_since_unix_ms.get(&WorkloadId::new("/a")),
+            Some(&7)
+        );
+        assert_eq!(snapshot.limited_since_unix_ms.len(), 1);
+    }
+}

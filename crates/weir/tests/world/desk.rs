@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Commands that need no machine, and files for them.
+
+use super::{stderr, stdout};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A place outside of the machine's root.
+pub struct Desk(pub tempfile::TempDir);
+
+impl Desk {
+    pub fn new() -> Desk {
+        Desk(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+}
+
+pub fn weir(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+pub fn done(args: &[&str]) -> String {
+    let output = weir(args);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{args:?}: {}",
+        stderr(&output)
+    );
+    stdout(&output)
+}
+
+pub fn complaint(args: &[&str]) -> String {
+    let output = weir(args);
+    assert_eq!(
+        output.status.code(),
+        Some(2),
+        "{args:?}: {}",
+        stdout(&output)
+    );
+    stderr(&output)
+}

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Shell functions that build things from the RTL. Sourced in the folder rtl.
+
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/weir/rtl"
+mkdir -p "$cache" target
+
+# Maven with everything it downloads in the cache, and without the network once it has all it needs.
+maven() {
+    local offline=() have
+    have="$cache/have-$(sha256sum pom.xml | cut -c1-16)"
+    [ ! -e "$have" ] || offline=(-o)
+    XDG_CACHE_HOME="$cache" mvn -q -B "${offline[@]}" -Dmaven.repo.local="$cache/m2" "$@" && touch "$have"
+}
+
+# The generators, and the class path that runs them.
+compile() {
+    [ -e target/classpath.txt ] && [ target/classpath.txt -nt pom.xml ] ||
+        XDG_CACHE_HOME="$cache" mvn -q -B -Dmaven.repo.local="$cache/m2" \
+            dependency:build-classpath -Dmdep.outputFile=target/classpath.txt
+    if [ -e target/compiled ] && [ -z "$(find src pom.xml -newer target/compiled -print -quit)" ]; then return; fi
+    maven test-compile && touch target/compiled
+}
+
+# emit MAIN ARGUMENTS…: Verilog from a generator.
+emit() {
+    XDG_CACHE_HOME="$cache" java -cp "target/classes:target/test-classes:$(cat target/classpath.txt)" "weir.$1" "${@:2}"
+}
+
+# traffic_bench GROUPS CHANNELS GROUP_BYTES_LOG2: builds the bench if it is older than what it is made
+# of, and prints its path.
+traffic_bench() {
+    local folder="target/traffic-$1-$2-$3"
+    if [ ! -e "$folder/obj/traffic" ] ||
+        [ -n "$(find src/main sim ../crates/weir-hw/src/regmap.rs -newer "$folder/obj/traffic" -print -quit)" ]; then
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        (
+            set -e
+            emit Emit block-ram "$folder" "$1" "$2" group-bytes-log2="$3" device-bytes-log2=34
+            sed -n 's/^pub const \([A-Z0-9_]*\): u[0-9]* = \(.*\);/#define \1 \2/p' \
+                ../crates/weir-hw/src/regmap.rs > "$folder/regs.h"
+            verilator --cc --exe --build -O3 --noassert -Wno-fatal --top-module AccessCounters "$folder"/*.sv \
+                "$PWD/sim/traffic.cpp" -CFLAGS "-O2 -DGROUPS=$1 -DCHANNELS=$2 -DGROUP_LOG2=$3 -I$PWD/$folder -I$PWD/sim" \
+                -Mdir "$folder/obj" -o traffic
+        ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }
+    fi
+    echo "$folder/obj/traffic"
+}
+
+# model_key GROUPS CHANNELS GROUP_BYTES_LOG2: names a library of the block by all that it is made of.
+model_key() {
+    local files
+    mapfile -t files < <(find src/main sim/block.h sim/model.h sim/model.cpp pom.xml tools.sh -type f | LC_ALL=C sort)
+    { echo "$@"; sha256sum "${files[@]}"; } | sha256sum | cut -c1-16
+}
+
+# model_library LIBRARY GROUPS CHANNELS GROUP_BYTES_LOG2: builds it.
+model_library() {
+    local folder
+    folder=$(mktemp -d target/model-XXXXXX)
+    mkdir -p "$(dirname "$1")"
+    (
+        set -e
+        emit Emit block-ram "$folder" "$2" "$3" group-bytes-log2="$4" device-bytes-log2=34 fill-bits=8
+        verilator --cc --exe --build -O3 --noassert -Wno-fatal --top-module AccessCounters "$folder"/*.sv \
+            "$PWD/sim/model.cpp" -CFLAGS "-O2 -fPIC -DCHANNELS=$3 -I$PWD/sim" -LDFLAGS -shared \
+            -Mdir "$folder/obj" -o model.so
+    ) > "$folder/build.log" 2>&1 || { tail -n 20 "$folder/build.log" >&2; return 1; }
+    mv "$folder/obj/model.so" "$1.$$" && mv "$1.$$" "$1"
+    rm -rf "$folder"
+}
+
+# and_graph FOLDER GROUP_BITS COUNT_BITS: the claim of formal/equal.sv about the pair of banks in a
+# folder, as an and-inverter graph FOLDER/equal.aig. Flip-flops without an initial value may begin as
+# anything: `-zinit` gives each an input of its own.
+and_graph() {
+    yosys -q -l "$1/yosys.log" -p "
+        read_verilog -sv -formal $1/*.sv formal/equal.sv
+        chparam -set GROUP_BITS $2 -set COUNT_BITS $3 equal
+        prep -top equal -flatten -nordff; memory_map; opt -full; async2sync; dffunmap; opt_clean
+        setundef -undriven -anyseq; techmap; opt_clean; delete -output; dffunmap; simplemap
+        abc -g AND -fast; opt_clean; write_aiger -zinit -I -B $1/equal.aig" > /dev/null
+}
+
+# proved FOLDER SECONDS: for all times. refuted FOLDER SECONDS: by a run that shows a difference.
+proved() {
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; pdr -T $2" > "$1/abc.log" 2>&1
+    grep -q "^Property proved" "$1/abc.log"
+}
+refuted() {
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; bmc3 -T $2" > "$1/abc.log" 2>&1
+    grep -q "was asserted in frame" "$1/abc.log"
+}
+# bounded FOLDER CLOCKS SECONDS: no difference in that many clocks.
+bounded() {
+    yosys-abc -c "read_aiger $1/equal.aig; fold; strash; scorr; bmc3 -F $2 -T $3" > "$1/abc.log" 2>&1
+    grep -q "No output asserted in $2 frames" "$1/abc.log"
+}

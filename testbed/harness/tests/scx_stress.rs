@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! weir's scheduler under stress, in both modes: ten thousand tasks of a workload that is limited, some of them
+//! traced, stopped, pinned and forking all the time, real-time tasks beside them that take half of each CPU, and CPUs that
+//! go and come back. All of it must end, nobody may wait for so long that the kernel throws the scheduler out, and the
+//! kernel has nothing to complain about.
+//!
+//! Nothing is judged about the device here: that is done by `scx.rs` and `scx_full.rs`.
+
+mod common;
+
+use anyhow::{Context, Result, ensure};
+use common::{
+    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, machine_with_a_device, mount_group,
+    signal_weir, start_reader, start_weir, state, until,
+};
+use weir_testbed::machine::Machine;
+use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+
+/// Tasks that sleep and wake all the time, in the workload that is limited.
+const TASKS: u32 = 10_000;
+/// Makes them: `tests/guest/threads.c`.
+const THREADS: &str = "tests/threads";
+const STRESS_SEC: u32 = 15;
+
+fn start(vm: &Vm, backend: &str) -> Result<u32> {
+    let pid = start_weir(
+        vm,
+        &format!("--limit --set-point {SET_POINT} --backend {backend}"),
+    )?;
+    until(vm, &state("enabled"))?;
+    until(vm, &format!("grep -q 'a.service: limited' {LINES}.err"))?;
+    Ok(pid)
+}
+
+/// The scheduler was there all the time, and is gone now.
+fn stop(vm: &Vm, pid: u32) -> Result<()> {
+    let said = vm.run(&format!("cat {LINES}.err"))?;
+    ensure!(!said.contains("took weir's scheduler out"), "{said}");
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(status == 0, "weir ended with {status}: {said}");
+    until(vm, &state("disabled"))?;
+    let bad = "dmesg -c | grep -E 'sched_ext: .*(stall|error)|BUG:|WARNING:|blocked for more|soft lockup'";
+    let bad = attempt(vm, bad)?.stdout;
+    ensure!(bad.is_empty(), "the kernel complains: {bad}");
+    Ok(())
+}
+
+/// Starts a command in a cgroup and does not wait for it.
+fn start_beside(vm: &Vm, cgroup: &str, command: &str) -> Result<()> {
+    vm.run(&format!(
+        "(echo 0 > {cgroup}/cgroup.procs; exec {command}) > /run/stress.txt 2>&1 < /dev/null &"
+    ))
+    .map(drop)
+}
+
+/// What the scheduler's books say of the worst wait, and how often who was parked.
+fn tell_books(vm: &Vm, backend: &str) -> Result<()> {
+    let slots = common::json(vm, "bpftool -j map dump name weir_counts")?;
+    let slots = slots.as_array().context("no array")?;
+    let most = |word: &str| {
+        let words = slots
+            .iter()
+            .filter_map(|s| s["formatted"]["value"][word].as_u64());
+        words.max().unwrap_or(0)
+    };
+    println!(
+        "longest wait {} ms, {} times parked, {} turns in debt, {} wait now",
+        most("worst_ns") / 1_000_000,
+        most("parks"),
+        most("turns"),
+        most("waiting"),
+    );
+    // In partial mode weir is late where so many have to be moved, and lets the workload go and takes it again; its
+    // books begin anew each time.
+    ensure!(backend == "scx" || most("parks") > 0, "nobody was parked");
+    // Promised are five seconds; the kernel's watchdog waits for 30.
+    let worst_ns = most("worst_ns");
+    ensure!(
+        worst_ns < 15_000_000_000,
+        "somebody waited for {worst_ns} ns"
+    );
+    Ok(())
+}
+
+/// They are there before weir is: made under a limit, they would take minutes of a tenth of a CPU.
+fn ten_thousand_tasks(vm: &Vm, backend: &str) -> Result<()> {
+    let reader = format!("{SLICE}/a.service");
+    start_beside(vm, &reader, &format!("/{THREADS} {TASKS} 2000"))?;
+    let count = format!("$(wc -l < {reader}/cgroup.threads)");
+    until(vm, &format!("[ {count} -ge {TASKS} ]"))?;
+    let others = "stress-ng --ptrace 1 --fork 1 --affinity 1 --switch 1 --timeout 600";
+    start_beside(vm, &reader, others)?;
+    let realtime = "stress-ng --cyclic 1 --cyclic-policy fifo --cyclic-sleep 1000000 --timeout 600";
+    start_beside(vm, "/sys/fs/cgroup", realtime)?;
+    let realtime = "chrt -r 20 stress-ng --cpu 2 --cpu-method int64 --cpu-load 30 --timeout 600";
+    start_beside(vm, "/sys/fs/cgroup", realtime)?;
+    let pid = start(vm, backend)?;
+    println!(
+        "{} tasks of the workload",
+        vm.run(&format!("echo {count}"))?.trim()
+    );
+    for _ in 0..STRESS_SEC {
+        vm.run("pkill -STOP stress-ng-switc; pkill -STOP -o fio; sleep 0.5; pkill -CONT stress-ng-switc; pkill -CONT fio; sleep 0.5")?;
+    }
+    tell_books(vm, backend)?;
+    let still = vm.run(&format!("echo {count}"))?;
+    ensure!(
+        still.trim().parse::<u32>().is_ok_and(|n| n >= TASKS),
+        "only {still} are left"
+    );
+    stop(vm, pid)?;
+    vm.run("killall -KILL stress-ng threads; true")?;
+    until(vm, &format!("[ {count} -lt 20 ]"))
+}
+
+/// CPUs go and come back while tasks are parked. Full mode is left for that by the kernel: see its page.
+fn cpus_come_and_go(vm: &Vm) -> Result<()> {
+    let pid = start(vm, "scx")?;
+    for _ in 0..6 {
+        vm.run("echo 0 > /sys/devices/system/cpu/cpu1/online; sleep 0.5; echo 1 > /sys/devices/system/cpu/cpu1/online; sleep 0.5")?;
+    }
+    stop(vm, pid)
+}
+
+#[test]
+fn weir_schedules_many() -> Result<()> {
+    let Some(bench) = Bench::ready("scx_stress")? else {
+        return Ok(());
+    };
+    let machine = Machine {
+        cpu_count: 2,
+        dram_mib: 1024,
+        ..machine_with_a_device()
+    };
+    let files = vec![GuestFile::new(bench.program("threads")?, THREADS)];
+    let vm = &bench.boot(&machine, files, &BootOptions::default())?;
+    vm.run(&format!("insmod {MODULE}")).context("no driver")?;
+    vm.run("echo 40000 > /proc/sys/kernel/threads-max; echo 60000 > /proc/sys/kernel/pid_max; dmesg -c > /dev/null")?;
+    mount_group(vm)?;
+    for name in ["a", "b"] {
+        start_reader(vm, name)?;
+    }
+    vm.switch_model_on()?;
+    let mut q = Questions::default();
+    let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
+        let tidy = "killall -KILL stress-ng threads; echo 1 > /sys/devices/system/cpu/cpu1/online";
+        common::ask_about_scheduler(&mut q, vm, tidy, name, question);
+    };
+    ask("CPUs come and go", &cpus_come_and_go);
+    ask("ten thousand tasks, partial mode", &|vm| {
+        ten_thousand_tasks(vm, "scx")
+    });
+    ask("ten thousand tasks, full mode", &|vm| {
+        ten_thousand_tasks(vm, "scx-full")
+    });
+    q.done()
+}
