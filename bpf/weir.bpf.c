@@ -97,13 +97,6 @@ struct {
 	__type(value, u64);
 } weir_owners SEC(".maps");
 
-/*
- * Whose a task is stands in its scx.dsq_vtime, which queues in order of arrival do not use: a word of the
- * task itself costs no look-up. From the top: the cgroup's number (32 bits), the epoch of owners (24), the slot (8).
- */
-#define STAMP_SLOT	0xffULL
-#define STAMP_EPOCH	0xffffffULL
-
 /**
  * struct weir_task - what is remembered of a task: in partial mode of one that was parked, in full mode of all
  * @parked_at: when it was parked last
@@ -189,6 +182,15 @@ static struct weir_cpu *cpu_of(u32 cpu)
 	return &weir_cpus[cpu & (WEIR_CPUS - 1)];
 }
 
+/*
+ * Not always the CPU this runs on: who changes a task that runs (policy, niceness, affinity, cgroup) has it stop and
+ * run anew, from his own CPU.
+ */
+static struct weir_cpu *where_it_runs(struct task_struct *p)
+{
+	return cpu_of(scx_bpf_task_cpu(p));
+}
+
 static struct weir_beat *beat_of_daemon(void)
 {
 	u32 key = 0;
@@ -196,40 +198,7 @@ static struct weir_beat *beat_of_daemon(void)
 	return bpf_map_lookup_elem(&weir_beat, &key);
 }
 
-/* What a task's stamp has to be: it changes with its cgroup and with the owners. */
-static u64 stamp_of(struct task_struct *p)
-{
-	u64 cgroup = p->cgroups->dfl_cgrp->kn->id;
-	struct weir_beat *beat = beat_of_daemon();
-
-	return cgroup << 32 | ((beat ? beat->epoch : 0) & STAMP_EPOCH) << 8;
-}
-
-/* By the cgroup, which may have changed since the last time, as may the owners. */
-static __noinline u64 find_slot(struct task_struct *p, u64 stamp)
-{
-	u64 cgroup = p->cgroups->dfl_cgrp->kn->id;
-	u64 *found = bpf_map_lookup_elem(&weir_owners, &cgroup);
-	u64 slot = found ? *found & SLOT_MASK : NO_SLOT;
-
-	scx_bpf_task_set_dsq_vtime(p, stamp | slot);
-	return slot;
-}
-
-static u64 slot_of(struct task_struct *p)
-{
-	u64 stamp = stamp_of(p), known = p->scx.dsq_vtime;
-
-	if ((known & ~STAMP_SLOT) == stamp)
-		return known & STAMP_SLOT;
-	return find_slot(p, stamp);
-}
-
-/* The same without a look at its cgroup: as it was when the task became runnable. */
-static u64 slot_then(struct task_struct *p)
-{
-	return p->scx.dsq_vtime & STAMP_SLOT;
-}
+#include "weir_whose.bpf.h"
 
 /* What is done to a slot's workload: nothing while the daemon is silent. */
 static u64 mode_of(u64 slot)
@@ -378,7 +347,7 @@ void BPF_PROG(weir_dispatch, s32 cpu, struct task_struct *prev)
 SEC("struct_ops/weir_running")
 void BPF_PROG(weir_running, struct task_struct *p)
 {
-	struct weir_cpu *cpu = cpu_of(bpf_get_smp_processor_id());
+	struct weir_cpu *cpu = where_it_runs(p);
 
 	cpu->slot = slot_then(p);
 	cpu->since = scx_bpf_now();
@@ -404,10 +373,14 @@ static u64 note_run(struct weir_cpu *cpu)
 SEC("struct_ops/weir_stopping")
 void BPF_PROG(weir_stopping, struct task_struct *p, bool runnable)
 {
-	note_run(cpu_of(bpf_get_smp_processor_id()));
+	note_run(where_it_runs(p));
 }
 
-/* An ordinary task takes the CPU: ours must not wait behind it while others are idle. */
+/*
+ * An ordinary task takes the CPU: ours must not wait behind it while others are idle. While a program runs, who was
+ * preempted cannot migrate, as the kernel sees it; without SCX_OPS_ENQ_MIGRATION_DISABLED it would not be enqueued, but
+ * stay where it is with a new slice, and see the end of none where it is preempted often.
+ */
 SEC("struct_ops/weir_cpu_release")
 void BPF_PROG(weir_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -473,7 +446,7 @@ struct sched_ext_ops weir_full = {
 	.enable = (void *)weir_full_enable,
 	.init = (void *)weir_init,
 	.exit = (void *)weir_exit,
-	.flags = SCX_OPS_ENQ_LAST,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.exit_dump_len = WEIR_DUMP_LEN,
 	.name = "weir",
@@ -489,9 +462,10 @@ struct sched_ext_ops weir_partial = {
 	.cpu_release = (void *)weir_cpu_release,
 	.cpu_online = (void *)weir_cpu_online,
 	.cpu_offline = (void *)weir_cpu_offline,
+	.enable = (void *)weir_enable,
 	.init = (void *)weir_init,
 	.exit = (void *)weir_exit,
-	.flags = SCX_OPS_SWITCH_PARTIAL | SCX_OPS_ENQ_LAST,
+	.flags = SCX_OPS_SWITCH_PARTIAL | SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,
 	.exit_dump_len = WEIR_DUMP_LEN,
 	.name = "weir",

@@ -250,7 +250,7 @@ void BPF_PROG(weir_full_quiescent, struct task_struct *p, u64 deq_flags)
 SEC("struct_ops/weir_full_running")
 void BPF_PROG(weir_full_running, struct task_struct *p)
 {
-	struct weir_cpu *cpu = cpu_of(bpf_get_smp_processor_id());
+	struct weir_cpu *cpu = where_it_runs(p);
 	struct weir_task *task = task_of(p);
 	u64 vtime = weir_vtime_now;
 
@@ -268,7 +268,7 @@ void BPF_PROG(weir_full_running, struct task_struct *p)
 SEC("struct_ops/weir_full_stopping")
 void BPF_PROG(weir_full_stopping, struct task_struct *p, bool runnable)
 {
-	u64 run = note_run(cpu_of(bpf_get_smp_processor_id()));
+	u64 run = note_run(where_it_runs(p));
 	struct weir_task *task = task_of(p);
 
 	if (task)

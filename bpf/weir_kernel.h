@@ -104,6 +104,7 @@ struct bpf_iter_scx_dsq {
 
 #define SCX_OPS_ENQ_LAST	(1ULL << 1)
 #define SCX_OPS_SWITCH_PARTIAL	(1ULL << 3)
+#define SCX_OPS_ENQ_MIGRATION_DISABLED	(1ULL << 4)
 #define SCX_TASK_QUEUED		(1U << 0)
 #define PF_KTHREAD		0x00200000U
 

@@ -187,7 +187,7 @@ void BPF_PROG(weir_thesis_dispatch, s32 cpu, struct task_struct *prev)
 SEC("struct_ops/weir_thesis_running")
 void BPF_PROG(weir_thesis_running, struct task_struct *p)
 {
-	struct weir_cpu *cpu = cpu_of(bpf_get_smp_processor_id());
+	struct weir_cpu *cpu = where_it_runs(p);
 	struct weir_task *task = task_of(p);
 
 	cpu->slot = NO_SLOT;
@@ -202,7 +202,7 @@ void BPF_PROG(weir_thesis_running, struct task_struct *p)
 SEC("struct_ops/weir_thesis_stopping")
 void BPF_PROG(weir_thesis_stopping, struct task_struct *p, bool runnable)
 {
-	u64 run = note_run(cpu_of(bpf_get_smp_processor_id()));
+	u64 run = note_run(where_it_runs(p));
 	struct weir_task *task = task_of(p);
 
 	if (task)

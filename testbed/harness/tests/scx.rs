@@ -7,7 +7,7 @@ mod common;
 
 use anyhow::{Context, Result, ensure};
 use common::{
-    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, bytes_per_sec, ends_with,
+    Bench, LINES, MODULE, Questions, READ, SET_POINT, SLICE, attempt, bytes_per_sec, ends_with,
     machine_in_time, mount_group, signal_weir, start_reader, start_weir, state, until,
 };
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
@@ -84,6 +84,55 @@ fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
         "the readers do not overload the device: {free}"
     );
     common::is_held(vm)?;
+    signal_weir(vm, pid, "TERM")?;
+    is_free(vm)
+}
+
+/// Run time of all limited workloads in seconds: by the scheduler's books, and by the kernel's.
+fn run_sec(vm: &Vm) -> Result<(f64, f64)> {
+    let text = vm.run(&format!(
+        "cat {SLICE}/*.service/cpu.stat | sed -n 's/usage_usec //p'; bpftool -j map dump name weir_counts"
+    ))?;
+    let (usec, books) = text.split_once('[').context("no books")?;
+    let usec: f64 = usec.lines().filter_map(|l| l.parse::<f64>().ok()).sum();
+    let slots: serde_json::Value = serde_json::from_str(&format!("[{books}"))?;
+    let slots = slots.as_array().context("no array")?;
+    let ran = slots.iter().skip(1);
+    let ns: f64 = ran
+        .filter_map(|s| s["formatted"]["value"]["run_ns"].as_f64())
+        .sum();
+    Ok((ns / 1e9, usec / 1e6))
+}
+
+/// Ordinary tasks interrupt limited ones all the time, and whoever changes a running task (here its niceness) has it stop
+/// and run anew, from his own CPU: the books know all the same who ran, where and for how long.
+fn the_books_agree_with_the_kernel(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    vm.run(&format!(
+        "for cpu in 1 2; do taskset $cpu /tests/threads 2 20 > /dev/null 2>&1 < /dev/null & done
+         touch /run/renice
+         sh -c 'n=0; while [ -e /run/renice ]; do n=$((1 - n))
+                renice -n $n -p $(cat {SLICE}/*.service/cgroup.threads); sleep 0.1
+                done' > /dev/null 2>&1 < /dev/null &
+         sleep 2"
+    ))?;
+    let before = run_sec(vm)?;
+    let held = common::is_held(vm);
+    let after = run_sec(vm)?;
+    let events = vm.run("cat /sys/kernel/sched_ext/root/events")?;
+    vm.run("killall threads; rm -f /run/renice; sleep 0.5")?;
+    held?;
+    let (books, kernel) = (after.0 - before.0, after.1 - before.1);
+    println!("{books:.3} s of run time by the books, {kernel:.3} s by the kernel's");
+    ensure!(
+        (books / kernel - 1.0).abs() < 0.2,
+        "{books} s by the books, {kernel} s by the kernel's"
+    );
+    ensure!(
+        events.contains("SCX_EV_ENQ_SKIP_MIGRATION_DISABLED 0\n"),
+        "who was interrupted came back without being asked: {events}"
+    );
     signal_weir(vm, pid, "TERM")?;
     is_free(vm)
 }
@@ -269,6 +318,7 @@ fn weir_schedules_those_it_limits() -> Result<()> {
     let files = vec![
         GuestFile::new(bench.bpf("scx", "PARTIAL")?, "tests/partial.bpf.o"),
         GuestFile::new(bench.bpf("fifo", "FIFO")?, "tests/fifo.bpf.o"),
+        GuestFile::new(bench.program("threads")?, "tests/threads"),
     ];
     let vm = &bench.boot(&machine_in_time(), files, &BootOptions::default())?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
@@ -277,12 +327,20 @@ fn weir_schedules_those_it_limits() -> Result<()> {
         start_reader(vm, name)?;
     }
     vm.switch_model_on()?;
+    until(
+        vm,
+        &format!("a=$(cat {READ}); sleep 1; [ $(($(cat {READ}) - a)) -gt 20000000 ]"),
+    )?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
         common::ask_about_scheduler(&mut q, vm, "rm -rf /sys/fs/bpf/scx", name, question);
     };
     ask("it comes and goes", &it_comes_and_goes);
     ask("it holds an idle machine", &it_holds_an_idle_machine);
+    ask(
+        "the books agree with the kernel's",
+        &the_books_agree_with_the_kernel,
+    );
     ask("nobody waits for long", &nobody_waits_for_long);
     ask("what a decision costs", &what_a_decision_costs);
     ask("a daemon that is killed", &killed_it_leaves_nothing);

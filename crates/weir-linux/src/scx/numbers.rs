@@ -9,6 +9,7 @@ use libbpf_rs::btf::{Btf, types};
 const NUMBERS: &[(&str, &str, u64)] = &[
     ("scx_ops_flags", "SCX_OPS_ENQ_LAST", 1 << 1),
     ("scx_ops_flags", "SCX_OPS_SWITCH_PARTIAL", 1 << 3),
+    ("scx_ops_flags", "SCX_OPS_ENQ_MIGRATION_DISABLED", 1 << 4),
     ("scx_ent_flags", "SCX_TASK_QUEUED", 1 << 0),
     ("scx_enq_flags", "SCX_ENQ_WAKEUP", 1 << 0),
     ("scx_enq_flags", "SCX_ENQ_PREEMPT", 1 << 32),
