@@ -53,6 +53,7 @@ fn machine() -> Description {
             refill_on_write_ratio: 1.0,
             period_ns: Nanos(20_000_000),
             min_quota_ns: Nanos(0),
+            is_exact: false,
         }),
         facts: Vec::new(),
     }

@@ -58,7 +58,7 @@ use learn::Moment;
 /// byte. Never panics; values of `config` that make no sense are replaced by their defaults
 /// (see [`Config::validate`]). Time: O(n log n) in the number of workloads.
 pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Observation) -> Plan {
-    let gains = config.gains();
+    let gains = config.gains().with(machine.actuator.as_ref());
     let dt = state
         .last_at
         .and_then(|before| seen.at.since(before))

@@ -76,6 +76,7 @@ impl World {
                 refill_on_write_ratio: 1.0,
                 period_ns: Nanos(20 * MS),
                 min_quota_ns: Nanos(0),
+                is_exact: false,
             }),
             ..Description::default()
         };

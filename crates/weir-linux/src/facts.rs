@@ -77,6 +77,7 @@ fn actuator(options: &Options) -> Actuator {
         refill_on_write_ratio: refill_on_write_ratio(options),
         period_ns: Nanos(period_us(options.period) * 1000),
         min_quota_ns: Nanos(QUOTA_MIN_US * 1000),
+        is_exact: false,
     }
 }
 

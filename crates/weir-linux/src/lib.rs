@@ -53,6 +53,7 @@ mod platform;
 mod quota;
 mod refill;
 mod restore;
+mod rests;
 mod sched_ext;
 mod scout;
 mod scx;

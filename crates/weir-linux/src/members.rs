@@ -136,6 +136,13 @@ impl Members {
 
     /// Notes that a process is there. False if it is not.
     pub(crate) fn meet(&mut self, pid: u32, at: Nanos, buffer: &mut Buffer) -> bool {
+        // Kernel threads, mostly more than all others, stay what they are.
+        if let Some(kernel) = self.by_pid.get_mut(&pid).filter(|m| m.is_kernel)
+            && at < kernel.policy_at
+        {
+            kernel.round = self.round;
+            return true;
+        }
         let stat = match read_stat(&self.proc, pid, buffer) {
             Ok(stat) => stat,
             Err(Unread::Gone(_)) => return false,

@@ -67,6 +67,7 @@ impl Pace {
             stop: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
         });
+        scout.take_time();
         let theirs = Arc::clone(&shared);
         let builder = thread::Builder::new().name("weir-scout".into());
         let thread = builder.spawn(move || run(scout, &theirs))?;

@@ -15,6 +15,7 @@ use crate::exclude::Rules;
 use crate::files::Buffer;
 use crate::members::{Member, Members, Resident};
 use crate::parse::cgroup::{CpuMax, numa_stat, pids};
+use crate::rests::Rests;
 use crate::tree::{Leaf, Tree, Trouble};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
@@ -134,6 +135,9 @@ pub(crate) struct Scout {
     proc: Arc<OwnedFd>,
     buffer: Buffer,
     round: u64,
+    rests: Rests,
+    /// Whether it rests at all: where it has a thread of its own.
+    may_rest: bool,
 }
 
 impl Scout {
@@ -170,7 +174,14 @@ impl Scout {
             proc,
             buffer: Buffer::new(),
             round: 0,
+            rests: Rests::default(),
+            may_rest: false,
         }
+    }
+
+    /// From now on it keeps no CPU busy for long. While there is somebody whose memory was never looked at, it hurries.
+    pub(crate) fn take_time(&mut self) {
+        self.may_rest = true;
     }
 
     /// The groups whose nodes count from now on.
@@ -195,6 +206,7 @@ impl Scout {
         } else {
             BUDGET
         };
+        self.rests.begin(self.may_rest && !self.has_unread());
         self.members.begin_round();
         let mut view = View {
             round: self.round,
@@ -223,6 +235,7 @@ impl Scout {
             };
             for pid in answers.pids.iter().flatten() {
                 self.members.meet(*pid, at, &mut self.buffer);
+                self.rests.rest();
             }
             asked.insert(leaf.path.clone(), answers);
         }
@@ -230,6 +243,7 @@ impl Scout {
         let in_root = in_root.and_then(|text| pids(text).ok()).unwrap_or_default();
         for pid in &in_root {
             self.members.meet(*pid, at, &mut self.buffer);
+            self.rests.rest();
         }
         self.members
             .look(at, Nanos(now().0.saturating_add(budget.0)));
@@ -248,6 +262,7 @@ impl Scout {
             };
             view.workloads
                 .push(with.leaf(leaf, answers, &mut self.buffer));
+            self.rests.rest();
             charged += usize::from(answers.charged.is_some());
         }
         view.skipped.extend(self.root_users(&in_root));
@@ -293,7 +308,10 @@ impl Scout {
                 why,
             });
         }
-        found.retain(|pid| self.members.meet(*pid, at, &mut self.buffer));
+        found.retain(|pid| {
+            self.rests.rest();
+            self.members.meet(*pid, at, &mut self.buffer)
+        });
         self.members
             .look(at, Nanos(now().0.saturating_add(budget.0)));
         let mut before = std::mem::take(known);

@@ -38,6 +38,7 @@ pub(crate) fn actuator(period_ns: u64) -> Actuator {
         refill_on_write_ratio: 0.0,
         period_ns: Nanos(settings.room_ns),
         min_quota_ns: Nanos(0),
+        is_exact: true,
     }
 }
 

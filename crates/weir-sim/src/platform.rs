@@ -407,6 +407,7 @@ fn describe(
             refill_on_write_ratio: refills.leak_ratio(),
             period_ns: Nanos(period_ns),
             min_quota_ns: Nanos(QUOTA_MIN_NS as u64),
+            is_exact: false,
         }),
         facts: vec![Fact {
             name: "scenario".into(),

@@ -279,6 +279,7 @@ mod tests {
                 refill_on_write_ratio: 1.0,
                 period_ns: Nanos::from_millis(20),
                 min_quota_ns: Nanos::from_millis(1),
+                is_exact: false,
             }),
             facts: vec![
                 fact("cxl.counters.weir_cxl0", Ok("1 group")),

@@ -9,6 +9,7 @@
 
 use super::goal::Goal;
 use crate::policy::Policy;
+use crate::topology::Actuator;
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -203,6 +204,9 @@ impl Config {
     }
 }
 
+/// What is left of the integral gain where the back end holds the mean by itself.
+const EXACT_PART: f64 = 0.1;
+
 /// The configuration as plain, sound numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gains {
@@ -226,6 +230,19 @@ pub(super) struct Gains {
 }
 
 impl Gains {
+    /// For a back end that holds the mean by itself: a correction of what an interval shows would be noise, and what is
+    /// short because nobody has a CPU is not made up for later. The slow part stays, for counters that are lost.
+    pub fn with(self, actuator: Option<&Actuator>) -> Self {
+        if actuator.is_none_or(|a| !a.is_exact) {
+            return self;
+        }
+        Gains {
+            kp: 0.0,
+            ki: self.ki * EXACT_PART,
+            ..self
+        }
+    }
+
     /// Whether there is anything to hold.
     pub fn is_holding(&self) -> bool {
         self.set_point.is_some() || self.goal != Goal::Bandwidth

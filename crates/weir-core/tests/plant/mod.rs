@@ -132,6 +132,7 @@ impl Plant {
                 refill_on_write_ratio: 1.0,
                 period_ns: Nanos(PERIOD),
                 min_quota_ns: Nanos(0),
+                is_exact: false,
             }),
             facts: Vec::new(),
         };

@@ -74,6 +74,8 @@ const PATIENCE_TICKS: u64 = 10;
 const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
 /// After the kernel has thrown the scheduler out.
 const RETRY_AFTER: Nanos = Nanos::from_millis(10_000);
+/// There while the driver is loaded and offers functions to BPF programs (`kernel/weir_bpf.c`).
+const DRIVER_TYPES: &str = "kernel/btf/weir_cxl";
 /// Cgroups whose threads are looked through at one tick.
 const FOLLOWED_AT_ONCE: usize = 32;
 
@@ -132,7 +134,14 @@ impl Scx {
             refill_on_write_ratio: 0.0,
             period_ns: Nanos(self.settings.room_ns),
             min_quota_ns: Nanos(0),
+            is_exact: self.is_exact(),
         }
+    }
+
+    /// Whether the scheduler reads the device's counters: the driver offers it what it needs.
+    fn is_exact(&self) -> bool {
+        let is_counting = matches!(self.rule, Rule::Partial | Rule::Full);
+        is_counting && self.roots.sys.join(DRIVER_TYPES).exists()
     }
 
     /// Whether all ordinary tasks are the scheduler's.

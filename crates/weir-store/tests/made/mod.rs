@@ -47,6 +47,7 @@ pub fn machine() -> Description {
             refill_on_write_ratio: 1.0,
             period_ns: Nanos::from_millis(20),
             min_quota_ns: Nanos::from_millis(1),
+            is_exact: false,
         }),
         facts: vec![Fact {
             name: "resctrl.smba".into(),
