@@ -131,12 +131,11 @@ fn from_influx(server: &Server, table: &str, tag: &str) -> Series {
     all
 }
 
+/// A field's name, and what it should be.
+type Figure = (&'static str, Option<i64>);
+
 /// Each point must be the mean of the ticks since the point before, and all ticks must be in one.
-fn are_means(
-    points: &[Point],
-    ticks: &[Tick],
-    figures: &dyn Fn(&[&Tick]) -> Vec<(&'static str, Option<i64>)>,
-) {
+fn are_means(points: &[Point], ticks: &[Tick], figures: &dyn Fn(&[&Tick]) -> Vec<Figure>) {
     let mut after = i64::MIN;
     let mut covered = 0;
     for point in points {
@@ -165,7 +164,7 @@ fn span_ns(ticks: &[&Tick]) -> Option<i64> {
     Some(ticks.iter().map(|tick| tick.dt_ns).sum())
 }
 
-fn device_figures(ticks: &[&Tick]) -> Vec<(&'static str, Option<i64>)> {
+fn device_figures(ticks: &[&Tick]) -> Vec<Figure> {
     let of = |figure: &'static str| mean(ticks, move |tick| tick.device(figure));
     vec![
         ("read_bytes_per_sec", of("read_bytes_per_sec")),
@@ -175,7 +174,7 @@ fn device_figures(ticks: &[&Tick]) -> Vec<(&'static str, Option<i64>)> {
     ]
 }
 
-fn workload_figures(id: &str, ticks: &[&Tick]) -> Vec<(&'static str, Option<i64>)> {
+fn workload_figures(id: &str, ticks: &[&Tick]) -> Vec<Figure> {
     let bandwidth = |tick: &Tick| {
         let bandwidth = &tick.workload(id)?["bandwidth"];
         let known = bandwidth["provenance"] != "unknown";
@@ -324,45 +323,74 @@ fn prometheus_knows_what_it_scraped() {
     let reads = get("weir_cxl_read_bytes_total{device=\"cxl0\",group=\"0\",node=\"1\"}");
     let ticks = stop(daemon);
 
-    // A scrape says of which tick it is; all its samples have its time.
-    let place = |time: &i64| {
-        let wall_ms = (when[time] * 1e3).round() as i64;
-        ticks
-            .iter()
-            .position(|tick| tick.wall_ms == wall_ms)
-            .unwrap()
+    let scraped = Scraped {
+        when,
+        limits,
+        counts,
+        bytes,
+        reads,
     };
-    for (time, found) in &limits {
-        let verdict = ticks[place(time)].workload(HEAVY[0]).unwrap();
-        let wanted = verdict["limit_cpus"].as_f64().unwrap();
+    scraped.is_what_ticks_say(&ticks);
+}
+
+/// Samples of some series by the time of their scrape.
+struct Scraped {
+    when: BTreeMap<i64, f64>,
+    limits: BTreeMap<i64, f64>,
+    counts: BTreeMap<i64, f64>,
+    bytes: BTreeMap<i64, f64>,
+    reads: BTreeMap<i64, f64>,
+}
+
+impl Scraped {
+    fn is_what_ticks_say(&self, ticks: &[Tick]) {
+        let Scraped {
+            when,
+            limits,
+            counts,
+            bytes,
+            reads,
+        } = self;
+        // A scrape says of which tick it is; all its samples have its time.
+        let place = |time: &i64| {
+            let wall_ms = (when[time] * 1e3).round() as i64;
+            ticks
+                .iter()
+                .position(|tick| tick.wall_ms == wall_ms)
+                .unwrap()
+        };
+        for (time, found) in limits {
+            let verdict = ticks[place(time)].workload(HEAVY[0]).unwrap();
+            let wanted = verdict["limit_cpus"].as_f64().unwrap();
+            assert!(
+                (found - wanted).abs() < 1e-9,
+                "{found} at {time}, not {wanted}"
+            );
+        }
+        for (time, found) in counts {
+            assert_eq!(*found, (place(time) + 1) as f64);
+        }
+        let (first, last) = (bytes.keys().min().unwrap(), bytes.keys().max().unwrap());
+        let between = &ticks[place(first) + 1..=place(last)];
+        assert!(between.len() > 10, "{} ticks", between.len());
+        let sum = |figure: &dyn Fn(&Tick) -> f64| -> f64 {
+            between
+                .iter()
+                .map(|tick| figure(tick) * tick.dt_ns as f64 / 1e9)
+                .sum()
+        };
+        let wanted = sum(&|tick| {
+            tick.workload(HEAVY[0]).unwrap()["bandwidth"]["bytes_per_sec"]
+                .as_f64()
+                .unwrap()
+        });
         assert!(
-            (found - wanted).abs() < 1e-9,
-            "{found} at {time}, not {wanted}"
+            is_near(bytes[last] - bytes[first], wanted),
+            "{bytes:?}, not {wanted}"
         );
+        // The counters are read at times of their own, a little before those of ticks.
+        let wanted = sum(&|tick| tick.device("read_bytes_per_sec").unwrap());
+        let found = reads[last] - reads[first];
+        assert!((found / wanted - 1.0).abs() < 0.05, "{found}, not {wanted}");
     }
-    for (time, found) in &counts {
-        assert_eq!(*found, (place(time) + 1) as f64);
-    }
-    let (first, last) = (bytes.keys().min().unwrap(), bytes.keys().max().unwrap());
-    let between = &ticks[place(first) + 1..=place(last)];
-    assert!(between.len() > 10, "{} ticks", between.len());
-    let sum = |figure: &dyn Fn(&Tick) -> f64| -> f64 {
-        between
-            .iter()
-            .map(|tick| figure(tick) * tick.dt_ns as f64 / 1e9)
-            .sum()
-    };
-    let wanted = sum(&|tick| {
-        tick.workload(HEAVY[0]).unwrap()["bandwidth"]["bytes_per_sec"]
-            .as_f64()
-            .unwrap()
-    });
-    assert!(
-        is_near(bytes[last] - bytes[first], wanted),
-        "{bytes:?}, not {wanted}"
-    );
-    // The counters are read at times of their own, a little before those of ticks.
-    let wanted = sum(&|tick| tick.device("read_bytes_per_sec").unwrap());
-    let found = reads[last] - reads[first];
-    assert!((found / wanted - 1.0).abs() < 0.05, "{found}, not {wanted}");
 }
