@@ -215,6 +215,12 @@ impl<'a> Player<'a> {
             }
             Wish::Step { back: true } => {
                 self.paused = true;
+                // A key that is held down repeats faster than there can be steps back.
+                while let Ok(more) = wishes.try_recv() {
+                    if more != wish {
+                        return self.grant(more, wishes);
+                    }
+                }
                 let before = self.now_unix_ms.saturating_sub(1);
                 return self.jump(before).map(Some);
             }
@@ -238,7 +244,7 @@ impl<'a> Player<'a> {
     /// To the last tick that is not later than this; to the first if all are.
     fn jump(&mut self, to_unix_ms: u64) -> Result<Shown> {
         let begun = |session: &&Session| session.start.started_unix_ms <= to_unix_ms;
-        let place = self.sessions.iter().rposition(|s| begun(s)).unwrap_or(0);
+        let place = self.sessions.iter().rposition(begun).unwrap_or(0);
         let end = match self.sessions.get(place) {
             Some(session) => self.recording.last_unix_ms(session.id)?.unwrap_or(0),
             None => 0,
@@ -246,19 +252,17 @@ impl<'a> Player<'a> {
         let to_unix_ms = to_unix_ms.min(end);
         self.open(place, Some(to_unix_ms.saturating_sub(REACH_MS)))?;
         let (mut past, mut recent) = (Vec::new(), Vec::new());
-        loop {
-            let Some(tick) = &self.pending else { break };
+        while let Some(tick) = &self.pending {
             let is_later = tick.wall_unix_ms > to_unix_ms || self.place != place;
-            if is_later && !recent.is_empty() {
+            let is_first = past.is_empty() && recent.is_empty();
+            if is_later && !is_first {
                 break;
             }
             let is_recent = tick.wall_unix_ms.saturating_add(RECENT_MS) > to_unix_ms;
-            let Some(snapshot) = self.take_as(is_recent)? else {
-                break;
-            };
-            match snapshot {
-                Ok(snapshot) => recent.push(snapshot),
-                Err(devices) => past.push(devices),
+            match self.take_as(is_recent)? {
+                Some(Ok(snapshot)) => recent.push(snapshot),
+                Some(Err(devices)) => past.push(devices),
+                None => break,
             }
             // A first tick that is later than the aim is where we are.
             if is_later {
@@ -266,6 +270,8 @@ impl<'a> Player<'a> {
             }
         }
         if recent.is_empty() {
+            // Where ticks are far apart even the last is not recent.
+            past.pop();
             recent.push(self.view.snapshot().clone());
         }
         Ok(Shown::Jump { past, recent })
@@ -348,24 +354,24 @@ mod tests {
     const FIRST_MS: u64 = 1_000_000;
     const TICKS: u64 = 400;
 
-    /// One session of twenty seconds, and one a day later.
-    fn record(path: &Path) {
-        for day in 0..2 {
+    /// Sessions a day apart.
+    fn record(path: &Path, days: u64, interval_ms: u64) {
+        for day in 0..days {
             let begin = FIRST_MS + day * 86_400_000;
             let start = Start {
                 started_unix_ms: begin,
                 writer_version: "0".into(),
                 writer_pid: 1,
-                interval_ms: 50,
+                interval_ms,
                 policy: "max-min".into(),
                 config: Config::default(),
                 description: snapshot(0, 1.0).description,
             };
             let mut recorder = Recorder::open(path, &start).unwrap();
             for tick in 0..TICKS {
-                let seen = snapshot(tick * 50, 100.0);
+                let seen = snapshot(tick * interval_ms, 100.0);
                 let tick = Tick {
-                    wall_unix_ms: begin + tick * 50,
+                    wall_unix_ms: begin + tick * interval_ms,
                     lost_before: 0,
                     observation: Observation::default(),
                     plan: seen.plan,
@@ -374,7 +380,7 @@ mod tests {
                 };
                 recorder.add(&tick).unwrap();
             }
-            recorder.finish(begin + TICKS * 50).unwrap();
+            recorder.finish(begin + TICKS * interval_ms).unwrap();
         }
     }
 
@@ -411,7 +417,7 @@ mod tests {
     fn one_can_go_to_any_tick() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.weir");
-        record(&path);
+        record(&path, 2, 50);
         let tape = started(&path);
         let day = 86_400_000;
         let last = (TICKS - 1) * 50;
@@ -440,5 +446,21 @@ mod tests {
             assert_eq!(after(&tape, wish), wanted, "{wish:?}");
         }
         assert_eq!(tape.damaged(), 0);
+    }
+
+    #[test]
+    fn ticks_far_apart_are_found_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.weir");
+        record(&path, 1, 3000);
+        let tape = started(&path);
+        assert_eq!(
+            tape.shown.recv().map(|_| ()),
+            Ok(()),
+            "the first tick comes by itself"
+        );
+        for (by, wanted) in [(10_000, 9_000), (-4_000, 3_000), (-1, 0), (-1, 0)] {
+            assert_eq!(after(&tape, Wish::By(by)).1, wanted, "{by}");
+        }
     }
 }

@@ -172,6 +172,7 @@ fn sum(path: &str, body: &[Block]) -> Row {
 mod tests {
     use super::super::testing::snapshot;
     use super::*;
+    use std::cmp::Reverse;
 
     fn leaf(id: &str, mib: f64) -> Row {
         let verdict = &snapshot(0, 100.0).plan.workloads[0];
@@ -190,7 +191,8 @@ mod tests {
     fn labels(leaves: &[(&str, f64)], folded: &[&str]) -> Vec<String> {
         let leaves = leaves.iter().map(|(id, mib)| leaf(id, *mib)).collect();
         let folded = folded.iter().map(|id| WorkloadId::new(*id)).collect();
-        let key = |row: &Row| -(row.bandwidth.map_or(-1.0, BytesPerSec::get) as i64);
+        // Bits of positive numbers are in their order.
+        let key = |row: &Row| Reverse(row.bandwidth.map_or(0, |rate| rate.get().to_bits()));
         let rows = arrange(leaves, &folded, &key);
         let said = |row: &Row| {
             let rate = row.bandwidth.map_or("–".into(), |r| r.get().to_string());
