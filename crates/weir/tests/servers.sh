@@ -16,7 +16,7 @@ refresh() {
 }
 
 candidate() {
-    apt-cache policy "$1" | sed -n 's/^  Candidate: //p' | grep -v '^(none)$'
+    LC_ALL=C apt-cache policy "$1" | sed -n 's/^  Candidate: //p' | grep -v '^(none)$'
 }
 
 place() {
