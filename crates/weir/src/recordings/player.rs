@@ -188,13 +188,17 @@ impl<'a> Player<'a> {
     /// Until the next tick is due; nothing if none comes by itself.
     fn wait(&mut self) -> Option<Duration> {
         let tick = self.pending.as_ref().filter(|_| !self.paused)?;
-        let (mut since, mut from) = *self
-            .anchor
-            .get_or_insert((Instant::now(), tick.wall_unix_ms));
-        if tick.wall_unix_ms.saturating_sub(self.now_unix_ms) > GAP_MOST_MS {
-            (since, from) = (Instant::now(), tick.wall_unix_ms);
-            self.anchor = Some((since, from));
+        let is_far = tick.wall_unix_ms.saturating_sub(self.now_unix_ms) > GAP_MOST_MS;
+        if is_far {
+            self.anchor = None;
         }
+        // After a jump the next tick is as far away as it was then.
+        let from = if is_far {
+            tick.wall_unix_ms
+        } else {
+            self.now_unix_ms
+        };
+        let (since, from) = *self.anchor.get_or_insert((Instant::now(), from));
         let speed = self.args.speed.unwrap_or(1.0);
         let span = tick.wall_unix_ms.saturating_sub(from) as f64 / 1000.0 / speed;
         let due = Duration::try_from_secs_f64(span).unwrap_or(Duration::MAX);
