@@ -19,7 +19,7 @@ test: tools test-tools
 	$(CARGO) build --release $(PROGRAMS)
 	$(TESTBED) env
 	$(MAKE) rtl-test
-	$(CARGO) test --profile tests --no-fail-fast --workspace --exclude weir-testbed
+	WEIR_SERVER_TESTS=required $(CARGO) test --profile tests --no-fail-fast --workspace --exclude weir-testbed
 	$(CARGO) test --release --no-fail-fast -p weir-testbed -- --test-threads=1
 
 # The access counters as hardware: unit tests, traffic at the pins of the whole block, and proofs.
@@ -78,6 +78,7 @@ endef
 
 test-tools:
 	$(call install,$(TEST_PROGRAMS))
+	crates/weir/tests/servers.sh
 
 rtl-tools:
 	$(call install,$(RTL_PROGRAMS))

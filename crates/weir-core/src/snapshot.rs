@@ -52,6 +52,9 @@ pub struct Snapshot {
     /// What the writer itself costs; nothing if it did not measure.
     #[serde(default)]
     pub self_cost: Option<SelfCost>,
+    /// What became of figures that are pushed to a server, where that is wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub push: Option<Delivery>,
     /// What could not be read at this tick.
     pub skipped: Vec<Skipped>,
     /// How many such skips began since the start; one that lasts counts once.
@@ -76,10 +79,26 @@ impl Snapshot {
             limited_since_unix_ms: BTreeMap::new(),
             scheduler: None,
             self_cost: None,
+            push: None,
             skipped: Vec::new(),
             skipped_total: 0,
         }
     }
+}
+
+/// What became of figures that are pushed, in batches, to a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// Batches that the server has taken.
+    pub sent_batches_total: u64,
+    /// Batches that it refused, or that there was no room for while it was away.
+    pub dropped_batches_total: u64,
+    /// Ticks that did not even get into a batch.
+    pub missed_ticks_total: u64,
+    /// Batches that wait.
+    pub waiting_batches: u64,
+    /// Why nothing arrives; nothing while all is well.
+    pub trouble: Option<String>,
 }
 
 /// What weir itself costs. Sleeping until the next tick is not counted.

@@ -39,6 +39,12 @@ pub(crate) const WORDS: [(&str, &[&str]); 3] = [
     ),
 ];
 
+/// The word of this code.
+pub(crate) fn word(kind: &str, code: u8) -> Option<&'static str> {
+    let (_, words) = WORDS.iter().find(|(name, _)| *name == kind)?;
+    words.get(usize::from(code)).copied()
+}
+
 pub(crate) fn provenance_code(provenance: Provenance) -> u8 {
     match provenance {
         Provenance::Counted => 0,
@@ -152,9 +158,17 @@ impl Span {
         }
     }
 
-    /// Whether it is long enough, if the next tick comes after `interval`.
-    pub(crate) fn is_done(&self, interval: Nanos) -> bool {
-        self.span.0 + interval.0 / 2 >= SPAN.0
+    /// Whether it is as long as `wanted`, if the next tick comes after `interval`.
+    pub(crate) fn is_done(&self, wanted: Nanos, interval: Nanos) -> bool {
+        self.span.0 + interval.0 / 2 >= wanted.0
+    }
+
+    /// Throttled times where it ended: the next begins there.
+    pub(crate) fn ends(&self) -> BTreeMap<WorkloadId, Nanos> {
+        let workloads = self.workloads.iter();
+        workloads
+            .filter_map(|(id, figures)| Some((id.clone(), figures.throttled_until()?)))
+            .collect()
     }
 }
 
@@ -228,7 +242,7 @@ impl WorkloadSpan {
         }
     }
 
-    pub(crate) fn throttled_until(&self) -> Option<Nanos> {
+    fn throttled_until(&self) -> Option<Nanos> {
         self.last.as_ref()?.throttled_ns
     }
 }

@@ -11,7 +11,8 @@
 //!   ([`code`]), exact to the last bit; figures that people ask for go into plain columns, as means of
 //!   a second ([`figures`]).
 //! * [`Recording`] reads, and distrusts what it reads. [`salvage`] reads what is left of a damaged one.
-//! * [`export`] writes rows for other programs, [`metrics`] the newest tick for Prometheus.
+//! * [`export`] writes rows for other programs, and the same rows of a run that goes on; [`metrics`] writes
+//!   the newest tick for Prometheus.
 //!
 //! The format is public: `docs/recording-format.md`.
 #![forbid(unsafe_code)]

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use weir_core::attribution::Provenance;
 use weir_core::observation::{GroupSeen, Reading, WorkloadKind, WorkloadSeen};
-use weir_core::snapshot::Snapshot;
+use weir_core::snapshot::{Delivery, Snapshot};
 use weir_core::{GroupId, Nanos, Observation, WorkloadId};
 
 /// What is counted over the life of a weir.
@@ -127,6 +127,9 @@ fn about(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
         "Things that could not be read, each counted when it begins.",
     );
     family.one(snapshot.skipped_total as f64);
+    if let Some(push) = &snapshot.push {
+        delivery(page, push);
+    }
     if let Some(cost) = snapshot.self_cost {
         let family = page.gauge(
             "weir_loop_cpu_seconds",
@@ -141,6 +144,31 @@ fn about(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
         )
         .one(cost.late_ticks_total as f64);
     }
+}
+
+fn delivery(page: &mut Page, push: &Delivery) {
+    for (name, help, count) in [
+        (
+            "weir_push_sent_batches",
+            "Batches of lines that the server has taken.",
+            push.sent_batches_total,
+        ),
+        (
+            "weir_push_dropped_batches",
+            "Batches that it refused, or that there was no room for.",
+            push.dropped_batches_total,
+        ),
+        (
+            "weir_push_missed_ticks",
+            "Ticks that did not get into a batch.",
+            push.missed_ticks_total,
+        ),
+    ] {
+        page.counter(name, "", help).whole(&[], count);
+    }
+    let help = "Batches that wait for the server.";
+    page.gauge("weir_push_waiting_batches", "", help)
+        .whole(&[], push.waiting_batches);
 }
 
 fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {

@@ -69,6 +69,36 @@ impl Recording {
         Ticks::new(self, session)
     }
 
+    /// The same from some tick on that is not later than this, or from the first.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn ticks_from(&self, session: i64, wall_unix_ms: u64) -> Result<Ticks<'_>, StoreError> {
+        let query = "SELECT max(id) FROM tick WHERE session = ? AND is_key AND wall_unix_ms <= ?";
+        let before = params![session, i64::try_from(wall_unix_ms).unwrap_or(i64::MAX)];
+        let key = self
+            .database
+            .query_one(query, before, |row| row.get::<_, Option<i64>>(0));
+        let key = key.map_err(|error| file::trouble(&self.path, &error))?;
+        let mut ticks = Ticks::new(self, session);
+        ticks.last = key.map_or(0, |id| id.saturating_sub(1));
+        Ok(ticks)
+    }
+
+    /// When the last tick of a session was, if it has any; milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn last_unix_ms(&self, session: i64) -> Result<Option<u64>, StoreError> {
+        let query = "SELECT wall_unix_ms FROM tick WHERE session = ? ORDER BY id DESC LIMIT 1";
+        let last = self
+            .database
+            .query_row(query, [session], |row| row.get::<_, i64>(0))
+            .optional();
+        let last = last.map_err(|error| file::trouble(&self.path, &error))?;
+        Ok(last.and_then(|ms| u64::try_from(ms).ok()))
+    }
+
     /// How many rows there are in a session: ticks, spans, and ticks that could not be recorded.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recorded run as a world behind the one seam: it can be looked at again, and cannot be changed.
 
+use crate::error::StoreError;
 use crate::reader::{Recording, Session, Ticks};
 use crate::tick::Tick;
 use weir_core::plan::{Action, Outcome, OutcomeKind, Plan};
@@ -21,6 +22,21 @@ impl<'a> Replayed<'a> {
             ticks: recording.ticks(session.id),
             current: None,
         }
+    }
+
+    /// From some tick on that is not later than this.
+    ///
+    /// # Errors
+    /// The recording is damaged.
+    pub fn from(
+        recording: &'a Recording,
+        session: &Session,
+        wall_unix_ms: u64,
+    ) -> Result<Replayed<'a>, StoreError> {
+        Ok(Replayed {
+            ticks: recording.ticks_from(session.id, wall_unix_ms)?,
+            ..Replayed::new(recording, session)
+        })
     }
 
     /// The tick that was observed last, as it was recorded.

@@ -8,7 +8,7 @@
 
 use crate::code::{Texts, Writer};
 use crate::error::StoreError;
-use crate::figures::{Span, WORDS, outcome_code};
+use crate::figures::{SPAN, Span, WORDS, outcome_code};
 use crate::tick::{Start, Tick};
 use crate::{APPLICATION_ID, FORMAT, file};
 use rusqlite::{Connection, Transaction, params};
@@ -126,7 +126,7 @@ impl Recorder {
             latencies,
         );
         self.span.skipped += tick.observation.skipped.len();
-        if self.span.is_done(self.interval) {
+        if self.span.is_done(SPAN, self.interval) {
             let span = std::mem::take(&mut self.span);
             put_span(
                 &mut texts,
@@ -134,7 +134,7 @@ impl Recorder {
                 &span,
                 &self.throttled,
             )?;
-            self.throttled = ends(&span);
+            self.throttled = span.ends();
         }
         transaction.commit()
     }
@@ -348,14 +348,6 @@ fn put_span(
             ])?;
     }
     Ok(())
-}
-
-/// Throttled times where the span ended: the next begins there.
-fn ends(span: &Span) -> BTreeMap<WorkloadId, Nanos> {
-    let workloads = span.workloads.iter();
-    workloads
-        .filter_map(|(id, figures)| Some((id.clone(), figures.throttled_until()?)))
-        .collect()
 }
 
 /// Texts and their numbers in the file.

@@ -60,6 +60,26 @@ fn the_same_recording_gives_the_same_plan() {
 }
 
 #[test]
+fn ticks_can_be_read_from_the_middle() {
+    let dir = desk();
+    let path = dir.path().join("a.weir");
+    let ticks = recorded(&path, 400);
+    let recording = Recording::open(&path).unwrap();
+    let id = recording.sessions()[0].id;
+    for (place, key) in [(0, 0), (127, 0), (128, 128), (399, 384)] {
+        let from = recording.ticks_from(id, ticks[place].wall_unix_ms).unwrap();
+        let read: Vec<Tick> = from.map(Result::unwrap).collect();
+        assert!(read == ticks[key..], "from {place} on");
+    }
+    assert_eq!(recording.ticks_from(id, 0).unwrap().count(), 400);
+    assert_eq!(
+        recording.last_unix_ms(id).unwrap(),
+        Some(ticks[399].wall_unix_ms)
+    );
+    assert_eq!(recording.last_unix_ms(99).unwrap(), None);
+}
+
+#[test]
 fn a_recording_is_a_world_like_any_other() {
     let dir = desk();
     let path = dir.path().join("a.weir");

@@ -6,6 +6,7 @@ use crate::amounts::{Rate, SetPoint, Span};
 use crate::events::cli::EventsArgs;
 use crate::groups::cli::GroupsArgs;
 use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
+use crate::run::push::Target;
 use crate::sim::cli::SimArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Deserialize;
@@ -204,6 +205,18 @@ pub struct LoopArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT")]
     pub metrics: Option<SocketAddr>,
 
+    /// Push figures as InfluxDB lines to this address, such as http://127.0.0.1:8428/write
+    #[arg(long, value_name = "URL")]
+    pub push: Option<Target>,
+
+    /// Time that pushed figures are means over [default: 10s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub push_interval: Option<Span>,
+
+    /// File with the token that the server wants to see (Authorization: Token …)
+    #[arg(long, value_name = "FILE")]
+    pub push_token_file: Option<PathBuf>,
+
     /// What to log on stderr: error, warn, info, debug, trace, or a tracing filter [default: info]
     #[arg(long, value_name = "FILTER")]
     pub log: Option<String>,
@@ -215,6 +228,7 @@ Examples:
   weir run --limit --set-point 4GiB/s           hold each device at 4 GiB/s
   weir run --limit --set-point 40% --capacity 20GiB/s --exclude '/system.slice/db*'
   weir run --config /etc/weir.toml --json
+  weir run --push http://127.0.0.1:8428/write   figures to VictoriaMetrics, or InfluxDB
 
 A file has the same names, and the controller's gains in a table of their own:
   limit = true

@@ -7,6 +7,7 @@
 
 use crate::amounts::{Rate, SetPoint, Span};
 use crate::cli::{BackendName, ByName, CountersName, LoopArgs, PolicyName};
+use crate::run::push::Target;
 use crate::text;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -57,6 +58,12 @@ pub struct Settings {
     pub record: Option<PathBuf>,
     /// Where metrics are offered.
     pub metrics: Option<SocketAddr>,
+    /// Where lines are pushed to.
+    pub push: Option<Target>,
+    /// What figures pushed are means over.
+    pub push_interval: Duration,
+    /// The file with the token to show there.
+    pub push_token_file: Option<PathBuf>,
     /// The log filter.
     pub log: String,
 }
@@ -79,6 +86,9 @@ struct File {
     json: Option<bool>,
     record: Option<PathBuf>,
     metrics: Option<SocketAddr>,
+    push: Option<Target>,
+    push_interval: Option<Span>,
+    push_token_file: Option<PathBuf>,
     log: Option<String>,
     controller: Option<Config>,
 }
@@ -142,6 +152,10 @@ impl Settings {
             json: args.json || file.json.unwrap_or(false),
             record: file.record,
             metrics: args.metrics.or(file.metrics),
+            push: args.push.clone().or(file.push),
+            push_interval: span(args.push_interval, file.push_interval)
+                .unwrap_or(Duration::from_secs(10)),
+            push_token_file: args.push_token_file.clone().or(file.push_token_file),
             log: args
                 .log
                 .clone()
@@ -167,6 +181,15 @@ impl Settings {
             Duration::from_millis(1),
             Duration::from_secs(1),
         )?;
+        within(
+            "push-interval",
+            self.push_interval,
+            Duration::from_secs(1),
+            Duration::from_secs(3600),
+        )?;
+        if self.push.is_none() && self.push_token_file.is_some() {
+            bail!("--push-token-file is for a server: say which with --push URL");
+        }
         if self.config.limit && self.set_point.is_none() {
             bail!(
                 "--limit needs a set-point: give the bandwidth to hold, as --set-point 4GiB/s, or \
@@ -396,6 +419,26 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn pushing_is_checked_before_anything_runs() {
+        let got = settings(
+            &["--push-interval", "30s"],
+            Some("push = 'http://a/write?db=x'\npush-token-file = '/t'"),
+        )
+        .unwrap();
+        assert_eq!(got.push.unwrap().to_string(), "http://a/write");
+        assert_eq!(got.push_interval, Duration::from_secs(30));
+        let said = complaint(&[], Some("\npush = 'https://a/write'"));
+        assert!(said.contains("line 2") && said.contains("TLS"), "{said}");
+        let said = complaint(&["--push-token-file", "/t"], None);
+        assert!(said.contains("--push URL"), "{said}");
+        let said = complaint(&["--push-interval", "10ms"], None);
+        assert!(
+            said.contains("push-interval") && said.contains("1s to 3600s"),
+            "{said}"
+        );
     }
 
     #[test]

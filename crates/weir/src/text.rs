@@ -122,6 +122,12 @@ pub fn percent(ratio: f64) -> String {
     }
 }
 
+/// Hours, minutes and seconds: `1:02:03`.
+pub fn clock(millis: u64) -> String {
+    let secs = millis / 1000;
+    format!("{}:{:02}:{:02}", secs / 3600, secs / 60 % 60, secs % 60)
+}
+
 /// A span in the two largest units: `4 s`, `3 min 20 s`, `5 h 2 min`, `9 d 4 h`.
 pub fn ago(millis: u64) -> String {
     let secs = millis / 1000;

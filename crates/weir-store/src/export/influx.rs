@@ -2,7 +2,7 @@
 //! InfluxDB line protocol: `weir_workload,session=1,workload=/a bytes_per_sec=5i 1700000000000000000`.
 //! A missing value is a field left out; a row without any field is left out.
 
-use super::{Cell, Column, Sink, TAGS, TIME};
+use super::{Cell, Column, Sink, TAGS, TIME, spelled};
 use crate::error::StoreError;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -10,15 +10,31 @@ use std::io::Write;
 pub(super) struct Influx<W> {
     name: &'static str,
     columns: &'static [Column],
+    /// Tags that all lines have, as text.
+    common: String,
     out: W,
 }
 
 impl<W> Influx<W> {
     pub(super) fn new(name: &'static str, columns: &'static [Column], out: W) -> Self {
-        Influx { name, columns, out }
+        let common = String::new();
+        Influx {
+            name,
+            columns,
+            common,
+            out,
+        }
     }
 
-    fn line(&self, cells: &[Cell]) -> Option<String> {
+    /// All lines get this tag too; an empty one is left out.
+    pub(super) fn tagged(mut self, name: &str, value: &str) -> Self {
+        if !value.is_empty() {
+            self.common += &format!(",{name}={}", tag(&spelled(value)));
+        }
+        self
+    }
+
+    pub(super) fn line(&self, cells: &[Cell]) -> Option<String> {
         let mut tags = String::new();
         let mut fields = String::new();
         let mut time = None;
@@ -39,7 +55,10 @@ impl<W> Influx<W> {
             };
         }
         let fields = fields.strip_prefix(',')?;
-        Some(format!("{}{tags} {fields} {}\n", self.name, time?))
+        Some(format!(
+            "{}{}{tags} {fields} {}\n",
+            self.name, self.common, time?
+        ))
     }
 }
 

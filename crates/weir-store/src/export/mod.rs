@@ -5,6 +5,7 @@
 mod csv;
 mod influx;
 mod jsonl;
+mod live;
 mod parquet;
 mod tables;
 
@@ -17,6 +18,8 @@ use rusqlite::{Row, params};
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use tables::Source;
+
+pub use live::Live;
 
 /// What is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -72,7 +72,7 @@ pub struct ReplayArgs {
 const REPLAY_HELP: &str = "\
 Examples:
   weir replay today.weir                        the lines that `weir run --json` printed
-  weir replay today.weir --top --speed 10       on the screen, ten times as fast
+  weir replay today.weir --top --speed 10       on the screen, ten times as fast; ? shows the keys
   weir replay today.weir --check                same recording, same plan?
   weir replay today.weir --set-point 4GiB/s --policy proportional
 

@@ -3,12 +3,14 @@
 //! other programs. The file is weir-store's; here is how it gets its ticks and where they go.
 //!
 //! * [`tape`] takes ticks from the loop without stopping it;
+//! * [`player`] moves through a recording for the screen;
 //! * [`record`], [`replay`], [`export`] are the commands, [`info`] is what `--info` prints.
 
 pub mod bench;
 pub mod cli;
 pub mod export;
 pub mod info;
+pub mod player;
 pub mod record;
 pub mod replay;
 pub mod tape;

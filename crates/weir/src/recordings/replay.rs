@@ -8,12 +8,12 @@
 //! ```
 
 use super::cli::ReplayArgs;
+use super::player::Tape;
 use crate::exit::{Exit, print};
 use crate::run::view::View;
 use crate::{host, settings, text, top};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::snapshot::Snapshot;
@@ -26,7 +26,7 @@ use weir_store::{Recording, Replayed, Session, Start, Tick};
 /// It is no recording, or the lines cannot be printed. Damage on the way is named and passed over.
 pub fn replay(args: &ReplayArgs) -> Result<Exit> {
     if args.top {
-        return on_screen(args);
+        return top::recorded(Tape::start(args)?);
     }
     let recording = Recording::open(&args.file)?;
     if args.check {
@@ -42,7 +42,11 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit> {
     Ok(if damaged { Exit::Trouble } else { Exit::Done })
 }
 
-fn chosen<'a>(recording: &'a Recording, args: &ReplayArgs) -> Result<Vec<&'a Session>> {
+/// The sessions that are wanted.
+///
+/// # Errors
+/// There is no such one.
+pub fn chosen<'a>(recording: &'a Recording, args: &ReplayArgs) -> Result<Vec<&'a Session>> {
     let wanted = |session: &&Session| args.session.is_none_or(|id| id == session.id);
     let found: Vec<&Session> = recording.sessions().iter().filter(wanted).collect();
     if let ([], Some(id)) = (found.as_slice(), args.session) {
@@ -81,7 +85,7 @@ fn play(
 }
 
 /// The next tick, or what is damaged; nothing at the end.
-fn next(world: &mut Replayed) -> Option<Result<Tick, String>> {
+pub fn next(world: &mut Replayed) -> Option<Result<Tick, String>> {
     match world.observe() {
         Ok(_) => world.tick().cloned().map(Ok),
         Err(PlatformError::End) => None,
@@ -94,7 +98,8 @@ fn say(what: &str) {
     let _ = writeln!(io::stderr(), "weir: {}", text::harmless(what));
 }
 
-fn head(start: &Start) -> Snapshot {
+/// Before the first tick: who recorded, and about what machine.
+pub fn head(start: &Start) -> Snapshot {
     Snapshot {
         writer_pid: start.writer_pid,
         limiting: start.config.limit,
@@ -106,14 +111,18 @@ fn head(start: &Start) -> Snapshot {
 }
 
 /// The controller with other settings than it had.
-struct Other {
-    start: Start,
+pub struct Other {
+    /// With these settings.
+    pub start: Start,
     state: State,
 }
 
 impl Other {
     /// Nothing if no other settings are wanted.
-    fn new(args: &ReplayArgs, start: &Start) -> Result<Option<Other>> {
+    ///
+    /// # Errors
+    /// They make no sense on that machine.
+    pub fn new(args: &ReplayArgs, start: &Start) -> Result<Option<Other>> {
         if args.policy.is_none() && args.set_point.is_none() {
             return Ok(None);
         }
@@ -133,7 +142,8 @@ impl Other {
         Ok(Some(Other { start, state }))
     }
 
-    fn decide(&mut self, world: &mut Replayed, tick: &mut Tick) {
+    /// Puts its plan in place of the recorded one.
+    pub fn decide(&mut self, world: &mut Replayed, tick: &mut Tick) {
         let Start {
             config,
             description,
@@ -201,8 +211,10 @@ struct Pace {
 
 impl Pace {
     fn new(args: &ReplayArgs) -> Pace {
-        let speed = args.speed.or(args.top.then_some(1.0));
-        Pace { speed, began: None }
+        Pace {
+            speed: args.speed,
+            began: None,
+        }
     }
 
     fn wait(&mut self, wall_unix_ms: u64) {
@@ -218,22 +230,4 @@ impl Pace {
             thread::sleep(wait);
         }
     }
-}
-
-fn on_screen(args: &ReplayArgs) -> Result<Exit> {
-    // Opened here too, so that what is wrong with it is said before the screen changes.
-    chosen(&Recording::open(&args.file)?, args)?;
-    let (send, receive): (SyncSender<Snapshot>, Receiver<Snapshot>) = sync_channel(4);
-    let args = args.clone();
-    thread::Builder::new()
-        .name("weir-replay".into())
-        .spawn(move || -> Result<()> {
-            let recording = Recording::open(&args.file)?;
-            play(&recording, &args, &mut |snapshot| {
-                Ok(send.send(snapshot.clone())?)
-            })?;
-            Ok(())
-        })
-        .context("cannot start the replaying thread")?;
-    top::recorded(receive)
 }

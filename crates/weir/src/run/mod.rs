@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`view`], [`changes`] and
 //! [`publish`] (what screens get), [`outlet`] (how lines leave), [`metrics`]
-//! (for Prometheus), [`cost`] (what weir itself uses).
+//! (for Prometheus), [`push`] (for other servers), [`cost`] (what weir itself uses).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
@@ -19,6 +19,7 @@ pub mod cost;
 pub mod metrics;
 pub mod outlet;
 pub mod publish;
+pub mod push;
 pub mod tick;
 pub mod view;
 
@@ -96,6 +97,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     let mut sinks = sinks(&settings, roots)?;
     sinks.tape = tape(&settings, platform.describe())?;
     sinks.exporter = settings.metrics.map(exporter).transpose()?;
+    sinks.pusher = push::begin(&settings)?;
     let policy = host::policy_name(settings.config.policy);
     let config = settings.config.clone();
     let mut ticks = Loop::new(platform, config, &policy, settings.interval, sinks);
@@ -117,6 +119,9 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     }
     let left = say_released(&released);
     let recorded = ticks.tape().map_or(Ok(()), end_tape);
+    if let Some(pusher) = ticks.pusher() {
+        push::end(pusher);
+    }
     log.flush();
     finish(ended.unwrap_or_else(|_| Err(our_fault())), left)?;
     recorded?;

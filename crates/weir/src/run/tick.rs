@@ -10,6 +10,7 @@ use super::cost::{Meter, Stages, process_cpu, thread_cpu};
 use super::metrics::Exporter;
 use super::outlet::Outlet;
 use super::publish::{Publisher, spacing, wall_unix_ms};
+use super::push::Pusher;
 use super::view::View;
 use crate::recordings::tape::Tape;
 use std::collections::BTreeMap;
@@ -50,6 +51,8 @@ pub struct Sinks {
     pub tape: Option<Tape>,
     /// Metrics for Prometheus.
     pub exporter: Option<Exporter>,
+    /// Lines for a time-series server.
+    pub pusher: Option<Pusher>,
 }
 
 /// The loop's state between two ticks.
@@ -126,6 +129,11 @@ impl Loop {
         self.sinks.tape.as_mut()
     }
 
+    /// What pushes to a server, if there is one.
+    pub fn pusher(&mut self) -> Option<&mut Pusher> {
+        self.sinks.pusher.as_mut()
+    }
+
     /// One iteration. Blocks in the platform until the next tick is due.
     ///
     /// # Errors
@@ -189,6 +197,10 @@ impl Loop {
         }
         if let Some(exporter) = &mut self.sinks.exporter {
             exporter.count(&tick.observation, &tick.plan);
+        }
+        if let Some(pusher) = &self.sinks.pusher {
+            pusher.add(&tick);
+            self.view.take_delivery(pusher.delivery());
         }
         self.view.take_in(tick);
         if let Some(exporter) = &mut self.sinks.exporter {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use weir_core::observation::Skipped;
 use weir_core::plan::Plan;
 use weir_core::scheduler::Books;
-use weir_core::snapshot::Snapshot;
+use weir_core::snapshot::{Delivery, Snapshot};
 use weir_core::{CpuShare, Nanos};
 use weir_store::Tick;
 
@@ -29,6 +29,11 @@ impl View {
     /// What the scheduler did up to now.
     pub fn take_books(&mut self, books: Option<Books>) {
         self.snapshot.scheduler = books;
+    }
+
+    /// What became of pushed figures up to now.
+    pub fn take_delivery(&mut self, delivery: Delivery) {
+        self.snapshot.push = Some(delivery);
     }
 
     /// Makes the tick the current snapshot.

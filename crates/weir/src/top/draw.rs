@@ -3,6 +3,7 @@
 //! per device (figures, bar with the set-point marked, curve), the table, the chosen workload in
 //! words, the keys.
 
+use super::help::{self, BOLD, DIM};
 use super::model::{DeviceRow, Model, Row};
 use super::table;
 use crate::{text, words};
@@ -10,7 +11,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Sparkline};
+use ratatui::widgets::{Paragraph, Sparkline};
 use weir_core::snapshot::Snapshot;
 
 /// Above the set-point by more than this ratio is shown in red, any amount above it in yellow.
@@ -18,11 +19,10 @@ const OVER: f64 = 0.05;
 /// From this height on curves get more room.
 const TALL: u16 = 36;
 
+/// From this width on a device with a single line has its curve there.
+const CURVE_BESIDE: u16 = 60;
 /// From this width on the last line has room for what the scheduler did and for how the bandwidth is known.
 const BOTH: usize = 150;
-
-const DIM: Style = Style::new().add_modifier(Modifier::DIM);
-const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
 /// Draws everything. `source` says where the figures come from; `now_unix_ms` is the wall clock.
 pub fn draw(frame: &mut Frame, model: &Model, source: &str, now_unix_ms: u64) {
@@ -47,9 +47,9 @@ pub fn draw(frame: &mut Frame, model: &Model, source: &str, now_unix_ms: u64) {
     }
     draw_table(frame, table_area, model);
     draw_detail(frame, detail, model, now_unix_ms);
-    frame.render_widget(keys_line(model), keys);
+    frame.render_widget(help::keys_line(model), keys);
     if model.help {
-        draw_help(frame, area);
+        help::draw(frame, area, model.is_recorded);
     }
 }
 
@@ -110,21 +110,39 @@ fn draw_device(frame: &mut Frame, area: Rect, device: &DeviceRow) {
     ])
     .areas(area);
     let style = device_style(device);
+    let mut figures = figures;
+    if area.height == 1 && area.width >= CURVE_BESIDE {
+        // No room below: the curve stands beside.
+        let [left, _, right] = Layout::horizontal([
+            Constraint::Min(0),
+            Constraint::Length(1),
+            Constraint::Length(area.width / 4),
+        ])
+        .areas(area);
+        figures = left;
+        draw_curve(frame, right, device, style);
+    }
     frame.render_widget(
         device_line(device, style, usize::from(figures.width)),
         figures,
     );
     frame.render_widget(bar_line(device, style, usize::from(bar.width)), bar);
-    // The newest point stands at the right edge, inside the bar's two ends.
-    let room = usize::from(curve.width.saturating_sub(2));
-    let count = device.history.len().min(room);
+    // Inside the bar's two ends.
+    let width = curve.width.saturating_sub(2);
+    let x = curve.x + 1.min(curve.width);
+    draw_curve(frame, Rect { x, width, ..curve }, device, style);
+}
+
+/// The newest point stands at the right edge.
+fn draw_curve(frame: &mut Frame, area: Rect, device: &DeviceRow, style: Style) {
+    let count = device.history.len().min(usize::from(area.width));
     let newest = device.history.iter().skip(device.history.len() - count);
     // Out of thousand: the widget takes whole numbers.
     let points = newest.map(|point| point.map(|rate| permille(rate / device.scale)));
     let points: Vec<Option<u64>> = points.collect();
     let width = u16::try_from(count).unwrap_or(0);
-    let x = curve.right().saturating_sub(width + 1);
-    let inner = Rect { x, width, ..curve };
+    let x = area.right().saturating_sub(width);
+    let inner = Rect { x, width, ..area };
     frame.render_widget(
         Sparkline::default()
             .data(points)
@@ -238,19 +256,49 @@ fn draw_table(frame: &mut Frame, area: Rect, model: &Model) {
         lines.push(Line::styled(layout.line(row), style));
     }
     if model.rows().is_empty() {
-        lines.push(Line::styled(" nobody uses a CXL device", DIM));
+        let why = match model.filter() {
+            "" => " nobody uses a CXL device",
+            _ => " no name has that in it; Esc shows all",
+        };
+        lines.push(Line::styled(why, DIM));
     }
     frame.render_widget(Paragraph::new(lines), area);
 }
 
 fn row_style(row: &Row) -> Style {
     use weir_core::plan::Why;
+    if row.branch.is_some() {
+        return BOLD;
+    }
     match row.verdict.why {
         Why::Cut { .. } | Why::AtFloor => Style::new().fg(Color::Yellow),
         Why::NotEnforced { .. } => Style::new().fg(Color::Red),
         Why::Excluded { .. } => DIM,
         _ => Style::new(),
     }
+}
+
+fn limit_line(row: &Row, known_since_unix_ms: Option<u64>, now_unix_ms: u64) -> String {
+    if row.branch.is_some() {
+        return "sums of what is in it; weir limits workloads one by one".to_owned();
+    }
+    let mut limit = match row.verdict.limit_cpus {
+        Some(cpus) => format!("limit {} CPU", text::cpus(cpus)),
+        None => "no limit of ours".to_owned(),
+    };
+    if let Some(since) = row.limited_since_unix_ms {
+        // After a jump it is not known what stood before.
+        let more = match known_since_unix_ms {
+            Some(known) if since <= known => "more than ",
+            _ => "",
+        };
+        let span = text::ago(now_unix_ms.saturating_sub(since));
+        limit += &format!(" for {more}{span}");
+    }
+    if let Some(allowed) = row.verdict.allowed_bytes_per_sec {
+        limit += &format!(" · may have {}", text::rate(allowed));
+    }
+    limit
 }
 
 fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
@@ -262,16 +310,7 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
     }
     let verdict = &row.verdict;
     let width = usize::from(area.width).saturating_sub(2);
-    let mut limit = match verdict.limit_cpus {
-        Some(cpus) => format!("limit {} CPU", text::cpus(cpus)),
-        None => "no limit of ours".to_owned(),
-    };
-    if let Some(since) = row.limited_since_unix_ms {
-        limit += &format!(" for {}", text::ago(now_unix_ms.saturating_sub(since)));
-    }
-    if let Some(allowed) = verdict.allowed_bytes_per_sec {
-        limit += &format!(" · may have {}", text::rate(allowed));
-    }
+    let limit = limit_line(row, model.known_since_unix_ms, now_unix_ms);
     let figure = words::provenance_long(verdict.bandwidth.provenance);
     let mut last = format!("bandwidth: {figure}");
     if let Some(books) = &row.scheduled {
@@ -291,80 +330,9 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
             ),
             BOLD,
         ),
-        Line::raw(format!(
-            " {}",
-            text::fit(&words::why_long(&verdict.why), width)
-        )),
+        Line::raw(format!(" {}", text::fit(&table::why_long(row), width))),
         Line::raw(format!(" {}", text::fit(&limit, width))),
         Line::styled(format!(" {}", text::fit(&last, width)), DIM),
     ];
     frame.render_widget(Paragraph::new(lines), area);
-}
-
-fn keys_line(model: &Model) -> Line<'static> {
-    let key = |key: &'static str| Span::styled(key, BOLD);
-    let place = match model.rows().len() {
-        0 => String::new(),
-        all => format!("   {} of {all}", model.selected() + 1),
-    };
-    Line::from(vec![
-        key(" q"),
-        Span::raw(" quit  "),
-        key("s"),
-        Span::raw(format!(" sort: {}  ", model.sort().name())),
-        key("p"),
-        Span::raw(if model.paused { " go on  " } else { " pause  " }),
-        key("?"),
-        Span::raw(" help  "),
-        key("↑↓"),
-        Span::raw(" choose"),
-        Span::styled(place, DIM),
-    ])
-}
-
-const HELP: [&str; 19] = [
-    "BANDWIDTH  device reads and writes, mean of a second;",
-    "           ~ marks an estimate, – what is not known",
-    "SHARE      part of all CXL traffic",
-    "MiB/CPU·s  intensity: device bytes per CPU second",
-    "CPU        CPUs in use",
-    "LIMIT      CPUs that weir allows",
-    "HELD       time held back by the limit, of one CPU",
-    "WHY        cut: over its part of the set-point",
-    "           small user: below its part, never cut",
-    "           floor: at the least that everybody keeps",
-    "           blind, unenforced: see the last lines",
-    "",
-    "The bar's ┃ is the set-point. The curve has two",
-    "columns a second, newest at the right.",
-    "",
-    "s sort    p pause    ↑↓ j k PgUp PgDn choose",
-    "q quit",
-    "",
-    "any key closes this",
-];
-
-fn draw_help(frame: &mut Frame, area: Rect) {
-    let height = u16::try_from(HELP.len())
-        .unwrap_or(u16::MAX)
-        .saturating_add(2)
-        .min(area.height);
-    let width = 56.min(area.width);
-    let x = area.x + (area.width - width) / 2;
-    let y = area.y + (area.height - height) / 2;
-    let place = Rect {
-        x,
-        y,
-        width,
-        height,
-    };
-    let lines: Vec<Line> = HELP
-        .iter()
-        .map(|line| Line::raw(format!(" {line}")))
-        .collect();
-    frame.render_widget(Clear, place);
-    frame.render_widget(
-        Paragraph::new(lines).block(Block::bordered().title(" weir top ")),
-        place,
-    );
 }

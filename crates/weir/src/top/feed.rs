@@ -4,8 +4,10 @@
 
 use crate::cli::{ByName, TopArgs};
 use crate::host;
+use crate::recordings::player::{Shown, Tape};
 use crate::run::publish::{self, is_live, wall_unix_ms};
 use crate::run::tick::{Loop, Sinks};
+use crate::text;
 use anyhow::{Context, Result, anyhow};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -29,8 +31,8 @@ pub enum Feed {
     },
     /// Our own loop in a thread.
     Own(Receiver<Result<Snapshot>>),
-    /// A recording; after its end the last tick stays.
-    Recorded(Receiver<Snapshot>),
+    /// A recording; at its end the last tick stays.
+    Recorded(Tape),
 }
 
 impl Feed {
@@ -64,9 +66,10 @@ impl Feed {
     ///
     /// # Errors
     /// The source has dried up: the daemon has ended, or nothing can be observed any more.
-    pub fn poll(&mut self) -> Result<Option<Snapshot>> {
-        match self {
-            Feed::File(snapshot) => Ok(snapshot.take().map(|snapshot| *snapshot)),
+    pub fn poll(&mut self) -> Result<Option<Shown>> {
+        let snapshot = match self {
+            Feed::Recorded(tape) => return Ok(tape.poll()),
+            Feed::File(snapshot) => return Ok(snapshot.take().map(Shown::Tick)),
             Feed::Daemon { path, last_seq } => {
                 let snapshot =
                     publish::read(path).context("the weir that was running has ended")?;
@@ -79,25 +82,33 @@ impl Feed {
                 }
                 let is_new = *last_seq != Some(snapshot.plan.seq);
                 *last_seq = Some(snapshot.plan.seq);
-                Ok(is_new.then_some(snapshot))
+                is_new.then_some(snapshot)
             }
-            Feed::Recorded(ticks) => Ok(ticks.try_recv().ok()),
             Feed::Own(ticks) => match ticks.try_recv() {
-                Ok(snapshot) => snapshot.map(Some),
-                Err(TryRecvError::Empty) => Ok(None),
-                Err(TryRecvError::Disconnected) => Err(anyhow!("the observing thread has ended")),
+                Ok(snapshot) => Some(snapshot?),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => {
+                    return Err(anyhow!("the observing thread has ended"));
+                }
             },
-        }
+        };
+        Ok(snapshot.map(|snapshot| Shown::Tick(Box::new(snapshot))))
     }
 
     /// Where the figures come from, for the screen's first line.
-    pub fn name(&self) -> &'static str {
-        match self {
+    pub fn name(&self, newest: Option<&Snapshot>) -> String {
+        let name = match self {
             Feed::File(_) => "from a file",
             Feed::Daemon { .. } => "from the running weir",
-            Feed::Recorded(_) => "from a recording",
+            Feed::Recorded(tape) => {
+                let (begin, end) = tape.span_unix_ms;
+                let now = newest.map_or(begin, |snapshot| snapshot.wall_unix_ms);
+                let place = text::clock(now.saturating_sub(begin));
+                return format!("recorded: {place} of {}", text::clock(end - begin));
+            }
             Feed::Own(_) => "no weir is running: looking only",
-        }
+        };
+        name.to_owned()
     }
 }
 

@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir top`. Reading order: [`feed`] (where snapshots come from), [`model`] (what they amount to),
-//! [`table`] and [`draw`] (layout). Nothing here measures or decides.
+//! `weir top`. Reading order: [`feed`] (where snapshots come from), [`model`] (what they amount to:
+//! [`history`], [`tree`]), [`keys`], [`table`] and [`draw`] (layout). Nothing here measures or decides.
 
 pub mod draw;
 pub mod feed;
+pub mod help;
+pub mod history;
+pub mod keys;
 pub mod model;
 pub mod table;
 #[cfg(test)]
 pub mod testing;
+pub mod tree;
 
 use crate::cli::TopArgs;
 use crate::exit::{Exit, print, print_json};
+use crate::recordings::player::{Shown, Tape};
 use crate::run::publish::wall_unix_ms;
 use crate::text;
 use anyhow::{Context, Result};
 use feed::Feed;
+use keys::Act;
 use model::Model;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use std::fmt::Write;
-use std::io::{self, IsTerminal};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use weir_core::snapshot::Snapshot;
 use weir_linux::Roots;
@@ -50,19 +55,31 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
             ONCE_SPAN
         };
         let model = gather(&mut feed, span)?;
-        print(&plain(&model, feed.name()))?;
+        print(&plain(&model, &feed.name(model.snapshot())))?;
     } else {
         live(&mut feed)?;
     }
     Ok(Exit::Done)
 }
 
-/// Shows a recorded run as it comes in.
+/// Shows a recorded run, and moves through it.
 ///
 /// # Errors
 /// There is no terminal to show it on.
-pub fn recorded(ticks: Receiver<Snapshot>) -> Result<Exit> {
-    live(&mut Feed::Recorded(ticks))?;
+pub fn recorded(tape: Tape) -> Result<Exit> {
+    let mut feed = Feed::Recorded(tape);
+    live(&mut feed)?;
+    let Feed::Recorded(tape) = feed else {
+        return Ok(Exit::Done);
+    };
+    if tape.damaged() > 0 {
+        let _ = writeln!(
+            io::stderr(),
+            "weir: {} places in the recording cannot be read: `weir replay FILE` names them",
+            tape.damaged()
+        );
+        return Ok(Exit::Trouble);
+    }
     Ok(Exit::Done)
 }
 
@@ -71,11 +88,13 @@ fn gather(feed: &mut Feed, span: Duration) -> Result<Model> {
     let start = Instant::now();
     let mut first: Option<Instant> = None;
     let mut model = Model::default();
+    // On paper it is a list.
+    model.toggle_list();
     loop {
         match feed.poll() {
-            Ok(Some(snapshot)) => {
+            Ok(Some(shown)) => {
                 first.get_or_insert_with(Instant::now);
-                model.add(snapshot);
+                take_in(&mut model, shown);
             }
             Ok(None) => {}
             // A source that ends after it has shown something has shown it.
@@ -155,60 +174,46 @@ fn live(feed: &mut Feed) -> Result<()> {
     result
 }
 
+fn take_in(model: &mut Model, shown: Shown) {
+    match shown {
+        Shown::Tick(snapshot) => model.add(*snapshot),
+        Shown::Jump { past, recent } => model.jump(&past, recent),
+    }
+}
+
 fn show(terminal: &mut ratatui::DefaultTerminal, feed: &mut Feed, stop: &AtomicBool) -> Result<()> {
     let mut model = Model::default();
+    model.is_recorded = matches!(feed, Feed::Recorded(_));
     loop {
-        // Polled even when paused, so that the source does not fall behind.
+        // Polled even when paused, so that the source does not fall behind. A recording pauses itself.
         for _ in 0..SNAPSHOTS_PER_DRAW {
             match feed.poll()? {
-                Some(snapshot) if !model.paused => model.add(snapshot),
+                Some(shown) if !model.paused || model.is_recorded => take_in(&mut model, shown),
                 Some(_) => {}
                 None => break,
             }
         }
-        let source = feed.name();
+        let source = feed.name(model.snapshot());
         // A recorded tick is as old as it was then.
         let now_ms = match (&feed, model.snapshot()) {
             (Feed::Recorded(_), Some(snapshot)) => snapshot.wall_unix_ms,
             _ => wall_unix_ms(),
         };
-        terminal.draw(|frame| draw::draw(frame, &model, source, now_ms))?;
+        terminal.draw(|frame| draw::draw(frame, &model, &source, now_ms))?;
         if event::poll(POLL)?
             && let Event::Key(key) = event::read()?
             && key.kind != KeyEventKind::Release
-            && !take_key(&mut model, key)
         {
-            return Ok(());
+            match (keys::take(&mut model, key), &feed) {
+                (Act::Quit, _) => return Ok(()),
+                (Act::Wish(wish), Feed::Recorded(tape)) => tape.wish(wish),
+                _ => {}
+            }
         }
         if stop.load(Ordering::Relaxed) {
             return Ok(());
         }
     }
-}
-
-/// Whether to go on.
-fn take_key(model: &mut Model, key: KeyEvent) -> bool {
-    if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
-        return false;
-    }
-    if model.help {
-        model.help = false;
-        return key.code != KeyCode::Char('q');
-    }
-    match key.code {
-        KeyCode::Char('q') | KeyCode::Esc => return false,
-        KeyCode::Char('s') => model.sort_next(),
-        KeyCode::Char('p') | KeyCode::Char(' ') => model.paused = !model.paused,
-        KeyCode::Char('?') | KeyCode::Char('h') => model.help = true,
-        KeyCode::Up | KeyCode::Char('k') => model.select(-1),
-        KeyCode::Down | KeyCode::Char('j') => model.select(1),
-        KeyCode::PageUp => model.select(-10),
-        KeyCode::PageDown => model.select(10),
-        KeyCode::Home => model.select(isize::MIN),
-        KeyCode::End => model.select(isize::MAX),
-        _ => {}
-    }
-    true
 }
 
 #[cfg(test)]
@@ -287,7 +292,9 @@ mod tests {
 
     #[test]
     fn the_plain_table() {
-        looks_like("plain.txt", &plain(&two_seconds(), "from the running weir"));
+        let mut model = two_seconds();
+        model.toggle_list();
+        looks_like("plain.txt", &plain(&model, "from the running weir"));
     }
 
     #[test]
@@ -312,22 +319,48 @@ mod tests {
     }
 
     #[test]
-    fn keys_do_what_the_help_says() {
+    fn a_recording_shows_where_one_is() {
         let mut model = two_seconds();
-        let mut press = |code| take_key(&mut model, KeyEvent::new(code, KeyModifiers::NONE));
-        assert!(press(KeyCode::Char('?')));
-        assert!(
-            press(KeyCode::Char('x')),
-            "any key closes the help and does nothing else"
-        );
-        assert!(press(KeyCode::Char('s')) && press(KeyCode::Char('p')) && press(KeyCode::Down));
-        assert!(!press(KeyCode::Char('q')));
-        assert_eq!(
-            (model.sort(), model.paused, model.help),
-            (model::Sort::Cpu, true, false)
-        );
-        assert_eq!(model.selected(), 1);
-        let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert!(!take_key(&mut model, interrupt));
+        model.is_recorded = true;
+        model.paused = true;
+        let newest = snapshot(20_000, 200.0);
+        let past: Vec<_> = (0..38)
+            .map(|step| (step * 500, newest.plan.devices.clone()))
+            .collect();
+        model.jump(&past, vec![newest]);
+        model.select(1);
+        looks_like("recorded.txt", &screen(&model, 100, 24));
+    }
+
+    #[test]
+    fn many_devices_have_a_line_each() {
+        let mut model = Model::default();
+        for tick in 0..400u32 {
+            let mib = 170.0 + 60.0 * (f64::from(tick) / 15.0).sin();
+            let mut seen = snapshot(u64::from(tick) * 50, mib);
+            let device = seen.plan.devices[0].clone();
+            for id in 1..4 {
+                let id = weir_core::DeviceId(id);
+                let mut more = device.clone();
+                more.id = id;
+                // One that has never been read.
+                more.read_bytes_per_sec = more.read_bytes_per_sec.filter(|_| id.0 != 2);
+                seen.plan.devices.push(more);
+            }
+            model.add(seen);
+        }
+        looks_like("devices.txt", &screen(&model, 80, 24));
+    }
+
+    #[test]
+    fn what_is_folded_and_what_is_looked_for() {
+        let mut model = two_seconds();
+        model.fold_all();
+        let folded = screen(&model, 80, 24);
+        model.set_filter("service".to_owned());
+        model.typing = true;
+        model.select(1);
+        looks_like("folded.txt", &folded);
+        looks_like("filter.txt", &screen(&model, 80, 24));
     }
 }

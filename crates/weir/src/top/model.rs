@@ -4,19 +4,22 @@
 //!
 //! A daemon ticks twenty times a second and one tick's bandwidth is noisy, so figures are means over
 //! about the last second ([`MEAN_MS`]); a figure that is missing in some of these ticks is the mean
-//! of the others. History for the curves goes in steps of half a second ([`STEP_MS`]).
+//! of the others. Curves are in [`super::history`], the order of rows as a tree in [`super::tree`].
 
+mod choice;
+
+use super::history::{History, Mean, total};
+use super::tree;
+use crate::recordings::player::Past;
+use crate::text;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::plan::{DeviceState, Verdict};
 use weir_core::scheduler::WorkloadBooks;
 use weir_core::snapshot::Snapshot;
-use weir_core::{BytesPerSec, CpuShare, DeviceId, WorkloadId};
+use weir_core::{BytesPerSec, CpuShare, WorkloadId};
 
 const MEAN_MS: u64 = 1000;
-const STEP_MS: u64 = 500;
-/// As many steps as the widest screen has columns.
-const STEPS_KEPT: usize = 512;
 
 /// The order of rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,24 +57,6 @@ impl Sort {
     }
 }
 
-/// A mean in the making.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    sum: f64,
-    count: u32,
-}
-
-impl Mean {
-    fn add(&mut self, value: f64) {
-        self.sum += value;
-        self.count += 1;
-    }
-
-    fn get(self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / f64::from(self.count))
-    }
-}
-
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub struct Row {
@@ -89,6 +74,41 @@ pub struct Row {
     pub limited_since_unix_ms: Option<u64>,
     /// What weir's scheduler did to it.
     pub scheduled: Option<WorkloadBooks>,
+    /// Its name as it stands in the table, harmless.
+    pub label: String,
+    /// How far down the tree it stands.
+    pub depth: usize,
+    /// Of an inner cgroup; its figures are sums.
+    pub branch: Option<Branch>,
+}
+
+/// What is below an inner cgroup.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Branch {
+    /// It is shown.
+    pub is_open: bool,
+    /// How many workloads.
+    pub workloads: usize,
+    /// How many of them have a limit of weir's.
+    pub limited: usize,
+}
+
+impl Row {
+    /// A workload of which no more is known than this.
+    pub fn leaf(verdict: Verdict) -> Row {
+        Row {
+            label: text::harmless(verdict.id.as_str()),
+            verdict,
+            bandwidth: None,
+            share: None,
+            cpu: None,
+            held: CpuShare::new(0.0),
+            limited_since_unix_ms: None,
+            scheduled: None,
+            depth: 0,
+            branch: None,
+        }
+    }
 }
 
 /// One device.
@@ -110,21 +130,24 @@ pub struct DeviceRow {
     pub scale: f64,
 }
 
-#[derive(Clone, Debug, Default)]
-struct DeviceHistory {
-    steps: VecDeque<Option<f64>>,
-    current: Mean,
-}
-
 /// Everything on the screen.
 #[derive(Default)]
 pub struct Model {
     /// Snapshots of the last second, oldest first.
     recent: VecDeque<Snapshot>,
-    history: BTreeMap<DeviceId, DeviceHistory>,
-    step_began_ms: u64,
+    history: History,
     rows: Vec<Row>,
     sort: Sort,
+    /// No tree.
+    list: bool,
+    folded: BTreeSet<WorkloadId>,
+    filter: String,
+    /// What was before this is not known, because of a jump.
+    pub known_since_unix_ms: Option<u64>,
+    /// It is a recording, and keys move through it.
+    pub is_recorded: bool,
+    /// Keys go to the filter.
+    pub typing: bool,
     /// New snapshots are not shown.
     pub paused: bool,
     /// The help is shown.
@@ -136,60 +159,34 @@ pub struct Model {
 impl Model {
     /// Takes in the next snapshot.
     pub fn add(&mut self, snapshot: Snapshot) {
+        self.take_in(snapshot);
+        self.rows = self.make_rows();
+    }
+
+    /// Forgets what was: this came before, and this is now.
+    pub fn jump(&mut self, past: &[Past], recent: Vec<Snapshot>) {
+        let newest = recent.iter().map(|snapshot| snapshot.wall_unix_ms);
+        let first = past.iter().map(|(at, _)| *at).chain(newest).next();
+        self.history = History::default();
+        self.recent.clear();
+        self.known_since_unix_ms = first;
+        for (at, devices) in past {
+            self.history.add(*at, devices);
+        }
+        for snapshot in recent {
+            self.take_in(snapshot);
+        }
+        self.rows = self.make_rows();
+    }
+
+    fn take_in(&mut self, snapshot: Snapshot) {
         let now = snapshot.wall_unix_ms;
-        if now.saturating_sub(self.step_began_ms) >= STEP_MS {
-            for history in self.history.values_mut() {
-                let mean = std::mem::take(&mut history.current).get();
-                history.steps.push_back(mean);
-                if history.steps.len() > STEPS_KEPT {
-                    history.steps.pop_front();
-                }
-            }
-            self.step_began_ms = now;
-        }
-        for device in &snapshot.plan.devices {
-            let history = self.history.entry(device.id).or_default();
-            if let Some(rate) = total(device) {
-                history.current.add(rate.get());
-            }
-        }
+        self.history.add(now, &snapshot.plan.devices);
         let old = |then: &Snapshot| now.abs_diff(then.wall_unix_ms) >= MEAN_MS;
         while self.recent.front().is_some_and(old) {
             self.recent.pop_front();
         }
         self.recent.push_back(snapshot);
-        self.rows = self.make_rows();
-    }
-
-    /// The order of rows.
-    pub fn sort(&self) -> Sort {
-        self.sort
-    }
-
-    /// Takes the next order in the circle.
-    pub fn sort_next(&mut self) {
-        self.sort = self.sort.next();
-        self.rows = self.make_rows();
-    }
-
-    /// The workloads in the chosen order.
-    pub fn rows(&self) -> &[Row] {
-        &self.rows
-    }
-
-    /// The chosen row's place; the first one as long as none was chosen, or when it has gone.
-    pub fn selected(&self) -> usize {
-        let chosen = self.chosen.as_ref();
-        chosen
-            .and_then(|id| self.rows.iter().position(|row| row.verdict.id == *id))
-            .unwrap_or(0)
-    }
-
-    /// Moves the choice by so many rows, up if negative.
-    pub fn select(&mut self, by: isize) {
-        let last = self.rows.len().saturating_sub(1);
-        let place = self.selected().saturating_add_signed(by).min(last);
-        self.chosen = self.rows.get(place).map(|row| row.verdict.id.clone());
     }
 
     /// The newest snapshot.
@@ -234,10 +231,9 @@ impl Model {
             .iter()
             .find(|device| device.id == state.id);
         let capacity = known.and_then(|device| device.capacity_bytes_per_sec);
-        let history = self.history.get(&state.id).cloned().unwrap_or_default();
+        let history = self.history.of(state.id);
         let set_point = state.set_point_bytes_per_sec.map_or(0.0, BytesPerSec::get);
-        let visible = history.steps.iter().flatten().copied();
-        let peak = visible.chain(history.current.get()).fold(0.0, f64::max);
+        let peak = history.iter().flatten().copied().fold(0.0, f64::max);
         // Room to the right of the set-point, so that being above it can be seen.
         let scale = (set_point * 1.5)
             .max(peak)
@@ -256,12 +252,7 @@ impl Model {
                 Some(Err(why)) => Err(Some(why.to_string())),
                 None => Err(None),
             },
-            history: history
-                .steps
-                .iter()
-                .copied()
-                .chain([history.current.get()])
-                .collect(),
+            history,
             scale: if scale > 0.0 { scale } else { 1.0 },
         }
     }
@@ -277,26 +268,38 @@ impl Model {
             .filter_map(|device| device.bandwidth)
             .collect();
         let all: BytesPerSec = traffic.into_iter().sum();
+        let wanted = self.filter.to_lowercase();
         let mut rows: Vec<Row> = newest
             .plan
             .workloads
             .iter()
             .map(|v| row(newest, v, &means, all))
+            .filter(|row| wanted.is_empty() || row.label.to_lowercase().contains(&wanted))
             .collect();
-        let key = |row: &Row| match self.sort {
+        let key = |row: &Row| self.key(row);
+        if self.list {
+            rows.sort_by_cached_key(key);
+            return rows;
+        }
+        let none = BTreeSet::new();
+        let folded = match wanted.is_empty() {
+            true => &self.folded,
+            // What was looked for is shown.
+            false => &none,
+        };
+        tree::arrange(rows, folded, &key)
+    }
+
+    /// By what rows are sorted.
+    fn key(&self, row: &Row) -> (Reverse<i64>, WorkloadId) {
+        let value = match self.sort {
             Sort::Bandwidth => row.bandwidth.map(BytesPerSec::get),
             // In thousandths, so that a tenth of a small share counts too.
             Sort::Cpu => row.cpu.map(|cpu| cpu.get() * 1e3),
             Sort::Intensity => row.verdict.intensity_bytes_per_cpu_sec,
             Sort::Name => None,
         };
-        rows.sort_by_cached_key(|row| {
-            (
-                Reverse(key(row).map_or(-1, step_of)),
-                row.verdict.id.clone(),
-            )
-        });
-        rows
+        (Reverse(value.map_or(-1, step_of)), row.verdict.id.clone())
     }
 
     fn means(&self) -> BTreeMap<&WorkloadId, Means> {
@@ -339,7 +342,6 @@ fn row(
     let bandwidth = means.bandwidth.get().map(BytesPerSec::new);
     let books = newest.scheduler.as_ref();
     Row {
-        verdict: verdict.clone(),
         bandwidth,
         share: bandwidth
             .filter(|_| all > BytesPerSec::ZERO)
@@ -350,6 +352,7 @@ fn row(
         scheduled: books
             .and_then(|books| books.workloads.get(&verdict.id))
             .copied(),
+        ..Row::leaf(verdict.clone())
     }
 }
 
@@ -359,10 +362,6 @@ fn step_of(value: f64) -> i64 {
     #[allow(clippy::cast_possible_truncation)]
     let step = (value.max(0.0).ln_1p() * 10.0).round() as i64;
     step
-}
-
-fn total(device: &DeviceState) -> Option<BytesPerSec> {
-    Some(device.read_bytes_per_sec? + device.write_bytes_per_sec?)
 }
 
 #[cfg(test)]

@@ -77,6 +77,12 @@ impl Column {
     pub fn cell(self, row: &Row) -> String {
         let verdict = &row.verdict;
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
+        if let (Column::Why, Some(branch)) = (self, &row.branch) {
+            return match branch.limited {
+                0 => format!("{} in it", branch.workloads),
+                limited => format!("{limited} of {}", branch.workloads),
+            };
+        }
         match self {
             Column::Bandwidth => {
                 let mark = match verdict.bandwidth.provenance {
@@ -153,14 +159,11 @@ impl Layout {
 
     /// One workload's line.
     pub fn line(&self, row: &Row) -> String {
-        let name = text::harmless(row.verdict.id.as_str());
-        let mut line = text::left(&name, self.name);
+        let mut line = text::left(&row.label, self.name);
         for column in self.columns {
             line.push(' ');
             line += &match column {
-                Column::Why if self.why >= WHY_LONG => {
-                    self.align(*column, &words::why_long(&row.verdict.why))
-                }
+                Column::Why if self.why >= WHY_LONG => self.align(*column, &why_long(row)),
                 _ => self.align(*column, &column.cell(row)),
             };
         }
@@ -177,11 +180,22 @@ impl Layout {
     }
 }
 
+/// Why it has the limit it has; of an inner cgroup, how many have one.
+pub fn why_long(row: &Row) -> String {
+    let Some(branch) = &row.branch else {
+        return words::why_long(&row.verdict.why);
+    };
+    let all = branch.workloads;
+    let workloads = if all == 1 { "workload" } else { "workloads" };
+    match branch.limited {
+        0 => format!("{all} {workloads}, none limited"),
+        limited => format!("{limited} of {all} {workloads} limited"),
+    }
+}
+
 /// The longest name on the screen, in cells.
 pub fn longest_name(rows: &[Row]) -> usize {
-    let names = rows
-        .iter()
-        .map(|row| text::harmless(row.verdict.id.as_str()).width());
+    let names = rows.iter().map(|row| row.label.width());
     names.max().unwrap_or(0)
 }
 

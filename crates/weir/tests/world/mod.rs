@@ -9,6 +9,7 @@
 pub mod desk;
 #[path = "../../src/fake.rs"]
 mod fake;
+pub mod server;
 
 use fake::Fake;
 use std::fs;

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--push`: figures to a time-series server that nobody scrapes for. The loop hands over a tick and
+//! goes on; one thread makes lines of ticks, another sends them ([`send`]), and between the two lies a
+//! bounded store ([`queue`]).
+//!
+//! ```text
+//!   loop ─► ticks (bounded) ─► means over --push-interval ─► batches (bounded) ─► POST
+//!              full: missed                                     full: oldest dropped
+//! ```
+
+mod queue;
+mod send;
+mod target;
+
+pub use target::Target;
+
+use crate::cli::ByName;
+use crate::run::publish::wall_unix_ms;
+use crate::settings::Settings;
+use anyhow::{Context, Result};
+use queue::Queue;
+use send::Sender;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::Duration;
+use tracing::{info, warn};
+use weir_core::Nanos;
+use weir_core::observation::LatencySeen;
+use weir_core::plan::{Outcome, Plan};
+use weir_core::snapshot::Delivery;
+use weir_store::Tick;
+use weir_store::export::Live;
+
+/// Ticks that wait at most to become lines; that takes no network, so they hardly ever do.
+const QUEUE_TICKS: usize = 64;
+/// How long the end waits for the server to take the last lines.
+const LAST_LINES: Duration = Duration::from_secs(3);
+
+/// Begins to push, if that is wanted.
+///
+/// # Errors
+/// The token cannot be read, or no thread can be had.
+pub fn begin(settings: &Settings) -> Result<Option<Pusher>> {
+    let Some(target) = settings.push.clone() else {
+        return Ok(None);
+    };
+    let token = settings.push_token_file.as_deref();
+    let token = token.map(target::token).transpose()?;
+    let every = settings.push_interval;
+    info!("pushes to {target} each {every:?}");
+    if token.is_some() && !target.is_loopback() {
+        warn!("{target}: the token travels without encryption, and others may read it on the way");
+    }
+    let how = How {
+        target,
+        token,
+        every,
+        interval: settings.interval,
+        with_workloads: settings.by == ByName::Cgroup,
+    };
+    Pusher::start(how).map(Some)
+}
+
+/// Sends what is left, and says what became of all.
+pub fn end(pusher: &mut Pusher) {
+    let end = pusher.finish();
+    let sent = end.sent_batches_total;
+    let (left, dropped, missed) = (
+        end.waiting_batches,
+        end.dropped_batches_total,
+        end.missed_ticks_total,
+    );
+    match (left, dropped, missed) {
+        (0, 0, 0) => info!("pushed {sent} batches"),
+        _ => warn!(
+            "pushed {sent} batches; not taken at the end: {left}, dropped: {dropped}; ticks missed: \
+             {missed}"
+        ),
+    }
+}
+
+/// What is pushed, and how.
+struct How {
+    /// To whom.
+    target: Target,
+    /// What to show there.
+    token: Option<String>,
+    /// Means are over this time.
+    every: Duration,
+    /// Time between ticks.
+    interval: Duration,
+    /// Not where workloads are processes: each would be a series for ever.
+    with_workloads: bool,
+}
+
+/// What lines are made of.
+struct Seen {
+    wall_unix_ms: u64,
+    plan: Plan,
+    outcomes: Vec<Outcome>,
+    latencies: Vec<LatencySeen>,
+}
+
+/// The loop's end of it.
+pub struct Pusher {
+    ticks: Option<SyncSender<Seen>>,
+    queue: Arc<Queue>,
+    done: Receiver<()>,
+}
+
+impl Pusher {
+    /// Starts both threads. The server is not asked anything yet.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    fn start(how: How) -> Result<Pusher> {
+        let queue = Arc::new(Queue::default());
+        let (ticks, seen) = sync_channel(QUEUE_TICKS);
+        let (ended, done) = sync_channel(1);
+        let host = rustix::system::uname();
+        let host = host.nodename().to_string_lossy();
+        let live = Live::new(
+            &host,
+            nanos(how.every),
+            nanos(how.interval),
+            how.with_workloads,
+        );
+        let filled = Arc::clone(&queue);
+        let name = |name: &str| thread::Builder::new().name(name.into());
+        name("weir-lines")
+            .spawn(move || gather(live, &seen, &filled))
+            .context("cannot start the thread that makes lines")?;
+        let sender = Sender::new(how.target, how.token);
+        let emptied = Arc::clone(&queue);
+        name("weir-push")
+            .spawn(move || {
+                sender.run(&emptied);
+                // Nobody may be waiting any more.
+                let _ = ended.send(());
+            })
+            .context("cannot start the pushing thread")?;
+        Ok(Pusher {
+            ticks: Some(ticks),
+            queue,
+            done,
+        })
+    }
+
+    /// Hands a tick over, or counts it as missed. Never waits.
+    pub fn add(&self, tick: &Tick) {
+        let Some(ticks) = &self.ticks else { return };
+        let seen = Seen {
+            wall_unix_ms: tick.wall_unix_ms,
+            plan: tick.plan.clone(),
+            outcomes: tick.outcomes.clone(),
+            latencies: tick.observation.latencies.clone(),
+        };
+        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = ticks.try_send(seen) {
+            self.queue.missed(1);
+        }
+    }
+
+    /// What became of the lines so far.
+    pub fn delivery(&self) -> Delivery {
+        self.queue.delivery()
+    }
+
+    /// Sends what there is, if the server takes it soon, and says what became of all.
+    fn finish(&mut self) -> Delivery {
+        self.ticks = None;
+        // Too late, or there was nobody to take it: the count says so.
+        let _ = self.done.recv_timeout(LAST_LINES);
+        self.queue.delivery()
+    }
+}
+
+fn gather(mut live: Live, ticks: &Receiver<Seen>, queue: &Queue) {
+    for tick in ticks {
+        let lines = live.add(
+            tick.wall_unix_ms,
+            &tick.plan,
+            &tick.outcomes,
+            &tick.latencies,
+        );
+        if let Some(lines) = lines {
+            queue.add(&lines);
+        }
+    }
+    queue.add(&live.end(wall_unix_ms()));
+    queue.close();
+}
+
+fn nanos(span: Duration) -> Nanos {
+    Nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
+}

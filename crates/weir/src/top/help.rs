@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The line of keys, and the page that explains them.
+
+use super::model::Model;
+use crate::text;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+/// For what is less important.
+pub const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+/// For what is more.
+pub const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+
+/// The keys that are used most, or the filter while it is typed.
+pub fn keys_line(model: &Model) -> Line<'static> {
+    if model.typing {
+        return Line::from(vec![
+            Span::styled(" filter: ", BOLD),
+            Span::raw(text::harmless(model.filter())),
+            Span::styled(" ", Style::new().add_modifier(Modifier::REVERSED)),
+            Span::styled("   Enter keeps it, Esc shows all", DIM),
+        ]);
+    }
+    let key = |key: &'static str| Span::styled(key, BOLD);
+    let mut spans = vec![
+        key(" q"),
+        Span::raw(" quit  "),
+        key("s"),
+        Span::raw(format!(" sort: {}  ", model.sort().name())),
+        key("p"),
+        Span::raw(if model.paused { " go on  " } else { " pause  " }),
+    ];
+    if model.is_recorded {
+        spans.extend([
+            key(", ."),
+            Span::raw(" step  "),
+            key("[ ]"),
+            Span::raw(" 10 s  "),
+        ]);
+    }
+    spans.extend([
+        key("/"),
+        Span::raw(" filter  "),
+        key("?"),
+        Span::raw(" help  "),
+        key("↑↓←→"),
+    ]);
+    let place = match model.rows().len() {
+        0 => String::new(),
+        all => format!("   {} of {all}", model.selected() + 1),
+    };
+    spans.push(Span::styled(place, DIM));
+    if !model.filter().is_empty() {
+        let filter = text::fit(&text::harmless(model.filter()), 20);
+        spans.push(Span::raw(format!("   only: {}", filter.trim_end())));
+    }
+    Line::from(spans)
+}
+
+const COLUMNS: [&str; 13] = [
+    "BANDWIDTH  device reads and writes, mean of a second;",
+    "           ~ marks an estimate, – what is not known",
+    "SHARE      part of all CXL traffic",
+    "MiB/CPU·s  intensity: device bytes per CPU second",
+    "CPU        CPUs in use",
+    "LIMIT      CPUs that weir allows",
+    "HELD       time held back by the limit, of one CPU",
+    "WHY        cut: over its part of the set-point",
+    "           small user: below its part, never cut",
+    "           floor: at the least that everybody keeps",
+    "Inner cgroups: sums; WHY is how many of all are limited.",
+    "The bar's ┃ is the set-point; two columns of the curve",
+    "are a second, the newest at the right.",
+];
+const KEYS: [&str; 3] = [
+    "s sort   / filter   t tree or list   p pause   q quit",
+    "↑↓ j k PgUp PgDn Home End choose",
+    "← → Enter fold and unfold, - + all   any key closes this",
+];
+const IN_TIME: &str = ", . step   [ ] 10 s   { } 1 min   g G start and end";
+
+/// The page.
+pub fn draw(frame: &mut Frame, area: Rect, is_recorded: bool) {
+    let mut lines: Vec<&str> = COLUMNS.to_vec();
+    lines.push("");
+    if is_recorded {
+        lines.push(IN_TIME);
+    }
+    lines.extend(KEYS);
+    let height = u16::try_from(lines.len())
+        .unwrap_or(u16::MAX)
+        .saturating_add(2)
+        .min(area.height);
+    let width = 60.min(area.width);
+    let x = area.x + (area.width - width) / 2;
+    let y = area.y + (area.height - height) / 2;
+    let place = Rect {
+        x,
+        y,
+        width,
+        height,
+    };
+    let lines: Vec<Line> = lines
+        .iter()
+        .map(|line| Line::raw(format!(" {line}")))
+        .collect();
+    frame.render_widget(Clear, place);
+    let page = Paragraph::new(lines).block(Block::bordered().title(" weir top "));
+    frame.render_widget(page, place);
+}

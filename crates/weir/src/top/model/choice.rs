@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What of the table is looked at: order, filter, tree, and the chosen row.
+
+use super::{Branch, Model, Row, Sort};
+
+impl Model {
+    /// The order of rows.
+    pub fn sort(&self) -> Sort {
+        self.sort
+    }
+
+    /// Takes the next order in the circle.
+    pub fn sort_next(&mut self) {
+        self.sort = self.sort.next();
+        self.rows = self.make_rows();
+    }
+
+    /// The workloads in the chosen order.
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The chosen row's place; the first one as long as none was chosen, or when it has gone.
+    pub fn selected(&self) -> usize {
+        let chosen = self.chosen.as_ref();
+        chosen
+            .and_then(|id| self.rows.iter().position(|row| row.verdict.id == *id))
+            .unwrap_or(0)
+    }
+
+    /// Moves the choice by so many rows, up if negative.
+    pub fn select(&mut self, by: isize) {
+        let last = self.rows.len().saturating_sub(1);
+        let place = self.selected().saturating_add_signed(by).min(last);
+        self.chosen = self.rows.get(place).map(|row| row.verdict.id.clone());
+    }
+
+    /// Only workloads with this in their names are shown.
+    pub fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    /// Shows only workloads with this in their names.
+    pub fn set_filter(&mut self, filter: String) {
+        self.filter = filter;
+        self.rows = self.make_rows();
+    }
+
+    /// A tree if it was a list, and the other way round.
+    pub fn toggle_list(&mut self) {
+        self.list = !self.list;
+        self.rows = self.make_rows();
+    }
+
+    fn chosen_branch(&self) -> Option<(&Row, Branch)> {
+        let row = self.rows.get(self.selected())?;
+        Some((row, row.branch?))
+    }
+
+    /// Folds the chosen cgroup; goes up from where there is nothing to fold.
+    pub fn fold(&mut self) {
+        if let Some((row, branch)) = self.chosen_branch()
+            && branch.is_open
+        {
+            self.folded.insert(row.verdict.id.clone());
+            self.rows = self.make_rows();
+            return;
+        }
+        let place = self.selected();
+        let Some(depth) = self.rows.get(place).map(|row| row.depth) else {
+            return;
+        };
+        let above = self.rows.iter().take(place);
+        if let Some(parent) = above.rev().find(|row| row.depth < depth) {
+            self.chosen = Some(parent.verdict.id.clone());
+        }
+    }
+
+    /// Shows what is below the chosen cgroup.
+    pub fn unfold(&mut self) {
+        if let Some((row, _)) = self.chosen_branch() {
+            let id = row.verdict.id.clone();
+            self.folded.remove(&id);
+            self.rows = self.make_rows();
+        }
+    }
+
+    /// The one or the other.
+    pub fn fold_or_unfold(&mut self) {
+        match self.chosen_branch() {
+            Some((_, branch)) if branch.is_open => self.fold(),
+            Some(_) => self.unfold(),
+            None => {}
+        }
+    }
+
+    /// Shows only what is at the top.
+    pub fn fold_all(&mut self) {
+        self.unfold_all();
+        let inner = self.rows.iter().filter(|row| row.branch.is_some());
+        self.folded = inner.map(|row| row.verdict.id.clone()).collect();
+        self.rows = self.make_rows();
+    }
+
+    /// Shows everything.
+    pub fn unfold_all(&mut self) {
+        self.folded.clear();
+        self.rows = self.make_rows();
+    }
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Workloads as the tree of cgroups that they are the leaves of. Inner cgroups have the sums of what is
+//! below them; one with a single child is not worth a line and is written before its child.
+
+use super::model::{Branch, Row};
+use crate::text;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::attribution::{Estimate, Provenance};
+use weir_core::plan::{Verdict, Why};
+use weir_core::{BytesPerSec, CpuShare, WorkloadId};
+
+/// A path is cut here: what is deeper shows as one name. Snapshots may come from anybody.
+const DEPTH_MAX: usize = 32;
+/// Less CPU than this says nothing of bytes per CPU second.
+const CPUS_LEAST: f64 = 0.001;
+
+#[derive(Default)]
+struct Node {
+    leaf: Option<Row>,
+    children: BTreeMap<String, Node>,
+}
+
+/// A line, and what stands below it.
+struct Block {
+    row: Row,
+    body: Vec<Block>,
+}
+
+/// Leaves as lines of a tree, siblings in the order of `key`, with nothing below what is folded.
+pub fn arrange<K: Ord>(
+    leaves: Vec<Row>,
+    folded: &BTreeSet<WorkloadId>,
+    key: &dyn Fn(&Row) -> K,
+) -> Vec<Row> {
+    let mut root = Node::default();
+    for row in leaves {
+        let mut node = &mut root;
+        let path = row.verdict.id.as_str();
+        let parts = path.splitn(DEPTH_MAX, '/');
+        // What begins with a slash begins with an empty part, which is no cgroup.
+        let skip = usize::from(path.starts_with('/'));
+        for part in parts.skip(skip) {
+            node = node.children.entry(part.to_owned()).or_default();
+        }
+        node.leaf = Some(row);
+    }
+    let mut rows = Vec::new();
+    let blocks = blocks(root, "", key);
+    let is_flat = blocks.iter().all(|block| block.body.is_empty());
+    for block in blocks {
+        lay_out(block, usize::from(!is_flat), folded, &mut rows);
+    }
+    rows
+}
+
+fn blocks<K: Ord>(node: Node, path: &str, key: &dyn Fn(&Row) -> K) -> Vec<Block> {
+    let children = node.children.into_iter();
+    let mut blocks: Vec<Block> = children
+        .map(|(name, child)| block(child, name, path, key))
+        .collect();
+    blocks.sort_by_cached_key(|block| key(&block.row));
+    blocks
+}
+
+fn block<K: Ord>(mut node: Node, mut name: String, above: &str, key: &dyn Fn(&Row) -> K) -> Block {
+    while node.leaf.is_none() && node.children.len() == 1 {
+        let Some((below, child)) = node.children.pop_first() else {
+            break;
+        };
+        name = format!("{name}/{below}");
+        node = child;
+    }
+    let path = format!("{above}/{name}");
+    let label = |row: &Row| {
+        let is_path = above.is_empty() && row.verdict.id.as_str().starts_with('/');
+        let slash = if is_path { "/" } else { "" };
+        text::harmless(&format!("{slash}{name}"))
+    };
+    let leaf = node.leaf.take();
+    let mut body = blocks(node, &path, key);
+    if body.is_empty()
+        && let Some(mut row) = leaf
+    {
+        row.label = label(&row);
+        return Block { row, body };
+    }
+    if let Some(mut row) = leaf {
+        // A cgroup that is used itself, beside those in it.
+        row.label = ".".to_owned();
+        let own = Vec::new();
+        body.insert(0, Block { row, body: own });
+    }
+    let mut row = sum(&path, &body);
+    row.label = label(&row);
+    Block { row, body }
+}
+
+fn lay_out(block: Block, depth: usize, folded: &BTreeSet<WorkloadId>, rows: &mut Vec<Row>) {
+    let Block { mut row, body } = block;
+    let is_open = !folded.contains(&row.verdict.id);
+    if let Some(branch) = &mut row.branch {
+        branch.is_open = is_open;
+    }
+    let mark = match (&row.branch, depth) {
+        (_, 0) => "",
+        (Some(_), _) if is_open => "▾ ",
+        (Some(_), _) => "▸ ",
+        (None, _) => "  ",
+    };
+    row.label = format!(
+        "{}{mark}{}",
+        "  ".repeat(depth.saturating_sub(1)),
+        row.label
+    );
+    row.depth = depth;
+    rows.push(row);
+    for block in body.into_iter().filter(|_| is_open) {
+        lay_out(block, depth + 1, folded, rows);
+    }
+}
+
+/// What is below, as one row. What is not known of some is the sum of the others.
+fn sum(path: &str, body: &[Block]) -> Row {
+    let rows = || body.iter().map(|block| &block.row);
+    let add = |value: fn(&Row) -> Option<f64>| -> Option<f64> {
+        let known = rows().filter_map(value);
+        known.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
+    };
+    let bandwidth = add(|row| row.bandwidth.map(BytesPerSec::get));
+    let cpu = add(|row| row.cpu.map(CpuShare::get));
+    let provenance = rows()
+        .filter(|row| row.bandwidth.is_some())
+        .map(|row| row.verdict.bandwidth.provenance)
+        .max();
+    let branch = rows().fold(Branch::default(), |sum, row| {
+        let (workloads, limited) = match &row.branch {
+            Some(branch) => (branch.workloads, branch.limited),
+            None => (1, usize::from(row.verdict.limit_cpus.is_some())),
+        };
+        Branch {
+            workloads: sum.workloads + workloads,
+            limited: sum.limited + limited,
+            ..sum
+        }
+    });
+    let intensity = bandwidth.zip(cpu.filter(|cpus| *cpus >= CPUS_LEAST));
+    let verdict = Verdict {
+        // No leaf has such a name.
+        id: WorkloadId::new(format!("{path}/")),
+        bandwidth: Estimate {
+            bytes_per_sec: BytesPerSec::new(bandwidth.unwrap_or(0.0)),
+            provenance: provenance.unwrap_or(Provenance::Unknown),
+        },
+        cpu_cpus: cpu.map(CpuShare::new),
+        intensity_bytes_per_cpu_sec: intensity.map(|(bytes, cpus)| bytes / cpus),
+        allowed_bytes_per_sec: None,
+        limit_cpus: None,
+        throttled_ns: None,
+        why: Why::ObserveOnly,
+    };
+    Row {
+        bandwidth: bandwidth.map(BytesPerSec::new),
+        share: add(|row| row.share),
+        cpu: cpu.map(CpuShare::new),
+        held: CpuShare::new(add(|row| Some(row.held.get())).unwrap_or(0.0)),
+        branch: Some(branch),
+        ..Row::leaf(verdict)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::snapshot;
+    use super::*;
+    use std::cmp::Reverse;
+
+    fn leaf(id: &str, mib: f64) -> Row {
+        let verdict = &snapshot(0, 100.0).plan.workloads[0];
+        let verdict = Verdict {
+            id: WorkloadId::new(id),
+            limit_cpus: (mib > 50.0).then(|| CpuShare::new(0.1)),
+            ..verdict.clone()
+        };
+        Row {
+            bandwidth: (mib > 0.0).then(|| BytesPerSec::new(mib)),
+            cpu: Some(CpuShare::new(0.5)),
+            ..Row::leaf(verdict)
+        }
+    }
+
+    fn labels(leaves: &[(&str, f64)], folded: &[&str]) -> Vec<String> {
+        let leaves = leaves.iter().map(|(id, mib)| leaf(id, *mib)).collect();
+        let folded = folded.iter().map(|id| WorkloadId::new(*id)).collect();
+        // Bits of positive numbers are in their order.
+        let key = |row: &Row| Reverse(row.bandwidth.map_or(0, |rate| rate.get().to_bits()));
+        let rows = arrange(leaves, &folded, &key);
+        let said = |row: &Row| {
+            let rate = row.bandwidth.map_or("–".into(), |r| r.get().to_string());
+            format!("{} {rate}", row.label)
+        };
+        rows.iter().map(said).collect()
+    }
+
+    #[test]
+    fn inner_cgroups_have_sums_and_stand_in_their_order() {
+        let leaves = [
+            ("/a/x", 10.0),
+            ("/a/y/1", 20.0),
+            ("/a/y/2", 0.0),
+            ("/b/long/way/down", 25.0),
+            ("/c", 1.0),
+            ("pid:7@1", 2.0),
+        ];
+        let wanted = [
+            "▾ /a 30",
+            "  ▾ y 20",
+            "      1 20",
+            "      2 –",
+            "    x 10",
+            "  /b/long/way/down 25",
+            "  pid:7@1 2",
+            "  /c 1",
+        ];
+        assert_eq!(labels(&leaves, &[]), wanted);
+        let folded = labels(&leaves, &["/a/y/"]);
+        assert_eq!(folded[1..3], ["  ▸ y 20", "    x 10"]);
+        assert_eq!(
+            labels(&leaves, &["/a/"])[..2],
+            ["▸ /a 30", "  /b/long/way/down 25"]
+        );
+    }
+
+    #[test]
+    fn leaves_alone_are_a_list() {
+        assert_eq!(
+            labels(&[("/a", 1.0), ("/b/c", 2.0)], &[]),
+            ["/b/c 2", "/a 1"]
+        );
+        assert_eq!(labels(&[("/", 1.0)], &[]), ["/ 1"]);
+    }
+
+    #[test]
+    fn a_cgroup_that_is_used_itself_stands_below_itself() {
+        let rows = labels(&[("/a", 1.0), ("/a/b", 2.0)], &[]);
+        assert_eq!(rows, ["▾ /a 3", "    . 1", "    b 2"]);
+    }
+
+    #[test]
+    fn deep_paths_end_somewhere() {
+        let deep = format!("/{}", "x/".repeat(100_000));
+        let fork = format!("{deep}y");
+        assert_eq!(labels(&[(&deep, 1.0), (&fork, 2.0)], &[]).len(), 3);
+    }
+}
