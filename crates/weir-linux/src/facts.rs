@@ -57,6 +57,7 @@ pub(crate) fn description(
     facts.push(tick());
     facts.push(bandwidth_slice(roots));
     facts.push(numa_maps(roots, options.by));
+    facts.push(crate::shares::fact(roots, options.by));
     facts.push(leases(roots));
     Description {
         kernel,
