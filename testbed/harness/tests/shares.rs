@@ -100,22 +100,21 @@ fn time_is_that_of_cpu_stat(vm: &Vm) -> Result<()> {
             run_in(vm, path, command)?;
             let (after, to) = (usec()?, counted(vm)?);
             let of = |sums: &BTreeMap<u64, u64>| sums.get(id).copied().unwrap_or(0);
-            near(name, (of(&to) - of(&from)) / 1000, after - before, 0.05)?;
+            near(name, (of(&to) - of(&from)) / 1000, after - before, 0.1)?;
         }
         Ok(())
     })
 }
 
+/// Forks alone: `memory.stat` also has faults that the kernel takes on its own for a task (to fill the stack of
+/// a program that is started, to lock memory), and such are no events.
 fn faults_are_those_of_memory_stat(vm: &Vm) -> Result<()> {
+    vm.run("echo 'for i in $(seq 400); do ( : ) & ( : ); wait; done' > /run/forks.sh")?;
     let (path, id) = kept_cgroup(vm, "faults")?;
     with_event(vm, "--share-event sw:page-faults", || {
         let faults = || number(vm, &path, "memory.stat", "pgfault");
         let (before, from) = (faults()?, counted(vm)?);
-        run_in(
-            vm,
-            &path,
-            "stress-ng --fork 1 --vm 1 --vm-bytes 16m --timeout 5 --quiet",
-        )?;
+        run_in(vm, &path, "sh /run/forks.sh")?;
         let (after, to) = (faults()?, counted(vm)?);
         let of = |sums: &BTreeMap<u64, u64>| sums.get(&id).copied().unwrap_or(0);
         near("page faults", of(&to) - of(&from), after - before, 0.05)
@@ -153,8 +152,8 @@ fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
     asked
 }
 
-/// Two readers in one group, of which one has three threads and a quarter of the rest of the machine: the
-/// group's bytes are shared out by what was counted.
+/// Two readers in one group, of which one has less CPU time: the group's bytes are shared out by what was
+/// counted.
 fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
     with_event(vm, &format!("--by {by} {arguments}"), || {
         until(
@@ -174,7 +173,7 @@ fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
         let mut bytes = [0.0, 0.0];
         let (mut sampled, mut others) = (0, 0);
         for verdict in lines[from..].iter().flat_map(verdicts) {
-            let name = verdict["workload"].as_str().unwrap_or_default();
+            let name = verdict["id"].as_str().unwrap_or_default();
             let Some(place) = owner(vm, name)? else {
                 continue;
             };
@@ -202,7 +201,7 @@ fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
 }
 
 fn verdicts(line: &serde_json::Value) -> Vec<serde_json::Value> {
-    let list = line["plan"]["verdicts"].as_array();
+    let list = line["plan"]["workloads"].as_array();
     list.cloned().unwrap_or_default()
 }
 
@@ -297,7 +296,10 @@ fn each_gets_what_its_tasks_did() -> Result<()> {
     ask("who moves", &movers_are_counted_where_they_are);
     start_reader(vm, "a")?;
     start_reader(vm, "b")?;
-    vm.run(&format!("echo 25 > {}/b.service/cpu.weight", common::SLICE))?;
+    vm.run(&format!(
+        "echo '20000 100000' > {}/b.service/cpu.max",
+        common::SLICE
+    ))?;
     vm.switch_model_on()?;
     let clock = "--share-event sw:cpu-clock";
     ask("shares of cgroups", &|vm| {
