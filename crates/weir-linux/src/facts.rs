@@ -26,7 +26,9 @@ pub fn describe(roots: &Roots, by: By) -> Description {
         by,
         ..Options::default()
     };
-    description(&options, &topology, &counters)
+    let mut description = description(&options, &topology, &counters);
+    description.facts.push(crate::shares::fact(&options));
+    description
 }
 
 /// The description of what was probed.
@@ -57,7 +59,6 @@ pub(crate) fn description(
     facts.push(tick());
     facts.push(bandwidth_slice(roots));
     facts.push(numa_maps(roots, options.by));
-    facts.push(crate::shares::fact(roots, options.by));
     facts.push(leases(roots));
     Description {
         kernel,

@@ -111,8 +111,7 @@ impl LinuxPlatform {
             description.actuator = Some(scx.describe());
             facts::scheduler_in_use(&mut description, scx.takes_all());
         }
-        let (shares, fact) = Shares::choose(&options).map_err(LinuxError::NoShares)?;
-        crate::shares::say(&mut description.facts, fact);
+        let shares = Shares::choose(&options, &mut description.facts)?;
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let budget = Budget::of_process();

@@ -12,7 +12,8 @@ mod kernel;
 mod wire;
 
 use crate::clock::now;
-use crate::options::{By, Options, Roots, ShareSource};
+use crate::error::LinuxError;
+use crate::options::{Options, ShareSource};
 use crate::perf::Machine;
 use crate::scout::{Source as Watches, View};
 use events::Chosen;
@@ -83,13 +84,8 @@ fn found(options: &Options) -> Result<Chosen, Missing> {
 }
 
 /// For `weir doctor`: what shares would be made of.
-pub(crate) fn fact(roots: &Roots, by: By) -> Fact {
-    let options = Options {
-        roots: roots.clone(),
-        by,
-        ..Options::default()
-    };
-    told(&found(&options).map(|chosen| chosen.name), "can be used")
+pub(crate) fn fact(options: &Options) -> Fact {
+    told(&found(options).map(|chosen| chosen.name), "can be used")
 }
 
 /// Nothing is lacking without counts: CPU time × resident bytes is there.
@@ -105,34 +101,28 @@ fn told(counts: &Result<String, Missing>, how: &str) -> Fact {
     }
 }
 
-/// Puts a fact in the place of the one with its name.
-pub(crate) fn say(facts: &mut Vec<Fact>, fact: Fact) {
-    match facts.iter_mut().find(|f| f.name == fact.name) {
-        Some(old) => *old = fact,
-        None => facts.push(fact),
-    }
-}
-
 impl Shares {
-    /// Counts, where they are wanted and can be had, and the fact that says so.
+    /// Counts, where they are wanted and can be had; what shares are made of becomes a fact.
     ///
     /// # Errors
     /// They were asked for and cannot be had.
-    pub(crate) fn choose(options: &Options) -> Result<(Option<Shares>, Fact), Missing> {
-        if options.shares == ShareSource::CpuTime && options.share_event.is_none() {
-            let why = Missing::NotSupported("not asked for".into());
-            return Ok((None, told(&Err(why), "")));
-        }
-        let loaded =
-            found(options).and_then(|chosen| Kernel::load(&options.roots, options.by, chosen));
-        let must = options.shares == ShareSource::Counts || options.share_event.is_some();
+    pub(crate) fn choose(
+        options: &Options,
+        facts: &mut Vec<Fact>,
+    ) -> Result<Option<Shares>, LinuxError> {
+        let is_named = options.share_event.is_some();
+        let loaded = match options.shares {
+            ShareSource::CpuTime if !is_named => Err(Missing::NotSupported("not asked for".into())),
+            _ => found(options).and_then(|chosen| Kernel::load(&options.roots, options.by, chosen)),
+        };
+        let name = loaded.as_ref().map(|kernel| kernel.name().to_owned());
+        facts.push(told(&name.map_err(Clone::clone), "in use"));
         match loaded {
-            Ok(kernel) => {
-                let fact = told(&Ok(kernel.name().to_owned()), "in use");
-                Ok((Some(Shares::new(Box::new(kernel))), fact))
+            Ok(kernel) => Ok(Some(Shares::new(Box::new(kernel)))),
+            Err(why) if options.shares == ShareSource::Counts || is_named => {
+                Err(LinuxError::NoShares(why))
             }
-            Err(why) if must => Err(why),
-            Err(why) => Ok((None, told(&Err(why), ""))),
+            Err(_) => Ok(None),
         }
     }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::wire::{COUNTED, Part};
 use super::*;
+use crate::options::{By, Roots};
 use proptest::prelude::*;
+use std::io::Write;
 use std::sync::{Arc, Mutex};
 use weir_core::DeviceId;
 use weir_core::observation::WorkloadKind;
@@ -217,9 +219,10 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
         roots: fake.roots(),
         ..Options::default()
     };
-    let (shares, fact) = Shares::choose(&options).unwrap();
+    let mut facts = Vec::new();
+    let shares = Shares::choose(&options, &mut facts).unwrap();
     assert!(shares.is_none());
-    let text = fact.value.unwrap();
+    let text = facts.remove(0).value.unwrap();
     assert!(
         text.contains("CPU time") && text.contains("cpuinfo"),
         "{text}"
@@ -228,13 +231,16 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
         shares: ShareSource::Counts,
         ..options.clone()
     };
-    assert!(Shares::choose(&counts).is_err());
+    assert!(Shares::choose(&counts, &mut facts).is_err());
     // The kernel's own events stand everywhere, but not the types that the program needs.
     let named = Options {
         share_event: Some("sw:cpu-clock".into()),
         ..options
     };
-    let why = Shares::choose(&named).err().unwrap().to_string();
+    let why = Shares::choose(&named, &mut facts)
+        .err()
+        .unwrap()
+        .to_string();
     assert!(why.contains("CONFIG_DEBUG_INFO_BTF"), "{why}");
 }
 
@@ -261,4 +267,34 @@ proptest! {
             }
         }
     }
+}
+
+/// On the kernel that runs the tests, where it lets us: our own process, by the clock of its CPUs.
+#[test]
+fn the_kernel_counts_this_process() {
+    let roots = Roots::default();
+    let chosen = events::named(&Machine::probe(&roots), "sw:cpu-clock").unwrap();
+    let mut kernel = match Kernel::load(&roots, By::Process, chosen) {
+        Ok(kernel) => kernel,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "SKIP counting program: {why}");
+            return;
+        }
+    };
+    let me = Key(std::process::id().into());
+    let mut count = || {
+        kernel.refresh(&BTreeSet::from([me]));
+        kernel.of_process(me).unwrap().0
+    };
+    let before = count()[0];
+    let from = now();
+    while now().0 < from.0 + 20_000_000 {
+        std::hint::spin_loop();
+    }
+    let [after, second] = count();
+    assert!(after.count > before.count, "{before:?} {after:?}");
+    assert_eq!(after.enabled_ns, after.running_ns, "nothing takes turns");
+    assert_eq!(second, Default::default(), "there is no second event");
+    assert!(kernel.of_process(Key(u64::MAX)).is_err());
+    assert_eq!(kernel.of_cgroup(me), Ok(Sum::default()));
 }
