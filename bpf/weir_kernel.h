@@ -51,6 +51,7 @@ struct sched_ext_entity {
 struct task_struct {
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
 	u32 flags;
 	int nr_cpus_allowed;
 	const struct cpumask *cpus_ptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles `bpf/`: the scheduler for BPF, which the library carries inside itself.
+//! Compiles `bpf/`: the scheduler for BPF and the program that counts for tasks, which the library carries
+//! inside itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,26 +10,34 @@ fn main() {
     println!("cargo:rerun-if-changed={}", bpf.display());
     println!("cargo:rerun-if-env-changed=CLANG");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    if let Err(why) = scheduler(&bpf, &out.join("weir.bpf.o")) {
-        eprintln!("the sched_ext scheduler cannot be compiled: {why}");
-        std::process::exit(1);
+    for name in ["weir", "weir_count"] {
+        if let Err(why) = compile(&bpf, name, &out) {
+            eprintln!("{name}.bpf.c cannot be compiled: {why}");
+            std::process::exit(1);
+        }
     }
 }
 
-fn scheduler(bpf: &Path, object: &Path) -> Result<(), String> {
+fn compile(bpf: &Path, name: &str, out: &Path) -> Result<(), String> {
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     let mut command = Command::new(&clang);
     command.args([
         "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror", "-c",
     ]);
-    command.arg(bpf.join("weir.bpf.c")).arg("-I").arg(bpf);
+    command
+        .arg(bpf.join(format!("{name}.bpf.c")))
+        .arg("-I")
+        .arg(bpf);
     let libbpf = std::env::var_os("DEP_BPF_INCLUDE").ok_or("libbpf-sys names no headers")?;
     command.arg("-I").arg(libbpf);
     // The BPF target has no headers of its own; the kernel's are where the machine's are.
     for dir in system_headers(&clang)? {
         command.arg("-idirafter").arg(dir);
     }
-    let done = command.arg("-o").arg(object).output();
+    let done = command
+        .arg("-o")
+        .arg(out.join(format!("{name}.bpf.o")))
+        .output();
     let done = done.map_err(|e| format!("{clang}: {e}"))?;
     if !done.status.success() {
         return Err(String::from_utf8_lossy(&done.stderr).into_owned());

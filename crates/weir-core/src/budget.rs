@@ -59,6 +59,7 @@ mod tests {
         Verdict {
             id: WorkloadId::new("/a"),
             bandwidth: Estimate::UNKNOWN,
+            figure: None,
             cpu_cpus: None,
             intensity_bytes_per_cpu_sec: intensity,
             allowed_bytes_per_sec: allowed.map(BytesPerSec::new),

@@ -38,6 +38,7 @@
 mod config;
 mod devices;
 mod explain;
+mod figure;
 mod goal;
 mod learn;
 mod limits;
@@ -79,6 +80,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     let found = attribute(&groups, &shares);
     weigh(state, config);
     learn::learn(state, &moment, &found);
+    figure::figures(state, seen, &groups, &shares, &found);
     count_blind(state);
     devices::follow(state, &moment, &rates, &groups, &found);
     devices::aim(state, &moment, &rates, &seen.latencies);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The decision as a value: printable, comparable, replayable. Another function carries it out.
 
-use crate::attribution::Estimate;
+use crate::attribution::{Estimate, Provenance};
 use crate::ids::{DeviceId, WorkloadId};
 use crate::units::{BytesPerSec, CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,26 @@ pub struct DeviceState {
     pub correction_ratio: f64,
 }
 
+/// A bandwidth by direction, and how old it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// From the devices.
+    pub read: Flow,
+    /// To them.
+    pub write: Flow,
+    /// Age of the oldest reading behind it, when it was made: of counters, or of what they were shared out by.
+    pub age_ns: Nanos,
+}
+
+/// One direction.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// Over the last interval.
+    pub bytes_per_sec: BytesPerSec,
+    /// How that is known.
+    pub provenance: Provenance,
+}
+
 /// One workload at this step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -46,6 +66,9 @@ pub struct Verdict {
     pub id: WorkloadId,
     /// Device bandwidth (reads + writes, all devices) and how we know it.
     pub bandwidth: Estimate,
+    /// What it is made of; nothing where a part is not known, and in recordings of old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub figure: Option<Figure>,
     /// CPU used over the last interval.
     pub cpu_cpus: Option<CpuShare>,
     /// κ, device bytes per CPU-second, smoothed.

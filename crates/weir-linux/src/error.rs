@@ -51,6 +51,9 @@ pub enum LinuxError {
     /// Limits by weir's own scheduler were asked for, and it cannot be used here.
     #[error("the back end scx cannot be used: {0}")]
     NoScheduler(String),
+    /// Counts for each task were asked for, and cannot be had here.
+    #[error("no counts for each task: {0}; see `weir events`, or leave --shares to itself")]
+    NoShares(weir_core::Missing),
     /// Memory of a workload cannot be put where it was asked for.
     #[error("{0}")]
     NotBound(String),

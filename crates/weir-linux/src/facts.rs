@@ -26,7 +26,9 @@ pub fn describe(roots: &Roots, by: By) -> Description {
         by,
         ..Options::default()
     };
-    description(&options, &topology, &counters)
+    let mut description = description(&options, &topology, &counters);
+    description.facts.push(crate::shares::fact(&options));
+    description
 }
 
 /// The description of what was probed.

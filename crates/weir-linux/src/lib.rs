@@ -6,6 +6,7 @@
 //! topology ─►                          ─► platform ─► Observation
 //!            scout (workloads, slow facts)    a thread of its own, about once a second
 //!              tree · members · exclude
+//!            shares (whose reads, by task)    counted in the kernel, read at each tick
 //!
 //! Plan ─► platform ─► actuator (cpu.max; aim, phase, quota) ─┬─► claim (lock, journal) ─► restore
 //!                  └► scx (our scheduler in the kernel)      ─┘
@@ -57,6 +58,7 @@ mod rests;
 mod sched_ext;
 mod scout;
 mod scx;
+mod shares;
 mod take;
 mod topology;
 mod tree;
@@ -69,6 +71,6 @@ pub use error::LinuxError;
 pub use facts::describe;
 pub use names::{escape, unescape};
 pub use nodes::{Node, Nodes, Reach};
-pub use options::{Backend, By, CounterSource, Options, Roots, ThesisVariant};
+pub use options::{Backend, By, CounterSource, Options, Roots, ShareSource, ThesisVariant};
 pub use platform::LinuxPlatform;
 pub use restore::{NotRestored, ResetReport, reset, reset_even_if_running};

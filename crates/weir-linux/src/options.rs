@@ -91,6 +91,19 @@ pub enum CounterSource {
     Perf,
 }
 
+/// What says whose a group's traffic is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareSource {
+    /// Counts, where the CPU has a documented event for them, else CPU time.
+    #[default]
+    Auto,
+    /// Reads of CXL memory by task, counted with events of the CPU.
+    Counts,
+    /// CPU time × resident bytes.
+    CpuTime,
+}
+
 /// How to look and how to act.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -115,6 +128,10 @@ pub struct Options {
     pub backend: Backend,
     /// Where device traffic is read.
     pub counters: CounterSource,
+    /// What says whose it is.
+    pub shares: ShareSource,
+    /// The event that counts for tasks, where it is not to be the best of the tables.
+    pub share_event: Option<String>,
     /// Only look: take no lock, put nothing back, refuse every action.
     pub read_only: bool,
 }
@@ -131,6 +148,8 @@ impl Default for Options {
             take_processes: false,
             backend: Backend::default(),
             counters: CounterSource::default(),
+            shares: ShareSource::default(),
+            share_event: None,
             read_only: false,
         }
     }

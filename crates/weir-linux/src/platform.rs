@@ -23,6 +23,7 @@ use crate::pace::Pace;
 use crate::parse::process::cgroup_path;
 use crate::scout::{GroupOnNode, Scout, View};
 use crate::scx::Scx;
+use crate::shares::Shares;
 use crate::topology::Topology;
 use crate::tree::Tree;
 use rustix::fd::{AsFd, OwnedFd};
@@ -57,6 +58,8 @@ pub struct LinuxPlatform {
     actuator: Actuator,
     /// In its place, where it is asked for and can be used.
     scx: Option<Scx>,
+    /// Counts for each task, where they are wanted and can be had.
+    shares: Option<Shares>,
     /// What others had set where we just released: until the scout has looked again, its view still
     /// has our own limit there.
     released: BTreeMap<WorkloadId, (Option<f64>, u64)>,
@@ -108,6 +111,7 @@ impl LinuxPlatform {
             description.actuator = Some(scx.describe());
             facts::scheduler_in_use(&mut description, scx.takes_all());
         }
+        let shares = Shares::choose(&options, &mut description.facts)?;
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let budget = Budget::of_process();
@@ -142,6 +146,7 @@ impl LinuxPlatform {
             proc,
             actuator,
             scx,
+            shares,
             released: BTreeMap::new(),
             ticker: Ticker::new(options.interval),
             patience: Nanos(crate::phase::patience_us(options.interval).saturating_mul(1000)),
@@ -338,7 +343,10 @@ impl Platform for LinuxPlatform {
         skipped.extend(self.unenforced());
         let groups = self.counters.read(&mut self.space);
         skipped.extend(self.counters.scaled());
-        let workloads = self.look(&view, &mut skipped);
+        let mut workloads = self.look(&view, &mut skipped);
+        if let Some(shares) = &mut self.shares {
+            shares.fill(&view, &mut workloads, &mut skipped);
+        }
         let seq = self.seq;
         self.seq += 1;
         Ok(Observation {

@@ -27,7 +27,7 @@ pub(crate) struct Topology {
 
 impl Topology {
     pub(crate) fn probe(roots: &Roots) -> Self {
-        let cpus = read_list(&roots.sys.join("devices/system/cpu/online"));
+        let cpus = online(roots);
         let cpu_count = cpus.map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX));
         Topology {
             cpu_count,
@@ -51,6 +51,11 @@ pub(crate) fn missing(path: &Path, error: &io::Error) -> Missing {
         io::ErrorKind::NotFound => Missing::NotSupported(text),
         _ => Missing::Lost(text),
     }
+}
+
+/// CPUs that are online.
+pub(crate) fn online(roots: &Roots) -> Result<Vec<u32>, Missing> {
+    read_list(&roots.sys.join("devices/system/cpu/online"))
 }
 
 fn read_list(path: &Path) -> Result<Vec<u32>, Missing> {

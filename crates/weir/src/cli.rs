@@ -132,6 +132,18 @@ pub enum CountersName {
     Perf,
 }
 
+/// What says whose a group's traffic is, where several share it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SharesName {
+    /// Counts, where the CPU has a documented event for them, else CPU time (default)
+    Auto,
+    /// Reads of CXL memory, counted for each task with events of the CPU (see `weir events`)
+    Counts,
+    /// CPU time × resident bytes
+    CpuTime,
+}
+
 /// `weir run`.
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
@@ -176,6 +188,15 @@ pub struct LoopArgs {
     /// Where device traffic is read
     #[arg(long, value_enum)]
     pub counters: Option<CountersName>,
+
+    /// What says whose a group's traffic is
+    #[arg(long, value_enum)]
+    pub shares: Option<SharesName>,
+
+    /// Count this event for each task, not the best one: a name of `weir events`, or sw:cpu-clock,
+    /// sw:task-clock, sw:page-faults, sw:context-switches to try it out
+    #[arg(long, value_name = "EVENT", hide_short_help = true)]
+    pub share_event: Option<String>,
 
     /// Time between two looks [default: 50ms]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]

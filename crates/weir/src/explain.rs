@@ -214,6 +214,9 @@ fn paragraph(snapshot: &Snapshot, verdict: &Verdict, now_ms: u64) -> String {
         text::rate(verdict.bandwidth.bytes_per_sec),
         words::provenance_long(verdict.bandwidth.provenance)
     );
+    if let Some(figure) = &verdict.figure {
+        let _ = writeln!(out, "  {}", words::figure(figure));
+    }
     if let Some(allowed) = verdict.allowed_bytes_per_sec {
         let _ = writeln!(out, "  may have {}", text::rate(allowed));
     }

@@ -2,7 +2,7 @@
 //! Where the command meets weir-linux: roots, options, and how the platform is opened to run or
 //! only to look.
 
-use crate::cli::{BackendName, ByName, CountersName};
+use crate::cli::{BackendName, ByName, CountersName, SharesName};
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -10,7 +10,9 @@ use std::time::Duration;
 use weir_core::Platform;
 use weir_core::platform::DryRun;
 use weir_core::policy::Policy;
-use weir_linux::{Backend, By, CounterSource, LinuxPlatform, Options, Roots, ThesisVariant};
+use weir_linux::{
+    Backend, By, CounterSource, LinuxPlatform, Options, Roots, ShareSource, ThesisVariant,
+};
 
 /// The real machine, or a tree below `root` that looks like one.
 pub fn roots(root: Option<&Path>) -> Roots {
@@ -45,6 +47,14 @@ fn counters(name: CountersName) -> CounterSource {
     }
 }
 
+fn shares(name: SharesName) -> ShareSource {
+    match name {
+        SharesName::Auto => ShareSource::Auto,
+        SharesName::Counts => ShareSource::Counts,
+        SharesName::CpuTime => ShareSource::CpuTime,
+    }
+}
+
 /// The policy's name as people write it: the same as in flags, file and JSON.
 pub fn policy_name(policy: Policy) -> String {
     match policy {
@@ -70,6 +80,8 @@ pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platfor
         take_processes: false,
         backend: backend(settings.backend),
         counters: counters(settings.counters),
+        shares: shares(settings.shares),
+        share_event: settings.share_event.clone(),
         read_only: !settings.config.limit,
     };
     open(options)

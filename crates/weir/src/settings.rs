@@ -6,7 +6,7 @@
 //! runs as root must not guess what its operator meant.
 
 use crate::amounts::{Rate, SetPoint, Span};
-use crate::cli::{BackendName, ByName, CountersName, LoopArgs, PolicyName};
+use crate::cli::{BackendName, ByName, CountersName, LoopArgs, PolicyName, SharesName};
 use crate::run::push::Target;
 use crate::text;
 use anyhow::{Context, Result, bail};
@@ -44,6 +44,10 @@ pub struct Settings {
     pub backend: BackendName,
     /// Where device traffic is read.
     pub counters: CountersName,
+    /// What says whose it is.
+    pub shares: SharesName,
+    /// The event that counts for tasks, if not the best.
+    pub share_event: Option<String>,
     /// Between two looks.
     pub interval: Duration,
     /// Of `cpu.max`.
@@ -79,6 +83,8 @@ struct File {
     by: Option<ByName>,
     backend: Option<BackendName>,
     counters: Option<CountersName>,
+    shares: Option<SharesName>,
+    share_event: Option<String>,
     interval: Option<Span>,
     period: Option<Span>,
     exclude: Vec<String>,
@@ -141,6 +147,8 @@ impl Settings {
                 .counters
                 .or(file.counters)
                 .unwrap_or(CountersName::Auto),
+            shares: args.shares.or(file.shares).unwrap_or(SharesName::Auto),
+            share_event: args.share_event.clone().or(file.share_event),
             interval: span(args.interval, file.interval).unwrap_or(interval),
             period: span(args.period, file.period).unwrap_or(Duration::from_millis(20)),
             exclude: file
@@ -189,6 +197,11 @@ impl Settings {
         )?;
         if self.push.is_none() && self.push_token_file.is_some() {
             bail!("--push-token-file is for a server: say which with --push URL");
+        }
+        if self.shares == SharesName::CpuTime && self.share_event.is_some() {
+            bail!(
+                "--share-event names an event to count, and --shares cpu-time counts none: leave one of them out"
+            );
         }
         if self.config.limit && self.set_point.is_none() {
             bail!(

@@ -6,7 +6,7 @@ use crate::text;
 use weir_core::Nanos;
 use weir_core::attribution::Provenance;
 use weir_core::observation::Excluded;
-use weir_core::plan::Why;
+use weir_core::plan::{Figure, Flow, Why};
 use weir_core::scheduler::{Books, Mode, Queueing, WorkloadBooks};
 
 /// At most 10 cells.
@@ -128,11 +128,36 @@ pub fn provenance(provenance: Provenance) -> &'static str {
     }
 }
 
+/// A bandwidth by direction, each with how it is known, and how old it is.
+pub fn figure(figure: &Figure) -> String {
+    let flow = |flow: &Flow, shared: &str| {
+        let how = match flow.provenance {
+            Provenance::Counted => "counted",
+            Provenance::Sampled => "shared out by accesses of each task",
+            Provenance::Apportioned => shared,
+            Provenance::Unknown => "not known",
+        };
+        format!("{} ({how})", text::rate(flow.bytes_per_sec))
+    };
+    let by_time = "an estimate, by CPU time × resident bytes";
+    // No source counts writes of a task.
+    let of_writes = match figure.read.provenance {
+        Provenance::Sampled => "apportioned, as its reads are",
+        _ => by_time,
+    };
+    format!(
+        "reads {}, writes {}; readings up to {} ms old",
+        flow(&figure.read, by_time),
+        flow(&figure.write, of_writes),
+        figure.age_ns.0 / 1_000_000
+    )
+}
+
 /// A sentence without its full stop.
 pub fn provenance_long(provenance: Provenance) -> &'static str {
     match provenance {
         Provenance::Counted => "counted by the device: it is alone in its group",
-        Provenance::Sampled => "the device's count, shared out by sampled accesses",
+        Provenance::Sampled => "the device's count, shared out by accesses of each task",
         Provenance::Apportioned => {
             "an estimate: the device's count, shared out by CPU time × resident bytes"
         }

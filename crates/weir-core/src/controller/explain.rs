@@ -60,6 +60,7 @@ fn verdict(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Verdict 
     Verdict {
         id: tracked.id.clone(),
         bandwidth,
+        figure: tracked.now.figure,
         cpu_cpus: tracked.now.cpu.map(CpuShare::new),
         intensity_bytes_per_cpu_sec: kappas().next().map(|_| kappas().sum()),
         allowed_bytes_per_sec: allowed().next().map(|_| BytesPerSec::new(allowed().sum())),

@@ -11,7 +11,7 @@ use crate::bandwidth::{Ewma, Meter};
 use crate::counters::Counter;
 use crate::ids::{DeviceId, GroupId, WorkloadId};
 use crate::observation::WorkloadSeen;
-use crate::plan::{Action, ActionKind, Outcome, OutcomeKind};
+use crate::plan::{Action, ActionKind, Figure, Outcome, OutcomeKind};
 use crate::units::Nanos;
 
 /// Steps for which a limited workload may be missing before its limit is given up.
@@ -91,6 +91,8 @@ pub(super) struct Now {
     /// Its part of the floors that all users of a device have together, in CPUs; of several devices
     /// the smallest. Nothing for who claims no part of a device.
     pub floor_part: Option<f64>,
+    /// What its bandwidth is made of.
+    pub figure: Option<Figure>,
 }
 
 impl Tracked {

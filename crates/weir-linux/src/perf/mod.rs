@@ -20,6 +20,7 @@ use crate::options::Roots;
 
 pub use machine::{Machine, Standing};
 pub use pmus::Pmu;
+pub(crate) use set::Set;
 pub use source::{Bytes, Counting, Origin, Target, targets};
 
 /// What perf can count of CXL traffic on this machine.

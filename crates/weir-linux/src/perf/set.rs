@@ -6,6 +6,7 @@ use super::pmus::Pmu;
 use perf_event::events::Raw;
 use perf_event::{Builder, Counter, ReadFormat};
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use weir_core::Missing;
 use weir_events::Config;
 
@@ -29,10 +30,20 @@ pub(crate) struct Set {
 impl Set {
     /// Opens events on a CPU, for everybody who runs there; they begin to count at once.
     pub(crate) fn open(pmu: &Pmu, cpu: u32, configs: &[Config]) -> Result<Set, Missing> {
-        let mut builders = configs.iter().map(|config| builder(pmu.kind, *config, cpu));
+        Set::open_raw(&pmu.name, pmu.kind, cpu, configs)
+    }
+
+    /// The same by the name and the type of the PMU.
+    pub(crate) fn open_raw(
+        pmu: &str,
+        kind: u32,
+        cpu: u32,
+        configs: &[Config],
+    ) -> Result<Set, Missing> {
+        let mut builders = configs.iter().map(|config| builder(kind, *config, cpu));
         let failed = |e: io::Error| refused(pmu, cpu, &e);
         let Some(first) = builders.next() else {
-            return Err(Missing::NotSupported(format!("{}: no event", pmu.name)));
+            return Err(Missing::NotSupported(format!("{pmu}: no event")));
         };
         let mut leader = first.build().map_err(failed)?;
         let mut others = Vec::new();
@@ -41,6 +52,12 @@ impl Set {
         }
         leader.enable_group().map_err(failed)?;
         Ok(Set { leader, others })
+    }
+
+    /// Of its events, in their order.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        let all = std::iter::once(&self.leader).chain(&self.others);
+        all.map(AsRawFd::as_raw_fd)
     }
 
     /// Reads all counts at once.
@@ -81,8 +98,8 @@ fn builder(kind: u32, config: Config, cpu: u32) -> Builder<'static> {
     builder
 }
 
-fn refused(pmu: &Pmu, cpu: u32, error: &io::Error) -> Missing {
-    let text = format!("perf_event_open on {}, CPU {cpu}: {error}", pmu.name);
+fn refused(pmu: &str, cpu: u32, error: &io::Error) -> Missing {
+    let text = format!("perf_event_open on {pmu}, CPU {cpu}: {error}");
     match error.kind() {
         io::ErrorKind::PermissionDenied => Missing::NotPermitted(format!(
             "{text}; run weir as root, with CAP_PERFMON, or set kernel.perf_event_paranoid=0"

@@ -110,6 +110,7 @@ mod tests {
                 bytes_per_sec: BytesPerSec::ZERO,
                 provenance: Provenance::Unknown,
             },
+            figure: None,
             cpu_cpus: None,
             intensity_bytes_per_cpu_sec: None,
             allowed_bytes_per_sec: None,

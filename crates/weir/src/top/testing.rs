@@ -135,6 +135,7 @@ fn verdict(id: &str, mib: f64, cpus: f64, why: Why) -> Verdict {
             bytes_per_sec: BytesPerSec::new(mib * MIB),
             provenance: Provenance::Apportioned,
         },
+        figure: None,
         cpu_cpus: Some(CpuShare::new(cpus)),
         intensity_bytes_per_cpu_sec: (mib > 0.0).then_some(mib * MIB / cpus),
         allowed_bytes_per_sec: None,

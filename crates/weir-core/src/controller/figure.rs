@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a workload's bandwidth is made of: reads and writes, each with how it is known, and how old the oldest
+//! reading behind them is. No source counts writes by task: where several share a group, its writes are
+//! shared out as its reads are, and that is an estimate even where the reads are not.
+
+use super::state::State;
+use crate::attribution::{Attribution, Estimate, Provenance, Share};
+use crate::bandwidth::GroupRate;
+use crate::observation::{Observation, Use};
+use crate::plan::{Figure, Flow};
+use crate::units::{BytesPerSec, Nanos};
+
+/// Makes the figures of all workloads. `shares` and `found` are in the order of workloads and their active uses.
+pub(super) fn figures(
+    state: &mut State,
+    seen: &Observation,
+    groups: &[GroupRate],
+    shares: &[Share],
+    found: &Attribution,
+) {
+    let mut parts = shares.iter().zip(&found.parts);
+    for tracked in &mut state.workloads {
+        let Some(workload) = tracked.now.index.and_then(|i| seen.workloads.get(i)) else {
+            continue;
+        };
+        let active = tracked.uses.iter().zip(&workload.uses);
+        let active = active
+            .filter(|(track, _)| track.active)
+            .map(|(_, use_)| use_);
+        let mut sum = None;
+        let mut is_whole = true;
+        for use_ in active {
+            let part = parts.next().and_then(|(share, part)| {
+                let group = groups.get(share.group)?;
+                figure(seen, group, use_, *part)
+            });
+            is_whole &= part.is_some();
+            sum = match (sum, part) {
+                (Some(sum), Some(part)) => Some(plus(sum, part)),
+                (sum, part) => sum.or(part),
+            };
+        }
+        // A part is not passed off as the whole.
+        tracked.now.figure = sum.filter(|_| is_whole);
+    }
+}
+
+fn figure(seen: &Observation, group: &GroupRate, use_: &Use, part: Estimate) -> Option<Figure> {
+    let (Ok(read), Ok(write)) = (&group.read, &group.write) else {
+        return None;
+    };
+    if part.provenance == Provenance::Unknown {
+        return None;
+    }
+    let total = read.get() + write.get();
+    let ratio = match total > 0.0 {
+        true => part.bytes_per_sec.get() / total,
+        false => 0.0,
+    };
+    let is_read_alone = use_.sampled_write_bytes.is_none();
+    let of_writes = match part.provenance {
+        Provenance::Sampled if is_read_alone => Provenance::Apportioned,
+        other => other,
+    };
+    let flow = |rate: &BytesPerSec, provenance| Flow {
+        bytes_per_sec: rate.scale(ratio),
+        provenance,
+    };
+    Some(Figure {
+        read: flow(read, part.provenance),
+        write: flow(write, of_writes),
+        age_ns: age(seen, group, use_, part.provenance),
+    })
+}
+
+/// Age of the oldest reading that went into it, at the time of the observation.
+fn age(seen: &Observation, group: &GroupRate, use_: &Use, provenance: Provenance) -> Nanos {
+    let counted = seen.groups.iter().find(|g| g.id == group.id);
+    let counted = counted.map(|g| g.read_bytes.at.min(g.write_bytes.at));
+    let sign = match provenance {
+        Provenance::Sampled => use_.sampled_read_bytes.as_ref().map(|r| r.at),
+        Provenance::Apportioned => Some(use_.resident_bytes.at),
+        Provenance::Counted | Provenance::Unknown => None,
+    };
+    let oldest = counted.into_iter().chain(sign).min().unwrap_or(seen.at);
+    seen.at.since(oldest).unwrap_or(Nanos(0))
+}
+
+fn plus(a: Figure, b: Figure) -> Figure {
+    let flow = |a: Flow, b: Flow| Flow {
+        bytes_per_sec: a.bytes_per_sec + b.bytes_per_sec,
+        provenance: a.provenance.max(b.provenance),
+    };
+    Figure {
+        read: flow(a.read, b.read),
+        write: flow(a.write, b.write),
+        age_ns: a.age_ns.max(b.age_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observation::{GroupSeen, Missing, Reading, WorkloadKind, WorkloadSeen};
+    use crate::topology::{Description, Device, Group};
+    use crate::{Bytes, Config, DeviceId, GroupId, Plan, WorkloadId, step};
+
+    const GROUP: GroupId = GroupId {
+        device: DeviceId(0),
+        index: 0,
+    };
+
+    fn machine() -> Description {
+        Description {
+            cpu_count: 4,
+            devices: vec![Device {
+                id: DeviceId(0),
+                name: "weir_cxl0".into(),
+                capacity_bytes_per_sec: None,
+                counter_mask_bytes: u64::MAX,
+            }],
+            groups: vec![Group {
+                id: GROUP,
+                node: None,
+                size_bytes: Bytes(0),
+            }],
+            ..Description::default()
+        }
+    }
+
+    /// A second of a group that is read at 600 and written at 200 bytes a second, by workloads with these rates
+    /// of accesses (reads, writes) and memory looked at in the beginning.
+    fn seen(sec: u64, rates: &[(Option<u64>, Option<u64>)]) -> Observation {
+        let at = Nanos::from_millis(sec * 1000);
+        let counter = |rate: u64| Reading::new(at, Bytes(rate * sec));
+        let workload = |(i, (reads, writes)): (usize, &(Option<u64>, Option<u64>))| WorkloadSeen {
+            id: WorkloadId::new(format!("/{i}")),
+            kind: WorkloadKind::Cgroup,
+            cpu_ns: Reading::new(at, at),
+            throttled_ns: Reading::new(at, Nanos(0)),
+            uses: vec![Use {
+                group: GROUP,
+                resident_bytes: Reading::new(Nanos(0), Bytes(1)),
+                sampled_read_bytes: reads.map(counter),
+                sampled_write_bytes: writes.map(counter),
+            }],
+            weight: 100.0,
+            their_limit_cpus: None,
+            excluded: None,
+        };
+        Observation {
+            seq: sec,
+            at: Nanos(at.0 + 5),
+            groups: vec![GroupSeen {
+                id: GROUP,
+                read_bytes: counter(600),
+                write_bytes: counter(200),
+            }],
+            workloads: rates.iter().enumerate().map(workload).collect(),
+            ..Observation::default()
+        }
+    }
+
+    fn figures_of(rates: &[(Option<u64>, Option<u64>)]) -> Vec<Option<Figure>> {
+        let (mut state, config) = (State::default(), Config::default());
+        let mut plan = Plan::default();
+        for sec in 0..3 {
+            plan = step(&mut state, &config, &machine(), &seen(sec, rates));
+        }
+        plan.workloads.iter().map(|v| v.figure).collect()
+    }
+
+    fn figure(reads: (f64, Provenance), writes: (f64, Provenance), age_ns: u64) -> Option<Figure> {
+        let flow = |(rate, provenance)| Flow {
+            bytes_per_sec: BytesPerSec::new(rate),
+            provenance,
+        };
+        Some(Figure {
+            read: flow(reads),
+            write: flow(writes),
+            age_ns: Nanos(age_ns),
+        })
+    }
+
+    use Provenance::{Apportioned, Counted, Sampled};
+
+    #[test]
+    fn alone_both_directions_are_counted() {
+        let alone = figures_of(&[(None, None)]);
+        assert_eq!(alone, [figure((600.0, Counted), (200.0, Counted), 5)]);
+    }
+
+    #[test]
+    fn writes_are_apportioned_where_only_reads_are_told_apart() {
+        let both = figures_of(&[(Some(10), None), (Some(30), None)]);
+        let want = [
+            figure((150.0, Sampled), (50.0, Apportioned), 5),
+            figure((450.0, Sampled), (150.0, Apportioned), 5),
+        ];
+        assert_eq!(both, want);
+        let stores_too = figures_of(&[(Some(10), Some(0)), (Some(10), Some(10))]);
+        assert_eq!(stores_too[0], figure((150.0, Sampled), (50.0, Sampled), 5));
+    }
+
+    #[test]
+    fn an_estimate_is_as_old_as_the_look_at_memory() {
+        let estimated = figures_of(&[(None, None), (None, None)]);
+        let half = figure((300.0, Apportioned), (100.0, Apportioned), 2_000_000_005);
+        assert_eq!(estimated, [half, half]);
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_figure() {
+        let (mut state, config) = (State::default(), Config::default());
+        for sec in 0..3 {
+            let mut seen = seen(sec, &[(None, None)]);
+            seen.groups[0].write_bytes = Reading::missing(seen.at, Missing::NotYetRead);
+            let plan = step(&mut state, &config, &machine(), &seen);
+            assert_eq!(plan.workloads[0].figure, None);
+        }
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How much of a group's traffic is whose, by events of CPUs: each workload's own count of reads from CXL
+//! memory, where the CPU has such an event ([`events`]), counted in the kernel at each switch ([`kernel`]).
+//! The counts only say in which ratio the device's own count is shared out (weir-core's attribution); without
+//! them it is shared out by CPU time × resident bytes.
+//!
+//! A CPU's event sees all CXL memory as one. What a workload with memory in several groups has read is given
+//! to them by how much it has there.
+
+mod events;
+mod kernel;
+mod wire;
+
+use crate::clock::now;
+use crate::error::LinuxError;
+use crate::options::{Options, ShareSource};
+use crate::perf::Machine;
+use crate::scout::{Source as Watches, View};
+use events::Chosen;
+use kernel::Kernel;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::observation::{Skipped, Use, WorkloadSeen};
+use weir_core::topology::Fact;
+use weir_core::{Bytes, GroupId, Missing, Nanos, Reading, WorkloadId};
+use wire::Sum;
+
+/// How often the kernel is told whose counts nobody will ask for any more.
+const FORGET_EVERY: Nanos = Nanos::from_millis(10_000);
+/// The fact's name.
+pub(crate) const FACT: &str = "shares.source";
+
+/// A cgroup's id or a process's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(pub(crate) u64);
+
+/// What counts for workloads.
+pub(crate) trait Source: Send {
+    /// What it counts.
+    fn name(&self) -> &str;
+    /// What one count of each event stands for.
+    fn bytes(&self) -> &[u64];
+    /// Brings the counts of these up to now. Gives how many runs were counted for nobody since the last time.
+    fn refresh(&mut self, who: &BTreeSet<Key>) -> u64;
+    /// A cgroup's counts so far; who never ran has none.
+    fn of_cgroup(&mut self, id: Key) -> Result<Sum, Missing>;
+    /// A process's.
+    fn of_process(&mut self, id: Key) -> Result<Sum, Missing>;
+    /// Only these will be asked for from now on.
+    fn forget(&mut self, is_there: &dyn Fn(Key) -> bool);
+}
+
+/// What is known of one workload.
+#[derive(Debug, Default)]
+struct Account {
+    last: Option<Sum>,
+    bytes: BTreeMap<GroupId, f64>,
+}
+
+/// Counts of workloads, as signs of use in an observation.
+pub(crate) struct Shares {
+    source: Box<dyn Source>,
+    accounts: BTreeMap<WorkloadId, Account>,
+    forgot_at: Nanos,
+}
+
+/// Whether counts could be had here, and of what.
+fn found(options: &Options) -> Result<Chosen, Missing> {
+    let machine = Machine::probe(&options.roots);
+    let chosen = match &options.share_event {
+        Some(name) => events::named(&machine, name)?,
+        None => events::best(&machine)?,
+    };
+    let is_asked_for = options.shares == ShareSource::Counts || options.share_event.is_some();
+    if !is_asked_for && !chosen.is_documented {
+        return Err(Missing::NotSupported(format!(
+            "{}: not taken unasked, compare it with another source first",
+            chosen.name
+        )));
+    }
+    match kernel::refusal(&options.roots, &chosen) {
+        Some(why) => Err(why),
+        None => Ok(chosen),
+    }
+}
+
+/// For `weir doctor`: what shares would be made of.
+pub(crate) fn fact(options: &Options) -> Fact {
+    told(&found(options).map(|chosen| chosen.name), "can be used")
+}
+
+/// Nothing is lacking without counts: CPU time × resident bytes is there.
+fn told(counts: &Result<String, Missing>, how: &str) -> Fact {
+    let text = match counts {
+        Ok(name) => format!("reads counted for each task, {how}: {name}"),
+        Err(why) => format!("CPU time × resident bytes; no counts for each task: {why}"),
+    };
+    Fact {
+        name: FACT.into(),
+        value: Ok(text),
+        next_move: None,
+    }
+}
+
+impl Shares {
+    /// Counts, where they are wanted and can be had; what shares are made of becomes a fact.
+    ///
+    /// # Errors
+    /// They were asked for and cannot be had.
+    pub(crate) fn choose(
+        options: &Options,
+        facts: &mut Vec<Fact>,
+    ) -> Result<Option<Shares>, LinuxError> {
+        let is_named = options.share_event.is_some();
+        let loaded = match options.shares {
+            ShareSource::CpuTime if !is_named => Err(Missing::NotSupported("not asked for".into())),
+            _ => found(options).and_then(|chosen| Kernel::load(&options.roots, options.by, chosen)),
+        };
+        let name = loaded.as_ref().map(|kernel| kernel.name().to_owned());
+        facts.push(told(&name.map_err(Clone::clone), "in use"));
+        match loaded {
+            Ok(kernel) => Ok(Some(Shares::new(Box::new(kernel)))),
+            Err(why) if options.shares == ShareSource::Counts || is_named => {
+                Err(LinuxError::NoShares(why))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn new(source: Box<dyn Source>) -> Shares {
+        Shares {
+            source,
+            accounts: BTreeMap::new(),
+            forgot_at: now(),
+        }
+    }
+
+    /// Adds counts to the uses of workloads.
+    pub(crate) fn fill(
+        &mut self,
+        view: &View,
+        seen: &mut [WorkloadSeen],
+        skipped: &mut Vec<Skipped>,
+    ) {
+        let with_uses = seen.iter().filter(|w| !w.uses.is_empty());
+        let keys = with_uses.filter_map(|w| Some(key(&view.get(&w.id)?.source)));
+        let lost = self.source.refresh(&keys.collect());
+        if lost > 0 {
+            skipped.push(Skipped {
+                what: "counts of tasks".into(),
+                why: Missing::Lost("some runs were counted for nobody".into()),
+            });
+        }
+        let at = now();
+        let mut running_ratio = 1.0f64;
+        for workload in seen.iter_mut().filter(|w| !w.uses.is_empty()) {
+            let Some(watched) = view.get(&workload.id) else {
+                continue;
+            };
+            let id = key(&watched.source);
+            let sum = match &watched.source {
+                Watches::Cgroup(_) => self.source.of_cgroup(id),
+                Watches::Process(_) => self.source.of_process(id),
+            };
+            let account = self.accounts.entry(workload.id.clone()).or_default();
+            let more = sum.and_then(|sum| account.advance(sum, self.source.bytes()));
+            if let Ok(more) = &more {
+                running_ratio = running_ratio.min(more.running_ratio);
+            }
+            account.share_out(at, more.map(|more| more.bytes), &mut workload.uses);
+        }
+        if running_ratio < 1.0 {
+            skipped.push(Skipped {
+                what: "counts of tasks".into(),
+                why: Missing::NotSupported(format!(
+                    "all the time: the events take turns with others' and ran {:.0} % of it; figures are scaled",
+                    running_ratio * 100.0
+                )),
+            });
+        }
+        self.tidy(view, at);
+    }
+
+    /// Forgets who is gone.
+    fn tidy(&mut self, view: &View, at: Nanos) {
+        if at.0.saturating_sub(self.forgot_at.0) < FORGET_EVERY.0 {
+            return;
+        }
+        self.forgot_at = at;
+        self.accounts.retain(|id, _| view.get(id).is_some());
+        let keys: BTreeSet<Key> = view.workloads.iter().map(|w| key(&w.source)).collect();
+        self.source.forget(&|id| keys.contains(&id));
+    }
+}
+
+fn key(source: &Watches) -> Key {
+    match source {
+        Watches::Cgroup(leaf) => Key(leaf.inode),
+        Watches::Process(process) => Key(process.pid.into()),
+    }
+}
+
+/// What was read since the last look.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct More {
+    bytes: f64,
+    /// Part of its time that the events ran: below 1 the bytes are scaled.
+    running_ratio: f64,
+}
+
+impl Account {
+    /// Takes a reading. The first is where counting begins.
+    fn advance(&mut self, now: Sum, bytes: &[u64]) -> Result<More, Missing> {
+        let mut more = More {
+            bytes: 0.0,
+            running_ratio: 1.0,
+        };
+        let Some(last) = self.last else {
+            self.last = Some(now);
+            return Ok(more);
+        };
+        for ((now, last), bytes) in now.0.iter().zip(last.0).zip(bytes) {
+            if now.enabled_ns < last.enabled_ns {
+                // Forgotten and begun anew: nothing is known of the time between.
+                self.last = None;
+                return Err(Missing::Lost("counts began anew".into()));
+            }
+            let enabled = now.enabled_ns - last.enabled_ns;
+            let running = now.running_ns.saturating_sub(last.running_ns).min(enabled);
+            if enabled == 0 {
+                continue;
+            }
+            if running == 0 {
+                // The next reading spans the gap.
+                let why = format!("the events had no turn for {enabled} ns");
+                return Err(Missing::Lost(why));
+            }
+            let ratio = running as f64 / enabled as f64;
+            let count = now.count.saturating_sub(last.count) as f64;
+            more.bytes += count * *bytes as f64 / ratio;
+            more.running_ratio = more.running_ratio.min(ratio);
+        }
+        self.last = Some(now);
+        Ok(more)
+    }
+
+    /// Gives it to the groups, in the ratio of the memory it has in them.
+    fn share_out(&mut self, at: Nanos, more: Result<f64, Missing>, uses: &mut [Use]) {
+        let resident = |use_: &Use| use_.resident_bytes.ok().map_or(0.0, |b| b.0 as f64);
+        let all: f64 = uses.iter().map(resident).sum();
+        let evenly = 1.0 / uses.len().max(1) as f64;
+        for use_ in uses {
+            let reading = match &more {
+                Err(why) => Reading::missing(at, why.clone()),
+                Ok(bytes) => {
+                    let part = match all > 0.0 {
+                        true => resident(use_) / all,
+                        false => evenly,
+                    };
+                    let sum = self.bytes.entry(use_.group).or_default();
+                    *sum += bytes * part;
+                    // Never negative, and never NaN: a sum of such.
+                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                    let whole = *sum as u64;
+                    Reading::new(at, Bytes(whole))
+                }
+            };
+            use_.sampled_read_bytes = Some(reading);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::wire::{COUNTED, Part};
+use super::*;
+use crate::options::{By, Roots};
+use proptest::prelude::*;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+use weir_core::DeviceId;
+use weir_core::observation::WorkloadKind;
+
+fn sum(count: u64, enabled_ns: u64, running_ns: u64) -> Sum {
+    let mut sum = Sum::default();
+    sum.0[0] = Part {
+        count,
+        enabled_ns,
+        running_ns,
+    };
+    sum
+}
+
+fn group(index: u32) -> GroupId {
+    GroupId {
+        device: DeviceId(0),
+        index,
+    }
+}
+
+fn use_of(index: u32, resident: Option<u64>) -> Use {
+    let resident_bytes = match resident {
+        Some(bytes) => Reading::new(Nanos(1), Bytes(bytes)),
+        None => Reading::missing(Nanos(1), Missing::NotYetRead),
+    };
+    Use {
+        group: group(index),
+        resident_bytes,
+        sampled_read_bytes: None,
+        sampled_write_bytes: None,
+    }
+}
+
+fn given(uses: &[Use]) -> Vec<Option<u64>> {
+    let bytes = |u: &Use| {
+        u.sampled_read_bytes
+            .as_ref()
+            .and_then(|r| r.ok().map(|b| b.0))
+    };
+    uses.iter().map(bytes).collect()
+}
+
+#[test]
+fn counts_begin_at_the_first_look_and_are_scaled_by_turns() {
+    let mut account = Account::default();
+    let first = account.advance(sum(1000, 500, 500), &[64]).unwrap();
+    assert_eq!(first.bytes, 0.0);
+    let all = account.advance(sum(1010, 600, 600), &[64]).unwrap();
+    assert_eq!((all.bytes, all.running_ratio), (640.0, 1.0));
+    let half = account.advance(sum(1020, 800, 700), &[64]).unwrap();
+    assert_eq!((half.bytes, half.running_ratio), (1280.0, 0.5));
+    let idle = account.advance(sum(1020, 800, 700), &[64]).unwrap();
+    assert_eq!((idle.bytes, idle.running_ratio), (0.0, 1.0));
+}
+
+#[test]
+fn without_a_turn_nothing_is_known_and_nothing_is_lost() {
+    let mut account = Account::default();
+    account.advance(sum(0, 0, 0), &[1]).unwrap();
+    let why = account.advance(sum(0, 100, 0), &[1]).unwrap_err();
+    assert!(matches!(why, Missing::Lost(_)), "{why}");
+    let more = account.advance(sum(10, 200, 50), &[1]).unwrap();
+    assert_eq!((more.bytes, more.running_ratio), (40.0, 0.25));
+}
+
+#[test]
+fn what_was_forgotten_begins_anew() {
+    let mut account = Account::default();
+    account.advance(sum(50, 1000, 1000), &[1]).unwrap();
+    assert!(account.advance(sum(5, 10, 10), &[1]).is_err());
+    assert_eq!(account.advance(sum(6, 20, 20), &[1]).unwrap().bytes, 0.0);
+    assert_eq!(account.advance(sum(9, 30, 30), &[1]).unwrap().bytes, 3.0);
+}
+
+#[test]
+fn groups_get_what_memory_they_hold() {
+    let mut account = Account::default();
+    let mut uses = [use_of(0, Some(300)), use_of(1, Some(100)), use_of(2, None)];
+    account.share_out(Nanos(5), Ok(80.0), &mut uses);
+    assert_eq!(given(&uses), [Some(60), Some(20), Some(0)]);
+    let mut unknown = [use_of(0, None), use_of(1, None)];
+    account.share_out(Nanos(6), Ok(10.0), &mut unknown);
+    assert_eq!(given(&unknown), [Some(65), Some(25)], "sums go on");
+    account.share_out(Nanos(7), Err(Missing::NotYetRead), &mut unknown);
+    assert_eq!(given(&unknown), [None, None]);
+}
+
+/// Counts by key; remembers who was to be up to date.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<BTreeMap<Key, Sum>>>, Arc<Mutex<Vec<Key>>>);
+
+impl Source for Told {
+    fn name(&self) -> &str {
+        "told"
+    }
+
+    fn bytes(&self) -> &[u64] {
+        &[64]
+    }
+
+    fn refresh(&mut self, who: &BTreeSet<Key>) -> u64 {
+        *self.1.lock().unwrap() = who.iter().copied().collect();
+        0
+    }
+
+    fn of_cgroup(&mut self, _: Key) -> Result<Sum, Missing> {
+        Err(Missing::NotYetRead)
+    }
+
+    fn of_process(&mut self, id: Key) -> Result<Sum, Missing> {
+        Ok(self.0.lock().unwrap().get(&id).copied().unwrap_or_default())
+    }
+
+    fn forget(&mut self, is_there: &dyn Fn(Key) -> bool) {
+        self.0.lock().unwrap().retain(|key, _| is_there(*key));
+    }
+}
+
+fn process(pid: u32) -> Arc<crate::scout::Process> {
+    Arc::new(crate::scout::Process {
+        pid,
+        start_ticks: 1,
+        gone: false.into(),
+    })
+}
+
+fn view(pids: &[u32]) -> View {
+    let watched = |pid: &u32| crate::scout::Watched {
+        id: process(*pid).id(),
+        source: Watches::Process(process(*pid)),
+        weight: 100.0,
+        limit: None,
+        excluded: None,
+        uses: Vec::new(),
+    };
+    View {
+        workloads: pids.iter().map(watched).collect(),
+        ..View::default()
+    }
+}
+
+fn seen(pid: u32, uses: Vec<Use>) -> WorkloadSeen {
+    WorkloadSeen {
+        id: process(pid).id(),
+        kind: WorkloadKind::Process,
+        cpu_ns: Reading::new(Nanos(1), Nanos(1)),
+        throttled_ns: Reading::new(Nanos(1), Nanos(0)),
+        uses,
+        weight: 100.0,
+        their_limit_cpus: None,
+        excluded: None,
+    }
+}
+
+#[test]
+fn only_who_uses_a_group_is_asked_for() {
+    let told = Told::default();
+    let mut shares = Shares::new(Box::new(told.clone()));
+    let view = view(&[7, 8]);
+    for (count, wanted) in [(10, 0), (12, 128)] {
+        told.0
+            .lock()
+            .unwrap()
+            .insert(Key(7), sum(count, count, count));
+        let mut both = [seen(7, vec![use_of(0, Some(1))]), seen(8, Vec::new())];
+        let mut skipped = Vec::new();
+        shares.fill(&view, &mut both, &mut skipped);
+        assert_eq!(*told.1.lock().unwrap(), [Key(7)]);
+        assert_eq!(
+            (given(&both[0].uses), skipped.len()),
+            (vec![Some(wanted)], 0)
+        );
+        assert!(both[1].uses.is_empty());
+    }
+}
+
+#[test]
+fn turns_are_told() {
+    let told = Told::default();
+    let mut shares = Shares::new(Box::new(told.clone()));
+    let mut skipped = Vec::new();
+    for running in [0, 50] {
+        told.0
+            .lock()
+            .unwrap()
+            .insert(Key(7), sum(running, 2 * running, running));
+        let mut one = [seen(7, vec![use_of(0, Some(1))])];
+        shares.fill(&view(&[7]), &mut one, &mut skipped);
+    }
+    let text = skipped[0].why.to_string();
+    assert!(text.contains("ran 50 %"), "{text}");
+}
+
+#[test]
+fn who_is_gone_is_forgotten() {
+    let told = Told::default();
+    let mut shares = Shares::new(Box::new(told.clone()));
+    for pid in [7, 8] {
+        told.0.lock().unwrap().insert(Key(pid), sum(1, 1, 1));
+        shares.accounts.insert(process(7).id(), Account::default());
+    }
+    let later = Nanos(shares.forgot_at.0 + FORGET_EVERY.0);
+    shares.tidy(&view(&[8]), later);
+    let left: Vec<Key> = told.0.lock().unwrap().keys().copied().collect();
+    assert_eq!((left, shares.accounts.len()), (vec![Key(8)], 0));
+}
+
+#[test]
+fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
+    let fake = crate::fake::Fake::new();
+    let options = Options {
+        roots: fake.roots(),
+        ..Options::default()
+    };
+    let mut facts = Vec::new();
+    let shares = Shares::choose(&options, &mut facts).unwrap();
+    assert!(shares.is_none());
+    let text = facts.remove(0).value.unwrap();
+    assert!(
+        text.contains("CPU time") && text.contains("cpuinfo"),
+        "{text}"
+    );
+    let counts = Options {
+        shares: ShareSource::Counts,
+        ..options.clone()
+    };
+    assert!(Shares::choose(&counts, &mut facts).is_err());
+    // The kernel's own events stand everywhere, but not the types that the program needs.
+    let named = Options {
+        share_event: Some("sw:cpu-clock".into()),
+        ..options
+    };
+    let why = Shares::choose(&named, &mut facts)
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(why.contains("CONFIG_DEBUG_INFO_BTF"), "{why}");
+}
+
+proptest! {
+    #[test]
+    fn bytes_never_go_back_and_nothing_panics(
+        readings in prop::collection::vec(any::<[u64; 3]>(), 0..8),
+        residents in prop::collection::vec(prop::option::of(any::<u64>()), 0..4),
+    ) {
+        let mut account = Account::default();
+        let mut before = vec![0; residents.len()];
+        for [count, enabled, running] in readings {
+            let mut uses: Vec<Use> = residents
+                .iter()
+                .zip(0u32..)
+                .map(|(resident, index)| use_of(index, *resident))
+                .collect();
+            let more = account.advance(sum(count, enabled, running), &[64; COUNTED]);
+            account.share_out(Nanos(1), more.map(|more| more.bytes), &mut uses);
+            for (before, now) in before.iter_mut().zip(given(&uses)) {
+                let now = now.unwrap_or(*before);
+                prop_assert!(now >= *before);
+                *before = now;
+            }
+        }
+    }
+}
+
+/// On the kernel that runs the tests, where it lets us: our own process, by the clock of its CPUs.
+#[test]
+fn the_kernel_counts_this_process() {
+    let roots = Roots::default();
+    let chosen = events::named(&Machine::probe(&roots), "sw:cpu-clock").unwrap();
+    let mut kernel = match Kernel::load(&roots, By::Process, chosen) {
+        Ok(kernel) => kernel,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "SKIP counting program: {why}");
+            return;
+        }
+    };
+    let me = Key(std::process::id().into());
+    let mut count = || {
+        kernel.refresh(&BTreeSet::from([me]));
+        kernel.of_process(me).unwrap().0
+    };
+    let before = count()[0];
+    let from = now();
+    while now().0 < from.0 + 20_000_000 {
+        std::hint::spin_loop();
+    }
+    let [after, second] = count();
+    assert!(after.count > before.count, "{before:?} {after:?}");
+    assert_eq!(after.enabled_ns, after.running_ns, "nothing takes turns");
+    assert_eq!(second, Default::default(), "there is no second event");
+    assert!(kernel.of_process(Key(u64::MAX)).is_err());
+    assert_eq!(kernel.of_cgroup(me), Ok(Sum::default()));
+}

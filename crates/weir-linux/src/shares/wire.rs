@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The other side of `bpf/weir_count_wire.h`: rows of 64-bit words in the machine's byte order.
+
+/// Events that are read at each switch, at most.
+pub(crate) const COUNTED: usize = 2;
+
+/// One event's part of a sum.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) count: u64,
+    /// How long it was to count while they ran whose sum it is, and how long it did.
+    pub(crate) enabled_ns: u64,
+    pub(crate) running_ns: u64,
+}
+
+/// What somebody did while it ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sum(pub(crate) [Part; COUNTED]);
+
+impl Sum {
+    /// Words that are missing are 0.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Sum {
+        let mut words = words(bytes);
+        let mut next = || words.next().unwrap_or(0);
+        Sum(std::array::from_fn(|_| Part {
+            count: next(),
+            enabled_ns: next(),
+            running_ns: next(),
+        }))
+    }
+
+    /// Both together. Words of the kernel that wrap are none of ours to judge.
+    pub(crate) fn plus(mut self, other: Sum) -> Sum {
+        for (ours, theirs) in self.0.iter_mut().zip(other.0) {
+            ours.count = ours.count.wrapping_add(theirs.count);
+            ours.enabled_ns = ours.enabled_ns.wrapping_add(theirs.enabled_ns);
+            ours.running_ns = ours.running_ns.wrapping_add(theirs.running_ns);
+        }
+        self
+    }
+}
+
+/// What a CPU is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turn {
+    /// Who runs; 0: nobody.
+    pub(crate) key: u64,
+    /// Its events were read at the last switch.
+    pub(crate) known: bool,
+    /// Runs that could be given to nobody.
+    pub(crate) lost: u64,
+}
+
+impl Turn {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Turn {
+        let mut words = words(bytes);
+        let mut next = || words.next().unwrap_or(0);
+        Turn {
+            key: next(),
+            known: next() != 0,
+            lost: next(),
+        }
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+    bytes.chunks_exact(8).map(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = include_str!("../../../../bpf/weir_count_wire.h");
+
+    fn members(name: &str) -> Vec<&str> {
+        let from = HEADER.find(&format!("struct {name} {{")).unwrap();
+        let body = HEADER[from..].split_once('{').unwrap().1;
+        let body = body.split_once('}').unwrap().0;
+        let field = |line: &'static str| line.trim().strip_suffix(';')?.rsplit(' ').next();
+        body.lines().filter_map(field).collect()
+    }
+
+    #[test]
+    fn both_sides_have_the_same_words_in_the_same_order() {
+        let sum = [
+            "first",
+            "first_enabled_ns",
+            "first_running_ns",
+            "second",
+            "second_enabled_ns",
+            "second_running_ns",
+        ];
+        assert_eq!(members("weir_sum"), sum);
+        assert_eq!(members("weir_turn"), ["key", "known", "lost", "last"]);
+        let line = HEADER.lines().find(|l| l.contains("WEIR_COUNTED\t"));
+        let number = line.unwrap().split_whitespace().last().unwrap();
+        assert_eq!(number, COUNTED.to_string());
+    }
+
+    #[test]
+    fn words_are_where_they_are() {
+        let bytes: Vec<u8> = (1..=6u64).flat_map(u64::to_ne_bytes).collect();
+        let sum = Sum::from_bytes(&bytes);
+        let second = Part {
+            count: 4,
+            enabled_ns: 5,
+            running_ns: 6,
+        };
+        assert_eq!((sum.0[0].running_ns, sum.0[1]), (3, second));
+        assert_eq!(Sum::from_bytes(&[1, 2, 3]), Sum::default());
+        assert_eq!(sum.plus(sum).0[1].count, 8);
+        let turn = Turn {
+            key: 1,
+            known: true,
+            lost: 3,
+        };
+        assert_eq!(Turn::from_bytes(&bytes), turn);
+    }
+}
