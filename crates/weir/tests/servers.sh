@@ -27,7 +27,7 @@ fetch() {
     local name="$1" version="$2" work
     work="$(mktemp -d "$cache/fetch-XXXXXX")"
     # apt checks what comes against the signed lists.
-    if (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "$name=$version") &&
+    if (cd "$work" && apt-get download -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root "$name=$version") &&
         dpkg-deb --extract "$work"/*.deb "$work/root"; then
         # Somebody else may have been faster.
         mv -T "$work/root" "$(place "$name" "$version")" || true
