@@ -273,6 +273,29 @@ mod tests {
     }
 
     #[test]
+    fn who_holds_the_mean_by_itself_is_corrected_slowly_and_not_at_once() {
+        let mut actuator = Actuator {
+            name: "scx".into(),
+            min_cpus: 0.001,
+            grain_ns: Nanos(0),
+            refill_on_write_ratio: 0.0,
+            period_ns: Nanos::from_millis(10),
+            min_quota_ns: Nanos(0),
+            is_exact: false,
+        };
+        let usual = Config::default().gains();
+        let with = |actuator: Option<&Actuator>| {
+            let gains = usual.with(actuator);
+            (gains.kp, gains.ki)
+        };
+        assert_eq!(with(None), (usual.kp, usual.ki));
+        assert_eq!(with(Some(&actuator)), (usual.kp, usual.ki));
+        actuator.is_exact = true;
+        let (kp, ki) = with(Some(&actuator));
+        assert!(kp == 0.0 && 0.0 < ki && ki < usual.ki / 2.0, "{kp} {ki}");
+    }
+
+    #[test]
     fn errors_name_key_value_and_range() {
         let wrong = Config {
             headroom_ratio: -0.5,
