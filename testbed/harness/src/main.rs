@@ -152,7 +152,7 @@ fn ready(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<(Vm, Vec<Inst
     let driver = driver::build(&env, say)?;
     let files = [
         GuestFile::new(&driver.module, "lib/weir_cxl.ko"),
-        GuestFile::new(beside("weir")?, "usr/local/bin/weir"),
+        GuestFile::program(beside("weir")?, "usr/local/bin/weir"),
     ];
     say(&format!(
         "booting Linux {} on {} CPUs",

@@ -81,7 +81,7 @@ impl Bench {
         more: Vec<GuestFile>,
         options: &BootOptions,
     ) -> Result<Vm> {
-        let mut files = vec![GuestFile::new(&self.weir, "usr/local/bin/weir")];
+        let mut files = vec![GuestFile::program(&self.weir, "usr/local/bin/weir")];
         let module = |d: &Driver| GuestFile::new(&d.module, MODULE.trim_start_matches('/'));
         files.extend(self.driver.as_ref().map(module));
         files.extend(more);
