@@ -117,6 +117,28 @@ fn looks_are_spaced_and_budgeted() {
 }
 
 #[test]
+fn a_kernel_thread_is_asked_seldom() {
+    const PF_KTHREAD: &str = "2097152";
+    let fake = Fake::new();
+    let (mut members, mut buffer) = members(&fake);
+    let kernel = stat_line(100, "kworker/0:1", 0, 10, 1).replace("4194304", PF_KTHREAD);
+    fake.write("proc/100/stat", &kernel);
+    let mut name_at = |at: u64| {
+        members.begin_round();
+        members.meet(100, Nanos(at), &mut buffer);
+        members.look(Nanos(at), Nanos(u64::MAX));
+        members.get(100).unwrap().comm.clone()
+    };
+    assert_eq!(name_at(1), "kworker/0:1");
+    fake.write("proc/100/stat", kernel.replace("0:1", "0:2"));
+    assert_eq!(name_at(POLICY_EVERY.0), "kworker/0:1", "too early");
+    assert_eq!(name_at(POLICY_EVERY.0 + 1), "kworker/0:2");
+    // Its number is somebody else's now.
+    fake.write("proc/100/stat", stat_line(100, "fio", 0, 9999, 1));
+    assert_eq!(name_at(3 * POLICY_EVERY.0), "fio");
+}
+
+#[test]
 fn a_recycled_process_id_is_another_process() {
     let fake = Fake::new();
     let (mut members, mut buffer) = members(&fake);

@@ -34,3 +34,26 @@ impl Rests {
         self.since = now();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_rests_after_a_stretch_and_only_where_it_may() {
+        let long_ago = |is_on| {
+            let mut rests = Rests {
+                is_on,
+                since: Nanos(0),
+            };
+            rests.rest();
+            rests.since
+        };
+        let before = now();
+        assert!(
+            long_ago(true).0 >= before.0 + REST.0,
+            "it slept, and a new stretch began"
+        );
+        assert_eq!(long_ago(false), Nanos(0));
+    }
+}

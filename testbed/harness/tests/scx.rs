@@ -124,6 +124,7 @@ fn the_books_agree_with_the_kernel(vm: &Vm) -> Result<()> {
     vm.run("killall threads; rm -f /run/renice; sleep 0.5")?;
     held?;
     let (books, kernel) = (after.0 - before.0, after.1 - before.1);
+    // The books count interrupts in, which the kernel does not: 4 to 8 % at 25 million instructions a second.
     println!("{books:.3} s of run time by the books, {kernel:.3} s by the kernel's");
     ensure!(
         (books / kernel - 1.0).abs() < 0.2,
