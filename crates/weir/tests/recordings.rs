@@ -151,12 +151,12 @@ fn a_kill_loses_at_most_the_last_interval() {
     let desk = Desk::new();
     let file = desk.text("a.weir");
     let world = World::new();
-    let mut daemon = world.start(&["run", "--json", "--interval", "20ms", "--record", &file]);
+    let mut daemon = world.start(&["run", "--json", "--interval", "200ms", "--record", &file]);
     let seq = || {
         let text = fs::read_to_string(world.path("run/weir/snapshot.json")).ok()?;
         serde_json::from_str::<Value>(&text).ok()?["plan"]["seq"].as_u64()
     };
-    world.wait("ticks", || seq().is_some_and(|seq| seq > 100));
+    world.wait("ticks", || seq().is_some_and(|seq| seq > 15));
     daemon.signal(Signal::KILL);
     let _ = daemon.child.wait();
     let printed = daemon.end().stdout;

@@ -7,8 +7,6 @@ mod world;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 use world::{HEAVY, LIGHT, World, stderr, stdout};
 
 fn json(world: &World, args: &[&str]) -> Value {
@@ -45,11 +43,25 @@ fn top_looks_by_itself_and_changes_nothing() {
     );
 }
 
+/// As far as screens can see.
+fn heavy_ones_are_limited(world: &World) {
+    let is_limited = |snapshot: &Value, id: &str| {
+        let workloads = snapshot["plan"]["workloads"].as_array();
+        let its = workloads.into_iter().flatten().find(|w| w["id"] == id);
+        its.is_some_and(|w| !w["limit_cpus"].is_null())
+    };
+    world.wait("limits are published", || {
+        let text = std::fs::read_to_string(world.path("run/weir/snapshot.json"));
+        let snapshot = text.ok().and_then(|t| serde_json::from_str(&t).ok());
+        snapshot.is_some_and(|s: Value| HEAVY[..2].iter().all(|id| is_limited(&s, id)))
+    });
+}
+
 #[test]
 fn top_and_explain_show_what_the_daemon_does() {
     let world = World::new();
     let daemon = world.start_limiting();
-    thread::sleep(Duration::from_secs(1));
+    heavy_ones_are_limited(&world);
     let snapshot = json(&world, &["top", "--json"]);
     assert_eq!(
         snapshot["writer_pid"].as_u64(),
@@ -130,7 +142,7 @@ fn hostile_names_reach_no_terminal() {
     let evil = "/system.slice/\u{1b}[2J\u{1b}]0;root\u{7}\nevil\u{202e}.service";
     let world = World::with(&[evil]);
     let daemon = world.start_limiting();
-    thread::sleep(Duration::from_secs(1));
+    heavy_ones_are_limited(&world);
     daemon.signal(Signal::STOP);
     let harmless = |text: &str| {
         text.chars()

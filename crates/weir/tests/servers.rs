@@ -231,9 +231,8 @@ fn pushed(server: &Server, path: &str, read: fn(&Server, &str, &str) -> Series) 
     let last_ms = ticks.last().unwrap().wall_ms;
     world.wait("the last point is there", || {
         devices = read(server, "weir_device", "device");
-        devices["0"]
-            .last()
-            .is_some_and(|point| point.time_ms >= last_ms)
+        let last = devices.get("0").and_then(|points| points.last());
+        last.is_some_and(|point| point.time_ms >= last_ms)
     });
     are_means(&devices["0"], &ticks, &device_figures);
     let workloads = read(server, "weir_workload", "workload");
@@ -313,7 +312,6 @@ fn prometheus_knows_what_it_scraped() {
         scraped(&server, &limit).len() >= 5
     });
     let get = |selector: &str| scraped(&server, selector);
-    let when = get("weir_last_tick_timestamp_seconds");
     let limits = get(&limit);
     let counts = get("weir_ticks_total");
     let bytes = get(&format!(
@@ -321,6 +319,8 @@ fn prometheus_knows_what_it_scraped() {
         HEAVY[0]
     ));
     let reads = get("weir_cxl_read_bytes_total{device=\"cxl0\",group=\"0\",node=\"1\"}");
+    // Last: so it knows all moments of the others.
+    let when = get("weir_last_tick_timestamp_seconds");
     let ticks = stop(daemon);
 
     let scraped = Scraped {

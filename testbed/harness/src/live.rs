@@ -192,7 +192,7 @@ fn end_control(vm: &Vm, all: &[Instance], mode: &Mode) -> Result<()> {
         Mode::Quota { .. } => set_quotas(vm, all, "max 100000"),
         Mode::Weir { .. } => {
             let script = "kill -TERM $(pidof weir) || { cat /run/weir.jsonl.err >&2; exit 1; }; \
-                          for i in $(seq 50); do pidof weir > /dev/null || exit 0; sleep 0.1; done; exit 1";
+                          for i in $(seq 600); do pidof weir > /dev/null || exit 0; sleep 0.1; done; exit 1";
             vm.run(script)
                 .context("weir did not end when asked to")
                 .map(drop)

@@ -23,7 +23,7 @@ fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
     let env = Environment::ready(&mut say)?;
     let files = [
         GuestFile::new(driver::build(&env, &mut say)?.module, "lib/weir_cxl.ko"),
-        GuestFile::new(beside("weir")?, "usr/local/bin/weir"),
+        GuestFile::program(beside("weir")?, "usr/local/bin/weir"),
     ];
     let vm = Vm::boot(&env, &scenario.machine, &files)?;
     vm.run("insmod /lib/weir_cxl.ko")?;

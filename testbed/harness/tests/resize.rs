@@ -313,8 +313,8 @@ fn a_busy_block_is_refused(vm: &Vm) -> Result<()> {
     ))?;
     // What waits in a pipe is memory of the kernel.
     vm.run(
-        "numactl --preferred=1 sh -c 'dd if=/dev/zero bs=64k 2> /dev/null | sleep 3600' \
-         > /dev/null 2>&1 < /dev/null & echo $! > /run/pipe.pid",
+        "sh -c 'numactl --preferred=1 dd if=/dev/zero bs=64k 2> /dev/null | sleep 3600' \
+         > /dev/null 2>&1 < /dev/null &",
     )?;
     until(vm, "grep -q pipe_write /proc/$(pidof dd)/wchan")?;
     let said = ends_with(vm, 1, "weir groups resize 1=0 --patience 5s")?;
@@ -332,7 +332,7 @@ fn a_busy_block_is_refused(vm: &Vm) -> Result<()> {
     ensure!(said.contains("896 MiB"), "{said}");
     never_twice(vm)?;
     vm.run("kill $(pidof dd) $(pidof sleep)")?;
-    until(vm, "! pidof dd")?;
+    until(vm, "! pidof dd && ! ps ax | grep -q '[s]leep 3600'")?;
     vm.run("weir groups resize 1=0 2=0").map(drop)
 }
 

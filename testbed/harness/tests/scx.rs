@@ -324,10 +324,10 @@ fn weir_schedules_those_it_limits() -> Result<()> {
     let vm = &bench.boot(&machine_in_time(), files, &BootOptions::default())?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
+    vm.switch_model_on()?;
     for name in ["a", "b"] {
         start_reader(vm, name)?;
     }
-    vm.switch_model_on()?;
     until(
         vm,
         &format!("a=$(cat {READ}); sleep 1; [ $(($(cat {READ}) - a)) -gt 20000000 ]"),

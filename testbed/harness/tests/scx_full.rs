@@ -194,10 +194,10 @@ fn weir_schedules_all() -> Result<()> {
     let vm = &bench.boot(&machine_in_time(), files, &BootOptions::default())?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
+    vm.switch_model_on()?;
     for name in ["a", "b"] {
         start_reader(vm, name)?;
     }
-    vm.switch_model_on()?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
         let tidy = "for g in hogs light heavy; do echo 1 > /sys/fs/cgroup/work.slice/$g.service/cgroup.kill; done";

@@ -131,10 +131,10 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
         Err(_) => vm.run(COUNTER_DUMP).context("no counters")?,
     };
     mount_group(&vm)?;
+    vm.switch_model_on()?;
     for name in ["a", "b"] {
         start_reader(&vm, name)?;
     }
-    vm.switch_model_on()?;
     println!("{}", vm.run("uname -r")?.trim());
     Ok(vm)
 }

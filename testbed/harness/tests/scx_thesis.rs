@@ -51,9 +51,15 @@ fn is_over(vm: &Vm, free: f64) -> Result<()> {
     for name in READERS {
         until(vm, &has_all(name, false))?;
     }
-    let again = bytes_per_sec(vm, 2)?;
-    ensure!(again > 0.6 * free, "still held: {again} instead of {free}");
-    Ok(())
+    // A window in which the host took CPUs away is followed by one in which it did not; who is held stays held.
+    let mut again = 0.0;
+    for _ in 0..10 {
+        again = bytes_per_sec(vm, 2)?;
+        if again > 0.6 * free {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("still held: {again} instead of {free}")
 }
 
 /// Ends the daemon, with leave to tidy up or without: it is over, and it was not the kernel's doing.
@@ -191,10 +197,10 @@ fn the_thesis_schedules() -> Result<()> {
     let vm = &bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
+    vm.switch_model_on()?;
     for name in READERS {
         start_reader(vm, name)?;
     }
-    vm.switch_model_on()?;
     let alone = all_they_can_get(vm)?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {

@@ -93,7 +93,8 @@ fn load(vm: &Vm, modules: &[String]) -> Result<()> {
     }
     until(
         vm,
-        "[ -e /sys/bus/cxl/devices/mem0 ] && ls -d /sys/bus/cxl/devices/endpoint* > /dev/null",
+        "[ -e /sys/bus/cxl/devices/mem0 ] &&
+         grep -qs cxl_decoder_endpoint /sys/bus/cxl/devices/decoder*.0/devtype",
     )
 }
 
@@ -113,7 +114,12 @@ fn make_region(vm: &Vm) -> Result<()> {
          echo 1 > $name/commit
          echo $name > /sys/bus/cxl/drivers/cxl_region/bind"
     ))?;
-    until(vm, "ls /sys/bus/dax/devices | grep -q dax")
+    // The device comes first, its memory after it.
+    until(
+        vm,
+        "node=$(cat /sys/bus/dax/devices/dax*/target_node) &&
+         [ \"$(cat /sys/devices/system/node/node$node/memory*/state | sort -u)\" = online ]",
+    )
 }
 
 /// Numbers that `weir topology --json` gives, as `{"Ok": 2}`.

@@ -23,7 +23,7 @@ impl Scx {
         let life = loaded.life()?;
         let device = |index: u32| loaded.meter(index).map(|m| device_books(index, &m));
         let workload = |(id, slot): (&WorkloadId, u32)| {
-            let is_limited = self.holds.contains_key(id);
+            let is_limited = self.holds.get(id).is_some_and(|h| !h.is_leaving);
             Some((id.clone(), workload_books(is_limited, &loaded.count(slot)?)))
         };
         Some(Books {

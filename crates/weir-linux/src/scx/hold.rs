@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From no limit to one and back: who is in a cgroup comes under weir's scheduler, and returns.
 
-use super::kernel::ScxError;
+use super::kernel::{Loaded, ScxError};
 use super::rate::{only_device, rate_of};
-use super::threads::{self, Moved};
+use super::threads::{self, Moved, Portion};
 use super::wire::{self, Rate};
 use super::{FOLLOWED_AT_ONCE, Scx};
 use crate::actuator::Actuator;
@@ -16,7 +16,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::plan::{OutcomeKind, Verdict};
-use weir_core::{CpuShare, DeviceId, WorkloadId};
+use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
 
 /// A cgroup whose tasks are scheduled by weir.
 pub(super) struct Hold {
@@ -30,6 +30,8 @@ pub(super) struct Hold {
     pub(super) device: DeviceId,
     pub(super) cpus: CpuShare,
     pub(super) rate: Rate,
+    /// It is limited no more, and its threads are being given back.
+    pub(super) is_leaving: bool,
 }
 
 impl Scx {
@@ -49,6 +51,11 @@ impl Scx {
         }
         if let Some(hold) = self.holds.get_mut(id) {
             hold.cpus = cpus;
+            if std::mem::take(&mut hold.is_leaving) {
+                hold.seen.clear();
+                let loaded = self.loaded.as_ref().ok_or_else(gone)?;
+                loaded.set_rate(hold.slot, hold.rate).map_err(failed)?;
+            }
             return Ok(OutcomeKind::Applied);
         }
         if watched.limit.is_some_and(|max| max.cpus().is_some()) {
@@ -115,13 +122,13 @@ impl Scx {
                 device: u64::from(device.0),
                 ..Rate::default()
             },
+            is_leaving: false,
         })
     }
 
     /// From here on its threads are scheduled by weir.
     fn begin(&mut self, hold: &mut Hold, actuator: &mut Actuator) -> Result<(), OutcomeKind> {
         let loaded = self.loaded.as_ref().ok_or_else(gone)?;
-        let failed = |e: ScxError| OutcomeKind::Failed(e.to_string());
         if std::mem::take(&mut hold.is_new) {
             loaded.clear_count(hold.slot).map_err(failed)?;
         }
@@ -138,23 +145,39 @@ impl Scx {
             return Ok(());
         }
         actuator.note_moved(&hold.moved)?;
-        follow_one(hold, actuator).map_err(|e| outcome(e, &hold.moved.path))
+        let begun = hold.follow(self.moving_until, actuator);
+        begun.map(drop).map_err(|e| outcome(e, &hold.moved.path))
     }
 
+    /// From now on it is held back no more. Its threads are given back as soon as there is time.
     pub(crate) fn release(&mut self, id: &WorkloadId, actuator: &mut Actuator) -> OutcomeKind {
+        let Some(hold) = self.holds.get_mut(id) else {
+            return OutcomeKind::Unchanged;
+        };
+        hold.set_free(self.loaded.as_ref());
+        if self.rule.takes_all() {
+            self.forget(id, actuator);
+            return OutcomeKind::Applied;
+        }
+        if !std::mem::replace(&mut hold.is_leaving, true) {
+            hold.seen.clear();
+        }
+        let kind = match hold.leave(self.moving_until, actuator) {
+            Ok(done) if !done.is_whole || done.changed > 0 => return OutcomeKind::Applied,
+            Ok(_) => OutcomeKind::Unchanged,
+            Err(Errno::NOENT | Errno::NODEV) => OutcomeKind::Vanished,
+            Err(e) => return OutcomeKind::Failed(format!("scheduling policy: {e}")),
+        };
+        self.forget(id, actuator);
+        kind
+    }
+
+    /// Gives all threads of a workload back, however long it takes.
+    fn release_now(&mut self, id: &WorkloadId, actuator: &mut Actuator) -> OutcomeKind {
         let Some(hold) = self.holds.get(id) else {
             return OutcomeKind::Unchanged;
         };
-        if let Some(loaded) = &self.loaded {
-            // First nobody is held back any more, then they go.
-            let free = Rate {
-                active: wire::FREE,
-                ..hold.rate
-            };
-            if let Err(why) = loaded.set_rate(hold.slot, free) {
-                tracing::warn!("{why}");
-            }
-        }
+        hold.set_free(self.loaded.as_ref());
         let given = if self.rule.takes_all() {
             Given::Restored
         } else {
@@ -166,23 +189,29 @@ impl Scx {
             Given::Vanished => OutcomeKind::Vanished,
             Given::Failed(why) => return OutcomeKind::Failed(why),
         };
-        if let Some(hold) = self.holds.remove(id) {
-            self.tell(id, &hold);
-            self.slots.give(hold.slot);
-            self.beat.slots = u64::from(self.slots.end());
-            self.beat.epoch += 1;
-            let share = self.owners.set_slot(hold.moved.inode, 0);
-            if let Some(loaded) = &self.loaded {
-                if let Err(why) = loaded.own(hold.moved.inode, 0, share) {
-                    tracing::warn!("{why}");
-                }
-                let _ = loaded.set_beat(self.beat);
-            }
-            if !self.rule.takes_all() {
-                actuator.note_returned(hold.moved.inode);
-            }
-        }
+        self.forget(id, actuator);
         kind
+    }
+
+    /// Nothing of it is the scheduler's any more.
+    fn forget(&mut self, id: &WorkloadId, actuator: &mut Actuator) {
+        let Some(hold) = self.holds.remove(id) else {
+            return;
+        };
+        self.tell(id, &hold);
+        self.slots.give(hold.slot);
+        self.beat.slots = u64::from(self.slots.end());
+        self.beat.epoch += 1;
+        let share = self.owners.set_slot(hold.moved.inode, 0);
+        if let Some(loaded) = &self.loaded {
+            if let Err(why) = loaded.own(hold.moved.inode, 0, share) {
+                tracing::warn!("{why}");
+            }
+            let _ = loaded.set_beat(self.beat);
+        }
+        if !self.rule.takes_all() {
+            actuator.note_returned(hold.moved.inode);
+        }
     }
 
     /// What became of a workload and of its device, for those who look for reasons.
@@ -198,7 +227,7 @@ impl Scx {
     ) -> Vec<(WorkloadId, OutcomeKind)> {
         let ids: Vec<_> = self.holds.keys().cloned().collect();
         let outcomes = ids.into_iter().map(|id| {
-            let released = self.release(&id, actuator);
+            let released = self.release_now(&id, actuator);
             (id, released)
         });
         outcomes.collect()
@@ -206,8 +235,13 @@ impl Scx {
 
     /// Cgroups that are no workload any more, or gone.
     pub(super) fn drop_the_gone(&mut self, view: &View, actuator: &mut Actuator) {
-        let is_over = |id: &&WorkloadId| view.get(id).is_none_or(|w| w.source.is_gone());
-        let over: Vec<_> = self.holds.keys().filter(is_over).cloned().collect();
+        let is_over = |id: &WorkloadId| view.get(id).is_none_or(|w| w.source.is_gone());
+        let staying = self.holds.iter().filter(|(_, hold)| !hold.is_leaving);
+        let over: Vec<_> = staying
+            .map(|(id, _)| id)
+            .filter(|id| is_over(id))
+            .cloned()
+            .collect();
         for id in over {
             tracing::info!(workload = %id, "no workload any more: its tasks are given back");
             if let OutcomeKind::Failed(why) = self.release(&id, actuator) {
@@ -216,36 +250,74 @@ impl Scx {
         }
     }
 
-    /// Looks for threads that joined limited cgroups from outside; the cgroups take turns.
+    /// Looks for threads that joined limited cgroups from outside, and goes on giving back those of others; the
+    /// cgroups take turns.
     pub(super) fn follow(&mut self, actuator: &mut Actuator) {
         if self.rule.takes_all() {
             return;
         }
         let from = self.followed.take();
         let mut last = None;
+        let mut left = Vec::new();
         let rest = self
             .holds
             .iter_mut()
             .filter(|(id, _)| from.as_ref().is_none_or(|f| *id > f));
         for (id, hold) in rest.take(FOLLOWED_AT_ONCE) {
-            if let Err(e) = follow_one(hold, actuator)
-                && !matches!(e, Errno::NOENT | Errno::NODEV)
-            {
-                tracing::warn!(workload = %id, "its threads cannot be followed: {e}");
+            let done = if hold.is_leaving {
+                hold.leave(self.moving_until, actuator)
+            } else {
+                hold.follow(self.moving_until, actuator)
+            };
+            match done {
+                Ok(done) if !done.is_whole || done.changed > 0 => {}
+                Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {
+                    left.extend(hold.is_leaving.then(|| id.clone()));
+                }
+                Err(e) => {
+                    tracing::warn!(workload = %id, "its threads cannot be followed: {e}");
+                }
             }
             last = Some(id.clone());
         }
         let is_end = last.is_none() || last.as_ref() == self.holds.keys().next_back();
         self.followed = if is_end { None } else { last };
+        for id in left {
+            self.forget(&id, actuator);
+        }
     }
+}
+
+impl Hold {
+    /// Nobody of it is held back any more.
+    fn set_free(&self, loaded: Option<&Loaded>) {
+        let free = Rate {
+            active: wire::FREE,
+            ..self.rate
+        };
+        if let Some(loaded) = loaded
+            && let Err(why) = loaded.set_rate(self.slot, free)
+        {
+            tracing::warn!("{why}");
+        }
+    }
+
+    fn follow(&mut self, until: Nanos, actuator: &mut Actuator) -> Result<Portion, Errno> {
+        let threads = threads::list(&self.dir, &mut actuator.buffer)?;
+        let note = |moved: &Moved| actuator.note_moved(moved).map_err(|_| Errno::IO);
+        threads::take(&threads, &mut self.seen, &mut self.moved, until, note)
+    }
+
+    fn leave(&mut self, until: Nanos, actuator: &mut Actuator) -> Result<Portion, Errno> {
+        let threads = threads::list(&self.dir, &mut actuator.buffer)?;
+        threads::give(&threads, &mut self.seen, &self.moved, until)
+    }
+}
+
+fn failed(e: ScxError) -> OutcomeKind {
+    OutcomeKind::Failed(e.to_string())
 }
 
 fn gone() -> OutcomeKind {
     OutcomeKind::Failed("weir's scheduler is not in the kernel".into())
-}
-
-fn follow_one(hold: &mut Hold, actuator: &mut Actuator) -> Result<(), Errno> {
-    let threads = threads::list(&hold.dir, &mut actuator.buffer)?;
-    let note = |moved: &Moved| actuator.note_moved(moved).map_err(|_| Errno::IO);
-    threads::take(&threads, &mut hold.seen, &mut hold.moved, note).map(|_| ())
 }

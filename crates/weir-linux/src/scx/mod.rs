@@ -76,6 +76,8 @@ const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
 const RETRY_AFTER: Nanos = Nanos::from_millis(10_000);
 /// There while the driver is loaded and offers functions to BPF programs (`kernel/weir_bpf.c`).
 const DRIVER_TYPES: &str = "kernel/btf/weir_cxl";
+/// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time it waits for weir.
+const MOVING: Nanos = Nanos::from_millis(20);
 /// Cgroups whose threads are looked through at one tick.
 const FOLLOWED_AT_ONCE: usize = 32;
 
@@ -101,6 +103,8 @@ pub(crate) struct Scx {
     /// Times the scheduler had given up waiting for us.
     opened: u64,
     followed: Option<WorkloadId>,
+    /// Who is not under the scheduler by then has to wait for the next interval.
+    moving_until: Nanos,
     /// Why it is not in the kernel although it should be, and when to try again.
     trouble: Option<(String, Nanos)>,
 }
@@ -190,6 +194,7 @@ impl Scx {
             },
             opened: 0,
             followed: None,
+            moving_until: Nanos(0),
             trouble: None,
         }
     }
@@ -205,6 +210,7 @@ impl Scx {
         self.notice_the_end(actuator);
         self.notice_silence();
         self.drop_the_gone(view, actuator);
+        self.moving_until = Nanos(now().0.saturating_add(MOVING.0));
         let verdict = |id: &WorkloadId| plan.workloads.iter().find(|v| v.id == *id);
         let mut outcomes = Vec::with_capacity(plan.actions.len());
         for action in &plan.actions {
@@ -331,7 +337,7 @@ impl Scx {
             return Ok(());
         };
         let mut given: BTreeMap<DeviceId, u64> = BTreeMap::new();
-        for (id, hold) in &mut self.holds {
+        for (id, hold) in self.holds.iter_mut().filter(|(_, h)| !h.is_leaving) {
             let verdict = plan.workloads.iter().find(|v| v.id == *id);
             if let Some(rate) = verdict.and_then(|v| rate_of(v, hold.cpus, hold.rate.device))
                 && rate != hold.rate

@@ -54,6 +54,9 @@ use weir_store::Start;
 /// More events than this in one tick are logged as one line.
 const EVENTS_LOGGED_MAX: usize = 10;
 
+/// Niceness of the loop while it limits: the kernel's lowest.
+const LOOP_NICE: i32 = -20;
+
 /// How the loop came to its end.
 enum End {
     /// A signal, or the end of `--duration`.
@@ -100,6 +103,9 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     sinks.pusher = push::begin(&settings)?;
     let policy = host::policy_name(settings.config.policy);
     let config = settings.config.clone();
+    if config.limit {
+        go_first();
+    }
     let mut ticks = Loop::new(platform, config, &policy, settings.interval, sinks);
     let until = settings
         .duration
@@ -126,6 +132,14 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     finish(ended.unwrap_or_else(|_| Err(our_fault())), left)?;
     recorded?;
     Ok(Exit::Done)
+}
+
+/// Who limits on a machine that has too much to do must not wait for a CPU among those he limits. Only the loop, which
+/// is short: the threads beside it stay ordinary, as does a weir that only observes.
+fn go_first() {
+    if let Err(error) = rustix::process::setpriority_process(None, LOOP_NICE) {
+        debug!("the loop keeps its niceness: {error}");
+    }
 }
 
 fn our_fault() -> anyhow::Error {

@@ -250,6 +250,7 @@ pub fn until(vm: &Vm, condition: &str) -> Result<()> {
 pub fn start_weir(vm: &Vm, arguments: &str) -> Result<u32> {
     let pid = vm.run(&format!(
         "mkdir -p /sys/fs/cgroup/weir.service; rm -f {STATUS} /run/weir.pid
+         : > {LINES}; : > {LINES}.err
          sh -c 'echo $$ > /sys/fs/cgroup/weir.service/cgroup.procs
                 weir run --json {arguments} > {LINES} 2> {LINES}.err & echo $! > /run/weir.pid
                 wait $!; echo $? > {STATUS}' > /dev/null 2>&1 < /dev/null &
@@ -337,7 +338,8 @@ pub fn make_cgroup(vm: &Vm, name: &str) -> Result<String> {
 /// The guest's.
 pub fn empty_cgroup(vm: &Vm, path: &str) -> Result<()> {
     vm.run(&format!("echo 1 > {path}/cgroup.kill"))?;
-    until(vm, &format!("! grep -q . {path}/cgroup.procs"))
+    // Not its processes: who dies is gone from that list before the cgroup may be removed.
+    until(vm, &format!("grep -q 'populated 0' {path}/cgroup.events"))
 }
 
 /// Starts `command` inside the cgroup at `path`.
