@@ -387,20 +387,9 @@ void BPF_PROG(weir_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 	scx_bpf_reenqueue_local();
 }
 
-/* CPUs come and go; without these two the kernel would take the scheduler out each time. */
-SEC("struct_ops/weir_cpu_online")
-void BPF_PROG(weir_cpu_online, s32 cpu)
-{
-}
-
-SEC("struct_ops/weir_cpu_offline")
-void BPF_PROG(weir_cpu_offline, s32 cpu)
-{
-	cpu_of(cpu)->since = 0;
-}
-
 #include "weir_full.bpf.h"
 #include "weir_tick.bpf.h"
+#include "weir_cpus.bpf.h"
 
 SEC("struct_ops.s/weir_init")
 s32 BPF_PROG(weir_init)

@@ -118,6 +118,7 @@ struct bpf_iter_scx_dsq {
 #define SCX_KICK_PREEMPT	(1ULL << 1)
 #define SCX_DSQ_GLOBAL		(1ULL << 63 | 1)
 #define SCX_DSQ_LOCAL		(1ULL << 63 | 2)
+#define SCX_DSQ_LOCAL_ON	(1ULL << 63 | 1ULL << 62)
 
 #ifndef CLOCK_MONOTONIC
 #define CLOCK_MONOTONIC		1

@@ -125,21 +125,19 @@ fn ten_thousand_tasks(vm: &Vm, backend: &str) -> Result<()> {
     until(vm, &format!("[ {count} -lt 20 ]"))
 }
 
-/// CPUs go and come back while tasks are parked.
+/// CPUs go and come back while tasks are parked, some of which may run nowhere else, and others are queued there.
 fn cpus_come_and_go(vm: &Vm, backend: &str) -> Result<()> {
     let pid = start(vm, backend)?;
-    start_beside(
-        vm,
-        "/sys/fs/cgroup",
-        "stress-ng --fork 1 --affinity 1 --switch 1 --cpu 2 --timeout 600",
-    )?;
-    start_beside(
-        vm,
-        "/sys/fs/cgroup",
-        "taskset -c 1 stress-ng --cpu 1 --timeout 600",
-    )?;
-    for _ in 0..40 {
-        vm.run("echo 0 > /sys/devices/system/cpu/cpu1/online; sleep 0.5; echo 1 > /sys/devices/system/cpu/cpu1/online; sleep 0.5")?;
+    let others = "stress-ng --fork 1 --affinity 1 --switch 1 --cpu 1 --timeout 600";
+    start_beside(vm, "/sys/fs/cgroup", others)?;
+    for _ in 0..6 {
+        let pinned = "taskset -c 1 stress-ng --cpu 1 --timeout 600";
+        start_beside(vm, "/sys/fs/cgroup", pinned)?;
+        vm.run(&format!(
+            "for t in $(cat {SLICE}/a.service/cgroup.threads); do taskset -pc 1 $t > /dev/null; done; sleep 0.3
+             echo 0 > /sys/devices/system/cpu/cpu1/online; sleep 0.3
+             echo 1 > /sys/devices/system/cpu/cpu1/online; sleep 0.3"
+        ))?;
     }
     vm.run("killall -KILL stress-ng; true")?;
     stop(vm, pid)

@@ -19,6 +19,7 @@ const NUMBERS: &[(&str, &str, u64)] = &[
     ("scx_kick_flags", "SCX_KICK_PREEMPT", 1 << 1),
     ("scx_dsq_id_flags", "SCX_DSQ_GLOBAL", 1 << 63 | 1),
     ("scx_dsq_id_flags", "SCX_DSQ_LOCAL", 1 << 63 | 2),
+    ("scx_dsq_id_flags", "SCX_DSQ_LOCAL_ON", 1 << 63 | 1 << 62),
 ];
 
 /// The first number that is another one in this kernel: its name, and ours and the kernel's value.
