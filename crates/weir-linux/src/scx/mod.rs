@@ -48,7 +48,7 @@ use std::sync::Arc;
 use weir_core::budget::{others_room, whole};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
-use wire::{Beat, Count, Device, Settings};
+use wire::{Beat, Count, Device, Life, Settings};
 
 /// The smallest limit that means something: a tick in a second.
 const MIN_CPUS: f64 = 0.001;
@@ -208,7 +208,10 @@ impl Scx {
         actuator: &mut Actuator,
     ) -> Vec<OutcomeKind> {
         self.notice_the_end(actuator);
-        self.notice_silence();
+        let was_anybody_held = !(self.holds.is_empty() && self.guarded.is_empty());
+        if was_anybody_held {
+            self.notice_silence();
+        }
         self.drop_the_gone(view, actuator);
         self.moving_until = Nanos(now().0.saturating_add(MOVING.0));
         let verdict = |id: &WorkloadId| plan.workloads.iter().find(|v| v.id == *id);
@@ -229,6 +232,10 @@ impl Scx {
             .and_then(|()| self.feed(plan, machine));
         if let Err(why) = fed {
             tracing::warn!("{why}");
+        }
+        if !was_anybody_held {
+            // A silence until now did nobody any harm.
+            self.opened = self.life().map_or(0, |life| life.opened);
         }
         self.follow(actuator);
         outcomes
@@ -294,11 +301,8 @@ impl Scx {
 
     /// If weir was silent for too long, nobody was limited meanwhile: whoever looks at bandwidth must know.
     fn notice_silence(&mut self) {
-        let Some(life) = self.loaded.as_ref().and_then(Loaded::life) else {
-            return;
-        };
-        // Before the first word it waits for nothing.
-        if life.opened > self.opened && self.beat.count > 0 {
+        let Some(life) = self.life() else { return };
+        if life.opened > self.opened {
             let patience_ms = self.settings.patience_ns / 1_000_000;
             tracing::warn!(
                 times = life.opened - self.opened,
@@ -307,6 +311,10 @@ impl Scx {
             );
         }
         self.opened = life.opened;
+    }
+
+    fn life(&self) -> Option<Life> {
+        self.loaded.as_ref().and_then(Loaded::life)
     }
 
     /// Full mode: tells the scheduler what part of the CPUs each cgroup is worth.
