@@ -196,6 +196,26 @@ static __noinline bool is_first(struct task_struct *prev, u64 queue, u64 run)
 	return is_first;
 }
 
+/* From here on it runs at its virtual time. */
+static void note_vtime(struct weir_cpu *cpu, struct weir_task *task)
+{
+	if (task->vtime > weir_vtime_now)
+		weir_vtime_now = task->vtime;
+	cpu->vtime = task->vtime;
+}
+
+/* Who keeps its CPU is not stopped: what it had so far is booked here, or its virtual time would stand still. */
+static void note_stay(struct weir_cpu *here, struct task_struct *p, struct weir_task *task)
+{
+	u64 run = note_run(here);
+
+	here->since = scx_bpf_now();
+	if (!task)
+		return;
+	task->vtime += vtime_of_run(p, task, run);
+	note_vtime(here, task);
+}
+
 SEC("struct_ops/weir_full_dispatch")
 void BPF_PROG(weir_full_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -203,7 +223,7 @@ void BPF_PROG(weir_full_dispatch, s32 cpu, struct task_struct *prev)
 	struct weir_settings *set = settings();
 	struct weir_cpu *here = cpu_of(cpu);
 	u64 queue = queue_of(cpu), run;
-	struct weir_task *task;
+	struct weir_task *task = NULL;
 	u32 i;
 
 	if (!set)
@@ -225,6 +245,7 @@ void BPF_PROG(weir_full_dispatch, s32 cpu, struct task_struct *prev)
 	if (!may_stay)
 		return;
 stay:
+	note_stay(here, prev, task);
 	scx_bpf_task_set_slice(prev, SLICE_NS);
 }
 
@@ -252,15 +273,12 @@ void BPF_PROG(weir_full_running, struct task_struct *p)
 {
 	struct weir_cpu *cpu = where_it_runs(p);
 	struct weir_task *task = task_of(p);
-	u64 vtime = weir_vtime_now;
 
 	cpu->slot = NO_SLOT;
 	if (task) {
-		task->vtime = weir_vtime_back(task->vtime, vtime, CREDIT_NS);
-		if (task->vtime > vtime)
-			weir_vtime_now = task->vtime;
+		task->vtime = weir_vtime_back(task->vtime, weir_vtime_now, CREDIT_NS);
 		cpu->slot = task->slot;
-		cpu->vtime = task->vtime;
+		note_vtime(cpu, task);
 	}
 	cpu->since = scx_bpf_now();
 }

@@ -369,7 +369,12 @@ impl Scx {
                 nodes: nodes.unwrap_or_default(),
                 set_point_bytes_per_sec: target,
                 others_bytes_per_sec: state.map_or(0, |d| others_room(d, given)),
-                carry_bytes: whole(target as f64 * CARRY.secs_f64()),
+                // While nobody is limited all of it is the others' room: what they leave of it is nobody's credit.
+                carry_bytes: if given > 0 {
+                    whole(target as f64 * CARRY.secs_f64())
+                } else {
+                    0
+                },
                 guard_bytes: if self.rule == Rule::Full {
                     whole(target as f64 * GUARD.secs_f64())
                 } else {
