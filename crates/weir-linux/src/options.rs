@@ -100,7 +100,7 @@ pub enum ShareSource {
     Auto,
     /// Reads of CXL memory by task, counted with events of the CPU.
     Counts,
-    /// CPU time × resident bytes.
+    /// CPU time × the part of a workload's memory that is on the device.
     CpuTime,
 }
 

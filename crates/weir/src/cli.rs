@@ -140,7 +140,7 @@ pub enum SharesName {
     Auto,
     /// Reads of CXL memory, counted for each task with events of the CPU (see `weir events`)
     Counts,
-    /// CPU time × resident bytes
+    /// CPU time × the part of a workload's memory that is on the device
     CpuTime,
 }
 

@@ -2,7 +2,7 @@
 //! How much of a group's traffic is whose, by events of CPUs: each workload's own count of reads from CXL
 //! memory, where the CPU has such an event ([`events`]), counted in the kernel at each switch ([`kernel`]).
 //! The counts only say in which ratio the device's own count is shared out (weir-core's attribution); without
-//! them it is shared out by CPU time × resident bytes.
+//! them it is shared out by CPU time and resident memory.
 //!
 //! A CPU's event sees all CXL memory as one. What a workload with memory in several groups has read is given
 //! to them by how much it has there.
@@ -88,11 +88,11 @@ pub(crate) fn fact(options: &Options) -> Fact {
     told(&found(options).map(|chosen| chosen.name), "can be used")
 }
 
-/// Nothing is lacking without counts: CPU time × resident bytes is there.
+/// Nothing is lacking without counts: CPU time and resident memory are there.
 fn told(counts: &Result<String, Missing>, how: &str) -> Fact {
     let text = match counts {
         Ok(name) => format!("reads counted for each task, {how}: {name}"),
-        Err(why) => format!("CPU time × resident bytes; no counts for each task: {why}"),
+        Err(why) => format!("CPU time × part of memory that is there; no counts for each task: {why}"),
     };
     Fact {
         name: FACT.into(),
