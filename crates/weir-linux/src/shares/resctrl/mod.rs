@@ -51,7 +51,6 @@ const FACT: &str = "shares.resctrl";
 /// A group that weir has made.
 struct Group {
     name: String,
-    dir: OwnedFd,
     members: Members,
     counter: Counter,
     born: Nanos,
@@ -232,14 +231,11 @@ impl Resctrl {
             e => Missing::Lost(format!("resctrl: mon_groups/{name}: {e}")),
         })?;
         let mut counter = Counter::default();
-        let opened = open_dir(&self.tree.mon_groups, name.as_bytes()).and_then(|dir| {
-            counter.look(&dir)?;
-            Ok(dir)
-        });
+        let opened =
+            open_dir(&self.tree.mon_groups, name.as_bytes()).and_then(|dir| counter.look(&dir));
         match opened {
-            Ok(dir) => Ok(Group {
+            Ok(()) => Ok(Group {
                 name,
-                dir,
                 members: Members::default(),
                 counter,
                 born: at,
@@ -275,6 +271,11 @@ impl Resctrl {
         let Some(State::Counted(group)) = self.groups.get_mut(&key) else {
             return;
         };
+        let Ok(dir) = open_dir(&self.tree.mon_groups, group.name.as_bytes()) else {
+            // Somebody has removed it: a new one next time.
+            self.groups.remove(&key);
+            return;
+        };
         let ground = Ground {
             cgroup: &self.cgroup,
             proc: &self.proc,
@@ -283,10 +284,10 @@ impl Resctrl {
         let recount = group.recount_at <= at;
         if recount {
             group.recount_at = Nanos(at.0.saturating_add(RECOUNT_EVERY.0));
-            let _ = group.counter.look(&group.dir);
+            let _ = group.counter.look(&dir);
         }
         group.wanted_at = at;
-        let names = (group.name.as_str(), self.mark.as_str(), &group.dir);
+        let names = (group.name.as_str(), self.mark.as_str(), &dir);
         let buffer = &mut self.buffer;
         let followed = group
             .members
@@ -318,12 +319,17 @@ impl Resctrl {
             Some(State::Not { why, .. }) => return Err(why.clone()),
             Some(State::Counted(group)) => group,
         };
-        let counted = group
-            .counter
-            .read(&group.dir, self.tree.events, &mut self.buffer);
+        let dir = open_dir(&self.tree.mon_groups, group.name.as_bytes());
+        let dir = dir.map_err(|e| Missing::Lost(format!("resctrl: {}: {e}", group.name)))?;
+        let counted = group.counter.read(&dir, self.tree.events, &mut self.buffer);
         if matches!(&counted, Err(Missing::NotSupported(_))) {
             // Not all get one at their birth (mbm_assign_on_mkdir). The next reading tells.
-            let _ = write_at(&group.dir, "mbm_L3_assignments", "mbm_total_bytes:*=e\n");
+            for event in ["mbm_total_bytes", "mbm_local_bytes"]
+                .iter()
+                .take(self.tree.events.count())
+            {
+                let _ = write_at(&dir, "mbm_L3_assignments", &format!("{event}:*=e\n"));
+            }
         }
         let count = counted?;
         if let Some(why) = &group.trouble {

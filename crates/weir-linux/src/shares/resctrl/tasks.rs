@@ -97,6 +97,10 @@ impl Members {
             ground.send_back(*thread, name, buffer);
         }
         self.foreign.clear();
+        if recount {
+            // A number may be used again, by one that came by a move.
+            self.known.retain(|thread| inside.contains(thread));
+        }
         let mut trouble = None;
         for thread in threads.difference(&self.known) {
             let is_ours = match ground.standing(*thread, buffer) {

@@ -390,6 +390,27 @@ fn a_cgroup_is_asked_for_its_threads() {
     assert!(groups(&fake).is_empty());
 }
 
+#[test]
+fn a_counter_is_asked_for_and_a_group_that_somebody_removed_is_made_anew() {
+    let fake = mounted(Cpu::Filters);
+    let mut world = World::new(&fake, 9, Errno::NOSPC);
+    world.follow(&[100]);
+    let assignments = format!("{}/mbm_L3_assignments", world.group(0));
+    fake.write(&assignments, "mbm_total_bytes:0=_;1=_\n");
+    world.says(&fake, 0, ["Unassigned", "Unassigned"]);
+    assert!(world.count(100).is_err());
+    assert_eq!(fake.read(&assignments), "mbm_total_bytes:*=e\n");
+    world.says(&fake, 0, ["7", "0"]);
+    assert_eq!(world.count(100), Ok(0));
+    fake.remove(world.group(0));
+    assert!(world.count(100).is_err());
+    for _ in 0..2 {
+        world.follow(&[100]);
+    }
+    assert_eq!(world.count(100), Ok(0));
+    assert_eq!(groups(&fake), [world.names.lock().unwrap()[1].clone()]);
+}
+
 fn killed(fake: &Fake, note: &str) {
     use std::os::unix::fs::PermissionsExt;
     fake.write(OWED, note);

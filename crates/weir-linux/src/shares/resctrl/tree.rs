@@ -73,6 +73,16 @@ pub(super) enum Events {
     Remote,
 }
 
+impl Events {
+    /// How many are read: the total, and local traffic where that has to be taken off.
+    pub(super) fn count(self) -> usize {
+        match self {
+            Events::Slow(_) => 1,
+            Events::Remote => 2,
+        }
+    }
+}
+
 /// resctrl, mounted, with counters of bandwidth.
 #[derive(Debug)]
 pub(super) struct Tree {
