@@ -21,6 +21,8 @@ use weir_core::WorkloadId;
 
 pub(crate) const FILE: &str = "resctrl.json";
 const NEW: &str = "resctrl.new";
+/// One that makes no sense is kept here for people to look at.
+const DAMAGED: &str = "resctrl.damaged";
 const LOCK: &str = "resctrl.lock";
 /// More is not ours.
 const SIZE_MAX: u64 = 64 * 1024;
@@ -134,8 +136,11 @@ fn settle_under_lock(
         None => return Ok(()),
         Some(Ok(debts)) => debts,
         Some(Err(why)) => {
-            report.problems.push(format!("{FILE}: {why}"));
-            return Ok(());
+            report.problems.push(format!(
+                "{FILE}: {why}; it is kept as {DAMAGED}: look for groups {PREFIX}… in mon_groups"
+            ));
+            let aside = renameat(dir.fd(), FILE, dir.fd(), DAMAGED);
+            return aside.map_err(|e| LinuxError::io("rename", dir.file(FILE), e));
         }
     };
     if !give_back(roots, &debts, maker, report) {

@@ -450,5 +450,6 @@ impl Drop for Resctrl {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
+mod debts_tests;
+#[cfg(test)]
 mod tests;
