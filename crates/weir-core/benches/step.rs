@@ -79,6 +79,7 @@ fn observation(ids: &[WorkloadId], n: u64) -> Observation {
             sampled_read_bytes: None,
             sampled_write_bytes: None,
         }],
+        resident_bytes: None,
         weight: 100.0,
         their_limit_cpus: None,
         excluded: None,
@@ -111,7 +112,8 @@ fn rates(bench: &mut Stages<'_>, machine: &Description, tape: &[Observation], si
     let share = |i| Share {
         group: i % 4,
         sampled: None,
-        apportioned: Some(1.0 + (i % 17) as f64),
+        part: Some(1.0 + (i % 17) as f64),
+        resident: None,
     };
     let shares: Vec<Share> = (0..size).map(share).collect();
     bench.bench_function(BenchmarkId::new("attribution", size), |b| {

@@ -14,8 +14,9 @@
 //!    (write-allocate), so the device sees a read and a write for it, while the sampler sees one
 //!    store (thesis 6.2.1: 1 GiB/s of stores gave 0.99 GiB/s of reads and of writes each). The
 //!    group's own counters hold both already and are never scaled.
-//! 2. *CPU time × resident bytes*: who runs, and can reach much of the group, is taken to use it.
-//!    An estimate, and labelled as one.
+//! 2. *CPU time × the part of its memory that is in the group*: who runs is taken to use all its memory
+//!    evenly ([`part_share`]). An estimate, and labelled as one.
+//! 3. *CPU time × resident bytes*, where it is not known of somebody what he has elsewhere. Labelled likewise.
 //!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
@@ -34,7 +35,7 @@ pub enum Provenance {
     Counted,
     /// The group's count shared out by sampled accesses.
     Sampled,
-    /// The group's count shared out by CPU time × resident bytes: an estimate.
+    /// The group's count shared out by CPU time and resident memory: an estimate.
     Apportioned,
     /// Nothing is known.
     Unknown,
@@ -74,13 +75,28 @@ pub struct Share {
     pub group: usize,
     /// From [`sampled_share`].
     pub sampled: Option<f64>,
+    /// From [`part_share`].
+    pub part: Option<f64>,
     /// CPU time × resident bytes.
-    pub apportioned: Option<f64>,
+    pub resident: Option<f64>,
 }
 
 /// Sampled loads and stores as one share, by the write-allocate rule.
 pub fn sampled_share(loads: f64, stores: f64) -> f64 {
     loads + 2.0 * stores
+}
+
+/// About what the caches of a CPU keep for one workload. What fits in there moves no bytes, however long it runs.
+const CACHED_BYTES: f64 = (32u64 << 20) as f64;
+
+/// CPU time × the part of a workload's memory that is in the group. The caches count as memory elsewhere: of a few
+/// hot pages little comes from the device.
+///
+/// ```text
+/// share = cpu · here / (all + cached)
+/// ```
+pub fn part_share(cpus: f64, here_bytes: f64, all_bytes: f64) -> f64 {
+    cpus * here_bytes / (all_bytes.max(here_bytes) + CACHED_BYTES)
 }
 
 /// What [`attribute`] found.
@@ -96,8 +112,18 @@ pub struct Attribution {
 struct Tally {
     users: usize,
     without_sampled: bool,
+    without_part: bool,
     sampled: f64,
-    apportioned: f64,
+    part: f64,
+    resident: f64,
+}
+
+/// What a group's count is shared out by.
+#[derive(Clone, Copy, PartialEq)]
+enum Sign {
+    Sampled,
+    Part,
+    Resident,
 }
 
 impl Tally {
@@ -107,11 +133,19 @@ impl Tally {
             Some(s) => self.sampled += s,
             None => self.without_sampled = true,
         }
-        self.apportioned += positive(share.apportioned).unwrap_or(0.0);
+        // Who has neither stays unknown, and does not weaken the others.
+        self.without_part |= share.part.is_none() && share.resident.is_some();
+        self.part += positive(share.part).unwrap_or(0.0);
+        self.resident += positive(share.resident).unwrap_or(0.0);
     }
 
-    fn by_sampling(&self) -> bool {
-        !self.without_sampled && self.sampled > 0.0
+    /// The sign that is used, and its sum.
+    fn sign(&self) -> (Sign, f64) {
+        match () {
+            () if !self.without_sampled && self.sampled > 0.0 => (Sign::Sampled, self.sampled),
+            () if !self.without_part => (Sign::Part, self.part),
+            () => (Sign::Resident, self.resident),
+        }
     }
 }
 
@@ -135,7 +169,7 @@ pub fn attribute(groups: &[GroupRate], shares: &[Share]) -> Attribution {
         _ => Estimate::UNKNOWN,
     };
     let parts = shares.iter().map(part).collect();
-    let owned = |t: &Tally| t.users == 1 || t.by_sampling() || t.apportioned > 0.0;
+    let owned = |t: &Tally| t.users == 1 || t.sign().1 > 0.0;
     let unattributed = tallies
         .iter()
         .zip(&totals)
@@ -154,16 +188,13 @@ fn estimate(share: &Share, tally: &Tally, total: BytesPerSec) -> Estimate {
             provenance: Provenance::Counted,
         };
     }
-    let (own, sum, provenance) = if tally.by_sampling() {
-        (positive(share.sampled), tally.sampled, Provenance::Sampled)
-    } else {
-        (
-            positive(share.apportioned),
-            tally.apportioned,
-            Provenance::Apportioned,
-        )
+    let (sign, sum) = tally.sign();
+    let (own, provenance) = match sign {
+        Sign::Sampled => (share.sampled, Provenance::Sampled),
+        Sign::Part => (share.part, Provenance::Apportioned),
+        Sign::Resident => (share.resident, Provenance::Apportioned),
     };
-    match own {
+    match positive(own) {
         Some(own) if sum > 0.0 => Estimate {
             bytes_per_sec: total.scale(own / sum),
             provenance,
@@ -198,11 +229,12 @@ mod tests {
         }
     }
 
-    fn share(group: usize, sampled: Option<f64>, apportioned: Option<f64>) -> Share {
+    fn share(group: usize, sampled: Option<f64>, resident: Option<f64>) -> Share {
         Share {
             group,
             sampled,
-            apportioned,
+            part: None,
+            resident,
         }
     }
 
@@ -246,6 +278,74 @@ mod tests {
                 (6.0, Provenance::Apportioned)
             ]
         );
+    }
+
+    /// Workloads that compute all the time and read their memory evenly, on a device and on DRAM: who reads what is
+    /// known. (CPUs, GiB on the device, GiB in all); the device serves `cpus · here / all` of each.
+    const READERS: [(f64, f64, f64); 4] = [
+        (1.0, 8.0, 8.0),
+        (1.0, 8.0, 64.0),
+        (2.0, 2.0, 2.0),
+        (1.0, 0.0, 16.0),
+    ];
+
+    /// The greatest error of a workload's part, as a part of the whole.
+    fn error(parts: &[f64], truth: &[f64]) -> f64 {
+        let sum: f64 = truth.iter().sum();
+        let errors = parts.iter().zip(truth).map(|(p, t)| (p - t / sum).abs());
+        errors.fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn the_part_of_memory_that_is_there_tells_more_than_its_size() {
+        const GIB: f64 = (1u64 << 30) as f64;
+        let truth = READERS.map(|(cpus, here, all)| cpus * here / all);
+        let shares_of = |is_all_known: bool| {
+            READERS.map(|(cpus, here, all)| Share {
+                group: 0,
+                sampled: None,
+                part: is_all_known.then(|| part_share(cpus, here * GIB, all * GIB)),
+                resident: Some(cpus * here * GIB),
+            })
+        };
+        let parts = |shares: [Share; 4]| {
+            let got = got(&[group(0, 1.0, 0.0)], &shares);
+            got.iter().map(|(bytes, _)| *bytes).collect::<Vec<f64>>()
+        };
+        let (by_part, by_size) = (parts(shares_of(true)), parts(shares_of(false)));
+        let (with, without) = (error(&by_part, &truth), error(&by_size, &truth));
+        println!("greatest error of a part: {with:.3}, by resident bytes {without:.3}");
+        assert!(with < 0.01 && without > 0.25, "{by_part:?} {by_size:?}");
+        assert_eq!(by_part[3], 0.0, "nothing there, nothing from there");
+    }
+
+    #[test]
+    fn a_few_hot_pages_weigh_little() {
+        let mib = |n: f64| n * f64::from(1 << 20);
+        let spinner = part_share(1.0, mib(1.0), mib(2.0));
+        let reader = part_share(1.0, mib(8192.0), mib(8192.0));
+        assert!(spinner < 0.05 * reader, "{spinner} {reader}");
+        // More here than in all is a stale figure, and no more than all.
+        assert!(part_share(1.0, mib(8192.0), 0.0) <= 1.0);
+    }
+
+    #[test]
+    fn one_whose_memory_elsewhere_is_not_known_makes_all_be_compared_by_bytes() {
+        let with = |part, resident| Share {
+            group: 0,
+            sampled: None,
+            part,
+            resident,
+        };
+        let known = with(Some(0.5), Some(6.0));
+        let shares = [known, with(None, Some(2.0))];
+        let parts = got(&[group(0, 8.0, 0.0)], &shares);
+        let want = [6.0, 2.0].map(|bytes| (bytes, Provenance::Apportioned));
+        assert_eq!(parts, want);
+        let shares = [known, with(Some(0.5), Some(1.0)), with(None, None)];
+        let parts = got(&[group(0, 8.0, 0.0)], &shares);
+        assert_eq!(parts[0], (4.0, Provenance::Apportioned));
+        assert_eq!(parts[2], (0.0, Provenance::Unknown));
     }
 
     #[test]
@@ -308,9 +408,12 @@ mod tests {
         #[test]
         fn parts_of_a_group_add_up_to_its_count(
             total in 0.0..1e18f64,
-            signs in prop::collection::vec((prop::option::of(any::<f64>()), prop::option::of(any::<f64>())), 0..40),
+            signs in prop::collection::vec(prop::array::uniform3(prop::option::of(any::<f64>())), 0..40),
         ) {
-            let shares: Vec<Share> = signs.iter().map(|(s, a)| share(0, *s, *a)).collect();
+            let shares: Vec<Share> = signs
+                .iter()
+                .map(|[sampled, part, resident]| Share { group: 0, sampled: *sampled, part: *part, resident: *resident })
+                .collect();
             let found = attribute(&[group(0, total, 0.0)], &shares);
             let sum: f64 = found.parts.iter().map(|e| e.bytes_per_sec.get()).sum();
             let lost = found.unattributed[0].map_or(0.0, BytesPerSec::get);

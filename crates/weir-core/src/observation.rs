@@ -128,6 +128,9 @@ pub struct WorkloadSeen {
     pub throttled_ns: Reading<Nanos>,
     /// How it uses each group, ordered by group; a group it has nothing to do with is left out.
     pub uses: Vec<Use>,
+    /// All its memory, on whatever node: what the parts in `uses` are parts of. Nothing where only those are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_bytes: Option<Bytes>,
     /// Weight when it competes: 100 is normal (`cpu.weight`).
     pub weight: f64,
     /// The limit that others set on it, before ours.

@@ -121,6 +121,7 @@ impl World {
             cpu_ns: Reading::new(at, Nanos((w.cpus * at.0 as f64) as u64)),
             throttled_ns: Reading::new(at, Nanos(0)),
             uses: w.groups.iter().map(use_).collect(),
+            resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,
             excluded: w.excluded.then_some(Excluded::Kernel),

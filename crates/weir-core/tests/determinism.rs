@@ -123,6 +123,7 @@ fn wild_observation(dice: &mut Dice) -> Observation {
             cpu_ns: wild_reading(dice, Nanos),
             throttled_ns: wild_reading(dice, Nanos),
             uses,
+            resident_bytes: (dice.next().is_multiple_of(2)).then(|| Bytes(dice.next())),
             weight: wild_float(dice),
             their_limit_cpus: (dice.next().is_multiple_of(2))
                 .then(|| CpuShare::new(wild_float(dice))),

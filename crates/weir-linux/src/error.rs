@@ -54,6 +54,9 @@ pub enum LinuxError {
     /// Counts for each task were asked for, and cannot be had here.
     #[error("no counts for each task: {0}; see `weir events`, or leave --shares to itself")]
     NoShares(weir_core::Missing),
+    /// Shares by resctrl were asked for, and cannot be had here.
+    #[error("resctrl cannot be used: {0}; see `weir doctor`, or leave --shares to itself")]
+    NoResctrl(weir_core::Missing),
     /// Memory of a workload cannot be put where it was asked for.
     #[error("{0}")]
     NotBound(String),

@@ -27,7 +27,7 @@ pub fn describe(roots: &Roots, by: By) -> Description {
         ..Options::default()
     };
     let mut description = description(&options, &topology, &counters);
-    description.facts.push(crate::shares::fact(&options));
+    description.facts.extend(crate::shares::facts(&options));
     description
 }
 
@@ -274,14 +274,20 @@ fn numa_maps(roots: &Roots, by: By) -> Fact {
 }
 
 fn leases(roots: &Roots) -> Fact {
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
     let journal: &Path = &roots.run.join(JOURNAL);
-    let there = journal.symlink_metadata().is_ok();
-    let text = match there {
-        true => format!(
+    let owed: &Path = &roots.run.join(crate::shares::OWED);
+    let there = is_there(journal) || is_there(owed);
+    let text = match () {
+        () if is_there(journal) => format!(
             "{} is there: a weir is limiting, or died while it was",
             journal.display()
         ),
-        false => "no limits left behind".into(),
+        () if there => format!(
+            "{} is there: a weir counts by resctrl, or died while it did",
+            owed.display()
+        ),
+        () => "no limits left behind".into(),
     };
     let next_move = there.then(|| "if no weir is running: weir reset".into());
     fact("leases.journal", Ok(text), next_move)

@@ -93,6 +93,27 @@ pub(crate) fn read_start(path: &Path) -> io::Result<Vec<u8>> {
     Ok(space)
 }
 
+/// A file in `dir` that may be longer than a [`Buffer`], such as a list of all threads.
+///
+/// # Errors
+/// It is longer than `most` (`EFBIG`), or the kernel's.
+pub(crate) fn read_long(dir: impl AsFd, name: &str, most: usize) -> Result<Vec<u8>, Errno> {
+    let fd = open_file(dir, name)?;
+    let mut text = Vec::new();
+    loop {
+        let held = text.len();
+        if held > most {
+            return Err(Errno::FBIG);
+        }
+        text.resize(held + SMALL, 0);
+        let more = retry(|| pread(&fd, &mut text[held..], held as u64))?;
+        text.truncate(held + more);
+        if more == 0 {
+            return Ok(text);
+        }
+    }
+}
+
 /// Opens a root directory. Links are followed: the operator named it.
 pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     openat(CWD, path, DIR.difference(OFlags::NOFOLLOW), Mode::empty())
@@ -324,6 +345,8 @@ mod tests {
             );
             assert_eq!(buffer.read_at(&fd, name).is_ok(), fits, "{name}");
             assert_eq!(read_path(&dir.path().join(name)).is_ok(), fits, "{name}");
+            assert_eq!(read_long(&fd, name, size).unwrap().len(), size);
+            assert_eq!(read_long(&fd, name, size - 1), Err(Errno::FBIG));
         }
     }
 

@@ -192,13 +192,23 @@ impl Journal {
 
 /// Reads the journal of a weir that may have died; nothing if there is none.
 pub(crate) fn read(dir: &RunDir) -> Result<Option<Story>, LinuxError> {
-    let path = dir.file(JOURNAL);
+    let text = read_trusted(dir, JOURNAL, SIZE_MAX)?;
+    Ok(text.map(|text| parse(&text)))
+}
+
+/// Reads a file of weir's own that decides what root writes: ours, writable by nobody else, and not too long.
+pub(crate) fn read_trusted(
+    dir: &RunDir,
+    name: &str,
+    most: u64,
+) -> Result<Option<Vec<u8>>, LinuxError> {
+    let path = dir.file(name);
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let distrusted = |why: String| LinuxError::Distrusted {
         path: path.clone(),
         why,
     };
-    let fd = match openat(dir.fd(), JOURNAL, flags, Mode::empty()) {
+    let fd = match openat(dir.fd(), name, flags, Mode::empty()) {
         Ok(fd) => fd,
         Err(Errno::NOENT) => return Ok(None),
         Err(Errno::LOOP) => return Err(distrusted("it is a link: remove it".into())),
@@ -208,7 +218,7 @@ pub(crate) fn read(dir: &RunDir) -> Result<Option<Story>, LinuxError> {
     if let Some(why) = distrust(&stat, FileType::RegularFile) {
         return Err(distrusted(why));
     }
-    if u64::try_from(stat.st_size).is_ok_and(|size| size > SIZE_MAX) {
+    if u64::try_from(stat.st_size).is_ok_and(|size| size > most) {
         let why = format!(
             "it has {} bytes: weir never writes so much; remove it",
             stat.st_size
@@ -216,11 +226,9 @@ pub(crate) fn read(dir: &RunDir) -> Result<Option<Story>, LinuxError> {
         return Err(distrusted(why));
     }
     let mut text = Vec::new();
-    let read = std::fs::File::from(fd)
-        .take(SIZE_MAX)
-        .read_to_end(&mut text);
+    let read = std::fs::File::from(fd).take(most).read_to_end(&mut text);
     read.map_err(|e| LinuxError::io("read", &path, e))?;
-    Ok(Some(parse(&text)))
+    Ok(Some(text))
 }
 
 /// Removes it.

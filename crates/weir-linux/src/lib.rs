@@ -28,6 +28,7 @@
 mod actuator;
 mod aim;
 mod bind;
+mod charged;
 mod claim;
 mod clock;
 pub mod copies;

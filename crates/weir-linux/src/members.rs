@@ -9,7 +9,10 @@
 //! *Counting.* In a workload of several processes, private memory adds up, and a file that several
 //! of them map counts once, with the most that one of them has of it. Two workloads that map the
 //! same file both have it: this is who *can* reach the memory. Where a process has no page mapped
-//! (read(2) on a file on the node), nothing is seen.
+//! (read(2) on a file on the node), nothing is seen here: see [`crate::charged`].
+//!
+//! *Elsewhere.* Pages on other nodes are summed in the same pass: what a workload has on a node is a part of what it
+//! has in all.
 //!
 //! *Cost.* `numa_maps` walks the page tables of a process, milliseconds for each gigabyte in small
 //! pages, under its `mmap_lock`. So a process is looked at again only after 1.5 s or a hundred times
@@ -25,7 +28,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::{Errno, pread};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::{Missing, Nanos, NodeId};
+use weir_core::{Bytes, Missing, Nanos, NodeId};
 
 /// Shortest time between two looks at the memory of a process.
 const LOOK_EVERY: Nanos = Nanos::from_millis(1500);
@@ -39,6 +42,10 @@ const FIRST_LOOKS: Nanos = Nanos::from_millis(500);
 const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
 /// Most threads that are asked.
 const THREADS_MAX: usize = 4096;
+/// Stands for all nodes that are not watched.
+pub(crate) const ELSEWHERE: NodeId = NodeId(u32::MAX);
+/// Memory elsewhere that comes or goes by less than this part is as it was.
+const ELSEWHERE_PART: u64 = 8;
 /// Most files of one process that are told apart; the others count as private.
 const FILES_MAX: usize = 4096;
 /// Most bytes of `numa_maps` that are read: 65 530 mappings (`vm.max_map_count`) with short names.
@@ -80,11 +87,25 @@ struct Usage {
 pub(crate) struct Resident {
     /// The oldest look that went into it.
     pub(crate) at: Option<Nanos>,
+    /// By node, with [`ELSEWHERE`].
     pub(crate) bytes: BTreeMap<NodeId, u64>,
     /// Processes not looked at so far.
     pub(crate) unread: usize,
     /// Why one of them could not be looked at.
     pub(crate) missing: Option<Missing>,
+}
+
+impl Resident {
+    /// On all nodes together; nothing while somebody's part is not known.
+    pub(crate) fn all_bytes(&self) -> Option<Bytes> {
+        let is_known = self.at.is_some() && self.unread == 0 && self.missing.is_none();
+        let sum = || {
+            self.bytes
+                .values()
+                .fold(0, |a: u64, b| a.saturating_add(*b))
+        };
+        is_known.then(|| Bytes(sum()))
+    }
 }
 
 /// All processes weir has met.
@@ -220,7 +241,7 @@ impl Members {
             let cost = ended.0.saturating_sub(begun.0);
             if let Some(member) = self.by_pid.get_mut(&pid) {
                 let same = matches!((&member.memory, &usage),
-                    (Memory::Read { usage: old, .. }, Ok(new)) if old == new);
+                    (Memory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
                 let settled = Nanos(member.pause.0.saturating_mul(2)).min(LOOK_EVERY_MAX);
                 let pause = if same { settled } else { LOOK_EVERY };
                 member.pause = pause;
@@ -278,9 +299,9 @@ impl Members {
         for_each_line(&fd, &mut self.chunk, |line| match mapping(line) {
             Ok(map) => {
                 for (node, bytes) in map.nodes() {
-                    let node = NodeId(node);
-                    if bytes > 0 && nodes.contains(&node) {
-                        usage.add(node, map.file, bytes);
+                    let node = Some(NodeId(node)).filter(|n| nodes.contains(n));
+                    if bytes > 0 {
+                        usage.add(node.unwrap_or(ELSEWHERE), map.file, bytes);
                     }
                 }
             }
@@ -297,10 +318,35 @@ impl Members {
 }
 
 impl Usage {
+    /// The same on watched nodes, and about as much elsewhere.
+    fn is_much_like(&self, other: &Usage) -> bool {
+        let (old, new) = (self.elsewhere(), other.elsewhere());
+        old.abs_diff(new) <= old / ELSEWHERE_PART
+            && self
+                .private
+                .range(..ELSEWHERE)
+                .eq(other.private.range(..ELSEWHERE))
+            && self
+                .files
+                .range(..(ELSEWHERE, 0))
+                .eq(other.files.range(..(ELSEWHERE, 0)))
+    }
+
+    fn elsewhere(&self) -> u64 {
+        let files = self.files.range((ELSEWHERE, 0)..).map(|(_, bytes)| *bytes);
+        let private = self.private.get(&ELSEWHERE).copied();
+        files.chain(private).fold(0, u64::saturating_add)
+    }
+
     fn add(&mut self, node: NodeId, file: Option<&[u8]>, bytes: u64) {
         let key = file.map(|name| (node, hash(name)));
+        // Those elsewhere leave room for those that count.
+        let most = match node {
+            ELSEWHERE => FILES_MAX / 2,
+            _ => FILES_MAX,
+        };
         match key {
-            Some(key) if self.files.len() < FILES_MAX || self.files.contains_key(&key) => {
+            Some(key) if self.files.len() < most || self.files.contains_key(&key) => {
                 let sum = self.files.entry(key).or_default();
                 *sum = sum.saturating_add(bytes);
             }

@@ -46,12 +46,39 @@ fn shared_files_count_once_and_private_memory_adds_up() {
     look(&mut members, &mut buffer, &[100, 101], Nanos(1));
     let both = members.resident(&[100, 101]);
     assert_eq!(on_node_1(&both), Some((15 + 1 + 3 + 4) * 4096));
-    assert_eq!(both.bytes.len(), 1, "node 0 is not watched");
+    assert_eq!(both.bytes.get(&ELSEWHERE), Some(&(9 * 4096)));
+    assert_eq!(both.bytes.len(), 2, "node 0 is not watched");
+    assert_eq!(both.all_bytes(), Some(Bytes((23 + 9) * 4096)));
     assert_eq!(
         on_node_1(&members.resident(&[101])),
         Some((12 + 1 + 4) * 4096)
     );
     assert_eq!(members.resident(&[]).at, None);
+}
+
+#[test]
+fn memory_elsewhere_may_change_a_little_and_files_there_count_once() {
+    let fake = Fake::new();
+    let there = |pages| {
+        [
+            ("file=/usr/lib/c", 0, 20),
+            ("anon=1", 0, pages),
+            ("anon=2", 1, 7),
+        ]
+    };
+    fake.numa_maps(100, &there(80));
+    fake.numa_maps(101, &there(80));
+    let (mut members, mut buffer) = members(&fake);
+    let mut pause_after = |pages: u64| {
+        fake.numa_maps(100, &there(pages));
+        let at = members.get(100).map_or(Nanos(1), |m| m.look_at);
+        look(&mut members, &mut buffer, &[100, 101], at);
+        let elsewhere = members.resident(&[100, 101]).bytes[&ELSEWHERE];
+        (members.get(100).unwrap().pause, elsewhere)
+    };
+    assert_eq!(pause_after(80), (LOOK_EVERY, (20 + 80 + 80) * 4096));
+    assert_eq!(pause_after(90).0, Nanos(LOOK_EVERY.0 * 2));
+    assert_eq!(pause_after(120), (LOOK_EVERY, (20 + 120 + 80) * 4096));
 }
 
 #[test]

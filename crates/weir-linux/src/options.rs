@@ -95,12 +95,15 @@ pub enum CounterSource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareSource {
-    /// Counts, where the CPU has a documented event for them, else CPU time.
+    /// Counts, where the CPU has a documented event for them; else resctrl, where it is mounted, counts slow memory, is nobody
+    /// else's and weir may act; else CPU time.
     #[default]
     Auto,
     /// Reads of CXL memory by task, counted with events of the CPU.
     Counts,
-    /// CPU time × resident bytes.
+    /// Bandwidth of resctrl's monitoring groups, made for the purpose.
+    Resctrl,
+    /// CPU time × the part of a workload's memory that is on the device.
     CpuTime,
 }
 

@@ -267,6 +267,7 @@ impl LinuxPlatform {
                 kind: kind(watched),
                 cpu_ns: times.0,
                 throttled_ns: parked.unwrap_or(times.1),
+                resident_bytes: watched.resident_bytes.filter(|_| uses_count && !is_idle),
                 uses: match uses_count {
                     true => watched.uses.clone(),
                     false => Vec::new(),

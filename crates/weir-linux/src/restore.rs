@@ -14,6 +14,7 @@ use crate::options::Roots;
 use crate::parse::cgroup::{CpuMax, cpu_max};
 use crate::parse::decimal;
 use crate::scx::threads;
+use crate::shares;
 use crate::take;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -72,6 +73,17 @@ pub fn reset(roots: &Roots) -> Result<ResetReport, LinuxError> {
     restore(roots, &dir)
 }
 
+/// What was owed to resctrl is in the report of limits.
+fn with_resctrl(
+    roots: &Roots,
+    dir: &RunDir,
+    force: bool,
+    mut report: ResetReport,
+) -> Result<ResetReport, LinuxError> {
+    shares::settle(roots, dir, force, &mut report)?;
+    Ok(report)
+}
+
 /// Restores from the journal of a weir that may be alive. That one finds its limits changed by
 /// somebody else, and may set them again; its journal is left as it is.
 ///
@@ -85,16 +97,17 @@ pub fn reset_even_if_running(roots: &Roots) -> Result<ResetReport, LinuxError> {
     let Some(dir) = RunDir::open(roots)? else {
         return Ok(ResetReport::default());
     };
-    let Some(story) = journal::read(&dir)? else {
-        return Ok(ResetReport::default());
+    let report = match journal::read(&dir)? {
+        Some(story) => put_back(roots, &story)?.0,
+        None => ResetReport::default(),
     };
-    Ok(put_back(roots, &story)?.0)
+    with_resctrl(roots, &dir, true, report)
 }
 
 /// Restores under a lock that the caller holds.
 pub(crate) fn restore(roots: &Roots, dir: &RunDir) -> Result<ResetReport, LinuxError> {
     let Some(story) = journal::read(dir)? else {
-        return Ok(ResetReport::default());
+        return with_resctrl(roots, dir, false, ResetReport::default());
     };
     let (report, again) = put_back(roots, &story)?;
     if !report.problems.is_empty() {
@@ -105,7 +118,7 @@ pub(crate) fn restore(roots: &Roots, dir: &RunDir) -> Result<ResetReport, LinuxE
     } else {
         Journal::rewrite(dir, &again)?;
     }
-    Ok(report)
+    with_resctrl(roots, dir, false, report)
 }
 
 /// Puts everything back; also returns the records of what has to be tried again.

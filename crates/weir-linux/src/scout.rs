@@ -9,12 +9,13 @@
 //! 3. *look* at the memory of processes, within a time budget (see [`crate::members`]);
 //! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
 
+use crate::charged::{self, Charged};
 use crate::clock::now;
 use crate::descriptors::is_want;
 use crate::exclude::Rules;
 use crate::files::Buffer;
-use crate::members::{Member, Members, Resident};
-use crate::parse::cgroup::{CpuMax, numa_stat, pids};
+use crate::members::{ELSEWHERE, Member, Members, Resident};
+use crate::parse::cgroup::{CpuMax, pids};
 use crate::rests::Rests;
 use crate::tree::{Leaf, Tree, Trouble};
 use rustix::fd::{AsFd, OwnedFd};
@@ -67,6 +68,8 @@ pub(crate) struct Watched {
     pub(crate) limit: Option<CpuMax>,
     pub(crate) excluded: Option<Excluded>,
     pub(crate) uses: Vec<Use>,
+    /// All its memory, where that is known.
+    pub(crate) resident_bytes: Option<Bytes>,
 }
 
 /// What a tick reads of it.
@@ -101,9 +104,6 @@ impl Process {
     }
 }
 
-/// When `memory.numa_stat` was read, and the bytes by node.
-type Charged = (Nanos, Result<BTreeMap<NodeId, u64>, Missing>);
-
 /// Answers of a cgroup, kept for a while.
 struct Asked {
     inode: u64,
@@ -111,8 +111,10 @@ struct Asked {
     pids: Result<Vec<u32>, Trouble>,
     weight: f64,
     limit: Option<CpuMax>,
-    /// `memory.numa_stat`, only where no `numa_maps` could be read.
-    charged: Option<Charged>,
+    /// `memory.numa_stat`, once it was asked for.
+    charged: Option<Result<Charged, Missing>>,
+    /// It had to stand in for `numa_maps`.
+    stands_in: bool,
 }
 
 /// What workloads are, and what remembers them.
@@ -248,7 +250,7 @@ impl Scout {
         self.members
             .look(at, Nanos(now().0.saturating_add(budget.0)));
         view.skipped.extend_from_slice(tree.skipped());
-        let mut charged = 0usize;
+        let (mut stands_in, mut charged) = (0usize, 0usize);
         for leaf in tree.leaves() {
             let Some(answers) = asked.get_mut(&leaf.path) else {
                 continue;
@@ -263,19 +265,22 @@ impl Scout {
             view.workloads
                 .push(with.leaf(leaf, answers, &mut self.buffer));
             self.rests.rest();
-            charged += usize::from(answers.charged.is_some());
+            stands_in += usize::from(answers.stands_in);
+            charged += usize::from(matches!(answers.charged, Some(Ok(_))));
         }
         view.skipped.extend(self.root_users(&in_root));
         view.residency = format!(
-            "numa_maps of processes; memory.numa_stat for {charged} of {} cgroups",
-            view.workloads.len()
+            "numa_maps of processes; memory.numa_stat for {stands_in} of {count} cgroups, and for page cache \
+             that nobody has mapped of {charged}",
+            count = view.workloads.len()
         );
     }
 
     /// Processes in the root cgroup cannot be limited, nor can their CPU time be told from that of
     /// the whole machine. If they use a group, its shares come out wrong, and this says so.
     fn root_users(&self, pids: &[u32]) -> Option<Skipped> {
-        let sum: u64 = self.members.resident(pids).bytes.values().sum();
+        let resident = self.members.resident(pids).bytes;
+        let sum: u64 = resident.range(..ELSEWHERE).map(|(_, bytes)| *bytes).sum();
         let text = "processes in the root cgroup use watched memory and are left out of the shares: \
                     move them into cgroups of their own";
         let why = Missing::NotSupported(text.into());
@@ -334,6 +339,7 @@ impl Scout {
                 limit: None,
                 excluded: self.rules.on_process(id.as_str(), pid, member),
                 uses: uses(&self.groups, &resident, at),
+                resident_bytes: resident.all_bytes(),
                 source: Source::Process(process),
                 id,
             });
@@ -351,6 +357,7 @@ fn ask(leaf: &Leaf, root: &OwnedFd, at: Nanos, buffer: &mut Buffer) -> Asked {
         weight: leaf.weight(root, buffer),
         limit: leaf.cpu_max(root, buffer).ok(),
         charged: None,
+        stands_in: false,
     }
 }
 
@@ -380,16 +387,31 @@ impl Judge<'_> {
             .iter()
             .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
         let members: Vec<(u32, &Member)> = members.collect();
-        let resident = self.members.resident(pids);
+        let mut resident = self.members.resident(pids);
         // Somebody is in there, and nobody's maps can be read: another PID namespace (ids are 0), a
         // threaded cgroup (no list of processes), a kernel without numa_maps.
         let unseen = resident.at.is_none() && resident.unread == 0;
         let somebody = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
-        let uses = if unseen && somebody && asked.pids != Err(Trouble::NoFile) {
-            self.charged(leaf, &resident, &mut asked.charged, buffer)
-        } else {
-            asked.charged = None;
-            uses(self.groups, &resident, self.at)
+        asked.stands_in = unseen && somebody && asked.pids != Err(Trouble::NoFile);
+        let charged = asked
+            .charged
+            .get_or_insert_with(|| self.charged(leaf, buffer));
+        let uses = match charged {
+            Err(why) if asked.stands_in => {
+                let why = resident.missing.as_ref().unwrap_or(why).clone();
+                let missing =
+                    |g: &GroupOnNode| use_of(g.group, Reading::missing(self.at, why.clone()));
+                self.groups.iter().map(missing).collect()
+            }
+            Ok(charged) if asked.stands_in => {
+                resident = charged.resident();
+                uses(self.groups, &resident, self.at)
+            }
+            Ok(charged) if resident.at.is_some() && resident.unread == 0 => {
+                charged.add_unmapped(&mut resident);
+                uses(self.groups, &resident, self.at)
+            }
+            _ => uses(self.groups, &resident, self.at),
         };
         Watched {
             id: leaf.id.clone(),
@@ -400,46 +422,13 @@ impl Judge<'_> {
                 .rules
                 .on_cgroup(leaf.id.as_str(), &leaf.path, members.into_iter()),
             uses,
+            resident_bytes: resident.all_bytes(),
         }
     }
 
-    /// Memory charged to the cgroup, where that of its processes cannot be seen.
-    fn charged(
-        &self,
-        leaf: &Leaf,
-        resident: &Resident,
-        kept: &mut Option<Charged>,
-        buffer: &mut Buffer,
-    ) -> Vec<Use> {
-        let (at, answer) = kept.get_or_insert_with(|| {
-            let mut bytes: BTreeMap<NodeId, u64> = BTreeMap::new();
-            let read = leaf.read(self.root.as_fd(), buffer, "memory.numa_stat", |text| {
-                numa_stat(text, |node, more| {
-                    let sum = bytes.entry(NodeId(node)).or_default();
-                    *sum = sum.saturating_add(more);
-                })
-            });
-            let answer = match read {
-                Ok(()) => Ok(bytes),
-                Err(why) => Err(why.into_missing(&leaf.file("memory.numa_stat"))),
-            };
-            (self.at, answer)
-        });
-        match answer {
-            Ok(bytes) => {
-                let charged = Resident {
-                    at: Some(*at),
-                    bytes: bytes.clone(),
-                    ..Resident::default()
-                };
-                uses(self.groups, &charged, *at)
-            }
-            Err(why) => {
-                let why = resident.missing.as_ref().unwrap_or(why);
-                let missing = |g: &GroupOnNode| use_of(g.group, Reading::missing(*at, why.clone()));
-                self.groups.iter().map(missing).collect()
-            }
-        }
+    fn charged(&self, leaf: &Leaf, buffer: &mut Buffer) -> Result<Charged, Missing> {
+        let is_watched = |node| self.groups.iter().any(|g| g.node == node);
+        charged::ask(leaf, self.root.as_fd(), is_watched, self.at, buffer)
     }
 }
 

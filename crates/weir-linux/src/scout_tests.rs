@@ -99,13 +99,14 @@ fn charged_memory_is_the_fallback() {
     let mut scout = scout_with(&fake, false, &[]);
     assert_eq!(
         bytes(watched(&scout.round(Nanos(SECOND)), FIO)),
-        [Some(64 << 20)]
+        [Some((64 << 20) + 8192)]
     );
     fake.remove("proc/100/numa_maps");
     let view = scout.round(Nanos(4 * SECOND));
     assert_eq!(bytes(watched(&view, FIO)), [Some(12288)]);
     assert!(
-        view.residency.contains("memory.numa_stat for 1 of 4"),
+        view.residency
+            .contains("memory.numa_stat for 1 of 4 cgroups, and"),
         "{}",
         view.residency
     );
@@ -119,8 +120,59 @@ fn charged_memory_is_the_fallback() {
 }
 
 #[test]
+fn page_cache_that_nobody_has_mapped_counts() {
+    let fake = Fake::new();
+    let stat = |cgroup: &str, of_1: [u64; 3]| {
+        let [file, shmem, mapped] = of_1.map(|mib| mib << 20);
+        fake.write(
+            format!("sys/fs/cgroup{cgroup}/memory.numa_stat"),
+            format!(
+                "anon N0=0 N1=0\nfile N0=1048576 N1={file}\nshmem N0=0 N1={shmem}\n\
+                 file_mapped N0=0 N1={mapped}\n"
+            ),
+        );
+    };
+    let mut scout = scout_with(&fake, false, &[]);
+    fake.numa_maps(101, &[("anon=1", 0, 256)]);
+    stat(STRESS, [40, 10, 20]);
+    stat(FIO, [64, 64, 64]);
+    let view = scout.round(Nanos(SECOND));
+    let stress = watched(&view, STRESS);
+    assert_eq!(bytes(stress), [Some(10 << 20)]);
+    assert_eq!(
+        stress.resident_bytes,
+        Some(Bytes(12 << 20)),
+        "its own MiB and one of the page cache on node 0"
+    );
+    let fio = watched(&view, FIO);
+    assert_eq!(
+        bytes(fio),
+        [Some(64 << 20)],
+        "what is mapped is in the maps"
+    );
+    assert!(
+        view.residency.ends_with("mapped of 2"),
+        "{}",
+        view.residency
+    );
+    // What fits into caches makes no user; a file that was cut short meanwhile is no huge one.
+    for of_1 in [[1, 0, 1], [0, 9, 9], [10, 0, 10]] {
+        stat(STRESS, of_1);
+        let at = Nanos(SECOND * (10 + of_1[0]));
+        assert!(watched(&scout.round(at), STRESS).uses.is_empty());
+    }
+    fake.write(
+        format!("sys/fs/cgroup{FIO}/memory.numa_stat"),
+        "file N1=-1\n",
+    );
+    let view = scout.round(Nanos(SECOND * 40));
+    assert_eq!(bytes(watched(&view, FIO)), [Some(64 << 20)]);
+}
+
+#[test]
 fn users_in_the_root_cgroup_are_reported() {
     let fake = Fake::new();
+    fake.numa_maps(2, &[("anon=1", 0, 1)]);
     fake.process(300, "stray", "/", 1);
     fake.write("sys/fs/cgroup/cgroup.procs", "2\n300\n");
     let mut scout = scout_with(&fake, false, &[]);

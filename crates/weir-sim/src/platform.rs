@@ -168,6 +168,7 @@ impl SimPlatform {
             cpu_ns: Reading::new(at, Nanos(self.machine.cpu_ns(index as u32))),
             throttled_ns: Reading::new(at, Nanos(self.machine.throttled_ns(index))),
             uses: uses.into_iter().collect(),
+            resident_bytes: None,
             weight,
             their_limit_cpus: None,
             excluded,

@@ -286,17 +286,21 @@ fn any_workload() -> impl Strategy<Value = WorkloadSeen> {
         any::<i32>(),
         limit,
         any::<bool>(),
+        prop::option::of(any::<u64>()),
     )
         .prop_map(
-            |(id, cpu_ns, throttled_ns, uses, weight, their_limit_cpus, real_time)| WorkloadSeen {
-                id: WorkloadId::new(id),
-                kind: WorkloadKind::Cgroup,
-                cpu_ns,
-                throttled_ns,
-                uses,
-                weight: f64::from(weight) / 7.0,
-                their_limit_cpus,
-                excluded: real_time.then_some(Excluded::RealTime),
+            |(id, cpu_ns, throttled_ns, uses, weight, their_limit_cpus, real_time, all)| {
+                WorkloadSeen {
+                    id: WorkloadId::new(id),
+                    kind: WorkloadKind::Cgroup,
+                    cpu_ns,
+                    throttled_ns,
+                    uses,
+                    resident_bytes: all.map(Bytes),
+                    weight: f64::from(weight) / 7.0,
+                    their_limit_cpus,
+                    excluded: real_time.then_some(Excluded::RealTime),
+                }
             },
         )
 }

@@ -136,11 +136,13 @@ pub enum CountersName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SharesName {
-    /// Counts, where the CPU has a documented event for them, else CPU time (default)
+    /// Counts, where the CPU has a documented event for them; else resctrl or CPU time (default)
     Auto,
     /// Reads of CXL memory, counted for each task with events of the CPU (see `weir events`)
     Counts,
-    /// CPU time × resident bytes
+    /// Traffic by resctrl, of monitoring groups that weir makes while it runs
+    Resctrl,
+    /// CPU time × the part of a workload's memory that is on the device
     CpuTime,
 }
 

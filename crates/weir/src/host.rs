@@ -51,6 +51,7 @@ fn shares(name: SharesName) -> ShareSource {
     match name {
         SharesName::Auto => ShareSource::Auto,
         SharesName::Counts => ShareSource::Counts,
+        SharesName::Resctrl => ShareSource::Resctrl,
         SharesName::CpuTime => ShareSource::CpuTime,
     }
 }

@@ -198,9 +198,11 @@ impl Settings {
         if self.push.is_none() && self.push_token_file.is_some() {
             bail!("--push-token-file is for a server: say which with --push URL");
         }
-        if self.shares == SharesName::CpuTime && self.share_event.is_some() {
+        let counts_none = matches!(self.shares, SharesName::CpuTime | SharesName::Resctrl);
+        if counts_none && self.share_event.is_some() {
             bail!(
-                "--share-event names an event to count, and --shares cpu-time counts none: leave one of them out"
+                "--share-event names an event to count for each task, and --shares cpu-time or resctrl counts \
+                 none: leave one of them out"
             );
         }
         if self.config.limit && self.set_point.is_none() {

@@ -139,7 +139,7 @@ pub fn figure(figure: &Figure) -> String {
         };
         format!("{} ({how})", text::rate(flow.bytes_per_sec))
     };
-    let by_time = "an estimate, by CPU time × resident bytes";
+    let by_time = "an estimate, by CPU time and resident memory";
     // No source counts writes of a task.
     let of_writes = match figure.read.provenance {
         Provenance::Sampled => "apportioned, as its reads are",
@@ -159,7 +159,7 @@ pub fn provenance_long(provenance: Provenance) -> &'static str {
         Provenance::Counted => "counted by the device: it is alone in its group",
         Provenance::Sampled => "the device's count, shared out by accesses of each task",
         Provenance::Apportioned => {
-            "an estimate: the device's count, shared out by CPU time × resident bytes"
+            "an estimate: the device's count, shared out by CPU time and resident memory"
         }
         Provenance::Unknown => "not known",
     }

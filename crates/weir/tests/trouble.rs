@@ -4,11 +4,12 @@
 
 mod world;
 
+use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Output;
-use world::{HEAVY, World, stderr};
+use world::{HEAVY, World, stderr, stdout};
 
 /// Exit code 2, one message that names all of `parts`, and nothing written.
 fn refused(world: &World, output: &Output, parts: &[&str]) {
@@ -51,6 +52,20 @@ fn nonsense_flags() {
             &["/dev/null", "not a snapshot"],
         ),
         (&["bench", "loop", "--workloads", "0"], &["0", "1..=100000"]),
+        (
+            &["run", "--shares", "resctrl"],
+            &["resctrl cannot be used", "leave --shares to itself"],
+        ),
+        (
+            &[
+                "run",
+                "--shares",
+                "resctrl",
+                "--share-event",
+                "sw:cpu-clock",
+            ],
+            &["--share-event"],
+        ),
         (&["dance"], &["dance"]),
     ] {
         refused(&world, &world.weir(args), parts);
@@ -170,4 +185,39 @@ fn without_permission() {
         "neither does observing: {}",
         stderr(&observe)
     );
+}
+
+/// resctrl made of files: no group can be had, since a new directory stays empty, and the setting is a file.
+#[test]
+fn a_setting_of_resctrl_is_owed() {
+    let world = World::new();
+    let info = world.path("sys/fs/resctrl/info/L3_MON");
+    fs::create_dir_all(&info).unwrap();
+    fs::create_dir_all(world.path("sys/fs/resctrl/mon_groups/theirs")).unwrap();
+    let features = "mbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n";
+    fs::write(info.join("mon_features"), features).unwrap();
+    let setting = info.join("mbm_total_bytes_config");
+    fs::write(&setting, "0=0x7f;1=0x7f\n").unwrap();
+    let stands = |masks: &str| fs::read_to_string(&setting).unwrap().trim() == masks;
+    let doctor = stdout(&world.weir(&["doctor"]));
+    assert!(doctor.contains("--shares resctrl"), "{doctor}");
+    assert!(doctor.contains("somebody else has groups"), "{doctor}");
+    for (signal, is_kill) in [(Signal::TERM, false), (Signal::KILL, true)] {
+        let daemon = world.start(&["run", "--shares", "resctrl", "--json"]);
+        world.wait("set to slow memory", || stands("0=0x30;1=0x30"));
+        let second = world.weir(&["run", "--shares", "resctrl", "--duration", "1s"]);
+        refused(&world, &second, &[&daemon.pid().to_string()]);
+        daemon.signal(signal);
+        assert_eq!(daemon.end().code, (!is_kill).then_some(0));
+        if is_kill {
+            assert!(stands("0=0x30;1=0x30"));
+            let reset = world.weir(&["reset"]);
+            assert_eq!(reset.status.code(), Some(0), "{}", stderr(&reset));
+            let said = stdout(&reset);
+            assert!(said.contains("restored: resctrl:info/L3_MON"), "{said}");
+        }
+        assert!(stands("0=0x7f;1=0x7f"));
+    }
+    let groups = fs::read_dir(world.path("sys/fs/resctrl/mon_groups")).unwrap();
+    assert_eq!(groups.count(), 1, "theirs");
 }

@@ -144,6 +144,7 @@ mod tests {
                 sampled_read_bytes: reads.map(counter),
                 sampled_write_bytes: writes.map(counter),
             }],
+            resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,
             excluded: None,

@@ -14,7 +14,7 @@
 
 use super::config::Gains;
 use super::state::{Load, State, Tracked};
-use crate::attribution::{Attribution, Estimate, Provenance, Share, sampled_share};
+use crate::attribution::{Attribution, Estimate, Provenance, Share, part_share, sampled_share};
 use crate::bandwidth::GroupRate;
 use crate::counters::{Counter, FULL_MASK, Limits};
 use crate::ids::DeviceId;
@@ -104,11 +104,14 @@ pub(super) fn look(
             let resident = use_.resident_bytes.ok();
             track.active = resident != Some(&Bytes(0)) || sampled.is_some_and(|s| s > 0.0);
             if track.active {
-                let apportioned = tracked.now.cpu.zip(resident).map(|(u, r)| u * r.0 as f64);
+                let ran = tracked.now.cpu.zip(resident);
+                let ran = ran.map(|(cpus, here)| (cpus, here.0 as f64));
+                let part = ran.zip(found.resident_bytes);
                 shares.push(Share {
                     group,
                     sampled,
-                    apportioned,
+                    part: part.map(|((cpus, here), all)| part_share(cpus, here, all.0 as f64)),
+                    resident: ran.map(|(cpus, here)| cpus * here),
                 });
             }
         }

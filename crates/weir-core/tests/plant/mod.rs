@@ -274,6 +274,7 @@ impl Plant {
                 sampled_read_bytes: None,
                 sampled_write_bytes: None,
             }],
+            resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,
             excluded: reader

@@ -111,19 +111,35 @@ pub fn cpu_max(text: &[u8]) -> Result<CpuMax, Malformed> {
     })
 }
 
-/// Reads `memory.numa_stat` and calls `add` with node and bytes for the pages that stay: `anon` and
-/// `file` (which has `shmem` inside). The other lines are parts of these, or kernel memory.
+/// What pages in `memory.numa_stat` are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pages {
+    /// Memory of processes.
+    Anon,
+    /// The page cache, with shared memory inside.
+    File,
+    /// The part of `File` that is shared memory (tmpfs).
+    Shared,
+    /// The part of `File` that somebody has mapped.
+    Mapped,
+}
+
+/// Reads `memory.numa_stat` and calls `add` with node and bytes. Other lines are parts of these, or kernel memory.
 ///
 /// # Errors
 /// A count that is none. Lines before it have been added by then.
-pub fn numa_stat(text: &[u8], mut add: impl FnMut(u32, u64)) -> Result<(), Malformed> {
+pub fn numa_stat(text: &[u8], mut add: impl FnMut(Pages, u32, u64)) -> Result<(), Malformed> {
     for line in lines(text) {
         let mut parts = words(line);
-        if !matches!(parts.next(), Some(b"anon" | b"file")) {
-            continue;
-        }
+        let pages = match parts.next() {
+            Some(b"anon") => Pages::Anon,
+            Some(b"file") => Pages::File,
+            Some(b"shmem") => Pages::Shared,
+            Some(b"file_mapped") => Pages::Mapped,
+            _ => continue,
+        };
         for (node, bytes) in parts.filter_map(node_count) {
-            add(node, bytes?);
+            add(pages, node, bytes?);
         }
     }
     Ok(())
@@ -218,13 +234,25 @@ mod tests {
     }
 
     #[test]
-    fn numa_stat_counts_shared_memory_once() {
+    fn numa_stat_tells_kinds_of_pages() {
         let text = b"anon N0=4096 N1=8192\nfile N0=0 N1=65536\nkernel_stack N0=16384 N1=0\n\
             shmem N0=0 N1=65536\nfile_mapped N0=0 N1=65536\ninactive_anon N0=4096 N1=8192\n";
-        let mut on = [0u64; 2];
-        numa_stat(text, |node, bytes| on[node as usize] += bytes).unwrap();
-        assert_eq!(on, [4096, 8192 + 65536]);
-        assert!(numa_stat(b"anon N0=4x\n", |_, _| ()).is_err());
+        let mut on = Vec::new();
+        numa_stat(text, |pages, node, bytes| on.push((pages, node, bytes))).unwrap();
+        let on_1: Vec<_> = on
+            .iter()
+            .filter(|(_, node, _)| *node == 1)
+            .map(|(p, _, b)| (*p, *b))
+            .collect();
+        let want = [
+            (Pages::Anon, 8192),
+            (Pages::File, 65536),
+            (Pages::Shared, 65536),
+            (Pages::Mapped, 65536),
+        ];
+        assert_eq!(on_1, want);
+        assert_eq!(on.len(), 8, "stacks of the kernel are not the workload's");
+        assert!(numa_stat(b"anon N0=4x\n", |_, _, _| ()).is_err());
     }
 
     #[test]
@@ -242,7 +270,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>) {
             let _ = (cpu_stat(&bytes), pids(&bytes), descendants(&bytes), lists(&bytes, b"cpu"));
-            let _ = numa_stat(&bytes, |_, _| ());
+            let _ = numa_stat(&bytes, |_, _, _| ());
             if let Ok(max) = cpu_max(&bytes) {
                 prop_assert!(max.period_us > 0 && max.cpus().is_none_or(f64::is_finite));
             }

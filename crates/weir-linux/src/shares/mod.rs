@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How much of a group's traffic is whose, by events of CPUs: each workload's own count of reads from CXL
-//! memory, where the CPU has such an event ([`events`]), counted in the kernel at each switch ([`kernel`]).
+//! memory, where the CPU has such an event ([`events`]), counted in the kernel at each switch ([`kernel`]), or
+//! by the CPU for a monitoring group of the workload's own ([`resctrl`]).
 //! The counts only say in which ratio the device's own count is shared out (weir-core's attribution); without
-//! them it is shared out by CPU time × resident bytes.
+//! them it is shared out by CPU time and resident memory.
 //!
 //! A CPU's event sees all CXL memory as one. What a workload with memory in several groups has read is given
 //! to them by how much it has there.
 
 mod events;
 mod kernel;
+mod resctrl;
 mod wire;
 
 use crate::clock::now;
@@ -18,6 +20,8 @@ use crate::perf::Machine;
 use crate::scout::{Source as Watches, View};
 use events::Chosen;
 use kernel::Kernel;
+use resctrl::Resctrl;
+pub(crate) use resctrl::debts::{FILE as OWED, settle};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::observation::{Skipped, Use, WorkloadSeen};
 use weir_core::topology::Fact;
@@ -39,6 +43,8 @@ pub(crate) trait Source: Send {
     fn name(&self) -> &str;
     /// What one count of each event stands for.
     fn bytes(&self) -> &[u64];
+    /// Who has memory on a device, for those that keep something for each.
+    fn follow(&mut self, _: &BTreeMap<Key, &Watches>) {}
     /// Brings the counts of these up to now. Gives how many runs were counted for nobody since the last time.
     fn refresh(&mut self, who: &BTreeSet<Key>) -> u64;
     /// A cgroup's counts so far; who never ran has none.
@@ -47,6 +53,10 @@ pub(crate) trait Source: Send {
     fn of_process(&mut self, id: Key) -> Result<Sum, Missing>;
     /// Only these will be asked for from now on.
     fn forget(&mut self, is_there: &dyn Fn(Key) -> bool);
+    /// What is to be said of the counts as a whole.
+    fn notes(&self) -> Vec<Skipped> {
+        Vec::new()
+    }
 }
 
 /// What is known of one workload.
@@ -84,15 +94,22 @@ fn found(options: &Options) -> Result<Chosen, Missing> {
 }
 
 /// For `weir doctor`: what shares would be made of.
-pub(crate) fn fact(options: &Options) -> Fact {
-    told(&found(options).map(|chosen| chosen.name), "can be used")
+pub(crate) fn facts(options: &Options) -> [Fact; 2] {
+    let counts = found(options).map(|chosen| chosen.name);
+    [told(&counts, "can be used"), resctrl::fact(options)]
 }
 
-/// Nothing is lacking without counts: CPU time × resident bytes is there.
+fn boxed(source: impl Source + 'static) -> Box<dyn Source> {
+    Box::new(source)
+}
+
+/// Nothing is lacking without counts: CPU time and resident memory are there.
 fn told(counts: &Result<String, Missing>, how: &str) -> Fact {
     let text = match counts {
-        Ok(name) => format!("reads counted for each task, {how}: {name}"),
-        Err(why) => format!("CPU time × resident bytes; no counts for each task: {why}"),
+        Ok(name) => format!("accesses counted for each workload, {how}: {name}"),
+        Err(why) => {
+            format!("CPU time × part of memory that is there; no counts for each task: {why}")
+        }
     };
     Fact {
         name: FACT.into(),
@@ -111,17 +128,29 @@ impl Shares {
         facts: &mut Vec<Fact>,
     ) -> Result<Option<Shares>, LinuxError> {
         let is_named = options.share_event.is_some();
-        let loaded = match options.shares {
+        let loaded: Result<Box<dyn Source>, Missing> = match options.shares {
             ShareSource::CpuTime if !is_named => Err(Missing::NotSupported("not asked for".into())),
-            _ => found(options).and_then(|chosen| Kernel::load(&options.roots, options.by, chosen)),
+            ShareSource::Resctrl if !is_named => Resctrl::open(options, false).map(boxed),
+            _ => found(options)
+                .and_then(|chosen| Kernel::load(&options.roots, options.by, chosen))
+                .map(boxed),
         };
-        let name = loaded.as_ref().map(|kernel| kernel.name().to_owned());
+        let is_auto = options.shares == ShareSource::Auto && !is_named;
+        let loaded = match loaded {
+            Err(why) if is_auto => {
+                let or = |also: Missing| Missing::NotSupported(format!("{why}; resctrl: {also}"));
+                Resctrl::open(options, true).map(boxed).map_err(or)
+            }
+            other => other,
+        };
+        let name = loaded.as_ref().map(|source| source.name().to_owned());
         facts.push(told(&name.map_err(Clone::clone), "in use"));
         match loaded {
-            Ok(kernel) => Ok(Some(Shares::new(Box::new(kernel)))),
+            Ok(source) => Ok(Some(Shares::new(source))),
             Err(why) if options.shares == ShareSource::Counts || is_named => {
                 Err(LinuxError::NoShares(why))
             }
+            Err(why) if options.shares == ShareSource::Resctrl => Err(LinuxError::NoResctrl(why)),
             Err(_) => Ok(None),
         }
     }
@@ -142,8 +171,11 @@ impl Shares {
         skipped: &mut Vec<Skipped>,
     ) {
         let with_uses = seen.iter().filter(|w| !w.uses.is_empty());
-        let keys = with_uses.filter_map(|w| Some(key(&view.get(&w.id)?.source)));
-        let lost = self.source.refresh(&keys.collect());
+        let sources = with_uses.filter_map(|w| Some(&view.get(&w.id)?.source));
+        let who: BTreeMap<Key, &Watches> = sources.map(|source| (key(source), source)).collect();
+        self.source.follow(&who);
+        let lost = self.source.refresh(&who.keys().copied().collect());
+        skipped.extend(self.source.notes());
         if lost > 0 {
             skipped.push(Skipped {
                 what: "counts of tasks".into(),

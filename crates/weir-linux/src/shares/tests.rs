@@ -138,6 +138,7 @@ fn view(pids: &[u32]) -> View {
         weight: 100.0,
         limit: None,
         excluded: None,
+        resident_bytes: None,
         uses: Vec::new(),
     };
     View {
@@ -153,6 +154,7 @@ fn seen(pid: u32, uses: Vec<Use>) -> WorkloadSeen {
         cpu_ns: Reading::new(Nanos(1), Nanos(1)),
         throttled_ns: Reading::new(Nanos(1), Nanos(0)),
         uses,
+        resident_bytes: None,
         weight: 100.0,
         their_limit_cpus: None,
         excluded: None,

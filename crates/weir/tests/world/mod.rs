@@ -60,7 +60,7 @@ impl World {
         let mut readers = Vec::new();
         let heavy = HEAVY.iter().chain(more).map(|name| (*name, HEAVY_CPUS));
         for (number, (name, cpus)) in heavy.chain([(LIGHT, LIGHT_CPUS)]).enumerate() {
-            // Memory in proportion to use, so that the estimate by CPU × memory is right.
+            // All their memory is there, so that the estimate by CPU × memory is right.
             fake.add(number, name, 10_000).unwrap();
             readers.push(Reader {
                 cgroup: name.to_owned(),
