@@ -41,8 +41,31 @@ fn is_as_promised(scenario: &Scenario, backend: Backend, latency_max: f64, seed:
 /// Where nobody else wants the CPUs, which is where the thesis's schedulers did nothing.
 #[test]
 fn an_idle_machine_is_held_at_the_set_point() {
+    for backend in [Backend::Scx, Backend::ScxFull] {
+        for seed in 1..=5 {
+            is_as_promised(&scenario(IDLE), backend, 0.5, seed);
+        }
+    }
+}
+
+/// With all ordinary tasks in one queue nobody who is limited waits for those who are not: half of the latency is
+/// reached, too, a reader is never away for long, and the work beside has more than without control.
+#[test]
+fn a_saturated_machine_is_held_in_full_mode() {
+    let scenario = scenario(SATURATED);
     for seed in 1..=5 {
-        is_as_promised(&scenario(IDLE), Backend::Scx, 0.5, seed);
+        is_as_promised(&scenario, Backend::ScxFull, 0.5, seed);
+        let [free, held] = pair(&scenario, Backend::ScxFull, seed);
+        let rmse = held.bandwidth.rmse_ratio;
+        assert!(rmse < 0.012, "seed {seed}: RMSE {rmse}");
+        let [before, now] = [&free, &held].map(|m| m.throughput_ops_per_sec.expect("work beside"));
+        assert!(
+            now > 1.04 * before,
+            "seed {seed}: {now} beside, {before} before"
+        );
+        let waits = held.workloads.iter().map(|w| w.longest_wait_ns);
+        let longest_ms = waits.max().unwrap_or(0) as f64 / 1e6;
+        assert!(longest_ms < 50.0, "seed {seed}: {longest_ms} ms");
     }
 }
 
@@ -74,7 +97,12 @@ fn a_saturated_machine_stays_below_the_set_point() {
 /// Every reader goes on moving: nobody is starved, and equal ones get the same.
 #[test]
 fn equal_readers_get_equal_parts() {
-    let held = &pair(&scenario(IDLE), Backend::Scx, 7)[1];
+    for (text, backend) in [(IDLE, Backend::Scx), (SATURATED, Backend::ScxFull)] {
+        are_equal(&pair(&scenario(text), backend, 7)[1]);
+    }
+}
+
+fn are_equal(held: &Measures) {
     let rates: Vec<f64> = held
         .workloads
         .iter()
