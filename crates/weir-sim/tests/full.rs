@@ -85,6 +85,52 @@ fn a_workload_gets_its_weight_however_many_tasks_it_has() {
     }
 }
 
+/// Of four tasks one has a lock that the others wait for: it has the part of all.
+#[test]
+fn who_waits_for_a_lock_leaves_his_part_to_his_own() {
+    let locked = spinner("locked", "threads = 4\nweight = 25.0") + "chunk_us = 1e9\nlock = 0\n";
+    let both = locked + &spinner("other", "weight = 100.0");
+    for seed in 1..=3 {
+        let m = held(&scenario(1, 10.0, &both), seed);
+        near(mean(&of(&m, "locked").cpus), 0.5, 0.02);
+    }
+}
+
+/// Who slept for seconds and computes then has no more than a slice of credit.
+#[test]
+fn a_long_sleep_is_no_long_credit() {
+    let rare = "[[workload]]\nname = \"rare\"\nrole = \"light\"\n[[workload.phase]]\nkind = \"compute\"\n\
+                for_ms = 1000\n[[workload.phase]]\nkind = \"sleep\"\nmean_us = 2000000.0\n";
+    let all = spinner("busy", "count = 2") + rare;
+    for seed in 1..=3 {
+        let m = held(&scenario(1, 20.0, &all), seed);
+        for name in ["busy-1", "busy-2"] {
+            let longest = of(&m, name).longest_wait_ns as f64 / 1e6;
+            assert!(longest < 6.0 * SLICE_MS, "seed {seed}: {name} {longest} ms");
+        }
+    }
+}
+
+/// Where a budget makes a run in seconds only, everybody has his turn all the same.
+#[test]
+fn who_is_in_debt_has_his_turn() {
+    let mut all = String::new();
+    for i in 0..8 {
+        all += &reader(&format!("r{i}"), "threads = 8\nweight = 1.0");
+    }
+    let mut scenario = scenario(4, 20.0, &(all + &reader("big", "weight = 10000.0")));
+    scenario.control.set_point_bytes_per_sec = 2e7;
+    for seed in 1..=2 {
+        let m = held(&scenario, seed);
+        let waits = m.workloads.iter().map(|w| w.longest_wait_ns);
+        let longest_ms = waits.max().unwrap_or(0) as f64 / 1e6;
+        assert!(
+            longest_ms < TURN_MS + 20.0 * SLICE_MS,
+            "seed {seed}: {longest_ms} ms"
+        );
+    }
+}
+
 /// Beside two tasks that compute on the only CPU, whoever wakes has it at once.
 #[test]
 fn who_mostly_sleeps_does_not_wait_for_the_end_of_a_slice() {
