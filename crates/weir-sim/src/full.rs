@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn a_workload_has_its_part_however_many_of_it_run() {
         let mut full = Full::new(&[(0, 100), (0, 100), (1, 100)], 2, 1);
-        let mut grown = |full: &mut Full| {
+        let grown = |full: &mut Full| {
             full.begin(0, 0, 0);
             let vtime = full.grown(0, 0, 0, 1000);
             full.end(0, 0, 0, 0);
