@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All variants on one scenario, as a table: `cargo run --release -p weir-sim --example variants --
-//! scenarios/sim/thesis-limit.toml [SEEDS] [VARIANT…]`.
+//! scenarios/sim/thesis-limit.toml [SEEDS] [VARIANT…]`; weir's scheduler by name only (`weir-scx-full`).
 
 use std::time::Instant;
 use weir_sim::{Measures, Scenario, Variant, run};
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scenario = Scenario::parse(&std::fs::read_to_string(&path)?, &path)?;
     println!("{}: {}", scenario.name, scenario.about);
     println!(
-        "{:22} {:>6} {:>6} {:>6} {:>6} | {:>6} {:>8} {:>7} {:>8} | {:>6} {:>7} {:>7} {:>6} {:>5} {:>6}",
+        "{:22} {:>6} {:>6} {:>6} {:>6} | {:>6} {:>8} {:>7} {:>8} | {:>6} {:>7} {:>7} {:>6} {:>5} {:>5} {:>7} {:>8} {:>6}",
         "variant",
         "GiB/s",
         "stddev",
@@ -32,12 +32,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "settle",
         "over%",
         "ctl%",
+        "bound",
+        "wait ms",
+        "light us",
         "speed"
     );
-    for variant in Variant::all(&scenario) {
-        if !chosen.is_empty() && !chosen.iter().any(|c| c == variant.name()) {
-            continue;
-        }
+    let named = |name: &String| Variant::named(name, &scenario).ok_or(format!("no variant {name}"));
+    let mut variants: Vec<Variant> = chosen.iter().map(named).collect::<Result<_, _>>()?;
+    if variants.is_empty() {
+        variants = Variant::all(&scenario);
+    }
+    for variant in variants {
         for seed in 1..=seeds {
             let begun = Instant::now();
             let measures = run(&scenario, &variant, seed)?;
@@ -49,8 +54,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn print(variant: &Variant, m: &Measures, took: f64) {
     let micros = |ns: Option<f64>| ns.map_or(f64::NAN, |ns| ns / 1e3);
+    let bound = m.limited_readers.p99_ns.zip(m.little_bound_ns);
+    let waits = m.workloads.iter().map(|w| w.longest_wait_ns);
     println!(
-        "{:22} {:6.2} {:6.2} {:6.1} {:6.1} | {:6.0} {:8.0} {:7.0} {:8.0} | {:6.3} {:7.0} {:7.0} {:6.1} {:5.2} {:6.0}  ev {} solved {}",
+        "{:22} {:6.2} {:6.2} {:6.1} {:6.1} | {:6.0} {:8.0} {:7.0} {:8.0} | {:6.3} {:7.0} {:7.0} {:6.1} {:5.2} {:5.2} {:7.1} {:8.0} {:6.0}  ev {} solved {}",
         variant.name(),
         m.bandwidth.mean_bytes_per_sec / GIB,
         m.bandwidth.stddev_bytes_per_sec / GIB,
@@ -65,6 +72,9 @@ fn print(variant: &Variant, m: &Measures, took: f64) {
         m.settle_ms.unwrap_or(f64::NAN),
         m.overshoot_ratio.map_or(f64::NAN, |o| o * 100.0),
         m.controller_cpus.map_or(f64::NAN, |c| c * 100.0),
+        bound.map_or(f64::NAN, |(p99, bound)| p99 / bound),
+        waits.max().unwrap_or(0) as f64 / 1e6,
+        micros(m.light_reader.p99_ns),
         m.simulated_sec / took,
         m.events,
         m.solved,

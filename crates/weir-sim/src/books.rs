@@ -7,6 +7,10 @@ use weir_sched::{Bucket, RATIO_ONE, estimate, owed, ratio, scaled};
 
 /// Parked tasks of one workload that one tick releases at most.
 const RELEASED_AT_ONCE: u32 = 64;
+/// Longest time slice (`SLICE_NS`).
+pub(crate) const SLICE_NS: u64 = 4_000_000;
+/// Debt of a device towards guarded workloads, as time at its set-point.
+pub(crate) const GUARD_DEBT_NS: u64 = 100_000_000;
 
 /// `struct weir_settings`: how weir-linux sets them is told in its `scx/mod.rs`.
 #[derive(Clone, Copy, Debug)]
@@ -20,33 +24,11 @@ pub(crate) struct Settings {
     pub slice_ns: u64,
     /// What a parked workload saves up for before it runs again.
     pub run_ns: u64,
-    /// The kernel's guarantee for `SCHED_EXT` on each CPU (`ext_server`).
-    pub server: Server,
-}
-
-/// CPU time that is guaranteed to a class on each CPU, and in how long.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Server {
-    pub runtime_ns: u64,
-    pub period_ns: u64,
-}
-
-impl Server {
-    /// As Linux 7.0 and later have it.
-    pub(crate) const USUAL: Server = Server {
-        runtime_ns: 50_000_000,
-        period_ns: 1_000_000_000,
-    };
-    /// The most that deadline tasks may have (95 %) beside the fair class's own 5 %.
-    pub(crate) const RAISED: Server = Server {
-        runtime_ns: 9_000_000,
-        period_ns: 10_000_000,
-    };
 }
 
 impl Settings {
     /// For limits that hold over this period.
-    pub(crate) fn of_period(period_ns: u64, server: Server) -> Self {
+    pub(crate) fn of_period(period_ns: u64) -> Self {
         let tick_ns = (period_ns / 20).clamp(1_000_000, 10_000_000);
         Settings {
             tick_ns,
@@ -55,9 +37,8 @@ impl Settings {
             turn_ns: 500_000_000,
             turn_each_ns: 50_000_000,
             turn_most_ns: 5_000_000_000,
-            slice_ns: 4_000_000,
+            slice_ns: SLICE_NS,
             run_ns: period_ns / 10,
-            server,
         }
     }
 
@@ -76,15 +57,40 @@ pub(crate) struct Rate {
     pub cpus: f64,
 }
 
-/// One limited workload (`struct weir_count`).
-#[derive(Clone, Copy, Debug, Default)]
+/// What is done to a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// It is held to its rate.
+    Limited,
+    /// Full mode: held back while the device is beyond its set-point and it has had more than its rate.
+    Guarded,
+}
+
+/// One workload that is limited or guarded (`struct weir_count`).
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     pub rate: Rate,
+    pub mode: Mode,
+    /// What it was at the last tick.
+    was: Mode,
     pub bucket: Bucket,
     /// CPU time since the last tick.
     pub run_ns: u64,
     /// Its tasks are to wait, until its next run begins.
     pub gate: bool,
+}
+
+impl Account {
+    pub(crate) fn of(rate: Rate, mode: Mode) -> Self {
+        Account {
+            rate,
+            mode,
+            was: mode,
+            bucket: Bucket::default(),
+            run_ns: 0,
+            gate: false,
+        }
+    }
 }
 
 /// One device (`struct weir_device`, `struct weir_meter`).
@@ -95,6 +101,13 @@ pub(crate) struct Meter {
     /// Sum of the intensities of those who run.
     pub load_bytes_per_sec: u64,
     pub carry_max: i64,
+    /// What may be saved up before guarded workloads are held back; 0: they never are.
+    pub guard_max: u64,
+    /// What is left of that.
+    guard: Bucket,
+    /// Sum of the estimates of an interval, of limited and of guarded workloads, and their scale.
+    guarded: u64,
+    guard_ratio: u64,
     counted: Option<u64>,
     carry: i64,
     estimated: u64,
@@ -105,7 +118,9 @@ pub(crate) struct Meter {
 impl Meter {
     /// How the estimates of this device are to be scaled: its counter says `counted`.
     fn weigh(&mut self, counted: u64, ns: u64) {
-        let Some(before) = self.counted.replace(counted) else {
+        let before = self.counted.replace(counted);
+        self.watch(before.map(|b| counted - b), ns);
+        let Some(before) = before else {
             self.ratio = RATIO_ONE;
             self.carry = 0;
             return;
@@ -113,6 +128,31 @@ impl Meter {
         let others = weir_sched::bytes_exact(self.others_bytes_per_sec, ns, &mut self.others_part);
         self.carry = owed(counted - before, others, self.carry, self.carry_max);
         self.ratio = ratio(self.carry, self.estimated);
+    }
+
+    /// The device's own budget: what it was to move less what it moved, if that is known.
+    fn watch(&mut self, moved: Option<u64>, ns: u64) {
+        let Some(moved) = moved.filter(|_| self.guard_max > 0) else {
+            self.guard.bytes = self.guard_max.max(1) as i64;
+            self.guard_ratio = RATIO_ONE;
+            return;
+        };
+        let target = self.set_point_bytes_per_sec;
+        self.guard.charge(moved, target, GUARD_DEBT_NS);
+        self.guard.refill(target, ns, self.guard_max);
+        self.guard_ratio = ratio(moved as i64, self.guarded);
+    }
+
+    /// What an estimate is charged at.
+    fn charge_of(&mut self, bytes: u64, mode: Mode) -> u64 {
+        match mode {
+            Mode::Guarded => scaled(bytes, self.guard_ratio),
+            Mode::Limited => {
+                let bytes = scaled(bytes, self.ratio);
+                self.carry -= bytes as i64;
+                bytes
+            }
+        }
     }
 }
 
@@ -139,10 +179,17 @@ impl Books {
         self.accounts[workload].is_some_and(|a| a.gate)
     }
 
-    /// A run begins, or there is budget and nobody to be let in, in turns.
+    /// A run begins.
     pub(crate) fn open(&mut self, workload: usize) {
         if let Some(account) = &mut self.accounts[workload] {
-            account.gate = account.bucket.is_over();
+            account.gate = false;
+        }
+    }
+
+    /// Nobody is to be let in, in turns: who wakes may run as soon as there is budget.
+    pub(crate) fn open_if_it_may(&mut self, workload: usize, left: u32) {
+        if left > 0 || self.accounts[workload].is_some_and(|a| !a.bucket.is_over()) {
+            self.open(workload);
         }
     }
 
@@ -150,22 +197,34 @@ impl Books {
     pub(crate) fn may_go(&self, workload: usize) -> u32 {
         self.accounts[workload].map_or(RELEASED_AT_ONCE, |a| {
             let intensity = a.rate.intensity_bytes_per_sec;
-            if a.gate && !a.bucket.may_begin(intensity, self.settings.run_ns) {
-                return 0;
+            let mut bucket = a.bucket;
+            match a.mode {
+                // Its own part is free for it, whatever others do.
+                Mode::Guarded => {
+                    let guard = self.meters[a.rate.device].guard;
+                    bucket.bytes = bucket.bytes.max(guard.bytes);
+                }
+                Mode::Limited if a.gate && !bucket.may_begin(intensity, self.settings.run_ns) => {
+                    return 0;
+                }
+                Mode::Limited => {}
             }
-            a.bucket
-                .release_count(intensity, self.settings.tick_ns, RELEASED_AT_ONCE)
+            bucket.release_count(intensity, self.settings.tick_ns, RELEASED_AT_ONCE)
         })
     }
 
     /// An interval of `ns` has passed, at whose end the devices' counters say `counted`.
     pub(crate) fn share_out(&mut self, counted: &[u64], ns: u64) {
         for meter in &mut self.meters {
-            meter.estimated = 0;
+            (meter.estimated, meter.guarded) = (0, 0);
         }
         for account in self.accounts.iter().flatten() {
             let bytes = estimate(account.rate.intensity_bytes_per_sec, account.run_ns);
-            self.meters[account.rate.device].estimated += bytes;
+            let meter = &mut self.meters[account.rate.device];
+            meter.guarded += bytes;
+            if account.mode == Mode::Limited {
+                meter.estimated += bytes;
+            }
         }
         for (meter, counted) in self.meters.iter_mut().zip(counted) {
             meter.weigh(*counted, ns);
@@ -175,14 +234,20 @@ impl Books {
             let meter = &mut self.meters[account.rate.device];
             let run_ns = std::mem::take(&mut account.run_ns);
             let bytes = estimate(account.rate.intensity_bytes_per_sec, run_ns);
-            let bytes = scaled(bytes, meter.ratio);
-            meter.carry -= bytes as i64;
+            let bytes = meter.charge_of(bytes, account.mode);
+            // What it had beyond its part while it was not limited is no debt of who is.
+            if account.was != account.mode {
+                account.bucket.bytes = account.bucket.bytes.max(0);
+                account.was = account.mode;
+            }
             let rate = account.rate.bytes_per_sec;
             account.bucket.charge(bytes, rate, settings.debt_ns);
             let intensity = account.rate.intensity_bytes_per_sec;
             let most = weir_sched::room(rate, settings.room_ns, intensity, settings.run_ns);
             account.bucket.refill(rate, ns, most);
-            account.gate |= account.bucket.is_over();
+            if account.bucket.is_over() {
+                account.gate = account.mode == Mode::Limited || meter.guard.is_over();
+            }
         }
     }
 }
@@ -197,7 +262,7 @@ mod tests {
     /// all of what the device moved is charged.
     #[test]
     fn wrong_intensities_shift_charges_and_lose_none() {
-        let mut books = Books::new(Settings::of_period(20 * MS, Server::USUAL), 2, 1);
+        let mut books = Books::new(Settings::of_period(20 * MS), 2, 1);
         books.meters[0].carry_max = 1 << 30;
         for (i, intensity) in [1_000_000_000, 4_000_000_000].into_iter().enumerate() {
             let rate = Rate {
@@ -205,10 +270,7 @@ mod tests {
                 intensity_bytes_per_sec: intensity,
                 ..Rate::default()
             };
-            books.accounts[i] = Some(Account {
-                rate,
-                ..Account::default()
-            });
+            books.accounts[i] = Some(Account::of(rate, Mode::Limited));
         }
         books.share_out(&[0], MS);
         let mut before = [0; 2];
@@ -225,5 +287,48 @@ mod tests {
         let sum: i64 = charged.iter().sum();
         assert!((3_990_000..=4_000_000).contains(&sum), "{charged:?}");
         assert!((charged[1] - 4 * charged[0]).abs() < 4_000, "{charged:?}");
+    }
+
+    /// As long as the device has budget nobody is held back, whatever he uses; then who has had more than
+    /// his part is, and nobody else; and when he is limited his debt is forgotten.
+    #[test]
+    fn the_guard_holds_back_who_has_had_more_than_his_part() {
+        let mut books = Books::new(Settings::of_period(20 * MS), 2, 1);
+        let meter = &mut books.meters[0];
+        meter.set_point_bytes_per_sec = 1_000_000_000;
+        (meter.guard_max, meter.carry_max) = (5_000_000, 1 << 30);
+        let rate = Rate {
+            bytes_per_sec: 500_000_000,
+            intensity_bytes_per_sec: 1_000_000_000,
+            ..Rate::default()
+        };
+        for account in &mut books.accounts {
+            *account = Some(Account::of(rate, Mode::Guarded));
+        }
+        let mut counted = 0;
+        let mut tick = |books: &mut Books, moved: u64, runs: [u64; 2]| {
+            counted += moved;
+            for (account, run) in books.accounts.iter_mut().flatten().zip(runs) {
+                account.run_ns = run;
+            }
+            books.share_out(&[counted], MS);
+            [books.waits(0), books.waits(1)]
+        };
+        tick(&mut books, 0, [0, 0]);
+        // Three times the set-point, nearly all of it the first one's: 5 MB last for two and a half ticks.
+        let runs = [MS, MS / 10];
+        assert_eq!(tick(&mut books, 3_000_000, runs), [false; 2]);
+        assert_eq!(tick(&mut books, 3_000_000, runs), [false; 2]);
+        assert_eq!(tick(&mut books, 3_000_000, runs), [true, false]);
+        assert_eq!((books.may_go(0), books.may_go(1) > 0), (0, true));
+        // The device has budget again, and he goes on although he is in debt.
+        assert_eq!(tick(&mut books, 0, [0, 0]), [true, false]);
+        assert_eq!(tick(&mut books, 0, [0, 0]), [false, false]);
+        if let Some(account) = &mut books.accounts[0] {
+            assert!(account.bucket.bytes < -1_000_000, "{account:?}");
+            account.mode = Mode::Limited;
+        }
+        tick(&mut books, 0, [0, 0]);
+        assert!(books.accounts[0].is_some_and(|a| a.bucket.bytes > 0));
     }
 }

@@ -229,6 +229,7 @@ fn task(workload: u32, weight: f64, last_cpu: u32) -> Task {
         slice_ns: 0,
         exec_ns: 0,
         last_cpu,
+        wants_since: 0,
         cursor: Cursor::default(),
         work: Work::Compute,
         remaining: 0.0,

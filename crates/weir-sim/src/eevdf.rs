@@ -14,6 +14,7 @@
 //!   that uses little has lag and does so until the lag is used up; then it waits, and earns some.
 //!   (`PREEMPT_SHORT` is about slices that differ; here all are of the base length.)
 
+use crate::ext::Comes;
 use crate::machine::{At, Machine, Scheduler};
 
 /// EEVDF needs no state beside that of CPUs and tasks.
@@ -25,6 +26,7 @@ const NORMAL: f64 = 100.0;
 impl Machine {
     /// A task that has work becomes runnable.
     pub(crate) fn wake(&mut self, task: u32) {
+        self.tasks[task as usize].wants_since = self.now;
         if self.is_realtime(task) {
             return self.realtime_wake(task);
         }
@@ -365,7 +367,7 @@ impl Machine {
     /// An idle CPU takes up what is in its queue; a busy one plans its next tick.
     pub(crate) fn go_on(&mut self, cpu: u32) {
         if self.stepping != Some(cpu) && self.ext_gives_way(cpu) {
-            self.ext_set_aside(cpu);
+            self.ext_set_aside(cpu, Comes::Displaced);
         }
         if self.cpus[cpu as usize].current.is_none() {
             self.pick(cpu);
@@ -385,8 +387,12 @@ impl Machine {
             self.set_aside(cpu);
             self.pick(cpu);
         } else if self.ext_gives_way(cpu) {
-            self.ext_set_aside(cpu);
+            self.ext_set_aside(cpu, Comes::Displaced);
             self.pick(cpu);
+        } else if is_ext && self.full().is_some() {
+            if self.cpus[cpu as usize].is_choice_due {
+                self.full_replace(cpu);
+            }
         } else if matches!(self.scheduler, Scheduler::Eevdf(_))
             && self.cpus[cpu as usize].is_choice_due
         {

@@ -2,10 +2,13 @@
 //! Limits as budgets in device bytes, as weir-linux feeds its scheduler (see its `scx/mod.rs`): the rate of
 //! each limited workload, and what is left of the set-point for all others.
 
-use crate::books::{Books, Rate, Server, Settings};
+use crate::books::{Account, Books, Mode, Rate, Settings};
+use crate::ext::{Ext, Rule};
+use crate::full::Full;
 use crate::machine::Machine;
-use crate::partial::Partial;
+use crate::partial::{Partial, Server};
 use crate::platform::SimPlatform;
+use crate::variant::Backend;
 use weir_core::budget::{budget_of, others_room, whole};
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::topology::Actuator;
@@ -13,24 +16,37 @@ use weir_core::{CpuShare, Nanos};
 
 /// What one interval may leave open for the next, as time at the set-point.
 const CARRY_SEC: f64 = 0.2;
+/// Full mode: what a device may move beyond its set-point before guarded workloads are held back, likewise.
+const GUARD_SEC: f64 = 0.005;
 /// The smallest limit that means something.
 const MIN_CPUS: f64 = 0.001;
 
-/// The scheduler in the kernel; nobody is limited yet.
-pub(crate) fn load(machine: &mut Machine, groups: &[(u32, u32)], period_ns: u64, server: Server) {
-    let devices: Vec<usize> = groups.iter().map(|(device, _)| *device as usize).collect();
+/// The scheduler in the kernel, where a back end needs it; nobody is limited yet.
+pub(crate) fn load(machine: &mut Machine, groups: &[(u32, u32)], period_ns: u64, backend: Backend) {
+    let cpu_count = machine.cpus.len();
+    let partial = |server| Rule::Partial(Partial::new(server, cpu_count));
+    let rule = match backend {
+        Backend::Cgroup => return,
+        Backend::Scx => partial(Server::USUAL),
+        Backend::ScxServed => partial(Server::RAISED),
+        Backend::ScxFull => {
+            let member = |t: &crate::machine::Task| (t.workload as usize, whole(t.weight).max(1));
+            let members: Vec<(usize, u64)> = machine.tasks.iter().map(member).collect();
+            Rule::Full(Full::new(&members, machine.workloads.len(), cpu_count))
+        }
+    };
     let books = Books::new(
-        Settings::of_period(period_ns, server),
+        Settings::of_period(period_ns),
         machine.workloads.len(),
         machine.fluid.device_count(),
     );
-    let partial = Partial::new(books, devices, machine.cpus.len());
-    machine.load_partial(partial);
+    let devices: Vec<usize> = groups.iter().map(|(device, _)| *device as usize).collect();
+    machine.load_ext(Ext::new(books, rule, devices));
 }
 
 /// What the controller has to know of it.
 pub(crate) fn actuator(period_ns: u64) -> Actuator {
-    let settings = Settings::of_period(period_ns, Server::USUAL);
+    let settings = Settings::of_period(period_ns);
     Actuator {
         name: "sim-scx".into(),
         min_cpus: MIN_CPUS,
@@ -58,6 +74,7 @@ impl SimPlatform {
                 result,
             });
         }
+        self.guard(plan);
         self.feed(plan);
         outcomes
     }
@@ -82,7 +99,7 @@ impl SimPlatform {
         OutcomeKind::Applied
     }
 
-    /// Its tasks go back to the fair class.
+    /// It is limited no more.
     pub(crate) fn end_budget(&mut self, index: usize) -> OutcomeKind {
         if !std::mem::take(&mut self.held[index]) {
             return OutcomeKind::Unchanged;
@@ -118,22 +135,73 @@ impl SimPlatform {
             self.machine.hold(index, rate);
             given[rate.device] += rate.bytes_per_sec;
         }
-        let Some(partial) = self.machine.partial.as_deref_mut() else {
+        let Some(ext) = self.machine.ext.as_deref_mut() else {
             return;
         };
         for state in &plan.devices {
             let device = state.id.0 as usize;
             let target = state.set_point_bytes_per_sec.map_or(0, |t| whole(t.get()));
-            if let Some(meter) = partial.books.meters.get_mut(device) {
+            if let Some(meter) = ext.books.meters.get_mut(device) {
                 meter.set_point_bytes_per_sec = target;
                 meter.others_bytes_per_sec = others_room(state, given[device]);
                 meter.carry_max = whole(target as f64 * CARRY_SEC) as i64;
+                if matches!(ext.rule, Rule::Full(_)) {
+                    meter.guard_max = whole(target as f64 * GUARD_SEC);
+                }
             }
         }
     }
 
     fn rate_of(&self, index: usize) -> Option<Rate> {
-        let partial = self.machine.partial.as_deref()?;
-        partial.books.accounts[index].map(|a| a.rate)
+        let ext = self.machine.ext.as_deref()?;
+        let limited = ext.books.accounts[index].filter(|a| a.mode == Mode::Limited);
+        limited.map(|a| a.rate)
+    }
+
+    /// Full mode: the guarded ones are those that could be limited and are not (see weir-linux, `scx/guard.rs`): each
+    /// with its weight's part of the set-point, at the intensity the plan knows, if it does.
+    fn guard(&mut self, plan: &Plan) {
+        if self.machine.full().is_none() {
+            return;
+        }
+        let rates: Vec<Option<Rate>> = (0..self.labels.len())
+            .map(|index| self.part_of(index, plan))
+            .collect();
+        let Some(ext) = self.machine.ext.as_deref_mut() else {
+            return;
+        };
+        for (account, rate) in ext.books.accounts.iter_mut().zip(rates) {
+            match (account.as_mut(), rate) {
+                (Some(known), _) if known.mode == Mode::Limited => {}
+                (Some(known), Some(rate)) => known.rate = rate,
+                (None, Some(rate)) => *account = Some(Account::of(rate, Mode::Guarded)),
+                (_, None) => *account = None,
+            }
+        }
+    }
+
+    /// The device of a workload that could be limited.
+    fn limitable(&self, index: usize) -> Option<usize> {
+        let (group, _) = self.labels[index].resident?;
+        let is_there = self.machine.workloads[index].is_alive && self.refusal(index).is_none();
+        is_there.then_some(self.groups[group as usize].0 as usize)
+    }
+
+    fn part_of(&self, index: usize, plan: &Plan) -> Option<Rate> {
+        let device = self.limitable(index)?;
+        let state = plan.devices.iter().find(|d| d.id.0 as usize == device)?;
+        let target = state.set_point_bytes_per_sec?.get();
+        let all = (0..self.labels.len()).filter(|i| self.limitable(*i) == Some(device));
+        let weights: f64 = all.map(|i| self.labels[i].weight).sum();
+        let label = &self.labels[index];
+        let verdict = plan.workloads.iter().find(|v| v.id == label.id);
+        let known = verdict.and_then(|v| v.intensity_bytes_per_cpu_sec);
+        let intensity = known.filter(|k| k.is_finite() && *k > 0.0);
+        Some(Rate {
+            bytes_per_sec: whole(target * label.weight / weights).max(1),
+            intensity_bytes_per_sec: whole(intensity.unwrap_or(target)).max(1),
+            device,
+            cpus: f64::INFINITY,
+        })
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! In reading order: [`scenario`], `build`, `program` and `steps` (what tasks do), `machine` (the loop
 //! over events), `fluid` (how fast everybody runs meanwhile), `eevdf`, `balance` (on which CPU),
-//! `realtime`, `quota` (`cpu.max`), `books` and `partial` (weir's scheduler), `scx` and `thesis` (the
+//! `realtime`, `quota` (`cpu.max`), `books`, `ext`, `parking`, `partial` and `full` (weir's scheduler), `scx` and `thesis` (the
 //! thesis's controllers), `sensors`,
 //! [`SimPlatform`], [`run`], [`Measures`].
 //!
@@ -46,11 +46,14 @@ mod balance;
 mod books;
 mod build;
 mod eevdf;
+mod ext;
 mod feeding;
 mod fluid;
+mod full;
 mod histogram;
 mod machine;
 mod measures;
+mod parking;
 mod partial;
 mod platform;
 mod program;

@@ -11,8 +11,8 @@
 //! a slice may run out, and fall on the grid of HZ all the same.
 
 use crate::eevdf::Eevdf;
+use crate::ext::Ext;
 use crate::fluid::Fluid;
-use crate::partial::Partial;
 use crate::program::{Cursor, Phase, Work};
 use crate::queue::{Event, Queue};
 use crate::quota::Quota;
@@ -64,6 +64,8 @@ pub(crate) struct Task {
     /// CPU time it was charged.
     pub exec_ns: u64,
     pub last_cpu: u32,
+    /// Since when it wants a CPU, while it has none.
+    pub wants_since: u64,
     pub cursor: Cursor,
     pub work: Work,
     /// Left of the current work: lines, or nanoseconds at full speed.
@@ -146,8 +148,8 @@ pub(crate) struct Machine {
     pub fluid: Fluid,
     pub queue: Queue,
     pub scheduler: Scheduler,
-    /// weir's scheduler, beside the fair class.
-    pub partial: Option<Box<Partial>>,
+    /// weir's scheduler, beside the fair class or in its place.
+    pub ext: Option<Box<Ext>>,
     pub rng: Rng,
     pub idle_count: usize,
     /// Tasks that wait for a CPU.
@@ -184,7 +186,7 @@ impl Machine {
             fluid,
             queue,
             scheduler: Scheduler::Eevdf(Eevdf),
-            partial: None,
+            ext: None,
             rng,
             idle_count: cpu_count,
             waiting_count: 0,
@@ -369,6 +371,8 @@ impl Machine {
         c.charged_at = self.now;
         let beside = self.sibling(cpu).and_then(|s| self.work_on(s));
         let t = &mut self.tasks[task as usize];
+        let waited = self.now - t.wants_since;
+        self.workloads[t.workload as usize].tally.end_wait(waited);
         t.at = At::Running(cpu);
         t.last_cpu = cpu;
         t.kind = self.fluid.kind(t.work, beside);
@@ -382,6 +386,7 @@ impl Machine {
         let task = self.cpus[cpu as usize].current?;
         self.settle(cpu);
         self.fluid.leave(self.tasks[task as usize].kind);
+        self.tasks[task as usize].wants_since = self.now;
         self.cpus[cpu as usize].current = None;
         self.idle_count += 1;
         self.change_sibling_of(cpu);

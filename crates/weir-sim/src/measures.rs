@@ -82,6 +82,10 @@ pub struct WorkloadSeries {
     pub cpus: Vec<f64>,
     /// Limit at the window's end, in CPUs; infinite where there is none.
     pub limit_cpus: Vec<f64>,
+    /// How long its tasks waited each time they wanted a CPU: because others had it, or because of a limit.
+    pub waits: Histogram,
+    /// The longest of these, those that had not ended at the end of the run included.
+    pub longest_wait_ns: u64,
 }
 
 fn latency_of(all: &Histogram) -> Latency {
@@ -214,6 +218,8 @@ impl Reader<'_> {
             bytes_per_sec: self.series(|w| w.bytes[i]),
             cpus: self.series(|w| w.cpu_ns[i] as f64 / 1e9),
             limit_cpus: self.machine.windows.iter().map(|w| w.limits[i]).collect(),
+            waits: self.machine.workloads[i].tally.waits.clone(),
+            longest_wait_ns: self.machine.longest_wait_ns(i),
         };
         shown.map(series).collect()
     }

@@ -24,7 +24,7 @@ pub(crate) enum Event {
     Enqueue { task: u32, cpu: u32 },
     /// sched_ext: a CPU whose task has used up its slice asks for another.
     Dispatch { cpu: u32 },
-    /// Partial mode: the scheduler looks at all budgets.
+    /// weir's scheduler looks at all budgets.
     Budgets,
     /// CPUs compare their queues.
     Balance,

@@ -10,6 +10,7 @@
 //! Not here: priorities among them, and the kernel's reserve for others (`rt_runtime`, the fair
 //! server): a scenario with more endless real-time tasks than CPUs would starve everybody.
 
+use crate::ext::Comes;
 use crate::machine::{At, Machine, Scheduler};
 
 /// `RR_TIMESLICE`.
@@ -55,7 +56,7 @@ impl Machine {
     /// The current task is interrupted: it stays first in line.
     pub(crate) fn set_aside(&mut self, cpu: u32) {
         if self.ext_on(cpu).is_some() {
-            return self.ext_set_aside(cpu);
+            return self.ext_set_aside(cpu, Comes::Displaced);
         }
         if matches!(self.scheduler, Scheduler::Scx(_)) {
             self.scx_charge(cpu);

@@ -2,7 +2,7 @@
 //! What was counted while the machine ran: the truth that estimates and controllers are judged by.
 
 use crate::histogram::Histogram;
-use crate::machine::{Machine, Scheduler};
+use crate::machine::{At, Machine, Scheduler, Task};
 use weir_core::units::LINE_BYTES;
 
 /// Counts of one workload.
@@ -14,6 +14,9 @@ pub(crate) struct Tally {
     pub moved: Vec<(u32, [f64; 2])>,
     /// Blocks that were done, and how long each took.
     pub blocks: Histogram,
+    /// How long its tasks waited each time they wanted a CPU, for whatever reason.
+    pub waits: Histogram,
+    pub longest_wait_ns: u64,
 }
 
 impl Tally {
@@ -33,6 +36,11 @@ impl Tally {
 
     pub(crate) fn end_block(&mut self, latency_ns: u64) {
         self.blocks.add(latency_ns as f64, 1.0);
+    }
+
+    pub(crate) fn end_wait(&mut self, ns: u64) {
+        self.waits.add(ns as f64, 1.0);
+        self.longest_wait_ns = self.longest_wait_ns.max(ns);
     }
 
     /// All device bytes.
@@ -78,9 +86,20 @@ impl Machine {
     /// Forgets latencies seen so far; sums are taken as differences of windows.
     pub(crate) fn begin_measuring(&mut self) {
         self.fluid.forget_latencies();
-        self.workloads
-            .iter_mut()
-            .for_each(|w| w.tally.blocks.clear());
+        for tally in self.workloads.iter_mut().map(|w| &mut w.tally) {
+            tally.blocks.clear();
+            tally.waits.clear();
+            tally.longest_wait_ns = 0;
+        }
+    }
+
+    /// The longest time that a task of a workload wanted a CPU and had none, or has none until now.
+    pub(crate) fn longest_wait_ns(&self, workload: usize) -> u64 {
+        let w = &self.workloads[workload];
+        let tasks = w.tasks.clone().map(|t| &self.tasks[t as usize]);
+        let waits = |t: &&Task| matches!(t.at, At::Queued(_) | At::Throttled(_) | At::Dispatchable);
+        let until_now = tasks.filter(waits).map(|t| self.now - t.wants_since);
+        until_now.max().unwrap_or(0).max(w.tally.longest_wait_ns)
     }
 
     /// CPU time to the nanosecond.
@@ -88,7 +107,7 @@ impl Machine {
         let of = |task: u32| {
             let t = &self.tasks[task as usize];
             let running = match t.at {
-                crate::machine::At::Running(cpu) => self.now - self.cpus[cpu as usize].charged_at,
+                At::Running(cpu) => self.now - self.cpus[cpu as usize].charged_at,
                 _ => 0,
             };
             t.exec_ns + running
@@ -102,8 +121,8 @@ impl Machine {
 
     fn limit_of(&self, workload: usize) -> f64 {
         let w = &self.workloads[workload];
-        let held = self.partial.as_deref();
-        if let Some(account) = held.and_then(|p| p.books.accounts[workload]) {
+        let held = self.ext.as_deref();
+        if let Some(account) = held.and_then(|e| e.books.accounts[workload]) {
             return account.rate.cpus;
         }
         match &self.scheduler {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who controls in a run.
 
-use crate::books::Server;
 use crate::quota::CpuMax;
 use crate::scenario::Scenario;
 use crate::scx::ScxVariant;
@@ -47,17 +46,13 @@ pub enum Backend {
     /// The same on a kernel that guarantees `SCHED_EXT` tasks 90 % of each CPU instead of 5 %: what weir could
     /// ask for, and does not yet.
     ScxServed,
+    /// weir's scheduler for all ordinary tasks.
+    ScxFull,
 }
 
 impl Backend {
-    /// What the kernel guarantees to `SCHED_EXT`; nothing where weir's scheduler is not used.
-    pub(crate) fn server(self) -> Option<Server> {
-        match self {
-            Backend::Cgroup => None,
-            Backend::Scx => Some(Server::USUAL),
-            Backend::ScxServed => Some(Server::RAISED),
-        }
-    }
+    /// Those that are weir's scheduler.
+    pub const SCHEDULERS: [Backend; 3] = [Backend::Scx, Backend::ScxServed, Backend::ScxFull];
 }
 
 /// weir on the simulated host.
@@ -166,7 +161,7 @@ impl Variant {
 
     /// By the name that [`Variant::name`] gives.
     pub fn named(name: &str, scenario: &Scenario) -> Option<Variant> {
-        let scx = [Backend::Scx, Backend::ScxServed].map(|b| Variant::weir_with(b, scenario));
+        let scx = Backend::SCHEDULERS.map(|b| Variant::weir_with(b, scenario));
         Variant::all(scenario)
             .into_iter()
             .chain([Variant::Monitor])
@@ -192,6 +187,7 @@ impl Variant {
                 Backend::Cgroup => "weir",
                 Backend::Scx => "weir-scx",
                 Backend::ScxServed => "weir-scx-served",
+                Backend::ScxFull => "weir-scx-full",
             },
             Variant::Fixed(_) => "fixed",
         }
@@ -213,6 +209,7 @@ impl Variant {
                 Backend::Cgroup => (options.config.policy.name(), "sim-cgroup"),
                 Backend::Scx => (options.config.policy.name(), "sim-scx"),
                 Backend::ScxServed => (options.config.policy.name(), "sim-scx-served"),
+                Backend::ScxFull => (options.config.policy.name(), "sim-scx-full"),
             },
             Variant::Fixed(_) => ("none", "fixed"),
         }

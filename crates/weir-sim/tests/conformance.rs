@@ -25,11 +25,15 @@ fn options() -> Vec<WeirOptions> {
         waits_for_refill: false,
         ..WeirOptions::default()
     };
-    let scx = WeirOptions {
-        backend: Backend::Scx,
+    let scheduler = |backend| WeirOptions {
+        backend,
         ..WeirOptions::default()
     };
-    vec![WeirOptions::default(), sampled, scx]
+    let schedulers = Backend::SCHEDULERS.map(scheduler);
+    [WeirOptions::default(), sampled]
+        .into_iter()
+        .chain(schedulers)
+        .collect()
 }
 
 #[test]

@@ -76,6 +76,7 @@ fn json_is_the_documented_format_with_a_reason_for_every_null() {
         "cgroup",
         "scx",
         "scx-served",
+        "scx-full",
     ];
     assert_eq!(names, all);
     for run in &results.runs {

@@ -8,9 +8,10 @@ use weir_sim::{Backend, Scenario, Variant};
 
 /// weir's own back end, as it is called everywhere else.
 pub const WEIR: &str = "cgroup";
-/// weir's scheduler, likewise; and on a kernel that serves limited tasks better.
+/// weir's scheduler, likewise; on a kernel that serves limited tasks better; and for all ordinary tasks.
 pub const WEIR_SCX: &str = "scx";
 pub const WEIR_SCX_SERVED: &str = "scx-served";
+pub const WEIR_SCX_FULL: &str = "scx-full";
 
 /// One of those compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,7 @@ impl Choice {
                 Backend::Cgroup => (WEIR, WEIR),
                 Backend::Scx => (WEIR_SCX, WEIR_SCX),
                 Backend::ScxServed => (WEIR_SCX_SERVED, WEIR_SCX_SERVED),
+                Backend::ScxFull => (WEIR_SCX_FULL, WEIR_SCX_FULL),
             },
             _ => (variant.name(), backend),
         };
@@ -64,7 +66,7 @@ pub fn choose(
     scenario: &Scenario,
 ) -> Result<Vec<Choice>> {
     let mut usual = all(scenario);
-    for backend in [Backend::Scx, Backend::ScxServed] {
+    for backend in Backend::SCHEDULERS {
         usual.push(Choice::of(Variant::weir_with(backend, scenario)));
     }
     // The thesis's loop as a mere observer is no controller: `all` leaves it out.
@@ -94,7 +96,7 @@ pub fn choose(
     }
     if !policies.is_empty() && !chosen.iter().any(|c| matches!(c.variant, Variant::Weir(_))) {
         bail!(
-            "--policy is for --backend {WEIR} and {WEIR_SCX}: the thesis's controllers have policies of their own"
+            "--policy is for --backend {WEIR}, {WEIR_SCX} and {WEIR_SCX_FULL}: the thesis's controllers have policies of their own"
         );
     }
     Ok(chosen)
@@ -136,7 +138,7 @@ mod tests {
     fn names_are_found_and_kept_in_order() {
         assert_eq!(names(&["cgroup", "none"], &[]).unwrap(), ["cgroup", "none"]);
         assert_eq!(names(&["none", "none"], &[]).unwrap(), ["none"]);
-        assert_eq!(names(&["all"], &[]).unwrap().len(), 9);
+        assert_eq!(names(&["all"], &[]).unwrap().len(), 10);
         let two = [PolicyName::MaxMin, PolicyName::Proportional];
         let labels = names(&["none", "cgroup"], &two).unwrap();
         assert_eq!(labels, ["none", "cgroup/max-min", "cgroup/proportional"]);

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Full mode of weir's scheduler (`bpf/weir_full.bpf.h`): all ordinary tasks are its own, in one queue in
+//! order of virtual time, whose arithmetic is the kernel's own (`bpf/weir_sched.h`).
+//!
+//! - The kernel asks for the next task before it queues the one whose slice is over: who is still first
+//!   goes on.
+//! - Who wakes, or is let in, and finds no idle CPU has who runs on its last one looked at again, if that one
+//!   has had half a millisecond more than it.
+//! - A workload's tasks share its part of the CPUs, however many they are. As cgroups lie side by side here, its
+//!   part is the sum of its threads' weights.
+//!
+//! Not here: memory nodes (one queue), kernel threads of one CPU, and what a decision costs.
+
+use crate::ext::{Comes, Ext, Rule};
+use crate::machine::Machine;
+
+/// `CREDIT_NS`: who comes back from sleep is at most so far ahead of the others.
+const CREDIT_NS: u64 = crate::books::SLICE_NS;
+/// `AHEAD_NS`: who runs is interrupted for who is this far behind.
+const AHEAD_NS: u64 = 500_000;
+
+/// Who runs on a CPU: since when, and his virtual time then (`struct weir_cpu`).
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    since: u64,
+    vtime: u64,
+}
+
+/// A task (`struct weir_task`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Member {
+    weight: u64,
+    vtime: u64,
+    /// Its weight, while it wants a CPU.
+    counted: u64,
+}
+
+/// A workload's part of the CPUs, and the weights of its tasks that want one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Share {
+    pub part: u64,
+    pub sum: u64,
+}
+
+/// Virtual time.
+pub(crate) struct Full {
+    /// The furthest anybody has begun to run at.
+    vtime_now: u64,
+    /// By task.
+    members: Vec<Member>,
+    /// By position of the workload.
+    shares: Vec<Share>,
+    /// By CPU.
+    runs: Vec<Option<Run>>,
+}
+
+impl Full {
+    /// For tasks of these weights, each in its workload, whose part of the CPUs is the sum of theirs.
+    pub(crate) fn new(tasks: &[(usize, u64)], workloads: usize, cpu_count: usize) -> Self {
+        let mut shares = vec![Share::default(); workloads];
+        for (workload, weight) in tasks {
+            shares[*workload].part += weight;
+        }
+        let member = |(_, weight): &(usize, u64)| Member {
+            weight: *weight,
+            ..Member::default()
+        };
+        Full {
+            vtime_now: 0,
+            members: tasks.iter().map(member).collect(),
+            shares,
+            runs: vec![None; cpu_count],
+        }
+    }
+
+    /// A task wakes: it counts among those who share its workload's part.
+    pub(crate) fn begin_to_want(&mut self, task: u32, workload: usize, is_new: bool) {
+        let member = &mut self.members[task as usize];
+        if is_new {
+            member.vtime = self.vtime_now;
+        }
+        self.shares[workload].sum += member.weight - member.counted;
+        member.counted = member.weight;
+    }
+
+    /// It sleeps, or ends.
+    pub(crate) fn end_to_want(&mut self, task: u32, workload: usize) {
+        let member = &mut self.members[task as usize];
+        self.shares[workload].sum -= std::mem::take(&mut member.counted);
+    }
+
+    /// Its place in the queue.
+    pub(crate) fn place(&mut self, task: u32) -> u64 {
+        let member = &mut self.members[task as usize];
+        member.vtime = weir_sched::vtime_back(member.vtime, self.vtime_now, CREDIT_NS);
+        member.vtime
+    }
+
+    /// A task begins to run.
+    pub(crate) fn begin(&mut self, cpu: u32, task: u32, now: u64) {
+        let vtime = self.place(task);
+        self.vtime_now = self.vtime_now.max(vtime);
+        self.runs[cpu as usize] = Some(Run { since: now, vtime });
+    }
+
+    /// It stops.
+    pub(crate) fn end(&mut self, cpu: u32, task: u32, workload: usize, now: u64) {
+        let grown = self.grown(cpu, task, workload, now);
+        self.members[task as usize].vtime += grown;
+        self.runs[cpu as usize] = None;
+    }
+
+    /// What its virtual time has grown by in the run that goes on.
+    fn grown(&self, cpu: u32, task: u32, workload: usize, now: u64) -> u64 {
+        let run_ns = self.runs[cpu as usize].map_or(0, |r| now.saturating_sub(r.since));
+        let share = self.shares[workload];
+        weir_sched::vtime(
+            run_ns,
+            self.members[task as usize].weight,
+            share.part,
+            share.sum,
+        )
+    }
+
+    /// Whether who runs is before who is first in the queue.
+    fn is_first(&self, cpu: u32, task: u32, workload: usize, now: u64, head: Option<u64>) -> bool {
+        let own = self.members[task as usize].vtime + self.grown(cpu, task, workload, now);
+        head.is_none_or(|head| head > own)
+    }
+
+    /// Whether who runs on a CPU has had so much more than who is to come.
+    fn is_ahead(&self, cpu: u32, vtime: u64, now: u64) -> bool {
+        let has_had = |run: Run| run.vtime + now.saturating_sub(run.since) > vtime + AHEAD_NS;
+        self.runs[cpu as usize].is_some_and(has_had)
+    }
+}
+
+impl Machine {
+    pub(crate) fn full(&mut self) -> Option<&mut Full> {
+        match self.ext.as_deref_mut().map(|e| &mut e.rule) {
+            Some(Rule::Full(full)) => Some(full),
+            _ => None,
+        }
+    }
+
+    /// Who runs on a CPU makes room, if it has had more than who is to come.
+    pub(crate) fn make_room(&mut self, cpu: u32, vtime: u64) {
+        let now = self.now;
+        if !self
+            .full()
+            .is_some_and(|full| full.is_ahead(cpu, vtime, now))
+        {
+            return;
+        }
+        if self.stepping == Some(cpu) {
+            self.cpus[cpu as usize].is_choice_due = true;
+        } else {
+            self.full_replace(cpu);
+        }
+    }
+
+    /// The next task, or the same once more.
+    pub(crate) fn full_replace(&mut self, cpu: u32) {
+        let Some(task) = self.ext_on(cpu) else { return };
+        self.ext_charge(cpu);
+        self.cpus[cpu as usize].is_choice_due = false;
+        let (now, workload) = (self.now, self.tasks[task as usize].workload as usize);
+        let Some(ext) = self.ext.as_deref_mut() else {
+            return;
+        };
+        let (may_stay, head) = (!ext.books.waits(workload), ext.first());
+        if let Rule::Full(full) = &ext.rule
+            && may_stay
+            && full.is_first(cpu, task, workload, now, head)
+        {
+            self.tasks[task as usize].slice_ns = ext.books.settings.slice_ns;
+            return self.ext_plan(cpu);
+        }
+        let next = self.ext.as_deref_mut().and_then(Ext::take_next);
+        self.ext_stop(cpu);
+        if let Some(next) = next {
+            self.ext_run(cpu, next);
+        }
+        self.ext_enqueue(task, Comes::Spent);
+        if self.cpus[cpu as usize].current.is_none() {
+            self.pick(cpu);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `#define NAME 500000ULL` of a header of the kernel's side.
+    fn defined(text: &str, name: &str) -> u64 {
+        let value = |line: &str| {
+            let rest = line.strip_prefix("#define ")?.strip_prefix(name)?;
+            rest.trim().strip_suffix("ULL")?.parse().ok()
+        };
+        let found = text.lines().find_map(value);
+        found.unwrap_or_else(|| panic!("no {name}"))
+    }
+
+    #[test]
+    fn its_numbers_are_those_of_the_kernels_side() {
+        let all = include_str!("../../../bpf/weir.bpf.c");
+        let full = include_str!("../../../bpf/weir_full.bpf.h");
+        assert_eq!(defined(all, "SLICE_NS"), crate::books::SLICE_NS);
+        assert_eq!(defined(all, "GUARD_DEBT_NS"), crate::books::GUARD_DEBT_NS);
+        assert_eq!(defined(full, "AHEAD_NS"), AHEAD_NS);
+        assert!(full.contains("#define CREDIT_NS\tSLICE_NS\n"));
+    }
+
+    /// Two tasks of one workload have its part together, and one of them alone has all of it.
+    #[test]
+    fn a_workload_has_its_part_however_many_of_it_run() {
+        let mut full = Full::new(&[(0, 100), (0, 100), (1, 100)], 2, 1);
+        let grown = |full: &mut Full| {
+            full.begin(0, 0, 0);
+            let vtime = full.grown(0, 0, 0, 1000);
+            full.end(0, 0, 0, 0);
+            vtime
+        };
+        full.begin_to_want(0, 0, true);
+        assert_eq!(grown(&mut full), 500);
+        full.begin_to_want(1, 0, true);
+        assert_eq!(grown(&mut full), 1000);
+        full.end_to_want(1, 0);
+        assert_eq!(grown(&mut full), 500);
+    }
+
+    #[test]
+    fn who_slept_comes_back_with_a_bounded_credit_and_who_is_new_with_none() {
+        let mut full = Full::new(&[(0, 100), (1, 100), (2, 100)], 3, 1);
+        full.members[0].vtime = 50_000_000;
+        full.begin(0, 0, 0);
+        full.begin_to_want(1, 1, false);
+        assert_eq!(full.place(1), 50_000_000 - CREDIT_NS);
+        full.begin_to_want(2, 2, true);
+        assert_eq!(full.place(2), 50_000_000);
+        assert!(!full.is_ahead(0, 50_000_000 - AHEAD_NS, 0));
+        assert!(full.is_ahead(0, 50_000_000 - AHEAD_NS, 1));
+    }
+}
