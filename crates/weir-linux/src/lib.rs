@@ -31,6 +31,7 @@ mod bind;
 mod claim;
 mod clock;
 pub mod copies;
+pub mod cores;
 mod counters;
 pub mod cxl;
 mod descriptors;
@@ -61,6 +62,7 @@ mod scx;
 mod shares;
 mod take;
 mod topology;
+mod traffic;
 mod tree;
 
 #[cfg(test)]
@@ -74,3 +76,4 @@ pub use nodes::{Node, Nodes, Reach};
 pub use options::{Backend, By, CounterSource, Options, Roots, ShareSource, ThesisVariant};
 pub use platform::LinuxPlatform;
 pub use restore::{NotRestored, ResetReport, reset, reset_even_if_running};
+pub use traffic::Traffic;
