@@ -167,18 +167,40 @@ fn run(shared: &Shared, place: usize, buffer: &Buffer, mix: Mix) {
 /// `start` begins a chunk of memory that is ours.
 #[inline(always)]
 unsafe fn chunk(start: *mut u8, mix: Mix) {
-    for line in 0..CHUNK_LINES {
+    let lines = (0..CHUNK_LINES).map(|line| {
         // SAFETY: within the chunk, aligned as lines are.
-        unsafe {
-            let place = start.add(line * LINE_BYTES).cast::<u64>();
-            match mix {
-                Mix::Reads => drop(place.read_volatile()),
-                Mix::TwoToOne if line % 2 == 0 => drop(place.read_volatile()),
-                Mix::TwoToOne | Mix::OneToOne => place.write_volatile(line as u64),
-                Mix::NtWrites => stream(place),
-            }
+        unsafe { start.add(line * LINE_BYTES).cast::<u64>() }
+    });
+    // SAFETY: each is a line of ours.
+    unsafe {
+        match mix {
+            Mix::Reads => lines.for_each(|line| read(line)),
+            Mix::OneToOne => lines.for_each(|line| line.write_volatile(1)),
+            Mix::NtWrites => lines.for_each(|line| stream(line)),
+            Mix::TwoToOne => lines.enumerate().for_each(|(n, line)| match n % 2 {
+                0 => read(line),
+                _ => line.write_volatile(1),
+            }),
         }
     }
+}
+
+/// Reads a line and forgets what it says. Into another register than the address is in: who follows pointers
+/// loads into the same, and the testbed's model takes the two apart by that.
+///
+/// # Safety
+/// `place` is a line that is ours.
+#[inline(always)]
+unsafe fn read(place: *mut u64) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as promised by the caller.
+    unsafe {
+        std::arch::asm!("mov {word}, [{place}]", word = out(reg) _, place = in(reg) place,
+            options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: as promised by the caller.
+    let _ = unsafe { place.read_volatile() };
 }
 
 /// Writes a whole line past the caches.
