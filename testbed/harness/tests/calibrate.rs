@@ -36,8 +36,8 @@ fn modelled(machine: &Machine, loaders: usize, rest_ns: u64) -> (f64, f64) {
         idle_ns: machine.idle_ns,
     };
     let device = Device::new(profile, 100_000_000);
-    // Two instructions a line, as the loaders have.
-    let line_ns = 2 * machine.instruction_ps / 1000;
+    // Three instructions a line, or about so.
+    let line_ns = 3 * machine.instruction_ps / 1000;
     let mut windows = vec![CoreWindow::new(machine.window_lines); loaders];
     // Not all at once.
     let mut clocks: Vec<u64> = (0..=loaders as u64).map(|n| n * 1733).collect();

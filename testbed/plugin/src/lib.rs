@@ -154,7 +154,8 @@ unsafe extern "C" fn on_translate(tb: *mut q::Tb, _: *mut c_void) {
 const AWAITED: *mut c_void = std::ptr::without_provenance_mut(1);
 
 /// Whether an instruction loads 64 bits into the register that its address was in, as who follows pointers
-/// does: what comes next needs the answer, so a core cannot have another such load on its way.
+/// does: what comes next needs the answer, so a core cannot have another such load on its way. A load whose value
+/// nobody uses may look the same; it is rare in programs that compute something.
 fn chases(code: &[u8]) -> bool {
     match *code {
         // REX.W, mov r64, r/m64

@@ -30,6 +30,7 @@ use std::sync::atomic::AtomicUsize;
 use stored::{Place, Profile, StoredKnee, StoredPoint};
 use weir_bench::cpu::{now_ns, spin_step_ns};
 use weir_core::BytesPerSec;
+use weir_core::knee::NoKnee;
 use weir_linux::{Roots, Traffic};
 
 /// Shorter is no measurement.
@@ -148,8 +149,10 @@ fn measured(
         bail!("stopped before anything was known");
     };
     progress(&idle);
+    let mut is_late = false;
     let mut measure = |delay: u64| {
-        if now_ns().saturating_add(span_ns) > end {
+        is_late = now_ns().saturating_add(span_ns) > end;
+        if is_late {
             return Ok(None);
         }
         let point = rig.measure(Some(delay), span_ns)?;
@@ -160,7 +163,6 @@ fn measured(
     let after = rig.others(span_ns)?;
     let knee = search::knee(&points);
     let was_stopped = rig.is_stopped();
-    let complete = !was_stopped && now_ns().saturating_add(span_ns) <= end;
     let profile = Profile {
         node: site.node,
         size_bytes: site.device_bytes,
@@ -172,7 +174,7 @@ fn measured(
             "threads"
         }
         .to_owned(),
-        complete,
+        complete: !was_stopped && !is_late,
         idle_latency_ns: idle.latency.mean_ns,
         dram_latency_ns: dram,
         others_bytes_per_sec: before.into_iter().chain(after).reduce(f64::max),
@@ -235,12 +237,7 @@ fn stored_point(point: &Point) -> StoredPoint {
 }
 
 /// What comes of it, and what is to be known beside.
-fn verdict(
-    busy: bool,
-    profile: &Profile,
-    no_knee: Option<&weir_core::knee::NoKnee>,
-    was_stopped: bool,
-) -> Verdict {
+fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped: bool) -> Verdict {
     let mut verdict = Verdict::default();
     if was_stopped {
         verdict
@@ -258,8 +255,7 @@ fn verdict(
         );
     }
     let Some(knee) = &profile.knee else {
-        let why = no_knee.map_or_else(String::new, ToString::to_string);
-        verdict.lacking = Some(format!("no knee: {why} (more --threads, or more --budget)"));
+        verdict.lacking = no_knee.map(why_no_knee);
         return verdict;
     };
     let others = profile.others_bytes_per_sec.unwrap_or(0.0);
@@ -277,6 +273,23 @@ fn verdict(
         verdict.notes.push(told);
     }
     verdict
+}
+
+fn why_no_knee(why: &NoKnee) -> String {
+    let shown = |value: &f64| text::rate(BytesPerSec::new(*value));
+    match why {
+        NoKnee::TooFew { points } => {
+            format!("no knee: {points} different loads are too few; give it more --budget")
+        }
+        NoKnee::NotReached { highest } => format!(
+            "no knee: latency has not taken off up to {}; more --threads load the device more",
+            shown(highest)
+        ),
+        NoKnee::Passed { lowest } => format!(
+            "no knee: latency has taken off at {} already: do others use the device?",
+            shown(lowest)
+        ),
+    }
 }
 
 fn finish(args: &CalibrateArgs, mut outcome: Outcome, place: Place) -> Result<Exit> {

@@ -15,9 +15,10 @@ const STEPS: [f64; 13] = [
 const REFINED_MAX: usize = 10;
 /// All points there may be, the idle one among them.
 pub const POINTS_MAX: usize = 1 + STEPS.len() + REFINED_MAX;
-/// With less than this part of the largest bandwidth ÷ latency the knee is long passed, and nobody needs to
-/// know how bad it gets.
+/// With less than this part of the largest bandwidth ÷ latency, and so many times the idle latency, the knee is
+/// long passed, and nobody needs to know how bad it gets.
 const ENOUGH: f64 = 0.5;
+const ENOUGH_LATENCIES: f64 = 1.5;
 
 /// One load, measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,9 +90,10 @@ fn steps(count: f64) -> u64 {
 fn is_enough(points: &[Point]) -> bool {
     let power = |p: &Point| p.bytes_per_sec / p.latency.mean_ns;
     let most = points.iter().map(power).fold(0.0, f64::max);
-    points
-        .last()
-        .is_some_and(|last| power(last) < ENOUGH * most)
+    let (Some(idle), Some(last)) = (points.first(), points.last()) else {
+        return false;
+    };
+    power(last) < ENOUGH * most && last.latency.mean_ns > ENOUGH_LATENCIES * idle.latency.mean_ns
 }
 
 /// The delay at which this load is expected: between two neighbours, as the time from one chunk of lines to
