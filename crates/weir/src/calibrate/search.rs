@@ -161,10 +161,10 @@ mod tests {
     fn the_knee_of_a_known_queue_is_found_whatever_its_size() {
         for (idle, capacity, threads) in [
             (6000.0, 95e6, 3.0),
-            (300.0, 28e9, 16.0),
+            (300.0, 28e9, 24.0),
             (300.0, 28e9, 64.0),
-            (700.0, 9e9, 5.0),
-            (120.0, 200e9, 32.0),
+            (700.0, 9e9, 20.0),
+            (120.0, 200e9, 80.0),
         ] {
             let mut count = 0;
             let mut measure = |delay: u64| {

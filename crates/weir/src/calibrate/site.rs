@@ -228,9 +228,12 @@ fn share(wanted: Option<u64>, node: &Node, threads: u64, cache: Option<u64>) -> 
         Bytes(least)
     );
     let grains = |bytes: u64| bytes / GRAIN_BYTES * GRAIN_BYTES;
-    let ring = RING_PER_CACHE * cache.unwrap_or(0);
-    let ring =
-        grains((total / 2).min(ring.clamp(2 * RING_BYTES_MIN, RING_BYTES_MAX))).max(RING_BYTES_MIN);
+    let ring = RING_PER_CACHE
+        .saturating_mul(cache.unwrap_or(0))
+        .clamp(2 * RING_BYTES_MIN, RING_BYTES_MAX);
+    // Half, and never what the threads need at least.
+    let room = (total / 2).min(total - threads * GRAIN_BYTES);
+    let ring = grains(ring.min(room)).max(RING_BYTES_MIN);
     let each = grains((total - ring) / threads.max(1)).clamp(GRAIN_BYTES, THREAD_BYTES);
     Ok((ring, each))
 }
