@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_node_that_cannot_be_is_refused() {
-        for node in [NODE_MAX as u32 - 1, 1 << 20, u32::MAX] {
+        for node in [1023, 1 << 20, u32::MAX] {
             assert!(Buffer::on_node(1, node).is_err(), "{node}");
         }
     }
