@@ -162,10 +162,7 @@ fn chases(code: &[u8]) -> bool {
         [rex @ 0x48..=0x4f, 0x8b, modrm, ..] => {
             let same = modrm >> 3 & 7 == modrm & 7 && rex >> 2 & 1 == rex & 1;
             // Not a register, an address relative to the instruction, or one of two registers.
-            let plain = match (modrm >> 6, modrm & 7) {
-                (3, _) | (_, 4) | (0, 5) => false,
-                _ => true,
-            };
+            let plain = !matches!((modrm >> 6, modrm & 7), (3, _) | (_, 4) | (0, 5));
             same && plain
         }
         _ => false,
