@@ -66,6 +66,7 @@ const RULES: &[Rule] = &[
         pure: Some("crates/weir-events/src"),
         ..row("weir-events", &[])
     },
+    row("weir-bench", &[]),
     row("weir-sched", &[]),
     row("weir-sim", &["weir-core", "weir-hw", "weir-sched"]),
     row("weir-linux", &["weir-core", "weir-events"]),

@@ -32,6 +32,7 @@ mod charged;
 mod claim;
 mod clock;
 pub mod copies;
+pub mod cores;
 mod counters;
 pub mod cxl;
 mod descriptors;
@@ -62,6 +63,7 @@ mod scx;
 mod shares;
 mod take;
 mod topology;
+mod traffic;
 mod tree;
 
 #[cfg(test)]
@@ -75,3 +77,4 @@ pub use nodes::{Node, Nodes, Reach};
 pub use options::{Backend, By, CounterSource, Options, Roots, ShareSource, ThesisVariant};
 pub use platform::LinuxPlatform;
 pub use restore::{NotRestored, ResetReport, reset, reset_even_if_running};
+pub use traffic::Traffic;

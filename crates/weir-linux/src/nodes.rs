@@ -32,6 +32,8 @@ pub struct Node {
     pub id: u32,
     /// Whether CPUs belong to it.
     pub has_cpus: bool,
+    /// Those that are online.
+    pub cpus: Vec<u32>,
     /// Memory that the kernel manages: less than its blocks come to, by what the kernel keeps.
     pub total_bytes: u64,
     /// Memory that is free.
@@ -95,6 +97,10 @@ fn node(dir: &Path, id: u32, online: &[u32], with_cpus: &[u32]) -> Result<Node, 
     Ok(Node {
         id,
         has_cpus: with_cpus.contains(&id),
+        cpus: match optional(&dir.join("cpulist"))? {
+            Some(text) => list(&text).unwrap_or_default(),
+            None => Vec::new(),
+        },
         total_bytes: node_size(&meminfo).unwrap_or(0),
         free_bytes: figure(&meminfo, b"MemFree:").unwrap_or(0),
         distances: online.iter().copied().zip(distances).collect(),
@@ -177,6 +183,7 @@ mod tests {
         for (id, distance) in [(0, "10 20\n"), (1, "20 10\n")] {
             let dir = format!("sys/devices/system/node/node{id}");
             fake.write(format!("{dir}/distance"), distance);
+            fake.write(format!("{dir}/cpulist"), ["0-1,4\n", "\n"][id]);
             let meminfo = format!("Node {id} MemTotal: 524288 kB\nNode {id} MemFree:   1024 kB\n");
             fake.write(format!("{dir}/meminfo"), &meminfo);
             for block in [0, 1] {
@@ -198,6 +205,10 @@ mod tests {
         assert_eq!(node.distances, BTreeMap::from([(0, 20), (1, 10)]));
         assert_eq!(node.blocks, [2, 3]);
         assert!(!node.has_cpus && nodes.nodes[0].has_cpus);
+        assert_eq!(
+            (&nodes.nodes[0].cpus[..], node.cpus.len()),
+            (&[0, 1, 4][..], 0)
+        );
         assert_eq!(node.reach.read_latency_ns, Some(250));
         assert_eq!(node.reach.write_latency_ns, None);
         assert_eq!((nodes.of_block(1), nodes.of_block(4)), (Some(0), None));

@@ -17,17 +17,20 @@ pub struct Roots {
     pub cgroup: PathBuf,
     /// weir's lock and journal: `/run/weir`. On a file system that a reboot empties, as cgroups are.
     pub run: PathBuf,
+    /// What weir keeps from one boot to the next: `/var/lib/weir`.
+    pub state: PathBuf,
 }
 
 impl Roots {
     /// The same layout below `dir`, for tests: `dir/sys`, `dir/proc`, `dir/sys/fs/cgroup`,
-    /// `dir/run/weir`.
+    /// `dir/run/weir`, `dir/var/lib/weir`.
     pub fn beneath(dir: &Path) -> Self {
         Roots {
             sys: dir.join("sys"),
             proc: dir.join("proc"),
             cgroup: dir.join("sys/fs/cgroup"),
             run: dir.join("run/weir"),
+            state: dir.join("var/lib/weir"),
         }
     }
 }

@@ -20,13 +20,19 @@ pub struct AmountError(String);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate(pub BytesPerSec);
 
-/// A set-point: a bandwidth, or a part of the device's capacity.
+/// A positive amount of memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+/// A set-point: a bandwidth, or a part of the device's capacity or of its knee.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SetPoint {
     /// Bytes per second.
     Rate(Rate),
     /// A ratio, above 0 and at most 1.
     OfCapacity(f64),
+    /// A ratio of the knee that `weir calibrate` has found, above 0 and at most 1.
+    OfKnee(f64),
 }
 
 /// A positive span of time.
@@ -119,6 +125,14 @@ impl FromStr for SetPoint {
     type Err = AmountError;
 
     fn from_str(text: &str) -> Result<Self, AmountError> {
+        if let Some(rest) = text.trim().strip_prefix("knee") {
+            return of_knee(rest).ok_or_else(|| {
+                AmountError(format!(
+                    "{text:?} is not a part of the knee: write knee, or knee*0.9 with a number above 0 and \
+                     at most 1"
+                ))
+            });
+        }
         let Some(percent) = text.trim().strip_suffix('%') else {
             return text.parse().map(SetPoint::Rate);
         };
@@ -130,6 +144,39 @@ impl FromStr for SetPoint {
                 "{text:?} is not a part of the capacity: write a number above 0 and at most 100 \
                  before the %"
             ))),
+        }
+    }
+}
+
+/// What follows `knee`: nothing, or a factor.
+fn of_knee(rest: &str) -> Option<SetPoint> {
+    let rest = rest.trim();
+    if rest.is_empty() {
+        return Some(SetPoint::OfKnee(1.0));
+    }
+    match split_number(rest.strip_prefix('*')?) {
+        Some((ratio, "")) if ratio > 0.0 && ratio <= 1.0 => Some(SetPoint::OfKnee(ratio)),
+        _ => None,
+    }
+}
+
+impl FromStr for Size {
+    type Err = AmountError;
+
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn from_str(text: &str) -> Result<Self, AmountError> {
+        let wrong = || {
+            AmountError(format!(
+                "{text:?} is not an amount of memory: write for example 64MiB, 2GiB, or plain bytes"
+            ))
+        };
+        let (number, unit) = split_number(text).ok_or_else(wrong)?;
+        let unit = RATE_UNITS.iter().find(|(name, _)| *name == unit);
+        let bytes = number * unit.ok_or_else(wrong)?.1;
+        if (1.0..RATE_MAX).contains(&bytes) {
+            Ok(Size(bytes as u64))
+        } else {
+            Err(wrong())
         }
     }
 }
@@ -215,7 +262,7 @@ from_toml!(
 from_toml!(
     SetPoint,
     true,
-    "a bandwidth such as \"4GiB/s\", or a part of the capacity as \"40%\""
+    "a bandwidth such as \"4GiB/s\", a part of the capacity as \"40%\", or \"knee*0.9\""
 );
 from_toml!(Span, false, "a time with its unit, such as \"50ms\"");
 
@@ -267,6 +314,33 @@ mod tests {
     }
 
     #[test]
+    fn a_set_point_may_be_a_part_of_the_knee() {
+        assert_eq!("knee".parse(), Ok(SetPoint::OfKnee(1.0)));
+        assert_eq!(" knee * 0.9 ".parse(), Ok(SetPoint::OfKnee(0.9)));
+        for text in [
+            "knee*",
+            "knee*0",
+            "knee*1.1",
+            "knees",
+            "knee 0.9",
+            "knee*0.9%",
+            "knee*-1",
+        ] {
+            let error = text.parse::<SetPoint>().unwrap_err().to_string();
+            assert!(error.contains("knee*0.9"), "{text:?} said: {error}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_bytes() {
+        assert_eq!("64MiB".parse(), Ok(Size(64 << 20)));
+        assert_eq!("1000".parse(), Ok(Size(1000)));
+        for text in ["0", "", "1e9", "64M", "64MiB/s", "99999999TiB", "-1"] {
+            assert!(text.parse::<Size>().is_err(), "{text} was accepted");
+        }
+    }
+
+    #[test]
     fn spans_need_their_unit() {
         assert_eq!("50ms".parse(), Ok(Span(Duration::from_millis(50))));
         assert_eq!("1.5 s".parse(), Ok(Span(Duration::from_millis(1500))));
@@ -288,7 +362,7 @@ mod tests {
             if let Ok(rate) = text.parse::<Rate>() {
                 prop_assert!(rate.0.get() > 0.0);
             }
-            if let Ok(SetPoint::OfCapacity(ratio)) = text.parse::<SetPoint>() {
+            if let Ok(SetPoint::OfCapacity(ratio) | SetPoint::OfKnee(ratio)) = text.parse::<SetPoint>() {
                 prop_assert!(ratio > 0.0 && ratio <= 1.0);
             }
             if let Ok(span) = text.parse::<Span>() {

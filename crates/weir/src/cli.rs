@@ -3,6 +3,7 @@
 //! works out the meaning once flags and file are both known. Keys of the file equal the flag names.
 
 use crate::amounts::{Rate, SetPoint, Span};
+use crate::calibrate::cli::CalibrateArgs;
 use crate::events::cli::EventsArgs;
 use crate::groups::cli::GroupsArgs;
 use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
@@ -29,11 +30,11 @@ pub struct Cli {
 
 const TOP_HELP: &str = "\
 Start with `weir doctor` (what this machine can do), then `weir top` (who uses the device), then
-`weir run --limit --set-point 40% --capacity 20GiB/s`.
+`weir calibrate` (how much it can carry) and `weir run --limit --set-point 'knee*0.9'`.
 
 No CXL memory at hand: `weir sim thesis-limit`.
 
-Exit codes: 0 done, 1 something was found (doctor, groups, sim), 2 trouble.";
+Exit codes: 0 done, 1 something was found (doctor, groups, sim, calibrate), 2 trouble.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -50,6 +51,8 @@ pub enum Command {
     Top(TopArgs),
     /// What this machine can do, what is missing, and what to do about it
     Doctor(DoctorArgs),
+    /// Find the bandwidth above which a device's latency takes off
+    Calibrate(CalibrateArgs),
     /// Who is limited, since when, how much and why
     Explain(ExplainArgs),
     /// Give back limits that a killed weir left behind
@@ -167,8 +170,8 @@ pub struct LoopArgs {
     pub limit: Option<bool>,
 
     /// Bandwidth to hold on each device, reads and writes together: 4GiB/s, 500MB/s, bytes per
-    /// second, or a part of the capacity such as 40%
-    #[arg(long, value_name = "RATE|PERCENT", allow_negative_numbers = true)]
+    /// second, a part of the capacity such as 40%, or of the knee that `weir calibrate` found: knee*0.9
+    #[arg(long, value_name = "RATE|PERCENT|knee", allow_negative_numbers = true)]
     pub set_point: Option<SetPoint>,
 
     /// Bandwidth that the device can sustain, where the machine does not say so itself
@@ -250,6 +253,7 @@ Examples:
   weir run                                      observe, change nothing
   weir run --limit --set-point 4GiB/s           hold each device at 4 GiB/s
   weir run --limit --set-point 40% --capacity 20GiB/s --exclude '/system.slice/db*'
+  weir run --limit --set-point 'knee*0.9'       after `weir calibrate`
   weir run --config /etc/weir.toml --json
   weir run --push http://127.0.0.1:8428/write   figures to VictoriaMetrics, or InfluxDB
 

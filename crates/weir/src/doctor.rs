@@ -2,6 +2,7 @@
 //! `weir doctor`: the platform's facts as a tree, with reasons and next moves, and what follows from
 //! them. It probes nothing itself.
 
+use crate::calibrate::stored::facts as facts_of_calibration;
 use crate::cli::{ByName, DoctorArgs};
 use crate::exit::{Exit, print, print_json};
 use crate::host;
@@ -36,7 +37,10 @@ struct Lack {
 /// # Errors
 /// Stdout cannot be written.
 pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
-    let description = weir_linux::describe(roots, host::by(args.by.unwrap_or(ByName::Cgroup)));
+    let mut description = weir_linux::describe(roots, host::by(args.by.unwrap_or(ByName::Cgroup)));
+    description
+        .facts
+        .extend(facts_of_calibration(&roots.state, &description));
     let lacking = lacking(&description);
     let report = Report {
         can_observe: lacking.iter().all(|lack| lack.needed_for != OBSERVE),

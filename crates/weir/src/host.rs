@@ -39,7 +39,8 @@ fn backend(name: BackendName) -> Backend {
     }
 }
 
-fn counters(name: CountersName) -> CounterSource {
+/// The platform's word for where traffic is read.
+pub fn counters(name: CountersName) -> CounterSource {
     match name {
         CountersName::Auto => CounterSource::Auto,
         CountersName::Driver => CounterSource::Driver,

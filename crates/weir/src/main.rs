@@ -7,6 +7,7 @@
 //! * [`recordings`] every tick kept in a file, shown again, and exported;
 //! * [`top`], [`explain`], [`doctor`], [`reset`] what people ask it; they read what the daemon
 //!   publishes and compute nothing but layout ([`text`], [`words`]);
+//! * [`calibrate`] the knee of a device, measured here and kept for `run`;
 //! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
 //! * [`groups`] monitoring groups: made, listed, resized, and workloads put into them;
 //! * [`topology`] what belongs to what, and [`events`] performance counters that tell of CXL traffic;
@@ -17,6 +18,7 @@
 
 mod amounts;
 mod bench;
+mod calibrate;
 mod cli;
 mod doctor;
 mod events;
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::doctor(args, &roots),
         Command::Explain(args) => explain::explain(args, &roots),
         Command::Reset(args) => reset::reset(args, &roots),
+        Command::Calibrate(args) => calibrate::calibrate(args, &roots),
         Command::Bench(args) => bench::bench(args),
         Command::Topology(args) => topology::topology(args, &roots),
         Command::Events(args) => events::events(args, &roots),

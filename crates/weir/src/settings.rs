@@ -6,6 +6,7 @@
 //! runs as root must not guess what its operator meant.
 
 use crate::amounts::{Rate, SetPoint, Span};
+use crate::calibrate::stored::common_knee;
 use crate::cli::{BackendName, ByName, CountersName, LoopArgs, PolicyName, SharesName};
 use crate::run::push::Target;
 use crate::text;
@@ -208,22 +209,23 @@ impl Settings {
         if self.config.limit && self.set_point.is_none() {
             bail!(
                 "--limit needs a set-point: give the bandwidth to hold, as --set-point 4GiB/s, or \
-                 --set-point 40% with --capacity; `weir run` without --limit shows what the device \
-                 carries now"
+                 --set-point 40% with --capacity, or --set-point knee*0.9 after `weir calibrate`; `weir run` \
+                 without --limit shows what the device carries now"
             );
         }
         Ok(())
     }
 
-    /// Works out the set-point on this machine and puts it into the config.
+    /// Works out the set-point on this machine and puts it into the config. Profiles of devices are in `state`.
     ///
     /// # Errors
-    /// A percentage of a capacity that nobody knows, or that differs from device to device.
-    pub fn resolve(&mut self, machine: &Description) -> Result<()> {
-        let asked = self.set_point;
-        let found = asked
-            .map(|asked| set_point(asked, self.capacity, machine))
-            .transpose()?;
+    /// A part of a capacity or a knee that nobody knows, or that differs from device to device.
+    pub fn resolve(&mut self, machine: &Description, state: &Path) -> Result<()> {
+        let found = match self.set_point {
+            Some(SetPoint::OfKnee(ratio)) => Some(common_knee(state, machine)?.scale(ratio)),
+            Some(asked) => Some(set_point(asked, self.capacity, machine)?),
+            None => None,
+        };
         self.config.set_point_bytes_per_sec = found;
         self.config.validate()?;
         Ok(())
@@ -242,6 +244,10 @@ pub fn set_point(
     match asked {
         SetPoint::Rate(rate) => Ok(rate.0),
         SetPoint::OfCapacity(ratio) => Ok(capacity(given, machine)?.scale(ratio)),
+        SetPoint::OfKnee(_) => bail!(
+            "a set-point of the knee is for `weir run`, on the machine it was found on: give one in bytes, such as \
+             4GiB/s"
+        ),
     }
 }
 
@@ -468,10 +474,14 @@ mod tests {
     #[test]
     fn a_percentage_needs_a_capacity_from_somewhere() {
         let mut asked = settings(&["--set-point", "40%"], None).unwrap();
-        let error = asked.resolve(&Description::default()).unwrap_err();
+        let error = asked
+            .resolve(&Description::default(), Path::new("/nowhere"))
+            .unwrap_err();
         assert!(error.to_string().contains("--capacity 20GiB/s"), "{error}");
         let mut asked = settings(&["--set-point", "40%", "--capacity", "10GB/s"], None).unwrap();
-        asked.resolve(&Description::default()).unwrap();
+        asked
+            .resolve(&Description::default(), Path::new("/nowhere"))
+            .unwrap();
         assert_eq!(
             asked.config.set_point_bytes_per_sec,
             Some(BytesPerSec::new(4e9))

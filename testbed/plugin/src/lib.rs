@@ -140,8 +140,32 @@ unsafe extern "C" fn on_translate(tb: *mut q::Tb, _: *mut c_void) {
             if tlb::flushes(&code[..size.min(code.len())]) {
                 q::qemu_plugin_register_vcpu_insn_exec_cb(insn, on_tlb_flush, q::NO_REGS, none);
             }
-            q::qemu_plugin_register_vcpu_mem_cb(insn, on_access, q::NO_REGS, q::MEM_RW, none);
+            let awaited = if chases(&code[..size.min(code.len())]) {
+                AWAITED
+            } else {
+                none
+            };
+            q::qemu_plugin_register_vcpu_mem_cb(insn, on_access, q::NO_REGS, q::MEM_RW, awaited);
         }
+    }
+}
+
+/// Of an access whose instruction [`chases`].
+const AWAITED: *mut c_void = std::ptr::without_provenance_mut(1);
+
+/// Whether an instruction loads 64 bits into the register that its address was in, as who follows pointers
+/// does: what comes next needs the answer, so a core cannot have another such load on its way. A load whose value
+/// nobody uses may look the same; it is rare in programs that compute something.
+fn chases(code: &[u8]) -> bool {
+    match *code {
+        // REX.W, mov r64, r/m64
+        [rex @ 0x48..=0x4f, 0x8b, modrm, ..] => {
+            let same = modrm >> 3 & 7 == modrm & 7 && rex >> 2 & 1 == rex & 1;
+            // Not a register, an address relative to the instruction, or one of two registers.
+            let plain = !matches!((modrm >> 6, modrm & 7), (3, _) | (_, 4) | (0, 5));
+            same && plain
+        }
+        _ => false,
     }
 }
 
@@ -160,7 +184,7 @@ unsafe extern "C" fn on_tlb_flush(vcpu: c_uint, _: *mut c_void) {
 }
 
 /// A vCPU touches memory: any memory. This runs tens of millions of times a second.
-unsafe extern "C" fn on_access(vcpu: c_uint, info: q::MemInfo, vaddr: u64, _: *mut c_void) {
+unsafe extern "C" fn on_access(vcpu: c_uint, info: q::MemInfo, vaddr: u64, awaited: *mut c_void) {
     let Some(model) = MODEL.get() else { return };
     let walk = || {
         // SAFETY: called inside a memory callback, where the handle is valid until we return.
@@ -171,8 +195,38 @@ unsafe extern "C" fn on_access(vcpu: c_uint, info: q::MemInfo, vaddr: u64, _: *m
     };
     if let Some(address) = model.device_address(vcpu as usize, vaddr, walk) {
         // SAFETY: `info` is valid inside the callback.
-        model.access(vcpu as usize, address, unsafe {
-            q::qemu_plugin_mem_is_store(info)
-        });
+        let is_store = unsafe { q::qemu_plugin_mem_is_store(info) };
+        model.access(vcpu as usize, address, is_store, !awaited.is_null());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chases;
+
+    #[test]
+    fn loads_that_follow_pointers_are_told_from_others() {
+        for code in [
+            &[0x48, 0x8b, 0x00][..],         // mov rax, [rax]
+            &[0x48, 0x8b, 0x49, 0x08],       // mov rcx, [rcx + 8]
+            &[0x4d, 0x8b, 0x00],             // mov r8, [r8]
+            &[0x48, 0x8b, 0x92, 0, 1, 0, 0], // mov rdx, [rdx + 256]
+            &[0x48, 0x8b, 0x6d, 0x00],       // mov rbp, [rbp]
+        ] {
+            assert!(chases(code), "{code:x?}");
+        }
+        for code in [
+            &[0x48, 0x8b, 0x08][..],         // mov rcx, [rax]
+            &[0x8b, 0x00],                   // mov eax, [rax]
+            &[0x48, 0x8b, 0xc0],             // mov rax, rax
+            &[0x49, 0x8b, 0x00],             // mov rax, [r8]
+            &[0x48, 0x8b, 0x24, 0x24],       // mov rsp, [rsp]: by two registers
+            &[0x48, 0x8b, 0x2d, 0, 0, 0, 0], // mov rbp, [rip]
+            &[0x48, 0x89, 0x00],             // mov [rax], rax
+            &[0x48, 0x8b],
+            &[],
+        ] {
+            assert!(!chases(code), "{code:x?}");
+        }
     }
 }

@@ -161,8 +161,8 @@ impl Model {
         }
     }
 
-    /// vCPU `index` touches device memory.
-    pub fn access(&self, index: usize, address: u64, is_store: bool) {
+    /// vCPU `index` touches device memory; if the access is awaited, it does nothing until it has the line.
+    pub fn access(&self, index: usize, address: u64, is_store: bool, is_awaited: bool) {
         let Some(vcpu) = self.vcpu(index) else { return };
         let line = address / 64;
         // A load of the line touched just before changes nothing; a store may make it dirty.
@@ -174,7 +174,7 @@ impl Model {
             return;
         };
         let quantum = self.get_quantum(index);
-        let (latency, look_at_wall) = vcpu.read_line(&self.device, quantum, &self.pace);
+        let (latency, look_at_wall) = vcpu.read_line(&self.device, quantum, &self.pace, is_awaited);
         self.publish(index, line, false, latency);
         self.count(address, false, |group, owner| {
             self.ledger.count_read(group, owner, latency);

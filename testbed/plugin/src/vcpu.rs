@@ -68,16 +68,24 @@ impl Vcpu {
         std::mem::replace(&mut self.last_line, line) == line
     }
 
-    /// Read one line from the device; `quantum` instructions have run since `base_ns`. Returns the
-    /// latency and whether the wall must be looked at.
-    pub fn read_line(&mut self, device: &Device, quantum: u64, pace: &Pace) -> (u64, bool) {
+    /// Read one line from the device; `quantum` instructions have run since `base_ns`. The vCPU goes on once it
+    /// is issued, or, if it is awaited, once it is there. Returns the latency and whether the wall must be
+    /// looked at.
+    pub fn read_line(
+        &mut self,
+        device: &Device,
+        quantum: u64,
+        pace: &Pace,
+        is_awaited: bool,
+    ) -> (u64, bool) {
         let clock = self.clock_ns(quantum, pace);
         let at = self.window.issue_at_ns(clock);
         let done = device.access(at);
         self.window.issued(done);
-        self.base_ns += at - clock;
-        self.tally.stall_ns += at - clock;
-        (done - at, at >= self.check_at_ns)
+        let goes_on = if is_awaited { done } else { at };
+        self.base_ns += goes_on - clock;
+        self.tally.stall_ns += goes_on - clock;
+        (done - at, goes_on >= self.check_at_ns)
     }
 
     /// The vCPU's clock.

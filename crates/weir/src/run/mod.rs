@@ -94,7 +94,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     // with a limit already in place.
     let stop = watch_signals()?;
     let platform = host::open_to_run(roots, &settings)?;
-    settings.resolve(platform.describe())?;
+    settings.resolve(platform.describe(), &roots.state)?;
     check_limits_are_possible(&settings, platform.describe())?;
     announce(&settings, platform.describe(), roots);
     let mut sinks = sinks(&settings, roots)?;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Latency of one load: a ring of pointers, one in each line, in an order that no prefetcher guesses.
+//! Each load needs the address that the one before brings, so never are two on their way.
+//!
+//! The order is one cycle through all lines (Sattolo 1986): several short ones would stay in a cache.
+
+use crate::cpu::now_ns;
+use crate::{Buffer, LINE_BYTES};
+
+/// Loads that are timed together: reading the clock costs little beside them.
+pub const BATCH_LOADS: u32 = 256;
+
+/// A ring of pointers through a buffer.
+pub struct Ring {
+    buffer: Buffer,
+    at: *const u8,
+}
+
+// SAFETY: the pointer points into the buffer, which goes where the ring goes.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Writes the ring into the buffer: the same seed, the same order.
+    pub fn new(buffer: Buffer, seed: u64) -> Ring {
+        let order = one_cycle(buffer.bytes() / LINE_BYTES, seed);
+        for (line, next) in order.iter().enumerate() {
+            // SAFETY: lines of the buffer, aligned as its pages are.
+            unsafe {
+                let place = buffer.start().add(line * LINE_BYTES).cast::<*const u8>();
+                place.write(buffer.start().add(*next as usize * LINE_BYTES));
+            }
+        }
+        Ring {
+            at: buffer.start(),
+            buffer,
+        }
+    }
+
+    /// Lines in it.
+    pub fn lines(&self) -> usize {
+        self.buffer.bytes() / LINE_BYTES
+    }
+
+    /// Goes on by one batch; nanoseconds a load.
+    pub fn batch_ns(&mut self) -> f64 {
+        let start = now_ns();
+        // SAFETY: every line of the ring has the address of another.
+        self.at = unsafe { walk(self.at, BATCH_LOADS) };
+        (now_ns() - start) as f64 / f64::from(BATCH_LOADS)
+    }
+}
+
+/// Follows so many pointers.
+///
+/// # Safety
+/// `at` begins a chain of at least so many.
+#[inline(never)]
+unsafe fn walk(mut at: *const u8, loads: u32) -> *const u8 {
+    for _ in 0..loads {
+        // One load into the register that holds its address, whatever else a compiler would think of.
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as promised by the caller.
+        unsafe {
+            std::arch::asm!("mov {at}, [{at}]", at = inout(reg) at, options(nostack, readonly, preserves_flags));
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        // SAFETY: as promised by the caller.
+        unsafe {
+            at = at.cast::<*const u8>().read_volatile();
+        }
+    }
+    at
+}
+
+/// The successor of each of `count` lines, all of them in one cycle.
+fn one_cycle(count: usize, seed: u64) -> Vec<u32> {
+    let count = u32::try_from(count).unwrap_or(u32::MAX);
+    let mut next: Vec<u32> = (0..count).collect();
+    let mut state = seed;
+    for i in (1..next.len()).rev() {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        // Below i, never i itself: that makes it one cycle.
+        let mixed = mix(state) >> 32;
+        let j = (mixed * i as u64) >> 32;
+        next.swap(i, usize::try_from(j).unwrap_or(0));
+    }
+    next
+}
+
+/// The mixing of `SplitMix64` (Steele, Lea, Flood 2014).
+fn mix(z: u64) -> u64 {
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_one_cycle_through_all_lines() {
+        for (count, seed) in [(1, 0), (2, 1), (3, 2), (1000, 3), (4096, 4), (99_991, 5)] {
+            let next = one_cycle(count, seed);
+            let mut at = 0;
+            for step in 1..=count {
+                at = next[at] as usize;
+                assert_eq!(at == 0, step == count, "{count} lines: back after {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn neighbours_are_rarely_successors() {
+        let next = one_cycle(100_000, 1);
+        let near = |(line, next): &(usize, &u32)| (**next as usize).abs_diff(*line) <= 8;
+        let near = next.iter().enumerate().filter(near).count();
+        assert!(near < 100, "{near} of 100000 within a prefetcher's reach");
+    }
+
+    #[test]
+    fn walking_visits_every_line_once() {
+        let Ok(buffer) = Buffer::on_node(1, 0) else {
+            return eprintln!("SKIP walking: no memory can be bound to node 0 here");
+        };
+        let start = buffer.start().cast_const();
+        let mut ring = Ring::new(buffer, 7);
+        let batches = ring.lines() / BATCH_LOADS as usize;
+        for batch in 1..=batches {
+            assert!(ring.batch_ns() >= 0.0);
+            assert_eq!(ring.at == start, batch == batches, "batch {batch}");
+        }
+    }
+}

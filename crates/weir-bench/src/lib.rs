@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What makes memory traffic on the running machine, and what measures how long a load takes meanwhile:
+//!
+//! ```text
+//! memory (bound to one node, and seen to be there)
+//!   ├─► chase   one thread, each load needs the one before: latency
+//!   └─► load    many threads, as fast as an injected delay lets them: bandwidth
+//!        stats  what a few hundred timings say, and how surely
+//! ```
+//!
+//! It knows neither devices nor knees: who asks for which load, and what follows, is `weir calibrate`.
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+pub mod chase;
+pub mod cpu;
+pub mod load;
+pub mod memory;
+pub mod stats;
+
+pub use chase::Ring;
+pub use load::{Loaders, Mix};
+pub use memory::Buffer;
+pub use stats::Timing;
+
+/// Bytes of a cache line.
+pub const LINE_BYTES: usize = 64;
+
+/// What the machine refused.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// Memory on a node.
+    #[error("{bytes} bytes on node{node}: cannot {doing}: {answer}")]
+    Memory {
+        /// How much.
+        bytes: usize,
+        /// Where.
+        node: u32,
+        /// What was tried.
+        doing: &'static str,
+        /// The kernel's word.
+        answer: std::io::Error,
+    },
+    /// The kernel put pages elsewhere.
+    #[error(
+        "{elsewhere} of {pages} pages bound to node{node} are not there: is the node outside cpuset.mems, \
+         or does something move pages (NUMA balancing, tiering)?"
+    )]
+    Elsewhere {
+        /// The node.
+        node: u32,
+        /// Pages that are on another.
+        elsewhere: usize,
+        /// All pages.
+        pages: usize,
+    },
+    /// A CPU.
+    #[error("cannot run on cpu{cpu}: {answer}")]
+    Cpu {
+        /// Its number.
+        cpu: u32,
+        /// The kernel's word.
+        answer: std::io::Error,
+    },
+    /// A thread.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// This CPU has no such instruction, or nobody has written it down for it.
+    #[error("{0} is not there for this kind of CPU")]
+    NoInstruction(&'static str),
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory on one node. Pages are asked for there and nowhere else (`mbind(2)`, `MPOL_BIND`), touched so
+//! that they exist, and then looked up (`move_pages(2)` without targets): what is measured is where it
+//! should be, or nothing is measured.
+//!
+//! A node that runs full makes the kernel end somebody. That must not be who was there before us: see
+//! [`volunteer`].
+
+use crate::BenchError;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::ffi::c_void;
+use std::io;
+use std::ptr::NonNull;
+
+const WORD_BITS: usize = 64;
+/// Above every `CONFIG_NODES_SHIFT` in use.
+const NODE_MAX: usize = 1024;
+/// Pages asked about at a time.
+const PAGES_AT_ONCE: usize = 1024;
+/// Buffers begin and end where a huge page may.
+const HUGE_BYTES: usize = 2 << 20;
+
+/// Fail rather than leave pages elsewhere (`linux/mempolicy.h`).
+const MPOL_MF_STRICT: u32 = 1;
+
+fn page_bytes() -> usize {
+    // SAFETY: a question without arguments of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes)
+        .ok()
+        .filter(|b| *b > 0)
+        .unwrap_or(4096)
+}
+
+/// Memory on one node, zeroed.
+pub struct Buffer {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: plain memory that nobody else has.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// So much of it, in whole huge pages, at least one.
+    ///
+    /// # Errors
+    /// The kernel's; or pages came from somewhere else.
+    pub fn on_node(bytes: usize, node: u32) -> Result<Buffer, BenchError> {
+        let bytes = bytes.max(1).next_multiple_of(HUGE_BYTES);
+        let no = |doing: &'static str| {
+            move |answer: io::Error| BenchError::Memory {
+                bytes,
+                node,
+                doing,
+                answer,
+            }
+        };
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping where the kernel likes.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, rights, flags) };
+        let start = start.map_err(|e| no("map them")(e.into()))?;
+        let start = NonNull::new(start.cast::<u8>())
+            .ok_or_else(|| no("map them")(io::ErrorKind::OutOfMemory.into()))?;
+        let buffer = Buffer { start, bytes };
+        bind(start, bytes, node).map_err(no("bind them"))?;
+        // Fewer address translations, where there are huge pages; without them it is only slower.
+        // SAFETY: our own mapping.
+        let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+        buffer.touch();
+        buffer.look(node).map_err(no("look them up"))?.check(node)?;
+        Ok(buffer)
+    }
+
+    /// Where it begins.
+    pub fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
+    /// How long it is.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn touch(&self) {
+        for page in (0..self.bytes).step_by(page_bytes()) {
+            // SAFETY: within the mapping.
+            unsafe { self.start().add(page).write_volatile(0) };
+        }
+    }
+
+    /// On how many pages the kernel agrees.
+    fn look(&self, node: u32) -> io::Result<Found> {
+        let mut found = Found::default();
+        let all: Vec<usize> = (0..self.bytes).step_by(page_bytes()).collect();
+        for part in all.chunks(PAGES_AT_ONCE) {
+            // SAFETY: within the mapping.
+            let pages = part.iter().map(|page| unsafe { self.start().add(*page) });
+            let pages: Vec<*mut u8> = pages.collect();
+            let mut status = vec![-1_i32; pages.len()];
+            // SAFETY: both lists are as long as we say; without targets nothing is moved.
+            let done = unsafe {
+                libc::syscall(
+                    libc::SYS_move_pages,
+                    0,
+                    pages.len(),
+                    pages.as_ptr(),
+                    std::ptr::null::<i32>(),
+                    status.as_mut_ptr(),
+                    0,
+                )
+            };
+            if done < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let there = |s: &&i32| u32::try_from(**s).is_ok_and(|s| s == node);
+            found.pages += status.len();
+            found.there += status.iter().filter(there).count();
+        }
+        Ok(found)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and nobody has a reference into it any more.
+        let _ = unsafe { munmap(self.start().cast::<c_void>(), self.bytes) };
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    pages: usize,
+    there: usize,
+}
+
+impl Found {
+    fn check(&self, node: u32) -> Result<(), BenchError> {
+        if self.there == self.pages {
+            return Ok(());
+        }
+        Err(BenchError::Elsewhere {
+            node,
+            elsewhere: self.pages - self.there,
+            pages: self.pages,
+        })
+    }
+}
+
+fn bind(start: NonNull<u8>, bytes: usize, node: u32) -> io::Result<()> {
+    let place = usize::try_from(node).ok().filter(|n| *n < NODE_MAX);
+    let place = place.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut mask = [0_u64; NODE_MAX / WORD_BITS];
+    mask[place / WORD_BITS] = 1 << (place % WORD_BITS);
+    // The kernel reads one bit less than it is told of.
+    let bits = NODE_MAX + 1;
+    // SAFETY: the mask outlives the call and holds the bits that are read of it; the range is ours.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_mbind,
+            start.as_ptr(),
+            bytes,
+            libc::MPOL_BIND,
+            mask.as_ptr(),
+            bits,
+            MPOL_MF_STRICT,
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// If memory runs out all the same, the kernel ends us before anybody else (`oom_score_adj`).
+///
+/// # Errors
+/// There is no `/proc`, or it is closed.
+pub fn volunteer() -> io::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", "1000")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_where_it_was_asked_for() {
+        // Every machine that runs Linux has node 0; a container may not be allowed to bind.
+        match Buffer::on_node(1, 0) {
+            Ok(buffer) => {
+                assert_eq!(buffer.bytes(), HUGE_BYTES);
+                let found = buffer.look(0).unwrap();
+                assert!(found.pages > 0 && found.there == found.pages);
+                let wrong = buffer.look(1).unwrap().check(1).unwrap_err().to_string();
+                assert!(
+                    wrong.contains("not there") && wrong.contains("node1"),
+                    "{wrong}"
+                );
+            }
+            Err(BenchError::Memory { answer, .. }) => {
+                let why = answer.raw_os_error();
+                assert!(matches!(why, Some(libc::EPERM | libc::ENOSYS)), "{answer}");
+                eprintln!("SKIP memory on a node: {answer}");
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn a_node_that_cannot_be_is_refused() {
+        for node in [1023, 1 << 20, u32::MAX] {
+            assert!(Buffer::on_node(1, node).is_err(), "{node}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be said to `weir calibrate`.
+
+use crate::amounts::{Size, Span};
+use crate::cli::CountersName;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use weir_bench::Mix;
+
+/// `weir calibrate`.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct CalibrateArgs {
+    /// The device, as `weir doctor` calls it: cxl0, or weir_cxl0 [default: the only one]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<String>,
+
+    /// The node whose memory is used [default: the device's with most free memory]
+    #[arg(long, value_name = "N")]
+    pub node: Option<u32>,
+
+    /// How many threads load the device; one more measures latency [default: a thread for each other core
+    /// near it]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+
+    /// What the threads do
+    #[arg(long, value_enum, default_value = "reads")]
+    pub mix: MixName,
+
+    /// Memory of the node to use, at most half of what is free [default: 64MiB a thread, at most a quarter of
+    /// what is free]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    pub memory: Option<Size>,
+
+    /// Time for all of it
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "60s",
+        allow_negative_numbers = true
+    )]
+    pub budget: Span,
+
+    /// Where device traffic is read
+    #[arg(long, value_enum, default_value = "auto")]
+    pub counters: CountersName,
+
+    /// Keep the result although others use the device meanwhile
+    #[arg(long)]
+    pub busy: bool,
+
+    /// Keep the profile in this file, and not where `weir run --set-point knee` looks for it
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const HELP: &str = "\
+Loads the device step by step up to its limit, for up to --budget: whoever uses it meanwhile waits.
+What is found is kept in /var/lib/weir/devices, for `weir run --limit --set-point knee*0.9`.
+
+Examples:
+  weir calibrate
+  weir calibrate --device cxl1 --mix 2:1 --budget 3min
+  weir calibrate --json --out /tmp/cxl0.toml | jq .knee
+
+Exit codes: 0 the knee is found and kept, 1 it is not (the reason is said), 2 trouble.";
+
+/// What the loading threads do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MixName {
+    /// Reads only
+    Reads,
+    /// Two lines read for each written
+    #[value(name = "2:1")]
+    TwoToOne,
+    /// As many lines written as read
+    #[value(name = "1:1")]
+    OneToOne,
+    /// Non-temporal stores, which read nothing
+    NtWrites,
+}
+
+impl MixName {
+    /// What the threads know it as.
+    pub fn mix(self) -> Mix {
+        match self {
+            MixName::Reads => Mix::Reads,
+            MixName::TwoToOne => Mix::TwoToOne,
+            MixName::OneToOne => Mix::OneToOne,
+            MixName::NtWrites => Mix::NtWrites,
+        }
+    }
+
+    /// As people write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            MixName::Reads => "reads",
+            MixName::TwoToOne => "2:1",
+            MixName::OneToOne => "1:1",
+            MixName::NtWrites => "nt-writes",
+        }
+    }
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir calibrate`: the loaded-latency curve and the knee of a device, measured on the running machine.
+//! Reading order: [`cli`] what can be said, [`site`] where it takes place, [`rig`] what measures, [`search`]
+//! which load comes next, [`stored`] the profile that is kept, [`page`] what is printed.
+//!
+//! The knee is [`weir_core::knee`]'s, as in the simulator and in the controller: one definition.
+
+pub mod cli;
+mod page;
+mod rig;
+mod search;
+mod site;
+pub mod stored;
+
+use crate::exit::{Exit, print, print_json};
+use crate::host;
+use crate::run::publish;
+use crate::text;
+use anyhow::{Context, Result, bail};
+use cli::CalibrateArgs;
+use page::{Outcome, Verdict};
+use rig::Rig;
+use search::Point;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use site::Site;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use stored::{Place, Profile, StoredKnee, StoredPoint};
+use weir_bench::cpu::{now_ns, spin_step_ns};
+use weir_core::BytesPerSec;
+use weir_core::knee::NoKnee;
+use weir_linux::{Roots, Traffic};
+
+/// Shorter is no measurement.
+const BUDGET_MIN_NS: u64 = 2_000_000_000;
+const BUDGET_MAX_NS: u64 = 3_600_000_000_000;
+/// Of the budget: what stands for itself beside the points, and what making the buffers may take.
+const PARTS: u64 = 8;
+/// No point needs longer.
+const POINT_MAX_NS: u64 = 5_000_000_000;
+/// Others' traffic above this part of the knee is told of; above the next one nothing is kept.
+const OTHERS_TOLD: f64 = 0.02;
+const OTHERS_MAX: f64 = 0.1;
+/// Of the knee: what is left for what a controller cannot foresee (`headroom_ratio`'s default).
+pub const RECOMMENDED: f64 = 0.9;
+
+/// Measures.
+///
+/// # Errors
+/// There is nothing to measure, or no place for it.
+pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
+    let budget_ns = u64::try_from(args.budget.0.as_nanos()).unwrap_or(u64::MAX);
+    if !(BUDGET_MIN_NS..=BUDGET_MAX_NS).contains(&budget_ns) {
+        bail!("budget is {:?}: allowed are 2s to 1h", args.budget.0);
+    }
+    nobody_limits(&roots.run)?;
+    args.mix.mix().check()?;
+    let traffic =
+        Traffic::open(roots, host::counters(args.counters)).context("cannot calibrate")?;
+    let site = Site::choose(args, roots, &traffic)?;
+    let path = match &args.out {
+        Some(path) => path.clone(),
+        None => stored::path(&roots.state, &site.device.name),
+    };
+    let place = Place::ready(&path, args.out.is_none())?;
+    let stop = watch()?;
+    // Whoever must go if memory runs out all the same: we.
+    let volunteered = weir_bench::memory::volunteer();
+    announce(&site, budget_ns, volunteered.is_err());
+    let outcome = measured(args, &site, traffic, budget_ns, stop)?;
+    finish(args, outcome, place)
+}
+
+/// A weir that limits would limit the load as well.
+fn nobody_limits(run: &Path) -> Result<()> {
+    let other = publish::read(&run.join(publish::FILE_NAME)).ok();
+    let is_live = |s: &weir_core::snapshot::Snapshot| publish::is_live(s, publish::wall_unix_ms());
+    match other.filter(|other| other.limiting && is_live(other)) {
+        Some(other) => bail!(
+            "weir {pid} limits here, and would limit the load of a calibration: stop it first (kill -TERM {pid})",
+            pid = other.writer_pid
+        ),
+        None => Ok(()),
+    }
+}
+
+fn watch() -> Result<Arc<AtomicUsize>> {
+    let stop = Arc::new(AtomicUsize::new(0));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_usize(signal, Arc::clone(&stop), 1)
+            .context("cannot watch for signals")?;
+    }
+    Ok(stop)
+}
+
+/// Says something on stderr.
+fn say(line: &str) {
+    // Nobody reads: no reason to stop.
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+fn announce(site: &Site, budget_ns: u64, may_oom_others: bool) {
+    let mib = |bytes: u64| bytes >> 20;
+    let (count, memory) = (site.load_cpus.len(), mib(site.thread_bytes));
+    say(&format!(
+        "{} ({}) on node {}: {count} threads with {memory} MiB each load it, cpu{} measures on {} MiB; up to {} s, \
+         and whoever uses the device meanwhile waits",
+        site.device.id,
+        text::harmless(&site.device.name),
+        site.node,
+        site.probe_cpu,
+        mib(site.ring_bytes),
+        budget_ns / 1_000_000_000
+    ));
+    if may_oom_others {
+        say(
+            "oom_score_adj cannot be set: should memory run out, the kernel may choose another process",
+        );
+    }
+    match site.cache_bytes {
+        Some(cache) if site.ring_bytes < 2 * cache => say(&format!(
+            "the last-level cache has {} MiB, and a part of the ring stays in it: latencies come out too low; \
+             --memory gives more",
+            mib(cache)
+        )),
+        Some(_) => {}
+        None => say(
+            "the size of the last-level cache is not known: if it is large, latencies come out too low",
+        ),
+    }
+}
+
+/// All of it.
+fn measured(
+    args: &CalibrateArgs,
+    site: &Site,
+    traffic: Traffic,
+    budget_ns: u64,
+    stop: Arc<AtomicUsize>,
+) -> Result<Outcome> {
+    let end = now_ns().saturating_add(budget_ns);
+    let span_ns = (budget_ns / (search::POINTS_MAX as u64 + PARTS)).min(POINT_MAX_NS);
+    let dram = dram_latency(site, span_ns);
+    let mut rig = Rig::ready(site, args.mix.mix(), traffic, stop)?;
+    let before = rig.others(span_ns)?;
+    let Some(idle) = rig.measure(None, span_ns)? else {
+        bail!("stopped before anything was known");
+    };
+    progress(&idle);
+    let mut is_late = false;
+    let mut measure = |delay: u64| {
+        is_late = now_ns().saturating_add(span_ns) > end;
+        if is_late {
+            return Ok(None);
+        }
+        let point = rig.measure(Some(delay), span_ns)?;
+        point.iter().for_each(progress);
+        Ok(point)
+    };
+    let points = search::search(idle, spin_step_ns(), &mut measure)?;
+    let after = rig.others(span_ns)?;
+    let knee = search::knee(&points);
+    let was_stopped = rig.is_stopped();
+    let profile = Profile {
+        node: site.node,
+        size_bytes: site.device_bytes,
+        threads: u32::try_from(site.load_cpus.len())?,
+        mix: args.mix.name().to_owned(),
+        bandwidth_from: if rig.is_counted() {
+            "counters"
+        } else {
+            "threads"
+        }
+        .to_owned(),
+        complete: !was_stopped && !is_late,
+        idle_latency_ns: idle.latency.mean_ns,
+        dram_latency_ns: dram,
+        others_bytes_per_sec: before.into_iter().chain(after).reduce(f64::max),
+        knee: knee.as_ref().ok().map(|knee| StoredKnee {
+            bandwidth_bytes_per_sec: knee.bytes_per_sec.get(),
+            latency_ns: knee.latency_ns.0 as f64,
+            fit_error_ratio: knee.fit_error_ratio,
+        }),
+        points: points.iter().map(stored_point).collect(),
+        ..Profile::begun(&site.device.name)
+    };
+    Ok(Outcome {
+        verdict: verdict(args.busy, &profile, knee.as_ref().err(), was_stopped),
+        profile,
+        kept_in: None,
+    })
+}
+
+fn dram_latency(site: &Site, span_ns: u64) -> Option<f64> {
+    let (node, may_use) = site.cpu_node?;
+    let bytes = site.ring_bytes;
+    if bytes > may_use {
+        say(&format!(
+            "node {node} has too little free memory to compare with"
+        ));
+        return None;
+    }
+    match rig::idle_latency(bytes, node, site.probe_cpu, span_ns) {
+        Ok(timing) => {
+            say(&format!(
+                "{:>11}  {:>9.1} ns  node {node}, for comparison",
+                "", timing.mean_ns
+            ));
+            Some(timing.mean_ns)
+        }
+        Err(why) => {
+            say(&format!(
+                "node {node} cannot be compared with: {}",
+                text::harmless(&format!("{why:#}"))
+            ));
+            None
+        }
+    }
+}
+
+fn progress(point: &Point) {
+    let rate = text::rate(BytesPerSec::new(point.bytes_per_sec));
+    let (mean, error) = (point.latency.mean_ns, point.latency.error_ratio * 100.0);
+    say(&format!("{rate:>11}  {mean:>9.1} ns  ± {error:.1} %"));
+}
+
+fn stored_point(point: &Point) -> StoredPoint {
+    StoredPoint {
+        bandwidth_bytes_per_sec: point.bytes_per_sec,
+        latency_ns: point.latency.mean_ns,
+        latency_median_ns: point.latency.median_ns,
+        latency_p99_ns: point.latency.p99_ns,
+        latency_error_ratio: point.latency.error_ratio,
+    }
+}
+
+/// What comes of it, and what is to be known beside.
+fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped: bool) -> Verdict {
+    let mut verdict = Verdict::default();
+    if was_stopped {
+        verdict
+            .notes
+            .push("it was interrupted: less was measured than was meant to be".to_owned());
+    } else if !profile.complete {
+        verdict.notes.push(
+            "the time was over before the knee was searched closely: give it more --budget"
+                .to_owned(),
+        );
+    }
+    if profile.bandwidth_from == "threads" {
+        verdict.notes.push(
+            "no counters: the bandwidth is what the threads asked for, and traffic of others was not seen".to_owned(),
+        );
+    }
+    let Some(knee) = &profile.knee else {
+        verdict.lacking = no_knee.map(why_no_knee);
+        return verdict;
+    };
+    let others = profile.others_bytes_per_sec.unwrap_or(0.0);
+    let part = others / knee.bandwidth_bytes_per_sec;
+    let told = format!(
+        "others moved {} ({}), which the latencies have in them",
+        text::rate(BytesPerSec::new(others)),
+        text::percent(part)
+    );
+    if part > OTHERS_MAX && !busy {
+        verdict.lacking = Some(format!(
+            "{told}: repeat it when the device is quiet, or keep it with --busy"
+        ));
+    } else if part > OTHERS_TOLD {
+        verdict.notes.push(told);
+    }
+    verdict
+}
+
+fn why_no_knee(why: &NoKnee) -> String {
+    let shown = |value: &f64| text::rate(BytesPerSec::new(*value));
+    match why {
+        NoKnee::TooFew { points } => {
+            format!("no knee: {points} different loads are too few; give it more --budget")
+        }
+        NoKnee::NotReached { highest } => format!(
+            "no knee: latency has not taken off up to {}; more --threads load the device more",
+            shown(highest)
+        ),
+        NoKnee::Passed { lowest } => format!(
+            "no knee: latency has taken off at {} already: do others use the device?",
+            shown(lowest)
+        ),
+    }
+}
+
+fn finish(args: &CalibrateArgs, mut outcome: Outcome, place: Place) -> Result<Exit> {
+    // What is no good must not take the place of what was; a file that was asked for is something else.
+    if outcome.verdict.lacking.is_none() || args.out.is_some() {
+        let path = place.keep(&outcome.profile)?;
+        outcome.kept_in = Some(path.to_string_lossy().into_owned());
+    }
+    if args.json {
+        print_json(&outcome.json())?;
+    } else {
+        print(&page::page(&outcome))?;
+    }
+    Ok(match outcome.verdict.lacking {
+        None => Exit::Done,
+        Some(_) => Exit::Finding,
+    })
+}
