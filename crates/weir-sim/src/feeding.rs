@@ -144,7 +144,9 @@ impl SimPlatform {
             if let Some(meter) = ext.books.meters.get_mut(device) {
                 meter.set_point_bytes_per_sec = target;
                 meter.others_bytes_per_sec = others_room(state, given[device]);
-                meter.carry_max = whole(target as f64 * CARRY_SEC) as i64;
+                // While nobody is limited all of it is the others' room: what they leave of it is nobody's credit.
+                let carry_sec = if given[device] > 0 { CARRY_SEC } else { 0.0 };
+                meter.carry_max = whole(target as f64 * carry_sec) as i64;
                 if matches!(ext.rule, Rule::Full(_)) {
                     meter.guard_max = whole(target as f64 * GUARD_SEC);
                 }

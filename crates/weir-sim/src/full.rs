@@ -110,6 +110,14 @@ impl Full {
         self.runs[cpu as usize] = None;
     }
 
+    /// It keeps its CPU: what it had so far is booked.
+    fn stay(&mut self, cpu: u32, task: u32, workload: usize, now: u64) {
+        let vtime = self.members[task as usize].vtime + self.grown(cpu, task, workload, now);
+        self.members[task as usize].vtime = vtime;
+        self.vtime_now = self.vtime_now.max(vtime);
+        self.runs[cpu as usize] = Some(Run { since: now, vtime });
+    }
+
     /// What its virtual time has grown by in the run that goes on.
     fn grown(&self, cpu: u32, task: u32, workload: usize, now: u64) -> u64 {
         let run_ns = self.runs[cpu as usize].map_or(0, |r| now.saturating_sub(r.since));
@@ -169,10 +177,11 @@ impl Machine {
             return;
         };
         let (may_stay, head) = (!ext.books.waits(workload), ext.first());
-        if let Rule::Full(full) = &ext.rule
+        if let Rule::Full(full) = &mut ext.rule
             && may_stay
             && full.is_first(cpu, task, workload, now, head)
         {
+            full.stay(cpu, task, workload, now);
             self.tasks[task as usize].slice_ns = ext.books.settings.slice_ns;
             return self.ext_plan(cpu);
         }

@@ -189,7 +189,6 @@ fn a_new_load_is_met_before_the_next_look() {
 /// One of two tasks that compute is never disturbed; after 8 s a third comes. Each should have two thirds of a CPU, and
 /// nobody should wait for longer than the others' slices.
 #[test]
-#[ignore = "fails, as by its text the kernel's side does: of a run that is never interrupted only a second counts (docs/simulator.md)"]
 fn who_ran_undisturbed_for_long_makes_room_for_others() {
     let all =
         spinner("early", "count = 2") + &spinner("late", "start_ms = 8000") + &sleeper("quick");
@@ -209,7 +208,6 @@ fn who_ran_undisturbed_for_long_makes_room_for_others() {
 
 /// Nobody used the device for seconds. That is no credit for those who are limited then.
 #[test]
-#[ignore = "fails, as by its text the kernel's side does: what others left before anybody was limited is given to the limited (docs/simulator.md)"]
 fn a_rest_is_no_credit() {
     let mut scenario = Scenario::parse(STEP, "step").unwrap_or_else(|e| panic!("{e}"));
     (scenario.control.settle_sec, scenario.control.measure_sec) = (5.0, 1.0);

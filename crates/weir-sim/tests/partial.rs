@@ -47,7 +47,8 @@ fn is_as_promised(
 #[test]
 fn an_idle_machine_is_held_at_the_set_point() {
     for seed in 1..=5 {
-        is_as_promised(&scenario(IDLE), Backend::Scx, (0.5, 2.0), seed);
+        // A quantile is up to 3.2 % off: the next bucket after 2.0 is 2.067.
+        is_as_promised(&scenario(IDLE), Backend::Scx, (0.5, 2.1), seed);
         is_as_promised(&scenario(IDLE), Backend::ScxFull, (0.5, 2.1), seed);
     }
 }

@@ -10,7 +10,7 @@ mod common;
 
 use anyhow::{Context, Result, ensure};
 use common::{
-    Bench, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with, json,
+    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with, json,
     machine_with_a_device, mount_group, next_line, signal_weir, start_reader, start_weir, until,
 };
 use weir_testbed::vm::{BootOptions, Vm};
