@@ -43,6 +43,8 @@ const POINT_MAX_NS: u64 = 5_000_000_000;
 /// Others' traffic above this part of the knee is told of; above the next one nothing is kept.
 const OTHERS_TOLD: f64 = 0.02;
 const OTHERS_MAX: f64 = 0.1;
+/// Above this scatter of the idle latency nothing is known.
+const SCATTER_MAX: f64 = 0.1;
 /// Of the knee: what is left for what a controller cannot foresee (`headroom_ratio`'s default).
 pub const RECOMMENDED: f64 = 0.9;
 
@@ -258,6 +260,14 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
         verdict.lacking = no_knee.map(why_no_knee);
         return verdict;
     };
+    let scatter = profile.points.first().map(|idle| idle.latency_error_ratio);
+    if let Some(scatter) = scatter.filter(|s| *s > SCATTER_MAX && !busy) {
+        verdict.lacking = Some(format!(
+            "latency without load is known to ± {} only: repeat it when the CPUs have time, or keep it with --busy",
+            text::percent(scatter)
+        ));
+        return verdict;
+    }
     let others = profile.others_bytes_per_sec.unwrap_or(0.0);
     let part = others / knee.bandwidth_bytes_per_sec;
     let told = format!(
