@@ -96,6 +96,34 @@ fn observing_measures_and_writes_nothing() {
     assert_eq!(last["limiting"], false);
 }
 
+/// Niceness of a process's first thread.
+fn niceness(pid: u32) -> i64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after_name = stat.rsplit_once(") ").unwrap().1;
+    after_name.split(' ').nth(16).unwrap().parse().unwrap()
+}
+
+/// Among those it limits it must not wait for a CPU; one that only looks is as modest as it was started.
+#[test]
+fn a_loop_that_limits_goes_first_and_one_that_observes_does_not() {
+    let world = World::new();
+    let ours = niceness(std::process::id());
+    let observer = world.start(&["run"]);
+    world.wait("a view", || world.path("run/weir/snapshot.json").exists());
+    assert_eq!(niceness(observer.pid()), ours);
+    observer.signal(Signal::TERM);
+    observer.end();
+    // A thread of its own, since that is whose niceness it is.
+    let may = thread::spawn(|| rustix::process::setpriority_process(None, -20).is_ok());
+    if !may.join().unwrap() {
+        return eprintln!("SKIP niceness of a loop that limits: not permitted (CAP_SYS_NICE)");
+    }
+    let daemon = world.start_limiting();
+    world.wait("it goes first", || niceness(daemon.pid()) == -20);
+    daemon.signal(Signal::TERM);
+    daemon.end();
+}
+
 #[test]
 fn limiting_holds_the_set_point_and_sigterm_restores_exactly() {
     let world = World::new();

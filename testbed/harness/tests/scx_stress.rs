@@ -78,6 +78,10 @@ fn tell_books(vm: &Vm, dropped_before_ns: u64) -> Result<()> {
         most("turns"),
         most("waiting"),
     );
+    println!(
+        "the host took {} ms",
+        (dropped_ns(vm) - dropped_before_ns) / 1_000_000
+    );
     ensure!(most("parks") > 0, "nobody was parked");
     // Promised are five seconds of a machine that has its CPUs for itself; the kernel's watchdog waits for 30.
     let (worst_ns, lost_ns) = (most("worst_ns"), dropped_ns(vm) - dropped_before_ns);
