@@ -61,6 +61,8 @@ const volatile u64 weir_thesis;
 /* Of a run queue, tasks for which no CPU is idle: then mostly none is for the rest. */
 #define TRIED_AT_ONCE	4
 #define NO_SLOT		0
+/* Who is still in a run queue after so many looks there, a quarter of a second each, is late; a power of 2. */
+#define WEIR_LATE_LOOKS	8
 /* Debt of a device towards guarded workloads, as time at its set-point: an overload that they did not make ends. */
 #define GUARD_DEBT_NS	100000000ULL
 /* Longest time slice: seldom reached, because debts are seen at ticks. */
@@ -131,7 +133,8 @@ struct weir_cpu {
 	u64 since;
 	u64 slot;
 	u64 vtime;	/* full mode: of who runs, when it began */
-	u64 space[5];	/* a cache line each */
+	u64 sum;	/* and of its share, then */
+	u64 space[4];	/* a cache line each */
 };
 
 struct weir_cpu weir_cpus[WEIR_CPUS];
@@ -145,6 +148,9 @@ struct weir_clockwork {
 	u64 left;
 	u64 looked;
 	u64 next;	/* the slot that is asked first */
+	u64 late_ns;	/* for weir_late.bpf.h: its last look, */
+	u64 late_looks;	/* how many there were, */
+	u64 late_marks[WEIR_LATE_LOOKS];	/* and when, in jiffies */
 };
 
 ARRAY(weir_timer, 1, struct weir_clockwork);
@@ -388,6 +394,7 @@ void BPF_PROG(weir_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 }
 
 #include "weir_full.bpf.h"
+#include "weir_late.bpf.h"
 #include "weir_tick.bpf.h"
 #include "weir_cpus.bpf.h"
 

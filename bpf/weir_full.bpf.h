@@ -27,7 +27,7 @@ ARRAY(weir_shares, WEIR_SHARES, u64);
 /* Weights of its tasks that run or wait. */
 ARRAY(weir_sums, WEIR_SHARES, u64);
 
-/* The furthest virtual time anybody has run at. Written without a lock: a little less does no harm. */
+/* The furthest virtual time anybody has run at. */
 u64 weir_vtime_now;
 
 static u64 *sum_of(u64 share)
@@ -154,8 +154,11 @@ void BPF_PROG(weir_full_enqueue, struct task_struct *p, u64 enq_flags)
 	end_enqueue(begun);
 }
 
-/* What a task's virtual time grows by in a run. */
-static u64 vtime_of_run(struct task_struct *p, struct weir_task *task, u64 run)
+/*
+ * What a task's virtual time grows by in a run, of whose beginning @here knows. A cgroup's part is shared with those
+ * who wanted it all the time: who takes the CPU from the task the moment it wakes had nothing of this run.
+ */
+static u64 vtime_of_run(struct task_struct *p, struct weir_task *task, struct weir_cpu *here, u64 run)
 {
 	u64 *share = NULL, *sum = NULL;
 	u32 key;
@@ -165,7 +168,7 @@ static u64 vtime_of_run(struct task_struct *p, struct weir_task *task, u64 run)
 		share = bpf_map_lookup_elem(&weir_shares, &key);
 		sum = sum_of(key);
 	}
-	return weir_vtime(run, p->scx.weight, share ? *share : 0, sum ? *sum : 0);
+	return weir_vtime(run, p->scx.weight, share ? *share : 0, sum ? weir_min(*sum, here->sum) : 0);
 }
 
 /* How long who runs here has run; 0 if nobody of ours does. */
@@ -180,7 +183,7 @@ static u64 run_here(struct weir_cpu *here)
  * The kernel asks for the next task before it queues the one whose slice is over. Whoever is first in
  * virtual time would so wait for one of the others after each slice, if it is to run twice.
  */
-static __noinline bool is_first(struct task_struct *prev, u64 queue, u64 run)
+static __noinline bool is_first(struct task_struct *prev, struct weir_cpu *here, u64 queue, u64 run)
 {
 	struct weir_task *task = task_of(prev);
 	struct task_struct *head;
@@ -191,17 +194,23 @@ static __noinline bool is_first(struct task_struct *prev, u64 queue, u64 run)
 	bpf_rcu_read_lock();
 	head = scx_bpf_dsq_peek(queue);
 	if (head)
-		is_first = head->scx.dsq_vtime > task->vtime + vtime_of_run(prev, task, run);
+		is_first = head->scx.dsq_vtime > task->vtime + vtime_of_run(prev, task, here, run);
 	bpf_rcu_read_unlock();
 	return is_first;
 }
 
-/* From here on it runs at its virtual time. */
+/*
+ * From here on it runs at its virtual time. If another CPU was faster its word stands, which is as good; but time
+ * never goes back, or who has run at the later one would wait until all others are there.
+ */
 static void note_vtime(struct weir_cpu *cpu, struct weir_task *task)
 {
-	if (task->vtime > weir_vtime_now)
-		weir_vtime_now = task->vtime;
+	u64 now = weir_vtime_now, *sum = task->counted ? sum_of(task->counted_in) : NULL;
+
+	if (task->vtime > now)
+		__sync_val_compare_and_swap(&weir_vtime_now, now, task->vtime);
 	cpu->vtime = task->vtime;
+	cpu->sum = sum ? *sum : 0;
 }
 
 /* Who keeps its CPU is not stopped: what it had so far is booked here, or its virtual time would stand still. */
@@ -212,7 +221,7 @@ static void note_stay(struct weir_cpu *here, struct task_struct *p, struct weir_
 	here->since = scx_bpf_now();
 	if (!task)
 		return;
-	task->vtime += vtime_of_run(p, task, run);
+	task->vtime += vtime_of_run(p, task, here, run);
 	note_vtime(here, task);
 }
 
@@ -234,7 +243,7 @@ void BPF_PROG(weir_full_dispatch, s32 cpu, struct task_struct *prev)
 		/* If the owners changed while it ran, it is to be queued anew. */
 		may_stay = task && task->slot == here->slot && !waits(here->slot) &&
 			   !is_spent(here->slot, run);
-		if (may_stay && is_first(prev, queue, run))
+		if (may_stay && is_first(prev, here, queue, run))
 			goto stay;
 	}
 	bpf_for(i, 0, set->queue_count) {
@@ -286,11 +295,12 @@ void BPF_PROG(weir_full_running, struct task_struct *p)
 SEC("struct_ops/weir_full_stopping")
 void BPF_PROG(weir_full_stopping, struct task_struct *p, bool runnable)
 {
-	u64 run = note_run(where_it_runs(p));
+	struct weir_cpu *here = where_it_runs(p);
 	struct weir_task *task = task_of(p);
+	u64 run = note_run(here);
 
 	if (task)
-		task->vtime += vtime_of_run(p, task, run);
+		task->vtime += vtime_of_run(p, task, here, run);
 }
 
 /* One of its own for each task; without, it would be as if new at each turn. */

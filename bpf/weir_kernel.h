@@ -46,6 +46,7 @@ struct sched_ext_entity {
 	u32 weight;
 	u64 slice;
 	u64 dsq_vtime;
+	unsigned long runnable_at;
 } CORE;
 
 struct task_struct {
@@ -116,6 +117,7 @@ struct bpf_iter_scx_dsq {
 #define SCX_ENQ_LAST		(1ULL << 41)
 #define SCX_KICK_IDLE		(1ULL << 0)
 #define SCX_KICK_PREEMPT	(1ULL << 1)
+#define SCX_DSQ_ITER_REV	(1ULL << 16)
 #define SCX_DSQ_GLOBAL		(1ULL << 63 | 1)
 #define SCX_DSQ_LOCAL		(1ULL << 63 | 2)
 #define SCX_DSQ_LOCAL_ON	(1ULL << 63 | 1ULL << 62)

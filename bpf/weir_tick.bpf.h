@@ -422,6 +422,7 @@ static int tick(void *map, int *key, struct bpf_timer *timer)
 		weir_cut_one(i);
 	bpf_for(i, 0, weir_is_full ? set->queue_count : 1)
 		weir_look_at_queue(i);
+	hasten(set, now);
 	/* Slots no longer in use may hold a task that came in between; it must not wait for long. */
 	slots = beat->slots > 1 && all->ticks % SWEEP_TICKS ? beat->slots : WEIR_SLOTS;
 	release_all(slots, now, dt);

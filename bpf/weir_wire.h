@@ -177,6 +177,7 @@ struct weir_meter {
  * @beat: its count then
  * @open: 1: the daemon is silent, nobody is limited
  * @opened: times that happened
+ * @late: tasks that waited in a run queue for so long that they were let in out of turn
  */
 struct weir_life {
 	u64 ticks;
@@ -186,6 +187,7 @@ struct weir_life {
 	u64 beat;
 	u64 open;
 	u64 opened;
+	u64 late;
 };
 
 /**

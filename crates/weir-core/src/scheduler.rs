@@ -28,6 +28,9 @@ pub struct Books {
     pub tick_cost_ns: Nanos,
     /// Times it gave up waiting for a word from weir, and limited nobody.
     pub silences: u64,
+    /// Tasks that waited in a run queue for seconds, and were let in out of turn.
+    #[serde(default)]
+    pub late_turns: u64,
     /// What it costs to queue a task.
     pub queueing: Queueing,
     /// By device.

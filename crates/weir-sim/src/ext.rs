@@ -195,13 +195,13 @@ impl Machine {
     }
 
     pub(crate) fn ext_run(&mut self, cpu: u32, task: u32) {
-        let now = self.now;
+        let (now, workload) = (self.now, self.tasks[task as usize].workload as usize);
         let Some(ext) = self.ext.as_deref_mut() else {
             return;
         };
         match &mut ext.rule {
             Rule::Partial(partial) => partial.is_served(cpu),
-            Rule::Full(full) => full.begin(cpu, task, now),
+            Rule::Full(full) => full.begin(cpu, task, workload, now),
         }
         self.tasks[task as usize].slice_ns = ext.books.settings.slice_ns;
         self.cpus[cpu as usize].is_choice_due = false;

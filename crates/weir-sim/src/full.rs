@@ -9,7 +9,8 @@
 //! - A workload's tasks share its part of the CPUs, however many they are. As cgroups lie side by side here, its
 //!   part is the sum of its threads' weights.
 //!
-//! Not here: memory nodes (one queue), kernel threads of one CPU, and what a decision costs.
+//! Not here: memory nodes (one queue), kernel threads of one CPU, CPUs that leave, who is late in the run queue
+//! (`bpf/weir_late.bpf.h`), and what a decision costs.
 
 use crate::ext::{Comes, Ext, Rule};
 use crate::machine::Machine;
@@ -19,11 +20,12 @@ const CREDIT_NS: u64 = crate::books::SLICE_NS;
 /// `AHEAD_NS`: who runs is interrupted for who is this far behind.
 const AHEAD_NS: u64 = 500_000;
 
-/// Who runs on a CPU: since when, and his virtual time then (`struct weir_cpu`).
+/// Who runs on a CPU: since when, and his virtual time and his workload's sum then (`struct weir_cpu`).
 #[derive(Clone, Copy, Debug)]
 struct Run {
     since: u64,
     vtime: u64,
+    sum: u64,
 }
 
 /// A task (`struct weir_task`).
@@ -97,10 +99,15 @@ impl Full {
     }
 
     /// A task begins to run.
-    pub(crate) fn begin(&mut self, cpu: u32, task: u32, now: u64) {
+    pub(crate) fn begin(&mut self, cpu: u32, task: u32, workload: usize, now: u64) {
         let vtime = self.place(task);
+        self.run_from(cpu, workload, now, vtime);
+    }
+
+    fn run_from(&mut self, cpu: u32, workload: usize, since: u64, vtime: u64) {
         self.vtime_now = self.vtime_now.max(vtime);
-        self.runs[cpu as usize] = Some(Run { since: now, vtime });
+        let sum = self.shares[workload].sum;
+        self.runs[cpu as usize] = Some(Run { since, vtime, sum });
     }
 
     /// It stops.
@@ -114,19 +121,20 @@ impl Full {
     fn stay(&mut self, cpu: u32, task: u32, workload: usize, now: u64) {
         let vtime = self.members[task as usize].vtime + self.grown(cpu, task, workload, now);
         self.members[task as usize].vtime = vtime;
-        self.vtime_now = self.vtime_now.max(vtime);
-        self.runs[cpu as usize] = Some(Run { since: now, vtime });
+        self.run_from(cpu, workload, now, vtime);
     }
 
-    /// What its virtual time has grown by in the run that goes on.
+    /// What its virtual time has grown by in the run that goes on. The workload's part is shared with
+    /// those who wanted it all the time.
     fn grown(&self, cpu: u32, task: u32, workload: usize, now: u64) -> u64 {
-        let run_ns = self.runs[cpu as usize].map_or(0, |r| now.saturating_sub(r.since));
+        let run = self.runs[cpu as usize];
+        let run_ns = run.map_or(0, |r| now.saturating_sub(r.since));
         let share = self.shares[workload];
         weir_sched::vtime(
             run_ns,
             self.members[task as usize].weight,
             share.part,
-            share.sum,
+            run.map_or(share.sum, |r| r.sum.min(share.sum)),
         )
     }
 
@@ -226,7 +234,7 @@ mod tests {
     fn a_workload_has_its_part_however_many_of_it_run() {
         let mut full = Full::new(&[(0, 100), (0, 100), (1, 100)], 2, 1);
         let grown = |full: &mut Full| {
-            full.begin(0, 0, 0);
+            full.begin(0, 0, 0, 0);
             let vtime = full.grown(0, 0, 0, 1000);
             full.end(0, 0, 0, 0);
             vtime
@@ -239,11 +247,28 @@ mod tests {
         assert_eq!(grown(&mut full), 500);
     }
 
+    /// Who takes its CPU wakes before the task stops. Were that one counted, a run with nobody beside it would
+    /// cost a hundred times its length, where the other weighs so much more.
+    #[test]
+    fn a_run_is_shared_with_those_only_who_wanted_the_cpu_throughout() {
+        let mut full = Full::new(&[(0, 100), (0, 8668)], 1, 2);
+        full.begin_to_want(0, 0, true);
+        full.begin(0, 0, 0, 0);
+        full.begin_to_want(1, 0, true);
+        let alone = full.grown(0, 0, 0, 1000);
+        full.stay(0, 0, 0, 1000);
+        let together = full.grown(0, 0, 0, 2000);
+        full.end_to_want(1, 0);
+        let left = full.grown(0, 0, 0, 2000);
+        assert_eq!(together, 88 * alone + alone / 2);
+        assert_eq!((left, alone), (alone, 11));
+    }
+
     #[test]
     fn who_slept_comes_back_with_a_bounded_credit_and_who_is_new_with_none() {
         let mut full = Full::new(&[(0, 100), (1, 100), (2, 100)], 3, 1);
         full.members[0].vtime = 50_000_000;
-        full.begin(0, 0, 0);
+        full.begin(0, 0, 0, 0);
         full.begin_to_want(1, 1, false);
         assert_eq!(full.place(1), 50_000_000 - CREDIT_NS);
         full.begin_to_want(2, 2, true);

@@ -57,6 +57,12 @@ pub fn scheduler(books: &Books) -> String {
     if books.silences > 0 {
         line += &format!("; gave up waiting for weir {} times", books.silences);
     }
+    if books.late_turns > 0 {
+        line += &format!(
+            "; {} turns to tasks that waited for seconds",
+            books.late_turns
+        );
+    }
     line
 }
 

@@ -130,13 +130,14 @@ fn ten_thousand_tasks(vm: &Vm, backend: &str) -> Result<()> {
     until(vm, &format!("[ {count} -lt 20 ]"))
 }
 
-/// CPUs go and come back while tasks are parked, some of which may run nowhere else, and others are queued there.
+/// CPUs go and come back while tasks are parked, some of which may run nowhere else, and others are queued there,
+/// many of them inside the kernel: a CPU that leaves waits for who is in an RCU reader, wherever it is queued.
 fn cpus_come_and_go(vm: &Vm, backend: &str) -> Result<()> {
     let pid = start(vm, backend)?;
     let others = "stress-ng --fork 1 --affinity 1 --switch 1 --cpu 1 --timeout 600";
     start_beside(vm, "/sys/fs/cgroup", others)?;
     for _ in 0..6 {
-        let pinned = "taskset -c 1 stress-ng --cpu 1 --timeout 600";
+        let pinned = "taskset -c 1 stress-ng --cpu 1 --open 1 --switch 1 --dentry 1 --timeout 600";
         start_beside(vm, "/sys/fs/cgroup", pinned)?;
         vm.run(&format!(
             "for t in $(cat {SLICE}/a.service/cgroup.threads); do taskset -pc 1 $t > /dev/null; done; sleep 0.3
@@ -144,6 +145,21 @@ fn cpus_come_and_go(vm: &Vm, backend: &str) -> Result<()> {
              echo 1 > /sys/devices/system/cpu/cpu1/online; sleep 0.3"
         ))?;
     }
+    vm.run("killall -KILL stress-ng; true")?;
+    stop(vm, pid)
+}
+
+/// One of little weight among sixty: by virtual time alone it would run every twelve seconds.
+fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
+    let pid = start(vm, "scx-full")?;
+    start_beside(vm, "/sys/fs/cgroup", "stress-ng --cpu 60 --timeout 600")?;
+    start_beside(
+        vm,
+        "/sys/fs/cgroup",
+        "nice -n 19 stress-ng --cpu 1 --timeout 600",
+    )?;
+    let late = "bpftool -j map dump name weir_life | grep -o '\"late\":[0-9]*' | cut -d: -f2";
+    until(vm, &format!("[ $({late}) -ge 3 ]"))?;
     vm.run("killall -KILL stress-ng; true")?;
     stop(vm, pid)
 }
@@ -178,6 +194,10 @@ fn weir_schedules_many() -> Result<()> {
     ask("CPUs come and go, full mode", &|vm| {
         cpus_come_and_go(vm, "scx-full")
     });
+    ask(
+        "nobody is late for long, full mode",
+        &nobody_is_late_for_long,
+    );
     ask("ten thousand tasks, partial mode", &|vm| {
         ten_thousand_tasks(vm, "scx")
     });

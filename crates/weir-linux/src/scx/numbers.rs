@@ -17,6 +17,7 @@ const NUMBERS: &[(&str, &str, u64)] = &[
     ("scx_enq_flags", "SCX_ENQ_LAST", 1 << 41),
     ("scx_kick_flags", "SCX_KICK_IDLE", 1 << 0),
     ("scx_kick_flags", "SCX_KICK_PREEMPT", 1 << 1),
+    ("scx_dsq_iter_flags", "SCX_DSQ_ITER_REV", 1 << 16),
     ("scx_dsq_id_flags", "SCX_DSQ_GLOBAL", 1 << 63 | 1),
     ("scx_dsq_id_flags", "SCX_DSQ_LOCAL", 1 << 63 | 2),
     ("scx_dsq_id_flags", "SCX_DSQ_LOCAL_ON", 1 << 63 | 1 << 62),

@@ -81,6 +81,7 @@ fn books() -> Books {
         ticks: 1000,
         tick_cost_ns: Nanos(1_500_000),
         silences: 0,
+        late_turns: 0,
         queueing: Queueing {
             count: 6400,
             timed: 100,
