@@ -198,8 +198,8 @@ fn live(fake: &Fake, mut readers: Vec<Reader>, stop: &AtomicBool, broken: &Atomi
     let mut was_broken = false;
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(2));
-        let usec = last.elapsed().as_secs_f64() * 1e6;
-        last = Instant::now();
+        let now = Instant::now();
+        let usec = (now - std::mem::replace(&mut last, now)).as_secs_f64() * 1e6;
         for reader in &mut readers {
             let Some(limit) = limit_cpus(fake, &reader.cgroup) else {
                 continue;
