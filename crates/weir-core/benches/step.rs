@@ -38,6 +38,7 @@ fn machine() -> Description {
             name: "bench".into(),
             capacity_bytes_per_sec: Some(BytesPerSec::new(RATE as f64)),
             counter_mask_bytes: u64::MAX,
+            counted_by: weir_core::topology::CountedBy::Model,
         }],
         groups: (0..GROUPS)
             .map(|i| Group {

@@ -247,6 +247,7 @@ mod tests {
                 name: "weir_cxl0".into(),
                 capacity_bytes_per_sec: None,
                 counter_mask_bytes: mask,
+                counted_by: crate::topology::CountedBy::AccessCounters,
             }],
             groups: vec![group(A), group(B)],
             ..Description::default()

@@ -69,7 +69,8 @@ pub enum NoKnee {
     },
     /// Latency does not take off in what was measured: the knee lies above.
     #[error(
-        "latency has not taken off up to {highest} bytes/s: the knee lies above, measure at more load"
+        "latency has not taken off up to {}: the knee lies above, measure at more load",
+        BytesPerSec::new(*highest)
     )]
     NotReached {
         /// The highest load measured, in bytes per second.
@@ -77,7 +78,8 @@ pub enum NoKnee {
     },
     /// Latency has taken off everywhere: the knee lies below what was measured.
     #[error(
-        "latency has taken off at {lowest} bytes/s already: the knee lies below, measure at less load"
+        "latency has taken off at {} already: the knee lies below, measure at less load",
+        BytesPerSec::new(*lowest)
     )]
     Passed {
         /// The lowest load measured, in bytes per second.

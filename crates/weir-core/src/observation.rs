@@ -78,6 +78,9 @@ pub struct Observation {
     pub groups: Vec<GroupSeen>,
     /// Loaded latency where the platform has a source, ordered by device.
     pub latencies: Vec<LatencySeen>,
+    /// Devices whose events took turns, ordered by device; the others counted all the time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub running: Vec<RunningSeen>,
     /// Workloads, ordered by id.
     pub workloads: Vec<WorkloadSeen>,
     /// Things that should have been read and were not (a cgroup that went away in mid-read, a
@@ -94,6 +97,15 @@ pub struct GroupSeen {
     pub read_bytes: Reading<Bytes>,
     /// Bytes written to the device.
     pub write_bytes: Reading<Bytes>,
+}
+
+/// Events of one device that did not count all the time: their counts are scaled.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunningSeen {
+    /// Which device.
+    pub id: DeviceId,
+    /// Part of the time since the look before, of the event that had least: above 0, below 1.
+    pub ratio: f64,
 }
 
 /// Latency of one device.

@@ -36,6 +36,36 @@ pub struct Device {
     /// Counters wrap after this many bytes (2^64 lines of 64 bytes do not fit a byte count, so the
     /// driver's byte counters wrap at 2^64): the modulus minus one.
     pub counter_mask_bytes: u64,
+    /// What counts its traffic.
+    #[serde(default)]
+    pub counted_by: CountedBy,
+}
+
+/// What counts a device's traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CountedBy {
+    /// The device's own access counters, through their driver.
+    AccessCounters,
+    /// Performance counters of CPUs or of the device, through perf.
+    PerfEvents,
+    /// A simulated machine.
+    Model,
+    /// Nothing, or it is not known: a recording of an earlier version.
+    #[default]
+    Unknown,
+}
+
+impl CountedBy {
+    /// As it is spelled in files and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            CountedBy::AccessCounters => "access_counters",
+            CountedBy::PerfEvents => "perf_events",
+            CountedBy::Model => "model",
+            CountedBy::Unknown => "unknown",
+        }
+    }
 }
 
 /// A monitoring group.

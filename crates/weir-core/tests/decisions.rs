@@ -57,6 +57,7 @@ impl World {
             name: format!("weir_cxl{id}"),
             capacity_bytes_per_sec: None,
             counter_mask_bytes: u64::MAX,
+            counted_by: weir_core::topology::CountedBy::Model,
         };
         let machine = Description {
             cpu_count: 8,

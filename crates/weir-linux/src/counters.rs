@@ -24,7 +24,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use weir_core::observation::GroupSeen;
-use weir_core::topology::{Device, Fact, Group};
+use weir_core::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
 
 /// Most groups a register map can hold (`contract/registers.toml`).
@@ -233,11 +233,19 @@ impl Counters {
     ) {
         // Byte counts wrap where 64 bits do, whatever the line counters below them do.
         let counter_mask_bytes = u64::MAX;
+        let counted_by = match kind {
+            Kind::Perf { .. } => CountedBy::PerfEvents,
+            Kind::None(_) => CountedBy::Unknown,
+            Kind::Attribute { .. } | Kind::TextFiles { .. } | Kind::Dump { .. } => {
+                CountedBy::AccessCounters
+            }
+        };
         self.devices.push(Device {
             id: device,
             name,
             capacity_bytes_per_sec,
             counter_mask_bytes,
+            counted_by,
         });
         self.sources.push(Source {
             device,

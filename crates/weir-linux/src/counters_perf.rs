@@ -7,7 +7,7 @@ use crate::cxl::Fabric;
 use crate::options::Roots;
 use crate::perf::{Counting, Machine, Origin, Target, targets};
 use std::collections::BTreeMap;
-use weir_core::observation::{GroupSeen, Skipped};
+use weir_core::observation::{GroupSeen, RunningSeen, Skipped};
 use weir_core::topology::{Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
 
@@ -72,19 +72,28 @@ impl Counters {
         Ok(())
     }
 
-    /// What is scaled, since sets of events took turns.
-    pub(crate) fn scaled(&self) -> Vec<Skipped> {
-        let note = |source: &super::Source| match source.kind {
-            Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(Skipped {
-                what: format!("perf events of {}", source.device),
-                why: Missing::NotSupported(format!(
-                    "all at once: they take turns and ran {:.0} % of the time; figures are scaled",
-                    running_ratio * 100.0
-                )),
+    /// Devices whose sets of events took turns at the last reading.
+    pub(crate) fn running(&self) -> Vec<RunningSeen> {
+        let seen = |source: &super::Source| match source.kind {
+            Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(RunningSeen {
+                id: source.device,
+                ratio: running_ratio,
             }),
             _ => None,
         };
-        self.sources.iter().filter_map(note).collect()
+        self.sources.iter().filter_map(seen).collect()
+    }
+
+    /// The same in words.
+    pub(crate) fn scaled(&self) -> Vec<Skipped> {
+        let note = |seen: RunningSeen| Skipped {
+            what: format!("perf events of {}", seen.id),
+            why: Missing::NotSupported(format!(
+                "all at once: they take turns and ran {:.0} % of the time; figures are scaled",
+                seen.ratio * 100.0
+            )),
+        };
+        self.running().into_iter().map(note).collect()
     }
 }
 

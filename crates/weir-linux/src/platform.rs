@@ -355,6 +355,7 @@ impl Platform for LinuxPlatform {
             at: now(),
             groups,
             latencies: Vec::new(),
+            running: self.counters.running(),
             workloads,
             skipped,
         })

@@ -280,6 +280,7 @@ impl Platform for SimPlatform {
             at: self.now(),
             groups,
             latencies,
+            running: Vec::new(),
             workloads,
             skipped: Vec::new(),
         })
@@ -378,6 +379,7 @@ fn describe(
         name: format!("{} (simulated)", d.profile),
         capacity_bytes_per_sec: None,
         counter_mask_bytes: u64::MAX,
+        counted_by: weir_core::topology::CountedBy::Model,
     };
     let resident = |device: u32, index: u32| {
         let of = |w: &&crate::scenario::Workload| (w.device, w.group) == (device, index);

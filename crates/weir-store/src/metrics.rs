@@ -11,7 +11,8 @@ use std::fmt::Write;
 use weir_core::attribution::Provenance;
 use weir_core::observation::{GroupSeen, Reading, WorkloadKind, WorkloadSeen};
 use weir_core::snapshot::{Delivery, Snapshot};
-use weir_core::{GroupId, Nanos, Observation, WorkloadId};
+use weir_core::topology::CountedBy;
+use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
 
 /// What is counted over the life of a weir.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +20,8 @@ pub struct Totals {
     last_at: Option<Nanos>,
     ticks: u64,
     groups: BTreeMap<GroupId, GroupSeen>,
+    /// Of devices whose events took turns.
+    running: BTreeMap<DeviceId, f64>,
     workloads: BTreeMap<WorkloadId, WorkloadTotals>,
 }
 
@@ -50,6 +53,7 @@ impl Totals {
             .iter()
             .map(|group| (group.id, group.clone()))
             .collect();
+        self.running = seen.running.iter().map(|r| (r.id, r.ratio)).collect();
         let is_cgroup = |w: &&WorkloadSeen| w.kind == WorkloadKind::Cgroup;
         let mut seen = seen.workloads.iter().filter(is_cgroup).peekable();
         let mut next = BTreeMap::new();
@@ -98,12 +102,14 @@ fn about(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
     let mut family = page.info("weir_source", "Where the figures of a device come from.");
     for device in &snapshot.description.devices {
         let id = device.id.to_string();
+        let quality = match device.counted_by {
+            CountedBy::Unknown => "unknown",
+            _ if totals.running.contains_key(&device.id) => "scaled",
+            _ => "counted",
+        };
+        let backend = device.counted_by.name();
         family.sample(
-            &[
-                ("device", &id),
-                ("backend", "access_counters"),
-                ("quality", "counted"),
-            ],
+            &[("device", &id), ("backend", backend), ("quality", quality)],
             1.0,
         );
     }
@@ -206,10 +212,11 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
             }
         }
     }
-    let help = "Part of the time in which the counter counted; 1 for counters of a device's own.";
+    let help = "Part of the time in which the counter counted; 1 where events do not take turns.";
     let mut family = page.gauge("weir_event_scaling_ratio", "ratio", help);
     for (id, group) in &totals.groups {
         let [device, index, _] = labels(id);
+        let ratio = totals.running.get(&id.device).copied().unwrap_or(1.0);
         for (event, count) in [
             ("read_bytes", &group.read_bytes),
             ("write_bytes", &group.write_bytes),
@@ -217,7 +224,7 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
             if count.ok().is_some() {
                 family.sample(
                     &[("device", &device), ("group", &index), ("event", event)],
-                    1.0,
+                    ratio,
                 );
             }
         }
@@ -385,5 +392,86 @@ impl Family<'_> {
         if !labels.is_empty() {
             self.text.push('}');
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::observation::{Reading, RunningSeen};
+    use weir_core::topology::{Description, Device, Group};
+    use weir_core::{Bytes, NodeId, Plan};
+
+    const GROUP: GroupId = GroupId {
+        device: DeviceId(3),
+        index: 0,
+    };
+
+    /// What is said of a device whose counts were read by `counted_by`.
+    fn said(counted_by: CountedBy, running: Vec<RunningSeen>) -> String {
+        let mut totals = Totals::default();
+        let seen = Observation {
+            groups: vec![GroupSeen {
+                id: GROUP,
+                read_bytes: Reading::new(Nanos(1), Bytes(64)),
+                write_bytes: Reading::new(Nanos(1), Bytes(0)),
+            }],
+            running,
+            ..Observation::default()
+        };
+        totals.add(&seen, &Plan::default());
+        let device = Device {
+            id: DeviceId(3),
+            name: "cxl_pmu".into(),
+            capacity_bytes_per_sec: None,
+            counter_mask_bytes: u64::MAX,
+            counted_by,
+        };
+        let group = Group {
+            id: GROUP,
+            node: Some(NodeId(2)),
+            size_bytes: Bytes(0),
+        };
+        let snapshot = Snapshot {
+            description: Description {
+                devices: vec![device],
+                groups: vec![group],
+                ..Description::default()
+            },
+            ..Snapshot::empty()
+        };
+        metrics(&snapshot, &totals, Dialect::Prometheus)
+    }
+
+    #[track_caller]
+    fn has(page: &str, line: &str) {
+        assert!(page.lines().any(|l| l == line), "no '{line}' in\n{page}");
+    }
+
+    #[test]
+    fn counts_say_what_counted_them_and_for_how_much_of_the_time() {
+        let scaling = "weir_event_scaling_ratio{device=\"cxl3\",group=\"0\",event=\"read_bytes\"}";
+        let source = "weir_source_info{device=\"cxl3\",backend=";
+        let page = said(CountedBy::AccessCounters, vec![]);
+        has(&page, &format!("{scaling} 1"));
+        has(
+            &page,
+            &format!("{source}\"access_counters\",quality=\"counted\"}} 1"),
+        );
+        let turns = RunningSeen {
+            id: DeviceId(3),
+            ratio: 0.25,
+        };
+        let page = said(CountedBy::PerfEvents, vec![turns]);
+        has(&page, &format!("{scaling} 0.25"));
+        has(
+            &page,
+            &format!("{source}\"perf_events\",quality=\"scaled\"}} 1"),
+        );
+        let page = said(CountedBy::Unknown, vec![]);
+        has(
+            &page,
+            &format!("{source}\"unknown\",quality=\"unknown\"}} 1"),
+        );
     }
 }

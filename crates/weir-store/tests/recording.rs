@@ -6,7 +6,9 @@ mod made;
 
 use made::{INTERVAL_MS, Plant, desk, recorded, start};
 use proptest::prelude::*;
-use weir_core::observation::{Excluded, Missing, Skipped, Use, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{
+    Excluded, Missing, RunningSeen, Skipped, Use, WorkloadKind, WorkloadSeen,
+};
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, Observation, Plan, Platform, Reading, State,
     WorkloadId, step,
@@ -311,10 +313,18 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         any::<(u64, u64)>(),
         prop::collection::vec(any_workload(), 0..6),
         prop::collection::vec(skipped, 0..3),
+        prop::collection::vec((0u32..9, 0.001..1.0), 0..3),
     )
-        .prop_map(|((seq, at), workloads, skipped)| Observation {
+        .prop_map(|((seq, at), workloads, skipped, running)| Observation {
             seq,
             at: Nanos(at),
+            running: running
+                .into_iter()
+                .map(|(id, ratio)| RunningSeen {
+                    id: DeviceId(id),
+                    ratio,
+                })
+                .collect(),
             workloads,
             skipped,
             ..Observation::default()

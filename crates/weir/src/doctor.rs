@@ -274,6 +274,7 @@ mod tests {
                 name: "weir_cxl0".into(),
                 capacity_bytes_per_sec: None,
                 counter_mask_bytes: u64::MAX,
+                counted_by: weir_core::topology::CountedBy::AccessCounters,
             }],
             groups: Vec::new(),
             actuator: Some(Actuator {

@@ -118,6 +118,7 @@ mod tests {
                 name: "weir_cxl0".into(),
                 capacity_bytes_per_sec: None,
                 counter_mask_bytes: u64::MAX,
+                counted_by: crate::topology::CountedBy::AccessCounters,
             }],
             groups: vec![Group {
                 id: GROUP,

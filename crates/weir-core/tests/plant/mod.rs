@@ -115,6 +115,7 @@ impl Plant {
             name: "plant".into(),
             capacity_bytes_per_sec: Some(BytesPerSec::new(CAPACITY)),
             counter_mask_bytes: u64::MAX,
+            counted_by: weir_core::topology::CountedBy::Model,
         };
         let description = Description {
             kernel: "plant".into(),
@@ -338,6 +339,7 @@ impl Platform for Plant {
                 },
             }],
             latencies: self.sees_latency.then_some(latency).into_iter().collect(),
+            running: Vec::new(),
             workloads: self.readers.iter().map(|r| self.see(r)).collect(),
             skipped: Vec::new(),
         };

@@ -9,7 +9,7 @@ use weir_core::observation::{
 };
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind};
 use weir_core::snapshot::SelfCost;
-use weir_core::topology::{Actuator, Device, Fact, Group};
+use weir_core::topology::{Actuator, CountedBy, Device, Fact, Group};
 use weir_core::{
     Bytes, BytesPerSec, Config, CpuShare, Description, DeviceId, GroupId, Nanos, NodeId,
     Observation, Reading, State, WorkloadId, step,
@@ -34,6 +34,8 @@ pub fn machine() -> Description {
             name: "weir_cxl0".into(),
             capacity_bytes_per_sec: Some(BytesPerSec::new(2e10)),
             counter_mask_bytes: u64::MAX,
+            // As files of format 1 were first written: without.
+            counted_by: CountedBy::default(),
         }],
         groups: vec![Group {
             id: GROUP,
@@ -193,6 +195,7 @@ impl Plant {
                 id: DeviceId(0),
                 mean_ns: Reading::missing(at, Missing::NotSupported("no source".into())),
             }],
+            running: Vec::new(),
             workloads: (0..self.names.len()).map(seen).collect(),
             skipped: skipped.into_iter().collect(),
         }

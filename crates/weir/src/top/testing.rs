@@ -25,6 +25,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         name: "weir_cxl0".into(),
         capacity_bytes_per_sec: Some(BytesPerSec::new(400.0 * MIB)),
         counter_mask_bytes: u64::MAX,
+        counted_by: weir_core::topology::CountedBy::AccessCounters,
     }];
     snapshot.latencies = vec![LatencySeen {
         id,

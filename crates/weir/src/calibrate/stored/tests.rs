@@ -15,6 +15,7 @@ fn machine(count: u32) -> Description {
             name: format!("weir_cxl{n}"),
             capacity_bytes_per_sec: None,
             counter_mask_bytes: u64::MAX,
+            counted_by: weir_core::topology::CountedBy::AccessCounters,
         });
         machine.groups.push(Group {
             id: GroupId {
