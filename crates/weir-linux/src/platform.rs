@@ -111,10 +111,7 @@ impl LinuxPlatform {
             description.actuator = Some(scx.describe());
             facts::scheduler_in_use(&mut description, scx.takes_all());
         }
-        let mut shares = Shares::choose(&options, &mut description.facts)?;
-        if let Some(shares) = &mut shares {
-            shares.place(&counters.groups);
-        }
+        let shares = Shares::choose(&options, &counters.groups, &mut description.facts)?;
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let budget = Budget::of_process();

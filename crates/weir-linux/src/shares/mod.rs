@@ -140,6 +140,7 @@ impl Shares {
     /// They were asked for and cannot be had.
     pub(crate) fn choose(
         options: &Options,
+        groups: &[Group],
         facts: &mut Vec<Fact>,
     ) -> Result<Option<Shares>, LinuxError> {
         let is_named = options.share_event.is_some();
@@ -162,7 +163,10 @@ impl Shares {
         let name = loaded.as_ref().map(|source| source.name().to_owned());
         facts.push(told(&name.map_err(Clone::clone), "in use"));
         match loaded {
-            Ok(source) => Ok(Some(Shares::new(source))),
+            Ok(mut source) => {
+                source.place(groups);
+                Ok(Some(Shares::new(source)))
+            }
             Err(why) if options.shares == ShareSource::Samples => Err(LinuxError::NoSamples(why)),
             Err(why) if options.shares == ShareSource::Counts || is_named => {
                 Err(LinuxError::NoShares(why))

@@ -30,9 +30,8 @@ static void fail(const char *what)
 static void touch(struct part *part)
 {
 	unsigned long nodes = 1UL << part->node, size = part->pages * PAGE, at;
+	char *old = part->memory;
 
-	if (part->memory)
-		munmap(part->memory, size);
 	part->memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (part->memory == MAP_FAILED)
 		fail("mmap");
@@ -41,6 +40,9 @@ static void touch(struct part *part)
 		fail("mbind");
 	for (at = 0; at < size; at += PAGE)
 		((volatile char *)part->memory)[at] = 1;
+	/* Last, so that there are always some. */
+	if (old)
+		munmap(old, size);
 }
 
 int main(int count, char **words)

@@ -50,7 +50,7 @@ fn each_family_has_its_event() {
         let chosen = events::best(&Machine::probe(&fake.roots())).unwrap();
         let tapped = &chosen.tapped;
         assert_eq!((tapped.kind, tapped.config.0[0]), (11, 0x9_0000));
-        assert!(tapped.data_source && tapped.period % 16 == 0);
+        assert!(tapped.data_source && tapped.period.is_multiple_of(16));
     }
 }
 
