@@ -22,6 +22,10 @@ pub trait Platform {
     /// Carry out a plan: one outcome per action, in the same order. The call as a whole cannot fail.
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome>;
 
+    /// What was made of the last observation, also where nobody acts on it: for platforms that look closer near
+    /// overload.
+    fn heed(&mut self, _: &Plan) {}
+
     /// What a scheduler of weir's own did so far, where there is one. Costs a few microseconds and one more for
     /// each workload it knows: to be asked for screens, not at each tick.
     fn scheduler(&self) -> Option<Books> {
@@ -53,6 +57,10 @@ impl<P: Platform> Platform for DryRun<P> {
 
     fn observe(&mut self) -> Result<Observation, PlatformError> {
         self.0.observe()
+    }
+
+    fn heed(&mut self, plan: &Plan) {
+        self.0.heed(plan);
     }
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {

@@ -4,7 +4,7 @@
 use crate::TableError;
 use crate::counters::CounterSet;
 use crate::encoding::{Field, encode};
-use crate::table::{Amount, Counts, Event, Latency, Pmu, Provenance, Scope, Table};
+use crate::table::{Amount, Counts, Event, Latency, Pmu, Provenance, Sample, Scope, Table};
 use crate::terms::is_name;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,11 @@ pub(crate) fn check(table: &Table) -> Result<(), TableError> {
     table
         .latency
         .iter()
-        .try_for_each(|latency| check_latency(table, latency))
+        .try_for_each(|latency| check_latency(table, latency))?;
+    table
+        .sample
+        .iter()
+        .try_for_each(|sample| check_sample(table, sample))
 }
 
 fn check_pmu(name: &str, pmu: &Pmu) -> Result<(), TableError> {
@@ -184,6 +188,37 @@ fn check_latency(table: &Table, latency: &Latency) -> Result<(), TableError> {
     Ok(())
 }
 
+fn check_sample(table: &Table, sample: &Sample) -> Result<(), TableError> {
+    let place = format!("sample of {}", sample.event);
+    let Some(event) = table.event(&sample.event) else {
+        return wrong(&place, "there is no such event");
+    };
+    let pmu = table.pmu.get(&event.pmu);
+    if pmu.is_none_or(|pmu| pmu.scope != Scope::Cpu) {
+        return wrong(&place, "only a CPU's own events are sampled");
+    }
+    if !table.source.contains_key(&sample.source) || sample.precise > 3 {
+        return wrong(&place, "it has a source, and precise is at most 3");
+    }
+    if !(1..=BYTES_MAX).contains(&sample.bytes) {
+        return wrong(&place, format!("an event is 1 to {BYTES_MAX} bytes"));
+    }
+    let steps = sample.period.checked_div(sample.step);
+    let is_whole = steps.and_then(|n| n.checked_mul(sample.step)) == Some(sample.period);
+    if sample.period > u64::from(u32::MAX) || !is_whole || !steps.is_some_and(is_prime) {
+        return wrong(&place, "the period is a prime, or a prime number of steps");
+    }
+    Ok(())
+}
+
+fn is_prime(n: u64) -> bool {
+    let divides = |d: &u64| n.is_multiple_of(*d);
+    n > 1
+        && !(2..n)
+            .take_while(|d| d.saturating_mul(*d) <= n)
+            .any(|d| divides(&d))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::{SOURCES, Table, TableError};
@@ -216,6 +251,34 @@ plus = ["READS"]
 provenance = "documented"
 source = "s"
 "#;
+
+    const SAMPLED: &str = r#"
+[[sample]]
+event = "READS"
+period = 112
+step = 16
+bytes = 64
+source = "s"
+"#;
+
+    #[test]
+    fn what_is_sampled_has_a_prime_period() {
+        let of_cpu = SMALL.replace("socket", "cpu") + SAMPLED;
+        let table = Table::parse(&of_cpu).unwrap();
+        assert_eq!((table.sample[0].period, table.sample[0].precise), (112, 0));
+        for (old, new, said) in [
+            ("period = 112", "period = 113", "prime number of steps"),
+            ("period = 112", "period = 128", "prime number of steps"),
+            ("step = 16", "step = 0", "prime number of steps"),
+            ("step = 16", "precise = 4", "at most 3"),
+            ("event = \"READS\"", "event = \"WRITES\"", "no such event"),
+        ] {
+            let why = Table::parse(&of_cpu.replace(old, new)).unwrap_err();
+            assert!(why.to_string().contains(said), "{why}");
+        }
+        let why = Table::parse(&(SMALL.to_owned() + SAMPLED)).unwrap_err();
+        assert!(why.to_string().contains("CPU's own events"), "{why}");
+    }
 
     #[test]
     fn a_small_table_is_read() {

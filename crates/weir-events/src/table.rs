@@ -34,6 +34,9 @@ pub struct Table {
     /// Latencies that can be made of its events, best first.
     #[serde(default)]
     pub latency: Vec<Latency>,
+    /// Events that can be sampled with the physical address of what was accessed, best first.
+    #[serde(default)]
+    pub sample: Vec<Sample>,
 }
 
 impl Table {
@@ -175,6 +178,35 @@ pub struct Event {
     pub source: String,
     /// What it leaves out or takes in.
     pub note: Option<String>,
+}
+
+/// An event that interrupts the CPU every so many times, and then tells what was accessed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// Its name in the table.
+    pub event: String,
+    /// Every how many: `step` times a prime, so that it does not fall into step with a loop.
+    pub period: u64,
+    /// What the hardware's periods are multiples of.
+    #[serde(default = "one")]
+    pub step: u64,
+    /// `precise_ip` of perf: above 0 where the event is precise on demand only.
+    #[serde(default)]
+    pub precise: u8,
+    /// Whether it also tells which cache or memory answered.
+    #[serde(default)]
+    pub data_source: bool,
+    /// Bytes that one event stands for.
+    pub bytes: u32,
+    /// Who says so: a name of [`Table::source`].
+    pub source: String,
+    /// What it leaves out or takes in.
+    pub note: Option<String>,
+}
+
+fn one() -> u64 {
+    1
 }
 
 /// Traffic in bytes, made of events: the sum of `plus` less the sum of `minus`, each times its bytes.

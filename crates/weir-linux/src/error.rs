@@ -57,6 +57,9 @@ pub enum LinuxError {
     /// Shares by resctrl were asked for, and cannot be had here.
     #[error("resctrl cannot be used: {0}; see `weir doctor`, or leave --shares to itself")]
     NoResctrl(weir_core::Missing),
+    /// Shares by samples were asked for, and cannot be had here.
+    #[error("accesses cannot be sampled: {0}; see `weir doctor`, or leave --shares to itself")]
+    NoSamples(weir_core::Missing),
     /// Memory of a workload cannot be put where it was asked for.
     #[error("{0}")]
     NotBound(String),

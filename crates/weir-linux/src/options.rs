@@ -106,6 +106,8 @@ pub enum ShareSource {
     Counts,
     /// Bandwidth of resctrl's monitoring groups, made for the purpose.
     Resctrl,
+    /// Samples of accesses, with the address of what was accessed.
+    Samples,
     /// CPU time × the part of a workload's memory that is on the device.
     CpuTime,
 }

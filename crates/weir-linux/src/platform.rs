@@ -111,7 +111,7 @@ impl LinuxPlatform {
             description.actuator = Some(scx.describe());
             facts::scheduler_in_use(&mut description, scx.takes_all());
         }
-        let shares = Shares::choose(&options, &mut description.facts)?;
+        let shares = Shares::choose(&options, &counters.groups, &mut description.facts)?;
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let budget = Budget::of_process();
@@ -217,6 +217,9 @@ impl LinuxPlatform {
         if self.counters.refresh_nodes(&self.roots) {
             self.description.groups = self.counters.groups.clone();
             self.pace.watch(groups_on_nodes(&self.counters.groups));
+            if let Some(shares) = &mut self.shares {
+                shares.place(&self.counters.groups);
+            }
         }
     }
 
@@ -359,6 +362,12 @@ impl Platform for LinuxPlatform {
             workloads,
             skipped,
         })
+    }
+
+    fn heed(&mut self, plan: &Plan) {
+        if let Some(shares) = &mut self.shares {
+            shares.heed(&plan.devices);
+        }
     }
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {

@@ -145,6 +145,8 @@ pub enum SharesName {
     Counts,
     /// Traffic by resctrl, of monitoring groups that weir makes while it runs
     Resctrl,
+    /// Samples of what tasks access, by physical address
+    Samples,
     /// CPU time × the part of a workload's memory that is on the device
     CpuTime,
 }
@@ -199,7 +201,8 @@ pub struct LoopArgs {
     pub shares: Option<SharesName>,
 
     /// Count this event for each task, not the best one: a name of `weir events`, or sw:cpu-clock,
-    /// sw:task-clock, sw:page-faults, sw:context-switches to try it out
+    /// sw:task-clock, sw:page-faults, sw:context-switches to try it out. With --shares samples: what to
+    /// sample, or sw:minor-faults to try it out
     #[arg(long, value_name = "EVENT", hide_short_help = true)]
     pub share_event: Option<String>,
 

@@ -53,6 +53,7 @@ fn shares(name: SharesName) -> ShareSource {
         SharesName::Auto => ShareSource::Auto,
         SharesName::Counts => ShareSource::Counts,
         SharesName::Resctrl => ShareSource::Resctrl,
+        SharesName::Samples => ShareSource::Samples,
         SharesName::CpuTime => ShareSource::CpuTime,
     }
 }

@@ -15,6 +15,7 @@ mod meter;
 mod pmus;
 mod set;
 mod source;
+mod tap;
 
 use crate::options::Roots;
 
@@ -22,6 +23,7 @@ pub use machine::{Machine, Standing};
 pub use pmus::Pmu;
 pub(crate) use set::Set;
 pub use source::{Bytes, Counting, Origin, Target, targets};
+pub(crate) use tap::{Tap, Tapped};
 
 /// What perf can count of CXL traffic on this machine.
 pub fn here(roots: &Roots) -> Vec<Target> {

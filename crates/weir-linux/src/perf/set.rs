@@ -98,7 +98,7 @@ fn builder(kind: u32, config: Config, cpu: u32) -> Builder<'static> {
     builder
 }
 
-fn refused(pmu: &str, cpu: u32, error: &io::Error) -> Missing {
+pub(super) fn refused(pmu: &str, cpu: u32, error: &io::Error) -> Missing {
     let text = format!("perf_event_open on {pmu}, CPU {cpu}: {error}");
     match error.kind() {
         io::ErrorKind::PermissionDenied => Missing::NotPermitted(format!(

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How much of a group's traffic is whose, by events of CPUs: each workload's own count of reads from CXL
 //! memory, where the CPU has such an event ([`events`]), counted in the kernel at each switch ([`kernel`]), or
-//! by the CPU for a monitoring group of the workload's own ([`resctrl`]).
+//! by the CPU for a monitoring group of the workload's own ([`resctrl`]), or samples of what it accesses ([`samples`]).
 //! The counts only say in which ratio the device's own count is shared out (weir-core's attribution); without
 //! them it is shared out by CPU time and resident memory.
 //!
-//! A CPU's event sees all CXL memory as one. What a workload with memory in several groups has read is given
+//! Samples are told apart by group. Else a CPU's event sees all CXL memory as one: what a workload with memory in several groups has read is given
 //! to them by how much it has there.
 
 mod events;
 mod kernel;
 mod resctrl;
+mod samples;
 mod wire;
 
 use crate::clock::now;
@@ -22,9 +23,11 @@ use events::Chosen;
 use kernel::Kernel;
 use resctrl::Resctrl;
 pub(crate) use resctrl::debts::{FILE as OWED, settle};
+use samples::Samples;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::observation::{Skipped, Use, WorkloadSeen};
-use weir_core::topology::Fact;
+use weir_core::plan::DeviceState;
+use weir_core::topology::{Fact, Group};
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading, WorkloadId};
 use wire::Sum;
 
@@ -45,12 +48,20 @@ pub(crate) trait Source: Send {
     fn bytes(&self) -> &[u64];
     /// Who has memory on a device, for those that keep something for each.
     fn follow(&mut self, _: &BTreeMap<Key, &Watches>) {}
+    /// Which groups there are and on which nodes, for those that find their memory.
+    fn place(&mut self, _: &[Group]) {}
+    /// How devices stand, for those that only look near overload.
+    fn heed(&mut self, _: &[DeviceState]) {}
     /// Brings the counts of these up to now. Gives how many runs were counted for nobody since the last time.
     fn refresh(&mut self, who: &BTreeSet<Key>) -> u64;
     /// A cgroup's counts so far; who never ran has none.
     fn of_cgroup(&mut self, id: Key) -> Result<Sum, Missing>;
     /// A process's.
     fn of_process(&mut self, id: Key) -> Result<Sum, Missing>;
+    /// Bytes that somebody has read so far of each group, of those that tell groups apart.
+    fn by_group(&mut self, _: Key) -> Option<Result<BTreeMap<GroupId, u64>, Missing>> {
+        None
+    }
     /// Only these will be asked for from now on.
     fn forget(&mut self, is_there: &dyn Fn(Key) -> bool);
     /// What is to be said of the counts as a whole.
@@ -94,9 +105,13 @@ fn found(options: &Options) -> Result<Chosen, Missing> {
 }
 
 /// For `weir doctor`: what shares would be made of.
-pub(crate) fn facts(options: &Options) -> [Fact; 2] {
+pub(crate) fn facts(options: &Options) -> [Fact; 3] {
     let counts = found(options).map(|chosen| chosen.name);
-    [told(&counts, "can be used"), resctrl::fact(options)]
+    [
+        told(&counts, "can be used"),
+        resctrl::fact(options),
+        samples::fact(options),
+    ]
 }
 
 fn boxed(source: impl Source + 'static) -> Box<dyn Source> {
@@ -125,12 +140,14 @@ impl Shares {
     /// They were asked for and cannot be had.
     pub(crate) fn choose(
         options: &Options,
+        groups: &[Group],
         facts: &mut Vec<Fact>,
     ) -> Result<Option<Shares>, LinuxError> {
         let is_named = options.share_event.is_some();
         let loaded: Result<Box<dyn Source>, Missing> = match options.shares {
             ShareSource::CpuTime if !is_named => Err(Missing::NotSupported("not asked for".into())),
             ShareSource::Resctrl if !is_named => Resctrl::open(options, false).map(boxed),
+            ShareSource::Samples => Samples::open(options).map(boxed),
             _ => found(options)
                 .and_then(|chosen| Kernel::load(&options.roots, options.by, chosen))
                 .map(boxed),
@@ -146,7 +163,11 @@ impl Shares {
         let name = loaded.as_ref().map(|source| source.name().to_owned());
         facts.push(told(&name.map_err(Clone::clone), "in use"));
         match loaded {
-            Ok(source) => Ok(Some(Shares::new(source))),
+            Ok(mut source) => {
+                source.place(groups);
+                Ok(Some(Shares::new(source)))
+            }
+            Err(why) if options.shares == ShareSource::Samples => Err(LinuxError::NoSamples(why)),
             Err(why) if options.shares == ShareSource::Counts || is_named => {
                 Err(LinuxError::NoShares(why))
             }
@@ -161,6 +182,16 @@ impl Shares {
             accounts: BTreeMap::new(),
             forgot_at: now(),
         }
+    }
+
+    /// Which groups there are, and where.
+    pub(crate) fn place(&mut self, groups: &[Group]) {
+        self.source.place(groups);
+    }
+
+    /// What the controller made of the devices.
+    pub(crate) fn heed(&mut self, devices: &[DeviceState]) {
+        self.source.heed(devices);
     }
 
     /// Adds counts to the uses of workloads.
@@ -189,6 +220,10 @@ impl Shares {
                 continue;
             };
             let id = key(&watched.source);
+            if let Some(by_group) = self.source.by_group(id) {
+                note_groups(at, &by_group, &mut workload.uses);
+                continue;
+            }
             let sum = match &watched.source {
                 Watches::Cgroup(_) => self.source.of_cgroup(id),
                 Watches::Process(_) => self.source.of_process(id),
@@ -221,6 +256,20 @@ impl Shares {
         self.accounts.retain(|id, _| view.get(id).is_some());
         let keys: BTreeSet<Key> = view.workloads.iter().map(|w| key(&w.source)).collect();
         self.source.forget(&|id| keys.contains(&id));
+    }
+}
+
+/// Puts down what is known group by group.
+fn note_groups(at: Nanos, by_group: &Result<BTreeMap<GroupId, u64>, Missing>, uses: &mut [Use]) {
+    for use_ in uses {
+        let bytes = match by_group {
+            Ok(sums) => sums.get(&use_.group).copied().ok_or(Missing::NotYetRead),
+            Err(why) => Err(why.clone()),
+        };
+        use_.sampled_read_bytes = Some(match bytes {
+            Ok(bytes) => Reading::new(at, Bytes(bytes)),
+            Err(why) => Reading::missing(at, why),
+        });
     }
 }
 

@@ -222,7 +222,7 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
         ..Options::default()
     };
     let mut facts = Vec::new();
-    let shares = Shares::choose(&options, &mut facts).unwrap();
+    let shares = Shares::choose(&options, &[], &mut facts).unwrap();
     assert!(shares.is_none());
     let text = facts.remove(0).value.unwrap();
     assert!(
@@ -233,13 +233,13 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
         shares: ShareSource::Counts,
         ..options.clone()
     };
-    assert!(Shares::choose(&counts, &mut facts).is_err());
+    assert!(Shares::choose(&counts, &[], &mut facts).is_err());
     // The kernel's own events stand everywhere, but not the types that the program needs.
     let named = Options {
         share_event: Some("sw:cpu-clock".into()),
         ..options
     };
-    let why = Shares::choose(&named, &mut facts)
+    let why = Shares::choose(&named, &[], &mut facts)
         .err()
         .unwrap()
         .to_string();

@@ -434,7 +434,7 @@ fn it_is_taken_unasked_only_where_it_disturbs_nobody() {
     let bare = Fake::new();
     let mut options = bare.options(By::Process);
     options.shares = ShareSource::Resctrl;
-    let refused = crate::shares::Shares::choose(&options, &mut Vec::new());
+    let refused = crate::shares::Shares::choose(&options, &[], &mut Vec::new());
     let why = refused.err().unwrap().to_string();
     assert!(
         why.contains("resctrl cannot be used") && why.contains("leave --shares"),
