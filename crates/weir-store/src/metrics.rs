@@ -212,23 +212,7 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
             }
         }
     }
-    let help = "Part of the time in which the counter counted; 1 where events do not take turns.";
-    let mut family = page.gauge("weir_event_scaling_ratio", "ratio", help);
-    for (id, group) in &totals.groups {
-        let [device, index, _] = labels(id);
-        let ratio = totals.running.get(&id.device).copied().unwrap_or(1.0);
-        for (event, count) in [
-            ("read_bytes", &group.read_bytes),
-            ("write_bytes", &group.write_bytes),
-        ] {
-            if count.ok().is_some() {
-                family.sample(
-                    &[("device", &device), ("group", &index), ("event", event)],
-                    ratio,
-                );
-            }
-        }
-    }
+    scaling(page, totals);
     let help = "Mean time of one access, queueing included.";
     let mut family = page.gauge("weir_cxl_request_latency_seconds", "seconds", help);
     for latency in &snapshot.latencies {
@@ -245,6 +229,26 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
     for state in &snapshot.plan.devices {
         if let Some(rate) = state.set_point_bytes_per_sec {
             family.sample(&[("device", &state.id.to_string())], rate.get());
+        }
+    }
+}
+
+fn scaling(page: &mut Page, totals: &Totals) {
+    let help = "Part of the time in which the counter counted; 1 where events do not take turns.";
+    let mut family = page.gauge("weir_event_scaling_ratio", "ratio", help);
+    for (id, group) in &totals.groups {
+        let (device, index) = (id.device.to_string(), id.index.to_string());
+        let ratio = totals.running.get(&id.device).copied().unwrap_or(1.0);
+        for (event, count) in [
+            ("read_bytes", &group.read_bytes),
+            ("write_bytes", &group.write_bytes),
+        ] {
+            if count.ok().is_some() {
+                family.sample(
+                    &[("device", &device), ("group", &index), ("event", event)],
+                    ratio,
+                );
+            }
         }
     }
 }
