@@ -112,17 +112,16 @@ fn main() {
     std::thread::scope(|scope| {
         scope.spawn(|| live(&fake, &stop));
         println!("{WORKLOADS} workloads, {} s each", MEASURED.as_secs());
-        let file = dir.path().join("a.weir");
-        let file = file.to_str().unwrap();
         for interval in ["1s", "50ms"] {
             measure(
                 dir.path(),
                 &format!("every {interval}"),
                 &["--interval", interval],
             );
-            let args = ["--interval", interval, "--record", file];
+            // A new one each time: what a killed writer leaves belongs to its file.
+            let file = dir.path().join(format!("{interval}.weir"));
+            let args = ["--interval", interval, "--record", file.to_str().unwrap()];
             measure(dir.path(), &format!("every {interval}, recorded"), &args);
-            std::fs::remove_file(file).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
     });
