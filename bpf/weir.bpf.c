@@ -102,6 +102,7 @@ struct {
 /**
  * struct weir_task - what is remembered of a task: in partial mode of one that was parked, in full mode of all
  * @parked_at: when it was parked last
+ * @let_in_at: when it was let in after that
  * @vtime: its virtual time (all that follows is for full mode)
  * @stamp: as above, without the slot
  * @slot: its workload
@@ -112,6 +113,7 @@ struct {
  */
 struct weir_task {
 	u64 parked_at;
+	u64 let_in_at;
 	u64 vtime;
 	u64 stamp;
 	u64 slot;

@@ -18,8 +18,16 @@
 #define LATE_LOOK_NS	250000000ULL
 #define LATE_LOOKED_AT	16384
 
+/* The kernel's book has the time it was parked too; that is another queue's. */
+static bool was_let_in_lately(struct task_struct *p, u64 now)
+{
+	struct weir_task *task = task_of(p);
+
+	return task && now < task->let_in_at + WEIR_LATE_LOOKS * LATE_LOOK_NS;
+}
+
 /* Whoever waits since before @mark, in the kernel's jiffies. */
-ALONE int weir_hasten(u32 index, u64 mark)
+ALONE int weir_hasten(u32 index, u64 mark, u64 now)
 {
 	u64 queue = RUN_QUEUE + (index & QUEUE_MASK);
 	struct weir_settings *set = settings();
@@ -38,7 +46,7 @@ ALONE int weir_hasten(u32 index, u64 mark)
 	bpf_for_each(scx_dsq, p, queue, SCX_DSQ_ITER_REV) {
 		if (++work->looked > LATE_LOOKED_AT || !work->left)
 			break;
-		if ((s64)(mark - p->scx.runnable_at) <= 0)
+		if ((s64)(mark - p->scx.runnable_at) <= 0 || was_let_in_lately(p, now))
 			continue;
 		/* In partial mode they came in order; who has a choice of CPUs is soon to run. */
 		if (!weir_is_full && p->nr_cpus_allowed != 1)
@@ -69,7 +77,7 @@ static void hasten(struct weir_settings *set, u64 now)
 	if (work->late_looks <= WEIR_LATE_LOOKS)
 		return;
 	bpf_for(i, 0, weir_is_full ? set->queue_count : 1)
-		weir_hasten(i, mark);
+		weir_hasten(i, mark, now);
 }
 
 #endif /* WEIR_LATE_BPF_H */

@@ -353,6 +353,8 @@ ALONE int weir_release_one(u64 slot, u64 now, u64 dt)
 		}
 		add_load(slot);
 		note_wait(count, task, now);
+		if (task)
+			task->let_in_at = now;
 		if (!wake_a_cpu(p) && weir_is_full && task)
 			make_room(scx_bpf_task_cpu(p), task->vtime);
 	}

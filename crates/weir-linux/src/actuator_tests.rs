@@ -152,6 +152,54 @@ fn a_burst_is_lowered_first_and_put_back_last() {
     assert_eq!(world.fake.read(burst), "50000");
 }
 
+/// A thread that sleeps until it is dropped.
+struct Sleeper(std::sync::mpsc::Sender<()>, u32);
+
+impl Sleeper {
+    fn start() -> Self {
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let tid = rustix::thread::gettid().as_raw_nonzero().get();
+            tell.send(u32::try_from(tid).unwrap()).unwrap();
+            let _ = ended.recv();
+        });
+        Sleeper(end, told.recv().unwrap())
+    }
+
+    /// False where this process has no right to.
+    fn be_real_time(&self) -> bool {
+        let param = libc::sched_param { sched_priority: 1 };
+        let tid = libc::pid_t::try_from(self.1).unwrap();
+        // SAFETY: reads `param`, which lives.
+        unsafe { libc::sched_setscheduler(tid, libc::SCHED_RR, &raw const param) == 0 }
+    }
+}
+
+/// In a `/proc` of our own the threads of the cgroup are asked by number, also those `/proc/PID` does not show here.
+#[test]
+fn one_real_time_thread_of_a_cgroup_is_found_by_its_number() {
+    let fake = Fake::new();
+    let own = std::process::id().to_string();
+    fake.remove("proc/self");
+    std::os::unix::fs::symlink(own, fake.path("proc/self")).unwrap();
+    let sleepers = [Sleeper::start(), Sleeper::start()];
+    let tids = format!("{}\n{}\n", sleepers[0].1, sleepers[1].1);
+    fake.write(
+        "sys/fs/cgroup/system.slice/fio.service/cgroup.threads",
+        tids,
+    );
+    let mut world = World::new(fake);
+    assert_eq!(world.limit(FIO, 0.5), OutcomeKind::Applied);
+    assert_eq!(world.release(FIO), OutcomeKind::Applied);
+    if sleepers[1].be_real_time() {
+        assert!(refused(world.limit(FIO, 0.5)).contains("RealTime"));
+    } else {
+        eprintln!("SKIP half: real-time threads need root");
+    }
+    drop(sleepers);
+}
+
 #[test]
 fn who_is_never_limited_is_checked_again_before_the_first_write() {
     let fake = Fake::new();

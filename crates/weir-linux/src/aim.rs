@@ -6,12 +6,14 @@ use crate::descriptors::is_want;
 use crate::exclude::Rules;
 use crate::files::{Buffer, open_same};
 use crate::journal::Take;
-use crate::members::{Unread, fresh};
+use crate::members::{Unread, fresh, fresh_leader};
 use crate::parse::cgroup::pids;
+use crate::policy::{any_real_time, is_own};
 use crate::scout::{Source, Watched};
 use crate::take;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
+use weir_core::observation::Excluded;
 use weir_core::plan::OutcomeKind;
 
 /// The directory of a cgroup, its path, and the move of a process into it where one is needed.
@@ -70,10 +72,13 @@ impl Aim<'_> {
             Err(e) if is_want(e) => return Err(outcome(e, watched.id.as_str())),
             Err(_) => Vec::new(),
         };
+        let threads = self.threads_of(dir);
         inside.extend(take.map(|t| t.pid));
         let mut members = Vec::with_capacity(inside.len());
         for pid in inside {
-            match fresh(self.proc, pid, self.buffer) {
+            let is_asked = threads.is_some() && take.is_none_or(|t| t.pid != pid);
+            let look = if is_asked { fresh_leader } else { fresh };
+            match look(self.proc, pid, self.buffer) {
                 Ok(member) => members.push((pid, member)),
                 // Who could not be looked at may be one who is never limited.
                 Err(Unread::Want(e)) => return Err(outcome(e, watched.id.as_str())),
@@ -84,11 +89,26 @@ impl Aim<'_> {
             Source::Cgroup(leaf) => leaf.path.as_slice(),
             Source::Process(_) => b"",
         };
-        let members = members.iter().map(|(pid, member)| (*pid, member));
-        match self.rules.on_cgroup(watched.id.as_str(), path, members) {
+        let kernel = |tid: &u32| members.iter().any(|(pid, m)| pid == tid && m.is_kernel);
+        let has_kernel = members.iter().any(|(_, m)| m.is_kernel);
+        let asked = threads.unwrap_or_default().into_iter();
+        let asked = asked.filter(|tid| !(has_kernel && kernel(tid)));
+        let real_time = || any_real_time(asked).then_some(Excluded::RealTime);
+        let each = members.iter().map(|(pid, member)| (*pid, member));
+        let verdict = self.rules.on_cgroup(watched.id.as_str(), path, each);
+        match verdict.or_else(real_time) {
             Some(why) => Err(never(&why)),
             None => Ok(()),
         }
+    }
+
+    /// The threads of a cgroup, where they can be asked by number: of thousands, that is the difference between
+    /// milliseconds and seconds in which nobody is told anything.
+    fn threads_of(&mut self, dir: &OwnedFd) -> Option<Vec<u32>> {
+        if !is_own(self.proc) {
+            return None;
+        }
+        pids(self.buffer.read_at(dir, "cgroup.threads").ok()?).ok()
     }
 }
 
@@ -104,6 +124,6 @@ pub(crate) fn outcome(error: Errno, name: &str) -> OutcomeKind {
 }
 
 /// The refusal of a rule.
-pub(crate) fn never(why: &weir_core::observation::Excluded) -> OutcomeKind {
+pub(crate) fn never(why: &Excluded) -> OutcomeKind {
     OutcomeKind::Refused(format!("never limited: {why:?}"))
 }

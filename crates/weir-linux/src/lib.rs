@@ -53,6 +53,7 @@ pub mod parse;
 pub mod perf;
 mod phase;
 mod platform;
+mod policy;
 mod quota;
 mod refill;
 mod restore;

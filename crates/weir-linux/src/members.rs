@@ -24,6 +24,7 @@ use crate::clock::now;
 use crate::descriptors::is_want;
 use crate::files::{Buffer, for_each_dir, open_file};
 use crate::parse::process::{Stat, mapping, stat};
+use crate::policy;
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, pread};
 use std::collections::BTreeMap;
@@ -413,6 +414,16 @@ pub(crate) fn fresh(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Mem
     })
 }
 
+/// The same by its first thread alone, where all are asked in another way.
+pub(crate) fn fresh_leader(
+    proc: &OwnedFd,
+    pid: u32,
+    buffer: &mut Buffer,
+) -> Result<Member, Unread> {
+    let stat = read_stat(proc, pid, buffer)?;
+    Ok(new_member(&stat, 0, Nanos(0)))
+}
+
 /// Whether one of its threads is; each has a policy of its own. The only error is a want of ours.
 fn is_real_time(
     proc: &OwnedFd,
@@ -431,6 +442,10 @@ fn is_real_time(
     let mut names = Vec::new();
     // Beyond the bound the rest is taken to be like the first.
     let _ = for_each_dir(&tasks, THREADS_MAX, |name| names.push(name.to_vec()));
+    if policy::is_own(proc) {
+        let tid = |name: &Vec<u8>| std::str::from_utf8(name).ok()?.parse().ok();
+        return Ok(policy::any_real_time(names.iter().filter_map(tid)));
+    }
     for name in names.iter().filter_map(|n| std::str::from_utf8(n).ok()) {
         match buffer.read_at(&tasks, &format!("{name}/stat")) {
             Ok(text) if stat(text).is_ok_and(|s| s.is_real_time()) => return Ok(true),

@@ -21,6 +21,7 @@ use crate::look::{Eye, Rests, kind};
 use crate::options::{By, Options, Roots};
 use crate::pace::Pace;
 use crate::parse::process::cgroup_path;
+use crate::policy;
 use crate::scout::{GroupOnNode, Scout, View};
 use crate::scx::Scx;
 use crate::shares::Shares;
@@ -136,7 +137,7 @@ impl LinuxPlatform {
         let mut rests = Rests::default();
         rests.follow(&View::default(), &view);
         let mut platform = LinuxPlatform {
-            own_proc: is_own_proc(&roots),
+            own_proc: policy::is_own(&*proc),
             view,
             rests,
             description,
@@ -455,12 +456,6 @@ impl Drop for LinuxPlatform {
 fn cgroup_of(roots: &Roots, process: &str) -> Option<Vec<u8>> {
     let text = read_path(&roots.proc.join(process).join("cgroup")).ok()?;
     cgroup_path(&text).ok().map(<[u8]>::to_vec)
-}
-
-/// Whether `/proc/self` there is us.
-fn is_own_proc(roots: &Roots) -> bool {
-    let link = std::fs::read_link(roots.proc.join("self")).ok();
-    link.is_some_and(|l| l.as_os_str() == std::process::id().to_string().as_str())
 }
 
 /// Groups with a node. Several on one node share its memory by size, or evenly where no size is

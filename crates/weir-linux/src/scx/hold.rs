@@ -67,6 +67,10 @@ impl Scx {
         }
         let device = only_device(watched)?;
         self.load().map_err(OutcomeKind::Refused)?;
+        if !self.rule.takes_all() {
+            // It moves tasks there at once.
+            self.start().map_err(OutcomeKind::Refused)?;
+        }
         let mut hold = self.acquire(id, watched, device, cpus, actuator)?;
         if let Some(rate) = verdict.and_then(|v| rate_of(v, cpus, hold.rate.device)) {
             hold.rate = rate;

@@ -106,7 +106,7 @@ fn is_old(release: &str) -> bool {
 /// The scheduler, in the kernel.
 pub(crate) struct Loaded {
     // The order matters: the link first, so that the scheduler leaves before its maps.
-    _link: Link,
+    link: Option<Link>,
     beat: MapHandle,
     rates: MapHandle,
     devices: MapHandle,
@@ -117,11 +117,12 @@ pub(crate) struct Loaded {
     life: MapHandle,
     costs: MapHandle,
     end: MapHandle,
-    _object: Object,
+    object: Object,
+    rule: Rule,
 }
 
 impl Loaded {
-    /// Loads and starts it. Nobody is limited by that.
+    /// Loads it, which is where the kernel's verifier looks at it. It schedules nobody before [`Loaded::start`].
     pub(crate) fn new(settings: Settings, rule: Rule) -> Result<Self, ScxError> {
         if let Ok(mut said) = SAID.lock() {
             said.clear();
@@ -136,7 +137,7 @@ impl Loaded {
         if let Some((name, ours, theirs)) = numbers::difference(&types) {
             return Err(ScxError::Number(name, ours, theirs));
         }
-        let mut object = ObjectBuilder::default()
+        let object = ObjectBuilder::default()
             .open_memory(OBJECT)
             .and_then(|opened| choose(opened, rule))
             .and_then(libbpf_rs::OpenObject::load)
@@ -165,14 +166,8 @@ impl Loaded {
         );
         let shares = map("weir_shares")?;
         let (life, costs, end) = (map("weir_life")?, map("weir_costs")?, map("weir_end")?);
-        let mut link = None;
-        for mut ops in object.maps_mut().filter(|m| m.name() == rule.ops()) {
-            link = Some(ops.attach_struct_ops().map_err(not_taken)?);
-        }
-        let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
-        let _link = link.ok_or_else(missing).map_err(ScxError::Map)?;
         Ok(Loaded {
-            _link,
+            link: None,
             beat,
             rates,
             devices,
@@ -183,8 +178,23 @@ impl Loaded {
             life,
             costs,
             end,
-            _object: object,
+            object,
+            rule,
         })
+    }
+
+    /// From here on it schedules. Nobody is limited by that; false if it did so before.
+    pub(crate) fn start(&mut self) -> Result<bool, ScxError> {
+        if self.link.is_some() {
+            return Ok(false);
+        }
+        let not_taken = |e| ScxError::NotTaken(e, last_words());
+        let mut maps = self.object.maps_mut();
+        let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
+        let ops = maps.find(|m| m.name() == self.rule.ops());
+        let mut ops = ops.ok_or_else(missing).map_err(ScxError::Map)?;
+        self.link = Some(ops.attach_struct_ops().map_err(not_taken)?);
+        Ok(true)
     }
 
     pub(crate) fn set_beat(&self, beat: Beat) -> Result<(), ScxError> {
@@ -275,6 +285,17 @@ impl Rule {
     /// Whether all ordinary tasks are the scheduler's.
     pub(crate) fn takes_all(self) -> bool {
         self != Rule::Partial
+    }
+
+    /// Whose tasks are the scheduler's, for people.
+    pub(crate) fn whose(self) -> &'static str {
+        match self {
+            Rule::Partial => "limited workloads only",
+            Rule::Full => "all ordinary tasks: cpu.max of anybody is not enforced meanwhile",
+            Rule::Thesis(_) => {
+                "all ordinary tasks, by a rule of the thesis: it does not hold the set-point"
+            }
+        }
     }
 
     /// `weir_is_full` and `weir_thesis` of `bpf/weir.bpf.c`.

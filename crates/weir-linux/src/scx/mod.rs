@@ -14,8 +14,9 @@
 //!   that room make the set-point, so the device is held there even where an estimate is wrong.
 //! - A thread of `SCHED_EXT` is not under the `cpu.max` of its cgroup, so a workload that has one set
 //!   by others is refused.
-//! - The scheduler is loaded when weir starts, because that takes its time, and leaves when weir ends. While
-//!   nobody is limited it has no tasks and looks ten times a second at nothing.
+//! - The scheduler is loaded when weir starts, because that takes its time, and leaves when weir ends. It begins
+//!   to schedule at the first tick: a daemon that is one of ten thousand tasks must have told it first what each
+//!   cgroup is worth, its own too. While nobody is limited it has no tasks and looks ten times a second at nothing.
 
 mod books;
 mod guard;
@@ -233,6 +234,9 @@ impl Scx {
         if let Err(why) = fed {
             tracing::warn!("{why}");
         }
+        if let Err(why) = self.start() {
+            self.lose(why, actuator);
+        }
         if !was_anybody_held {
             // A silence until now did nobody any harm.
             self.opened = self.life().map_or(0, |life| life.opened);
@@ -257,16 +261,6 @@ impl Scx {
         };
         match loaded {
             Ok(loaded) => {
-                let whose = match self.rule {
-                    Rule::Partial => "limited workloads only",
-                    Rule::Full => {
-                        "all ordinary tasks: cpu.max of anybody is not enforced meanwhile"
-                    }
-                    Rule::Thesis(_) => {
-                        "all ordinary tasks, by a rule of the thesis: it does not hold the set-point"
-                    }
-                };
-                tracing::info!("weir's scheduler is in the kernel, for {whose}");
                 self.trouble = None;
                 self.opened = 0;
                 self.slots = Slots::below(wire::SLOTS);
@@ -285,6 +279,31 @@ impl Scx {
         }
     }
 
+    /// Has it schedule, if it does not yet.
+    fn start(&mut self) -> Result<(), String> {
+        let Some(loaded) = &mut self.loaded else {
+            return Ok(());
+        };
+        if !loaded.start().map_err(|why| why.to_string())? {
+            return Ok(());
+        }
+        let whose = self.rule.whose();
+        tracing::info!("weir's scheduler is in the kernel, for {whose}");
+        // With many tasks that takes longer than it waits for us; its clock ran already.
+        self.beat.count += 1;
+        loaded.set_beat(self.beat).map_err(|why| why.to_string())?;
+        self.opened = loaded.life().map_or(0, |life| life.opened);
+        Ok(())
+    }
+
+    /// It schedules nobody any more, and is not loaded again at once.
+    fn lose(&mut self, why: String, actuator: &mut Actuator) {
+        tracing::warn!("{why}");
+        self.trouble = Some((why, Nanos(now().0.saturating_add(RETRY_AFTER.0))));
+        self.loaded = None;
+        self.release_all(actuator);
+    }
+
     /// If the kernel has thrown the scheduler out, all tasks run under the kernel's own again; what is
     /// left is to say so and to give them their policies back.
     fn notice_the_end(&mut self, actuator: &mut Actuator) {
@@ -292,11 +311,8 @@ impl Scx {
             return;
         };
         let why = format!("the kernel took weir's scheduler out: {}", end.text);
-        tracing::warn!("{why}");
         self.report(&end);
-        self.trouble = Some((why, Nanos(now().0.saturating_add(RETRY_AFTER.0))));
-        self.loaded = None;
-        self.release_all(actuator);
+        self.lose(why, actuator);
     }
 
     /// If weir was silent for too long, nobody was limited meanwhile: whoever looks at bandwidth must know.

@@ -13,20 +13,15 @@ use crate::clock::now;
 use crate::files::{Buffer, inode, open_beneath};
 use crate::names::unescape;
 use crate::parse::cgroup::pids;
+use crate::policy::{
+    RESET_ON_FORK, SCHED_BATCH, SCHED_EXT, SCHED_IDLE, SCHED_OTHER, policy, set_policy,
+};
 use crate::restore::Given;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::Nanos;
-
-pub(crate) const SCHED_OTHER: i32 = 0;
-const SCHED_BATCH: i32 = 3;
-const SCHED_IDLE: i32 = 5;
-/// Source: kernel, include/uapi/linux/sched.h.
-pub(crate) const SCHED_EXT: i32 = 7;
-/// Beside the policy: children start with the ordinary one.
-const RESET_ON_FORK: i32 = 0x4000_0000;
 
 /// A cgroup whose threads were moved, in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,31 +31,6 @@ pub(crate) struct Moved {
     /// Threads whose policy was not `SCHED_OTHER`, with it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) policies: BTreeMap<u32, i32>,
-}
-
-fn policy(tid: u32) -> Result<i32, Errno> {
-    let tid = libc::pid_t::try_from(tid).map_err(|_| Errno::SRCH)?;
-    // SAFETY: takes a number and returns one.
-    let policy = unsafe { libc::sched_getscheduler(tid) };
-    if policy < 0 {
-        Err(last_error())
-    } else {
-        Ok(policy)
-    }
-}
-
-fn set_policy(tid: u32, policy: i32) -> Result<(), Errno> {
-    let tid = libc::pid_t::try_from(tid).map_err(|_| Errno::SRCH)?;
-    // SAFETY: all its members are numbers, and 0 is one.
-    let param: libc::sched_param = unsafe { std::mem::zeroed() };
-    // SAFETY: reads `param`, which lives.
-    let done = unsafe { libc::sched_setscheduler(tid, policy, &raw const param) };
-    if done < 0 { Err(last_error()) } else { Ok(()) }
-}
-
-fn last_error() -> Errno {
-    let code = std::io::Error::last_os_error().raw_os_error();
-    Errno::from_raw_os_error(code.unwrap_or(libc::EIO))
 }
 
 /// What one look at a cgroup did.

@@ -63,9 +63,20 @@ impl Turn {
     }
 }
 
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
     bytes.chunks_exact(8).map(word)
+}
+
+/// Members of a struct of a header, in order.
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(super) fn members<'a>(header: &'a str, name: &str) -> Vec<&'a str> {
+    let from = header.find(&format!("struct {name} {{")).unwrap();
+    let body = header[from..].split_once('{').unwrap().1;
+    let body = body.split_once('}').unwrap().0;
+    let field = |line: &'a str| line.trim().strip_suffix(';')?.rsplit(' ').next();
+    body.lines().filter_map(field).collect()
 }
 
 #[cfg(test)]
@@ -73,14 +84,6 @@ mod tests {
     use super::*;
 
     const HEADER: &str = include_str!("../../../../bpf/weir_count_wire.h");
-
-    fn members(name: &str) -> Vec<&str> {
-        let from = HEADER.find(&format!("struct {name} {{")).unwrap();
-        let body = HEADER[from..].split_once('{').unwrap().1;
-        let body = body.split_once('}').unwrap().0;
-        let field = |line: &'static str| line.trim().strip_suffix(';')?.rsplit(' ').next();
-        body.lines().filter_map(field).collect()
-    }
 
     #[test]
     fn both_sides_have_the_same_words_in_the_same_order() {
@@ -92,8 +95,9 @@ mod tests {
             "second_enabled_ns",
             "second_running_ns",
         ];
-        assert_eq!(members("weir_sum"), sum);
-        assert_eq!(members("weir_turn"), ["key", "known", "lost", "last"]);
+        assert_eq!(members(HEADER, "weir_sum"), sum);
+        let turn = ["key", "known", "lost", "last"];
+        assert_eq!(members(HEADER, "weir_turn"), turn);
         let line = HEADER.lines().find(|l| l.contains("WEIR_COUNTED\t"));
         let number = line.unwrap().split_whitespace().last().unwrap();
         assert_eq!(number, COUNTED.to_string());

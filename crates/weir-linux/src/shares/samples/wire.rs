@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The other side of `bpf/weir_sample_wire.h`: rows of 64-bit words in the machine's byte order.
 
+use super::super::wire::words;
+
 /// Pieces of memory that are looked for.
 pub(super) const RANGES: usize = 16;
 /// Groups that are told apart.
@@ -67,24 +69,12 @@ impl Fate {
     }
 }
 
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
-    bytes.chunks_exact(8).map(word)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::super::wire::members;
     use super::*;
 
     const HEADER: &str = include_str!("../../../../../bpf/weir_sample_wire.h");
-
-    fn members(name: &str) -> Vec<&str> {
-        let from = HEADER.find(&format!("struct {name} {{")).unwrap();
-        let body = HEADER[from..].split_once('{').unwrap().1;
-        let body = body.split_once('}').unwrap().0;
-        let field = |line: &'static str| line.trim().strip_suffix(';')?.rsplit(' ').next();
-        body.lines().filter_map(field).collect()
-    }
 
     fn number(name: &str) -> usize {
         let line = HEADER.lines().find(|l| l.contains(&format!("{name}\t")));
@@ -94,9 +84,9 @@ mod tests {
 
     #[test]
     fn both_sides_have_the_same_words_in_the_same_order() {
-        assert_eq!(members("weir_range"), ["first", "last", "place"]);
-        assert_eq!(members("weir_ranges"), ["count", "of[WEIR_RANGES]"]);
-        assert_eq!(members("weir_taken"), ["of[WEIR_PLACES]"]);
+        assert_eq!(members(HEADER, "weir_range"), ["first", "last", "place"]);
+        assert_eq!(members(HEADER, "weir_ranges"), ["count", "of[WEIR_RANGES]"]);
+        assert_eq!(members(HEADER, "weir_taken"), ["of[WEIR_PLACES]"]);
         let fate = [
             "taken",
             "without_address",
@@ -104,7 +94,7 @@ mod tests {
             "from_cache",
             "lost",
         ];
-        assert_eq!(members("weir_fate"), fate);
+        assert_eq!(members(HEADER, "weir_fate"), fate);
         assert_eq!(
             (number("WEIR_RANGES"), number("WEIR_PLACES")),
             (RANGES, PLACES)
