@@ -153,24 +153,30 @@ fn a_burst_is_lowered_first_and_put_back_last() {
 }
 
 /// A thread that sleeps until it is dropped.
-struct Sleeper(std::sync::mpsc::Sender<()>, u32);
+struct Sleeper {
+    _until: std::sync::mpsc::Sender<()>,
+    tid: u32,
+}
 
 impl Sleeper {
     fn start() -> Self {
-        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let (until, ended) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let tid = rustix::thread::gettid().as_raw_nonzero().get();
             tell.send(u32::try_from(tid).unwrap()).unwrap();
             let _ = ended.recv();
         });
-        Sleeper(end, told.recv().unwrap())
+        Sleeper {
+            _until: until,
+            tid: told.recv().unwrap(),
+        }
     }
 
     /// False where this process has no right to.
     fn be_real_time(&self) -> bool {
         let param = libc::sched_param { sched_priority: 1 };
-        let tid = libc::pid_t::try_from(self.1).unwrap();
+        let tid = libc::pid_t::try_from(self.tid).unwrap();
         // SAFETY: reads `param`, which lives.
         unsafe { libc::sched_setscheduler(tid, libc::SCHED_RR, &raw const param) == 0 }
     }
@@ -184,7 +190,7 @@ fn one_real_time_thread_of_a_cgroup_is_found_by_its_number() {
     fake.remove("proc/self");
     std::os::unix::fs::symlink(own, fake.path("proc/self")).unwrap();
     let sleepers = [Sleeper::start(), Sleeper::start()];
-    let tids = format!("{}\n{}\n", sleepers[0].1, sleepers[1].1);
+    let tids = format!("{}\n{}\n", sleepers[0].tid, sleepers[1].tid);
     fake.write(
         "sys/fs/cgroup/system.slice/fio.service/cgroup.threads",
         tids,
