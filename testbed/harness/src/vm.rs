@@ -194,13 +194,16 @@ impl Vm {
             machine: machine.clone(),
         };
         if hello.recv_timeout(BOOT_TIMEOUT).is_err() {
-            let said = vm.console_tail();
-            if said.is_empty() {
-                return Err(Silent(host::threads(vm.pid())).into());
-            }
-            bail!("the guest did not come up:\n{said}");
+            return Err(vm.why_not_up());
         }
         Ok(vm)
+    }
+
+    fn why_not_up(&self) -> anyhow::Error {
+        match self.console_tail().as_str() {
+            "" => Silent(host::threads(self.pid())).into(),
+            said => anyhow::anyhow!("the guest did not come up:\n{said}"),
+        }
     }
 
     /// Run a shell command in the guest and return what it printed.
