@@ -33,8 +33,8 @@ impl Buffer {
         Buffer(vec![0; SMALL].into_boxed_slice())
     }
 
-    /// The whole of a small file on a kept descriptor. One `pread`: the kernel makes such a file up
-    /// anew, and whole, for a read from its start.
+    /// The whole of a small file. One `pread`: the kernel makes a file of one record up anew, and whole, for a read from
+    /// its start (`single_open`, and all of a cgroup's but lists of processes).
     pub(crate) fn read(&mut self, fd: impl AsFd) -> Result<&[u8], Errno> {
         let count = retry(|| pread(&fd, &mut *self.0, 0))?;
         if count == self.0.len() {
@@ -57,6 +57,12 @@ impl Buffer {
                 return Err(Errno::FBIG);
             }
         }
+    }
+
+    /// Opens `name` in `dir`, reads it as [`Buffer::read`] does, closes it.
+    pub(crate) fn read_once_at(&mut self, dir: impl AsFd, name: &str) -> Result<&[u8], Errno> {
+        let fd = open_file(dir, name)?;
+        self.read(fd)
     }
 
     /// Opens `name` in `dir`, reads it whole, closes it.

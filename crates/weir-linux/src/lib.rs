@@ -27,6 +27,7 @@
 
 mod actuator;
 mod aim;
+mod asked;
 mod bind;
 mod charged;
 mod claim;

@@ -203,8 +203,8 @@ impl Members {
         true
     }
 
-    /// Keeps what is known of a process that could not be looked at. False if nothing is known.
-    fn still_known(&mut self, pid: u32) -> bool {
+    /// Keeps what is known of a process that was not or could not be looked at. False if nothing is known.
+    pub(crate) fn still_known(&mut self, pid: u32) -> bool {
         let known = self.by_pid.get_mut(&pid);
         known.map(|member| member.round = self.round).is_some()
     }
@@ -397,7 +397,7 @@ pub(crate) enum Unread {
 pub(crate) fn read_stat(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Stat, Unread> {
     let name = format!("{pid}/stat");
     let gone = |why: String| Unread::Gone(Missing::Lost(format!("/proc/{name}: {why}")));
-    let text = buffer.read_at(proc, &name).map_err(|e| match e {
+    let text = buffer.read_once_at(proc, &name).map_err(|e| match e {
         e if is_want(e) => Unread::Want(e),
         e => gone(e.to_string()),
     })?;

@@ -5,10 +5,11 @@
 //!
 //! One round:
 //! 1. *find* workloads: leaves of the cgroup tree, or processes;
-//! 2. *ask* each for its processes, weight and limit (each every two seconds, new ones at once);
+//! 2. *ask* each for its processes, weight and limit (see [`crate::asked`], new ones at once);
 //! 3. *look* at the memory of processes, within a time budget (see [`crate::members`]);
 //! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
 
+use crate::asked::Asked;
 use crate::charged::{self, Charged};
 use crate::clock::now;
 use crate::descriptors::is_want;
@@ -25,8 +26,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_core::observation::{Excluded, Skipped, Use};
 use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId, Reading, WorkloadId};
 
-/// How often a cgroup is asked for its processes, weight and limit.
-const ASK_EVERY: Nanos = Nanos::from_millis(2000);
 /// Time for looks at memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
 const BUDGET: Nanos = Nanos::from_millis(50);
@@ -102,19 +101,6 @@ impl Process {
     pub(crate) fn id(&self) -> WorkloadId {
         WorkloadId::new(format!("pid:{}@{}", self.pid, self.start_ticks))
     }
-}
-
-/// Answers of a cgroup, kept for a while.
-struct Asked {
-    inode: u64,
-    again_at: Nanos,
-    pids: Result<Vec<u32>, Trouble>,
-    weight: f64,
-    limit: Option<CpuMax>,
-    /// `memory.numa_stat`, once it was asked for.
-    charged: Option<Result<Charged, Missing>>,
-    /// It had to stand in for `numa_maps`.
-    stands_in: bool,
 }
 
 /// What workloads are, and what remembers them.
@@ -193,6 +179,9 @@ impl Scout {
         nodes.dedup();
         self.members.watch(nodes);
         self.groups = groups;
+        if let Finder::Cgroups { asked, .. } = &mut self.finder {
+            asked.values_mut().for_each(|a| a.charged = None);
+        }
     }
 
     /// Whether there is a process whose memory was never looked at.
@@ -230,12 +219,13 @@ impl Scout {
         let root = tree.root();
         let mut before = std::mem::take(asked);
         for leaf in tree.leaves() {
-            let old = before.remove(&leaf.path).filter(|a| a.inode == leaf.inode);
-            let answers = match old {
-                Some(answers) if answers.again_at > at => answers,
-                old => ask(leaf, &root, at, &mut self.buffer).or(old),
-            };
+            let old = before.remove(&leaf.path);
+            let answers = Asked::of(leaf, old, root.as_fd(), at, &mut self.buffer);
             for pid in answers.pids.iter().flatten() {
+                // Who was met when it was asked is there as far as it knows.
+                if answers.at != at && self.members.still_known(*pid) {
+                    continue;
+                }
                 self.members.meet(*pid, at, &mut self.buffer);
                 self.rests.rest();
             }
@@ -345,29 +335,6 @@ impl Scout {
             });
         }
         view.residency = format!("numa_maps of {} processes", view.workloads.len());
-    }
-}
-
-fn ask(leaf: &Leaf, root: &OwnedFd, at: Nanos, buffer: &mut Buffer) -> Asked {
-    let root = root.as_fd();
-    Asked {
-        inode: leaf.inode,
-        again_at: Nanos(at.0.saturating_add(ASK_EVERY.0)),
-        pids: leaf.read(root, buffer, "cgroup.procs", pids),
-        weight: leaf.weight(root, buffer),
-        limit: leaf.cpu_max(root, buffer).ok(),
-        charged: None,
-        stands_in: false,
-    }
-}
-
-impl Asked {
-    /// What was answered before, where a want of ours kept this from being answered.
-    fn or(self, old: Option<Asked>) -> Asked {
-        match old {
-            Some(old) if matches!(self.pids, Err(Trouble::Want(_))) => old,
-            _ => self,
-        }
     }
 }
 

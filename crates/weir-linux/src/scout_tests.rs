@@ -55,6 +55,30 @@ fn bytes(watched: &Watched) -> Vec<Option<u64>> {
 const FIO: &str = "/system.slice/fio.service";
 const STRESS: &str = "/system.slice/stress.service";
 
+/// Two seconds for who is in a cgroup, six for what its owner decides; a new workload at once.
+#[test]
+fn answers_are_kept_as_long_as_they_say_and_no_longer() {
+    let fake = Fake::new();
+    let mut scout = scout_with(&fake, false, &[]);
+    let mut at = |seconds: u64| {
+        let view = scout.round(Nanos((100 + seconds) * SECOND));
+        let fio = watched(&view, FIO);
+        let limit = fio.limit.and_then(|max| max.cpus());
+        (bytes(fio), fio.weight, limit, view.workloads.len())
+    };
+    let there = vec![Some(64 << 20)];
+    assert_eq!(at(0), (there.clone(), 100.0, None, 4));
+    fake.write(format!("sys/fs/cgroup{FIO}/cpu.weight"), "300\n");
+    fake.write(format!("sys/fs/cgroup{FIO}/cpu.max"), "50000 100000\n");
+    fake.process(102, "new", "/system.slice/new.service", 4002);
+    fake.cgroup("system.slice/new.service", &[102]);
+    fake.remove("proc/100");
+    assert_eq!(at(1), (there, 100.0, None, 5));
+    assert_eq!(at(2), (vec![], 100.0, None, 5));
+    assert_eq!(at(4), (vec![], 100.0, None, 5));
+    assert_eq!(at(6), (vec![], 300.0, Some(0.5), 5));
+}
+
 #[test]
 fn cgroups_with_their_memory_and_exclusions() {
     let fake = Fake::new();

@@ -21,7 +21,7 @@ use crate::files::{
     self, Buffer, for_each_dir, gone_if_absent, inode, open_dir, open_root, open_same,
 };
 use crate::names::escape;
-use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat, descendants};
+use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat, descendants, pids};
 use crate::parse::{Malformed, decimal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -145,7 +145,7 @@ impl Leaf {
         cpu_stat(text).map_err(|e| Trouble::malformed(e, &self.file("cpu.stat")))
     }
 
-    /// A small file of it, parsed.
+    /// A file of it with one record, parsed.
     pub(crate) fn read<T>(
         &self,
         root: BorrowedFd<'_>,
@@ -153,10 +153,20 @@ impl Leaf {
         name: &str,
         parse: impl FnOnce(&[u8]) -> Result<T, Malformed>,
     ) -> Result<T, Trouble> {
-        let fd = self.with_dir(root, |dir| files::open_file(dir, name));
-        let text = fd.and_then(|fd| buffer.read_all(fd));
-        let text = text.map_err(|e| Trouble::from_errno(e, &self.file(name)))?;
+        let read = self.with_dir(root, |dir| buffer.read_once_at(dir, name));
+        let text = read.map_err(|e| Trouble::from_errno(e, &self.file(name)))?;
         parse(text).map_err(|e| Trouble::malformed(e, &self.file(name)))
+    }
+
+    /// Who is in it.
+    pub(crate) fn pids(
+        &self,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<Vec<u32>, Trouble> {
+        let read = self.with_dir(root, |dir| buffer.read_at(dir, "cgroup.procs"));
+        let text = read.map_err(|e| Trouble::from_errno(e, &self.file("cgroup.procs")))?;
+        pids(text).map_err(|e| Trouble::malformed(e, &self.file("cgroup.procs")))
     }
 
     /// The limit now in force.
