@@ -27,7 +27,7 @@ ARRAY(weir_shares, WEIR_SHARES, u64);
 /* Weights of its tasks that run or wait. */
 ARRAY(weir_sums, WEIR_SHARES, u64);
 
-/* The furthest virtual time anybody has run at. */
+/* The furthest virtual time anybody has run at in his turn. */
 u64 weir_vtime_now;
 
 static u64 *sum_of(u64 share)
@@ -200,21 +200,35 @@ static __noinline bool is_first(struct task_struct *prev, struct weir_cpu *here,
 }
 
 /*
- * From here on it runs at its virtual time. If another CPU was faster its word stands, which is as good; but time
- * never goes back, or who has run at the later one would wait until all others are there.
+ * From here on it runs at its virtual time, and time is there: unless it was given the CPU out of turn, ahead of who
+ * is first in the queue, whom nobody who wakes may have to wait for then. If another CPU was faster its word stands,
+ * which is as good; but time never goes back, or who has run at the later one would wait until all others are there.
  */
-static void note_vtime(struct weir_cpu *cpu, struct weir_task *task)
+static __noinline int note_vtime(struct weir_cpu *cpu, struct weir_task *task, u64 queue)
 {
-	u64 now = weir_vtime_now, *sum = task->counted ? sum_of(task->counted_in) : NULL;
+	u64 now = weir_vtime_now, reached, *sum;
+	struct task_struct *head;
 
-	if (task->vtime > now)
-		__sync_val_compare_and_swap(&weir_vtime_now, now, task->vtime);
+	if (!cpu || !task)
+		return 0;
+	reached = task->vtime;
+	if (reached > now) {
+		bpf_rcu_read_lock();
+		head = scx_bpf_dsq_peek(queue);
+		if (head)
+			reached = weir_min(reached, head->scx.dsq_vtime);
+		bpf_rcu_read_unlock();
+	}
+	if (reached > now)
+		__sync_val_compare_and_swap(&weir_vtime_now, now, reached);
+	sum = task->counted ? sum_of(task->counted_in) : NULL;
 	cpu->vtime = task->vtime;
 	cpu->sum = sum ? *sum : 0;
+	return 0;
 }
 
 /* Who keeps its CPU is not stopped: what it had so far is booked here, or its virtual time would stand still. */
-static void note_stay(struct weir_cpu *here, struct task_struct *p, struct weir_task *task)
+static void note_stay(struct weir_cpu *here, struct task_struct *p, struct weir_task *task, u64 queue)
 {
 	u64 run = note_run(here);
 
@@ -222,7 +236,7 @@ static void note_stay(struct weir_cpu *here, struct task_struct *p, struct weir_
 	if (!task)
 		return;
 	task->vtime += vtime_of_run(p, task, here, run);
-	note_vtime(here, task);
+	note_vtime(here, task, queue);
 }
 
 SEC("struct_ops/weir_full_dispatch")
@@ -254,7 +268,7 @@ void BPF_PROG(weir_full_dispatch, s32 cpu, struct task_struct *prev)
 	if (!may_stay)
 		return;
 stay:
-	note_stay(here, prev, task);
+	note_stay(here, prev, task, queue);
 	scx_bpf_task_set_slice(prev, SLICE_NS);
 }
 
@@ -287,7 +301,7 @@ void BPF_PROG(weir_full_running, struct task_struct *p)
 	if (task) {
 		task->vtime = weir_vtime_back(task->vtime, weir_vtime_now, CREDIT_NS);
 		cpu->slot = task->slot;
-		note_vtime(cpu, task);
+		note_vtime(cpu, task, queue_of(scx_bpf_task_cpu(p)));
 	}
 	cpu->since = scx_bpf_now();
 }

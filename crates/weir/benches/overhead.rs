@@ -108,6 +108,9 @@ fn main() {
     for number in 0..WORKLOADS {
         fake.add(number, &name(number), 1000).unwrap();
     }
+    // As a kernel has it: the tree is walked when this changes, and now and then.
+    let count = format!("nr_descendants {}\n", WORKLOADS + 1);
+    std::fs::write(dir.path().join("sys/fs/cgroup/cgroup.stat"), count).unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| live(&fake, &stop));

@@ -165,7 +165,33 @@ fn cpus_come_and_go(vm: &Vm, backend: &str) -> Result<()> {
     stop(vm, pid)
 }
 
-/// One of little weight among sixty: by virtual time alone it would run every twelve seconds.
+/// The map of its variables, as bpftool wants it.
+const VARIABLES: &str = "id $(bpftool map list | grep -F .bss | head -1 | cut -d: -f1)";
+
+/// A number in one of the scheduler's maps.
+fn number(vm: &Vm, map: &str, name: &str) -> Result<u64> {
+    let dump = format!("bpftool -j map dump {map} | grep -o '\"{name}\":[0-9]*' | head -1");
+    let found = vm.run(&dump)?;
+    let digits = found.trim().rsplit(':').next().context("no number")?;
+    digits.parse().with_context(|| format!("{name}: {found:?}"))
+}
+
+fn uptime_ns(vm: &Vm) -> Result<f64> {
+    let text = vm.run("cut -d' ' -f1 /proc/uptime")?;
+    Ok(text.trim().parse::<f64>()? * 1e9)
+}
+
+/// Commands of ours would else take a sixtieth of the time each.
+fn set_our_nice(vm: &Vm, nice: i32) -> Result<()> {
+    vm.run(&format!(
+        "for t in /proc/$(pidof weir-agent)/task/*; do renice -n {nice} -p ${{t##*/}} > /dev/null; done"
+    ))
+    .map(drop)
+}
+
+/// One of little weight among sixty: by virtual time alone it would run every twelve seconds. Its turns leave virtual
+/// time where the sixty are, who make it grow by a thirtieth of real time: who wakes is placed by it, and would else
+/// wait until all of them are there.
 fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
     let pid = start(vm, "scx-full")?;
     start_beside(vm, "/sys/fs/cgroup", "stress-ng --cpu 60 --timeout 600")?;
@@ -174,8 +200,20 @@ fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
         "/sys/fs/cgroup",
         "nice -n 19 stress-ng --cpu 1 --timeout 600",
     )?;
+    set_our_nice(vm, -20)?;
     let late = "bpftool -j map dump name weir_life | grep -o '\"late\":[0-9]*' | cut -d: -f2";
-    until(vm, &format!("[ $({late}) -ge 3 ]"))?;
+    until(vm, &format!("[ $({late}) -ge 1 ]"))?;
+    let (vtime, begun) = (number(vm, VARIABLES, "weir_vtime_now")?, uptime_ns(vm)?);
+    let more = number(vm, "name weir_life", "late")? + 5;
+    until(vm, &format!("[ $({late}) -ge {more} ]"))?;
+    let grown = (number(vm, VARIABLES, "weir_vtime_now")? - vtime) as f64;
+    let ratio = grown / (uptime_ns(vm)? - begun);
+    set_our_nice(vm, 0)?;
+    println!("virtual time grew by {ratio:.3} of real time");
+    ensure!(
+        ratio < 0.1,
+        "virtual time ran away with who was late: {ratio}"
+    );
     vm.run("killall -KILL stress-ng; true")?;
     stop(vm, pid)
 }
