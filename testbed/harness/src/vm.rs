@@ -110,8 +110,8 @@ impl Vm {
         Vm::boot_with(env, machine, files, &BootOptions::default())
     }
 
-    /// [`Vm::boot`], with more than a machine can say. A guest that says nothing at all is started once more, aloud: one
-    /// has stopped so, before its kernel wrote a line, and why is not known.
+    /// [`Vm::boot`], with more than a machine can say. A guest that says nothing at all is started once more, aloud: two
+    /// of some thirty have stopped so one day, before they said a word, the first CPU busy, and why is not known.
     ///
     /// # Errors
     /// As [`Vm::boot`].
