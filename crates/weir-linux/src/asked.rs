@@ -10,13 +10,13 @@ use rustix::fd::BorrowedFd;
 use weir_core::{Missing, Nanos};
 
 /// How often a cgroup is asked for its processes.
-pub(crate) const ASK_EVERY: Nanos = Nanos::from_millis(2000);
+const ASK_EVERY: Nanos = Nanos::from_millis(2000);
 /// How often for its weight, its limit and its page cache.
-pub(crate) const FACTS_EVERY: Nanos = Nanos::from_millis(6000);
+const FACTS_EVERY: Nanos = Nanos::from_millis(6000);
 
 /// Answers of a cgroup.
 pub(crate) struct Asked {
-    pub(crate) inode: u64,
+    inode: u64,
     /// When it was asked for its processes.
     pub(crate) at: Nanos,
     facts_at: Nanos,

@@ -30,8 +30,16 @@ pub(crate) fn any_real_time(mut tids: impl Iterator<Item = u32>) -> bool {
     tids.any(|tid| policy(tid).is_ok_and(is_real_time))
 }
 
+/// Lists of a cgroup name a thread of another PID namespace 0, which to system calls is the caller.
+fn number(tid: u32) -> Result<libc::pid_t, Errno> {
+    match libc::pid_t::try_from(tid) {
+        Ok(0) | Err(_) => Err(Errno::SRCH),
+        Ok(tid) => Ok(tid),
+    }
+}
+
 pub(crate) fn policy(tid: u32) -> Result<i32, Errno> {
-    let tid = libc::pid_t::try_from(tid).map_err(|_| Errno::SRCH)?;
+    let tid = number(tid)?;
     // SAFETY: takes a number and returns one.
     let policy = unsafe { libc::sched_getscheduler(tid) };
     if policy < 0 {
@@ -43,7 +51,7 @@ pub(crate) fn policy(tid: u32) -> Result<i32, Errno> {
 
 /// With the priority 0: for ordinary policies.
 pub(crate) fn set_policy(tid: u32, policy: i32) -> Result<(), Errno> {
-    let tid = libc::pid_t::try_from(tid).map_err(|_| Errno::SRCH)?;
+    let tid = number(tid)?;
     // SAFETY: all its members are numbers, and 0 is one.
     let param: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: reads `param`, which lives.
@@ -76,6 +84,9 @@ mod tests {
     fn policies_of_our_own_and_of_a_thread_that_is_not_there() {
         assert_eq!(policy(std::process::id()), Ok(SCHED_OTHER));
         assert_eq!(policy(u32::MAX), Err(Errno::SRCH));
+        assert_eq!(policy(0), Err(Errno::SRCH), "not ours");
+        assert_eq!(set_policy(0, SCHED_BATCH), Err(Errno::SRCH));
+        assert_eq!(policy(std::process::id()), Ok(SCHED_OTHER));
         assert_eq!(policy(0x3fff_ffff), Err(Errno::SRCH));
         assert!(is_real_time(2) && is_real_time(1 | RESET_ON_FORK) && is_real_time(6));
         assert!(!is_real_time(SCHED_OTHER) && !is_real_time(SCHED_EXT | RESET_ON_FORK));
