@@ -8,10 +8,10 @@ PROGRAMS := -p weir -p weir-cosim -p weir-plugin -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test tools test-tools build plant policies estimates bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
+.PHONY: run test tools test-tools build plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
 
 run: build
-	$(TESTBED) live $(SCENARIO) --out out/live
+	$(TESTBED) live $(SCENARIO) --backend cgroup,scx-full --out out/live
 
 test: tools test-tools
 	$(CARGO) fmt --all --check
@@ -46,9 +46,9 @@ plant: build
 policies: build
 	$(TESTBED) live $(SCENARIO) --policy max-min,proportional,balance-point --out out/policies
 
-# weir's figure for each workload against the device's own books.
-estimates: build
-	$(TESTBED) live scenarios/estimates.toml --policy observe --out out/estimates
+# weir's figure for each workload against the device's own books, by each source of shares.
+attribution: build
+	$(TESTBED) attribution scenarios/attribution-*.toml --out out/attribution
 
 # What one iteration of the loop costs, and a day's recording.
 bench: tools

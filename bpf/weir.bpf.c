@@ -150,6 +150,7 @@ struct weir_clockwork {
 	u64 left;
 	u64 looked;
 	u64 next;	/* the slot that is asked first */
+	u64 was_busy;	/* 1: somebody was limited at the last tick, so the next was to be soon */
 	u64 late_ns;	/* for weir_late.bpf.h: its last look, */
 	u64 late_looks;	/* how many there were, */
 	u64 late_marks[WEIR_LATE_LOOKS];	/* and when, in jiffies */

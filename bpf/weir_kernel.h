@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The few things of the kernel that the scheduler uses, with the few members it
- * looks at. Their places in memory are taken from the running kernel when the
+ * The few things of the kernel that programs here use, with the few members they
+ * look at. Their places in memory are taken from the running kernel when the
  * program is loaded (CO-RE), so this is no copy of vmlinux.h and does not age
  * with it, and building weir needs no kernel image.
  */
@@ -33,8 +33,23 @@ struct kernfs_node {
 	u64 id;
 } CORE;
 
+struct task_cputime {
+	unsigned long long sum_exec_runtime;
+} CORE;
+
+struct cgroup_base_stat {
+	struct task_cputime cputime;
+} CORE;
+
+struct cgroup_subsys_state;
+
 struct cgroup {
 	struct kernfs_node *kn;
+	/* Of each controller: as many as there are. */
+	struct cgroup_subsys_state *subsys[1];
+	/* Itself, but for a threaded one. */
+	struct cgroup *dom_cgrp;
+	struct cgroup_base_stat bstat;
 } CORE;
 
 struct css_set {
@@ -49,11 +64,50 @@ struct sched_ext_entity {
 	unsigned long runnable_at;
 } CORE;
 
+struct sched_entity {
+	u64 sum_exec_runtime;
+} CORE;
+
+typedef struct {
+	int counter;
+} CORE atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+	/* Of threads that ended. */
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	unsigned long long sum_sched_runtime;
+} CORE;
+
+struct percpu_counter {
+	s64 count;
+} CORE;
+
+/* Indices of rss_stat (include/linux/mm_types_task.h). */
+#define MM_FILEPAGES	0
+#define MM_ANONPAGES	1
+#define MM_SHMEMPAGES	3
+
+/* Linux 6.2; before, rss_stat is of another type. */
+struct mm_struct {
+	struct percpu_counter rss_stat[4];
+} CORE;
+
 struct task_struct {
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;
+	struct signal_struct *signal;
+	struct mm_struct *mm;
+	unsigned long min_flt;
+	unsigned long maj_flt;
 	u32 flags;
+	u32 policy;
+	int static_prio;
+	u64 start_boottime;
+	char comm[16];
+	struct sched_entity se;
 	int nr_cpus_allowed;
 	const struct cpumask *cpus_ptr;
 	struct css_set *cgroups;

@@ -390,6 +390,20 @@ static void release_all(u64 slots, u64 now, u64 dt)
 		weir_release_one(i, now, dt);
 }
 
+/* The timer may be late: its CPU is busy with interrupts, or the kernel left timers to a thread, which waits too. */
+static void note_gap(struct weir_life *all, u64 dt, bool is_busy)
+{
+	struct weir_clockwork *work;
+	u32 zero = 0;
+
+	work = bpf_map_lookup_elem(&weir_timer, &zero);
+	if (!work)
+		return;
+	if (work->was_busy)
+		all->worst_gap_ns = weir_max(all->worst_gap_ns, dt);
+	work->was_busy = is_busy;
+}
+
 /* Whether the daemon was heard lately; budgets are only as good as what it says. */
 static void listen(struct weir_life *now_life, struct weir_beat *beat, struct weir_settings *set,
 		   u64 now)
@@ -416,6 +430,7 @@ static int tick(void *map, int *key, struct bpf_timer *timer)
 		return 0;
 	dt = all->ticked_ns && now > all->ticked_ns ? now - all->ticked_ns : set->tick_ns;
 	all->ticked_ns = now;
+	note_gap(all, dt, beat->slots > 1);
 	listen(all, beat, set, now);
 	bpf_for(i, 0, set->cpu_count)
 		weir_look_at_cpu(i, now);

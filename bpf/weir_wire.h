@@ -178,6 +178,7 @@ struct weir_meter {
  * @open: 1: the daemon is silent, nobody is limited
  * @opened: times that happened
  * @late: tasks that waited in a run queue for so long that they were let in out of turn
+ * @worst_gap_ns: longest time from one look to the next while somebody was limited
  */
 struct weir_life {
 	u64 ticks;
@@ -188,6 +189,7 @@ struct weir_life {
 	u64 open;
 	u64 opened;
 	u64 late;
+	u64 worst_gap_ns;
 };
 
 /**

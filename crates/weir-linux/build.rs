@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles `bpf/`: the scheduler for BPF and the programs that count and sample for tasks, which the library carries
+//! Compiles `bpf/`: the scheduler for BPF and the programs that count, sample, list tasks and add up CPU time, which the library carries
 //! inside itself.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,13 @@ fn main() {
     println!("cargo:rerun-if-changed={}", bpf.display());
     println!("cargo:rerun-if-env-changed=CLANG");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
-    for name in ["weir", "weir_count", "weir_sample"] {
+    for name in [
+        "weir",
+        "weir_count",
+        "weir_sample",
+        "weir_tasks",
+        "weir_usage",
+    ] {
         if let Err(why) = compile(&bpf, name, &out) {
             eprintln!("{name}.bpf.c cannot be compiled: {why}");
             std::process::exit(1);

@@ -26,6 +26,7 @@ const GPL_FOLDERS: &[&str] = &[
     "kernel/",
     "testbed/harness/tests/guest/",
     "testbed/plugin/",
+    "testbed/core/",
 ];
 
 const CODE: &[&str] = &[

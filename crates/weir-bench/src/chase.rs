@@ -2,13 +2,19 @@
 //! Latency of one load: a ring of pointers, one in each line, in an order that no prefetcher guesses.
 //! Each load needs the address that the one before brings, so never are two on their way.
 //!
-//! The order is one cycle through all lines (Sattolo 1986): several short ones would stay in a cache.
+//! The order is one cycle through all lines (Sattolo 1986): several short ones would stay in a cache. Where the next look
+//! at a line is so long away that the caches have forgotten it, that is enough. Who looks now and then, on a machine
+//! that may do nothing else meanwhile, gives each line up after use ([`Ring::rare_batch_ns`]).
 
 use crate::cpu::now_ns;
-use crate::{Buffer, LINE_BYTES};
+use crate::{BenchError, Buffer, LINE_BYTES};
 
 /// Loads that are timed together: reading the clock costs little beside them.
 pub const BATCH_LOADS: u32 = 256;
+/// Loads before a batch that comes after a rest: translations and the clock of the CPU are cold.
+pub const WARM_LOADS: u32 = 32;
+/// Lines that a prefetcher fetches together: giving up one of them leaves the other.
+const PAIR_BYTES: usize = 2 * LINE_BYTES;
 
 /// A ring of pointers through a buffer.
 pub struct Ring {
@@ -48,6 +54,77 @@ impl Ring {
         self.at = unsafe { walk(self.at, BATCH_LOADS) };
         (now_ns() - start) as f64 / f64::from(BATCH_LOADS)
     }
+
+    /// The same for who looks now and then: [`WARM_LOADS`] come first and are not timed, and afterwards the lines of all
+    /// these loads are taken out of the caches, each with its neighbour.
+    pub fn rare_batch_ns(&mut self) -> f64 {
+        let first = self.at;
+        // SAFETY: every line of the ring has the address of another.
+        self.at = unsafe { walk(self.at, WARM_LOADS) };
+        let mean_ns = self.batch_ns();
+        // SAFETY: as above.
+        unsafe { give_up(first, WARM_LOADS + BATCH_LOADS) };
+        mean_ns
+    }
+
+    /// Whether its memory still is where it was put.
+    ///
+    /// # Errors
+    /// Pages are on another node, or the kernel does not say.
+    pub fn check(&self, node: u32) -> Result<(), BenchError> {
+        self.buffer.check(node)
+    }
+}
+
+/// Whether lines can be taken out of the caches on this kind of CPU.
+///
+/// # Errors
+/// [`BenchError::NoInstruction`].
+pub fn can_give_up() -> Result<(), BenchError> {
+    match cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+        true => Ok(()),
+        false => Err(BenchError::NoInstruction(
+            "an instruction that takes a line out of the caches",
+        )),
+    }
+}
+
+/// Follows so many pointers once more, and takes each line and its neighbour out of all caches.
+///
+/// # Safety
+/// `at` begins a chain of at least so many.
+unsafe fn give_up(mut at: *const u8, loads: u32) {
+    for _ in 0..loads {
+        // SAFETY: as promised by the caller; read before it goes.
+        let next = unsafe { walk(at, 1) };
+        let pair = at.map_addr(|address| address & !(PAIR_BYTES - 1));
+        // SAFETY: buffers are whole pages, so the pair is within it.
+        unsafe {
+            flush(pair);
+            flush(pair.add(LINE_BYTES));
+        }
+        at = next;
+    }
+}
+
+/// Takes a line out of all caches; it is read again from memory.
+///
+/// # Safety
+/// It is a line of memory that is ours.
+#[inline(always)]
+unsafe fn flush(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as promised by the caller; SSE2 is part of x86-64.
+    unsafe {
+        std::arch::x86_64::_mm_clflush(line);
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as promised by the caller; Linux lets programs do that (SCTLR_EL1.UCI).
+    unsafe {
+        std::arch::asm!("dc civac, {line}", line = in(reg) line, options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = line;
 }
 
 /// Follows so many pointers.
@@ -129,6 +206,45 @@ mod tests {
         for batch in 1..=batches {
             assert!(ring.batch_ns() >= 0.0);
             assert_eq!(ring.at == start, batch == batches, "batch {batch}");
+        }
+    }
+
+    #[test]
+    fn a_rare_batch_goes_on_by_all_its_loads_and_the_ring_stays_whole() {
+        let Ok(buffer) = Buffer::on_node(1, 0) else {
+            return eprintln!("SKIP rare batches: no memory can be bound to node 0 here");
+        };
+        let start = buffer.start().cast_const();
+        let mut ring = Ring::new(buffer, 7);
+        let each = u64::from(WARM_LOADS + BATCH_LOADS);
+        for _ in 0..100 {
+            assert!(ring.rare_batch_ns() > 0.0);
+        }
+        // The rest of the way around, by a walk that flushes nothing.
+        let left = ring.lines() as u64 * 2 - 100 * each;
+        // SAFETY: every line of the ring has the address of another.
+        ring.at = unsafe { walk(ring.at, u32::try_from(left).unwrap()) };
+        assert_eq!(ring.at, start);
+        ring.check(0).unwrap();
+        assert!(ring.check(1).is_err(), "it is not on another node");
+    }
+
+    /// By hand: `cargo test --release -p weir-bench -- --ignored --nocapture`.
+    #[test]
+    #[ignore = "prints times of this machine and judges nothing"]
+    fn lines_that_were_given_up_come_from_memory() {
+        let mut ring = Ring::new(Buffer::on_node(1, 0).unwrap(), 7);
+        let rounds = ring.lines() / BATCH_LOADS as usize;
+        let median = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times[times.len() / 2]
+        };
+        for round in 0..3 {
+            // Once around, to have them all in the caches.
+            let _: f64 = (0..rounds).map(|_| ring.batch_ns()).sum();
+            let kept = median((0..rounds).map(|_| ring.batch_ns()).collect());
+            let given_up = median((0..rounds).map(|_| ring.rare_batch_ns()).collect());
+            println!("round {round}: {kept:.1} ns kept, {given_up:.1} ns given up");
         }
     }
 }

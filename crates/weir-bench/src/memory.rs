@@ -69,7 +69,7 @@ impl Buffer {
         // SAFETY: our own mapping.
         let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
         buffer.touch();
-        buffer.look(node).map_err(no("look them up"))?.check(node)?;
+        buffer.check(node)?;
         Ok(buffer)
     }
 
@@ -81,6 +81,20 @@ impl Buffer {
     /// How long it is.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether all its pages still are on the node.
+    ///
+    /// # Errors
+    /// Some are not, or the kernel does not say.
+    pub fn check(&self, node: u32) -> Result<(), BenchError> {
+        let found = self.look(node).map_err(|answer| BenchError::Memory {
+            bytes: self.bytes,
+            node,
+            doing: "look them up",
+            answer,
+        })?;
+        found.check(node)
     }
 
     fn touch(&self) {

@@ -327,6 +327,13 @@ impl Ledger {
                 &group.write_bytes,
             );
         }
+        for own in &seen.own {
+            let place = (None, Some(own.id), "bytes that weir itself read");
+            self.reading(all, seen.at, place, FULL_MASK, &own.read_bytes);
+        }
+        for load in &seen.loads {
+            self.plain(all, seen.at, &format!("load of {}", load.id), &load.load);
+        }
         for latency in &seen.latencies {
             self.plain(
                 all,

@@ -42,6 +42,7 @@ mod figure;
 mod goal;
 mod learn;
 mod limits;
+mod own;
 mod state;
 
 pub use config::{Config, ConfigError};
@@ -77,10 +78,13 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     let rates = device_rates(machine, &groups);
     let mut actions = state::follow(&mut state.workloads, &seen.workloads);
     let (shares, reborn) = learn::look(state, machine, seen, &groups);
-    let found = attribute(&groups, &shares);
+    // What weir reads itself is in the device's total and is no workload's.
+    let others = state.own.taken_off(&groups, &seen.own);
+    let mut found = attribute(&others, &shares);
+    own::leave_to_nobody(&mut found, &groups, &others);
     weigh(state, config);
     learn::learn(state, &moment, &found);
-    figure::figures(state, seen, &groups, &shares, &found);
+    figure::figures(state, seen, &others, &shares, &found);
     count_blind(state);
     devices::follow(state, &moment, &rates, &groups, &found);
     devices::aim(state, &moment, &rates, &seen.latencies);

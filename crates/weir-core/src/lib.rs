@@ -24,6 +24,7 @@ pub mod observation;
 pub mod plan;
 pub mod platform;
 pub mod policy;
+pub mod processes;
 pub mod scheduler;
 pub mod snapshot;
 pub mod topology;

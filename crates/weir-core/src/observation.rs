@@ -78,9 +78,15 @@ pub struct Observation {
     pub groups: Vec<GroupSeen>,
     /// Loaded latency where the platform has a source, ordered by device.
     pub latencies: Vec<LatencySeen>,
+    /// How busy devices say they are, of those that do, ordered by device.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LoadSeen>,
     /// Devices whose events took turns, ordered by device; the others counted all the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<RunningSeen>,
+    /// What weir itself reads of groups to measure them, ordered by group. It is in their counts too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<OwnSeen>,
     /// Workloads, ordered by id.
     pub workloads: Vec<WorkloadSeen>,
     /// Things that should have been read and were not (a cgroup that went away in mid-read, a
@@ -108,13 +114,101 @@ pub struct RunningSeen {
     pub ratio: f64,
 }
 
+/// What weir itself has read of one group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OwnSeen {
+    /// Which group.
+    pub id: GroupId,
+    /// Bytes asked for since some start.
+    pub read_bytes: Reading<Bytes>,
+}
+
+/// How busy a device says it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadSeen {
+    /// Which device.
+    pub id: DeviceId,
+    /// In its own word.
+    pub load: Reading<DevLoad>,
+}
+
+/// What a device says of its load with each response (CXL 3.1, 3.3.4). It is no latency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DevLoad {
+    /// Requests hardly wait.
+    Light,
+    /// As busy as it is to be.
+    Optimal,
+    /// Overloaded, moderately.
+    Moderate,
+    /// Overloaded, severely.
+    Severe,
+}
+
+impl DevLoad {
+    /// By the number that the specification has for it.
+    pub fn of(number: u64) -> Option<DevLoad> {
+        let all = [
+            DevLoad::Light,
+            DevLoad::Optimal,
+            DevLoad::Moderate,
+            DevLoad::Severe,
+        ];
+        usize::try_from(number)
+            .ok()
+            .and_then(|n| all.get(n))
+            .copied()
+    }
+
+    /// As it is spelled in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            DevLoad::Light => "light",
+            DevLoad::Optimal => "optimal",
+            DevLoad::Moderate => "moderate",
+            DevLoad::Severe => "severe",
+        }
+    }
+}
+
 /// Latency of one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LatencySeen {
     /// Which device.
     pub id: DeviceId,
-    /// Mean time of one access.
+    /// Mean time of one access, over a time that ended when the reading was taken.
     pub mean_ns: Reading<Nanos>,
+    /// How it is known.
+    #[serde(default)]
+    pub source: LatencySource,
+}
+
+/// How a latency is known. They are not the same: a load also waits in the core, and is no store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencySource {
+    /// Timed loads of weir's own, which wait for one another.
+    Probe,
+    /// Everybody's requests, by occupancy over inserts of a socket's caches (Little's law).
+    PerfEvents,
+    /// Everybody's lines, in a simulated machine.
+    Model,
+    /// It was not said: a recording of an earlier version.
+    #[default]
+    Unknown,
+}
+
+impl LatencySource {
+    /// As it is spelled in files and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            LatencySource::Probe => "probe",
+            LatencySource::PerfEvents => "perf_events",
+            LatencySource::Model => "model",
+            LatencySource::Unknown => "unknown",
+        }
+    }
 }
 
 /// What kind of thing a workload is.

@@ -2,10 +2,13 @@
 //! The one seam: everything weir sees and does goes through [`Platform`]. Worlds behind it: real
 //! Linux, the simulator, a replayed recording. Wrappers work on any world.
 
+use crate::ids::WorkloadId;
 use crate::observation::Observation;
 use crate::plan::{Outcome, OutcomeKind, Plan};
+use crate::processes::Processes;
 use crate::scheduler::Books;
 use crate::topology::Description;
+use std::collections::BTreeMap;
 
 /// A world to look at and act on.
 pub trait Platform {
@@ -30,6 +33,12 @@ pub trait Platform {
     /// each workload it knows: to be asked for screens, not at each tick.
     fn scheduler(&self) -> Option<Books> {
         None
+    }
+
+    /// Processes of workloads with memory on a device, as they were last looked at, where the platform knows any: to be
+    /// asked for screens, not at each tick.
+    fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
+        BTreeMap::new()
     }
 
     /// Give back everything that was set. Called on the way out; must be safe to call twice.
@@ -69,6 +78,10 @@ impl<P: Platform> Platform for DryRun<P> {
             result: OutcomeKind::Refused("observe-only: start with --limit to act".into()),
         };
         plan.actions.iter().map(refuse).collect()
+    }
+
+    fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
+        self.0.processes()
     }
 
     fn release_all(&mut self) -> Vec<Outcome> {

@@ -31,6 +31,9 @@ pub struct Books {
     /// Tasks that waited in a run queue for seconds, and were let in out of turn.
     #[serde(default)]
     pub late_turns: u64,
+    /// Longest time from one look to the next while somebody was limited.
+    #[serde(default)]
+    pub worst_gap_ns: Nanos,
     /// What it costs to queue a task.
     pub queueing: Queueing,
     /// By device.

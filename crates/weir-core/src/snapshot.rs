@@ -3,8 +3,9 @@
 //! nothing but layout.
 
 use crate::ids::WorkloadId;
-use crate::observation::{LatencySeen, Skipped};
+use crate::observation::{LatencySeen, LoadSeen, Skipped};
 use crate::plan::{Outcome, Plan};
+use crate::processes::Processes;
 use crate::scheduler::Books;
 use crate::topology::Description;
 use crate::units::{CpuShare, Nanos};
@@ -38,6 +39,9 @@ pub struct Snapshot {
     /// Loaded latency where the platform has a source.
     #[serde(default)]
     pub latencies: Vec<LatencySeen>,
+    /// How busy devices say they are, of those that do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LoadSeen>,
     /// Workloads that were held back since the tick before, and by how much: throttled time per wall
     /// time, in CPUs (two threads held for the whole interval are 2).
     #[serde(default)]
@@ -49,6 +53,9 @@ pub struct Snapshot {
     /// What weir's own scheduler did, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<Books>,
+    /// Who is in workloads with memory on a device. Recordings do not keep it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub processes: BTreeMap<WorkloadId, Processes>,
     /// What the writer itself costs; nothing if it did not measure.
     #[serde(default)]
     pub self_cost: Option<SelfCost>,
@@ -75,9 +82,11 @@ impl Snapshot {
             plan: Plan::default(),
             outcomes: Vec::new(),
             latencies: Vec::new(),
+            loads: Vec::new(),
             held_cpus: BTreeMap::new(),
             limited_since_unix_ms: BTreeMap::new(),
             scheduler: None,
+            processes: BTreeMap::new(),
             self_cost: None,
             push: None,
             skipped: Vec::new(),

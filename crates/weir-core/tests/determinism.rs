@@ -5,7 +5,9 @@ mod plant;
 
 use plant::{CAPACITY, Dice, GROUP, Plant};
 use proptest::prelude::*;
-use weir_core::observation::{Excluded, GroupSeen, Missing, Use, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{
+    Excluded, GroupSeen, Missing, OwnSeen, Use, WorkloadKind, WorkloadSeen,
+};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::policy::Policy;
 use weir_core::{
@@ -104,6 +106,12 @@ fn wild_observation(dice: &mut Dice) -> Observation {
             id: wild_group(dice),
             read_bytes: wild_reading(dice, Bytes),
             write_bytes: wild_reading(dice, Bytes),
+        });
+    }
+    for _ in 0..dice.next() % 3 {
+        seen.own.push(OwnSeen {
+            id: wild_group(dice),
+            read_bytes: wild_reading(dice, Bytes),
         });
     }
     for _ in 0..dice.next() % 8 {

@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a cgroup answered, kept for a while: who is in it for two seconds, what its owner decides seldom (weight,
-//! limit) and the page cache charged to it for six. A thousand cgroups cost little else than these questions.
+//! What a cgroup answered, kept for a while: who is in it for two seconds, the page cache charged to it for six, and what
+//! its owner decides seldom (weight, limit) for six too, or for thirty where weir does not decide by it. A thousand cgroups
+//! cost little else than these questions.
 
 use crate::charged::Charged;
 use crate::files::Buffer;
 use crate::parse::cgroup::CpuMax;
+use crate::tasks::census::Census;
 use crate::tree::{Leaf, Trouble};
 use rustix::fd::BorrowedFd;
 use weir_core::{Missing, Nanos};
 
 /// How often a cgroup is asked for its processes.
-const ASK_EVERY: Nanos = Nanos::from_millis(2000);
-/// How often for its weight, its limit and its page cache.
-const FACTS_EVERY: Nanos = Nanos::from_millis(6000);
+pub(crate) const ASK_EVERY: Nanos = Nanos::from_millis(2000);
+/// How often for its page cache.
+const CHARGED_EVERY: Nanos = Nanos::from_millis(6000);
+/// How often for its weight and its limit, where weir limits.
+pub(crate) const OWNER_EVERY: Nanos = Nanos::from_millis(6000);
+/// The same where it only observes.
+pub(crate) const OWNER_SELDOM: Nanos = Nanos::from_millis(30_000);
 
 /// Answers of a cgroup.
 pub(crate) struct Asked {
     inode: u64,
     /// When it was asked for its processes.
     pub(crate) at: Nanos,
-    facts_at: Nanos,
+    charged_at: Nanos,
+    owner_at: Nanos,
     pub(crate) pids: Result<Vec<u32>, Trouble>,
     pub(crate) weight: f64,
     pub(crate) limit: Option<CpuMax>,
@@ -29,42 +36,98 @@ pub(crate) struct Asked {
     pub(crate) stands_in: bool,
 }
 
+/// How cgroups are asked for their processes in a round.
+#[derive(Clone, Copy)]
+pub(crate) enum Ask<'a> {
+    /// Each by its own list, when it is due.
+    Lists,
+    /// All processes were read at once, just now.
+    Census(&'a Census),
+    /// They were in an earlier round: only who is new since is asked by its list.
+    NewOnes,
+}
+
 impl Asked {
-    /// What `leaf` answers at `at`, where `old` is not as good.
+    /// What `leaf` answers at `at`, where `old` is not as good. Its owner's decisions are good for `owner_every`.
     pub(crate) fn of(
         leaf: &Leaf,
         old: Option<Asked>,
         root: BorrowedFd<'_>,
         at: Nanos,
+        how: Ask<'_>,
+        owner_every: Nanos,
         buffer: &mut Buffer,
     ) -> Asked {
         let since = |then: Nanos| at.0.saturating_sub(then.0);
         let old = old.filter(|a| a.inode == leaf.inode);
+        let is_good = |old: &Asked| match how {
+            Ask::Lists => since(old.at) < ASK_EVERY.0,
+            Ask::Census(_) => false,
+            Ask::NewOnes => true,
+        };
         let old = match old {
-            Some(old) if since(old.at) < ASK_EVERY.0 => return old,
+            Some(old) if is_good(&old) => return old,
             old => old,
         };
-        let pids = leaf.pids(root, buffer);
+        let in_census = match how {
+            Ask::Census(census) => census.of_cgroup(leaf.inode),
+            Ask::Lists | Ask::NewOnes => None,
+        };
+        let pids = in_census.map_or_else(|| leaf.pids(root, buffer), Ok);
         match old {
             // A want of ours says nothing about it.
             Some(old) if matches!(pids, Err(Trouble::Want(_))) => old,
-            Some(old) if since(old.facts_at) < FACTS_EVERY.0 => Asked {
-                pids,
-                at,
-                // What stands in for what processes have mapped is asked for as often as they.
-                charged: old.charged.filter(|_| !old.stands_in),
-                ..old
-            },
-            _ => Asked {
-                inode: leaf.inode,
-                at,
-                facts_at: at,
-                pids,
-                weight: leaf.weight(root, buffer),
-                limit: leaf.cpu_max(root, buffer).ok(),
-                charged: None,
-                stands_in: false,
-            },
+            Some(old) => old
+                .renewed(pids, at)
+                .decided(leaf, root, owner_every, buffer),
+            None => {
+                let new = Asked {
+                    inode: leaf.inode,
+                    at,
+                    charged_at: at,
+                    owner_at: Nanos(0),
+                    pids,
+                    weight: 100.0,
+                    limit: None,
+                    charged: None,
+                    stands_in: false,
+                };
+                new.decided(leaf, root, Nanos(0), buffer)
+            }
+        }
+    }
+
+    /// Asked again at `at`.
+    fn renewed(self, pids: Result<Vec<u32>, Trouble>, at: Nanos) -> Asked {
+        let is_due = at.0.saturating_sub(self.charged_at.0) >= CHARGED_EVERY.0;
+        // What stands in for what processes have mapped is asked for as often as they.
+        let charged = self.charged.filter(|_| !is_due && !self.stands_in);
+        Asked {
+            at,
+            charged_at: if is_due { at } else { self.charged_at },
+            stands_in: self.stands_in && !is_due,
+            pids,
+            charged,
+            ..self
+        }
+    }
+
+    /// With what its owner has decided, asked for if that was more than `every` ago.
+    fn decided(
+        self,
+        leaf: &Leaf,
+        root: BorrowedFd<'_>,
+        every: Nanos,
+        buffer: &mut Buffer,
+    ) -> Asked {
+        if self.at.0.saturating_sub(self.owner_at.0) < every.0 {
+            return self;
+        }
+        Asked {
+            owner_at: self.at,
+            weight: leaf.weight(root, buffer),
+            limit: leaf.cpu_max(root, buffer).ok(),
+            ..self
         }
     }
 }

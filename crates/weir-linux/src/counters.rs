@@ -48,6 +48,8 @@ struct Source {
     group_count: u32,
     kind: Kind,
     retry_at: Nanos,
+    /// Where it says how busy it is, if it does.
+    load: Option<PathBuf>,
 }
 
 enum Kind {
@@ -153,6 +155,7 @@ impl Counters {
         self.facts
             .push(fact(Ok(format!("{count} groups, {how}")), None));
         self.add_device(device, format!("weir_cxl{number}"), capacity, count, kind);
+        self.note_load(dir);
     }
 
     fn add_dump(&mut self, path: &Path, nodes: &[MemoryNode], capacity: Option<BytesPerSec>) {
@@ -252,6 +255,7 @@ impl Counters {
             group_count,
             kind,
             retry_at: Nanos(0),
+            load: None,
         });
     }
 
@@ -450,6 +454,8 @@ fn read_dump(path: &Path) -> Result<Vec<Pair>, Missing> {
         .map_err(|e| Missing::Lost(format!("{}: {e}", path.display())))
 }
 
+#[path = "counters_load.rs"]
+mod load;
 #[path = "counters_perf.rs"]
 mod perf;
 

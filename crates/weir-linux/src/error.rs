@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can stop weir on this host. Each names the thing and the next move.
 
+use crate::options::Roots;
 use std::io;
 use std::path::PathBuf;
 
@@ -69,6 +70,14 @@ pub enum LinuxError {
 }
 
 impl LinuxError {
+    /// There is nothing to watch.
+    pub(crate) fn no_cxl(roots: &Roots) -> Self {
+        LinuxError::NoCxl {
+            nodes: roots.sys.join("devices/system/node"),
+            counters: roots.sys.join("class/weir_cxl"),
+        }
+    }
+
     /// Puts the path to an error of the operating system.
     pub(crate) fn io(
         doing: &'static str,

@@ -28,6 +28,9 @@ pub fn describe(roots: &Roots, by: By) -> Description {
     };
     let mut description = description(&options, &topology, &counters);
     description.facts.extend(crate::shares::facts(&options));
+    description.facts.push(crate::tasks::fact(&options));
+    let usage = crate::usage::Usage::choose(&options);
+    description.facts.push(usage.fact());
     description
 }
 
@@ -53,6 +56,7 @@ pub(crate) fn description(
         memory_nodes(topology),
     ];
     facts.extend(counters.facts.iter().cloned());
+    facts.push(crate::waits::fact(roots, topology, counters));
     let controller = cgroups(roots, &mut facts);
     facts.push(sched_ext(roots));
     facts.push(scheduler(roots));

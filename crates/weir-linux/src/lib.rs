@@ -5,7 +5,7 @@
 //!            counters (device, groups)        one read per device and tick
 //! topology ─►                          ─► platform ─► Observation
 //!            scout (workloads, slow facts)    a thread of its own, about once a second
-//!              tree · members · exclude
+//!              tree · tasks · members · exclude
 //!            shares (whose reads, by task)    counted in the kernel, read at each tick
 //!
 //! Plan ─► platform ─► actuator (cpu.max; aim, phase, quota) ─┬─► claim (lock, journal) ─► restore
@@ -28,7 +28,9 @@
 mod actuator;
 mod aim;
 mod asked;
+mod beside;
 mod bind;
+mod bpf;
 mod charged;
 mod claim;
 mod clock;
@@ -41,13 +43,16 @@ mod error;
 mod exclude;
 mod facts;
 mod files;
+mod haste;
 mod hold;
 mod journal;
+mod judge;
 mod leases;
 mod look;
 mod members;
 mod names;
 mod nodes;
+mod one_process;
 mod options;
 mod pace;
 pub mod parse;
@@ -63,10 +68,15 @@ mod sched_ext;
 mod scout;
 mod scx;
 mod shares;
+mod signs;
+mod spent;
 mod take;
+mod tasks;
 mod topology;
 mod traffic;
 mod tree;
+mod usage;
+mod waits;
 
 #[cfg(test)]
 mod fake;
@@ -76,7 +86,9 @@ pub use error::LinuxError;
 pub use facts::describe;
 pub use names::{escape, unescape};
 pub use nodes::{Node, Nodes, Reach};
-pub use options::{Backend, By, CounterSource, Options, Roots, ShareSource, ThesisVariant};
+pub use options::{
+    Backend, By, CounterSource, Options, Reads, Roots, ShareSource, TaskSource, ThesisVariant,
+};
 pub use platform::LinuxPlatform;
 pub use restore::{NotRestored, ResetReport, reset, reset_even_if_running};
 pub use traffic::Traffic;

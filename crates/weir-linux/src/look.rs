@@ -9,22 +9,22 @@
 //! read again after [`REST`] or a little less, and its last reading, with the time that was taken at,
 //! is told meanwhile. As soon as the scout finds memory of it, it is read at each tick again; its
 //! memory is told from the second of these ticks on, when its rate spans one interval like everybody's.
-//! So a rate that counts never spans a rest.
+//! So a rate that counts never spans a rest. Those who are read are read together, where the kernel lets us
+//! ([`crate::usage`]).
 
 use crate::clock::{self, now};
 use crate::files::Buffer;
 use crate::hold::Hold;
-use crate::members::{Unread, read_stat};
+use crate::one_process::{Unread, cpu_of, read_stat};
 use crate::scout::{Process, Source, View, Watched};
 use crate::tree::{Leaf, Trouble};
 use rustix::fd::{BorrowedFd, OwnedFd};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_core::observation::{Skipped, WorkloadKind};
 use weir_core::{Missing, Nanos, Reading, WorkloadId};
 
-/// `USER_HZ`: `/proc/PID/stat` counts CPU time in hundredths of a second (proc(5)).
-const NANOS_PER_TICK: u64 = 10_000_000;
 /// Looks without anything on the device before a workload rests.
 const REST_AFTER: u32 = 20;
 /// Longest time between two looks at one that rests. Half of it is the shortest: not all at once.
@@ -47,11 +47,15 @@ pub(crate) struct Eye<'a> {
 }
 
 impl Eye<'_> {
-    /// Reads one; nothing if it is gone.
-    pub(crate) fn see(&mut self, watched: &Watched, hold: Option<&Hold>) -> Option<Times> {
+    /// Reads one by itself, unless it was read with others; nothing if it is gone.
+    pub(crate) fn see(&mut self, glance: &mut Glance<'_>) -> Option<Times> {
+        let watched = glance.watched;
+        if let Some(times) = glance.swept.take() {
+            return Some(times);
+        }
         match &watched.source {
             Source::Cgroup(leaf) => self.leaf(leaf),
-            Source::Process(process) => self.process(&watched.id, process, hold),
+            Source::Process(process) => self.process(&watched.id, process, glance.hold),
         }
     }
 
@@ -61,12 +65,7 @@ impl Eye<'_> {
         let from_usec = |usec: u64| Nanos(usec.saturating_mul(1000));
         match read {
             Ok(stat) => {
-                let throttled = match stat.throttled_usec {
-                    Some(usec) => Reading::new(at, from_usec(usec)),
-                    None => {
-                        Reading::missing(at, Missing::NotSupported("no cpu controller here".into()))
-                    }
-                };
+                let throttled = throttled_times(stat.throttled_usec.map(from_usec), at);
                 Some((Reading::new(at, from_usec(stat.usage_usec)), throttled))
             }
             Err(Trouble::Gone) => {
@@ -93,9 +92,7 @@ impl Eye<'_> {
             clock::process_cpu(process.pid)
         } else {
             match read_stat(self.proc, process.pid, self.buffer) {
-                Ok(stat) if stat.start_ticks == process.start_ticks => {
-                    Some(Nanos(stat.cpu_ticks.saturating_mul(NANOS_PER_TICK)))
-                }
+                Ok(stat) if stat.start_ticks == process.start_ticks => Some(cpu_of(&stat)),
                 Err(Unread::Want(e)) => {
                     let why = Missing::Lost(format!("{id}: {e}"));
                     return Some(self.missing(now(), id.to_string(), why));
@@ -139,6 +136,60 @@ impl Eye<'_> {
     }
 }
 
+/// Time held back, where the kernel keeps it.
+pub(crate) fn throttled_times(throttled: Option<Nanos>, at: Nanos) -> Reading<Nanos> {
+    match throttled {
+        Some(time) => Reading::new(at, time),
+        None => Reading::missing(at, Missing::NotSupported("no cpu controller here".into())),
+    }
+}
+
+/// A workload of the view at this look.
+pub(crate) struct Glance<'a> {
+    /// Its place in the view.
+    pub(crate) place: usize,
+    pub(crate) watched: &'a Watched,
+    pub(crate) hold: Option<&'a Hold>,
+    /// It has nothing on the device, and no limit of ours.
+    pub(crate) is_idle: bool,
+    /// It rests, and this was read of it before.
+    pub(crate) told: Option<Times>,
+    /// Read of it now, with others.
+    pub(crate) swept: Option<Times>,
+}
+
+/// All of a view that are there still, in its order.
+pub(crate) fn glances<'a>(
+    view: &'a View,
+    holds: &'a BTreeMap<WorkloadId, Hold>,
+    rests: &mut Rests,
+) -> Vec<Glance<'a>> {
+    let mut glances = Vec::with_capacity(view.workloads.len());
+    let mut holds = holds.iter().peekable();
+    let at = now();
+    for (place, watched) in view.workloads.iter().enumerate() {
+        // Both are ordered by id. Mostly they are the same, and then that is one comparison.
+        while holds
+            .next_if(|(id, _)| **id != watched.id && **id < watched.id)
+            .is_some()
+        {}
+        let hold = holds.next_if(|(id, _)| **id == watched.id).map(|(_, h)| h);
+        if watched.source.is_gone() {
+            continue;
+        }
+        let is_idle = watched.uses.is_empty() && hold.is_none();
+        glances.push(Glance {
+            place,
+            watched,
+            hold,
+            is_idle,
+            told: rests.told(place, is_idle, at),
+            swept: None,
+        });
+    }
+    glances
+}
+
 /// The kind of thing a workload is.
 pub(crate) fn kind(watched: &Watched) -> WorkloadKind {
     match watched.source {
@@ -166,6 +217,13 @@ struct Rest {
 }
 
 impl Rests {
+    /// Those of the first view.
+    pub(crate) fn of(view: &View) -> Self {
+        let mut rests = Rests::default();
+        rests.follow(&View::default(), view);
+        rests
+    }
+
     /// Makes the list follow a new view.
     pub(crate) fn follow(&mut self, old: &View, new: &View) {
         let mut before = old.workloads.iter().zip(std::mem::take(&mut self.of));

@@ -15,34 +15,28 @@
 //! has in all.
 //!
 //! *Cost.* `numa_maps` walks the page tables of a process, milliseconds for each gigabyte in small
-//! pages, under its `mmap_lock`. So a process is looked at again only after 1.5 s or a hundred times
-//! what the last look took, whichever is longer; a process whose memory stays as it was is looked at
-//! half as often each time, down to every 30 s; and all looks of one round have a time budget. First
+//! pages, under its `mmap_lock`. So a process is looked at again only when its memory can have changed
+//! and not too often ([`crate::signs`]), and all looks of one round have a time budget. First
 //! looks have a budget of their own: until a process has had one, its workload cannot be limited.
 
 use crate::clock::now;
-use crate::descriptors::is_want;
-use crate::files::{Buffer, for_each_dir, open_file};
-use crate::parse::process::{Stat, mapping, stat};
-use crate::policy;
+use crate::files::{Buffer, open_file};
+use crate::haste::{Haste, is_crowded};
+use crate::one_process::{Unread, cpu_of, is_real_time, read_stat, signs_of};
+use crate::parse::process::{Stat, mapping};
+use crate::signs::{Due, moved};
+use crate::spent::Spent;
+use crate::tasks::census::{Census, Task};
 use rustix::fd::OwnedFd;
 use rustix::io::{Errno, pread};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::{Bytes, Missing, Nanos, NodeId};
 
-/// Shortest time between two looks at the memory of a process.
-const LOOK_EVERY: Nanos = Nanos::from_millis(1500);
-/// Longest, for a process whose memory does not change.
-const LOOK_EVERY_MAX: Nanos = Nanos::from_millis(30_000);
-/// A look may cost one part in this many of the time until the next.
-const COST_PART: u64 = 100;
 /// Time for first looks in one round, beyond the round's budget.
 const FIRST_LOOKS: Nanos = Nanos::from_millis(500);
 /// How often the threads of a process are asked for their policy.
 const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
-/// Most threads that are asked.
-const THREADS_MAX: usize = 4096;
 /// Stands for all nodes that are not watched.
 pub(crate) const ELSEWHERE: NodeId = NodeId(u32::MAX);
 /// Memory elsewhere that comes or goes by less than this part is as it was.
@@ -61,10 +55,10 @@ pub(crate) struct Member {
     pub(crate) is_kernel: bool,
     /// Whether one of its threads is.
     pub(crate) real_time: bool,
+    /// CPU time.
+    pub(crate) spent: Spent,
     memory: Memory,
-    look_at: Nanos,
-    /// Time between the last look and the next.
-    pause: Nanos,
+    due: Due,
     policy_at: Nanos,
     round: u64,
 }
@@ -116,6 +110,8 @@ pub(crate) struct Members {
     by_pid: BTreeMap<u32, Member>,
     round: u64,
     chunk: Box<[u8]>,
+    /// Nobody may keep it from a CPU for long while it looks.
+    pub(crate) hurries: bool,
 }
 
 impl Members {
@@ -127,6 +123,7 @@ impl Members {
             by_pid: BTreeMap::new(),
             round: 0,
             chunk,
+            hurries: false,
         }
     }
 
@@ -136,7 +133,7 @@ impl Members {
             self.nodes = nodes;
             for member in self.by_pid.values_mut() {
                 member.memory = Memory::NotYetRead;
-                member.look_at = Nanos(0);
+                member.due.renew();
             }
         }
     }
@@ -181,6 +178,8 @@ impl Members {
                     member.comm = String::from_utf8_lossy(&stat.comm).into_owned();
                 }
                 member.nice = stat.nice;
+                member.spent.note(at, cpu_of(&stat));
+                member.due.note(Some(signs_of(&stat)), at);
                 member.real_time |= stat.is_real_time();
                 if at >= member.policy_at
                     && let Ok(real_time) = is_real_time(&self.proc, pid, &stat, buffer)
@@ -203,6 +202,29 @@ impl Members {
         true
     }
 
+    /// Notes that a process is there, by the census where that has it. False if it is not.
+    pub(crate) fn meet_by(
+        &mut self,
+        census: Option<&Census>,
+        pid: u32,
+        at: Nanos,
+        buffer: &mut Buffer,
+    ) -> bool {
+        let Some(task) = census.and_then(|census| census.get(pid)) else {
+            return self.meet(pid, at, buffer);
+        };
+        let fresh = Member::of_task(task, self.round, at);
+        match self.by_pid.get_mut(&pid) {
+            Some(member) if member.start_ticks == task.start_ticks => {
+                member.spent.note(at, task.cpu);
+                member.due.note(task.signs, at);
+                member.renew(fresh);
+            }
+            _ => drop(self.by_pid.insert(pid, fresh)),
+        }
+        true
+    }
+
     /// Keeps what is known of a process that was not or could not be looked at. False if nothing is known.
     pub(crate) fn still_known(&mut self, pid: u32) -> bool {
         let known = self.by_pid.get_mut(&pid);
@@ -210,50 +232,55 @@ impl Members {
     }
 
     /// Looks at the memory of those whose turn it is, new ones first, then the longest waiting, until
-    /// `until`, or a little longer while there are new ones. At least one is looked at.
-    pub(crate) fn look(&mut self, at: Nanos, until: Nanos) {
+    /// `until`, or a little longer while there are new ones. At least one is looked at. Nobody looks where nothing shows
+    /// a change: what is known of such a process is good as of when it was last met.
+    pub(crate) fn look(&mut self, at: Nanos, until: Nanos, buffer: &mut Buffer) {
         let round = self.round;
         let mut looked = false;
         self.by_pid.retain(|_, member| member.round == round);
-        let due = |(_, m): &(&u32, &Member)| !m.is_kernel && m.look_at <= at;
-        let mut turn: Vec<(Nanos, u32)> = self
-            .by_pid
-            .iter()
-            .filter(due)
-            .map(|(pid, m)| (m.look_at, *pid))
-            .collect();
-        turn.sort_unstable();
-        let until_first = Nanos(until.0.saturating_add(FIRST_LOOKS.0));
-        for (look_at, pid) in turn {
+        let moved = moved(&self.proc, buffer);
+        let first = Nanos(until.0.saturating_add(FIRST_LOOKS.0));
+        let hurries = self.hurries && is_crowded(&self.proc, buffer);
+        for (due_at, pid) in self.turn(at, moved) {
             let begun = now();
-            if begun
-                >= (if look_at == Nanos(0) {
-                    until_first
-                } else {
-                    until
-                })
-                && looked
-            {
+            let until = if due_at == Nanos(0) { first } else { until };
+            if looked && begun >= until {
                 break;
             }
             looked = true;
+            let haste = hurries.then(Haste::begin);
             let usage = self.read_maps(pid);
+            drop(haste);
             let ended = now();
-            let cost = ended.0.saturating_sub(begun.0);
             if let Some(member) = self.by_pid.get_mut(&pid) {
                 let same = matches!((&member.memory, &usage),
                     (Memory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
-                let settled = Nanos(member.pause.0.saturating_mul(2)).min(LOOK_EVERY_MAX);
-                let pause = if same { settled } else { LOOK_EVERY };
-                member.pause = pause;
-                let pause = pause.0.max(cost.saturating_mul(COST_PART));
-                member.look_at = Nanos(at.0.saturating_add(pause));
+                let cost = Nanos(ended.0.saturating_sub(begun.0));
+                member.due.looked(at, cost, same, moved);
                 member.memory = match usage {
                     Ok(usage) => Memory::Read { at: ended, usage },
                     Err(why) => Memory::Missing(why),
                 };
             }
         }
+    }
+
+    /// Who is to be looked at, in this order.
+    fn turn(&mut self, at: Nanos, moved: Option<u64>) -> Vec<(Nanos, u32)> {
+        let mut turn = Vec::new();
+        for (pid, member) in &mut self.by_pid {
+            if member.is_kernel || member.due.at() > at {
+                continue;
+            }
+            match &mut member.memory {
+                Memory::Read { at: then, .. } if member.due.is_as_it_was(at, moved) => {
+                    *then = member.due.passed(at).max(*then);
+                }
+                _ => turn.push((member.due.at(), *pid)),
+            }
+        }
+        turn.sort_unstable();
+        turn
     }
 
     /// What these processes have together.
@@ -369,6 +396,32 @@ fn hash(name: &[u8]) -> u64 {
     })
 }
 
+impl Member {
+    fn of_task(task: &Task, round: u64, at: Nanos) -> Member {
+        Member {
+            start_ticks: task.start_ticks,
+            comm: String::from_utf8_lossy(task.comm()).into_owned(),
+            nice: task.nice,
+            is_kernel: task.is_kernel,
+            real_time: task.real_time,
+            spent: Spent::new(at, task.cpu),
+            memory: Memory::NotYetRead,
+            due: Due::new(task.signs, at),
+            policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
+            round,
+        }
+    }
+
+    /// The same process, seen anew; what its memory is stays.
+    fn renew(&mut self, fresh: Member) {
+        self.comm = fresh.comm;
+        self.nice = fresh.nice;
+        self.real_time = fresh.real_time;
+        self.policy_at = fresh.policy_at;
+        self.round = fresh.round;
+    }
+}
+
 fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
     Member {
         start_ticks: stat.start_ticks,
@@ -376,32 +429,12 @@ fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
         nice: stat.nice,
         is_kernel: stat.is_kernel,
         real_time: stat.is_real_time(),
+        spent: Spent::new(at, cpu_of(stat)),
         memory: Memory::NotYetRead,
-        look_at: Nanos(0),
-        pause: LOOK_EVERY,
+        due: Due::new(Some(signs_of(stat)), at),
         policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
         round,
     }
-}
-
-/// Why a process could not be looked at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
-    /// It ended, or is not what it seems.
-    Gone(Missing),
-    /// For want of something of ours, which says nothing about it.
-    Want(Errno),
-}
-
-/// `/proc/PID/stat`, parsed. Nothing of a process that ended is an error like any other.
-pub(crate) fn read_stat(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Stat, Unread> {
-    let name = format!("{pid}/stat");
-    let gone = |why: String| Unread::Gone(Missing::Lost(format!("/proc/{name}: {why}")));
-    let text = buffer.read_once_at(proc, &name).map_err(|e| match e {
-        e if is_want(e) => Unread::Want(e),
-        e => gone(e.to_string()),
-    })?;
-    stat(text).map_err(|e| gone(e.to_string()))
 }
 
 /// A process as it is now, without its memory: for a check just before acting.
@@ -422,39 +455,6 @@ pub(crate) fn fresh_leader(
 ) -> Result<Member, Unread> {
     let stat = read_stat(proc, pid, buffer)?;
     Ok(new_member(&stat, 0, Nanos(0)))
-}
-
-/// Whether one of its threads is; each has a policy of its own. The only error is a want of ours.
-fn is_real_time(
-    proc: &OwnedFd,
-    pid: u32,
-    stat_of_process: &Stat,
-    buffer: &mut Buffer,
-) -> Result<bool, Unread> {
-    if stat_of_process.is_real_time() || stat_of_process.threads <= 1 {
-        return Ok(stat_of_process.is_real_time());
-    }
-    let tasks = match crate::files::open_path_dir(proc, &format!("{pid}/task")) {
-        Ok(tasks) => tasks,
-        Err(e) if is_want(e) => return Err(Unread::Want(e)),
-        Err(_) => return Ok(false),
-    };
-    let mut names = Vec::new();
-    // Beyond the bound the rest is taken to be like the first.
-    let _ = for_each_dir(&tasks, THREADS_MAX, |name| names.push(name.to_vec()));
-    if policy::is_own(proc) {
-        let tid = |name: &Vec<u8>| std::str::from_utf8(name).ok()?.parse().ok();
-        return Ok(policy::any_real_time(names.iter().filter_map(tid)));
-    }
-    for name in names.iter().filter_map(|n| std::str::from_utf8(n).ok()) {
-        match buffer.read_at(&tasks, &format!("{name}/stat")) {
-            Ok(text) if stat(text).is_ok_and(|s| s.is_real_time()) => return Ok(true),
-            Err(e) if is_want(e) => return Err(Unread::Want(e)),
-            // An ordinary thread, or one that ended.
-            _ => {}
-        }
-    }
-    Ok(false)
 }
 
 /// Reads a file of any length in chunks and calls `each` with its lines. A line longer than the

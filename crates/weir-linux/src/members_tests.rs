@@ -2,6 +2,7 @@
 use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::files::open_root;
+use crate::signs::LOOK_EVERY;
 use proptest::prelude::*;
 use std::fs;
 
@@ -15,7 +16,7 @@ fn look(members: &mut Members, buffer: &mut Buffer, pids: &[u32], at: Nanos) {
     for pid in pids {
         members.meet(*pid, at, buffer);
     }
-    members.look(at, Nanos(u64::MAX));
+    members.look(at, Nanos(u64::MAX), buffer);
 }
 
 fn on_node_1(resident: &Resident) -> Option<u64> {
@@ -71,10 +72,11 @@ fn memory_elsewhere_may_change_a_little_and_files_there_count_once() {
     let (mut members, mut buffer) = members(&fake);
     let mut pause_after = |pages: u64| {
         fake.numa_maps(100, &there(pages));
-        let at = members.get(100).map_or(Nanos(1), |m| m.look_at);
+        let at = members.get(100).map_or(Nanos(1), |m| m.due.at());
         look(&mut members, &mut buffer, &[100, 101], at);
         let elsewhere = members.resident(&[100, 101]).bytes[&ELSEWHERE];
-        (members.get(100).unwrap().pause, elsewhere)
+        let next = members.get(100).unwrap().due.at();
+        (Nanos(next.0 - at.0), elsewhere)
     };
     assert_eq!(pause_after(80), (LOOK_EVERY, (20 + 80 + 80) * 4096));
     assert_eq!(pause_after(90).0, Nanos(LOOK_EVERY.0 * 2));
@@ -90,7 +92,7 @@ fn absences_are_told_apart() {
     assert!(!members.meet(99, Nanos(1), &mut buffer));
     assert_eq!(members.resident(&[100]).unread, 1);
     fake.remove("proc/100/numa_maps");
-    members.look(Nanos(1), Nanos(u64::MAX));
+    members.look(Nanos(1), Nanos(u64::MAX), &mut buffer);
     assert!(matches!(
         members.resident(&[100]).missing,
         Some(Missing::NotSupported(_))
@@ -138,9 +140,34 @@ fn looks_are_spaced_and_budgeted() {
         for pid in [100, 101] {
             members.meet(pid, Nanos(turn), &mut buffer);
         }
-        members.look(Nanos(turn), Nanos(0));
+        members.look(Nanos(turn), Nanos(0), &mut buffer);
         assert_eq!(members.resident(&[100, 101]).unread, unread, "one a turn");
     }
+}
+
+#[test]
+fn nobody_looks_at_memory_that_cannot_have_changed() {
+    let fake = Fake::new();
+    fake.write("proc/vmstat", "pgmigrate_success 5\n");
+    let (mut members, mut buffer) = members(&fake);
+    let mut seen_at = |seconds: u64| {
+        let at = Nanos::from_millis(seconds * 1000);
+        look(&mut members, &mut buffer, &[100], at);
+        let resident = members.resident(&[100]);
+        let is_of_now = resident.at.is_some_and(|then| then >= at);
+        (on_node_1(&resident).unwrap() / 4096, is_of_now)
+    };
+    assert_eq!(seen_at(1).0, 16_384);
+    // No kernel does that: it shows whether somebody looks.
+    fake.numa_maps(100, &[("anon=1", 1, 1)]);
+    assert_eq!(seen_at(10), (16_384, true), "known to be as it was");
+    fake.write("proc/vmstat", "pgmigrate_success 6\n");
+    assert_eq!(seen_at(20).0, 1);
+    fake.numa_maps(100, &[("anon=1", 1, 2)]);
+    assert_eq!(seen_at(30).0, 1);
+    let faulted = stat_line(100, "fio", 0, 4000, 1).replace("4194304 0 0 0", "4194304 0 0 1");
+    fake.write("proc/100/stat", faulted);
+    assert_eq!(seen_at(40).0, 2);
 }
 
 #[test]
@@ -153,7 +180,7 @@ fn a_kernel_thread_is_asked_seldom() {
     let mut name_at = |at: u64| {
         members.begin_round();
         members.meet(100, Nanos(at), &mut buffer);
-        members.look(Nanos(at), Nanos(u64::MAX));
+        members.look(Nanos(at), Nanos(u64::MAX), &mut buffer);
         members.get(100).unwrap().comm.clone()
     };
     assert_eq!(name_at(1), "kworker/0:1");
@@ -176,7 +203,7 @@ fn a_recycled_process_id_is_another_process() {
     assert_eq!(members.get(100).unwrap().start_ticks, 9999);
     assert_eq!(members.resident(&[100]).unread, 1);
     members.begin_round();
-    members.look(Nanos(3), Nanos(u64::MAX));
+    members.look(Nanos(3), Nanos(u64::MAX), &mut buffer);
     assert!(members.get(100).is_none(), "not met in this round");
 }
 

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use weir_core::BytesPerSec;
+use weir_core::{BytesPerSec, Missing};
 
 /// Where the kernel's file systems and weir's own files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub enum CounterSource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShareSource {
-    /// Counts, where the CPU has a documented event for them; else resctrl, where it is mounted, counts slow memory, is nobody
+    /// Counts, where the CPU has an event for them that agrees with the device; else resctrl, where it is mounted, counts slow memory, is nobody
     /// else's and weir may act; else CPU time.
     #[default]
     Auto,
@@ -111,6 +111,21 @@ pub enum ShareSource {
     /// CPU time × the part of a workload's memory that is on the device.
     CpuTime,
 }
+
+/// Where processes are learned from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskSource {
+    /// A BPF iterator over all tasks, where it can be had; else files.
+    #[default]
+    Auto,
+    /// Files of `/proc` and of cgroups: for comparisons.
+    Walk,
+}
+
+/// Makes reads of a node's memory ready, for the thread that calls it: pins it, takes memory. What it gives reads lines that no
+/// cache has, and says how many. An error is why it cannot.
+pub type Reads = fn(&Roots, node: u32) -> Result<Box<dyn FnMut() -> u64>, Missing>;
 
 /// How to look and how to act.
 #[derive(Clone, Debug)]
@@ -140,6 +155,10 @@ pub struct Options {
     pub shares: ShareSource,
     /// The event that counts for tasks, where it is not to be the best of the tables.
     pub share_event: Option<String>,
+    /// What an event is calibrated with before it counts for tasks; without it none is.
+    pub reads: Option<Reads>,
+    /// Where processes are learned from.
+    pub tasks: TaskSource,
     /// Only look: take no lock, put nothing back, refuse every action.
     pub read_only: bool,
 }
@@ -158,6 +177,8 @@ impl Default for Options {
             counters: CounterSource::default(),
             shares: ShareSource::default(),
             share_event: None,
+            reads: None,
+            tasks: TaskSource::default(),
             read_only: false,
         }
     }

@@ -2,6 +2,7 @@
 //! Lets the scout run beside the loop: in a thread, or, where a test wants to know what happens when,
 //! between two ticks.
 
+use crate::asked::ASK_EVERY;
 use crate::clock::now;
 use crate::scout::{GroupOnNode, Scout, View};
 use std::io;
@@ -12,6 +13,8 @@ use std::time::Duration;
 use weir_core::Nanos;
 
 const ROUND_EVERY: Duration = Duration::from_millis(1000);
+/// Where weir only observes: as often as processes are asked for.
+const OBSERVING_EVERY: Duration = Duration::from_nanos(ASK_EVERY.0);
 /// While the memory of somebody is unknown, the traffic of his group cannot be shared out rightly.
 const UNREAD_EVERY: Duration = Duration::from_millis(20);
 /// After a workload vanished the next round comes early, but not at once: they go in swarms.
@@ -130,8 +133,11 @@ impl Drop for Pace {
 
 fn run(mut scout: Scout, shared: &Shared) {
     loop {
-        let unread = scout.has_unread();
-        thread::park_timeout(if unread { UNREAD_EVERY } else { ROUND_EVERY });
+        thread::park_timeout(match scout.is_for_limits() {
+            _ if scout.has_unread() => UNREAD_EVERY,
+            true => ROUND_EVERY,
+            false => OBSERVING_EVERY,
+        });
         if shared.stop.load(Ordering::Relaxed) {
             return;
         }

@@ -17,22 +17,26 @@ use crate::error::LinuxError;
 use crate::exclude::Rules;
 use crate::facts;
 use crate::files::{Buffer, open_root, read_path};
-use crate::look::{Eye, Rests, kind};
-use crate::options::{By, Options, Roots};
+use crate::look::{self, Eye, Rests, kind};
+use crate::options::{Options, Roots};
 use crate::pace::Pace;
 use crate::parse::process::cgroup_path;
+use crate::perf::latency::Waits;
 use crate::policy;
 use crate::scout::{GroupOnNode, Scout, View};
 use crate::scx::Scx;
 use crate::shares::Shares;
+use crate::tasks;
 use crate::topology::Topology;
 use crate::tree::Tree;
+use crate::usage::Usage;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use weir_core::observation::{Skipped, WorkloadSeen};
 use weir_core::plan::{ActionKind, OutcomeKind};
+use weir_core::processes::Processes;
 use weir_core::scheduler::Books;
 use weir_core::topology::{Fact, Group};
 use weir_core::{
@@ -51,6 +55,7 @@ pub struct LinuxPlatform {
     pace: Pace,
     view: Arc<View>,
     rests: Rests,
+    pub(crate) usage: Usage,
     root: Arc<OwnedFd>,
     proc: Arc<OwnedFd>,
     /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
@@ -61,6 +66,8 @@ pub struct LinuxPlatform {
     scx: Option<Scx>,
     /// Counts for each task, where they are wanted and can be had.
     shares: Option<Shares>,
+    /// Events that tell of latency, where there are any.
+    waits: Option<Waits>,
     /// What others had set where we just released: until the scout has looked again, its view still
     /// has our own limit there.
     released: BTreeMap<WorkloadId, (Option<f64>, u64)>,
@@ -101,10 +108,7 @@ impl LinuxPlatform {
         let capacity = options.capacity_bytes_per_sec;
         let counters = Counters::probe_from(&roots, nodes, capacity, options.counters);
         if counters.devices.is_empty() {
-            return Err(LinuxError::NoCxl {
-                nodes: roots.sys.join("devices/system/node"),
-                counters: roots.sys.join("class/weir_cxl"),
-            });
+            return Err(LinuxError::no_cxl(&roots));
         }
         let scx = Scx::choose(&options)?;
         let mut description = facts::description(&options, &topology, &counters);
@@ -112,6 +116,7 @@ impl LinuxPlatform {
             description.actuator = Some(scx.describe());
             facts::scheduler_in_use(&mut description, scx.takes_all());
         }
+        let waits = crate::waits::open(&roots, &topology, &counters, &mut description.facts);
         let shares = Shares::choose(&options, &counters.groups, &mut description.facts)?;
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
@@ -124,22 +129,19 @@ impl LinuxPlatform {
             cgroup_of(&roots, "self"),
             cgroup_of(&roots, "1"),
         );
-        let mut scout = match options.by {
-            By::Cgroup => Scout::of_cgroups(tree, Arc::clone(&proc), rules.clone()),
-            By::Process => Scout::of_processes(Arc::clone(&proc), rules.clone()),
-        };
+        let mut scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
         scout.watch(groups_on_nodes(&counters.groups));
         let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
         let actuator = Actuator::new(&options, root_too, proc_too, rules, budget);
         let mut pace =
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
         let view = pace.view().0;
-        let mut rests = Rests::default();
-        rests.follow(&View::default(), &view);
+        let rests = Rests::of(&view);
         let mut platform = LinuxPlatform {
             own_proc: policy::is_own(&*proc),
             view,
             rests,
+            usage: Usage::begin(&options),
             description,
             counters,
             pace,
@@ -148,6 +150,7 @@ impl LinuxPlatform {
             actuator,
             scx,
             shares,
+            waits,
             released: BTreeMap::new(),
             ticker: Ticker::new(options.interval),
             patience: Nanos(crate::phase::patience_us(options.interval).saturating_mul(1000)),
@@ -158,7 +161,7 @@ impl LinuxPlatform {
             space: Vec::new(),
             roots,
         };
-        platform.note_residency();
+        platform.note_sources();
         if !options.read_only {
             platform.claim()?;
         }
@@ -196,16 +199,20 @@ impl LinuxPlatform {
         Ok(())
     }
 
-    fn note_residency(&mut self) {
-        const NAME: &str = "residency.source";
-        let value = Ok(self.view.residency.clone());
-        match self.description.facts.iter_mut().find(|f| f.name == NAME) {
-            Some(fact) => fact.value = value,
-            None => self.description.facts.push(Fact {
-                name: NAME.into(),
-                value,
-                next_move: None,
-            }),
+    /// Where the scout's findings come from.
+    fn note_sources(&mut self) {
+        let residency = Fact {
+            name: "residency.source".into(),
+            value: Ok(self.view.residency.clone()),
+            next_move: None,
+        };
+        let processes = tasks::fact_of(self.view.tasks.clone());
+        for new in [residency, processes, self.usage.fact()] {
+            let facts = &mut self.description.facts;
+            match facts.iter_mut().find(|f| f.name == new.name) {
+                Some(fact) => *fact = new,
+                None => facts.push(new),
+            }
         }
     }
 
@@ -227,39 +234,33 @@ impl LinuxPlatform {
     /// Looks at all workloads of the view.
     fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadSeen> {
         let mut seen = Vec::with_capacity(view.workloads.len());
-        let mut holds = self.actuator.holds.iter().peekable();
+        let mut glances = look::glances(view, &self.actuator.holds, &mut self.rests);
+        let root = self.root.as_fd();
+        self.usage.sweep(&mut glances, root, &mut self.buffer);
         let mut eye = Eye {
-            root: self.root.as_fd(),
+            root,
             proc: &self.proc,
             own_proc: self.own_proc,
             buffer: &mut self.buffer,
             skipped,
             vanished: false,
         };
-        for (place, watched) in view.workloads.iter().enumerate() {
-            // Both are ordered by id. Mostly they are the same, and then that is one comparison.
-            while holds
-                .next_if(|(id, _)| **id != watched.id && **id < watched.id)
-                .is_some()
-            {}
-            let hold = holds.next_if(|(id, _)| **id == watched.id).map(|(_, h)| h);
-            if watched.source.is_gone() {
-                continue;
-            }
-            let is_idle = watched.uses.is_empty() && hold.is_none();
+        for mut glance in glances {
+            let (watched, is_idle) = (glance.watched, glance.is_idle);
             let mut uses_count = true;
             let parked = self.scx.as_ref().and_then(|scx| scx.parked(&watched.id));
-            let times = match self.rests.told(place, is_idle, now()) {
+            let times = match glance.told.take() {
                 Some(told) => told,
                 None => {
-                    let Some(times) = eye.see(watched, hold) else {
+                    let Some(times) = eye.see(&mut glance) else {
                         continue;
                     };
-                    uses_count = self.rests.note(place, is_idle, &watched.source, &times);
+                    let (place, source) = (glance.place, &watched.source);
+                    uses_count = self.rests.note(place, is_idle, source, &times);
                     times
                 }
             };
-            let theirs = match hold {
+            let theirs = match glance.hold {
                 Some(hold) => hold.theirs(),
                 None => match self.released.get(&watched.id) {
                     Some((theirs, _)) => *theirs,
@@ -334,12 +335,11 @@ impl Platform for LinuxPlatform {
                 .retain(|_, (_, round)| *round + 2 >= view.round);
             self.rests.follow(&self.view, &view);
             self.view = Arc::clone(&view);
-            self.note_residency();
+            self.note_sources();
         }
         let mut skipped = view.skipped.clone();
         if is_last {
-            let why =
-                Missing::Lost("the scout ended: memory and workloads are as last seen".into());
+            let why = Missing::Lost("the scout ended: workloads are as last seen".into());
             skipped.push(Skipped {
                 what: "scout".into(),
                 why,
@@ -348,9 +348,11 @@ impl Platform for LinuxPlatform {
         skipped.extend(self.unenforced());
         let groups = self.counters.read(&mut self.space);
         skipped.extend(self.counters.scaled());
+        let shares = self.shares.as_mut();
+        let taken = shares.map(|shares| shares.take(&view, &mut skipped));
         let mut workloads = self.look(&view, &mut skipped);
-        if let Some(shares) = &mut self.shares {
-            shares.fill(&view, &mut workloads, &mut skipped);
+        if let (Some(shares), Some(taken)) = (&mut self.shares, taken) {
+            shares.fill(taken, &mut workloads, &mut skipped);
         }
         let seq = self.seq;
         self.seq += 1;
@@ -358,8 +360,10 @@ impl Platform for LinuxPlatform {
             seq,
             at: now(),
             groups,
-            latencies: Vec::new(),
+            latencies: self.waits.iter_mut().map(Waits::read).collect(),
+            loads: self.counters.loads(),
             running: self.counters.running(),
+            own: Vec::new(),
             workloads,
             skipped,
         })
@@ -429,16 +433,18 @@ impl Platform for LinuxPlatform {
         self.scx.as_ref().and_then(Scx::books)
     }
 
+    fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
+        self.view.processes()
+    }
+
     fn release_all(&mut self) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         if let Some(scx) = &mut self.scx {
             outcomes = scx.release_all(&mut self.actuator);
         }
         outcomes.extend(self.actuator.release_all());
-        outcomes
-            .into_iter()
-            .map(|(workload, result)| Outcome { workload, result })
-            .collect()
+        let outcome = |(workload, result)| Outcome { workload, result };
+        outcomes.into_iter().map(outcome).collect()
     }
 }
 

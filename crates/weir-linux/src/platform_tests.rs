@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::{Fake, stat_line};
+use crate::options::By;
 use crate::scout::Source;
 use weir_core::observation::Excluded;
 use weir_core::{Action, Bytes, DeviceId, GroupId, conformance};

@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The slow half of looking: which workloads there are and what changes slowly about them. It runs
-//! in a thread of its own, about once a second, and leaves its findings as one [`View`]; a tick takes
+//! in a thread of its own, about once a second (every two where weir only observes), and leaves its findings as one [`View`]; a tick takes
 //! the newest view and never waits for a walk or for page tables.
 //!
 //! One round:
 //! 1. *find* workloads: leaves of the cgroup tree, or processes;
-//! 2. *ask* each for its processes, weight and limit (see [`crate::asked`], new ones at once);
+//! 2. *ask* for processes: the kernel for all at once, where it lets us ([`crate::tasks`]), else each workload for its
+//!    own; and each for weight and limit (see [`crate::asked`], new ones at once);
 //! 3. *look* at the memory of processes, within a time budget (see [`crate::members`]);
 //! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
 
-use crate::asked::Asked;
-use crate::charged::{self, Charged};
+use crate::asked::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM};
 use crate::clock::now;
 use crate::descriptors::is_want;
 use crate::exclude::Rules;
-use crate::files::Buffer;
-use crate::members::{ELSEWHERE, Member, Members, Resident};
+use crate::files::{Buffer, for_each_dir, inode};
+use crate::judge::{Judge, processes, uses};
+use crate::members::{ELSEWHERE, Members};
+use crate::options::{By, Options};
 use crate::parse::cgroup::{CpuMax, pids};
 use crate::rests::Rests;
-use crate::tree::{Leaf, Tree, Trouble};
-use rustix::fd::{AsFd, OwnedFd};
+use crate::tasks::Tasks;
+use crate::tree::{Leaf, Tree};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_core::observation::{Excluded, Skipped, Use};
-use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId, Reading, WorkloadId};
+use weir_core::processes::Processes;
+use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId, WorkloadId};
 
 /// Time for looks at memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
@@ -49,9 +53,17 @@ pub(crate) struct View {
     pub(crate) skipped: Vec<Skipped>,
     /// Where residency comes from, for people.
     pub(crate) residency: String,
+    /// Where processes are learned from.
+    pub(crate) tasks: String,
 }
 
 impl View {
+    /// Who is in workloads with memory on a device.
+    pub(crate) fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
+        let of = |w: &Watched| Some((w.id.clone(), w.processes.clone()?));
+        self.workloads.iter().filter_map(of).collect()
+    }
+
     pub(crate) fn get(&self, id: &WorkloadId) -> Option<&Watched> {
         let at = self.workloads.binary_search_by(|w| w.id.cmp(id)).ok()?;
         self.workloads.get(at)
@@ -69,6 +81,8 @@ pub(crate) struct Watched {
     pub(crate) uses: Vec<Use>,
     /// All its memory, where that is known.
     pub(crate) resident_bytes: Option<Bytes>,
+    /// Who is in it, if it has memory on a device.
+    pub(crate) processes: Option<Processes>,
 }
 
 /// What a tick reads of it.
@@ -121,14 +135,30 @@ pub(crate) struct Scout {
     groups: Vec<GroupOnNode>,
     rules: Rules,
     proc: Arc<OwnedFd>,
+    tasks: Tasks,
+    /// When all of them are to be read at once again.
+    sweep_at: Nanos,
+    /// Processes of the root cgroup.
+    in_root: Vec<u32>,
     buffer: Buffer,
     round: u64,
     rests: Rests,
     /// Whether it rests at all: where it has a thread of its own.
     may_rest: bool,
+    is_for_limits: bool,
 }
 
 impl Scout {
+    /// As `options` say.
+    pub(crate) fn choose(options: &Options, tree: Tree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        let scout = match options.by {
+            By::Cgroup => Self::of_cgroups(tree, proc, rules),
+            By::Process => Self::of_processes(proc, rules),
+        };
+        let tasks = Tasks::begin(options);
+        scout.with_tasks(tasks).for_limits(!options.read_only)
+    }
+
     /// Workloads are the leaves of `tree`.
     pub(crate) fn of_cgroups(tree: Tree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
         Self::new(
@@ -160,11 +190,32 @@ impl Scout {
             groups: Vec::new(),
             rules,
             proc,
+            tasks: Tasks::walk(),
+            sweep_at: Nanos(0),
+            in_root: Vec::new(),
             buffer: Buffer::new(),
             round: 0,
             rests: Rests::default(),
             may_rest: false,
+            is_for_limits: false,
         }
+    }
+
+    /// Processes are learned from there, and no more from files alone.
+    pub(crate) fn with_tasks(mut self, tasks: Tasks) -> Self {
+        self.tasks = tasks;
+        self
+    }
+
+    /// What it finds is for limits.
+    pub(crate) fn for_limits(mut self, is_for_limits: bool) -> Self {
+        self.is_for_limits = is_for_limits;
+        self.members.hurries = is_for_limits;
+        self
+    }
+
+    pub(crate) fn is_for_limits(&self) -> bool {
+        self.is_for_limits
     }
 
     /// From now on it keeps no CPU busy for long. While there is somebody whose memory was never looked at, it hurries.
@@ -207,38 +258,82 @@ impl Scout {
             Finder::Cgroups { .. } => self.cgroups(at, budget, &mut view),
             Finder::Processes { .. } => self.processes(at, budget, &mut view),
         }
+        view.tasks = self.tasks.told();
         view.workloads.sort_by(|a, b| a.id.cmp(&b.id));
         view
     }
 
     fn cgroups(&mut self, at: Nanos, budget: Nanos, view: &mut View) {
+        self.ask_cgroups(at);
+        let until = Nanos(now().0.saturating_add(budget.0));
+        self.members.look(at, until, &mut self.buffer);
+        self.judge_cgroups(at, view);
+    }
+
+    /// Which there are, and who is in them.
+    fn ask_cgroups(&mut self, at: Nanos) {
         let Finder::Cgroups { tree, asked } = &mut self.finder else {
             return;
         };
         tree.refresh(at, &mut self.buffer);
         let root = tree.root();
+        let mut census = None;
+        if at >= self.sweep_at {
+            census = self.tasks.sweep(&mut || self.rests.rest());
+            self.sweep_at = Nanos(at.0.saturating_add(ASK_EVERY.0));
+        }
+        let how = match &census {
+            Some(census) => Ask::Census(census),
+            None if self.tasks.is_walk() => Ask::Lists,
+            None => Ask::NewOnes,
+        };
+        let owner_every = if self.is_for_limits {
+            OWNER_EVERY
+        } else {
+            OWNER_SELDOM
+        };
         let mut before = std::mem::take(asked);
         for leaf in tree.leaves() {
             let old = before.remove(&leaf.path);
-            let answers = Asked::of(leaf, old, root.as_fd(), at, &mut self.buffer);
+            let answers = Asked::of(
+                leaf,
+                old,
+                root.as_fd(),
+                at,
+                how,
+                owner_every,
+                &mut self.buffer,
+            );
             for pid in answers.pids.iter().flatten() {
                 // Who was met when it was asked is there as far as it knows.
                 if answers.at != at && self.members.still_known(*pid) {
                     continue;
                 }
-                self.members.meet(*pid, at, &mut self.buffer);
+                self.members
+                    .meet_by(census.as_ref(), *pid, at, &mut self.buffer);
                 self.rests.rest();
             }
             asked.insert(leaf.path.clone(), answers);
         }
-        let in_root = self.buffer.read_at(&*root, "cgroup.procs").ok();
-        let in_root = in_root.and_then(|text| pids(text).ok()).unwrap_or_default();
-        for pid in &in_root {
-            self.members.meet(*pid, at, &mut self.buffer);
-            self.rests.rest();
+        if let Some(pids) = in_root(how, root.as_fd(), &mut self.buffer) {
+            self.in_root = pids;
         }
-        self.members
-            .look(at, Nanos(now().0.saturating_add(budget.0)));
+        for pid in &self.in_root {
+            let is_known = matches!(how, Ask::NewOnes) && self.members.still_known(*pid);
+            if !is_known {
+                self.members
+                    .meet_by(census.as_ref(), *pid, at, &mut self.buffer);
+                self.rests.rest();
+            }
+        }
+    }
+
+    /// What they have, and whether they may be limited.
+    fn judge_cgroups(&mut self, at: Nanos, view: &mut View) {
+        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+            return;
+        };
+        let root = tree.root();
         view.skipped.extend_from_slice(tree.skipped());
         let (mut stands_in, mut charged) = (0usize, 0usize);
         for leaf in tree.leaves() {
@@ -258,7 +353,7 @@ impl Scout {
             stands_in += usize::from(answers.stands_in);
             charged += usize::from(matches!(answers.charged, Some(Ok(_))));
         }
-        view.skipped.extend(self.root_users(&in_root));
+        view.skipped.extend(self.root_users(&self.in_root));
         view.residency = format!(
             "numa_maps of processes; memory.numa_stat for {stands_in} of {count} cgroups, and for page cache \
              that nobody has mapped of {charged}",
@@ -284,31 +379,18 @@ impl Scout {
         let Finder::Processes { known } = &mut self.finder else {
             return;
         };
-        let mut found = Vec::new();
-        let listed = crate::files::for_each_dir(&self.proc, PROCESSES_MAX, |name| {
-            let number = crate::parse::decimal(name)
-                .ok()
-                .and_then(|n| u32::try_from(n).ok());
-            found.extend(number);
-        });
-        if let Err(e) = listed {
-            if is_want(e) {
-                found.extend(known.values().map(|process| process.pid));
-                found.sort_unstable();
-                found.dedup();
-            }
-            let why = Missing::Lost(e.to_string());
-            view.skipped.push(Skipped {
-                what: "/proc".into(),
-                why,
-            });
-        }
+        let census = self.tasks.sweep(&mut || self.rests.rest());
+        let mut found: Vec<u32> = match &census {
+            Some(census) => census.pids().collect(),
+            None => listed(&self.proc, known, view),
+        };
         found.retain(|pid| {
             self.rests.rest();
-            self.members.meet(*pid, at, &mut self.buffer)
+            self.members
+                .meet_by(census.as_ref(), *pid, at, &mut self.buffer)
         });
-        self.members
-            .look(at, Nanos(now().0.saturating_add(budget.0)));
+        let until = Nanos(now().0.saturating_add(budget.0));
+        self.members.look(at, until, &mut self.buffer);
         let mut before = std::mem::take(known);
         for pid in found {
             let Some(member) = self.members.get(pid).filter(|m| !m.is_kernel) else {
@@ -324,11 +406,13 @@ impl Scout {
             let process = before.remove(&id).unwrap_or_else(|| Arc::new(process));
             known.insert(id.clone(), Arc::clone(&process));
             let resident = self.members.resident(&[pid]);
+            let uses = uses(&self.groups, &resident, at);
             view.workloads.push(Watched {
                 weight: weight_of_nice(member.nice),
                 limit: None,
                 excluded: self.rules.on_process(id.as_str(), pid, member),
-                uses: uses(&self.groups, &resident, at),
+                processes: processes(&uses, at, &[(pid, member)]),
+                uses,
                 resident_bytes: resident.all_bytes(),
                 source: Source::Process(process),
                 id,
@@ -338,97 +422,45 @@ impl Scout {
     }
 }
 
-/// Puts together what was asked and looked at.
-struct Judge<'a> {
-    members: &'a Members,
-    groups: &'a [GroupOnNode],
-    rules: &'a Rules,
-    root: &'a OwnedFd,
-    at: Nanos,
-}
-
-impl Judge<'_> {
-    fn leaf(&self, leaf: &Arc<Leaf>, asked: &mut Asked, buffer: &mut Buffer) -> Watched {
-        let pids = asked.pids.as_deref().unwrap_or_default();
-        let members = pids
-            .iter()
-            .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
-        let members: Vec<(u32, &Member)> = members.collect();
-        let mut resident = self.members.resident(pids);
-        // Somebody is in there, and nobody's maps can be read: another PID namespace (ids are 0), a
-        // threaded cgroup (no list of processes), a kernel without numa_maps.
-        let unseen = resident.at.is_none() && resident.unread == 0;
-        let somebody = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
-        asked.stands_in = unseen && somebody && asked.pids != Err(Trouble::NoFile);
-        let charged = asked
-            .charged
-            .get_or_insert_with(|| self.charged(leaf, buffer));
-        let uses = match charged {
-            Err(why) if asked.stands_in => {
-                let why = resident.missing.as_ref().unwrap_or(why).clone();
-                let missing =
-                    |g: &GroupOnNode| use_of(g.group, Reading::missing(self.at, why.clone()));
-                self.groups.iter().map(missing).collect()
-            }
-            Ok(charged) if asked.stands_in => {
-                resident = charged.resident();
-                uses(self.groups, &resident, self.at)
-            }
-            Ok(charged) if resident.at.is_some() && resident.unread == 0 => {
-                charged.add_unmapped(&mut resident);
-                uses(self.groups, &resident, self.at)
-            }
-            _ => uses(self.groups, &resident, self.at),
-        };
-        Watched {
-            id: leaf.id.clone(),
-            source: Source::Cgroup(Arc::clone(leaf)),
-            weight: asked.weight,
-            limit: asked.limit,
-            excluded: self
-                .rules
-                .on_cgroup(leaf.id.as_str(), &leaf.path, members.into_iter()),
-            uses,
-            resident_bytes: resident.all_bytes(),
-        }
-    }
-
-    fn charged(&self, leaf: &Leaf, buffer: &mut Buffer) -> Result<Charged, Missing> {
-        let is_watched = |node| self.groups.iter().any(|g| g.node == node);
-        charged::ask(leaf, self.root.as_fd(), is_watched, self.at, buffer)
-    }
-}
-
-fn use_of(group: GroupId, resident_bytes: Reading<Bytes>) -> Use {
-    Use {
-        group,
-        resident_bytes,
-        sampled_read_bytes: None,
-        sampled_write_bytes: None,
-    }
-}
-
-/// Memory by group. A group without any is left out, unless somebody was not looked at yet.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Vec<Use> {
-    let of = |g: &GroupOnNode| {
-        let bytes = resident.bytes.get(&g.node).copied().unwrap_or(0);
-        // 0 ≤ part ≤ 1, so the product fits.
-        let bytes = if g.part < 1.0 {
-            (bytes as f64 * g.part) as u64
-        } else {
-            bytes
-        };
-        let at = resident.at.unwrap_or(at);
-        if bytes > 0 {
-            Some(use_of(g.group, Reading::new(at, Bytes(bytes))))
-        } else if resident.unread > 0 {
-            Some(use_of(g.group, Reading::missing(at, Missing::NotYetRead)))
-        } else {
-            None
-        }
+/// Who is in the root cgroup; nothing new between two times that all are read at once.
+fn in_root(how: Ask<'_>, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<Vec<u32>> {
+    let listed = |buffer: &mut Buffer| {
+        let text = buffer.read_at(root, "cgroup.procs").ok();
+        text.and_then(|text| pids(text).ok()).unwrap_or_default()
     };
-    groups.iter().filter_map(of).collect()
+    match how {
+        Ask::NewOnes => None,
+        Ask::Lists => Some(listed(buffer)),
+        Ask::Census(census) => {
+            let of_it = |stat: rustix::fs::Stat| census.of_cgroup(stat.st_ino);
+            let of_it = inode(root).ok().and_then(of_it);
+            Some(of_it.unwrap_or_else(|| listed(buffer)))
+        }
+    }
+}
+
+/// All that `/proc` has; for want of something of ours, those known before too.
+fn listed(proc: &OwnedFd, known: &BTreeMap<WorkloadId, Arc<Process>>, view: &mut View) -> Vec<u32> {
+    let mut found = Vec::new();
+    let listed = for_each_dir(proc, PROCESSES_MAX, |name| {
+        let number = crate::parse::decimal(name)
+            .ok()
+            .and_then(|n| u32::try_from(n).ok());
+        found.extend(number);
+    });
+    if let Err(e) = listed {
+        if is_want(e) {
+            found.extend(known.values().map(|process| process.pid));
+            found.sort_unstable();
+            found.dedup();
+        }
+        let why = Missing::Lost(e.to_string());
+        view.skipped.push(Skipped {
+            what: "/proc".into(),
+            why,
+        });
+    }
+    found
 }
 
 /// The weight of a nice value on the scale of `cpu.weight`: a step is a factor of 1.25, 100 is

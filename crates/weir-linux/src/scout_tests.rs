@@ -2,6 +2,7 @@
 use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::files::open_root;
+use crate::tasks::census::{Census, tests as rows};
 use weir_core::DeviceId;
 
 const SECOND: u64 = 1_000_000_000;
@@ -59,7 +60,7 @@ const STRESS: &str = "/system.slice/stress.service";
 #[test]
 fn answers_are_kept_as_long_as_they_say_and_no_longer() {
     let fake = Fake::new();
-    let mut scout = scout_with(&fake, false, &[]);
+    let mut scout = scout_with(&fake, false, &[]).for_limits(true);
     let mut at = |seconds: u64| {
         let view = scout.round(Nanos((100 + seconds) * SECOND));
         let fio = watched(&view, FIO);
@@ -77,6 +78,19 @@ fn answers_are_kept_as_long_as_they_say_and_no_longer() {
     assert_eq!(at(2), (vec![], 100.0, None, 5));
     assert_eq!(at(4), (vec![], 100.0, None, 5));
     assert_eq!(at(6), (vec![], 300.0, Some(0.5), 5));
+}
+
+#[test]
+fn who_only_observes_asks_seldom_what_owners_decide() {
+    let fake = Fake::new();
+    let mut scout = scout_with(&fake, false, &[]);
+    let mut weight_at = |seconds: u64| {
+        let view = scout.round(Nanos((100 + seconds) * SECOND));
+        watched(&view, FIO).weight
+    };
+    assert_eq!(weight_at(0), 100.0);
+    fake.write(format!("sys/fs/cgroup{FIO}/cpu.weight"), "300\n");
+    assert_eq!((weight_at(28), weight_at(30)), (100.0, 300.0));
 }
 
 #[test]
@@ -257,4 +271,152 @@ fn nice_values_are_weights() {
     assert_eq!(weight_of_nice(-1), 125.0);
     assert_eq!(weight_of_nice(5).round(), 33.0);
     assert!(weight_of_nice(-20) <= 10_000.0 && weight_of_nice(i64::MAX) >= 1.0);
+}
+
+/// Rows of the fake machine's processes, as often as it is told; then it fails.
+struct Rows {
+    rows: Vec<rows::Row>,
+    times: u32,
+    /// CPU time that each has more of each time.
+    more_ns: u64,
+}
+
+impl crate::tasks::Source for Rows {
+    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing> {
+        between();
+        if self.times == 0 {
+            return Err(Missing::Lost("it broke".into()));
+        }
+        self.times -= 1;
+        self.rows.iter_mut().for_each(|r| r.cpu_ns += self.more_ns);
+        Ok(rows::census(&[&rows::bytes(&self.rows)]).unwrap())
+    }
+}
+
+/// What a fake process is in its files.
+fn row_of(fake: &Fake, pid: u32, comm: &str, cgroup: &str, start: u64) -> rows::Row {
+    let dir = open_root(&fake.roots().cgroup.join(cgroup)).unwrap();
+    let mut bytes = [0; 16];
+    bytes[..comm.len()].copy_from_slice(comm.as_bytes());
+    rows::Row {
+        start_ns: start * 10_000_000 + 9_999_999,
+        comm: bytes,
+        ..rows::row(pid.into(), pid.into(), inode(&dir).unwrap().st_ino)
+    }
+}
+
+fn rows_of(fake: &Fake, times: u32) -> Rows {
+    let rows = vec![
+        row_of(fake, 1, "init", "init.scope", 1),
+        rows::Row {
+            flags: 1,
+            ..row_of(fake, 2, "kthreadd", "", 1)
+        },
+        row_of(fake, std::process::id(), "weir", "weir.service", 50),
+        row_of(fake, 100, "fio", "system.slice/fio.service", 4000),
+        row_of(fake, 101, "stress", "system.slice/stress.service", 4001),
+    ];
+    Rows {
+        rows,
+        times,
+        more_ns: 0,
+    }
+}
+
+/// All that a tick is told, but for where it is from.
+fn told(view: &View) -> String {
+    let of = |w: &Watched| {
+        format!(
+            "{:?} {} {:?} {:?} {:?}\n",
+            w.id, w.weight, w.limit, w.excluded, w.uses
+        )
+    };
+    view.workloads.iter().map(of).collect::<String>() + &format!("{:?}", view.skipped)
+}
+
+#[test]
+fn rows_and_files_give_the_same_view() {
+    for (by_process, globs) in [(false, &["*stress*"][..]), (true, &["str*"])] {
+        let fake = Fake::new();
+        let without_looks = |mut scout: Scout| {
+            scout.watch(Vec::new());
+            scout.round(Nanos(SECOND))
+        };
+        let by_files = without_looks(scout_with(&fake, by_process, globs));
+        let scout = scout_with(&fake, by_process, globs);
+        let by_rows = without_looks(scout.with_tasks(Tasks::of(rows_of(&fake, 9))));
+        assert_eq!(told(&by_files), told(&by_rows));
+        assert_ne!(by_files.tasks, by_rows.tasks);
+    }
+}
+
+/// Files say nothing of processes while rows do, but for a cgroup that came since.
+#[test]
+fn rows_stand_for_files_until_they_fail_and_then_no_round_is_lost() {
+    let fake = Fake::new();
+    let mut scout = scout_with(&fake, false, &[]).with_tasks(Tasks::of(rows_of(&fake, 2)));
+    let in_files = stat_line(100, "fio", 1, 4000, 1);
+    fake.write("proc/100/stat", &in_files);
+    fake.write("proc/101/stat", stat_line(101, "other", 1, 77, 1));
+    let mut at = |seconds: u64| scout.round(Nanos((100 + seconds) * SECOND));
+    let excluded = |view: &View, id: &str| watched(view, id).excluded.clone();
+    assert_eq!(excluded(&at(0), FIO), None, "not as its file says");
+    fake.process(102, "new", "/system.slice/new.service", 4002);
+    fake.write("proc/102/stat", stat_line(102, "new", 2, 4002, 1));
+    fake.cgroup("system.slice/new.service", &[102]);
+    let view = at(1);
+    assert_eq!(excluded(&view, FIO), None);
+    let new = "/system.slice/new.service";
+    assert_eq!(
+        excluded(&view, new),
+        Some(Excluded::RealTime),
+        "by its list, at once"
+    );
+    let view = at(2);
+    assert_eq!(excluded(&view, new), None, "the rows have nobody in it");
+    assert!(view.tasks.starts_with("a BPF iterator"), "{}", view.tasks);
+    let view = at(4);
+    for id in [FIO, STRESS, new] {
+        assert_eq!(
+            excluded(&view, id),
+            Some(Excluded::RealTime),
+            "{id}, by files"
+        );
+    }
+    assert!(
+        view.tasks.contains("one by one") && view.tasks.contains("it broke"),
+        "{}",
+        view.tasks
+    );
+    assert_eq!(view.workloads.len(), 5);
+}
+
+#[test]
+fn who_is_in_a_workload_is_told_where_it_has_memory_on_a_device() {
+    let fake = Fake::new();
+    let rows = Rows {
+        more_ns: SECOND,
+        ..rows_of(&fake, 9)
+    };
+    let mut scout = scout_with(&fake, false, &[]).with_tasks(Tasks::of(rows));
+    let mut at = |seconds: u64| {
+        let all = scout.round(Nanos(seconds * SECOND)).processes();
+        let ids: Vec<_> = all.keys().map(|id| id.as_str().to_owned()).collect();
+        assert_eq!(ids, [FIO], "the others have nothing there");
+        let told = all[&WorkloadId::new(FIO)].clone();
+        let one = told.busiest[0].clone();
+        assert_eq!(
+            (one.pid, one.comm.as_str(), told.busiest.len()),
+            (100, "fio", 1)
+        );
+        (
+            told.at.0 / SECOND,
+            one.cpu_cpus.map(|c| c.get()),
+            one.part_ratio,
+        )
+    };
+    assert_eq!(at(100), (100, None, None), "one look is no rate");
+    assert_eq!(at(101), (100, None, None), "not looked at again yet");
+    assert_eq!(at(102), (102, Some(0.5), Some(1.0)));
+    assert_eq!(at(103), (102, Some(0.5), Some(1.0)));
 }

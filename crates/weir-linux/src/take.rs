@@ -10,8 +10,8 @@
 use crate::descriptors::is_want;
 use crate::files::{Buffer, inode, open_beneath, open_dir, write_at};
 use crate::journal::Take;
-use crate::members::{Unread, read_stat};
 use crate::names::{escape, unescape};
+use crate::one_process::{Unread, read_stat};
 use crate::parse::cgroup::{lists, pids};
 use crate::parse::process::cgroup_path;
 use crate::restore::Given;

@@ -24,10 +24,7 @@ impl Traffic {
         let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
         let counters = Counters::probe_from(roots, nodes, None, source);
         if counters.devices.is_empty() {
-            return Err(LinuxError::NoCxl {
-                nodes: roots.sys.join("devices/system/node"),
-                counters: roots.sys.join("class/weir_cxl"),
-            });
+            return Err(LinuxError::no_cxl(roots));
         }
         Ok(Traffic {
             counters,

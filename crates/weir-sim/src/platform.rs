@@ -13,7 +13,7 @@ use crate::scenario::{Role, Scenario};
 use crate::sensors::Samplers;
 use crate::variant::{Attribution, Backend, WeirOptions};
 use weir_core::observation::{
-    Excluded, GroupSeen, LatencySeen, Missing, Use, WorkloadKind, WorkloadSeen,
+    Excluded, GroupSeen, LatencySeen, LatencySource, Missing, Use, WorkloadKind, WorkloadSeen,
 };
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::topology::{Actuator, Description, Device, Fact, Group};
@@ -194,6 +194,7 @@ impl SimPlatform {
                 LatencySeen {
                     id: DeviceId(device as u32),
                     mean_ns,
+                    source: LatencySource::Model,
                 }
             });
         seen.collect()
@@ -280,7 +281,9 @@ impl Platform for SimPlatform {
             at: self.now(),
             groups,
             latencies,
+            loads: Vec::new(),
             running: Vec::new(),
+            own: Vec::new(),
             workloads,
             skipped: Vec::new(),
         })

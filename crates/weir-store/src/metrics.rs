@@ -215,10 +215,25 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
     scaling(page, totals);
     let help = "Mean time of one access, queueing included.";
     let mut family = page.gauge("weir_cxl_request_latency_seconds", "seconds", help);
-    for latency in &snapshot.latencies {
-        if let Some(mean) = latency.mean_ns.ok() {
-            family.sample(&[("device", &latency.id.to_string())], mean.secs_f64());
-        }
+    let known = || {
+        snapshot
+            .latencies
+            .iter()
+            .filter_map(|l| Some((l, l.mean_ns.ok()?)))
+    };
+    for (latency, mean) in known() {
+        let (device, source) = (latency.id.to_string(), latency.source.name());
+        family.sample(&[("device", &device), ("source", source)], mean.secs_f64());
+    }
+    let help = "Time since that latency was measured, at the last look.";
+    let mut family = page.gauge("weir_cxl_request_latency_age_seconds", "seconds", help);
+    for (latency, _) in known() {
+        let age = snapshot
+            .plan
+            .at
+            .since(latency.mean_ns.at)
+            .unwrap_or_default();
+        family.sample(&[("device", &latency.id.to_string())], age.secs_f64());
     }
     let help = "Bandwidth that the device is held at, reads and writes.";
     let mut family = page.gauge(

@@ -7,7 +7,7 @@ mod made;
 use made::{INTERVAL_MS, Plant, desk, recorded, start};
 use proptest::prelude::*;
 use weir_core::observation::{
-    Excluded, Missing, RunningSeen, Skipped, Use, WorkloadKind, WorkloadSeen,
+    Excluded, Missing, OwnSeen, RunningSeen, Skipped, Use, WorkloadKind, WorkloadSeen,
 };
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, Observation, Plan, Platform, Reading, State,
@@ -325,6 +325,13 @@ fn any_observation() -> impl Strategy<Value = Observation> {
                     ratio,
                 })
                 .collect(),
+            own: vec![OwnSeen {
+                id: GroupId {
+                    device: DeviceId(2),
+                    index: 1,
+                },
+                read_bytes: Reading::new(Nanos(at / 2), Bytes(seq)),
+            }],
             workloads,
             skipped,
             ..Observation::default()

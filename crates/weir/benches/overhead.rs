@@ -6,8 +6,10 @@
 //! $ cargo bench -p weir --bench overhead
 //! ```
 //!
-//! The machine is made of files in memory, so this is weir's own work and the system calls; the kernel's of
-//! making up `cpu.stat` and `numa_maps` comes on top.
+//! First the machine is made of files in memory, so that is weir's own work and the system calls; the kernel's of
+//! making up `cpu.stat` and `numa_maps` comes on top. Then, as root where there is a cgroup v2 tree, cgroups and
+//! processes are this machine's own, a thousand of them that do next to nothing, and only the device is made of files:
+//! once with programs of weir's in the kernel, and once with files alone.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[allow(dead_code)]
@@ -15,8 +17,8 @@
 mod fake;
 
 use fake::Fake;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,10 @@ const CHANGES_EVERY: Duration = Duration::from_millis(500);
 /// Left out at the beginning: the first look is at everything.
 const WARM_UP: Duration = Duration::from_secs(5);
 const MEASURED: Duration = Duration::from_secs(20);
+/// Every process is looked at once, and programs are loaded meanwhile.
+const REAL_WARM_UP: Duration = Duration::from_secs(30);
+/// What this program is called with to be one of the processes.
+const IDLER: &str = "--idle";
 
 fn name(number: usize) -> String {
     format!("/system.slice/bench-{number:04}.service")
@@ -72,17 +78,15 @@ fn memory_mib(pid: u32, field: &str) -> f64 {
 }
 
 fn measure(root: &Path, what: &str, args: &[&str]) {
-    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"))
-        .arg("--root")
-        .arg(root)
-        .arg("run")
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    std::thread::sleep(WARM_UP);
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+    weir.arg("--root").arg(root).arg("run").args(args);
+    watch(weir, what, WARM_UP);
+}
+
+fn watch(mut weir: Command, what: &str, warm_up: Duration) {
+    weir.stdin(Stdio::null()).stdout(Stdio::null());
+    let mut weir = weir.stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(warm_up);
     let (before, began) = (cpu_time(weir.id()), Instant::now());
     std::thread::sleep(MEASURED);
     let used = cpu_time(weir.id()) - before;
@@ -96,7 +100,91 @@ fn measure(root: &Path, what: &str, args: &[&str]) {
     weir.wait().unwrap();
 }
 
+/// This machine's cgroups with a process each, as long as this lives.
+struct Real {
+    slice: PathBuf,
+    idlers: Vec<Child>,
+}
+
+impl Real {
+    /// Where the tree of cgroups is, and them; or why there are none.
+    fn new() -> Result<(PathBuf, Real), String> {
+        let trees = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"].map(PathBuf::from);
+        let is_v2 = |tree: &PathBuf| tree.join("cgroup.controllers").exists();
+        let tree = trees.into_iter().find(is_v2).ok_or("no cgroup v2 tree")?;
+        let slice = tree.join("weir-bench.slice");
+        std::fs::create_dir(&slice).map_err(|e| format!("{}: {e}", slice.display()))?;
+        let mut real = Real {
+            slice,
+            idlers: Vec::new(),
+        };
+        let me = std::env::current_exe().map_err(|e| e.to_string())?;
+        for number in 0..WORKLOADS {
+            let dir = real.slice.join(format!("bench-{number:04}.service"));
+            std::fs::create_dir(&dir).map_err(|e| e.to_string())?;
+            let idler = Command::new(&me).arg(IDLER).stdin(Stdio::null()).spawn();
+            let idler = idler.map_err(|e| e.to_string())?;
+            let moved = std::fs::write(dir.join("cgroup.procs"), idler.id().to_string());
+            real.idlers.push(idler);
+            moved.map_err(|e| e.to_string())?;
+        }
+        Ok((tree, real))
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        for idler in &mut self.idlers {
+            let _ = (idler.kill(), idler.wait());
+        }
+        for dir in std::fs::read_dir(&self.slice)
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            let _ = std::fs::remove_dir(dir.path());
+        }
+        let _ = std::fs::remove_dir(&self.slice);
+    }
+}
+
+/// A little, twice a second.
+fn idle() {
+    loop {
+        let until = Instant::now() + Duration::from_micros(20);
+        while Instant::now() < until {}
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+/// The device of `fake`, on node 0, and all else of this machine.
+fn measure_real(fake: &Fake) {
+    let (tree, _real) = match Real::new() {
+        Ok(real) => real,
+        Err(why) => return println!("SKIP cgroups of this machine: {why}"),
+    };
+    for (ours, theirs) in [("proc", Path::new("/proc")), ("sys/fs/cgroup", &tree)] {
+        std::fs::remove_dir_all(fake.path(ours)).unwrap();
+        std::os::unix::fs::symlink(theirs, fake.path(ours)).unwrap();
+    }
+    let types = fake.path("sys/kernel/btf/vmlinux");
+    std::fs::create_dir_all(types.parent().unwrap()).unwrap();
+    for (what, has_types) in [("programs in the kernel", true), ("files alone", false)] {
+        match has_types {
+            true => std::fs::write(&types, "").unwrap(),
+            false => std::fs::remove_file(&types).unwrap(),
+        }
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        weir.arg("--root").arg(fake.path("/"));
+        weir.args(["run", "--interval", "1s"]);
+        watch(weir, &format!("every 1s, {what}"), REAL_WARM_UP);
+    }
+}
+
 fn main() {
+    if std::env::args().any(|argument| argument == IDLER) {
+        idle();
+    }
     let memory = Path::new("/dev/shm");
     let place = if memory.is_dir() {
         memory
@@ -128,4 +216,12 @@ fn main() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+    println!("{WORKLOADS} cgroups of this machine");
+    let dir = tempfile::tempdir_in(place).unwrap();
+    let fake = Fake::new(dir.path(), 8).unwrap();
+    let group = "sys/class/weir_cxl/weir_cxl0/group0/node";
+    std::fs::write(fake.path(group), "0\n").unwrap();
+    let nodes = "sys/devices/system/node";
+    std::fs::create_dir_all(fake.path(&format!("{nodes}/node0"))).unwrap();
+    measure_real(&fake);
 }

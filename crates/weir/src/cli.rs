@@ -139,7 +139,7 @@ pub enum CountersName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SharesName {
-    /// Counts, where the CPU has a documented event for them; else resctrl or CPU time (default)
+    /// Counts, where the CPU has an event for them that agrees with the device; else resctrl or CPU time (default)
     Auto,
     /// Reads of CXL memory, counted for each task with events of the CPU (see `weir events`)
     Counts,
@@ -205,6 +205,11 @@ pub struct LoopArgs {
     /// sample, or sw:minor-faults to try it out
     #[arg(long, value_name = "EVENT", hide_short_help = true)]
     pub share_event: Option<String>,
+
+    /// Measure each device's latency by loads of weir's own, in at most 1 % of the time of one CPU and 16 MiB of the
+    /// device
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    pub probe: Option<bool>,
 
     /// Time between two looks [default: 50ms]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]

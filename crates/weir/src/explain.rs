@@ -10,6 +10,7 @@ use crate::{text, words};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
+use weir_core::observation::LatencySeen;
 use weir_core::plan::{DeviceState, Verdict};
 use weir_core::scheduler::{Books, WorkloadBooks};
 use weir_core::snapshot::Snapshot;
@@ -23,6 +24,7 @@ struct Explanation<'a> {
     limiting: bool,
     policy: &'a str,
     devices: &'a [DeviceState],
+    latencies: &'a [LatencySeen],
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduler: Option<&'a Books>,
     workloads: Vec<Explained<'a>>,
@@ -73,6 +75,7 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
             limiting: snapshot.limiting,
             policy: &snapshot.policy,
             devices: &snapshot.plan.devices,
+            latencies: &snapshot.latencies,
             scheduler: snapshot.scheduler.as_ref(),
             workloads,
             changes: &changes,
@@ -161,7 +164,8 @@ fn page(
     let mut out = String::new();
     // Writing into a String cannot fail, here and below.
     for device in &snapshot.plan.devices {
-        let _ = writeln!(out, "{}", device_sentence(device));
+        let (latency, load) = (latency(snapshot, device), load(snapshot, device));
+        let _ = writeln!(out, "{}{latency}{load}", device_sentence(device));
     }
     if let Some(books) = &snapshot.scheduler {
         let _ = writeln!(out, "{}", words::scheduler(books));
@@ -188,6 +192,23 @@ fn page(
         let _ = writeln!(out, "  ({unreadable} lines of the list cannot be read)");
     }
     out
+}
+
+/// Behind the device's sentence, where somebody measures it.
+fn latency(snapshot: &Snapshot, device: &DeviceState) -> String {
+    let seen = snapshot.latencies.iter().find(|l| l.id == device.id);
+    seen.map_or_else(String::new, |seen| {
+        format!(", {}", words::latency(seen, snapshot.plan.at))
+    })
+}
+
+/// Likewise, where the device says how busy it is.
+fn load(snapshot: &Snapshot, device: &DeviceState) -> String {
+    let seen = snapshot.loads.iter().find(|l| l.id == device.id);
+    seen.map_or_else(String::new, |seen| match &seen.load.value {
+        Ok(load) => format!(", load {}", load.name()),
+        Err(why) => format!(", load {}", text::harmless(&why.to_string())),
+    })
 }
 
 fn device_sentence(device: &DeviceState) -> String {
@@ -269,7 +290,7 @@ mod tests {
             "limited to 0.20 CPU for 1 min 3 s: cut by max-min: it asked for 210 MiB/s",
             "may have 120 MiB/s",
             "held back 80 % of the time",
-            "weir's scheduler has the limited tasks: 1000 ticks of 1.50 µs, 6400 times queued at 250 ns each",
+            "weir's scheduler has the limited tasks: 1000 ticks of 1.50 µs, 4.20 ms apart at most, 6400 times queued at 250 ns each",
             "parked 1444 times, 12.5 s altogether, for 413.0 ms at most; 350 cuts, 2 turns in debt; 16 wait now",
             "an estimate",
         ] {

@@ -62,6 +62,7 @@ impl Fake {
         ] {
             fake.write(&format!("sys/fs/cgroup/{name}"), text)?;
         }
+        fake.write("proc/vmstat", "pgmigrate_success 0\n")?;
         fake.process(1, "init", "/init.scope", 0)?;
         fake.process(2, "kthreadd", "/", 0)?;
         fake.cgroup("/init.scope", 1)?;

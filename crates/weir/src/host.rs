@@ -85,6 +85,8 @@ pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platfor
         counters: counters(settings.counters),
         shares: shares(settings.shares),
         share_event: settings.share_event.clone(),
+        reads: Some(crate::probe::reads),
+        tasks: weir_linux::TaskSource::Auto,
         read_only: !settings.config.limit,
     };
     open(options)

@@ -4,6 +4,7 @@
 //! * [`cli`] what can be said, [`amounts`] and [`settings`] what it means, [`host`] how the platform
 //!   is opened;
 //! * [`run`] the daemon: observe → step → apply → publish;
+//! * [`probe`] latency of devices while it runs, by loads of its own;
 //! * [`recordings`] every tick kept in a file, shown again, and exported;
 //! * [`top`], [`explain`], [`doctor`], [`reset`] what people ask it; they read what the daemon
 //!   publishes and compute nothing but layout ([`text`], [`words`]);
@@ -27,6 +28,7 @@ mod explain;
 mod fake;
 mod groups;
 mod host;
+mod probe;
 mod recordings;
 mod reset;
 mod run;

@@ -49,6 +49,8 @@ pub struct Settings {
     pub shares: SharesName,
     /// The event that counts for tasks, if not the best.
     pub share_event: Option<String>,
+    /// Whether latency is measured by loads of weir's own.
+    pub probe: bool,
     /// Between two looks.
     pub interval: Duration,
     /// Of `cpu.max`.
@@ -86,6 +88,7 @@ struct File {
     counters: Option<CountersName>,
     shares: Option<SharesName>,
     share_event: Option<String>,
+    probe: Option<bool>,
     interval: Option<Span>,
     period: Option<Span>,
     exclude: Vec<String>,
@@ -150,6 +153,7 @@ impl Settings {
                 .unwrap_or(CountersName::Auto),
             shares: args.shares.or(file.shares).unwrap_or(SharesName::Auto),
             share_event: args.share_event.clone().or(file.share_event),
+            probe: args.probe.or(file.probe).unwrap_or(false),
             interval: span(args.interval, file.interval).unwrap_or(interval),
             period: span(args.period, file.period).unwrap_or(Duration::from_millis(20)),
             exclude: file
@@ -177,25 +181,11 @@ impl Settings {
     }
 
     fn check(&self) -> Result<()> {
-        within(
-            "interval",
-            self.interval,
-            Duration::from_millis(5),
-            Duration::from_secs(10),
-        )?;
+        let (ms, sec) = (Duration::from_millis, Duration::from_secs);
+        within("interval", self.interval, ms(5), sec(10))?;
         // Bounds of the kernel's bandwidth control (sched-bwc.rst).
-        within(
-            "period",
-            self.period,
-            Duration::from_millis(1),
-            Duration::from_secs(1),
-        )?;
-        within(
-            "push-interval",
-            self.push_interval,
-            Duration::from_secs(1),
-            Duration::from_secs(3600),
-        )?;
+        within("period", self.period, ms(1), sec(1))?;
+        within("push-interval", self.push_interval, sec(1), sec(3600))?;
         if self.push.is_none() && self.push_token_file.is_some() {
             bail!("--push-token-file is for a server: say which with --push URL");
         }

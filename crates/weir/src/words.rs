@@ -5,9 +5,36 @@
 use crate::text;
 use weir_core::Nanos;
 use weir_core::attribution::Provenance;
-use weir_core::observation::Excluded;
+use weir_core::observation::{Excluded, LatencySeen, LatencySource};
 use weir_core::plan::{Figure, Flow, Why};
 use weir_core::scheduler::{Books, Mode, Queueing, WorkloadBooks};
+
+/// From this age on it is said.
+const OLD: Nanos = Nanos::from_millis(1000);
+
+/// How a latency is known, in a word; nothing where that is not to be said.
+pub fn latency_source(latency: &LatencySeen) -> Option<&'static str> {
+    match latency.source {
+        LatencySource::Probe => Some("probe"),
+        LatencySource::PerfEvents => Some("perf"),
+        LatencySource::Model | LatencySource::Unknown => None,
+    }
+}
+
+/// How old it is if it is old, to be put behind it.
+pub fn latency_age(latency: &LatencySeen, now: Nanos) -> String {
+    let age = now.since(latency.mean_ns.at).filter(|age| *age >= OLD);
+    age.map_or_else(String::new, |age| format!(", {age} old"))
+}
+
+/// A latency in a sentence, or why there is none.
+pub fn latency(latency: &LatencySeen, now: Nanos) -> String {
+    let by = latency_source(latency).map_or_else(String::new, |source| format!(" by {source}"));
+    match &latency.mean_ns.value {
+        Ok(mean) => format!("latency {mean}{by}{}", latency_age(latency, now)),
+        Err(why) => format!("latency {}", text::harmless(&why.to_string())),
+    }
+}
 
 /// At most 10 cells.
 pub fn why_short(why: &Why) -> &'static str {
@@ -39,6 +66,9 @@ pub fn scheduler(books: &Books) -> String {
     let mut line = format!("weir's scheduler has {whose}");
     if let Some(each) = books.tick_cost_ns.0.checked_div(books.ticks) {
         line += &format!(": {} ticks of {}", books.ticks, Nanos(each));
+    }
+    if books.worst_gap_ns > Nanos(0) {
+        line += &format!(", {} apart at most", books.worst_gap_ns);
     }
     if let Some(mean) = books.queueing.mean_ns() {
         let Queueing {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use world::desk::{Desk, complaint, done, weir};
+use world::desk::{Desk, as_kept, complaint, done, weir};
 use world::{World, stderr, stdout};
 
 #[test]
@@ -206,9 +206,9 @@ fn a_full_disk_ends_a_recording_and_not_a_run() {
         "{said}"
     );
     let printed = stdout(&output);
-    let printed: Vec<&str> = printed.lines().collect();
+    let printed: Vec<Value> = printed.lines().map(as_kept).collect();
     let kept = done(&["replay", &file]);
-    let kept: Vec<&str> = kept.lines().collect();
+    let kept: Vec<Value> = kept.lines().map(as_kept).collect();
     assert!(
         kept.len() > 50 && kept.len() < printed.len(),
         "{} of {}",

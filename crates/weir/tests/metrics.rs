@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use world::{HEAVY, LIGHT, World};
+use world::{HEAVY, LIGHT, World, long_name};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
 /// The reference parser of OpenMetrics refuses what is not strictly in the format.
@@ -72,7 +72,7 @@ fn judged(program: &str, args: &[&str], page: &str, package: &str) -> Option<Str
 #[test]
 fn the_page_is_true_and_well_formed() {
     let hostile = "/a\"b\\c\n# EOF\u{1b}[2J";
-    let world = World::with(&[hostile]);
+    let world = World::with(&[hostile, &long_name()]);
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -136,6 +136,8 @@ fn is_true(page: &str) {
         1 + page.matches("\\\\x0a# EOF").count()
     );
     assert!(page.ends_with("\n# EOF\n"), "{page}");
+    let long = long_name().replace('\n', "\\\\x0a");
+    assert!(page.contains(&long), "{page}");
 }
 
 fn is_accepted(page: &str, older: &str) {

@@ -7,7 +7,7 @@ mod world;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::process::{Command, Stdio};
-use world::{HEAVY, LIGHT, World, stderr, stdout};
+use world::{HEAVY, LIGHT, World, long_name, stderr, stdout};
 
 fn json(world: &World, args: &[&str]) -> Value {
     let output = world.weir(args);
@@ -140,7 +140,7 @@ fn a_killed_daemon_is_not_taken_for_a_living_one() {
 #[test]
 fn hostile_names_reach_no_terminal() {
     let evil = "/system.slice/\u{1b}[2J\u{1b}]0;root\u{7}\nevil\u{202e}.service";
-    let world = World::with(&[evil]);
+    let world = World::with(&[evil, &long_name()]);
     let daemon = world.start_limiting();
     heavy_ones_are_limited(&world);
     daemon.signal(Signal::STOP);

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use world::server::{Kind, Server, free_port};
-use world::{Daemon, HEAVY, LIGHT, World};
+use world::{Daemon, HEAVY, LIGHT, World, long_name};
 
 /// What a tag must survive.
 const ODD: &str = "/odd.slice/a b,c=d\"é\\";
@@ -208,7 +208,8 @@ fn odd_id(ticks: &[Tick]) -> String {
 }
 
 fn pushed(server: &Server, path: &str, read: fn(&Server, &str, &str) -> Series) {
-    let world = World::with(&[ODD]);
+    let long = long_name();
+    let world = World::with(&[ODD, &long]);
     let url = format!("http://127.0.0.1:{}{path}", server.port);
     let daemon = world.start(&[
         "run",
@@ -237,8 +238,9 @@ fn pushed(server: &Server, path: &str, read: fn(&Server, &str, &str) -> Series) 
     are_means(&devices["0"], &ticks, &device_figures);
     let workloads = read(server, "weir_workload", "workload");
     let odd = odd_id(&ticks);
-    for id in [HEAVY[0], HEAVY[1], HEAVY[2], LIGHT, &odd] {
-        let points = workloads.get(id);
+    for id in [HEAVY[0], HEAVY[1], HEAVY[2], LIGHT, &odd, &long] {
+        // A tag has no line breaks: weir spells them out.
+        let points = workloads.get(&id.replace('\n', "\\x0a"));
         let points = points.unwrap_or_else(|| panic!("{id}: {:?}", workloads.keys()));
         are_means(points, &ticks, &|span| workload_figures(id, span));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counter driver, built against the guest's kernel: once per content of `kernel/`, kept with the
-//! environment.
+//! Modules built against the guest's kernel, the counter driver and the testbed's own: once per content of their sources,
+//! kept with the environment.
 
 use crate::env::{Environment, copy};
 use anyhow::{Context, Result};
@@ -21,42 +21,88 @@ pub struct Driver {
 /// # Errors
 /// The compiler's, with its output.
 pub fn build(env: &Environment, say: &mut dyn FnMut(&str)) -> Result<Driver> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel");
-    let files = sources(&source)?;
-    let key = key(&files)?;
-    let kept = env.build_dir().join(format!("weir_cxl-{key}"));
-    let driver = Driver {
+    let program = "clang -O2 -g -target bpf -I/usr/include/x86_64-linux-gnu -c tests/kfunc.bpf.c -o kfunc.bpf.o";
+    let wanted = Wanted {
+        name: "weir_cxl",
+        source: "../../kernel",
+        more: program,
+        products: ["weir_cxl.ko", "kfunc.bpf.o"].as_slice(),
+    };
+    let kept = wanted.built(env, say)?;
+    Ok(Driver {
         module: kept.join("weir_cxl.ko"),
         kfunc_test: kept.join("kfunc.bpf.o"),
+    })
+}
+
+/// `weir_core.ko`: the emulated CPU's own event.
+///
+/// # Errors
+/// The compiler's, with its output.
+pub fn build_core(env: &Environment, say: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+    let wanted = Wanted {
+        name: "weir_core",
+        source: "../core",
+        more: "true",
+        products: &["weir_core.ko"],
     };
-    if driver.module.exists() && driver.kfunc_test.exists() {
-        return Ok(driver);
+    Ok(wanted.built(env, say)?.join("weir_core.ko"))
+}
+
+/// A module, and what comes with it.
+struct Wanted {
+    name: &'static str,
+    /// From this crate.
+    source: &'static str,
+    /// What is to be done beside the kernel's own build.
+    more: &'static str,
+    products: &'static [&'static str],
+}
+
+impl Wanted {
+    /// The directory that has the products.
+    fn built(&self, env: &Environment, say: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(self.source);
+        let files = sources(&source)?;
+        let key = key(&files)?;
+        let kept = env.build_dir().join(format!("{}-{key}", self.name));
+        if self.products.iter().all(|name| kept.join(name).exists()) {
+            return Ok(kept);
+        }
+        say(&format!(
+            "building {} against the guest's kernel",
+            self.name
+        ));
+        // Two builds at once must not see each other's files.
+        let inside = format!("/tmp/{}-{key}-{}", self.name, std::process::id());
+        let stage = env.root().join(inside.trim_start_matches('/'));
+        for file in &files {
+            copy(file, &stage.join(file.strip_prefix(&source)?))?;
+        }
+        let headers = env.headers();
+        let headers =
+            headers.with_context(|| format!("no headers of Linux {}", env.kernel_release))?;
+        // Another suite's headers name another suite's compiler.
+        let script = format!(
+            "make -s CC=gcc -C {headers} M={inside} modules 2>&1; cd {inside}; {}",
+            self.more
+        );
+        env.chroot(&script)
+            .with_context(|| format!("{} does not build", self.name))?;
+        for name in self.products {
+            copy(&stage.join(name), &kept.join(name))?;
+        }
+        std::fs::remove_dir_all(&stage)?;
+        Ok(kept)
     }
-    say("building the counter driver against the guest's kernel");
-    // Two builds at once must not see each other's files.
-    let inside = format!("/tmp/weir_cxl-{key}-{}", std::process::id());
-    let stage = env.root().join(inside.trim_start_matches('/'));
-    for file in &files {
-        copy(file, &stage.join(file.strip_prefix(&source)?))?;
-    }
-    let headers = env.headers();
-    let headers = headers.with_context(|| format!("no headers of Linux {}", env.kernel_release))?;
-    // Another suite's headers name another suite's compiler.
-    let script = format!(
-        "make -s CC=gcc -C {headers} M={inside} modules 2>&1; cd {inside}; \
-         clang -O2 -g -target bpf -I/usr/include/x86_64-linux-gnu -c tests/kfunc.bpf.c -o kfunc.bpf.o"
-    );
-    env.chroot(&script)
-        .context("the counter driver does not build")?;
-    copy(&stage.join("weir_cxl.ko"), &driver.module)?;
-    copy(&stage.join("kfunc.bpf.o"), &driver.kfunc_test)?;
-    std::fs::remove_dir_all(&stage)?;
-    Ok(driver)
 }
 
 fn sources(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for dir in [dir.to_path_buf(), dir.join("tests")] {
+        if !dir.exists() {
+            continue;
+        }
         let entries =
             std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
         for path in entries.flatten().map(|e| e.path()).filter(|p| p.is_file()) {

@@ -48,6 +48,7 @@ const GUEST_PROGRAMS: &[&str] = &[
     "usr/bin/fio",
     "usr/bin/stress-ng",
     "usr/bin/numactl",
+    "usr/bin/migratepages",
     "usr/sbin/bpftool",
     "usr/bin/ps",
     "usr/bin/chrt",

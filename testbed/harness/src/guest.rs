@@ -9,6 +9,7 @@ use crate::vm::Vm;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use weir_hw::fills;
 
 /// The cgroup all workloads lie below.
 pub const SLICE: &str = "/sys/fs/cgroup/work.slice";
@@ -53,6 +54,8 @@ impl Instance {
                 file_mib,
                 block_kib,
                 think_us,
+                burst_blocks,
+                pause_ms,
                 rate_iops,
                 realtime,
                 ..
@@ -73,6 +76,10 @@ impl Instance {
                 );
                 if *think_us > 0 {
                     line += &format!(" --thinktime={think_us} --thinktime_spin={think_us}");
+                }
+                if *burst_blocks > 0 {
+                    let pause_us = pause_ms * 1000;
+                    line += &format!(" --thinktime={pause_us} --thinktime_blocks={burst_blocks}");
                 }
                 if *rate_iops > 0 {
                     line += &format!(" --rate_iops={rate_iops}");
@@ -144,6 +151,19 @@ pub fn prepare(vm: &Vm, instances: &[Instance]) -> Result<()> {
         own_pages(vm, &file, instance.owner)?;
     }
     Ok(())
+}
+
+/// Load the module that makes an event of perf of what each CPU fills from the device.
+///
+/// # Errors
+/// The guest's: the machine is not one with `core_events`, or the CPU has a PMU of its own.
+pub fn load_core(vm: &Vm) -> Result<()> {
+    let (at, stride) = (fills::OFFSET_BYTES, fills::STRIDE_BYTES);
+    vm.run(&format!(
+        "insmod /lib/weir_core.ko offset_bytes={at} stride_bytes={stride}"
+    ))
+    .context("the emulated CPU's event does not load")
+    .map(drop)
 }
 
 /// Tell the ledger that a file's pages belong to `owner`: a number of the caller's, above 0.

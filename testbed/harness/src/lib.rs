@@ -13,10 +13,13 @@
 //! In data order: [`env`] (what the guest is made of; [`kernels`]: with which kernel else) → [`machine`] (what it looks like) → [`vm`]
 //! (boot it, run in it).
 
+pub mod attribution;
 pub mod cosim;
 pub mod driver;
 pub mod env;
+pub mod estimates;
 pub mod fio;
+pub mod firmware;
 pub mod guest;
 mod host;
 pub mod kernels;

@@ -10,6 +10,7 @@
 //! Bandwidth, access latency and the truth per workload come from the ledger; block latencies from
 //! fio's own log; CPU time from the guest kernel's `cpu.stat`; throughput from stress-ng.
 
+use crate::estimates::{self, Estimate};
 use crate::guest::{self, Instance};
 use crate::sampler::{Sample, Series, lines, sample_until};
 use crate::scenario::{Role, Scenario};
@@ -23,8 +24,6 @@ use weir_report::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settl
 
 /// Windows the bandwidth is judged in.
 pub const WINDOW: Duration = Duration::from_millis(100);
-/// Windows estimates per workload are judged in.
-const ESTIMATE_WINDOW: Duration = Duration::from_secs(1);
 /// Where weir's lines go in the guest.
 const WEIR_LOG: &str = "/run/weir.jsonl";
 
@@ -60,11 +59,27 @@ struct Mark {
     dropped_ns: u64,
 }
 
+/// What weir said of each workload, against the ledger, by name. Empty where it does not run.
+pub type Estimates = BTreeMap<String, Estimate>;
+
 /// Make one run. The model must be on and [`guest::prepare`] done.
 ///
 /// # Errors
 /// The guest fails. A figure that cannot be had is not an error: it is `None` with its reason.
 pub fn run(vm: &Vm, scenario: &Scenario, all: &[Instance], mode: &Mode) -> Result<Run> {
+    Ok(run_and_compare(vm, scenario, all, mode)?.0)
+}
+
+/// [`run`], with what weir said of each workload.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_and_compare(
+    vm: &Vm,
+    scenario: &Scenario,
+    all: &[Instance],
+    mode: &Mode,
+) -> Result<(Run, Estimates)> {
     let stop = AtomicBool::new(false);
     let epoch = Instant::now();
     let owners = all.iter().map(|i| i.owner).max().unwrap_or(0);
@@ -216,7 +231,7 @@ fn evaluate(
     all: &[Instance],
     mode: &Mode,
     m: &Measured,
-) -> Result<Run> {
+) -> Result<(Run, Estimates)> {
     let set_point = scenario.set_point_bytes_per_sec();
     let (from, to) = (m.marks[0].at, m.marks[1].at);
     let device = |s: &Sample| lines(&s.device);
@@ -244,23 +259,7 @@ fn evaluate(
         host_lag_ratio: Some(lag_ratio(vm, m)),
         ..Run::default()
     };
-    match mode {
-        Mode::Free => {}
-        Mode::Quota {
-            quota_us,
-            period_us,
-        } => {
-            run.backend = format!("cpu.max {quota_us} {period_us} by hand");
-        }
-        Mode::Weir {
-            policy, backend, ..
-        } => {
-            run.policy = policy.clone().unwrap_or("none".into());
-            run.backend = policy.as_ref().map_or("none", |_| backend).into();
-            let text = vm.run(&format!("cat {WEIR_LOG}"))?;
-            run.estimate_error_ratio = estimate_errors(&text, all, m);
-        }
-    }
+    let estimates = note_mode(vm, all, mode, m, &mut run)?;
     if windows.is_empty() {
         run.missing.insert(
             "bandwidth".into(),
@@ -275,7 +274,43 @@ fn evaluate(
     run.series = series;
     readers(vm, all, m, &mut run)?;
     beside(vm, all, &mut run);
-    Ok(run)
+    Ok((run, estimates))
+}
+
+/// Puts down who was in control; if it was weir, what it knew.
+fn note_mode(
+    vm: &Vm,
+    all: &[Instance],
+    mode: &Mode,
+    m: &Measured,
+    run: &mut Run,
+) -> Result<Estimates> {
+    match mode {
+        Mode::Free => Ok(Estimates::new()),
+        Mode::Quota {
+            quota_us,
+            period_us,
+        } => {
+            run.backend = format!("cpu.max {quota_us} {period_us} by hand");
+            Ok(Estimates::new())
+        }
+        Mode::Weir {
+            policy, backend, ..
+        } => {
+            run.policy = policy.clone().unwrap_or("none".into());
+            run.backend = policy.as_ref().map_or("none", |_| backend).into();
+            let text = vm.run(&format!("cat {WEIR_LOG}"))?;
+            let span = estimates::Span {
+                from: m.marks[0].at,
+                to: m.marks[1].at,
+                offset_ms: m.offset_ms,
+            };
+            let found = estimates::compare(&text, all, &m.series, &span);
+            let errors = found.iter().map(|(name, e)| (name.clone(), e.rmse_ratio));
+            run.estimate_error_ratio = errors.collect();
+            Ok(found)
+        }
+    }
 }
 
 /// When control settled, and how far it overshot.
@@ -406,62 +441,4 @@ fn beside(vm: &Vm, all: &[Instance], run: &mut Run) {
             "nothing runs beside".into(),
         );
     }
-}
-
-/// Weir's estimate of each workload against the ledger, over 1 s windows.
-fn estimate_errors(text: &str, all: &[Instance], m: &Measured) -> BTreeMap<String, f64> {
-    let mut estimates: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
-    for line in text.lines() {
-        let Ok(tick) = serde_json::from_str::<serde_json::Value>(line) else {
-            continue;
-        };
-        let Some(at_ms) = tick["wall_unix_ms"].as_f64() else {
-            continue;
-        };
-        for verdict in tick["plan"]["workloads"].as_array().into_iter().flatten() {
-            let id = verdict["id"].as_str().unwrap_or_default();
-            if let Some(rate) = verdict["bandwidth"]["bytes_per_sec"].as_f64() {
-                estimates
-                    .entry(id.into())
-                    .or_default()
-                    .push((at_ms - m.offset_ms, rate));
-            }
-        }
-    }
-    let (from, to) = (m.marks[0].at, m.marks[1].at);
-    let mut errors = BTreeMap::new();
-    for instance in all.iter().filter(|i| i.owner > 0) {
-        let owner = usize::from(instance.owner);
-        let truth = m.series.windows(from, to, ESTIMATE_WINDOW, |s: &Sample| {
-            lines(&s.owners[owner])
-        });
-        let Some(ticks) = estimates.get(&instance.cgroup()) else {
-            continue;
-        };
-        if let Some(error) = window_error(ticks, &truth, from) {
-            errors.insert(instance.name.clone(), error);
-        }
-    }
-    errors
-}
-
-/// RMSE of the windows' mean estimates, relative to the mean truth.
-fn window_error(ticks: &[(f64, f64)], truth: &[f64], from: Duration) -> Option<f64> {
-    let width_ms = ESTIMATE_WINDOW.as_secs_f64() * 1000.0;
-    let mut squares = Vec::new();
-    for (i, actual) in truth.iter().enumerate() {
-        let start = from.as_secs_f64() * 1000.0 + i as f64 * width_ms;
-        let inside: Vec<f64> = ticks
-            .iter()
-            .filter(|(at, _)| (start..start + width_ms).contains(at))
-            .map(|(_, rate)| *rate)
-            .collect();
-        if !inside.is_empty() {
-            let mean = inside.iter().sum::<f64>() / inside.len() as f64;
-            squares.push((mean - actual).powi(2));
-        }
-    }
-    let mean_truth = truth.iter().sum::<f64>() / truth.len().max(1) as f64;
-    (!squares.is_empty() && mean_truth > 0.0)
-        .then(|| (squares.iter().sum::<f64>() / squares.len() as f64).sqrt() / mean_truth)
 }

@@ -35,11 +35,16 @@ pub struct Machine {
     /// Whether the simulated RTL counts as well, as a PCI device of its own. Groups must be equal then, and
     /// a power of two.
     pub cosim: bool,
+    /// Whether the CPUs count what they fill from the device, as an event of perf: AMD's Zen 5 by name and encoding.
+    pub core_events: bool,
+    /// Whether the kernel keeps nothing of its own in the groups, as in memory that a CXL driver brings online.
+    pub movable: bool,
     /// Accesses on their way from each vCPU to the RTL before the vCPU waits; a power of two.
     pub cosim_ring_records: u64,
 }
 
-/// QEMU's q35 board puts memory below its PCI hole up to here, and what is more from 4 GiB on.
+/// QEMU's q35 board puts all memory below its PCI hole if it is less than this; else so much of it, and the rest from 4 GiB on.
+const SPLIT_MIB: u64 = 2816;
 const LOW_MIB: u64 = 2048;
 
 impl Default for Machine {
@@ -58,6 +63,8 @@ impl Default for Machine {
             bandwidth_slice_us: None,
             firmware_figures: false,
             cosim: false,
+            core_events: false,
+            movable: false,
             cosim_ring_records: 65_536,
         }
     }
@@ -66,7 +73,7 @@ impl Default for Machine {
 impl Machine {
     /// Guest-physical address of the first group: right behind ordinary memory, or behind the PCI hole.
     pub fn device_base_bytes(&self) -> u64 {
-        if self.total_mib() > LOW_MIB {
+        if self.total_mib() >= SPLIT_MIB {
             return 4 << 30;
         }
         self.dram_mib << 20
@@ -116,9 +123,14 @@ impl Machine {
         );
         // The device is one range of guest-physical memory: all of it below the PCI hole, or all above.
         ensure!(
-            self.total_mib() <= LOW_MIB || self.dram_mib == LOW_MIB,
-            "dram_mib + groups_mib = {}: at most {LOW_MIB}, or dram_mib = {LOW_MIB}",
+            self.total_mib() < SPLIT_MIB || self.dram_mib == LOW_MIB,
+            "dram_mib + groups_mib = {}: below {SPLIT_MIB}, or dram_mib = {LOW_MIB}",
             self.total_mib()
+        );
+        // What is loaded for booting lies at the end of low memory, and the kernel does not let go of groups that it is in.
+        ensure!(
+            !self.movable || self.total_mib() >= SPLIT_MIB,
+            "movable: with dram_mib + groups_mib of {SPLIT_MIB} or more"
         );
         ensure!(self.service_ns > 0, "service_ns: above 0");
         ensure!(

@@ -10,8 +10,8 @@ use weir_report::results::{Results, Run};
 use weir_testbed::guest::{self, Instance};
 use weir_testbed::live::{self, Mode};
 use weir_testbed::scenario::Scenario;
-use weir_testbed::vm::{GuestFile, Vm, beside};
-use weir_testbed::{driver, env::Environment, plant};
+use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
+use weir_testbed::{attribution, driver, env::Environment, firmware, plant};
 
 /// A run whose host lost more model time than this says more about the host: it is made again.
 const LAG_RATIO_MAX: f64 = 0.02;
@@ -56,6 +56,18 @@ enum Command {
         /// Keep weir's own lines, one JSON object a tick, and what it said beside them, in the results
         #[arg(long)]
         keep_ticks: bool,
+    },
+    /// Compare weir's figure for each workload with the device's own books, by each source of shares
+    Attribution {
+        /// Scenario files, a guest each
+        #[arg(required = true)]
+        scenarios: Vec<PathBuf>,
+        /// Where results go
+        #[arg(long, default_value = "out/attribution")]
+        out: PathBuf,
+        /// Fail if a figure is further off than promised
+        #[arg(long)]
+        check: bool,
     },
     /// Measure the emulated device alone: 1 to 8 readers, and five with the quota of two
     Plant {
@@ -115,6 +127,14 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             let met = show(&scenario, &results, &out)?;
             Ok(met || !check)
         }
+        Command::Attribution {
+            scenarios,
+            out,
+            check,
+        } => {
+            let met = attributions(&scenarios, &out, &mut say)?;
+            Ok(met || !check)
+        }
         Command::Plant {
             scenario,
             out,
@@ -150,17 +170,35 @@ fn mode(name: &str, backend: &str, weir_args: &str) -> Result<Mode> {
 fn ready(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<(Vm, Vec<Instance>)> {
     let env = Environment::ready(say)?;
     let driver = driver::build(&env, say)?;
-    let files = [
+    let mut files = vec![
         GuestFile::new(&driver.module, "lib/weir_cxl.ko"),
         GuestFile::program(beside("weir")?, "usr/local/bin/weir"),
     ];
+    if scenario.machine.core_events {
+        files.push(GuestFile::new(
+            driver::build_core(&env, say)?,
+            "lib/weir_core.ko",
+        ));
+    }
     say(&format!(
         "booting Linux {} on {} CPUs",
         env.kernel_release, scenario.machine.cpu_count
     ));
-    let vm = Vm::boot(&env, &scenario.machine, &files)?;
+    let kept = std::env::temp_dir().join(format!("weir-firmware-{}", std::process::id()));
+    let options = match scenario.machine.movable {
+        true => firmware::movable(&env, &scenario.machine, &kept)?,
+        false => BootOptions::default(),
+    };
+    let vm = Vm::boot_with(&env, &scenario.machine, &files, &options)?;
+    let _ = std::fs::remove_dir_all(&kept);
+    if scenario.machine.movable {
+        firmware::clear(&vm)?;
+    }
     vm.run("insmod /lib/weir_cxl.ko")
         .context("the counter driver does not load")?;
+    if scenario.machine.core_events {
+        guest::load_core(&vm)?;
+    }
     let all = guest::instances(scenario);
     guest::prepare(&vm, &all)?;
     vm.switch_model_on()?;
@@ -241,6 +279,33 @@ fn show(scenario: &Scenario, results: &Results, out: &Path) -> Result<bool> {
     Ok(checks.iter().all(|c| c.passed))
 }
 
+fn attributions(paths: &[PathBuf], out: &Path, say: &mut dyn FnMut(&str)) -> Result<bool> {
+    let scenarios: Vec<Scenario> = paths
+        .iter()
+        .map(|path| Scenario::load(path))
+        .collect::<Result<_>>()?;
+    let mut rows = Vec::new();
+    for scenario in &scenarios {
+        let (vm, all) = ready(scenario, say)?;
+        rows.extend(attribution::measure(&vm, scenario, &all, say)?);
+    }
+    println!("\n{}", attribution::table(&rows));
+    let mut met = true;
+    for (passed, sentence) in attribution::checks(&rows) {
+        met &= passed;
+        println!("{} {sentence}", if passed { "ok    " } else { "MISSED" });
+    }
+    write_json(&out.join("attribution.json"), &rows)?;
+    Ok(met)
+}
+
+fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
+    let out = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    std::fs::write(path, serde_json::to_vec_pretty(value)?)
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
 fn plants(
     scenario: &Scenario,
     out: &Path,
@@ -267,9 +332,6 @@ fn plants(
         );
         met &= spread <= 0.05;
     }
-    std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
-    let path = out.join("plant.json");
-    std::fs::write(&path, serde_json::to_vec_pretty(&runs)?)
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    write_json(&out.join("plant.json"), &runs)?;
     Ok(met)
 }

@@ -46,10 +46,9 @@ pub(crate) fn command(
         "-accel",
         "tcg,thread=multi,tb-size=256",
     ]);
-    // Without these two string copies are emulated a byte at a time.
     q.args([
         "-cpu",
-        "max,-erms,-fsrm",
+        cpu_model(machine),
         "-smp",
         &machine.cpu_count.to_string(),
     ]);
@@ -76,6 +75,14 @@ pub(crate) fn command(
             .arg(plugin_argument(machine, &plugin, shared));
     }
     q
+}
+
+/// Without two features string copies are emulated a byte at a time. Events of a CPU are looked for by its name.
+fn cpu_model(machine: &Machine) -> &'static str {
+    match machine.core_events {
+        true => "max,-erms,-fsrm,vendor=AuthenticAMD,family=26,model=2,stepping=1",
+        false => "max,-erms,-fsrm",
+    }
 }
 
 fn plugin_argument(machine: &Machine, plugin: &Path, shared: &SharedFiles) -> String {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weir_hw::ledger::Tally;
 
 /// How often the ledger is read.
-const EVERY: Duration = Duration::from_millis(10);
+const EVERY: Duration = Duration::from_millis(4);
 
 /// One reading.
 #[derive(Clone, Debug)]

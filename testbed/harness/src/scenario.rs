@@ -99,6 +99,12 @@ pub enum Load {
         /// CPU time spent on something else after each block.
         #[serde(default)]
         think_us: u64,
+        /// Blocks in a row, after which it sleeps for `pause_ms`; 0 never pauses.
+        #[serde(default)]
+        burst_blocks: u64,
+        /// How long it sleeps after so many blocks.
+        #[serde(default)]
+        pause_ms: u64,
         /// Blocks per second, at fixed arrivals; 0 is as fast as it can.
         #[serde(default)]
         rate_iops: u64,
@@ -248,8 +254,16 @@ impl Load {
                 rw,
                 file_mib,
                 block_kib,
+                think_us,
+                burst_blocks,
+                pause_ms,
                 ..
             } => {
+                ensure!(
+                    (*burst_blocks == 0) == (*pause_ms == 0)
+                        && (*burst_blocks == 0 || *think_us == 0),
+                    "burst_blocks and pause_ms: both or neither, and not with think_us"
+                );
                 let known = ["randread", "read", "randwrite", "write", "randrw", "rw"];
                 ensure!(
                     known.contains(&rw.as_str()),

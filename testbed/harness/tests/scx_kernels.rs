@@ -32,6 +32,11 @@ fn arguments(rule: &str) -> String {
 
 /// Instructions that the verifier went through, by program, as the kernel tells who holds the program open.
 fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
+    let read = format!(
+        "for f in /proc/{pid}/fdinfo/*; do sed -n 's/^prog_id:\\t/id /p; s/^verified_insns:\\t/of /p' $f; done"
+    );
+    let read = vm.run(&read)?;
+    // After it: weir loads some beside, and one that it has just loaded must have a name.
     let all = json(vm, "bpftool -j prog show")?;
     let names: BTreeMap<u64, &str> = all
         .as_array()
@@ -39,12 +44,9 @@ fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
         .iter()
         .filter_map(|p| p["id"].as_u64().zip(p["name"].as_str()))
         .collect();
-    let read = format!(
-        "for f in /proc/{pid}/fdinfo/*; do sed -n 's/^prog_id:\\t/id /p; s/^verified_insns:\\t/of /p' $f; done"
-    );
     let mut found = BTreeMap::new();
     let mut program = None;
-    for line in vm.run(&read)?.lines() {
+    for line in read.lines() {
         match line.split_once(' ') {
             Some(("id", id)) => program = names.get(&id.parse()?),
             Some(("of", count)) => {

@@ -12,6 +12,7 @@ use common::{
     mount_group, next_line, signal_weir, snapshots, start_in, start_reader, start_weir, until,
 };
 use std::collections::BTreeMap;
+use weir_testbed::guest::own_pages;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 /// Runs weir with an event, asks, and ends it.
@@ -199,6 +200,97 @@ fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
     })
 }
 
+/// Before an event counts, it is compared with what the device moves for reads of weir's own. One that counts no traffic is
+/// found out, and the reads did come from the device: else that would be said.
+fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
+    common::freeze(vm, true)?;
+    let before = vm.ledger().group(0).read_lines;
+    let asked = "weir run --json --share-event sw:page-faults --duration 1s 2> /run/said";
+    let done = attempt(vm, asked);
+    let read = vm.ledger().group(0).read_lines - before;
+    common::freeze(vm, false)?;
+    let text = done?.stdout;
+    let line = text.lines().next().context("no line")?;
+    let line: serde_json::Value = serde_json::from_str(line)?;
+    let facts = line["description"]["facts"]
+        .as_array()
+        .context("no facts")?;
+    let source = facts.iter().find(|fact| fact["name"] == "shares.source");
+    let said = source.and_then(|fact| fact["value"]["Ok"].as_str());
+    let said = said.context("no source of shares")?;
+    println!("{read} lines from the device; {said}");
+    ensure!(said.contains("uncalibrated: it counts 0.0"), "{said}");
+    // 65 664 that are compared, after once around 16 MiB.
+    ensure!(read > 300_000, "{read} lines");
+    let warned = vm.run("cat /run/said")?;
+    ensure!(warned.contains("shares by it may be wrong"), "{warned}");
+    Ok(())
+}
+
+/// Nothing to go by but CPU time and where memory lies: two readers of which one has a fifth of a CPU, and one beside
+/// them that is as busy, in ordinary memory. Judged by the ledger, which tells pages apart by their owner.
+fn the_last_resort(vm: &Vm) -> Result<()> {
+    const NAMES: [&str; 3] = ["a", "b", "elsewhere"];
+    let elsewhere = make_cgroup(vm, NAMES[2])?;
+    vm.run("mkdir -p /dram && mount -t tmpfs -o mpol=bind:0 dram /dram")?;
+    let fio = "fio --name=elsewhere --filename=/dram/file --thread --ioengine=mmap --rw=randread --bs=256k \
+               --size=16m --time_based --runtime=3600 --norandommap --disk_util=0";
+    start_in(vm, &elsewhere, fio)?;
+    // One that is held to a fifth of a CPU has not touched all of its file for a while.
+    for name in ["a", "b"] {
+        let procs = format!("{}/{name}.service/cgroup.procs", common::SLICE);
+        until(
+            vm,
+            &format!(
+                "[ $(for p in $(cat {procs}); do grep -o 'N1=[0-9]*' /proc/$p/numa_maps; done |
+                 cut -d= -f2 | sort -n | tail -n 1) -ge 4096 ]"
+            ),
+        )?;
+    }
+    own_pages(vm, "/cxl0/a", 1)?;
+    own_pages(vm, "/cxl0/b", 2)?;
+    let read_lines = || [1, 2].map(|owner| vm.ledger().owner(owner).read_lines);
+    let mut bytes = BTreeMap::new();
+    let mut moved = [0; 2];
+    with_event(vm, "--shares cpu-time", || {
+        until(
+            vm,
+            &format!("tail -n 1 {LINES} | grep -q '\"provenance\":\"apportioned\"'"),
+        )?;
+        next_line(vm)?;
+        let (from, before) = (snapshots(vm)?.len(), read_lines());
+        vm.run("sleep 12")?;
+        let after = read_lines();
+        moved = [0, 1].map(|i| after[i] - before[i]);
+        for verdict in snapshots(vm)?[from..].iter().flat_map(verdicts) {
+            let id = verdict["id"].as_str().unwrap_or_default().to_owned();
+            let rate = verdict["bandwidth"]["bytes_per_sec"].as_f64();
+            *bytes.entry(id).or_insert(0.0) += rate.unwrap_or(0.0);
+        }
+        Ok(())
+    })?;
+    common::empty_cgroup(vm, &elsewhere)?;
+    let of = |name: &str| -> f64 {
+        let mine = |id: &str| id.ends_with(&format!("/{name}.service"));
+        let found = bytes.iter().filter(|(id, _)| mine(id));
+        found.map(|(_, bytes)| bytes).sum()
+    };
+    let all: f64 = bytes.values().sum();
+    let ours = NAMES.map(|name| of(name) / all);
+    let theirs = moved[0] as f64 / (moved[0] + moved[1]) as f64;
+    println!(
+        "by CPU time and memory: {ours:.3?} of the bytes; a read {theirs:.3} of them by the ledger"
+    );
+    ensure!(moved[1] > 0 && all > 0.0, "{moved:?} lines, {bytes:?}");
+    ensure!((ours[0] - theirs).abs() < 0.08, "{ours:?}, {theirs}");
+    ensure!(
+        ours[2] < 0.01,
+        "who has no memory there was given {}",
+        ours[2]
+    );
+    Ok(())
+}
+
 fn verdicts(line: &serde_json::Value) -> Vec<serde_json::Value> {
     let list = line["plan"]["workloads"].as_array();
     list.cloned().unwrap_or_default()
@@ -307,6 +399,11 @@ fn each_gets_what_its_tasks_did() -> Result<()> {
     ask("shares of processes", &|vm| {
         shares_are_by_counts(vm, "process", clock)
     });
+    ask(
+        "what counts no traffic is found out",
+        &what_counts_no_traffic_is_found_out,
+    );
+    ask("the last resort", &the_last_resort);
     ask("what a switch costs", &what_a_switch_costs);
     q.done()
 }

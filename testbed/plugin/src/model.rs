@@ -12,7 +12,7 @@ use weir_hw::Bytes;
 use weir_hw::counters::{AccessCounters, GroupRegion};
 use weir_hw::ledger::Ledger;
 use weir_hw::stream::Record;
-use weir_hw::{CacheFilter, Device, Lookup};
+use weir_hw::{CacheFilter, Device, Lookup, fills};
 
 /// A slot that one thread writes: the vCPU's own.
 struct Slot(UnsafeCell<Vcpu>);
@@ -24,6 +24,7 @@ unsafe impl Sync for Slot {}
 pub struct Model {
     ledger: Ledger<'static>,
     counters: AccessCounters<&'static [AtomicU64]>,
+    bar: &'static [AtomicU64],
     publisher: Option<Publisher>,
     device: Device,
     cache: CacheFilter,
@@ -64,8 +65,9 @@ impl Model {
             });
             base += size;
         }
-        let counters = AccessCounters::over(map_words(&args.bar)?, &regions)
-            .map_err(|e| format!("{}: {e}", args.bar))?;
+        let bar = map_words(&args.bar)?;
+        let counters =
+            AccessCounters::over(bar, &regions).map_err(|e| format!("{}: {e}", args.bar))?;
         let publisher = match &args.stream {
             Some(path) => Some(Publisher::open(path, vcpu_count)?),
             None => None,
@@ -77,6 +79,7 @@ impl Model {
         Ok(Model {
             ledger,
             counters,
+            bar,
             publisher,
             device: Device::new(args.profile, horizon_ns),
             cache: CacheFilter::new(args.cache_lines),
@@ -173,6 +176,7 @@ impl Model {
         let Lookup::Miss { write_back_line } = self.cache.access(line, is_store) else {
             return;
         };
+        fills::count(&self.bar, index);
         let quantum = self.get_quantum(index);
         let (latency, look_at_wall) = vcpu.read_line(&self.device, quantum, &self.pace, is_awaited);
         self.publish(index, line, false, latency);

@@ -6,6 +6,7 @@
 //! limit of ours lies on it: one unreadable file must not make us forget a limit that is in force.
 
 use super::devices::DeviceTrack;
+use super::own::Own;
 use crate::attribution::Estimate;
 use crate::bandwidth::{Ewma, Meter};
 use crate::counters::Counter;
@@ -27,6 +28,7 @@ const WRITE_MEMORY_SECS: f64 = 2.0;
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub(super) meter: Meter,
+    pub(super) own: Own,
     pub(super) last_at: Option<Nanos>,
     /// By id.
     pub(super) devices: Vec<DeviceTrack>,

@@ -15,7 +15,9 @@
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-use weir_core::observation::{GroupSeen, LatencySeen, Missing, Use, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{
+    GroupSeen, LatencySeen, LatencySource, Missing, Use, WorkloadKind, WorkloadSeen,
+};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::topology::{Actuator, Device, Group};
 use weir_core::units::GIB;
@@ -319,6 +321,7 @@ impl Platform for Plant {
         let latency = LatencySeen {
             id: GROUP.device,
             mean_ns: Reading::new(at, Nanos((self.latency_sum / self.latency_bytes) as u64)),
+            source: LatencySource::Model,
         };
         self.latencies.push(self.latency_sum / self.latency_bytes);
         (self.latency_sum, self.latency_bytes) = (0.0, 0.0);
@@ -339,7 +342,9 @@ impl Platform for Plant {
                 },
             }],
             latencies: self.sees_latency.then_some(latency).into_iter().collect(),
+            loads: Vec::new(),
             running: Vec::new(),
+            own: Vec::new(),
             workloads: self.readers.iter().map(|r| self.see(r)).collect(),
             skipped: Vec::new(),
         };

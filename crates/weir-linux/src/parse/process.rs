@@ -23,6 +23,10 @@ pub struct Stat {
     pub start_ticks: u64,
     /// Scheduling policy (`SCHED_*`).
     pub policy: u64,
+    /// Page faults of all its threads, minor and major.
+    pub faults: u64,
+    /// Pages it has: as the kernel counts them at hand, a few off for each CPU.
+    pub resident_pages: u64,
 }
 
 impl Stat {
@@ -61,7 +65,35 @@ pub fn stat(text: &[u8]) -> Result<Stat, Malformed> {
         threads: decimal(field(20))?,
         start_ticks: decimal(field(22))?,
         policy: decimal(field(41))?,
+        faults: decimal(field(10))?.saturating_add(decimal(field(12))?),
+        resident_pages: decimal(field(24))?,
     })
+}
+
+/// Pages of anybody that the kernel has moved so far (`/proc/vmstat`): migrated between nodes or within one, and gathered
+/// into huge pages.
+///
+/// # Errors
+/// No line `pgmigrate_success`, or a count that is none.
+pub fn moved_pages(text: &[u8]) -> Result<u64, Malformed> {
+    const WANT: Malformed = Malformed("a line pgmigrate_success COUNT");
+    let count = |key: &[u8]| {
+        let value = |line| <[u8]>::strip_prefix(line, key)?.strip_prefix(b" ");
+        super::lines(text).find_map(value).map(decimal).transpose()
+    };
+    let migrated = count(b"pgmigrate_success")?.ok_or(WANT)?;
+    Ok(migrated.saturating_add(count(b"thp_collapse_alloc")?.unwrap_or(0)))
+}
+
+/// Threads that run or wait for a CPU (`/proc/loadavg`).
+///
+/// # Errors
+/// It is not what proc(5) says.
+pub fn runnable(text: &[u8]) -> Result<u64, Malformed> {
+    const WANT: Malformed = Malformed("three averages and RUNNABLE/THREADS");
+    let counts = words(text).nth(3).ok_or(WANT)?;
+    let slash = counts.iter().position(|b| *b == b'/').ok_or(WANT)?;
+    decimal(&counts[..slash]).map_err(|_| WANT)
 }
 
 /// The path in the cgroup v2 tree (`/proc/PID/cgroup`, the line of hierarchy 0). A path that begins
@@ -126,7 +158,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FIO: &[u8] = b"812 (fio) S 1 812 812 0 -1 4194304 90 0 0 0 1250 35 0 0 20 5 7 0 4711 \
+    const FIO: &[u8] = b"812 (fio) S 1 812 812 0 -1 4194304 90 7 4 5 1250 35 0 0 20 5 7 0 4711 \
         120000000 6000 18446744073709551615 1 1 0 0 0 0 0 4096 0 0 0 0 17 3 0 0 0 0 0 0 0 0 0 0 0 \
         0 0\n";
 
@@ -138,7 +170,22 @@ mod tests {
             (fio.cpu_ticks, fio.nice, fio.threads, fio.start_ticks),
             (1285, 5, 7, 4711)
         );
+        assert_eq!((fio.faults, fio.resident_pages), (90 + 4, 6000));
         assert!(!fio.is_kernel && !fio.is_real_time());
+    }
+
+    #[test]
+    fn moved_pages_are_those_that_migrated_and_those_made_huge() {
+        let text = b"pgmigrate_success_of_another 9\npgmigrate_success 40\nthp_collapse_alloc 2\n";
+        assert_eq!(moved_pages(text), Ok(42));
+        assert_eq!(moved_pages(b"pgmigrate_success 40\n"), Ok(40));
+        for bad in [
+            &b""[..],
+            b"thp_collapse_alloc 2\n",
+            b"pgmigrate_success -1\n",
+        ] {
+            assert!(moved_pages(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]
@@ -178,6 +225,14 @@ mod tests {
     }
 
     #[test]
+    fn runnable_threads_are_before_the_slash() {
+        assert_eq!(runnable(b"0.20 0.18 0.12 3/80 11206\n"), Ok(3));
+        for bad in [&b""[..], b"0.20 0.18 0.12 3\n", b"0.20 0.18 0.12 /80\n"] {
+            assert!(runnable(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
     fn the_cgroup_is_that_of_hierarchy_0() {
         assert_eq!(cgroup_path(b"1:cpu:/a\n0::/b c\n"), Ok(&b"/b c"[..]));
         assert!(cgroup_path(b"1:cpu:/a\n").is_err());
@@ -213,7 +268,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>) {
-            let _ = (stat(&bytes), cgroup_path(&bytes));
+            let _ = (stat(&bytes), cgroup_path(&bytes), moved_pages(&bytes), runnable(&bytes));
             if let Ok(map) = mapping(&bytes) {
                 let _ = map.nodes().count();
             }

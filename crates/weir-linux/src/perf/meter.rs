@@ -35,24 +35,9 @@ impl Meter {
     /// # Errors
     /// The set did not run at all since the last: nothing is known, and the next reading spans the gap.
     pub(crate) fn advance(&mut self, now: Counted, parts: &[Part]) -> Result<Share, Missing> {
-        let enabled = now.enabled_ns.saturating_sub(self.last.enabled_ns);
-        let running = now
-            .running_ns
-            .saturating_sub(self.last.running_ns)
-            .min(enabled);
-        if running == 0 {
-            return Err(match enabled {
-                0 => Missing::NotYetRead,
-                _ => Missing::Lost(format!("the events had no turn for {enabled} ns")),
-            });
-        }
-        let scale = enabled as f64 / running as f64;
+        let turn = now.turn_since(&self.last)?;
         for (place, part) in parts.iter().enumerate() {
-            let before = self.last.counts.get(place).copied().unwrap_or(0);
-            let count = now.counts.get(place).copied().unwrap_or(before);
-            // perf's counts are 64 bits wide and are widened by the kernel: they go back only when a
-            // device was lost.
-            let bytes = count.saturating_sub(before) as f64 * part.bytes as f64 * scale;
+            let bytes = turn.scaled(now.count_since(&self.last, place)) * part.bytes as f64;
             match part.traffic {
                 Traffic::Read => self.read_bytes += bytes,
                 Traffic::Write => self.write_bytes += bytes,
@@ -60,7 +45,7 @@ impl Meter {
         }
         self.last = now;
         Ok(Share {
-            running_ratio: running as f64 / enabled as f64,
+            running_ratio: turn.running_ratio(),
         })
     }
 

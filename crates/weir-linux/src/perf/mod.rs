@@ -4,26 +4,30 @@
 //! ```text
 //! /proc/cpuinfo ─► Machine ─► which tables and events are here ─► (`weir events`)
 //! /sys/bus/event_source ─┘              │
-//!                                       └─► source: targets ─► set (opened) ─► meter ─► bytes
+//!                                       ├─► source: targets ─► set (opened) ─► meter ─► bytes
+//!                                       └─► latency: occupancy and inserts ─► set (opened) ─► mean wait
 //! ```
 //!
 //! Counting an event of a device or a socket tells what everybody does, so the kernel asks for root,
 //! `CAP_PERFMON`, or `kernel.perf_event_paranoid` below 1.
 
+pub(crate) mod latency;
 mod machine;
 mod meter;
 mod pmus;
 mod set;
 mod source;
 mod tap;
+mod turn;
 
 use crate::options::Roots;
 
 pub use machine::{Machine, Standing};
 pub use pmus::Pmu;
-pub(crate) use set::Set;
+pub(crate) use set::{Counted, Set};
 pub use source::{Bytes, Counting, Origin, Target, targets};
 pub(crate) use tap::{Tap, Tapped};
+pub(crate) use turn::Turn;
 
 /// What perf can count of CXL traffic on this machine.
 pub fn here(roots: &Roots) -> Vec<Target> {

@@ -40,17 +40,34 @@ impl Set {
         cpu: u32,
         configs: &[Config],
     ) -> Result<Set, Missing> {
-        let mut builders = configs.iter().map(|config| builder(kind, *config, cpu));
-        let failed = |e: io::Error| refused(pmu, cpu, &e);
+        let on_cpu = |mut builder: Builder<'static>| {
+            builder.any_pid().one_cpu(cpu as usize);
+            builder
+        };
+        let builders = configs.iter().map(|config| on_cpu(builder(kind, *config)));
+        Set::build(pmu, builders, |e| refused(pmu, cpu, &e))
+    }
+
+    /// Opens events for the thread that calls this, wherever it runs; they begin to count at once.
+    pub(crate) fn open_here(pmu: &str, kind: u32, configs: &[Config]) -> Result<Set, Missing> {
+        let builders = configs.iter().map(|config| builder(kind, *config));
+        Set::build(pmu, builders, |e| denied(pmu, "this thread", &e))
+    }
+
+    fn build(
+        pmu: &str,
+        mut builders: impl Iterator<Item = Builder<'static>>,
+        failed: impl Fn(io::Error) -> Missing,
+    ) -> Result<Set, Missing> {
         let Some(first) = builders.next() else {
             return Err(Missing::NotSupported(format!("{pmu}: no event")));
         };
-        let mut leader = first.build().map_err(failed)?;
+        let mut leader = first.build().map_err(&failed)?;
         let mut others = Vec::new();
         for builder in builders {
-            others.push(builder.build_with_group(&mut leader).map_err(failed)?);
+            others.push(builder.build_with_group(&mut leader).map_err(&failed)?);
         }
-        leader.enable_group().map_err(failed)?;
+        leader.enable_group().map_err(&failed)?;
         Ok(Set { leader, others })
     }
 
@@ -81,12 +98,11 @@ impl Set {
     }
 }
 
-fn builder(kind: u32, config: Config, cpu: u32) -> Builder<'static> {
+fn builder(kind: u32, config: Config) -> Builder<'static> {
     let [config, config1, config2, config3] = config.0;
     let mut builder = Builder::new(Raw::new(config).config1(config1).config2(config2));
     builder.attrs_mut().type_ = kind;
     builder.attrs_mut().config3 = config3;
-    builder.any_pid().one_cpu(cpu as usize);
     // Devices do not know user from kernel, and many refuse to be asked.
     builder.include_kernel().include_hv();
     builder.read_format(
@@ -99,7 +115,11 @@ fn builder(kind: u32, config: Config, cpu: u32) -> Builder<'static> {
 }
 
 pub(super) fn refused(pmu: &str, cpu: u32, error: &io::Error) -> Missing {
-    let text = format!("perf_event_open on {pmu}, CPU {cpu}: {error}");
+    denied(pmu, &format!("CPU {cpu}"), error)
+}
+
+fn denied(pmu: &str, whom: &str, error: &io::Error) -> Missing {
+    let text = format!("perf_event_open on {pmu}, {whom}: {error}");
     match error.kind() {
         io::ErrorKind::PermissionDenied => Missing::NotPermitted(format!(
             "{text}; run weir as root, with CAP_PERFMON, or set kernel.perf_event_paranoid=0"

@@ -36,6 +36,7 @@ impl Scx {
             tick_cost_ns: Nanos(life.tick_cost_ns),
             silences: life.opened,
             late_turns: life.late,
+            worst_gap_ns: Nanos(life.worst_gap_ns),
             queueing: queueing(&loaded.costs()),
             devices: (0..self.devices_told()).filter_map(device).collect(),
             workloads: self.slots_in_use().filter_map(workload).collect(),

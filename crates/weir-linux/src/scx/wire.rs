@@ -82,7 +82,7 @@ wire!(
 );
 wire!(
     /// The scheduler as a whole.
-    Life { ticks, tick_cost_ns, ticked_ns, heard_ns, beat, open, opened, late }
+    Life { ticks, tick_cost_ns, ticked_ns, heard_ns, beat, open, opened, late, worst_gap_ns }
 );
 
 wire!(

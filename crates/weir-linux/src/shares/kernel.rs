@@ -4,12 +4,13 @@
 use super::events::Chosen;
 use super::wire::{COUNTED, Sum, Turn};
 use super::{Key, Source};
+use crate::bpf;
 use crate::clock::now;
 use crate::options::{By, Roots};
 use crate::perf::Set;
 use crate::topology::online;
 use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel, ProgramInput,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
@@ -42,12 +43,8 @@ pub(crate) struct Kernel {
 
 /// Whether it could be loaded here, as far as can be said without trying.
 pub(crate) fn refusal(roots: &Roots, chosen: &Chosen) -> Option<Missing> {
-    let types = roots.sys.join("kernel/btf/vmlinux");
-    if !types.exists() {
-        return Some(Missing::NotSupported(format!(
-            "no type information of the kernel under {}: use a kernel with CONFIG_DEBUG_INFO_BTF",
-            types.display()
-        )));
+    if let Err(why) = bpf::has_types(roots) {
+        return Some(why);
     }
     let first = online(roots).ok().and_then(|cpus| cpus.first().copied());
     let first = first.unwrap_or(0);
@@ -60,9 +57,7 @@ impl Kernel {
     /// # Errors
     /// The kernel refuses the program or the events.
     pub(crate) fn load(roots: &Roots, by: By, chosen: Chosen) -> Result<Kernel, Missing> {
-        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, words| {
-            tracing::debug!(words, "libbpf");
-        })));
+        bpf::quiet();
         let cpu_count = libbpf_rs::num_possible_cpus().map_err(|e| refused(&e))?;
         let object = open(by, cpu_count, chosen.configs.len())
             .and_then(libbpf_rs::OpenObject::load)
@@ -241,13 +236,7 @@ fn count_on(object: &Object, chosen: &Chosen, cpu: u32) -> Result<(), Missing> {
 }
 
 fn refused(error: &libbpf_rs::Error) -> Missing {
-    let text = format!("the kernel did not take the counting program: {error}");
-    match error.kind() {
-        ErrorKind::PermissionDenied => Missing::NotPermitted(format!(
-            "{text}; run weir as root, or with CAP_BPF and CAP_PERFMON"
-        )),
-        _ => Missing::NotSupported(text),
-    }
+    bpf::refused("the counting program", error)
 }
 
 fn unread(error: &libbpf_rs::Error) -> Missing {

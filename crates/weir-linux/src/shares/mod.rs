@@ -8,6 +8,7 @@
 //! Samples are told apart by group. Else a CPU's event sees all CXL memory as one: what a workload with memory in several groups has read is given
 //! to them by how much it has there.
 
+mod calibration;
 mod events;
 mod kernel;
 mod resctrl;
@@ -17,7 +18,7 @@ mod wire;
 use crate::clock::now;
 use crate::error::LinuxError;
 use crate::options::{Options, ShareSource};
-use crate::perf::Machine;
+use crate::perf::{Machine, Turn};
 use crate::scout::{Source as Watches, View};
 use events::Chosen;
 use kernel::Kernel;
@@ -77,6 +78,20 @@ struct Account {
     bytes: BTreeMap<GroupId, f64>,
 }
 
+/// What was counted until a moment.
+pub(crate) struct Taken {
+    at: Nanos,
+    of: BTreeMap<WorkloadId, Count>,
+}
+
+/// Of one workload.
+enum Count {
+    /// By events, wherever the memory is.
+    InAll(Result<Sum, Missing>),
+    /// Bytes of each group.
+    ByGroup(Result<BTreeMap<GroupId, u64>, Missing>),
+}
+
 /// Counts of workloads, as signs of use in an observation.
 pub(crate) struct Shares {
     source: Box<dyn Source>,
@@ -84,31 +99,38 @@ pub(crate) struct Shares {
     forgot_at: Nanos,
 }
 
-/// Whether counts could be had here, and of what.
-fn found(options: &Options) -> Result<Chosen, Missing> {
+/// The event that could count here.
+fn candidate(options: &Options) -> Result<Chosen, Missing> {
     let machine = Machine::probe(&options.roots);
     let chosen = match &options.share_event {
         Some(name) => events::named(&machine, name)?,
         None => events::best(&machine)?,
     };
-    let is_asked_for = options.shares == ShareSource::Counts || options.share_event.is_some();
-    if !is_asked_for && !chosen.is_documented {
-        return Err(Missing::NotSupported(format!(
-            "{}: not taken unasked, compare it with another source first",
-            chosen.name
-        )));
-    }
     match kernel::refusal(&options.roots, &chosen) {
         Some(why) => Err(why),
         None => Ok(chosen),
     }
 }
 
+fn is_asked_for(options: &Options) -> bool {
+    options.shares == ShareSource::Counts || options.share_event.is_some()
+}
+
+/// The event that counts here, once it was compared with what it should count.
+fn found(options: &Options, groups: &[Group]) -> Result<Chosen, Missing> {
+    let chosen = candidate(options)?;
+    let verdict = calibration::of(options, groups, &chosen);
+    calibration::admitted(chosen, verdict, is_asked_for(options))
+}
+
 /// For `weir doctor`: what shares would be made of.
 pub(crate) fn facts(options: &Options) -> [Fact; 3] {
-    let counts = found(options).map(|chosen| chosen.name);
+    let counts = candidate(options).map(|chosen| chosen.name);
     [
-        told(&counts, "can be used"),
+        told(
+            &counts,
+            "can be used, if it agrees with the device when weir starts",
+        ),
         resctrl::fact(options),
         samples::fact(options),
     ]
@@ -148,7 +170,7 @@ impl Shares {
             ShareSource::CpuTime if !is_named => Err(Missing::NotSupported("not asked for".into())),
             ShareSource::Resctrl if !is_named => Resctrl::open(options, false).map(boxed),
             ShareSource::Samples => Samples::open(options).map(boxed),
-            _ => found(options)
+            _ => found(options, groups)
                 .and_then(|chosen| Kernel::load(&options.roots, options.by, chosen))
                 .map(boxed),
         };
@@ -194,18 +216,26 @@ impl Shares {
         self.source.heed(devices);
     }
 
-    /// Adds counts to the uses of workloads.
-    pub(crate) fn fill(
-        &mut self,
-        view: &View,
-        seen: &mut [WorkloadSeen],
-        skipped: &mut Vec<Skipped>,
-    ) {
-        let with_uses = seen.iter().filter(|w| !w.uses.is_empty());
-        let sources = with_uses.filter_map(|w| Some(&view.get(&w.id)?.source));
-        let who: BTreeMap<Key, &Watches> = sources.map(|source| (key(source), source)).collect();
+    /// Takes what was counted until now for all who have memory on a device. As soon after the devices' own counters as can
+    /// be: what is counted in between is in one and not in the other.
+    pub(crate) fn take(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Taken {
+        let users = || view.workloads.iter().filter(|w| !w.uses.is_empty());
+        let who: BTreeMap<Key, &Watches> = users().map(|w| (key(&w.source), &w.source)).collect();
         self.source.follow(&who);
         let lost = self.source.refresh(&who.keys().copied().collect());
+        let mut taken = Taken {
+            at: now(),
+            of: BTreeMap::new(),
+        };
+        for watched in users() {
+            let id = key(&watched.source);
+            let count = match (self.source.by_group(id), &watched.source) {
+                (Some(by_group), _) => Count::ByGroup(by_group),
+                (None, Watches::Cgroup(_)) => Count::InAll(self.source.of_cgroup(id)),
+                (None, Watches::Process(_)) => Count::InAll(self.source.of_process(id)),
+            };
+            taken.of.insert(watched.id.clone(), count);
+        }
         skipped.extend(self.source.notes());
         if lost > 0 {
             skipped.push(Skipped {
@@ -213,27 +243,33 @@ impl Shares {
                 why: Missing::Lost("some runs were counted for nobody".into()),
             });
         }
-        let at = now();
+        self.tidy(view, taken.at);
+        taken
+    }
+
+    /// Adds what was taken to the uses of workloads.
+    pub(crate) fn fill(
+        &mut self,
+        mut taken: Taken,
+        seen: &mut [WorkloadSeen],
+        skipped: &mut Vec<Skipped>,
+    ) {
         let mut running_ratio = 1.0f64;
         for workload in seen.iter_mut().filter(|w| !w.uses.is_empty()) {
-            let Some(watched) = view.get(&workload.id) else {
-                continue;
-            };
-            let id = key(&watched.source);
-            if let Some(by_group) = self.source.by_group(id) {
-                note_groups(at, &by_group, &mut workload.uses);
-                continue;
-            }
-            let sum = match &watched.source {
-                Watches::Cgroup(_) => self.source.of_cgroup(id),
-                Watches::Process(_) => self.source.of_process(id),
+            let sum = match taken.of.remove(&workload.id) {
+                None => continue,
+                Some(Count::ByGroup(by_group)) => {
+                    note_groups(taken.at, &by_group, &mut workload.uses);
+                    continue;
+                }
+                Some(Count::InAll(sum)) => sum,
             };
             let account = self.accounts.entry(workload.id.clone()).or_default();
             let more = sum.and_then(|sum| account.advance(sum, self.source.bytes()));
             if let Ok(more) = &more {
                 running_ratio = running_ratio.min(more.running_ratio);
             }
-            account.share_out(at, more.map(|more| more.bytes), &mut workload.uses);
+            account.share_out(taken.at, more.map(|more| more.bytes), &mut workload.uses);
         }
         if running_ratio < 1.0 {
             skipped.push(Skipped {
@@ -244,7 +280,6 @@ impl Shares {
                 )),
             });
         }
-        self.tidy(view, at);
     }
 
     /// Forgets who is gone.
@@ -305,20 +340,15 @@ impl Account {
                 self.last = None;
                 return Err(Missing::Lost("counts began anew".into()));
             }
-            let enabled = now.enabled_ns - last.enabled_ns;
-            let running = now.running_ns.saturating_sub(last.running_ns).min(enabled);
-            if enabled == 0 {
-                continue;
-            }
-            if running == 0 {
-                // The next reading spans the gap.
-                let why = format!("the events had no turn for {enabled} ns");
-                return Err(Missing::Lost(why));
-            }
-            let ratio = running as f64 / enabled as f64;
+            let before = (last.enabled_ns, last.running_ns);
+            let turn = match Turn::between(before, (now.enabled_ns, now.running_ns)) {
+                // It did not run, and was not to.
+                Err(Missing::NotYetRead) => continue,
+                turn => turn?,
+            };
             let count = now.count.saturating_sub(last.count) as f64;
-            more.bytes += count * *bytes as f64 / ratio;
-            more.running_ratio = more.running_ratio.min(ratio);
+            more.bytes += turn.scaled(count * *bytes as f64);
+            more.running_ratio = more.running_ratio.min(turn.running_ratio());
         }
         self.last = Some(now);
         Ok(more)

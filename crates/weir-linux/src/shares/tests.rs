@@ -131,7 +131,12 @@ fn process(pid: u32) -> Arc<crate::scout::Process> {
     })
 }
 
-fn view(pids: &[u32]) -> View {
+/// Processes, those of them with memory on a device first.
+fn view(users: &[u32], others: &[u32]) -> View {
+    let use_here = |pid: &u32| match users.contains(pid) {
+        true => vec![use_of(0, Some(1))],
+        false => Vec::new(),
+    };
     let watched = |pid: &u32| crate::scout::Watched {
         id: process(*pid).id(),
         source: Watches::Process(process(*pid)),
@@ -139,10 +144,11 @@ fn view(pids: &[u32]) -> View {
         limit: None,
         excluded: None,
         resident_bytes: None,
-        uses: Vec::new(),
+        processes: None,
+        uses: use_here(pid),
     };
     View {
-        workloads: pids.iter().map(watched).collect(),
+        workloads: users.iter().chain(others).map(watched).collect(),
         ..View::default()
     }
 }
@@ -165,7 +171,7 @@ fn seen(pid: u32, uses: Vec<Use>) -> WorkloadSeen {
 fn only_who_uses_a_group_is_asked_for() {
     let told = Told::default();
     let mut shares = Shares::new(Box::new(told.clone()));
-    let view = view(&[7, 8]);
+    let view = view(&[7], &[8]);
     for (count, wanted) in [(10, 0), (12, 128)] {
         told.0
             .lock()
@@ -173,7 +179,8 @@ fn only_who_uses_a_group_is_asked_for() {
             .insert(Key(7), sum(count, count, count));
         let mut both = [seen(7, vec![use_of(0, Some(1))]), seen(8, Vec::new())];
         let mut skipped = Vec::new();
-        shares.fill(&view, &mut both, &mut skipped);
+        let taken = shares.take(&view, &mut skipped);
+        shares.fill(taken, &mut both, &mut skipped);
         assert_eq!(*told.1.lock().unwrap(), [Key(7)]);
         assert_eq!(
             (given(&both[0].uses), skipped.len()),
@@ -194,7 +201,8 @@ fn turns_are_told() {
             .unwrap()
             .insert(Key(7), sum(running, 2 * running, running));
         let mut one = [seen(7, vec![use_of(0, Some(1))])];
-        shares.fill(&view(&[7]), &mut one, &mut skipped);
+        let taken = shares.take(&view(&[7], &[]), &mut skipped);
+        shares.fill(taken, &mut one, &mut skipped);
     }
     let text = skipped[0].why.to_string();
     assert!(text.contains("ran 50 %"), "{text}");
@@ -209,7 +217,7 @@ fn who_is_gone_is_forgotten() {
         shares.accounts.insert(process(7).id(), Account::default());
     }
     let later = Nanos(shares.forgot_at.0 + FORGET_EVERY.0);
-    shares.tidy(&view(&[8]), later);
+    shares.tidy(&view(&[], &[8]), later);
     let left: Vec<Key> = told.0.lock().unwrap().keys().copied().collect();
     assert_eq!((left, shares.accounts.len()), (vec![Key(8)], 0));
 }

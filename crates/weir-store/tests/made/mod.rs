@@ -5,7 +5,7 @@
 
 use std::path::Path;
 use weir_core::observation::{
-    GroupSeen, LatencySeen, Missing, Skipped, Use, WorkloadKind, WorkloadSeen,
+    GroupSeen, LatencySeen, LatencySource, Missing, Skipped, Use, WorkloadKind, WorkloadSeen,
 };
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind};
 use weir_core::snapshot::SelfCost;
@@ -194,8 +194,11 @@ impl Plant {
             latencies: vec![LatencySeen {
                 id: DeviceId(0),
                 mean_ns: Reading::missing(at, Missing::NotSupported("no source".into())),
+                source: LatencySource::Unknown,
             }],
+            loads: Vec::new(),
             running: Vec::new(),
+            own: Vec::new(),
             workloads: (0..self.names.len()).map(seen).collect(),
             skipped: skipped.into_iter().collect(),
         }

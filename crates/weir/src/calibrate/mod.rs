@@ -9,7 +9,7 @@ pub mod cli;
 mod page;
 mod rig;
 mod search;
-mod site;
+pub mod site;
 pub mod stored;
 
 use crate::exit::{Exit, print, print_json};

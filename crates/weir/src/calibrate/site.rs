@@ -142,7 +142,7 @@ fn node<'a>(
 }
 
 /// The node with CPUs from which the way is shortest, as firmware says.
-fn nearest_with_cpus<'a>(nodes: &'a Nodes, node: &Node) -> Option<&'a Node> {
+pub fn nearest_with_cpus<'a>(nodes: &'a Nodes, node: &Node) -> Option<&'a Node> {
     let with = nodes
         .nodes
         .iter()

@@ -26,6 +26,7 @@ pub mod view;
 use crate::cli::RunArgs;
 use crate::exit::Exit;
 use crate::host;
+use crate::probe::Probed;
 use crate::recordings::tape::Tape;
 use crate::settings::Settings;
 use crate::text;
@@ -93,7 +94,10 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     // Before the first limit: a signal that comes while the platform is opened must not kill us
     // with a limit already in place.
     let stop = watch_signals()?;
-    let platform = host::open_to_run(roots, &settings)?;
+    let mut platform = host::open_to_run(roots, &settings)?;
+    if settings.probe {
+        platform = Box::new(Probed::start(platform, roots)?);
+    }
     settings.resolve(platform.describe(), &roots.state)?;
     check_limits_are_possible(&settings, platform.describe())?;
     announce(&settings, platform.describe(), roots);
@@ -135,7 +139,8 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
 }
 
 /// Who limits on a machine that has too much to do must not wait for a CPU among those he limits. Only the loop, which
-/// is short: the threads beside it stay ordinary, as does a weir that only observes.
+/// is short, and the scout behind it (`weir-linux`, pace.rs): other threads stay ordinary, as does a weir that only
+/// observes.
 fn go_first() {
     if let Err(error) = rustix::process::setpriority_process(None, LOOP_NICE) {
         debug!("the loop keeps its niceness: {error}");

@@ -223,7 +223,7 @@ impl Loop {
         }
         if to_file || self.sinks.lines.is_some() {
             let start = thread_cpu();
-            self.view.take_books(self.platform.0.scheduler());
+            self.look_closer();
             self.json.clear();
             match serde_json::to_writer(&mut self.json, self.view.snapshot()) {
                 Ok(()) => trouble = self.hand_out(to_file).err().or(trouble),
@@ -237,6 +237,13 @@ impl Loop {
         if to_file || !events.is_empty() {
             self.say_once(trouble);
         }
+    }
+
+    /// Adds to the snapshot what is asked for screens alone.
+    pub fn look_closer(&mut self) {
+        self.view.take_description(self.platform.0.describe());
+        self.view.take_books(self.platform.0.scheduler());
+        self.view.take_processes(self.platform.0.processes());
     }
 
     fn hand_out(&self, to_file: bool) -> Result<(), String> {

@@ -2,12 +2,14 @@
 //! Ticks as screens see them, and what takes more than one tick to know: who was held back, since
 //! when a limit stands, how many skips began. The same for a live run and for a recorded one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::observation::Skipped;
 use weir_core::plan::Plan;
+use weir_core::processes::Processes;
 use weir_core::scheduler::Books;
 use weir_core::snapshot::{Delivery, Snapshot};
-use weir_core::{CpuShare, Nanos};
+use weir_core::topology::Description;
+use weir_core::{CpuShare, Nanos, WorkloadId};
 use weir_store::Tick;
 
 /// The newest tick.
@@ -31,6 +33,18 @@ impl View {
         self.snapshot.scheduler = books;
     }
 
+    /// Facts change while it runs: nodes come online, a source fails.
+    pub fn take_description(&mut self, now: &Description) {
+        if self.snapshot.description != *now {
+            self.snapshot.description = now.clone();
+        }
+    }
+
+    /// Who is in workloads.
+    pub fn take_processes(&mut self, processes: BTreeMap<WorkloadId, Processes>) {
+        self.snapshot.processes = processes;
+    }
+
     /// What became of pushed figures up to now.
     pub fn take_delivery(&mut self, delivery: Delivery) {
         self.snapshot.push = Some(delivery);
@@ -47,6 +61,7 @@ impl View {
         snapshot.skipped_total += new_skips(&snapshot.skipped, &seen.skipped);
         snapshot.skipped = seen.skipped;
         snapshot.latencies = seen.latencies;
+        snapshot.loads = seen.loads;
         snapshot.outcomes = tick.outcomes;
         snapshot.plan = tick.plan;
     }
@@ -99,9 +114,9 @@ fn note_limits(snapshot: &mut Snapshot, plan: &Plan, now_ms: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::BytesPerSec;
     use weir_core::attribution::{Estimate, Provenance};
     use weir_core::plan::{Verdict, Why};
-    use weir_core::{BytesPerSec, WorkloadId};
 
     fn plan(at_ms: u64, throttled: &[(&str, u64)]) -> Plan {
         let verdict = |(id, ms): &(&str, u64)| Verdict {

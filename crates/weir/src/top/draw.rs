@@ -185,9 +185,15 @@ fn device_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> 
         rest += &format!(" of {} capacity", text::rate(capacity));
     }
     match &device.latency {
-        Ok(mean) => rest += &format!(" · latency {mean}"),
+        Ok(mean) => {
+            let (source, age) = &device.latency_from;
+            rest += &format!(" · {source} {mean}{age}");
+        }
         Err(Some(why)) => rest += &format!(" · latency {}", text::harmless(why)),
         Err(None) => {}
+    }
+    if let Some(load) = device.load {
+        rest += &format!(" · load {}", load.name());
     }
     if let (Some(read), Some(write)) = (
         device.state.read_bytes_per_sec,
@@ -270,6 +276,9 @@ fn row_style(row: &Row) -> Style {
     if row.branch.is_some() {
         return BOLD;
     }
+    if row.inside.is_some() {
+        return DIM;
+    }
     match row.verdict.why {
         Why::Cut { .. } | Why::AtFloor => Style::new().fg(Color::Yellow),
         Why::NotEnforced { .. } => Style::new().fg(Color::Red),
@@ -279,6 +288,12 @@ fn row_style(row: &Row) -> Style {
 }
 
 fn limit_line(row: &Row, known_since_unix_ms: Option<u64>, now_unix_ms: u64) -> String {
+    if let Some(inside) = &row.inside {
+        let seen = inside.age.map_or_else(String::new, |age| {
+            format!(", seen {:.1} s ago", age.secs_f64())
+        });
+        return format!("weir limits workloads and not who is in them{seen}");
+    }
     if row.branch.is_some() {
         return "sums of what is in it; weir limits workloads one by one".to_owned();
     }
@@ -311,7 +326,14 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
     let verdict = &row.verdict;
     let width = usize::from(area.width).saturating_sub(2);
     let limit = limit_line(row, model.known_since_unix_ms, now_unix_ms);
-    let figure = words::provenance_long(verdict.bandwidth.provenance);
+    let figure = match row.inside {
+        Some(_) => "an estimate, the workload's shared out by CPU time",
+        None => words::provenance_long(verdict.bandwidth.provenance),
+    };
+    let name = match &row.inside {
+        Some(inside) => inside.what.clone(),
+        None => text::harmless(verdict.id.as_str()),
+    };
     let mut last = format!("bandwidth: {figure}");
     if let Some(books) = &row.scheduled {
         let scheduled = words::scheduled_short(books);
@@ -323,13 +345,7 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
     }
     let lines = vec![
         Line::styled("─".repeat(usize::from(area.width)), DIM),
-        Line::styled(
-            format!(
-                " {}",
-                text::fit(&text::harmless(verdict.id.as_str()), width)
-            ),
-            BOLD,
-        ),
+        Line::styled(format!(" {}", text::fit(&name, width)), BOLD),
         Line::raw(format!(" {}", text::fit(&table::why_long(row), width))),
         Line::raw(format!(" {}", text::fit(&limit, width))),
         Line::styled(format!(" {}", text::fit(&last, width)), DIM),

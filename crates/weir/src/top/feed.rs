@@ -133,7 +133,10 @@ fn own(roots: Roots, by: ByName) -> Result<Feed> {
             let mut ticks = Loop::new(platform, config, &policy, OWN_INTERVAL, Sinks::default());
             loop {
                 let next = match ticks.tick() {
-                    Ok(_) => Ok(ticks.snapshot().clone()),
+                    Ok(_) => {
+                        ticks.look_closer();
+                        Ok(ticks.snapshot().clone())
+                    }
                     Err(error) => Err(anyhow::Error::new(error)),
                 };
                 let ended = next.is_err();

@@ -75,10 +75,11 @@ const COLUMNS: [&str; 13] = [
     "The bar's ┃ is the set-point; two columns of the curve",
     "are a second, the newest at the right.",
 ];
-const KEYS: [&str; 3] = [
+const KEYS: [&str; 4] = [
     "s sort   / filter   t tree or list   p pause   q quit",
     "↑↓ j k PgUp PgDn Home End choose",
-    "← → Enter fold and unfold, - + all   any key closes this",
+    "← → Enter fold and unfold, and processes of a workload",
+    "- + fold and unfold all   any key closes this",
 ];
 const IN_TIME: &str = ", . step   [ ] 10 s   { } 1 min   g G start and end";
 

@@ -168,6 +168,40 @@ mod tests {
     }
 
     #[test]
+    fn a_workload_is_opened_and_closed() {
+        let mut model = model();
+        let all = model.rows().len();
+        model.select(1);
+        for (open, close) in [
+            (KeyCode::Right, KeyCode::Left),
+            (KeyCode::Enter, KeyCode::Enter),
+        ] {
+            press(&mut model, open);
+            // Eight are named, and the others are one line.
+            assert_eq!(model.rows().len(), all + 9);
+            assert_eq!(labels(&model)[2], "4000 fio");
+            press(&mut model, KeyCode::Down);
+            assert_eq!(press(&mut model, KeyCode::Right), Act::GoOn);
+            assert_eq!(model.rows().len(), all + 9, "nothing is in a process");
+            press(&mut model, KeyCode::Left);
+            assert_eq!(model.selected(), 1);
+            press(&mut model, close);
+            assert_eq!(model.rows().len(), all);
+        }
+    }
+
+    #[test]
+    fn parts_add_up_to_the_workload() {
+        let mut model = model();
+        model.select(1);
+        press(&mut model, KeyCode::Right);
+        let rates = model.rows()[2..11].iter().filter_map(|row| row.bandwidth);
+        let sum: f64 = rates.map(weir_core::BytesPerSec::get).sum();
+        let whole = model.rows()[1].bandwidth.unwrap().get();
+        assert!((sum / whole - 1.0).abs() < 1e-9, "{sum} of {whole}");
+    }
+
+    #[test]
     fn a_filter_is_typed() {
         let mut model = model();
         press(&mut model, KeyCode::Char('/'));

@@ -132,8 +132,16 @@ fn plain(model: &Model, source: &str) -> String {
         if let Some(capacity) = device.capacity {
             let _ = write!(out, ", capacity {}", text::rate(capacity));
         }
-        if let Ok(latency) = device.latency {
-            let _ = write!(out, ", latency {latency}");
+        if let Ok(mean) = device.latency {
+            let (source, age) = &device.latency_from;
+            let by = match *source {
+                "latency" => String::new(),
+                source => format!(" by {source}"),
+            };
+            let _ = write!(out, ", latency {mean}{by}{age}");
+        }
+        if let Some(load) = device.load {
+            let _ = write!(out, ", load {}", load.name());
         }
         out.push('\n');
     }
@@ -350,6 +358,32 @@ mod tests {
             model.add(seen);
         }
         looks_like("devices.txt", &screen(&model, 80, 24));
+    }
+
+    #[test]
+    fn processes_below_their_workload() {
+        let mut model = two_seconds();
+        model.select(1);
+        model.unfold();
+        model.select(2);
+        let seen = screen(&model, 100, 30);
+        looks_like("processes.txt", &seen);
+        // Of the others nothing is told, and that is said.
+        model.select(isize::MAX);
+        model.unfold();
+        model.select(1);
+        let narrow = screen(&model, 80, 30);
+        assert!(
+            narrow.contains("processes are told of workloads"),
+            "{narrow}"
+        );
+        model.is_recorded = true;
+        model.fold();
+        model.fold();
+        model.unfold();
+        model.select(1);
+        let recorded = screen(&model, 80, 30);
+        assert!(recorded.contains("recordings do not keep"), "{recorded}");
     }
 
     #[test]

@@ -7,13 +7,17 @@
 //! of the others. Curves are in [`super::history`], the order of rows as a tree in [`super::tree`].
 
 mod choice;
+mod inside;
+
+pub use inside::Inside;
 
 use super::history::{History, Mean, total};
 use super::tree;
 use crate::recordings::player::Past;
-use crate::text;
+use crate::{text, words};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use weir_core::observation::DevLoad;
 use weir_core::plan::{DeviceState, Verdict};
 use weir_core::scheduler::WorkloadBooks;
 use weir_core::snapshot::Snapshot;
@@ -80,6 +84,8 @@ pub struct Row {
     pub depth: usize,
     /// Of an inner cgroup; its figures are sums.
     pub branch: Option<Branch>,
+    /// It stands below a workload and is a process.
+    pub inside: Option<Inside>,
 }
 
 /// What is below an inner cgroup.
@@ -107,6 +113,7 @@ impl Row {
             scheduled: None,
             depth: 0,
             branch: None,
+            inside: None,
         }
     }
 }
@@ -124,6 +131,10 @@ pub struct DeviceRow {
     pub capacity: Option<BytesPerSec>,
     /// Mean latency, or why there is none.
     pub latency: Result<weir_core::Nanos, Option<String>>,
+    /// How it is known, in a word, and how old it is if it is old.
+    pub latency_from: (&'static str, String),
+    /// How busy it says it is.
+    pub load: Option<DevLoad>,
     /// Bandwidth in steps of half a second, oldest first.
     pub history: Vec<Option<f64>>,
     /// The scale's end, for bar and curve.
@@ -141,6 +152,8 @@ pub struct Model {
     /// No tree.
     list: bool,
     folded: BTreeSet<WorkloadId>,
+    /// Workloads whose processes are shown.
+    open: BTreeSet<WorkloadId>,
     filter: String,
     /// What was before this is not known, because of a jump.
     pub known_since_unix_ms: Option<u64>,
@@ -247,6 +260,12 @@ impl Model {
             name: known.map_or_else(String::new, |device| device.name.clone()),
             bandwidth: mean.get().map(BytesPerSec::new),
             capacity,
+            load: (newest.loads.iter().find(|l| l.id == state.id))
+                .and_then(|l| l.load.ok().copied()),
+            latency_from: latency.map_or_else(Default::default, |seen| {
+                let source = words::latency_source(seen).unwrap_or("latency");
+                (source, words::latency_age(seen, newest.plan.at))
+            }),
             latency: match latency.map(|latency| &latency.mean_ns.value) {
                 Some(Ok(mean)) => Ok(*mean),
                 Some(Err(why)) => Err(Some(why.to_string())),
@@ -279,7 +298,7 @@ impl Model {
         let key = |row: &Row| self.key(row);
         if self.list {
             rows.sort_by_cached_key(key);
-            return rows;
+            return self.open_up(newest, rows);
         }
         let none = BTreeSet::new();
         let folded = match wanted.is_empty() {
@@ -287,7 +306,7 @@ impl Model {
             // What was looked for is shown.
             false => &none,
         };
-        tree::arrange(rows, folded, &key)
+        self.open_up(newest, tree::arrange(rows, folded, &key))
     }
 
     /// By what rows are sorted.

@@ -83,6 +83,9 @@ impl Column {
                 limited => format!("{limited} of {}", branch.workloads),
             };
         }
+        if let (Column::Why, Some(_)) = (self, &row.inside) {
+            return "by CPU".to_owned();
+        }
         match self {
             Column::Bandwidth => {
                 let mark = match verdict.bandwidth.provenance {
@@ -180,8 +183,11 @@ impl Layout {
     }
 }
 
-/// Why it has the limit it has; of an inner cgroup, how many have one.
+/// Why it has the limit it has; of an inner cgroup, how many have one; of a process, what its figure is.
 pub fn why_long(row: &Row) -> String {
+    if row.inside.is_some() {
+        return "its part of the workload's bytes, by CPU time".to_owned();
+    }
     let Some(branch) = &row.branch else {
         return words::why_long(&row.verdict.why);
     };

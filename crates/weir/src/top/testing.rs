@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A snapshot for tests of screens: one device over its set-point, workloads of each kind.
 
+use std::collections::BTreeMap;
 use weir_core::attribution::{Estimate, Provenance};
-use weir_core::observation::{Excluded, LatencySeen, Reading};
+use weir_core::observation::{Excluded, LatencySeen, LatencySource, Reading};
 use weir_core::plan::{DeviceState, Plan, Verdict, Why};
+use weir_core::processes::Processes;
 use weir_core::scheduler::{Books, Mode, Queueing, WorkloadBooks};
 use weir_core::snapshot::{SelfCost, Snapshot};
 use weir_core::topology::Device;
@@ -30,6 +32,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
     snapshot.latencies = vec![LatencySeen {
         id,
         mean_ns: Reading::new(Nanos::from_millis(at_ms), Nanos(412)),
+        source: LatencySource::Probe,
     }];
     snapshot.plan = Plan {
         seq: at_ms / 50,
@@ -46,6 +49,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         actions: Vec::new(),
     };
     snapshot.scheduler = Some(books());
+    snapshot.processes = processes(at_ms);
     snapshot.self_cost = Some(SelfCost {
         process_cpus: CpuShare::new(0.012),
         ..SelfCost::default()
@@ -62,6 +66,20 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         snapshot.limited_since_unix_ms.insert(verdict.id.clone(), 0);
     }
     snapshot
+}
+
+/// Of the first workload: more than are named, one of them new, one with a hostile name.
+fn processes(at_ms: u64) -> BTreeMap<WorkloadId, Processes> {
+    let names = ["fio", "\u{1b}[2Jfio\n) R", "sh", "日本語"];
+    let rows = (0..10u32).map(|n| {
+        let used = Nanos(u64::from(10 - n) * 8_000_000);
+        let span = Nanos::from_millis(2000);
+        let spent = (n != 9).then_some((used, span));
+        (4000 + n, names[n as usize % names.len()], spent)
+    });
+    let at = Nanos::from_millis(at_ms.saturating_sub(1200));
+    let id = WorkloadId::new("/system.slice/fio-heavy-reader-1.service");
+    [(id, Processes::of(at, rows))].into()
 }
 
 /// Of weir's scheduler: it holds the first workload.
@@ -81,6 +99,7 @@ fn books() -> Books {
         mode: Mode::Partial,
         ticks: 1000,
         tick_cost_ns: Nanos(1_500_000),
+        worst_gap_ns: Nanos(4_200_000),
         silences: 0,
         late_turns: 0,
         queueing: Queueing {

@@ -2,6 +2,7 @@
 //! Commands that need no machine, and files for them.
 
 use super::{stderr, stdout};
+use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
@@ -20,6 +21,15 @@ impl Desk {
     pub fn text(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
+}
+
+/// A line of `--json` as a recording has it, which does not keep who is in workloads, and facts as they were at its start.
+pub fn as_kept(line: &str) -> Value {
+    let mut line: Value = serde_json::from_str(line).unwrap();
+    line.as_object_mut().unwrap().remove("processes");
+    let description = line["description"].as_object_mut().unwrap();
+    description.remove("facts").unwrap();
+    line
 }
 
 pub fn weir(args: &[&str]) -> Output {

@@ -28,6 +28,13 @@ pub const HEAVY: [&str; 3] = [
     "/batch.slice/heavy-c",
 ];
 pub const LIGHT: &str = "/system.slice/light.service";
+
+/// As long as the path of a cgroup gets (4096 bytes) with what lies above and below it, of names as long as they get.
+pub fn long_name() -> String {
+    let name = "\n".to_owned() + &"é".repeat(127);
+    format!("/{}", [name.as_str(); 15].join("/"))
+}
+
 /// Each reader's bytes per CPU-second.
 pub const INTENSITY: f64 = 400.0 * MIB;
 const HEAVY_CPUS: f64 = 1.0;

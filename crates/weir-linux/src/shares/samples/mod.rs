@@ -18,6 +18,7 @@ mod wire;
 
 use super::wire::Sum;
 use super::{Key, Source};
+use crate::bpf::has_types;
 use crate::clock::now;
 use crate::options::{Options, Roots};
 use crate::perf::{Machine, Tap};
@@ -66,13 +67,7 @@ fn found(options: &Options) -> Result<Chosen, Missing> {
         Some(name) => events::named(&machine, name)?,
         None => events::best(&machine)?,
     };
-    let types = roots.sys.join("kernel/btf/vmlinux");
-    if !types.exists() {
-        return Err(Missing::NotSupported(format!(
-            "no type information of the kernel under {}: use a kernel with CONFIG_DEBUG_INFO_BTF",
-            types.display()
-        )));
-    }
+    has_types(roots)?;
     let release = std::fs::read_to_string(roots.proc.join("sys/kernel/osrelease"));
     if let Some(version) = release.ok().and_then(|text| version(&text))
         && version < KERNEL

@@ -3,11 +3,12 @@
 
 use super::super::Key;
 use super::wire::{self, Fate, Range, Taken};
+use crate::bpf;
 use crate::clock::now;
 use crate::options::{By, Roots};
 use crate::perf::{Tap, Tapped};
 use crate::topology::online;
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use weir_core::{Missing, Nanos};
@@ -38,9 +39,7 @@ impl Program {
     /// # Errors
     /// The kernel refuses the program or the event.
     pub(super) fn load(roots: &Roots, by: By, tapped: Tapped) -> Result<Program, Missing> {
-        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, words| {
-            tracing::debug!(words, "libbpf");
-        })));
+        bpf::quiet();
         let object = open(by).and_then(libbpf_rs::OpenObject::load);
         let object = object.map_err(|e| refused(&e))?;
         let map = |name: &str| -> Result<MapHandle, Missing> {
@@ -162,13 +161,7 @@ fn open(by: By) -> Result<libbpf_rs::OpenObject, libbpf_rs::Error> {
 }
 
 fn refused(error: &libbpf_rs::Error) -> Missing {
-    let text = format!("the kernel did not take the sampling program: {error}");
-    match error.kind() {
-        ErrorKind::PermissionDenied => Missing::NotPermitted(format!(
-            "{text}; run weir as root, or with CAP_BPF and CAP_PERFMON"
-        )),
-        _ => Missing::NotSupported(text),
-    }
+    bpf::refused("the sampling program", error)
 }
 
 fn unread(error: &libbpf_rs::Error) -> Missing {

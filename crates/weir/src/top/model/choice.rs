@@ -57,13 +57,33 @@ impl Model {
         Some((row, row.branch?))
     }
 
-    /// Folds the chosen cgroup; goes up from where there is nothing to fold.
+    /// Shows the processes of the chosen workload, or not; nothing if it is none. Whether that changed something.
+    fn open(&mut self, is_open: bool) -> bool {
+        let row = self.rows.get(self.selected());
+        let leaf = row.filter(|row| row.branch.is_none() && row.inside.is_none());
+        let Some(id) = leaf.map(|row| row.verdict.id.clone()) else {
+            return false;
+        };
+        let changed = match is_open {
+            true => self.open.insert(id),
+            false => self.open.remove(&id),
+        };
+        if changed {
+            self.rows = self.make_rows();
+        }
+        changed
+    }
+
+    /// Folds the chosen cgroup or workload; goes up from where there is nothing to fold.
     pub fn fold(&mut self) {
         if let Some((row, branch)) = self.chosen_branch()
             && branch.is_open
         {
             self.folded.insert(row.verdict.id.clone());
             self.rows = self.make_rows();
+            return;
+        }
+        if self.open(false) {
             return;
         }
         let place = self.selected();
@@ -76,33 +96,37 @@ impl Model {
         }
     }
 
-    /// Shows what is below the chosen cgroup.
+    /// Shows what is below the chosen cgroup, or who is in the chosen workload.
     pub fn unfold(&mut self) {
         if let Some((row, _)) = self.chosen_branch() {
             let id = row.verdict.id.clone();
             self.folded.remove(&id);
             self.rows = self.make_rows();
+        } else {
+            self.open(true);
         }
     }
 
     /// The one or the other.
     pub fn fold_or_unfold(&mut self) {
-        match self.chosen_branch() {
-            Some((_, branch)) if branch.is_open => self.fold(),
-            Some(_) => self.unfold(),
-            None => {}
+        let branch = self.chosen_branch().map(|(_, branch)| branch.is_open);
+        match branch {
+            Some(true) => self.fold(),
+            None if self.open(false) => {}
+            Some(false) | None => self.unfold(),
         }
     }
 
     /// Shows only what is at the top.
     pub fn fold_all(&mut self) {
+        self.open.clear();
         self.unfold_all();
         let inner = self.rows.iter().filter(|row| row.branch.is_some());
         self.folded = inner.map(|row| row.verdict.id.clone()).collect();
         self.rows = self.make_rows();
     }
 
-    /// Shows everything.
+    /// Shows all workloads.
     pub fn unfold_all(&mut self) {
         self.folded.clear();
         self.rows = self.make_rows();

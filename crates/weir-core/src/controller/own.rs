@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What weir reads of a device to measure it. The device counts it with all the rest; whoever shares a group's
+//! count out to workloads must not give it to one of them.
+
+use crate::attribution::Attribution;
+use crate::bandwidth::GroupRate;
+use crate::counters::{Counter, FULL_MASK, Limits};
+use crate::ids::GroupId;
+use crate::observation::OwnSeen;
+use crate::units::BytesPerSec;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+const LIMITS: Limits = Limits {
+    mask: FULL_MASK,
+    per_sec: None,
+};
+
+/// The last reading of each group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Own {
+    counters: BTreeMap<GroupId, Counter>,
+}
+
+impl Own {
+    /// Rates of groups without it, in the same order. Both are counted at different moments, and what is asked for may
+    /// have come from a cache: nothing goes below zero. Of a group of which it is not known nothing is taken off.
+    pub(super) fn taken_off<'a>(
+        &mut self,
+        groups: &'a [GroupRate],
+        seen: &[OwnSeen],
+    ) -> Cow<'a, [GroupRate]> {
+        self.counters
+            .retain(|id, _| seen.iter().any(|own| own.id == *id));
+        let mut others = Cow::Borrowed(groups);
+        for own in seen {
+            let counter = self.counters.entry(own.id).or_default();
+            let Ok(delta) = counter.advance(LIMITS, &own.read_bytes) else {
+                continue;
+            };
+            let place = groups.iter().position(|group| group.id == own.id);
+            let group = place.and_then(|place| others.to_mut().get_mut(place));
+            if let Some(Ok(read)) = group.map(|group| &mut group.read) {
+                *read = BytesPerSec::new((read.get() - delta.per_sec()).max(0.0));
+            }
+        }
+        others
+    }
+}
+
+/// What was taken off has no owner among the workloads.
+pub(super) fn leave_to_nobody(found: &mut Attribution, all: &[GroupRate], others: &[GroupRate]) {
+    for ((unowned, all), others) in found.unattributed.iter_mut().zip(all).zip(others) {
+        if let (Some(unowned), Some(all), Some(others)) = (unowned, all.total(), others.total()) {
+            *unowned += BytesPerSec::new((all.get() - others.get()).max(0.0));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attribution::{Share, attribute};
+    use crate::ids::DeviceId;
+    use crate::observation::{Missing, Reading};
+    use crate::units::{Bytes, Nanos};
+
+    const GROUP: GroupId = GroupId {
+        device: DeviceId(0),
+        index: 0,
+    };
+
+    fn rate(read: f64, write: f64) -> [GroupRate; 1] {
+        [GroupRate {
+            id: GROUP,
+            read: Ok(BytesPerSec::new(read)),
+            write: Ok(BytesPerSec::new(write)),
+            span: Nanos::from_millis(1000),
+        }]
+    }
+
+    fn own(at_ms: u64, bytes: u64) -> [OwnSeen; 1] {
+        [OwnSeen {
+            id: GROUP,
+            read_bytes: Reading::new(Nanos::from_millis(at_ms), Bytes(bytes)),
+        }]
+    }
+
+    #[test]
+    fn what_weir_read_is_no_workloads_and_stays_in_the_total() {
+        let mut state = Own::default();
+        let groups = rate(1000.0, 300.0);
+        // Before the second reading there is no difference.
+        assert_eq!(state.taken_off(&groups, &own(0, 50)).as_ref(), &groups);
+        let others = state.taken_off(&groups, &own(2000, 250));
+        assert_eq!(others.as_ref(), &rate(900.0, 300.0));
+        let alone = Share {
+            group: 0,
+            ..Share::default()
+        };
+        let mut found = attribute(&others, &[alone]);
+        leave_to_nobody(&mut found, &groups, &others);
+        assert_eq!(found.parts[0].bytes_per_sec.get(), 1200.0);
+        assert_eq!(found.unattributed, [Some(BytesPerSec::new(100.0))]);
+    }
+
+    #[test]
+    fn nothing_goes_below_zero_and_what_is_not_known_takes_nothing_off() {
+        let mut state = Own::default();
+        let groups = rate(10.0, 0.0);
+        let _ = state.taken_off(&groups, &own(0, 0));
+        let others = state.taken_off(&groups, &own(1000, 1 << 40));
+        assert_eq!(others.as_ref(), &rate(0.0, 0.0));
+        let lost = [OwnSeen {
+            id: GROUP,
+            read_bytes: Reading::missing(Nanos::from_millis(2000), Missing::NotYetRead),
+        }];
+        assert_eq!(state.taken_off(&groups, &lost).as_ref(), &groups);
+        // Without a probe the first reading of the next one is a first reading again.
+        assert_eq!(state.taken_off(&groups, &[]).as_ref(), &groups);
+        assert_eq!(state.taken_off(&groups, &own(3000, 5)).as_ref(), &groups);
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lines of device memory that each emulated CPU has filled: what a CPU's own counter would tell, and the device cannot. They
+//! lie in the emulated device's BAR, behind all registers of the map, where no driver of the device looks; the
+//! testbed's module `weir_core` shows them as an event of perf.
+
+use crate::counters::Bar;
+use crate::regmap::EMULATED_BAR_BYTES;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// CPUs there is room for.
+pub const CPU_COUNT_MAX: usize = 64;
+/// From one CPU's word to the next: a line of the host, as each is written by a thread of its own.
+pub const STRIDE_BYTES: u64 = 64;
+/// Where the first is in the BAR.
+pub const OFFSET_BYTES: u64 = EMULATED_BAR_BYTES - CPU_COUNT_MAX as u64 * STRIDE_BYTES;
+
+/// Adds one to a CPU's fills. A CPU beyond the room there is counts nothing.
+pub fn count(bar: &impl Bar, cpu: usize) {
+    if let Some(word) = word(bar, cpu) {
+        word.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Lines that a CPU has filled; nothing where there is no room for it.
+pub fn of(bar: &impl Bar, cpu: usize) -> Option<u64> {
+    word(bar, cpu).map(|word| word.load(Ordering::Relaxed))
+}
+
+fn word(bar: &impl Bar, cpu: usize) -> Option<&AtomicU64> {
+    let at = (cpu < CPU_COUNT_MAX).then(|| OFFSET_BYTES + cpu as u64 * STRIDE_BYTES)?;
+    bar.words().get(usize::try_from(at / 8).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::{AccessCounters, GroupRegion};
+    use crate::regmap::{
+        EMULATED_GROUP_TABLE_OFFSET_BYTES, GROUP_COUNT_MAX, GROUP_TABLE_STRIDE_BYTES,
+    };
+    use weir_core::Bytes;
+
+    fn bar() -> Vec<AtomicU64> {
+        (0..EMULATED_BAR_BYTES / 8)
+            .map(|_| AtomicU64::new(0))
+            .collect()
+    }
+
+    #[test]
+    fn each_cpu_has_a_word_and_one_too_many_has_none() {
+        let bar = bar();
+        for cpu in [0, 63, 63, 64, usize::MAX] {
+            count(&bar, cpu);
+        }
+        let found: Vec<_> = [0, 1, 63, 64].map(|cpu| of(&bar, cpu)).into();
+        assert_eq!(found, [Some(1), Some(0), Some(2), None]);
+    }
+
+    #[test]
+    fn they_are_behind_the_registers() {
+        let table = GROUP_TABLE_STRIDE_BYTES * u64::from(GROUP_COUNT_MAX);
+        assert!(EMULATED_GROUP_TABLE_OFFSET_BYTES + table <= OFFSET_BYTES);
+        let bar = bar();
+        let groups = [GroupRegion {
+            base: 0,
+            size: Bytes(1 << 20),
+        }];
+        let counters = AccessCounters::over(bar.as_slice(), &groups).unwrap();
+        counters.count(64, false);
+        assert!((0..CPU_COUNT_MAX).all(|cpu| of(&bar, cpu) == Some(0)));
+    }
+}

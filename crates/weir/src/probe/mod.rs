@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir run --probe`: what a load from each device takes now, by loads of weir's own.
+//!
+//! ```text
+//!   [place]  which node of the device, which CPU, 16 MiB there
+//!      │
+//!   [prober] a thread: 288 loads, then a rest 99 times as long (in portions of 2 s); the mean of the last eight such batches
+//!      │  left in a box; the loop takes what is there and never waits
+//!   Probed   a platform around another one: latency into each observation, and what the probe itself read and has
+//! ```
+//!
+//! *Cost.* At most 1 % of the time of one CPU for all devices together, whatever a load takes; a load is a line of 64 bytes,
+//! so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are nobody's
+//! (`weir_core::observation::OwnSeen`); its memory is taken out of the memory of weir's own workload, whose CPU time would
+//! else be taken for use of the device.
+//!
+//! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a machine that does nothing
+//! else, no ring is so large that a cache of some hundred MiB forgets it.
+
+mod lines;
+mod place;
+mod prober;
+
+pub use lines::reads;
+use place::PART_OF_FREE;
+use prober::{Found, Prober};
+use std::collections::BTreeMap;
+use weir_core::observation::{Excluded, LatencySeen, LatencySource, OwnSeen, WorkloadSeen};
+use weir_core::plan::{Outcome, Plan};
+use weir_core::processes::Processes;
+use weir_core::scheduler::Books;
+use weir_core::topology::{Fact, Group};
+use weir_core::{
+    Bytes, Description, DeviceId, GroupId, Missing, Nanos, Observation, Platform, PlatformError,
+    Reading, WorkloadId,
+};
+use weir_linux::Roots;
+
+/// A figure that is older says that the probe had no turn.
+const AGE_MAX: Nanos = Nanos::from_millis(5000);
+/// What is left of a use in weir's own workload after the probe's memory: below this it is none.
+const NO_USE: Bytes = Bytes(1 << 20);
+
+/// A platform whose observations have the latency of each device.
+pub struct Probed {
+    inner: Box<dyn Platform>,
+    prober: Prober,
+    /// What the platform said last, and the same with what is to be said of the probe.
+    of_inner: Description,
+    description: Description,
+    found: BTreeMap<DeviceId, Found>,
+}
+
+impl Probed {
+    /// Takes memory on each device and starts the thread. Where there is no memory the device has no latency, with the
+    /// reason; it is tried again every ten seconds.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn start(inner: Box<dyn Platform>, roots: &Roots) -> anyhow::Result<Probed> {
+        let of_inner = inner.describe().clone();
+        let prober = Prober::start(roots, nodes(&of_inner))?;
+        let mut probed = Probed {
+            inner,
+            found: prober.take().unwrap_or_default(),
+            prober,
+            description: of_inner.clone(),
+            of_inner,
+        };
+        probed.describe_anew();
+        Ok(probed)
+    }
+
+    fn describe_anew(&mut self) {
+        self.description = self.of_inner.clone();
+        let facts = self.found.iter().map(|(device, found)| Fact {
+            name: format!("latency.probe.{device}"),
+            value: found.place.clone().map(|place| place.to_string()),
+            next_move: found.place.is_err().then(|| {
+                format!(
+                    "the probe wants memory there, {PART_OF_FREE} times what it takes: free some"
+                )
+            }),
+        });
+        self.description.facts.extend(facts);
+    }
+
+    /// What is new: of the platform, and of the probe.
+    fn follow(&mut self) {
+        let mut is_new = *self.inner.describe() != self.of_inner;
+        if is_new {
+            self.of_inner = self.inner.describe().clone();
+            self.prober.follow(nodes(&self.of_inner));
+        }
+        if let Some(found) = self.prober.take() {
+            let places = |all: &BTreeMap<DeviceId, Found>| -> Vec<_> {
+                all.values().map(|found| found.place.clone()).collect()
+            };
+            is_new |= places(&found) != places(&self.found);
+            self.found = found;
+        }
+        if is_new {
+            self.describe_anew();
+        }
+    }
+}
+
+impl Platform for Probed {
+    fn describe(&self) -> &Description {
+        &self.description
+    }
+
+    fn observe(&mut self) -> Result<Observation, PlatformError> {
+        let mut seen = self.inner.observe()?;
+        self.follow();
+        add_latencies(&mut seen, &self.found);
+        let memory = memory(&self.of_inner.groups, &self.found);
+        add_own(&mut seen, &memory, &self.found);
+        let own = |w: &&mut WorkloadSeen| w.excluded == Some(Excluded::Weir);
+        for workload in seen.workloads.iter_mut().filter(own) {
+            take_memory_out(workload, &memory);
+        }
+        Ok(seen)
+    }
+
+    fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
+        self.inner.apply(plan)
+    }
+
+    fn heed(&mut self, plan: &Plan) {
+        self.inner.heed(plan);
+    }
+
+    fn scheduler(&self) -> Option<Books> {
+        self.inner.scheduler()
+    }
+
+    fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
+        self.inner.processes()
+    }
+
+    fn release_all(&mut self) -> Vec<Outcome> {
+        self.inner.release_all()
+    }
+}
+
+/// Nodes of each device.
+fn nodes(machine: &Description) -> BTreeMap<DeviceId, Vec<u32>> {
+    let of = |device: DeviceId| {
+        let groups = machine.groups.iter().filter(|g| g.id.device == device);
+        groups.filter_map(|g| g.node.map(|node| node.0)).collect()
+    };
+    machine.devices.iter().map(|d| (d.id, of(d.id))).collect()
+}
+
+/// Puts the probe's latencies in place of others: it was asked for. One that it does not have is no reason to leave out
+/// one that there is.
+fn add_latencies(seen: &mut Observation, found: &BTreeMap<DeviceId, Found>) {
+    for (device, found) in found {
+        let mut mean_ns = found.mean_ns.clone();
+        // It may have measured after the look was over.
+        mean_ns.at = mean_ns.at.min(seen.at);
+        if let (Ok(_), Some(age)) = (&mean_ns.value, seen.at.since(mean_ns.at))
+            && age > AGE_MAX
+        {
+            let why = format!("the probe has measured nothing for {age}");
+            mean_ns = Reading::missing(seen.at, Missing::Lost(why));
+        }
+        let latency = LatencySeen {
+            id: *device,
+            mean_ns,
+            source: LatencySource::Probe,
+        };
+        match seen.latencies.binary_search_by_key(device, |l| l.id) {
+            Ok(place) if latency.mean_ns.ok().is_some() => seen.latencies[place] = latency,
+            Ok(_) => {}
+            Err(place) => seen.latencies.insert(place, latency),
+        }
+    }
+}
+
+/// The group that each device's memory of ours is in, and how much it is. Groups on one node cannot be told apart: the
+/// first of them.
+fn memory(groups: &[Group], found: &BTreeMap<DeviceId, Found>) -> Vec<(GroupId, u64)> {
+    let group = |(device, found): (&DeviceId, &Found)| {
+        let place = found.place.as_ref().ok()?;
+        let is_it =
+            |g: &&Group| g.id.device == *device && g.node.is_some_and(|n| n.0 == place.node);
+        Some((groups.iter().find(is_it)?.id, place.bytes))
+    };
+    found.iter().filter_map(group).collect()
+}
+
+fn add_own(seen: &mut Observation, memory: &[(GroupId, u64)], found: &BTreeMap<DeviceId, Found>) {
+    let own = memory.iter().filter_map(|(group, _)| {
+        let found = found.get(&group.device)?;
+        Some(OwnSeen {
+            id: *group,
+            read_bytes: Reading::new(found.taken_at.min(seen.at), Bytes(found.read_bytes)),
+        })
+    });
+    seen.own = own.collect();
+}
+
+/// Takes our memory out of what weir's workload has.
+fn take_memory_out(workload: &mut WorkloadSeen, memory: &[(GroupId, u64)]) {
+    for (group, bytes) in memory {
+        let Some(place) = workload.uses.iter().position(|u| u.group == *group) else {
+            continue;
+        };
+        let Ok(here) = &mut workload.uses[place].resident_bytes.value else {
+            continue;
+        };
+        here.0 = here.0.saturating_sub(*bytes);
+        if let Some(all) = &mut workload.resident_bytes {
+            all.0 = all.0.saturating_sub(*bytes);
+        }
+        if *here < NO_USE {
+            workload.uses.remove(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
