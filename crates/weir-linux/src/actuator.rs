@@ -36,6 +36,7 @@ use crate::names::escape;
 use crate::options::{Options, Roots};
 use crate::parse::cgroup::CpuMax;
 use crate::parse::decimal;
+use crate::phase::Search;
 use crate::quota::{period_us, quota, tighter};
 use crate::restore::{self, Given, ResetReport};
 use crate::sched_ext::SchedExt;
@@ -75,6 +76,8 @@ pub(crate) struct Actuator {
     /// Whose turn it was last to be looked after, and the round of the view they were compared with.
     tended: Option<WorkloadId>,
     compared: u64,
+    /// When refills whose moment is not known are searched again.
+    pub(crate) search: Search,
     pub(crate) sched_ext: SchedExt,
     pub(crate) buffer: Buffer,
 }
@@ -101,6 +104,7 @@ impl Actuator {
             moves: BTreeMap::new(),
             tended: None,
             compared: 0,
+            search: Search::default(),
             sched_ext: SchedExt::new(&options.roots),
             buffer: Buffer::new(),
         }

@@ -34,6 +34,11 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
+    /// Whether the moment of refill of what is in force is not known.
+    pub(crate) fn needs_phase(&self) -> bool {
+        !self.phase.is_some_and(|p| p.is_of(self.written.period_us))
+    }
+
     /// The limit others set, in CPUs.
     pub(crate) fn theirs(&self) -> Option<f64> {
         self.lease.theirs.cpus()

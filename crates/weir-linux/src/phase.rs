@@ -30,6 +30,11 @@ pub(crate) fn patience_us(interval: Duration) -> u64 {
     u64::try_from(interval.as_micros()).unwrap_or(u64::MAX) / 4 * 3
 }
 
+/// The first wait until an unknown moment is searched again, and the longest: a search looks at each of
+/// them some twenty times.
+const SEARCH_FIRST: Nanos = Nanos(2_000_000_000);
+const SEARCH_LAST: Nanos = Nanos(64_000_000_000);
+
 /// The time of day of refills, so to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
@@ -109,22 +114,46 @@ fn middle_of_gap(taken: &[u64], period_ns: u64) -> u64 {
 }
 
 /// Watches a counter of refills until it goes up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watch {
-    first: Option<u64>,
+    before: Option<(u64, Nanos)>,
 }
 
 impl Watch {
-    /// Nothing seen so far.
-    pub(crate) fn new() -> Self {
-        Watch { first: None }
+    /// One look: true when the counter has just gone up by one. A larger step, or a look that came more
+    /// than `late` after the one before, says only that a refill was some time ago.
+    pub(crate) fn look(&mut self, nr_periods: u64, at: Nanos, late: Nanos) -> bool {
+        let before = self.before.replace((nr_periods, at));
+        before.is_some_and(|(count, then)| {
+            nr_periods == count.wrapping_add(1) && at.0.saturating_sub(then.0) <= late.0
+        })
     }
+}
 
-    /// One look: true when the counter has just gone up by one. A larger step says only that a refill
-    /// was some time ago.
-    pub(crate) fn look(&mut self, nr_periods: u64) -> bool {
-        let before = self.first.replace(nr_periods);
-        before.is_some_and(|before| nr_periods == before.wrapping_add(1))
+/// When moments that could not be found are searched again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Search {
+    again_at: Nanos,
+    wait: Nanos,
+}
+
+impl Search {
+    /// Whether to search now: for a new limit at once, and from then on again after ever longer waits.
+    pub(crate) fn is_due(&mut self, at: Nanos, is_new: bool) -> bool {
+        if is_new {
+            self.wait = SEARCH_FIRST;
+        } else if at < self.again_at {
+            return false;
+        } else {
+            self.wait = Nanos(
+                self.wait
+                    .0
+                    .saturating_mul(2)
+                    .clamp(SEARCH_FIRST.0, SEARCH_LAST.0),
+            );
+        }
+        self.again_at = Nanos(at.0.saturating_add(self.wait.0));
+        true
     }
 }
 
@@ -165,12 +194,27 @@ mod tests {
     }
 
     #[test]
-    fn only_a_single_step_tells_the_moment() {
-        let mut watch = Watch::new();
-        assert!(!watch.look(7), "the first look knows nothing");
-        assert!(!watch.look(7));
-        assert!(watch.look(8));
-        assert!(!watch.look(10), "two refills: the last may be long ago");
-        assert!(watch.look(11));
+    fn only_a_single_step_seen_in_time_tells_the_moment() {
+        let mut watch = Watch::default();
+        let mut look = |count, at| watch.look(count, Nanos(at), Nanos(12));
+        assert!(!look(7, 0), "the first look knows nothing");
+        assert!(!look(7, 6));
+        assert!(look(8, 12));
+        assert!(!look(10, 18), "two refills: the last may be long ago");
+        assert!(!look(11, 31), "late: the refill may be long ago");
+        assert!(look(12, 43));
+    }
+
+    #[test]
+    fn a_search_is_repeated_ever_more_seldom() {
+        let mut search = Search::default();
+        let mut due_at =
+            |at_secs: u64, is_new| search.is_due(Nanos(at_secs * 1_000_000_000), is_new);
+        assert!(due_at(100, true));
+        assert!(due_at(100, true), "each new limit at once");
+        let again: Vec<u64> = (100..400).filter(|at| due_at(*at, false)).collect();
+        assert_eq!(again, [102, 106, 114, 130, 162, 226, 290, 354]);
+        assert!(due_at(400, true));
+        assert!(due_at(402, false), "anew with each new limit");
     }
 }

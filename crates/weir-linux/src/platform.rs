@@ -418,9 +418,8 @@ impl Platform for LinuxPlatform {
             };
             outcomes[i] = Some(result);
         }
-        if self.period <= self.patience && !new.is_empty() {
-            self.actuator.find_phases(&new);
-            self.actuator.steer(&new);
+        if self.period <= self.patience {
+            self.actuator.spread(&new);
         }
         let outcome = |(action, result): (&weir_core::Action, Option<OutcomeKind>)| Outcome {
             workload: action.workload.clone(),

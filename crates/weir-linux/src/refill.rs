@@ -22,11 +22,31 @@ impl Actuator {
         phase.map_or(Nanos(0), |p| p.wait(at))
     }
 
-    /// Finds the moment of refill of limits that have none yet, within a little more than a period.
-    /// What is idle now is not found, and tried again with its next rewrite.
-    pub(crate) fn find_phases(&mut self, ids: &[WorkloadId]) {
-        let mut watches: Vec<_> = ids.iter().map(|id| (id, Watch::new())).collect();
+    /// Finds the moments of refill of the limits just written for the first time, and moves them apart
+    /// from those of others. Where that was hidden (its workload was idle, weir was held up), it is
+    /// tried again later, at ever longer intervals. Takes about three periods, mostly nothing.
+    pub(crate) fn spread(&mut self, new: &[WorkloadId]) {
+        if !self.search.is_due(now(), !new.is_empty()) {
+            return;
+        }
+        let is_unknown = |(id, hold): (&WorkloadId, &Hold)| {
+            let is_whole = hold.written.period_us == self.period_us;
+            (is_whole && hold.needs_phase() && !new.contains(id)).then(|| id.clone())
+        };
+        let again = self.holds.iter().filter_map(is_unknown).take(STEERED_MAX);
+        let ids: Vec<_> = new.iter().cloned().chain(again).collect();
+        if ids.is_empty() {
+            return;
+        }
+        self.find_phases(&ids);
+        self.steer(&ids);
+    }
+
+    /// Watches each for a little more than a period.
+    fn find_phases(&mut self, ids: &[WorkloadId]) {
+        let mut watches: Vec<_> = ids.iter().map(|id| (id, Watch::default())).collect();
         let step = Nanos(self.period_us.saturating_mul(1000) / LOOKS_PER_PERIOD);
+        let late = Nanos(step.0.saturating_mul(2));
         for _ in 0..LOOKS_PER_PERIOD + 3 {
             watches.retain_mut(|(id, watch)| {
                 let Some(hold) = self.holds.get_mut(*id) else {
@@ -36,9 +56,12 @@ impl Actuator {
                 let Some(count) = stat.and_then(|s| s.nr_periods) else {
                     return false;
                 };
-                let found = watch.look(count);
+                let seen_at = now();
+                let found = watch.look(count, seen_at, late);
                 if found {
-                    hold.phase = Some(Phase::seen(hold.written.period_us, now()));
+                    let phase = Phase::seen(hold.written.period_us, seen_at);
+                    hold.phase = Some(phase);
+                    tracing::debug!(workload = %id, offset_ns = phase.offset_ns(), "refill found");
                 }
                 !found
             });
@@ -51,13 +74,12 @@ impl Actuator {
 
     /// Whether a limit is in force whose moment of refill is not known.
     pub(crate) fn needs_phase(&self, id: &WorkloadId) -> bool {
-        let known = |h: &Hold| h.phase.is_some_and(|p| p.is_of(h.written.period_us));
-        self.holds.get(id).is_some_and(|hold| !known(hold))
+        self.holds.get(id).is_some_and(Hold::needs_phase)
     }
 
     /// Moves the refills of new limits apart from each other and from those of others: each gets one
     /// longer period. Takes about two periods.
-    pub(crate) fn steer(&mut self, ids: &[WorkloadId]) {
+    fn steer(&mut self, ids: &[WorkloadId]) {
         let is_steerable = |h: &Hold| h.written == h.ours && h.written.quota_us.is_some();
         let new: Vec<(WorkloadId, Phase)> = ids
             .iter()
@@ -90,35 +112,37 @@ impl Actuator {
     }
 
     /// Just after a refill the longer period is set, and just after the next one the right period again:
-    /// the timer has added the longer one by then.
+    /// the timer has added the longer one by then. Who comes too late, for the first (then nothing is
+    /// moved) or for the second (then it may have moved twice), knows the moment no more: it is searched
+    /// again.
     fn carry_out(&mut self, moves: &[Move]) {
         let begun = now();
         let period = Nanos(self.period_us * 1000);
-        let at =
-            |m: &Move, periods: u64| Nanos(begun.0 + m.phase.wait(begun).0 + periods * period.0);
-        let mut steps: Vec<(Nanos, &Move, bool)> = Vec::new();
+        let mut steps: Vec<(Nanos, &Move, Step)> = Vec::new();
         for m in moves {
-            steps.push((at(m, 0), m, true));
-            steps.push((at(m, 1), m, false));
+            let first = begun.0 + m.phase.wait(begun).0;
+            steps.push((Nanos(first), m, Step::Longer));
+            steps.push((Nanos(first + period.0), m, Step::Back));
         }
         steps.sort_by_key(|(at, ..)| *at);
-        for (at, m, is_longer) in steps {
+        for (at, m, step) in steps {
             sleep_until(at);
-            let Some(hold) = self.holds.get(&m.id) else {
+            let Some(ours) = self.holds.get(&m.id).map(|hold| hold.ours) else {
                 continue;
             };
-            let (CpuMax { quota_us, .. }, phase) = (hold.ours, hold.phase);
-            let added = if is_longer { m.shift_us } else { 0 };
+            let is_late = || now().0 > at.0 + period.0 / 2;
+            let is_longer = step == Step::Longer && !is_late();
             let limit = CpuMax {
-                quota_us,
-                period_us: self.period_us + added,
+                period_us: self.period_us + if is_longer { m.shift_us } else { 0 },
+                ..ours
             };
-            let done = self.set(&m.id, limit).is_ok();
+            let is_known = self.set(&m.id, limit).is_ok() && !is_late();
+            tracing::debug!(workload = %m.id, limit.period_us, is_known, "refill moved");
             if let Some(hold) = self.holds.get_mut(&m.id) {
-                // After a failure nothing is known of its phase: it is searched again.
-                hold.phase = match is_longer {
-                    true => phase.filter(|_| done),
-                    false => phase.filter(|_| done).map(|p| p.later(m.shift_us)),
+                let phase = hold.phase.filter(|_| is_known);
+                hold.phase = match step {
+                    Step::Longer => phase,
+                    Step::Back => phase.map(|p| p.later(m.shift_us)),
                 };
             }
         }
@@ -130,4 +154,11 @@ struct Move {
     id: WorkloadId,
     phase: Phase,
     shift_us: u64,
+}
+
+/// The two writes of a move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Longer,
+    Back,
 }

