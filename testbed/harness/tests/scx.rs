@@ -76,6 +76,7 @@ fn it_comes_and_goes(vm: &Vm) -> Result<()> {
 /// The machine is otherwise idle, which is where the thesis's schedulers did nothing.
 fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
     let free = bytes_per_sec(vm, 2)?;
+    common::haste::watch(vm)?;
     let pid = start_weir(vm, &limit())?;
     is_limited(vm)?;
     vm.run("sleep 3")?;
@@ -84,6 +85,8 @@ fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
         "the readers do not overload the device: {free}"
     );
     common::is_held(vm)?;
+    let hurried = common::haste::changes(vm)?;
+    ensure!(hurried == 0, "the scout hurried {hurried} times");
     signal_weir(vm, pid, "TERM")?;
     is_free(vm)
 }

@@ -202,6 +202,7 @@ fn set_our_nice(vm: &Vm, nice: i32) -> Result<()> {
 /// wait until all of them are there.
 fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
     let pid = start(vm, "scx-full")?;
+    common::haste::watch(vm)?;
     start_beside(vm, "/sys/fs/cgroup", "stress-ng --cpu 60 --timeout 600")?;
     start_beside(
         vm,
@@ -217,7 +218,11 @@ fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
     let grown = (number(vm, VARIABLES, "weir_vtime_now")? - vtime) as f64;
     let ratio = grown / (uptime_ns(vm)? - begun);
     set_our_nice(vm, 0)?;
-    println!("virtual time grew by {ratio:.3} of real time");
+    let hurried = common::haste::changes(vm)?;
+    println!(
+        "virtual time grew by {ratio:.3} of real time; the scout changed its niceness {hurried} times"
+    );
+    ensure!(hurried > 0, "the scout did not hurry among sixty");
     ensure!(
         ratio < 0.1,
         "virtual time ran away with who was late: {ratio}"

@@ -10,6 +10,7 @@
 //! far away.
 #![allow(dead_code, reason = "each test file uses its part of this")]
 
+pub mod haste;
 mod kernels;
 
 use anyhow::{Context, Result, ensure};

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How often weir's scout changed its niceness to look at memory in haste: it must among many who want a CPU, or the
+//! kernel waits for it, and must not elsewhere, or it takes CPU time from those who are limited.
+
+use anyhow::{Context, Result};
+use weir_testbed::vm::Vm;
+
+const TRACING: &str = "/sys/kernel/tracing";
+const SWITCH: &str = "events/syscalls/sys_enter_setpriority/enable";
+
+/// Begins to count.
+///
+/// # Errors
+/// The guest's kernel does not trace system calls.
+pub fn watch(vm: &Vm) -> Result<()> {
+    vm.run(&format!(
+        "[ -e {TRACING}/trace ] || mount -t tracefs tracefs {TRACING}; cd {TRACING}; echo > trace; echo 1 > {SWITCH}"
+    ))
+    .map(drop)
+    .context("system calls cannot be traced")
+}
+
+/// Changes of niceness by the scout since then. Ends the counting.
+///
+/// # Errors
+/// The guest's.
+pub fn changes(vm: &Vm) -> Result<u64> {
+    let count = format!("cd {TRACING}; echo 0 > {SWITCH}; grep -c '^ *weir-scout' trace || true");
+    let count = vm.run(&count)?;
+    count
+        .trim()
+        .parse()
+        .with_context(|| format!("no count: {count:?}"))
+}
