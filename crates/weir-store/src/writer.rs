@@ -103,8 +103,8 @@ impl Recorder {
             table: &mut self.texts,
             database: &transaction,
         };
-        let document = serde_json::to_value(tick).map_err(other)?;
-        let document = self.code.write(document, &mut texts)?;
+        self.code.take(tick).map_err(other)?;
+        let document = self.code.write(&mut texts)?;
         transaction
             .prepare_cached("INSERT INTO tick VALUES (?, ?, ?, ?, ?, ?)")?
             .execute(params![

@@ -16,14 +16,14 @@
 //! The reading side takes hostile bytes: depth, number of nodes and lengths are bounded, and nothing
 //! panics.
 
+mod build;
+mod document;
 mod read;
 pub(crate) mod varint;
 mod write;
 
 pub(crate) use read::Reader;
 pub(crate) use write::Writer;
-
-use serde_json::Value;
 
 /// Where texts are kept.
 pub(crate) trait Texts {
@@ -78,11 +78,6 @@ const ITEM_NEW: u8 = 0;
 const ITEM_CHANGED: u8 = 1;
 const ITEMS_SAME: u8 = 2;
 const ITEMS_GONE: u8 = 3;
-
-/// The value that tells elements of a list apart.
-fn key(value: &Value) -> Option<&Value> {
-    value.as_object()?.get(KEY)
-}
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use proptest::prelude::*;
-use serde_json::{Map, json};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 #[derive(Default)]
@@ -28,9 +30,12 @@ impl Lookup for Table {
 fn coded(documents: &[Value]) -> (Vec<Vec<u8>>, Table) {
     let mut table = Table::default();
     let mut writer = Writer::default();
-    let write = |document: &Value| match writer.write(document.clone(), &mut table) {
-        Ok(bytes) => bytes,
-        Err(never) => match never {},
+    let write = |document: &Value| {
+        writer.take(document).unwrap();
+        match writer.write(&mut table) {
+            Ok(bytes) => bytes,
+            Err(never) => match never {},
+        }
     };
     (documents.iter().map(write).collect(), table)
 }
@@ -77,6 +82,85 @@ fn names_of_members_are_in_order() {
         map.insert(name.into(), Value::Null);
     }
     assert!(map.keys().eq(["a", "b", "c"]));
+}
+
+/// Through the bytes and back.
+fn told<S: Serialize>(document: &S) -> Value {
+    let (mut writer, mut table) = (Writer::default(), Table::default());
+    writer.take(document).unwrap();
+    let bytes = match writer.write(&mut table) {
+        Ok(bytes) => bytes,
+        Err(never) => match never {},
+    };
+    Reader::default().read(&bytes, &mut table).unwrap().clone()
+}
+
+#[derive(Serialize)]
+struct Unit;
+#[derive(Serialize)]
+struct New(i8);
+#[derive(Serialize)]
+struct Pair(u8, i16);
+#[derive(Serialize)]
+struct Inner {
+    z: f32,
+    a: Option<char>,
+    #[serde(flatten)]
+    more: BTreeMap<String, u32>,
+}
+#[derive(Serialize)]
+enum Kind {
+    Unit,
+    New(f64),
+    Pair(bool, ()),
+    Named { y: i32, x: Option<u16> },
+}
+
+#[test]
+fn any_type_is_told_as_serde_json_tells_it() {
+    let more = [
+        ("m".to_owned(), 1),
+        ("b".to_owned(), 2),
+        ("a".to_owned(), 3),
+    ];
+    let document = (
+        (
+            Unit,
+            New(-3),
+            Pair(1, -2),
+            [0.5, f64::NAN, -f64::INFINITY, -0.0],
+        ),
+        Inner {
+            z: 0.1,
+            a: Some('ß'),
+            more: more.into(),
+        },
+        [
+            Kind::Unit,
+            Kind::New(2.0),
+            Kind::Pair(true, ()),
+            Kind::Named { y: -1, x: None },
+        ],
+        (
+            BTreeMap::from([(10u8, "ten"), (9, "nine")]),
+            BTreeMap::from([(true, 1), (false, 0)]),
+        ),
+        BTreeMap::from([(i64::MIN, u64::MAX)]),
+        (
+            Vec::<u8>::new(),
+            BTreeMap::<String, u8>::new(),
+            "",
+            i64::MAX,
+            format_args!("{}", 1),
+        ),
+    );
+    assert_eq!(
+        bits(&told(&document)),
+        bits(&serde_json::to_value(&document).unwrap())
+    );
+    // No text can be made of a key that is a list.
+    let mut writer = Writer::default();
+    assert!(writer.take(&BTreeMap::from([((1, 2), 3)])).is_err());
 }
 
 #[test]

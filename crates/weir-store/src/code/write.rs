@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From documents to bytes.
 
-use super::varint;
+use super::document::{At, Document, Items, Members, Node};
 use super::{
-    CLOCK, FALSE, FIELDS, FLOAT, ITEM_CHANGED, ITEM_NEW, ITEMS, ITEMS_GONE, ITEMS_SAME, LIST,
+    CLOCK, FALSE, FIELDS, FLOAT, ITEM_CHANGED, ITEM_NEW, ITEMS, ITEMS_GONE, ITEMS_SAME, KEY, LIST,
     NEGATIVE, NULL, OBJECT, SAME, SMALL_FIELDS, SMALL_FIELDS_MAX, STEP, STEP_MORE, TEXT, TRUE,
-    Texts, UINT, key,
+    Texts, UINT,
 };
-use serde_json::{Map, Number, Value};
+use super::{build, varint};
+use serde::Serialize;
 
 /// How far ahead an element is looked for in the list before. If more than these went away at once,
 /// the rest of the list is written in full, once.
@@ -16,34 +17,43 @@ const LOOK_AHEAD: usize = 64;
 /// Remembers the document before.
 #[derive(Default)]
 pub(crate) struct Writer {
-    before: Option<Value>,
+    now: Document,
+    /// Empty where the next document needs none before it.
+    before: Document,
     clock: u64,
 }
 
 impl Writer {
     /// Makes the next document one that needs none before it.
     pub(crate) fn restart(&mut self) {
-        *self = Writer::default();
+        self.before.clear();
+        self.clock = 0;
     }
 
-    /// The next document.
+    /// Takes in the next document.
+    ///
+    /// # Errors
+    /// It has no JSON form.
+    pub(crate) fn take<S: Serialize>(&mut self, document: &S) -> Result<(), build::Error> {
+        self.now.fill(document)
+    }
+
+    /// What changed in it since the one before.
     ///
     /// # Errors
     /// The table of texts cannot take one.
-    pub(crate) fn write<T: Texts>(
-        &mut self,
-        document: Value,
-        texts: &mut T,
-    ) -> Result<Vec<u8>, T::Error> {
+    pub(crate) fn write<T: Texts>(&mut self, texts: &mut T) -> Result<Vec<u8>, T::Error> {
         let mut pass = Pass {
             out: Vec::new(),
             clock: self.clock,
             texts,
         };
-        pass.value(self.before.as_ref(), &document, false)?;
+        if let Some(now) = self.now.root() {
+            pass.value(self.before.root(), now, false)?;
+        }
         let Pass { out, clock, .. } = pass;
         self.clock = clock;
-        self.before = Some(document);
+        std::mem::swap(&mut self.before, &mut self.now);
         Ok(out)
     }
 }
@@ -57,11 +67,11 @@ struct Pass<'a, T> {
 impl<T: Texts> Pass<'_, T> {
     fn value(
         &mut self,
-        before: Option<&Value>,
-        now: &Value,
+        before: Option<At<'_>>,
+        now: At<'_>,
         is_clock: bool,
     ) -> Result<(), T::Error> {
-        if before.is_some_and(|before| same(before, now)) {
+        if before.is_some_and(|before| before.is_same(now)) {
             self.out.push(SAME);
             return Ok(());
         }
@@ -72,31 +82,46 @@ impl<T: Texts> Pass<'_, T> {
     /// compared twice.
     fn changed(
         &mut self,
-        before: Option<&Value>,
-        now: &Value,
+        before: Option<At<'_>>,
+        now: At<'_>,
         is_clock: bool,
     ) -> Result<(), T::Error> {
-        match now {
-            Value::Null => self.out.push(NULL),
-            Value::Bool(false) => self.out.push(FALSE),
-            Value::Bool(true) => self.out.push(TRUE),
-            Value::Number(number) => self.number(before, number, is_clock),
-            Value::String(text) => {
-                self.out.push(TEXT);
-                self.text(text)?;
+        match now.node {
+            Node::Null => self.out.push(NULL),
+            Node::Bool(false) => self.out.push(FALSE),
+            Node::Bool(true) => self.out.push(TRUE),
+            Node::Uint(number) => self.uint(before, number, is_clock),
+            Node::Negative(number) => {
+                self.out.push(NEGATIVE);
+                varint::put(&mut self.out, number.unsigned_abs());
             }
-            Value::Array(items) => match before {
-                Some(Value::Array(old)) => self.items(old, items)?,
-                _ => self.list(items)?,
-            },
-            Value::Object(fields) => match before {
-                Some(Value::Object(old)) if old.keys().eq(fields.keys()) => {
-                    self.fields(old, fields)?
-                }
-                _ => self.object(fields)?,
-            },
+            Node::Float(number) => {
+                self.out.push(FLOAT);
+                self.out.extend_from_slice(&number.to_bits().to_le_bytes());
+            }
+            Node::Text(_) => {
+                self.out.push(TEXT);
+                self.text(now.text().unwrap_or_default())?;
+            }
+            Node::List(_) | Node::Object(_) => self.compound(before, now)?,
         }
         Ok(())
+    }
+
+    fn compound(&mut self, before: Option<At<'_>>, now: At<'_>) -> Result<(), T::Error> {
+        if let Some(items) = now.items() {
+            return match before.and_then(At::items) {
+                Some(old) => self.items(old, items),
+                None => self.list(items),
+            };
+        }
+        let Some(members) = now.members() else {
+            return Ok(());
+        };
+        match before.and_then(At::members) {
+            Some(old) if old.has_names_of(members) => self.fields(old, members),
+            _ => self.object(members),
+        }
     }
 
     fn text(&mut self, text: &str) -> Result<(), T::Error> {
@@ -105,28 +130,18 @@ impl<T: Texts> Pass<'_, T> {
         Ok(())
     }
 
-    fn number(&mut self, before: Option<&Value>, now: &Number, is_clock: bool) {
-        if let Some(now) = now.as_u64() {
-            let base = if is_clock {
-                Some(std::mem::replace(&mut self.clock, now))
-            } else {
-                before.and_then(Value::as_u64)
-            };
-            match base {
-                Some(base) => self.step(varint::step(base, now)),
-                None => {
-                    self.out.push(UINT);
-                    varint::put(&mut self.out, now);
-                }
+    fn uint(&mut self, before: Option<At<'_>>, now: u64, is_clock: bool) {
+        let base = match before.map(|before| before.node) {
+            _ if is_clock => Some(std::mem::replace(&mut self.clock, now)),
+            Some(Node::Uint(before)) => Some(before),
+            _ => None,
+        };
+        match base {
+            Some(base) => self.step(varint::step(base, now)),
+            None => {
+                self.out.push(UINT);
+                varint::put(&mut self.out, now);
             }
-        } else if let Some(now) = now.as_i64() {
-            self.out.push(NEGATIVE);
-            varint::put(&mut self.out, now.unsigned_abs());
-        } else {
-            self.out.push(FLOAT);
-            // serde_json has no other numbers, and none that are not finite.
-            let bits = now.as_f64().unwrap_or(0.0);
-            self.out.extend_from_slice(&bits.to_le_bytes());
         }
     }
 
@@ -141,59 +156,58 @@ impl<T: Texts> Pass<'_, T> {
         }
     }
 
-    fn list(&mut self, items: &[Value]) -> Result<(), T::Error> {
+    fn list(&mut self, items: Items<'_>) -> Result<(), T::Error> {
         self.out.push(LIST);
         varint::put(&mut self.out, items.len() as u64);
-        items
-            .iter()
-            .try_for_each(|item| self.value(None, item, false))
+        let mut items = items.iter();
+        items.try_for_each(|item| self.value(None, item, false))
     }
 
-    fn object(&mut self, fields: &Map<String, Value>) -> Result<(), T::Error> {
+    fn object(&mut self, members: Members<'_>) -> Result<(), T::Error> {
         self.out.push(OBJECT);
-        varint::put(&mut self.out, fields.len() as u64);
-        for (name, value) in fields {
+        varint::put(&mut self.out, members.len() as u64);
+        for (name, value) in members.iter() {
             self.text(name)?;
             self.value(None, value, name == CLOCK)?;
         }
         Ok(())
     }
 
-    fn fields(
-        &mut self,
-        old: &Map<String, Value>,
-        new: &Map<String, Value>,
-    ) -> Result<(), T::Error> {
-        let mut bits = vec![0u8; new.len().div_ceil(8)];
-        for (index, (old, new)) in old.values().zip(new.values()).enumerate() {
-            if !same(old, new) {
-                bits[index / 8] |= 1 << (index % 8);
-            }
-        }
-        if new.len() <= SMALL_FIELDS_MAX {
-            self.out
-                .push(SMALL_FIELDS | bits.first().copied().unwrap_or(0));
+    /// The members of an object that has the names of the one before.
+    fn fields(&mut self, old: Members<'_>, new: Members<'_>) -> Result<(), T::Error> {
+        let is_small = new.len() <= SMALL_FIELDS_MAX;
+        // The bits are set where they will stand.
+        let bits_at = match is_small {
+            true => self.out.len(),
+            false => self.out.len() + 1,
+        };
+        if is_small {
+            self.out.push(SMALL_FIELDS);
         } else {
             self.out.push(FIELDS);
-            self.out.extend_from_slice(&bits);
+            self.out.resize(bits_at + new.len().div_ceil(8), 0);
         }
-        for (index, (old, (name, new))) in old.values().zip(new).enumerate() {
-            if bits[index / 8] >> (index % 8) & 1 == 1 {
-                self.changed(Some(old), new, name == CLOCK)?;
+        for (index, (old, (name, new))) in old.values().zip(new.iter()).enumerate() {
+            if old.is_same(new) {
+                continue;
             }
+            if let Some(byte) = self.out.get_mut(bits_at + index / 8) {
+                *byte |= 1 << (index % 8);
+            }
+            self.changed(Some(old), new, name == CLOCK)?;
         }
         Ok(())
     }
 
-    fn items(&mut self, old: &[Value], new: &[Value]) -> Result<(), T::Error> {
+    fn items(&mut self, old: Items<'_>, new: Items<'_>) -> Result<(), T::Error> {
         self.out.push(ITEMS);
         varint::put(&mut self.out, new.len() as u64);
         let mut cursor = 0;
         let mut unchanged = 0u64;
-        for item in new {
+        for item in new.iter() {
             let found = find(old, cursor, item);
             let before = found.and_then(|place| old.get(place));
-            let is_same = before.is_some_and(|before| same(before, item));
+            let is_same = before.is_some_and(|before| before.is_same(item));
             if is_same && found == Some(cursor) {
                 (cursor, unchanged) = (cursor + 1, unchanged + 1);
                 continue;
@@ -225,34 +239,19 @@ impl<T: Texts> Pass<'_, T> {
     }
 }
 
-/// Equal to the last bit: 0 and −0 are not the same.
-fn same(old: &Value, new: &Value) -> bool {
-    match (old, new) {
-        (Value::Number(old), Value::Number(new)) => {
-            let bits = |n: &Number| n.as_f64().map(f64::to_bits);
-            old == new && (!old.is_f64() || bits(old) == bits(new))
-        }
-        (Value::Array(old), Value::Array(new)) => {
-            old.len() == new.len() && old.iter().zip(new).all(|(old, new)| same(old, new))
-        }
-        (Value::Object(old), Value::Object(new)) => {
-            let mut pairs = old.iter().zip(new);
-            old.len() == new.len() && pairs.all(|(old, new)| old.0 == new.0 && same(old.1, new.1))
-        }
-        _ => old == new,
-    }
+/// The value that tells elements of a list apart.
+fn key(value: At<'_>) -> Option<At<'_>> {
+    value.members()?.get(KEY)
 }
 
 /// The element of the list before that `item` is to be compared with.
-fn find(old: &[Value], cursor: usize, item: &Value) -> Option<usize> {
-    let ahead = old.get(cursor..)?;
+fn find(old: Items<'_>, cursor: usize, item: At<'_>) -> Option<usize> {
+    let is_it = |place: &usize| {
+        let pair = old.get(*place).and_then(key).zip(key(item));
+        pair.is_some_and(|(old, wanted)| old.is_same(wanted))
+    };
     match key(item) {
-        Some(wanted) => {
-            let mut ahead = ahead.iter().take(LOOK_AHEAD);
-            ahead
-                .position(|old| key(old) == Some(wanted))
-                .map(|n| cursor + n)
-        }
-        None => (!ahead.is_empty()).then_some(cursor),
+        Some(_) => (cursor..old.len()).take(LOOK_AHEAD).find(is_it),
+        None => (cursor < old.len()).then_some(cursor),
     }
 }
