@@ -32,7 +32,7 @@ pub(crate) fn patience_us(interval: Duration) -> u64 {
 
 /// The first wait until an unknown moment is searched again, and the longest: a search looks at each of
 /// them some twenty times.
-const SEARCH_FIRST: Nanos = Nanos(2_000_000_000);
+const SEARCH_FIRST: Nanos = Nanos(4_000_000_000);
 const SEARCH_LAST: Nanos = Nanos(64_000_000_000);
 
 /// The time of day of refills, so to speak.
@@ -138,20 +138,13 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// Whether to search now: for a new limit at once, and from then on again after ever longer waits.
-    pub(crate) fn is_due(&mut self, at: Nanos, is_new: bool) -> bool {
-        if is_new {
-            self.wait = SEARCH_FIRST;
-        } else if at < self.again_at {
+    /// Whether to search now: after each time twice as long as before.
+    pub(crate) fn is_due(&mut self, at: Nanos) -> bool {
+        if at < self.again_at {
             return false;
-        } else {
-            self.wait = Nanos(
-                self.wait
-                    .0
-                    .saturating_mul(2)
-                    .clamp(SEARCH_FIRST.0, SEARCH_LAST.0),
-            );
         }
+        let twice = self.wait.0.saturating_mul(2);
+        self.wait = Nanos(twice.clamp(SEARCH_FIRST.0, SEARCH_LAST.0));
         self.again_at = Nanos(at.0.saturating_add(self.wait.0));
         true
     }
@@ -208,13 +201,9 @@ mod tests {
     #[test]
     fn a_search_is_repeated_ever_more_seldom() {
         let mut search = Search::default();
-        let mut due_at =
-            |at_secs: u64, is_new| search.is_due(Nanos(at_secs * 1_000_000_000), is_new);
-        assert!(due_at(100, true));
-        assert!(due_at(100, true), "each new limit at once");
-        let again: Vec<u64> = (100..400).filter(|at| due_at(*at, false)).collect();
-        assert_eq!(again, [102, 106, 114, 130, 162, 226, 290, 354]);
-        assert!(due_at(400, true));
-        assert!(due_at(402, false), "anew with each new limit");
+        let due: Vec<u64> = (100..400)
+            .filter(|at| search.is_due(Nanos(at * 1_000_000_000)))
+            .collect();
+        assert_eq!(due, [100, 104, 112, 128, 160, 224, 288, 352]);
     }
 }

@@ -24,29 +24,41 @@ impl Actuator {
 
     /// Finds the moments of refill of the limits just written for the first time, and moves them apart
     /// from those of others. Where that was hidden (its workload was idle, weir was held up), it is
-    /// tried again later, at ever longer intervals. Takes about three periods, mostly nothing.
+    /// tried again while nothing is new, ever more seldom: the loop waits meanwhile, up to three periods.
     pub(crate) fn spread(&mut self, new: &[WorkloadId]) {
-        if !self.search.is_due(now(), !new.is_empty()) {
-            return;
-        }
-        let is_unknown = |(id, hold): (&WorkloadId, &Hold)| {
-            let is_whole = hold.written.period_us == self.period_us;
-            (is_whole && hold.needs_phase() && !new.contains(id)).then(|| id.clone())
+        let ids = match new {
+            [] => self.hidden(),
+            new => new.to_vec(),
         };
-        let again = self.holds.iter().filter_map(is_unknown).take(STEERED_MAX);
-        let ids: Vec<_> = new.iter().cloned().chain(again).collect();
-        if ids.is_empty() {
-            return;
+        if !ids.is_empty() {
+            self.find_phases(&ids);
+            self.steer(&ids);
         }
-        self.find_phases(&ids);
-        self.steer(&ids);
+    }
+
+    /// Whose moment is to be searched again now.
+    fn hidden(&mut self) -> Vec<WorkloadId> {
+        if !(2..=STEERED_MAX).contains(&self.holds.len()) {
+            return Vec::new();
+        }
+        let is_whole = |hold: &Hold| hold.written.period_us == self.period_us;
+        let unknown = self
+            .holds
+            .iter()
+            .filter(|(_, h)| is_whole(h) && h.needs_phase());
+        let ids: Vec<_> = unknown.map(|(id, _)| id.clone()).collect();
+        if ids.is_empty() || !self.search.is_due(now()) {
+            return Vec::new();
+        }
+        ids
     }
 
     /// Watches each for a little more than a period.
     fn find_phases(&mut self, ids: &[WorkloadId]) {
         let mut watches: Vec<_> = ids.iter().map(|id| (id, Watch::default())).collect();
         let step = Nanos(self.period_us.saturating_mul(1000) / LOOKS_PER_PERIOD);
-        let late = Nanos(step.0.saturating_mul(2));
+        // Many limits on slow CPUs take several steps for one round of looks.
+        let late = Nanos(self.period_us.saturating_mul(1000) / 2);
         for _ in 0..LOOKS_PER_PERIOD + 3 {
             watches.retain_mut(|(id, watch)| {
                 let Some(hold) = self.holds.get_mut(*id) else {
