@@ -14,6 +14,9 @@ use weir_core::{Nanos, WorkloadId};
 /// With more limits than this, bursts are spread by their number alone.
 const STEERED_MAX: usize = 32;
 
+/// Bursts of shorter periods even out within an interval, and are not worth that the loop waits again.
+const SEARCHED_FROM_US: u64 = 50_000;
+
 impl Actuator {
     /// How long a rewrite of this limit should wait for the next refill; 0 where that is not known.
     pub(crate) fn wait_for_refill(&self, id: &WorkloadId, at: Nanos) -> Nanos {
@@ -38,7 +41,8 @@ impl Actuator {
 
     /// Whose moment is to be searched again now.
     fn hidden(&mut self) -> Vec<WorkloadId> {
-        if !(2..=STEERED_MAX).contains(&self.holds.len()) {
+        let is_short = self.period_us < SEARCHED_FROM_US;
+        if is_short || !(2..=STEERED_MAX).contains(&self.holds.len()) {
             return Vec::new();
         }
         let is_whole = |hold: &Hold| hold.written.period_us == self.period_us;
