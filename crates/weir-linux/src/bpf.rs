@@ -3,7 +3,7 @@
 
 use crate::files::open_root;
 use crate::options::Roots;
-use libbpf_rs::{ErrorKind, PrintLevel};
+use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
 use rustix::fs::{FsWord, fstatfs};
 use std::path::Path;
 use weir_core::Missing;
@@ -43,6 +43,18 @@ pub(crate) fn has_types(roots: &Roots) -> Result<(), Missing> {
         "no type information of the kernel under {}: use a kernel with CONFIG_DEBUG_INFO_BTF",
         types.display()
     )))
+}
+
+/// Loads a compiled program as it is.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn load(compiled: &[u8], program: &str) -> Result<Object, Missing> {
+    quiet();
+    let opened = ObjectBuilder::default().open_memory(compiled);
+    opened
+        .and_then(OpenObject::load)
+        .map_err(|e| refused(program, &e))
 }
 
 /// What libbpf has to say goes to the log, where it is asked for.

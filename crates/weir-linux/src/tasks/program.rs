@@ -4,7 +4,7 @@
 use super::Source;
 use super::census::{Census, Sweep};
 use crate::bpf;
-use libbpf_rs::{Iter, Link, Object, ObjectBuilder};
+use libbpf_rs::{Iter, Link, Object};
 use std::io::Read;
 use weir_core::Missing;
 
@@ -29,11 +29,7 @@ impl Program {
     /// # Errors
     /// The kernel refuses the program.
     pub(super) fn load() -> Result<Program, Missing> {
-        bpf::quiet();
-        let opened = ObjectBuilder::default().open_memory(OBJECT);
-        let object = opened
-            .and_then(libbpf_rs::OpenObject::load)
-            .map_err(|e| bpf::refused(WHAT, &e))?;
+        let object = bpf::load(OBJECT, WHAT)?;
         let mut link = None;
         for program in object.progs_mut().filter(|p| p.name() == PROGRAM) {
             link = Some(program.attach().map_err(|e| bpf::refused(WHAT, &e))?);

@@ -4,7 +4,7 @@
 use super::Source;
 use super::page::{self, PAGE, ROWS, Row};
 use crate::bpf;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use weir_core::Missing;
 
 /// The compiled program.
@@ -28,11 +28,7 @@ impl Program {
     /// # Errors
     /// The kernel refuses it: before Linux 6.10 such a program may not look up cgroups.
     pub(super) fn load() -> Result<Program, Missing> {
-        bpf::quiet();
-        let opened = ObjectBuilder::default().open_memory(OBJECT);
-        let object = opened
-            .and_then(libbpf_rs::OpenObject::load)
-            .map_err(|e| bpf::refused(WHAT, &e))?;
+        let object = bpf::load(OBJECT, WHAT)?;
         let found = object.maps().find(|map| map.name() == MAP);
         let found = found.ok_or_else(|| Missing::Lost(format!("no map {MAP}")))?;
         let map = MapHandle::try_from(&found).map_err(|e| unread(&e))?;
