@@ -25,6 +25,11 @@ pub(crate) fn now() -> Nanos {
     to_nanos(clock_gettime(ClockId::Monotonic))
 }
 
+/// CPU time of the calling thread so far.
+pub(crate) fn thread_cpu() -> Nanos {
+    to_nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
 /// Sleeps for a span; a signal may make it shorter.
 pub(crate) fn sleep(span: Nanos) {
     sleep_until(Nanos(now().0.saturating_add(span.0)));

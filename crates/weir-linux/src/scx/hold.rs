@@ -3,7 +3,8 @@
 
 use super::kernel::{Loaded, ScxError};
 use super::rate::{only_device, rate_of};
-use super::threads::{self, Moved, Portion};
+use super::roll::{Portion, Roll};
+use super::threads::{self, Moved};
 use super::wire::{self, Rate};
 use super::{FOLLOWED_AT_ONCE, Scx};
 use crate::actuator::Actuator;
@@ -14,7 +15,7 @@ use crate::restore::Given;
 use crate::scout::{Source, View, Watched};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use weir_core::plan::{OutcomeKind, Verdict};
 use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
 
@@ -25,8 +26,7 @@ pub(super) struct Hold {
     is_new: bool,
     dir: OwnedFd,
     pub(super) moved: Moved,
-    /// Threads that need no second look.
-    seen: BTreeSet<u32>,
+    roll: Roll,
     pub(super) device: DeviceId,
     pub(super) cpus: CpuShare,
     pub(super) rate: Rate,
@@ -52,7 +52,7 @@ impl Scx {
         if let Some(hold) = self.holds.get_mut(id) {
             hold.cpus = cpus;
             if std::mem::take(&mut hold.is_leaving) {
-                hold.seen.clear();
+                hold.roll = Roll::default();
                 let loaded = self.loaded.as_ref().ok_or_else(gone)?;
                 loaded.set_rate(hold.slot, hold.rate).map_err(failed)?;
             }
@@ -118,7 +118,7 @@ impl Scx {
                 inode: leaf.inode,
                 policies: BTreeMap::new(),
             },
-            seen: BTreeSet::new(),
+            roll: Roll::default(),
             device,
             cpus,
             rate: Rate {
@@ -143,6 +143,8 @@ impl Scx {
             .map_err(failed)?;
         self.beat.slots = u64::from(self.slots.end());
         self.beat.epoch += 1;
+        // To look at who is in it may have taken long.
+        self.beat.count += 1;
         loaded.set_beat(self.beat).map_err(failed)?;
         if self.rule.takes_all() {
             // All tasks are the scheduler's already.
@@ -164,7 +166,7 @@ impl Scx {
             return OutcomeKind::Applied;
         }
         if !std::mem::replace(&mut hold.is_leaving, true) {
-            hold.seen.clear();
+            hold.roll.begin_again();
         }
         let kind = match hold.leave(self.moving_until, actuator) {
             Ok(done) if !done.is_whole || done.changed > 0 => return OutcomeKind::Applied,
@@ -307,14 +309,19 @@ impl Hold {
     }
 
     fn follow(&mut self, until: Nanos, actuator: &mut Actuator) -> Result<Portion, Errno> {
-        let threads = threads::list(&self.dir, &mut actuator.buffer)?;
-        let note = |moved: &Moved| actuator.note_moved(moved).map_err(|_| Errno::IO);
-        threads::take(&threads, &mut self.seen, &mut self.moved, until, note)
+        self.roll
+            .renew(|| threads::list(&self.dir, &mut actuator.buffer))?;
+        self.roll.go_on(until, |tid| {
+            let note = |moved: &Moved| actuator.note_moved(moved).map_err(|_| Errno::IO);
+            threads::take(tid, &mut self.moved, note)
+        })
     }
 
     fn leave(&mut self, until: Nanos, actuator: &mut Actuator) -> Result<Portion, Errno> {
-        let threads = threads::list(&self.dir, &mut actuator.buffer)?;
-        threads::give(&threads, &mut self.seen, &self.moved, until)
+        self.roll
+            .renew(|| threads::list(&self.dir, &mut actuator.buffer))?;
+        self.roll
+            .go_on(until, |tid| threads::give(tid, &self.moved))
     }
 }
 

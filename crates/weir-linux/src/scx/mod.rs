@@ -25,6 +25,7 @@ mod kernel;
 mod numbers;
 mod owners;
 mod rate;
+mod roll;
 mod shares;
 mod slots;
 pub(crate) mod threads;

@@ -4,12 +4,11 @@
 //! cgroup from outside is found at one of the next looks.
 //!
 //! Asking and moving takes its time, on a slow machine two seconds for ten thousand threads, and the scheduler waits
-//! no longer for a word of weir's. So it is done in portions, and who is left has his turn at the next looks.
+//! no longer for a word of weir's. So it is done in portions ([`super::roll`]).
 //!
 //! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved; real-time threads and
 //! those that asked for `SCHED_EXT` themselves are left alone. Niceness stays as it is.
 
-use crate::clock::now;
 use crate::files::{Buffer, inode, open_beneath};
 use crate::names::unescape;
 use crate::parse::cgroup::pids;
@@ -20,8 +19,7 @@ use crate::restore::Given;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
-use weir_core::Nanos;
+use std::collections::BTreeMap;
 
 /// A cgroup whose threads were moved, in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,88 +31,34 @@ pub(crate) struct Moved {
     pub(crate) policies: BTreeMap<u32, i32>,
 }
 
-/// What one look at a cgroup did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Portion {
-    /// Threads whose policy was changed.
-    pub(crate) changed: usize,
-    /// Nobody is left for the next look.
-    pub(crate) is_whole: bool,
-}
-
-/// Does something with the threads that were not seen yet, at least with one, and with others while it is before
-/// `until`. `seen` remembers who needs no second look.
-fn each_unseen(
-    threads: &[u32],
-    seen: &mut BTreeSet<u32>,
-    until: Nanos,
-    mut act: impl FnMut(u32) -> Result<bool, Errno>,
-) -> Result<Portion, Errno> {
-    let mut done = Portion {
-        changed: 0,
-        is_whole: true,
-    };
-    let mut known = BTreeSet::new();
-    let mut is_over = false;
-    for &tid in threads {
-        if seen.contains(&tid) {
-            known.insert(tid);
-        } else if is_over {
-            done.is_whole = false;
-        } else {
-            is_over = now() >= until;
-            match act(tid) {
-                Ok(is_changed) => done.changed += usize::from(is_changed),
-                Err(Errno::SRCH) => continue,
-                Err(e) => return Err(e),
-            }
-            known.insert(tid);
-        }
-    }
-    *seen = known;
-    Ok(done)
-}
-
-/// Moves the threads of a cgroup that are not moved yet, as many as there is time for.
-pub(crate) fn take(
-    threads: &[u32],
-    seen: &mut BTreeSet<u32>,
+/// Moves a thread under the scheduler. False if it is not one that is moved.
+pub(super) fn take(
+    tid: u32,
     moved: &mut Moved,
-    until: Nanos,
-    mut note: impl FnMut(&Moved) -> Result<(), Errno>,
-) -> Result<Portion, Errno> {
-    each_unseen(threads, seen, until, |tid| {
-        let was = policy(tid)?;
-        let bare = was & !RESET_ON_FORK;
-        if ![SCHED_OTHER, SCHED_BATCH, SCHED_IDLE].contains(&bare) {
-            return Ok(false);
-        }
-        if bare != SCHED_OTHER {
-            moved.policies.insert(tid, bare);
-            note(moved)?;
-        }
-        set_policy(tid, SCHED_EXT | was & RESET_ON_FORK)?;
-        Ok(true)
-    })
+    note: impl FnOnce(&Moved) -> Result<(), Errno>,
+) -> Result<bool, Errno> {
+    let was = policy(tid)?;
+    let bare = was & !RESET_ON_FORK;
+    if ![SCHED_OTHER, SCHED_BATCH, SCHED_IDLE].contains(&bare) {
+        return Ok(false);
+    }
+    if bare != SCHED_OTHER {
+        moved.policies.insert(tid, bare);
+        note(moved)?;
+    }
+    set_policy(tid, SCHED_EXT | was & RESET_ON_FORK)?;
+    Ok(true)
 }
 
-/// Gives the threads of a cgroup their policies back, as many as there is time for. Those that are not `SCHED_EXT`
-/// (any more) are as somebody else wants them.
-pub(crate) fn give(
-    threads: &[u32],
-    seen: &mut BTreeSet<u32>,
-    moved: &Moved,
-    until: Nanos,
-) -> Result<Portion, Errno> {
-    each_unseen(threads, seen, until, |tid| {
-        let is = policy(tid)?;
-        if is & !RESET_ON_FORK != SCHED_EXT {
-            return Ok(false);
-        }
-        let own = moved.policies.get(&tid).copied().unwrap_or(SCHED_OTHER);
-        set_policy(tid, own | is & RESET_ON_FORK)?;
-        Ok(true)
-    })
+/// Gives a thread its policy back. One that is not `SCHED_EXT` (any more) is as somebody else wants it.
+pub(super) fn give(tid: u32, moved: &Moved) -> Result<bool, Errno> {
+    let is = policy(tid)?;
+    if is & !RESET_ON_FORK != SCHED_EXT {
+        return Ok(false);
+    }
+    let own = moved.policies.get(&tid).copied().unwrap_or(SCHED_OTHER);
+    set_policy(tid, own | is & RESET_ON_FORK)?;
+    Ok(true)
 }
 
 /// Looks until nobody is left who is `SCHED_EXT`: a thread may be born between look and change.
@@ -126,11 +70,18 @@ pub(crate) fn give_back_in(dir: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buff
             Err(Errno::NOENT | Errno::NODEV) => return Given::Vanished,
             Err(e) => return Given::Failed(format!("cgroup.threads: {e}")),
         };
-        match give(&threads, &mut BTreeSet::new(), moved, Nanos(u64::MAX)) {
-            Ok(done) if done.changed == 0 => return given,
-            Ok(_) => given = Given::Restored,
-            Err(e) => return Given::Failed(format!("scheduling policy: {e}")),
+        let mut is_changed = false;
+        for tid in threads {
+            match give(tid, moved) {
+                Ok(done) => is_changed |= done,
+                Err(Errno::SRCH) => {}
+                Err(e) => return Given::Failed(format!("scheduling policy: {e}")),
+            }
         }
+        if !is_changed {
+            return given;
+        }
+        given = Given::Restored;
     }
     given
 }
@@ -170,15 +121,6 @@ mod tests {
         }
     }
 
-    const LATER: Nanos = Nanos(u64::MAX);
-
-    fn whole(changed: usize) -> Portion {
-        Portion {
-            changed,
-            is_whole: true,
-        }
-    }
-
     /// Our own thread, to be moved about: without privilege from ordinary to `SCHED_EXT` and back.
     fn own() -> u32 {
         // SAFETY: takes nothing and returns a number.
@@ -188,41 +130,23 @@ mod tests {
     #[test]
     fn a_thread_goes_and_comes_back() {
         let (me, before) = (own(), policy(own()).unwrap());
-        let (mut seen, mut record) = (BTreeSet::new(), moved());
-        let took = take(&[me, u32::MAX], &mut seen, &mut record, LATER, |_| Ok(()));
+        let mut record = moved();
+        assert_eq!(
+            take(u32::MAX, &mut record, |_| Ok(())),
+            Err(Errno::SRCH),
+            "nobody's number"
+        );
+        let took = take(me, &mut record, |_| Ok(()));
         if took == Err(Errno::INVAL) {
             // This kernel has no SCHED_EXT, and nothing was changed.
             assert_eq!(policy(me).unwrap(), before);
             return;
         }
-        assert_eq!(took, Ok(whole(1)));
+        assert_eq!(took, Ok(true));
         assert_eq!(policy(me).unwrap(), SCHED_EXT);
-        let gave = give(&[me], &mut BTreeSet::new(), &record, LATER);
-        assert_eq!(gave, Ok(whole(1)));
+        assert_eq!(give(me, &record), Ok(true));
         assert_eq!(policy(me).unwrap(), before);
-    }
-
-    #[test]
-    fn each_look_has_its_portion_and_nobody_is_forgotten() {
-        let mut seen = BTreeSet::new();
-        let mut look = |until, gone| {
-            let mut asked = Vec::new();
-            let act = |tid| {
-                asked.push(tid);
-                if tid == gone {
-                    Err(Errno::SRCH)
-                } else {
-                    Ok(true)
-                }
-            };
-            let done = each_unseen(&[1, 2, 3], &mut seen, until, act).unwrap();
-            (asked, done.changed, done.is_whole)
-        };
-        assert_eq!(look(Nanos(0), 1), (vec![1], 0, false));
-        assert_eq!(look(Nanos(0), 0), (vec![1], 1, false));
-        assert_eq!(look(Nanos(0), 0), (vec![2], 1, false));
-        assert_eq!(look(LATER, 0), (vec![3], 1, true));
-        assert_eq!(look(LATER, 0), (vec![], 0, true));
+        assert_eq!(give(me, &record), Ok(false));
     }
 
     #[test]
@@ -231,8 +155,8 @@ mod tests {
         if set_policy(own(), SCHED_BATCH).is_err() {
             return;
         }
-        let (mut seen, mut record, mut noted) = (BTreeSet::new(), moved(), 0);
-        let took = take(&[own()], &mut seen, &mut record, LATER, |_| {
+        let (mut record, mut noted) = (moved(), 0);
+        let took = take(own(), &mut record, |_| {
             noted += 1;
             Err(Errno::NOSPC)
         });
