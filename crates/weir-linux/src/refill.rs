@@ -41,8 +41,7 @@ impl Actuator {
 
     /// Whose moment is to be searched again now.
     fn hidden(&mut self) -> Vec<WorkloadId> {
-        let is_short = self.period_us < SEARCHED_FROM_US;
-        if is_short || !(2..=STEERED_MAX).contains(&self.holds.len()) {
+        if self.is_short() || !(2..=STEERED_MAX).contains(&self.holds.len()) {
             return Vec::new();
         }
         let is_whole = |hold: &Hold| hold.written.period_us == self.period_us;
@@ -57,12 +56,24 @@ impl Actuator {
         ids
     }
 
+    fn is_short(&self) -> bool {
+        self.period_us < SEARCHED_FROM_US
+    }
+
+    /// What a look or a write may come too late by and still tell the moment: half a period, since many limits on slow CPUs
+    /// take several steps for one round of looks. Where a moment is not searched again, a vague one is better than none.
+    fn late(&self) -> Nanos {
+        match self.is_short() {
+            true => Nanos(u64::MAX),
+            false => Nanos(self.period_us.saturating_mul(1000) / 2),
+        }
+    }
+
     /// Watches each for a little more than a period.
     fn find_phases(&mut self, ids: &[WorkloadId]) {
         let mut watches: Vec<_> = ids.iter().map(|id| (id, Watch::default())).collect();
         let step = Nanos(self.period_us.saturating_mul(1000) / LOOKS_PER_PERIOD);
-        // Many limits on slow CPUs take several steps for one round of looks.
-        let late = Nanos(self.period_us.saturating_mul(1000) / 2);
+        let late = self.late();
         for _ in 0..LOOKS_PER_PERIOD + 3 {
             watches.retain_mut(|(id, watch)| {
                 let Some(hold) = self.holds.get_mut(*id) else {
@@ -133,7 +144,7 @@ impl Actuator {
     /// again.
     fn carry_out(&mut self, moves: &[Move]) {
         let begun = now();
-        let period = Nanos(self.period_us * 1000);
+        let (period, late) = (Nanos(self.period_us * 1000), self.late());
         let mut steps: Vec<(Nanos, &Move, Step)> = Vec::new();
         for m in moves {
             let first = begun.0 + m.phase.wait(begun).0;
@@ -146,7 +157,7 @@ impl Actuator {
             let Some(ours) = self.holds.get(&m.id).map(|hold| hold.ours) else {
                 continue;
             };
-            let is_late = || now().0 > at.0 + period.0 / 2;
+            let is_late = || now().0 > at.0.saturating_add(late.0);
             let is_longer = step == Step::Longer && !is_late();
             let limit = CpuMax {
                 period_us: self.period_us + if is_longer { m.shift_us } else { 0 },

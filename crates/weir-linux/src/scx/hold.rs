@@ -71,6 +71,7 @@ impl Scx {
             // It moves tasks there at once.
             self.start().map_err(OutcomeKind::Refused)?;
         }
+        self.say_we_live().map_err(failed)?;
         let mut hold = self.acquire(id, watched, device, cpus, actuator)?;
         if let Some(rate) = verdict.and_then(|v| rate_of(v, cpus, hold.rate.device)) {
             hold.rate = rate;
@@ -143,7 +144,7 @@ impl Scx {
             .map_err(failed)?;
         self.beat.slots = u64::from(self.slots.end());
         self.beat.epoch += 1;
-        // To look at who is in it may have taken long.
+        // This says also that we live: to look at who is in it may have taken long.
         self.beat.count += 1;
         loaded.set_beat(self.beat).map_err(failed)?;
         if self.rule.takes_all() {

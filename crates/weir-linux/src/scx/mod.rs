@@ -291,10 +291,16 @@ impl Scx {
         let whose = self.rule.whose();
         tracing::info!("weir's scheduler is in the kernel, for {whose}");
         // With many tasks that takes longer than it waits for us; its clock ran already.
-        self.beat.count += 1;
-        loaded.set_beat(self.beat).map_err(|why| why.to_string())?;
-        self.opened = loaded.life().map_or(0, |life| life.opened);
+        self.say_we_live().map_err(|why| why.to_string())?;
+        self.opened = self.life().map_or(0, |life| life.opened);
         Ok(())
+    }
+
+    /// Before and after what may take long.
+    fn say_we_live(&mut self) -> Result<(), ScxError> {
+        self.beat.count += 1;
+        let loaded = self.loaded.as_ref();
+        loaded.map_or(Ok(()), |loaded| loaded.set_beat(self.beat))
     }
 
     /// It schedules nobody any more, and is not loaded again at once.
