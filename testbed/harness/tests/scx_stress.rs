@@ -202,7 +202,6 @@ fn set_our_nice(vm: &Vm, nice: i32) -> Result<()> {
 /// wait until all of them are there.
 fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
     let pid = start(vm, "scx-full")?;
-    common::haste::watch(vm)?;
     start_beside(vm, "/sys/fs/cgroup", "stress-ng --cpu 60 --timeout 600")?;
     start_beside(
         vm,
@@ -210,6 +209,8 @@ fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
         "nice -n 19 stress-ng --cpu 1 --timeout 600",
     )?;
     set_our_nice(vm, -20)?;
+    // Before, while there were few, it had no need to hurry.
+    common::haste::watch(vm)?;
     let late = "bpftool -j map dump name weir_life | grep -o '\"late\":[0-9]*' | cut -d: -f2";
     until(vm, &format!("[ $({late}) -ge 1 ]"))?;
     let (vtime, begun) = (number(vm, VARIABLES, "weir_vtime_now")?, uptime_ns(vm)?);
