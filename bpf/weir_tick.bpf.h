@@ -418,6 +418,18 @@ static void listen(struct weir_life *now_life, struct weir_beat *beat, struct we
 	}
 }
 
+/* Looks are @every_ns apart, not that and what a look takes; however long one takes, others have the CPU in between. */
+static u64 until_next(u64 begun, u64 every_ns)
+{
+	u64 took = bpf_ktime_get_ns() - begun;
+
+	return every_ns - weir_min(took, every_ns - every_ns / 4);
+}
+
+/*
+ * Time between two looks is the timer's own (ktime): the scheduler's clock may be read stale from here and go back, and each time it
+ * does, all would be refilled for an interval that was not there.
+ */
 static int tick(void *map, int *key, struct bpf_timer *timer)
 {
 	struct weir_settings *set = settings();
@@ -428,8 +440,8 @@ static int tick(void *map, int *key, struct bpf_timer *timer)
 
 	if (!set || !all || !beat)
 		return 0;
-	dt = all->ticked_ns && now > all->ticked_ns ? now - all->ticked_ns : set->tick_ns;
-	all->ticked_ns = now;
+	dt = all->ticked_ns && begun > all->ticked_ns ? begun - all->ticked_ns : set->tick_ns;
+	all->ticked_ns = begun;
 	note_gap(all, dt, beat->slots > 1);
 	listen(all, beat, set, now);
 	bpf_for(i, 0, set->cpu_count)
@@ -445,7 +457,7 @@ static int tick(void *map, int *key, struct bpf_timer *timer)
 	release_all(slots, now, dt);
 	all->ticks++;
 	all->tick_cost_ns += bpf_ktime_get_ns() - begun;
-	bpf_timer_start(timer, beat->slots > 1 ? set->tick_ns : WEIR_IDLE_NS, 0);
+	bpf_timer_start(timer, until_next(begun, beat->slots > 1 ? set->tick_ns : WEIR_IDLE_NS), 0);
 	return 0;
 }
 

@@ -15,8 +15,12 @@ pub fn prefer(child: &Child) {
 /// Real-time priority for all threads of a QEMU. Only while the model is on: a paced guest sleeps, any other
 /// would take the host for itself. A nice value alone counts only within one session of the host
 /// (autogroups), and the guest would feel each compiler that runs in another.
+///
+/// The first thread is QEMU's main loop, which raises the guest's timer interrupts and does little else: it comes before the
+/// vCPUs. Among its equals it would wait for one of two that catch up, and each timer of the guest would be late by that.
 pub fn keep_time(pid: u32) {
     chrt(&["--rr", "--all-tasks", "--pid", "1"], &pid.to_string());
+    chrt(&["--rr", "--pid", "2"], &pid.to_string());
 }
 
 /// The end of [`keep_time`].
