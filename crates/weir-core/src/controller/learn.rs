@@ -14,7 +14,9 @@
 
 use super::config::Gains;
 use super::state::{Load, State, Tracked};
-use crate::attribution::{Attribution, Estimate, Provenance, Share, part_share, sampled_share};
+use crate::attribution::{
+    Attribution, Estimate, Part, Provenance, Share, part_share, sampled_share,
+};
 use crate::bandwidth::GroupRate;
 use crate::counters::{Counter, FULL_MASK, Limits};
 use crate::ids::DeviceId;
@@ -100,7 +102,7 @@ pub(super) fn look(
             let group = groups
                 .binary_search_by_key(&use_.group, |g| g.id)
                 .unwrap_or(usize::MAX);
-            let sampled = sampled(&mut track.loads, &mut track.stores, use_);
+            let (sampled, stores) = sampled(&mut track.loads, &mut track.stores, use_);
             let resident = use_.resident_bytes.ok();
             track.active = resident != Some(&Bytes(0)) || sampled.is_some_and(|s| s > 0.0);
             if track.active {
@@ -110,6 +112,7 @@ pub(super) fn look(
                 shares.push(Share {
                     group,
                     sampled,
+                    stores,
                     part: part.map(|((cpus, here), all)| part_share(cpus, here, all.0 as f64)),
                     resident: ran.map(|(cpus, here)| cpus * here),
                 });
@@ -130,7 +133,8 @@ fn begin_anew(tracked: &mut Tracked, found: &WorkloadSeen) {
     tracked.follow_uses(found);
 }
 
-fn sampled(loads: &mut Counter, stores: &mut Counter, use_: &Use) -> Option<f64> {
+/// What it reads of the group by loads and stores, and by stores alone.
+fn sampled(loads: &mut Counter, stores: &mut Counter, use_: &Use) -> (Option<f64>, Option<f64>) {
     let rate = |counter: &mut Counter, reading: &Option<Reading<Bytes>>| match reading {
         Some(r) if r.value.is_ok() => Some(counter.advance(PLAIN, r).ok().map(|d| d.per_sec())),
         Some(_) => Some(None),
@@ -140,11 +144,14 @@ fn sampled(loads: &mut Counter, stores: &mut Counter, use_: &Use) -> Option<f64>
         rate(loads, &use_.sampled_read_bytes),
         rate(stores, &use_.sampled_write_bytes),
     ) {
-        (Some(loads), Some(stores)) => Some(sampled_share(loads?, stores?)),
-        // A source that sees loads only, or stores only.
-        (Some(loads), None) => Some(sampled_share(loads?, 0.0)),
-        (None, Some(stores)) => Some(sampled_share(0.0, stores?)),
-        (None, None) => None,
+        (Some(loads), Some(stores)) => {
+            let both = loads.zip(stores);
+            (both.map(|(l, s)| sampled_share(l, s)), stores)
+        }
+        // A source that does not tell them apart, or sees stores only.
+        (Some(loads), None) => (loads, None),
+        (None, Some(stores)) => (stores, stores),
+        (None, None) => (None, None),
     }
 }
 
@@ -179,12 +186,12 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
             continue;
         }
         for use_ in tracked.uses.iter().filter(|u| u.active) {
-            let part = parts.next().unwrap_or(Estimate::UNKNOWN);
+            let part = parts.next().unwrap_or(Part::UNKNOWN);
             let device = use_.group.device;
             if let Ok(i) = tracked.loads.binary_search_by_key(&device, |l| l.device)
                 && let Some(load) = tracked.loads.get_mut(i)
             {
-                load.now = load.now.plus(part);
+                load.now = load.now.plus(part.all);
             }
         }
         let cpu = tracked.now.cpu;
