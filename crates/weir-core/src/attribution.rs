@@ -13,9 +13,9 @@
 //! 1. *sampled accesses*: loads and stores. A store that misses first loads its line
 //!    (write-allocate), so the device sees a read and a write for it, while the sampler sees one
 //!    store (thesis 6.2.1: 1 GiB/s of stores gave 0.99 GiB/s of reads and of writes each). So the group's
-//!    reads are shared out by loads and stores together, and its writes by stores. Where stores of
-//!    somebody are not known, or there were none while the device wrote, writes are shared out as reads
-//!    are, and that is an estimate. The group's own counters are never scaled.
+//!    reads are shared out by loads and stores together, and its writes by stores whose lines are not
+//!    written back yet. Where stores of somebody are not known, or there are none while the device writes,
+//!    writes are shared out as reads are, and that is an estimate. The group's own counters are never scaled.
 //! 2. *CPU time × the part of its memory that is in the group*: who runs is taken to use all its memory
 //!    evenly ([`part_share`]). An estimate, and labelled as one.
 //! 3. *CPU time × resident bytes*, where it is not known of somebody what he has elsewhere. Labelled likewise.
@@ -81,7 +81,8 @@ pub struct Share {
     pub group: usize,
     /// From [`sampled_share`].
     pub sampled: Option<f64>,
-    /// The stores in it; nothing where the sampler does not tell them from loads.
+    /// Stores that are not written back yet, on a scale of their own; nothing where the sampler does not tell them
+    /// from loads.
     pub stores: Option<f64>,
     /// From [`part_share`].
     pub part: Option<f64>,

@@ -203,6 +203,30 @@ mod tests {
         assert_eq!(one[0], figure((300.0, Sampled), (100.0, Apportioned), 5));
     }
 
+    /// A reader beside one that stored 100 bytes in the first second, which are written back in the next, and 100 more
+    /// in the third, which are nobody's.
+    #[test]
+    fn what_is_written_back_later_is_of_who_stored_it() {
+        let (mut state, config) = (State::default(), Config::default());
+        let mut writes = Vec::new();
+        for (sec, stored, written) in [(0, 0, 0), (1, 100, 0), (2, 100, 100), (3, 100, 200)] {
+            let mut seen = seen(sec, &[(Some(10), Some(0)), (Some(10), Some(0))]);
+            let at = Nanos::from_millis(sec * 1000);
+            seen.workloads[1].uses[0].sampled_write_bytes = Some(Reading::new(at, Bytes(stored)));
+            seen.groups[0].write_bytes = Reading::new(at, Bytes(written));
+            let plan = step(&mut state, &config, &machine(), &seen);
+            let figures = plan.workloads.iter().filter_map(|v| v.figure);
+            writes.push(
+                figures
+                    .map(|f| (f.write.bytes_per_sec.get(), f.write.provenance))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        assert_eq!(writes[1], [(0.0, Sampled), (0.0, Sampled)]);
+        assert_eq!(writes[2], [(0.0, Sampled), (100.0, Sampled)]);
+        assert_eq!(writes[3], [(50.0, Apportioned), (50.0, Apportioned)]);
+    }
+
     #[test]
     fn an_estimate_is_as_old_as_the_look_at_memory() {
         let estimated = figures_of(&[(None, None), (None, None)]);
