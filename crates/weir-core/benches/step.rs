@@ -112,9 +112,8 @@ fn rates(bench: &mut Stages<'_>, machine: &Description, tape: &[Observation], si
     let groups = meter.update(machine, &tape[1].groups, None);
     let share = |i| Share {
         group: i % 4,
-        sampled: None,
         part: Some(1.0 + (i % 17) as f64),
-        resident: None,
+        ..Share::default()
     };
     let shares: Vec<Share> = (0..size).map(share).collect();
     bench.bench_function(BenchmarkId::new("attribution", size), |b| {

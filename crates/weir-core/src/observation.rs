@@ -253,9 +253,10 @@ pub struct Use {
     /// Memory it has there, in bytes.
     pub resident_bytes: Reading<Bytes>,
     /// Cumulative sign of accesses, from a better source than residency (sampling, per-task
-    /// events), in bytes of that source's own scale; only its ratio between workloads counts.
+    /// events), in bytes of that source's own scale; only its ratio between workloads counts. Loads
+    /// where the source tells stores from them, else all that was fetched, for stores too.
     pub sampled_read_bytes: Option<Reading<Bytes>>,
-    /// The same for stores. By the write-allocate rule each also costs a read.
+    /// The same for stores. By the write-allocate rule each costs a read and a write.
     pub sampled_write_bytes: Option<Reading<Bytes>>,
 }
 

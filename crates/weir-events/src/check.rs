@@ -4,7 +4,9 @@
 use crate::TableError;
 use crate::counters::CounterSet;
 use crate::encoding::{Field, encode};
-use crate::table::{Amount, Counts, Event, Latency, Pmu, Provenance, Sample, Scope, Table};
+use crate::table::{
+    Amount, Counts, Event, Latency, Pmu, Provenance, Sample, Scope, Store, Table, Traffic,
+};
 use crate::terms::is_name;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,6 +45,10 @@ pub(crate) fn check(table: &Table) -> Result<(), TableError> {
         .amount
         .iter()
         .try_for_each(|amount| check_amount(table, amount))?;
+    table
+        .store
+        .iter()
+        .try_for_each(|store| check_store(table, store))?;
     table
         .latency
         .iter()
@@ -153,6 +159,24 @@ fn check_amount(table: &Table, amount: &Amount) -> Result<(), TableError> {
         return wrong(
             &place,
             "a difference takes something off, and nothing else does",
+        );
+    }
+    Ok(())
+}
+
+fn check_store(table: &Table, store: &Store) -> Result<(), TableError> {
+    let place = format!("store by {}", store.event);
+    let Some(event) = table.event(&store.event) else {
+        return wrong(&place, "there is no such event");
+    };
+    let pmu = table.pmu.get(&event.pmu);
+    if pmu.is_none_or(|pmu| pmu.scope != Scope::Cpu) {
+        return wrong(&place, "only a CPU's own events tell tasks apart");
+    }
+    if event.traffic != Some(Traffic::Read) || !table.source.contains_key(&store.source) {
+        return wrong(
+            &place,
+            "it has a source, and a line that is stored to is read first",
         );
     }
     Ok(())
@@ -278,6 +302,43 @@ source = "s"
         }
         let why = Table::parse(&(SMALL.to_owned() + SAMPLED)).unwrap_err();
         assert!(why.to_string().contains("CPU's own events"), "{why}");
+    }
+
+    const STORE: &str = r#"
+[[store]]
+event = "READS"
+source = "s"
+"#;
+
+    #[test]
+    fn what_tells_whose_writes_are_is_a_cpus_and_read_first() {
+        let (event, _) = SMALL.split_once("[[amount]]").unwrap();
+        let of_socket = event.to_owned() + STORE;
+        let of_cpu = of_socket.replace("socket", "cpu");
+        assert_eq!(Table::parse(&of_cpu).unwrap().store[0].event, "READS");
+        let why = Table::parse(&of_socket).unwrap_err();
+        assert!(why.to_string().contains("tell tasks apart"), "{why}");
+        let line = "counts = \"lines\"\nbytes = 64\ntraffic = \"read\"";
+        for (old, new, said) in [
+            ("event = \"READS\"", "event = \"FILLS\"", "no such event"),
+            (
+                "READS\"\nsource = \"s\"",
+                "READS\"\nsource = \"t\"",
+                "it has a source",
+            ),
+            (
+                "READS\"\nsource",
+                "READS\"\nbytes = 64\nsource",
+                "unknown field `bytes`",
+            ),
+            (line, "counts = \"loads\"", "is read first"),
+            (line, &line.replace("read", "write"), "is read first"),
+        ] {
+            let changed = of_cpu.replace(old, new);
+            assert_ne!(changed, of_cpu, "{old}");
+            let why = Table::parse(&changed).unwrap_err().to_string();
+            assert!(why.contains(said), "{old} -> {new}: {why}");
+        }
     }
 
     #[test]

@@ -31,7 +31,9 @@ pub use counters::CounterSet;
 pub use cpu::{Cpu, Models};
 pub use encoding::{Config, EncodingError, Field, encode};
 pub use pattern::Pattern;
-pub use table::{Amount, Counts, Event, Latency, Pmu, Provenance, Sample, Scope, Table, Traffic};
+pub use table::{
+    Amount, Counts, Event, Latency, Pmu, Provenance, Sample, Scope, Store, Table, Traffic,
+};
 pub use terms::Terms;
 
 use std::sync::LazyLock;

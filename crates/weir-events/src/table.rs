@@ -31,6 +31,9 @@ pub struct Table {
     /// Amounts of traffic that can be made of its events, best first.
     #[serde(default)]
     pub amount: Vec<Amount>,
+    /// Events that tell whose writes are, best first.
+    #[serde(default)]
+    pub store: Vec<Store>,
     /// Latencies that can be made of its events, best first.
     #[serde(default)]
     pub latency: Vec<Latency>,
@@ -224,6 +227,19 @@ pub struct Amount {
     pub minus: Vec<String>,
     /// How far to trust it: the worst of its events, or worse.
     pub provenance: Provenance,
+    /// Who does it so: a name of [`Table::source`].
+    pub source: String,
+    /// What it leaves out or takes in.
+    pub note: Option<String>,
+}
+
+/// An event that tells in which ratio tasks write, where no event counts the writes of one: of lines that a CPU fetches in order
+/// to store to them. Each of them is written back some day. It is no [`Amount`]: what it counts is read, and is in the reads.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Store {
+    /// Its name in the table.
+    pub event: String,
     /// Who does it so: a name of [`Table::source`].
     pub source: String,
     /// What it leaves out or takes in.

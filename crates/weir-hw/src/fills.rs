@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines of device memory that each emulated CPU has filled: what a CPU's own counter would tell, and the device cannot. They
-//! lie in the emulated device's BAR, behind all registers of the map, where no driver of the device looks; the
-//! testbed's module `weir_core` shows them as an event of perf.
+//! Lines of device memory that each emulated CPU has filled, and those of them that it filled in order to store to them: what
+//! a CPU's own counters would tell, and the device cannot. They lie in the emulated device's BAR, behind all registers of the
+//! map, where no driver of the device looks; the testbed's module `weir_core` shows them as events of perf.
 
 use crate::counters::Bar;
 use crate::regmap::EMULATED_BAR_BYTES;
@@ -9,25 +9,48 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// CPUs there is room for.
 pub const CPU_COUNT_MAX: usize = 64;
-/// From one CPU's word to the next: a line of the host, as each is written by a thread of its own.
+/// From one CPU's words to the next: a line of the host, as each is written by a thread of its own.
 pub const STRIDE_BYTES: u64 = 64;
 /// Where the first is in the BAR.
 pub const OFFSET_BYTES: u64 = EMULATED_BAR_BYTES - CPU_COUNT_MAX as u64 * STRIDE_BYTES;
 
+/// From a CPU's word of all fills to that of the ones for a store.
+pub const STORES_BYTES: u64 = 8;
+
+/// What a CPU has filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fills {
+    /// All lines.
+    pub lines: u64,
+    /// Those of them that were fetched by a store.
+    pub store_lines: u64,
+}
+
 /// Adds one to a CPU's fills. A CPU beyond the room there is counts nothing.
-pub fn count(bar: &impl Bar, cpu: usize) {
-    if let Some(word) = word(bar, cpu) {
-        word.fetch_add(1, Ordering::Relaxed);
+pub fn count(bar: &impl Bar, cpu: usize, is_store: bool) {
+    let add = |offset_bytes| {
+        if let Some(word) = word(bar, cpu, offset_bytes) {
+            word.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    add(0);
+    if is_store {
+        add(STORES_BYTES);
     }
 }
 
-/// Lines that a CPU has filled; nothing where there is no room for it.
-pub fn of(bar: &impl Bar, cpu: usize) -> Option<u64> {
-    word(bar, cpu).map(|word| word.load(Ordering::Relaxed))
+/// What a CPU has filled; nothing where there is no room for it.
+pub fn of(bar: &impl Bar, cpu: usize) -> Option<Fills> {
+    let load = |offset_bytes| Some(word(bar, cpu, offset_bytes)?.load(Ordering::Relaxed));
+    Some(Fills {
+        lines: load(0)?,
+        store_lines: load(STORES_BYTES)?,
+    })
 }
 
-fn word(bar: &impl Bar, cpu: usize) -> Option<&AtomicU64> {
-    let at = (cpu < CPU_COUNT_MAX).then(|| OFFSET_BYTES + cpu as u64 * STRIDE_BYTES)?;
+fn word(bar: &impl Bar, cpu: usize, offset_bytes: u64) -> Option<&AtomicU64> {
+    let at =
+        (cpu < CPU_COUNT_MAX).then(|| OFFSET_BYTES + cpu as u64 * STRIDE_BYTES + offset_bytes)?;
     bar.words().get(usize::try_from(at / 8).ok()?)
 }
 
@@ -47,13 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn each_cpu_has_a_word_and_one_too_many_has_none() {
+    fn each_cpu_has_its_words_and_one_too_many_has_none() {
         let bar = bar();
-        for cpu in [0, 63, 63, 64, usize::MAX] {
-            count(&bar, cpu);
+        for (cpu, is_store) in [(0, false), (63, true), (63, false), (64, true)] {
+            count(&bar, cpu, is_store);
         }
-        let found: Vec<_> = [0, 1, 63, 64].map(|cpu| of(&bar, cpu)).into();
-        assert_eq!(found, [Some(1), Some(0), Some(2), None]);
+        count(&bar, usize::MAX, true);
+        let found = [0, 1, 63, 64].map(|cpu| of(&bar, cpu).map(|f| (f.lines, f.store_lines)));
+        assert_eq!(found, [Some((1, 0)), Some((0, 0)), Some((2, 1)), None]);
     }
 
     #[test]
@@ -67,6 +91,10 @@ mod tests {
         }];
         let counters = AccessCounters::over(bar.as_slice(), &groups).unwrap();
         counters.count(64, false);
-        assert!((0..CPU_COUNT_MAX).all(|cpu| of(&bar, cpu) == Some(0)));
+        let none = Some(Fills {
+            lines: 0,
+            store_lines: 0,
+        });
+        assert!((0..CPU_COUNT_MAX).all(|cpu| of(&bar, cpu) == none));
     }
 }

@@ -85,9 +85,19 @@ fn granite_rapids_has_its_ports() {
         [true, true, false, false],
         "the ports, and neither CHA nor cores"
     );
+    let stores = &granite["stores"][0];
+    assert_eq!(
+        (&stores["event"], &stores["is_here"]),
+        (&"OCR.DEMAND_RFO.CXL_MEM".into(), &false.into())
+    );
     assert_eq!(family(&report, "zen5")["is_this_cpu"], false);
+    assert_eq!(family(&report, "zen5")["stores"], serde_json::json!([]));
     let page = String::from_utf8(world.weir(&[]).stdout).unwrap();
     assert!(page.contains("on uncore_cxlcm_0 and 1 more"), "{page}");
+    assert!(
+        page.contains("in the ratio of OCR.DEMAND_RFO.CXL_MEM"),
+        "{page}"
+    );
     assert!(
         !page.contains("UNC_CHA_TOR_INSERTS.RRQ_MISS"),
         "another family in full: {page}"

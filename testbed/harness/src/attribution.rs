@@ -4,6 +4,7 @@
 
 use crate::guest::{self, Instance};
 use crate::live::{self, Mode};
+use crate::machine::CoreEvents;
 use crate::scenario::{Load, Scenario};
 use crate::vm::Vm;
 use anyhow::{Context, Result, ensure};
@@ -28,8 +29,8 @@ pub struct Row {
     pub workload: String,
     /// Workloads in its group, itself among them.
     pub in_group_count: usize,
-    /// All of them read, or all of them write. Else a guess is in each figure: no CPU counts writes by task.
-    pub is_alike: bool,
+    /// Some of them write and some do not, and the source cannot tell: a guess is in each figure.
+    pub is_guessed: bool,
     /// Of [`SOURCES`].
     pub source: String,
     /// By the ledger.
@@ -55,7 +56,7 @@ pub fn measure(
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let has_counts = scenario.machine.core_events;
+    let has_counts = scenario.machine.core_events.is_some();
     for source in SOURCES.iter().filter(|s| has_counts || **s != "counts") {
         let mode = Mode::Weir {
             policy: None,
@@ -94,11 +95,12 @@ fn by_one(
                 format!("nothing to compare of {name}: weir said nothing of it, or the device moved nothing for it")
             })?;
             let (in_group_count, is_alike) = company(all, instance);
+            let events = scenario.machine.core_events.filter(|_| source == "counts");
             rows.push(Row {
                 case: scenario.name.clone(),
                 workload: name.clone(),
                 in_group_count,
-                is_alike,
+                is_guessed: !is_alike && !events.is_some_and(CoreEvents::tell_stores),
                 source: source.into(),
                 truth_bytes_per_sec: estimate.truth_bytes_per_sec,
                 weir_bytes_per_sec: estimate.weir_bytes_per_sec,
@@ -178,9 +180,9 @@ pub fn checks(rows: &[Row]) -> Vec<(bool, String)> {
         Some((worst.rmse_ratio <= most, sentence))
     };
     let alone = worst("alone in its group", ALONE_MAX, &|r| r.in_group_count == 1);
-    let what = "sharing a group with its like, by counts";
+    let what = "sharing a group, by counts";
     let sharing = worst(what, SHARING_MAX, &|r| {
-        r.in_group_count > 1 && r.source == "counts" && r.is_alike
+        r.in_group_count > 1 && r.source == "counts" && !r.is_guessed
     });
     alone.into_iter().chain(sharing).collect()
 }
@@ -194,7 +196,7 @@ mod tests {
             case: "equal".into(),
             workload: "a".into(),
             in_group_count,
-            is_alike: true,
+            is_guessed: false,
             source: source.into(),
             truth_bytes_per_sec: 1_048_576.0,
             weir_bytes_per_sec: 1_153_434.0,
@@ -212,7 +214,7 @@ mod tests {
             row(2, "counts", 0.03),
             row(2, "cpu-time", 0.4),
             Row {
-                is_alike: false,
+                is_guessed: true,
                 ..row(2, "counts", 0.5)
             },
         ];

@@ -35,12 +35,29 @@ pub struct Machine {
     /// Whether the simulated RTL counts as well, as a PCI device of its own. Groups must be equal then, and
     /// a power of two.
     pub cosim: bool,
-    /// Whether the CPUs count what they fill from the device, as an event of perf: AMD's Zen 5 by name and encoding.
-    pub core_events: bool,
+    /// Whose CPUs' events of perf count what they fill from the device; none if nothing is said.
+    pub core_events: Option<CoreEvents>,
     /// Whether the kernel keeps nothing of its own in the groups, as in memory that a CXL driver brings online.
     pub movable: bool,
     /// Accesses on their way from each vCPU to the RTL before the vCPU waits; a power of two.
     pub cosim_ring_records: u64,
+}
+
+/// CPUs whose events the emulated ones have, by name and encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CoreEvents {
+    /// AMD's: lines that were filled.
+    Zen5,
+    /// Intel's: those, and the ones among them that were fetched in order to store to them.
+    GraniteRapids,
+}
+
+impl CoreEvents {
+    /// Whether they tell whose the writes are.
+    pub fn tell_stores(self) -> bool {
+        self == CoreEvents::GraniteRapids
+    }
 }
 
 /// QEMU's q35 board puts all memory below its PCI hole if it is less than this; else so much of it, and the rest from 4 GiB on.
@@ -63,7 +80,7 @@ impl Default for Machine {
             bandwidth_slice_us: None,
             firmware_figures: false,
             cosim: false,
-            core_events: false,
+            core_events: None,
             movable: false,
             cosim_ring_records: 65_536,
         }

@@ -174,7 +174,7 @@ fn ready(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<(Vm, Vec<Inst
         GuestFile::new(&driver.module, "lib/weir_cxl.ko"),
         GuestFile::program(beside("weir")?, "usr/local/bin/weir"),
     ];
-    if scenario.machine.core_events {
+    if scenario.machine.core_events.is_some() {
         files.push(GuestFile::new(
             driver::build_core(&env, say)?,
             "lib/weir_core.ko",
@@ -196,7 +196,7 @@ fn ready(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<(Vm, Vec<Inst
     }
     vm.run("insmod /lib/weir_cxl.ko")
         .context("the counter driver does not load")?;
-    if scenario.machine.core_events {
+    if scenario.machine.core_events.is_some() {
         guest::load_core(&vm)?;
     }
     let all = guest::instances(scenario);

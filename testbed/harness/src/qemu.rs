@@ -2,7 +2,7 @@
 //! A machine as arguments of QEMU and of the plugin.
 
 use crate::env::Environment;
-use crate::machine::Machine;
+use crate::machine::{CoreEvents, Machine};
 use crate::memory;
 use crate::protocol::PORT_NAME;
 use crate::vm::{BAR_WORDS, beside};
@@ -80,8 +80,13 @@ pub(crate) fn command(
 /// Without two features string copies are emulated a byte at a time. Events of a CPU are looked for by its name.
 fn cpu_model(machine: &Machine) -> &'static str {
     match machine.core_events {
-        true => "max,-erms,-fsrm,vendor=AuthenticAMD,family=26,model=2,stepping=1",
-        false => "max,-erms,-fsrm",
+        Some(CoreEvents::Zen5) => {
+            "max,-erms,-fsrm,vendor=AuthenticAMD,family=26,model=2,stepping=1"
+        }
+        Some(CoreEvents::GraniteRapids) => {
+            "max,-erms,-fsrm,vendor=GenuineIntel,family=6,model=173,stepping=1"
+        }
+        None => "max,-erms,-fsrm",
     }
 }
 

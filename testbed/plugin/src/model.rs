@@ -176,7 +176,7 @@ impl Model {
         let Lookup::Miss { write_back_line } = self.cache.access(line, is_store) else {
             return;
         };
-        fills::count(&self.bar, index);
+        fills::count(&self.bar, index, is_store);
         let quantum = self.get_quantum(index);
         let (latency, look_at_wall) = vcpu.read_line(&self.device, quantum, &self.pace, is_awaited);
         self.publish(index, line, false, latency);

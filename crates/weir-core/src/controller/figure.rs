@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a workload's bandwidth is made of: reads and writes, each with how it is known, and how old the oldest
-//! reading behind them is. No source counts writes by task: where several share a group, its writes are
+//! reading behind them is. Where several share a group and stores are not told by task, its writes are
 //! shared out as its reads are, and that is an estimate even where the reads are not.
 
 use super::state::State;
-use crate::attribution::{Attribution, Estimate, Provenance, Share};
+use crate::attribution::{Attribution, Estimate, Part, Provenance, Share};
 use crate::bandwidth::GroupRate;
 use crate::observation::{Observation, Use};
 use crate::plan::{Figure, Flow};
-use crate::units::{BytesPerSec, Nanos};
+use crate::units::Nanos;
 
 /// Makes the figures of all workloads. `shares` and `found` are in the order of workloads and their active uses.
 pub(super) fn figures(
@@ -45,31 +45,18 @@ pub(super) fn figures(
     }
 }
 
-fn figure(seen: &Observation, group: &GroupRate, use_: &Use, part: Estimate) -> Option<Figure> {
-    let (Ok(read), Ok(write)) = (&group.read, &group.write) else {
-        return None;
-    };
-    if part.provenance == Provenance::Unknown {
+fn figure(seen: &Observation, group: &GroupRate, use_: &Use, part: Part) -> Option<Figure> {
+    if part.all.provenance == Provenance::Unknown {
         return None;
     }
-    let total = read.get() + write.get();
-    let ratio = match total > 0.0 {
-        true => part.bytes_per_sec.get() / total,
-        false => 0.0,
-    };
-    let is_read_alone = use_.sampled_write_bytes.is_none();
-    let of_writes = match part.provenance {
-        Provenance::Sampled if is_read_alone => Provenance::Apportioned,
-        other => other,
-    };
-    let flow = |rate: &BytesPerSec, provenance| Flow {
-        bytes_per_sec: rate.scale(ratio),
-        provenance,
+    let flow = |way: Estimate| Flow {
+        bytes_per_sec: way.bytes_per_sec,
+        provenance: way.provenance,
     };
     Some(Figure {
-        read: flow(read, part.provenance),
-        write: flow(write, of_writes),
-        age_ns: age(seen, group, use_, part.provenance),
+        read: flow(part.read),
+        write: flow(part.write),
+        age_ns: age(seen, group, use_, part.all.provenance),
     })
 }
 
@@ -103,6 +90,7 @@ mod tests {
     use super::*;
     use crate::observation::{GroupSeen, Missing, Reading, WorkloadKind, WorkloadSeen};
     use crate::topology::{Description, Device, Group};
+    use crate::units::BytesPerSec;
     use crate::{Bytes, Config, DeviceId, GroupId, Plan, WorkloadId, step};
 
     const GROUP: GroupId = GroupId {
@@ -200,8 +188,43 @@ mod tests {
             figure((450.0, Sampled), (150.0, Apportioned), 5),
         ];
         assert_eq!(both, want);
-        let stores_too = figures_of(&[(Some(10), Some(0)), (Some(10), Some(10))]);
-        assert_eq!(stores_too[0], figure((150.0, Sampled), (50.0, Sampled), 5));
+    }
+
+    #[test]
+    fn writes_are_of_who_stores() {
+        let both = figures_of(&[(Some(10), Some(0)), (Some(10), Some(10))]);
+        let want = [
+            figure((200.0, Sampled), (0.0, Sampled), 5),
+            figure((400.0, Sampled), (200.0, Sampled), 5),
+        ];
+        assert_eq!(both, want);
+        // Of one it is not known.
+        let one = figures_of(&[(Some(10), None), (Some(5), Some(5))]);
+        assert_eq!(one[0], figure((300.0, Sampled), (100.0, Apportioned), 5));
+    }
+
+    /// A reader beside one that stored 100 bytes in the first second, which are written back in the next, and 100 more
+    /// in the third, which are nobody's.
+    #[test]
+    fn what_is_written_back_later_is_of_who_stored_it() {
+        let (mut state, config) = (State::default(), Config::default());
+        let mut writes = Vec::new();
+        for (sec, stored, written) in [(0, 0, 0), (1, 100, 0), (2, 100, 100), (3, 100, 200)] {
+            let mut seen = seen(sec, &[(Some(10), Some(0)), (Some(10), Some(0))]);
+            let at = Nanos::from_millis(sec * 1000);
+            seen.workloads[1].uses[0].sampled_write_bytes = Some(Reading::new(at, Bytes(stored)));
+            seen.groups[0].write_bytes = Reading::new(at, Bytes(written));
+            let plan = step(&mut state, &config, &machine(), &seen);
+            let figures = plan.workloads.iter().filter_map(|v| v.figure);
+            writes.push(
+                figures
+                    .map(|f| (f.write.bytes_per_sec.get(), f.write.provenance))
+                    .collect::<Vec<_>>(),
+            );
+        }
+        assert_eq!(writes[1], [(0.0, Sampled), (0.0, Sampled)]);
+        assert_eq!(writes[2], [(0.0, Sampled), (100.0, Sampled)]);
+        assert_eq!(writes[3], [(50.0, Apportioned), (50.0, Apportioned)]);
     }
 
     #[test]

@@ -13,10 +13,12 @@
 //!   when it runs into the limit.
 
 use super::config::Gains;
-use super::state::{Load, State, Tracked};
-use crate::attribution::{Attribution, Estimate, Provenance, Share, part_share, sampled_share};
+use super::state::{Load, State, Tracked, UseTrack};
+use crate::attribution::{
+    Attribution, Estimate, Part, Provenance, Share, part_share, sampled_share,
+};
 use crate::bandwidth::GroupRate;
-use crate::counters::{Counter, FULL_MASK, Limits};
+use crate::counters::{Counter, Delta, FULL_MASK, Limits};
 use crate::ids::DeviceId;
 use crate::observation::{Missing, Observation, Reading, Use, WorkloadSeen};
 use crate::topology::Description;
@@ -45,6 +47,10 @@ const PROBE_UP_TO: f64 = 2.0;
 
 /// Time in which *wanted* sinks, in seconds.
 const FORGET_SECS: f64 = 2.0;
+
+/// Time in which what was stored and not written back is forgotten, in seconds: of a line that is stored to again and
+/// again more stores than writes are seen.
+const UNWRITTEN_SECS: f64 = 2.0;
 
 /// Bandwidth beyond twice the smoothed one that also exceeds it by this part of the set-point is a
 /// new load and not noise.
@@ -100,7 +106,7 @@ pub(super) fn look(
             let group = groups
                 .binary_search_by_key(&use_.group, |g| g.id)
                 .unwrap_or(usize::MAX);
-            let sampled = sampled(&mut track.loads, &mut track.stores, use_);
+            let (sampled, stores) = sampled(track, use_);
             let resident = use_.resident_bytes.ok();
             track.active = resident != Some(&Bytes(0)) || sampled.is_some_and(|s| s > 0.0);
             if track.active {
@@ -110,6 +116,7 @@ pub(super) fn look(
                 shares.push(Share {
                     group,
                     sampled,
+                    stores,
                     part: part.map(|((cpus, here), all)| part_share(cpus, here, all.0 as f64)),
                     resident: ran.map(|(cpus, here)| cpus * here),
                 });
@@ -130,22 +137,33 @@ fn begin_anew(tracked: &mut Tracked, found: &WorkloadSeen) {
     tracked.follow_uses(found);
 }
 
-fn sampled(loads: &mut Counter, stores: &mut Counter, use_: &Use) -> Option<f64> {
-    let rate = |counter: &mut Counter, reading: &Option<Reading<Bytes>>| match reading {
-        Some(r) if r.value.is_ok() => Some(counter.advance(PLAIN, r).ok().map(|d| d.per_sec())),
+/// What it reads of the group by loads and stores, and what it has stored that may be written back now.
+fn sampled(track: &mut UseTrack, use_: &Use) -> (Option<f64>, Option<f64>) {
+    let more = |counter: &mut Counter, reading: &Option<Reading<Bytes>>| match reading {
+        Some(r) if r.value.is_ok() => Some(counter.advance(PLAIN, r).ok()),
         Some(_) => Some(None),
         None => None,
     };
-    match (
-        rate(loads, &use_.sampled_read_bytes),
-        rate(stores, &use_.sampled_write_bytes),
-    ) {
-        (Some(loads), Some(stores)) => Some(sampled_share(loads?, stores?)),
-        // A source that sees loads only, or stores only.
-        (Some(loads), None) => Some(sampled_share(loads?, 0.0)),
-        (None, Some(stores)) => Some(sampled_share(0.0, stores?)),
-        (None, None) => None,
-    }
+    let loads = more(&mut track.loads, &use_.sampled_read_bytes);
+    let stores = more(&mut track.stores, &use_.sampled_write_bytes);
+    let unwritten = stores.flatten().map(|more| {
+        track.unwritten += more.amount as f64;
+        track.unwritten
+    });
+    let rate = |more: Option<Option<Delta>>| more.map(|more| more.map(Delta::per_sec));
+    let reads = match (rate(loads), rate(stores)) {
+        (Some(loads), Some(stores)) => loads.zip(stores).map(|(l, s)| sampled_share(l, s)),
+        // A source that does not tell them apart, or sees stores only.
+        (one, other) => one.or(other).flatten(),
+    };
+    (reads, unwritten)
+}
+
+/// A line that was stored to is written back when another takes its place: at some later time, and whoever that other
+/// belongs to. What was written for a workload is no longer to be.
+fn write_back(track: &mut UseTrack, write: Estimate, dt: f64) {
+    let left = (track.unwritten - write.bytes_per_sec.get() * dt).max(0.0);
+    track.unwritten = left * (1.0 - (dt / UNWRITTEN_SECS).min(1.0));
 }
 
 /// Time and surroundings of one step.
@@ -178,13 +196,14 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
         if tracked.now.index.is_none() {
             continue;
         }
-        for use_ in tracked.uses.iter().filter(|u| u.active) {
-            let part = parts.next().unwrap_or(Estimate::UNKNOWN);
+        for use_ in tracked.uses.iter_mut().filter(|u| u.active) {
+            let part = parts.next().unwrap_or(Part::UNKNOWN);
+            write_back(use_, part.write, moment.dt);
             let device = use_.group.device;
             if let Ok(i) = tracked.loads.binary_search_by_key(&device, |l| l.device)
                 && let Some(load) = tracked.loads.get_mut(i)
             {
-                load.now = load.now.plus(part);
+                load.now = load.now.plus(part.all);
             }
         }
         let cpu = tracked.now.cpu;

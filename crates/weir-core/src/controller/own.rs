@@ -100,7 +100,7 @@ mod tests {
         };
         let mut found = attribute(&others, &[alone]);
         leave_to_nobody(&mut found, &groups, &others);
-        assert_eq!(found.parts[0].bytes_per_sec.get(), 1200.0);
+        assert_eq!(found.parts[0].all.bytes_per_sec.get(), 1200.0);
         assert_eq!(found.unattributed, [Some(BytesPerSec::new(100.0))]);
     }
 

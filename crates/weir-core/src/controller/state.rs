@@ -113,6 +113,8 @@ pub(super) struct UseTrack {
     pub group: GroupId,
     pub loads: Counter,
     pub stores: Counter,
+    /// What it has stored and the caches still hold, in bytes of the source's scale.
+    pub unwritten: f64,
     /// It has something there at this step.
     pub active: bool,
 }
@@ -273,6 +275,7 @@ impl Tracked {
                 group: use_.group,
                 loads: Counter::default(),
                 stores: Counter::default(),
+                unwritten: 0.0,
                 active: false,
             }));
         }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::super::events::Stores;
 use super::*;
 use crate::fake::Fake;
 use crate::options::Roots;
@@ -26,6 +27,7 @@ fn chosen(is_documented: bool) -> Chosen {
         // Context switches: a test knows how many it makes.
         configs: vec![Config([3, 0, 0, 0])],
         bytes: vec![64],
+        stores: None,
     }
 }
 
@@ -142,6 +144,19 @@ fn an_event_of_this_thread_is_counted_while_it_reads() {
     let naps = NAPS as f64 * 64.0;
     assert_eq!((counts.read, counts.device), (naps, Some(0.0)));
     let ratio = counts.event / naps;
+    assert!((ratio - 1.0).abs() < BOUND_RATIO, "{counts:?}");
+    // Stores are counted beside, and are not what an event of reads is judged by.
+    let stores = Stores {
+        name: "STORES".into(),
+        config: Config([0, 0, 0, 0]),
+        bytes: 64,
+    };
+    let with_stores = Chosen {
+        stores: Some(stores),
+        ..chosen(true)
+    };
+    let counts = measured(&options, options.reads.unwrap(), place, &with_stores).unwrap();
+    let ratio = counts.event / (NAPS as f64 * 64.0);
     assert!((ratio - 1.0).abs() < BOUND_RATIO, "{counts:?}");
     // None of it came from the device, and that is what is said.
     let verdict = of(&options, &[group(1)], &chosen(true));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which events of a CPU tell how much CXL memory a task reads. No CPU has one for writes
-//! (see weir-events).
+//! Which events of a CPU tell how much CXL memory a task reads. No CPU has one for writes, but some have one for
+//! lines that are fetched to be stored to, which tells in which ratio tasks write (see weir-events).
 
 use super::wire::COUNTED;
 use crate::perf::Machine;
@@ -19,6 +19,24 @@ pub(crate) struct Chosen {
     pub(crate) configs: Vec<Config>,
     /// What one count of each stands for.
     pub(crate) bytes: Vec<u64>,
+    /// An event of the same PMU for what of that was fetched by stores, where there is one and room for it.
+    pub(crate) stores: Option<Stores>,
+}
+
+/// An event that tells stores from loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stores {
+    pub(crate) name: String,
+    pub(crate) config: Config,
+    pub(crate) bytes: u64,
+}
+
+impl Chosen {
+    /// Events of reads, and the one of stores behind them.
+    pub(crate) fn all(&self) -> Vec<Config> {
+        let stores = self.stores.as_ref().map(|stores| stores.config);
+        self.configs.iter().copied().chain(stores).collect()
+    }
 }
 
 /// `type` of the kernel's own events, and what they are called here: `sw:NAME`.
@@ -62,11 +80,31 @@ pub(crate) fn best(machine: &Machine) -> Result<Chosen, Missing> {
             &events.collect::<Vec<_>>(),
             amount.provenance,
         ) {
-            Ok(chosen) => return Ok(chosen),
+            Ok(chosen) => {
+                let stores = stores_beside(machine, table, &chosen);
+                return Ok(Chosen { stores, ..chosen });
+            }
             Err(not_here) => why = not_here,
         }
     }
     Err(why)
+}
+
+/// What tells stores from loads, if it can be counted together with the reads.
+fn stores_beside(machine: &Machine, table: &Table, reads: &Chosen) -> Option<Stores> {
+    if reads.configs.len() >= COUNTED {
+        return None;
+    }
+    let events = table.store.iter().filter_map(|s| table.event(&s.event));
+    events.into_iter().find_map(|event| {
+        let here = machine.standing(table, event).here;
+        let (_, config) = here.into_iter().find(|(pmu, _)| pmu.kind == reads.kind)?;
+        Some(Stores {
+            name: event.name.clone(),
+            config,
+            bytes: event.bytes.unwrap_or(1).into(),
+        })
+    })
 }
 
 /// An event by its name: one of a table of this CPU, or of the kernel's own.
@@ -82,6 +120,7 @@ pub(crate) fn named(machine: &Machine, name: &str) -> Result<Chosen, Missing> {
             pmu: "software".into(),
             configs: vec![Config([*config, 0, 0, 0])],
             bytes: vec![1],
+            stores: None,
         });
     }
     let found = tables()
@@ -123,6 +162,7 @@ fn encoded(
             pmu: pmu.name.clone(),
             configs: Vec::new(),
             bytes: Vec::new(),
+            stores: None,
         });
         chosen.configs.push(config);
         chosen.bytes.push(event.bytes.unwrap_or(1).into());
@@ -172,17 +212,22 @@ mod tests {
             (&[Config([0x012a, 0x7_03c0_4477, 0, 0])][..], &[64][..])
         );
         assert!(granite.is_documented && granite.kind == 4);
+        // With stores both registers of a core are taken.
+        assert_eq!(granite.all()[1], Config([0x012a, 0x7_03c0_0002, 0, 0]));
+        assert_eq!(granite.stores.as_ref().unwrap().bytes, 64);
         // Two responses, which are the two registers of a core.
         let sapphire = best(&machine("GenuineIntel", 6, 0x8f)).unwrap();
         let responses: Vec<u64> = sapphire.configs.iter().map(|c| c.0[1]).collect();
         assert_eq!(responses, [0x7_00c0_4477, 0x7_0300_4477]);
         assert!(!sapphire.is_documented, "{}", sapphire.name);
+        assert_eq!(sapphire.stores, None);
         let zen5 = best(&machine("AuthenticAMD", 26, 2)).unwrap();
         assert!(
             zen5.is_documented && zen5.name.contains("alternate_memories"),
             "{}",
             zen5.name
         );
+        assert_eq!(zen5.all(), zen5.configs);
     }
 
     #[test]
@@ -202,6 +247,7 @@ mod tests {
         assert_eq!((clock.kind, clock.configs[0].0[0]), (1, 2));
         let reads = named(&granite, "OCR.READS_TO_CORE.CXL_MEM").unwrap();
         assert_eq!(reads.configs, best(&granite).unwrap().configs);
+        assert_eq!(reads.stores, None, "what was named, and nothing else");
         let why = named(&granite, "sw:nothing").unwrap_err().to_string();
         assert!(why.contains("sw:cpu-clock"), "{why}");
         let table = tables().iter().find(|t| t.family == "granite-rapids");

@@ -16,6 +16,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, RawFd};
 use weir_core::{Missing, Nanos};
+use weir_events::Config;
 
 /// The compiled program.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir_count.bpf.o"));
@@ -41,14 +42,26 @@ pub(crate) struct Kernel {
     lost: u64,
 }
 
-/// Whether it could be loaded here, as far as can be said without trying.
-pub(crate) fn refusal(roots: &Roots, chosen: &Chosen) -> Option<Missing> {
-    if let Err(why) = bpf::has_types(roots) {
-        return Some(why);
-    }
+/// What of it could be counted here, as far as can be said without loading the program: reads alone, if stores cannot be
+/// counted beside them. Its name then says which.
+pub(crate) fn openable(roots: &Roots, mut chosen: Chosen) -> Result<Chosen, Missing> {
+    bpf::has_types(roots)?;
     let first = online(roots).ok().and_then(|cpus| cpus.first().copied());
     let first = first.unwrap_or(0);
-    Set::open_raw(&chosen.pmu, chosen.kind, first, &chosen.configs).err()
+    let open = |configs: &[Config]| Set::open_raw(&chosen.pmu, chosen.kind, first, configs);
+    let Some(stores) = &chosen.stores else {
+        return open(&chosen.configs).map(|_| chosen);
+    };
+    match open(&chosen.all()) {
+        Ok(_) => chosen.name = format!("{}, stores by {}", chosen.name, stores.name),
+        Err(why) => {
+            open(&chosen.configs)?;
+            let told = format!("stores not told from loads ({}: {why})", stores.name);
+            chosen.name = format!("{}, {told}", chosen.name);
+            chosen.stores = None;
+        }
+    }
+    Ok(chosen)
 }
 
 impl Kernel {
@@ -59,7 +72,7 @@ impl Kernel {
     pub(crate) fn load(roots: &Roots, by: By, chosen: Chosen) -> Result<Kernel, Missing> {
         bpf::quiet();
         let cpu_count = libbpf_rs::num_possible_cpus().map_err(|e| refused(&e))?;
-        let object = open(by, cpu_count, chosen.configs.len())
+        let object = open(by, cpu_count, chosen.all().len())
             .and_then(libbpf_rs::OpenObject::load)
             .map_err(|e| refused(&e))?;
         let map = |name: &str| -> Result<MapHandle, Missing> {
@@ -147,6 +160,10 @@ impl Source for Kernel {
         &self.chosen.bytes
     }
 
+    fn store_bytes(&self) -> Option<u64> {
+        self.chosen.stores.as_ref().map(|stores| stores.bytes)
+    }
+
     fn refresh(&mut self, who: &BTreeSet<Key>) -> u64 {
         self.follow_cpus();
         let key = 0u32.to_ne_bytes();
@@ -222,7 +239,7 @@ fn open(
 
 /// Opens the events on a CPU and gives them to the program, which keeps them open.
 fn count_on(object: &Object, chosen: &Chosen, cpu: u32) -> Result<(), Missing> {
-    let set = Set::open_raw(&chosen.pmu, chosen.kind, cpu, &chosen.configs)?;
+    let set = Set::open_raw(&chosen.pmu, chosen.kind, cpu, &chosen.all())?;
     let Some(map) = object.maps().find(|m| m.name() == "weir_events") else {
         return Err(Missing::Lost("no map weir_events".into()));
     };

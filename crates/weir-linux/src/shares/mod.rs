@@ -45,8 +45,12 @@ pub(crate) struct Key(pub(crate) u64);
 pub(crate) trait Source: Send {
     /// What it counts.
     fn name(&self) -> &str;
-    /// What one count of each event stands for.
+    /// What one count of each event of reads stands for.
     fn bytes(&self) -> &[u64];
+    /// What one count of the event behind those stands for, of those that tell what was read by stores.
+    fn store_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Who has memory on a device, for those that keep something for each.
     fn follow(&mut self, _: &BTreeMap<Key, &Watches>) {}
     /// Which groups there are and on which nodes, for those that find their memory.
@@ -75,7 +79,8 @@ pub(crate) trait Source: Send {
 #[derive(Debug, Default)]
 struct Account {
     last: Option<Sum>,
-    bytes: BTreeMap<GroupId, f64>,
+    /// By loads and by stores; by all together where they are not told apart.
+    bytes: BTreeMap<GroupId, [f64; 2]>,
 }
 
 /// What was counted until a moment.
@@ -106,10 +111,7 @@ fn candidate(options: &Options) -> Result<Chosen, Missing> {
         Some(name) => events::named(&machine, name)?,
         None => events::best(&machine)?,
     };
-    match kernel::refusal(&options.roots, &chosen) {
-        Some(why) => Err(why),
-        None => Ok(chosen),
-    }
+    kernel::openable(&options.roots, chosen)
 }
 
 fn is_asked_for(options: &Options) -> bool {
@@ -265,11 +267,17 @@ impl Shares {
                 Some(Count::InAll(sum)) => sum,
             };
             let account = self.accounts.entry(workload.id.clone()).or_default();
-            let more = sum.and_then(|sum| account.advance(sum, self.source.bytes()));
+            let (bytes, store_bytes) = (self.source.bytes(), self.source.store_bytes());
+            let more = sum.and_then(|sum| account.advance(sum, bytes, store_bytes));
             if let Ok(more) = &more {
                 running_ratio = running_ratio.min(more.running_ratio);
             }
-            account.share_out(taken.at, more.map(|more| more.bytes), &mut workload.uses);
+            account.share_out(
+                taken.at,
+                more.map(|more| more.bytes),
+                store_bytes.is_some(),
+                &mut workload.uses,
+            );
         }
         if running_ratio < 1.0 {
             skipped.push(Skipped {
@@ -318,23 +326,27 @@ fn key(source: &Watches) -> Key {
 /// What was read since the last look.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct More {
-    bytes: f64,
+    /// By loads and by stores.
+    bytes: [f64; 2],
     /// Part of its time that the events ran: below 1 the bytes are scaled.
     running_ratio: f64,
 }
 
 impl Account {
-    /// Takes a reading. The first is where counting begins.
-    fn advance(&mut self, now: Sum, bytes: &[u64]) -> Result<More, Missing> {
-        let mut more = More {
-            bytes: 0.0,
-            running_ratio: 1.0,
-        };
-        let Some(last) = self.last else {
-            self.last = Some(now);
-            return Ok(more);
-        };
-        for ((now, last), bytes) in now.0.iter().zip(last.0).zip(bytes) {
+    /// Takes a reading: events of reads, then the one of what of it was read by stores, if there is one. The first is
+    /// where counting begins.
+    fn advance(
+        &mut self,
+        now: Sum,
+        bytes: &[u64],
+        store_bytes: Option<u64>,
+    ) -> Result<More, Missing> {
+        let (mut read, mut stores) = (0.0, 0.0);
+        let mut running_ratio = 1.0f64;
+        let last = self.last.unwrap_or(now);
+        let events = bytes.iter().map(|bytes| (*bytes, false));
+        let events = events.chain(store_bytes.map(|bytes| (bytes, true)));
+        for ((now, last), (bytes, is_stores)) in now.0.iter().zip(last.0).zip(events) {
             if now.enabled_ns < last.enabled_ns {
                 // Forgotten and begun anew: nothing is known of the time between.
                 self.last = None;
@@ -347,35 +359,49 @@ impl Account {
                 turn => turn?,
             };
             let count = now.count.saturating_sub(last.count) as f64;
-            more.bytes += turn.scaled(count * *bytes as f64);
-            more.running_ratio = more.running_ratio.min(turn.running_ratio());
+            let sum = if is_stores { &mut stores } else { &mut read };
+            *sum += turn.scaled(count * bytes as f64);
+            running_ratio = running_ratio.min(turn.running_ratio());
         }
         self.last = Some(now);
-        Ok(more)
+        Ok(More {
+            // Two counters are not read in the same moment, nor scaled alike.
+            bytes: [(read - stores).max(0.0), stores],
+            running_ratio,
+        })
     }
 
     /// Gives it to the groups, in the ratio of the memory it has in them.
-    fn share_out(&mut self, at: Nanos, more: Result<f64, Missing>, uses: &mut [Use]) {
+    fn share_out(
+        &mut self,
+        at: Nanos,
+        more: Result<[f64; 2], Missing>,
+        tells_stores: bool,
+        uses: &mut [Use],
+    ) {
         let resident = |use_: &Use| use_.resident_bytes.ok().map_or(0.0, |b| b.0 as f64);
         let all: f64 = uses.iter().map(resident).sum();
         let evenly = 1.0 / uses.len().max(1) as f64;
         for use_ in uses {
-            let reading = match &more {
-                Err(why) => Reading::missing(at, why.clone()),
-                Ok(bytes) => {
-                    let part = match all > 0.0 {
-                        true => resident(use_) / all,
-                        false => evenly,
-                    };
-                    let sum = self.bytes.entry(use_.group).or_default();
-                    *sum += bytes * part;
-                    // Never negative, and never NaN: a sum of such.
-                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                    let whole = *sum as u64;
-                    Reading::new(at, Bytes(whole))
-                }
+            let part = match all > 0.0 {
+                true => resident(use_) / all,
+                false => evenly,
             };
-            use_.sampled_read_bytes = Some(reading);
+            let sums = more.as_ref().map(|more| {
+                let sums = self.bytes.entry(use_.group).or_default();
+                for (sum, more) in sums.iter_mut().zip(more) {
+                    *sum += more * part;
+                }
+                *sums
+            });
+            let reading = |way: usize| match &sums {
+                Err(why) => Reading::missing(at, (*why).clone()),
+                // Never negative, and never NaN: a sum of such.
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                Ok(sums) => Reading::new(at, Bytes(sums[way] as u64)),
+            };
+            use_.sampled_read_bytes = Some(reading(0));
+            use_.sampled_write_bytes = tells_stores.then(|| reading(1));
         }
     }
 }

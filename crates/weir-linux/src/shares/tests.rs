@@ -18,6 +18,17 @@ fn sum(count: u64, enabled_ns: u64, running_ns: u64) -> Sum {
     sum
 }
 
+/// Reads and, of them, stores; both were counted all the time.
+fn reads_and_stores(reads: u64, stores: u64, ns: u64) -> Sum {
+    let mut sum = sum(reads, ns, ns);
+    sum.0[1] = Part {
+        count: stores,
+        enabled_ns: ns,
+        running_ns: ns,
+    };
+    sum
+}
+
 fn group(index: u32) -> GroupId {
     GroupId {
         device: DeviceId(0),
@@ -50,46 +61,85 @@ fn given(uses: &[Use]) -> Vec<Option<u64>> {
 #[test]
 fn counts_begin_at_the_first_look_and_are_scaled_by_turns() {
     let mut account = Account::default();
-    let first = account.advance(sum(1000, 500, 500), &[64]).unwrap();
-    assert_eq!(first.bytes, 0.0);
-    let all = account.advance(sum(1010, 600, 600), &[64]).unwrap();
-    assert_eq!((all.bytes, all.running_ratio), (640.0, 1.0));
-    let half = account.advance(sum(1020, 800, 700), &[64]).unwrap();
-    assert_eq!((half.bytes, half.running_ratio), (1280.0, 0.5));
-    let idle = account.advance(sum(1020, 800, 700), &[64]).unwrap();
-    assert_eq!((idle.bytes, idle.running_ratio), (0.0, 1.0));
+    let first = account.advance(sum(1000, 500, 500), &[64], None).unwrap();
+    assert_eq!(first.bytes, [0.0, 0.0]);
+    let all = account.advance(sum(1010, 600, 600), &[64], None).unwrap();
+    assert_eq!((all.bytes, all.running_ratio), ([640.0, 0.0], 1.0));
+    let half = account.advance(sum(1020, 800, 700), &[64], None).unwrap();
+    assert_eq!((half.bytes, half.running_ratio), ([1280.0, 0.0], 0.5));
+    let idle = account.advance(sum(1020, 800, 700), &[64], None).unwrap();
+    assert_eq!((idle.bytes, idle.running_ratio), ([0.0, 0.0], 1.0));
 }
 
 #[test]
 fn without_a_turn_nothing_is_known_and_nothing_is_lost() {
     let mut account = Account::default();
-    account.advance(sum(0, 0, 0), &[1]).unwrap();
-    let why = account.advance(sum(0, 100, 0), &[1]).unwrap_err();
+    account.advance(sum(0, 0, 0), &[1], None).unwrap();
+    let why = account.advance(sum(0, 100, 0), &[1], None).unwrap_err();
     assert!(matches!(why, Missing::Lost(_)), "{why}");
-    let more = account.advance(sum(10, 200, 50), &[1]).unwrap();
-    assert_eq!((more.bytes, more.running_ratio), (40.0, 0.25));
+    let more = account.advance(sum(10, 200, 50), &[1], None).unwrap();
+    assert_eq!((more.bytes, more.running_ratio), ([40.0, 0.0], 0.25));
 }
 
 #[test]
 fn what_was_forgotten_begins_anew() {
     let mut account = Account::default();
-    account.advance(sum(50, 1000, 1000), &[1]).unwrap();
-    assert!(account.advance(sum(5, 10, 10), &[1]).is_err());
-    assert_eq!(account.advance(sum(6, 20, 20), &[1]).unwrap().bytes, 0.0);
-    assert_eq!(account.advance(sum(9, 30, 30), &[1]).unwrap().bytes, 3.0);
+    account.advance(sum(50, 1000, 1000), &[1], None).unwrap();
+    assert!(account.advance(sum(5, 10, 10), &[1], None).is_err());
+    assert_eq!(
+        account.advance(sum(6, 20, 20), &[1], None).unwrap().bytes,
+        [0.0; 2]
+    );
+    assert_eq!(
+        account.advance(sum(9, 30, 30), &[1], None).unwrap().bytes,
+        [3.0, 0.0]
+    );
 }
 
 #[test]
 fn groups_get_what_memory_they_hold() {
     let mut account = Account::default();
     let mut uses = [use_of(0, Some(300)), use_of(1, Some(100)), use_of(2, None)];
-    account.share_out(Nanos(5), Ok(80.0), &mut uses);
+    account.share_out(Nanos(5), Ok([80.0, 0.0]), false, &mut uses);
     assert_eq!(given(&uses), [Some(60), Some(20), Some(0)]);
     let mut unknown = [use_of(0, None), use_of(1, None)];
-    account.share_out(Nanos(6), Ok(10.0), &mut unknown);
+    account.share_out(Nanos(6), Ok([10.0, 0.0]), false, &mut unknown);
     assert_eq!(given(&unknown), [Some(65), Some(25)], "sums go on");
-    account.share_out(Nanos(7), Err(Missing::NotYetRead), &mut unknown);
+    account.share_out(Nanos(7), Err(Missing::NotYetRead), false, &mut unknown);
     assert_eq!(given(&unknown), [None, None]);
+}
+
+#[test]
+fn stores_are_taken_out_of_the_reads_that_they_cause() {
+    let mut account = Account::default();
+    let mut advance = |sum| account.advance(sum, &[64], Some(64)).unwrap().bytes;
+    assert_eq!(advance(reads_and_stores(100, 40, 10)), [0.0, 0.0]);
+    assert_eq!(advance(reads_and_stores(110, 43, 20)), [448.0, 192.0]);
+    // The store's counter was read a moment later.
+    assert_eq!(advance(reads_and_stores(110, 45, 30)), [0.0, 128.0]);
+    let mut turns = reads_and_stores(120, 49, 50);
+    turns.0[1].running_ns = 40;
+    let half = account.advance(turns, &[64], Some(64)).unwrap();
+    assert_eq!((half.bytes, half.running_ratio), ([128.0, 512.0], 0.5));
+}
+
+#[test]
+fn loads_and_stores_are_told_apart_where_the_source_can() {
+    let mut account = Account::default();
+    let written = |uses: &[Use]| -> Vec<Option<Reading<Bytes>>> {
+        uses.iter().map(|u| u.sampled_write_bytes.clone()).collect()
+    };
+    let mut uses = [use_of(0, Some(300)), use_of(1, Some(100))];
+    account.share_out(Nanos(5), Ok([80.0, 40.0]), true, &mut uses);
+    assert_eq!(given(&uses), [Some(60), Some(20)]);
+    let bytes = [30, 10].map(|bytes| Some(Reading::new(Nanos(5), Bytes(bytes))));
+    assert_eq!(written(&uses), bytes);
+    let lost = Err(Missing::NotYetRead);
+    account.share_out(Nanos(6), lost, true, &mut uses);
+    let missing = Reading::missing(Nanos(6), Missing::NotYetRead);
+    assert_eq!(written(&uses), [Some(missing.clone()), Some(missing)]);
+    account.share_out(Nanos(7), Ok([0.0, 0.0]), false, &mut uses);
+    assert_eq!(written(&uses), [None, None], "nothing is not zero");
 }
 
 /// Counts by key; remembers who was to be up to date.
@@ -259,18 +309,26 @@ proptest! {
     fn bytes_never_go_back_and_nothing_panics(
         readings in prop::collection::vec(any::<[u64; 3]>(), 0..8),
         residents in prop::collection::vec(prop::option::of(any::<u64>()), 0..4),
+        tells_stores in any::<bool>(),
     ) {
         let mut account = Account::default();
-        let mut before = vec![0; residents.len()];
+        let mut before = vec![0; 2 * residents.len()];
         for [count, enabled, running] in readings {
             let mut uses: Vec<Use> = residents
                 .iter()
                 .zip(0u32..)
                 .map(|(resident, index)| use_of(index, *resident))
                 .collect();
-            let more = account.advance(sum(count, enabled, running), &[64; COUNTED]);
-            account.share_out(Nanos(1), more.map(|more| more.bytes), &mut uses);
-            for (before, now) in before.iter_mut().zip(given(&uses)) {
+            let mut now = sum(count, enabled, running);
+            now.0[1] = Part { count: running, enabled_ns: enabled, running_ns: count };
+            let more = match tells_stores {
+                true => account.advance(now, &[64], Some(64)),
+                false => account.advance(now, &[64; COUNTED], None),
+            };
+            account.share_out(Nanos(1), more.map(|more| more.bytes), tells_stores, &mut uses);
+            let stored = uses.iter().filter_map(|u| u.sampled_write_bytes.as_ref());
+            let stored: Vec<Option<u64>> = stored.map(|r| r.ok().map(|b| b.0)).collect();
+            for (before, now) in before.iter_mut().zip(given(&uses).into_iter().chain(stored)) {
                 let now = now.unwrap_or(*before);
                 prop_assert!(now >= *before);
                 *before = now;
@@ -305,6 +363,45 @@ fn the_kernel_counts_this_process() {
     assert!(after.count > before.count, "{before:?} {after:?}");
     assert_eq!(after.enabled_ns, after.running_ns, "nothing takes turns");
     assert_eq!(second, Default::default(), "there is no second event");
+    assert_eq!(kernel.store_bytes(), None);
     assert!(kernel.of_process(Key(u64::MAX)).is_err());
     assert_eq!(kernel.of_cgroup(me), Ok(Sum::default()));
+}
+
+/// The same with a second event in the place of stores, of the same PMU as on a CPU: faults, and those that read no disk.
+#[test]
+fn the_kernel_counts_stores_beside_reads() {
+    let roots = Roots::default();
+    let mut chosen = events::named(&Machine::probe(&roots), "sw:page-faults").unwrap();
+    chosen.stores = Some(events::Stores {
+        name: "sw:minor-faults".into(),
+        config: weir_events::Config([5, 0, 0, 0]),
+        bytes: 64,
+    });
+    let opened = kernel::openable(&roots, chosen.clone());
+    let mut kernel = match opened.and_then(|chosen| Kernel::load(&roots, By::Process, chosen)) {
+        Ok(kernel) => kernel,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "SKIP counting program: {why}");
+            return;
+        }
+    };
+    assert!(kernel.name().ends_with(", stores by sw:minor-faults"));
+    assert_eq!(kernel.store_bytes(), Some(64));
+    let me = Key(std::process::id().into());
+    let mut faults = || {
+        kernel.refresh(&BTreeSet::from([me]));
+        kernel.of_process(me).unwrap().0[1].count
+    };
+    let before = faults();
+    // More than an allocator keeps; pages may be huge ones.
+    let pages = std::hint::black_box(vec![1u8; 64 << 20]);
+    let more = faults() - before;
+    assert!(more >= 30, "{more} for {} bytes", pages.len());
+    // An event that is not there is left out, and that is said.
+    if let Some(stores) = &mut chosen.stores {
+        stores.config = weir_events::Config([9999, 0, 0, 0]);
+    }
+    let alone = kernel::openable(&roots, chosen).unwrap();
+    assert!(alone.stores.is_none() && alone.name.contains("stores not told from loads"));
 }

@@ -9,8 +9,8 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_core::Missing;
 use weir_events::{
-    Amount, Config, Counts, Event, Field, Latency, Pmu, Provenance, Scope, Table, Traffic, encode,
-    tables,
+    Amount, Config, Counts, Event, Field, Latency, Pmu, Provenance, Scope, Store, Table, Traffic,
+    encode, tables,
 };
 use weir_linux::Roots;
 use weir_linux::perf::Machine;
@@ -37,6 +37,8 @@ pub struct Family {
     pub pmus: BTreeMap<&'static str, Unit>,
     pub events: Vec<Row>,
     pub amounts: Vec<Sum>,
+    /// Events that tell whose writes are.
+    pub stores: Vec<Writers>,
     pub latencies: Vec<Mean>,
 }
 
@@ -88,6 +90,15 @@ pub struct Sum {
     /// How many sets of events take turns on one PMU: more than one is scaled.
     pub sets: usize,
     /// Whether this machine can count all of its events.
+    pub is_here: bool,
+}
+
+/// An event that tells in which ratio tasks write.
+#[derive(Serialize)]
+pub struct Writers {
+    pub event: &'static str,
+    pub source: &'static str,
+    pub note: Option<&'static str>,
     pub is_here: bool,
 }
 
@@ -180,6 +191,11 @@ fn family(table: &'static Table, machine: &Machine) -> Family {
             .iter()
             .map(|amount| sum(table, amount, &here))
             .collect(),
+        stores: table
+            .store
+            .iter()
+            .map(|store| writers(store, &here))
+            .collect(),
         latencies: table
             .latency
             .iter()
@@ -263,6 +279,15 @@ fn sum(table: &Table, amount: &'static Amount, here: &impl Fn(&String) -> bool) 
         note: amount.note.as_deref(),
         sets: sets.max().unwrap_or(0),
         is_here: names().all(here),
+    }
+}
+
+fn writers(store: &'static Store, here: &impl Fn(&String) -> bool) -> Writers {
+    Writers {
+        event: &store.event,
+        source: &store.source,
+        note: store.note.as_deref(),
+        is_here: here(&store.event),
     }
 }
 

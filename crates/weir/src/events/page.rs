@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir events` for people.
 
-use super::list::{Family, Report, Row, Sum};
+use super::list::{Family, Report, Row, Sum, Writers};
 use crate::text;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -78,6 +78,9 @@ fn full(out: &mut String, family: &Family) {
     for amount in &family.amounts {
         sum(out, amount);
     }
+    for store in &family.stores {
+        writers(out, store);
+    }
     for latency in &family.latencies {
         let unit = match (latency.clock, latency.ns_per_count) {
             (Some(clock), _) => format!("cycles of {clock}"),
@@ -144,6 +147,15 @@ fn sum(out: &mut String, amount: &Sum) {
         let _ = writeln!(out, "       less {}", amount.minus.join(" + "));
     }
     if let Some(note) = amount.note {
+        let _ = writeln!(out, "       {note}");
+    }
+}
+
+fn writers(out: &mut String, store: &Writers) {
+    let here = if store.is_here { "here" } else { "not here" };
+    let _ = writeln!(out, "     whose the writes are, of tasks ({here})");
+    let _ = writeln!(out, "       in the ratio of {}", store.event);
+    if let Some(note) = store.note {
         let _ = writeln!(out, "       {note}");
     }
 }
