@@ -93,6 +93,80 @@ fn who_only_observes_asks_seldom_what_owners_decide() {
     assert_eq!((weight_at(28), weight_at(30)), (100.0, 300.0));
 }
 
+/// Lists after 2, 4 and then 6 seconds as long as nothing changes; after 2 again once something has.
+#[test]
+fn who_only_observes_asks_settled_cgroups_seldom() {
+    let new = "/system.slice/new.service";
+    let asked_at = |is_for_limits: bool| -> Vec<u64> {
+        let fake = Fake::new();
+        let stat = |faults: u32| {
+            let stat = stat_line(100, "fio", 0, 4000, 1);
+            fake.write(
+                "proc/100/stat",
+                stat.replacen(" 0 0 0 0 ", &format!(" {faults} 0 0 0 "), 1),
+            );
+        };
+        let mut scout = scout_with(&fake, false, &[]).for_limits(is_for_limits);
+        let mut asked = Vec::new();
+        for second in 0..40 {
+            match second {
+                // Between the lists of 12 and 18 s.
+                15 => stat(7),
+                29 => {
+                    fake.process(102, "new", new, 4002);
+                    fake.cgroup(&new[1..], &[102]);
+                }
+                _ => {}
+            }
+            let view = scout.round(Nanos((100 + second) * SECOND));
+            let at = watched(&view, FIO).processes.as_ref().unwrap().at;
+            if at == Nanos((100 + second) * SECOND) {
+                asked.push(second);
+            }
+            assert_eq!(
+                view.get(&WorkloadId::new(new)).is_some(),
+                second >= 29,
+                "at once"
+            );
+        }
+        asked
+    };
+    assert_eq!(asked_at(false), [0, 2, 6, 12, 18, 20, 24, 30, 36]);
+    assert_eq!(asked_at(true), (0..40).step_by(2).collect::<Vec<u64>>());
+}
+
+/// What was made of a cgroup stays as long as nothing it was made of was read anew, and no longer.
+#[test]
+fn a_look_at_memory_shows_between_two_lists() {
+    let fake = Fake::new();
+    fake.write("proc/vmstat", "pgmigrate_success 5\n");
+    let mut scout = scout_with(&fake, false, &[]);
+    let at = |seconds: u64| Nanos((100 + seconds) * SECOND);
+    for second in [0, 2, 6] {
+        scout.round(at(second));
+    }
+    let before = scout.round(at(7));
+    let same = scout.round(at(8));
+    let of = |view: &View| {
+        Arc::clone(
+            view.workloads
+                .iter()
+                .find(|w| w.id.as_str() == FIO)
+                .unwrap(),
+        )
+    };
+    assert!(Arc::ptr_eq(&of(&before), &of(&same)));
+    fake.numa_maps(100, &[("anon=1", 1, 256)]);
+    fake.write("proc/vmstat", "pgmigrate_success 7\n");
+    assert_eq!(
+        bytes(&of(&scout.round(at(10)))),
+        [Some(1 << 20)],
+        "asked at 6 and 12 s only"
+    );
+    scout.watch(vec![group(0, 0, 2, 1.0)]);
+    assert!(bytes(&of(&scout.round(at(11)))).is_empty());
+}
+
 #[test]
 fn cgroups_with_their_memory_and_exclusions() {
     let fake = Fake::new();
@@ -325,7 +399,7 @@ fn rows_of(fake: &Fake, times: u32) -> Rows {
 
 /// All that a tick is told, but for where it is from.
 fn told(view: &View) -> String {
-    let of = |w: &Watched| {
+    let of = |w: &Arc<Watched>| {
         format!(
             "{:?} {} {:?} {:?} {:?}\n",
             w.id, w.weight, w.limit, w.excluded, w.uses

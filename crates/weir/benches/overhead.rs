@@ -7,7 +7,7 @@
 //! $ WEIR_AGAINST=/path/to/another/weir cargo bench -p weir --bench overhead -- "files, every 1s"
 //! ```
 //!
-//! The second compares with another build, by turns, in those rows whose name has these words.
+//! The second compares with another build, by turns, in the rows of these names.
 //!
 //! First the machine is made of files in memory, so that is weir's own work and the system calls; the kernel's of
 //! making up `cpu.stat` and `numa_maps` comes on top. Then, as root where there is a cgroup v2 tree, cgroups and
@@ -92,7 +92,7 @@ fn is_wanted(what: &str) -> bool {
     // Those with dashes are cargo's.
     let mut words = std::env::args().skip(1).filter(|a| !a.starts_with('-'));
     let first = words.next();
-    first.is_none_or(|first| what.contains(&first) || words.any(|word| what.contains(&word)))
+    first.is_none_or(|first| what == first || words.any(|word| what == word))
 }
 
 /// What a run took.
