@@ -23,6 +23,8 @@ pub(crate) const ASK_EVERY: Nanos = Nanos::from_millis(2000);
 const ASK_SETTLED_EVERY: Nanos = Nanos::from_millis(6000);
 /// How often for its page cache.
 const CHARGED_EVERY: Nanos = Nanos::from_millis(6000);
+/// How often for page cache where the kernel does not tell of it (no memory controller there).
+const CHARGED_SELDOM: Nanos = Nanos::from_millis(30_000);
 /// How often for its weight and its limit, where weir limits.
 pub(crate) const OWNER_EVERY: Nanos = Nanos::from_millis(6000);
 /// The same where it only observes.
@@ -77,7 +79,7 @@ impl Asked {
         let is_good = |old: &Asked| match how {
             Ask::Lists => {
                 since(old.at) < old.pause.0
-                    && since(old.charged_at) < CHARGED_EVERY.0
+                    && since(old.charged_at) < old.charged_every().0
                     && since(old.owner_at) < owner_every.0
             }
             Ask::Census(_) => false,
@@ -120,7 +122,7 @@ impl Asked {
 
     /// Asked again at `at`.
     fn renewed(self, pids: Result<Vec<u32>, Trouble>, at: Nanos) -> Asked {
-        let is_due = at.0.saturating_sub(self.charged_at.0) >= CHARGED_EVERY.0;
+        let is_due = at.0.saturating_sub(self.charged_at.0) >= self.charged_every().0;
         // What stands in for what processes have mapped is asked for as often as they.
         let charged = self.charged.filter(|_| !is_due && !self.stands_in);
         Asked {
@@ -134,6 +136,13 @@ impl Asked {
             pids,
             charged,
             ..self
+        }
+    }
+
+    fn charged_every(&self) -> Nanos {
+        match &self.charged {
+            Some(Err(Missing::NotSupported(_))) => CHARGED_SELDOM,
+            _ => CHARGED_EVERY,
         }
     }
 

@@ -446,7 +446,7 @@ impl Scout {
 /// Who is in the root cgroup; nothing new between two times that all are read at once.
 fn in_root(how: Ask<'_>, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<Vec<u32>> {
     let listed = |buffer: &mut Buffer| {
-        let text = buffer.read_at(root, "cgroup.procs").ok();
+        let text = buffer.read_list_at(root, "cgroup.procs").ok();
         text.and_then(|text| pids(text).ok()).unwrap_or_default()
     };
     match how {

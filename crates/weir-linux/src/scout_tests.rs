@@ -135,6 +135,31 @@ fn who_only_observes_asks_settled_cgroups_seldom() {
     assert_eq!(asked_at(true), (0..40).step_by(2).collect::<Vec<u64>>());
 }
 
+/// Six seconds for the page cache; half a minute where there is no such file.
+#[test]
+fn page_cache_is_asked_for_as_often_as_it_says() {
+    let fake = Fake::new();
+    let mut scout = scout_with(&fake, false, &[]);
+    let mut mib_at = |seconds: u64| {
+        let view = scout.round(Nanos((100 + seconds) * SECOND));
+        bytes(watched(&view, FIO))[0].unwrap() >> 20
+    };
+    let cached = |mib: u64| {
+        let text = format!("file N1={}\n", mib << 20);
+        fake.write(format!("sys/fs/cgroup{FIO}/memory.numa_stat"), text);
+    };
+    assert_eq!(mib_at(0), 64);
+    cached(3);
+    assert_eq!(
+        [2, 4, 28].map(&mut mib_at),
+        [64; 3],
+        "there was no such file"
+    );
+    assert_eq!(mib_at(30), 67);
+    cached(5);
+    assert_eq!([32, 34, 36, 38].map(mib_at), [67, 67, 69, 69]);
+}
+
 /// What was made of a cgroup stays as long as nothing it was made of was read anew, and no longer.
 #[test]
 fn a_look_at_memory_shows_between_two_lists() {
