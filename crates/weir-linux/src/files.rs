@@ -135,6 +135,45 @@ pub(crate) fn read_long(dir: impl AsFd, name: &str, most: usize) -> Result<Vec<u
     }
 }
 
+/// Reads a file of any length in chunks and calls `each` with its lines. A line longer than the
+/// buffer is passed over; so is everything after `most` bytes.
+pub(crate) fn for_each_line(
+    fd: &OwnedFd,
+    chunk: &mut [u8],
+    most: u64,
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), Errno> {
+    let (mut held, mut offset, mut too_long) = (0, 0u64, false);
+    while offset < most {
+        let count = match pread(fd, &mut chunk[held..], offset) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(Errno::INTR) => continue,
+            Err(e) => return Err(e),
+        };
+        offset += count as u64;
+        let filled = held + count;
+        let mut begin = 0;
+        while let Some(length) = chunk[begin..filled].iter().position(|b| *b == b'\n') {
+            let line = &chunk[begin..begin + length];
+            let is_tail = std::mem::take(&mut too_long);
+            if !line.is_empty() && !is_tail {
+                each(line);
+            }
+            begin += length + 1;
+        }
+        chunk.copy_within(begin..filled, 0);
+        held = filled - begin;
+        if held == chunk.len() {
+            (held, too_long) = (0, true);
+        }
+    }
+    if held > 0 && !too_long {
+        each(&chunk[..held]);
+    }
+    Ok(())
+}
+
 /// Opens a root directory. Links are followed: the operator named it.
 pub(crate) fn open_root(path: &Path) -> Result<OwnedFd, Errno> {
     openat(CWD, path, DIR.difference(OFlags::NOFOLLOW), Mode::empty())

@@ -20,7 +20,7 @@
 //! looks have a budget of their own: until a process has had one, its workload cannot be limited.
 
 use crate::clock::now;
-use crate::files::{Buffer, open_file};
+use crate::files::{Buffer, for_each_line, open_file};
 use crate::haste::{Haste, is_crowded};
 use crate::one_process::{Unread, cpu_of, is_real_time, read_stat, signs_of};
 use crate::parse::process::{Stat, mapping};
@@ -28,7 +28,7 @@ use crate::signs::{Due, moved};
 use crate::spent::Spent;
 use crate::tasks::census::{Census, Task};
 use rustix::fd::OwnedFd;
-use rustix::io::{Errno, pread};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::{Bytes, Missing, Nanos, NodeId};
@@ -346,7 +346,7 @@ impl Members {
         let mut usage = Usage::default();
         let mut malformed = false;
         let nodes = &self.nodes;
-        for_each_line(&fd, &mut self.chunk, |line| match mapping(line) {
+        for_each_line(&fd, &mut self.chunk, MAPS_MAX, |line| match mapping(line) {
             Ok(map) => {
                 for (node, bytes) in map.nodes() {
                     let node = Some(NodeId(node)).filter(|n| nodes.contains(n));
@@ -479,40 +479,6 @@ pub(crate) fn fresh_leader(
 ) -> Result<Member, Unread> {
     let stat = read_stat(proc, pid, buffer)?;
     Ok(new_member(&stat, 0, Nanos(0)))
-}
-
-/// Reads a file of any length in chunks and calls `each` with its lines. A line longer than the
-/// buffer is passed over; so is everything after [`MAPS_MAX`].
-fn for_each_line(fd: &OwnedFd, chunk: &mut [u8], mut each: impl FnMut(&[u8])) -> Result<(), Errno> {
-    let (mut held, mut offset, mut too_long) = (0, 0u64, false);
-    while offset < MAPS_MAX {
-        let count = match pread(fd, &mut chunk[held..], offset) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(Errno::INTR) => continue,
-            Err(e) => return Err(e),
-        };
-        offset += count as u64;
-        let filled = held + count;
-        let mut begin = 0;
-        while let Some(length) = chunk[begin..filled].iter().position(|b| *b == b'\n') {
-            let line = &chunk[begin..begin + length];
-            let is_tail = std::mem::take(&mut too_long);
-            if !line.is_empty() && !is_tail {
-                each(line);
-            }
-            begin += length + 1;
-        }
-        chunk.copy_within(begin..filled, 0);
-        held = filled - begin;
-        if held == chunk.len() {
-            (held, too_long) = (0, true);
-        }
-    }
-    if held > 0 && !too_long {
-        each(&chunk[..held]);
-    }
-    Ok(())
 }
 
 #[cfg(test)]
