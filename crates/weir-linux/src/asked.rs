@@ -174,3 +174,7 @@ impl Asked {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "asked_tests.rs"]
+mod tests;

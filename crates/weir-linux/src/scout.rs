@@ -493,4 +493,4 @@ fn weight_of_nice(nice: i64) -> f64 {
 
 #[cfg(test)]
 #[path = "scout_tests.rs"]
-mod tests;
+pub(crate) mod tests;
