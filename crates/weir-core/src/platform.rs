@@ -9,6 +9,7 @@ use crate::processes::Processes;
 use crate::scheduler::Books;
 use crate::topology::Description;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A world to look at and act on.
 pub trait Platform {
@@ -36,9 +37,9 @@ pub trait Platform {
     }
 
     /// Processes of workloads with memory on a device, as they were last looked at, where the platform knows any: to be
-    /// asked for screens, not at each tick.
-    fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
-        BTreeMap::new()
+    /// asked for screens, not at each tick. The same allocation as before where nothing has changed.
+    fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
+        Arc::default()
     }
 
     /// Give back everything that was set. Called on the way out; must be safe to call twice.
@@ -80,7 +81,7 @@ impl<P: Platform> Platform for DryRun<P> {
         plan.actions.iter().map(refuse).collect()
     }
 
-    fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
+    fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         self.0.processes()
     }
 

@@ -2,19 +2,29 @@
 //! What a cgroup answered, kept for a while: who is in it for two seconds, the page cache charged to it for six, and what
 //! its owner decides seldom (weight, limit) for six too, or for thirty where weir does not decide by it. A thousand cgroups
 //! cost little else than these questions.
+//!
+//! Where weir only observes, and asks each by its own list, one that is *settled* is asked half as often, then a third as
+//! often: the same processes are in it as before, and none has new page faults or more or fewer pages
+//! ([`crate::signs`]). So little is to be found there, and its processes are each a file to be read.
 
 use crate::charged::Charged;
 use crate::files::Buffer;
 use crate::parse::cgroup::CpuMax;
+use crate::scout::Watched;
 use crate::tasks::census::Census;
 use crate::tree::{Leaf, Trouble};
 use rustix::fd::BorrowedFd;
+use std::sync::Arc;
 use weir_core::{Missing, Nanos};
 
 /// How often a cgroup is asked for its processes.
 pub(crate) const ASK_EVERY: Nanos = Nanos::from_millis(2000);
+/// How often at least, for one that is settled.
+const ASK_SETTLED_EVERY: Nanos = Nanos::from_millis(6000);
 /// How often for its page cache.
 const CHARGED_EVERY: Nanos = Nanos::from_millis(6000);
+/// How often for page cache where the kernel does not tell of it (no memory controller there).
+const CHARGED_SELDOM: Nanos = Nanos::from_millis(30_000);
 /// How often for its weight and its limit, where weir limits.
 pub(crate) const OWNER_EVERY: Nanos = Nanos::from_millis(6000);
 /// The same where it only observes.
@@ -25,6 +35,10 @@ pub(crate) struct Asked {
     inode: u64,
     /// When it was asked for its processes.
     pub(crate) at: Nanos,
+    /// Time between this list and the next.
+    pause: Nanos,
+    /// The list was as the one before. Not where nobody is in it: he who comes shows in nothing else.
+    is_same: bool,
     charged_at: Nanos,
     owner_at: Nanos,
     pub(crate) pids: Result<Vec<u32>, Trouble>,
@@ -34,6 +48,8 @@ pub(crate) struct Asked {
     pub(crate) charged: Option<Result<Charged, Missing>>,
     /// It has to stand in for `numa_maps`.
     pub(crate) stands_in: bool,
+    /// What was made of all this, until something of it is asked anew.
+    pub(crate) watched: Option<Arc<Watched>>,
 }
 
 /// How cgroups are asked for their processes in a round.
@@ -61,7 +77,11 @@ impl Asked {
         let since = |then: Nanos| at.0.saturating_sub(then.0);
         let old = old.filter(|a| a.inode == leaf.inode);
         let is_good = |old: &Asked| match how {
-            Ask::Lists => since(old.at) < ASK_EVERY.0,
+            Ask::Lists => {
+                since(old.at) < old.pause.0
+                    && since(old.charged_at) < old.charged_every().0
+                    && since(old.owner_at) < owner_every.0
+            }
             Ask::Census(_) => false,
             Ask::NewOnes => true,
         };
@@ -84,6 +104,8 @@ impl Asked {
                 let new = Asked {
                     inode: leaf.inode,
                     at,
+                    pause: ASK_EVERY,
+                    is_same: false,
                     charged_at: at,
                     owner_at: Nanos(0),
                     pids,
@@ -91,6 +113,7 @@ impl Asked {
                     limit: None,
                     charged: None,
                     stands_in: false,
+                    watched: None,
                 };
                 new.decided(leaf, root, Nanos(0), buffer)
             }
@@ -99,17 +122,37 @@ impl Asked {
 
     /// Asked again at `at`.
     fn renewed(self, pids: Result<Vec<u32>, Trouble>, at: Nanos) -> Asked {
-        let is_due = at.0.saturating_sub(self.charged_at.0) >= CHARGED_EVERY.0;
+        let is_due = at.0.saturating_sub(self.charged_at.0) >= self.charged_every().0;
         // What stands in for what processes have mapped is asked for as often as they.
         let charged = self.charged.filter(|_| !is_due && !self.stands_in);
         Asked {
             at,
+            is_same: !self.stands_in
+                && self.pids == pids
+                && pids.as_ref().is_ok_and(|p| !p.is_empty()),
+            watched: None,
             charged_at: if is_due { at } else { self.charged_at },
             stands_in: self.stands_in && !is_due,
             pids,
             charged,
             ..self
         }
+    }
+
+    fn charged_every(&self) -> Nanos {
+        match &self.charged {
+            Some(Err(Missing::NotSupported(_))) => CHARGED_SELDOM,
+            _ => CHARGED_EVERY,
+        }
+    }
+
+    /// All in it were met. Where nothing of them had changed either, there is time for the next list.
+    pub(crate) fn settle(&mut self, nobody_changed: bool) {
+        let longer = Nanos(self.pause.0 + ASK_EVERY.0).min(ASK_SETTLED_EVERY);
+        self.pause = match self.is_same && nobody_changed {
+            true => longer,
+            false => ASK_EVERY,
+        };
     }
 
     /// With what its owner has decided, asked for if that was more than `every` ago.
@@ -131,3 +174,7 @@ impl Asked {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "asked_tests.rs"]
+mod tests;

@@ -52,6 +52,11 @@ impl<T: ?Sized + Send + 'static> Beside<T> {
         self.found = Err(why);
     }
 
+    /// It, as it is by now, or why it is not there.
+    pub(crate) fn there(&self) -> Result<&T, &Missing> {
+        self.found.as_deref()
+    }
+
     /// Why it is not there, if so.
     pub(crate) fn lacking(&self) -> Option<&Missing> {
         self.found.as_ref().err()

@@ -15,6 +15,10 @@ use std::path::Path;
 /// Most a small kernel file may hold; one that is longer is not what it seems to be.
 pub(crate) const SMALL: usize = 64 * 1024;
 
+/// A read of a list of ids that brings no more than this has brought all: the kernel fills a page at a time (`seq_file`),
+/// and stops before its end only where the next id does not fit in.
+const LIST_END: usize = 2048;
+
 const DIR: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -46,11 +50,16 @@ impl Buffer {
 
     /// A file that may need several reads, such as a list of many processes.
     pub(crate) fn read_all(&mut self, fd: impl AsFd) -> Result<&[u8], Errno> {
+        self.read_until(fd, 0)
+    }
+
+    /// Reads until a read brings no more than `least` bytes.
+    fn read_until(&mut self, fd: impl AsFd, least: usize) -> Result<&[u8], Errno> {
         let mut count = 0;
         loop {
             let more = retry(|| pread(&fd, &mut self.0[count..], count as u64))?;
             count += more;
-            if more == 0 {
+            if more <= least && count < self.0.len() {
                 return Ok(&self.0[..count]);
             }
             if count == self.0.len() {
@@ -63,6 +72,12 @@ impl Buffer {
     pub(crate) fn read_once_at(&mut self, dir: impl AsFd, name: &str) -> Result<&[u8], Errno> {
         let fd = open_file(dir, name)?;
         self.read(fd)
+    }
+
+    /// Opens `name` in `dir`, reads it as a list of ids, closes it. Mostly that is one read.
+    pub(crate) fn read_list_at(&mut self, dir: impl AsFd, name: &str) -> Result<&[u8], Errno> {
+        let fd = open_file(dir, name)?;
+        self.read_until(fd, LIST_END)
     }
 
     /// Opens `name` in `dir`, reads it whole, closes it.
@@ -118,6 +133,45 @@ pub(crate) fn read_long(dir: impl AsFd, name: &str, most: usize) -> Result<Vec<u
             return Ok(text);
         }
     }
+}
+
+/// Reads a file of any length in chunks and calls `each` with its lines. A line longer than the
+/// buffer is passed over; so is everything after `most` bytes.
+pub(crate) fn for_each_line(
+    fd: &OwnedFd,
+    chunk: &mut [u8],
+    most: u64,
+    mut each: impl FnMut(&[u8]),
+) -> Result<(), Errno> {
+    let (mut held, mut offset, mut too_long) = (0, 0u64, false);
+    while offset < most {
+        let count = match pread(fd, &mut chunk[held..], offset) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(Errno::INTR) => continue,
+            Err(e) => return Err(e),
+        };
+        offset += count as u64;
+        let filled = held + count;
+        let mut begin = 0;
+        while let Some(length) = chunk[begin..filled].iter().position(|b| *b == b'\n') {
+            let line = &chunk[begin..begin + length];
+            let is_tail = std::mem::take(&mut too_long);
+            if !line.is_empty() && !is_tail {
+                each(line);
+            }
+            begin += length + 1;
+        }
+        chunk.copy_within(begin..filled, 0);
+        held = filled - begin;
+        if held == chunk.len() {
+            (held, too_long) = (0, true);
+        }
+    }
+    if held > 0 && !too_long {
+        each(&chunk[..held]);
+    }
+    Ok(())
 }
 
 /// Opens a root directory. Links are followed: the operator named it.
@@ -350,6 +404,7 @@ mod tests {
                 "{name}"
             );
             assert_eq!(buffer.read_at(&fd, name).is_ok(), fits, "{name}");
+            assert_eq!(buffer.read_list_at(&fd, name).is_ok(), fits, "{name}");
             assert_eq!(read_path(&dir.path().join(name)).is_ok(), fits, "{name}");
             assert_eq!(read_long(&fd, name, size).unwrap().len(), size);
             assert_eq!(read_long(&fd, name, size - 1), Err(Errno::FBIG));

@@ -20,7 +20,7 @@
 //! looks have a budget of their own: until a process has had one, its workload cannot be limited.
 
 use crate::clock::now;
-use crate::files::{Buffer, open_file};
+use crate::files::{Buffer, for_each_line, open_file};
 use crate::haste::{Haste, is_crowded};
 use crate::one_process::{Unread, cpu_of, is_real_time, read_stat, signs_of};
 use crate::parse::process::{Stat, mapping};
@@ -28,7 +28,7 @@ use crate::signs::{Due, moved};
 use crate::spent::Spent;
 use crate::tasks::census::{Census, Task};
 use rustix::fd::OwnedFd;
-use rustix::io::{Errno, pread};
+use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::{Bytes, Missing, Nanos, NodeId};
@@ -60,7 +60,9 @@ pub(crate) struct Member {
     memory: Memory,
     due: Due,
     policy_at: Nanos,
+    /// In which it was last there, and in which something of it was read.
     round: u64,
+    read_in: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -148,6 +150,21 @@ impl Members {
         self.by_pid.values().any(unread)
     }
 
+    /// Whether something of one of these was read in this round, or nothing is known of it.
+    pub(crate) fn is_any_fresh(&self, pids: &[u32]) -> bool {
+        pids.iter().any(|pid| {
+            let member = self.by_pid.get(pid);
+            member.is_none_or(|member| member.read_in == self.round)
+        })
+    }
+
+    /// Whether nothing showed a change of it when it was last met.
+    pub(crate) fn is_calm(&self, pid: u32) -> bool {
+        self.by_pid
+            .get(&pid)
+            .is_some_and(|member| member.is_kernel || member.due.is_calm())
+    }
+
     /// Starts a round: whoever is not met in it is forgotten at its end.
     pub(crate) fn begin_round(&mut self) {
         self.round += 1;
@@ -173,7 +190,7 @@ impl Members {
             .filter(|m| m.start_ticks == stat.start_ticks);
         match known {
             Some(member) => {
-                member.round = self.round;
+                (member.round, member.read_in) = (self.round, self.round);
                 if member.comm.as_bytes() != stat.comm {
                     member.comm = String::from_utf8_lossy(&stat.comm).into_owned();
                 }
@@ -253,6 +270,7 @@ impl Members {
             drop(haste);
             let ended = now();
             if let Some(member) = self.by_pid.get_mut(&pid) {
+                member.read_in = round;
                 let same = matches!((&member.memory, &usage),
                     (Memory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
                 let cost = Nanos(ended.0.saturating_sub(begun.0));
@@ -274,7 +292,11 @@ impl Members {
             }
             match &mut member.memory {
                 Memory::Read { at: then, .. } if member.due.is_as_it_was(at, moved) => {
-                    *then = member.due.passed(at).max(*then);
+                    let good_as_of = member.due.passed(at).max(*then);
+                    if good_as_of != *then {
+                        *then = good_as_of;
+                        member.read_in = self.round;
+                    }
                 }
                 _ => turn.push((member.due.at(), *pid)),
             }
@@ -324,7 +346,7 @@ impl Members {
         let mut usage = Usage::default();
         let mut malformed = false;
         let nodes = &self.nodes;
-        for_each_line(&fd, &mut self.chunk, |line| match mapping(line) {
+        for_each_line(&fd, &mut self.chunk, MAPS_MAX, |line| match mapping(line) {
             Ok(map) => {
                 for (node, bytes) in map.nodes() {
                     let node = Some(NodeId(node)).filter(|n| nodes.contains(n));
@@ -409,6 +431,7 @@ impl Member {
             due: Due::new(task.signs, at),
             policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
             round,
+            read_in: round,
         }
     }
 
@@ -418,7 +441,7 @@ impl Member {
         self.nice = fresh.nice;
         self.real_time = fresh.real_time;
         self.policy_at = fresh.policy_at;
-        self.round = fresh.round;
+        (self.round, self.read_in) = (fresh.round, fresh.read_in);
     }
 }
 
@@ -434,6 +457,7 @@ fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
         due: Due::new(Some(signs_of(stat)), at),
         policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
         round,
+        read_in: round,
     }
 }
 
@@ -455,40 +479,6 @@ pub(crate) fn fresh_leader(
 ) -> Result<Member, Unread> {
     let stat = read_stat(proc, pid, buffer)?;
     Ok(new_member(&stat, 0, Nanos(0)))
-}
-
-/// Reads a file of any length in chunks and calls `each` with its lines. A line longer than the
-/// buffer is passed over; so is everything after [`MAPS_MAX`].
-fn for_each_line(fd: &OwnedFd, chunk: &mut [u8], mut each: impl FnMut(&[u8])) -> Result<(), Errno> {
-    let (mut held, mut offset, mut too_long) = (0, 0u64, false);
-    while offset < MAPS_MAX {
-        let count = match pread(fd, &mut chunk[held..], offset) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(Errno::INTR) => continue,
-            Err(e) => return Err(e),
-        };
-        offset += count as u64;
-        let filled = held + count;
-        let mut begin = 0;
-        while let Some(length) = chunk[begin..filled].iter().position(|b| *b == b'\n') {
-            let line = &chunk[begin..begin + length];
-            let is_tail = std::mem::take(&mut too_long);
-            if !line.is_empty() && !is_tail {
-                each(line);
-            }
-            begin += length + 1;
-        }
-        chunk.copy_within(begin..filled, 0);
-        held = filled - begin;
-        if held == chunk.len() {
-            (held, too_long) = (0, true);
-        }
-    }
-    if held > 0 && !too_long {
-        each(&chunk[..held]);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

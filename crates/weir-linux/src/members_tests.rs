@@ -265,7 +265,7 @@ proptest! {
         fs::write(dir.path().join("maps"), &text).unwrap();
         let fd = open_file(open_root(dir.path()).unwrap(), "maps").unwrap();
         let mut seen = Vec::new();
-        for_each_line(&fd, &mut vec![0; size], |line| seen.push(line.to_vec())).unwrap();
+        for_each_line(&fd, &mut vec![0; size], MAPS_MAX, |line| seen.push(line.to_vec())).unwrap();
         prop_assert_eq!(seen, lines_by_hand(text.as_bytes(), size));
     }
 

@@ -432,7 +432,7 @@ impl Platform for LinuxPlatform {
         self.scx.as_ref().and_then(Scx::books)
     }
 
-    fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
+    fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         self.view.processes()
     }
 

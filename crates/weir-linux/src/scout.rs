@@ -24,8 +24,8 @@ use crate::tasks::Tasks;
 use crate::tree::{Leaf, Tree};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use weir_core::observation::{Excluded, Skipped, Use};
 use weir_core::processes::Processes;
 use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId, WorkloadId};
@@ -49,24 +49,27 @@ pub(crate) struct GroupOnNode {
 pub(crate) struct View {
     pub(crate) round: u64,
     /// By id.
-    pub(crate) workloads: Vec<Watched>,
+    pub(crate) workloads: Vec<Arc<Watched>>,
     pub(crate) skipped: Vec<Skipped>,
     /// Where residency comes from, for people.
     pub(crate) residency: String,
     /// Where processes are learned from.
     pub(crate) tasks: String,
+    /// [`View::processes`], once somebody asked.
+    pub(crate) by_id: OnceLock<Arc<BTreeMap<WorkloadId, Processes>>>,
 }
 
 impl View {
     /// Who is in workloads with memory on a device.
-    pub(crate) fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
-        let of = |w: &Watched| Some((w.id.clone(), w.processes.clone()?));
-        self.workloads.iter().filter_map(of).collect()
+    pub(crate) fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
+        let of = |w: &Arc<Watched>| Some((w.id.clone(), w.processes.clone()?));
+        let all = || Arc::new(self.workloads.iter().filter_map(of).collect());
+        Arc::clone(self.by_id.get_or_init(all))
     }
 
     pub(crate) fn get(&self, id: &WorkloadId) -> Option<&Watched> {
         let at = self.workloads.binary_search_by(|w| w.id.cmp(id)).ok()?;
-        self.workloads.get(at)
+        self.workloads.get(at).map(|w| &**w)
     }
 }
 
@@ -121,7 +124,8 @@ impl Process {
 enum Finder {
     Cgroups {
         tree: Tree,
-        asked: BTreeMap<Vec<u8>, Asked>,
+        /// By path.
+        asked: Vec<(Arc<Leaf>, Asked)>,
     },
     Processes {
         known: BTreeMap<WorkloadId, Arc<Process>>,
@@ -164,7 +168,7 @@ impl Scout {
         Self::new(
             Finder::Cgroups {
                 tree,
-                asked: BTreeMap::new(),
+                asked: Vec::new(),
             },
             proc,
             rules,
@@ -231,7 +235,9 @@ impl Scout {
         self.members.watch(nodes);
         self.groups = groups;
         if let Finder::Cgroups { asked, .. } = &mut self.finder {
-            asked.values_mut().for_each(|a| a.charged = None);
+            for (_, answers) in asked {
+                (answers.charged, answers.watched) = (None, None);
+            }
         }
     }
 
@@ -292,18 +298,21 @@ impl Scout {
         } else {
             OWNER_SELDOM
         };
-        let mut before = std::mem::take(asked);
+        let mut before = std::mem::take(asked).into_iter().peekable();
         for leaf in tree.leaves() {
-            let old = before.remove(&leaf.path);
-            let answers = Asked::of(
+            // Both are in the order of paths.
+            while before.next_if(|(old, _)| old.path < leaf.path).is_some() {}
+            let old = before.next_if(|(old, _)| old.path == leaf.path);
+            let mut answers = Asked::of(
                 leaf,
-                old,
+                old.map(|(_, answers)| answers),
                 root.as_fd(),
                 at,
                 how,
                 owner_every,
                 &mut self.buffer,
             );
+            let mut nobody_changed = true;
             for pid in answers.pids.iter().flatten() {
                 // Who was met when it was asked is there as far as it knows.
                 if answers.at != at && self.members.still_known(*pid) {
@@ -311,9 +320,13 @@ impl Scout {
                 }
                 self.members
                     .meet_by(census.as_ref(), *pid, at, &mut self.buffer);
+                nobody_changed &= self.members.is_calm(*pid);
                 self.rests.rest();
             }
-            asked.insert(leaf.path.clone(), answers);
+            if answers.at == at && matches!(how, Ask::Lists) && !self.is_for_limits {
+                answers.settle(nobody_changed);
+            }
+            asked.push((Arc::clone(leaf), answers));
         }
         if let Some(pids) = in_root(how, root.as_fd(), &mut self.buffer) {
             self.in_root = pids;
@@ -336,20 +349,28 @@ impl Scout {
         let root = tree.root();
         view.skipped.extend_from_slice(tree.skipped());
         let (mut stands_in, mut charged) = (0usize, 0usize);
-        for leaf in tree.leaves() {
-            let Some(answers) = asked.get_mut(&leaf.path) else {
-                continue;
+        for (leaf, answers) in asked {
+            let is_as_before = answers.at != at
+                && !self
+                    .members
+                    .is_any_fresh(answers.pids.as_deref().unwrap_or_default());
+            let watched = match answers.watched.take() {
+                Some(watched) if is_as_before => watched,
+                _ => {
+                    let with = Judge {
+                        members: &self.members,
+                        groups: &self.groups,
+                        rules: &self.rules,
+                        root: &root,
+                        at,
+                    };
+                    let watched = Arc::new(with.leaf(leaf, answers, &mut self.buffer));
+                    self.rests.rest();
+                    watched
+                }
             };
-            let with = Judge {
-                members: &self.members,
-                groups: &self.groups,
-                rules: &self.rules,
-                root: &root,
-                at,
-            };
-            view.workloads
-                .push(with.leaf(leaf, answers, &mut self.buffer));
-            self.rests.rest();
+            answers.watched = Some(Arc::clone(&watched));
+            view.workloads.push(watched);
             stands_in += usize::from(answers.stands_in);
             charged += usize::from(matches!(answers.charged, Some(Ok(_))));
         }
@@ -407,7 +428,7 @@ impl Scout {
             known.insert(id.clone(), Arc::clone(&process));
             let resident = self.members.resident(&[pid]);
             let uses = uses(&self.groups, &resident, at);
-            view.workloads.push(Watched {
+            view.workloads.push(Arc::new(Watched {
                 weight: weight_of_nice(member.nice),
                 limit: None,
                 excluded: self.rules.on_process(id.as_str(), pid, member),
@@ -416,7 +437,7 @@ impl Scout {
                 resident_bytes: resident.all_bytes(),
                 source: Source::Process(process),
                 id,
-            });
+            }));
         }
         view.residency = format!("numa_maps of {} processes", view.workloads.len());
     }
@@ -425,7 +446,7 @@ impl Scout {
 /// Who is in the root cgroup; nothing new between two times that all are read at once.
 fn in_root(how: Ask<'_>, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<Vec<u32>> {
     let listed = |buffer: &mut Buffer| {
-        let text = buffer.read_at(root, "cgroup.procs").ok();
+        let text = buffer.read_list_at(root, "cgroup.procs").ok();
         text.and_then(|text| pids(text).ok()).unwrap_or_default()
     };
     match how {
@@ -472,4 +493,4 @@ fn weight_of_nice(nice: i64) -> f64 {
 
 #[cfg(test)]
 #[path = "scout_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -5,7 +5,7 @@ use crate::files::open_root;
 use crate::tasks::census::{Census, tests as rows};
 use weir_core::DeviceId;
 
-const SECOND: u64 = 1_000_000_000;
+pub(crate) const SECOND: u64 = 1_000_000_000;
 
 fn group(device: u32, index: u32, node: u32, part: f64) -> GroupOnNode {
     GroupOnNode {
@@ -18,7 +18,7 @@ fn group(device: u32, index: u32, node: u32, part: f64) -> GroupOnNode {
     }
 }
 
-fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Scout {
+pub(crate) fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Scout {
     let roots = fake.roots();
     let proc = Arc::new(open_root(&roots.proc).unwrap());
     let globs = globs.iter().map(|g| (*g).to_owned()).collect();
@@ -40,12 +40,12 @@ fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Scout {
     scout
 }
 
-fn watched<'a>(view: &'a View, id: &str) -> &'a Watched {
+pub(crate) fn watched<'a>(view: &'a View, id: &str) -> &'a Watched {
     view.get(&WorkloadId::new(id))
         .unwrap_or_else(|| panic!("{id} in {view:?}"))
 }
 
-fn bytes(watched: &Watched) -> Vec<Option<u64>> {
+pub(crate) fn bytes(watched: &Watched) -> Vec<Option<u64>> {
     watched
         .uses
         .iter()
@@ -53,44 +53,39 @@ fn bytes(watched: &Watched) -> Vec<Option<u64>> {
         .collect()
 }
 
-const FIO: &str = "/system.slice/fio.service";
+pub(crate) const FIO: &str = "/system.slice/fio.service";
 const STRESS: &str = "/system.slice/stress.service";
 
-/// Two seconds for who is in a cgroup, six for what its owner decides; a new workload at once.
+/// What was made of a cgroup stays as long as nothing it was made of was read anew, and no longer.
 #[test]
-fn answers_are_kept_as_long_as_they_say_and_no_longer() {
+fn a_look_at_memory_shows_between_two_lists() {
     let fake = Fake::new();
-    let mut scout = scout_with(&fake, false, &[]).for_limits(true);
-    let mut at = |seconds: u64| {
-        let view = scout.round(Nanos((100 + seconds) * SECOND));
-        let fio = watched(&view, FIO);
-        let limit = fio.limit.and_then(|max| max.cpus());
-        (bytes(fio), fio.weight, limit, view.workloads.len())
-    };
-    let there = vec![Some(64 << 20)];
-    assert_eq!(at(0), (there.clone(), 100.0, None, 4));
-    fake.write(format!("sys/fs/cgroup{FIO}/cpu.weight"), "300\n");
-    fake.write(format!("sys/fs/cgroup{FIO}/cpu.max"), "50000 100000\n");
-    fake.process(102, "new", "/system.slice/new.service", 4002);
-    fake.cgroup("system.slice/new.service", &[102]);
-    fake.remove("proc/100");
-    assert_eq!(at(1), (there, 100.0, None, 5));
-    assert_eq!(at(2), (vec![], 100.0, None, 5));
-    assert_eq!(at(4), (vec![], 100.0, None, 5));
-    assert_eq!(at(6), (vec![], 300.0, Some(0.5), 5));
-}
-
-#[test]
-fn who_only_observes_asks_seldom_what_owners_decide() {
-    let fake = Fake::new();
+    fake.write("proc/vmstat", "pgmigrate_success 5\n");
     let mut scout = scout_with(&fake, false, &[]);
-    let mut weight_at = |seconds: u64| {
-        let view = scout.round(Nanos((100 + seconds) * SECOND));
-        watched(&view, FIO).weight
+    let at = |seconds: u64| Nanos((100 + seconds) * SECOND);
+    for second in [0, 2, 6] {
+        scout.round(at(second));
+    }
+    let before = scout.round(at(7));
+    let same = scout.round(at(8));
+    let of = |view: &View| {
+        Arc::clone(
+            view.workloads
+                .iter()
+                .find(|w| w.id.as_str() == FIO)
+                .unwrap(),
+        )
     };
-    assert_eq!(weight_at(0), 100.0);
-    fake.write(format!("sys/fs/cgroup{FIO}/cpu.weight"), "300\n");
-    assert_eq!((weight_at(28), weight_at(30)), (100.0, 300.0));
+    assert!(Arc::ptr_eq(&of(&before), &of(&same)));
+    fake.numa_maps(100, &[("anon=1", 1, 256)]);
+    fake.write("proc/vmstat", "pgmigrate_success 7\n");
+    assert_eq!(
+        bytes(&of(&scout.round(at(10)))),
+        [Some(1 << 20)],
+        "asked at 6 and 12 s only"
+    );
+    scout.watch(vec![group(0, 0, 2, 1.0)]);
+    assert!(bytes(&of(&scout.round(at(11)))).is_empty());
 }
 
 #[test]
@@ -325,7 +320,7 @@ fn rows_of(fake: &Fake, times: u32) -> Rows {
 
 /// All that a tick is told, but for where it is from.
 fn told(view: &View) -> String {
-    let of = |w: &Watched| {
+    let of = |w: &Arc<Watched>| {
         format!(
             "{:?} {} {:?} {:?} {:?}\n",
             w.id, w.weight, w.limit, w.excluded, w.uses

@@ -69,6 +69,8 @@ pub(crate) struct Due {
     /// As of when it was last met.
     signs: Option<Signs>,
     met_at: Nanos,
+    /// They were the same when it was met before.
+    is_calm: bool,
     before: Option<Before>,
 }
 
@@ -81,6 +83,7 @@ impl Due {
             pause: LOOK_EVERY,
             signs,
             met_at,
+            is_calm: false,
             before: None,
         }
     }
@@ -97,6 +100,7 @@ impl Due {
 
     /// It was met again at `at`, with these signs.
     pub(crate) fn note(&mut self, signs: Option<Signs>, at: Nanos) {
+        self.is_calm = signs.is_some() && self.signs == signs;
         self.signs = signs;
         self.met_at = at;
         let before = self.before.and_then(|before| before.signs);
@@ -104,6 +108,11 @@ impl Due {
         if signs.zip(before).is_some_and(is_far) {
             self.at = self.at.min(self.not_before);
         }
+    }
+
+    /// Whether nothing showed a change between the last two times it was met.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.is_calm
     }
 
     /// Whether a look at `at` would find what the last one found.
@@ -192,6 +201,24 @@ mod tests {
         let mut signless = Due::new(None, Nanos(0));
         signless.looked(Nanos(1), Nanos(0), false, Some(3));
         assert!(!signless.is_as_it_was(at, Some(3)));
+    }
+
+    #[test]
+    fn calm_is_who_shows_the_same_twice() {
+        let mut due = Due::new(Some(MINE), Nanos(0));
+        assert!(!due.is_calm(), "nobody knows what was before");
+        let faults = |faults| Some(Signs { faults, ..MINE });
+        for (signs, is_calm) in [
+            (faults(7), true),
+            (faults(8), false),
+            (faults(8), true),
+            (None, false),
+            (None, false),
+            (faults(8), false),
+        ] {
+            due.note(signs, Nanos(1));
+            assert_eq!(due.is_calm(), is_calm, "{signs:?}");
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //!
 //! *Walking.* A walk opens every directory, so it happens when something changed: the root's count
 //! of descendants, or a leaf that answered "gone". A removed leaf always does the latter, a new one
-//! the former. For what slips through (a tree without that count) there is a walk every ten seconds,
-//! and every second where the count cannot be read.
+//! the former. For what slips through all the same there is a walk every half a minute, and at each refresh where the
+//! count cannot be read.
 //!
 //! *Not seen is not gone.* What a walk could not open for want of descriptors or memory stays as it
 //! was last seen, with all that was known below it, and the next refresh walks again.
@@ -41,7 +41,7 @@ const PATH_MAX: usize = 4096;
 const DIRS_MAX: usize = 200_000;
 /// Most entries of one directory.
 const ENTRIES_MAX: usize = 100_000;
-const WALK_EVERY: Nanos = Nanos::from_millis(10_000);
+const WALK_EVERY: Nanos = Nanos::from_millis(30_000);
 
 /// Why a file of a cgroup or a process could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl Leaf {
         root: BorrowedFd<'_>,
         buffer: &mut Buffer,
     ) -> Result<Vec<u32>, Trouble> {
-        let read = self.with_dir(root, |dir| buffer.read_at(dir, "cgroup.procs"));
+        let read = self.with_dir(root, |dir| buffer.read_list_at(dir, "cgroup.procs"));
         let text = read.map_err(|e| Trouble::from_errno(e, &self.file("cgroup.procs")))?;
         pids(text).map_err(|e| Trouble::malformed(e, &self.file("cgroup.procs")))
     }

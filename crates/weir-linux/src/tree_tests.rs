@@ -71,7 +71,7 @@ fn a_walk_follows_changes_and_keeps_what_stays() {
     tree.refresh(Nanos(3 + WALK_EVERY.0), &mut buffer);
     assert_eq!(names(&tree).len(), 4);
     tree.refresh(Nanos(4 + WALK_EVERY.0), &mut buffer);
-    assert_eq!(names(&tree).len(), 5, "ten seconds make a walk");
+    assert_eq!(names(&tree).len(), 5, "half a minute makes a walk");
 }
 
 #[test]

@@ -4,7 +4,10 @@
 //!
 //! ```console
 //! $ cargo bench -p weir --bench overhead
+//! $ WEIR_AGAINST=/path/to/another/weir cargo bench -p weir --bench overhead -- "files, every 1s"
 //! ```
+//!
+//! The second compares with another build, by turns, in the rows of these names.
 //!
 //! First the machine is made of files in memory, so that is weir's own work and the system calls; the kernel's of
 //! making up `cpu.stat` and `numa_maps` comes on top. Then, as root where there is a cgroup v2 tree, cgroups and
@@ -30,6 +33,13 @@ const WARM_UP: Duration = Duration::from_secs(5);
 const MEASURED: Duration = Duration::from_secs(20);
 /// Every process is looked at once, and programs are loaded meanwhile.
 const REAL_WARM_UP: Duration = Duration::from_secs(30);
+/// Rows with cgroups of this machine, and whether kernels have types there, without which no program is loaded.
+const REAL: [(&str, bool); 2] = [
+    ("cgroups, every 1s, programs", true),
+    ("cgroups, every 1s, files alone", false),
+];
+/// Of each build, where two are compared.
+const TURNS: usize = 3;
 /// What this program is called with to be one of the processes.
 const IDLER: &str = "--idle";
 
@@ -77,27 +87,82 @@ fn memory_mib(pid: u32, field: &str) -> f64 {
         / 1024.0
 }
 
-fn measure(root: &Path, what: &str, args: &[&str]) {
-    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
-    weir.arg("--root").arg(root).arg("run").args(args);
-    watch(weir, what, WARM_UP);
+/// Whether a row is asked for.
+fn is_wanted(what: &str) -> bool {
+    // Those with dashes are cargo's.
+    let mut words = std::env::args().skip(1).filter(|a| !a.starts_with('-'));
+    let first = words.next();
+    first.is_none_or(|first| what == first || words.any(|word| what == word))
 }
 
-fn watch(mut weir: Command, what: &str, warm_up: Duration) {
+/// What a run took.
+struct Took {
+    cpu_percent: f64,
+    memory_mib: f64,
+    memory_mib_max: f64,
+}
+
+/// A row: this build, or this and another by turns. `args` are for the turn with this number.
+fn measure(root: &Path, what: &str, args: &dyn Fn(usize) -> Vec<String>, warm_up: Duration) {
+    if !is_wanted(what) {
+        return;
+    }
+    let run = |binary: &str, turn: usize| {
+        let mut weir = Command::new(binary);
+        weir.arg("--root").arg(root).arg("run").args(args(turn));
+        watch(weir, warm_up)
+    };
+    let ours = env!("CARGO_BIN_EXE_weir");
+    let Ok(theirs) = std::env::var("WEIR_AGAINST") else {
+        return say(what, &run(ours, 0));
+    };
+    let mut turns = Vec::new();
+    for turn in 0..TURNS {
+        let other = run(&theirs, 2 * turn);
+        turns.push((other, run(ours, 2 * turn + 1)));
+    }
+    for (other, own) in &turns {
+        say(&format!("{what}, the other"), other);
+        say(what, own);
+    }
+    let (other, own): (Vec<f64>, Vec<f64>) = turns
+        .iter()
+        .map(|(other, own)| (other.cpu_percent, own.cpu_percent))
+        .unzip();
+    let (other, own) = (median(other), median(own));
+    println!(
+        "{what}: {own:.2} % against {other:.2} % ({:.2})",
+        own / other
+    );
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn say(what: &str, took: &Took) {
+    println!(
+        "{what:<42} {:>6.2} % of a CPU   {:>6.1} MiB   {:>6.1} MiB at most",
+        took.cpu_percent, took.memory_mib, took.memory_mib_max,
+    );
+}
+
+fn watch(mut weir: Command, warm_up: Duration) -> Took {
     weir.stdin(Stdio::null()).stdout(Stdio::null());
     let mut weir = weir.stderr(Stdio::null()).spawn().unwrap();
     std::thread::sleep(warm_up);
     let (before, began) = (cpu_time(weir.id()), Instant::now());
     std::thread::sleep(MEASURED);
     let used = cpu_time(weir.id()) - before;
-    println!(
-        "{what:<32} {:>6.2} % of a CPU   {:>6.1} MiB   {:>6.1} MiB at most",
-        used.as_secs_f64() / began.elapsed().as_secs_f64() * 100.0,
-        memory_mib(weir.id(), "VmRSS"),
-        memory_mib(weir.id(), "VmHWM"),
-    );
+    let took = Took {
+        cpu_percent: used.as_secs_f64() / began.elapsed().as_secs_f64() * 100.0,
+        memory_mib: memory_mib(weir.id(), "VmRSS"),
+        memory_mib_max: memory_mib(weir.id(), "VmHWM"),
+    };
     weir.kill().unwrap();
     weir.wait().unwrap();
+    took
 }
 
 /// This machine's cgroups with a process each, as long as this lives.
@@ -169,15 +234,13 @@ fn measure_real(fake: &Fake) {
     }
     let types = fake.path("sys/kernel/btf/vmlinux");
     std::fs::create_dir_all(types.parent().unwrap()).unwrap();
-    for (what, has_types) in [("programs in the kernel", true), ("files alone", false)] {
+    for (what, has_types) in REAL {
         match has_types {
             true => std::fs::write(&types, "").unwrap(),
             false => std::fs::remove_file(&types).unwrap(),
         }
-        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
-        weir.arg("--root").arg(fake.path("/"));
-        weir.args(["run", "--interval", "1s"]);
-        watch(weir, &format!("every 1s, {what}"), REAL_WARM_UP);
+        let args = |_| vec!["--interval".to_owned(), "1s".to_owned()];
+        measure(&fake.path("/"), what, &args, REAL_WARM_UP);
     }
 }
 
@@ -204,18 +267,20 @@ fn main() {
         scope.spawn(|| live(&fake, &stop));
         println!("{WORKLOADS} workloads, {} s each", MEASURED.as_secs());
         for interval in ["1s", "50ms"] {
-            measure(
-                dir.path(),
-                &format!("every {interval}"),
-                &["--interval", interval],
-            );
+            let plain = |_| vec!["--interval".to_owned(), interval.to_owned()];
+            let what = format!("files, every {interval}");
+            measure(dir.path(), &what, &plain, WARM_UP);
             // A new one each time: what a killed writer leaves belongs to its file.
-            let file = dir.path().join(format!("{interval}.weir"));
-            let args = ["--interval", interval, "--record", file.to_str().unwrap()];
-            measure(dir.path(), &format!("every {interval}, recorded"), &args);
+            let file = |turn| dir.path().join(format!("{interval}-{turn}.weir"));
+            let record = |turn| vec!["--record".to_owned(), file(turn).display().to_string()];
+            let args = |turn| [plain(turn), record(turn)].concat();
+            measure(dir.path(), &format!("{what}, recorded"), &args, WARM_UP);
         }
         stop.store(true, Ordering::Relaxed);
     });
+    if !REAL.iter().any(|(what, _)| is_wanted(what)) {
+        return;
+    }
     println!("{WORKLOADS} cgroups of this machine");
     let dir = tempfile::tempdir_in(place).unwrap();
     let fake = Fake::new(dir.path(), 8).unwrap();

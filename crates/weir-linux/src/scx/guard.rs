@@ -11,6 +11,7 @@ use super::rate::only_device;
 use super::wire::{self, Rate};
 use crate::scout::{Source, View, Watched};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_core::budget::whole;
 use weir_core::{DeviceId, Plan, WorkloadId};
 
@@ -112,7 +113,7 @@ fn rates(plan: &Plan, view: &View) -> BTreeMap<WorkloadId, (u64, Rate)> {
             found.push((watched, cgroup, device));
         }
     }
-    let rate = |(watched, cgroup, device): (&Watched, u64, DeviceId)| {
+    let rate = |(watched, cgroup, device): (&Arc<Watched>, u64, DeviceId)| {
         let state = plan.devices.iter().find(|d| d.id == device)?;
         let target = state.set_point_bytes_per_sec?.get();
         let verdict = plan.workloads.iter().find(|v| v.id == watched.id);

@@ -20,6 +20,7 @@ use crate::parse::decimal;
 use crate::scout::{Source, View};
 use rustix::fd::BorrowedFd;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use weir_core::{Nanos, Plan, WorkloadId};
 
 /// How long the weight of an inner cgroup is believed.
@@ -131,7 +132,7 @@ fn leaves(view: &View, plan: &Plan) -> Vec<Leaf> {
         .filter(|v| v.cpu_cpus.is_some_and(|cpus| cpus.get() <= 0.0))
         .map(|v| &v.id)
         .collect();
-    let leaf = |w: &crate::scout::Watched| match &w.source {
+    let leaf = |w: &Arc<crate::scout::Watched>| match &w.source {
         Source::Cgroup(leaf) if !leaf.is_gone() => Some(Leaf {
             inode: leaf.inode,
             path: leaf.path.clone(),

@@ -198,7 +198,12 @@ fn view(users: &[u32], others: &[u32]) -> View {
         uses: use_here(pid),
     };
     View {
-        workloads: users.iter().chain(others).map(watched).collect(),
+        workloads: users
+            .iter()
+            .chain(others)
+            .map(watched)
+            .map(Arc::new)
+            .collect(),
         ..View::default()
     }
 }

@@ -3,7 +3,8 @@
 //! processes. A row is 88 bytes in the machine's byte order; the last one says how many there were, so that an answer
 //! that was cut short is not taken for a machine with few processes.
 
-use crate::one_process::NANOS_PER_TICK;
+use crate::one_process::{NANOS_PER_TICK, cpu_of, signs_of};
+use crate::parse::process::Stat;
 use crate::signs::Signs;
 use thiserror::Error;
 use weir_core::Nanos;
@@ -71,6 +72,26 @@ pub(crate) struct Task {
 }
 
 impl Task {
+    /// One that was asked by its files.
+    pub(crate) fn of_files(pid: u32, stat: &Stat, real_time: bool, cgroup: u64) -> Task {
+        let mut comm = [0; 16];
+        for (place, byte) in comm.iter_mut().zip(&stat.comm) {
+            *place = *byte;
+        }
+        Task {
+            pid,
+            cgroup,
+            start_ticks: stat.start_ticks,
+            cpu: cpu_of(stat),
+            signs: Some(signs_of(stat)),
+            nice: stat.nice,
+            comm,
+            is_kernel: stat.is_kernel,
+            real_time,
+            is_dead: false,
+        }
+    }
+
     /// Its name, up to 15 bytes. That of a kernel thread lacks what `/proc` adds to it.
     pub(crate) fn comm(&self) -> &[u8] {
         self.comm.split(|b| *b == 0).next().unwrap_or_default()
@@ -92,6 +113,15 @@ impl Census {
     pub(crate) fn get(&self, pid: u32) -> Option<&Task> {
         let at = self.tasks.binary_search_by_key(&pid, |t| t.pid).ok()?;
         self.tasks.get(at)
+    }
+
+    /// With one more, who is not in it.
+    pub(crate) fn add(&mut self, task: Task) {
+        let of_it = (task.cgroup, task.pid);
+        let at = self.by_cgroup.partition_point(|one| *one < of_it);
+        self.by_cgroup.insert(at, of_it);
+        let at = self.tasks.partition_point(|one| one.pid < task.pid);
+        self.tasks.insert(at, task);
     }
 
     /// All, in the order of their ids.

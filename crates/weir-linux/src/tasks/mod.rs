@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which processes there are, in which cgroup, and what the scheduler knows of them: all in one read of the kernel's
-//! tasks ([`program`], [`census`]) where that can be had, else file by file from `/proc` and the cgroup tree
+//! tasks ([`program`], [`census`], [`whole`]) where that can be had, else file by file from `/proc` and the cgroup tree
 //! ([`crate::members`], [`crate::tree`]), which costs several system calls for each cgroup, process and thread.
 //!
 //! ```text
-//! may it be loaded here? ─► loaded ─► does it agree with /proc about ourselves? ─► read each time
-//!        └──────────────────┴──────────────────┴─ no, because … ─► files ◄─ it failed ─┘
+//! may it be loaded here? ─► loaded ─► does it agree with /proc about ourselves, and show all? ─► read each time
+//!        └──────────────────┴──────────────────┴─ no, because … ─► files ◄─ it failed ─────────────────┘
 //! ```
 //!
 //! Both give the same answers; what the kernel counts itself (CPU time) is finer from the iterator. Its ids are those of
@@ -13,6 +13,7 @@
 
 pub(crate) mod census;
 mod program;
+mod whole;
 
 use crate::beside::{Beside, Found};
 use crate::bpf::{PROC, has_types, is_cgroup2, is_on};
@@ -25,15 +26,13 @@ use census::Census;
 use program::Program;
 use weir_core::Missing;
 use weir_core::topology::Fact;
+use whole::Whole;
 
 /// The fact's name.
 pub(crate) const FACT: &str = "processes.source";
 /// Inode numbers of the initial namespaces (kernel, include/uapi/linux/nsfs.h).
 const INITIAL_PIDS: &str = "pid:[4026531836]";
 const INITIAL_TIME: &str = "time:[4026531834]";
-
-/// Seen on a host whose process 1 no iterator shows.
-const HIDDEN: &str = "it leaves out process 1";
 
 /// What tells of all processes at once.
 pub(crate) trait Source: Send {
@@ -42,6 +41,11 @@ pub(crate) trait Source: Send {
     /// # Errors
     /// It cannot be had any more.
     fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing>;
+
+    /// How many are asked by their files, because nothing else shows them.
+    fn hidden(&self) -> usize {
+        0
+    }
 }
 
 /// Where processes are learned from.
@@ -54,15 +58,15 @@ impl Tasks {
         if options.tasks == TaskSource::Walk || refusal(&options.roots, options.by).is_err() {
             return Tasks::choose(options);
         }
-        let (roots, by) = (options.roots.clone(), options.by);
-        Tasks(Beside::begin("weir-tasks", move || found(&roots, by)))
+        let options = options.clone();
+        Tasks(Beside::begin("weir-tasks", move || found(&options)))
     }
 
     /// The iterator, where it can be had and agrees with `/proc`.
     pub(crate) fn choose(options: &Options) -> Tasks {
         match options.tasks {
             TaskSource::Walk => Tasks::walk(),
-            TaskSource::Auto => Tasks(Beside::settled(found(&options.roots, options.by))),
+            TaskSource::Auto => Tasks(Beside::settled(found(options))),
         }
     }
 
@@ -95,9 +99,12 @@ impl Tasks {
 
     /// For people. Nothing is lacking without it: files are there.
     pub(crate) fn told(&self) -> String {
-        match self.0.lacking() {
-            None => "a BPF iterator over all tasks".into(),
-            Some(why) => {
+        match self.0.there().map(Source::hidden) {
+            Ok(0) => "a BPF iterator over all tasks".into(),
+            Ok(hidden) => format!(
+                "a BPF iterator over tasks, and files of {hidden} that this host hides from it; to limit, files of all"
+            ),
+            Err(why) => {
                 format!("files of /proc and of cgroups, one by one; no BPF iterator: {why}")
             }
         }
@@ -117,12 +124,13 @@ pub(crate) fn fact_of(told: String) -> Fact {
     }
 }
 
-fn found(roots: &Roots, by: By) -> Found<dyn Source> {
+fn found(options: &Options) -> Found<dyn Source> {
+    let (roots, by) = (&options.roots, options.by);
     refusal(roots, by)?;
-    let mut program = Program::load()?;
-    let census = program.sweep(&mut || ())?;
+    let mut all = Whole::new(Program::load()?, roots, by, !options.read_only)?;
+    let census = all.sweep(&mut || ())?;
     agrees(roots, by, &census)?;
-    Ok(Box::new(program))
+    Ok(Box::new(all))
 }
 
 /// Whether it may be loaded here, as far as can be said without trying.
@@ -145,13 +153,9 @@ fn refusal(roots: &Roots, by: By) -> Result<(), Missing> {
     has_types(roots)
 }
 
-/// What it says of ourselves must be what `/proc` says; and it must not leave out process 1, which may be hidden from
-/// programs and is then not the only one.
+/// What it says of ourselves must be what `/proc` says.
 fn agrees(roots: &Roots, by: By, census: &Census) -> Result<(), Missing> {
     let differs = |what: &str| Missing::Lost(format!("{what} of weir itself differs from /proc"));
-    if census.get(1).is_none() {
-        return Err(Missing::NotSupported(HIDDEN.into()));
-    }
     let pid = std::process::id();
     let task = census.get(pid).ok_or_else(|| differs("the process id"))?;
     let proc = open_root(&roots.proc).map_err(|e| Missing::Lost(e.to_string()))?;

@@ -94,8 +94,7 @@ fn one_that_says_something_else_of_ourselves_is_not_believed() {
         ..rows::row(pid.into(), pid.into(), 1)
     };
     let ask = |row| {
-        let init = rows::row(1, 1, 1);
-        let census = rows::census(&[&rows::bytes(&[init, row])]).unwrap();
+        let census = rows::census(&[&rows::bytes(&[row])]).unwrap();
         agrees(&roots, By::Process, &census)
     };
     assert_eq!(ask(me), Ok(()));
@@ -119,9 +118,6 @@ fn one_that_says_something_else_of_ourselves_is_not_believed() {
     for row in wrong {
         assert!(matches!(ask(row), Err(Missing::Lost(_))));
     }
-    let alone = rows::census(&[&rows::bytes(&[me])]).unwrap();
-    let why = agrees(&roots, By::Process, &alone).unwrap_err();
-    assert_eq!(why, Missing::NotSupported(HIDDEN.into()));
 }
 
 /// Where this machine has a cgroup v2 tree.
@@ -134,19 +130,16 @@ fn roots() -> Roots {
     roots
 }
 
-/// The iterator, or a word on why there is none. Where it leaves out process 1 it would not be used; what it says of
-/// the others can be compared all the same.
-fn iterator(test: &str) -> Option<Program> {
+/// The iterator, or a word on why there is none.
+fn iterator(test: &str) -> Option<Whole<Program>> {
     let say = |what: &str| {
         let _ = writeln!(std::io::stderr(), "SKIP {test}: {what}");
     };
-    let loaded = refusal(&roots(), By::Cgroup).and_then(|()| Program::load());
+    let whole = |program| Whole::new(program, &roots(), By::Cgroup, false);
+    let loaded = refusal(&roots(), By::Cgroup).and_then(|()| Program::load().and_then(whole));
     let mut program = loaded.map_err(|why| say(&why.to_string())).ok()?;
     let census = program.sweep(&mut || ()).unwrap();
-    match agrees(&roots(), By::Cgroup, &census) {
-        Err(Missing::NotSupported(why)) if why == HIDDEN => say(&format!("of process 1: {why}")),
-        agreed => assert_eq!(agreed, Ok(())),
-    }
+    assert_eq!(agrees(&roots(), By::Cgroup, &census), Ok(()));
     Some(program)
 }
 
@@ -246,10 +239,9 @@ fn a_sweep_tells_what_a_walk_tells() {
         let (before, after): (BTreeSet<_>, BTreeSet<_>) =
             (before.into_iter().collect(), after.into_iter().collect());
         let ours: BTreeSet<_> = swept(&census).into_iter().collect();
-        let is_hidden = |pid: u32| pid == 1 && census.get(1).is_none();
         let lost: Vec<_> = before
             .intersection(&after)
-            .filter(|row| !ours.contains(row) && !is_hidden(row.0))
+            .filter(|row| !ours.contains(row))
             .collect();
         let theirs = |row: &&(u32, Facts)| ours.iter().find(|our| our.0 == row.0);
         let instead: Vec<_> = lost.iter().map(theirs).collect();
@@ -265,8 +257,7 @@ fn a_sweep_tells_what_a_walk_tells() {
         assert!(!of_root.contains(&of_zombie), "no list has it");
         let comm = census.get(pid).unwrap().comm().to_vec();
         if list_before == list_after && comm.starts_with(b"we\nir) R 1") {
-            let shown = |pid: &u32| !is_hidden(*pid);
-            assert_eq!(of_root, list_before.into_iter().filter(shown).collect());
+            assert_eq!(of_root, list_before);
             agreed = true;
             break;
         }
@@ -413,7 +404,9 @@ fn what_asking_costs() {
     let open = || Tree::open(&thousand.dir, Budget::new(10_000)).unwrap();
     let scout = |tasks| {
         let rules = Rules::new(Vec::new(), None, None);
-        Scout::of_cgroups(open(), Arc::clone(&proc), rules).with_tasks(tasks)
+        // For limits: all are asked each time, settled or not.
+        let scout = Scout::of_cgroups(open(), Arc::clone(&proc), rules);
+        scout.with_tasks(tasks).for_limits(true)
     };
     let mut scouts = [
         scout(Tasks::walk()),

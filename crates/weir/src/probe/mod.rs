@@ -25,6 +25,7 @@ pub use lines::reads;
 use place::PART_OF_FREE;
 use prober::{Found, Prober};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_core::observation::{Excluded, LatencySeen, LatencySource, OwnSeen, WorkloadSeen};
 use weir_core::plan::{Outcome, Plan};
 use weir_core::processes::Processes;
@@ -135,7 +136,7 @@ impl Platform for Probed {
         self.inner.scheduler()
     }
 
-    fn processes(&self) -> BTreeMap<WorkloadId, Processes> {
+    fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         self.inner.processes()
     }
 

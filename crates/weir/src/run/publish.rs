@@ -5,21 +5,33 @@
 //! half of one. The file is readable for everybody who may enter the directory: names and rates of
 //! cgroups are no secret on a Linux host, and the directory's mode is the operator's to choose.
 //! The reader takes nothing for granted: size, version, age and writer are checked.
+//!
+//! A snapshot of a thousand workloads is half a megabyte, and mostly nobody reads it. The kernel tells who closes a file
+//! that he has read (inotify(7)): while somebody does, and for a while after, each tick is published, but for what that
+//! costs; else just often enough for who comes next to find it live.
 
 use crate::text;
 use anyhow::{Context, Result, bail};
+use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use rustix::io::Errno;
 use serde::Deserialize;
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_core::snapshot::{SCHEMA_VERSION, Snapshot};
 
 /// In the directory of weir's run-time files.
 pub const FILE_NAME: &str = "snapshot.json";
 const FILE_MAX_BYTES: u64 = 256 << 20;
+/// So long after somebody has read it he may come again.
+const READ_FOR: Duration = Duration::from_secs(10);
+/// Between two snapshots that nobody reads. With an interval on top it is less than [`is_live`] asks for.
+const UNREAD_SPACING: Duration = Duration::from_millis(1200);
 
 /// Milliseconds since the Unix epoch.
 pub fn wall_unix_ms() -> u64 {
@@ -33,6 +45,7 @@ pub fn wall_unix_ms() -> u64 {
 pub struct Publisher {
     path: PathBuf,
     next: PathBuf,
+    readers: Readers,
 }
 
 impl Publisher {
@@ -41,6 +54,15 @@ impl Publisher {
         Publisher {
             path: dir.join(FILE_NAME),
             next: dir.join(".snapshot.json.next"),
+            readers: Readers::of(dir),
+        }
+    }
+
+    /// How long to wait after a snapshot that cost `last_cost`.
+    pub fn spacing(&mut self, last_cost: Duration) -> Duration {
+        match self.readers.are_there(Instant::now()) {
+            true => spacing(last_cost),
+            false => spacing(last_cost).max(UNREAD_SPACING),
         }
     }
 
@@ -66,6 +88,45 @@ impl Publisher {
             // Not there is as good as gone; anything else leaves an old file, which readers notice.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// Who reads the published snapshot.
+struct Readers {
+    /// Nothing where the kernel has none to give: then somebody may always be there.
+    closed: Option<OwnedFd>,
+    last: Instant,
+}
+
+impl Readers {
+    fn of(dir: &Path) -> Readers {
+        let watch = || -> Result<OwnedFd, Errno> {
+            let closed = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+            inotify::add_watch(&closed, dir, WatchFlags::CLOSE_NOWRITE)?;
+            Ok(closed)
+        };
+        Readers {
+            closed: watch().ok(),
+            // Who starts a weir may want to see it.
+            last: Instant::now(),
+        }
+    }
+
+    fn are_there(&mut self, now: Instant) -> bool {
+        let Some(closed) = &self.closed else {
+            return true;
+        };
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut events = inotify::Reader::new(closed, &mut space);
+        // Until there are no more, which is an error too.
+        while let Ok(event) = events.next() {
+            let is_it = |name: &std::ffi::CStr| name.to_bytes() == FILE_NAME.as_bytes();
+            let is_lost = event.events().contains(ReadFlags::QUEUE_OVERFLOW);
+            if is_lost || event.file_name().is_some_and(is_it) {
+                self.last = now;
+            }
+        }
+        now.saturating_duration_since(self.last) < READ_FOR
     }
 }
 
@@ -121,7 +182,7 @@ pub fn process_exists(pid: u32) -> bool {
 
 /// How often to publish, given what the last time cost: at least 100 ms apart, and seldom enough to
 /// stay below 2 % of one CPU, but not so seldom that readers take the writer for dead ([`is_live`]).
-pub fn spacing(last_cost: Duration) -> Duration {
+fn spacing(last_cost: Duration) -> Duration {
     (last_cost * 50).clamp(Duration::from_millis(100), Duration::from_millis(1500))
 }
 
@@ -179,6 +240,62 @@ mod tests {
             let spacing = spacing(Duration::from_micros(cost_us));
             assert_eq!(spacing, Duration::from_millis(spacing_ms), "{cost_us} µs");
         }
+    }
+
+    #[test]
+    fn who_reads_is_noticed_and_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut publisher = Publisher::new(dir.path());
+        let published = || publish_in(dir.path());
+        published();
+        let cheap = Duration::ZERO;
+        assert_eq!(
+            publisher.spacing(cheap),
+            Duration::from_millis(100),
+            "at the start"
+        );
+        let long_ago = Instant::now().checked_sub(READ_FOR);
+        let long_ago = long_ago.expect("a machine that is up for ten seconds");
+        publisher.readers.last = long_ago;
+        published();
+        std::fs::write(dir.path().join("other"), "").unwrap();
+        std::fs::read(dir.path().join("other")).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+        assert_eq!(publisher.spacing(cheap), UNREAD_SPACING);
+        let dear = Duration::from_millis(29);
+        assert_eq!(publisher.spacing(dear), Duration::from_millis(1450));
+        let _ = read(&dir.path().join(FILE_NAME));
+        assert_eq!(publisher.spacing(cheap), Duration::from_millis(100));
+        assert_eq!(
+            publisher.spacing(cheap),
+            Duration::from_millis(100),
+            "and for a while"
+        );
+        publisher.readers.last = long_ago;
+        assert_eq!(publisher.spacing(cheap), UNREAD_SPACING);
+        publisher.readers.closed = None;
+        assert_eq!(publisher.spacing(cheap), Duration::from_millis(100));
+    }
+
+    /// A tick is published when this much has passed since the last one, so an interval comes on top at most.
+    #[test]
+    fn what_nobody_reads_is_live_all_the_same() {
+        for interval_ms in 1..5000 {
+            let spacing_ms = u64::try_from(UNREAD_SPACING.as_millis()).unwrap();
+            let snapshot = Snapshot {
+                writer_pid: std::process::id(),
+                interval_ms,
+                ..Snapshot::empty()
+            };
+            let next_ms = spacing_ms.div_ceil(interval_ms) * interval_ms;
+            // A tick may come late by a part of an interval.
+            let late_ms = interval_ms / 20;
+            assert!(is_live(&snapshot, next_ms + late_ms), "{interval_ms} ms");
+        }
+    }
+
+    fn publish_in(dir: &Path) {
+        Publisher::new(dir).publish(b"{}").unwrap();
     }
 
     #[test]

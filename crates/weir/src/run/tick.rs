@@ -9,7 +9,7 @@ use super::changes::{Change, ChangeLog, Changes};
 use super::cost::{Meter, Stages, process_cpu, thread_cpu};
 use super::metrics::Exporter;
 use super::outlet::Outlet;
-use super::publish::{Publisher, spacing, wall_unix_ms};
+use super::publish::{Publisher, wall_unix_ms};
 use super::push::Pusher;
 use super::view::View;
 use crate::recordings::tape::Tape;
@@ -211,9 +211,10 @@ impl Loop {
     }
 
     fn publish(&mut self, events: &[Change]) {
-        let old = |last: Instant| last.elapsed() >= spacing(self.publish_cost);
-        let due = self.published.is_none_or(old);
-        let to_file = due && self.sinks.publisher.is_some();
+        let cost = self.publish_cost;
+        let spacing = self.sinks.publisher.as_mut().map(|p| p.spacing(cost));
+        let old = |last: Instant| spacing.is_some_and(|spacing| last.elapsed() >= spacing);
+        let to_file = spacing.is_some() && self.published.is_none_or(old);
         let mut trouble = None;
         if let Some(log) = &mut self.sinks.change_log
             && !events.is_empty()

@@ -3,6 +3,7 @@
 //! when a limit stands, how many skips began. The same for a live run and for a recorded one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use weir_core::observation::Skipped;
 use weir_core::plan::Plan;
 use weir_core::processes::Processes;
@@ -15,12 +16,17 @@ use weir_store::Tick;
 /// The newest tick.
 pub struct View {
     snapshot: Snapshot,
+    /// As they were taken last.
+    processes: Arc<BTreeMap<WorkloadId, Processes>>,
 }
 
 impl View {
     /// Before the first tick: who writes, and about what machine.
     pub fn new(snapshot: Snapshot) -> View {
-        View { snapshot }
+        View {
+            snapshot,
+            processes: Arc::default(),
+        }
     }
 
     /// The newest tick as screens see it.
@@ -41,8 +47,11 @@ impl View {
     }
 
     /// Who is in workloads.
-    pub fn take_processes(&mut self, processes: BTreeMap<WorkloadId, Processes>) {
-        self.snapshot.processes = processes;
+    pub fn take_processes(&mut self, now: Arc<BTreeMap<WorkloadId, Processes>>) {
+        if !Arc::ptr_eq(&self.processes, &now) {
+            self.snapshot.processes = BTreeMap::clone(&now);
+            self.processes = now;
+        }
     }
 
     /// What became of pushed figures up to now.
