@@ -72,9 +72,14 @@ int weir_host_may_begin(const struct weir_bucket *bucket, u64 intensity_bytes_pe
 	return weir_may_begin(bucket, intensity_bytes_per_sec, run_ns);
 }
 
-int weir_host_takes_one(u64 load_bytes_per_sec, u64 set_point_bytes_per_sec)
+s64 weir_host_beyond(s64 beyond, u64 counted, u64 set_point_bytes_per_sec, u64 ns, u64 fade_ns)
 {
-	return weir_takes_one(load_bytes_per_sec, set_point_bytes_per_sec);
+	return weir_beyond(beyond, counted, set_point_bytes_per_sec, ns, fade_ns);
+}
+
+int weir_host_takes_one(u64 load_bytes_per_sec, u64 set_point_bytes_per_sec, s64 beyond, u64 run_ns)
+{
+	return weir_takes_one(load_bytes_per_sec, set_point_bytes_per_sec, beyond, run_ns);
 }
 
 int weir_host_has_turn(u64 parked_at_ns, u64 now_ns, u64 turn_ns)

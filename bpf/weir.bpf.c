@@ -65,6 +65,8 @@ const volatile u64 weir_thesis;
 #define WEIR_LATE_LOOKS	8
 /* Debt of a device towards guarded workloads, as time at its set-point: an overload that they did not make ends. */
 #define GUARD_DEBT_NS	100000000ULL
+/* How soon it is forgotten that a device moved too much or too little just now. */
+#define FADE_NS		100000000ULL
 /* Longest time slice: seldom reached, because debts are seen at ticks. */
 #define SLICE_NS	4000000ULL
 /*

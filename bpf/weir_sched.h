@@ -197,15 +197,39 @@ static inline int weir_may_begin(const struct weir_bucket *bucket, u64 intensity
 }
 
 /*
- * Whether a device takes one more: as long as those who run cannot fill it up to
- * its set-point, and a quarter beyond, because between two runs nobody runs: where
- * one by itself would just fill the device, one at a time falls behind. Without
- * this, all whose budgets grow in step would run at once, overload the device
- * together and then wait together: the mean would be right, and each access late.
+ * What a device moved beyond its set-point of late; below 0: what it left unused. It fades within @fade_ns, because
+ * what happened long ago is in the budgets already, and is never more than a tenth of that makes.
  */
-static inline int weir_takes_one(u64 load_bytes_per_sec, u64 set_point_bytes_per_sec)
+static inline s64 weir_beyond(s64 beyond, u64 counted, u64 set_point_bytes_per_sec, u64 ns, u64 fade_ns)
 {
-	return load_bytes_per_sec < set_point_bytes_per_sec + set_point_bytes_per_sec / 4;
+	s64 most = (s64)weir_bytes(set_point_bytes_per_sec, fade_ns / 10);
+	u64 size;
+
+	beyond += (s64)weir_min(counted, 1ULL << 60) - (s64)weir_bytes(set_point_bytes_per_sec, ns);
+	beyond = weir_clamp(beyond, -most, most);
+	/* At most what WEIR_RATE_MAX makes in a tenth of a second, times 2^20: the product fits. */
+	size = beyond < 0 ? -beyond : beyond;
+	size -= weir_min(size * (weir_min(ns, fade_ns) >> 10) / weir_max(fade_ns >> 10, 1) + 1, size);
+	return beyond < 0 ? -(s64)size : (s64)size;
+}
+
+/*
+ * Whether a device takes one more: as long as those who run cannot fill it up to its set-point, and a quarter beyond,
+ * because between two runs nobody runs: where one by itself would just fill the device, one at a time falls behind.
+ * What it moved @beyond its set-point is taken off, so that it is paid within a run: runs do not end when they
+ * are to, and who follows makes up for it. Without this, all whose budgets grow in step would run at once, overload
+ * the device together and then wait together: the mean would be right, and each access late.
+ */
+static inline int weir_takes_one(u64 load_bytes_per_sec, u64 set_point_bytes_per_sec, s64 beyond, u64 run_ns)
+{
+	u64 most = set_point_bytes_per_sec + set_point_bytes_per_sec / 4, paid;
+
+	if (load_bytes_per_sec >= most)
+		return 0;
+	if (beyond <= 0)
+		return 1;
+	paid = weir_bytes(most - load_bytes_per_sec, run_ns);
+	return (u64)beyond < paid;
 }
 
 /*

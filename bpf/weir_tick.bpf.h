@@ -88,6 +88,8 @@ ALONE int weir_weigh_one(u64 index, u64 dt)
 		return 0;
 	is_known = counted_since(device, meter, &counted);
 	guard(device, meter, counted, is_known, dt);
+	meter->beyond_bytes = !is_known ? 0 :
+		(u64)weir_beyond((s64)meter->beyond_bytes, counted, device->set_point_bytes_per_sec, dt, FADE_NS);
 	if (is_known) {
 		others = weir_bytes(device->others_bytes_per_sec, dt);
 		owed = weir_owed(counted, others, (s64)meter->carry_bytes, (s64)device->carry_bytes);
@@ -273,7 +275,7 @@ static u32 may_go(u64 slot, struct weir_settings *set)
 }
 
 /* Whether the device of a workload takes one more. */
-static bool device_takes(u64 slot)
+static bool device_takes(u64 slot, struct weir_settings *set)
 {
 	struct weir_rate *rate = rate_of(slot);
 	struct weir_device *device;
@@ -286,7 +288,8 @@ static bool device_takes(u64 slot)
 	device = bpf_map_lookup_elem(&weir_devices, &key);
 	meter = meter_of(rate->device);
 	return !device || !meter ||
-	       weir_takes_one(meter->load_bytes_per_sec, device->set_point_bytes_per_sec);
+	       weir_takes_one(meter->load_bytes_per_sec, device->set_point_bytes_per_sec,
+			      (s64)meter->beyond_bytes, set->run_ns);
 }
 
 static void note_wait(struct weir_count *count, struct weir_task *task, u64 now)
@@ -336,7 +339,7 @@ ALONE int weir_release_one(u64 slot, u64 now, u64 dt)
 	bpf_rcu_read_lock();
 	bpf_for_each(scx_dsq, p, slot, 0) {
 		struct weir_task *task = bpf_task_storage_get(&weir_tasks, p, NULL, 0);
-		bool is_fed = work->left && device_takes(slot);
+		bool is_fed = work->left && device_takes(slot, set);
 
 		if (++work->looked > LOOKED_AT_ONCE)
 			break;

@@ -152,6 +152,7 @@ struct weir_count {
  * @guarded_bytes: sum of the estimates of this interval, of limited and of guarded workloads
  * @guard_ratio: scale of those
  * @guarded: ticks at which the guard held somebody back
+ * @beyond_bytes: what it moved beyond its set-point of late (signed); 0 where that is not known
  */
 struct weir_meter {
 	u64 counted;
@@ -166,6 +167,7 @@ struct weir_meter {
 	u64 guarded_bytes;
 	u64 guard_ratio;
 	u64 guarded;
+	u64 beyond_bytes;
 };
 
 /**

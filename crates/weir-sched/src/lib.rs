@@ -28,7 +28,19 @@ unsafe extern "C" {
     fn weir_host_release_count(bucket: *const Bucket, intensity: u64, ns: u64, most: u32) -> u32;
     safe fn weir_host_room(bytes_per_sec: u64, room_ns: u64, intensity: u64, run_ns: u64) -> u64;
     fn weir_host_may_begin(bucket: *const Bucket, intensity: u64, run_ns: u64) -> i32;
-    safe fn weir_host_takes_one(load_bytes_per_sec: u64, set_point_bytes_per_sec: u64) -> i32;
+    safe fn weir_host_beyond(
+        beyond: i64,
+        counted: u64,
+        set_point_bytes_per_sec: u64,
+        ns: u64,
+        fade_ns: u64,
+    ) -> i64;
+    safe fn weir_host_takes_one(
+        load_bytes_per_sec: u64,
+        set_point_bytes_per_sec: u64,
+        beyond: i64,
+        run_ns: u64,
+    ) -> i32;
     safe fn weir_host_turn(waiting: u64, each_ns: u64, least_ns: u64, most_ns: u64) -> u64;
     safe fn weir_host_has_turn(parked_at_ns: u64, now_ns: u64, turn_ns: u64) -> i32;
     safe fn weir_host_vtime(run_ns: u64, task_weight: u64, share: u64, sum: u64) -> u64;
@@ -113,10 +125,27 @@ pub fn room(bytes_per_sec: u64, room_ns: u64, intensity_bytes_per_sec: u64, run_
     weir_host_room(bytes_per_sec, room_ns, intensity_bytes_per_sec, run_ns)
 }
 
-/// Whether a device takes one more, beside those who run.
+/// What a device moved beyond its set-point of late, in bytes, after it moved `counted` in `ns`.
 #[must_use]
-pub fn takes_one(load_bytes_per_sec: u64, set_point_bytes_per_sec: u64) -> bool {
-    weir_host_takes_one(load_bytes_per_sec, set_point_bytes_per_sec) != 0
+pub fn beyond(
+    beyond: i64,
+    counted: u64,
+    set_point_bytes_per_sec: u64,
+    ns: u64,
+    fade_ns: u64,
+) -> i64 {
+    weir_host_beyond(beyond, counted, set_point_bytes_per_sec, ns, fade_ns)
+}
+
+/// Whether a device that moved so many bytes beyond its set-point of late takes one more, beside those who run.
+#[must_use]
+pub fn takes_one(
+    load_bytes_per_sec: u64,
+    set_point_bytes_per_sec: u64,
+    beyond: i64,
+    run_ns: u64,
+) -> bool {
+    weir_host_takes_one(load_bytes_per_sec, set_point_bytes_per_sec, beyond, run_ns) != 0
 }
 
 /// How long a parked task waits for its turn at most, if so many wait.

@@ -2,8 +2,8 @@
 //! The arithmetic of the scheduler, put to the proof.
 
 use super::{
-    Bucket, bytes_exact, estimate, has_turn, is_silent, owed, ratio, room, scaled, takes_one, turn,
-    vtime, vtime_back,
+    Bucket, beyond, bytes_exact, estimate, has_turn, is_silent, owed, ratio, room, scaled,
+    takes_one, turn, vtime, vtime_back,
 };
 use proptest::prelude::*;
 
@@ -126,8 +126,46 @@ fn a_run_is_saved_up_for() {
 
 #[test]
 fn a_device_takes_as_many_as_fill_it() {
-    assert!(takes_one(0, 1) && takes_one(124, 100));
-    assert!(!takes_one(125, 100) && !takes_one(0, 0));
+    let takes = |load, set_point| takes_one(load, set_point, 0, SEC / 100);
+    assert!(takes(0, 1) && takes(124, 100));
+    assert!(!takes(125, 100) && !takes(0, 0));
+}
+
+/// A run is 10 ms, in which 100 MiB/s and a quarter are 1.25 MiB.
+#[test]
+fn a_device_that_has_moved_too_much_is_given_less() {
+    let takes = |load, beyond| takes_one(load, 100 * MIB, beyond, SEC / 100);
+    let (nobody, all) = (MIB as i64 * 5 / 4, MIB as i64 / 4);
+    assert!(takes(0, nobody - 1) && !takes(0, nobody));
+    assert!(takes(100 * MIB, all - 1) && !takes(100 * MIB, all));
+    assert!(takes(100 * MIB, -nobody), "what was left is in the budgets");
+    assert!(!takes(125 * MIB, -nobody));
+}
+
+#[test]
+fn what_was_too_much_fades_and_is_bounded() {
+    let (rate, ms, fade) = (100 * MIB, SEC / 1000, SEC / 10);
+    let each = rate / 1000;
+    let next = |before, counted| beyond(before, counted, rate, ms, fade);
+    assert!((next(0, 3 * each) - 2 * each as i64).abs() < each as i64 / 20);
+    assert!((next(0, 0) + each as i64).abs() < each as i64 / 20);
+    let most = next(0, u64::MAX);
+    assert!(
+        (9 * each as i64..=10 * each as i64).contains(&most),
+        "{most}"
+    );
+    // At the set-point what was goes to a third in the time it fades in, and to nothing.
+    let mut left = most;
+    for _ in 0..100 {
+        left = next(left, each);
+    }
+    let part = left as f64 / most as f64;
+    assert!((part - (-1.0f64).exp()).abs() < 0.02, "{part}");
+    for _ in 0..3000 {
+        left = next(left, each);
+    }
+    assert!(left.abs() <= 1, "{left}");
+    assert_eq!(beyond(5, 0, 0, 0, 0), 0, "nothing is known");
 }
 
 #[test]

@@ -11,6 +11,8 @@ const RELEASED_AT_ONCE: u32 = 64;
 pub(crate) const SLICE_NS: u64 = 4_000_000;
 /// Debt of a device towards guarded workloads, as time at its set-point.
 pub(crate) const GUARD_DEBT_NS: u64 = 100_000_000;
+/// How soon it is forgotten that a device moved too much or too little just now.
+pub(crate) const FADE_NS: u64 = 100_000_000;
 
 /// `struct weir_settings`: how weir-linux sets them is told in its `scx/mod.rs`.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +110,8 @@ pub(crate) struct Meter {
     /// Sum of the estimates of an interval, of limited and of guarded workloads, and their scale.
     guarded: u64,
     guard_ratio: u64,
+    /// What it moved beyond its set-point of late.
+    pub beyond_bytes: i64,
     counted: Option<u64>,
     carry: i64,
     estimated: u64,
@@ -125,6 +129,8 @@ impl Meter {
             self.carry = 0;
             return;
         };
+        let (target, moved) = (self.set_point_bytes_per_sec, counted - before);
+        self.beyond_bytes = weir_sched::beyond(self.beyond_bytes, moved, target, ns, FADE_NS);
         let others = weir_sched::bytes_exact(self.others_bytes_per_sec, ns, &mut self.others_part);
         self.carry = owed(counted - before, others, self.carry, self.carry_max);
         self.ratio = ratio(self.carry, self.estimated);

@@ -225,6 +225,7 @@ mod tests {
         let full = include_str!("../../../bpf/weir_full.bpf.h");
         assert_eq!(defined(all, "SLICE_NS"), crate::books::SLICE_NS);
         assert_eq!(defined(all, "GUARD_DEBT_NS"), crate::books::GUARD_DEBT_NS);
+        assert_eq!(defined(all, "FADE_NS"), crate::books::FADE_NS);
         assert_eq!(defined(full, "AHEAD_NS"), AHEAD_NS);
         assert!(full.contains("#define CREDIT_NS\tSLICE_NS\n"));
     }

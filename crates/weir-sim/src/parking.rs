@@ -18,11 +18,13 @@ impl Ext {
         if self.parked[workload].is_empty() {
             self.books.open_if_it_may(workload, left);
         }
+        let run_ns = self.books.settings.run_ns;
         let mut going = Vec::new();
         while let Some(&(task, since)) = self.parked[workload].front() {
             let mut meter = rate.map(|r| (&mut self.books.meters[r.device], r));
             let takes = |(m, _): &(&mut Meter, Rate)| {
-                weir_sched::takes_one(m.load_bytes_per_sec, m.set_point_bytes_per_sec)
+                let (load, target) = (m.load_bytes_per_sec, m.set_point_bytes_per_sec);
+                weir_sched::takes_one(load, target, m.beyond_bytes, run_ns)
             };
             let is_fed = left > 0 && meter.as_ref().is_none_or(takes);
             if !is_fed && !weir_sched::has_turn(since, now, turn_ns) {

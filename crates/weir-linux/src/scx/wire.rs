@@ -77,7 +77,7 @@ wire!(
     /// One device's books.
     Meter {
         counted, is_known, carry_bytes, estimated_bytes, load_bytes_per_sec, ratio, lost, guard_bytes, guard_part,
-        guarded_bytes, guard_ratio, guarded,
+        guarded_bytes, guard_ratio, guarded, beyond_bytes,
     }
 );
 wire!(
