@@ -44,6 +44,26 @@ fn an_event_is_judged_by_the_device() {
 }
 
 #[test]
+fn a_burst_of_others_is_tried_again_and_a_wrong_event_is_not_made_right_by_that() {
+    let unknown = || Verdict::Unknown(Missing::NotYetRead);
+    let (holds, low, lower) = (
+        Verdict::Holds(0.98),
+        Verdict::Differs(0.8),
+        Verdict::Differs(0.7),
+    );
+    let of = |all: &[&Verdict]| best_of(all.iter().map(|verdict| (*verdict).clone()));
+    assert_eq!(of(&[&low, &unknown(), &holds]), holds);
+    assert_eq!(of(&[&low, &lower, &unknown()]), lower);
+    assert_eq!(of(&[&unknown(), &unknown()]), unknown());
+    let mut tries = 0;
+    best_of(std::iter::repeat_with(|| {
+        tries += 1;
+        holds.clone()
+    }));
+    assert_eq!(tries, 1, "who holds is not read for again");
+}
+
+#[test]
 fn what_cannot_be_judged_is_not() {
     let why = |counts| match judged(counts) {
         Verdict::Unknown(why) => why.to_string(),
