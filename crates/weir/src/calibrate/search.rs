@@ -87,13 +87,17 @@ fn steps(count: f64) -> u64 {
     count.max(0.0).round() as u64
 }
 
+/// By two in a row: one may be somebody else's noise.
 fn is_enough(points: &[Point]) -> bool {
     let power = |p: &Point| p.bytes_per_sec / p.latency.mean_ns;
     let most = points.iter().map(power).fold(0.0, f64::max);
-    let (Some(idle), Some(last)) = (points.first(), points.last()) else {
+    let [idle, .., before, last] = points else {
         return false;
     };
-    power(last) < ENOUGH * most && last.latency.mean_ns > ENOUGH_LATENCIES * idle.latency.mean_ns
+    let is_past = |p: &Point| {
+        power(p) < ENOUGH * most && p.latency.mean_ns > ENOUGH_LATENCIES * idle.latency.mean_ns
+    };
+    is_past(before) && is_past(last)
 }
 
 /// The delay at which this load is expected: between two neighbours, as the time from one chunk of lines to
@@ -134,6 +138,17 @@ mod tests {
             bytes_per_sec,
             latency,
         }
+    }
+
+    #[test]
+    fn one_bad_point_does_not_end_it() {
+        let idle = point(None, 0.0, 100.0);
+        let good = point(Some(9), 1000.0, 110.0);
+        let bad = point(Some(8), 1100.0, 400.0);
+        assert!(!is_enough(&[idle, good, bad]));
+        assert!(!is_enough(&[idle, good, bad, good]));
+        assert!(is_enough(&[idle, good, bad, bad]));
+        assert!(!is_enough(&[idle, bad]) && !is_enough(&[]));
     }
 
     /// Threads with eight lines a chunk before a single server with random arrivals: latency
