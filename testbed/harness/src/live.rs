@@ -24,6 +24,8 @@ use weir_report::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settl
 
 /// Windows the bandwidth is judged in.
 pub const WINDOW: Duration = Duration::from_millis(100);
+/// How long before the measured time the guest is asked what it has used so far.
+const ASKED_BEFORE: Duration = Duration::from_secs(1);
 /// Where weir's lines go in the guest.
 const WEIR_LOG: &str = "/run/weir.jsonl";
 
@@ -141,10 +143,14 @@ fn drive(
     }
     let wait = |until: Duration| std::thread::sleep(until.saturating_sub(epoch.elapsed()));
     let from = start + Duration::from_secs(control.settle_sec);
+    // To ask the guest takes its CPUs for a moment, so it is done outside of the measured time.
+    wait(from.saturating_sub(ASKED_BEFORE));
+    let cpu = cpu_times(vm, all, epoch)?;
     wait(from);
-    let first = mark(vm, all, epoch)?;
+    let first = mark(vm, epoch);
     wait(from + Duration::from_secs(control.measure_sec));
-    let last = mark(vm, all, epoch)?;
+    let last = mark(vm, epoch);
+    let (first, last) = (first.with(cpu), last.with(cpu_times(vm, all, epoch)?));
     // The work beside ends by itself; its last words must not be cut short.
     wait(epoch.elapsed() + Duration::from_secs(2));
     end_control(vm, all, mode)?;
@@ -152,22 +158,34 @@ fn drive(
     Ok((start, [first, last], offset_ms))
 }
 
-fn mark(vm: &Vm, all: &[Instance], epoch: Instant) -> Result<Mark> {
-    let at = epoch.elapsed();
-    let buckets = vm.ledger().latency_buckets();
-    let dropped_ns = (0..vm.machine.cpu_count)
-        .map(|i| vm.ledger().vcpu(i).dropped_ns)
-        .sum();
+/// CPU time of all, and when that was.
+type CpuTimes = (Duration, BTreeMap<String, f64>);
+
+fn cpu_times(vm: &Vm, all: &[Instance], epoch: Instant) -> Result<CpuTimes> {
     let before = epoch.elapsed();
     let cpu_ns = guest::cpu_times(vm, all)?;
-    let cpu_at = (before + epoch.elapsed()) / 2;
-    Ok(Mark {
-        at,
-        cpu_at,
-        cpu_ns,
-        buckets,
-        dropped_ns,
-    })
+    Ok(((before + epoch.elapsed()) / 2, cpu_ns))
+}
+
+fn mark(vm: &Vm, epoch: Instant) -> Mark {
+    let dropped = (0..vm.machine.cpu_count).map(|i| vm.ledger().vcpu(i).dropped_ns);
+    Mark {
+        at: epoch.elapsed(),
+        buckets: vm.ledger().latency_buckets(),
+        dropped_ns: dropped.sum(),
+        cpu_at: Duration::ZERO,
+        cpu_ns: BTreeMap::new(),
+    }
+}
+
+impl Mark {
+    fn with(self, (cpu_at, cpu_ns): CpuTimes) -> Mark {
+        Mark {
+            cpu_at,
+            cpu_ns,
+            ..self
+        }
+    }
 }
 
 fn begin_control(vm: &Vm, scenario: &Scenario, all: &[Instance], mode: &Mode) -> Result<()> {
