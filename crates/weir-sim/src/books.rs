@@ -111,7 +111,7 @@ pub(crate) struct Meter {
     guarded: u64,
     guard_ratio: u64,
     /// What it moved beyond its set-point of late.
-    pub beyond_bytes: i64,
+    beyond_bytes: i64,
     counted: Option<u64>,
     carry: i64,
     estimated: u64,
@@ -134,6 +134,12 @@ impl Meter {
         let others = weir_sched::bytes_exact(self.others_bytes_per_sec, ns, &mut self.others_part);
         self.carry = owed(counted - before, others, self.carry, self.carry_max);
         self.ratio = ratio(self.carry, self.estimated);
+    }
+
+    /// Whether one more may run, beside those who do.
+    pub(crate) fn takes_one(&self, run_ns: u64) -> bool {
+        let (load, target) = (self.load_bytes_per_sec, self.set_point_bytes_per_sec);
+        weir_sched::takes_one(load, target, self.beyond_bytes, run_ns)
     }
 
     /// The device's own budget: what it was to move less what it moved, if that is known.
@@ -293,6 +299,20 @@ mod tests {
         let sum: i64 = charged.iter().sum();
         assert!((3_990_000..=4_000_000).contains(&sum), "{charged:?}");
         assert!((charged[1] - 4 * charged[0]).abs() < 4_000, "{charged:?}");
+    }
+
+    /// 1 GB/s and a quarter make 2.5 MB in a run of 2 ms: who moved 3 MB too much is paid for first.
+    #[test]
+    fn a_device_that_moved_too_much_takes_nobody_until_that_is_paid() {
+        let mut books = Books::new(Settings::of_period(20 * MS), 1, 1);
+        let run_ns = books.settings.run_ns;
+        books.meters[0].set_point_bytes_per_sec = 1_000_000_000;
+        books.share_out(&[0], MS);
+        assert!(books.meters[0].takes_one(run_ns));
+        books.share_out(&[4_000_000], MS);
+        assert!(!books.meters[0].takes_one(run_ns));
+        books.share_out(&[4_000_000], MS);
+        assert!(books.meters[0].takes_one(run_ns), "a millisecond of rest");
     }
 
     /// As long as the device has budget nobody is held back, whatever he uses; then who has had more than

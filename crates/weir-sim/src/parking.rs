@@ -22,10 +22,7 @@ impl Ext {
         let mut going = Vec::new();
         while let Some(&(task, since)) = self.parked[workload].front() {
             let mut meter = rate.map(|r| (&mut self.books.meters[r.device], r));
-            let takes = |(m, _): &(&mut Meter, Rate)| {
-                let (load, target) = (m.load_bytes_per_sec, m.set_point_bytes_per_sec);
-                weir_sched::takes_one(load, target, m.beyond_bytes, run_ns)
-            };
+            let takes = |(m, _): &(&mut Meter, Rate)| m.takes_one(run_ns);
             let is_fed = left > 0 && meter.as_ref().is_none_or(takes);
             if !is_fed && !weir_sched::has_turn(since, now, turn_ns) {
                 break;
