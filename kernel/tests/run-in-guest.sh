@@ -383,32 +383,38 @@ fi
 
 # --- removal under load ---------------------------------------------------------------------------
 
+# reader NAME COMMAND: reads for as long as it may, and leaves a file when it has read something.
+reader() {
+	name=$1
+	shift
+	while [ -e "$scratch/reading" ]; do
+		"$@" >/dev/null 2>&1 && : >"$scratch/$name.has-read"
+	done
+	: >"$scratch/$name.ended"
+}
+
+have() { # a file of each reader that ends in $1
+	[ "$(find "$scratch" -name "*.$1" | wc -l)" = $readers ]
+}
+
 : >"$scratch/reading"
 readers=4
 if command -v weir-agent >/dev/null; then
 	readers=5
-	(
-		seen=0
-		while [ -e "$scratch/reading" ]; do
-			weir-agent count weir_cxl0 read group=0 true >/dev/null 2>&1 && seen=$((seen + 1))
-		done
-		echo $seen >>"$scratch/seen"
-	) &
+	reader perf weir-agent count weir_cxl0 read group=0 true &
 fi
-for file in $device/counters $device/group0/read_bytes $device/group2/node $dump; do
-	(
-		seen=0
-		while [ -e "$scratch/reading" ]; do
-			cat $file >/dev/null 2>&1 && seen=$((seen + 1))
-		done
-		echo $seen >>"$scratch/seen"
-	) &
-done
+reader counters cat $device/counters &
+reader bytes cat $device/group0/read_bytes &
+reader node cat $device/group2/node &
+reader dump cat $dump &
 quiet
+# A reader that takes long, beside four that are quick on two CPUs, may find the device gone each
+# time: it is away thirty times at least, then stays longer until all of them have read.
 i=0
-while [ $i -lt 30 ]; do
+while [ $i -lt 30 ] || { [ $i -lt 230 ] && ! have has-read; }; do
 	unbind "$first"
 	bind "$first"
+	[ $i -lt 30 ] || sleep 0.1
 	i=$((i + 1))
 done
 echo 1 >/sys/bus/pci/devices/$first/remove
@@ -417,8 +423,8 @@ echo 1 >/sys/bus/pci/rescan
 check "a rescan brings it back" [ -e $device ]
 rm "$scratch/reading"
 wait
-same "all readers lived through it" "$(wc -l <"$scratch/seen")" $readers
-check "and each read something" fails grep -qx 0 "$scratch/seen"
+check "all readers lived through it" have ended
+check "and each read something" have has-read
 
 exec 3<$device/counters 4<$device/group0/read_bytes
 check "rmmod with sysfs files open" rmmod weir_cxl
