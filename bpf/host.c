@@ -36,6 +36,21 @@ s64 weir_host_owed(u64 counted, u64 others, s64 carry, s64 carry_max)
 	return weir_owed(counted, others, carry, carry_max);
 }
 
+u64 weir_host_taken(struct weir_looks *looks, u64 estimated, u64 ns)
+{
+	return weir_taken(looks, estimated, ns);
+}
+
+void weir_host_look(struct weir_looks *looks, u64 bytes, u64 at_ns, u64 after, s64 most)
+{
+	weir_look(looks, bytes, at_ns, after, most);
+}
+
+u64 weir_host_after(u64 estimated, u64 at_ns, u64 now_ns, u64 ns)
+{
+	return weir_after(estimated, at_ns, now_ns, ns);
+}
+
 u64 weir_host_ratio(s64 owed, u64 estimated)
 {
 	return weir_ratio(owed, estimated);

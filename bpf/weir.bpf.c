@@ -65,6 +65,8 @@ const volatile u64 weir_thesis;
 #define WEIR_LATE_LOOKS	8
 /* Debt of a device towards guarded workloads, as time at its set-point: an overload that they did not make ends. */
 #define GUARD_DEBT_NS	100000000ULL
+/* Of what the daemon's looks showed that it had missed, this is made up for at most, as time at the set-point. */
+#define MISSED_NS	200000000ULL
 /* How soon it is forgotten that a device moved too much or too little just now. */
 #define FADE_NS		100000000ULL
 /* Longest time slice: seldom reached, because debts are seen at ticks. */
@@ -90,6 +92,7 @@ ARRAY(weir_beat, 1, struct weir_beat);
 ARRAY(weir_rates, WEIR_SLOTS, struct weir_rate);
 ARRAY(weir_devices, WEIR_DEVICES, struct weir_device);
 ARRAY(weir_counts, WEIR_SLOTS, struct weir_count);
+ARRAY(weir_seen, WEIR_DEVICES, struct weir_seen);
 ARRAY(weir_meters, WEIR_DEVICES, struct weir_meter);
 ARRAY(weir_life, 1, struct weir_life);
 

@@ -16,7 +16,8 @@
  * times run time, and then the estimates are scaled so that their sum is what
  * was counted. A wrong intensity then shifts bytes between workloads, but the
  * device stays at its set-point (thesis, equation 3, with run time as the sign
- * of access).
+ * of access). Where the device's counters cannot be read from the kernel, the
+ * daemon says what they show some hundred times a second (weir_looks).
  */
 #ifndef WEIR_SCHED_H
 #define WEIR_SCHED_H
@@ -150,6 +151,79 @@ static inline s64 weir_owed(u64 counted, u64 others, s64 carry, s64 carry_max)
 	s64 now = (s64)weir_min(counted, 1ULL << 60) - (s64)weir_min(others, 1ULL << 60);
 
 	return weir_clamp(now + carry, -carry_max, carry_max);
+}
+
+/**
+ * struct weir_looks - what is known of a device whose counters only the daemon can read, now and then
+ * @seen_bytes: its count at the last look
+ * @seen_ns: when that was; 0: there was none
+ * @guessed_bytes: sum of the estimates since then
+ * @missed_bytes: what it moved beyond what it was taken to have moved (signed)
+ * @spread_ns: time in which that is made up for: as long as between the last two looks, or less
+ */
+struct weir_looks {
+	u64 seen_bytes;
+	u64 seen_ns;
+	u64 guessed_bytes;
+	s64 missed_bytes;
+	u64 spread_ns;
+};
+
+/*
+ * What such a device is taken to have moved in an interval: the estimate, and a part of what was missed before. Over
+ * many looks the sum is what was counted, whatever the estimates are worth.
+ */
+static inline u64 weir_taken(struct weir_looks *looks, u64 estimated, u64 ns)
+{
+	u64 size = looks->missed_bytes < 0 ? -looks->missed_bytes : looks->missed_bytes;
+	u64 part = weir_min(ns, looks->spread_ns) >> 10, of = weir_max(looks->spread_ns >> 10, 1);
+	s64 guessed = (s64)weir_min(estimated, 1ULL << 60), due, taken;
+
+	/* 2^40 bytes are beyond what WEIR_RATE_MAX makes in an interval; times 2^20 the product fits. */
+	due = (s64)(weir_min(size, 1ULL << 40) * weir_min(part, of) / of);
+	taken = weir_clamp(guessed + (looks->missed_bytes < 0 ? -due : due), 0, 1LL << 61);
+	looks->missed_bytes -= taken - guessed;
+	looks->guessed_bytes += guessed;
+	return (u64)taken;
+}
+
+/* A count that stands still for longer does so because nothing is moved. */
+#define WEIR_STALE_NS	(WEIR_NS_PER_SEC / 2)
+/* What was missed is made up for within this. */
+#define WEIR_SPREAD_NS	(WEIR_NS_PER_SEC / 20)
+
+/*
+ * The daemon has looked: the count was @bytes at @at_ns. @after is the part of the estimates that came later. A count
+ * that went back or was not looked at for long says nothing of what was missed, nor is more than @most made up for. One
+ * that stands still while tasks run may be brought up to date seldom: then the next that moves tells of all that time.
+ */
+static inline void weir_look(struct weir_looks *looks, u64 bytes, u64 at_ns, u64 after, s64 most)
+{
+	u64 span = at_ns - looks->seen_ns, before = looks->guessed_bytes - weir_min(after, looks->guessed_bytes);
+
+	if (looks->seen_ns && bytes == looks->seen_bytes && before && span < WEIR_STALE_NS)
+		return;
+	if (looks->seen_ns && at_ns > looks->seen_ns && span <= WEIR_NS_PER_SEC && bytes >= looks->seen_bytes) {
+		looks->missed_bytes += (s64)weir_min(bytes - looks->seen_bytes, 1ULL << 60) -
+				       (s64)weir_min(before, 1ULL << 60);
+		looks->missed_bytes = weir_clamp(looks->missed_bytes, -most, most);
+		looks->spread_ns = weir_min(span, WEIR_SPREAD_NS);
+	} else {
+		looks->missed_bytes = 0;
+	}
+	looks->seen_bytes = bytes;
+	looks->seen_ns = at_ns;
+	looks->guessed_bytes = after;
+}
+
+/* The part of an interval's estimate that came after a look: @ns long, it has ended at @now_ns. */
+static inline u64 weir_after(u64 estimated, u64 at_ns, u64 now_ns, u64 ns)
+{
+	u64 since = now_ns > at_ns ? now_ns - at_ns : 0;
+
+	if (since >= weir_min(ns, WEIR_INTERVAL_NS_MAX))
+		return estimated;
+	return weir_min(estimated, 1ULL << 40) * (since >> 10) / weir_max(ns >> 10, 1);
 }
 
 /* The factor that makes estimates with the sum @estimated as large as what is owed. */

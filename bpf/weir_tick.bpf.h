@@ -6,14 +6,52 @@
 #ifndef WEIR_TICK_BPF_H
 #define WEIR_TICK_BPF_H
 
-/* What the device moved since the last tick; false if that is not known. */
+/* The same by what the daemon saw, and by estimates between two looks of its. */
+static bool told_since(u64 index, struct weir_device *device, struct weir_meter *meter, u64 begun, u64 dt, u64 *bytes)
+{
+	u32 key = index & (WEIR_DEVICES - 1);
+	struct weir_seen *seen = bpf_map_lookup_elem(&weir_seen, &key);
+	struct weir_looks looks = {
+		.seen_bytes = meter->seen_bytes,
+		.seen_ns = meter->seen_ns,
+		.guessed_bytes = meter->guessed_bytes,
+		.missed_bytes = (s64)meter->missed_bytes,
+		.spread_ns = meter->spread_ns,
+	};
+	bool is_limiting = device->carry_bytes;
+	u64 at_ns;
+
+	meter->is_known = 0;
+	if (!seen)
+		return false;
+	at_ns = seen->at_ns;
+	if (!at_ns || begun > at_ns + WEIR_NS_PER_SEC)
+		return false;
+	/* What was moved before anybody was limited is nobody's debt. */
+	if (is_limiting != (bool)meter->is_limiting)
+		looks.missed_bytes = 0;
+	meter->is_limiting = is_limiting;
+	*bytes = weir_taken(&looks, meter->guarded_bytes, dt);
+	if (at_ns != looks.seen_ns) {
+		weir_look(&looks, seen->bytes, at_ns, weir_after(meter->guarded_bytes, at_ns, begun, dt),
+			  (s64)weir_bytes(device->set_point_bytes_per_sec, MISSED_NS));
+		meter->looks += looks.seen_ns != meter->seen_ns;
+	}
+	meter->seen_bytes = looks.seen_bytes;
+	meter->seen_ns = looks.seen_ns;
+	meter->guessed_bytes = looks.guessed_bytes;
+	meter->missed_bytes = (u64)looks.missed_bytes;
+	meter->spread_ns = looks.spread_ns;
+	meter->is_known = 1;
+	return true;
+}
+
+/* What the device moved since the last tick, by its counters; false if that is not known. */
 static bool counted_since(struct weir_device *device, struct weir_meter *meter, u64 *bytes)
 {
 	u64 sum = 0, one, i;
 	bool was_known = meter->is_known;
 
-	if (!weir_cxl_counter_read || !device->node_count)
-		return false;
 	for (i = 0; i < WEIR_NODES; i++) {
 		if (i >= device->node_count)
 			break;
@@ -75,7 +113,7 @@ static bool guard_holds(struct weir_meter *meter)
 }
 
 /* How the estimates of a device are to be scaled. */
-ALONE int weir_weigh_one(u64 index, u64 dt)
+ALONE int weir_weigh_one(u64 index, u64 begun, u64 dt)
 {
 	u32 key = index & (WEIR_DEVICES - 1);
 	struct weir_device *device = bpf_map_lookup_elem(&weir_devices, &key);
@@ -86,7 +124,10 @@ ALONE int weir_weigh_one(u64 index, u64 dt)
 
 	if (!device || !meter)
 		return 0;
-	is_known = counted_since(device, meter, &counted);
+	if (weir_cxl_counter_read && device->node_count)
+		is_known = counted_since(device, meter, &counted);
+	else
+		is_known = told_since(index, device, meter, begun, dt, &counted);
 	guard(device, meter, counted, is_known, dt);
 	meter->beyond_bytes = !is_known ? 0 :
 		(u64)weir_beyond((s64)meter->beyond_bytes, counted, device->set_point_bytes_per_sec, dt, FADE_NS);
@@ -365,14 +406,14 @@ ALONE int weir_release_one(u64 slot, u64 now, u64 dt)
 	return 0;
 }
 
-static void share_out(struct weir_beat *beat, u64 dt)
+static void share_out(struct weir_beat *beat, u64 begun, u64 dt)
 {
 	u32 i;
 
 	bpf_for(i, 1, beat->slots)
 		weir_estimate_one(i);
 	bpf_for(i, 0, beat->devices)
-		weir_weigh_one(i, dt);
+		weir_weigh_one(i, begun, dt);
 	bpf_for(i, 1, beat->slots)
 		weir_charge_one(i, dt);
 }
@@ -449,7 +490,7 @@ static int tick(void *map, int *key, struct bpf_timer *timer)
 	listen(all, beat, set, now);
 	bpf_for(i, 0, set->cpu_count)
 		weir_look_at_cpu(i, now);
-	share_out(beat, dt);
+	share_out(beat, begun, dt);
 	bpf_for(i, 0, set->cpu_count)
 		weir_cut_one(i);
 	bpf_for(i, 0, weir_is_full ? set->queue_count : 1)

@@ -84,7 +84,7 @@ struct weir_rate {
 
 /**
  * struct weir_device - a device and what is not ours to limit there
- * @node_count: memory nodes to add up; 0: its counters cannot be read from here
+ * @node_count: memory nodes to add up; 0: its counters cannot be read from the kernel, see struct weir_seen
  * @nodes: which
  * @set_point_bytes_per_sec: what it is to be held at
  * @others_bytes_per_sec: room left for those who are not limited
@@ -98,6 +98,16 @@ struct weir_device {
 	u64 others_bytes_per_sec;
 	u64 carry_bytes;
 	u64 guard_bytes;
+};
+
+/**
+ * struct weir_seen - what the daemon saw of a device whose counters cannot be read from the kernel
+ * @bytes: all that it has moved
+ * @at_ns: when (CLOCK_MONOTONIC); 0: never
+ */
+struct weir_seen {
+	u64 bytes;
+	u64 at_ns;
 };
 
 /**
@@ -153,6 +163,9 @@ struct weir_count {
  * @guard_ratio: scale of those
  * @guarded: ticks at which the guard held somebody back
  * @beyond_bytes: what it moved beyond its set-point of late (signed); 0 where that is not known
+ * @seen_bytes, @seen_ns, @guessed_bytes, @missed_bytes, @spread_ns: struct weir_looks, where the daemon counts
+ * @is_limiting: 1: somebody was limited at the last tick
+ * @looks: how often the daemon has told its count
  */
 struct weir_meter {
 	u64 counted;
@@ -168,6 +181,13 @@ struct weir_meter {
 	u64 guard_ratio;
 	u64 guarded;
 	u64 beyond_bytes;
+	u64 seen_bytes;
+	u64 seen_ns;
+	u64 guessed_bytes;
+	u64 missed_bytes;
+	u64 spread_ns;
+	u64 is_limiting;
+	u64 looks;
 };
 
 /**

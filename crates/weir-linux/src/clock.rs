@@ -94,10 +94,24 @@ impl Ticker {
     /// Sleeps until the next tick; the first is at once. After a late tick those that were missed
     /// are skipped and the grid stays where it was: two looks in quick succession would measure
     /// noise. A signal ends the sleep early, so that a loop with a long interval can be stopped.
-    pub(crate) fn wait(&mut self) {
-        if let Some(at) = self.next.filter(|at| *at > now()) {
+    ///
+    /// Where `every` is given, `between` is called that long after one another until then; not where the tick is near.
+    pub(crate) fn wait(&mut self, every: Option<Nanos>, mut between: impl FnMut()) {
+        let mut due = now();
+        while let Some(tick) = self.next
+            && tick > now()
+        {
+            let step = every.map(|every| {
+                due = Nanos(due.0.saturating_add(every.0.max(1)).max(now().0));
+                (due, Nanos(due.0.saturating_add(every.0 / 2)))
+            });
+            let step = step.filter(|(_, near)| *near < tick).map(|(due, _)| due);
+            let until = to_timespec(step.unwrap_or(tick));
             // Interrupted or refused, the answer is the same: look now.
-            let _ = clock_nanosleep_absolute(ClockId::Monotonic, &to_timespec(at));
+            if clock_nanosleep_absolute(ClockId::Monotonic, &until).is_err() || step.is_none() {
+                break;
+            }
+            between();
         }
         self.next = Some(self.after(now()));
     }
@@ -148,12 +162,27 @@ mod tests {
     #[test]
     fn waiting_lands_on_the_grid() {
         let mut ticker = Ticker::new(Duration::from_millis(5));
-        ticker.wait();
+        let never = || panic!("nobody asked for that");
+        ticker.wait(None, never);
         let grid = ticker.next.unwrap();
-        ticker.wait();
+        ticker.wait(None, never);
         assert!(now() >= grid);
         assert_eq!((ticker.next.unwrap().0 - grid.0) % 5_000_000, 0);
-        Ticker::new(Duration::ZERO).wait();
+        Ticker::new(Duration::ZERO).wait(None, never);
+    }
+
+    #[test]
+    fn between_two_ticks_somebody_may_look() {
+        let mut ticker = Ticker::new(Duration::from_millis(100));
+        ticker.wait(None, || ());
+        let tick = ticker.next.unwrap();
+        let mut looked = 0;
+        ticker.wait(Some(Nanos::from_millis(10)), || looked += 1);
+        assert!(now() >= tick);
+        // However busy the machine: not more often than it was asked for.
+        assert!((1..=9).contains(&looked), "{looked}");
+        // One that is due at the next tick is that tick.
+        ticker.wait(Some(Nanos::from_millis(70)), || panic!("too near"));
     }
 
     #[test]

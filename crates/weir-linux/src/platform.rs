@@ -110,7 +110,7 @@ impl LinuxPlatform {
         if counters.devices.is_empty() {
             return Err(LinuxError::no_cxl(&roots));
         }
-        let scx = Scx::choose(&options)?;
+        let scx = Scx::choose(&options, counters.are_counted())?;
         let mut description = facts::description(&options, &topology, &counters);
         if let Some(scx) = &scx {
             description.actuator = Some(scx.describe());
@@ -197,6 +197,17 @@ impl LinuxPlatform {
             next_move,
         });
         Ok(())
+    }
+
+    /// Sleeps until the next tick is due, and looks for the scheduler meanwhile, if it needs that.
+    fn wait(&mut self) {
+        let every = self.scx.as_ref().and_then(Scx::looks_every);
+        let (counters, space) = (&mut self.counters, &mut self.space);
+        self.ticker.wait(every, || {
+            if let Some(scx) = &self.scx {
+                scx.look(&counters.read(space));
+            }
+        });
     }
 
     /// Where the scout's findings come from.
@@ -326,7 +337,7 @@ impl Platform for LinuxPlatform {
     }
 
     fn observe(&mut self) -> Result<Observation, PlatformError> {
-        self.ticker.wait();
+        self.wait();
         self.refresh_nodes(now());
         let (view, is_last) = self.pace.view();
         if view.round != self.view.round {
@@ -347,6 +358,9 @@ impl Platform for LinuxPlatform {
         }
         skipped.extend(self.unenforced());
         let groups = self.counters.read(&mut self.space);
+        if let Some(scx) = &self.scx {
+            scx.look(&groups);
+        }
         skipped.extend(self.counters.scaled());
         let shares = self.shares.as_mut();
         let taken = shares.map(|shares| shares.take(&view, &mut skipped));

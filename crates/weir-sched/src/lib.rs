@@ -16,12 +16,31 @@ pub struct Bucket {
     pub part: u64,
 }
 
+/// What is known of a device whose counters are read only now and then (`struct weir_looks`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looks {
+    /// Its count at the last look.
+    pub seen_bytes: u64,
+    /// When that was; 0: there was none.
+    pub seen_ns: u64,
+    /// Sum of the estimates since then.
+    pub guessed_bytes: u64,
+    /// What it moved beyond what it was taken to have moved.
+    pub missed_bytes: i64,
+    /// Time in which that is made up for.
+    pub spread_ns: u64,
+}
+
 unsafe extern "C" {
     fn weir_host_bytes_exact(bytes_per_sec: u64, ns: u64, part: *mut u64) -> u64;
     fn weir_host_refill(bucket: *mut Bucket, bytes_per_sec: u64, ns: u64, room_bytes: u64);
     fn weir_host_charge(bucket: *mut Bucket, bytes: u64, bytes_per_sec: u64, debt_ns: u64);
     safe fn weir_host_estimate(intensity: u64, run_ns: u64) -> u64;
     safe fn weir_host_owed(counted: u64, others: u64, carry: i64, carry_max: i64) -> i64;
+    fn weir_host_taken(looks: *mut Looks, estimated: u64, ns: u64) -> u64;
+    fn weir_host_look(looks: *mut Looks, bytes: u64, at_ns: u64, after: u64, most: i64);
+    safe fn weir_host_after(estimated: u64, at_ns: u64, now_ns: u64, ns: u64) -> u64;
     safe fn weir_host_ratio(owed: i64, estimated: u64) -> u64;
     safe fn weir_host_scaled(bytes: u64, ratio: u64) -> u64;
     fn weir_host_is_spent(bucket: *const Bucket, intensity: u64, run_ns: u64) -> i32;
@@ -87,6 +106,26 @@ impl Bucket {
         // SAFETY: as above, and it is only read.
         unsafe { weir_host_release_count(self, intensity_bytes_per_sec, slice_ns, most) }
     }
+}
+
+impl Looks {
+    /// What the device is taken to have moved in an interval whose estimate is this.
+    pub fn taken(&mut self, estimated: u64, ns: u64) -> u64 {
+        // SAFETY: `self` lives and has the layout of `struct weir_looks`.
+        unsafe { weir_host_taken(self, estimated, ns) }
+    }
+
+    /// A look, after which the part `after` of the estimates came. At most `most` is made up for.
+    pub fn look(&mut self, bytes: u64, at_ns: u64, after: u64, most: i64) {
+        // SAFETY: as above.
+        unsafe { weir_host_look(self, bytes, at_ns, after, most) }
+    }
+}
+
+/// The part of an interval's estimate that came after a look: the interval of `ns` ended at `now_ns`.
+#[must_use]
+pub fn after(estimated: u64, at_ns: u64, now_ns: u64, ns: u64) -> u64 {
+    weir_host_after(estimated, at_ns, now_ns, ns)
 }
 
 /// Bytes that a rate makes in an interval, whose rest goes in and out in 1e-9 bytes.

@@ -2,8 +2,8 @@
 //! The arithmetic of the scheduler, put to the proof.
 
 use super::{
-    Bucket, beyond, bytes_exact, estimate, has_turn, is_silent, owed, ratio, room, scaled,
-    takes_one, turn, vtime, vtime_back,
+    Bucket, Looks, after, beyond, bytes_exact, estimate, has_turn, is_silent, owed, ratio, room,
+    scaled, takes_one, turn, vtime, vtime_back,
 };
 use proptest::prelude::*;
 
@@ -218,4 +218,118 @@ fn turns_and_silence_have_their_time_and_survive_clocks_that_differ() {
     );
     assert!(is_silent(100, 151, 50) && !is_silent(100, 150, 50));
     assert!(!is_silent(100, 0, 50));
+}
+
+const MS: u64 = 1_000_000;
+
+/// Estimates that are off by any factor, and looks at odd moments: what the device is taken to have moved follows what it
+/// moved, never further away than what it moves in three looks.
+#[test]
+fn what_is_taken_for_moved_follows_what_was_moved_whatever_the_estimates_say() {
+    for percent in [0, 30, 90, 100, 110, 250] {
+        let mut looks = Looks::default();
+        let (mut moved, mut taken) = (0u64, 0u64);
+        for tick in 1..=4_000u64 {
+            // Bursts: nothing in every third millisecond.
+            let bytes = if tick % 3 == 0 { 0 } else { 15_000 };
+            moved += bytes;
+            taken += looks.taken(bytes * percent / 100, MS);
+            if tick % 13 == 0 {
+                looks.look(moved, tick * MS, 0, 1 << 30);
+            }
+            if tick == 13 {
+                // Of the time before the first look nothing is known.
+                taken = moved;
+            }
+            let apart = moved.abs_diff(taken);
+            assert!(
+                tick < 13 || apart <= 3 * 13 * 15_000,
+                "{percent} %, tick {tick}: {moved} moved, {taken} taken"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_look_that_says_nothing_is_made_up_for_by_nothing() {
+    let looked = |bytes, at_ns| {
+        let mut looks = Looks::default();
+        looks.look(1_000, MS, 0, 1 << 30);
+        assert_eq!(looks.taken(500, MS), 500, "nothing is known yet");
+        looks.look(bytes, at_ns, 0, 400);
+        looks.missed_bytes
+    };
+    assert_eq!(looked(1_600, 11 * MS), 100);
+    assert_eq!(looked(1_400, 11 * MS), -100);
+    assert_eq!(looked(9_000, 11 * MS), 400, "no more than it may");
+    assert_eq!(looked(1_000, 11 * MS), 0, "it may not be up to date");
+    assert_eq!(looked(1_000, 501 * MS), -400, "it is");
+    assert_eq!(looked(999, 11 * MS), 0, "a counter that began anew");
+    assert_eq!(looked(9_000, 1_002 * MS), 0, "long ago");
+    assert_eq!(looked(9_000, MS), 0, "time that stands still");
+    assert_eq!(looked(u64::MAX, 11 * MS), 400);
+}
+
+#[test]
+fn less_than_nothing_is_never_taken_and_the_rest_is_kept() {
+    let mut looks = Looks::default();
+    looks.look(1_000, MS, 0, 1 << 30);
+    looks.taken(10_000, MS);
+    looks.look(1_000, 601 * MS, 0, 1 << 30);
+    assert_eq!(looks.missed_bytes, -10_000);
+    assert_eq!(
+        looks.taken(100, MS),
+        0,
+        "a fiftieth of it is more than that"
+    );
+    assert_eq!(looks.missed_bytes, -9_900);
+    // Whatever is put in, nothing overflows.
+    for (bytes, at, estimate, ns) in [
+        (u64::MAX, u64::MAX, u64::MAX, u64::MAX),
+        (0, 0, u64::MAX, 1),
+    ] {
+        looks.look(bytes, at, u64::MAX, i64::MAX);
+        let taken = looks.taken(estimate, ns);
+        assert!(taken <= 1 << 61);
+    }
+}
+
+#[test]
+fn estimates_after_a_look_are_a_part_of_its_interval() {
+    let near = |a: u64, b: u64| a.abs_diff(b) <= b / 100;
+    assert!(near(after(1_000_000, 95 * MS, 100 * MS, 10 * MS), 500_000));
+    assert_eq!(after(1_000_000, 100 * MS, 100 * MS, 10 * MS), 0);
+    assert_eq!(
+        after(1_000_000, 101 * MS, 100 * MS, 10 * MS),
+        0,
+        "clocks differ"
+    );
+    assert_eq!(
+        after(1_000_000, 10 * MS, 100 * MS, 10 * MS),
+        1_000_000,
+        "long before"
+    );
+    assert_eq!(after(5, 0, 1, 0), 5);
+}
+
+/// A counter that somebody brings up to date each 130 ms is as good in the mean.
+#[test]
+fn a_count_that_is_brought_up_to_date_seldom_tells_the_mean() {
+    let mut looks = Looks::default();
+    let (mut moved, mut shown, mut taken) = (0u64, 0u64, 0u64);
+    for tick in 1..=13_000u64 {
+        moved += 10_000;
+        if tick % 130 == 0 {
+            shown = moved;
+        }
+        taken += looks.taken(7_000, MS);
+        if tick % 10 == 0 {
+            // At most what 200 ms make, as in the kernel.
+            looks.look(shown, tick * MS, 0, 2_000_000);
+        }
+    }
+    assert!(
+        moved.abs_diff(taken) < 300 * 10_000,
+        "{moved} moved, {taken} taken"
+    );
 }

@@ -3,7 +3,7 @@
 //! arithmetic is the kernel's own (`bpf/weir_sched.h` by way of `weir-sched`), in the order of
 //! `bpf/weir_tick.bpf.h`; only where the numbers are kept differs.
 
-use weir_sched::{Bucket, RATIO_ONE, estimate, owed, ratio, scaled};
+use weir_sched::{Bucket, Looks, RATIO_ONE, after, estimate, owed, ratio, scaled};
 
 /// Parked tasks of one workload that one tick releases at most.
 const RELEASED_AT_ONCE: u32 = 64;
@@ -13,6 +13,8 @@ pub(crate) const SLICE_NS: u64 = 4_000_000;
 pub(crate) const GUARD_DEBT_NS: u64 = 100_000_000;
 /// How soon it is forgotten that a device moved too much or too little just now.
 pub(crate) const FADE_NS: u64 = 100_000_000;
+/// Of what looks showed that it had missed, this is made up for at most, as time at the set-point (`MISSED_NS`).
+const MISSED_NS: u64 = 200_000_000;
 
 /// `struct weir_settings`: how weir-linux sets them is told in its `scx/mod.rs`.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Settings {
     pub slice_ns: u64,
     /// What a parked workload saves up for before it runs again.
     pub run_ns: u64,
+    /// Between two looks at counters that the scheduler cannot read itself; 0: it can.
+    pub looks_every_ns: u64,
 }
 
 impl Settings {
@@ -41,6 +45,7 @@ impl Settings {
             turn_most_ns: 5_000_000_000,
             slice_ns: SLICE_NS,
             run_ns: period_ns / 10,
+            looks_every_ns: 0,
         }
     }
 
@@ -117,22 +122,44 @@ pub(crate) struct Meter {
     estimated: u64,
     ratio: u64,
     others_part: u64,
+    looks: Looks,
+    is_limiting: bool,
 }
 
 impl Meter {
+    /// What it moved by looks that are `every_ns` apart, and by estimates in between (`told_since`).
+    fn told(&mut self, counted: u64, now_ns: u64, ns: u64, every_ns: u64) -> u64 {
+        let is_limiting = self.carry_max > 0;
+        if is_limiting != self.is_limiting {
+            self.looks.missed_bytes = 0;
+        }
+        self.is_limiting = is_limiting;
+        let taken = self.looks.taken(self.guarded, ns);
+        if now_ns - self.looks.seen_ns >= every_ns {
+            let most = weir_sched::bytes_exact(self.set_point_bytes_per_sec, MISSED_NS, &mut 0);
+            let later = after(self.guarded, now_ns, now_ns, ns);
+            self.looks.look(counted, now_ns, later, most as i64);
+        }
+        taken
+    }
+
     /// How the estimates of this device are to be scaled: its counter says `counted`.
-    fn weigh(&mut self, counted: u64, ns: u64) {
-        let before = self.counted.replace(counted);
-        self.watch(before.map(|b| counted - b), ns);
-        let Some(before) = before else {
+    fn weigh(&mut self, counted: u64, now_ns: u64, ns: u64, every_ns: u64) {
+        let moved = match every_ns {
+            0 => self.counted.map(|before| counted - before),
+            every_ns => Some(self.told(counted, now_ns, ns, every_ns)),
+        };
+        self.counted = Some(counted);
+        self.watch(moved, ns);
+        let Some(moved) = moved else {
             self.ratio = RATIO_ONE;
             self.carry = 0;
             return;
         };
-        let (target, moved) = (self.set_point_bytes_per_sec, counted - before);
+        let target = self.set_point_bytes_per_sec;
         self.beyond_bytes = weir_sched::beyond(self.beyond_bytes, moved, target, ns, FADE_NS);
         let others = weir_sched::bytes_exact(self.others_bytes_per_sec, ns, &mut self.others_part);
-        self.carry = owed(counted - before, others, self.carry, self.carry_max);
+        self.carry = owed(moved, others, self.carry, self.carry_max);
         self.ratio = ratio(self.carry, self.estimated);
     }
 
@@ -225,8 +252,8 @@ impl Books {
         })
     }
 
-    /// An interval of `ns` has passed, at whose end the devices' counters say `counted`.
-    pub(crate) fn share_out(&mut self, counted: &[u64], ns: u64) {
+    /// An interval of `ns` has passed, at whose end, `now_ns`, the devices' counters say `counted`.
+    pub(crate) fn share_out(&mut self, counted: &[u64], now_ns: u64, ns: u64) {
         for meter in &mut self.meters {
             (meter.estimated, meter.guarded) = (0, 0);
         }
@@ -239,7 +266,7 @@ impl Books {
             }
         }
         for (meter, counted) in self.meters.iter_mut().zip(counted) {
-            meter.weigh(*counted, ns);
+            meter.weigh(*counted, now_ns, ns, self.settings.looks_every_ns);
         }
         let settings = self.settings;
         for account in self.accounts.iter_mut().flatten() {
@@ -284,13 +311,13 @@ mod tests {
             };
             books.accounts[i] = Some(Account::of(rate, Mode::Limited));
         }
-        books.share_out(&[0], MS);
+        books.share_out(&[0], MS, MS);
         let mut before = [0; 2];
         for (i, account) in books.accounts.iter_mut().flatten().enumerate() {
             account.run_ns = MS;
             before[i] = account.bucket.bytes;
         }
-        books.share_out(&[4_000_000], MS);
+        books.share_out(&[4_000_000], 2 * MS, MS);
         let after = books.accounts.iter().flatten().map(|a| a.bucket.bytes);
         let charged: Vec<i64> = after
             .zip(before)
@@ -307,11 +334,11 @@ mod tests {
         let mut books = Books::new(Settings::of_period(20 * MS), 1, 1);
         let run_ns = books.settings.run_ns;
         books.meters[0].set_point_bytes_per_sec = 1_000_000_000;
-        books.share_out(&[0], MS);
+        books.share_out(&[0], MS, MS);
         assert!(books.meters[0].takes_one(run_ns));
-        books.share_out(&[4_000_000], MS);
+        books.share_out(&[4_000_000], 2 * MS, MS);
         assert!(!books.meters[0].takes_one(run_ns));
-        books.share_out(&[4_000_000], MS);
+        books.share_out(&[4_000_000], 2 * MS, MS);
         assert!(books.meters[0].takes_one(run_ns), "a millisecond of rest");
     }
 
@@ -337,7 +364,7 @@ mod tests {
             for (account, run) in books.accounts.iter_mut().flatten().zip(runs) {
                 account.run_ns = run;
             }
-            books.share_out(&[counted], MS);
+            books.share_out(&[counted], MS, MS);
             [books.waits(0), books.waits(1)]
         };
         tick(&mut books, 0, [0, 0]);

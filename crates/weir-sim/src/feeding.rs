@@ -8,7 +8,7 @@ use crate::full::Full;
 use crate::machine::Machine;
 use crate::partial::{Partial, Server};
 use crate::platform::SimPlatform;
-use crate::variant::Backend;
+use crate::variant::{Backend, WeirOptions};
 use weir_core::budget::{budget_of, others_room, whole};
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::topology::Actuator;
@@ -22,10 +22,15 @@ const GUARD_SEC: f64 = 0.005;
 const MIN_CPUS: f64 = 0.001;
 
 /// The scheduler in the kernel, where a back end needs it; nobody is limited yet.
-pub(crate) fn load(machine: &mut Machine, groups: &[(u32, u32)], period_ns: u64, backend: Backend) {
+pub(crate) fn load(
+    machine: &mut Machine,
+    groups: &[(u32, u32)],
+    period_ns: u64,
+    options: &WeirOptions,
+) {
     let cpu_count = machine.cpus.len();
     let partial = |server| Rule::Partial(Partial::new(server, cpu_count));
-    let rule = match backend {
+    let rule = match options.backend {
         Backend::Cgroup => return,
         Backend::Scx => partial(Server::USUAL),
         Backend::ScxServed => partial(Server::RAISED),
@@ -35,8 +40,12 @@ pub(crate) fn load(machine: &mut Machine, groups: &[(u32, u32)], period_ns: u64,
             Rule::Full(Full::new(&members, machine.workloads.len(), cpu_count))
         }
     };
+    let settings = Settings {
+        looks_every_ns: options.looks_every_ns,
+        ..Settings::of_period(period_ns)
+    };
     let books = Books::new(
-        Settings::of_period(period_ns),
+        settings,
         machine.workloads.len(),
         machine.fluid.device_count(),
     );

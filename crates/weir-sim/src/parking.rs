@@ -67,7 +67,7 @@ impl Machine {
         }
         let elapsed = self.now - ext.ticked_ns;
         ext.ticked_ns = self.now;
-        ext.books.share_out(&counted, elapsed);
+        ext.books.share_out(&counted, self.now, elapsed);
         for (sum, parked) in ext.parked_ns.iter_mut().zip(&ext.parked) {
             *sum += elapsed * parked.len() as u64;
         }

@@ -77,7 +77,7 @@ impl SimPlatform {
         let interval_ns = millis(options.interval_ms, scenario.control.interval_ms);
         let period_ns = millis(options.period_ms, scenario.control.period_ms);
         let refills = Refills::new(options, interval_ns, period_ns, labels.len(), seed);
-        crate::feeding::load(&mut machine, &groups, period_ns, options.backend);
+        crate::feeding::load(&mut machine, &groups, period_ns, options);
         let mut description = describe(&machine, scenario, &groups, &refills, period_ns);
         if options.backend != Backend::Cgroup {
             description.actuator = Some(crate::feeding::actuator(period_ns));

@@ -74,6 +74,8 @@ pub struct WeirOptions {
     pub attribution: Attribution,
     /// The device tells its mean latency (DevLoad or a performance counter).
     pub sees_latency: bool,
+    /// The scheduler cannot read the device's counters; weir does so for it this often, in nanoseconds. 0: it can.
+    pub looks_every_ns: u64,
     /// CPU time of one look, apart from what each workload adds. At full speed, in nanoseconds.
     pub look_ns: f64,
     /// CPU time that each workload adds to a look.
@@ -95,6 +97,7 @@ impl Default for WeirOptions {
             staggers: true,
             attribution: Attribution::Resident,
             sees_latency: false,
+            looks_every_ns: 0,
             look_ns: 50_000.0,
             look_ns_per_workload: 5_000.0,
             write_ns: 60_000.0,
@@ -159,13 +162,27 @@ impl Variant {
         }
     }
 
+    /// The same where the scheduler cannot read the device's counters: weir looks for it, every 10 ms as on Linux.
+    pub fn weir_that_looks(backend: Backend, scenario: &Scenario) -> Variant {
+        match Variant::weir_with(backend, scenario) {
+            Variant::Weir(mut options) => {
+                options.looks_every_ns = 10_000_000;
+                Variant::Weir(options)
+            }
+            other => other,
+        }
+    }
+
     /// By the name that [`Variant::name`] gives.
     pub fn named(name: &str, scenario: &Scenario) -> Option<Variant> {
         let scx = Backend::SCHEDULERS.map(|b| Variant::weir_with(b, scenario));
+        let looks = [Backend::Scx, Backend::ScxFull];
+        let looks = looks.map(|b| Variant::weir_that_looks(b, scenario));
         Variant::all(scenario)
             .into_iter()
             .chain([Variant::Monitor])
             .chain(scx)
+            .chain(looks)
             .find(|v| v.name() == name)
     }
 
@@ -183,11 +200,13 @@ impl Variant {
                 is_individual: false,
             } => "thesis-cgroups-simple",
             Variant::Monitor => "thesis-monitor",
-            Variant::Weir(options) => match options.backend {
-                Backend::Cgroup => "weir",
-                Backend::Scx => "weir-scx",
-                Backend::ScxServed => "weir-scx-served",
-                Backend::ScxFull => "weir-scx-full",
+            Variant::Weir(options) => match (options.backend, options.looks_every_ns) {
+                (Backend::Cgroup, _) => "weir",
+                (Backend::Scx, 0) => "weir-scx",
+                (Backend::Scx, _) => "weir-scx-looks",
+                (Backend::ScxServed, _) => "weir-scx-served",
+                (Backend::ScxFull, 0) => "weir-scx-full",
+                (Backend::ScxFull, _) => "weir-scx-full-looks",
             },
             Variant::Fixed(_) => "fixed",
         }

@@ -99,6 +99,22 @@ fn a_saturated_machine_stays_below_the_set_point() {
     }
 }
 
+/// Where the scheduler cannot read the device's counters, it goes by estimates and by what weir sees a hundred times a
+/// second: the mean is as exact, and windows of 100 ms nearly so.
+#[test]
+fn what_weir_sees_holds_a_device_too() {
+    for (text, backend) in [(IDLE, Backend::Scx), (SATURATED, Backend::ScxFull)] {
+        let scenario = scenario(text);
+        for seed in 1..=5 {
+            let variant = Variant::weir_that_looks(backend, &scenario);
+            let held = run(&scenario, &variant, seed).unwrap_or_else(|e| panic!("{e}"));
+            let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
+            assert!(rmse < 0.03, "{backend:?}, seed {seed}: RMSE {rmse}");
+            assert!(bias.abs() < 0.002, "{backend:?}, seed {seed}: bias {bias}");
+        }
+    }
+}
+
 /// Every reader goes on moving: nobody is starved, and equal ones get the same.
 #[test]
 fn equal_readers_get_equal_parts() {

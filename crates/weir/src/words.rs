@@ -80,6 +80,10 @@ pub fn scheduler(books: &Books) -> String {
     if guarded > 0 {
         line += &format!("; its guard held for {guarded} ticks");
     }
+    for device in books.devices.iter().filter(|d| d.looks > 0) {
+        let (id, looks, apart) = (device.id, device.looks, device.looks_apart_ns);
+        line += &format!("; {id} counted by weir for it, {looks} times, {apart} apart of late");
+    }
     let lost: u64 = books.devices.iter().map(|d| d.lost_intervals).sum();
     if lost > 0 {
         line += &format!("; counters not read at {lost} ticks");
@@ -198,5 +202,43 @@ pub fn provenance_long(provenance: Provenance) -> &'static str {
             "an estimate: the device's count, shared out by CPU time and resident memory"
         }
         Provenance::Unknown => "not known",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_core::DeviceId;
+    use weir_core::scheduler::DeviceBooks;
+
+    #[test]
+    fn who_counts_for_the_scheduler_is_told_where_it_does_not_itself() {
+        let device = DeviceBooks {
+            id: DeviceId(1),
+            scale_ratio: 1.0,
+            lost_intervals: 0,
+            looks: 0,
+            looks_apart_ns: Nanos(0),
+            guarded_intervals: 0,
+        };
+        let mut books = Books {
+            mode: Mode::Full,
+            ticks: 0,
+            tick_cost_ns: Nanos(0),
+            silences: 0,
+            late_turns: 0,
+            worst_gap_ns: Nanos(0),
+            queueing: Queueing::default(),
+            devices: vec![device],
+            workloads: std::collections::BTreeMap::new(),
+        };
+        let plain = "weir's scheduler has all ordinary tasks";
+        assert_eq!(scheduler(&books), plain);
+        (books.devices[0].looks, books.devices[0].looks_apart_ns) = (7, Nanos::from_millis(10));
+        let told = scheduler(&books);
+        assert_eq!(
+            told,
+            format!("{plain}; cxl1 counted by weir for it, 7 times, 10.0 ms apart of late")
+        );
     }
 }

@@ -22,7 +22,11 @@ fn limit() -> String {
 }
 
 fn start(vm: &Vm) -> Result<u32> {
-    let pid = start_weir(vm, &limit())?;
+    start_with(vm, &limit())
+}
+
+fn start_with(vm: &Vm, arguments: &str) -> Result<u32> {
+    let pid = start_weir(vm, arguments)?;
     until(vm, &state("enabled"))?;
     let ops = vm.run("cat /sys/kernel/sched_ext/root/ops; cat /sys/kernel/sched_ext/switch_all")?;
     ensure!(ops == "weir\n1\n", "not in full mode: {ops}");
@@ -81,6 +85,24 @@ fn it_holds_where_all_cpus_are_wanted(vm: &Vm) -> Result<()> {
     common::is_held(vm)?;
     common::say_why(vm);
     println!("{}", vm.run(&format!("tail -n 1 {LINES}"))?);
+    stop_weir(vm, pid)?;
+    empty_cgroup(vm, &hogs)
+}
+
+/// As on a machine without our driver: weir reads events of perf, and tells the scheduler what it saw.
+fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
+    let hogs = start_hogs(vm, "hogs", 4, 100)?;
+    let pid = start_with(vm, &format!("{} --counters perf", limit()))?;
+    until(vm, &format!("grep -q 'b.service: limited' {LINES}.err"))?;
+    vm.run("sleep 3")?;
+    common::is_held(vm)?;
+    let books = next_line(vm)?["scheduler"]["devices"][0].clone();
+    let looks = books["looks"].as_u64().context("no looks")?;
+    println!("{looks} looks: {books}");
+    // A hundred a second where the guest has time; the loop alone makes twenty.
+    ensure!(looks > 300, "{books}");
+    let told = ends_with(vm, 0, "weir explain")?;
+    ensure!(told.contains("counted by weir for it"), "{told}");
     stop_weir(vm, pid)?;
     empty_cgroup(vm, &hogs)
 }
@@ -207,6 +229,7 @@ fn weir_schedules_all() -> Result<()> {
         "it holds where all CPUs are wanted",
         &it_holds_where_all_cpus_are_wanted,
     );
+    ask("it holds by what weir sees", &it_holds_by_what_weir_sees);
     ask("a step is met at once", &a_step_is_met_at_once);
     ask("it is fair by weight", &it_is_fair_by_weight);
     ask("it survives stress", &it_survives_stress);

@@ -113,6 +113,7 @@ pub(crate) struct Loaded {
     owners: MapHandle,
     shares: MapHandle,
     counts: MapHandle,
+    seen: MapHandle,
     meters: MapHandle,
     life: MapHandle,
     costs: MapHandle,
@@ -164,7 +165,7 @@ impl Loaded {
             map("weir_counts")?,
             map("weir_meters")?,
         );
-        let shares = map("weir_shares")?;
+        let (shares, seen) = (map("weir_shares")?, map("weir_seen")?);
         let (life, costs, end) = (map("weir_life")?, map("weir_costs")?, map("weir_end")?);
         Ok(Loaded {
             link: None,
@@ -174,6 +175,7 @@ impl Loaded {
             owners,
             shares,
             counts,
+            seen,
             meters,
             life,
             costs,
@@ -207,6 +209,10 @@ impl Loaded {
 
     pub(crate) fn set_device(&self, index: u32, device: &wire::Device) -> Result<(), ScxError> {
         put(&self.devices, index, &device.to_bytes())
+    }
+
+    pub(crate) fn set_seen(&self, index: u32, seen: wire::Seen) -> Result<(), ScxError> {
+        put(&self.seen, index, &seen.to_bytes())
     }
 
     /// Forgets what the last one in this slot did. Only while the slot limits nobody.

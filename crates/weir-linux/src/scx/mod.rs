@@ -22,6 +22,7 @@ mod books;
 mod guard;
 mod hold;
 mod kernel;
+mod looks;
 mod numbers;
 mod owners;
 mod rate;
@@ -34,12 +35,13 @@ mod wire;
 use crate::actuator::Actuator;
 use crate::clock::{self, now};
 use crate::error::LinuxError;
-use crate::options::{Backend, Options, Roots};
+use crate::options::{Backend, CounterSource, Options, Roots};
 use crate::scout::View;
 pub(crate) use books::REPORT;
 use guard::Guarded;
 use hold::Hold;
 use kernel::{Loaded, Rule, ScxError};
+use looks::Counts;
 use owners::Owners;
 use rate::rate_of;
 use rustix::fd::AsFd;
@@ -94,6 +96,7 @@ pub(crate) struct Scx {
     settings: Settings,
     loaded: Option<Loaded>,
     rule: Rule,
+    counts: Counts,
     slots: Slots,
     owners: Owners,
     /// Full mode only.
@@ -112,15 +115,15 @@ pub(crate) struct Scx {
 }
 
 impl Scx {
-    /// This back end, if it is asked for and can be used.
+    /// This back end, if it is asked for and can be used. `is_counted`: weir can tell what devices move.
     ///
     /// # Errors
     /// It is asked for by name, and something stands in its way.
-    pub(crate) fn choose(options: &Options) -> Result<Option<Self>, LinuxError> {
+    pub(crate) fn choose(options: &Options, is_counted: bool) -> Result<Option<Self>, LinuxError> {
         if options.read_only || options.backend == Backend::Cgroup {
             return Ok(None);
         }
-        let mut scx = Scx::new(options);
+        let mut scx = Scx::new(options, is_counted);
         match scx.load() {
             Ok(()) => Ok(Some(scx)),
             Err(why) if options.backend != Backend::Auto => Err(LinuxError::NoScheduler(why)),
@@ -140,14 +143,9 @@ impl Scx {
             refill_on_write_ratio: 0.0,
             period_ns: Nanos(self.settings.room_ns),
             min_quota_ns: Nanos(0),
-            is_exact: self.is_exact(),
+            // What an estimate missed is charged later.
+            is_exact: matches!(self.rule, Rule::Partial | Rule::Full) && self.counts != Counts::Not,
         }
-    }
-
-    /// Whether the scheduler reads the device's counters: the driver offers it what it needs.
-    fn is_exact(&self) -> bool {
-        let is_counting = matches!(self.rule, Rule::Partial | Rule::Full);
-        is_counting && self.roots.sys.join(DRIVER_TYPES).exists()
     }
 
     /// Whether all ordinary tasks are the scheduler's.
@@ -155,7 +153,7 @@ impl Scx {
         self.rule.takes_all()
     }
 
-    fn new(options: &Options) -> Self {
+    fn new(options: &Options, is_counted: bool) -> Self {
         let interval = clock::nanos(options.interval);
         let patience = interval
             .0
@@ -184,6 +182,16 @@ impl Scx {
                 Backend::ScxFull => Rule::Full,
                 Backend::Thesis(variant) => Rule::Thesis(variant),
                 Backend::Cgroup | Backend::Scx | Backend::Auto => Rule::Partial,
+            },
+            // Whoever asks for events of perf has the device counted by them alone.
+            counts: match is_counted {
+                _ if options.counters != CounterSource::Perf
+                    && options.roots.sys.join(DRIVER_TYPES).exists() =>
+                {
+                    Counts::Itself
+                }
+                true => Counts::ByUs,
+                false => Counts::Not,
             },
             slots: Slots::below(wire::SLOTS),
             owners: Owners::default(),
@@ -389,7 +397,9 @@ impl Scx {
             let groups = machine.groups.iter().filter(|g| g.id.device == device.id);
             let nodes: Option<Vec<u64>> = groups.map(|g| g.node.map(|n| u64::from(n.0))).collect();
             let told = Device {
-                nodes: nodes.unwrap_or_default(),
+                nodes: nodes
+                    .filter(|_| self.counts == Counts::Itself)
+                    .unwrap_or_default(),
                 set_point_bytes_per_sec: target,
                 others_bytes_per_sec: state.map_or(0, |d| others_room(d, given)),
                 // While nobody is limited all of it is the others' room: what they leave of it is nobody's credit.

@@ -77,8 +77,13 @@ wire!(
     /// One device's books.
     Meter {
         counted, is_known, carry_bytes, estimated_bytes, load_bytes_per_sec, ratio, lost, guard_bytes, guard_part,
-        guarded_bytes, guard_ratio, guarded, beyond_bytes,
+        guarded_bytes, guard_ratio, guarded, beyond_bytes, seen_bytes, seen_ns, guessed_bytes, missed_bytes,
+        spread_ns, is_limiting, looks,
     }
+);
+wire!(
+    /// What we saw of a device whose counters the scheduler cannot read.
+    Seen { bytes, at_ns }
 );
 wire!(
     /// The scheduler as a whole.
@@ -190,6 +195,7 @@ mod tests {
             ("beat", Beat::FIELDS),
             ("rate", Rate::FIELDS),
             ("count", Count::FIELDS),
+            ("seen", Seen::FIELDS),
             ("meter", Meter::FIELDS),
             ("life", Life::FIELDS),
             ("cost", Cost::FIELDS),

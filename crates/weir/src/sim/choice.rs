@@ -12,6 +12,9 @@ pub const WEIR: &str = "cgroup";
 pub const WEIR_SCX: &str = "scx";
 pub const WEIR_SCX_SERVED: &str = "scx-served";
 pub const WEIR_SCX_FULL: &str = "scx-full";
+/// Where the scheduler cannot read the device's counters, and weir does for it.
+pub const WEIR_SCX_LOOKS: &str = "scx-looks";
+pub const WEIR_SCX_FULL_LOOKS: &str = "scx-full-looks";
 
 /// One of those compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,12 +36,17 @@ impl Choice {
     pub fn of(variant: Variant) -> Self {
         let (policy, backend) = variant.policy_and_backend();
         let (name, backend) = match &variant {
-            Variant::Weir(options) => match options.backend {
-                Backend::Cgroup => (WEIR, WEIR),
-                Backend::Scx => (WEIR_SCX, WEIR_SCX),
-                Backend::ScxServed => (WEIR_SCX_SERVED, WEIR_SCX_SERVED),
-                Backend::ScxFull => (WEIR_SCX_FULL, WEIR_SCX_FULL),
-            },
+            Variant::Weir(options) => {
+                let name = match (options.backend, options.looks_every_ns) {
+                    (Backend::Cgroup, _) => WEIR,
+                    (Backend::Scx, 0) => WEIR_SCX,
+                    (Backend::Scx, _) => WEIR_SCX_LOOKS,
+                    (Backend::ScxServed, _) => WEIR_SCX_SERVED,
+                    (Backend::ScxFull, 0) => WEIR_SCX_FULL,
+                    (Backend::ScxFull, _) => WEIR_SCX_FULL_LOOKS,
+                };
+                (name, name)
+            }
             _ => (variant.name(), backend),
         };
         Choice {
@@ -72,6 +80,9 @@ pub fn choose(
     // The thesis's loop as a mere observer is no controller: `all` leaves it out.
     let mut known = usual.clone();
     known.push(Choice::of(Variant::Monitor));
+    for backend in [Backend::Scx, Backend::ScxFull] {
+        known.push(Choice::of(Variant::weir_that_looks(backend, scenario)));
+    }
     let mut chosen: Vec<Choice> = Vec::new();
     for name in backends {
         let found: Vec<&Choice> = match name.as_str() {
@@ -138,6 +149,8 @@ mod tests {
     fn names_are_found_and_kept_in_order() {
         assert_eq!(names(&["cgroup", "none"], &[]).unwrap(), ["cgroup", "none"]);
         assert_eq!(names(&["none", "none"], &[]).unwrap(), ["none"]);
+        let looks = ["scx-looks", "scx-full-looks"];
+        assert_eq!(names(&looks, &[]).unwrap(), looks);
         assert_eq!(names(&["all"], &[]).unwrap().len(), 10);
         let two = [PolicyName::MaxMin, PolicyName::Proportional];
         let labels = names(&["none", "cgroup"], &two).unwrap();
