@@ -52,6 +52,8 @@ static bool counted_since(struct weir_device *device, struct weir_meter *meter, 
 	u64 sum = 0, one, i;
 	bool was_known = meter->is_known;
 
+	if (!weir_cxl_counter_read)
+		return false;
 	for (i = 0; i < WEIR_NODES; i++) {
 		if (i >= device->node_count)
 			break;
@@ -124,7 +126,7 @@ ALONE int weir_weigh_one(u64 index, u64 begun, u64 dt)
 
 	if (!device || !meter)
 		return 0;
-	if (weir_cxl_counter_read && device->node_count)
+	if (device->node_count)
 		is_known = counted_since(device, meter, &counted);
 	else
 		is_known = told_since(index, device, meter, begun, dt, &counted);

@@ -9,7 +9,7 @@ mod common;
 use anyhow::{Context, Result, ensure};
 use common::{
     Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, machine_in_time, make_cgroup, mount_group, next_line, signal_weir, start_in,
+    ends_with, json, machine_in_time, make_cgroup, mount_group, next_line, signal_weir, start_in,
     start_reader, start_weir, state, until,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,7 +96,7 @@ fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
     until(vm, &format!("grep -q 'b.service: limited' {LINES}.err"))?;
     vm.run("sleep 3")?;
     common::is_held(vm)?;
-    let books = next_line(vm)?["scheduler"]["devices"][0].clone();
+    let books = json(vm, &format!("tail -n 1 {LINES}"))?["scheduler"]["devices"][0].clone();
     let looks = books["looks"].as_u64().context("no looks")?;
     println!("{looks} looks: {books}");
     // A hundred a second where the guest has time; the loop alone makes twenty.

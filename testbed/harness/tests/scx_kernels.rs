@@ -92,6 +92,10 @@ fn it_is_taken(vm: &Vm, rule: &str, most: f64) -> Result<()> {
         vm.run("sleep 3")?;
         let held = held(vm)?;
         println!("{rule}: {held:.0} bytes a second, {SET_POINT_BYTES:.0} wanted");
+        println!(
+            "{rule}: {}",
+            json(vm, &format!("tail -n 1 {LINES}"))?["scheduler"]["devices"]
+        );
         ensure!(
             (0.5..most).contains(&(held / SET_POINT_BYTES)),
             "{held} instead of {SET_POINT_BYTES}"
