@@ -5,11 +5,13 @@
 //!
 //! Where weir only observes, and asks each by its own list, one that is *settled* is asked half as often, then a third as
 //! often: the same processes are in it as before, and none has new page faults or more or fewer pages
-//! ([`crate::signs`]). So little is to be found there, and its processes are each a file to be read.
+//! ([`crate::signs`]). So little is to be found there, and its processes are each a file to be read. These files stay
+//! open from then on, while there is room: opening and closing them costs more than reading them.
 
 use crate::charged::Charged;
-use crate::files::Buffer;
-use crate::parse::cgroup::CpuMax;
+use crate::descriptors::{Budget, Kept, Rank};
+use crate::files::{Buffer, inode};
+use crate::parse::cgroup::{CpuMax, pids};
 use crate::scout::Watched;
 use crate::tasks::census::Census;
 use crate::tree::{Leaf, Trouble};
@@ -39,6 +41,8 @@ pub(crate) struct Asked {
     pause: Nanos,
     /// The list was as the one before. Not where nobody is in it: he who comes shows in nothing else.
     is_same: bool,
+    /// Its list, kept open once it was settled.
+    list: Option<Kept>,
     charged_at: Nanos,
     owner_at: Nanos,
     pub(crate) pids: Result<Vec<u32>, Trouble>,
@@ -93,19 +97,24 @@ impl Asked {
             Ask::Census(census) => census.of_cgroup(leaf.inode),
             Ask::Lists | Ask::NewOnes => None,
         };
-        let pids = in_census.map_or_else(|| leaf.pids(root, buffer), Ok);
+        let list = old.as_ref().and_then(|old| old.list.as_ref());
+        let pids = in_census.map_or_else(|| leaf.pids(list, root, buffer), Ok);
         match old {
             // A want of ours says nothing about it.
             Some(old) if matches!(pids, Err(Trouble::Want(_))) => old,
-            Some(old) => old
-                .renewed(pids, at)
-                .decided(leaf, root, owner_every, buffer),
+            Some(mut old) => {
+                // Nobody reads it while all are read at once.
+                old.list = old.list.filter(|_| matches!(how, Ask::Lists));
+                old.renewed(pids, at)
+                    .decided(leaf, root, owner_every, buffer)
+            }
             None => {
                 let new = Asked {
                     inode: leaf.inode,
                     at,
                     pause: ASK_EVERY,
                     is_same: false,
+                    list: None,
                     charged_at: at,
                     owner_at: Nanos(0),
                     pids,
@@ -146,13 +155,22 @@ impl Asked {
         }
     }
 
-    /// All in it were met. Where nothing of them had changed either, there is time for the next list.
-    pub(crate) fn settle(&mut self, nobody_changed: bool) {
+    /// All in it were met. Where nothing of them had changed either, there is time for the next list: it is settled.
+    pub(crate) fn settle(&mut self, nobody_changed: bool) -> bool {
         let longer = Nanos(self.pause.0 + ASK_EVERY.0).min(ASK_SETTLED_EVERY);
-        self.pause = match self.is_same && nobody_changed {
-            true => longer,
-            false => ASK_EVERY,
-        };
+        let is_settled = self.is_same && nobody_changed;
+        self.pause = if is_settled { longer } else { ASK_EVERY };
+        is_settled
+    }
+
+    /// Keeps its list open from now on, while there is room.
+    pub(crate) fn keep_list(&mut self, leaf: &Leaf, root: BorrowedFd<'_>, budget: &Arc<Budget>) {
+        if self.list.is_none()
+            && budget.has_room(Rank::EachTick)
+            && let Ok(list) = leaf.list(root)
+        {
+            self.list = budget.keep(list, Rank::EachTick);
+        }
     }
 
     /// With what its owner has decided, asked for if that was more than `every` ago.
@@ -171,6 +189,23 @@ impl Asked {
             weight: leaf.weight(root, buffer),
             limit: leaf.cpu_max(root, buffer).ok(),
             ..self
+        }
+    }
+}
+
+/// Who is in the root cgroup; nothing new between two times that all are read at once.
+pub(crate) fn in_root(how: Ask<'_>, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<Vec<u32>> {
+    let listed = |buffer: &mut Buffer| {
+        let text = buffer.read_list_at(root, "cgroup.procs").ok();
+        text.and_then(|text| pids(text).ok()).unwrap_or_default()
+    };
+    match how {
+        Ask::NewOnes => None,
+        Ask::Lists => Some(listed(buffer)),
+        Ask::Census(census) => {
+            let of_it = |stat: rustix::fs::Stat| census.of_cgroup(stat.st_ino);
+            let of_it = inode(root).ok().and_then(of_it);
+            Some(of_it.unwrap_or_else(|| listed(buffer)))
         }
     }
 }

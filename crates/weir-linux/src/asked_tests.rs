@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How old answers are, as a round of the scout shows it.
 
+use crate::descriptors::{Budget, Rank};
 use crate::fake::{Fake, stat_line};
 use crate::scout::tests::{FIO, SECOND, bytes, scout_with, watched};
+use std::sync::Arc;
 use weir_core::{Nanos, WorkloadId};
 
 /// Two seconds for who is in a cgroup, six for what its owner decides; a new workload at once.
@@ -82,6 +84,45 @@ fn who_only_observes_asks_settled_cgroups_seldom() {
     };
     assert_eq!(asked_at(false), [0, 2, 6, 12, 18, 20, 24, 30, 36]);
     assert_eq!(asked_at(true), (0..40).step_by(2).collect::<Vec<u64>>());
+}
+
+/// The list and the processes' files are opened once, and read where they are from then on.
+#[test]
+fn files_of_what_is_settled_stay_open_while_there_is_room() {
+    for (room, is_seen) in [(100, true), (0, false)] {
+        let fake = Fake::new();
+        let budget = Budget::new(room);
+        let mut scout = scout_with(&fake, false, &[]).keeping(Arc::clone(&budget));
+        let mut asked_at = |seconds: u64| {
+            let view = scout.round(Nanos((100 + seconds) * SECOND));
+            watched(&view, FIO).processes.as_ref().map(|p| p.at)
+        };
+        asked_at(0);
+        assert_eq!(asked_at(2), Some(Nanos(102 * SECOND)));
+        fake.remove(format!("sys/fs/cgroup{FIO}/cgroup.procs"));
+        fake.remove("proc/100/stat");
+        assert_eq!(asked_at(6), is_seen.then_some(Nanos(106 * SECOND)));
+    }
+}
+
+#[test]
+fn kept_files_are_given_back_and_a_weir_that_limits_keeps_none() {
+    for is_for_limits in [true, false] {
+        let fake = Fake::new();
+        // Of each of four cgroups its list and its process.
+        let budget = Budget::new(8);
+        let has_room = || budget.has_room(Rank::EachTick);
+        let scout = scout_with(&fake, false, &[]).for_limits(is_for_limits);
+        let mut scout = scout.keeping(Arc::clone(&budget));
+        for seconds in [0, 2, 6] {
+            scout.round(Nanos((100 + seconds) * SECOND));
+        }
+        assert_eq!(has_room(), is_for_limits);
+        fake.remove("proc/101");
+        fake.remove("sys/fs/cgroup/system.slice/stress.service");
+        scout.round(Nanos(200 * SECOND));
+        assert!(has_room());
+    }
 }
 
 /// Six seconds for the page cache; half a minute where there is no such file.

@@ -11,7 +11,8 @@
 //! it is charged to who made it and not to who reads it; pages of a file on a disk are charged to who had them read.
 
 use crate::files::Buffer;
-use crate::members::{ELSEWHERE, Resident};
+use crate::mapped::ELSEWHERE;
+use crate::members::Resident;
 use crate::parse::cgroup::{Pages, numa_stat};
 use crate::tree::Leaf;
 use rustix::fd::BorrowedFd;

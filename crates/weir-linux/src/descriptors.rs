@@ -3,7 +3,8 @@
 //!
 //! Everything that weir keeps open per cgroup comes out of one [`Budget`], so that leaves and limits
 //! together stay below the limit of open files, with some to spare for what is opened and closed
-//! again. Nobody needs a kept descriptor: whoever gets none opens by path at need, slower and
+//! again. What the scout keeps of settled cgroups has a part of its own, and a bound: for each of these files the
+//! kernel keeps a page. Nobody needs a kept descriptor: whoever gets none opens by path at need, slower and
 //! otherwise the same.
 //!
 //! A file that could not be opened for want of descriptors or memory ([`is_want`]) says nothing about
@@ -17,6 +18,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Descriptors left free for everything that is opened and closed again.
 const SPARE: u64 = 128;
+/// Most files of settled cgroups and their processes, each with a page of the kernel's: 8 MiB.
+const SETTLED_MAX: usize = 2048;
+/// With fewer in all than so many times that, none is for them: the others need theirs more.
+const SETTLED_PART: usize = 8;
 /// As many as anybody could use.
 const PLENTY: u64 = 1 << 18;
 
@@ -46,8 +51,8 @@ impl Budget {
     }
 
     /// Raises the soft limit of open files to the hard one (or a quarter million, which is plenty);
-    /// the budget is what that leaves beside the spare ones.
-    pub(crate) fn of_process() -> Arc<Self> {
+    /// the budget is what that leaves beside the spare ones. The second is for what is settled.
+    pub(crate) fn of_process() -> (Arc<Self>, Arc<Self>) {
         let limit = getrlimit(Resource::Nofile);
         let hard = limit.maximum.unwrap_or(PLENTY).min(PLENTY);
         let soft = limit.current.unwrap_or(PLENTY);
@@ -62,7 +67,8 @@ impl Budget {
         };
         // Of few descriptors half: a walk holds one for each level it is in.
         let spare = SPARE.min(now / 2);
-        Self::new(usize::try_from(now - spare).unwrap_or(usize::MAX))
+        let (others, settled) = split(usize::try_from(now - spare).unwrap_or(usize::MAX));
+        (Self::new(others), Self::new(settled))
     }
 
     /// Whether another one of this rank may be kept.
@@ -89,6 +95,15 @@ impl Budget {
             budget: Arc::clone(self),
         })
     }
+}
+
+/// So many for all others, and for what is settled.
+fn split(all: usize) -> (usize, usize) {
+    let settled = match all / SETTLED_PART {
+        part if part < SETTLED_MAX => 0,
+        _ => SETTLED_MAX,
+    };
+    (all - settled, settled)
 }
 
 /// A descriptor that is kept, and goes back to its budget when it is closed.
@@ -145,5 +160,13 @@ mod tests {
         }
         kept.truncate(1);
         assert!(budget.has_room(Rank::Seldom), "closing gives back");
+    }
+
+    #[test]
+    fn what_is_settled_takes_nothing_from_others_where_there_are_few() {
+        let enough = SETTLED_PART * SETTLED_MAX;
+        assert_eq!(split(0), (0, 0));
+        assert_eq!(split(enough - 1), (enough - 1, 0));
+        assert_eq!(split(enough), (enough - SETTLED_MAX, SETTLED_MAX));
     }
 }

@@ -74,10 +74,15 @@ impl Buffer {
         self.read(fd)
     }
 
-    /// Opens `name` in `dir`, reads it as a list of ids, closes it. Mostly that is one read.
+    /// A list of ids. Mostly that is one read.
+    pub(crate) fn read_list(&mut self, fd: impl AsFd) -> Result<&[u8], Errno> {
+        self.read_until(fd, LIST_END)
+    }
+
+    /// Opens `name` in `dir`, reads it as a list of ids, closes it.
     pub(crate) fn read_list_at(&mut self, dir: impl AsFd, name: &str) -> Result<&[u8], Errno> {
         let fd = open_file(dir, name)?;
-        self.read_until(fd, LIST_END)
+        self.read_list(fd)
     }
 
     /// Opens `name` in `dir`, reads it whole, closes it.

@@ -49,6 +49,7 @@ mod journal;
 mod judge;
 mod leases;
 mod look;
+mod mapped;
 mod members;
 mod names;
 mod nodes;

@@ -20,9 +20,13 @@
 //! looks have a budget of their own: until a process has had one, its workload cannot be limited.
 
 use crate::clock::now;
+use crate::descriptors::{Budget, Kept, Rank};
 use crate::files::{Buffer, for_each_line, open_file};
 use crate::haste::{Haste, is_crowded};
-use crate::one_process::{Unread, cpu_of, is_real_time, read_stat, signs_of};
+use crate::mapped::{ELSEWHERE, Usage, add};
+use crate::one_process::{
+    Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of,
+};
 use crate::parse::process::{Stat, mapping};
 use crate::signs::{Due, moved};
 use crate::spent::Spent;
@@ -37,17 +41,11 @@ use weir_core::{Bytes, Missing, Nanos, NodeId};
 const FIRST_LOOKS: Nanos = Nanos::from_millis(500);
 /// How often the threads of a process are asked for their policy.
 const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
-/// Stands for all nodes that are not watched.
-pub(crate) const ELSEWHERE: NodeId = NodeId(u32::MAX);
-/// Memory elsewhere that comes or goes by less than this part is as it was.
-const ELSEWHERE_PART: u64 = 8;
-/// Most files of one process that are told apart; the others count as private.
-const FILES_MAX: usize = 4096;
 /// Most bytes of `numa_maps` that are read: 65 530 mappings (`vm.max_map_count`) with short names.
 const MAPS_MAX: u64 = 64 << 20;
 
 /// A process.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Member {
     pub(crate) start_ticks: u64,
     pub(crate) comm: String,
@@ -63,6 +61,8 @@ pub(crate) struct Member {
     /// In which it was last there, and in which something of it was read.
     round: u64,
     read_in: u64,
+    /// Its `stat`, kept open.
+    stat: Option<Kept>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,13 +70,6 @@ enum Memory {
     NotYetRead,
     Read { at: Nanos, usage: Usage },
     Missing(Missing),
-}
-
-/// Bytes by node: private ones, and files by a hash of their name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Usage {
-    private: BTreeMap<NodeId, u64>,
-    files: BTreeMap<(NodeId, u64), u64>,
 }
 
 /// What a set of processes has.
@@ -112,6 +105,8 @@ pub(crate) struct Members {
     by_pid: BTreeMap<u32, Member>,
     round: u64,
     chunk: Box<[u8]>,
+    /// Somebody was not looked at after the last round.
+    has_unread: bool,
     /// Nobody may keep it from a CPU for long while it looks.
     pub(crate) hurries: bool,
 }
@@ -125,6 +120,7 @@ impl Members {
             by_pid: BTreeMap::new(),
             round: 0,
             chunk,
+            has_unread: false,
             hurries: false,
         }
     }
@@ -133,6 +129,7 @@ impl Members {
     pub(crate) fn watch(&mut self, nodes: Vec<NodeId>) {
         if self.nodes != nodes {
             self.nodes = nodes;
+            self.has_unread = !self.by_pid.is_empty();
             for member in self.by_pid.values_mut() {
                 member.memory = Memory::NotYetRead;
                 member.due.renew();
@@ -144,10 +141,9 @@ impl Members {
         self.by_pid.get(&pid)
     }
 
-    /// Whether somebody was never looked at.
+    /// Whether there is somebody whom the last round did not come to look at.
     pub(crate) fn has_unread(&self) -> bool {
-        let unread = |m: &Member| !m.is_kernel && matches!(m.memory, Memory::NotYetRead);
-        self.by_pid.values().any(unread)
+        self.has_unread
     }
 
     /// Whether something of one of these was read in this round, or nothing is known of it.
@@ -179,7 +175,7 @@ impl Members {
             kernel.round = self.round;
             return true;
         }
-        let stat = match read_stat(&self.proc, pid, buffer) {
+        let stat = match self.stat(pid, buffer) {
             Ok(stat) => stat,
             Err(Unread::Gone(_)) => return false,
             Err(Unread::Want(_)) => return self.still_known(pid),
@@ -219,6 +215,32 @@ impl Members {
         true
     }
 
+    /// Its `stat`, by the file that is kept open as long as that is its own.
+    fn stat(&mut self, pid: u32, buffer: &mut Buffer) -> Result<Stat, Unread> {
+        if let Some(member) = self.by_pid.get_mut(&pid)
+            && let Some(kept) = &member.stat
+        {
+            if let Some(stat) = read_kept_stat(kept, buffer) {
+                return Ok(stat);
+            }
+            // It has ended, and its number may be another's by now.
+            member.stat = None;
+        }
+        read_stat(&self.proc, pid, buffer)
+    }
+
+    /// Keeps the `stat` of one that was met open from now on, while there is room.
+    pub(crate) fn keep_stat(&mut self, pid: u32, budget: &Arc<Budget>) {
+        if let Some(member) = self.by_pid.get_mut(&pid)
+            && member.stat.is_none()
+            && !member.is_kernel
+            && budget.has_room(Rank::EachTick)
+            && let Ok(stat) = open_stat(&self.proc, pid)
+        {
+            member.stat = budget.keep(stat, Rank::EachTick);
+        }
+    }
+
     /// Notes that a process is there, by the census where that has it. False if it is not.
     pub(crate) fn meet_by(
         &mut self,
@@ -254,7 +276,7 @@ impl Members {
     pub(crate) fn look(&mut self, at: Nanos, until: Nanos, buffer: &mut Buffer) {
         let round = self.round;
         let mut looked = false;
-        self.by_pid.retain(|_, member| member.round == round);
+        let mut unread = self.forget_absent();
         let moved = moved(&self.proc, buffer);
         let first = Nanos(until.0.saturating_add(FIRST_LOOKS.0));
         let hurries = self.hurries && is_crowded(&self.proc, buffer);
@@ -271,6 +293,7 @@ impl Members {
             let ended = now();
             if let Some(member) = self.by_pid.get_mut(&pid) {
                 member.read_in = round;
+                unread -= usize::from(member.is_unread());
                 let same = matches!((&member.memory, &usage),
                     (Memory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
                 let cost = Nanos(ended.0.saturating_sub(begun.0));
@@ -281,6 +304,19 @@ impl Members {
                 };
             }
         }
+        self.has_unread = unread > 0;
+    }
+
+    /// Forgets who was not met in this round. Returns how many others were never looked at.
+    fn forget_absent(&mut self) -> usize {
+        let round = self.round;
+        let mut unread = 0;
+        self.by_pid.retain(|_, member| {
+            let is_there = member.round == round;
+            unread += usize::from(is_there && member.is_unread());
+            is_there
+        });
+        unread
     }
 
     /// Who is to be looked at, in this order.
@@ -367,57 +403,6 @@ impl Members {
     }
 }
 
-impl Usage {
-    /// The same on watched nodes, and about as much elsewhere.
-    fn is_much_like(&self, other: &Usage) -> bool {
-        let (old, new) = (self.elsewhere(), other.elsewhere());
-        old.abs_diff(new) <= old / ELSEWHERE_PART
-            && self
-                .private
-                .range(..ELSEWHERE)
-                .eq(other.private.range(..ELSEWHERE))
-            && self
-                .files
-                .range(..(ELSEWHERE, 0))
-                .eq(other.files.range(..(ELSEWHERE, 0)))
-    }
-
-    fn elsewhere(&self) -> u64 {
-        let files = self.files.range((ELSEWHERE, 0)..).map(|(_, bytes)| *bytes);
-        let private = self.private.get(&ELSEWHERE).copied();
-        files.chain(private).fold(0, u64::saturating_add)
-    }
-
-    fn add(&mut self, node: NodeId, file: Option<&[u8]>, bytes: u64) {
-        let key = file.map(|name| (node, hash(name)));
-        // Those elsewhere leave room for those that count.
-        let most = match node {
-            ELSEWHERE => FILES_MAX / 2,
-            _ => FILES_MAX,
-        };
-        match key {
-            Some(key) if self.files.len() < most || self.files.contains_key(&key) => {
-                let sum = self.files.entry(key).or_default();
-                *sum = sum.saturating_add(bytes);
-            }
-            _ => add(&mut self.private, node, bytes),
-        }
-    }
-}
-
-fn add(sums: &mut BTreeMap<NodeId, u64>, node: NodeId, bytes: u64) {
-    let sum = sums.entry(node).or_default();
-    *sum = sum.saturating_add(bytes);
-}
-
-/// FNV-1a of 64 bits. Who makes two file names collide makes his own memory count less or more,
-/// which he can do by mapping as well.
-fn hash(name: &[u8]) -> u64 {
-    name.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
-        (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)
-    })
-}
-
 impl Member {
     fn of_task(task: &Task, round: u64, at: Nanos) -> Member {
         Member {
@@ -432,7 +417,13 @@ impl Member {
             policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
             round,
             read_in: round,
+            stat: None,
         }
+    }
+
+    /// Whether its memory was never looked at, and is to be.
+    fn is_unread(&self) -> bool {
+        !self.is_kernel && matches!(self.memory, Memory::NotYetRead)
     }
 
     /// The same process, seen anew; what its memory is stays.
@@ -442,6 +433,8 @@ impl Member {
         self.real_time = fresh.real_time;
         self.policy_at = fresh.policy_at;
         (self.round, self.read_in) = (fresh.round, fresh.read_in);
+        // Nobody reads it while all are read at once.
+        self.stat = None;
     }
 }
 
@@ -458,6 +451,7 @@ fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
         policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
         round,
         read_in: round,
+        stat: None,
     }
 }
 

@@ -142,6 +142,7 @@ fn looks_are_spaced_and_budgeted() {
         }
         members.look(Nanos(turn), Nanos(0), &mut buffer);
         assert_eq!(members.resident(&[100, 101]).unread, unread, "one a turn");
+        assert_eq!(members.has_unread(), unread > 0);
     }
 }
 
@@ -205,6 +206,59 @@ fn a_recycled_process_id_is_another_process() {
     members.begin_round();
     members.look(Nanos(3), Nanos(u64::MAX), &mut buffer);
     assert!(members.get(100).is_none(), "not met in this round");
+}
+
+#[test]
+fn a_kept_file_of_one_that_ended_says_nothing_of_who_has_its_number() {
+    let fake = Fake::new();
+    let (mut members, mut buffer) = members(&fake);
+    let budget = Budget::new(9);
+    look(&mut members, &mut buffer, &[100], Nanos(1));
+    members.keep_stat(100, &budget);
+    let mut start_of = |stat: String, at| {
+        // As of one that ended: nothing can be read any more. Then another file stands there.
+        fake.write("proc/100/stat", "");
+        fake.remove("proc/100/stat");
+        fake.write("proc/100/stat", stat);
+        members.begin_round();
+        let is_there = members.meet(100, Nanos(at), &mut buffer);
+        is_there.then(|| members.get(100).unwrap().start_ticks)
+    };
+    let other = stat_line(100, "other", 0, 9999, 1);
+    assert_eq!(start_of(other, 2), Some(9999));
+    assert_eq!(start_of(String::new(), 3), None);
+}
+
+#[test]
+fn one_that_ended_on_a_real_kernel_is_gone_though_its_file_is_kept() {
+    let mut child = std::process::Command::new("sleep")
+        .arg("100")
+        .spawn()
+        .unwrap();
+    let proc = open_root(std::path::Path::new("/proc")).unwrap();
+    let mut members = Members::new(Arc::new(proc), vec![]);
+    let (mut buffer, budget) = (Buffer::new(), Budget::new(1));
+    let is_kept = || !budget.has_room(Rank::EachTick);
+    members.begin_round();
+    assert!(members.meet(child.id(), Nanos(1), &mut buffer));
+    members.keep_stat(child.id(), &budget);
+    assert!(members.meet(child.id(), Nanos(2), &mut buffer) && is_kept());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!members.meet(child.id(), Nanos(3), &mut buffer) && !is_kept());
+}
+
+#[test]
+fn who_was_not_looked_at_is_known_until_he_is() {
+    let fake = Fake::new();
+    let (mut members, mut buffer) = members(&fake);
+    assert!(!members.has_unread());
+    look(&mut members, &mut buffer, &[2, 100, 101], Nanos(1));
+    assert!(!members.has_unread(), "kernel threads have no memory");
+    members.watch(vec![NodeId(0)]);
+    assert!(members.has_unread());
+    look(&mut members, &mut buffer, &[2, 100, 101], Nanos(3));
+    assert!(!members.has_unread());
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //! A process by its files in `/proc`: `stat`, and the policies of its threads.
 
 use crate::descriptors::is_want;
-use crate::files::{Buffer, for_each_dir};
+use crate::files::{Buffer, for_each_dir, open_file};
 use crate::parse::process::{Stat, stat};
 use crate::policy;
 use crate::signs::Signs;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use weir_core::{Missing, Nanos};
 
@@ -47,6 +47,16 @@ pub(crate) fn read_stat(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result
         e => gone(e.to_string()),
     })?;
     stat(text).map_err(|e| gone(e.to_string()))
+}
+
+/// `/proc/PID/stat`, to be kept open.
+pub(crate) fn open_stat(proc: &OwnedFd, pid: u32) -> Result<OwnedFd, Errno> {
+    open_file(proc, &format!("{pid}/stat"))
+}
+
+/// The same by such a file. Nothing of a process that ended, whoever has its number by now.
+pub(crate) fn read_kept_stat(kept: impl AsFd, buffer: &mut Buffer) -> Option<Stat> {
+    stat(buffer.read(kept).ok()?).ok()
 }
 
 /// Whether one of its threads is; each has a policy of its own. The only error is a want of ours.

@@ -120,7 +120,7 @@ impl LinuxPlatform {
         let shares = Shares::choose(&options, &counters.groups, &mut description.facts)?;
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
-        let budget = Budget::of_process();
+        let (budget, for_settled) = Budget::of_process();
         let tree = Tree::open(&roots.cgroup, Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
@@ -130,6 +130,7 @@ impl LinuxPlatform {
             cgroup_of(&roots, "1"),
         );
         let mut scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
+        scout = scout.keeping(for_settled);
         scout.watch(groups_on_nodes(&counters.groups));
         let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
         let actuator = Actuator::new(&options, root_too, proc_too, rules, budget);

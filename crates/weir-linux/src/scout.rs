@@ -10,19 +10,20 @@
 //! 3. *look* at the memory of processes, within a time budget (see [`crate::members`]);
 //! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
 
-use crate::asked::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM};
+use crate::asked::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM, in_root};
 use crate::clock::now;
-use crate::descriptors::is_want;
+use crate::descriptors::{Budget, is_want};
 use crate::exclude::Rules;
-use crate::files::{Buffer, for_each_dir, inode};
+use crate::files::{Buffer, for_each_dir};
 use crate::judge::{Judge, processes, uses};
-use crate::members::{ELSEWHERE, Members};
+use crate::mapped::ELSEWHERE;
+use crate::members::Members;
 use crate::options::{By, Options};
-use crate::parse::cgroup::{CpuMax, pids};
+use crate::parse::cgroup::CpuMax;
 use crate::rests::Rests;
 use crate::tasks::Tasks;
 use crate::tree::{Leaf, Tree};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -150,6 +151,8 @@ pub(crate) struct Scout {
     /// Whether it rests at all: where it has a thread of its own.
     may_rest: bool,
     is_for_limits: bool,
+    /// For files of what is settled.
+    kept: Arc<Budget>,
 }
 
 impl Scout {
@@ -202,6 +205,7 @@ impl Scout {
             rests: Rests::default(),
             may_rest: false,
             is_for_limits: false,
+            kept: Budget::new(0),
         }
     }
 
@@ -215,6 +219,12 @@ impl Scout {
     pub(crate) fn for_limits(mut self, is_for_limits: bool) -> Self {
         self.is_for_limits = is_for_limits;
         self.members.hurries = is_for_limits;
+        self
+    }
+
+    /// Files of what is settled stay open out of `budget`.
+    pub(crate) fn keeping(mut self, budget: Arc<Budget>) -> Self {
+        self.kept = budget;
         self
     }
 
@@ -323,8 +333,15 @@ impl Scout {
                 nobody_changed &= self.members.is_calm(*pid);
                 self.rests.rest();
             }
-            if answers.at == at && matches!(how, Ask::Lists) && !self.is_for_limits {
-                answers.settle(nobody_changed);
+            if answers.at == at
+                && matches!(how, Ask::Lists)
+                && !self.is_for_limits
+                && answers.settle(nobody_changed)
+            {
+                answers.keep_list(leaf, root.as_fd(), &self.kept);
+                for pid in answers.pids.iter().flatten() {
+                    self.members.keep_stat(*pid, &self.kept);
+                }
             }
             asked.push((Arc::clone(leaf), answers));
         }
@@ -440,23 +457,6 @@ impl Scout {
             }));
         }
         view.residency = format!("numa_maps of {} processes", view.workloads.len());
-    }
-}
-
-/// Who is in the root cgroup; nothing new between two times that all are read at once.
-fn in_root(how: Ask<'_>, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<Vec<u32>> {
-    let listed = |buffer: &mut Buffer| {
-        let text = buffer.read_list_at(root, "cgroup.procs").ok();
-        text.and_then(|text| pids(text).ok()).unwrap_or_default()
-    };
-    match how {
-        Ask::NewOnes => None,
-        Ask::Lists => Some(listed(buffer)),
-        Ask::Census(census) => {
-            let of_it = |stat: rustix::fs::Stat| census.of_cgroup(stat.st_ino);
-            let of_it = inode(root).ok().and_then(of_it);
-            Some(of_it.unwrap_or_else(|| listed(buffer)))
-        }
     }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
+use crate::descriptors::Rank;
 use crate::fake::{Fake, stat_line};
-use crate::files::open_root;
+use crate::files::{inode, open_root};
 use crate::tasks::census::{Census, tests as rows};
 use weir_core::DeviceId;
 
@@ -384,6 +385,27 @@ fn rows_stand_for_files_until_they_fail_and_then_no_round_is_lost() {
         view.tasks
     );
     assert_eq!(view.workloads.len(), 5);
+}
+
+#[test]
+fn files_kept_open_are_let_go_once_all_processes_are_read_at_once() {
+    let fake = Fake::new();
+    // Of each of four cgroups its list and its process.
+    let budget = Budget::new(8);
+    let mut scout = scout_with(&fake, false, &[]).keeping(Arc::clone(&budget));
+    let round = |scout: &mut Scout, seconds: u64| scout.round(Nanos((100 + seconds) * SECOND));
+    let all = || {
+        let keep = |_| budget.keep(open_root(&fake.roots().proc).unwrap(), Rank::EachTick);
+        let kept: Vec<_> = (0..8).filter_map(keep).collect();
+        kept.len()
+    };
+    round(&mut scout, 0);
+    assert_eq!(all(), 8);
+    round(&mut scout, 2);
+    assert_eq!(all(), 0);
+    let mut scout = scout.with_tasks(Tasks::of(rows_of(&fake, 9)));
+    round(&mut scout, 6);
+    assert_eq!(all(), 8);
 }
 
 #[test]

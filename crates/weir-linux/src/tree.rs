@@ -42,6 +42,8 @@ const DIRS_MAX: usize = 200_000;
 /// Most entries of one directory.
 const ENTRIES_MAX: usize = 100_000;
 const WALK_EVERY: Nanos = Nanos::from_millis(30_000);
+/// The file that lists a cgroup's processes.
+const LIST: &str = "cgroup.procs";
 
 /// Why a file of a cgroup or a process could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,15 +160,24 @@ impl Leaf {
         parse(text).map_err(|e| Trouble::malformed(e, &self.file(name)))
     }
 
-    /// Who is in it.
+    /// Who is in it, by its list, where somebody keeps that open.
     pub(crate) fn pids(
         &self,
+        list: Option<&Kept>,
         root: BorrowedFd<'_>,
         buffer: &mut Buffer,
     ) -> Result<Vec<u32>, Trouble> {
-        let read = self.with_dir(root, |dir| buffer.read_list_at(dir, "cgroup.procs"));
-        let text = read.map_err(|e| Trouble::from_errno(e, &self.file("cgroup.procs")))?;
-        pids(text).map_err(|e| Trouble::malformed(e, &self.file("cgroup.procs")))
+        let read = match list {
+            Some(list) => buffer.read_list(list),
+            None => self.with_dir(root, |dir| buffer.read_list_at(dir, LIST)),
+        };
+        let text = read.map_err(|e| Trouble::from_errno(e, &self.file(LIST)))?;
+        pids(text).map_err(|e| Trouble::malformed(e, &self.file(LIST)))
+    }
+
+    /// Its list, to be kept open.
+    pub(crate) fn list(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        self.with_dir(root, |dir| files::open_file(dir, LIST))
     }
 
     /// The limit now in force.

@@ -429,7 +429,7 @@ fn what_asking_costs() {
         let (mut walked, mut counted) = (0, 0);
         took(0, &mut || {
             for leaf in tree.leaves() {
-                for pid in leaf.pids(root.as_fd(), &mut buffer).unwrap() {
+                for pid in leaf.pids(None, root.as_fd(), &mut buffer).unwrap() {
                     walked += usize::from(members.meet(pid, at, &mut buffer));
                 }
             }
