@@ -403,6 +403,7 @@ void BPF_PROG(weir_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 
 #include "weir_full.bpf.h"
 #include "weir_late.bpf.h"
+#include "weir_moved.bpf.h"
 #include "weir_tick.bpf.h"
 #include "weir_cpus.bpf.h"
 

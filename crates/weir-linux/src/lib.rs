@@ -59,6 +59,7 @@ mod pace;
 pub mod parse;
 pub mod perf;
 mod phase;
+mod placed;
 mod platform;
 mod policy;
 mod quota;

@@ -4,7 +4,8 @@
 
 use crate::asked::ASK_EVERY;
 use crate::clock::now;
-use crate::scout::{GroupOnNode, Scout, View};
+use crate::placed::GroupOnNode;
+use crate::scout::{Scout, View};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -22,8 +22,9 @@ use crate::options::{Options, Roots};
 use crate::pace::Pace;
 use crate::parse::process::cgroup_path;
 use crate::perf::latency::Waits;
+use crate::placed::groups_on_nodes;
 use crate::policy;
-use crate::scout::{GroupOnNode, Scout, View};
+use crate::scout::{Scout, View};
 use crate::scx::Scx;
 use crate::shares::Shares;
 use crate::tasks;
@@ -38,10 +39,10 @@ use weir_core::observation::{Skipped, WorkloadSeen};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::processes::Processes;
 use weir_core::scheduler::Books;
-use weir_core::topology::{Fact, Group};
+use weir_core::topology::Fact;
 use weir_core::{
-    CpuShare, Description, Missing, Nanos, NodeId, Observation, Outcome, Plan, Platform,
-    PlatformError, WorkloadId,
+    CpuShare, Description, Missing, Nanos, Observation, Outcome, Plan, Platform, PlatformError,
+    WorkloadId,
 };
 
 /// How often groups without a node are asked for one.
@@ -476,30 +477,6 @@ impl Drop for LinuxPlatform {
 fn cgroup_of(roots: &Roots, process: &str) -> Option<Vec<u8>> {
     let text = read_path(&roots.proc.join(process).join("cgroup")).ok()?;
     cgroup_path(&text).ok().map(<[u8]>::to_vec)
-}
-
-/// Groups with a node. Several on one node share its memory by size, or evenly where no size is
-/// known: pages cannot be told apart there.
-fn groups_on_nodes(groups: &[Group]) -> Vec<GroupOnNode> {
-    let with_node = || groups.iter().filter_map(|g| Some((g, g.node?)));
-    let mut on_node: BTreeMap<NodeId, (u128, u32)> = BTreeMap::new();
-    for (group, node) in with_node() {
-        let (bytes, count) = on_node.entry(node).or_default();
-        *bytes += u128::from(group.size_bytes.0);
-        *count += 1;
-    }
-    let part = |group: &Group, node| match on_node.get(&node) {
-        Some((0, count)) => 1.0 / f64::from(*count),
-        Some((bytes, _)) => group.size_bytes.0 as f64 / *bytes as f64,
-        None => 1.0,
-    };
-    with_node()
-        .map(|(g, node)| GroupOnNode {
-            group: g.id,
-            node,
-            part: part(g, node),
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::fake::{Fake, stat_line};
 use crate::options::By;
 use crate::scout::Source;
 use weir_core::observation::Excluded;
-use weir_core::{Action, Bytes, DeviceId, GroupId, conformance};
+use weir_core::{Action, Bytes, conformance};
 
 const FIO: &str = "/system.slice/fio.service";
 const FIO_DIR: &str = "sys/fs/cgroup/system.slice/fio.service";
@@ -253,30 +253,6 @@ fn limits_that_are_not_enforced_are_told() {
         outcomes[0].result,
         OutcomeKind::Applied,
         "giving back always works"
-    );
-}
-
-#[test]
-fn groups_share_a_node_by_size() {
-    let group = |index, node, size| Group {
-        id: GroupId {
-            device: DeviceId(0),
-            index,
-        },
-        node,
-        size_bytes: Bytes(size),
-    };
-    let one = Some(NodeId(1));
-    let parts =
-        |groups: &[Group]| -> Vec<f64> { groups_on_nodes(groups).iter().map(|g| g.part).collect() };
-    assert_eq!(
-        parts(&[group(0, one, 1), group(1, one, 3), group(2, None, 9)]),
-        [0.25, 0.75]
-    );
-    assert_eq!(parts(&[group(0, one, 0), group(1, one, 0)]), [0.5, 0.5]);
-    assert_eq!(
-        parts(&[group(0, one, u64::MAX), group(1, Some(NodeId(2)), 0)]),
-        [1.0, 1.0]
     );
 }
 

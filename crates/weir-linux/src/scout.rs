@@ -20,6 +20,7 @@ use crate::mapped::ELSEWHERE;
 use crate::members::Members;
 use crate::options::{By, Options};
 use crate::parse::cgroup::CpuMax;
+use crate::placed::GroupOnNode;
 use crate::rests::Rests;
 use crate::tasks::Tasks;
 use crate::tree::{Leaf, Tree};
@@ -29,21 +30,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use weir_core::observation::{Excluded, Skipped, Use};
 use weir_core::processes::Processes;
-use weir_core::{Bytes, GroupId, Missing, Nanos, NodeId, WorkloadId};
+use weir_core::{Bytes, Missing, Nanos, WorkloadId};
 
 /// Time for looks at memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
 const BUDGET: Nanos = Nanos::from_millis(50);
 /// Most processes that are looked at.
 const PROCESSES_MAX: usize = 100_000;
-
-/// A group and the node it appears as. Groups that share a node share its memory by their sizes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct GroupOnNode {
-    pub(crate) group: GroupId,
-    pub(crate) node: NodeId,
-    pub(crate) part: f64,
-}
 
 /// What a tick needs to know of the slow things.
 #[derive(Debug, Default)]

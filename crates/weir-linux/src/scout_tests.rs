@@ -4,7 +4,7 @@ use crate::descriptors::Rank;
 use crate::fake::{Fake, stat_line};
 use crate::files::{inode, open_root};
 use crate::tasks::census::{Census, tests as rows};
-use weir_core::DeviceId;
+use weir_core::{DeviceId, GroupId, NodeId};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 
