@@ -159,7 +159,7 @@ static inline s64 weir_owed(u64 counted, u64 others, s64 carry, s64 carry_max)
  * @seen_ns: when that was; 0: there was none
  * @guessed_bytes: sum of the estimates since then
  * @missed_bytes: what it moved beyond what it was taken to have moved (signed)
- * @spread_ns: time in which that is made up for: as long as between the last two looks, or less
+ * @spread_ns: in this time most of that is made up for: as long as between the last two looks, or less
  */
 struct weir_looks {
 	u64 seen_bytes;
@@ -170,7 +170,7 @@ struct weir_looks {
 };
 
 /*
- * What such a device is taken to have moved in an interval: the estimate, and a part of what was missed before. Over
+ * What such a device is taken to have moved in an interval: the estimate, and its part of what is still missed. Over
  * many looks the sum is what was counted, whatever the estimates are worth.
  */
 static inline u64 weir_taken(struct weir_looks *looks, u64 estimated, u64 ns)
@@ -189,7 +189,7 @@ static inline u64 weir_taken(struct weir_looks *looks, u64 estimated, u64 ns)
 
 /* A count that stands still for longer does so because nothing is moved. */
 #define WEIR_STALE_NS	(WEIR_NS_PER_SEC / 2)
-/* What was missed is made up for within this. */
+/* Most of what was missed is made up for within this. */
 #define WEIR_SPREAD_NS	(WEIR_NS_PER_SEC / 20)
 
 /*

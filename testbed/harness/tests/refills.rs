@@ -8,7 +8,7 @@
 
 mod common;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use common::{
     Bench, LINES, MODULE, SLICE, machine_with_a_device, mount_group, next_line, signal_weir,
     start_reader, start_weir, until,
@@ -21,6 +21,10 @@ use weir_testbed::vm::{BootOptions, Vm};
 
 const READERS: [&str; 3] = ["a", "b", "c"];
 const PERIOD: Duration = Duration::from_millis(100);
+/// A third would be even, and who comes last to two that are even has a quarter on each side. Each moment is known to a
+/// sixteenth of the period only, or worse where the host was late, so a gap may come out smaller: then once more.
+const APART: f64 = 0.2;
+const TRIES: usize = 2;
 
 /// Where in the period a reader's bursts lie, 0 to 1, and how pronounced they are: 0 for an even
 /// stream, 1 for all lines at one moment.
@@ -87,13 +91,14 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
         own_pages(vm, &format!("/cxl0/{name}"), owner)?;
     }
     vm.switch_model_on()?;
-    let seen = limited_bursts(vm)?;
-    // A third would be even.
-    ensure!(
-        smallest_gap(&seen) > 0.2,
-        "bursts were left together: {seen:.2?}"
-    );
-    Ok(())
+    let mut seen = Vec::new();
+    for _ in 0..TRIES {
+        seen = limited_bursts(vm)?;
+        if smallest_gap(&seen) > APART {
+            return Ok(());
+        }
+    }
+    bail!("bursts were left together: {seen:.2?}")
 }
 
 /// The bursts of the readers while weir limits them: as soon as they are apart, or after a while.
@@ -113,7 +118,7 @@ fn limited_bursts(vm: &Vm) -> Result<Vec<Burst>> {
         next_line(vm)?;
         seen = bursts(vm, epoch);
         println!("{seen:.2?}, smallest gap {:.2}", smallest_gap(&seen));
-        if are_bursts(&seen) && smallest_gap(&seen) > 0.2 {
+        if are_bursts(&seen) && smallest_gap(&seen) > APART {
             break;
         }
     }
