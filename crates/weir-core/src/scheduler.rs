@@ -74,9 +74,6 @@ pub struct DeviceBooks {
     /// Times weir told the scheduler what the device moved, where it cannot read the counters itself; else 0.
     #[serde(default)]
     pub looks: u64,
-    /// Time between the last two of these.
-    #[serde(default)]
-    pub looks_apart_ns: Nanos,
     /// Intervals in which it was so far beyond its set-point that guarded workloads were held back.
     pub guarded_intervals: u64,
 }

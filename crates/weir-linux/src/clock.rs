@@ -175,12 +175,17 @@ mod tests {
     fn between_two_ticks_somebody_may_look() {
         let mut ticker = Ticker::new(Duration::from_millis(100));
         ticker.wait(None, || ());
-        let tick = ticker.next.unwrap();
+        // A machine that is busy may come too late for all of one interval, and never looks more often than was asked for.
         let mut looked = 0;
-        ticker.wait(Some(Nanos::from_millis(10)), || looked += 1);
-        assert!(now() >= tick);
-        // However busy the machine: not more often than it was asked for.
-        assert!((1..=9).contains(&looked), "{looked}");
+        for _ in 0..50 {
+            let tick = ticker.next.unwrap();
+            ticker.wait(Some(Nanos::from_millis(10)), || looked += 1);
+            assert!(now() >= tick && looked <= 9, "{looked}");
+            if looked > 0 {
+                break;
+            }
+        }
+        assert!(looked > 0);
         // One that is due at the next tick is that tick.
         ticker.wait(Some(Nanos::from_millis(70)), || panic!("too near"));
     }

@@ -118,7 +118,6 @@ fn device_books(index: u32, meter: &Meter) -> DeviceBooks {
         scale_ratio: meter.ratio as f64 / RATIO_ONE,
         lost_intervals: meter.lost,
         looks: meter.looks,
-        looks_apart_ns: Nanos(meter.spread_ns),
         guarded_intervals: meter.guarded,
     }
 }

@@ -45,7 +45,7 @@ impl Scx {
                 && let Some(seen) = seen
                 && let Err(why) = loaded.set_seen(device.0, seen)
             {
-                tracing::warn!("{why}");
+                tracing::warn!(%device, "the scheduler was not told what the device moved: {why}");
             }
         }
     }

@@ -184,14 +184,14 @@ impl Scx {
                 Backend::Cgroup | Backend::Scx | Backend::Auto => Rule::Partial,
             },
             // Whoever asks for events of perf has the device counted by them alone.
-            counts: match is_counted {
-                _ if options.counters != CounterSource::Perf
-                    && options.roots.sys.join(DRIVER_TYPES).exists() =>
-                {
-                    Counts::Itself
-                }
-                true => Counts::ByUs,
-                false => Counts::Not,
+            counts: if options.counters != CounterSource::Perf
+                && options.roots.sys.join(DRIVER_TYPES).exists()
+            {
+                Counts::Itself
+            } else if is_counted {
+                Counts::ByUs
+            } else {
+                Counts::Not
             },
             slots: Slots::below(wire::SLOTS),
             owners: Owners::default(),
