@@ -27,6 +27,7 @@ pub mod live;
 pub mod machine;
 mod memory;
 pub mod plant;
+pub mod progress;
 pub mod protocol;
 mod qemu;
 pub mod sampler;
