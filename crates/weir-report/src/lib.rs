@@ -2,9 +2,10 @@
 //! What a person reads after a run: a table, the bounds that were met or missed, a picture, a page.
 //!
 //! ```text
-//! Results ─┬─ rows ──┬─ table ──► terminal
-//! Subject  ┤         └─ page ───► index.html
-//!          ├─ checks ┘   ▲
+//! Results ─┬─ rows ───┬─ table ──► terminal
+//! Subject  ┤─ closing ┤
+//!          ├─ origin ─┴─ page ───► index.html
+//!          ├─ checks ────┘ ▲
 //!          ├─ chart ─► draw ────► bandwidth.png
 //!          └─ files ────────────► summary.json, series.csv
 //! ```
@@ -19,7 +20,7 @@
 //! use weir_report::{Subject, results::Results};
 //! let results: Results = serde_json::from_str(&std::fs::read_to_string("out/live/summary.json")?)?;
 //! let subject = Subject { capacity_bytes_per_sec: 94.8e6, ..Subject::default() };
-//! print!("{}", weir_report::table(&results));
+//! print!("{}", weir_report::terminal(&results));
 //! let checks = weir_report::checks(&subject, &results);
 //! print!("{}", weir_report::checks_table(&checks));
 //! weir_report::write(Path::new("out/again"), &subject, &results)?;
@@ -29,13 +30,16 @@
 mod bars;
 mod chart;
 mod checks;
+mod closing;
 mod document;
 mod draw;
 mod files;
+mod origin;
 mod page;
 mod plot;
 mod rows;
 mod table;
+mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -45,12 +49,14 @@ mod subject;
 
 pub use bars::{Bar, Bars, bars};
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict};
+pub use closing::closing;
 pub use document::{Cell, CellKind, Document, Part, Section, Table, html};
 pub use draw::{Fonts, Ink, Picture};
 pub use plot::{Axis, Curve, Panel, Plot, Shape, plot};
 pub use rows::HOST_LAG_RATIO_MAX;
 pub use subject::Subject;
 pub use table::{COLUMNS, table};
+pub use terminal::{origin_text, terminal};
 pub use weir_core::figures::Expect;
 
 use crate::results::Results;

@@ -5,9 +5,11 @@
 
 use super::Command;
 use super::checks::{self, Check, compared, verdict};
+use super::closing::closing;
 use super::draw::{Picture, dark_css, svg};
-use super::rows::{self, names};
-use super::text::{bandwidth_unit, escape, line, number};
+use super::origin::{facts, world_name};
+use super::rows::{self, Row, names};
+use super::text::{bandwidth_unit, escape, line, number, plain_number};
 use crate::results::Results;
 use crate::subject::Subject;
 use std::fmt::Write;
@@ -28,9 +30,14 @@ thead th{border-bottom:1px solid var(--muted)}thead th,td.n{font-weight:600}\
 td.v,th.v{text-align:right;padding-left:1.2rem}td.v{font-weight:400}\
 tr.first td{border-top:1px solid var(--rule)}tbody tr:first-child td{border-top:0}\
 td.unit,td.change{color:var(--muted)}td.why{white-space:normal;color:var(--muted)}\
+.facts td{white-space:normal}.facts td.n{white-space:nowrap}.sum{font-size:1.1rem;margin:.8rem 0}\
 .met{color:var(--met)}.missed{color:var(--missed);font-weight:600}\
 pre{background:var(--soft);padding:.8rem 1rem;overflow-x:auto;font-size:.85rem;line-height:1.45;border-radius:4px}\
-summary{cursor:pointer}a{color:inherit}";
+summary{cursor:pointer}a{color:inherit}.part{display:none}\
+@media(max-width:44rem){body{padding:1.25rem .8rem 3rem}.wide>svg{min-width:44rem}\
+table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}thead th,.bounds td:nth-child(2){white-space:normal}\
+.figures .change,.figures .subject{display:none}.part{display:table-row}.part td{padding-top:.6rem;font-weight:600}\
+.figures tr.first td{border-top:0}}";
 
 const DARK: &str = ":root{--page:#14181d;--text:#e6e8eb;--muted:#9aa4b0;--rule:#2b3138;--soft:#1b2026;\
 --met:#5ec29a;--missed:#ff8a80}";
@@ -47,8 +54,9 @@ pub fn page(
     let mut html = head(&results.scenario);
     let _ = writeln!(
         html,
-        "<h1>{title}</h1>\n<p>{}</p>",
-        escape(&line(&subject.about, 2000))
+        "<h1>{title}</h1>\n<p>{}</p>\n<p class=\"sum\">{}</p>",
+        escape(&line(&subject.about, 2000)),
+        escape(&closing(results))
     );
     let _ = writeln!(
         html,
@@ -58,10 +66,10 @@ pub fn page(
     for warning in rows::warnings(results) {
         let _ = writeln!(html, "<p class=\"missed\">{}</p>", escape(&warning));
     }
-    html += &svg(picture);
+    let _ = writeln!(html, "<div class=\"wide\">{}</div>", svg(picture));
     html += &bounds(results, &checks);
     html += &figures(results);
-    html += &how(subject, commands);
+    html += &how(subject, results, commands);
     html + "</body>\n</html>\n"
 }
 
@@ -88,18 +96,17 @@ fn circumstances(subject: &Subject, results: &Results) -> String {
         Some(_) => "different worlds".into(),
         None => "no runs".into(),
     };
-    let world = match world.as_str() {
-        "vm" => "Real kernel in a virtual machine, emulated device".to_string(),
-        "sim" => "Simulated host and device".to_string(),
-        other => format!("World: {other}"),
-    };
+    let mut world = world_name(&world);
+    if let Some(first) = world.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
     format!(
         "{world}. Capacity {} {}, set-point {} % of it. Measured for {} s, {} s after the start. Seed {}.",
         number(capacity / unit.0),
         unit.1,
-        number(subject.set_point_bytes_per_sec / capacity * 100.0),
-        number(subject.measure_sec),
-        number(subject.settle_sec),
+        plain_number(subject.set_point_bytes_per_sec / capacity * 100.0),
+        plain_number(subject.measure_sec),
+        plain_number(subject.settle_sec),
         subject.seed,
     )
 }
@@ -112,7 +119,7 @@ fn bounds(results: &Results, checks: &[Check]) -> String {
     if let Some(runs) = compared(results) {
         let _ = writeln!(html, "<p class=\"muted\">{}</p>", escape(&runs));
     }
-    html += "<div class=\"wide\"><table>\n<thead><tr><th></th><th></th><th class=\"v\">measured</th>\
+    html += "<div class=\"wide\"><table class=\"bounds\">\n<thead><tr><th></th><th></th><th class=\"v\">measured</th>\
              <th class=\"v\">bound</th><th></th></tr></thead>\n<tbody>\n";
     for check in checks {
         let (class, word) = if check.passed {
@@ -134,41 +141,31 @@ fn bounds(results: &Results, checks: &[Check]) -> String {
     html + "</tbody></table></div>\n"
 }
 
+/// With more runs than this the table shows no changes: it would be wider than a page.
+const CHANGES_RUNS_MAX: usize = 4;
+
 fn figures(results: &Results) -> String {
     let (rows, gaps) = rows::rows(results);
-    let mut heads: Vec<String> = names(results);
-    let has_change = heads.len() > 1;
-    if has_change {
-        heads.insert(2, "change".into());
-    }
+    let names = names(results);
+    let has_changes = names.len() <= CHANGES_RUNS_MAX;
     let mut html = String::from(
-        "<h2>Figures</h2>\n<div class=\"wide\"><table>\n<thead><tr><th></th><th></th><th></th>",
+        "<h2>Figures</h2>\n<div class=\"wide\"><table class=\"figures\">\n<thead><tr>\
+         <th class=\"subject\"></th><th></th><th></th>",
     );
-    for head in &heads {
-        let _ = write!(html, "<th class=\"v\">{}</th>", escape(head));
+    for (i, name) in names.iter().enumerate() {
+        // Where there is little room, the back end stands below the policy.
+        let name = escape(name).replace('/', "/<wbr>");
+        let _ = write!(html, "<th class=\"v\">{name}</th>");
+        if i > 0 && has_changes {
+            let first = escape(&names[0]);
+            let _ = write!(html, "<th class=\"v change\">vs {first}</th>");
+        }
     }
     html += "</tr></thead>\n<tbody>\n";
     let mut last = "";
     for row in &rows {
-        let first = row.subject != last;
+        html += &figure(row, row.subject != last, has_changes);
         last = row.subject;
-        let subject = if first { row.subject } else { "" };
-        let class = if first { " class=\"first\"" } else { "" };
-        let _ = write!(
-            html,
-            "<tr{class}><td class=\"n\">{}</td><td>{}</td><td class=\"unit\">{}</td>",
-            escape(subject),
-            escape(row.name),
-            escape(row.unit),
-        );
-        for (i, value) in row.cells.iter().enumerate() {
-            let _ = write!(html, "<td class=\"v\">{}</td>", escape(rows::cell(value)));
-            if i == 1 && has_change {
-                let change = row.change.as_deref().unwrap_or("");
-                let _ = write!(html, "<td class=\"v change\">{}</td>", escape(change));
-            }
-        }
-        html += "</tr>\n";
     }
     html += "</tbody></table></div>\n";
     if !gaps.is_empty() {
@@ -179,15 +176,74 @@ fn figures(results: &Results) -> String {
         }
         html += "</ul>\n";
     }
-    html
+    html + &caveats(results)
 }
 
-fn how(subject: &Subject, commands: &[Command]) -> String {
-    let mut html = String::from("<h2>How it was made</h2>\n");
+fn figure(row: &Row, is_first: bool, has_changes: bool) -> String {
+    let subject = if is_first { row.subject } else { "" };
+    let class = if is_first { " class=\"first\"" } else { "" };
+    let mut html = String::new();
+    if is_first {
+        // Takes the place of the first column on narrow screens.
+        let subject = escape(subject);
+        let _ = writeln!(
+            html,
+            "<tr class=\"part\"><td colspan=\"9\">{subject}</td></tr>"
+        );
+    }
+    let _ = write!(
+        html,
+        "<tr{class}><td class=\"n subject\">{}</td><td>{}</td><td class=\"unit\">{}</td>",
+        escape(subject),
+        escape(&row.marked_name()),
+        escape(row.unit),
+    );
+    for (i, value) in row.cells.iter().enumerate() {
+        let _ = write!(html, "<td class=\"v\">{}</td>", escape(rows::cell(value)));
+        if i > 0 && has_changes {
+            let change = row.changes.get(i).and_then(|c| c.as_deref());
+            let change = escape(change.unwrap_or(""));
+            let _ = write!(html, "<td class=\"v change\">{change}</td>");
+        }
+    }
+    html + "</tr>\n"
+}
+
+/// What is not to be trusted, and why.
+fn caveats(results: &Results) -> String {
+    let caveats = rows::caveats(results);
+    if caveats.is_empty() {
+        return String::new();
+    }
+    let mut html = String::from("<p class=\"gap\">Not to be trusted (*):</p>\n<ul>\n");
+    for (figures, why) in caveats {
+        let (figures, why) = (escape(&figures), escape(&why));
+        let _ = writeln!(
+            html,
+            "<li>{figures}: <span class=\"muted\">{why}</span></li>"
+        );
+    }
+    html + "</ul>\n"
+}
+
+fn how(subject: &Subject, results: &Results, commands: &[Command]) -> String {
+    let mut html = String::from("<h2>How this was made</h2>\n");
+    let facts = facts(results);
+    if !facts.is_empty() {
+        html += "<table class=\"facts\">\n<tbody>\n";
+        for (name, value) in facts {
+            let _ = writeln!(
+                html,
+                "<tr><td class=\"n\">{name}</td><td>{}</td></tr>",
+                escape(&value)
+            );
+        }
+        html += "</tbody></table>\n";
+    }
     for command in commands {
         let _ = writeln!(
             html,
-            "<p>{}</p>\n<pre>{}</pre>",
+            "<p class=\"gap\">{}</p>\n<pre>{}</pre>",
             escape(&command.what),
             escape(&command.line)
         );

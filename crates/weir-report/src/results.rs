@@ -16,6 +16,76 @@ pub struct Results {
     pub scenario: String,
     /// The runs, in the order they were made.
     pub runs: Vec<Run>,
+    /// How they came about; not in files of before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Figures that are not to be trusted, whatever their value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caveats: Vec<Caveat>,
+}
+
+impl Results {
+    /// What two runs of one scenario with one seed agree on: everything but the date and the wall time.
+    #[must_use]
+    pub fn reproducible(&self) -> Self {
+        let mut same = self.clone();
+        if let Some(origin) = &mut same.origin {
+            (origin.date_utc, origin.wall_sec) = (None, None);
+        }
+        for run in &mut same.runs {
+            run.wall_sec = None;
+        }
+        same
+    }
+}
+
+/// How results came about.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Version of weir.
+    pub weir_version: String,
+    /// Commit of the source tree that the program lies in, with `-dirty` if that tree is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
+    /// `vm` or `sim`.
+    pub world: String,
+    /// Release of the guest's kernel, as in `uname -r`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_release: Option<String>,
+    /// Version of QEMU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qemu_version: Option<String>,
+    /// When the runs were made: RFC 3339 in UTC, to the second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub date_utc: Option<String>,
+    /// Seed of the first run.
+    pub seed: u64,
+    /// Virtual time of everything that was run, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_sec: Option<f64>,
+    /// Wall time of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_sec: Option<f64>,
+    /// By how much the clocks of two CPUs may differ in virtual time: the length of a window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ns: Option<u64>,
+}
+
+/// A figure that is not to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caveat {
+    /// Dotted name of the figure in a run, or of its group. Other text is shown as it is.
+    pub figure: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Caveat {
+    /// A caveat.
+    pub fn new(figure: impl Into<String>, reason: impl Into<String>) -> Self {
+        let (figure, reason) = (figure.into(), reason.into());
+        Caveat { figure, reason }
+    }
 }
 
 /// One run.
@@ -59,6 +129,12 @@ pub struct Run {
     /// Model time the host could not give the guest, per CPU-second: a run above 0.05 says more
     /// about the host than about the device.
     pub host_lag_ratio: Option<f64>,
+    /// Virtual time from the start of the run to its end, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub virtual_sec: Option<f64>,
+    /// Wall time of the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_sec: Option<f64>,
     /// Why a value is `null`, by its dotted name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,

@@ -5,8 +5,8 @@
 //! other can be compared at sight. A value that is not there is `None` in its cell and a [`Gap`]
 //! with the reason.
 
-use super::text::{NONE, Unit, bandwidth_unit, line, number, percent, time_unit};
-use crate::results::{Results, Run};
+use super::text::{NONE, Unit, bandwidth_unit, line, number, percent, short_percent, time_unit};
+use crate::results::{Caveat, Results, Run};
 use std::collections::BTreeSet;
 
 /// A host that lost more model time than this was too busy for the run to be trusted.
@@ -22,8 +22,21 @@ pub struct Row {
     pub unit: &'static str,
     /// One cell a run.
     pub cells: Vec<Option<String>>,
-    /// Second run against the first, with its own unit.
-    pub change: Option<String>,
+    /// Each run against the first, with its own unit; the first has none.
+    pub changes: Vec<Option<String>>,
+    /// Whether a caveat says that the figure is not to be trusted.
+    pub is_doubted: bool,
+}
+
+/// What stands behind the name of a row that is not to be trusted.
+pub const DOUBT: &str = "*";
+
+impl Row {
+    /// Its name, marked if it is not to be trusted.
+    pub fn marked_name(&self) -> String {
+        let mark = if self.is_doubted { DOUBT } else { "" };
+        format!("{}{mark}", self.name)
+    }
 }
 
 /// Values that are not there, for one reason.
@@ -52,7 +65,7 @@ struct Figure {
     /// Dotted name in the result format.
     key: &'static str,
     kind: Kind,
-    /// Whether second against first says something.
+    /// Whether a run against another says something.
     compared: bool,
     /// Whether the row is left out if no run has a value.
     optional: bool,
@@ -89,7 +102,7 @@ impl Figure {
     }
 }
 
-const BANDWIDTH: &str = "device bandwidth";
+const BANDWIDTH: &str = "bandwidth";
 const ACCESS: &str = "device access";
 const LIGHT: &str = "light reader";
 const LIMITED: &str = "limited readers";
@@ -121,14 +134,11 @@ const FIGURES: [Figure; 24] = {
             "bandwidth.stddev_bytes_per_sec",
             BytesPerSec,
             |r| Some(r.bandwidth.stddev_bytes_per_sec),
-        ),
-        figure(
-            BANDWIDTH,
-            "RMSE to set-point",
-            "bandwidth.rmse_ratio",
-            Ratio,
-            |r| Some(r.bandwidth.rmse_ratio),
-        ),
+        )
+        .alone(),
+        figure(BANDWIDTH, "RMSE", "bandwidth.rmse_ratio", Ratio, |r| {
+            Some(r.bandwidth.rmse_ratio)
+        }),
         figure(
             BANDWIDTH,
             "bias",
@@ -166,7 +176,7 @@ const FIGURES: [Figure; 24] = {
         }),
         figure(
             LIMITED,
-            "Little's bound",
+            "lower bound",
             "limited_readers.little_bound_ns",
             Nanos,
             |r| r.limited_readers.little_bound_ns,
@@ -193,16 +203,12 @@ const FIGURES: [Figure; 24] = {
             Plain("ops/s"),
             |r| r.throughput_ops_per_sec,
         ),
-        figure(
-            CONTROL,
-            "longest gap of a reader",
-            "limited_gap_ms",
-            Nanos,
-            |r| r.limited_gap_ms.map(|m| m * 1e6),
-        )
+        figure(CONTROL, "longest gap", "limited_gap_ms", Nanos, |r| {
+            r.limited_gap_ms.map(|m| m * 1e6)
+        })
         .alone()
         .optional(),
-        figure(CONTROL, "settles after", "settle_ms", Nanos, |r| {
+        figure(CONTROL, "settles in", "settle_ms", Nanos, |r| {
             r.settle_ms.map(|m| m * 1e6)
         })
         .alone(),
@@ -210,25 +216,15 @@ const FIGURES: [Figure; 24] = {
             r.overshoot_ratio
         })
         .alone(),
-        figure(
-            ESTIMATE,
-            "median workload",
-            "estimate_error_ratio",
-            Ratio,
-            |r| {
-                let errors = errors(r);
-                errors.get(errors.len().checked_sub(1)? / 2).copied()
-            },
-        )
+        figure(ESTIMATE, "median", "estimate_error_ratio", Ratio, |r| {
+            let errors = errors(r);
+            errors.get(errors.len().checked_sub(1)? / 2).copied()
+        })
         .alone()
         .optional(),
-        figure(
-            ESTIMATE,
-            "worst workload",
-            "estimate_error_ratio",
-            Ratio,
-            |r| errors(r).last().copied(),
-        )
+        figure(ESTIMATE, "worst", "estimate_error_ratio", Ratio, |r| {
+            errors(r).last().copied()
+        })
         .alone()
         .optional(),
         figure("host", "lag", "host_lag_ratio", Ratio, |r| r.host_lag_ratio).alone(),
@@ -283,25 +279,25 @@ pub fn is_free(run: &Run) -> bool {
     run.policy == "none" && run.backend == "none"
 }
 
-/// What the columns are called: by policy; by what is different where that is not enough.
+/// What the columns are called: by policy; with the back end where several have the same policy.
 pub fn names(results: &Results) -> Vec<String> {
     let mut taken = BTreeSet::new();
     let mut names = Vec::new();
     for run in &results.runs {
         let by_hand = run.policy == "none" && !is_free(run);
         let policy = line(if by_hand { &run.backend } else { &run.policy }, 24);
-        let longer = line(&format!("{policy}/{}", run.backend), 24);
-        let mut name = policy.clone();
-        if taken.contains(&name) && run.backend != "none" && !by_hand {
-            name = longer;
-        }
+        let other = |r: &Run| r.policy == run.policy && r.backend != run.backend;
+        let name = match run.policy != "none" && results.runs.iter().any(other) {
+            true => format!("{policy}/{}", line(&run.backend, 24)),
+            false => policy,
+        };
+        let mut unique = name.clone();
         let mut number = 2;
-        while taken.contains(&name) {
-            name = format!("{policy} #{number}");
+        while !taken.insert(unique.clone()) {
+            unique = format!("{name} #{number}");
             number += 1;
         }
-        taken.insert(name.clone());
-        names.push(name);
+        names.push(unique);
     }
     names
 }
@@ -319,34 +315,67 @@ pub fn rows(results: &Results) -> (Vec<Row>, Vec<Gap>) {
         }
         for (i, run) in results.runs.iter().enumerate() {
             if values[i].is_none() {
-                let why = match figure.optional && given_reason(run, figure.key).is_none() {
-                    true => "nothing was estimated in this run".into(),
-                    false => reason(run, figure.key),
-                };
-                let row = format!("{} {}", figure.subject, figure.name);
-                match gaps
-                    .iter_mut()
-                    .find(|(of, gap)| *of == i && gap.reason == why)
-                {
-                    Some((_, gap)) => gap.rows.push(row),
-                    None => {
-                        let run = names[i].clone();
-                        gaps.push((
-                            i,
-                            Gap {
-                                run,
-                                rows: vec![row],
-                                reason: why,
-                            },
-                        ));
-                    }
-                }
+                note_gap(&mut gaps, (i, &names[i]), run, figure);
             }
         }
-        rows.push(row(figure, &values));
+        let mut row = row(figure, &values);
+        row.is_doubted = results.caveats.iter().any(|c| is_about(c, figure));
+        rows.push(row);
     }
     gaps.sort_by_key(|(run, _)| *run);
     (rows, gaps.into_iter().map(|(_, gap)| gap).collect())
+}
+
+/// A value that is not there joins those that lack for the same reason.
+fn note_gap(gaps: &mut Vec<(usize, Gap)>, (i, name): (usize, &str), run: &Run, figure: &Figure) {
+    let reason = match figure.optional && given_reason(run, figure.key).is_none() {
+        true => "nothing was estimated in this run".into(),
+        false => reason(run, figure.key),
+    };
+    let row = format!("{} {}", figure.subject, figure.name);
+    let same = gaps
+        .iter_mut()
+        .find(|(of, gap)| *of == i && gap.reason == reason);
+    match same {
+        Some((_, gap)) => gap.rows.push(row),
+        None => gaps.push((
+            i,
+            Gap {
+                run: name.into(),
+                rows: vec![row],
+                reason,
+            },
+        )),
+    }
+}
+
+fn is_about(caveat: &Caveat, figure: &Figure) -> bool {
+    caveat.figure == figure.key || caveat.figure == group(figure.key)
+}
+
+/// What is not to be trusted, for people: the figures that share a reason, and the reason.
+pub fn caveats(results: &Results) -> Vec<(String, String)> {
+    let mut all: Vec<(Vec<String>, String)> = Vec::new();
+    for caveat in &results.caveats {
+        let reason = line(&caveat.reason, 600);
+        let figure = caveat_name(caveat);
+        match all.iter_mut().find(|(_, why)| *why == reason) {
+            Some((figures, _)) => figures.push(figure),
+            None => all.push((vec![figure], reason)),
+        }
+    }
+    let joined = |(figures, why): (Vec<String>, String)| (figures.join(", "), why);
+    all.into_iter().map(joined).collect()
+}
+
+/// As the table calls it; a group by its subject.
+fn caveat_name(caveat: &Caveat) -> String {
+    let mut rows = FIGURES.iter().filter(|f| is_about(caveat, f));
+    match (rows.next(), rows.next()) {
+        (Some(only), None) => format!("{} {}", only.subject, only.name),
+        (Some(first), Some(_)) => first.subject.into(),
+        (None, _) => line(&caveat.figure, 80),
+    }
 }
 
 fn row(figure: &Figure, values: &[Option<f64>]) -> Row {
@@ -367,17 +396,20 @@ fn row(figure: &Figure, values: &[Option<f64>]) -> Row {
         name: figure.name,
         unit,
         cells: values.iter().map(|v| v.map(show)).collect(),
-        change: change(figure, values),
+        changes: changes(figure, values),
+        is_doubted: false,
     }
 }
 
-fn change(figure: &Figure, values: &[Option<f64>]) -> Option<String> {
-    let [Some(first), Some(second), ..] = values else {
-        return None;
+/// A run's value against the first run's, which has none against itself.
+fn changes(figure: &Figure, values: &[Option<f64>]) -> Vec<Option<String>> {
+    let first = values.first().copied().flatten().filter(|v| *v > 0.0);
+    let change = |(i, value): (usize, &Option<f64>)| {
+        let ratio = (*value)? / first? - 1.0;
+        let is_shown = figure.compared && i > 0 && ratio.is_finite();
+        is_shown.then(|| format!("{} %", short_percent(ratio)))
     };
-    let ratio = second / first - 1.0;
-    (figure.compared && *first > 0.0 && ratio.is_finite())
-        .then(|| format!("{} %", percent(ratio, true)))
+    values.iter().enumerate().map(change).collect()
 }
 
 /// Sentences about runs that should not be trusted.

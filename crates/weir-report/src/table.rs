@@ -8,18 +8,20 @@ use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 /// Widest line.
-pub const COLUMNS: usize = 100;
+pub const COLUMNS: usize = 80;
+/// Widest head of a column; a longer name takes several lines.
+const HEAD_COLUMNS: usize = 12;
 /// Space before each column.
 const SPACE: usize = 2;
 
 struct Column {
-    head: String,
+    head: Vec<String>,
     cells: Vec<String>,
     width: usize,
 }
 
-/// All runs side by side, the change from the first to the second, and the reasons of what is not
-/// known. Runs that do not fit beside each other follow below. Ends with a newline.
+/// All runs side by side, the change of each from the first where there is room for it, and the reasons
+/// of what is not known. Runs that do not fit beside each other follow below. Ends with a newline.
 pub fn table(results: &Results) -> String {
     let (rows, gaps) = rows::rows(results);
     let mut text = format!("{}\n\n", line(&results.scenario, COLUMNS));
@@ -27,7 +29,7 @@ pub fn table(results: &Results) -> String {
         return text + "no runs\n";
     }
     let label = label_width(&rows);
-    let mut columns = columns(results, &rows).into_iter().peekable();
+    let mut columns = columns(results, &rows, label).into_iter().peekable();
     let mut first = true;
     while columns.peek().is_some() {
         let mut block = Vec::new();
@@ -51,39 +53,72 @@ pub fn table(results: &Results) -> String {
     text
 }
 
-fn columns(results: &Results, rows: &[Row]) -> Vec<Column> {
-    let column = |head: String, cells: Vec<String>| {
-        let widest = cells.iter().chain([&head]).map(|c| c.width()).max();
+impl Column {
+    fn new(head: Vec<String>, cells: Vec<String>) -> Self {
+        let widest = cells.iter().chain(&head).map(|c| c.width()).max();
         Column {
-            head,
             width: widest.unwrap_or(0),
+            head,
             cells,
         }
-    };
-    let mut columns = Vec::new();
-    for (i, name) in rows::names(results).into_iter().enumerate() {
-        let cell = |row: &Row| row.cells.get(i).map_or("", rows::cell).to_string();
-        columns.push(column(name, rows.iter().map(cell).collect()));
     }
-    if columns.len() > 1 {
-        let change = |row: &Row| row.change.clone().unwrap_or_default();
-        columns.insert(
-            2,
-            column("change".into(), rows.iter().map(change).collect()),
-        );
-    }
-    columns
 }
 
-fn part_width(rows: &[Row], part: fn(&Row) -> &str) -> usize {
-    rows.iter().map(|r| part(r).width()).max().unwrap_or(0)
+fn columns(results: &Results, rows: &[Row], label: usize) -> Vec<Column> {
+    let names = rows::names(results);
+    let run = |i: usize| {
+        let cell = |row: &Row| row.cells.get(i).map_or("", rows::cell).to_string();
+        Column::new(head(&names[i]), rows.iter().map(cell).collect())
+    };
+    let change = |i: usize| {
+        let cell = |row: &Row| row.changes.get(i).cloned().flatten().unwrap_or_default();
+        let mut above = vec!["vs".into()];
+        above.extend(head(&names[0]));
+        Column::new(above, rows.iter().map(cell).collect())
+    };
+    let with_changes = (0..names.len()).flat_map(|i| {
+        let change = (i > 0).then(|| change(i));
+        std::iter::once(run(i)).chain(change)
+    });
+    let all: Vec<Column> = with_changes.collect();
+    let used: usize = all.iter().map(|c| SPACE + c.width).sum();
+    match label + used <= COLUMNS {
+        true => all,
+        false => (0..names.len()).map(run).collect(),
+    }
+}
+
+/// A name in lines of at most [`HEAD_COLUMNS`]: policy above back end, words above each other.
+fn head(name: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    for part in name.split_inclusive('/') {
+        let mut last = String::new();
+        for piece in part.split_inclusive(['-', ' ']) {
+            if !last.is_empty() && last.width() + piece.trim_end().width() > HEAD_COLUMNS {
+                lines.push(std::mem::take(&mut last));
+            }
+            last += piece;
+        }
+        lines.push(last);
+    }
+    let wrapped = lines.iter().map(|l| wrap(l.trim_end(), HEAD_COLUMNS, 0));
+    let wrapped: Vec<String> = wrapped.collect();
+    wrapped
+        .iter()
+        .flat_map(|l| l.lines())
+        .map(Into::into)
+        .collect()
+}
+
+fn part_width(rows: &[Row], part: impl Fn(&Row) -> usize) -> usize {
+    rows.iter().map(part).max().unwrap_or(0)
 }
 
 fn widths(rows: &[Row]) -> [usize; 3] {
     [
-        part_width(rows, |r| r.subject),
-        part_width(rows, |r| r.name),
-        part_width(rows, |r| r.unit),
+        part_width(rows, |r| r.subject.width()),
+        part_width(rows, |r| r.marked_name().width()),
+        part_width(rows, |r| r.unit.width()),
     ]
 }
 
@@ -93,12 +128,19 @@ fn label_width(rows: &[Row]) -> usize {
 
 fn write_block(text: &mut String, rows: &[Row], columns: &[Column], label: usize) {
     let space = " ".repeat(SPACE);
-    let mut head = " ".repeat(label);
-    for column in columns {
-        head += &format!("{space}{}", right(&column.head, column.width));
+    let lines = columns.iter().map(|c| c.head.len()).max().unwrap_or(0);
+    for at in 0..lines {
+        let mut head = " ".repeat(label);
+        for column in columns {
+            // The last lines stand right above the numbers.
+            let above = lines - column.head.len();
+            let part = at.checked_sub(above).map_or("", |i| &column.head[i]);
+            head += &format!("{space}{}", right(part, column.width));
+        }
+        let _ = writeln!(text, "{}", head.trim_end());
     }
-    let rule = "─".repeat(head.width());
-    let _ = writeln!(text, "{head}\n{rule}");
+    let width = columns.iter().map(|c| SPACE + c.width).sum::<usize>();
+    let _ = writeln!(text, "{}", "─".repeat(label + width));
     let [subject_width, name_width, unit_width] = widths(rows);
     let mut last = "";
     for (i, row) in rows.iter().enumerate() {
@@ -107,7 +149,7 @@ fn write_block(text: &mut String, rows: &[Row], columns: &[Column], label: usize
         let mut written = format!(
             "{}{space}{}{space}{}",
             left(subject, subject_width),
-            left(row.name, name_width),
+            left(&row.marked_name(), name_width),
             left(row.unit, unit_width),
         );
         for column in columns {

@@ -2,13 +2,15 @@
 //! Reports of made-up results whose every figure is known.
 
 mod bounds;
+mod closing;
 mod document;
 mod figures;
+mod origin;
 mod picture;
 mod written;
 
 use super::*;
-use crate::results::{Bandwidth, Latency, LimitedLatency, Point, Run};
+use crate::results::{Bandwidth, Caveat, Latency, LimitedLatency, Origin, Point, Run};
 
 const MIB: f64 = 1048576.0;
 
@@ -81,5 +83,6 @@ fn results() -> Results {
     Results {
         scenario: "made-up".into(),
         runs: vec![free, run("max-min", 36.36, 10_000.0)],
+        ..Results::default()
     }
 }

@@ -56,14 +56,15 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// `text` broken into lines of at most `columns` columns, at spaces where there are any. It keeps the
-/// spaces it begins with; later lines are indented by `indent`.
+/// `text` broken into lines of at most `columns` columns, at spaces where there are any, but not between a
+/// number and `%`. It keeps the spaces it begins with; later lines are indented by `indent`.
 pub fn wrap(text: &str, columns: usize, indent: usize) -> String {
     let body = text.trim_start_matches(' ');
     let mut used = text.len() - body.len();
     let mut lines = " ".repeat(used);
     let mut at_start = true;
-    for word in body.split(' ') {
+    for word in body.replace(" %", "\u{a0}%").split(' ') {
+        let word = word.replace("\u{a0}%", " %");
         if !at_start && used + 1 + word.width() > columns {
             lines += &format!("\n{}", " ".repeat(indent));
             (used, at_start) = (indent, true);
@@ -117,6 +118,15 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// [`number`] without zeros at its end: for what was chosen, not measured.
+pub fn plain_number(value: f64) -> String {
+    let digits = number(value);
+    match digits.contains('.') && !digits.contains('e') {
+        true => digits.trim_end_matches('0').trim_end_matches('.').into(),
+        false => digits,
+    }
+}
+
 /// A ratio in percent. With `signed` a plus stands before what is above zero.
 pub fn percent(ratio: f64, signed: bool) -> String {
     let value = ratio * 100.0;
@@ -134,6 +144,22 @@ pub fn percent(ratio: f64, signed: bool) -> String {
         _ => "",
     };
     format!("{sign}{digits}")
+}
+
+/// A signed ratio in percent with two digits, for what is only to be seen at a glance.
+pub fn short_percent(ratio: f64) -> String {
+    let value = ratio * 100.0;
+    let digits = match value.abs() {
+        s if !s.is_finite() => return NONE.into(),
+        s if s >= 1e5 => format!("{s:.0e}"),
+        s if s >= 9.95 => format!("{s:.0}"),
+        s => format!("{s:.1}"),
+    };
+    match value {
+        _ if digits == "0.0" => digits,
+        v if v < 0.0 => format!("−{digits}"),
+        _ => format!("+{digits}"),
+    }
 }
 
 /// A unit that makes the largest of some values a small number: what to divide by, and its name.
@@ -179,10 +205,20 @@ mod tests {
         ] {
             assert_eq!(number(value), shown);
         }
+        let chosen = [40.0, 2.5, 0.0, 100.0, 1e-5, f64::NAN];
+        assert_eq!(
+            chosen.map(plain_number),
+            ["40", "2.5", "0", "100", "1.0e-5", "–"]
+        );
         assert_eq!(percent(0.0123, true), "+1.23");
         assert_eq!(percent(-0.42, true), "−42.0");
         assert_eq!(percent(-1e-9, true), "0.00", "no sign before nothing");
         assert_eq!(percent(f64::INFINITY, false), "–");
+        let ratios = [-0.4949, 0.0999, -1e-9, 1.561, 1e5, f64::NAN];
+        assert_eq!(
+            ratios.map(short_percent),
+            ["−49", "+10", "0.0", "+156", "+1e7", "–"]
+        );
     }
 
     #[test]
@@ -214,6 +250,7 @@ mod tests {
         let words: Vec<&str> = wrapped.split_whitespace().collect();
         assert_eq!(words.join(" "), text);
         assert_eq!(wrap("  ab cd", 80, 4), "  ab cd");
+        assert_eq!(wrap("within 5 %", 9, 0), "within\n5 %");
         assert_eq!(wrap("ab cdefghijkl", 6, 2), "ab\n  cdef\n  ghij\n  kl");
     }
 

@@ -216,7 +216,7 @@ fn live_runs(
     let seconds = scenario.control.settle_sec + scenario.control.measure_sec;
     let mut results = Results {
         scenario: scenario.name.clone(),
-        runs: Vec::new(),
+        ..Results::default()
     };
     for mode in modes {
         let name = match mode {

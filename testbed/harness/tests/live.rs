@@ -95,6 +95,7 @@ fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
     let results = Results {
         scenario: scenario.name.clone(),
         runs: vec![free, held],
+        ..Results::default()
     };
     let dir = std::env::temp_dir().join(format!("weir-live-test-{}", std::process::id()));
     for file in weir_report::write(&dir, &scenario.subject()?, &results)? {

@@ -51,13 +51,27 @@ fn the_documented_example_is_one() {
     assert_eq!(read.runs[0].device_latency.mean_ns, Some(31_000.0));
     let value: Value = serde_json::from_str(json).unwrap();
     assert_eq!(fields(&value["runs"][0]), documented());
+    // It has everything that may be absent.
+    for (part, prefix) in [
+        (&value["origin"], "origin."),
+        (&value["caveats"][0], "caveats[]."),
+    ] {
+        let names: BTreeSet<String> = keys(part).into_iter().map(Into::into).collect();
+        assert_eq!(names, documented_under(prefix));
+    }
     let again: Value = serde_json::from_slice(&files::summary(&read).unwrap()).unwrap();
     assert_eq!(again, value);
 }
 
 /// Dotted names of a run's fields, with those that may be absent.
 fn fields(run: &Value) -> BTreeSet<String> {
-    let open = ["missing", "estimate_error_ratio", "limited_gap_ms"];
+    let open = [
+        "missing",
+        "estimate_error_ratio",
+        "limited_gap_ms",
+        "virtual_sec",
+        "wall_sec",
+    ];
     let mut names: BTreeSet<String> = open.map(String::from).into();
     for (name, value) in run.as_object().unwrap() {
         match value.as_object() {
@@ -77,7 +91,12 @@ fn documentation() -> String {
 
 /// The fields of a run that `docs/results.md` has a table row for.
 fn documented() -> BTreeSet<String> {
-    let field = |l: &str| Some(l.strip_prefix("| `runs[].")?.split_once('`')?.0.to_string());
+    documented_under("runs[].")
+}
+
+fn documented_under(prefix: &str) -> BTreeSet<String> {
+    let start = format!("| `{prefix}");
+    let field = |l: &str| Some(l.strip_prefix(&start)?.split_once('`')?.0.to_string());
     documentation().lines().filter_map(field).collect()
 }
 
@@ -149,7 +168,7 @@ fn the_page_stands_alone_and_says_everything() {
         "all 8 bounds met",
         "nothing is controlled in this run",
         "set_point_ratio = 0.4",
-        "−49.5 %",
+        "−50 %",
         "nothing ran",
         "This report was made by",
         "summary.json",
@@ -245,6 +264,7 @@ fn empty_and_absurd_results_are_reported_without_a_panic() {
         all.push(Results {
             scenario: String::new(),
             runs: vec![Run::default(), run],
+            ..Results::default()
         });
     }
     for results in all {

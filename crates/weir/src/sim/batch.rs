@@ -44,6 +44,7 @@ impl Batch {
         Results {
             scenario: self.scenario.name.clone(),
             runs: self.runs.iter().map(|made| made.run.clone()).collect(),
+            ..Results::default()
         }
     }
 
@@ -58,6 +59,7 @@ impl Batch {
         Results {
             scenario: self.scenario.name.clone(),
             runs: same.map(|made| made.run.clone()).collect(),
+            ..Results::default()
         }
     }
 }
