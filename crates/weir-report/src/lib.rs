@@ -20,7 +20,7 @@
 //! use weir_report::{Subject, results::Results};
 //! let results: Results = serde_json::from_str(&std::fs::read_to_string("out/live/summary.json")?)?;
 //! let subject = Subject { capacity_bytes_per_sec: 94.8e6, ..Subject::default() };
-//! print!("{}", weir_report::terminal(&results));
+//! print!("{}", weir_report::terminal(&subject, &results));
 //! let checks = weir_report::checks(&subject, &results);
 //! print!("{}", weir_report::checks_table(&checks));
 //! weir_report::write(Path::new("out/again"), &subject, &results)?;
@@ -34,6 +34,7 @@ mod closing;
 mod document;
 mod draw;
 mod files;
+mod gaps;
 mod origin;
 mod page;
 mod plot;
@@ -57,6 +58,7 @@ pub use rows::HOST_LAG_RATIO_MAX;
 pub use subject::Subject;
 pub use table::{COLUMNS, table};
 pub use terminal::{origin_text, terminal};
+pub use text::wrap;
 pub use weir_core::figures::Expect;
 
 use crate::results::Results;

@@ -3,7 +3,8 @@
 
 use crate::results::{Origin, Results, Run};
 use crate::rows;
-use crate::text::{line, plain_number, time_unit};
+use crate::subject::Subject;
+use crate::text::{bandwidth_unit, line, number, plain_number, time_unit};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -68,6 +69,31 @@ fn civil(day_of_unix: u64) -> (u64, u64, u64) {
     (era * 400 + year + is_next_year, month, day)
 }
 
+/// World, device and measured time, in a few sentences.
+pub fn circumstances(subject: &Subject, results: &Results) -> String {
+    let capacity = subject.capacity_bytes_per_sec;
+    let unit = bandwidth_unit(capacity);
+    let worlds: Vec<String> = results.runs.iter().map(|r| line(&r.world, 20)).collect();
+    let world = match worlds.first() {
+        Some(first) if worlds.iter().all(|w| w == first) => first.clone(),
+        Some(_) => "different worlds".into(),
+        None => "no runs".into(),
+    };
+    let mut world = world_name(&world);
+    if let Some(first) = world.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    format!(
+        "{world}. Capacity {} {}, set-point {} % of it. Measured for {} s, {} s after the start. Seed {}.",
+        number(capacity / unit.0),
+        unit.1,
+        plain_number(subject.set_point_bytes_per_sec / capacity * 100.0),
+        plain_number(subject.measure_sec),
+        plain_number(subject.settle_sec),
+        subject.seed,
+    )
+}
+
 /// How the results came about, a line each: what, and its value. Empty if it is not known.
 pub fn facts(results: &Results) -> Vec<(&'static str, String)> {
     let Some(origin) = &results.origin else {
@@ -102,10 +128,10 @@ pub fn facts(results: &Results) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The times of each run, where they are recorded and the runs are few.
+/// The times of each run, where they were measured and the runs are few.
 fn runs(results: &Results) -> Option<String> {
-    let has_times = |run: &&Run| run.virtual_sec.is_some() || run.wall_sec.is_some();
-    if results.runs.iter().filter(has_times).count() == 0 || results.runs.len() > RUNS_MAX {
+    let has_time = results.runs.iter().any(|run| run.wall_sec.is_some());
+    if !has_time || results.runs.len() > RUNS_MAX {
         return None;
     }
     let named = results.runs.iter().zip(rows::names(results));

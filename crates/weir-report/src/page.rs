@@ -7,9 +7,9 @@ use super::Command;
 use super::checks::{self, Check, compared, verdict};
 use super::closing::closing;
 use super::draw::{Picture, dark_css, svg};
-use super::origin::{facts, world_name};
+use super::origin::{circumstances, facts};
 use super::rows::{self, Row, names};
-use super::text::{bandwidth_unit, escape, line, number, plain_number};
+use super::text::{escape, line};
 use crate::results::Results;
 use crate::subject::Subject;
 use std::fmt::Write;
@@ -87,30 +87,6 @@ pub fn head(title: &str) -> String {
     )
 }
 
-fn circumstances(subject: &Subject, results: &Results) -> String {
-    let capacity = subject.capacity_bytes_per_sec;
-    let unit = bandwidth_unit(capacity);
-    let worlds: Vec<String> = results.runs.iter().map(|r| line(&r.world, 20)).collect();
-    let world = match worlds.first() {
-        Some(first) if worlds.iter().all(|w| w == first) => first.clone(),
-        Some(_) => "different worlds".into(),
-        None => "no runs".into(),
-    };
-    let mut world = world_name(&world);
-    if let Some(first) = world.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    format!(
-        "{world}. Capacity {} {}, set-point {} % of it. Measured for {} s, {} s after the start. Seed {}.",
-        number(capacity / unit.0),
-        unit.1,
-        plain_number(subject.set_point_bytes_per_sec / capacity * 100.0),
-        plain_number(subject.measure_sec),
-        plain_number(subject.settle_sec),
-        subject.seed,
-    )
-}
-
 fn bounds(results: &Results, checks: &[Check]) -> String {
     let mut html = format!("<h2>Bounds: {}</h2>\n", verdict(checks));
     if checks.is_empty() {
@@ -171,7 +147,7 @@ fn figures(results: &Results) -> String {
     if !gaps.is_empty() {
         html += "<p class=\"gap\">Not known (–):</p>\n<ul class=\"muted\">\n";
         for gap in gaps {
-            let sentence = format!("{}: {}: {}", gap.run, gap.rows.join(", "), gap.reason);
+            let sentence = format!("{}: {}: {}", gap.run, gap.rows, gap.reason);
             let _ = writeln!(html, "<li>{}</li>", escape(&sentence));
         }
         html += "</ul>\n";

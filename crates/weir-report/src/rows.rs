@@ -5,6 +5,7 @@
 //! other can be compared at sight. A value that is not there is `None` in its cell and a [`Gap`]
 //! with the reason.
 
+use super::gaps::{Gap, Gaps, Label, listed};
 use super::text::{NONE, Unit, bandwidth_unit, line, number, percent, short_percent, time_unit};
 use crate::results::{Caveat, Results, Run};
 use std::collections::BTreeSet;
@@ -37,17 +38,6 @@ impl Row {
         let mark = if self.is_doubted { DOUBT } else { "" };
         format!("{}{mark}", self.name)
     }
-}
-
-/// Values that are not there, for one reason.
-#[derive(Debug, PartialEq)]
-pub struct Gap {
-    /// The run, as its column is called.
-    pub run: String,
-    /// Subject and name of the rows.
-    pub rows: Vec<String>,
-    /// Why.
-    pub reason: String,
 }
 
 #[derive(Clone, Copy)]
@@ -91,6 +81,10 @@ const fn figure(
 }
 
 impl Figure {
+    const fn label(&self) -> Label {
+        (self.subject, self.name)
+    }
+
     const fn alone(mut self) -> Self {
         self.compared = false;
         self
@@ -208,8 +202,8 @@ const FIGURES: [Figure; 24] = {
         })
         .alone()
         .optional(),
-        figure(CONTROL, "settles in", "settle_ms", Nanos, |r| {
-            r.settle_ms.map(|m| m * 1e6)
+        figure(CONTROL, "settles in", "settle_ms", Plain("s"), |r| {
+            r.settle_ms.map(|m| m / 1e3)
         })
         .alone(),
         figure(CONTROL, "overshoot", "overshoot_ratio", Ratio, |r| {
@@ -302,50 +296,35 @@ pub fn names(results: &Results) -> Vec<String> {
     names
 }
 
-/// All rows, and what is not in them.
+/// All rows, and what is not in them. A figure that no run has is no row.
 pub fn rows(results: &Results) -> (Vec<Row>, Vec<Gap>) {
-    let names = names(results);
     let mut rows = Vec::new();
-    let mut gaps: Vec<(usize, Gap)> = Vec::new();
+    let mut gaps = Gaps::default();
     for figure in &FIGURES {
         let of = |run| known(run, figure.key, (figure.of)(run));
         let values: Vec<Option<f64>> = results.runs.iter().map(of).collect();
-        if figure.optional && values.iter().all(Option::is_none) {
+        let has_value = values.iter().any(Option::is_some);
+        if figure.optional && !has_value {
             continue;
         }
         for (i, run) in results.runs.iter().enumerate() {
             if values[i].is_none() {
-                note_gap(&mut gaps, (i, &names[i]), run, figure);
+                gaps.note(i, why(run, figure), figure.label());
             }
         }
-        let mut row = row(figure, &values);
-        row.is_doubted = results.caveats.iter().any(|c| is_about(c, figure));
-        rows.push(row);
+        if has_value {
+            let mut row = row(figure, &values);
+            row.is_doubted = results.caveats.iter().any(|c| is_about(c, figure));
+            rows.push(row);
+        }
     }
-    gaps.sort_by_key(|(run, _)| *run);
-    (rows, gaps.into_iter().map(|(_, gap)| gap).collect())
+    (rows, gaps.finish(&names(results)))
 }
 
-/// A value that is not there joins those that lack for the same reason.
-fn note_gap(gaps: &mut Vec<(usize, Gap)>, (i, name): (usize, &str), run: &Run, figure: &Figure) {
-    let reason = match figure.optional && given_reason(run, figure.key).is_none() {
+fn why(run: &Run, figure: &Figure) -> String {
+    match figure.optional && given_reason(run, figure.key).is_none() {
         true => "nothing was estimated in this run".into(),
         false => reason(run, figure.key),
-    };
-    let row = format!("{} {}", figure.subject, figure.name);
-    let same = gaps
-        .iter_mut()
-        .find(|(of, gap)| *of == i && gap.reason == reason);
-    match same {
-        Some((_, gap)) => gap.rows.push(row),
-        None => gaps.push((
-            i,
-            Gap {
-                run: name.into(),
-                rows: vec![row],
-                reason,
-            },
-        )),
     }
 }
 
@@ -355,27 +334,25 @@ fn is_about(caveat: &Caveat, figure: &Figure) -> bool {
 
 /// What is not to be trusted, for people: the figures that share a reason, and the reason.
 pub fn caveats(results: &Results) -> Vec<(String, String)> {
-    let mut all: Vec<(Vec<String>, String)> = Vec::new();
-    for caveat in &results.caveats {
-        let reason = line(&caveat.reason, 600);
-        let figure = caveat_name(caveat);
-        match all.iter_mut().find(|(_, why)| *why == reason) {
-            Some((figures, _)) => figures.push(figure),
-            None => all.push((vec![figure], reason)),
+    let mut reasons: Vec<&str> = results.caveats.iter().map(|c| c.reason.as_str()).collect();
+    let mut seen = BTreeSet::new();
+    reasons.retain(|reason| seen.insert(*reason));
+    let about = |reason: &&str| {
+        let same = results.caveats.iter().filter(|c| c.reason == *reason);
+        let (mut figures, mut others) = (Vec::new(), Vec::new());
+        for caveat in same {
+            let mut rows = FIGURES.iter().filter(|f| is_about(caveat, f));
+            match (rows.next(), rows.next()) {
+                (Some(only), None) => figures.push(only.label()),
+                (Some(first), Some(_)) => others.push(first.subject.into()),
+                (None, _) => others.push(line(&caveat.figure, 80)),
+            }
         }
-    }
-    let joined = |(figures, why): (Vec<String>, String)| (figures.join(", "), why);
-    all.into_iter().map(joined).collect()
-}
-
-/// As the table calls it; a group by its subject.
-fn caveat_name(caveat: &Caveat) -> String {
-    let mut rows = FIGURES.iter().filter(|f| is_about(caveat, f));
-    match (rows.next(), rows.next()) {
-        (Some(only), None) => format!("{} {}", only.subject, only.name),
-        (Some(first), Some(_)) => first.subject.into(),
-        (None, _) => line(&caveat.figure, 80),
-    }
+        others.insert(0, listed(&figures));
+        others.retain(|name| !name.is_empty());
+        (others.join(", "), line(reason, 600))
+    };
+    reasons.iter().map(about).collect()
 }
 
 fn row(figure: &Figure, values: &[Option<f64>]) -> Row {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The closing table for a terminal: at most [`COLUMNS`] wide, whatever the number of runs.
 
-use super::rows::{self, Gap, Row};
+use super::gaps::Gap;
+use super::rows::{self, Row};
 use super::text::{left, line, right, wrap};
 use crate::results::Results;
 use std::fmt::Write;
@@ -23,11 +24,16 @@ struct Column {
 /// All runs side by side, the change of each from the first where there is room for it, and the reasons
 /// of what is not known. Runs that do not fit beside each other follow below. Ends with a newline.
 pub fn table(results: &Results) -> String {
-    let (rows, gaps) = rows::rows(results);
-    let mut text = format!("{}\n\n", line(&results.scenario, COLUMNS));
+    format!("{}\n\n{}", line(&results.scenario, COLUMNS), body(results))
+}
+
+/// The table without its title.
+pub fn body(results: &Results) -> String {
     if results.runs.is_empty() {
-        return text + "no runs\n";
+        return "no runs\n".into();
     }
+    let (rows, gaps) = rows::rows(results);
+    let mut text = String::new();
     let label = label_width(&rows);
     let mut columns = columns(results, &rows, label).into_iter().peekable();
     let mut first = true;
@@ -165,7 +171,7 @@ fn write_gaps(text: &mut String, gaps: &[Gap]) {
     }
     let _ = writeln!(text, "\nNot known (–):");
     for gap in gaps {
-        let sentence = format!("  {}: {}: {}", gap.run, gap.rows.join(", "), gap.reason);
+        let sentence = format!("  {}: {}: {}", gap.run, gap.rows, gap.reason);
         let _ = writeln!(text, "{}", wrap(&sentence, COLUMNS, 4));
     }
 }

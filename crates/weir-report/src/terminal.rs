@@ -5,15 +5,30 @@
 use crate::closing::closing;
 use crate::origin;
 use crate::results::Results;
-use crate::rows;
-use crate::table::{COLUMNS, table};
-use crate::text::{left, wrap};
+use crate::rows::{self, DOUBT};
+use crate::subject::Subject;
+use crate::table::{COLUMNS, body};
+use crate::text::{left, line, wrap};
 use std::fmt::Write;
 
-/// Sentence, table, origin and caveats, at most [`COLUMNS`] wide. Ends with a newline.
-pub fn terminal(results: &Results) -> String {
-    let sentence = wrap(&closing(results), COLUMNS, 0);
-    format!("{sentence}\n\n{}{}", table(results), origin_text(results))
+/// Title, sentence, table, origin and caveats, at most [`COLUMNS`] wide. Ends with a newline.
+pub fn terminal(subject: &Subject, results: &Results) -> String {
+    let title = line(&results.scenario, COLUMNS);
+    let title = match subject.about.as_str() {
+        "" => title,
+        about => format!("{title}: {}", line(about, 2000)),
+    };
+    let parts = [
+        title,
+        origin::circumstances(subject, results),
+        String::new(),
+        closing(results),
+    ];
+    let mut text = String::new();
+    for part in parts {
+        let _ = writeln!(text, "{}", wrap(&part, COLUMNS, 0));
+    }
+    text + "\n" + &body(results) + &origin_text(results)
 }
 
 /// How the results came about, and what is not to be trusted; empty if neither is recorded.
@@ -30,10 +45,10 @@ pub fn origin_text(results: &Results) -> String {
     }
     let caveats = rows::caveats(results);
     if !caveats.is_empty() {
-        text += "\nNot to be trusted (*):\n";
+        text += "\nNot to be trusted:\n";
     }
     for (figures, why) in caveats {
-        let line = format!("  {figures}: {why}");
+        let line = format!("  {DOUBT} {figures}: {why}");
         let _ = writeln!(text, "{}", wrap(&line, COLUMNS, 4));
     }
     text

@@ -46,17 +46,44 @@ fn small(dir: &Path, more: &str) -> String {
 
 #[test]
 fn the_thesis_scenario_in_seconds() {
-    let table = done(&["sim", "thesis-limit"]);
-    let row = |name: &str| {
-        let line = table.lines().find(|l| l.starts_with(name)).unwrap();
-        let mean = line.split_whitespace().nth(1).unwrap();
-        mean.parse::<f64>().unwrap()
+    let text = done(&["sim", "thesis-limit"]);
+    let means = text
+        .lines()
+        .find(|l| l.trim_start().starts_with("mean "))
+        .unwrap();
+    let words: Vec<&str> = means.split_whitespace().collect();
+    let [_, "GiB/s", free, held, ..] = words[..] else {
+        panic!("{means}");
     };
-    assert!(row("none") > 6.5, "{table}");
+    assert!(free.parse::<f64>().unwrap() > 6.5, "{text}");
     assert!(
-        (row("cgroup") - 4.0).abs() < 0.1,
-        "held at 4 GiB/s: {table}"
+        (held.parse::<f64>().unwrap() - 4.0).abs() < 0.1,
+        "held at 4 GiB/s: {text}"
     );
+    assert!(
+        text.contains("weir (cgroup) held the device at 4.0"),
+        "{text}"
+    );
+    is_narrow(&text);
+}
+
+#[test]
+fn many_runs_have_a_row_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = done(&["sim", &small(dir.path(), ""), "--backend", "all"]);
+    for name in ["none", "thesis-cgroups-simple", "cgroup", "scx-full"] {
+        let rows = text
+            .lines()
+            .filter(|l| l.split_whitespace().next() == Some(name));
+        assert_eq!(rows.count(), 2, "{name} in each of two blocks: {text}");
+    }
+    assert!(text.starts_with("Seed 1: weir ("), "{text}");
+    is_narrow(&text);
+}
+
+fn is_narrow(text: &str) {
+    let widest = text.lines().map(|l| l.chars().count()).max().unwrap();
+    assert!(widest <= 80, "{widest}: {text}");
 }
 
 #[test]
@@ -139,8 +166,10 @@ fn several_seeds_show_their_range() {
     let dir = tempfile::tempdir().unwrap();
     let table = done(&["sim", &small(dir.path(), ""), "--seeds", "3"]);
     assert!(table.contains("mean of 3 seeds from 1 on"), "{table}");
-    assert_eq!(table.matches("\n  lowest ").count(), 2, "{table}");
-    assert_eq!(table.matches("\n  highest ").count(), 2, "{table}");
+    // Of two controllers, in two blocks.
+    assert_eq!(table.matches("\n  lowest ").count(), 2 * 2, "{table}");
+    assert_eq!(table.matches("\n  highest ").count(), 2 * 2, "{table}");
+    is_narrow(&table);
 }
 
 #[test]
@@ -155,7 +184,14 @@ fn reports_are_those_of_live_runs() {
         "--json",
     ]);
     let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
-    assert_eq!(read("summary.json"), text, "stdout and file are the same");
+    let results = |text: &str| serde_json::from_str::<Results>(text).unwrap();
+    let (file, printed) = (results(&read("summary.json")), results(&text));
+    assert_eq!(file.reproducible(), printed, "but for date and wall time");
+    let origin = file.origin.unwrap();
+    assert!(origin.date_utc.is_some() && origin.wall_sec > Some(0.0));
+    assert_eq!((origin.world.as_str(), origin.seed), ("sim", 1));
+    assert_eq!(origin.virtual_sec, Some(16.0));
+    assert!(!printed.caveats.is_empty());
     let series = read("series.csv");
     assert!(series.starts_with("run,policy,backend,at_ms,bytes_per_sec\n0,none,none,0,"));
     assert_eq!(series.lines().count(), 1 + 2 * 80, "8 s of 100 ms, twice");

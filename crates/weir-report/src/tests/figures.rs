@@ -72,7 +72,7 @@ fn the_table_has_the_numbers_in_units_for_people() {
         ),
         (
             "settles in",
-            vec!["control", "settles in", "ms", "–", "400"],
+            vec!["control", "settles in", "s", "–", "0.400"],
         ),
         ("overshoot", vec!["overshoot", "%", "–", "5.00"]),
         ("lag", vec!["host", "lag", "%", "0.10", "0.10"]),
@@ -109,8 +109,8 @@ fn what_is_not_known_is_a_dash_with_its_reason() {
     );
     let flat = flat(&table[table.find("Not known").unwrap()..]);
     for sentence in [
-        "none: control settles in, control overshoot: nothing is controlled in this run",
-        "max-min: light reader mean, light reader p50, light reader p99: no light reader finished a block",
+        "none: control settles in, overshoot: nothing is controlled in this run",
+        "max-min: light reader mean, p50, p99: no light reader finished a block",
         "max-min: CPU time per GiB read: no value and no reason in the results",
     ] {
         assert!(flat.contains(sentence), "{sentence}\n{flat}");
@@ -130,8 +130,16 @@ fn a_reason_or_nonsense_in_place_of_a_number_hides_it() {
         cells(found(&table, &["stddev"])),
         ["stddev", "B/s", "–", "0.00"]
     );
-    assert_eq!(cells(found(&table, &["bias"])), ["bias", "%", "–", "–"]);
-    assert!(flat(&table).contains("no window was whole"));
+    for sentence in [
+        "none: bandwidth mean, stddev, RMSE, bias: no window was whole",
+        "max-min: bandwidth RMSE, bias: no value and no reason",
+    ] {
+        assert!(flat(&table).contains(sentence), "{table}");
+    }
+    assert!(
+        !table.lines().any(|l| l.trim_start().starts_with("bias")),
+        "no run has it: {table}"
+    );
 }
 
 #[test]
@@ -243,4 +251,24 @@ fn each_run_is_compared_with_the_first() {
         cells(found(&table, &["RMSE"]))[2..],
         ["100", "2.95", "−97 %", "2.78", "−97 %"]
     );
+}
+
+#[test]
+fn what_no_run_has_is_no_row_and_is_said_once() {
+    let mut results = results();
+    for run in &mut results.runs {
+        run.light_reader = Latency::default();
+        let why = "no light reader in this scenario".into();
+        run.missing.insert("light_reader".into(), why);
+    }
+    let text = table(&results);
+    assert!(
+        !text.lines().any(|l| l.starts_with("light reader")),
+        "{text}"
+    );
+    let sentence = "every run: light reader mean, p50, p99: no light reader in this scenario";
+    assert_eq!(flat(&text).matches(sentence).count(), 1, "{text}");
+    assert_eq!(text.matches("no light reader").count(), 1, "{text}");
+    results.runs.truncate(1);
+    assert!(flat(&table(&results)).contains("none: light reader mean, p50, p99: no light"));
 }

@@ -198,6 +198,16 @@ fn hostile_names_are_text_everywhere() {
     let mut subject = subject();
     subject.about = evil.into();
     results.scenario = evil.into();
+    results.origin = Some(Origin {
+        weir_version: evil.into(),
+        commit: Some(evil.into()),
+        world: evil.into(),
+        kernel_release: Some(evil.into()),
+        qemu_version: Some(evil.into()),
+        date_utc: Some(evil.into()),
+        ..Origin::default()
+    });
+    results.caveats = vec![Caveat::new(evil, evil)];
     for run in &mut results.runs[1..] {
         run.policy = evil.into();
         run.backend = evil.into();
@@ -222,6 +232,7 @@ fn hostile_names_are_text_everywhere() {
     for text in [
         html,
         table(&results),
+        terminal(&subject, &results),
         checks_table(&checks(&subject, &results)),
     ] {
         let bad = text
@@ -276,6 +287,7 @@ fn empty_and_absurd_results_are_reported_without_a_panic() {
             let dir = tempfile::tempdir().unwrap();
             write(dir.path(), &subject, &results).unwrap();
             assert!(table(&results).ends_with('\n'));
+            assert!(terminal(&subject, &results).ends_with('\n'));
             checks_table(&checks(&subject, &results));
         }
     }

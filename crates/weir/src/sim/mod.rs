@@ -28,6 +28,8 @@ use batch::Batch;
 use builtin::Loaded;
 use cli::{ScenarioArgs, SimArgs};
 use std::fmt::Write;
+use std::time::Instant;
+use weir_report::results::Results;
 use weir_report::{Check, Subject};
 
 /// Runs what was asked for.
@@ -52,21 +54,42 @@ fn scenario(args: &ScenarioArgs) -> Result<Exit> {
         .map(|n| args.seed.wrapping_add(n))
         .collect();
     let subject = results::subject(&loaded, args.seed)?;
+    let begun = Instant::now();
     let batch = batch::run(&loaded, &choices, &seeds)?;
+    let results = results::with_origin(batch.results(), args.seed, begun.elapsed());
     if let Some(out) = &args.out {
         let command = command(args, name);
-        for file in weir_report::write_with(out, &subject, &batch.results(), &[command])? {
+        for file in weir_report::write_with(out, &subject, &results, &[command])? {
             eprintln!("wrote {}", harmless(&file.display().to_string()));
         }
     }
     let judged = judged(&batch, &subject, &seeds);
     if args.json {
-        print_json(&weir_report::explained(&batch.results())?)?;
+        // One seed gives one text, whenever and wherever.
+        print_json(&weir_report::explained(&results.reproducible())?)?;
     } else {
-        print(&(table::table(&batch) + &bounds(&judged)))?;
+        print(&(shown(&batch, &subject, &results) + &bounds(&judged)))?;
     }
     let missed = args.check && judged.iter().any(|(_, c)| c.iter().any(|c| !c.passed));
     Ok(if missed { Exit::Finding } else { Exit::Done })
+}
+
+/// Most runs that stand beside each other.
+const RUNS_BESIDE: usize = 4;
+
+/// Few runs as live runs are shown; more of them, or several seeds, in a table with a row each.
+fn shown(batch: &Batch, subject: &Subject, results: &Results) -> String {
+    if results.runs.len() <= RUNS_BESIDE && batch.of(0).count() == 1 {
+        return weir_report::terminal(subject, results);
+    }
+    let sentence = weir_report::closing(&batch.with_seed(subject.seed));
+    let sentence = format!("Seed {}: {sentence}", subject.seed);
+    format!(
+        "{}\n\n{}{}",
+        weir_report::wrap(&sentence, weir_report::COLUMNS, 0),
+        table::table(batch),
+        weir_report::origin_text(results),
+    )
 }
 
 fn list() -> Result<Exit> {
@@ -104,8 +127,7 @@ fn bounds(judged: &[(u64, Vec<Check>)]) -> String {
         return String::new();
     }
     let mut text = format!(
-        "\nBounds, seed {first}: {}\n{}",
-        weir_report::verdict(checks),
+        "\nBounds, seed {first}:\n{}",
         weir_report::checks_table(checks)
     );
     for (seed, checks) in &judged[1..] {

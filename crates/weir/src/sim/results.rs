@@ -4,10 +4,11 @@
 use super::builtin::Loaded;
 use super::choice::Choice;
 use anyhow::{Context, Result};
+use std::time::Duration;
 use weir_hw::profile::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
 use weir_report::Subject;
-use weir_report::results::{LimitedLatency, Run};
+use weir_report::results::{Caveat, LimitedLatency, Origin, Results, Run};
 use weir_sim::{Measures, Scenario};
 
 /// The run as results have it.
@@ -40,6 +41,37 @@ pub fn run_of(measures: &Measures, choice: &Choice) -> Run {
         missing: m.missing.clone(),
     }
 }
+
+/// The results with how they came about, and what of any simulation is not to be trusted.
+pub fn with_origin(results: Results, seed: u64, took: Duration) -> Results {
+    let virtual_sec = results.runs.iter().filter_map(|run| run.virtual_sec).sum();
+    let origin = Origin {
+        virtual_sec: Some(virtual_sec),
+        wall_sec: Some(took.as_secs_f64()),
+        ..Origin::of_this_program("sim", seed)
+    };
+    let caveat = |(figure, reason): (&str, &str)| Caveat::new(figure, reason);
+    Results {
+        origin: Some(origin),
+        caveats: CAVEATS.map(caveat).into(),
+        ..results
+    }
+}
+
+/// Of the shortcuts that weir-sim lists at its head, those that change a figure.
+const CAVEATS: [(&str, &str); 4] = [
+    ("device_latency.p50_ns", LINES),
+    ("device_latency.p99_ns", LINES),
+    (
+        "cpu_sec_per_gib",
+        "the kernel's own work (context switches, throttling, ticks) is not charged",
+    ),
+    (
+        "throughput_ops_per_sec",
+        "an operation is the scenario's own: ratios carry over, amounts do not",
+    ),
+];
+const LINES: &str = "single lines are a distribution around the mean of the device's equilibrium";
 
 /// What the report says of the scenario.
 ///

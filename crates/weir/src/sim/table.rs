@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table of `weir sim`: a row for each of those compared; over several seeds the mean, and below it
-//! the lowest and the highest.
+//! The table of many simulated runs: a row for each of those compared; over several seeds the mean, and
+//! below it the lowest and the highest. Few runs are shown as live ones are, by weir-report.
 
 use super::batch::Batch;
 use std::fmt::Write;
@@ -124,9 +124,9 @@ pub fn table(batch: &Batch) -> String {
             }
         }
     }
-    let mut text = format!("{}: {}\n", batch.scenario.name, batch.scenario.about);
-    text += &set_point(batch, seeds);
-    text + &aligned(&lines)
+    let title = format!("{}: {}", batch.scenario.name, batch.scenario.about);
+    let title = weir_report::wrap(&title, weir_report::COLUMNS, 0);
+    format!("{title}\n{}{}", set_point(batch, seeds), aligned(&lines))
 }
 
 fn set_point(batch: &Batch, seeds: usize) -> String {
@@ -145,6 +145,8 @@ fn set_point(batch: &Batch, seeds: usize) -> String {
     )
 }
 
+/// Columns under each other, at most [`weir_report::COLUMNS`] wide: those that do not fit follow below,
+/// with the names of the rows again.
 fn aligned(lines: &[Vec<String>]) -> String {
     let count = lines.iter().map(Vec::len).max().unwrap_or(0);
     let width = |i: usize| {
@@ -155,20 +157,35 @@ fn aligned(lines: &[Vec<String>]) -> String {
             .max()
     };
     let widths: Vec<usize> = (0..count).map(|i| width(i).unwrap_or(0)).collect();
+    let mut blocks: Vec<String> = Vec::new();
+    let mut next = 1;
+    while next < count {
+        let from = next;
+        let mut used = widths[0];
+        while next < count && (next == from || used + 2 + widths[next] <= weir_report::COLUMNS) {
+            used += 2 + widths[next];
+            next += 1;
+        }
+        blocks.push(block(lines, &widths, from..next));
+    }
+    blocks.join("\n")
+}
+
+fn block(lines: &[Vec<String>], widths: &[usize], columns: std::ops::Range<usize>) -> String {
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
-        let mut written = String::new();
-        for (i, cell) in line.iter().enumerate() {
+        let name = &line[0];
+        let mut written = format!("{name}{}", " ".repeat(widths[0] - name.width()));
+        for i in columns.clone() {
+            let cell = line.get(i).map_or("", String::as_str);
             let pad = " ".repeat(widths[i].saturating_sub(cell.width()));
-            let _ = match i {
-                0 => write!(written, "{cell}{pad}"),
-                _ => write!(written, "  {pad}{cell}"),
-            };
+            let _ = write!(written, "  {pad}{cell}");
         }
         text += written.trim_end();
         text.push('\n');
         if number == 1 {
-            text += &"─".repeat(widths.iter().sum::<usize>() + 2 * (count - 1));
+            let width: usize = widths[columns.clone()].iter().map(|w| w + 2).sum();
+            text += &"─".repeat(widths[0] + width);
             text.push('\n');
         }
     }
