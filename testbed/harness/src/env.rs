@@ -333,12 +333,14 @@ fn files_of(root: &Path, program: &str) -> Result<BTreeSet<String>> {
     Ok(libraries.chain([program.to_string()]).collect())
 }
 
-/// Pack a folder as an initramfs archive; the kernel accepts several of them one after another.
+/// Pack a folder as an initramfs archive; the kernel accepts several of them one after another. The same files make the
+/// same archive, to the byte: a guest that reads another date takes another time for it.
 ///
 /// # Errors
 /// `cpio` missing or failing.
 pub fn pack(stage: &Path, to: &Path) -> Result<()> {
-    let script = "cd \"$0\" && find . | cpio -o -H newc --quiet > \"$1\"";
+    let script = "cd \"$0\" && find . -exec touch -h -d @0 {} + && \
+                  find . | LC_ALL=C sort | cpio -o -H newc --reproducible --quiet > \"$1\"";
     output(Command::new("sh").args(["-ec", script]).arg(stage).arg(to))?;
     Ok(())
 }

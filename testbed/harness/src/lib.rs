@@ -13,6 +13,7 @@
 //! In data order: [`env`] (what the guest is made of; [`kernels`]: with which kernel else) → [`machine`] (what it looks like) → [`vm`]
 //! (boot it, run in it).
 
+mod agent;
 pub mod attribution;
 pub mod cosim;
 pub mod driver;
@@ -22,6 +23,7 @@ pub mod fio;
 pub mod firmware;
 pub mod guest;
 mod host;
+mod initrd;
 pub mod kernels;
 pub mod live;
 pub mod machine;
@@ -32,4 +34,5 @@ mod qemu;
 pub mod sampler;
 pub mod scenario;
 pub mod shm;
+pub mod time;
 pub mod vm;

@@ -6,17 +6,13 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use weir_report::results::{Results, Run};
+use weir_report::results::Results;
 use weir_testbed::guest::{self, Instance};
 use weir_testbed::live::{self, Mode};
 use weir_testbed::scenario::Scenario;
+use weir_testbed::time::interrupted;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
 use weir_testbed::{attribution, driver, env::Environment, firmware, plant};
-
-/// A run whose host lost more model time than this says more about the host: it is made again.
-const LAG_RATIO_MAX: f64 = 0.02;
-/// How often a run is made at most.
-const TRIES: usize = 3;
 
 /// Scenarios on a real kernel with an emulated CXL device.
 #[derive(Parser)]
@@ -87,6 +83,9 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let started = Instant::now();
+    if let Err(why) = end_when_interrupted() {
+        eprintln!("weir-testbed: {why:#}");
+    }
     match run(Args::parse().command, started) {
         Ok(true) => 0.into(),
         Ok(false) => 1.into(),
@@ -95,6 +94,15 @@ fn main() -> std::process::ExitCode {
             2.into()
         }
     }
+}
+
+/// Ctrl-C ends the step under way, and with it the guests; a second one ends at once.
+fn end_when_interrupted() -> Result<()> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, interrupted())?;
+        signal_hook::flag::register(signal, interrupted())?;
+    }
+    Ok(())
 }
 
 fn run(command: Command, started: Instant) -> Result<bool> {
@@ -229,39 +237,27 @@ fn live_runs(
             } => format!("with weir, {policy}, {backend}"),
             Mode::Weir { policy: None, .. } => "with weir observing".to_string(),
         };
-        let mut best: Option<Run> = None;
-        for attempt in 1..=TRIES {
-            say(&format!("running {seconds} s {name}"));
-            let run = live::run(&vm, scenario, &all, mode)?;
-            if let (Some(dir), Mode::Weir { .. }) = (ticks, mode) {
-                std::fs::create_dir_all(dir)?;
-                let run = results.runs.len();
-                for (file, name) in [
-                    ("weir.jsonl", format!("ticks-{run}.jsonl")),
-                    ("weir.jsonl.err", format!("said-{run}.txt")),
-                ] {
-                    let text = vm.run(&format!("cat /run/{file}"))?;
-                    std::fs::write(dir.join(name), text)?;
-                }
-            }
-            let lag = run.host_lag_ratio.unwrap_or(0.0);
-            if best
-                .as_ref()
-                .is_none_or(|b| lag < b.host_lag_ratio.unwrap_or(0.0))
-            {
-                best = Some(run);
-            }
-            if lag <= LAG_RATIO_MAX || attempt == TRIES {
-                break;
-            }
-            say(&format!(
-                "the host lost {:.1} % of the guest's time: once more",
-                lag * 100.0
-            ));
+        say(&format!("running {seconds} s {name}"));
+        let run = live::run(&vm, scenario, &all, mode)?;
+        if let (Some(dir), Mode::Weir { .. }) = (ticks, mode) {
+            keep_ticks(&vm, dir, results.runs.len())?;
         }
-        results.runs.extend(best);
+        results.runs.push(run);
     }
     Ok(results)
+}
+
+/// weir's own lines of a run, and what it said beside them.
+fn keep_ticks(vm: &Vm, dir: &Path, run: usize) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    for (file, name) in [
+        ("weir.jsonl", format!("ticks-{run}.jsonl")),
+        ("weir.jsonl.err", format!("said-{run}.txt")),
+    ] {
+        let text = vm.run(&format!("cat /run/{file}"))?;
+        std::fs::write(dir.join(name), text)?;
+    }
+    Ok(())
 }
 
 fn show(scenario: &Scenario, results: &Results, out: &Path) -> Result<bool> {
@@ -323,7 +319,7 @@ fn plants(
             println!("{} {sentence}", if passed { "ok    " } else { "MISSED" });
         }
         runs.push(rows);
-        std::thread::sleep(Duration::from_secs(1));
+        vm.sleep(Duration::from_secs(1))?;
     }
     if let Some(spread) = plant::spread(&runs) {
         println!(

@@ -6,6 +6,9 @@ use crate::machine::{CoreEvents, Machine};
 use crate::memory;
 use crate::protocol::PORT_NAME;
 use crate::vm::{BAR_WORDS, beside};
+use anyhow::{Context, Result};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -16,14 +19,22 @@ pub(crate) struct SharedFiles<'a> {
     pub(crate) stream: Option<&'a Path>,
 }
 
-/// QEMU for a machine. `socket` is where the guest's agent will be.
+/// QEMU's ends of sockets; they stay open until it has started.
+pub(crate) struct Sockets<'a> {
+    pub(crate) agent: &'a OwnedFd,
+}
+
+/// QEMU for a machine.
+///
+/// # Errors
+/// The plugin is not there.
 pub(crate) fn command(
     env: &Environment,
     machine: &Machine,
     initrd: &Path,
-    socket: &Path,
+    sockets: &Sockets,
     shared: &SharedFiles,
-) -> Command {
+) -> Result<Command> {
     let root = env.root();
     let mut q = env.tool("usr/bin/qemu-system-x86_64");
     q.env(
@@ -44,7 +55,7 @@ pub(crate) fn command(
         "-M",
         "q35,usb=off",
         "-accel",
-        "tcg,thread=multi,tb-size=256",
+        "tcg,thread=single,tb-size=256",
     ]);
     q.args([
         "-cpu",
@@ -59,10 +70,11 @@ pub(crate) fn command(
         shared.bar.display(),
         BAR_WORDS * 8
     ));
-    q.args(["-device", "ivshmem-plain,memdev=bar"]);
-    q.arg("-chardev")
-        .arg(format!("socket,id=agent,path={}", socket.display()));
-    q.args(["-device", "virtio-serial"]);
+    q.args(["-device", "ivshmem-plain,memdev=bar,master=on"]);
+    let agent = sockets.agent.as_raw_fd();
+    q.arg("-chardev").arg(format!("socket,id=agent,fd={agent}"));
+    // What the guest says is in the socket before it goes on.
+    q.args(["-device", "virtio-serial-pci,ioeventfd=off"]);
     q.arg("-device")
         .arg(format!("virtserialport,chardev=agent,name={PORT_NAME}"));
     q.arg("-kernel")
@@ -70,23 +82,65 @@ pub(crate) fn command(
         .arg("-initrd")
         .arg(initrd);
     q.args(["-name", "weir,debug-threads=on"]);
-    if let Ok(plugin) = beside("libweir_plugin.so") {
-        q.arg("-plugin")
-            .arg(plugin_argument(machine, &plugin, shared));
-    }
-    q
+    let plugin = beside("libweir_plugin.so").context("the device model")?;
+    q.arg("-plugin")
+        .arg(plugin_argument(machine, &plugin, shared));
+    same_each_time(&mut q);
+    leave_with_us(&mut q, vec![agent]);
+    Ok(q)
 }
 
-/// Without two features string copies are emulated a byte at a time. Events of a CPU are looked for by its name.
+/// Neither the date nor chance makes two guests differ.
+fn same_each_time(q: &mut Command) {
+    q.args(["-rtc", "base=2026-01-01,clock=vm"]);
+    q.args(["-seed", "1"]);
+    let fixed_addresses = || {
+        // SAFETY: plain system call.
+        match unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) } {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: a system call, between fork and exec.
+    unsafe { q.pre_exec(fixed_addresses) };
+}
+
+/// QEMU ends when the thread that started it does, and keeps `inherited` open. A group of its own: Ctrl-C is for the
+/// harness, which ends QEMU.
+fn leave_with_us(q: &mut Command, inherited: Vec<i32>) {
+    q.process_group(0);
+    let arranged = move || {
+        // SAFETY: plain system calls.
+        let results = unsafe {
+            [libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)]
+                .into_iter()
+                .chain(
+                    inherited
+                        .iter()
+                        .map(|fd| libc::fcntl(*fd, libc::F_SETFD, 0)),
+                )
+        };
+        for result in results {
+            if result == -1 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: system calls, between fork and exec.
+    unsafe { q.pre_exec(arranged) };
+}
+
+/// Without two features string copies are emulated a byte at a time; without MWAIT an idle CPU halts. Events of a CPU are looked for by its name.
 fn cpu_model(machine: &Machine) -> &'static str {
     match machine.core_events {
         Some(CoreEvents::Zen5) => {
-            "max,-erms,-fsrm,vendor=AuthenticAMD,family=26,model=2,stepping=1"
+            "max,-erms,-fsrm,-monitor,vendor=AuthenticAMD,family=26,model=2,stepping=1"
         }
         Some(CoreEvents::GraniteRapids) => {
-            "max,-erms,-fsrm,vendor=GenuineIntel,family=6,model=173,stepping=1"
+            "max,-erms,-fsrm,-monitor,vendor=GenuineIntel,family=6,model=173,stepping=1"
         }
-        None => "max,-erms,-fsrm",
+        None => "max,-erms,-fsrm,-monitor",
     }
 }
 
@@ -106,8 +160,7 @@ fn plugin_argument(machine: &Machine, plugin: &Path, shared: &SharedFiles) -> St
         ("window_lines", machine.window_lines.to_string()),
         ("cache_lines", machine.cache_lines.to_string()),
         ("instruction_ps", machine.instruction_ps.to_string()),
-        ("slack_ns", (machine.slack_us * 1000).to_string()),
-        ("max_lag_ns", (machine.max_lag_us * 1000).to_string()),
+        ("window_ns", machine.window_ns.to_string()),
     ];
     let mut text = plugin.display().to_string();
     for (name, value) in values {
