@@ -10,6 +10,7 @@
 //!     complete         written last: without it the rest is made anew
 //! ```
 
+use crate::lock::FileLock;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -95,6 +96,7 @@ impl Environment {
     /// Not root, `mmdebstrap` missing, no package source, disk full.
     pub fn ready(say: &mut dyn FnMut(&str)) -> Result<Self> {
         let dir = cache_dir()?.join(format!("env-{}", key()));
+        let _alone = FileLock::of(&dir.with_extension("lock"))?;
         if !dir.join("complete").exists() {
             build(&dir, say).with_context(|| format!("cannot build {}", dir.display()))?;
         }
@@ -217,6 +219,14 @@ pub fn output(command: &mut Command) -> Result<String> {
         bail!("{command:?} failed ({}):\n{text}{err}", out.status);
     }
     Ok(text)
+}
+
+/// What stands for a file's content.
+pub(crate) fn hash_file(path: &Path) -> Result<u64> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 fn key() -> String {
