@@ -26,6 +26,7 @@ mod host;
 mod initrd;
 pub mod kernels;
 pub mod live;
+pub mod lock;
 pub mod machine;
 mod memory;
 pub mod plant;
