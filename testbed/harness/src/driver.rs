@@ -3,7 +3,7 @@
 //! kept with the environment.
 
 use crate::env::{Environment, copy};
-use crate::lock::FileLock;
+use crate::lock;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl Wanted {
         let files = sources(&source)?;
         let key = key(&files)?;
         let kept = env.build_dir().join(format!("{}-{key}", self.name));
-        let _alone = FileLock::of(&kept.with_extension("lock"))?;
+        let _lock = lock::hold(&kept.with_extension("lock"))?;
         if self.products.iter().all(|name| kept.join(name).exists()) {
             return Ok(kept);
         }

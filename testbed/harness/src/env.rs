@@ -10,7 +10,7 @@
 //!     complete         written last: without it the rest is made anew
 //! ```
 
-use crate::lock::FileLock;
+use crate::lock;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -96,7 +96,7 @@ impl Environment {
     /// Not root, `mmdebstrap` missing, no package source, disk full.
     pub fn ready(say: &mut dyn FnMut(&str)) -> Result<Self> {
         let dir = cache_dir()?.join(format!("env-{}", key()));
-        let _alone = FileLock::of(&dir.with_extension("lock"))?;
+        let _lock = lock::hold(&dir.with_extension("lock"))?;
         if !dir.join("complete").exists() {
             build(&dir, say).with_context(|| format!("cannot build {}", dir.display()))?;
         }

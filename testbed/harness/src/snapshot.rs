@@ -9,7 +9,7 @@
 //! ```
 
 use crate::env::{Environment, hash_file};
-use crate::lock::FileLock;
+use crate::lock;
 use crate::machine::Machine;
 use crate::vm::{BootOptions, beside};
 use anyhow::{Context, Result};
@@ -49,7 +49,7 @@ pub(crate) fn of(
     let all = env.build_dir().join("snapshots");
     let dir = all.join(key(env, machine, options)?);
     std::fs::create_dir_all(&dir)?;
-    let _alone = FileLock::of(&dir.join("lock"))?;
+    let _lock = lock::hold(&dir.join("lock"))?;
     let time = dir.join("now_ns");
     if let Some(now_ns) = std::fs::read_to_string(&time)
         .ok()
@@ -103,7 +103,7 @@ fn forget_the_oldest(all: &Path) -> Result<()> {
     let too_many = dirs.len().saturating_sub(KEPT);
     for (_, dir) in &dirs[..too_many] {
         // One that is being loaded keeps its lock, and stays.
-        if let Some(_alone) = FileLock::now(&dir.join("lock"))? {
+        if let Some(_lock) = lock::try_hold(&dir.join("lock"))? {
             std::fs::remove_dir_all(dir)?;
         }
     }

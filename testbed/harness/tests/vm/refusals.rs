@@ -4,14 +4,12 @@
 //! enforces `cpu.max`), first before weir starts and then under its feet. Each time it must name the
 //! next move or go on, and no limit may be left behind.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
+use crate::common::{
     Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with,
     machine_with_a_device, mount_group, next_line, signal_weir, snapshots, start_reader,
     start_weir, until,
 };
+use anyhow::{Context, Result, ensure};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 

@@ -6,25 +6,22 @@
 //! reader's lines were read, and the first harmonic of that series at the length of a period tells
 //! where in the period its bursts lie.
 
-mod common;
-
-use anyhow::{Result, bail, ensure};
-use common::{
+use crate::common::{
     Bench, LINES, MODULE, SLICE, machine_with_a_device, mount_group, next_line, signal_weir,
     start_reader, start_weir, until,
 };
+use anyhow::{Result, ensure};
 use std::f64::consts::TAU;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_testbed::guest::own_pages;
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const READERS: [&str; 3] = ["a", "b", "c"];
 const PERIOD: Duration = Duration::from_millis(100);
-/// A third would be even, and who comes last to two that are even has a quarter on each side. Each moment is known to a
-/// sixteenth of the period only, or worse where the host was late, so a gap may come out smaller: then once more.
+/// A third would be even, and the last one to come to two that are even has a quarter on each side. Each moment is known to
+/// a sixteenth of the period only.
 const APART: f64 = 0.2;
-const TRIES: usize = 2;
 
 /// Where in the period a reader's bursts lie, 0 to 1, and how pronounced they are: 0 for an even
 /// stream, 1 for all lines at one moment.
@@ -35,19 +32,18 @@ struct Burst {
 }
 
 /// Looks at the ledger for fifty periods.
-fn bursts(vm: &Vm, epoch: Instant) -> Vec<Burst> {
-    let lines = |owner: u8| vm.ledger().owner(owner).read_lines;
-    let owners = || 1..=READERS.len() as u8;
-    let mut last: Vec<u64> = owners().map(lines).collect();
+fn bursts(vm: &Vm, epoch: Duration) -> Result<Vec<Burst>> {
+    vm.start_sampling(READERS.len() as u8);
+    vm.sleep(50 * PERIOD)?;
+    let series = vm.stop_sampling()?;
     let mut sums = vec![(0.0, 0.0, 0.0); READERS.len()];
-    let end = Instant::now() + 50 * PERIOD;
-    while Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(2));
-        let angle = epoch.elapsed().as_secs_f64() / PERIOD.as_secs_f64() * TAU;
-        for ((owner, last), sum) in owners().zip(&mut last).zip(&mut sums) {
-            let now = lines(owner);
-            let new = (now - *last) as f64;
-            *last = now;
+    for pair in series.samples.windows(2) {
+        // What was read in a step lies in its middle.
+        let at = (pair[0].at + pair[1].at) / 2;
+        let angle = (at - epoch).as_secs_f64() / PERIOD.as_secs_f64() * TAU;
+        for (owner, sum) in (1..).zip(&mut sums) {
+            let new = pair[1].owners[owner].read_lines - pair[0].owners[owner].read_lines;
+            let new = new as f64;
             *sum = (
                 sum.0 + new * angle.cos(),
                 sum.1 + new * angle.sin(),
@@ -59,7 +55,7 @@ fn bursts(vm: &Vm, epoch: Instant) -> Vec<Burst> {
         at: (y.atan2(*x) / TAU).rem_euclid(1.0),
         strength: x.hypot(*y) / total.max(1.0),
     };
-    sums.iter().map(burst).collect()
+    Ok(sums.iter().map(burst).collect())
 }
 
 fn are_bursts(seen: &[Burst]) -> bool {
@@ -91,14 +87,12 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
         own_pages(vm, &format!("/cxl0/{name}"), owner)?;
     }
     vm.switch_model_on()?;
-    let mut seen = Vec::new();
-    for _ in 0..TRIES {
-        seen = limited_bursts(vm)?;
-        if smallest_gap(&seen) > APART {
-            return Ok(());
-        }
-    }
-    bail!("bursts were left together: {seen:.2?}")
+    let seen = limited_bursts(vm)?;
+    ensure!(
+        smallest_gap(&seen) > APART,
+        "bursts were left together: {seen:.2?}"
+    );
+    Ok(())
 }
 
 /// The bursts of the readers while weir limits them: as soon as they are apart, or after a while.
@@ -111,12 +105,11 @@ fn limited_bursts(vm: &Vm) -> Result<Vec<Burst>> {
     for name in READERS {
         until(vm, &format!("! grep -q max {SLICE}/{name}.service/cpu.max"))?;
     }
-    let epoch = Instant::now();
-    // What the host's noise hid at first is searched again.
+    let epoch = vm.now();
     let mut seen = Vec::new();
     for _ in 0..10 {
         next_line(vm)?;
-        seen = bursts(vm, epoch);
+        seen = bursts(vm, epoch)?;
         println!("{seen:.2?}, smallest gap {:.2}", smallest_gap(&seen));
         if are_bursts(&seen) && smallest_gap(&seen) > APART {
             break;

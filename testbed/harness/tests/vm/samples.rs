@@ -3,13 +3,12 @@
 //! CPU events, so minor faults are sampled: the address is that of the page that was faulted in. Real program,
 //! real samples, real addresses; what no such event can show is whether PEBS or IBS deliver theirs.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
-    Bench, LINES, MODULE, Questions, attempt, empty_cgroup, ends_with, json, machine_with_a_device,
-    make_cgroup, next_line, signal_weir, snapshots, start_in, start_weir, until,
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, attempt, empty_cgroup, ends_with, json,
+    machine_with_a_device, make_cgroup, next_line, signal_weir, snapshots, start_in, start_weir,
+    until,
 };
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
@@ -256,7 +255,7 @@ fn device_memory_is_sampled_for_who_accesses_it() -> Result<()> {
         return Ok(());
     };
     let faults = bench.program("faults")?;
-    let files = vec![GuestFile::program(faults, "tests/faults")];
+    let files = vec![GuestFile::new(faults, "tests/faults")];
     let machine = Machine {
         groups_mib: vec![128, 128],
         ..machine_with_a_device()

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A guest with two devices over the same memory: the emulated one, and the simulated RTL.
-#![allow(dead_code, reason = "each test file uses its part of this")]
 
 use crate::common::{Bench, MODULE, skip};
 use anyhow::Result;

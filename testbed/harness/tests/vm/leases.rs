@@ -6,13 +6,11 @@
 //!
 //! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
+use crate::common::{
     Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with, json,
     machine_with_a_device, mount_group, next_line, signal_weir, start_reader, start_weir, until,
 };
+use anyhow::{Context, Result, ensure};
 use weir_testbed::vm::{BootOptions, Vm};
 
 /// What stands in the files of `a` and `b` while weir is not there.

@@ -3,10 +3,8 @@
 //! for 4 and for 16 groups; two more boot with them. What the kernel says is read with `numactl` and
 //! from sysfs, and compared with figures that stand here, not only with what `weir` says of itself.
 
-mod common;
-
+use crate::common::{Bench, Questions, ends_with, json, pages, until};
 use anyhow::{Context, Result, ensure};
-use common::{Bench, Questions, ends_with, json, pages, until};
 use std::path::{Path, PathBuf};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};

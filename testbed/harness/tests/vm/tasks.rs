@@ -6,13 +6,11 @@
 //! And does the program that adds up CPU time say what `cpu.stat` says, throttled time too? Is memory seen to move of a
 //! process that does nothing?
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
-    Bench, LINES, Questions, SLICE, ends_with, json, machine_with_a_device, make_cgroup, next_line,
-    signal_weir, snapshots, start_in, start_weir, until,
+use crate::common::{
+    self, Bench, LINES, Questions, SLICE, ends_with, json, machine_with_a_device, make_cgroup,
+    next_line, signal_weir, snapshots, start_in, start_weir, until,
 };
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
@@ -269,8 +267,8 @@ fn the_iterator_says_what_proc_says() -> Result<()> {
         return Ok(());
     };
     let files = vec![
-        GuestFile::program(bench.program("faults")?, "tests/faults"),
-        GuestFile::program(bench.program("threads")?, "tests/threads"),
+        GuestFile::new(bench.program("faults")?, "tests/faults"),
+        GuestFile::new(bench.program("threads")?, "tests/threads"),
     ];
     let vm = &bench.boot(&machine_with_a_device(), files, &BootOptions::default())?;
     vm.run(&format!("insmod {}", common::MODULE))?;

@@ -4,17 +4,14 @@
 //! stress, and is the kernel's own scheduler back afterwards? How *well* is measured by `weir-testbed
 //! live … --backend scx-full`.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
-    Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
     ends_with, json, machine_in_time, make_cgroup, mount_group, next_line, signal_weir, start_in,
     start_reader, start_weir, state, until,
 };
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use weir_testbed::sampler::{Sample, lines, sample_until};
+use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+use weir_testbed::sampler::{Sample, lines};
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 fn limit() -> String {
@@ -118,15 +115,10 @@ fn a_step_is_met_at_once(vm: &Vm) -> Result<()> {
         let guarded = format!("{name}.service\":{{\"is_limited\":false");
         until(vm, &format!("tail -n 1 {LINES} | grep -q '{guarded}'"))?;
     }
-    let begun = Instant::now();
-    let stop = AtomicBool::new(false);
-    let series = std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| sample_until(vm, 0, begun, &stop));
-        let thawed = common::freeze(vm, false).and_then(|()| vm.run("sleep 4"));
-        stop.store(true, Ordering::Relaxed);
-        let series = sampler.join().map_err(|_| anyhow::anyhow!("it panicked"));
-        thawed.and(series)
-    })?;
+    vm.start_sampling(0);
+    common::freeze(vm, false)?;
+    vm.sleep(Duration::from_secs(4))?;
+    let series = vm.stop_sampling()?;
     let count = |s: &Sample| lines(&s.device);
     let idle = series.samples.first().map_or(0, count);
     let step = series.samples.iter().rfind(|s| count(s) < idle + 200);

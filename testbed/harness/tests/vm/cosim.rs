@@ -6,13 +6,9 @@
 //! Comparisons that must be exact are made with the model switched off, which counts nothing. While it
 //! counts, each figure must lie between two others.
 
-#[path = "common/both.rs"]
-mod both;
-mod common;
-
+use crate::common::both::{GROUPS, LINE_BYTES, RTL, SHARED, bind, fio, ready};
+use crate::common::{Questions, attempt, ends_with, until};
 use anyhow::{Context, Result, ensure};
-use both::{GROUPS, LINE_BYTES, RTL, SHARED, bind, fio, ready};
-use common::{Questions, attempt, ends_with, until};
 use weir_hw::stream::Stream;
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
@@ -119,7 +115,7 @@ fn start_readers(vm: &Vm) -> Result<()> {
         if (0..GROUPS).all(|g| now[g].0 > before[g].0 + (1 << 21)) {
             return Ok(());
         }
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        vm.sleep(std::time::Duration::from_millis(100))?;
     }
     anyhow::bail!(
         "the readers do not begin: {:?} after {before:?}",

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does the demonstration work, end to end? The live scenario, shortened: the model, the workloads,
-//! weir, the measuring and the report. How *well* weir holds the set-point is measured by
-//! `weir-testbed live --check`: this host may be busy, so only what no noise can explain is asserted
-//! here. Of the scheduler also how close it holds, if the host had time for the guest.
+//! weir, the measuring and the report, and how closely each back end holds the set-point. The whole scenario with all
+//! its bounds is run by `weir-testbed live --check`.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::path::Path;
 use weir_report::results::Results;
 use weir_testbed::guest::{self, Instance, SLICE};
@@ -15,9 +14,7 @@ use weir_testbed::{driver, env::Environment};
 
 /// Deviation of the scheduler from the set-point, windows of 100 ms. Some 2.5 % is usual.
 const RMSE_RATIO_MAX: f64 = 0.05;
-/// A run of which the host lost more says nothing about that.
-const LAG_RATIO_MAX: f64 = 0.001;
-const TRIES: usize = 3;
+const BIAS_RATIO_MAX: f64 = 0.02;
 
 fn weir_by(backend: &str) -> Mode {
     Mode::Weir {
@@ -27,22 +24,13 @@ fn weir_by(backend: &str) -> Mode {
     }
 }
 
-/// Full mode: the first run that the host had time for.
+/// Full mode.
 fn the_scheduler_holds(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<()> {
-    let mut lags = Vec::new();
-    for _ in 0..TRIES {
-        let held = live::run(vm, scenario, all, &weir_by("scx-full"))?;
-        let lag = held.host_lag_ratio.context("the lag is not known")?;
-        if lag <= LAG_RATIO_MAX {
-            let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
-            eprintln!("scx-full: RMSE {rmse:.4}, bias {bias:.4}, host lag {lag:.4}");
-            ensure!(rmse <= RMSE_RATIO_MAX, "RMSE {rmse}, host lag {lag}");
-            ensure!(bias.abs() <= 0.02, "bias {bias}, host lag {lag}");
-            return Ok(());
-        }
-        lags.push(lag);
-    }
-    eprintln!("SKIP how close the scheduler holds: the host lost {lags:?} of the guest's time");
+    let held = live::run(vm, scenario, all, &weir_by("scx-full"))?;
+    let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
+    println!("scx-full: RMSE {rmse:.4}, bias {bias:.4}");
+    ensure!(rmse <= RMSE_RATIO_MAX, "RMSE {rmse}");
+    ensure!(bias.abs() <= BIAS_RATIO_MAX, "bias {bias}");
     Ok(())
 }
 
@@ -56,7 +44,7 @@ fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
     let env = Environment::ready(&mut say)?;
     let files = [
         GuestFile::new(driver::build(&env, &mut say)?.module, "lib/weir_cxl.ko"),
-        GuestFile::program(beside("weir")?, "usr/local/bin/weir"),
+        GuestFile::new(beside("weir")?, "usr/local/bin/weir"),
     ];
     let vm = Vm::boot(&env, &scenario.machine, &files)?;
     vm.run("insmod /lib/weir_cxl.ko")?;

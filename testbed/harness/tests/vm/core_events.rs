@@ -4,13 +4,11 @@
 //! device. weir must find them, hold reads against the device's own counters, take them unasked, and share out by them what
 //! nobody could know by CPU time: on Granite Rapids also who writes.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
-    Bench, LINES, MODULE, Questions, ends_with, json, machine_with_a_device, make_cgroup,
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, ends_with, json, machine_with_a_device, make_cgroup,
     mount_group, next_line, signal_weir, snapshots, start_in, start_reader, start_weir, until,
 };
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use weir_testbed::driver;
 use weir_testbed::guest::{load_core, own_pages};

@@ -8,12 +8,10 @@
 //! page`s lie in the memory they describe): the ledger's owner map, filled from the guest's page
 //! tables, tells the files' lines from those.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
+use crate::common::{
     Bench, MODULE, Questions, json, next_line, signal_weir, snapshots, start_weir, until,
 };
+use anyhow::{Context, Result, ensure};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 

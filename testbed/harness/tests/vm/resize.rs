@@ -6,10 +6,8 @@
 //! That the copies are aliases, and what happens without weir, is shown at the end: a block is brought online
 //! in both copies by hand.
 
-mod common;
-
+use crate::common::{Bench, Questions, attempt, ends_with, json, pages, until};
 use anyhow::{Context, Result, ensure};
-use common::{Bench, Questions, attempt, ends_with, json, pages, until};
 use serde_json::Value;
 use std::path::PathBuf;
 use weir_testbed::machine::Machine;

@@ -3,15 +3,13 @@
 //! old, and one without sched_ext. Does the verifier take each rule, and what does it cost it; does it hold; where it cannot be
 //! used, does weir say so and change nothing? What it does in detail is asked in `scx.rs` and `scx_full.rs`.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
-    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, STATE, attempt, ends_with, json,
-    machine_in_time, mount_group, signal_weir, start_reader, start_weir, state, until,
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, STATE, attempt, bytes_per_sec,
+    ends_with, json, machine_in_time, mount_group, signal_weir, start_reader, start_weir, state,
+    until,
 };
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
-use std::time::Instant;
 use weir_testbed::kernels::{FIRST, NEWER, Series, TOO_OLD, WITHOUT};
 use weir_testbed::vm::{BootOptions, Vm};
 
@@ -61,19 +59,6 @@ fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
     Ok(found)
 }
 
-/// Bytes a second by the device's own books, windows of three seconds, of which the middle counts.
-fn held(vm: &Vm) -> Result<f64> {
-    let lines = || vm.ledger().group(0).read_lines as f64;
-    let window = |_| {
-        let (before, begun) = (lines(), Instant::now());
-        vm.run("sleep 3")?;
-        anyhow::Ok((lines() - before) * 64.0 / begun.elapsed().as_secs_f64())
-    };
-    let mut held: Vec<f64> = (0..4).map(window).collect::<Result<_>>()?;
-    held.sort_by(f64::total_cmp);
-    Ok(f64::midpoint(held[1], held[2]))
-}
-
 /// It loads, costs the verifier little, holds the device up to `most` set-points, and goes.
 fn it_is_taken(vm: &Vm, rule: &str, most: f64) -> Result<()> {
     let pid = start_weir(vm, &arguments(rule))?;
@@ -90,7 +75,7 @@ fn it_is_taken(vm: &Vm, rule: &str, most: f64) -> Result<()> {
     }
     if !rule.starts_with("thesis") {
         vm.run("sleep 3")?;
-        let held = held(vm)?;
+        let held = bytes_per_sec(vm, 6)?;
         println!("{rule}: {held:.0} bytes a second, {SET_POINT_BYTES:.0} wanted");
         println!(
             "{rule}: {}",

@@ -2,10 +2,8 @@
 //! Does the counter driver hold on a live kernel? Its own script asks everything inside the guest
 //! (`kernel/tests/run-in-guest.sh`): refused maps, files, kfunc, a lost device, removal under load.
 
-mod common;
-
+use crate::common::{Bench, MODULE};
 use anyhow::{Result, ensure};
-use common::{Bench, MODULE};
 use std::path::Path;
 use std::time::Duration;
 use weir_testbed::machine::Machine;

@@ -7,10 +7,8 @@
 //! this asks what happens and not how exactly. Source: kernel, `Documentation/scheduler/sched-bwc.rst`
 //! and `tg_set_cfs_bandwidth()`.
 
-mod common;
-
+use crate::common::{Bench, Questions, SLICE, attempt, empty_cgroup, make_cgroup, start_in, until};
 use anyhow::{Context, Result, ensure};
-use common::{Bench, Questions, SLICE, attempt, empty_cgroup, make_cgroup, start_in, until};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What co-simulation costs: the same work on the same guest, without and with the RTL, by turns. Prints
+//! What co-simulation costs the host: the same work on the same guest, without and with the RTL, by turns. Prints
 //! figures and judges none; run by hand:
 //!
 //! ```text
 //! cargo test --release -p weir-testbed --test cosim_cost -- --ignored --nocapture
 //! ```
 
-#[path = "common/both.rs"]
-mod both;
-mod common;
-
+use crate::common::both::{GROUPS, RTL, SHARED, bind, fio, ready};
 use anyhow::{Context, Result, ensure};
-use both::{GROUPS, RTL, SHARED, bind, fio, ready};
 use std::time::Instant;
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};

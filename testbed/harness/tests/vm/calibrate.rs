@@ -3,13 +3,11 @@
 //! time; where bandwidth ÷ latency is largest follows from running the same model here, with threads like
 //! weir's and every delay. weir knows nothing of this: it has a kernel, a node and counters.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
-    Bench, LINES, MODULE, Questions, attempt, ends_with, json, mount_group, signal_weir, snapshots,
-    start_reader, start_weir, until,
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, attempt, ends_with, json, mount_group, signal_weir,
+    snapshots, start_reader, start_weir, until,
 };
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::ops::Range;
 use weir_hw::{CoreWindow, Device, DeviceProfile};
@@ -223,7 +221,6 @@ fn machine_for_the_probe() -> Machine {
         idle_ns: 12_000,
         window_lines: 16,
         instruction_ps: 10_000,
-        slack_us: 50,
         ..machine()
     }
 }

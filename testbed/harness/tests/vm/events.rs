@@ -4,10 +4,8 @@
 //! `PERF_CPUID` what CPU this is, and by `SYSFS_PATH` what PMUs it has, it lists its events and shows
 //! how it encodes ours. No guest is booted, nothing is counted.
 
-mod common;
-
+use crate::common::{Questions, skip};
 use anyhow::{Context, Result, ensure};
-use common::{Questions, skip};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,13 +4,12 @@
 //! `memory.stat`, over tasks that fork, exit and move. What no such event can show is whether a CPU's event
 //! counts reads of CXL memory.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
-    Bench, LINES, MODULE, Questions, attempt, ends_with, json, machine_with_a_device, make_cgroup,
-    mount_group, next_line, signal_weir, snapshots, start_in, start_reader, start_weir, until,
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, attempt, ends_with, json, machine_with_a_device,
+    make_cgroup, mount_group, next_line, signal_weir, snapshots, start_in, start_reader,
+    start_weir, until,
 };
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use weir_testbed::guest::own_pages;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};

@@ -6,10 +6,8 @@
 //!
 //! With `WEIR_RECORD_SYSFS=FILE` the tree that is read is written down, for the tests of weir-linux.
 
-mod common;
-
+use crate::common::{Bench, Questions, json, until};
 use anyhow::{Context, Result, ensure};
-use common::{Bench, Questions, json, until};
 use serde_json::Value;
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};

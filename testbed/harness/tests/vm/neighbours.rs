@@ -7,14 +7,12 @@
 //! cargo test --release -p weir-testbed --test neighbours -- --ignored --nocapture
 //! ```
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
+use crate::common::{
     Bench, LINES, MODULE, SET_POINT, SLICE, machine_in_time, mount_group, signal_weir,
     start_reader, start_weir, state, until,
 };
-use std::time::{Duration, Instant};
+use anyhow::{Context, Result, ensure};
+use std::time::Duration;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const ROUNDS: usize = 5;
@@ -53,7 +51,7 @@ fn set_quotas(vm: &Vm, value: &str) -> Result<()> {
 /// A task that sleeps 10 ms and looks how late it is, beside two that compute, for some seconds.
 fn work(vm: &Vm) -> Result<Seen> {
     let lines = || vm.ledger().group(0).read_lines as f64;
-    let (before, begun) = (lines(), Instant::now());
+    let (before, begun) = (lines(), vm.now());
     let text = vm.try_run(
         &format!(
             "stress-ng --cpu 2 --cpu-method int64 --metrics-brief --timeout {SEC} > /run/cpu.txt 2>&1 &
@@ -62,7 +60,7 @@ fn work(vm: &Vm) -> Result<Seen> {
         Duration::from_secs(120),
     )?;
     let read = lines() - before;
-    let elapsed = begun.elapsed().as_secs_f64();
+    let elapsed = (vm.now() - begun).as_secs_f64();
     let word = |key: &str, after: usize| {
         let line = text.stdout.lines().find(|l| {
             let mut words = l.split_whitespace();

@@ -3,14 +3,12 @@
 //! policy limits, do what tells it from the others, and leave nothing behind? How far from the set-point they end
 //! is measured by `weir-testbed live … --backend thesis-scx,thesis-scx-vtime,thesis-scx-throttle`.
 
-mod common;
-
-use anyhow::{Context, Result, ensure};
-use common::{
-    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, bytes_per_sec, empty_cgroup,
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, bytes_per_sec, empty_cgroup,
     ends_with, machine_in_time, make_cgroup, mount_group, signal_weir, start_in, start_reader,
     start_weir, state, until,
 };
+use anyhow::{Context, Result, ensure};
 use weir_testbed::vm::{BootOptions, Vm};
 
 const VARIANTS: [&str; 3] = ["thesis-scx", "thesis-scx-vtime", "thesis-scx-throttle"];
@@ -51,15 +49,9 @@ fn is_over(vm: &Vm, free: f64) -> Result<()> {
     for name in READERS {
         until(vm, &has_all(name, false))?;
     }
-    // A window in which the host took CPUs away is followed by one in which it did not; who is held stays held.
-    let mut again = 0.0;
-    for _ in 0..10 {
-        again = bytes_per_sec(vm, 2)?;
-        if again > 0.6 * free {
-            return Ok(());
-        }
-    }
-    anyhow::bail!("still held: {again} instead of {free}")
+    let again = bytes_per_sec(vm, 2)?;
+    ensure!(again > 0.6 * free, "still held: {again} instead of {free}");
+    Ok(())
 }
 
 /// Ends the daemon, with leave to tidy up or without: it is over, and it was not the kernel's doing.
