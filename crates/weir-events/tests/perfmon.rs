@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Intel's tables against a recorded extract of Intel's lists: bits and counters, both ways. (The same bits
-//! are asked of a living perf in `testbed/harness/tests/events.rs`, which knows nothing of counters.)
+//! are asked of a living perf in `testbed/harness/tests/vm/events.rs`, which knows nothing of counters.)
 
 #![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
 

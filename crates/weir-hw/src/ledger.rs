@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Identifies the file ("WEIRLEDG").
 const MAGIC: u64 = u64::from_le_bytes(*b"WEIRLEDG");
 /// Raised when cells move.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// Sub-buckets per octave of the latency histogram: 6 % wide each.
 const SUB_BUCKETS: u64 = 16;
@@ -26,7 +26,7 @@ pub const OWNER_COUNT: usize = 256;
 /// Pages of the owner map.
 pub const PAGE_BYTES: u64 = 4096;
 
-const HEADER_WORDS: usize = 8;
+const HEADER_WORDS: usize = 16;
 const TALLY_WORDS: usize = 4;
 const VCPU_WORDS: usize = 8;
 
@@ -86,11 +86,10 @@ pub struct VcpuTally {
     pub instructions: u64,
     /// Model time it waited for the device.
     pub stall_ns: u64,
-    /// Model time the host could not give it: it fell so far behind that time was dropped. A run
-    /// with much of this says more about the host than about the device.
-    pub dropped_ns: u64,
     /// Accesses to device memory before the cache filter.
     pub accesses: u64,
+    /// The address of the block that it last began when it came to the end of a window.
+    pub pc: u64,
 }
 
 /// A ledger over shared words.
@@ -161,6 +160,47 @@ impl<'a> Ledger<'a> {
         self.words[6].store(u64::from(running), Ordering::Release);
     }
 
+    /// Until when the guest may run, nanoseconds since its power-on.
+    pub fn until_ns(&self) -> u64 {
+        self.until_word().load(Ordering::Acquire)
+    }
+
+    /// Grants the guest time until then.
+    pub fn grant_until(&self, ns: u64) {
+        self.until_word().store(ns, Ordering::Release);
+    }
+
+    /// The word behind [`Ledger::until_ns`]: the plugin sleeps on it.
+    pub fn until_word(&self) -> &'a AtomicU64 {
+        &self.words[7]
+    }
+
+    /// Where the guest's time stands, or stood last: once it is what was granted, all that the guest did until then is
+    /// in the ledger.
+    pub fn stood_ns(&self) -> u64 {
+        self.stood_word().load(Ordering::Acquire)
+    }
+
+    /// The plugin's word that time stands.
+    pub fn set_stood(&self, ns: u64) {
+        self.stood_word().store(ns, Ordering::Release);
+    }
+
+    /// The word behind [`Ledger::stood_ns`]: the harness sleeps on it.
+    pub fn stood_word(&self) -> &'a AtomicU64 {
+        &self.words[8]
+    }
+
+    /// Where the guest's time is, roughly: it goes on meanwhile.
+    pub fn now_ns(&self) -> u64 {
+        self.words[9].load(Ordering::Relaxed)
+    }
+
+    /// Says where the guest's time is.
+    pub fn set_now(&self, ns: u64) {
+        self.words[9].store(ns, Ordering::Relaxed);
+    }
+
     /// A read of one line by `owner` in `group`, that took `latency_ns`.
     pub fn count_read(&self, group: usize, owner: u8, latency_ns: u64) {
         for at in [self.group_at(group), self.owner_at(owner)] {
@@ -179,12 +219,7 @@ impl<'a> Ledger<'a> {
     /// Publish what a vCPU did so far.
     pub fn set_vcpu(&self, vcpu: usize, tally: VcpuTally) {
         let at = self.shape.vcpus_at() + vcpu * VCPU_WORDS;
-        let cells = [
-            tally.instructions,
-            tally.stall_ns,
-            tally.dropped_ns,
-            tally.accesses,
-        ];
+        let cells = [tally.instructions, tally.stall_ns, tally.accesses, tally.pc];
         for (word, value) in self.words[at..].iter().zip(cells) {
             word.store(value, Ordering::Relaxed);
         }
@@ -206,8 +241,8 @@ impl<'a> Ledger<'a> {
         VcpuTally {
             instructions: self.get(at),
             stall_ns: self.get(at + 1),
-            dropped_ns: self.get(at + 2),
-            accesses: self.get(at + 3),
+            accesses: self.get(at + 2),
+            pc: self.get(at + 3),
         }
     }
 
@@ -331,8 +366,8 @@ mod tests {
         let vcpu = VcpuTally {
             instructions: 1,
             stall_ns: 2,
-            dropped_ns: 3,
-            accesses: 4,
+            accesses: 3,
+            pc: 4,
         };
         ledger.set_vcpu(2, vcpu);
         let seen = Ledger::open(&words).expect("it is a ledger");

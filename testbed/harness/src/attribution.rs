@@ -13,9 +13,6 @@ use std::fmt::Write;
 
 /// Where shares may come from: what the column is called, and `weir run`'s argument.
 pub const SOURCES: [&str; 2] = ["counts", "cpu-time"];
-/// A run whose host lost more of the guest's time than this is made again, and judged only if it never got better.
-const LAG_RATIO_MAX: f64 = 0.005;
-const TRIES: usize = 3;
 /// What is promised of a workload that has a group to itself, and of one that shares it, by the best source.
 const ALONE_MAX: f64 = 0.01;
 const SHARING_MAX: f64 = 0.08;
@@ -41,8 +38,6 @@ pub struct Row {
     pub rmse_ratio: f64,
     /// weir's own word for how it knows.
     pub provenance: String,
-    /// Of the guest's time, what the host did not give: the run says less the more it is.
-    pub host_lag_ratio: f64,
 }
 
 /// Looks at one case with every source that its machine has. The model must be on and [`guest::prepare`] done.
@@ -74,7 +69,7 @@ pub fn measure(
     Ok(rows)
 }
 
-/// By one source: the run of which the host lost least.
+/// By one source.
 fn by_one(
     vm: &Vm,
     scenario: &Scenario,
@@ -83,42 +78,29 @@ fn by_one(
     mode: &Mode,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>> {
-    let mut best: Option<(f64, Vec<Row>)> = None;
-    for _ in 0..TRIES {
-        say(&format!("{}: shares by {source}", scenario.name));
-        let (run, estimates) = live::run_and_compare(vm, scenario, all, mode)?;
-        let lag = run.host_lag_ratio.unwrap_or(1.0);
-        let mut rows = Vec::new();
-        for instance in all.iter().filter(|i| i.owner > 0) {
-            let name = &instance.name;
-            let estimate = estimates.get(name).with_context(|| {
-                format!("nothing to compare of {name}: weir said nothing of it, or the device moved nothing for it")
-            })?;
-            let (in_group_count, is_alike) = company(all, instance);
-            let events = scenario.machine.core_events.filter(|_| source == "counts");
-            rows.push(Row {
-                case: scenario.name.clone(),
-                workload: name.clone(),
-                in_group_count,
-                is_guessed: !is_alike && !events.is_some_and(CoreEvents::tell_stores),
-                source: source.into(),
-                truth_bytes_per_sec: estimate.truth_bytes_per_sec,
-                weir_bytes_per_sec: estimate.weir_bytes_per_sec,
-                rmse_ratio: estimate.rmse_ratio,
-                provenance: estimate.provenance.clone(),
-                host_lag_ratio: lag,
-            });
-        }
-        if best.as_ref().is_none_or(|(least, _)| lag < *least) {
-            best = Some((lag, rows));
-        }
-        if lag <= LAG_RATIO_MAX {
-            break;
-        }
-        let lost = lag * 100.0;
-        say(&format!("the host lost {lost:.1} % of the guest's time"));
+    say(&format!("{}: shares by {source}", scenario.name));
+    let (_, estimates) = live::run_and_compare(vm, scenario, all, mode)?;
+    let mut rows = Vec::new();
+    for instance in all.iter().filter(|i| i.owner > 0) {
+        let name = &instance.name;
+        let estimate = estimates.get(name).with_context(|| {
+            format!("nothing to compare of {name}: weir said nothing of it, or the device moved nothing for it")
+        })?;
+        let (in_group_count, is_alike) = company(all, instance);
+        let events = scenario.machine.core_events.filter(|_| source == "counts");
+        rows.push(Row {
+            case: scenario.name.clone(),
+            workload: name.clone(),
+            in_group_count,
+            is_guessed: !is_alike && !events.is_some_and(CoreEvents::tell_stores),
+            source: source.into(),
+            truth_bytes_per_sec: estimate.truth_bytes_per_sec,
+            weir_bytes_per_sec: estimate.weir_bytes_per_sec,
+            rmse_ratio: estimate.rmse_ratio,
+            provenance: estimate.provenance.clone(),
+        });
     }
-    Ok(best.map(|(_, rows)| rows).unwrap_or_default())
+    Ok(rows)
 }
 
 /// How many are in an instance's group, itself among them, and whether they all read or all write.
@@ -143,14 +125,14 @@ fn company(all: &[Instance], one: &Instance) -> (usize, bool) {
 /// The rows, a line each.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<22} {:<12} {:>8}  {:<9} {:<12} {:>9} {:>9} {:>7} {:>7}\n",
-        "case", "workload", "in group", "shares", "known as", "truth", "weir", "RMSE", "lag"
+        "{:<22} {:<12} {:>8}  {:<9} {:<12} {:>9} {:>9} {:>7}\n",
+        "case", "workload", "in group", "shares", "known as", "truth", "weir", "RMSE"
     );
     for row in rows {
         let mib = |rate: f64| rate / 1_048_576.0;
         let _ = writeln!(
             text,
-            "{:<22} {:<12} {:>8}  {:<9} {:<12} {:>9.3} {:>9.3} {:>6.2}% {:>6.2}%",
+            "{:<22} {:<12} {:>8}  {:<9} {:<12} {:>9.3} {:>9.3} {:>6.2}%",
             row.case,
             row.workload,
             row.in_group_count,
@@ -158,8 +140,7 @@ pub fn table(rows: &[Row]) -> String {
             row.provenance,
             mib(row.truth_bytes_per_sec),
             mib(row.weir_bytes_per_sec),
-            row.rmse_ratio * 100.0,
-            row.host_lag_ratio * 100.0
+            row.rmse_ratio * 100.0
         );
     }
     text + "truth and weir in MiB/s\n"
@@ -202,7 +183,6 @@ mod tests {
             weir_bytes_per_sec: 1_153_434.0,
             rmse_ratio,
             provenance: "sampled".into(),
-            host_lag_ratio: 0.001,
         }
     }
 
@@ -223,6 +203,6 @@ mod tests {
         assert!(checks(&rows[..1])[0].1.contains("0.40 %"));
         assert_eq!(checks(&[]), []);
         let text = table(&rows);
-        assert!(text.contains("1.000     1.100   1.20%   0.10%"), "{text}");
+        assert!(text.contains("1.000     1.100   1.20%"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 //! kept with the environment.
 
 use crate::env::{Environment, copy};
+use crate::lock;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -66,6 +67,7 @@ impl Wanted {
         let files = sources(&source)?;
         let key = key(&files)?;
         let kept = env.build_dir().join(format!("{}-{key}", self.name));
+        let _lock = lock::hold(&kept.with_extension("lock"))?;
         if self.products.iter().all(|name| kept.join(name).exists()) {
             return Ok(kept);
         }

@@ -10,6 +10,7 @@
 //!     complete         written last: without it the rest is made anew
 //! ```
 
+use crate::lock;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -95,6 +96,7 @@ impl Environment {
     /// Not root, `mmdebstrap` missing, no package source, disk full.
     pub fn ready(say: &mut dyn FnMut(&str)) -> Result<Self> {
         let dir = cache_dir()?.join(format!("env-{}", key()));
+        let _lock = lock::hold(&dir.with_extension("lock"))?;
         if !dir.join("complete").exists() {
             build(&dir, say).with_context(|| format!("cannot build {}", dir.display()))?;
         }
@@ -219,6 +221,14 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
+/// What stands for a file's content.
+pub(crate) fn hash_file(path: &Path) -> Result<u64> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
 fn key() -> String {
     let mut hasher = DefaultHasher::new();
     (SUITE, PACKAGES, GUEST_PROGRAMS, INIT).hash(&mut hasher);
@@ -333,12 +343,14 @@ fn files_of(root: &Path, program: &str) -> Result<BTreeSet<String>> {
     Ok(libraries.chain([program.to_string()]).collect())
 }
 
-/// Pack a folder as an initramfs archive; the kernel accepts several of them one after another.
+/// Pack a folder as an initramfs archive; the kernel accepts several of them one after another. The same files make the
+/// same archive, to the byte: a guest that reads another date takes another time for it.
 ///
 /// # Errors
 /// `cpio` missing or failing.
 pub fn pack(stage: &Path, to: &Path) -> Result<()> {
-    let script = "cd \"$0\" && find . | cpio -o -H newc --quiet > \"$1\"";
+    let script = "cd \"$0\" && find . -exec touch -h -d @0 {} + && \
+                  find . | LC_ALL=C sort | cpio -o -H newc --reproducible --quiet > \"$1\"";
     output(Command::new("sh").args(["-ec", script]).arg(stage).arg(to))?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! takes. weir tells a rate for each tick, which is bytes of the time between two readings of the counters; what the ledger
 //! has is looked up for the same two moments, so that what falls on the edge of a window is in the same one by both.
 
-use crate::guest::Instance;
+use crate::guest::{ClockOffsets, Instance};
 use crate::sampler::{Sample, Series, lines};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -11,10 +11,6 @@ use std::time::Duration;
 
 /// Shortest window in which they are compared: one in the middle of a burst may be a tick longer.
 const WINDOW_MS: f64 = 1000.0;
-
-/// How far the clocks may be off that were compared by asking, and how finely that is made good.
-const SKEW_STEP_MS: f64 = 0.25;
-const SKEW_STEPS: i32 = 240;
 
 /// One workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,15 +27,15 @@ pub struct Estimate {
 
 /// What is compared, and when.
 pub struct Span {
-    /// The measured time, by the host's clock since its epoch.
+    /// The measured time, since the guest's power-on.
     pub from: Duration,
     /// Its end.
     pub to: Duration,
-    /// The guest's wall clock less the host's, in milliseconds.
-    pub offset_ms: f64,
+    /// What the guest's clocks show more than that.
+    pub offsets: ClockOffsets,
 }
 
-/// What weir said of a workload: the end of each tick by the host's clock in milliseconds, and bytes a second since the one
+/// What weir said of a workload: the end of each tick in milliseconds since power-on, and bytes a second since the one
 /// before.
 #[derive(Default)]
 struct Course {
@@ -54,7 +50,7 @@ pub fn compare(
     series: &Series,
     span: &Span,
 ) -> BTreeMap<String, Estimate> {
-    let courses = courses(text, series, span);
+    let courses = courses(text, span);
     let of = |instance: &Instance| {
         let owner = usize::from(instance.owner);
         let truth = |ms: f64| {
@@ -68,20 +64,19 @@ pub fn compare(
 }
 
 /// What weir said of each workload within the measured time.
-fn courses(text: &str, series: &Series, span: &Span) -> BTreeMap<String, Course> {
+fn courses(text: &str, span: &Span) -> BTreeMap<String, Course> {
     let ticks: Vec<Value> = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
     let measured = span.from.as_secs_f64() * 1e3..span.to.as_secs_f64() * 1e3;
-    let clock_ms = clock_ms(&ticks, series, span);
     let mut courses: BTreeMap<String, Course> = BTreeMap::new();
     for tick in &ticks {
         for verdict in tick["plan"]["workloads"].as_array().into_iter().flatten() {
             let Some((id, ms)) = verdict["id"].as_str().zip(counted_at_ms(tick, verdict)) else {
                 continue;
             };
-            let end_ms = ms + clock_ms;
+            let end_ms = ms - span.offsets.boot_ms;
             if !measured.contains(&end_ms) {
                 continue;
             }
@@ -108,51 +103,6 @@ fn counted_at_ms(tick: &Value, verdict: &Value) -> Option<f64> {
     let least = || all.iter().filter_map(age).reduce(f64::min);
     let at = tick["plan"]["at"].as_f64()?;
     Some((at - age(verdict).or_else(least).unwrap_or(0.0)) / 1e6)
-}
-
-/// The host's clock less the guest's. To within some milliseconds it is known from asking; a block that is read takes as
-/// long, so it is made finer by what both know exactly: what the device has moved in all, which depends on no share.
-fn clock_ms(ticks: &[Value], series: &Series, span: &Span) -> f64 {
-    let late_ms =
-        |tick: &Value| Some(tick["wall_unix_ms"].as_f64()? - tick["plan"]["at"].as_f64()? / 1e6);
-    let asked_ms = ticks.iter().filter_map(late_ms).fold(f64::MAX, f64::min) - span.offset_ms;
-    let mut moved = Vec::new();
-    let (mut before, mut bytes) = (None, 0.0);
-    for tick in ticks {
-        let first = &tick["plan"]["workloads"][0];
-        let Some(at) = counted_at_ms(tick, first) else {
-            continue;
-        };
-        let devices = tick["plan"]["devices"].as_array().into_iter().flatten();
-        let rate = |d: &Value| {
-            d["read_bytes_per_sec"].as_f64().unwrap_or(0.0)
-                + d["write_bytes_per_sec"].as_f64().unwrap_or(0.0)
-        };
-        let rate: f64 = devices.map(rate).sum();
-        bytes += rate * (at - before.replace(at).unwrap_or(at)) / 1e3;
-        moved.push((at, bytes));
-    }
-    let tried = (-SKEW_STEPS..=SKEW_STEPS).map(|step| asked_ms + f64::from(step) * SKEW_STEP_MS);
-    let spread = |clock_ms: f64| {
-        let truth = |ms: f64| {
-            let at = Duration::try_from_secs_f64(ms / 1e3).ok()?;
-            (span.from..span.to)
-                .contains(&at)
-                .then(|| series.at(at, &|s: &Sample| lines(&s.device)))?
-        };
-        let differences: Vec<f64> = moved
-            .iter()
-            .filter_map(|(at, bytes)| Some(truth(at + clock_ms)? * 64.0 - bytes))
-            .collect();
-        if differences.is_empty() {
-            return f64::INFINITY;
-        }
-        let mean = differences.iter().sum::<f64>() / differences.len() as f64;
-        let squares = differences.iter().map(|d| (d - mean).powi(2));
-        squares.sum::<f64>() / differences.len() as f64
-    };
-    let best = tried.min_by(|a, b| spread(*a).total_cmp(&spread(*b)));
-    best.unwrap_or(asked_ms)
 }
 
 impl Course {
@@ -194,11 +144,14 @@ mod tests {
     const SPAN: Span = Span {
         from: Duration::from_millis(500),
         to: Duration::from_secs(60),
-        offset_ms: 5000.0,
+        offsets: ClockOffsets {
+            unix_ms: 5000.0,
+            boot_ms: -993.0,
+        },
     };
 
     /// Ticks whose counters were read at these times in ms, 10 ms before the look was over, each with the rate since the one
-    /// before. The guest's wall clock is 5 s ahead of the host's, its boot clock 1 s behind it.
+    /// before. The guest's boot clock is 993 ms behind its power-on.
     fn ticks(all: &[(f64, f64)]) -> String {
         let line = |(at_ms, rate): &(f64, f64)| {
             format!(
@@ -211,7 +164,7 @@ mod tests {
         all.iter().map(line).collect()
     }
 
-    /// What the device has moved in all: a kilobyte a second, and three from 2.5 s on, by a clock that is 7 ms ahead of what asking says.
+    /// What the device has moved in all: a kilobyte a second, and three from 2.5 s on, by a clock that began 7 ms before the ticks' own.
     fn series() -> Series {
         let sample = |ms: u64| {
             let device = Tally {
@@ -238,7 +191,7 @@ mod tests {
     ];
 
     fn compared(ticks: &str) -> Option<Estimate> {
-        let courses = courses(ticks, &series(), &SPAN);
+        let courses = courses(ticks, &SPAN);
         let truth = |ms: f64| {
             Some(
                 series().at(
@@ -251,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_are_of_whole_ticks_and_clocks_are_made_to_agree() {
+    fn windows_are_of_whole_ticks_by_the_same_clock() {
         // A tick is late, and one ends in the middle of a second.
         let exact = compared(&ticks(&ALL)).unwrap();
         assert_eq!(exact.provenance, "counted");
@@ -296,7 +249,7 @@ mod tests {
 
     #[test]
     fn nothing_said_and_nothing_done_are_not_compared() {
-        assert!(courses("half a li", &series(), &SPAN).is_empty());
+        assert!(courses("half a li", &SPAN).is_empty());
         assert_eq!(compared(&ticks(&ALL[..2])), None);
         let still = Course {
             ticks: vec![(0.0, 1.0), (1500.0, 1.0)],

@@ -8,7 +8,7 @@ use crate::scenario::{Load, Role, Scenario};
 use crate::vm::Vm;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_hw::fills;
 
 /// The cgroup all workloads lie below.
@@ -220,18 +220,18 @@ fn begin(vm: &Vm, readers: &[&Instance], seed: u64) -> Result<()> {
     for instance in readers {
         launch(vm, instance, seed, READER_LIFE_SEC)?;
     }
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = vm.now() + Duration::from_secs(60);
     // fio looks at its file once before it begins: a block's worth of lines is not yet reading.
     let begun = |i: &Instance, before: u64| count(i) > before + 20_000;
     while let Some(late) = readers.iter().zip(&before).find(|(i, b)| !begun(i, **b)) {
-        if Instant::now() > end {
+        if vm.now() > end {
             bail!(
                 "{} does not begin to read; {}",
                 late.0.name,
                 said(vm, late.0)
             );
         }
-        std::thread::sleep(Duration::from_millis(20));
+        vm.sleep(Duration::from_millis(20))?;
     }
     Ok(())
 }
@@ -340,25 +340,28 @@ fn said(vm: &Vm, instance: &Instance) -> String {
     format!("{} said: {}", instance.name, text.unwrap_or_default())
 }
 
-/// Guest wall clock minus host monotonic time since `epoch`: milliseconds.
+/// What a clock of the guest shows more than its time since power-on, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClockOffsets {
+    /// `CLOCK_REALTIME`
+    pub unix_ms: f64,
+    /// `CLOCK_BOOTTIME`
+    pub boot_ms: f64,
+}
+
+/// The guest's clocks, read beside its TSC, which is its time since power-on in nanoseconds.
 ///
 /// # Errors
 /// The guest's.
-pub fn clock_offset_ms(vm: &Vm, epoch: Instant) -> Result<f64> {
-    let mut best: Option<(f64, f64)> = None;
-    // The shortest of a few round trips has the least doubt in it.
-    for _ in 0..5 {
-        let before = epoch.elapsed().as_secs_f64() * 1000.0;
-        let text = vm.run("weir-agent now")?;
-        let after = epoch.elapsed().as_secs_f64() * 1000.0;
-        let guest: f64 = text
-            .trim()
-            .parse()
-            .with_context(|| format!("now: '{text}'"))?;
-        let trip = after - before;
-        if best.is_none_or(|(shortest, _)| trip < shortest) {
-            best = Some((trip, guest / 1e6 - (before + after) / 2.0));
-        }
+pub fn clock_offsets(vm: &Vm) -> Result<ClockOffsets> {
+    let text = vm.run("weir-agent now")?;
+    let read = |word: &str| word.parse::<f64>().ok();
+    let words: Option<Vec<f64>> = text.split_whitespace().map(read).collect();
+    match words.as_deref() {
+        Some([unix_ns, boot_ns, tsc_ns]) => Ok(ClockOffsets {
+            unix_ms: (unix_ns - tsc_ns) / 1e6,
+            boot_ms: (boot_ns - tsc_ns) / 1e6,
+        }),
+        _ => bail!("now: three numbers are wanted, not '{text}'"),
     }
-    best.map(|(_, offset)| offset).context("no round trip")
 }

@@ -11,6 +11,7 @@
 //! ```
 
 use crate::env::{Environment, mirror, output};
+use crate::lock;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -112,6 +113,7 @@ impl Environment {
         (series, FETCH, UNPACK).hash(&mut hasher);
         let name = format!("kernel-{}-{:016x}", series.version, hasher.finish());
         let dir = self.dir.join(&name);
+        let _lock = lock::hold(&self.dir.join(format!("{name}.lock")))?;
         if !dir.exists() {
             say(&format!(
                 "fetching Linux {} from {}",
@@ -123,10 +125,7 @@ impl Environment {
             if !fetched {
                 return Ok(None);
             }
-            // Who came first is as good.
-            if std::fs::rename(&stage, &dir).is_err() {
-                std::fs::remove_dir_all(&stage)?;
-            }
+            std::fs::rename(&stage, &dir)?;
         }
         let release = std::fs::read_to_string(dir.join("release"))?;
         Ok(Some(Environment {

@@ -13,24 +13,31 @@
 //! In data order: [`env`] (what the guest is made of; [`kernels`]: with which kernel else) → [`machine`] (what it looks like) → [`vm`]
 //! (boot it, run in it).
 
+mod agent;
 pub mod attribution;
 pub mod cosim;
 pub mod driver;
 pub mod env;
 pub mod estimates;
+pub mod files;
 pub mod fio;
 pub mod firmware;
 pub mod guest;
 mod host;
+mod initrd;
 pub mod kernels;
 pub mod live;
+pub mod lock;
 pub mod machine;
 mod memory;
 pub mod plant;
 pub mod progress;
 pub mod protocol;
 mod qemu;
+mod qmp;
 pub mod sampler;
 pub mod scenario;
 pub mod shm;
+mod snapshot;
+pub mod time;
 pub mod vm;

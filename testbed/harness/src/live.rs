@@ -11,14 +11,13 @@
 //! fio's own log; CPU time from the guest kernel's `cpu.stat`; throughput from stress-ng.
 
 use crate::estimates::{self, Estimate};
-use crate::guest::{self, Instance};
-use crate::sampler::{Sample, Series, lines, sample_until};
+use crate::guest::{self, ClockOffsets, Instance};
+use crate::sampler::{Sample, Series, lines};
 use crate::scenario::{Role, Scenario};
 use crate::vm::Vm;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_hw::ledger::quantile_ns;
 use weir_report::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settling};
 
@@ -58,7 +57,6 @@ struct Mark {
     cpu_at: Duration,
     cpu_ns: BTreeMap<String, f64>,
     buckets: Vec<u64>,
-    dropped_ns: u64,
 }
 
 /// What weir said of each workload, against the ledger, by name. Empty where it does not run.
@@ -82,30 +80,18 @@ pub fn run_and_compare(
     all: &[Instance],
     mode: &Mode,
 ) -> Result<(Run, Estimates)> {
-    let stop = AtomicBool::new(false);
-    let epoch = Instant::now();
     let owners = all.iter().map(|i| i.owner).max().unwrap_or(0);
-    std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| sample_until(vm, owners, epoch, &stop));
-        let measured = drive(vm, scenario, all, mode, epoch);
-        stop.store(true, Ordering::Relaxed);
-        let series = sampler
-            .join()
-            .map_err(|_| anyhow::anyhow!("the sampler panicked"))?;
-        let (start, marks, offset_ms) = measured?;
-        evaluate(
-            vm,
-            scenario,
-            all,
-            mode,
-            &Measured {
-                series,
-                start,
-                marks,
-                offset_ms,
-            },
-        )
-    })
+    vm.start_sampling(owners);
+    let driven = drive(vm, scenario, all, mode);
+    let series = vm.stop_sampling()?;
+    let (start, marks, offsets) = driven?;
+    let measured = Measured {
+        series,
+        start,
+        marks,
+        offsets,
+    };
+    evaluate(vm, scenario, all, mode, &measured)
 }
 
 /// Everything a run is judged from.
@@ -113,7 +99,7 @@ struct Measured {
     series: Series,
     start: Duration,
     marks: [Mark; 2],
-    offset_ms: f64,
+    offsets: ClockOffsets,
 }
 
 fn drive(
@@ -121,10 +107,9 @@ fn drive(
     scenario: &Scenario,
     all: &[Instance],
     mode: &Mode,
-    epoch: Instant,
-) -> Result<(Duration, [Mark; 2], f64)> {
+) -> Result<(Duration, [Mark; 2], ClockOffsets)> {
     let control = &scenario.control;
-    let offset_ms = guest::clock_offset_ms(vm, epoch)?;
+    let offsets = guest::clock_offsets(vm)?;
     guest::start_readers(vm, all, scenario.seed)?;
     let run_sec = control.settle_sec + control.measure_sec;
     // A scheduler takes its time to load in a guest this slow, and is not to do so in the measured time.
@@ -137,42 +122,39 @@ fn drive(
         vm.run(&ready).context("weir does not start")?;
     }
     guest::start_beside(vm, all, scenario.seed, run_sec)?;
-    let start = epoch.elapsed();
+    let start = vm.now();
     if !is_early {
         begin_control(vm, scenario, all, mode)?;
     }
-    let wait = |until: Duration| std::thread::sleep(until.saturating_sub(epoch.elapsed()));
     let from = start + Duration::from_secs(control.settle_sec);
     // To ask the guest takes its CPUs for a moment, so it is done outside of the measured time.
-    wait(from.saturating_sub(ASKED_BEFORE));
-    let cpu = cpu_times(vm, all, epoch)?;
-    wait(from);
-    let first = mark(vm, epoch);
-    wait(from + Duration::from_secs(control.measure_sec));
-    let last = mark(vm, epoch);
-    let (first, last) = (first.with(cpu), last.with(cpu_times(vm, all, epoch)?));
+    vm.sleep_until(from.saturating_sub(ASKED_BEFORE))?;
+    let cpu = cpu_times(vm, all)?;
+    vm.sleep_until(from)?;
+    let first = mark(vm);
+    vm.sleep_until(from + Duration::from_secs(control.measure_sec))?;
+    let last = mark(vm);
+    let (first, last) = (first.with(cpu), last.with(cpu_times(vm, all)?));
     // The work beside ends by itself; its last words must not be cut short.
-    wait(epoch.elapsed() + Duration::from_secs(2));
+    vm.sleep(Duration::from_secs(2))?;
     end_control(vm, all, mode)?;
     guest::stop(vm)?;
-    Ok((start, [first, last], offset_ms))
+    Ok((start, [first, last], offsets))
 }
 
 /// CPU time of all, and when that was.
 type CpuTimes = (Duration, BTreeMap<String, f64>);
 
-fn cpu_times(vm: &Vm, all: &[Instance], epoch: Instant) -> Result<CpuTimes> {
-    let before = epoch.elapsed();
+fn cpu_times(vm: &Vm, all: &[Instance]) -> Result<CpuTimes> {
+    let before = vm.now();
     let cpu_ns = guest::cpu_times(vm, all)?;
-    Ok(((before + epoch.elapsed()) / 2, cpu_ns))
+    Ok(((before + vm.now()) / 2, cpu_ns))
 }
 
-fn mark(vm: &Vm, epoch: Instant) -> Mark {
-    let dropped = (0..vm.machine.cpu_count).map(|i| vm.ledger().vcpu(i).dropped_ns);
+fn mark(vm: &Vm) -> Mark {
     Mark {
-        at: epoch.elapsed(),
+        at: vm.now(),
         buckets: vm.ledger().latency_buckets(),
-        dropped_ns: dropped.sum(),
         cpu_at: Duration::ZERO,
         cpu_ns: BTreeMap::new(),
     }
@@ -274,7 +256,7 @@ fn evaluate(
         seed: scenario.seed,
         bandwidth: Bandwidth::of(&windows, set_point),
         device_latency: device_latency(m),
-        host_lag_ratio: Some(lag_ratio(vm, m)),
+        host_lag_ratio: None,
         ..Run::default()
     };
     let estimates = note_mode(vm, all, mode, m, &mut run)?;
@@ -321,7 +303,7 @@ fn note_mode(
             let span = estimates::Span {
                 from: m.marks[0].at,
                 to: m.marks[1].at,
-                offset_ms: m.offset_ms,
+                offsets: m.offsets,
             };
             let found = estimates::compare(&text, all, &m.series, &span);
             let errors = found.iter().map(|(name, e)| (name.clone(), e.rmse_ratio));
@@ -367,12 +349,6 @@ fn device_latency(m: &Measured) -> Latency {
         p50_ns: quantile_ns(&buckets, 0.5),
         p99_ns: quantile_ns(&buckets, 0.99),
     }
-}
-
-fn lag_ratio(vm: &Vm, m: &Measured) -> f64 {
-    let dropped = m.marks[1].dropped_ns.saturating_sub(m.marks[0].dropped_ns) as f64;
-    let span = (m.marks[1].at - m.marks[0].at).as_nanos() as f64;
-    dropped / (span * vm.machine.cpu_count as f64)
 }
 
 /// Block latencies of the readers, and what the limited ones pay per GiB.
@@ -433,7 +409,7 @@ fn readers(vm: &Vm, all: &[Instance], m: &Measured, run: &mut Run) -> Result<()>
 
 /// Latencies of the blocks that ended in the measured time.
 fn latencies(vm: &Vm, instance: &Instance, m: &Measured) -> Result<Vec<f64>> {
-    let guest_ms = |at: Duration| at.as_secs_f64() * 1000.0 + m.offset_ms;
+    let guest_ms = |at: Duration| at.as_secs_f64() * 1000.0 + m.offsets.unix_ms;
     let measured = guest_ms(m.marks[0].at)..guest_ms(m.marks[1].at);
     let blocks = guest::blocks(vm, instance)?;
     let inside = blocks.iter().filter(|b| measured.contains(&b.done_unix_ms));

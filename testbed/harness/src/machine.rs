@@ -24,10 +24,8 @@ pub struct Machine {
     pub cache_lines: usize,
     /// Model time per instruction.
     pub instruction_ps: u64,
-    /// How far a vCPU may run ahead of the wall.
-    pub slack_us: u64,
-    /// How far it may fall behind before time is dropped.
-    pub max_lag_us: u64,
+    /// Windows of virtual time end at multiples of this: clocks of vCPUs differ by no more, and timers are no later.
+    pub window_ns: u64,
     /// `kernel.sched_cfs_bandwidth_slice_us` of the guest; its own default (5000) if nothing is said.
     pub bandwidth_slice_us: Option<u64>,
     /// Whether firmware tells latency and bandwidth of the device (an ACPI HMAT).
@@ -75,8 +73,7 @@ impl Default for Machine {
             window_lines: 4,
             cache_lines: 16384,
             instruction_ps: 40_000,
-            slack_us: 300,
-            max_lag_us: 20_000,
+            window_ns: 50_000,
             bandwidth_slice_us: None,
             firmware_figures: false,
             cosim: false,
@@ -157,8 +154,9 @@ impl Machine {
         ensure!(self.window_lines > 0, "window_lines: above 0");
         ensure!(self.instruction_ps > 0, "instruction_ps: above 0");
         ensure!(
-            self.slack_us > 0 && self.max_lag_us > 0,
-            "slack_us, max_lag_us: above 0"
+            (1_000..=4_000_000).contains(&self.window_ns) && 4_000_000 % self.window_ns == 0,
+            "window_ns = {}: from 1000, and 4 ms must be a multiple of it",
+            self.window_ns
         );
         let first = self.groups_mib[0];
         ensure!(

@@ -6,17 +6,13 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use weir_report::results::{Results, Run};
+use weir_report::results::Results;
 use weir_testbed::guest::{self, Instance};
 use weir_testbed::live::{self, Mode};
 use weir_testbed::scenario::Scenario;
+use weir_testbed::time::end_guests_when_interrupted;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
 use weir_testbed::{attribution, driver, env::Environment, firmware, plant};
-
-/// A run whose host lost more model time than this says more about the host: it is made again.
-const LAG_RATIO_MAX: f64 = 0.02;
-/// How often a run is made at most.
-const TRIES: usize = 3;
 
 /// Scenarios on a real kernel with an emulated CXL device.
 #[derive(Parser)]
@@ -87,6 +83,9 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let started = Instant::now();
+    if let Err(why) = end_guests_when_interrupted() {
+        eprintln!("weir-testbed: {why:#}");
+    }
     match run(Args::parse().command, started) {
         Ok(true) => 0.into(),
         Ok(false) => 1.into(),
@@ -172,7 +171,7 @@ fn ready(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<(Vm, Vec<Inst
     let driver = driver::build(&env, say)?;
     let mut files = vec![
         GuestFile::new(&driver.module, "lib/weir_cxl.ko"),
-        GuestFile::program(beside("weir")?, "usr/local/bin/weir"),
+        GuestFile::new(beside("weir")?, "usr/local/bin/weir"),
     ];
     if scenario.machine.core_events.is_some() {
         files.push(GuestFile::new(
@@ -229,39 +228,27 @@ fn live_runs(
             } => format!("with weir, {policy}, {backend}"),
             Mode::Weir { policy: None, .. } => "with weir observing".to_string(),
         };
-        let mut best: Option<Run> = None;
-        for attempt in 1..=TRIES {
-            say(&format!("running {seconds} s {name}"));
-            let run = live::run(&vm, scenario, &all, mode)?;
-            if let (Some(dir), Mode::Weir { .. }) = (ticks, mode) {
-                std::fs::create_dir_all(dir)?;
-                let run = results.runs.len();
-                for (file, name) in [
-                    ("weir.jsonl", format!("ticks-{run}.jsonl")),
-                    ("weir.jsonl.err", format!("said-{run}.txt")),
-                ] {
-                    let text = vm.run(&format!("cat /run/{file}"))?;
-                    std::fs::write(dir.join(name), text)?;
-                }
-            }
-            let lag = run.host_lag_ratio.unwrap_or(0.0);
-            if best
-                .as_ref()
-                .is_none_or(|b| lag < b.host_lag_ratio.unwrap_or(0.0))
-            {
-                best = Some(run);
-            }
-            if lag <= LAG_RATIO_MAX || attempt == TRIES {
-                break;
-            }
-            say(&format!(
-                "the host lost {:.1} % of the guest's time: once more",
-                lag * 100.0
-            ));
+        say(&format!("running {seconds} s {name}"));
+        let run = live::run(&vm, scenario, &all, mode)?;
+        if let (Some(dir), Mode::Weir { .. }) = (ticks, mode) {
+            keep_ticks(&vm, dir, results.runs.len())?;
         }
-        results.runs.extend(best);
+        results.runs.push(run);
     }
     Ok(results)
+}
+
+/// weir's own lines of a run, and what it said beside them.
+fn keep_ticks(vm: &Vm, dir: &Path, run: usize) -> Result<()> {
+    std::fs::create_dir_all(dir)?;
+    for (file, name) in [
+        ("weir.jsonl", format!("ticks-{run}.jsonl")),
+        ("weir.jsonl.err", format!("said-{run}.txt")),
+    ] {
+        let text = vm.run(&format!("cat /run/{file}"))?;
+        std::fs::write(dir.join(name), text)?;
+    }
+    Ok(())
 }
 
 fn show(scenario: &Scenario, results: &Results, out: &Path) -> Result<bool> {
@@ -323,7 +310,7 @@ fn plants(
             println!("{} {sentence}", if passed { "ok    " } else { "MISSED" });
         }
         runs.push(rows);
-        std::thread::sleep(Duration::from_secs(1));
+        vm.sleep(Duration::from_secs(1))?;
     }
     if let Some(spread) = plant::spread(&runs) {
         println!(

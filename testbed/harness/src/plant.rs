@@ -5,16 +5,15 @@
 //!
 //! All readers are started once; the number that runs is set by freezing the others.
 
-use crate::guest::{self, Instance};
-use crate::sampler::{Sample, Series, lines, sample_until};
+use crate::guest::{self, ClockOffsets, Instance};
+use crate::sampler::{Sample, Series, lines};
 use crate::scenario::{Load, Role, Scenario};
 use crate::vm::Vm;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_report::results::Latency;
 
 /// Most readers tried.
@@ -39,8 +38,6 @@ pub struct Row {
     pub device_mean_ns: f64,
     /// CPU time the readers pay per MiB.
     pub cpu_sec_per_mib: f64,
-    /// Model time the host could not give, per CPU-second.
-    pub host_lag_ratio: f64,
 }
 
 struct Window {
@@ -49,7 +46,6 @@ struct Window {
     from: Duration,
     to: Duration,
     cpu_per_sec: f64,
-    lag_ratio: f64,
 }
 
 /// A scenario with nothing but eight of the heavy readers of `scenario`.
@@ -81,49 +77,35 @@ pub fn measure(
     all: &[Instance],
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>> {
-    let stop = AtomicBool::new(false);
-    let epoch = Instant::now();
-    std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| sample_until(vm, READERS as u8, epoch, &stop));
-        let driven = drive(vm, scenario, all, epoch, say);
-        stop.store(true, Ordering::Relaxed);
-        let series = sampler
-            .join()
-            .map_err(|_| anyhow::anyhow!("the sampler panicked"))?;
-        let (windows, offset_ms) = driven?;
-        rows(vm, scenario, all, &series, &windows, offset_ms)
-    })
+    vm.start_sampling(READERS as u8);
+    let driven = drive(vm, scenario, all, say);
+    let series = vm.stop_sampling()?;
+    let (windows, offsets) = driven?;
+    rows(vm, scenario, all, &series, &windows, offsets)
 }
 
 fn drive(
     vm: &Vm,
     scenario: &Scenario,
     all: &[Instance],
-    epoch: Instant,
     say: &mut dyn FnMut(&str),
-) -> Result<(Vec<Window>, f64)> {
-    let offset_ms = guest::clock_offset_ms(vm, epoch)?;
+) -> Result<(Vec<Window>, ClockOffsets)> {
+    let offsets = guest::clock_offsets(vm)?;
     guest::start_readers(vm, all, scenario.seed)?;
     let mut windows = Vec::new();
     for readers in 1..=READERS {
         say(&format!("plant: {readers} readers"));
         run_only(vm, all, readers)?;
-        windows.push(window(
-            vm,
-            all,
-            epoch,
-            format!("{readers} readers"),
-            readers,
-        )?);
+        windows.push(window(vm, all, format!("{readers} readers"), readers)?);
     }
     say("plant: 5 readers with the quota of 2");
     run_only(vm, all, 5)?;
     set_quota(vm, all, "40000 100000")?;
-    windows.push(window(vm, all, epoch, "5 readers, quota of 2".into(), 5)?);
+    windows.push(window(vm, all, "5 readers, quota of 2".into(), 5)?);
     set_quota(vm, all, "max 100000")?;
     run_only(vm, all, READERS)?;
     guest::stop(vm)?;
-    Ok((windows, offset_ms))
+    Ok((windows, offsets))
 }
 
 fn run_only(vm: &Vm, all: &[Instance], readers: usize) -> Result<()> {
@@ -151,35 +133,21 @@ fn set_quota(vm: &Vm, all: &[Instance], value: &str) -> Result<()> {
     vm.run(&script).map(drop)
 }
 
-fn window(
-    vm: &Vm,
-    all: &[Instance],
-    epoch: Instant,
-    name: String,
-    readers: usize,
-) -> Result<Window> {
-    std::thread::sleep(SETTLE);
-    let dropped = || -> u64 {
-        (0..vm.machine.cpu_count)
-            .map(|i| vm.ledger().vcpu(i).dropped_ns)
-            .sum()
-    };
+fn window(vm: &Vm, all: &[Instance], name: String, readers: usize) -> Result<Window> {
+    vm.sleep(SETTLE)?;
     let cpu = || -> Result<(f64, f64)> {
-        let before = epoch.elapsed();
+        let before = vm.now();
         let times = guest::cpu_times(vm, all)?;
         Ok((
-            (before + epoch.elapsed()).as_secs_f64() / 2.0,
+            (before + vm.now()).as_secs_f64() / 2.0,
             times.values().sum(),
         ))
     };
     let (first_at, first) = cpu()?;
-    let (from, dropped_before) = (epoch.elapsed(), dropped());
-    std::thread::sleep(MEASURE);
-    let (to, dropped_after) = (epoch.elapsed(), dropped());
+    let from = vm.now();
+    vm.sleep(MEASURE)?;
+    let to = vm.now();
     let (last_at, last) = cpu()?;
-    let cpus = vm.machine.cpu_count as f64;
-    let lag_ratio =
-        (dropped_after - dropped_before) as f64 / ((to - from).as_nanos() as f64 * cpus);
     let cpu_per_sec = (last - first) / 1e9 / (last_at - first_at);
     Ok(Window {
         name,
@@ -187,7 +155,6 @@ fn window(
         from,
         to,
         cpu_per_sec,
-        lag_ratio,
     })
 }
 
@@ -197,7 +164,7 @@ fn rows(
     all: &[Instance],
     series: &Series,
     windows: &[Window],
-    offset_ms: f64,
+    offsets: ClockOffsets,
 ) -> Result<Vec<Row>> {
     let mut logs = BTreeMap::new();
     for instance in all {
@@ -205,7 +172,7 @@ fn rows(
     }
     let capacity = scenario.machine.capacity_bytes_per_sec();
     let row = |w: &Window| {
-        let guest_ms = |at: Duration| at.as_secs_f64() * 1000.0 + offset_ms;
+        let guest_ms = |at: Duration| at.as_secs_f64() * 1000.0 + offsets.unix_ms;
         let (from, to) = (guest_ms(w.from), guest_ms(w.to));
         let inside = logs
             .values()
@@ -225,7 +192,6 @@ fn rows(
             block_latency: Latency::of(inside.map(|b| b.latency_ns).collect()),
             device_mean_ns: delta(&|s| s.device.read_latency_sum_ns) / reads.max(1.0),
             cpu_sec_per_mib: w.cpu_per_sec / (bytes_per_sec / 1_048_576.0),
-            host_lag_ratio: w.lag_ratio,
         }
     };
     Ok(windows.iter().map(row).collect())
@@ -234,20 +200,19 @@ fn rows(
 /// The rows for a terminal.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:24} {:>9} {:>9} {:>12} {:>12} {:>10} {:>9}\n",
-        "", "MiB/s", "capacity", "block ms", "device µs", "CPU s/MiB", "host lag"
+        "{:24} {:>9} {:>9} {:>12} {:>12} {:>10}\n",
+        "", "MiB/s", "capacity", "block ms", "device µs", "CPU s/MiB"
     );
     for row in rows {
         let _ = writeln!(
             text,
-            "{:24} {:>9.1} {:>8.0}% {:>12.2} {:>12.2} {:>10.4} {:>8.1}%",
+            "{:24} {:>9.1} {:>8.0}% {:>12.2} {:>12.2} {:>10.4}",
             row.name,
             row.bytes_per_sec / 1_048_576.0,
             row.capacity_ratio * 100.0,
             row.block_latency.mean_ns.unwrap_or(f64::NAN) / 1e6,
             row.device_mean_ns / 1e3,
             row.cpu_sec_per_mib,
-            row.host_lag_ratio * 100.0,
         );
     }
     text

@@ -2,10 +2,14 @@
 //! A machine as arguments of QEMU and of the plugin.
 
 use crate::env::Environment;
+use crate::files;
 use crate::machine::{CoreEvents, Machine};
 use crate::memory;
 use crate::protocol::PORT_NAME;
 use crate::vm::{BAR_WORDS, beside};
+use anyhow::{Context, Result};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -13,17 +17,45 @@ use std::process::Command;
 pub(crate) struct SharedFiles<'a> {
     pub(crate) ledger: &'a Path,
     pub(crate) bar: &'a Path,
+    pub(crate) files: &'a Path,
     pub(crate) stream: Option<&'a Path>,
 }
 
-/// QEMU for a machine. `socket` is where the guest's agent will be.
+/// QEMU's ends of sockets; they stay open until it has started.
+pub(crate) struct Sockets<'a> {
+    pub(crate) agent: &'a OwnedFd,
+    pub(crate) monitor: &'a OwnedFd,
+}
+
+/// How a guest comes up.
+pub(crate) enum Start<'a> {
+    /// It boots.
+    PowerOn { initrd: &'a Path },
+    /// It is loaded later; its time will go on from here.
+    Snapshot { now_ns: u64 },
+}
+
+impl Start<'_> {
+    /// The guest's time then.
+    pub(crate) fn at_ns(&self) -> u64 {
+        match self {
+            Start::PowerOn { .. } => 0,
+            Start::Snapshot { now_ns } => *now_ns,
+        }
+    }
+}
+
+/// QEMU for a machine.
+///
+/// # Errors
+/// The plugin is not there.
 pub(crate) fn command(
     env: &Environment,
     machine: &Machine,
-    initrd: &Path,
-    socket: &Path,
+    start: &Start,
+    sockets: &Sockets,
     shared: &SharedFiles,
-) -> Command {
+) -> Result<Command> {
     let root = env.root();
     let mut q = env.tool("usr/bin/qemu-system-x86_64");
     q.env(
@@ -44,7 +76,7 @@ pub(crate) fn command(
         "-M",
         "q35,usb=off",
         "-accel",
-        "tcg,thread=multi,tb-size=256",
+        "tcg,thread=single,tb-size=256",
     ]);
     q.args([
         "-cpu",
@@ -54,43 +86,102 @@ pub(crate) fn command(
     ]);
     q.args(["-serial", "stdio"]);
     memory::add(&mut q, machine);
-    q.arg("-object").arg(format!(
-        "memory-backend-file,id=bar,mem-path={},share=on,size={}",
-        shared.bar.display(),
-        BAR_WORDS * 8
-    ));
-    q.args(["-device", "ivshmem-plain,memdev=bar"]);
+    for (id, file, bytes) in [
+        ("bar", shared.bar, BAR_WORDS * 8),
+        ("files", shared.files, files::BAR_BYTES),
+    ] {
+        let file = file.display();
+        q.arg("-object").arg(format!(
+            "memory-backend-file,id={id},mem-path={file},share=on,size={bytes}"
+        ));
+        // What is in it goes into a snapshot.
+        q.arg("-device")
+            .arg(format!("ivshmem-plain,memdev={id},master=on"));
+    }
+    let monitor = sockets.monitor.as_raw_fd();
     q.arg("-chardev")
-        .arg(format!("socket,id=agent,path={}", socket.display()));
-    q.args(["-device", "virtio-serial"]);
+        .arg(format!("socket,id=monitor,fd={monitor}"));
+    q.args(["-mon", "chardev=monitor,mode=control"]);
+    let agent = sockets.agent.as_raw_fd();
+    q.arg("-chardev").arg(format!("socket,id=agent,fd={agent}"));
+    // What the guest says is in the socket before it goes on.
+    q.args(["-device", "virtio-serial-pci,ioeventfd=off"]);
     q.arg("-device")
         .arg(format!("virtserialport,chardev=agent,name={PORT_NAME}"));
-    q.arg("-kernel")
-        .arg(env.kernel())
-        .arg("-initrd")
-        .arg(initrd);
+    q.arg("-kernel").arg(env.kernel());
+    match start {
+        Start::PowerOn { initrd } => q.arg("-initrd").arg(initrd),
+        Start::Snapshot { .. } => q.args(["-incoming", "defer"]),
+    };
     q.args(["-name", "weir,debug-threads=on"]);
-    if let Ok(plugin) = beside("libweir_plugin.so") {
-        q.arg("-plugin")
-            .arg(plugin_argument(machine, &plugin, shared));
-    }
-    q
+    let plugin = beside("libweir_plugin.so").context("the device model")?;
+    q.arg("-plugin")
+        .arg(plugin_argument(machine, &plugin, shared, start.at_ns()));
+    same_each_time(&mut q);
+    leave_with_us(&mut q, vec![agent, monitor]);
+    Ok(q)
 }
 
-/// Without two features string copies are emulated a byte at a time. Events of a CPU are looked for by its name.
+/// Neither the date nor chance makes two guests differ.
+fn same_each_time(q: &mut Command) {
+    q.args(["-rtc", "base=2026-01-01,clock=vm"]);
+    q.args(["-seed", "1"]);
+    let fixed_addresses = || {
+        // SAFETY: plain system call.
+        match unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) } {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // SAFETY: a system call, between fork and exec.
+    unsafe { q.pre_exec(fixed_addresses) };
+}
+
+/// QEMU ends when the thread that started it does, and keeps `inherited` open. A group of its own: Ctrl-C is for the
+/// harness, which ends QEMU.
+fn leave_with_us(q: &mut Command, inherited: Vec<i32>) {
+    q.process_group(0);
+    let arranged = move || {
+        // SAFETY: plain system calls.
+        let results = unsafe {
+            [libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL)]
+                .into_iter()
+                .chain(
+                    inherited
+                        .iter()
+                        .map(|fd| libc::fcntl(*fd, libc::F_SETFD, 0)),
+                )
+        };
+        for result in results {
+            if result == -1 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: system calls, between fork and exec.
+    unsafe { q.pre_exec(arranged) };
+}
+
+/// Without two features string copies are emulated a byte at a time; without MWAIT an idle CPU halts. Events of a CPU are looked for by its name.
 fn cpu_model(machine: &Machine) -> &'static str {
     match machine.core_events {
         Some(CoreEvents::Zen5) => {
-            "max,-erms,-fsrm,vendor=AuthenticAMD,family=26,model=2,stepping=1"
+            "max,-erms,-fsrm,-monitor,vendor=AuthenticAMD,family=26,model=2,stepping=1"
         }
         Some(CoreEvents::GraniteRapids) => {
-            "max,-erms,-fsrm,vendor=GenuineIntel,family=6,model=173,stepping=1"
+            "max,-erms,-fsrm,-monitor,vendor=GenuineIntel,family=6,model=173,stepping=1"
         }
-        None => "max,-erms,-fsrm",
+        None => "max,-erms,-fsrm,-monitor",
     }
 }
 
-fn plugin_argument(machine: &Machine, plugin: &Path, shared: &SharedFiles) -> String {
+fn plugin_argument(
+    machine: &Machine,
+    plugin: &Path,
+    shared: &SharedFiles,
+    start_ns: u64,
+) -> String {
     let sizes: Vec<String> = machine
         .groups_mib
         .iter()
@@ -106,8 +197,8 @@ fn plugin_argument(machine: &Machine, plugin: &Path, shared: &SharedFiles) -> St
         ("window_lines", machine.window_lines.to_string()),
         ("cache_lines", machine.cache_lines.to_string()),
         ("instruction_ps", machine.instruction_ps.to_string()),
-        ("slack_ns", (machine.slack_us * 1000).to_string()),
-        ("max_lag_ns", (machine.max_lag_us * 1000).to_string()),
+        ("window_ns", machine.window_ns.to_string()),
+        ("start_ns", start_ns.to_string()),
     ];
     let mut text = plugin.display().to_string();
     for (name, value) in values {

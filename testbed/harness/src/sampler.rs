@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads the ledger every few milliseconds of the host's clock: the series everything is measured
-//! from.
+//! The series everything is measured from: readings of the ledger at each step of the guest's time.
 
-use crate::host;
-use crate::vm::Vm;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use weir_hw::ledger::Tally;
-
-/// How often the ledger is read.
-const EVERY: Duration = Duration::from_millis(4);
+use std::time::Duration;
+use weir_hw::ledger::{Ledger, Tally};
 
 /// One reading.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// Host time since the epoch of the series.
+    /// The guest's time since power-on.
     pub at: Duration,
     /// All groups together.
     pub device: Tally,
@@ -22,34 +15,29 @@ pub struct Sample {
     pub owners: Vec<Tally>,
 }
 
-/// A series under way, and the moment its times count from.
+/// Readings in time order.
+#[derive(Clone, Debug)]
 pub struct Series {
-    /// The readings, in time order.
+    /// The readings.
     pub samples: Vec<Sample>,
 }
 
-/// Sample until `stop` is set.
-pub fn sample_until(vm: &Vm, owners: u8, epoch: Instant, stop: &AtomicBool) -> Series {
-    host::keep_my_time();
-    let ledger = vm.ledger();
-    let groups = ledger.shape().group_count;
-    let mut samples = Vec::new();
-    let mut next = Instant::now();
-    while !stop.load(Ordering::Relaxed) {
+impl Sample {
+    /// What a ledger shows now, with the owners up to `owners`.
+    pub(crate) fn of(ledger: &Ledger, owners: u8) -> Sample {
         let mut device = Tally::default();
-        for group in 0..groups {
+        for group in 0..ledger.shape().group_count {
             let tally = ledger.group(group);
             device.read_lines += tally.read_lines;
             device.write_lines += tally.write_lines;
             device.read_latency_sum_ns += tally.read_latency_sum_ns;
         }
-        let at = epoch.elapsed();
-        let owners = (0..=owners).map(|o| ledger.owner(o)).collect();
-        samples.push(Sample { at, device, owners });
-        next += EVERY;
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        Sample {
+            at: Duration::from_nanos(ledger.stood_ns()),
+            device,
+            owners: (0..=owners).map(|o| ledger.owner(o)).collect(),
+        }
     }
-    Series { samples }
 }
 
 impl Series {

@@ -1,77 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One guest: boot it, run commands in it, switch the device model on, read the ledger.
+//! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the ledger.
 
+use crate::agent::Line;
 use crate::cosim::{Cosim, Summary};
-use crate::env::{Environment, copy, output, pack};
-use crate::host;
+use crate::env::Environment;
+use crate::files;
+use crate::initrd;
 use crate::machine::Machine;
-use crate::protocol::{Reply, Request};
-use crate::qemu::{self, SharedFiles};
+use crate::protocol::Reply;
+use crate::qemu::{self, SharedFiles, Sockets, Start};
+use crate::qmp::Monitor;
+use crate::sampler::Series;
 use crate::shm::Shared;
+use crate::snapshot::{self, Snapshot};
+use crate::time::{GuestTime, STEP};
 use anyhow::{Context, Result, bail};
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use serde_json::json;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use weir_hw::ledger::{Ledger, Shape};
+
+pub use crate::files::GuestFile;
 
 /// Size of the guest-visible BAR.
 pub(crate) const BAR_WORDS: usize = (1 << 20) / 8;
 /// `nokaslr`: the kernel would put itself anywhere in memory, so now and then on the device.
 const KERNEL_ARGS: &str =
     "console=ttyS0 quiet panic=-1 numa_balancing=disable mitigations=off nokaslr";
-/// A guest that has not said hello by then never will.
+/// A guest that has not said hello by then, by its own time, never will.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
-
-/// Not a word from the guest's kernel, nor from QEMU; what QEMU's threads did then.
-#[derive(Debug, thiserror::Error)]
-#[error("the guest did not come up and said nothing; QEMU's threads:\n{0}")]
-struct Silent(String);
+/// How much longer than a command may take its reply is waited for.
+const GRACE: Duration = Duration::from_secs(30);
 
 static VM_NUMBER: AtomicU32 = AtomicU32::new(0);
-
-/// A file to put into the guest.
-pub struct GuestFile {
-    /// On the host.
-    pub from: PathBuf,
-    /// In the guest, without the leading slash.
-    pub to: String,
-    /// Debug lines stay behind: four fifths of weir, and a guest has the file in its memory twice while it boots.
-    is_stripped: bool,
-}
-
-impl GuestFile {
-    /// `from` on the host becomes `to` in the guest.
-    pub fn new(from: impl Into<PathBuf>, to: &str) -> Self {
-        GuestFile {
-            from: from.into(),
-            to: to.into(),
-            is_stripped: false,
-        }
-    }
-
-    /// The same for a program of ours.
-    pub fn program(from: impl Into<PathBuf>, to: &str) -> Self {
-        GuestFile {
-            is_stripped: true,
-            ..GuestFile::new(from, to)
-        }
-    }
-
-    fn put(&self, stage: &Path) -> Result<()> {
-        let to = stage.join(&self.to);
-        copy(&self.from, &to)?;
-        if self.is_stripped {
-            output(Command::new("strip").arg("--strip-debug").arg(&to))?;
-        }
-        Ok(())
-    }
-}
 
 /// What a guest needs beside its machine: for tests of odd hardware and odd kernels.
 #[derive(Clone, Debug, Default)]
@@ -84,18 +49,26 @@ pub struct BootOptions {
     pub before_initrd: Option<PathBuf>,
 }
 
-type Waiting = Arc<Mutex<BTreeMap<u64, Sender<Reply>>>>;
+/// A command under way in the guest.
+#[derive(Debug)]
+#[must_use]
+pub struct Pending {
+    id: u64,
+    shell: String,
+    /// By the guest's time.
+    end: Duration,
+}
 
-/// A running guest; killed when dropped.
+/// A running guest; killed when dropped. Its time passes only while it is asked for something, or told to sleep.
 pub struct Vm {
-    child: Child,
-    port: Mutex<UnixStream>,
-    waiting: Waiting,
-    next_id: AtomicU64,
-    ledger: Shared,
+    child: Mutex<Child>,
+    line: Mutex<Line>,
+    monitor: Mutex<Monitor>,
+    time: GuestTime,
     bar: Shared,
+    files: Shared,
     cosim: Option<Cosim>,
-    dir: PathBuf,
+    scratch: Scratch,
     /// What it was made as.
     pub machine: Machine,
 }
@@ -110,8 +83,7 @@ impl Vm {
         Vm::boot_with(env, machine, files, &BootOptions::default())
     }
 
-    /// [`Vm::boot`], with more than a machine can say. A guest that says nothing at all is started once more, aloud: two
-    /// of some thirty have stopped so one day, before they said a word, the first CPU busy, and why is not known.
+    /// [`Vm::boot`], with more than a machine can say.
     ///
     /// # Errors
     /// As [`Vm::boot`].
@@ -121,49 +93,106 @@ impl Vm {
         files: &[GuestFile],
         options: &BootOptions,
     ) -> Result<Self> {
-        match Vm::boot_once(env, machine, files, options) {
-            Err(why) if why.is::<Silent>() => {
-                // Not eprintln: a test runner would keep it to itself.
-                writeln!(std::io::stderr(), "{why}\nit is started once more")?;
-                Vm::boot_once(env, machine, files, options)
+        machine.validate()?;
+        // A device of another process cannot be saved: such a guest boots each time.
+        let vm = match machine.cosim {
+            true => Vm::cold(env, machine, options)?,
+            false => {
+                let save = |to: &Path| Vm::cold(env, machine, options)?.save(to);
+                let snapshot = snapshot::of(env, machine, options, save)?;
+                Vm::load(env, machine, options, &snapshot)?
             }
-            other => other,
-        }
+        };
+        vm.put(files)?;
+        Ok(vm)
     }
 
-    fn boot_once(
+    /// Boots from power-on, without a snapshot.
+    ///
+    /// # Errors
+    /// As [`Vm::boot`].
+    pub fn cold(env: &Environment, machine: &Machine, options: &BootOptions) -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let initrd = initrd::make(env, &scratch.dir, options)?;
+        let start = Start::PowerOn { initrd: &initrd };
+        let vm = Vm::launch(env, machine, options, &start, scratch)?;
+        vm.wait_for_hello()?;
+        std::fs::remove_file(initrd)?;
+        Ok(vm)
+    }
+
+    fn load(
         env: &Environment,
         machine: &Machine,
-        files: &[GuestFile],
         options: &BootOptions,
+        snapshot: &Snapshot,
     ) -> Result<Self> {
-        machine.validate()?;
-        let name = format!(
-            "weir-{}-{}",
-            std::process::id(),
-            VM_NUMBER.fetch_add(1, Ordering::Relaxed)
-        );
-        let dir = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&dir)?;
-        let initrd = make_initrd(env, &dir, files, options)?;
+        let now_ns = snapshot.now_ns;
+        let start = Start::Snapshot { now_ns };
+        let vm = Vm::launch(env, machine, options, &start, Scratch::new()?)?;
+        let loaded = vm.load_state(&snapshot.state());
+        loaded.with_context(|| format!("{}\n{}", snapshot.state().display(), vm.console_tail()))?;
+        Ok(vm)
+    }
+
+    fn load_state(&self, state: &Path) -> Result<()> {
+        let mut monitor = lock(&self.monitor);
+        monitor.execute("migrate-set-capabilities", mapped_ram())?;
+        let uri = format!("file:{}", state.display());
+        monitor.execute("migrate-incoming", json!({ "uri": uri }))?;
+        monitor.wait_for_migration()?;
+        monitor.execute("cont", json!({}))?;
+        Ok(())
+    }
+
+    /// Keeps the guest in a file, and ends it; its time then.
+    fn save(self, to: &Path) -> Result<u64> {
+        let mut monitor = lock(&self.monitor);
+        monitor.execute("stop", json!({}))?;
+        monitor.execute("migrate-set-capabilities", mapped_ram())?;
+        let uri = format!("file:{}", to.display());
+        monitor.execute("migrate", json!({ "uri": uri }))?;
+        monitor.wait_for_migration()?;
+        Ok(self.now().as_nanos() as u64)
+    }
+
+    /// QEMU, with its guest's time standing.
+    fn launch(
+        env: &Environment,
+        machine: &Machine,
+        options: &BootOptions,
+        start: &Start,
+        scratch: Scratch,
+    ) -> Result<Self> {
+        let Scratch { name, dir } = &scratch;
         let shape = Shape {
             group_count: machine.groups_mib.len(),
             vcpu_count: machine.cpu_count,
             memory_bytes: machine.device_bytes(),
         };
         let ledger = Shared::create(&format!("{name}.ledger"), shape.words())?;
-        Ledger::create(ledger.words(), shape).context("the ledger's file is too small")?;
+        let books =
+            Ledger::create(ledger.words(), shape).context("the ledger's file is too small")?;
+        books.set_stood(start.at_ns());
+        books.grant_until(start.at_ns());
         let bar = Shared::create(&format!("{name}.bar"), BAR_WORDS)?;
-        let start = || Cosim::start(machine, &name, &dir);
-        let cosim = machine.cosim.then(start).transpose()?;
-        let socket = dir.join("agent.sock");
-        let listener = std::os::unix::net::UnixListener::bind(&socket)?;
+        let files = Shared::create(&format!("{name}.files"), files::BAR_BYTES / 8)?;
+        let server = || Cosim::start(machine, name, dir);
+        let cosim = machine.cosim.then(server).transpose()?;
+        let (line, agent) = Line::pair()?;
+        let (monitor, theirs) = Monitor::pair()?;
+        let (agent, theirs) = (OwnedFd::from(agent), OwnedFd::from(theirs));
         let shared = SharedFiles {
             ledger: ledger.path(),
             bar: bar.path(),
+            files: files.path(),
             stream: cosim.as_ref().map(Cosim::stream),
         };
-        let mut command = qemu::command(env, machine, &initrd, &socket, &shared);
+        let sockets = Sockets {
+            agent: &agent,
+            monitor: &theirs,
+        };
+        let mut command = qemu::command(env, machine, start, &sockets, &shared)?;
         command
             .args(cosim.iter().flat_map(Cosim::device_arguments))
             .args(["-append", &kernel_arguments(machine, options)])
@@ -171,39 +200,90 @@ impl Vm {
         let console = std::fs::File::create(dir.join("console.log"))?;
         let errors = std::fs::File::create(dir.join("qemu.log"))?;
         command.stdin(Stdio::null()).stdout(console).stderr(errors);
-        let mut child = command.spawn().context("cannot start QEMU")?;
-        host::prefer(&child);
-        let stream = match wait_for_qemu(&listener, &mut child) {
-            Ok(stream) => stream,
-            Err(why) => bail!("{why}\n{}", tail(&dir.join("qemu.log"))),
-        };
-        let waiting: Waiting = Arc::default();
-        let hello = expect(&waiting, 0);
-        let reader = BufReader::new(stream.try_clone()?);
-        let to = Arc::clone(&waiting);
-        std::thread::spawn(move || receive(reader, &to));
-        let vm = Vm {
-            child,
-            port: Mutex::new(stream),
-            waiting,
-            next_id: AtomicU64::new(1),
-            ledger,
+        let child = command.spawn().context("cannot start QEMU")?;
+        Ok(Vm {
+            time: GuestTime::new(ledger, child.id()),
+            child: Mutex::new(child),
+            line: Mutex::new(line),
+            monitor: Mutex::new(monitor),
             bar,
+            files,
             cosim,
-            dir,
+            scratch,
             machine: machine.clone(),
-        };
-        if hello.recv_timeout(BOOT_TIMEOUT).is_err() {
-            return Err(vm.why_not_up());
-        }
-        Ok(vm)
+        })
     }
 
-    fn why_not_up(&self) -> anyhow::Error {
-        match self.console_tail().as_str() {
-            "" => Silent(host::threads(self.pid())).into(),
-            said => anyhow::anyhow!("the guest did not come up:\n{said}"),
+    fn wait_for_hello(&self) -> Result<()> {
+        let hello = Pending {
+            id: 0,
+            shell: String::new(),
+            end: BOOT_TIMEOUT,
+        };
+        match self.reply(&hello) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => bail!("the guest did not come up:\n{}", self.console_tail()),
+            Err(why) => Err(why.context(format!(
+                "the guest did not come up\n{}",
+                self.console_tail()
+            ))),
         }
+    }
+
+    fn put(&self, guest_files: &[GuestFile]) -> Result<()> {
+        if guest_files.is_empty() {
+            return Ok(());
+        }
+        files::put(&self.files, &self.scratch.dir, guest_files)?;
+        self.run("weir-agent unpack")
+            .context("files for the guest")
+            .map(drop)
+    }
+
+    /// The guest's time since power-on.
+    pub fn now(&self) -> Duration {
+        self.time.now()
+    }
+
+    /// Lets the guest run until its time is `at` or, by less than a step ([`crate::time::STEP`]), later.
+    ///
+    /// # Errors
+    /// QEMU has ended, or the guest makes no progress.
+    pub fn sleep_until(&self, at: Duration) -> Result<()> {
+        while self.now() < at {
+            self.step(at - self.now())?;
+        }
+        Ok(())
+    }
+
+    /// Lets the guest run for so long, rounded up to steps.
+    ///
+    /// # Errors
+    /// As [`Vm::sleep_until`].
+    pub fn sleep(&self, duration: Duration) -> Result<()> {
+        self.sleep_until(self.now() + duration)
+    }
+
+    fn step(&self, by: Duration) -> Result<()> {
+        self.time
+            .step(by, &mut || match lock(&self.child).try_wait()? {
+                Some(status) => bail!("QEMU ended ({status})\n{}", self.console_tail()),
+                None => Ok(()),
+            })?;
+        lock(&self.line).hear()
+    }
+
+    /// From here on the ledger is read after each step: all groups together, and the owners up to `owners`.
+    pub fn start_sampling(&self, owners: u8) {
+        self.time.start_sampling(owners);
+    }
+
+    /// The readings since then, at the guest's time since power-on.
+    ///
+    /// # Errors
+    /// Nothing was being sampled.
+    pub fn stop_sampling(&self) -> Result<Series> {
+        self.time.stop_sampling()
     }
 
     /// Run a shell command in the guest and return what it printed.
@@ -223,49 +303,57 @@ impl Vm {
         Ok(reply.stdout)
     }
 
-    /// Run a shell command in the guest, whatever its exit status.
+    /// Run a shell command in the guest, whatever its exit status. `timeout` is the guest's time.
     ///
     /// # Errors
     /// The guest is gone.
     pub fn try_run(&self, shell: &str, timeout: Duration) -> Result<Reply> {
-        let reply = self.start(shell, timeout)?;
-        match reply.recv_timeout(timeout + Duration::from_secs(30)) {
-            Ok(reply) => Ok(reply),
-            Err(_) => bail!(
-                "the guest does not answer: {shell}\n{}",
-                self.console_tail()
-            ),
-        }
+        let pending = self.start(shell, timeout)?;
+        self.wait(pending)
     }
 
-    /// Start a shell command in the guest; the reply comes when it ends.
+    /// Start a shell command in the guest; [`Vm::wait`] waits for its end.
     ///
     /// # Errors
     /// The guest is gone.
-    pub fn start(&self, shell: &str, timeout: Duration) -> Result<Receiver<Reply>> {
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let reply = expect(&self.waiting, id);
-        let timeout_ms = timeout.as_millis() as u64;
-        let mut line = serde_json::to_vec(&Request {
-            id,
+    pub fn start(&self, shell: &str, timeout: Duration) -> Result<Pending> {
+        Ok(Pending {
+            id: lock(&self.line).request(shell, timeout)?,
             shell: shell.into(),
-            timeout_ms,
-        })?;
-        line.push(b'\n');
-        let mut port = self
-            .port
-            .lock()
-            .map_err(|_| anyhow::anyhow!("the port is poisoned"))?;
-        port.write_all(&line).context("the guest is gone")?;
-        Ok(reply)
+            end: self.now() + timeout + GRACE,
+        })
+    }
+
+    /// Lets the guest run until a command has ended.
+    ///
+    /// # Errors
+    /// The guest does not answer.
+    pub fn wait(&self, pending: Pending) -> Result<Reply> {
+        let reply = self.reply(&pending)?;
+        reply.with_context(|| {
+            format!(
+                "the guest does not answer: {}\n{}",
+                pending.shell,
+                self.console_tail()
+            )
+        })
+    }
+
+    fn reply(&self, pending: &Pending) -> Result<Option<Reply>> {
+        let begun = self.now();
+        while self.now() < pending.end {
+            // Finely at first; a command that takes seconds is looked for some times a second.
+            self.step((self.now() - begun) / 32)?;
+            if let Some(reply) = lock(&self.line).reply(pending.id) {
+                return Ok(Some(reply));
+            }
+        }
+        Ok(None)
     }
 
     /// The books of the device model.
     pub fn ledger(&self) -> Ledger<'_> {
-        match Ledger::open(self.ledger.words()) {
-            Some(ledger) => ledger,
-            None => unreachable!("it was created in boot"),
-        }
+        self.time.ledger()
     }
 
     /// Words of the guest-visible BAR.
@@ -279,30 +367,24 @@ impl Vm {
     /// It does not follow: the guest is stuck.
     pub fn switch_model_on(&self) -> Result<()> {
         self.ledger().switch(true);
-        let end = Instant::now() + Duration::from_secs(30);
+        let end = self.now() + Duration::from_secs(30);
         while !self.ledger().is_running() {
-            if Instant::now() > end {
+            if self.now() > end {
                 bail!("the device model does not start\n{}", self.console_tail());
             }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        for pid in self.pids() {
-            host::keep_time(pid);
+            self.step(STEP)?;
         }
         Ok(())
     }
 
-    /// Switch the device model off: the guest runs as fast as it can again.
+    /// Switch the device model off: accesses cost nothing any more.
     pub fn switch_model_off(&self) {
-        for pid in self.pids() {
-            host::keep_time_no_more(pid);
-        }
         self.ledger().switch(false);
     }
 
     /// Process id of QEMU.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        lock(&self.child).id()
     }
 
     /// The server of the co-simulated device, on a machine that has one.
@@ -317,29 +399,57 @@ impl Vm {
     pub fn finish_cosim(mut self) -> Result<Summary> {
         // Its log lies in our folder.
         let cosim = self.cosim.take();
-        self.child.kill()?;
-        self.child.wait()?;
+        self.end();
         cosim.context("no co-simulation was asked for")?.finish()
     }
 
-    fn pids(&self) -> impl Iterator<Item = u32> {
-        [Some(self.pid()), self.cosim.as_ref().map(Cosim::pid)]
-            .into_iter()
-            .flatten()
+    fn end(&self) {
+        let mut child = lock(&self.child);
+        let _ = child.kill();
+        let _ = child.wait();
     }
 
     /// The end of the guest's console.
     pub fn console_tail(&self) -> String {
-        tail(&self.dir.join("console.log")) + &tail(&self.dir.join("qemu.log"))
+        tail(&self.scratch.dir.join("console.log")) + &tail(&self.scratch.dir.join("qemu.log"))
     }
 }
 
 impl Drop for Vm {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.end();
+    }
+}
+
+/// A name of its own on this host, and a directory that goes with it.
+struct Scratch {
+    name: String,
+    dir: PathBuf,
+}
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let number = VM_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(&name);
+        std::fs::create_dir_all(&dir)?;
+        Ok(Scratch { name, dir })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// RAM at fixed places of the file, without its zeros.
+fn mapped_ram() -> serde_json::Value {
+    json!({"capabilities": [{"capability": "mapped-ram", "state": true}]})
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn kernel_arguments(machine: &Machine, options: &BootOptions) -> String {
@@ -350,59 +460,10 @@ fn kernel_arguments(machine: &Machine, options: &BootOptions) -> String {
     words.trim().to_string()
 }
 
-fn expect(waiting: &Waiting, id: u64) -> Receiver<Reply> {
-    let (to, from) = channel();
-    if let Ok(mut map) = waiting.lock() {
-        map.insert(id, to);
-    }
-    from
-}
-
-/// Hands replies to who waits for them, until the guest is gone.
-fn receive(reader: BufReader<UnixStream>, waiting: &Waiting) {
-    for line in reader.lines() {
-        let Ok(line) = line else { break };
-        let Ok(reply) = serde_json::from_str::<Reply>(&line) else {
-            continue;
-        };
-        let to = waiting
-            .lock()
-            .ok()
-            .and_then(|mut map| map.remove(&reply.id));
-        if let Some(to) = to {
-            let _ = to.send(reply);
-        }
-    }
-    if let Ok(mut map) = waiting.lock() {
-        map.clear();
-    }
-}
-
-fn make_initrd(
-    env: &Environment,
-    dir: &Path,
-    files: &[GuestFile],
-    options: &BootOptions,
-) -> Result<PathBuf> {
-    let stage = dir.join("stage");
-    let me = std::env::current_exe()?;
-    let agent = agent_beside(&me)?;
-    GuestFile::program(agent, "usr/local/bin/weir-agent").put(&stage)?;
-    for file in files {
-        file.put(&stage)?;
-    }
-    let overlay = dir.join("overlay.cpio");
-    pack(&stage, &overlay)?;
-    let initrd = dir.join("initrd");
-    let mut out = std::fs::File::create(&initrd)?;
-    let first = options.before_initrd.iter().cloned();
-    for part in first.chain([env.base_cpio(), overlay]) {
-        std::io::copy(&mut std::fs::File::open(&part)?, &mut out)?;
-    }
-    Ok(initrd)
-}
-
 /// A build artefact beside the running program, or one level up when that is a test.
+///
+/// # Errors
+/// It is not there.
 pub fn beside(name: &str) -> Result<PathBuf> {
     let me = std::env::current_exe()?;
     let near = [me.parent(), me.parent().and_then(Path::parent)];
@@ -412,35 +473,6 @@ pub fn beside(name: &str) -> Result<PathBuf> {
         .map(|d| d.join(name))
         .find(|p| p.exists());
     found.with_context(|| format!("{name} is not beside {}: build it first", me.display()))
-}
-
-fn agent_beside(_: &Path) -> Result<PathBuf> {
-    beside("weir-agent")
-}
-
-fn wait_for_qemu(
-    listener: &std::os::unix::net::UnixListener,
-    child: &mut Child,
-) -> Result<UnixStream> {
-    listener.set_nonblocking(true)?;
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(false)?;
-                return Ok(stream);
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(e) => return Err(e.into()),
-        }
-        if let Some(status) = child.try_wait()? {
-            bail!("QEMU ended at once ({status})");
-        }
-        if Instant::now() > end {
-            bail!("QEMU does not connect");
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 fn tail(path: &Path) -> String {

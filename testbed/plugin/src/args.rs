@@ -25,10 +25,10 @@ pub struct Args {
     pub cache_lines: usize,
     /// Model time per instruction, picoseconds.
     pub instruction_ps: u64,
-    /// How far a vCPU may run ahead of the wall.
-    pub slack_ns: u64,
-    /// How far it may fall behind before time is dropped.
-    pub max_lag_ns: u64,
+    /// Windows of virtual time end at multiples of this.
+    pub window_ns: u64,
+    /// The guest's time at the start: 0 at power-on, that of a snapshot else.
+    pub start_ns: u64,
 }
 
 /// Read `argv`.
@@ -49,8 +49,8 @@ pub unsafe fn parse(argc: c_int, argv: *mut *mut c_char) -> Result<Args, String>
         window_lines: 0,
         cache_lines: 0,
         instruction_ps: 0,
-        slack_ns: 0,
-        max_lag_ns: 0,
+        window_ns: 0,
+        start_ns: 0,
     };
     for i in 0..usize::try_from(argc).unwrap_or(0) {
         // SAFETY: promised by the caller.
@@ -67,8 +67,7 @@ pub unsafe fn parse(argc: c_int, argv: *mut *mut c_char) -> Result<Args, String>
         ("idle_ns", args.profile.idle_ns),
         ("window_lines", args.window_lines as u64),
         ("instruction_ps", args.instruction_ps),
-        ("slack_ns", args.slack_ns),
-        ("max_lag_ns", args.max_lag_ns),
+        ("window_ns", args.window_ns),
         ("group_sizes_bytes", args.group_sizes_bytes.len() as u64),
     ];
     match needed.iter().find(|(_, value)| *value == 0) {
@@ -100,8 +99,8 @@ fn set(args: &mut Args, name: &str, value: &str) -> Result<(), String> {
         "window_lines" => args.window_lines = number()? as usize,
         "cache_lines" => args.cache_lines = number()? as usize,
         "instruction_ps" => args.instruction_ps = number()?,
-        "slack_ns" => args.slack_ns = number()?,
-        "max_lag_ns" => args.max_lag_ns = number()?,
+        "window_ns" => args.window_ns = number()?,
+        "start_ns" => args.start_ns = number()?,
         _ => return Err(format!("unknown argument '{name}'")),
     }
     Ok(())

@@ -53,7 +53,7 @@ pub type MemCb = unsafe extern "C" fn(c_uint, MemInfo, u64, *mut c_void);
 
 unsafe extern "C" {
     pub fn qemu_plugin_reset(id: PluginId, cb: UdataCb, userdata: *mut c_void);
-    pub fn qemu_plugin_register_vcpu_resume_cb(id: PluginId, cb: VcpuCb, userdata: *mut c_void);
+    pub fn qemu_plugin_register_vcpu_init_cb(id: PluginId, cb: VcpuCb, userdata: *mut c_void);
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: PluginId, cb: TransCb, userdata: *mut c_void);
     pub fn qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(
         tb: *mut Tb,
@@ -70,6 +70,12 @@ unsafe extern "C" {
         imm: u64,
         userdata: *mut c_void,
     );
+    pub fn qemu_plugin_register_vcpu_insn_exec_inline_per_vcpu(
+        insn: *mut Insn,
+        op: c_int,
+        entry: Cell,
+        imm: u64,
+    );
     pub fn qemu_plugin_register_vcpu_mem_cb(
         insn: *mut Insn,
         cb: MemCb,
@@ -84,6 +90,7 @@ unsafe extern "C" {
         userdata: *mut c_void,
     );
     pub fn qemu_plugin_insn_data(insn: *const Insn, dest: *mut c_void, len: usize) -> usize;
+    pub fn qemu_plugin_tb_vaddr(tb: *const Tb) -> u64;
     pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
     pub fn qemu_plugin_get_hwaddr(info: MemInfo, vaddr: u64) -> *mut Hwaddr;

@@ -2,10 +2,10 @@
 //! The whole model: what all vCPUs share, and the vCPUs.
 
 use crate::args::Args;
-use crate::ffi as q;
+use crate::clock::Clock;
 use crate::shared::map_words;
 use crate::stream::Publisher;
-use crate::vcpu::{Pace, Vcpu};
+use crate::vcpu::{Read, Vcpu};
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU64;
 use weir_hw::Bytes;
@@ -16,8 +16,7 @@ use weir_hw::{CacheFilter, Device, Lookup, fills};
 
 /// A slot that one thread writes: the vCPU's own.
 struct Slot(UnsafeCell<Vcpu>);
-// SAFETY: QEMU calls every callback of vCPU i on the thread of vCPU i; `start` runs while all vCPUs
-// stand still.
+// SAFETY: all vCPUs share one thread; `start` runs while they stand still.
 unsafe impl Sync for Slot {}
 
 /// Everything the callbacks need.
@@ -28,17 +27,10 @@ pub struct Model {
     publisher: Option<Publisher>,
     device: Device,
     cache: CacheFilter,
-    pace: Pace,
     base_bytes: u64,
     size_bytes: u64,
     vcpus: Vec<Slot>,
-    scoreboard: *mut q::Scoreboard,
 }
-// SAFETY: the scoreboard pointer is only used through QEMU's functions, which may be called from any
-// vCPU thread.
-unsafe impl Send for Model {}
-// SAFETY: see above and `Slot`.
-unsafe impl Sync for Model {}
 
 impl Model {
     /// Map the shared files and build the models.
@@ -72,10 +64,10 @@ impl Model {
             Some(path) => Some(Publisher::open(path, vcpu_count)?),
             None => None,
         };
-        // Clocks lie between `max_lag` behind and `slack` ahead of the wall, stalls come on top.
-        let horizon_ns = 4 * args.max_lag_ns + args.slack_ns;
-        // SAFETY: plain allocation by QEMU, of one u64 per vCPU.
-        let scoreboard = unsafe { q::qemu_plugin_scoreboard_new(8) };
+        // Clocks differ by a window, and by what one vCPU at most waits for the lines of all.
+        let stall_ns = args.profile.idle_ns
+            + args.profile.service_ns * (vcpu_count * args.window_lines) as u64;
+        let horizon_ns = 4 * (args.window_ns + stall_ns);
         Ok(Model {
             ledger,
             counters,
@@ -83,36 +75,17 @@ impl Model {
             publisher,
             device: Device::new(args.profile, horizon_ns),
             cache: CacheFilter::new(args.cache_lines),
-            pace: Pace {
-                instruction_ps: args.instruction_ps,
-                slack_ns: args.slack_ns,
-                max_lag_ns: args.max_lag_ns,
-            },
             base_bytes: args.base_bytes,
             size_bytes,
             vcpus: (0..vcpu_count)
                 .map(|_| Slot(UnsafeCell::new(Vcpu::new(args.window_lines))))
                 .collect(),
-            scoreboard,
         })
     }
 
     /// The books.
     pub fn ledger(&self) -> &Ledger<'static> {
         &self.ledger
-    }
-
-    /// The scoreboard cell that counts instructions since the last look at the wall.
-    pub fn quantum_entry(&self) -> q::Cell {
-        q::Cell {
-            score: self.scoreboard,
-            offset: 0,
-        }
-    }
-
-    /// Instructions that take half the slack: the wall is looked at that often.
-    pub fn quantum_instructions(&self) -> u64 {
-        (self.pace.slack_ns * 500 / self.pace.instruction_ps).max(1)
     }
 
     /// The physical address behind `vaddr` if it is the device's.
@@ -135,37 +108,35 @@ impl Model {
 
     /// All vCPUs stand still and the model begins.
     pub fn start(&self) {
-        for (index, slot) in self.vcpus.iter().enumerate() {
+        for slot in &self.vcpus {
             // SAFETY: QEMU runs this with every vCPU stopped.
-            unsafe { (*slot.0.get()).restart() };
-            self.set_quantum(index, 0);
+            unsafe { (*slot.0.get()).tlb.flush() };
         }
         self.cache.clear();
         self.ledger.set_running(true);
     }
 
-    /// vCPU `index` comes out of HLT.
-    pub fn resume(&self, index: usize) {
-        if let Some(vcpu) = self.vcpu(index) {
-            vcpu.resume();
-        }
-    }
-
-    /// vCPU `index` has run a quantum.
-    pub fn quantum(&self, index: usize) {
-        let Some(vcpu) = self.vcpu(index) else { return };
-        let quantum = self.get_quantum(index);
-        self.set_quantum(index, 0);
-        if self.ledger.is_on() {
-            vcpu.sync(quantum, &self.pace);
+    /// What the vCPUs have done so far goes to the ledger.
+    pub fn publish_vcpus(&self, clock: &Clock) {
+        for index in 0..clock.vcpu_count() {
+            let Some(vcpu) = self.vcpu(index) else {
+                continue;
+            };
+            vcpu.tally.instructions = clock.instructions(index);
+            vcpu.tally.pc = clock.pc(index);
             self.ledger.set_vcpu(index, vcpu.tally);
-        } else {
-            vcpu.restart();
         }
     }
 
     /// vCPU `index` touches device memory; if the access is awaited, it does nothing until it has the line.
-    pub fn access(&self, index: usize, address: u64, is_store: bool, is_awaited: bool) {
+    pub fn access(
+        &self,
+        clock: &Clock,
+        index: usize,
+        address: u64,
+        is_store: bool,
+        is_awaited: bool,
+    ) {
         let Some(vcpu) = self.vcpu(index) else { return };
         let line = address / 64;
         // A load of the line touched just before changes nothing; a store may make it dirty.
@@ -177,23 +148,25 @@ impl Model {
             return;
         };
         fills::count(&self.bar, index, is_store);
-        let quantum = self.get_quantum(index);
-        let (latency, look_at_wall) = vcpu.read_line(&self.device, quantum, &self.pace, is_awaited);
-        self.publish(index, line, false, latency);
+        let Read {
+            latency_ns,
+            stall_ns,
+        } = vcpu.read_line(&self.device, clock.vcpu_ns(index), is_awaited);
+        if stall_ns > 0 {
+            clock.stall(index, stall_ns);
+        }
+        self.publish(index, line, false, latency_ns);
         self.count(address, false, |group, owner| {
-            self.ledger.count_read(group, owner, latency);
+            self.ledger.count_read(group, owner, latency_ns);
         });
         if let Some(dirty) = write_back_line {
             // Posted: it takes the device's time, not the core's.
-            let clock = vcpu.clock_ns(quantum, &self.pace);
-            let done = self.device.access(clock);
-            self.publish(index, dirty, true, done - clock);
+            let now_ns = clock.vcpu_ns(index);
+            let done = self.device.access(now_ns);
+            self.publish(index, dirty, true, done - now_ns);
             self.count(dirty * 64, true, |group, owner| {
                 self.ledger.count_write(group, owner)
             });
-        }
-        if look_at_wall {
-            self.quantum(index);
         }
     }
 
@@ -221,26 +194,9 @@ impl Model {
 
     #[allow(clippy::mut_from_ref)]
     fn vcpu(&self, index: usize) -> Option<&mut Vcpu> {
-        // SAFETY: each vCPU's thread asks for its own slot only, one callback at a time.
+        // SAFETY: one thread, one callback at a time.
         self.vcpus
             .get(index)
             .map(|slot| unsafe { &mut *slot.0.get() })
-    }
-
-    fn get_quantum(&self, index: usize) -> u64 {
-        // SAFETY: see `quantum_cell`.
-        unsafe { *self.quantum_cell(index) }
-    }
-
-    fn set_quantum(&self, index: usize, value: u64) {
-        // SAFETY: see `quantum_cell`.
-        unsafe { *self.quantum_cell(index) = value }
-    }
-
-    /// The cell of one vCPU: one u64, alive as long as the plugin, written by translated code on the
-    /// vCPU's own thread only.
-    fn quantum_cell(&self, index: usize) -> *mut u64 {
-        // SAFETY: the scoreboard has an entry for every vCPU.
-        unsafe { q::qemu_plugin_scoreboard_find(self.scoreboard, index as u32).cast() }
     }
 }

@@ -55,10 +55,8 @@ struct LiveMachine {
     #[serde(rename = "cache_lines")]
     _cache_lines: u64,
     instruction_ps: u64,
-    #[serde(rename = "slack_us")]
-    _slack_us: u64,
-    #[serde(rename = "max_lag_us")]
-    _max_lag_us: u64,
+    #[serde(rename = "window_ns")]
+    _window_ns: u64,
     bandwidth_slice_us: Option<u64>,
 }
 
@@ -74,8 +72,7 @@ impl Default for LiveMachine {
             window_lines: 4,
             _cache_lines: 16384,
             instruction_ps: 40_000,
-            _slack_us: 300,
-            _max_lag_us: 20_000,
+            _window_ns: 50_000,
             bandwidth_slice_us: None,
         }
     }

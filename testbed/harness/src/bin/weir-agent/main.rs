@@ -2,12 +2,13 @@
 //! The hand of the harness inside the guest: reads commands from a virtio-serial port, runs each in a
 //! thread of its own, writes the results back. Started by the guest's init; lives as long as the
 //! guest. `weir-agent pages FILE` prints where a file lies in physical memory,
-//! `weir-agent now` the guest's clock, `weir-agent count` what perf counts of an event while a command runs;
-//! `weir-agent hold` keeps patterns in memory and looks at them again and again.
+//! `weir-agent now` the guest's clocks, `weir-agent count` what perf counts of an event while a command runs;
+//! `weir-agent unpack` takes the files that the harness has put into a PCI device; `weir-agent hold` keeps patterns in memory and looks at them again and again.
 
 mod count;
 mod hold;
 mod pages;
+mod unpack;
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,20 +23,30 @@ fn main() -> std::io::Result<()> {
         [] => serve(),
         ["pages", path] => pages::print(path),
         ["now"] => now(),
+        ["unpack"] => unpack::unpack(),
         ["count", pmu, event, field, command] => count::count(pmu, event, field, command),
         ["hold", mib, seed, file] => hold::hold(mib, seed, file),
         _ => Err(std::io::Error::other(
-            "usage: weir-agent [pages FILE | now | count PMU EVENT FIELD=N COMMAND | hold MIB SEED FILE]",
+            "usage: weir-agent [pages FILE | now | unpack | count PMU EVENT FIELD=N COMMAND | hold MIB SEED FILE]",
         )),
     }
 }
 
-/// Print the wall clock, nanoseconds since the Unix epoch.
+/// Print `CLOCK_REALTIME`, `CLOCK_BOOTTIME` and the TSC, which are read one after the other at once.
 fn now() -> std::io::Result<()> {
-    let since = std::time::UNIX_EPOCH
-        .elapsed()
-        .map_err(std::io::Error::other)?;
-    println!("{}", since.as_nanos());
+    use rustix::time::{ClockId, clock_gettime};
+    let ns = |id| {
+        let at = clock_gettime(id);
+        i128::from(at.tv_sec) * 1_000_000_000 + i128::from(at.tv_nsec)
+    };
+    // The first reading of a clock takes page faults; the second does not.
+    let mut all = (0, 0, 0);
+    for _ in 0..2 {
+        // SAFETY: every x86-64 CPU has the instruction.
+        let ticks = unsafe { core::arch::x86_64::_rdtsc() };
+        all = (ns(ClockId::Realtime), ns(ClockId::Boottime), ticks);
+    }
+    println!("{} {} {}", all.0, all.1, all.2);
     Ok(())
 }
 

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The guest's time, granted step by step. Between two steps the guest stands still: what the harness reads then is of
+//! one moment, and what it says is heard at that moment, however long the harness or the host took.
+
+use crate::host;
+use crate::sampler::{Sample, Series};
+use crate::shm::Shared;
+use anyhow::{Context, Result, bail};
+use rustix::thread::futex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use weir_hw::ledger::Ledger;
+
+/// Time is granted until the next multiple of this.
+pub const STEP: Duration = Duration::from_millis(4);
+/// How long the guest's time may stand by the host's clock before the guest is given up: it goes on each few milliseconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// How often the harness looks whether QEMU is still there.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What a signal finds: whether any guest runs, and whether the user wants to end.
+struct Signals {
+    is_without_guests: Arc<AtomicBool>,
+    is_interrupted: Arc<AtomicBool>,
+    guests: Mutex<usize>,
+}
+
+static SIGNALS: LazyLock<Signals> = LazyLock::new(|| Signals {
+    is_without_guests: Arc::new(AtomicBool::new(true)),
+    is_interrupted: Arc::default(),
+    guests: Mutex::new(0),
+});
+
+/// From here on Ctrl-C (or SIGTERM) ends the step under way, and with it the guests, whose files go away. While no guest
+/// runs it ends the program at once.
+///
+/// # Errors
+/// The system's.
+pub fn end_guests_when_interrupted() -> Result<()> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let alone = Arc::clone(&SIGNALS.is_without_guests);
+        signal_hook::flag::register_conditional_default(signal, alone)?;
+        signal_hook::flag::register(signal, Arc::clone(&SIGNALS.is_interrupted))?;
+    }
+    Ok(())
+}
+
+/// A guest begins or ends.
+fn count_guests(change: fn(usize) -> usize) {
+    let mut guests = SIGNALS
+        .guests
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    *guests = change(*guests);
+    SIGNALS
+        .is_without_guests
+        .store(*guests == 0, Ordering::SeqCst);
+}
+
+/// The time of one guest.
+pub(crate) struct GuestTime {
+    ledger: Shared,
+    pid: u32,
+    sampling: Mutex<Option<Sampling>>,
+}
+
+struct Sampling {
+    owners: u8,
+    samples: Vec<Sample>,
+}
+
+impl GuestTime {
+    /// Of the guest whose QEMU is `pid`.
+    pub(crate) fn new(ledger: Shared, pid: u32) -> Self {
+        count_guests(|guests| guests + 1);
+        GuestTime {
+            ledger,
+            pid,
+            sampling: Mutex::new(None),
+        }
+    }
+
+    /// The books of the device model.
+    pub(crate) fn ledger(&self) -> Ledger<'_> {
+        match Ledger::open(self.ledger.words()) {
+            Some(ledger) => ledger,
+            None => unreachable!("it was made as one"),
+        }
+    }
+
+    /// Time since power-on: where the guest stands.
+    pub(crate) fn now(&self) -> Duration {
+        Duration::from_nanos(self.ledger().stood_ns())
+    }
+
+    /// Lets the guest run to the first step that is later than `by` from now, or to the next one while the ledger is being
+    /// sampled. `is_alive` says why QEMU has ended, if it has.
+    pub(crate) fn step(
+        &self,
+        by: Duration,
+        is_alive: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let ledger = self.ledger();
+        let step_ns = STEP.as_nanos() as u64;
+        let by_ns = match self.lock().is_some() {
+            true => 0,
+            false => by.as_nanos().saturating_sub(1) as u64,
+        };
+        let until_ns = ((ledger.stood_ns() + by_ns) / step_ns + 1) * step_ns;
+        ledger.grant_until(until_ns);
+        wake(ledger.until_word());
+        let mut progress = (ledger.now_ns(), Instant::now());
+        loop {
+            let stood_ns = ledger.stood_ns();
+            if stood_ns == until_ns {
+                break;
+            }
+            wait(ledger.stood_word(), stood_ns, LOOK);
+            is_alive()?;
+            if SIGNALS.is_interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            let now_ns = ledger.now_ns();
+            if now_ns != progress.0 || host::is_stopped(self.pid) {
+                progress = (now_ns, Instant::now());
+            }
+            if progress.1.elapsed() > PATIENCE {
+                bail!("the guest makes no progress: {}", self.standstill());
+            }
+        }
+        self.sample()
+    }
+
+    /// From here on each step leaves a reading of the ledger.
+    pub(crate) fn start_sampling(&self, owners: u8) {
+        let samples = vec![self.reading(owners)];
+        *self.lock() = Some(Sampling { owners, samples });
+    }
+
+    /// The readings since then.
+    pub(crate) fn stop_sampling(&self) -> Result<Series> {
+        let sampling = self.lock().take().context("nothing was being sampled")?;
+        Ok(Series {
+            samples: sampling.samples,
+        })
+    }
+
+    fn sample(&self) -> Result<()> {
+        if let Some(sampling) = self.lock().as_mut() {
+            sampling.samples.push(self.reading(sampling.owners));
+        }
+        Ok(())
+    }
+
+    fn reading(&self, owners: u8) -> Sample {
+        Sample::of(&self.ledger(), owners)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Sampling>> {
+        self.sampling.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the vCPUs and QEMU's threads do.
+    fn standstill(&self) -> String {
+        let ledger = self.ledger();
+        let mut text = format!("its time is {:.3} s\n", self.now().as_secs_f64());
+        for index in 0..ledger.shape().vcpu_count {
+            let vcpu = ledger.vcpu(index);
+            text += &format!(
+                "vCPU {index}: {} instructions, last seen at {:#x}\n",
+                vcpu.instructions, vcpu.pc
+            );
+        }
+        text + "QEMU's threads (name, state, CPU time, where they sleep):\n"
+            + &host::threads(self.pid)
+    }
+}
+
+impl Drop for GuestTime {
+    fn drop(&mut self) {
+        count_guests(|guests| guests - 1);
+    }
+}
+
+/// The half of a word that changes, which is what the kernel compares.
+fn low_half(word: &AtomicU64) -> &AtomicU32 {
+    // SAFETY: the first half of an aligned word, on a machine that keeps the low half first.
+    unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) }
+}
+
+fn wake(word: &AtomicU64) {
+    let _ = futex::wake(low_half(word), futex::Flags::empty(), u32::MAX);
+}
+
+/// Until the word is no longer what was seen of it, but no longer than `most`.
+fn wait(word: &AtomicU64, seen: u64, most: Duration) {
+    let most = futex::Timespec {
+        tv_sec: most.as_secs() as i64,
+        tv_nsec: i64::from(most.subsec_nanos()),
+    };
+    let _ = futex::wait(
+        low_half(word),
+        futex::Flags::empty(),
+        seen as u32,
+        Some(&most),
+    );
+}

@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tests on a real kernel share: a guest with the driver and weir in it, and questions put
+//! to it one after the other, because a boot is dear.
+//!
+//! A test that lacks something says so (`SKIP …` on stderr, past the test runner's capture) and is
+//! counted there by whoever runs the tests; with `WEIR_VM_TESTS=required` lacking something is a
+//! failure. A guest that does not boot is a failure always.
+//!
+//! Time is the guest's. Waiting has an end, so that a broken guest is noticed, and that end is far away.
+
+pub mod both;
+pub mod haste;
+mod kernels;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use weir_testbed::driver::{self, Driver};
+use weir_testbed::env::{Environment, copy};
+use weir_testbed::lock;
+use weir_testbed::machine::Machine;
+use weir_testbed::protocol::Reply;
+use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
+
+/// Where the driver's module lies in the guest.
+pub const MODULE: &str = "/lib/weir_cxl.ko";
+/// Where the cgroups of the workloads lie.
+pub const SLICE: &str = "/sys/fs/cgroup/work.slice";
+/// weir's JSON lines; what it says on stderr is beside, `.err`.
+pub const LINES: &str = "/run/weir.jsonl";
+/// Bytes read from the device's first group, from the driver.
+pub const READ: &str = "/sys/class/weir_cxl/weir_cxl0/group0/read_bytes";
+/// weir's exit status, once it has ended.
+pub const STATUS: &str = "/run/weir.status";
+/// How often a condition is looked at before it is given up: for a minute of the guest's time and more.
+const LOOKS: u32 = 600;
+/// Far longer than that.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What is there to boot.
+pub struct Bench {
+    /// Kernel, QEMU, programs.
+    pub env: Environment,
+    driver: Option<Driver>,
+    weir: PathBuf,
+}
+
+impl Bench {
+    /// What tests need; nothing, said aloud, where it cannot be had.
+    ///
+    /// # Errors
+    /// The environment or the driver does not build.
+    pub fn ready(test: &str) -> Result<Option<Bench>> {
+        let root = rustix::process::geteuid().is_root();
+        let weir = beside("weir").and_then(|weir| beside("libweir_plugin.so").map(|_| weir));
+        let weir = match (root, weir) {
+            (true, Ok(weir)) => weir,
+            (true, Err(lacking)) => return skip(test, &format!("{lacking:#}")),
+            (false, _) => return skip(test, "booting guests needs root"),
+        };
+        let say = &mut |line: &str| println!("{line}");
+        let env = Environment::ready(say)?;
+        let driver = driver::build(&env, say)?;
+        Ok(Some(Bench {
+            env,
+            driver: Some(driver),
+            weir,
+        }))
+    }
+
+    /// A guest with weir and, if there is one, the driver's module in it; the module is not loaded.
+    ///
+    /// # Errors
+    /// It does not boot.
+    pub fn boot(
+        &self,
+        machine: &Machine,
+        more: Vec<GuestFile>,
+        options: &BootOptions,
+    ) -> Result<Vm> {
+        let mut files = vec![GuestFile::new(&self.weir, "usr/local/bin/weir")];
+        let module = |d: &Driver| GuestFile::new(&d.module, MODULE.trim_start_matches('/'));
+        files.extend(self.driver.as_ref().map(module));
+        files.extend(more);
+        Vm::boot_with(&self.env, machine, &files, options)
+    }
+
+    /// perf, for [`Bench::boot`]. Not in every guest: with its libraries it is a third as large as
+    /// all the rest.
+    ///
+    /// # Errors
+    /// The environment has none.
+    pub fn perf(&self) -> Result<Vec<GuestFile>> {
+        let files = self.env.extra_program("usr/bin/perf")?;
+        let root = self.env.root();
+        let into_guest = |file: &String| GuestFile::new(root.join(file), file);
+        Ok(files.iter().map(into_guest).collect())
+    }
+
+    /// Compiles `tests/guest/NAME.bpf.c` with `-D` for each define.
+    ///
+    /// # Errors
+    /// The compiler's, with its output.
+    pub fn bpf(&self, name: &str, define: &str) -> Result<PathBuf> {
+        let compiler =
+            format!("clang -O2 -g -target bpf -D{define} -I/usr/include/x86_64-linux-gnu -c");
+        self.compile(
+            &format!("{name}.bpf.c"),
+            &compiler,
+            &format!("{name}-{define}.bpf.o"),
+        )
+    }
+
+    /// Compiles `tests/guest/NAME.c` to a program that needs no library.
+    ///
+    /// # Errors
+    /// The compiler's, with its output.
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        self.compile(&format!("{name}.c"), "gcc -O2 -Wall -static -pthread", name)
+    }
+
+    /// Compiles `tests/guest/SOURCE` with the environment's compiler and keeps the result as `kept`.
+    fn compile(&self, source: &str, compiler: &str, kept: &str) -> Result<PathBuf> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/guest")
+            .join(source);
+        let _lock = lock::hold(&self.env.build_dir().join(format!("{kept}.lock")))?;
+        let stage = format!("tmp/weir-tests-{}-{kept}", std::process::id());
+        let inside = self.env.root().join(&stage);
+        copy(&path, &inside.join(source))?;
+        let made = self
+            .env
+            .chroot(&format!("cd /{stage} && {compiler} {source} -o out"));
+        let object = self.env.build_dir().join(kept);
+        let copied = made.and_then(|_| copy(&inside.join("out"), &object));
+        std::fs::remove_dir_all(&inside)?;
+        copied
+            .with_context(|| format!("{source} does not compile"))
+            .map(|()| object)
+    }
+}
+
+/// A test that cannot run says what is lacking.
+///
+/// # Errors
+/// It must run.
+pub fn skip<T>(test: &str, lacking: &str) -> Result<Option<T>> {
+    let required = std::env::var("WEIR_VM_TESTS").is_ok_and(|v| v == "required");
+    ensure!(!required, "{test}: {lacking}");
+    // Not println: the runner would keep it to itself.
+    writeln!(std::io::stderr(), "SKIP {test}: {lacking}")?;
+    Ok(None)
+}
+
+/// Questions put to one guest; one that fails does not hide the next. With `WEIR_VM_ASK=part of a
+/// name` only some are asked.
+#[derive(Default)]
+pub struct Questions {
+    asked: usize,
+    failed: Vec<String>,
+}
+
+impl Questions {
+    /// Asks one.
+    pub fn ask(&mut self, name: &str, question: impl FnOnce() -> Result<()>) {
+        if std::env::var("WEIR_VM_ASK").is_ok_and(|part| !name.contains(&part)) {
+            return println!("not asked - {name}");
+        }
+        self.asked += 1;
+        let answer = catch_unwind(AssertUnwindSafe(question));
+        match answer.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))) {
+            Ok(()) => println!("ok - {name}"),
+            Err(why) => {
+                println!("not ok - {name}\n{why:#}");
+                self.failed.push(name.to_owned());
+            }
+        }
+    }
+
+    /// The verdict.
+    ///
+    /// # Errors
+    /// One failed: with its name.
+    pub fn done(self) -> Result<()> {
+        ensure!(self.asked > 0, "nothing was asked");
+        ensure!(self.failed.is_empty(), "failed: {}", self.failed.join("; "));
+        Ok(())
+    }
+}
+
+/// Runs a command, whatever its exit status.
+///
+/// # Errors
+/// The guest is gone.
+pub fn attempt(vm: &Vm, shell: &str) -> Result<Reply> {
+    vm.try_run(shell, Duration::from_secs(120))
+}
+
+/// Runs a command that must end with `status`; returns both outputs.
+///
+/// # Errors
+/// It ended otherwise.
+pub fn ends_with(vm: &Vm, status: i32, shell: &str) -> Result<String> {
+    let reply = attempt(vm, shell)?;
+    let said = format!("{}{}", reply.stdout, reply.stderr);
+    ensure!(
+        reply.status == Some(status),
+        "{shell}: {:?}, not {status}:\n{said}",
+        reply.status
+    );
+    Ok(said)
+}
+
+/// The output of a command that prints JSON and succeeds.
+///
+/// # Errors
+/// It fails, or prints something else.
+pub fn json(vm: &Vm, shell: &str) -> Result<Value> {
+    let text = vm.run(shell)?;
+    serde_json::from_str(&text).with_context(|| format!("{shell} printed no JSON: {text}"))
+}
+
+/// Waits until a condition holds in the guest.
+///
+/// # Errors
+/// It never does: with weir's last words.
+pub fn until(vm: &Vm, condition: &str) -> Result<()> {
+    let script = format!(
+        "for i in $(seq {LOOKS}); do {{ {condition}; }} && exit 0; sleep 0.1; done; exit 1"
+    );
+    let reply = vm.try_run(&script, PATIENCE)?;
+    if reply.status != Some(0) {
+        let log = format!("tail -n 20 {LINES}.err; tail -n 1 {LINES}; ps ax; cat /run/out.txt");
+        let log = attempt(vm, &log)?.stdout;
+        anyhow::bail!(
+            "it never came to this: {condition}\n{}\nthe last words: {log}",
+            reply.stderr
+        );
+    }
+    Ok(())
+}
+
+/// Starts weir in a cgroup of its own and returns its process id. Its exit status will stand in
+/// [`STATUS`].
+///
+/// # Errors
+/// The guest's.
+pub fn start_weir(vm: &Vm, arguments: &str) -> Result<u32> {
+    let pid = vm.run(&format!(
+        "mkdir -p /sys/fs/cgroup/weir.service; rm -f {STATUS} /run/weir.pid
+         : > {LINES}; : > {LINES}.err
+         sh -c 'echo $$ > /sys/fs/cgroup/weir.service/cgroup.procs
+                weir run --json {arguments} > {LINES} 2> {LINES}.err & echo $! > /run/weir.pid
+                wait $!; echo $? > {STATUS}' > /dev/null 2>&1 < /dev/null &
+         while ! [ -s /run/weir.pid ]; do sleep 0.05; done; cat /run/weir.pid"
+    ))?;
+    pid.trim()
+        .parse()
+        .with_context(|| format!("no process id: '{pid}'"))
+}
+
+/// Waits until weir has written its next line, so that it has seen what is now.
+///
+/// # Errors
+/// It does not.
+pub fn next_line(vm: &Vm) -> Result<()> {
+    // Two more: the tick under way when this began may have looked already.
+    let lines = vm.run(&format!("wc -l < {LINES}"))?;
+    let wanted = lines.trim().parse::<u64>()? + 2;
+    until(vm, &format!("[ $(wc -l < {LINES}) -ge {wanted} ]"))
+}
+
+/// Sends a signal to weir, waits for its end and returns its exit status, as a shell tells it.
+///
+/// # Errors
+/// It does not end.
+pub fn signal_weir(vm: &Vm, pid: u32, signal: &str) -> Result<i32> {
+    vm.run(&format!("kill -{signal} {pid}"))?;
+    until(vm, &format!("[ -s {STATUS} ]"))?;
+    let status = vm.run(&format!("cat {STATUS}"))?;
+    status
+        .trim()
+        .parse()
+        .with_context(|| format!("no exit status: '{status}'"))
+}
+
+/// weir's snapshots so far. The last line may be half written.
+///
+/// # Errors
+/// There is none.
+pub fn snapshots(vm: &Vm) -> Result<Vec<Value>> {
+    let text = vm.run(&format!("cat {LINES}"))?;
+    let lines: Vec<Value> = text
+        .lines()
+        .filter_map(|l| serde_json::from_str(l).ok())
+        .collect();
+    if lines.is_empty() {
+        let said = vm.run(&format!("cat {LINES}.err"))?;
+        anyhow::bail!("weir wrote no line, but said: {said}");
+    }
+    Ok(lines)
+}
+
+/// Pages of a process by node, from the kernel: `N3=` of all its anonymous memory. Where a file is
+/// mapped, its pages are counted in with the private ones, and they are everybody's.
+///
+/// # Errors
+/// The process is gone.
+pub fn pages(vm: &Vm, pid: &str, node: u32) -> Result<u64> {
+    let text = vm.run(&format!("cat /proc/{pid}/numa_maps"))?;
+    let key = format!("N{node}=");
+    let anonymous = text
+        .lines()
+        .filter(|l| l.contains(" anon=") && !l.contains(" file="));
+    let counts = anonymous
+        .flat_map(str::split_whitespace)
+        .filter_map(|w| w.strip_prefix(&key));
+    Ok(counts.filter_map(|n| n.parse::<u64>().ok()).sum())
+}
+
+/// Makes the slice and, in it, the cgroup of one workload.
+///
+/// # Errors
+/// The guest's.
+pub fn make_cgroup(vm: &Vm, name: &str) -> Result<String> {
+    let path = format!("{SLICE}/{name}.service");
+    vm.run(&format!(
+        "mkdir -p {SLICE}; echo '+cpu +memory' > {SLICE}/cgroup.subtree_control; mkdir -p {path}"
+    ))?;
+    Ok(path)
+}
+
+/// Ends everything in a cgroup, now.
+///
+/// # Errors
+/// The guest's.
+pub fn empty_cgroup(vm: &Vm, path: &str) -> Result<()> {
+    vm.run(&format!("echo 1 > {path}/cgroup.kill"))?;
+    // Not its processes: who dies is gone from that list before the cgroup may be removed.
+    until(vm, &format!("grep -q 'populated 0' {path}/cgroup.events"))
+}
+
+/// Starts `command` inside the cgroup at `path`.
+///
+/// # Errors
+/// The guest's.
+pub fn start_in(vm: &Vm, path: &str, command: &str) -> Result<()> {
+    vm.run(&format!(
+        "sh -c 'echo $$ > {path}/cgroup.procs; exec {command}' > /run/out.txt 2>&1 < /dev/null &"
+    ))
+    .map(drop)
+}
+
+/// Mounts group 0's node as a file system at `/cxl0`.
+///
+/// # Errors
+/// The guest's.
+pub fn mount_group(vm: &Vm) -> Result<()> {
+    vm.run("mkdir -p /cxl0 && mount -t tmpfs -o size=100%,mpol=bind:1 cxl /cxl0")
+        .map(drop)
+}
+
+/// Starts a reader that takes all it can get from the device, in a cgroup of its own, and returns
+/// that cgroup's path.
+///
+/// # Errors
+/// The guest's.
+pub fn start_reader(vm: &Vm, name: &str) -> Result<String> {
+    let path = make_cgroup(vm, name)?;
+    vm.run(&format!(
+        "dd if=/dev/zero of=/cxl0/{name} bs=1M count=16 2> /dev/null"
+    ))?;
+    let fio = format!(
+        "fio --name={name} --filename=/cxl0/{name} --thread --ioengine=mmap --rw=randread \
+         --bs=256k --size=16m --time_based --runtime=3600 --norandommap --disk_util=0"
+    );
+    start_in(vm, &path, &fio)?;
+    Ok(path)
+}
+
+/// Stops the readers `a` and `b` where they are, or lets them go on.
+///
+/// # Errors
+/// The guest's.
+pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
+    for name in ["a", "b"] {
+        let dir = format!("{SLICE}/{name}.service");
+        let word = u8::from(is_frozen);
+        vm.run(&format!("echo {word} > {dir}/cgroup.freeze"))?;
+        until(vm, &format!("grep -q 'frozen {word}' {dir}/cgroup.events"))?;
+    }
+    Ok(())
+}
+
+/// The same with fewer and slower CPUs: cheap to emulate, and as busy.
+pub fn machine_in_time() -> Machine {
+    Machine {
+        cpu_count: 2,
+        instruction_ps: 40_000,
+        ..machine_with_a_device()
+    }
+}
+
+/// A machine whose device two readers fill many times over what [`SET_POINT`] allows.
+pub fn machine_with_a_device() -> Machine {
+    Machine {
+        cpu_count: 3,
+        dram_mib: 512,
+        groups_mib: vec![128],
+        cache_lines: 4096,
+        instruction_ps: 10_000,
+        ..Machine::default()
+    }
+}
+
+/// A twelfth of the device's capacity.
+pub const SET_POINT: &str = "8MiB/s";
+
+/// sched_ext's state, in the guest.
+pub const STATE: &str = "/sys/kernel/sched_ext/state";
+
+/// A condition: a scheduler is in the kernel, or none is.
+#[must_use]
+pub fn state(word: &str) -> String {
+    format!("[ \"$(cat {STATE})\" = {word} ]")
+}
+
+/// Bytes a second that the device's first group moves for reads, by its own books, over so many seconds from now. The
+/// guest is not asked, and so not disturbed.
+///
+/// # Errors
+/// The guest is gone.
+pub fn bytes_per_sec(vm: &Vm, sec: u64) -> Result<f64> {
+    let lines = || vm.ledger().group(0).read_lines as f64;
+    let (before, begun) = (lines(), vm.now());
+    vm.sleep(Duration::from_secs(sec))?;
+    Ok((lines() - before) * 64.0 / (vm.now() - begun).as_secs_f64())
+}
+
+/// Prints what may explain a failure: weir's words, the kernel's, and the scheduler's books.
+pub fn say_why(vm: &Vm) {
+    let log = format!("tail -n 30 {LINES}.err; dmesg | tail -n 40; cat {STATE}");
+    println!("{}", vm.run(&log).unwrap_or_default());
+    for map in ["life", "meters", "devices", "rates", "counts"] {
+        let first = format!("bpftool map dump name weir_{map} | head -n 60");
+        println!("weir_{map}: {}", vm.run(&first).unwrap_or_default());
+    }
+}
+
+/// Asks about weir's scheduler. If the answer is no, prints what may explain it, and makes room for the next
+/// question: weir ends, and `tidy` takes away what the question left behind.
+pub fn ask_about_scheduler(
+    questions: &mut Questions,
+    vm: &Vm,
+    tidy: &str,
+    name: &str,
+    question: impl FnOnce(&Vm) -> Result<()>,
+) {
+    questions.ask(name, || {
+        question(vm).inspect_err(|_| {
+            say_why(vm);
+            let end = "killall -TERM weir; sleep 2; killall -KILL weir; weir reset; true";
+            let _ = vm.run(&format!("{tidy}; {end}"));
+        })
+    });
+}
+
+/// Whether weir holds the device near [`SET_POINT`], over six seconds.
+///
+/// # Errors
+/// It does not, or the guest's.
+pub fn is_held(vm: &Vm) -> Result<()> {
+    let wanted = 8.0 * 1_048_576.0;
+    let held = bytes_per_sec(vm, 6)?;
+    println!("{held:.0} bytes a second with weir, {wanted:.0} wanted");
+    ensure!(
+        (0.5..1.5).contains(&(held / wanted)),
+        "{held} instead of {wanted}"
+    );
+    Ok(())
+}

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The way that counts by task take on AMD's Zen 5 and on Intel's Granite Rapids, from the table of events to a workload's
+//! figure: a CPU with that name and those events (`testbed/core`), which count what each vCPU really fills from the emulated
+//! device. weir must find them, hold reads against the device's own counters, take them unasked, and share out by them what
+//! nobody could know by CPU time: on Granite Rapids also who writes.
+
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, ends_with, json, machine_with_a_device, make_cgroup,
+    mount_group, next_line, signal_weir, snapshots, start_in, start_reader, start_weir, until,
+};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use weir_testbed::driver;
+use weir_testbed::guest::{load_core, own_pages};
+use weir_testbed::machine::{CoreEvents, Machine};
+use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+
+const ZEN5_READS: &str = "l2_fill_rsp_src.alternate_memories";
+const GNR_READS: &str = "OCR.READS_TO_CORE.CXL_MEM";
+const GNR_STORES: &str = "OCR.DEMAND_RFO.CXL_MEM";
+
+fn fact(snapshot: &Value, name: &str) -> Result<String> {
+    let facts = snapshot["description"]["facts"].as_array();
+    let fact = facts
+        .context("no facts")?
+        .iter()
+        .find(|f| f["name"] == name);
+    let said = fact.and_then(|fact| fact["value"]["Ok"].as_str());
+    Ok(said.with_context(|| format!("no fact {name}"))?.to_owned())
+}
+
+fn they_are_found(vm: &Vm, events: &[&str]) -> Result<()> {
+    let text = json(vm, "weir events --json")?.to_string();
+    let said = ends_with(vm, 0, "weir doctor")?;
+    for event in events {
+        ensure!(text.contains(event), "{text}");
+        let line = said.lines().find(|line| line.contains(event));
+        println!("{}", line.with_context(|| format!("{event}: {said}"))?);
+    }
+    Ok(())
+}
+
+/// Nobody uses the device but weir's own reads: event and device count the same.
+fn unasked_they_are_taken_because_reads_agree(vm: &Vm, events: &[&str]) -> Result<()> {
+    let text = ends_with(vm, 0, "weir run --json --duration 1s 2> /run/said")?;
+    let line: Value = serde_json::from_str(text.lines().next().context("no line")?)?;
+    let said = fact(&line, "shares.source")?;
+    println!("{said}");
+    ensure!(
+        events.iter().all(|e| said.contains(e)) && said.contains("documented"),
+        "{said}"
+    );
+    let ratio = said
+        .split("; calibrated: ")
+        .nth(1)
+        .context("not calibrated")?;
+    let ratio: f64 = ratio.split(' ').next().unwrap_or_default().parse()?;
+    ensure!((0.98..=1.02).contains(&ratio), "{said}");
+    Ok(())
+}
+
+/// A reader that only reads, and one that computes for most of its time: as busy, and far less traffic.
+fn start_two(vm: &Vm) -> Result<()> {
+    start_reader(vm, "a")?;
+    let path = make_cgroup(vm, "b")?;
+    vm.run("dd if=/dev/zero of=/cxl0/b bs=1M count=16 2> /dev/null")?;
+    let fio = "fio --name=b --filename=/cxl0/b --thread --ioengine=mmap --rw=randread --bs=64k --size=16m \
+               --time_based --runtime=3600 --norandommap --disk_util=0 --thinktime=30000 --thinktime_spin=30000";
+    start_in(vm, &path, fio)?;
+    own_pages(vm, "/cxl0/a", 1)?;
+    own_pages(vm, "/cxl0/b", 2)
+}
+
+/// What one of the two read and wrote in the same ten seconds: by weir, in bytes a second of all its ticks, and in lines by
+/// the ledger.
+#[derive(Clone, Copy, Debug, Default)]
+struct Moved {
+    said: [f64; 2],
+    lines: [f64; 2],
+}
+
+impl Moved {
+    fn all(self) -> (f64, f64) {
+        (self.said.iter().sum(), self.lines.iter().sum())
+    }
+}
+
+/// What weir and the ledger say of both.
+fn watch(vm: &Vm, arguments: &str, provenance: &str) -> Result<[Moved; 2]> {
+    let pid = start_weir(vm, arguments)?;
+    until(
+        vm,
+        &format!("tail -n 1 {LINES} | grep -q '\"provenance\":\"{provenance}\"'"),
+    )?;
+    next_line(vm)?;
+    let lines = || {
+        [1, 2].map(|owner| {
+            let tally = vm.ledger().owner(owner);
+            [tally.read_lines, tally.write_lines]
+        })
+    };
+    let (from, before) = (snapshots(vm)?.len(), lines());
+    vm.run("sleep 10")?;
+    let after = lines();
+    let mut both = [Moved::default(); 2];
+    for snapshot in &snapshots(vm)?[from..] {
+        let verdicts = snapshot["plan"]["workloads"].as_array();
+        for verdict in verdicts.into_iter().flatten() {
+            let id = verdict["id"].as_str().unwrap_or_default();
+            let names = ["a.service", "b.service"];
+            let Some(place) = names.iter().position(|name| id.ends_with(name)) else {
+                continue;
+            };
+            for (sum, way) in both[place].said.iter_mut().zip(["read", "write"]) {
+                let rate = &verdict["figure"][way]["bytes_per_sec"];
+                *sum += rate.as_f64().unwrap_or(0.0);
+            }
+        }
+    }
+    ensure!(signal_weir(vm, pid, "TERM")? == 0, "weir ended badly");
+    for (owner, moved) in both.iter_mut().enumerate() {
+        for way in [0, 1] {
+            moved.lines[way] = (after[owner][way] - before[owner][way]) as f64;
+        }
+        println!("{arguments}: {} {moved:.0?}", ["a", "b"][owner]);
+        ensure!(moved.lines[0] > 0.0, "who does not read? {moved:?}");
+    }
+    Ok(both)
+}
+
+/// The first's part of what both moved: by weir, and by the ledger.
+fn parts(vm: &Vm, arguments: &str, provenance: &str) -> Result<(f64, f64)> {
+    let [(a, a_lines), (b, b_lines)] = watch(vm, arguments, provenance)?.map(Moved::all);
+    Ok((a / (a + b), a_lines / (a_lines + b_lines)))
+}
+
+fn counts_know_what_time_does_not(vm: &Vm) -> Result<()> {
+    let (by_counts, truth) = parts(vm, "--shares counts", "sampled")?;
+    println!("by counts: the first has {by_counts:.3}, by the ledger {truth:.3}");
+    let (by_time, truth_then) = parts(vm, "--shares cpu-time", "apportioned")?;
+    println!("by CPU time: the first has {by_time:.3}, by the ledger {truth_then:.3}");
+    ensure!((by_counts - truth).abs() < 0.03, "{by_counts} for {truth}");
+    // Else this shows nothing.
+    ensure!(
+        (by_time - truth_then).abs() > 0.1,
+        "{by_time} for {truth_then}"
+    );
+    Ok(())
+}
+
+/// A reader and a writer of as many blocks: the device moves twice as much for the writer.
+fn start_reader_and_writer(vm: &Vm) -> Result<()> {
+    for (name, way, owner) in [("a", "randread", 1), ("b", "randwrite", 2)] {
+        let path = make_cgroup(vm, name)?;
+        vm.run(&format!(
+            "dd if=/dev/zero of=/cxl0/{name} bs=1M count=16 2> /dev/null"
+        ))?;
+        let fio = format!(
+            "fio --name={name} --filename=/cxl0/{name} --thread --ioengine=mmap --rw={way} --bs=64k \
+             --size=16m --time_based --runtime=3600 --norandommap --disk_util=0 --rate_iops=40"
+        );
+        start_in(vm, &path, &fio)?;
+        own_pages(vm, &format!("/cxl0/{name}"), owner)?;
+    }
+    Ok(())
+}
+
+fn writes_are_the_writers(vm: &Vm) -> Result<()> {
+    let both = watch(vm, "--shares counts", "sampled")?;
+    let [(a, a_lines), (b, b_lines)] = both.map(Moved::all);
+    // The same scale for both, so that it does not matter when exactly it began and ended.
+    let scale = (a_lines + b_lines) / (a + b);
+    let errors = [a * scale / a_lines - 1.0, b * scale / b_lines - 1.0];
+    let of_writes = both[0].said[1] / (both[0].said[1] + both[1].said[1]);
+    println!("off by {errors:.3?}; the reader is given {of_writes:.3} of the writes");
+    ensure!(both[1].lines[1] > 0.0, "nothing is written back");
+    ensure!(errors.iter().all(|e| e.abs() <= 0.1), "{errors:?}");
+    ensure!(of_writes < 0.05, "{of_writes}");
+    Ok(())
+}
+
+/// A guest with such CPUs, the model on.
+fn boot(bench: &Bench, cpus: CoreEvents) -> Result<Vm> {
+    let core = driver::build_core(&bench.env, &mut |line| println!("{line}"))?;
+    let files = vec![GuestFile::new(core, "lib/weir_core.ko")];
+    let machine = Machine {
+        core_events: Some(cpus),
+        ..machine_with_a_device()
+    };
+    let vm = bench.boot(&machine, files, &BootOptions::default())?;
+    vm.run(&format!("insmod {MODULE}")).context("no driver")?;
+    load_core(&vm)?;
+    mount_group(&vm)?;
+    vm.switch_model_on()?;
+    Ok(vm)
+}
+
+#[test]
+fn counts_by_task_as_on_zen_5() -> Result<()> {
+    let Some(bench) = Bench::ready("core_events")? else {
+        return Ok(());
+    };
+    let vm = &boot(&bench, CoreEvents::Zen5)?;
+    let mut q = Questions::default();
+    q.ask("the event is found", || they_are_found(vm, &[ZEN5_READS]));
+    q.ask("unasked it is taken because it agrees", || {
+        unasked_they_are_taken_because_reads_agree(vm, &[ZEN5_READS])
+    });
+    start_two(vm)?;
+    q.ask("counts know what time does not", || {
+        counts_know_what_time_does_not(vm).inspect_err(|_| common::say_why(vm))
+    });
+    q.done()
+}
+
+#[test]
+fn reads_and_stores_by_task_as_on_granite_rapids() -> Result<()> {
+    let Some(bench) = Bench::ready("core_events")? else {
+        return Ok(());
+    };
+    let vm = &boot(&bench, CoreEvents::GraniteRapids)?;
+    let events = [GNR_READS, GNR_STORES];
+    let mut q = Questions::default();
+    q.ask("the events are found", || they_are_found(vm, &events));
+    q.ask("unasked they are taken because reads agree", || {
+        unasked_they_are_taken_because_reads_agree(vm, &events)
+    });
+    start_reader_and_writer(vm)?;
+    q.ask("writes are the writer's", || {
+        writes_are_the_writers(vm).inspect_err(|_| common::say_why(vm))
+    });
+    q.done()
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Does the counter driver hold on a live kernel? Its own script asks everything inside the guest
+//! (`kernel/tests/run-in-guest.sh`): refused maps, files, kfunc, a lost device, removal under load.
+
+use crate::common::{Bench, MODULE};
+use anyhow::{Result, ensure};
+use std::path::Path;
+use std::time::Duration;
+use weir_testbed::machine::Machine;
+use weir_testbed::vm::{BootOptions, GuestFile};
+
+/// Two blank devices for the script to play, a frame buffer for the FPGA's way, and a kernel that
+/// lets it write registers of a bound device.
+fn laboratory() -> BootOptions {
+    let mut qemu_args = Vec::new();
+    for i in 0..2 {
+        qemu_args.push("-object".into());
+        qemu_args.push(format!("memory-backend-ram,id=blank{i},share=on,size=1M"));
+        qemu_args.push("-device".into());
+        qemu_args.push(format!("ivshmem-plain,memdev=blank{i}"));
+    }
+    qemu_args.extend(["-device".into(), "VGA".into()]);
+    BootOptions {
+        kernel_args: "iomem=relaxed".into(),
+        qemu_args,
+        ..BootOptions::default()
+    }
+}
+
+#[test]
+fn the_driver_passes_its_own_tests() -> Result<()> {
+    let Some(bench) = Bench::ready("driver")? else {
+        return Ok(());
+    };
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/tests");
+    let mut files = vec![
+        GuestFile::new(scripts.join("run-in-guest.sh"), "tests/run-in-guest.sh"),
+        GuestFile::new(scripts.join("lib.sh"), "tests/lib.sh"),
+        GuestFile::new(scripts.join("perf.sh"), "tests/perf.sh"),
+        GuestFile::new(&bench.driver()?.kfunc_test, "tests/kfunc.bpf.o"),
+    ];
+    files.extend(bench.perf()?);
+    let machine = Machine {
+        cpu_count: 2,
+        dram_mib: 1024,
+        groups_mib: vec![128],
+        ..Machine::default()
+    };
+    let vm = bench.boot(&machine, files, &laboratory())?;
+    let script = format!("sh /tests/run-in-guest.sh {MODULE} /tests/kfunc.bpf.o");
+    // Half a minute on a host that has time.
+    let reply = vm.try_run(&script, Duration::from_secs(600))?;
+    println!("{}{}", reply.stdout, reply.stderr);
+
+    let bad: Vec<&str> = reply
+        .stdout
+        .lines()
+        .filter(|l| l.starts_with("not ok"))
+        .collect();
+    ensure!(bad.is_empty(), "{}", bad.join("\n"));
+    let verdict = reply.stdout.lines().last().unwrap_or_default();
+    ensure!(
+        !verdict.starts_with('0'),
+        "nothing was asked: {verdict}\n{}",
+        reply.stderr
+    );
+    // This guest has all that the script asks for, so a skip is a hole in the test.
+    ensure!(
+        verdict.ends_with(" passed, 0 failed, 0 skipped"),
+        "the verdict: {verdict}"
+    );
+    ensure!(
+        reply.status == Some(0),
+        "the script ended with {:?}",
+        reply.status
+    );
+    Ok(())
+}

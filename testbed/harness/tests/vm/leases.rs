@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Does every limit end, however weir ends? Two real readers overload the emulated device on a real
+//! kernel and are limited; then weir is asked to end, is killed, finds others writing the same
+//! files, or the cgroup is gone. What stood in `cpu.max` and `cpu.max.burst` before must stand there
+//! again, to the byte, and what others set meanwhile must not be lost.
+//!
+//! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none.
+
+use crate::common::{
+    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with, json,
+    machine_with_a_device, mount_group, next_line, signal_weir, start_reader, start_weir, until,
+};
+use anyhow::{Context, Result, ensure};
+use weir_testbed::vm::{BootOptions, Vm};
+
+/// What stands in the files of `a` and `b` while weir is not there.
+const THEIRS: &str = "70000 100000\n20000\nmax 100000\n0\n";
+
+fn files(vm: &Vm) -> Result<String> {
+    vm.run(&format!(
+        "cd {SLICE} && cat a.service/cpu.max a.service/cpu.max.burst b.service/cpu.max \
+         b.service/cpu.max.burst"
+    ))
+}
+
+fn prepare(vm: &Vm) -> Result<()> {
+    vm.run(&format!("insmod {MODULE}"))?;
+    mount_group(vm)?;
+    for name in ["a", "b"] {
+        start_reader(vm, name)?;
+    }
+    vm.switch_model_on()
+}
+
+/// What others set, as it was: also after a question that failed.
+fn set_theirs(vm: &Vm) -> Result<()> {
+    vm.run(&format!(
+        "killall -KILL weir; weir reset > /dev/null
+         cd {SLICE} && echo 0 > a.service/cpu.max.burst && echo 70000 100000 > a.service/cpu.max &&
+         echo 20000 > a.service/cpu.max.burst && echo max 100000 > b.service/cpu.max"
+    ))?;
+    ensure!(files(vm)? == THEIRS, "the guest's own: {}", files(vm)?);
+    Ok(())
+}
+
+/// Starts weir and waits until both readers are under a limit of its own.
+fn limit_both(vm: &Vm) -> Result<u32> {
+    set_theirs(vm)?;
+    let pid = start_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
+    until(vm, &held("a", "70000 100000"))?;
+    until(vm, &held("b", "max 100000"))?;
+    Ok(pid)
+}
+
+/// A condition: something else than `theirs` is in force.
+fn held(name: &str, theirs: &str) -> String {
+    format!("[ \"$(cat {SLICE}/{name}.service/cpu.max)\" != '{theirs}' ]")
+}
+
+/// A condition: exactly this is in force.
+fn stands(name: &str, value: &str) -> String {
+    format!("[ \"$(cat {SLICE}/{name}.service/cpu.max)\" = '{value}' ]")
+}
+
+/// In CPUs.
+fn in_force(vm: &Vm, name: &str) -> Result<f64> {
+    let text = vm.run(&format!("cat {SLICE}/{name}.service/cpu.max"))?;
+    let (quota, period) = text
+        .trim()
+        .split_once(' ')
+        .context("cpu.max has two words")?;
+    Ok(quota.parse::<f64>().with_context(|| text.clone())? / period.parse::<f64>()?)
+}
+
+fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
+    let pid = limit_both(vm)?;
+    let told = once_both_are_told(vm, "weir explain --json", |told| &told["workloads"])?;
+    ensure!(told["limiting"] == true, "{told}");
+    for name in ["a", "b"] {
+        let id = format!("/work.slice/{name}.service");
+        let about = |list: &str| told[list].as_array().cloned().unwrap_or_default();
+        let limited = about("workloads")
+            .into_iter()
+            .find(|w| w["verdict"]["id"] == id.as_str());
+        let limited = limited.with_context(|| format!("{id} is not in {told}"))?;
+        ensure!(limited["verdict"]["limit_cpus"].is_f64(), "{limited}");
+        ensure!(limited["limited_since_unix_ms"].is_u64(), "{limited}");
+        let began = about("changes")
+            .into_iter()
+            .any(|c| c["workload"] == id.as_str());
+        ensure!(began, "no change of {id} in {told}");
+    }
+    top_shows_both(vm)?;
+    let burst = vm.run(&format!("cat {SLICE}/a.service/cpu.max.burst"))?;
+    ensure!(burst == "0\n", "a limit of ours with a burst of {burst}");
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(status == 0, "weir ended with {status}");
+    ensure!(files(vm)? == THEIRS, "after SIGTERM: {}", files(vm)?);
+    let said = ends_with(vm, 0, "weir reset")?;
+    ensure!(said.contains("nothing to do"), "{said}");
+    Ok(())
+}
+
+/// What a command prints once it tells of both. It reads the published snapshot, which may be a second and
+/// a half older than weir's lines: publishing is rare where it is dear, as in a slow guest.
+fn once_both_are_told(
+    vm: &Vm,
+    command: &str,
+    workloads: fn(&serde_json::Value) -> &serde_json::Value,
+) -> Result<serde_json::Value> {
+    for _ in 0..20 {
+        next_line(vm)?;
+        let told = json(vm, command)?;
+        if workloads(&told)
+            .as_array()
+            .is_some_and(|all| all.len() >= 2)
+        {
+            return Ok(told);
+        }
+    }
+    json(vm, command)
+}
+
+/// The screen of a weir that is limiting, as JSON and as a table.
+fn top_shows_both(vm: &Vm) -> Result<()> {
+    let shown = once_both_are_told(vm, "weir top --json", |told| &told["plan"]["workloads"])?;
+    ensure!(shown["limiting"] == true, "{shown}");
+    let workloads = shown["plan"]["workloads"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let table = vm.run("weir top --once")?;
+    for name in ["a", "b"] {
+        let id = format!("/work.slice/{name}.service");
+        let row = workloads.iter().find(|w| w["id"] == id.as_str());
+        let row = row.with_context(|| format!("{id} is not in {shown}"))?;
+        ensure!(row["limit_cpus"].as_f64().is_some_and(|l| l > 0.0), "{row}");
+        let line = table
+            .lines()
+            .find(|l| l.contains(&format!("{name}.service")));
+        ensure!(line.is_some(), "{name} is not in\n{table}");
+    }
+    Ok(())
+}
+
+/// Kills weir while it limits; returns what it left behind.
+fn kill_in_mid_throttle(vm: &Vm) -> Result<String> {
+    let pid = limit_both(vm)?;
+    let status = signal_weir(vm, pid, "KILL")?;
+    ensure!(status == 128 + 9, "weir ended with {status}");
+    let left = files(vm)?;
+    for (line, theirs) in left.lines().zip(THEIRS.lines()).step_by(2) {
+        ensure!(line != theirs, "nothing is left to put back: {left}");
+    }
+    Ok(left)
+}
+
+fn reset_restores_after_a_kill(vm: &Vm) -> Result<()> {
+    let left = kill_in_mid_throttle(vm)?;
+    let said = ends_with(vm, 2, "weir explain")?;
+    ensure!(said.contains("weir reset"), "no next move: {said}");
+    let said = ends_with(vm, 0, "weir doctor")?;
+    ensure!(
+        said.contains("weir reset"),
+        "the doctor has no next move: {said}"
+    );
+    ensure!(
+        files(vm)? == left,
+        "looking changed something: {}",
+        files(vm)?
+    );
+    let said = ends_with(vm, 0, "weir reset")?;
+    ensure!(
+        said.contains("2 restored, 0 unchanged, 0 gone, 0 left alone, 0 failed"),
+        "{said}"
+    );
+    ensure!(files(vm)? == THEIRS, "after reset: {}", files(vm)?);
+    let said = ends_with(vm, 0, "weir reset")?;
+    ensure!(said.contains("nothing to do"), "twice: {said}");
+    Ok(())
+}
+
+/// It has nothing to limit itself at a set-point above anything the device can do.
+fn the_next_start_restores_after_a_kill(vm: &Vm) -> Result<()> {
+    kill_in_mid_throttle(vm)?;
+    let pid = start_weir(vm, "--limit --set-point 100GiB/s")?;
+    next_line(vm)?;
+    ensure!(
+        files(vm)? == THEIRS,
+        "with the next weir running: {}",
+        files(vm)?
+    );
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(status == 0, "weir ended with {status}");
+    ensure!(files(vm)? == THEIRS, "after it: {}", files(vm)?);
+    Ok(())
+}
+
+fn two_do_not_limit_at_once(vm: &Vm) -> Result<()> {
+    let pid = limit_both(vm)?;
+    let said = ends_with(vm, 2, "weir reset")?;
+    ensure!(
+        said.contains(&pid.to_string()) && said.contains("--force"),
+        "{said}"
+    );
+    ensure!(
+        in_force(vm, "b")? < 1.0,
+        "reset took the limit of a living weir away"
+    );
+    signal_weir(vm, pid, "TERM")?;
+    ensure!(files(vm)? == THEIRS, "after it: {}", files(vm)?);
+    Ok(())
+}
+
+/// Somebody tightens `a` below anything weir would set, and loosens `b` beyond it.
+fn what_others_set_is_respected_and_kept(vm: &Vm) -> Result<()> {
+    let pid = limit_both(vm)?;
+    // What is written between weir's look and its own write is overwritten unseen: that the kernel cannot prevent.
+    for (name, max) in [("a", "1000 100000"), ("b", "90000 100000")] {
+        until(
+            vm,
+            &format!(
+                "grep -q 'changed by somebody else.*{name}.service' {LINES}.err ||
+                 {{ echo {max} > {SLICE}/{name}.service/cpu.max; false; }}"
+            ),
+        )?;
+    }
+    // Ours is set again where it is tighter, theirs stays where it is not.
+    until(vm, &held("b", "90000 100000"))?;
+    ensure!(in_force(vm, "b")? < 0.9, "{}", files(vm)?);
+    next_line(vm)?;
+    ensure!(
+        in_force(vm, "a")? == 0.01,
+        "theirs was loosened: {}",
+        files(vm)?
+    );
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(status == 0, "weir ended with {status}");
+    let left = files(vm)?;
+    let lines: Vec<&str> = left.lines().collect();
+    ensure!(
+        lines[0] == "1000 100000" && lines[2] == "90000 100000",
+        "theirs is lost: {left}"
+    );
+    // All of its burst that the kernel takes under the new quota.
+    ensure!(lines[1] == "1000" && lines[3] == "0", "bursts: {left}");
+    Ok(())
+}
+
+/// Somebody changes a limit after the kill: it is theirs now, and is left alone and named. The burst
+/// beside it is not: that was lowered by weir.
+fn a_change_after_the_kill_is_left_alone(vm: &Vm) -> Result<()> {
+    kill_in_mid_throttle(vm)?;
+    vm.run(&format!("echo 50000 100000 > {SLICE}/a.service/cpu.max"))?;
+    let said = ends_with(vm, 1, "weir reset")?;
+    ensure!(said.contains("left alone: /work.slice/a.service"), "{said}");
+    ensure!(said.contains("restored: /work.slice/b.service"), "{said}");
+    let left = files(vm)?;
+    ensure!(left == THEIRS.replace("70000", "50000"), "{left}");
+    Ok(())
+}
+
+/// `b` goes away after the kill, and another cgroup of that name takes its place.
+fn a_vanished_cgroup_is_counted_and_its_name_is_not_touched(vm: &Vm) -> Result<()> {
+    kill_in_mid_throttle(vm)?;
+    let b = format!("{SLICE}/b.service");
+    empty_cgroup(vm, &b)?;
+    vm.run(&format!(
+        "rmdir {b} && mkdir {b} && echo 30000 100000 > {b}/cpu.max"
+    ))?;
+    let reply = attempt(vm, "weir reset --json")?;
+    ensure!(reply.status == Some(0), "{reply:?}");
+    let report: serde_json::Value = serde_json::from_str(&reply.stdout)?;
+    ensure!(
+        report["vanished"] == serde_json::json!(["/work.slice/b.service"]),
+        "{report}"
+    );
+    ensure!(
+        report["restored"] == serde_json::json!(["/work.slice/a.service"]),
+        "{report}"
+    );
+    until(vm, &stands("a", "70000 100000"))?;
+    until(vm, &stands("b", "30000 100000"))
+}
+
+#[test]
+fn every_limit_ends() -> Result<()> {
+    let Some(bench) = Bench::ready("leases")? else {
+        return Ok(());
+    };
+    let vm = &bench.boot(&machine_with_a_device(), vec![], &BootOptions::default())?;
+    prepare(vm)?;
+    let mut q = Questions::default();
+    q.ask("asked to end", || {
+        it_says_whom_it_limits_and_lets_go_when_asked(vm)
+    });
+    q.ask("SIGKILL, then reset", || reset_restores_after_a_kill(vm));
+    q.ask("SIGKILL, then the next start", || {
+        the_next_start_restores_after_a_kill(vm)
+    });
+    q.ask("one weir at a time", || two_do_not_limit_at_once(vm));
+    q.ask("others write cpu.max", || {
+        what_others_set_is_respected_and_kept(vm)
+    });
+    q.ask("others write after the kill", || {
+        a_change_after_the_kill_is_left_alone(vm)
+    });
+    q.ask("a cgroup vanished", || {
+        a_vanished_cgroup_is_counted_and_its_name_is_not_touched(vm)
+    });
+    q.done()
+}

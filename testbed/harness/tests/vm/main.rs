@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Questions that are put to a real kernel, in guests with an emulated device: one program, a module for each part of weir.
+//!
+//! ```text
+//! cargo test --release -p weir-testbed --test vm -- --test-threads=2            all that `make test` asks
+//! cargo test --release -p weir-testbed --test vm -- --test-threads=2 leases     one module
+//! cargo test --release -p weir-testbed --test vm -- --ignored soak              what `make soak` asks
+//! ```
+//!
+//! Time is the guest's own: no question depends on how busy the host is, and none is asked again. A question that lacks
+//! something says so (`SKIP …` on stderr); with `WEIR_VM_TESTS=required` lacking something is a failure.
+
+mod common;
+
+mod calibrate;
+mod core_events;
+mod cosim;
+mod cosim_cost;
+mod counters;
+mod cpu_max;
+mod driver;
+mod events;
+mod groups;
+mod leases;
+mod live;
+mod neighbours;
+mod refills;
+mod refusals;
+mod resize;
+mod samples;
+mod scx;
+mod scx_full;
+mod scx_kernels;
+mod scx_stress;
+mod scx_thesis;
+mod shares;
+mod tasks;
+mod topology;

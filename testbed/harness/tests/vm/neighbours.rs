@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What unlimited tasks notice of limits in force: how late an interactive one wakes up, and how much busy ones get
+//! done, by turns without weir, with a `cpu.max` set by hand, and with weir's scheduler in partial mode. Prints figures
+//! and judges none; run by hand:
+//!
+//! ```text
+//! cargo test --release -p weir-testbed --test neighbours -- --ignored --nocapture
+//! ```
+
+use crate::common::{
+    Bench, LINES, MODULE, SET_POINT, SLICE, machine_in_time, mount_group, signal_weir,
+    start_reader, start_weir, state, until,
+};
+use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+use weir_testbed::vm::{BootOptions, Vm};
+
+const ROUNDS: usize = 5;
+const SEC: u32 = 8;
+const READERS: [&str; 2] = ["a", "b"];
+/// What leaves the readers about as much of the device as weir does.
+const BY_HAND: &str = "3000 20000";
+/// The guest's CPUs are a hundred times slower than a server's, and weir with them: at its usual twenty looks a second
+/// the figures would be about that.
+const INTERVAL: &str = "1s";
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Who {
+    Nobody,
+    ByHand,
+    Weir,
+}
+
+/// What was seen in one turn.
+struct Seen {
+    wake_up_p50_us: f64,
+    wake_up_p99_us: f64,
+    /// Of two tasks that want all CPU time.
+    ops_per_sec: f64,
+    /// Of the readers, by the device's books.
+    mib_per_sec: f64,
+}
+
+fn set_quotas(vm: &Vm, value: &str) -> Result<()> {
+    for name in READERS {
+        vm.run(&format!("echo {value} > {SLICE}/{name}.service/cpu.max"))?;
+    }
+    Ok(())
+}
+
+/// A task that sleeps 10 ms and looks how late it is, beside two that compute, for some seconds.
+fn work(vm: &Vm) -> Result<Seen> {
+    let lines = || vm.ledger().group(0).read_lines as f64;
+    let (before, begun) = (lines(), vm.now());
+    let text = vm.try_run(
+        &format!(
+            "stress-ng --cpu 2 --cpu-method int64 --metrics-brief --timeout {SEC} > /run/cpu.txt 2>&1 &
+             stress-ng --cyclic 1 --cyclic-policy other --cyclic-sleep 10000000 --timeout {SEC} 2>&1; wait; cat /run/cpu.txt"
+        ),
+        Duration::from_secs(120),
+    )?;
+    let read = lines() - before;
+    let elapsed = (vm.now() - begun).as_secs_f64();
+    let word = |key: &str, after: usize| {
+        let line = text.stdout.lines().find(|l| {
+            let mut words = l.split_whitespace();
+            words.any(|w| w == key)
+        });
+        let mut words = line?.split_whitespace().skip_while(|w| *w != key);
+        words.nth(after)?.parse::<f64>().ok()
+    };
+    let lacking = || format!("not in what stress-ng says: {}", text.stdout);
+    let metrics = text.stdout.lines().filter(|l| l.contains("metrc:"));
+    let cpu = metrics
+        .map(|l| l.split_whitespace().skip(3))
+        .find_map(|mut w| (w.next() == Some("cpu")).then(|| w.nth(4)?.parse::<f64>().ok()))
+        .flatten();
+    Ok(Seen {
+        wake_up_p50_us: word("50.00%:", 1).with_context(lacking)? / 1000.0,
+        wake_up_p99_us: word("99.00%:", 1).with_context(lacking)? / 1000.0,
+        ops_per_sec: cpu.with_context(lacking)?,
+        mib_per_sec: read * 64.0 / 1_048_576.0 / elapsed,
+    })
+}
+
+fn turn(vm: &Vm, who: Who) -> Result<Seen> {
+    match who {
+        Who::Nobody => work(vm),
+        Who::ByHand => {
+            set_quotas(vm, BY_HAND)?;
+            vm.run("sleep 1")?;
+            let seen = work(vm);
+            set_quotas(vm, "max")?;
+            seen
+        }
+        Who::Weir => {
+            let pid = start_weir(
+                vm,
+                &format!("--limit --set-point {SET_POINT} --backend scx --interval {INTERVAL}"),
+            )?;
+            until(vm, &state("enabled"))?;
+            for name in READERS {
+                until(
+                    vm,
+                    &format!("grep -q '{name}.service: limited' {LINES}.err"),
+                )?;
+            }
+            vm.run("sleep 2")?;
+            let seen = work(vm);
+            ensure!(signal_weir(vm, pid, "TERM")? == 0, "weir failed");
+            until(vm, &state("disabled"))?;
+            seen
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Of each round weir's figure by that of another: the middle, and between which they lie.
+fn compare(name: &str, rounds: &[[Seen; 3]], figure: fn(&Seen) -> f64) {
+    for other in [Who::Nobody, Who::ByHand] {
+        let ratio = |r: &[Seen; 3]| figure(&r[Who::Weir as usize]) / figure(&r[other as usize]);
+        let ratios: Vec<f64> = rounds.iter().map(ratio).collect();
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ratios.iter().copied().fold(0.0, f64::max);
+        println!(
+            "{name}, weir by {other:?}: {:.2} ({least:.2} to {most:.2})",
+            median(ratios)
+        );
+    }
+}
+
+#[test]
+#[ignore = "prints figures; minutes"]
+fn what_neighbours_notice() -> Result<()> {
+    let Some(bench) = Bench::ready("neighbours")? else {
+        return Ok(());
+    };
+    let vm = &bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
+    vm.run(&format!("insmod {MODULE}")).context("no driver")?;
+    mount_group(vm)?;
+    for name in READERS {
+        start_reader(vm, name)?;
+    }
+    vm.switch_model_on()?;
+    let mut rounds = Vec::new();
+    for round in 0..ROUNDS {
+        let mut order = [Who::Nobody, Who::ByHand, Who::Weir];
+        order.rotate_left(round % 3);
+        let mut seen = [None, None, None];
+        for who in order {
+            let one = turn(vm, who)?;
+            println!(
+                "round {round}, {who:?}: wake-up p50 {:.0} us, p99 {:.0} us, {:.1} ops/s, readers {:.1} MiB/s",
+                one.wake_up_p50_us, one.wake_up_p99_us, one.ops_per_sec, one.mib_per_sec
+            );
+            seen[who as usize] = Some(one);
+        }
+        if let [Some(a), Some(b), Some(c)] = seen {
+            rounds.push([a, b, c]);
+        }
+    }
+    compare("wake-up p50", &rounds, |s| s.wake_up_p50_us);
+    compare("wake-up p99", &rounds, |s| s.wake_up_p99_us);
+    compare("throughput", &rounds, |s| s.ops_per_sec);
+    Ok(())
+}

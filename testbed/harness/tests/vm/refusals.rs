@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Does weir say no clearly, and does it survive what it cannot prevent? Everything that can be
+//! lacking on a host is taken away on a real kernel (the driver, CXL memory, root, the scheduler that
+//! enforces `cpu.max`), first before weir starts and then under its feet. Each time it must name the
+//! next move or go on, and no limit may be left behind.
+
+use crate::common::{
+    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with,
+    machine_with_a_device, mount_group, next_line, signal_weir, snapshots, start_reader,
+    start_weir, until,
+};
+use anyhow::{Context, Result, ensure};
+use weir_testbed::machine::Machine;
+use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+
+const FREE: &str = "max 100000\n";
+const DRIVER: &str = "/sys/bus/pci/drivers/weir_cxl";
+
+fn limit() -> String {
+    format!("--limit --set-point {SET_POINT}")
+}
+
+fn max(vm: &Vm, name: &str) -> Result<String> {
+    vm.run(&format!("cat {SLICE}/{name}.service/cpu.max"))
+}
+
+/// A condition: the workload is under a limit.
+fn limited(name: &str) -> String {
+    format!("[ \"$(cat {SLICE}/{name}.service/cpu.max)\" != 'max 100000' ]")
+}
+
+/// A condition: it is not.
+fn free(name: &str) -> String {
+    format!("[ \"$(cat {SLICE}/{name}.service/cpu.max)\" = 'max 100000' ]")
+}
+
+/// A condition: weir has said this on stderr.
+fn said(what: &str) -> String {
+    format!("grep -q '{what}' {LINES}.err")
+}
+
+/// Asks weir to end, which it must do well, leaving nothing.
+fn end(vm: &Vm, pid: u32) -> Result<()> {
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(
+        status == 0,
+        "weir ended with {status}: {}",
+        vm.run(&format!("cat {LINES}.err"))?
+    );
+    let left = vm.run(&format!(
+        "grep -L '^max' {SLICE}/*.service/cpu.max; ls /run/weir"
+    ))?;
+    ensure!(
+        !left.contains("cpu.max") && !left.contains("journal"),
+        "left behind: {left}"
+    );
+    Ok(())
+}
+
+/// After a question that failed, so that it does not spoil the next.
+fn tidy(vm: &Vm) {
+    let _ = vm.run(
+        "killall -TERM weir; rm -rf /sys/fs/bpf/scx; sleep 2; killall -KILL weir; weir reset; true",
+    );
+}
+
+fn without_the_driver(vm: &Vm) -> Result<()> {
+    let text = ends_with(vm, 1, "weir doctor")?;
+    ensure!(
+        text.contains("modprobe weir_cxl"),
+        "the doctor has no next move: {text}"
+    );
+    let report: serde_json::Value =
+        serde_json::from_str(&attempt(vm, "weir doctor --json")?.stdout)?;
+    ensure!(
+        report["can_observe"] == false && report["can_limit"] == false,
+        "{report}"
+    );
+    let text = ends_with(vm, 2, &format!("weir run {} --duration 1s", limit()))?;
+    ensure!(text.contains("modprobe weir_cxl"), "no next move: {text}");
+    Ok(())
+}
+
+fn without_root(vm: &Vm) -> Result<()> {
+    vm.run("echo nobody:x:65534:65534::/:/bin/sh >> /etc/passwd")?;
+    let nobody = |command: &str| format!("su nobody -c '{command}'");
+    ensure!(vm.run(&nobody("id -u"))?.trim() == "65534", "still root");
+    let text = ends_with(vm, 1, &nobody("weir doctor"))?;
+    ensure!(
+        text.contains("run weir as root"),
+        "the doctor has no next move: {text}"
+    );
+    let text = ends_with(
+        vm,
+        2,
+        &nobody(&format!("weir run {} --duration 1s", limit())),
+    )?;
+    ensure!(
+        text.contains("ermission") && text.contains("root"),
+        "no next move: {text}"
+    );
+    // Looking is allowed, but the counters are root's: missing, with the reason.
+    let text = ends_with(vm, 0, &nobody("weir run --duration 1s"))?;
+    ensure!(
+        text.contains("cannot be read") && text.contains("ermission denied"),
+        "{text}"
+    );
+    Ok(())
+}
+
+fn with_all_there(vm: &Vm) -> Result<()> {
+    let text = ends_with(vm, 0, "weir doctor")?;
+    ensure!(text.contains("weir can limit here"), "{text}");
+    Ok(())
+}
+
+fn load(vm: &Vm, scheduler: &str) -> Result<()> {
+    vm.run(&format!(
+        "bpftool struct_ops register /tests/{scheduler}.bpf.o /sys/fs/bpf/scx"
+    ))?;
+    until(
+        vm,
+        &format!("[ \"$(cat /sys/kernel/sched_ext/root/ops)\" = {scheduler}_test ]"),
+    )
+}
+
+fn unload(vm: &Vm) -> Result<()> {
+    vm.run("rm -r /sys/fs/bpf/scx")?;
+    until(vm, "[ \"$(cat /sys/kernel/sched_ext/state)\" = disabled ]")
+}
+
+/// While a scheduler runs all tasks, `cpu.max` is not enforced: a limit would be a lie.
+fn a_scheduler_that_runs_all(vm: &Vm) -> Result<()> {
+    load(vm, "full")?;
+    let text = ends_with(vm, 1, "weir doctor")?;
+    ensure!(
+        text.contains("full_test") && text.contains("partial mode"),
+        "no next move: {text}"
+    );
+    let pid = start_weir(vm, &limit())?;
+    until(vm, &said("a.service: not limited .*full_test"))?;
+    until(vm, "weir explain --json a.service | grep -q not_enforced")?;
+    ensure!(
+        max(vm, "a")? == FREE && max(vm, "b")? == FREE,
+        "limited all the same"
+    );
+
+    unload(vm)?;
+    until(vm, &limited("a"))?;
+    until(vm, &limited("b"))?;
+
+    // Loaded over limits that are there: they do nothing any more, and weir does not pretend.
+    load(vm, "full")?;
+    next_line(vm)?;
+    until(
+        vm,
+        &format!("tail -n 1 {LINES} | grep -q 'full_test.*cpu.max is not enforced'"),
+    )?;
+    unload(vm)?;
+    until(vm, &limited("a"))?;
+    end(vm, pid)
+}
+
+fn a_scheduler_that_runs_some(vm: &Vm) -> Result<()> {
+    load(vm, "partial")?;
+    let text = ends_with(vm, 0, "weir doctor")?;
+    ensure!(text.contains("partial_test"), "{text}");
+    let pid = start_weir(vm, &limit())?;
+    until(vm, &limited("a"))?;
+    end(vm, pid)?;
+    unload(vm)
+}
+
+/// The last snapshot of a weir that must be alive.
+fn last(vm: &Vm, pid: u32) -> Result<serde_json::Value> {
+    next_line(vm)?;
+    vm.run(&format!("kill -0 {pid}"))?;
+    snapshots(vm)?.pop().context("no snapshot")
+}
+
+fn a_cgroup_goes_away(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &limit())?;
+    until(vm, &limited("a"))?;
+    until(vm, &limited("b"))?;
+    let b = format!("{SLICE}/b.service");
+    empty_cgroup(vm, &b)?;
+    vm.run(&format!("rmdir {b}"))?;
+    let seen = last(vm, pid)?;
+    ensure!(
+        seen["skipped_total"].as_u64() > Some(0),
+        "not counted: {seen}"
+    );
+    let named = format!("grep -q '\"skipped\":\\[.*/work.slice/b.service' {LINES}");
+    until(vm, &named).context("not named")?;
+    let ids = |s: &serde_json::Value| s["plan"]["workloads"].to_string();
+    ensure!(
+        !ids(&seen).contains("b.service") && ids(&seen).contains("a.service"),
+        "{seen}"
+    );
+    end(vm, pid)?;
+    start_reader(vm, "b").map(drop)
+}
+
+fn a_process_goes_away(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &format!("--by process {}", limit()))?;
+    until(vm, &limited("a"))?;
+    let b = format!("{SLICE}/b.service");
+    until(vm, &limited("b"))?;
+    empty_cgroup(vm, &b)?;
+    let seen = last(vm, pid)?;
+    ensure!(
+        seen["skipped_total"].as_u64() > Some(0),
+        "not counted: {seen}"
+    );
+    // The cgroup stays, and what others had set in it must come back.
+    until(vm, &free("b"))?;
+    end(vm, pid)?;
+    start_reader(vm, "b").map(drop)
+}
+
+fn the_counters_go_away(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &limit())?;
+    until(vm, &limited("a"))?;
+    until(vm, &limited("b"))?;
+    let address = vm.run(&format!("cd {DRIVER} && ls -d 0000:*"))?;
+    vm.run(&format!("echo {} > {DRIVER}/unbind", address.trim()))?;
+    until(vm, &said("counters cannot be read"))?;
+    // Held for a second or so, then raised and let go: weir fails open.
+    until(vm, &free("a"))?;
+    until(vm, &free("b"))?;
+    let seen = last(vm, pid)?;
+    let device = &seen["plan"]["devices"][0];
+    ensure!(
+        device["read_bytes_per_sec"].is_null(),
+        "a figure without counters: {device}"
+    );
+    vm.run(&format!("echo {} > {DRIVER}/bind", address.trim()))?;
+    until(vm, &said("counters are read again"))?;
+    until(vm, &limited("a"))?;
+    end(vm, pid)
+}
+
+#[test]
+fn weir_refuses_clearly_and_survives() -> Result<()> {
+    let Some(bench) = Bench::ready("refusals")? else {
+        return Ok(());
+    };
+    let mut files = Vec::new();
+    for (name, define) in [("full", "FULL"), ("partial", "PARTIAL")] {
+        files.push(GuestFile::new(
+            bench.bpf("scx", define)?,
+            &format!("tests/{name}.bpf.o"),
+        ));
+    }
+    let vm = &bench.boot(&machine_with_a_device(), files, &BootOptions::default())?;
+    let mut q = Questions::default();
+    let mut ask = |name: &str, question: &dyn Fn() -> Result<()>| {
+        q.ask(name, || question().inspect_err(|_| tidy(vm)));
+    };
+    ask("no driver", &|| without_the_driver(vm));
+    vm.run(&format!("insmod {MODULE}"))?;
+    ask("all is there", &|| with_all_there(vm));
+    ask("not root", &|| without_root(vm));
+    mount_group(vm)?;
+    for name in ["a", "b"] {
+        start_reader(vm, name)?;
+    }
+    vm.switch_model_on()?;
+    ask("sched_ext in full mode", &|| a_scheduler_that_runs_all(vm));
+    ask("sched_ext in partial mode", &|| {
+        a_scheduler_that_runs_some(vm)
+    });
+    ask("a cgroup goes away", &|| a_cgroup_goes_away(vm));
+    ask("a process goes away", &|| a_process_goes_away(vm));
+    ask("the counters go away", &|| the_counters_go_away(vm));
+    q.done()
+}
+
+/// A kernel that does not know the node from ordinary memory.
+#[test]
+fn without_cxl_memory_there_is_nothing_to_do() -> Result<()> {
+    let Some(bench) = Bench::ready("refusals, no CXL memory")? else {
+        return Ok(());
+    };
+    let machine = Machine {
+        cpu_count: 1,
+        dram_mib: 512,
+        groups_mib: vec![32],
+        ..Machine::default()
+    };
+    let options = BootOptions {
+        kernel_args: "numa=off".into(),
+        ..BootOptions::default()
+    };
+    let vm = bench.boot(&machine, vec![], &options)?;
+    let text = ends_with(&vm, 1, "weir doctor")?;
+    ensure!(text.contains("a CXL memory device is needed"), "{text}");
+    for command in [
+        "weir run --duration 1s",
+        "weir run --limit --set-point 8MiB/s",
+        "weir top --once",
+    ] {
+        let text = ends_with(&vm, 2, command)?;
+        ensure!(text.contains("no CXL memory found"), "{command}: {text}");
+        ensure!(
+            text.contains("daxctl online-memory") && text.contains("weir_cxl"),
+            "{command}: {text}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Does weir's own scheduler do what it says, on a real kernel: it loads, it holds, nobody starves,
+//! and whatever ends it, every task runs under the kernel's own scheduler again? How *well* it holds a
+//! set-point is measured by `weir-testbed live … --backend scx`; here only what no noise can explain.
+
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, READ, SET_POINT, SLICE, attempt, bytes_per_sec,
+    ends_with, machine_in_time, mount_group, signal_weir, start_reader, start_weir, state, until,
+};
+use anyhow::{Context, Result, ensure};
+use std::time::Duration;
+use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+
+fn limit() -> String {
+    format!("--limit --set-point {SET_POINT} --backend scx")
+}
+
+/// A condition: all threads of a cgroup have the policy of this number (0: ordinary, 7: SCHED_EXT).
+fn all_have(name: &str, policy: u32) -> String {
+    format!(
+        "t=$(cat {SLICE}/{name}.service/cgroup.threads); [ -n \"$t\" ] && for i in $t; do \
+         [ \"$(chrt -p $i | sed -n 's/.*policy: //p' | head -n 1)\" = {} ] || exit 1; done",
+        if policy == 7 {
+            "SCHED_EXT"
+        } else {
+            "SCHED_OTHER"
+        }
+    )
+}
+
+/// As a condition of its own: it may leave its shell.
+fn shell(condition: &str) -> String {
+    format!("( {condition} )")
+}
+
+fn is_limited(vm: &Vm) -> Result<()> {
+    until(vm, &state("enabled"))?;
+    for name in ["a", "b"] {
+        until(vm, &shell(&all_have(name, 7)))?;
+    }
+    Ok(())
+}
+
+fn is_free(vm: &Vm) -> Result<()> {
+    until(vm, &state("disabled"))?;
+    for name in ["a", "b"] {
+        until(vm, &shell(&all_have(name, 0)))?;
+    }
+    Ok(())
+}
+
+fn it_comes_and_goes(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    let ops = vm.run("cat /sys/kernel/sched_ext/root/ops; cat /sys/kernel/sched_ext/switch_all")?;
+    ensure!(ops == "weir\n0\n", "not in partial mode: {ops}");
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(
+        status == 0,
+        "weir ended with {status}: {}",
+        vm.run(&format!("cat {LINES}.err"))?
+    );
+    is_free(vm)?;
+    let left = vm.run("ls /run/weir")?;
+    ensure!(!left.contains("journal"), "left behind: {left}");
+    let bad = attempt(
+        vm,
+        "dmesg | grep -E 'sched_ext: .*(stall|error)|BUG:|WARNING:'",
+    )?
+    .stdout;
+    ensure!(bad.is_empty(), "the kernel complains: {bad}");
+    Ok(())
+}
+
+/// The machine is otherwise idle, which is where the thesis's schedulers did nothing.
+fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
+    let free = bytes_per_sec(vm, 2)?;
+    common::haste::watch(vm)?;
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    vm.run("sleep 3")?;
+    ensure!(
+        free > 2.0 * 8.0 * 1_048_576.0,
+        "the readers do not overload the device: {free}"
+    );
+    common::is_held(vm)?;
+    let hurried = common::haste::changes(vm)?;
+    ensure!(hurried == 0, "the scout hurried {hurried} times");
+    signal_weir(vm, pid, "TERM")?;
+    is_free(vm)
+}
+
+/// Run time of all limited workloads in seconds: by the scheduler's books, and by the kernel's.
+fn run_sec(vm: &Vm) -> Result<(f64, f64)> {
+    let text = vm.run(&format!(
+        "cat {SLICE}/*.service/cpu.stat | sed -n 's/usage_usec //p'; bpftool -j map dump name weir_counts"
+    ))?;
+    let (usec, books) = text.split_once('[').context("no books")?;
+    let usec: f64 = usec.lines().filter_map(|l| l.parse::<f64>().ok()).sum();
+    let slots: serde_json::Value = serde_json::from_str(&format!("[{books}"))?;
+    let slots = slots.as_array().context("no array")?;
+    let ran = slots.iter().skip(1);
+    let ns: f64 = ran
+        .filter_map(|s| s["formatted"]["value"]["run_ns"].as_f64())
+        .sum();
+    Ok((ns / 1e9, usec / 1e6))
+}
+
+/// Run time by the books and by the kernel's, of those seconds of ten in which no workload was released: the books begin
+/// anew with each limit. Beside ordinary tasks limited ones may for a while ask for so little that the device has room.
+fn run_sec_while_limited(vm: &Vm) -> Result<(f64, f64)> {
+    let released = || vm.run(&format!("grep -c released {LINES}.err || true"));
+    let (mut ran, mut seconds) = ((0.0, 0.0), 0);
+    for _ in 0..10 {
+        is_limited(vm)?;
+        let (count, before) = (released()?, run_sec(vm)?);
+        vm.sleep(Duration::from_secs(1))?;
+        let (after, later) = (run_sec(vm)?, released()?);
+        if count == later {
+            ran = (ran.0 + after.0 - before.0, ran.1 + after.1 - before.1);
+            seconds += 1;
+        }
+    }
+    ensure!(seconds >= 3, "workloads are released all the time");
+    Ok(ran)
+}
+
+/// Ordinary tasks interrupt limited ones all the time, and whoever changes a running task (here its niceness) has it stop
+/// and run anew, from his own CPU: the books know all the same who ran, where and for how long.
+fn the_books_agree_with_the_kernel(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    vm.run(&format!(
+        "for cpu in 1 2; do taskset $cpu /tests/threads 2 20 > /dev/null 2>&1 < /dev/null & done
+         touch /run/renice
+         sh -c 'n=0; while [ -e /run/renice ]; do n=$((1 - n))
+                renice -n $n -p $(cat {SLICE}/*.service/cgroup.threads); sleep 0.1
+                done' > /dev/null 2>&1 < /dev/null &
+         sleep 2"
+    ))?;
+    let held = common::is_held(vm);
+    let ran = run_sec_while_limited(vm);
+    let events = vm.run("cat /sys/kernel/sched_ext/root/events")?;
+    vm.run("killall threads; rm -f /run/renice; sleep 0.5")?;
+    held?;
+    let (books, kernel) = ran?;
+    // The books count interrupts in, which the kernel does not: 4 to 8 % at 25 million instructions a second.
+    println!("{books:.3} s of run time by the books, {kernel:.3} s by the kernel's");
+    ensure!(
+        (books / kernel - 1.0).abs() < 0.2,
+        "{books} s by the books, {kernel} s by the kernel's"
+    );
+    ensure!(
+        events.contains("SCX_EV_ENQ_SKIP_MIGRATION_DISABLED 0\n"),
+        "who was interrupted came back without being asked: {events}"
+    );
+    signal_weir(vm, pid, "TERM")?;
+    is_free(vm)
+}
+
+fn killed_it_leaves_nothing(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    signal_weir(vm, pid, "KILL")?;
+    // The kernel takes the scheduler out; the tasks run on, with a policy that now means nothing.
+    until(vm, &state("disabled"))?;
+    let free = bytes_per_sec(vm, 2)?;
+    ensure!(free > 2.0 * 8.0 * 1_048_576.0, "still held: {free}");
+    ends_with(vm, 0, "weir reset")?;
+    is_free(vm)
+}
+
+/// A daemon that hangs must not hold anybody for long.
+fn silent_it_lets_go(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    vm.run("sleep 2")?;
+    let held = bytes_per_sec(vm, 2)?;
+    vm.run(&format!("kill -STOP {pid}; sleep 3"))?;
+    let open = bytes_per_sec(vm, 2)?;
+    vm.run(&format!("kill -CONT {pid}"))?;
+    ensure!(
+        open > 1.5 * held,
+        "{held} before, {open} while the daemon hangs"
+    );
+    signal_weir(vm, pid, "TERM")?;
+    is_free(vm)
+}
+
+/// Thrown out by the kernel (here by hand, SysRq-S), weir says so, and nothing is lost.
+fn thrown_out_it_says_so(vm: &Vm) -> Result<()> {
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    vm.run("echo 1 > /proc/sys/kernel/sysrq; echo S > /proc/sysrq-trigger")?;
+    until(vm, &format!("grep -q 'took .* scheduler out' {LINES}.err"))?;
+    is_free(vm)?;
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(status == 0, "weir ended with {status}");
+    is_free(vm)
+}
+
+fn another_scheduler_is_left_alone(vm: &Vm) -> Result<()> {
+    vm.run("bpftool struct_ops register /tests/partial.bpf.o /sys/fs/bpf/scx")?;
+    until(vm, &state("enabled"))?;
+    let text = ends_with(vm, 2, &format!("weir run {} --duration 1s", limit()))?;
+    ensure!(
+        text.contains("partial_test") && text.contains("--backend cgroup"),
+        "{text}"
+    );
+    let text = ends_with(vm, 0, "weir doctor")?;
+    ensure!(text.contains("partial_test"), "{text}");
+    vm.run("rm -r /sys/fs/bpf/scx")?;
+    until(vm, &state("disabled"))
+}
+
+/// One word of the scheduler's own books, largest over all workloads.
+fn most(vm: &Vm, word: &str) -> Result<u64> {
+    let slots = common::json(vm, "bpftool -j map dump name weir_counts")?;
+    let slots = slots.as_array().context("no array")?;
+    let words = slots
+        .iter()
+        .filter_map(|s| s["formatted"]["value"][word].as_u64());
+    words
+        .max()
+        .with_context(|| format!("no {word} in weir_counts"))
+}
+
+/// A workload of many tasks far above its budget: each of them has its turn.
+fn nobody_waits_for_long(vm: &Vm) -> Result<()> {
+    let many = common::make_cgroup(vm, "many")?;
+    vm.run("dd if=/dev/zero of=/cxl0/many bs=1M count=16 2> /dev/null")?;
+    let fio = "fio --name=many --filename=/cxl0/many --thread --numjobs=16 --ioengine=mmap --rw=randread \
+               --bs=64k --size=16m --time_based --runtime=3600 --norandommap --disk_util=0";
+    common::start_in(vm, &many, fio)?;
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    until(vm, &shell(&all_have("many", 7)))?;
+    vm.run("sleep 10")?;
+    let (worst, parks, turns) = (
+        most(vm, "worst_ns")?,
+        most(vm, "parks")?,
+        most(vm, "turns")?,
+    );
+    println!(
+        "16 tasks of one workload: longest wait {worst} ns, {parks} times parked, {turns} turns in debt"
+    );
+    ensure!(parks > 100, "nobody was parked");
+    ensure!(
+        worst < 5_000_000_000,
+        "somebody waited for {worst} ns; the watchdog waits for 10 s"
+    );
+    common::empty_cgroup(vm, &many)?;
+    signal_weir(vm, pid, "TERM")?;
+    is_free(vm)
+}
+
+/// Mean time of one call, by callback, since statistics were switched on.
+fn call_ns(vm: &Vm, scheduler: &str) -> Result<Vec<(String, f64, u64)>> {
+    let all = common::json(vm, "bpftool -j prog show")?;
+    let mut found = Vec::new();
+    for prog in all.as_array().context("no array")? {
+        let name = prog["name"].as_str().unwrap_or_default();
+        let (Some(ns), Some(count)) = (prog["run_time_ns"].as_u64(), prog["run_cnt"].as_u64())
+        else {
+            continue;
+        };
+        if let Some(callback) = name.strip_prefix(scheduler)
+            && count > 0
+        {
+            found.push((callback.to_owned(), ns as f64 / count as f64, count));
+        }
+    }
+    Ok(found)
+}
+
+/// Time in all callbacks for each time a task began to run.
+fn switch_ns(found: &[(String, f64, u64)]) -> f64 {
+    let per_switch = found.iter().filter(|(name, ..)| name != "init");
+    let all: f64 = per_switch.map(|(_, ns, count)| ns * *count as f64).sum();
+    let runs = found.iter().find(|(name, ..)| name == "running");
+    all / runs.map_or(1.0, |(_, _, count)| *count as f64)
+}
+
+/// Added cost of a decision, against the least a scheduler can do, with the same work: the readers stand
+/// still, or they would compete with it in one case and not in the other.
+fn what_a_decision_costs(vm: &Vm) -> Result<()> {
+    let work = "chrt --ext 0 stress-ng --switch 2 --timeout 8 > /dev/null 2>&1";
+    common::freeze(vm, true)?;
+    vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")?;
+    vm.run("bpftool struct_ops register /tests/fifo.bpf.o /sys/fs/bpf/scx")?;
+    until(vm, &state("enabled"))?;
+    vm.run(work)?;
+    let least = call_ns(vm, "fifo_")?;
+    vm.run("rm -r /sys/fs/bpf/scx")?;
+    until(vm, &state("disabled"))?;
+    common::freeze(vm, false)?;
+    vm.run("echo 0 > /proc/sys/kernel/bpf_stats_enabled")?;
+    let pid = start_weir(vm, &limit())?;
+    is_limited(vm)?;
+    common::freeze(vm, true)?;
+    vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")?;
+    vm.run(work)?;
+    let ours = call_ns(vm, "weir_")?;
+    vm.run("echo 0 > /proc/sys/kernel/bpf_stats_enabled")?;
+    common::freeze(vm, false)?;
+    signal_weir(vm, pid, "TERM")?;
+    is_free(vm)?;
+    for (callback, ns, count) in &ours {
+        let of = least.iter().find(|(name, _, _)| name == callback);
+        let ratio = of.map_or(String::new(), |(_, least, _)| {
+            format!(", {:.2} times the least ({least:.0} ns)", ns / least)
+        });
+        println!("{callback}: {ns:.0} ns in {count} calls{ratio}");
+    }
+    println!(
+        "a switch: {:.0} ns in all callbacks, {:.0} ns at least: {least:?}",
+        switch_ns(&ours),
+        switch_ns(&least)
+    );
+    for callback in ["enqueue", "dispatch", "running", "stopping"] {
+        let there = |found: &[(String, f64, u64)]| {
+            found
+                .iter()
+                .any(|(name, _, count)| name == callback && *count > 100)
+        };
+        ensure!(
+            there(&least) && there(&ours),
+            "{callback} was not called: {least:?} {ours:?}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
+fn weir_schedules_those_it_limits() -> Result<()> {
+    let Some(bench) = Bench::ready("scx")? else {
+        return Ok(());
+    };
+    let files = vec![
+        GuestFile::new(bench.bpf("scx", "PARTIAL")?, "tests/partial.bpf.o"),
+        GuestFile::new(bench.bpf("fifo", "FIFO")?, "tests/fifo.bpf.o"),
+        GuestFile::new(bench.program("threads")?, "tests/threads"),
+    ];
+    let vm = &bench.boot(&machine_in_time(), files, &BootOptions::default())?;
+    vm.run(&format!("insmod {MODULE}")).context("no driver")?;
+    mount_group(vm)?;
+    vm.switch_model_on()?;
+    for name in ["a", "b"] {
+        start_reader(vm, name)?;
+    }
+    until(
+        vm,
+        &format!("a=$(cat {READ}); sleep 1; [ $(($(cat {READ}) - a)) -gt 20000000 ]"),
+    )?;
+    let mut q = Questions::default();
+    let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
+        common::ask_about_scheduler(&mut q, vm, "rm -rf /sys/fs/bpf/scx", name, question);
+    };
+    ask("it comes and goes", &it_comes_and_goes);
+    ask("it holds an idle machine", &it_holds_an_idle_machine);
+    ask(
+        "the books agree with the kernel's",
+        &the_books_agree_with_the_kernel,
+    );
+    ask("nobody waits for long", &nobody_waits_for_long);
+    ask("what a decision costs", &what_a_decision_costs);
+    ask("a daemon that is killed", &killed_it_leaves_nothing);
+    ask("a daemon that hangs", &silent_it_lets_go);
+    ask("thrown out by the kernel", &thrown_out_it_says_so);
+    ask(
+        "another scheduler is there",
+        &another_scheduler_is_left_alone,
+    );
+    q.done()
+}

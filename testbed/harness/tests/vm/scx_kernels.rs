@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! weir's scheduler on other kernels than the environment's: a newer one, the first that will do, the last that is too
+//! old, and one without sched_ext. Does the verifier take each rule, and what does it cost it; does it hold; where it cannot be
+//! used, does weir say so and change nothing? What it does in detail is asked in `scx.rs` and `scx_full.rs`.
+
+use crate::common::{
+    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, STATE, attempt, bytes_per_sec,
+    ends_with, json, machine_in_time, mount_group, signal_weir, start_reader, start_weir, state,
+    until,
+};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use weir_testbed::kernels::{FIRST, NEWER, Series, TOO_OLD, WITHOUT};
+use weir_testbed::vm::{BootOptions, Vm};
+
+const RULES: [&str; 5] = [
+    "scx",
+    "scx-full",
+    "thesis-scx",
+    "thesis-scx-vtime",
+    "thesis-scx-throttle",
+];
+/// The verifier gives up at a million; another kernel may look at each program longer.
+const INSTRUCTIONS_MAX: u64 = 250_000;
+const SET_POINT_BYTES: f64 = 8.0 * 1_048_576.0;
+
+fn arguments(rule: &str) -> String {
+    format!("--limit --set-point {SET_POINT} --backend {rule}")
+}
+
+/// Instructions that the verifier went through, by program, as the kernel tells who holds the program open.
+fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
+    let read = format!(
+        "for f in /proc/{pid}/fdinfo/*; do sed -n 's/^prog_id:\\t/id /p; s/^verified_insns:\\t/of /p' $f; done"
+    );
+    let read = vm.run(&read)?;
+    // After it: weir loads some beside, and one that it has just loaded must have a name.
+    let all = json(vm, "bpftool -j prog show")?;
+    let names: BTreeMap<u64, &str> = all
+        .as_array()
+        .context("no array")?
+        .iter()
+        .filter_map(|p| p["id"].as_u64().zip(p["name"].as_str()))
+        .collect();
+    let mut found = BTreeMap::new();
+    let mut program = None;
+    for line in read.lines() {
+        match line.split_once(' ') {
+            Some(("id", id)) => program = names.get(&id.parse()?),
+            Some(("of", count)) => {
+                let name = program
+                    .take()
+                    .with_context(|| format!("whose is {line}?"))?;
+                found.insert((*name).to_owned(), count.parse()?);
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// It loads, costs the verifier little, holds the device up to `most` set-points, and goes.
+fn it_is_taken(vm: &Vm, rule: &str, most: f64) -> Result<()> {
+    let pid = start_weir(vm, &arguments(rule))?;
+    until(vm, &state("enabled"))?;
+    until(vm, &format!("grep -q 'b.service: limited' {LINES}.err"))?;
+    let counts = verified(vm, pid)?;
+    println!("{rule}: instructions verified: {counts:?}");
+    ensure!(counts.len() > 8, "not all programs: {counts:?}");
+    for (name, count) in &counts {
+        ensure!(
+            (1..INSTRUCTIONS_MAX).contains(count),
+            "{name}: {count} instructions"
+        );
+    }
+    if !rule.starts_with("thesis") {
+        vm.run("sleep 3")?;
+        let held = bytes_per_sec(vm, 6)?;
+        println!("{rule}: {held:.0} bytes a second, {SET_POINT_BYTES:.0} wanted");
+        println!(
+            "{rule}: {}",
+            json(vm, &format!("tail -n 1 {LINES}"))?["scheduler"]["devices"]
+        );
+        ensure!(
+            (0.5..most).contains(&(held / SET_POINT_BYTES)),
+            "{held} instead of {SET_POINT_BYTES}"
+        );
+    }
+    let status = signal_weir(vm, pid, "TERM")?;
+    let said = vm.run(&format!("cat {LINES}.err"))?;
+    ensure!(status == 0, "weir ended with {status}: {said}");
+    ensure!(!said.contains("took weir's scheduler out"), "{said}");
+    until(vm, &state("disabled"))?;
+    let bad = "dmesg | grep -E 'sched_ext: .*(stall|error)|BUG:|WARNING:'";
+    let bad = attempt(vm, bad)?.stdout;
+    ensure!(bad.is_empty(), "the kernel complains: {bad}");
+    Ok(())
+}
+
+/// Where no driver is to be had: the device's counters as the thesis's module shows them, copied out of its BAR
+/// some twenty times a second. The scheduler goes by intensity and run time alone, as nobody counts for it.
+const COUNTER_DUMP: &str = r#"set -e
+for d in /sys/bus/pci/devices/*; do
+    [ $(cat $d/vendor)$(cat $d/device) = 0x1af40x1110 ] && bar=$(sed -n 's/ .*//; 3p' $d/resource)
+done
+mount -t tmpfs dump /sys/kernel/debug
+mkdir /sys/kernel/debug/cxl-counter-driver
+cd /sys/kernel/debug/cxl-counter-driver
+copy() {
+    printf 'read write\n%d %d\n' $(($(devmem $(($bar + 0x18100)) 64) * 64)) $(($(devmem $(($bar + 0x18108)) 64) * 64)) > next
+    mv next counter-dump
+}
+copy
+(while :; do copy; sleep 0.05; done) > /run/copy.txt 2>&1 < /dev/null &
+"#;
+
+/// A guest with two readers that would take many times the set-point.
+fn with_readers(bench: &Bench) -> Result<Vm> {
+    let vm = bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
+    match bench.driver() {
+        Ok(_) => vm.run(&format!("insmod {MODULE}")).context("no driver")?,
+        Err(_) => vm.run(COUNTER_DUMP).context("no counters")?,
+    };
+    mount_group(&vm)?;
+    vm.switch_model_on()?;
+    for name in ["a", "b"] {
+        start_reader(&vm, name)?;
+    }
+    println!("{}", vm.run("uname -r")?.trim());
+    Ok(vm)
+}
+
+fn all_rules_are_taken(bench: &Bench) -> Result<()> {
+    let vm = &with_readers(bench)?;
+    // Unlimited, the readers take seven times the set-point. A shell that copies counters is often late.
+    let most = if bench.driver().is_ok() { 1.5 } else { 2.5 };
+    let mut q = Questions::default();
+    for rule in RULES {
+        common::ask_about_scheduler(&mut q, vm, "true", rule, |vm| it_is_taken(vm, rule, most));
+    }
+    q.done()
+}
+
+fn on(test: &str, series: Series) -> Result<Option<Bench>> {
+    match Bench::ready(test)? {
+        Some(bench) => bench.with_kernel(test, series),
+        None => Ok(None),
+    }
+}
+
+#[test]
+fn a_newer_one() -> Result<()> {
+    let bench = on("scx_kernels: newer", NEWER)?;
+    bench.map_or(Ok(()), |bench| all_rules_are_taken(&bench))
+}
+
+#[test]
+fn the_first_that_will_do() -> Result<()> {
+    let bench = on("scx_kernels: first", FIRST)?;
+    bench.map_or(Ok(()), |bench| all_rules_are_taken(&bench))
+}
+
+/// Every rule is refused with `why`, and nothing is changed; `auto` limits by `cpu.max`.
+fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
+    let vm = &with_readers(bench)?;
+    for rule in RULES {
+        let run = format!("weir run {} --duration 1s", arguments(rule));
+        let said = ends_with(vm, 2, &run)?;
+        ensure!(
+            said.contains(why) && said.contains("--backend cgroup"),
+            "{rule}: {said}"
+        );
+    }
+    let said = ends_with(vm, 0, "weir doctor")?;
+    ensure!(said.contains(why), "{said}");
+    let limits = format!("cat {SLICE}/[ab].service/cpu.max");
+    let nobody = "max 100000\nmax 100000\n";
+    ensure!(vm.run(&limits)? == nobody, "somebody is limited");
+    let pid = start_weir(vm, &arguments("auto"))?;
+    until(vm, &format!("! {limits} | grep -q max"))?;
+    let off = format!("[ ! -e {STATE} ] || {}", state("disabled"));
+    ends_with(vm, 0, &off)?;
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(status == 0, "weir ended with {status}");
+    let left = vm.run(&limits)?;
+    ensure!(left == nobody, "left behind: {left}");
+    Ok(())
+}
+
+#[test]
+fn one_that_is_too_old() -> Result<()> {
+    let bench = on("scx_kernels: too old", TOO_OLD)?;
+    bench.map_or(Ok(()), |bench| all_rules_are_refused(&bench, "needs 7.0"))
+}
+
+#[test]
+fn one_without_sched_ext() -> Result<()> {
+    let bench = on("scx_kernels: without sched_ext", WITHOUT)?;
+    bench.map_or(Ok(()), |bench| {
+        all_rules_are_refused(&bench, "CONFIG_SCHED_CLASS_EXT")
+    })
+}

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Virtual time: the plugin is the clock of the guest.
+//!
+//! ```text
+//!            instructions × ps + stalls                 window used up by all that run
+//!  vCPUs ────────────────────────────► a clock each ───────────────┐
+//!    ▲  (one thread, in turn)                                      ▼
+//!    │   window: to the next multiple of its length      now := its end; timers run (big lock)
+//!    └─────────────────────────────────────────────────────────────┤
+//!  all idle: bottom half on the main loop, now := next timer ──────┤
+//!                                                                  ▼
+//!  ledger (shared):  stood_ns, until_ns ◄── the harness grants time
+//! ```
+//!
+//! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in the order
+//! of their numbers. A vCPU that is not in turn never executes a block: it leaves the block again that it has begun. So
+//! what the guest does depends on nothing but what was put into it, whatever else makes QEMU's thread go round.
+//! Windows end at multiples of their length, and timers run at their ends.
+//!
+//! Time stands at the moment that the harness has granted; then the ledger says so, and input from outside meets a
+//! guest that does not move.
+
+use crate::grant::Grant;
+use crate::internals::{BottomHalf, Cpu, Internals};
+use std::cell::Cell;
+use std::sync::atomic::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+    Ordering::SeqCst,
+};
+use std::time::Duration;
+
+/// A vCPU's counter of instructions reaches this at the end of its window.
+pub const LIMIT: u64 = 1 << 40;
+/// Whose turn it is when the window is over.
+const NO_TURN: usize = usize::MAX;
+/// What the clock shows where QEMU itself arms a timer for its own turns: such a timer never fires.
+const NEVER_NS: i64 = 1 << 61;
+/// How long a vCPU waits inside its callback for time to be granted, before it lets QEMU look at its own affairs.
+const STAND: Duration = Duration::from_millis(2);
+/// How often idleness is looked for that no HLT has told of.
+const IDLE_LOOK: Duration = Duration::from_millis(2);
+/// How often a bottom half asks for another one, while the vCPU that executes HLT is not yet halted.
+const HALTING_LOOKS: u32 = 200;
+
+thread_local! {
+    /// Whether this is the thread of the vCPUs.
+    static RUNS_VCPUS: Cell<bool> = const { Cell::new(false) };
+    /// Whether timers run on this thread: they read the common clock.
+    static RUNS_TIMERS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// One vCPU's clock. The thread of the vCPUs writes it, or the main loop while all are idle.
+#[repr(align(64))]
+#[derive(Default)]
+struct Vcpu {
+    cpu: AtomicPtr<Cpu>,
+    /// Where translated code counts this vCPU's instructions.
+    counter: AtomicPtr<u64>,
+    /// Its clock when the counter showed `from`.
+    base_ps: AtomicI64,
+    from: AtomicU64,
+    /// Instructions until then.
+    instructions: AtomicU64,
+    has_arrived: AtomicBool,
+    /// The block it last began with its counter at the limit.
+    pc: AtomicU64,
+}
+
+/// What happens when a vCPU has come to the end of a window or begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It runs on.
+    Runs,
+    /// It is another's turn: it leaves the block.
+    Leaves,
+}
+
+/// What is done once in a window.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// At its end, before anybody is told: what the vCPUs have done goes to the ledger.
+    pub publish: fn(&Clock),
+    /// On the thread of the vCPUs, before the next one begins.
+    pub begin: fn(),
+}
+
+/// The clock of all.
+pub struct Clock {
+    internals: Internals,
+    grant: Grant,
+    vcpus: Box<[Vcpu]>,
+    vcpu_count: AtomicUsize,
+    window_ps: i64,
+    instruction_ps: AtomicI64,
+    /// The common clock: where the window began.
+    now_ps: AtomicI64,
+    window_end_ps: AtomicI64,
+    /// The newest moment a vCPU has read from its TSC: none reads less than another has read before.
+    newest_ns: AtomicI64,
+    hooks: Hooks,
+    turn: AtomicUsize,
+    /// Time stood when the window began.
+    has_stood: AtomicBool,
+    /// The vCPU in turn executes its blocks.
+    is_executing: AtomicBool,
+    /// The main loop moves the clock on while all are idle.
+    is_jumping: AtomicBool,
+    halting_looks: AtomicU32,
+    idle_half: AtomicPtr<BottomHalf>,
+}
+
+// SAFETY: pointers to QEMU's objects, which live as long as QEMU and are used on its threads.
+unsafe impl Send for Clock {}
+// SAFETY: as above; all else is atomic.
+unsafe impl Sync for Clock {}
+
+impl Clock {
+    /// A clock that stands at `start_ns`.
+    pub fn new(
+        internals: Internals,
+        grant: Grant,
+        hooks: Hooks,
+        vcpu_count: usize,
+        window_ns: u64,
+        start_ns: u64,
+    ) -> Self {
+        let start_ps = start_ns as i64 * 1000;
+        Clock {
+            internals,
+            grant,
+            vcpus: (0..vcpu_count).map(|_| Vcpu::default()).collect(),
+            vcpu_count: AtomicUsize::new(0),
+            window_ps: window_ns as i64 * 1000,
+            instruction_ps: AtomicI64::new(1000),
+            now_ps: AtomicI64::new(start_ps),
+            window_end_ps: AtomicI64::new(start_ps),
+            newest_ns: AtomicI64::new(start_ns as i64),
+            hooks,
+            turn: AtomicUsize::new(NO_TURN),
+            has_stood: AtomicBool::new(false),
+            is_executing: AtomicBool::new(false),
+            is_jumping: AtomicBool::new(false),
+            halting_looks: AtomicU32::new(0),
+            idle_half: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    /// The functions of QEMU behind it.
+    pub fn internals(&self) -> &Internals {
+        &self.internals
+    }
+
+    /// A vCPU comes into being. `counter` yields where each vCPU's instructions are counted.
+    pub fn add_vcpu(&self, index: usize, counter: impl Fn(usize) -> *mut u64) {
+        let Some(vcpu) = self.vcpus.get(index) else {
+            return;
+        };
+        let cpu = self.internals.cpu(index);
+        RUNS_VCPUS.set(true);
+        vcpu.cpu.store(cpu, Relaxed);
+        self.internals.translate_for_parallel_use(cpu);
+        self.vcpu_count.fetch_max(index + 1, SeqCst);
+        // A new vCPU may move the counters of all.
+        for (index, other) in self.vcpus().iter().enumerate() {
+            other.counter.store(counter(index), Relaxed);
+        }
+        self.wake(vcpu, self.now_ps.load(Relaxed));
+    }
+
+    /// The bottom half that moves time on while all vCPUs are idle.
+    pub fn set_idle_half(&self, half: *mut BottomHalf) {
+        self.idle_half.store(half, SeqCst);
+    }
+
+    /// From here on an instruction takes this long.
+    pub fn set_pace(&self, instruction_ps: u64) {
+        self.vcpus().iter().for_each(|vcpu| self.settle(vcpu));
+        self.instruction_ps.store(instruction_ps as i64, Relaxed);
+        self.vcpus()
+            .iter()
+            .for_each(|vcpu| self.wake(vcpu, i64::MIN));
+    }
+
+    /// A vCPU's clock.
+    pub fn vcpu_ns(&self, index: usize) -> u64 {
+        (self.clock_ps(&self.vcpus[index]) / 1000) as u64
+    }
+
+    /// Instructions that a vCPU has executed.
+    pub fn instructions(&self, index: usize) -> u64 {
+        let vcpu = &self.vcpus[index];
+        vcpu.instructions.load(Relaxed) + (count(vcpu) - vcpu.from.load(Relaxed))
+    }
+
+    /// vCPUs there are.
+    pub fn vcpu_count(&self) -> usize {
+        self.vcpu_count.load(Relaxed)
+    }
+
+    /// Where a vCPU was when it last asked for its turn.
+    pub fn pc(&self, index: usize) -> u64 {
+        self.vcpus[index].pc.load(Relaxed)
+    }
+
+    /// QEMU's own vCPU.
+    pub fn cpu(&self, index: usize) -> *mut Cpu {
+        self.vcpus[index].cpu.load(Relaxed)
+    }
+
+    /// The vCPU in turn waits for so long.
+    pub fn stall(&self, index: usize, ns: u64) {
+        let vcpu = &self.vcpus[index];
+        self.settle(vcpu);
+        vcpu.base_ps
+            .store(vcpu.base_ps.load(Relaxed) + ns as i64 * 1000, Relaxed);
+        self.budget(vcpu);
+    }
+
+    fn vcpus(&self) -> &[Vcpu] {
+        &self.vcpus[..self.vcpu_count.load(Relaxed)]
+    }
+
+    fn clock_ps(&self, vcpu: &Vcpu) -> i64 {
+        let since = (count(vcpu) - vcpu.from.load(Relaxed)) as i64;
+        vcpu.base_ps.load(Relaxed) + since * self.instruction_ps.load(Relaxed)
+    }
+
+    /// What has run so far is in `base_ps` from here on.
+    fn settle(&self, vcpu: &Vcpu) {
+        let now = count(vcpu);
+        vcpu.base_ps.store(self.clock_ps(vcpu), Relaxed);
+        vcpu.instructions
+            .fetch_add(now - vcpu.from.load(Relaxed), Relaxed);
+        vcpu.from.store(now, Relaxed);
+    }
+
+    /// A settled vCPU may run until the end of the window.
+    fn budget(&self, vcpu: &Vcpu) {
+        let left_ps = (self.window_end_ps.load(Relaxed) - vcpu.base_ps.load(Relaxed)).max(0);
+        let instruction_ps = self.instruction_ps.load(Relaxed);
+        let instructions = (left_ps + instruction_ps - 1) / instruction_ps;
+        set_count(vcpu, LIMIT - (instructions as u64).min(LIMIT));
+        vcpu.from.store(count(vcpu), Relaxed);
+    }
+
+    /// A settled vCPU asks for its turn before it runs on, no earlier than `at_ps`.
+    fn wake(&self, vcpu: &Vcpu, at_ps: i64) {
+        vcpu.base_ps
+            .store(vcpu.base_ps.load(Relaxed).max(at_ps), Relaxed);
+        set_count(vcpu, LIMIT);
+        vcpu.from.store(LIMIT, Relaxed);
+    }
+
+    /// A vCPU begins the block at `pc` with its counter at the limit.
+    pub fn turn(&self, index: usize, pc: u64) -> Turn {
+        self.vcpus[index].pc.store(pc, Relaxed);
+        if self.is_jumping.load(SeqCst) {
+            // The main loop has woken this vCPU, and goes on to others.
+            self.internals.with_big_lock(|| ());
+        }
+        loop {
+            match self.turn.load(Relaxed) {
+                NO_TURN => {
+                    if let Turn::Leaves = self.open_window() {
+                        return Turn::Leaves;
+                    }
+                }
+                turn if turn == index => {
+                    let vcpu = &self.vcpus[index];
+                    self.settle(vcpu);
+                    if vcpu.base_ps.load(Relaxed) < self.window_end_ps.load(Relaxed) {
+                        self.budget(vcpu);
+                        self.is_executing.store(true, Relaxed);
+                        return Turn::Runs;
+                    }
+                    self.rest(vcpu);
+                    vcpu.has_arrived.store(true, Relaxed);
+                    self.pass_on(index);
+                }
+                turn if self.can_run(&self.vcpus[turn]) => return Turn::Leaves,
+                turn => {
+                    self.rest(&self.vcpus[turn]);
+                    self.pass_on(turn);
+                }
+            }
+        }
+    }
+
+    /// A vCPU that has used up its window, or halted in its turn: it asks before it runs on.
+    fn rest(&self, vcpu: &Vcpu) {
+        self.settle(vcpu);
+        self.wake(vcpu, i64::MIN);
+        self.is_executing.store(false, Relaxed);
+    }
+
+    fn can_run(&self, vcpu: &Vcpu) -> bool {
+        !vcpu.has_arrived.load(Relaxed) && !self.internals.is_idle(vcpu.cpu.load(Relaxed))
+    }
+
+    /// The turn goes to the next vCPU that has not used up its window.
+    fn pass_on(&self, from: usize) {
+        let count = self.vcpu_count.load(Relaxed);
+        let next = (1..=count).map(|step| from.wrapping_add(step) % count);
+        let next = { next }.find(|next| self.can_run(&self.vcpus[*next]));
+        self.turn.store(next.unwrap_or(NO_TURN), Relaxed);
+    }
+
+    /// All have used up the window: time goes on to its end, and as far as is granted. Where time stood, the vCPU that
+    /// notices first is not always the same: it leaves its block, so that all of them meet what came in meanwhile alike.
+    fn open_window(&self) -> Turn {
+        let now_ps = self.window_end_ps.load(Relaxed);
+        self.now_ps.store(now_ps, Relaxed);
+        let until_ps = self.grant.until_ns() as i64 * 1000;
+        if now_ps >= until_ps {
+            self.stand(now_ps);
+            self.grant.wait_beyond(now_ps as u64 / 1000, STAND);
+            return Turn::Leaves;
+        }
+        if !self.has_stood.load(Relaxed) {
+            (self.hooks.publish)(self);
+        }
+        self.internals.with_big_lock(|| self.run_timers());
+        (self.hooks.begin)();
+        self.begin_window(now_ps, until_ps);
+        match self.has_stood.swap(false, Relaxed) {
+            true => Turn::Leaves,
+            false => Turn::Runs,
+        }
+    }
+
+    fn begin_window(&self, now_ps: i64, until_ps: i64) {
+        let grid_ps = (now_ps / self.window_ps + 1) * self.window_ps;
+        self.window_end_ps.store(grid_ps.min(until_ps), Relaxed);
+        self.grant.now(now_ps as u64 / 1000);
+        for vcpu in self.vcpus() {
+            let is_idle = self.internals.is_idle(vcpu.cpu.load(Relaxed));
+            self.settle(vcpu);
+            self.wake(vcpu, if is_idle { now_ps } else { i64::MIN });
+            vcpu.has_arrived.store(false, Relaxed);
+        }
+        self.pass_on(usize::MAX);
+    }
+
+    /// The harness is told that time stands.
+    fn stand(&self, now_ps: i64) {
+        if !self.has_stood.swap(true, Relaxed) {
+            (self.hooks.publish)(self);
+        }
+        self.grant.stand_at(now_ps as u64 / 1000);
+    }
+
+    /// All timers that are due. Big lock held.
+    fn run_timers(&self) {
+        RUNS_TIMERS.set(true);
+        loop {
+            self.internals.run_timers();
+            if self.internals.next_timer_ns() != Some(0) {
+                break;
+            }
+        }
+        RUNS_TIMERS.set(false);
+    }
+
+    /// A vCPU executes HLT: perhaps the last one.
+    pub fn halts(&self) {
+        self.halting_looks.store(0, Relaxed);
+        self.look_for_idleness();
+    }
+
+    fn look_for_idleness(&self) {
+        let half = self.idle_half.load(SeqCst);
+        if !half.is_null() {
+            self.internals.schedule(half);
+        }
+    }
+
+    /// While all vCPUs are idle, time goes from timer to timer. On the main loop, big lock held.
+    pub fn jump(&self) {
+        if !self.internals.is_running() {
+            return;
+        }
+        if !self.internals.are_all_idle() {
+            // The one that executes HLT is about to halt.
+            if self.halting_looks.fetch_add(1, Relaxed) < HALTING_LOOKS {
+                self.look_for_idleness();
+            }
+            return;
+        }
+        self.is_jumping.store(true, SeqCst);
+        self.is_executing.store(false, Relaxed);
+        let mut now_ps = self.now_ps.load(Relaxed);
+        while self.internals.is_running() && self.internals.are_all_idle() {
+            let until_ps = self.grant.until_ns() as i64 * 1000;
+            if now_ps >= until_ps {
+                self.stand(now_ps);
+                break;
+            }
+            RUNS_TIMERS.set(true);
+            let next = self.internals.next_timer_ns();
+            RUNS_TIMERS.set(false);
+            // Without any timer time goes on all the same, to what is granted.
+            let next_ps = next.map_or(until_ps, |left| now_ps + left.min(until_ps / 1000) * 1000);
+            now_ps = next_ps.min(until_ps);
+            self.now_ps.store(now_ps, Relaxed);
+            self.grant.now(now_ps as u64 / 1000);
+            self.run_timers();
+        }
+        self.window_end_ps.store(now_ps, Relaxed);
+        for vcpu in self.vcpus() {
+            self.settle(vcpu);
+            self.wake(vcpu, now_ps);
+        }
+        self.turn.store(NO_TURN, Relaxed);
+        self.is_jumping.store(false, SeqCst);
+    }
+
+    /// Looks for idleness for as long as QEMU lives: after each grant, and now and then.
+    pub fn keep_looking(&self) -> ! {
+        let mut seen = 0;
+        loop {
+            self.grant.wait_beyond(seen, IDLE_LOOK);
+            seen = self.grant.until_ns();
+            if self.internals.are_all_idle() {
+                self.look_for_idleness();
+            }
+        }
+    }
+
+    /// `QEMU_CLOCK_VIRTUAL`, nanoseconds.
+    pub fn virtual_ns(&self) -> i64 {
+        if RUNS_TIMERS.get() {
+            return self.now_ps.load(Relaxed) / 1000;
+        }
+        if !RUNS_VCPUS.get() {
+            // The main loop must find no timer due, nor wait for one: timers are run here.
+            return if self.internals.is_running() {
+                0
+            } else {
+                self.now_ps.load(Relaxed) / 1000
+            };
+        }
+        match self.executing() {
+            Some(vcpu) => (self.clock_ps(vcpu) / 1000).max(self.newest_ns.load(Relaxed)),
+            None => NEVER_NS,
+        }
+    }
+
+    /// The TSC, at 1 GHz.
+    pub fn ticks(&self) -> i64 {
+        let mine_ns = match self.executing() {
+            Some(vcpu) if RUNS_VCPUS.get() => self.clock_ps(vcpu) / 1000,
+            _ => return self.now_ps.load(Relaxed) / 1000,
+        };
+        let newest_ns = mine_ns.max(self.newest_ns.load(Relaxed));
+        self.newest_ns.store(newest_ns, Relaxed);
+        newest_ns
+    }
+
+    fn executing(&self) -> Option<&Vcpu> {
+        self.is_executing
+            .load(Relaxed)
+            .then(|| self.vcpus.get(self.turn.load(Relaxed)))
+            .flatten()
+    }
+}
+
+fn count(vcpu: &Vcpu) -> u64 {
+    let at = vcpu.counter.load(Relaxed);
+    // SAFETY: a cell of QEMU's scoreboard, of this vCPU; null only before it is added.
+    if at.is_null() {
+        0
+    } else {
+        unsafe { at.read() }
+    }
+}
+
+fn set_count(vcpu: &Vcpu, value: u64) {
+    let at = vcpu.counter.load(Relaxed);
+    if !at.is_null() {
+        // SAFETY: as in `count`.
+        unsafe { at.write(value) }
+    }
+}
