@@ -33,6 +33,7 @@ mod memory;
 pub mod plant;
 pub mod progress;
 pub mod protocol;
+pub mod provenance;
 mod qemu;
 mod qmp;
 pub mod sampler;
