@@ -129,6 +129,9 @@ pub struct Run {
     /// Model time the host could not give the guest, per CPU-second: a run above 0.05 says more
     /// about the host than about the device.
     pub host_lag_ratio: Option<f64>,
+    /// Stands for the whole course of the run, in hexadecimal: two runs with the same one are equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// Virtual time from the start of the run to its end, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_sec: Option<f64>,
