@@ -4,13 +4,34 @@
 
 SHELL := /bin/bash
 CARGO := cargo
-PROGRAMS := -p weir -p weir-cosim -p weir-plugin -p weir-testbed
+RUN_PROGRAMS := -p weir -p weir-plugin -p weir-testbed
+PROGRAMS := $(RUN_PROGRAMS) -p weir-cosim
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
 .PHONY: run test tools test-tools build plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
 
-run: build
+# What `make run` says first.
+define PLAN
+weir on a real Linux kernel: a virtual machine with an emulated CXL device.
+  1. build weir and the testbed
+  2. fetch kernel, QEMU and workloads as packages (1.4 GB, in ~/.cache/weir);
+     meanwhile the simulator shows what to expect
+  3. five readers overload the device, a light reader suffers: without weir,
+     with limits by cpu.max, with weir's own scheduler
+About 9 minutes the first time on two cores, about 4 after that. Nothing on this
+machine is limited. The results are a page: out/live/index.html
+endef
+export PLAN
+
+# The simulator is the one in the background, so that Ctrl-C reaches the other. Through `cat` the environment's
+# progress is lines, and none of them is rewritten below the simulator's table.
+run:
+	@echo "$$PLAN"
+	@$(MAKE) --no-print-directory tools
+	$(CARGO) build --release $(RUN_PROGRAMS)
+	@{ echo; echo "Meanwhile, simulated:"; target/release/weir sim thesis-limit; echo; } & sim=$$!; \
+	    $(TESTBED) env 2> >(cat >&2) && wait $$sim
 	$(TESTBED) live $(SCENARIO) --backend cgroup,scx-full --out out/live
 
 test: tools test-tools
