@@ -9,8 +9,7 @@
 
 use crate::common::{Bench, Questions, SLICE, attempt, empty_cgroup, make_cgroup, start_in, until};
 use anyhow::{Context, Result, ensure};
-use weir_testbed::machine::Machine;
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 const TENTH: &str = "10000 100000";
 const PERIODS: u64 = 50;
@@ -220,13 +219,8 @@ fn cpu_max_is_what_weir_takes_it_for() -> Result<()> {
     let Some(bench) = Bench::ready("cpu_max")? else {
         return Ok(());
     };
-    let machine = Machine {
-        cpu_count: 2,
-        dram_mib: 512,
-        groups_mib: vec![32],
-        ..Machine::default()
-    };
-    let vm = &bench.boot(&machine, vec![], &BootOptions::default())?;
+    let vm = &bench.guest()?;
+    vm.switch_model_on()?;
     until(vm, "[ -e /sys/fs/cgroup/cpu.stat ]")?;
     let mut q = Questions::default();
     q.ask("a quota holds on average", || a_quota_holds_on_average(vm));

@@ -8,10 +8,10 @@
 
 use crate::common::{
     Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with, json,
-    machine_with_a_device, mount_group, next_line, signal_weir, start_reader, start_weir, until,
+    mount_group, next_line, signal_weir, start_reader, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 /// What stands in the files of `a` and `b` while weir is not there.
 const THEIRS: &str = "70000 100000\n20000\nmax 100000\n0\n";
@@ -288,7 +288,7 @@ fn every_limit_ends() -> Result<()> {
     let Some(bench) = Bench::ready("leases")? else {
         return Ok(());
     };
-    let vm = &bench.boot(&machine_with_a_device(), vec![], &BootOptions::default())?;
+    let vm = &bench.guest()?;
     prepare(vm)?;
     let mut q = Questions::default();
     q.ask("asked to end", || {

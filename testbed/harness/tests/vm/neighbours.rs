@@ -8,12 +8,12 @@
 //! ```
 
 use crate::common::{
-    Bench, LINES, MODULE, SET_POINT, SLICE, machine_in_time, mount_group, signal_weir,
-    start_reader, start_weir, state, until,
+    Bench, LINES, MODULE, SET_POINT, SLICE, mount_group, signal_weir, start_reader, start_weir,
+    state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 const ROUNDS: usize = 5;
 const SEC: u32 = 8;
@@ -139,7 +139,7 @@ fn what_neighbours_notice() -> Result<()> {
     let Some(bench) = Bench::ready("neighbours")? else {
         return Ok(());
     };
-    let vm = &bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
     for name in READERS {

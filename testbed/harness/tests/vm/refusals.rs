@@ -6,12 +6,11 @@
 
 use crate::common::{
     Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with,
-    machine_with_a_device, mount_group, next_line, signal_weir, snapshots, start_reader,
-    start_weir, until,
+    mount_group, next_line, signal_weir, snapshots, start_reader, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_testbed::machine::Machine;
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::{BootOptions, Vm};
 
 const FREE: &str = "max 100000\n";
 const DRIVER: &str = "/sys/bus/pci/drivers/weir_cxl";
@@ -245,14 +244,7 @@ fn weir_refuses_clearly_and_survives() -> Result<()> {
     let Some(bench) = Bench::ready("refusals")? else {
         return Ok(());
     };
-    let mut files = Vec::new();
-    for (name, define) in [("full", "FULL"), ("partial", "PARTIAL")] {
-        files.push(GuestFile::new(
-            bench.bpf("scx", define)?,
-            &format!("tests/{name}.bpf.o"),
-        ));
-    }
-    let vm = &bench.boot(&machine_with_a_device(), files, &BootOptions::default())?;
+    let vm = &bench.guest()?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn() -> Result<()>| {
         q.ask(name, || question().inspect_err(|_| tidy(vm)));

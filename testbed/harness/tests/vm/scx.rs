@@ -5,11 +5,11 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, SLICE, attempt, bytes_per_sec,
-    ends_with, machine_in_time, mount_group, signal_weir, start_reader, start_weir, state, until,
+    ends_with, mount_group, signal_weir, start_reader, start_weir, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::Vm;
 
 fn limit() -> String {
     format!("--limit --set-point {SET_POINT} --backend scx")
@@ -336,12 +336,7 @@ fn weir_schedules_those_it_limits() -> Result<()> {
     let Some(bench) = Bench::ready("scx")? else {
         return Ok(());
     };
-    let files = vec![
-        GuestFile::new(bench.bpf("scx", "PARTIAL")?, "tests/partial.bpf.o"),
-        GuestFile::new(bench.bpf("fifo", "FIFO")?, "tests/fifo.bpf.o"),
-        GuestFile::new(bench.program("threads")?, "tests/threads"),
-    ];
-    let vm = &bench.boot(&machine_in_time(), files, &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
     vm.switch_model_on()?;

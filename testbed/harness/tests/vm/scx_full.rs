@@ -6,13 +6,13 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, json, machine_in_time, make_cgroup, mount_group, next_line, signal_weir, start_in,
-    start_reader, start_weir, state, until,
+    ends_with, json, make_cgroup, mount_group, next_line, signal_weir, start_in, start_reader,
+    start_weir, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
 use weir_testbed::sampler::{Sample, lines};
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::Vm;
 
 fn limit() -> String {
     format!("--limit --set-point {SET_POINT} --backend scx-full")
@@ -204,8 +204,7 @@ fn weir_schedules_all() -> Result<()> {
     let Some(bench) = Bench::ready("scx_full")? else {
         return Ok(());
     };
-    let files: Vec<GuestFile> = Vec::new();
-    let vm = &bench.boot(&machine_in_time(), files, &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
     vm.switch_model_on()?;

@@ -5,13 +5,12 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, STATE, attempt, bytes_per_sec,
-    ends_with, json, machine_in_time, mount_group, signal_weir, start_reader, start_weir, state,
-    until,
+    ends_with, json, mount_group, signal_weir, start_reader, start_weir, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use weir_testbed::kernels::{FIRST, NEWER, Series, TOO_OLD, WITHOUT};
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 const RULES: [&str; 5] = [
     "scx",
@@ -116,7 +115,7 @@ copy
 
 /// A guest with two readers that would take many times the set-point.
 fn with_readers(bench: &Bench) -> Result<Vm> {
-    let vm = bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
+    let vm = bench.guest()?;
     match bench.driver() {
         Ok(_) => vm.run(&format!("insmod {MODULE}")).context("no driver")?,
         Err(_) => vm.run(COUNTER_DUMP).context("no counters")?,

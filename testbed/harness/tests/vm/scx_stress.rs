@@ -222,7 +222,6 @@ fn weir_schedules_many() -> Result<()> {
         return Ok(());
     };
     let machine = Machine {
-        cpu_count: 2,
         dram_mib: 1024,
         ..machine_with_a_device()
     };

@@ -5,11 +5,11 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, machine_in_time, make_cgroup, mount_group, signal_weir, start_in, start_reader,
-    start_weir, state, until,
+    ends_with, make_cgroup, mount_group, signal_weir, start_in, start_reader, start_weir, state,
+    until,
 };
 use anyhow::{Context, Result, ensure};
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 const VARIANTS: [&str; 3] = ["thesis-scx", "thesis-scx-vtime", "thesis-scx-throttle"];
 const READERS: [&str; 2] = ["a", "b"];
@@ -186,7 +186,7 @@ fn the_thesis_schedules() -> Result<()> {
     let Some(bench) = Bench::ready("scx_thesis")? else {
         return Ok(());
     };
-    let vm = &bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
     vm.switch_model_on()?;

@@ -9,6 +9,7 @@
 //! Time is the guest's. Waiting has an end, so that a broken guest is noticed, and that end is far away.
 
 pub mod both;
+pub mod evidence;
 pub mod haste;
 mod kernels;
 
@@ -86,6 +87,31 @@ impl Bench {
         files.extend(self.driver.as_ref().map(module));
         files.extend(more);
         Vm::boot_with(&self.env, machine, &files, options)
+    }
+
+    /// A guest of [`machine_with_a_device`] with weir, the driver's module and all test programs in it, which no module
+    /// changes: one snapshot does for all of them.
+    ///
+    /// # Errors
+    /// A program does not compile, or the guest does not boot.
+    pub fn guest(&self) -> Result<Vm> {
+        let mut files = Vec::new();
+        for (name, define, to) in [
+            ("scx", "FULL", "full"),
+            ("scx", "PARTIAL", "partial"),
+            ("fifo", "FIFO", "fifo"),
+            ("nothing", "LEAST", "nothing"),
+        ] {
+            let object = self.bpf(name, define)?;
+            files.push(GuestFile::new(object, &format!("tests/{to}.bpf.o")));
+        }
+        for name in ["faults", "threads"] {
+            files.push(GuestFile::program(
+                self.program(name)?,
+                &format!("tests/{name}"),
+            ));
+        }
+        self.boot(&machine_with_a_device(), files, &BootOptions::default())
     }
 
     /// perf, for [`Bench::boot`]. Not in every guest: with its libraries it is a third as large as
@@ -395,23 +421,15 @@ pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
     Ok(())
 }
 
-/// The same with fewer and slower CPUs: cheap to emulate, and as busy.
-pub fn machine_in_time() -> Machine {
-    Machine {
-        cpu_count: 2,
-        instruction_ps: 40_000,
-        ..machine_with_a_device()
-    }
-}
-
-/// A machine whose device two readers fill many times over what [`SET_POINT`] allows.
+/// A machine whose device two readers fill many times over what [`SET_POINT`] allows. Its CPUs are slow, and so cheap to
+/// emulate while they are busy, but only while the device model is on: without it an instruction takes a nanosecond.
 pub fn machine_with_a_device() -> Machine {
     Machine {
-        cpu_count: 3,
+        cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![128],
         cache_lines: 4096,
-        instruction_ps: 10_000,
+        instruction_ps: 40_000,
         ..Machine::default()
     }
 }
