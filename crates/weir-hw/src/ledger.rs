@@ -191,6 +191,16 @@ impl<'a> Ledger<'a> {
         &self.words[8]
     }
 
+    /// Where the guest's time is, roughly: it goes on meanwhile.
+    pub fn now_ns(&self) -> u64 {
+        self.words[9].load(Ordering::Relaxed)
+    }
+
+    /// Says where the guest's time is.
+    pub fn set_now(&self, ns: u64) {
+        self.words[9].store(ns, Ordering::Relaxed);
+    }
+
     /// A read of one line by `owner` in `group`, that took `latency_ns`.
     pub fn count_read(&self, group: usize, owner: u8, latency_ns: u64) {
         for at in [self.group_at(group), self.owner_at(owner)] {

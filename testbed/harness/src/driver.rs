@@ -75,6 +75,7 @@ impl Wanted {
             "building {} against the guest's kernel",
             self.name
         ));
+        // Two builds at once must not see each other's files.
         let inside = format!("/tmp/{}-{key}-{}", self.name, std::process::id());
         let stage = env.root().join(inside.trim_start_matches('/'));
         for file in &files {

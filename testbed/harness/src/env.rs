@@ -221,6 +221,14 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
+/// What stands for a file's content.
+pub(crate) fn hash_file(path: &Path) -> Result<u64> {
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
 fn key() -> String {
     let mut hasher = DefaultHasher::new();
     (SUITE, PACKAGES, GUEST_PROGRAMS, INIT).hash(&mut hasher);

@@ -11,17 +11,35 @@ use std::path::Path;
 /// # Errors
 /// No such file can be made.
 pub fn hold(path: &Path) -> Result<File> {
-    let lacking = || format!("cannot lock {}", path.display());
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).with_context(lacking)?;
-    }
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(path)
-        .with_context(lacking)?;
-    flock(&file, FlockOperation::LockExclusive).with_context(lacking)?;
+    let file = open(path)?;
+    flock(&file, FlockOperation::LockExclusive).with_context(|| lacking(path))?;
     Ok(file)
+}
+
+/// The same, if nothing else holds it now.
+///
+/// # Errors
+/// As [`hold`].
+pub fn try_hold(path: &Path) -> Result<Option<File>> {
+    let file = open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(why) => Err(why).with_context(|| lacking(path)),
+    }
+}
+
+fn open(path: &Path) -> Result<File> {
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).with_context(|| lacking(path))?;
+    }
+    let mut options = File::options();
+    let file = options.create(true).append(true).open(path);
+    file.with_context(|| lacking(path))
+}
+
+fn lacking(path: &Path) -> String {
+    format!("cannot lock {}", path.display())
 }
 
 #[cfg(test)]
@@ -46,5 +64,14 @@ mod tests {
                 });
             }
         });
+    }
+    #[test]
+    fn it_is_had_at_once_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("it.lock");
+        let held = hold(&path).unwrap();
+        assert!(try_hold(&path).unwrap().is_none());
+        drop(held);
+        assert!(try_hold(&path).unwrap().is_some());
     }
 }

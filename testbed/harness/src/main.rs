@@ -10,7 +10,7 @@ use weir_report::results::Results;
 use weir_testbed::guest::{self, Instance};
 use weir_testbed::live::{self, Mode};
 use weir_testbed::scenario::Scenario;
-use weir_testbed::time::interrupted;
+use weir_testbed::time::end_guests_when_interrupted;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
 use weir_testbed::{attribution, driver, env::Environment, firmware, plant};
 
@@ -83,7 +83,7 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let started = Instant::now();
-    if let Err(why) = end_when_interrupted() {
+    if let Err(why) = end_guests_when_interrupted() {
         eprintln!("weir-testbed: {why:#}");
     }
     match run(Args::parse().command, started) {
@@ -94,15 +94,6 @@ fn main() -> std::process::ExitCode {
             2.into()
         }
     }
-}
-
-/// Ctrl-C ends the step under way, and with it the guests; a second one ends at once.
-fn end_when_interrupted() -> Result<()> {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 130, interrupted())?;
-        signal_hook::flag::register(signal, interrupted())?;
-    }
-    Ok(())
 }
 
 fn run(command: Command, started: Instant) -> Result<bool> {
@@ -180,7 +171,7 @@ fn ready(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<(Vm, Vec<Inst
     let driver = driver::build(&env, say)?;
     let mut files = vec![
         GuestFile::new(&driver.module, "lib/weir_cxl.ko"),
-        GuestFile::program(beside("weir")?, "usr/local/bin/weir"),
+        GuestFile::new(beside("weir")?, "usr/local/bin/weir"),
     ];
     if scenario.machine.core_events.is_some() {
         files.push(GuestFile::new(

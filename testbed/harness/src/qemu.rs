@@ -2,6 +2,7 @@
 //! A machine as arguments of QEMU and of the plugin.
 
 use crate::env::Environment;
+use crate::files;
 use crate::machine::{CoreEvents, Machine};
 use crate::memory;
 use crate::protocol::PORT_NAME;
@@ -16,12 +17,32 @@ use std::process::Command;
 pub(crate) struct SharedFiles<'a> {
     pub(crate) ledger: &'a Path,
     pub(crate) bar: &'a Path,
+    pub(crate) files: &'a Path,
     pub(crate) stream: Option<&'a Path>,
 }
 
 /// QEMU's ends of sockets; they stay open until it has started.
 pub(crate) struct Sockets<'a> {
     pub(crate) agent: &'a OwnedFd,
+    pub(crate) monitor: &'a OwnedFd,
+}
+
+/// How a guest comes up.
+pub(crate) enum Start<'a> {
+    /// It boots.
+    PowerOn { initrd: &'a Path },
+    /// It is loaded later; its time will go on from here.
+    Snapshot { now_ns: u64 },
+}
+
+impl Start<'_> {
+    /// The guest's time then.
+    pub(crate) fn at_ns(&self) -> u64 {
+        match self {
+            Start::PowerOn { .. } => 0,
+            Start::Snapshot { now_ns } => *now_ns,
+        }
+    }
 }
 
 /// QEMU for a machine.
@@ -31,7 +52,7 @@ pub(crate) struct Sockets<'a> {
 pub(crate) fn command(
     env: &Environment,
     machine: &Machine,
-    initrd: &Path,
+    start: &Start,
     sockets: &Sockets,
     shared: &SharedFiles,
 ) -> Result<Command> {
@@ -65,28 +86,39 @@ pub(crate) fn command(
     ]);
     q.args(["-serial", "stdio"]);
     memory::add(&mut q, machine);
-    q.arg("-object").arg(format!(
-        "memory-backend-file,id=bar,mem-path={},share=on,size={}",
-        shared.bar.display(),
-        BAR_WORDS * 8
-    ));
-    q.args(["-device", "ivshmem-plain,memdev=bar,master=on"]);
+    for (id, file, bytes) in [
+        ("bar", shared.bar, BAR_WORDS * 8),
+        ("files", shared.files, files::BAR_BYTES),
+    ] {
+        let file = file.display();
+        q.arg("-object").arg(format!(
+            "memory-backend-file,id={id},mem-path={file},share=on,size={bytes}"
+        ));
+        // What is in it goes into a snapshot.
+        q.arg("-device")
+            .arg(format!("ivshmem-plain,memdev={id},master=on"));
+    }
+    let monitor = sockets.monitor.as_raw_fd();
+    q.arg("-chardev")
+        .arg(format!("socket,id=monitor,fd={monitor}"));
+    q.args(["-mon", "chardev=monitor,mode=control"]);
     let agent = sockets.agent.as_raw_fd();
     q.arg("-chardev").arg(format!("socket,id=agent,fd={agent}"));
     // What the guest says is in the socket before it goes on.
     q.args(["-device", "virtio-serial-pci,ioeventfd=off"]);
     q.arg("-device")
         .arg(format!("virtserialport,chardev=agent,name={PORT_NAME}"));
-    q.arg("-kernel")
-        .arg(env.kernel())
-        .arg("-initrd")
-        .arg(initrd);
+    q.arg("-kernel").arg(env.kernel());
+    match start {
+        Start::PowerOn { initrd } => q.arg("-initrd").arg(initrd),
+        Start::Snapshot { .. } => q.args(["-incoming", "defer"]),
+    };
     q.args(["-name", "weir,debug-threads=on"]);
     let plugin = beside("libweir_plugin.so").context("the device model")?;
     q.arg("-plugin")
-        .arg(plugin_argument(machine, &plugin, shared));
+        .arg(plugin_argument(machine, &plugin, shared, start.at_ns()));
     same_each_time(&mut q);
-    leave_with_us(&mut q, vec![agent]);
+    leave_with_us(&mut q, vec![agent, monitor]);
     Ok(q)
 }
 
@@ -144,7 +176,12 @@ fn cpu_model(machine: &Machine) -> &'static str {
     }
 }
 
-fn plugin_argument(machine: &Machine, plugin: &Path, shared: &SharedFiles) -> String {
+fn plugin_argument(
+    machine: &Machine,
+    plugin: &Path,
+    shared: &SharedFiles,
+    start_ns: u64,
+) -> String {
     let sizes: Vec<String> = machine
         .groups_mib
         .iter()
@@ -161,6 +198,7 @@ fn plugin_argument(machine: &Machine, plugin: &Path, shared: &SharedFiles) -> St
         ("cache_lines", machine.cache_lines.to_string()),
         ("instruction_ps", machine.instruction_ps.to_string()),
         ("window_ns", machine.window_ns.to_string()),
+        ("start_ns", start_ns.to_string()),
     ];
     let mut text = plugin.display().to_string();
     for (name, value) in values {

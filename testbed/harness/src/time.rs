@@ -14,17 +14,48 @@ use weir_hw::ledger::Ledger;
 
 /// Time is granted until the next multiple of this.
 pub const STEP: Duration = Duration::from_millis(4);
-/// How long a step may take by the host's clock before the guest is given up: it never takes seconds.
+/// How long the guest's time may stand by the host's clock before the guest is given up: it goes on each few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often the harness looks whether QEMU is still there.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Set when the user wants the harness to end (Ctrl-C): the step under way ends, and the guest with it.
-static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
+/// What a signal finds: whether any guest runs, and whether the user wants to end.
+struct Signals {
+    is_without_guests: Arc<AtomicBool>,
+    is_interrupted: Arc<AtomicBool>,
+    guests: Mutex<usize>,
+}
 
-/// See above: for whoever takes signals.
-pub fn interrupted() -> Arc<AtomicBool> {
-    Arc::clone(&INTERRUPTED)
+static SIGNALS: LazyLock<Signals> = LazyLock::new(|| Signals {
+    is_without_guests: Arc::new(AtomicBool::new(true)),
+    is_interrupted: Arc::default(),
+    guests: Mutex::new(0),
+});
+
+/// From here on Ctrl-C (or SIGTERM) ends the step under way, and with it the guests, whose files go away. While no guest
+/// runs it ends the program at once.
+///
+/// # Errors
+/// The system's.
+pub fn end_guests_when_interrupted() -> Result<()> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        let alone = Arc::clone(&SIGNALS.is_without_guests);
+        signal_hook::flag::register_conditional_default(signal, alone)?;
+        signal_hook::flag::register(signal, Arc::clone(&SIGNALS.is_interrupted))?;
+    }
+    Ok(())
+}
+
+/// A guest begins or ends.
+fn count_guests(change: fn(usize) -> usize) {
+    let mut guests = SIGNALS
+        .guests
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    *guests = change(*guests);
+    SIGNALS
+        .is_without_guests
+        .store(*guests == 0, Ordering::SeqCst);
 }
 
 /// The time of one guest.
@@ -42,6 +73,7 @@ struct Sampling {
 impl GuestTime {
     /// Of the guest whose QEMU is `pid`.
     pub(crate) fn new(ledger: Shared, pid: u32) -> Self {
+        count_guests(|guests| guests + 1);
         GuestTime {
             ledger,
             pid,
@@ -62,14 +94,23 @@ impl GuestTime {
         Duration::from_nanos(self.ledger().stood_ns())
     }
 
-    /// Lets the guest run to the next step. `is_alive` says why QEMU has ended, if it has.
-    pub(crate) fn step(&self, is_alive: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    /// Lets the guest run to the first step that is later than `by` from now, or to the next one while the ledger is being
+    /// sampled. `is_alive` says why QEMU has ended, if it has.
+    pub(crate) fn step(
+        &self,
+        by: Duration,
+        is_alive: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
         let ledger = self.ledger();
         let step_ns = STEP.as_nanos() as u64;
-        let until_ns = (ledger.stood_ns() / step_ns + 1) * step_ns;
+        let by_ns = match self.lock().is_some() {
+            true => 0,
+            false => by.as_nanos().saturating_sub(1) as u64,
+        };
+        let until_ns = ((ledger.stood_ns() + by_ns) / step_ns + 1) * step_ns;
         ledger.grant_until(until_ns);
         wake(ledger.until_word());
-        let mut began = Instant::now();
+        let mut progress = (ledger.now_ns(), Instant::now());
         loop {
             let stood_ns = ledger.stood_ns();
             if stood_ns == until_ns {
@@ -77,13 +118,14 @@ impl GuestTime {
             }
             wait(ledger.stood_word(), stood_ns, LOOK);
             is_alive()?;
-            if INTERRUPTED.load(Ordering::Relaxed) {
+            if SIGNALS.is_interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }
-            if host::is_stopped(self.pid) {
-                began = Instant::now();
+            let now_ns = ledger.now_ns();
+            if now_ns != progress.0 || host::is_stopped(self.pid) {
+                progress = (now_ns, Instant::now());
             }
-            if began.elapsed() > PATIENCE {
+            if progress.1.elapsed() > PATIENCE {
                 bail!("the guest makes no progress: {}", self.standstill());
             }
         }
@@ -132,6 +174,12 @@ impl GuestTime {
         }
         text + "QEMU's threads (name, state, CPU time, where they sleep):\n"
             + &host::threads(self.pid)
+    }
+}
+
+impl Drop for GuestTime {
+    fn drop(&mut self) {
+        count_guests(|guests| guests - 1);
     }
 }
 

@@ -4,14 +4,18 @@
 use crate::agent::Line;
 use crate::cosim::{Cosim, Summary};
 use crate::env::Environment;
+use crate::files;
 use crate::initrd;
 use crate::machine::Machine;
 use crate::protocol::Reply;
-use crate::qemu::{self, SharedFiles, Sockets};
+use crate::qemu::{self, SharedFiles, Sockets, Start};
+use crate::qmp::Monitor;
 use crate::sampler::Series;
 use crate::shm::Shared;
-use crate::time::GuestTime;
+use crate::snapshot::{self, Snapshot};
+use crate::time::{GuestTime, STEP};
 use anyhow::{Context, Result, bail};
+use serde_json::json;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -20,7 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weir_hw::ledger::{Ledger, Shape};
 
-pub use crate::initrd::GuestFile;
+pub use crate::files::GuestFile;
 
 /// Size of the guest-visible BAR.
 pub(crate) const BAR_WORDS: usize = (1 << 20) / 8;
@@ -59,10 +63,12 @@ pub struct Pending {
 pub struct Vm {
     child: Mutex<Child>,
     line: Mutex<Line>,
+    monitor: Mutex<Monitor>,
     time: GuestTime,
     bar: Shared,
+    files: Shared,
     cosim: Option<Cosim>,
-    dir: PathBuf,
+    scratch: Scratch,
     /// What it was made as.
     pub machine: Machine,
 }
@@ -88,50 +94,105 @@ impl Vm {
         options: &BootOptions,
     ) -> Result<Self> {
         machine.validate()?;
-        let name = format!(
-            "weir-{}-{}",
-            std::process::id(),
-            VM_NUMBER.fetch_add(1, Ordering::Relaxed)
-        );
-        let dir = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&dir)?;
-        let started = Vm::start_qemu(env, machine, files, options, &name, &dir);
-        if started.is_err() {
-            let _ = std::fs::remove_dir_all(&dir);
-        }
-        let vm = started?;
-        vm.wait_for_hello()?;
+        // A device of another process cannot be saved: such a guest boots each time.
+        let vm = match machine.cosim {
+            true => Vm::cold(env, machine, options)?,
+            false => {
+                let save = |to: &Path| Vm::cold(env, machine, options)?.save(to);
+                let snapshot = snapshot::of(env, machine, options, save)?;
+                Vm::load(env, machine, options, &snapshot)?
+            }
+        };
+        vm.put(files)?;
         Ok(vm)
     }
 
-    fn start_qemu(
+    /// Boots from power-on, without a snapshot.
+    ///
+    /// # Errors
+    /// As [`Vm::boot`].
+    pub fn cold(env: &Environment, machine: &Machine, options: &BootOptions) -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let initrd = initrd::make(env, &scratch.dir, options)?;
+        let start = Start::PowerOn { initrd: &initrd };
+        let vm = Vm::launch(env, machine, options, &start, scratch)?;
+        vm.wait_for_hello()?;
+        std::fs::remove_file(initrd)?;
+        Ok(vm)
+    }
+
+    fn load(
         env: &Environment,
         machine: &Machine,
-        files: &[GuestFile],
         options: &BootOptions,
-        name: &str,
-        dir: &Path,
+        snapshot: &Snapshot,
     ) -> Result<Self> {
-        let initrd = initrd::make(env, dir, files, options)?;
+        let now_ns = snapshot.now_ns;
+        let start = Start::Snapshot { now_ns };
+        let vm = Vm::launch(env, machine, options, &start, Scratch::new()?)?;
+        let loaded = vm.load_state(&snapshot.state());
+        loaded.with_context(|| format!("{}\n{}", snapshot.state().display(), vm.console_tail()))?;
+        Ok(vm)
+    }
+
+    fn load_state(&self, state: &Path) -> Result<()> {
+        let mut monitor = lock(&self.monitor);
+        monitor.execute("migrate-set-capabilities", mapped_ram())?;
+        let uri = format!("file:{}", state.display());
+        monitor.execute("migrate-incoming", json!({ "uri": uri }))?;
+        monitor.wait_for_migration()?;
+        monitor.execute("cont", json!({}))?;
+        Ok(())
+    }
+
+    /// Keeps the guest in a file, and ends it; its time then.
+    fn save(self, to: &Path) -> Result<u64> {
+        let mut monitor = lock(&self.monitor);
+        monitor.execute("stop", json!({}))?;
+        monitor.execute("migrate-set-capabilities", mapped_ram())?;
+        let uri = format!("file:{}", to.display());
+        monitor.execute("migrate", json!({ "uri": uri }))?;
+        monitor.wait_for_migration()?;
+        Ok(self.now().as_nanos() as u64)
+    }
+
+    /// QEMU, with its guest's time standing.
+    fn launch(
+        env: &Environment,
+        machine: &Machine,
+        options: &BootOptions,
+        start: &Start,
+        scratch: Scratch,
+    ) -> Result<Self> {
+        let Scratch { name, dir } = &scratch;
         let shape = Shape {
             group_count: machine.groups_mib.len(),
             vcpu_count: machine.cpu_count,
             memory_bytes: machine.device_bytes(),
         };
         let ledger = Shared::create(&format!("{name}.ledger"), shape.words())?;
-        Ledger::create(ledger.words(), shape).context("the ledger's file is too small")?;
+        let books =
+            Ledger::create(ledger.words(), shape).context("the ledger's file is too small")?;
+        books.set_stood(start.at_ns());
+        books.grant_until(start.at_ns());
         let bar = Shared::create(&format!("{name}.bar"), BAR_WORDS)?;
-        let start = || Cosim::start(machine, name, dir);
-        let cosim = machine.cosim.then(start).transpose()?;
+        let files = Shared::create(&format!("{name}.files"), files::BAR_BYTES / 8)?;
+        let server = || Cosim::start(machine, name, dir);
+        let cosim = machine.cosim.then(server).transpose()?;
         let (line, agent) = Line::pair()?;
-        let agent = OwnedFd::from(agent);
+        let (monitor, theirs) = Monitor::pair()?;
+        let (agent, theirs) = (OwnedFd::from(agent), OwnedFd::from(theirs));
         let shared = SharedFiles {
             ledger: ledger.path(),
             bar: bar.path(),
+            files: files.path(),
             stream: cosim.as_ref().map(Cosim::stream),
         };
-        let sockets = Sockets { agent: &agent };
-        let mut command = qemu::command(env, machine, &initrd, &sockets, &shared)?;
+        let sockets = Sockets {
+            agent: &agent,
+            monitor: &theirs,
+        };
+        let mut command = qemu::command(env, machine, start, &sockets, &shared)?;
         command
             .args(cosim.iter().flat_map(Cosim::device_arguments))
             .args(["-append", &kernel_arguments(machine, options)])
@@ -140,14 +201,15 @@ impl Vm {
         let errors = std::fs::File::create(dir.join("qemu.log"))?;
         command.stdin(Stdio::null()).stdout(console).stderr(errors);
         let child = command.spawn().context("cannot start QEMU")?;
-        let time = GuestTime::new(ledger, child.id());
         Ok(Vm {
+            time: GuestTime::new(ledger, child.id()),
             child: Mutex::new(child),
             line: Mutex::new(line),
-            time,
+            monitor: Mutex::new(monitor),
             bar,
+            files,
             cosim,
-            dir: dir.to_path_buf(),
+            scratch,
             machine: machine.clone(),
         })
     }
@@ -158,10 +220,7 @@ impl Vm {
             shell: String::new(),
             end: BOOT_TIMEOUT,
         };
-        let up = self.reply(&hello);
-        // It has been read, and it is the largest file there is.
-        let _ = std::fs::remove_file(self.dir.join("initrd"));
-        match up {
+        match self.reply(&hello) {
             Ok(Some(_)) => Ok(()),
             Ok(None) => bail!("the guest did not come up:\n{}", self.console_tail()),
             Err(why) => Err(why.context(format!(
@@ -169,6 +228,16 @@ impl Vm {
                 self.console_tail()
             ))),
         }
+    }
+
+    fn put(&self, guest_files: &[GuestFile]) -> Result<()> {
+        if guest_files.is_empty() {
+            return Ok(());
+        }
+        files::put(&self.files, &self.scratch.dir, guest_files)?;
+        self.run("weir-agent unpack")
+            .context("files for the guest")
+            .map(drop)
     }
 
     /// The guest's time since power-on.
@@ -182,7 +251,7 @@ impl Vm {
     /// QEMU has ended, or the guest makes no progress.
     pub fn sleep_until(&self, at: Duration) -> Result<()> {
         while self.now() < at {
-            self.step()?;
+            self.step(at - self.now())?;
         }
         Ok(())
     }
@@ -195,9 +264,9 @@ impl Vm {
         self.sleep_until(self.now() + duration)
     }
 
-    fn step(&self) -> Result<()> {
+    fn step(&self, by: Duration) -> Result<()> {
         self.time
-            .step(&mut || match lock(&self.child).try_wait()? {
+            .step(by, &mut || match lock(&self.child).try_wait()? {
                 Some(status) => bail!("QEMU ended ({status})\n{}", self.console_tail()),
                 None => Ok(()),
             })?;
@@ -271,8 +340,10 @@ impl Vm {
     }
 
     fn reply(&self, pending: &Pending) -> Result<Option<Reply>> {
+        let begun = self.now();
         while self.now() < pending.end {
-            self.step()?;
+            // Finely at first; a command that takes seconds is looked for some times a second.
+            self.step((self.now() - begun) / 32)?;
             if let Some(reply) = lock(&self.line).reply(pending.id) {
                 return Ok(Some(reply));
             }
@@ -301,7 +372,7 @@ impl Vm {
             if self.now() > end {
                 bail!("the device model does not start\n{}", self.console_tail());
             }
-            self.step()?;
+            self.step(STEP)?;
         }
         Ok(())
     }
@@ -340,15 +411,41 @@ impl Vm {
 
     /// The end of the guest's console.
     pub fn console_tail(&self) -> String {
-        tail(&self.dir.join("console.log")) + &tail(&self.dir.join("qemu.log"))
+        tail(&self.scratch.dir.join("console.log")) + &tail(&self.scratch.dir.join("qemu.log"))
     }
 }
 
 impl Drop for Vm {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+/// A name of its own on this host, and a directory that goes with it.
+struct Scratch {
+    name: String,
+    dir: PathBuf,
+}
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let number = VM_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(&name);
+        std::fs::create_dir_all(&dir)?;
+        Ok(Scratch { name, dir })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// RAM at fixed places of the file, without its zeros.
+fn mapped_ram() -> serde_json::Value {
+    json!({"capabilities": [{"capability": "mapped-ram", "state": true}]})
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

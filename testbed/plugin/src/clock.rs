@@ -331,6 +331,7 @@ impl Clock {
     fn begin_window(&self, now_ps: i64, until_ps: i64) {
         let grid_ps = (now_ps / self.window_ps + 1) * self.window_ps;
         self.window_end_ps.store(grid_ps.min(until_ps), Relaxed);
+        self.grant.now(now_ps as u64 / 1000);
         for vcpu in self.vcpus() {
             let is_idle = self.internals.is_idle(vcpu.cpu.load(Relaxed));
             self.settle(vcpu);
@@ -401,6 +402,7 @@ impl Clock {
             let next_ps = next.map_or(until_ps, |left| now_ps + left.min(until_ps / 1000) * 1000);
             now_ps = next_ps.min(until_ps);
             self.now_ps.store(now_ps, Relaxed);
+            self.grant.now(now_ps as u64 / 1000);
             self.run_timers();
         }
         self.window_end_ps.store(now_ps, Relaxed);

@@ -23,6 +23,11 @@ impl Grant {
         self.ledger.until_ns()
     }
 
+    /// Tells the harness, should it look, how far time has come.
+    pub fn now(&self, now_ns: u64) {
+        self.ledger.set_now(now_ns);
+    }
+
     /// Tells the harness that time stands.
     pub fn stand_at(&self, now_ns: u64) {
         if self.ledger.stood_ns() != now_ns {

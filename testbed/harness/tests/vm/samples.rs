@@ -255,7 +255,7 @@ fn device_memory_is_sampled_for_who_accesses_it() -> Result<()> {
         return Ok(());
     };
     let faults = bench.program("faults")?;
-    let files = vec![GuestFile::program(faults, "tests/faults")];
+    let files = vec![GuestFile::new(faults, "tests/faults")];
     let machine = Machine {
         groups_mib: vec![128, 128],
         ..machine_with_a_device()

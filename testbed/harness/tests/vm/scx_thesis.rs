@@ -5,7 +5,7 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, make_cgroup, mount_group, signal_weir, start_in, start_reader, start_weir, state,
+    ends_with, load_weir, make_cgroup, mount_group, signal_weir, start_in, start_reader, state,
     until,
 };
 use anyhow::{Context, Result, ensure};
@@ -27,7 +27,7 @@ fn has_all(name: &str, yes: bool) -> String {
 /// Starts one, and waits until the kernel says that it has all tasks, and weir that it limits the readers.
 fn start(vm: &Vm, backend: &str, others: &[&str]) -> Result<u32> {
     let arguments = format!("--limit --set-point {SET_POINT} --backend {backend}");
-    let pid = start_weir(vm, &arguments)?;
+    let pid = load_weir(vm, &arguments)?;
     until(vm, &state("enabled"))?;
     let ops = vm.run("cat /sys/kernel/sched_ext/root/ops; cat /sys/kernel/sched_ext/switch_all")?;
     ensure!(ops == "weir_thesis\n1\n", "not the thesis's: {ops}");
@@ -189,10 +189,10 @@ fn the_thesis_schedules() -> Result<()> {
     let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
-    vm.switch_model_on()?;
     for name in READERS {
         start_reader(vm, name)?;
     }
+    vm.switch_model_on()?;
     let alone = all_they_can_get(vm)?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {

@@ -3,11 +3,12 @@
 //! thread of its own, writes the results back. Started by the guest's init; lives as long as the
 //! guest. `weir-agent pages FILE` prints where a file lies in physical memory,
 //! `weir-agent now` the guest's clocks, `weir-agent count` what perf counts of an event while a command runs;
-//! `weir-agent hold` keeps patterns in memory and looks at them again and again.
+//! `weir-agent unpack` takes the files that the harness has put into a PCI device; `weir-agent hold` keeps patterns in memory and looks at them again and again.
 
 mod count;
 mod hold;
 mod pages;
+mod unpack;
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -22,10 +23,11 @@ fn main() -> std::io::Result<()> {
         [] => serve(),
         ["pages", path] => pages::print(path),
         ["now"] => now(),
+        ["unpack"] => unpack::unpack(),
         ["count", pmu, event, field, command] => count::count(pmu, event, field, command),
         ["hold", mib, seed, file] => hold::hold(mib, seed, file),
         _ => Err(std::io::Error::other(
-            "usage: weir-agent [pages FILE | now | count PMU EVENT FIELD=N COMMAND | hold MIB SEED FILE]",
+            "usage: weir-agent [pages FILE | now | unpack | count PMU EVENT FIELD=N COMMAND | hold MIB SEED FILE]",
         )),
     }
 }

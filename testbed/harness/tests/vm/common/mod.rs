@@ -82,7 +82,7 @@ impl Bench {
         more: Vec<GuestFile>,
         options: &BootOptions,
     ) -> Result<Vm> {
-        let mut files = vec![GuestFile::program(&self.weir, "usr/local/bin/weir")];
+        let mut files = vec![GuestFile::new(&self.weir, "usr/local/bin/weir")];
         let module = |d: &Driver| GuestFile::new(&d.module, MODULE.trim_start_matches('/'));
         files.extend(self.driver.as_ref().map(module));
         files.extend(more);
@@ -106,7 +106,7 @@ impl Bench {
             files.push(GuestFile::new(object, &format!("tests/{to}.bpf.o")));
         }
         for name in ["faults", "threads"] {
-            files.push(GuestFile::program(
+            files.push(GuestFile::new(
                 self.program(name)?,
                 &format!("tests/{name}"),
             ));
@@ -286,6 +286,40 @@ pub fn start_weir(vm: &Vm, arguments: &str) -> Result<u32> {
     pid.trim()
         .parse()
         .with_context(|| format!("no process id: '{pid}'"))
+}
+
+/// The same while the workloads of [`SLICE`] stand and the device model is off: to load a scheduler takes a program half a
+/// milliard instructions, which are slow and dear under the model. The workloads go on, and the model, once weir is up.
+///
+/// # Errors
+/// The guest's.
+pub fn load_weir(vm: &Vm, arguments: &str) -> Result<u32> {
+    aside(vm, || {
+        let pid = start_weir(vm, arguments)?;
+        until(vm, &format!("[ -s {LINES} ] || [ -s {STATUS} ]"))?;
+        Ok(pid)
+    })
+}
+
+/// Does something while the workloads of [`SLICE`] stand and the device model is off: the time it takes matters to no
+/// question, and the model would make it long and dear.
+///
+/// # Errors
+/// The guest's, or what was done.
+pub fn aside<T>(vm: &Vm, what: impl FnOnce() -> Result<T>) -> Result<T> {
+    let freeze = |word: u8| {
+        vm.run(&format!("echo {word} > {SLICE}/cgroup.freeze"))?;
+        until(
+            vm,
+            &format!("grep -q 'frozen {word}' {SLICE}/cgroup.events"),
+        )
+    };
+    freeze(1)?;
+    vm.switch_model_off();
+    let done = what();
+    vm.switch_model_on()?;
+    freeze(0)?;
+    done
 }
 
 /// Waits until weir has written its next line, so that it has seen what is now.
