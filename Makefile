@@ -9,7 +9,7 @@ PROGRAMS := $(RUN_PROGRAMS) -p weir-cosim
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test tools test-tools build plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
+.PHONY: run test soak tools test-tools build plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
 
 # What `make run` says first.
 define PLAN
@@ -40,8 +40,13 @@ test: tools test-tools
 	$(CARGO) build --release $(PROGRAMS)
 	$(TESTBED) env
 	$(MAKE) rtl-test
-	WEIR_SERVER_TESTS=required $(CARGO) test --profile tests --no-fail-fast --workspace --exclude weir-testbed
-	$(CARGO) test --release --no-fail-fast -p weir-testbed -- --test-threads=1
+	WEIR_SERVER_TESTS=required $(CARGO) test --release --no-fail-fast --workspace --exclude weir-testbed
+	$(CARGO) test --release --no-fail-fast -p weir-testbed -- --test-threads=2
+
+# What takes long, in guests: ten thousand tasks, a thousand resizes, every rule on other kernels, the live scenario in full.
+# Each question writes what it found to docs/evidence/vm-NAME.md.
+soak: build
+	$(CARGO) test --release --no-fail-fast -p weir-testbed --test vm -- --ignored --test-threads=2 soak_
 
 # The access counters as hardware: unit tests, traffic at the pins of the whole block, and proofs.
 rtl-test: rtl-tools

@@ -126,6 +126,9 @@ pub struct Run {
     /// Bandwidth over time, for the picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Point>,
+    /// Stands for the whole course of the run, in hexadecimal: two runs with the same one are equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
     /// Virtual time from the start of the run to its end, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_sec: Option<f64>,

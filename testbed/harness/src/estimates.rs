@@ -179,6 +179,7 @@ mod tests {
         };
         Series {
             samples: (0..5000).map(sample).collect(),
+            fingerprint: 0,
         }
     }
 

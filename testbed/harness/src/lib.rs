@@ -36,6 +36,7 @@ pub mod protocol;
 pub mod provenance;
 mod qemu;
 mod qmp;
+pub mod runs;
 pub mod sampler;
 pub mod scenario;
 pub mod shm;

@@ -256,7 +256,7 @@ fn evaluate(
         seed: scenario.seed,
         bandwidth: Bandwidth::of(&windows, set_point),
         device_latency: device_latency(m),
-        host_lag_ratio: None,
+        fingerprint: Some(format!("{:016x}", m.series.fingerprint)),
         ..Run::default()
     };
     let estimates = note_mode(vm, all, mode, m, &mut run)?;

@@ -4,15 +4,17 @@
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_report::results::Results;
-use weir_testbed::guest::{self, Instance};
-use weir_testbed::live::{self, Mode};
+use weir_testbed::live::Mode;
+use weir_testbed::progress::{Phase, Progress};
+use weir_testbed::runs::{Equipment, Plan};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::time::end_guests_when_interrupted;
-use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
-use weir_testbed::{attribution, driver, env::Environment, firmware, plant};
+use weir_testbed::{attribution, driver, env::Environment, plant, provenance, runs};
 
 /// Scenarios on a real kernel with an emulated CXL device.
 #[derive(Parser)]
@@ -52,6 +54,12 @@ enum Command {
         /// Keep weir's own lines, one JSON object a tick, and what it said beside them, in the results
         #[arg(long)]
         keep_ticks: bool,
+        /// Guests at once; as many as this machine has CPUs if nothing is said. Results do not depend on it
+        #[arg(long, value_name = "N")]
+        jobs: Option<NonZeroUsize>,
+        /// Seed of the workloads, instead of the scenario's
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
     },
     /// Compare weir's figure for each workload with the device's own books, by each source of shares
     Attribution {
@@ -112,8 +120,11 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             check,
             weir_args,
             keep_ticks,
+            jobs,
+            seed,
         } => {
-            let scenario = Scenario::load(&scenario)?;
+            let mut scenario = Scenario::load(&scenario)?;
+            scenario.seed = seed.unwrap_or(scenario.seed);
             let mut modes = vec![Mode::Free];
             for name in &policy {
                 for backend in &backend {
@@ -122,7 +133,12 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             }
             // What weir does not do, it does with each back end alike.
             modes.dedup();
-            let results = live_runs(&scenario, &modes, keep_ticks.then_some(&*out), &mut say)?;
+            let live = Live {
+                modes: &modes,
+                jobs: jobs.map_or_else(cpu_count, usize::from),
+                ticks: keep_ticks.then_some(&*out),
+            };
+            let results = live_runs(&scenario, &live)?;
             let met = show(&scenario, &results, &out)?;
             Ok(met || !check)
         }
@@ -147,6 +163,10 @@ fn run(command: Command, started: Instant) -> Result<bool> {
     }
 }
 
+fn cpu_count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
 fn mode(name: &str, backend: &str, weir_args: &str) -> Result<Mode> {
     if let Some(quota) = name.strip_prefix("quota:") {
         let parsed = quota.split_once('/').and_then(|(quota, period)| {
@@ -165,101 +185,54 @@ fn mode(name: &str, backend: &str, weir_args: &str) -> Result<Mode> {
     })
 }
 
-/// A guest with everything in it, the model on.
-fn ready(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<(Vm, Vec<Instance>)> {
-    let env = Environment::ready(say)?;
-    let driver = driver::build(&env, say)?;
-    let mut files = vec![
-        GuestFile::new(&driver.module, "lib/weir_cxl.ko"),
-        GuestFile::new(beside("weir")?, "usr/local/bin/weir"),
+/// What `live` runs.
+struct Live<'a> {
+    modes: &'a [Mode],
+    jobs: usize,
+    ticks: Option<&'a Path>,
+}
+
+fn live_runs(scenario: &Scenario, live: &Live) -> Result<Results> {
+    let began = Instant::now();
+    let plan = Plan {
+        scenario,
+        modes: live.modes,
+        jobs: live.jobs,
+        ticks: live.ticks,
+    };
+    let guest_sec = scenario.control.settle_sec + scenario.control.measure_sec;
+    let title = format!(
+        "weir-testbed live: {} runs of {guest_sec} s of the guest's time",
+        live.modes.len()
+    );
+    let phases = vec![
+        Phase::new("kernel, driver and guest", 5.0),
+        runs::phase(&plan),
     ];
-    if scenario.machine.core_events.is_some() {
-        files.push(GuestFile::new(
-            driver::build_core(&env, say)?,
-            "lib/weir_core.ko",
-        ));
-    }
-    say(&format!(
-        "booting Linux {} on {} CPUs",
-        env.kernel_release, scenario.machine.cpu_count
-    ));
-    let kept = std::env::temp_dir().join(format!("weir-firmware-{}", std::process::id()));
-    let options = match scenario.machine.movable {
-        true => firmware::movable(&env, &scenario.machine, &kept)?,
-        false => BootOptions::default(),
-    };
-    let vm = Vm::boot_with(&env, &scenario.machine, &files, &options)?;
-    let _ = std::fs::remove_dir_all(&kept);
-    if scenario.machine.movable {
-        firmware::clear(&vm)?;
-    }
-    vm.run("insmod /lib/weir_cxl.ko")
-        .context("the counter driver does not load")?;
-    if scenario.machine.core_events.is_some() {
-        guest::load_core(&vm)?;
-    }
-    let all = guest::instances(scenario);
-    guest::prepare(&vm, &all)?;
-    vm.switch_model_on()?;
-    say("the guest is up, the device model is on");
-    Ok((vm, all))
-}
-
-fn live_runs(
-    scenario: &Scenario,
-    modes: &[Mode],
-    ticks: Option<&Path>,
-    say: &mut dyn FnMut(&str),
-) -> Result<Results> {
-    let (vm, all) = ready(scenario, say)?;
-    let seconds = scenario.control.settle_sec + scenario.control.measure_sec;
-    let mut results = Results {
+    let progress = Arc::new(Progress::new(&title, phases));
+    progress.begin(0);
+    let equipment = Equipment::of(scenario, &mut |line| progress.say(line))?;
+    progress.begin(1);
+    let runs = runs::all(&plan, &equipment, &progress)?;
+    let virtual_sec = runs.iter().filter_map(|run| run.virtual_sec).sum();
+    let origin = provenance::origin(
+        equipment.env(),
+        scenario,
+        Duration::from_secs_f64(virtual_sec),
+        began.elapsed(),
+    );
+    Ok(Results {
         scenario: scenario.name.clone(),
-        ..Results::default()
-    };
-    for mode in modes {
-        let name = match mode {
-            Mode::Free => "without weir".to_string(),
-            Mode::Quota { .. } => "with a quota by hand".to_string(),
-            Mode::Weir {
-                policy: Some(policy),
-                backend,
-                ..
-            } => format!("with weir, {policy}, {backend}"),
-            Mode::Weir { policy: None, .. } => "with weir observing".to_string(),
-        };
-        say(&format!("running {seconds} s {name}"));
-        let run = live::run(&vm, scenario, &all, mode)?;
-        if let (Some(dir), Mode::Weir { .. }) = (ticks, mode) {
-            keep_ticks(&vm, dir, results.runs.len())?;
-        }
-        results.runs.push(run);
-    }
-    Ok(results)
-}
-
-/// weir's own lines of a run, and what it said beside them.
-fn keep_ticks(vm: &Vm, dir: &Path, run: usize) -> Result<()> {
-    std::fs::create_dir_all(dir)?;
-    for (file, name) in [
-        ("weir.jsonl", format!("ticks-{run}.jsonl")),
-        ("weir.jsonl.err", format!("said-{run}.txt")),
-    ] {
-        let text = vm.run(&format!("cat /run/{file}"))?;
-        std::fs::write(dir.join(name), text)?;
-    }
-    Ok(())
+        runs,
+        origin: Some(origin),
+        caveats: provenance::caveats(&scenario.machine),
+    })
 }
 
 fn show(scenario: &Scenario, results: &Results, out: &Path) -> Result<bool> {
     let subject = scenario.subject()?;
-    println!("\n{}", weir_report::table(results));
+    print!("\n{}", weir_report::terminal(&subject, results));
     let checks = weir_report::checks(&subject, results);
-    println!(
-        "{}\n{}\n",
-        weir_report::checks_table(&checks),
-        weir_report::verdict(&checks)
-    );
     for path in weir_report::write(out, &subject, results)? {
         println!("wrote {}", path.display());
     }
@@ -273,7 +246,7 @@ fn attributions(paths: &[PathBuf], out: &Path, say: &mut dyn FnMut(&str)) -> Res
         .collect::<Result<_>>()?;
     let mut rows = Vec::new();
     for scenario in &scenarios {
-        let (vm, all) = ready(scenario, say)?;
+        let (vm, all) = Equipment::of(scenario, say)?.guest(scenario)?;
         rows.extend(attribution::measure(&vm, scenario, &all, say)?);
     }
     println!("\n{}", attribution::table(&rows));
@@ -299,7 +272,7 @@ fn plants(
     repeat: usize,
     say: &mut dyn FnMut(&str),
 ) -> Result<bool> {
-    let (vm, all) = ready(scenario, say)?;
+    let (vm, all) = Equipment::of(scenario, say)?.guest(scenario)?;
     let mut runs = Vec::new();
     let mut met = true;
     for number in 1..=repeat.max(1) {

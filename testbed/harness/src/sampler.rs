@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The series everything is measured from: readings of the ledger at each step of the guest's time.
 
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 use weir_hw::ledger::{Ledger, Tally};
 
@@ -20,6 +21,9 @@ pub struct Sample {
 pub struct Series {
     /// The readings.
     pub samples: Vec<Sample>,
+    /// Stands for all that the ledger showed at each of them, each vCPU's instructions and place in the code among it: two
+    /// runs with the same one went the same way.
+    pub fingerprint: u64,
 }
 
 impl Sample {
@@ -36,6 +40,23 @@ impl Sample {
             at: Duration::from_nanos(ledger.stood_ns()),
             device,
             owners: (0..=owners).map(|o| ledger.owner(o)).collect(),
+        }
+    }
+
+    /// Adds this reading, and what the vCPUs have done until then.
+    pub(crate) fn hash_into(&self, ledger: &Ledger, hasher: &mut impl Hasher) {
+        self.at.hash(hasher);
+        for tally in self.owners.iter().chain([&self.device]) {
+            (
+                tally.read_lines,
+                tally.write_lines,
+                tally.read_latency_sum_ns,
+            )
+                .hash(hasher);
+        }
+        for index in 0..ledger.shape().vcpu_count {
+            let vcpu = ledger.vcpu(index);
+            (vcpu.instructions, vcpu.stall_ns, vcpu.accesses, vcpu.pc).hash(hasher);
         }
     }
 }
@@ -122,6 +143,7 @@ mod tests {
         let counts = [(0, 0), (10, 5), (20, 5), (30, 5), (40, 6), (50, 6), (60, 7)];
         let series = Series {
             samples: counts.map(|(ms, count)| sample(ms, count)).into(),
+            fingerprint: 0,
         };
         let ms = Duration::from_millis;
         let gap = |from, to| series.longest_gap(ms(from), ms(to), |s| s.device.read_lines);
@@ -134,6 +156,7 @@ mod tests {
     fn windows_spread_what_lies_between_samples() {
         let series = Series {
             samples: vec![sample(0, 0), sample(15, 150), sample(40, 400)],
+            fingerprint: 0,
         };
         let ms = Duration::from_millis;
         let rates = series.windows(ms(0), ms(30), ms(10), |s| s.device.read_lines);

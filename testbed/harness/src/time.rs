@@ -7,6 +7,7 @@ use crate::sampler::{Sample, Series};
 use crate::shm::Shared;
 use anyhow::{Context, Result, bail};
 use rustix::thread::futex;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -68,6 +69,7 @@ pub(crate) struct GuestTime {
 struct Sampling {
     owners: u8,
     samples: Vec<Sample>,
+    hasher: DefaultHasher,
 }
 
 impl GuestTime {
@@ -129,13 +131,18 @@ impl GuestTime {
                 bail!("the guest makes no progress: {}", self.standstill());
             }
         }
-        self.sample()
+        self.sample();
+        Ok(())
     }
 
     /// From here on each step leaves a reading of the ledger.
     pub(crate) fn start_sampling(&self, owners: u8) {
-        let samples = vec![self.reading(owners)];
-        *self.lock() = Some(Sampling { owners, samples });
+        *self.lock() = Some(Sampling {
+            owners,
+            samples: Vec::new(),
+            hasher: DefaultHasher::new(),
+        });
+        self.sample();
     }
 
     /// The readings since then.
@@ -143,18 +150,17 @@ impl GuestTime {
         let sampling = self.lock().take().context("nothing was being sampled")?;
         Ok(Series {
             samples: sampling.samples,
+            fingerprint: sampling.hasher.finish(),
         })
     }
 
-    fn sample(&self) -> Result<()> {
+    fn sample(&self) {
         if let Some(sampling) = self.lock().as_mut() {
-            sampling.samples.push(self.reading(sampling.owners));
+            let ledger = self.ledger();
+            let sample = Sample::of(&ledger, sampling.owners);
+            sample.hash_into(&ledger, &mut sampling.hasher);
+            sampling.samples.push(sample);
         }
-        Ok(())
-    }
-
-    fn reading(&self, owners: u8) -> Sample {
-        Sample::of(&self.ledger(), owners)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Sampling>> {

@@ -59,6 +59,9 @@ pub struct Pending {
     end: Duration,
 }
 
+/// Is told the guest's time after each step.
+type Watcher = Box<dyn Fn(Duration) + Send>;
+
 /// A running guest; killed when dropped. Its time passes only while it is asked for something, or told to sleep.
 pub struct Vm {
     child: Mutex<Child>,
@@ -68,6 +71,7 @@ pub struct Vm {
     bar: Shared,
     files: Shared,
     cosim: Option<Cosim>,
+    watcher: Mutex<Option<Watcher>>,
     scratch: Scratch,
     /// What it was made as.
     pub machine: Machine,
@@ -209,6 +213,7 @@ impl Vm {
             bar,
             files,
             cosim,
+            watcher: Mutex::new(None),
             scratch,
             machine: machine.clone(),
         })
@@ -270,7 +275,15 @@ impl Vm {
                 Some(status) => bail!("QEMU ended ({status})\n{}", self.console_tail()),
                 None => Ok(()),
             })?;
+        if let Some(watcher) = lock(&self.watcher).as_ref() {
+            watcher(self.now());
+        }
         lock(&self.line).hear()
+    }
+
+    /// From here on `watcher` is told the guest's time after each step.
+    pub fn watch(&self, watcher: impl Fn(Duration) + Send + 'static) {
+        *lock(&self.watcher) = Some(Box::new(watcher));
     }
 
     /// From here on the ledger is read after each step: all groups together, and the owners up to `owners`.

@@ -343,16 +343,9 @@ fn ask_the_probe(idle_is: Range<f64>, rise: f64) -> Result<()> {
     questions.done()
 }
 
-/// Bounds that a busy host does not break: a line from a cache would be a hundredth.
 #[test]
 fn the_probe_measures_while_weir_runs() -> Result<()> {
-    ask_the_probe(0.5..3.0, 1.1)
-}
-
-#[test]
-#[ignore = "needs a core of the host for each of two vCPUs"]
-fn the_probe_is_within_bounds_of_the_model() -> Result<()> {
-    ask_the_probe(0.9..1.15, 1.3)
+    ask_the_probe(0.95..1.25, 1.3)
 }
 
 fn booted(bench: &Bench) -> Result<Vm> {
@@ -377,10 +370,7 @@ fn it_says_what_it_will_not_do() -> Result<()> {
     questions.done()
 }
 
-/// A vCPU that waits for a core of the host finds its line there when it comes back, and what it measures is too short:
-/// on two cores one run of three is right.
 #[test]
-#[ignore = "needs a core of the host for each of four vCPUs"]
 fn the_device_is_what_the_model_was_given() -> Result<()> {
     let Some(bench) = Bench::ready("calibrate")? else {
         return Ok(());

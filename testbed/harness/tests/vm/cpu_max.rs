@@ -7,13 +7,16 @@
 //! this asks what happens and not how exactly. Source: kernel, `Documentation/scheduler/sched-bwc.rst`
 //! and `tg_set_cfs_bandwidth()`.
 
-use crate::common::{Bench, Questions, SLICE, attempt, empty_cgroup, make_cgroup, start_in, until};
+use crate::common::{
+    Bench, Questions, SLICE, attempt, empty_cgroup, machine_with_a_device, make_cgroup, start_in,
+    until,
+};
 use anyhow::{Context, Result, ensure};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const TENTH: &str = "10000 100000";
-const PERIODS: u64 = 50;
+const PERIODS: u64 = 30;
 
 struct Usage {
     cpu_usec: f64,
@@ -55,10 +58,15 @@ impl Usage {
 fn start_spinner(vm: &Vm, name: &str) -> Result<String> {
     let path = make_cgroup(vm, name)?;
     start_in(vm, &path, "sh -c \"while :; do :; done\"")?;
+    // A program takes a while to begin.
+    until(
+        vm,
+        &format!("[ $(sed -n 's/usage_usec //p' {path}/cpu.stat) -gt 200000 ]"),
+    )?;
     Ok(path)
 }
 
-/// What is used over some fifty periods of 100 ms, while `meanwhile` is done every `step`.
+/// What is used over some thirty periods of 100 ms, while `meanwhile` is done every `step`.
 fn used(vm: &Vm, path: &str, meanwhile: &str, step_ms: u64) -> Result<Usage> {
     let before = Usage::now(vm, path)?;
     let steps = PERIODS * 100 / step_ms;
@@ -220,13 +228,13 @@ fn cpu_max_is_what_weir_takes_it_for() -> Result<()> {
     let Some(bench) = Bench::ready("cpu_max")? else {
         return Ok(());
     };
+    // Fast enough to see a refill when it happens.
     let machine = Machine {
-        cpu_count: 2,
-        dram_mib: 512,
-        groups_mib: vec![32],
-        ..Machine::default()
+        instruction_ps: 10_000,
+        ..machine_with_a_device()
     };
     let vm = &bench.boot(&machine, vec![], &BootOptions::default())?;
+    vm.switch_model_on()?;
     until(vm, "[ -e /sys/fs/cgroup/cpu.stat ]")?;
     let mut q = Questions::default();
     q.ask("a quota holds on average", || a_quota_holds_on_average(vm));

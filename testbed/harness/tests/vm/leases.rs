@@ -7,11 +7,11 @@
 //! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none.
 
 use crate::common::{
-    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with, json,
-    machine_with_a_device, mount_group, next_line, signal_weir, start_reader, start_weir, until,
+    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, aside, attempt, empty_cgroup, ends_with,
+    json, load_weir, mount_group, next_line, signal_weir, start_reader, until,
 };
 use anyhow::{Context, Result, ensure};
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 /// What stands in the files of `a` and `b` while weir is not there.
 const THEIRS: &str = "70000 100000\n20000\nmax 100000\n0\n";
@@ -46,7 +46,7 @@ fn set_theirs(vm: &Vm) -> Result<()> {
 /// Starts weir and waits until both readers are under a limit of its own.
 fn limit_both(vm: &Vm) -> Result<u32> {
     set_theirs(vm)?;
-    let pid = start_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
+    let pid = load_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
     until(vm, &held("a", "70000 100000"))?;
     until(vm, &held("b", "max 100000"))?;
     Ok(pid)
@@ -157,6 +157,10 @@ fn kill_in_mid_throttle(vm: &Vm) -> Result<String> {
 
 fn reset_restores_after_a_kill(vm: &Vm) -> Result<()> {
     let left = kill_in_mid_throttle(vm)?;
+    aside(vm, || reset_restores(vm, &left))
+}
+
+fn reset_restores(vm: &Vm, left: &str) -> Result<()> {
     let said = ends_with(vm, 2, "weir explain")?;
     ensure!(said.contains("weir reset"), "no next move: {said}");
     let said = ends_with(vm, 0, "weir doctor")?;
@@ -183,7 +187,7 @@ fn reset_restores_after_a_kill(vm: &Vm) -> Result<()> {
 /// It has nothing to limit itself at a set-point above anything the device can do.
 fn the_next_start_restores_after_a_kill(vm: &Vm) -> Result<()> {
     kill_in_mid_throttle(vm)?;
-    let pid = start_weir(vm, "--limit --set-point 100GiB/s")?;
+    let pid = load_weir(vm, "--limit --set-point 100GiB/s")?;
     next_line(vm)?;
     ensure!(
         files(vm)? == THEIRS,
@@ -288,7 +292,7 @@ fn every_limit_ends() -> Result<()> {
     let Some(bench) = Bench::ready("leases")? else {
         return Ok(());
     };
-    let vm = &bench.boot(&machine_with_a_device(), vec![], &BootOptions::default())?;
+    let vm = &bench.guest()?;
     prepare(vm)?;
     let mut q = Questions::default();
     q.ask("asked to end", || {

@@ -3,9 +3,10 @@
 //! weir, the measuring and the report, and how closely each back end holds the set-point. The whole scenario with all
 //! its bounds is run by `weir-testbed live --check`.
 
+use crate::common::evidence::Evidence;
 use anyhow::{Result, ensure};
 use std::path::Path;
-use weir_report::results::Results;
+use weir_report::results::{Results, Run};
 use weir_testbed::guest::{self, Instance, SLICE};
 use weir_testbed::live::{self, Mode};
 use weir_testbed::scenario::Scenario;
@@ -25,22 +26,22 @@ fn weir_by(backend: &str) -> Mode {
 }
 
 /// Full mode.
-fn the_scheduler_holds(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<()> {
+fn the_scheduler_holds(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<Run> {
     let held = live::run(vm, scenario, all, &weir_by("scx-full"))?;
     let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
     println!("scx-full: RMSE {rmse:.4}, bias {bias:.4}");
     ensure!(rmse <= RMSE_RATIO_MAX, "RMSE {rmse}");
     ensure!(bias.abs() <= BIAS_RATIO_MAX, "bias {bias}");
-    Ok(())
+    Ok(held)
 }
 
-#[test]
-fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
+/// The scenario, this long, and a guest prepared for it.
+fn prepared(settle_sec: u64, measure_sec: u64) -> Result<(Vm, Scenario, Vec<Instance>)> {
     let mut say = |line: &str| eprintln!("{line}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/live-fio-stress.toml");
     let mut scenario = Scenario::load(&path)?;
-    scenario.control.settle_sec = 4;
-    scenario.control.measure_sec = 6;
+    scenario.control.settle_sec = settle_sec;
+    scenario.control.measure_sec = measure_sec;
     let env = Environment::ready(&mut say)?;
     let files = [
         GuestFile::new(driver::build(&env, &mut say)?.module, "lib/weir_cxl.ko"),
@@ -56,9 +57,13 @@ fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
     let all = guest::instances(&scenario);
     guest::prepare(&vm, &all)?;
     vm.switch_model_on()?;
-    let free = live::run(&vm, &scenario, &all, &Mode::Free)?;
-    let held = live::run(&vm, &scenario, &all, &weir_by("cgroup"))?;
+    Ok((vm, scenario, all))
+}
 
+/// Without weir, and with it by `cpu.max`.
+fn weir_halves_the_overload(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<Vec<Run>> {
+    let free = live::run(vm, scenario, all, &Mode::Free)?;
+    let held = live::run(vm, scenario, all, &weir_by("cgroup"))?;
     let (before, after) = (
         free.bandwidth.mean_bytes_per_sec,
         held.bandwidth.mean_bytes_per_sec,
@@ -66,33 +71,61 @@ fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
     ensure!(after < 0.7 * before, "{before} without, {after} with weir");
     ensure!(
         after > 0.0 && held.limited_readers.latency.mean_ns.is_some(),
-        "nobody starves"
+        "the limited readers have nothing"
     );
     ensure!(
         held.light_reader.mean_ns.is_some(),
-        "the light reader reads"
+        "the light reader does not read"
     );
     ensure!(
         held.estimate_error_ratio.len() == 6,
-        "weir saw all six: {held:?}"
+        "weir did not see all six: {held:?}"
     );
     let left = vm.run(&format!("cat {SLICE}/*/cpu.max | sort | uniq -c"))?;
     ensure!(left.trim() == "7 max 100000", "limits left behind:\n{left}");
-    the_scheduler_holds(&vm, &scenario, &all)?;
+    Ok(vec![free, held])
+}
 
+#[test]
+fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
+    let (vm, scenario, all) = prepared(3, 3)?;
+    let runs = weir_halves_the_overload(&vm, &scenario, &all)?;
+    the_scheduler_holds(&vm, &scenario, &all)?;
     let results = Results {
         scenario: scenario.name.clone(),
-        runs: vec![free, held],
+        runs,
         ..Results::default()
     };
-    let dir = std::env::temp_dir().join(format!("weir-live-test-{}", std::process::id()));
-    for file in weir_report::write(&dir, &scenario.subject()?, &results)? {
+    let dir = tempfile::tempdir()?;
+    for file in weir_report::write(dir.path(), &scenario.subject()?, &results)? {
         ensure!(
             std::fs::metadata(&file)?.len() > 100,
             "{} is empty",
             file.display()
         );
     }
-    std::fs::remove_dir_all(&dir)?;
     Ok(())
+}
+
+#[test]
+#[ignore = "soak: the live scenario in full length"]
+fn soak_live() -> Result<()> {
+    let mut evidence = Evidence::of("live");
+    let verdict = prepared(6, 40).and_then(|(vm, scenario, all)| {
+        let mut runs = weir_halves_the_overload(&vm, &scenario, &all)?;
+        runs.push(the_scheduler_holds(&vm, &scenario, &all)?);
+        for run in &runs {
+            evidence.say(format!(
+                "{}: mean {:.1} MiB/s, RMSE {:.4}, bias {:.4}; device access {:.0} ns in the mean; light reader {:?} ns a block",
+                run.backend,
+                run.bandwidth.mean_bytes_per_sec / 1_048_576.0,
+                run.bandwidth.rmse_ratio,
+                run.bandwidth.bias_ratio,
+                run.device_latency.mean_ns.unwrap_or(f64::NAN),
+                run.light_reader.mean_ns.map(f64::round),
+            ));
+        }
+        Ok(())
+    });
+    evidence.write(verdict)
 }

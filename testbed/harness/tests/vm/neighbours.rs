@@ -4,16 +4,17 @@
 //! and judges none; run by hand:
 //!
 //! ```text
-//! cargo test --release -p weir-testbed --test neighbours -- --ignored --nocapture
+//! cargo test --release -p weir-testbed --test vm -- --ignored --nocapture soak_neighbours
 //! ```
 
+use crate::common::evidence::Evidence;
 use crate::common::{
-    Bench, LINES, MODULE, SET_POINT, SLICE, machine_in_time, mount_group, signal_weir,
-    start_reader, start_weir, state, until,
+    Bench, LINES, MODULE, SET_POINT, SLICE, load_weir, mount_group, signal_weir, start_reader,
+    state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 const ROUNDS: usize = 5;
 const SEC: u32 = 8;
@@ -26,7 +27,7 @@ const INTERVAL: &str = "1s";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
-    Nobody,
+    Free,
     ByHand,
     Weir,
 }
@@ -85,7 +86,7 @@ fn work(vm: &Vm) -> Result<Seen> {
 
 fn turn(vm: &Vm, who: Who) -> Result<Seen> {
     match who {
-        Who::Nobody => work(vm),
+        Who::Free => work(vm),
         Who::ByHand => {
             set_quotas(vm, BY_HAND)?;
             vm.run("sleep 1")?;
@@ -94,7 +95,7 @@ fn turn(vm: &Vm, who: Who) -> Result<Seen> {
             seen
         }
         Who::Weir => {
-            let pid = start_weir(
+            let pid = load_weir(
                 vm,
                 &format!("--limit --set-point {SET_POINT} --backend scx --interval {INTERVAL}"),
             )?;
@@ -120,26 +121,26 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Of each round weir's figure by that of another: the middle, and between which they lie.
-fn compare(name: &str, rounds: &[[Seen; 3]], figure: fn(&Seen) -> f64) {
-    for other in [Who::Nobody, Who::ByHand] {
+fn compare(evidence: &mut Evidence, name: &str, rounds: &[[Seen; 3]], figure: fn(&Seen) -> f64) {
+    for other in [Who::Free, Who::ByHand] {
         let ratio = |r: &[Seen; 3]| figure(&r[Who::Weir as usize]) / figure(&r[other as usize]);
         let ratios: Vec<f64> = rounds.iter().map(ratio).collect();
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let most = ratios.iter().copied().fold(0.0, f64::max);
-        println!(
+        evidence.say(format!(
             "{name}, weir by {other:?}: {:.2} ({least:.2} to {most:.2})",
             median(ratios)
-        );
+        ));
     }
 }
 
 #[test]
-#[ignore = "prints figures; minutes"]
-fn what_neighbours_notice() -> Result<()> {
+#[ignore = "soak: figures of neighbours"]
+fn soak_neighbours() -> Result<()> {
     let Some(bench) = Bench::ready("neighbours")? else {
         return Ok(());
     };
-    let vm = &bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
     for name in READERS {
@@ -148,7 +149,7 @@ fn what_neighbours_notice() -> Result<()> {
     vm.switch_model_on()?;
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
-        let mut order = [Who::Nobody, Who::ByHand, Who::Weir];
+        let mut order = [Who::Free, Who::ByHand, Who::Weir];
         order.rotate_left(round % 3);
         let mut seen = [None, None, None];
         for who in order {
@@ -163,8 +164,9 @@ fn what_neighbours_notice() -> Result<()> {
             rounds.push([a, b, c]);
         }
     }
-    compare("wake-up p50", &rounds, |s| s.wake_up_p50_us);
-    compare("wake-up p99", &rounds, |s| s.wake_up_p99_us);
-    compare("throughput", &rounds, |s| s.ops_per_sec);
-    Ok(())
+    let mut evidence = Evidence::of("neighbours");
+    compare(&mut evidence, "wake-up p50", &rounds, |s| s.wake_up_p50_us);
+    compare(&mut evidence, "wake-up p99", &rounds, |s| s.wake_up_p99_us);
+    compare(&mut evidence, "throughput", &rounds, |s| s.ops_per_sec);
+    evidence.write(Ok(()))
 }

@@ -7,8 +7,8 @@
 //! where in the period its bursts lie.
 
 use crate::common::{
-    Bench, LINES, MODULE, SLICE, machine_with_a_device, mount_group, next_line, signal_weir,
-    start_reader, start_weir, until,
+    Bench, LINES, MODULE, SLICE, load_weir, machine_with_a_device, mount_group, next_line,
+    signal_weir, start_reader, until,
 };
 use anyhow::{Result, ensure};
 use std::f64::consts::TAU;
@@ -98,7 +98,7 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
 /// The bursts of the readers while weir limits them: as soon as they are apart, or after a while.
 fn limited_bursts(vm: &Vm) -> Result<Vec<Burst>> {
     // Two thirds of a period may be waited for within one interval.
-    let pid = start_weir(
+    let pid = load_weir(
         vm,
         "--limit --set-point 12MiB/s --interval 200ms --period 100ms --log info,weir_linux=debug",
     )?;

@@ -5,13 +5,12 @@
 //! next move or go on, and no limit may be left behind.
 
 use crate::common::{
-    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with,
-    machine_with_a_device, mount_group, next_line, signal_weir, snapshots, start_reader,
-    start_weir, until,
+    Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, empty_cgroup, ends_with, load_weir,
+    mount_group, next_line, signal_weir, snapshots, start_reader, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_testbed::machine::Machine;
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::{BootOptions, Vm};
 
 const FREE: &str = "max 100000\n";
 const DRIVER: &str = "/sys/bus/pci/drivers/weir_cxl";
@@ -137,7 +136,7 @@ fn a_scheduler_that_runs_all(vm: &Vm) -> Result<()> {
         text.contains("full_test") && text.contains("partial mode"),
         "no next move: {text}"
     );
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     until(vm, &said("a.service: not limited .*full_test"))?;
     until(vm, "weir explain --json a.service | grep -q not_enforced")?;
     ensure!(
@@ -165,7 +164,7 @@ fn a_scheduler_that_runs_some(vm: &Vm) -> Result<()> {
     load(vm, "partial")?;
     let text = ends_with(vm, 0, "weir doctor")?;
     ensure!(text.contains("partial_test"), "{text}");
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     until(vm, &limited("a"))?;
     end(vm, pid)?;
     unload(vm)
@@ -179,7 +178,7 @@ fn last(vm: &Vm, pid: u32) -> Result<serde_json::Value> {
 }
 
 fn a_cgroup_goes_away(vm: &Vm) -> Result<()> {
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     until(vm, &limited("a"))?;
     until(vm, &limited("b"))?;
     let b = format!("{SLICE}/b.service");
@@ -202,7 +201,7 @@ fn a_cgroup_goes_away(vm: &Vm) -> Result<()> {
 }
 
 fn a_process_goes_away(vm: &Vm) -> Result<()> {
-    let pid = start_weir(vm, &format!("--by process {}", limit()))?;
+    let pid = load_weir(vm, &format!("--by process {}", limit()))?;
     until(vm, &limited("a"))?;
     let b = format!("{SLICE}/b.service");
     until(vm, &limited("b"))?;
@@ -219,7 +218,7 @@ fn a_process_goes_away(vm: &Vm) -> Result<()> {
 }
 
 fn the_counters_go_away(vm: &Vm) -> Result<()> {
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     until(vm, &limited("a"))?;
     until(vm, &limited("b"))?;
     let address = vm.run(&format!("cd {DRIVER} && ls -d 0000:*"))?;
@@ -245,14 +244,7 @@ fn weir_refuses_clearly_and_survives() -> Result<()> {
     let Some(bench) = Bench::ready("refusals")? else {
         return Ok(());
     };
-    let mut files = Vec::new();
-    for (name, define) in [("full", "FULL"), ("partial", "PARTIAL")] {
-        files.push(GuestFile::new(
-            bench.bpf("scx", define)?,
-            &format!("tests/{name}.bpf.o"),
-        ));
-    }
-    let vm = &bench.boot(&machine_with_a_device(), files, &BootOptions::default())?;
+    let vm = &bench.guest()?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn() -> Result<()>| {
         q.ask(name, || question().inspect_err(|_| tidy(vm)));

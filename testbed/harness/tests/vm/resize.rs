@@ -6,6 +6,7 @@
 //! That the copies are aliases, and what happens without weir, is shown at the end: a block is brought online
 //! in both copies by hand.
 
+use crate::common::evidence::Evidence;
 use crate::common::{Bench, Questions, attempt, ends_with, json, pages, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -18,9 +19,26 @@ const BLOCK_MIB: u64 = 128;
 const BLOCKS: u64 = COPY_MIB / BLOCK_MIB;
 const BASES: [u64; 2] = [0x1_0000_0000, 0x1_4000_0000];
 const MEMORY: &str = "/sys/devices/system/memory";
-/// Resizes of one run; `WEIR_RESIZES` for more.
-const ROUNDS: u64 = 100;
-/// Who keeps patterns meanwhile, and in which group.
+/// How much of it.
+#[derive(Clone, Copy)]
+struct Amount {
+    /// Resizes of one run.
+    resizes: u64,
+    /// How often one is killed in the middle.
+    kills: u64,
+}
+
+const SHORT: Amount = Amount {
+    resizes: 12,
+    kills: 5,
+};
+
+const SOAK: Amount = Amount {
+    resizes: 1000,
+    kills: 20,
+};
+
+/// What keeps patterns meanwhile, and in which group.
 const HOLDERS: [(u32, &str); 4] = [(1, "one"), (2, "two"), (1, "three"), (2, "four")];
 
 /// The file behind both copies; gone with the test.
@@ -161,11 +179,7 @@ impl Random {
     }
 }
 
-fn random_resizes(vm: &Vm) -> Result<()> {
-    let count = std::env::var("WEIR_RESIZES")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(ROUNDS);
+fn random_resizes(vm: &Vm, count: u64, tell: &mut dyn FnMut(String)) -> Result<()> {
     let seed = 20_261_121;
     println!("seed {seed}, {count} resizes");
     let mut random = Random(seed);
@@ -216,12 +230,14 @@ fn random_resizes(vm: &Vm) -> Result<()> {
         );
         end(vm, name)?;
     }
-    println!("{count} resizes moved {moved} blocks, {busy} times one was busy");
-    tell_times(times);
+    tell(format!(
+        "{count} resizes moved {moved} blocks, {busy} times one was busy"
+    ));
+    tell_times(times, tell);
     Ok(())
 }
 
-fn tell_times(mut times: [Vec<f64>; 2]) {
+fn tell_times(mut times: [Vec<f64>; 2], tell: &mut dyn FnMut(String)) {
     for (what, times) in ["offline", "online"].iter().zip(&mut times) {
         times.sort_by(f64::total_cmp);
         let at = |part: f64| {
@@ -230,19 +246,19 @@ fn tell_times(mut times: [Vec<f64>; 2]) {
                 .copied()
                 .unwrap_or(0.0)
         };
-        println!(
-            "{what} of 128 MiB: median {:.1} ms, 99th percentile {:.1} ms",
+        tell(format!(
+            "{what} of 128 MiB: median {:.1} ms, 99th percentile {:.1} ms of the guest's time",
             at(0.5),
             at(0.99)
-        );
+        ));
     }
 }
 
 /// Killed again and again in the middle: whatever is left is allowed, and the next call goes on from it.
-fn killed_in_the_middle(vm: &Vm) -> Result<()> {
+fn killed_in_the_middle(vm: &Vm, kills: u64, tell: &mut dyn FnMut(String)) -> Result<()> {
     vm.run("weir groups resize 1=256MiB 2=768MiB")?;
     let mut interrupted = 0;
-    for round in 0..20 {
+    for round in 0..kills {
         let wanted = if round % 2 == 0 { [6, 2] } else { [2, 6] };
         let [first, second] = wanted.map(|blocks| blocks * BLOCK_MIB);
         let delay_us = round * 2000;
@@ -264,7 +280,9 @@ fn killed_in_the_middle(vm: &Vm) -> Result<()> {
         );
         interrupted += u32::from(sizes(&check)? != wanted);
     }
-    println!("{interrupted} of 20 did not come to their end");
+    tell(format!(
+        "killed in the middle: {interrupted} of {kills} did not come to their end"
+    ));
     ensure!(interrupted > 0, "none was killed in the middle");
     let last = json(vm, "weir groups resize 1=512MiB 2=512MiB --json")?;
     ensure!(sizes(&last)? == [4, 4], "{last}");
@@ -372,14 +390,14 @@ fn two_hands_on_one_block(vm: &Vm) -> Result<()> {
     )
 }
 
-#[test]
-fn memory_moves_and_is_never_handed_out_twice() -> Result<()> {
-    let Some(bench) = Bench::ready("resize")? else {
+fn ask_all(test: &str, amount: Amount, tell: &mut dyn FnMut(String)) -> Result<()> {
+    let Some(bench) = Bench::ready(test)? else {
         return Ok(());
     };
     let backing = Backing(PathBuf::from(format!(
-        "/dev/shm/weir-copies-{}",
-        std::process::id()
+        "/dev/shm/weir-copies-{}-{}",
+        std::process::id(),
+        amount.resizes
     )));
     let tool = bench.env.root().join("usr/bin/migratepages");
     let files = vec![GuestFile::new(&tool, "usr/bin/migratepages")];
@@ -387,12 +405,29 @@ fn memory_moves_and_is_never_handed_out_twice() -> Result<()> {
     println!("{}", vm.run("numactl -H")?);
     prepare(&vm)?;
     let mut asked = Questions::default();
-    asked.ask("random resizes under load", || random_resizes(&vm));
-    asked.ask("killed in the middle", || killed_in_the_middle(&vm));
+    asked.ask("random resizes under load", || {
+        random_resizes(&vm, amount.resizes, tell)
+    });
+    asked.ask("killed in the middle", || {
+        killed_in_the_middle(&vm, amount.kills, tell)
+    });
     asked.ask("pages leave a group that shrinks", || {
         pages_leave_a_group_that_shrinks(&vm)
     });
     asked.ask("a busy block is refused", || a_busy_block_is_refused(&vm));
     asked.ask("two hands on one block", || two_hands_on_one_block(&vm));
     asked.done()
+}
+
+#[test]
+fn memory_moves_and_is_never_handed_out_twice() -> Result<()> {
+    ask_all("resize", SHORT, &mut |said| println!("{said}"))
+}
+
+#[test]
+#[ignore = "soak: a thousand resizes"]
+fn soak_resize() -> Result<()> {
+    let mut evidence = Evidence::of("resize");
+    let verdict = ask_all("resize, soak", SOAK, &mut |said| evidence.say(said));
+    evidence.write(verdict)
 }

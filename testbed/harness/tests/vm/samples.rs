@@ -262,6 +262,7 @@ fn device_memory_is_sampled_for_who_accesses_it() -> Result<()> {
     };
     let vm = &bench.boot(&machine, files, &BootOptions::default())?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
+    vm.switch_model_on()?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
         common::ask_about_scheduler(&mut q, vm, "true", name, question);
@@ -279,7 +280,6 @@ fn device_memory_is_sampled_for_who_accesses_it() -> Result<()> {
         let path = make_cgroup(vm, name)?;
         start_in(vm, &path, &format!("/tests/faults 0 20000 1:{pages}"))?;
     }
-    vm.switch_model_on()?;
     ask("shares", &shares_are_by_samples);
     ask("on and off", &samples_are_off_far_from_overload);
     q.done()

@@ -5,11 +5,11 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, SLICE, attempt, bytes_per_sec,
-    ends_with, machine_in_time, mount_group, signal_weir, start_reader, start_weir, state, until,
+    ends_with, load_weir, mount_group, signal_weir, start_reader, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::Vm;
 
 fn limit() -> String {
     format!("--limit --set-point {SET_POINT} --backend scx")
@@ -50,7 +50,7 @@ fn is_free(vm: &Vm) -> Result<()> {
 }
 
 fn it_comes_and_goes(vm: &Vm) -> Result<()> {
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     let ops = vm.run("cat /sys/kernel/sched_ext/root/ops; cat /sys/kernel/sched_ext/switch_all")?;
     ensure!(ops == "weir\n0\n", "not in partial mode: {ops}");
@@ -76,7 +76,7 @@ fn it_comes_and_goes(vm: &Vm) -> Result<()> {
 fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
     let free = bytes_per_sec(vm, 2)?;
     common::haste::watch(vm)?;
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     vm.run("sleep 3")?;
     ensure!(
@@ -128,7 +128,7 @@ fn run_sec_while_limited(vm: &Vm) -> Result<(f64, f64)> {
 /// Ordinary tasks interrupt limited ones all the time, and whoever changes a running task (here its niceness) has it stop
 /// and run anew, from his own CPU: the books know all the same who ran, where and for how long.
 fn the_books_agree_with_the_kernel(vm: &Vm) -> Result<()> {
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     vm.run(&format!(
         "for cpu in 1 2; do taskset $cpu /tests/threads 2 20 > /dev/null 2>&1 < /dev/null & done
@@ -159,7 +159,7 @@ fn the_books_agree_with_the_kernel(vm: &Vm) -> Result<()> {
 }
 
 fn killed_it_leaves_nothing(vm: &Vm) -> Result<()> {
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     signal_weir(vm, pid, "KILL")?;
     // The kernel takes the scheduler out; the tasks run on, with a policy that now means nothing.
@@ -172,7 +172,7 @@ fn killed_it_leaves_nothing(vm: &Vm) -> Result<()> {
 
 /// A daemon that hangs must not hold anybody for long.
 fn silent_it_lets_go(vm: &Vm) -> Result<()> {
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     vm.run("sleep 2")?;
     let held = bytes_per_sec(vm, 2)?;
@@ -189,7 +189,7 @@ fn silent_it_lets_go(vm: &Vm) -> Result<()> {
 
 /// Thrown out by the kernel (here by hand, SysRq-S), weir says so, and nothing is lost.
 fn thrown_out_it_says_so(vm: &Vm) -> Result<()> {
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     vm.run("echo 1 > /proc/sys/kernel/sysrq; echo S > /proc/sysrq-trigger")?;
     until(vm, &format!("grep -q 'took .* scheduler out' {LINES}.err"))?;
@@ -232,7 +232,7 @@ fn nobody_waits_for_long(vm: &Vm) -> Result<()> {
     let fio = "fio --name=many --filename=/cxl0/many --thread --numjobs=16 --ioengine=mmap --rw=randread \
                --bs=64k --size=16m --time_based --runtime=3600 --norandommap --disk_util=0";
     common::start_in(vm, &many, fio)?;
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     until(vm, &shell(&all_have("many", 7)))?;
     vm.run("sleep 10")?;
@@ -295,7 +295,7 @@ fn what_a_decision_costs(vm: &Vm) -> Result<()> {
     until(vm, &state("disabled"))?;
     common::freeze(vm, false)?;
     vm.run("echo 0 > /proc/sys/kernel/bpf_stats_enabled")?;
-    let pid = start_weir(vm, &limit())?;
+    let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     common::freeze(vm, true)?;
     vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")?;
@@ -336,18 +336,13 @@ fn weir_schedules_those_it_limits() -> Result<()> {
     let Some(bench) = Bench::ready("scx")? else {
         return Ok(());
     };
-    let files = vec![
-        GuestFile::new(bench.bpf("scx", "PARTIAL")?, "tests/partial.bpf.o"),
-        GuestFile::new(bench.bpf("fifo", "FIFO")?, "tests/fifo.bpf.o"),
-        GuestFile::new(bench.program("threads")?, "tests/threads"),
-    ];
-    let vm = &bench.boot(&machine_in_time(), files, &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
-    vm.switch_model_on()?;
     for name in ["a", "b"] {
         start_reader(vm, name)?;
     }
+    vm.switch_model_on()?;
     until(
         vm,
         &format!("a=$(cat {READ}); sleep 1; [ $(($(cat {READ}) - a)) -gt 20000000 ]"),

@@ -6,13 +6,13 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, json, machine_in_time, make_cgroup, mount_group, next_line, signal_weir, start_in,
-    start_reader, start_weir, state, until,
+    ends_with, json, load_weir, make_cgroup, mount_group, next_line, signal_weir, start_in,
+    start_reader, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
 use weir_testbed::sampler::{Sample, lines};
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::Vm;
 
 fn limit() -> String {
     format!("--limit --set-point {SET_POINT} --backend scx-full")
@@ -23,7 +23,7 @@ fn start(vm: &Vm) -> Result<u32> {
 }
 
 fn start_with(vm: &Vm, arguments: &str) -> Result<u32> {
-    let pid = start_weir(vm, arguments)?;
+    let pid = load_weir(vm, arguments)?;
     until(vm, &state("enabled"))?;
     let ops = vm.run("cat /sys/kernel/sched_ext/root/ops; cat /sys/kernel/sched_ext/switch_all")?;
     ensure!(ops == "weir\n1\n", "not in full mode: {ops}");
@@ -109,7 +109,7 @@ fn a_step_is_met_at_once(vm: &Vm) -> Result<()> {
     // Who has read nothing yet has no memory on the device, as far as anybody can see.
     until(vm, &format!("[ $(cat {READ}) -gt {} ]", 64 << 20))?;
     common::freeze(vm, true)?;
-    let pid = start_weir(vm, &format!("{} --interval 2s --period 20ms", limit()))?;
+    let pid = load_weir(vm, &format!("{} --interval 2s --period 20ms", limit()))?;
     until(vm, &state("enabled"))?;
     for name in ["a", "b"] {
         let guarded = format!("{name}.service\":{{\"is_limited\":false");
@@ -204,14 +204,13 @@ fn weir_schedules_all() -> Result<()> {
     let Some(bench) = Bench::ready("scx_full")? else {
         return Ok(());
     };
-    let files: Vec<GuestFile> = Vec::new();
-    let vm = &bench.boot(&machine_in_time(), files, &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
-    vm.switch_model_on()?;
     for name in ["a", "b"] {
         start_reader(vm, name)?;
     }
+    vm.switch_model_on()?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
         let tidy = "for g in hogs light heavy; do echo 1 > /sys/fs/cgroup/work.slice/$g.service/cgroup.kill; done";

@@ -3,15 +3,15 @@
 //! old, and one without sched_ext. Does the verifier take each rule, and what does it cost it; does it hold; where it cannot be
 //! used, does weir say so and change nothing? What it does in detail is asked in `scx.rs` and `scx_full.rs`.
 
+use crate::common::evidence::Evidence;
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, STATE, attempt, bytes_per_sec,
-    ends_with, json, machine_in_time, mount_group, signal_weir, start_reader, start_weir, state,
-    until,
+    ends_with, json, load_weir, mount_group, signal_weir, start_reader, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use weir_testbed::kernels::{FIRST, NEWER, Series, TOO_OLD, WITHOUT};
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 const RULES: [&str; 5] = [
     "scx",
@@ -60,12 +60,12 @@ fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
 }
 
 /// It loads, costs the verifier little, holds the device up to `most` set-points, and goes.
-fn it_is_taken(vm: &Vm, rule: &str, most: f64) -> Result<()> {
-    let pid = start_weir(vm, &arguments(rule))?;
+fn it_is_taken(vm: &Vm, rule: &str, most: f64, tell: &mut dyn FnMut(String)) -> Result<()> {
+    let pid = load_weir(vm, &arguments(rule))?;
     until(vm, &state("enabled"))?;
     until(vm, &format!("grep -q 'b.service: limited' {LINES}.err"))?;
     let counts = verified(vm, pid)?;
-    println!("{rule}: instructions verified: {counts:?}");
+    tell(format!("{rule}: instructions verified: {counts:?}"));
     ensure!(counts.len() > 8, "not all programs: {counts:?}");
     for (name, count) in &counts {
         ensure!(
@@ -76,7 +76,9 @@ fn it_is_taken(vm: &Vm, rule: &str, most: f64) -> Result<()> {
     if !rule.starts_with("thesis") {
         vm.run("sleep 3")?;
         let held = bytes_per_sec(vm, 6)?;
-        println!("{rule}: {held:.0} bytes a second, {SET_POINT_BYTES:.0} wanted");
+        tell(format!(
+            "{rule}: {held:.0} bytes a second, {SET_POINT_BYTES:.0} wanted"
+        ));
         println!(
             "{rule}: {}",
             json(vm, &format!("tail -n 1 {LINES}"))?["scheduler"]["devices"]
@@ -116,53 +118,71 @@ copy
 
 /// A guest with two readers that would take many times the set-point.
 fn with_readers(bench: &Bench) -> Result<Vm> {
-    let vm = bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
+    let vm = bench.guest()?;
     match bench.driver() {
         Ok(_) => vm.run(&format!("insmod {MODULE}")).context("no driver")?,
         Err(_) => vm.run(COUNTER_DUMP).context("no counters")?,
     };
     mount_group(&vm)?;
-    vm.switch_model_on()?;
     for name in ["a", "b"] {
         start_reader(&vm, name)?;
     }
+    vm.switch_model_on()?;
     println!("{}", vm.run("uname -r")?.trim());
     Ok(vm)
 }
 
-fn all_rules_are_taken(bench: &Bench) -> Result<()> {
-    let vm = &with_readers(bench)?;
+/// These rules are taken by the kernel of `series`.
+fn are_taken(
+    test: &str,
+    series: Series,
+    rules: &[&str],
+    tell: &mut dyn FnMut(String),
+) -> Result<()> {
+    let Some(bench) = on(test, series)? else {
+        return Ok(());
+    };
+    let vm = &with_readers(&bench)?;
     // Unlimited, the readers take seven times the set-point. A shell that copies counters is often late.
     let most = if bench.driver().is_ok() { 1.5 } else { 2.5 };
     let mut q = Questions::default();
-    for rule in RULES {
-        common::ask_about_scheduler(&mut q, vm, "true", rule, |vm| it_is_taken(vm, rule, most));
+    for rule in rules {
+        common::ask_about_scheduler(&mut q, vm, "true", rule, |vm| {
+            it_is_taken(vm, rule, most, tell)
+        });
     }
     q.done()
 }
 
-fn on(test: &str, series: Series) -> Result<Option<Bench>> {
-    match Bench::ready(test)? {
-        Some(bench) => bench.with_kernel(test, series),
-        None => Ok(None),
-    }
-}
-
 #[test]
 fn a_newer_one() -> Result<()> {
-    let bench = on("scx_kernels: newer", NEWER)?;
-    bench.map_or(Ok(()), |bench| all_rules_are_taken(&bench))
+    let tell = &mut |said| println!("{said}");
+    are_taken("scx_kernels: newer", NEWER, &RULES[1..2], tell)
 }
 
 #[test]
 fn the_first_that_will_do() -> Result<()> {
-    let bench = on("scx_kernels: first", FIRST)?;
-    bench.map_or(Ok(()), |bench| all_rules_are_taken(&bench))
+    let tell = &mut |said| println!("{said}");
+    are_taken("scx_kernels: first", FIRST, &RULES[1..2], tell)
+}
+
+#[test]
+#[ignore = "soak: every rule on two more kernels"]
+fn soak_scx_kernels() -> Result<()> {
+    let mut evidence = Evidence::of("scx_kernels");
+    let mut verdict = Ok(());
+    for series in [NEWER, FIRST] {
+        let tell = &mut |said| evidence.say(format!("{}: {said}", series.version));
+        let one = are_taken("scx_kernels, soak", series, &RULES, tell);
+        verdict = verdict.and(one);
+    }
+    evidence.write(verdict)
 }
 
 /// Every rule is refused with `why`, and nothing is changed; `auto` limits by `cpu.max`.
 fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
     let vm = &with_readers(bench)?;
+    vm.switch_model_off();
     for rule in RULES {
         let run = format!("weir run {} --duration 1s", arguments(rule));
         let said = ends_with(vm, 2, &run)?;
@@ -173,10 +193,11 @@ fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
     }
     let said = ends_with(vm, 0, "weir doctor")?;
     ensure!(said.contains(why), "{said}");
+    vm.switch_model_on()?;
     let limits = format!("cat {SLICE}/[ab].service/cpu.max");
     let nobody = "max 100000\nmax 100000\n";
     ensure!(vm.run(&limits)? == nobody, "somebody is limited");
-    let pid = start_weir(vm, &arguments("auto"))?;
+    let pid = load_weir(vm, &arguments("auto"))?;
     until(vm, &format!("! {limits} | grep -q max"))?;
     let off = format!("[ ! -e {STATE} ] || {}", state("disabled"));
     ends_with(vm, 0, &off)?;
@@ -185,6 +206,13 @@ fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
     let left = vm.run(&limits)?;
     ensure!(left == nobody, "left behind: {left}");
     Ok(())
+}
+
+fn on(test: &str, series: Series) -> Result<Option<Bench>> {
+    match Bench::ready(test)? {
+        Some(bench) => bench.with_kernel(test, series),
+        None => Ok(None),
+    }
 }
 
 #[test]

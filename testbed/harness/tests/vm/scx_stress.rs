@@ -6,23 +6,48 @@
 //!
 //! Nothing is judged about the device here: that is done by `scx.rs` and `scx_full.rs`.
 
+use crate::common::evidence::Evidence;
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, machine_with_a_device,
-    mount_group, signal_weir, start_reader, start_weir, state, until,
+    self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, load_weir,
+    machine_with_a_device, mount_group, signal_weir, start_reader, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
-/// Tasks that sleep and wake all the time, in the workload that is limited.
-const TASKS: u32 = 10_000;
+/// How much of it.
+#[derive(Clone, Copy)]
+struct Stress {
+    /// Tasks that sleep and wake all the time, in the workload that is limited.
+    tasks: u32,
+    /// How long they do.
+    sec: u32,
+    /// How often a CPU goes and comes back.
+    cpu_rounds: u32,
+    /// How many turns of a late task are waited for.
+    late_turns: u64,
+}
+
+const SHORT: Stress = Stress {
+    tasks: 400,
+    sec: 3,
+    cpu_rounds: 1,
+    late_turns: 1,
+};
+
+const SOAK: Stress = Stress {
+    tasks: 10_000,
+    sec: 15,
+    cpu_rounds: 6,
+    late_turns: 5,
+};
+
 /// Makes them: `tests/guest/threads.c`.
 const THREADS: &str = "tests/threads";
-const STRESS_SEC: u32 = 15;
 const WAIT_MAX_NS: u64 = 15_000_000_000;
 
 fn start(vm: &Vm, backend: &str) -> Result<u32> {
-    let pid = start_weir(
+    let pid = load_weir(
         vm,
         &format!("--limit --set-point {SET_POINT} --backend {backend}"),
     )?;
@@ -80,16 +105,16 @@ impl Worst {
         Ok(())
     }
 
-    fn judge(&self) -> Result<()> {
+    fn judge(&self, tell: &mut dyn FnMut(String)) -> Result<()> {
         let ms = |ns: u64| ns / 1_000_000;
-        println!(
+        tell(format!(
             "longest wait {} ms, {} times parked, {} turns in debt, at most {} waited",
             ms(self.wait_ns),
             self.parks,
             self.turns,
             self.waiting,
-        );
-        ensure!(self.parks > 0, "nobody was parked");
+        ));
+        ensure!(self.parks > 0, "no task was parked");
         // Promised are five seconds; the kernel's watchdog waits for 30.
         ensure!(
             self.wait_ns < WAIT_MAX_NS,
@@ -101,14 +126,14 @@ impl Worst {
 }
 
 /// They are there before weir is: made under a limit, they would take minutes of a tenth of a CPU.
-fn ten_thousand_tasks(vm: &Vm, backend: &str) -> Result<()> {
+fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
     let reader = format!("{SLICE}/a.service");
-    start_beside(vm, &reader, &format!("/{THREADS} {TASKS} 2000"))?;
     let count = format!("$(wc -l < {reader}/cgroup.threads)");
-    // Each thousand has its own patience.
-    for some in (1..=TASKS / 1000).map(|thousand| thousand * 1000) {
-        until(vm, &format!("[ {count} -ge {some} ]"))?;
-    }
+    let tasks = stress.tasks;
+    vm.switch_model_off();
+    start_beside(vm, &reader, &format!("/{THREADS} {tasks} 2000"))?;
+    until(vm, &format!("[ {count} -ge {tasks} ]"))?;
+    vm.switch_model_on()?;
     let others = "stress-ng --ptrace 1 --fork 1 --affinity 1 --switch 1 --timeout 600";
     start_beside(vm, &reader, others)?;
     let realtime = "stress-ng --cyclic 1 --cyclic-policy fifo --cyclic-sleep 1000000 --timeout 600";
@@ -121,16 +146,16 @@ fn ten_thousand_tasks(vm: &Vm, backend: &str) -> Result<()> {
         vm.run(&format!("echo {count}"))?.trim()
     );
     let mut worst = Worst::default();
-    for _ in 0..STRESS_SEC {
+    for _ in 0..stress.sec {
         vm.run("pkill -STOP stress-ng-switc; pkill -STOP -o fio; sleep 0.5; pkill -CONT stress-ng-switc; pkill -CONT fio; sleep 0.5")?;
         worst.look(vm)?;
     }
-    worst.judge()?;
+    worst.judge(tell)?;
     let said = vm.run(&format!("cat {LINES}.err"))?;
     ensure!(!said.contains("did not get to say"), "{said}");
     let still = vm.run(&format!("echo {count}"))?;
     ensure!(
-        still.trim().parse::<u32>().is_ok_and(|n| n >= TASKS),
+        still.trim().parse::<u32>().is_ok_and(|n| n >= tasks),
         "only {still} are left"
     );
     stop(vm, pid)?;
@@ -140,11 +165,11 @@ fn ten_thousand_tasks(vm: &Vm, backend: &str) -> Result<()> {
 
 /// CPUs go and come back while tasks are parked, some of which may run nowhere else, and others are queued there,
 /// many of them inside the kernel: a CPU that leaves waits for who is in an RCU reader, wherever it is queued.
-fn cpus_come_and_go(vm: &Vm, backend: &str) -> Result<()> {
+fn cpus_come_and_go(vm: &Vm, backend: &str, stress: Stress) -> Result<()> {
     let pid = start(vm, backend)?;
     let others = "stress-ng --fork 1 --affinity 1 --switch 1 --cpu 1 --timeout 600";
     start_beside(vm, "/sys/fs/cgroup", others)?;
-    for _ in 0..6 {
+    for _ in 0..stress.cpu_rounds {
         let pinned = "taskset -c 1 stress-ng --cpu 1 --open 1 --switch 1 --dentry 1 --timeout 600";
         start_beside(vm, "/sys/fs/cgroup", pinned)?;
         vm.run(&format!(
@@ -184,7 +209,7 @@ fn set_our_nice(vm: &Vm, nice: i32) -> Result<()> {
 /// One of little weight among sixty: by virtual time alone it would run every twelve seconds. Its turns leave virtual
 /// time where the sixty are, who make it grow by a thirtieth of real time: who wakes is placed by it, and would else
 /// wait until all of them are there.
-fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
+fn no_task_is_late_for_long(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
     let pid = start(vm, "scx-full")?;
     start_beside(vm, "/sys/fs/cgroup", "stress-ng --cpu 60 --timeout 600")?;
     start_beside(
@@ -198,15 +223,15 @@ fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
     let late = "bpftool -j map dump name weir_life | grep -o '\"late\":[0-9]*' | cut -d: -f2";
     until(vm, &format!("[ $({late}) -ge 1 ]"))?;
     let (vtime, begun) = (number(vm, VARIABLES, "weir_vtime_now")?, uptime_ns(vm)?);
-    let more = number(vm, "name weir_life", "late")? + 5;
+    let more = number(vm, "name weir_life", "late")? + stress.late_turns;
     until(vm, &format!("[ $({late}) -ge {more} ]"))?;
     let grown = (number(vm, VARIABLES, "weir_vtime_now")? - vtime) as f64;
     let ratio = grown / (uptime_ns(vm)? - begun);
     set_our_nice(vm, 0)?;
     let hurried = common::haste::changes(vm)?;
-    println!(
+    tell(format!(
         "virtual time grew by {ratio:.3} of real time; the scout changed its niceness {hurried} times"
-    );
+    ));
     ensure!(hurried > 0, "the scout did not hurry among sixty");
     ensure!(
         ratio < 0.1,
@@ -216,49 +241,69 @@ fn nobody_is_late_for_long(vm: &Vm) -> Result<()> {
     stop(vm, pid)
 }
 
-#[test]
-fn weir_schedules_many() -> Result<()> {
-    let Some(bench) = Bench::ready("scx_stress")? else {
-        return Ok(());
-    };
+/// A guest with two readers and room for many tasks.
+fn with_readers(bench: &Bench) -> Result<Vm> {
     let machine = Machine {
-        cpu_count: 2,
         dram_mib: 1024,
         ..machine_with_a_device()
     };
     let files = vec![GuestFile::new(bench.program("threads")?, THREADS)];
-    let vm = &bench.boot(&machine, files, &BootOptions::default())?;
+    let vm = bench.boot(&machine, files, &BootOptions::default())?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     let patience = "/sys/module/rcupdate/parameters/rcu_cpu_stall_timeout";
     vm.run(&format!(
         "echo 40000 > /proc/sys/kernel/threads-max; echo 60000 > /proc/sys/kernel/pid_max
          echo {RCU_PATIENCE_SEC} > {patience}; dmesg -c > /dev/null"
     ))?;
-    mount_group(vm)?;
-    vm.switch_model_on()?;
+    mount_group(&vm)?;
     for name in ["a", "b"] {
-        start_reader(vm, name)?;
+        start_reader(&vm, name)?;
     }
+    vm.switch_model_on()?;
+    Ok(vm)
+}
+
+fn ask_all(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
     let mut q = Questions::default();
-    let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
+    let mut ask = |name: String, question: &mut dyn FnMut(&Vm) -> Result<()>| {
         let tidy = "killall -KILL stress-ng threads; echo 1 > /sys/devices/system/cpu/cpu1/online";
-        common::ask_about_scheduler(&mut q, vm, tidy, name, question);
+        common::ask_about_scheduler(&mut q, vm, tidy, &name, question);
     };
-    ask("CPUs come and go, partial mode", &|vm| {
-        cpus_come_and_go(vm, "scx")
+    for backend in ["scx", "scx-full"] {
+        ask(format!("CPUs come and go, {backend}"), &mut |vm| {
+            cpus_come_and_go(vm, backend, stress)
+        });
+    }
+    ask("no task is late for long, scx-full".into(), &mut |vm| {
+        no_task_is_late_for_long(vm, stress, tell)
     });
-    ask("CPUs come and go, full mode", &|vm| {
-        cpus_come_and_go(vm, "scx-full")
-    });
-    ask(
-        "nobody is late for long, full mode",
-        &nobody_is_late_for_long,
-    );
-    ask("ten thousand tasks, partial mode", &|vm| {
-        ten_thousand_tasks(vm, "scx")
-    });
-    ask("ten thousand tasks, full mode", &|vm| {
-        ten_thousand_tasks(vm, "scx-full")
-    });
+    for backend in ["scx", "scx-full"] {
+        ask(format!("{} tasks, {backend}", stress.tasks), &mut |vm| {
+            many_tasks(vm, backend, stress, &mut |said| {
+                tell(format!("{} tasks, {backend}: {said}", stress.tasks));
+            })
+        });
+    }
     q.done()
+}
+
+#[test]
+fn weir_schedules_many() -> Result<()> {
+    let Some(bench) = Bench::ready("scx_stress")? else {
+        return Ok(());
+    };
+    let vm = &with_readers(&bench)?;
+    ask_all(vm, SHORT, &mut |said| println!("{said}"))
+}
+
+#[test]
+#[ignore = "soak: ten thousand tasks"]
+fn soak_scx_stress() -> Result<()> {
+    let Some(bench) = Bench::ready("scx_stress, soak")? else {
+        return Ok(());
+    };
+    let vm = &with_readers(&bench)?;
+    let mut evidence = Evidence::of("scx_stress");
+    let verdict = ask_all(vm, SOAK, &mut |said| evidence.say(said));
+    evidence.write(verdict)
 }

@@ -5,11 +5,11 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, machine_in_time, make_cgroup, mount_group, signal_weir, start_in, start_reader,
-    start_weir, state, until,
+    ends_with, load_weir, make_cgroup, mount_group, signal_weir, start_in, start_reader, state,
+    until,
 };
 use anyhow::{Context, Result, ensure};
-use weir_testbed::vm::{BootOptions, Vm};
+use weir_testbed::vm::Vm;
 
 const VARIANTS: [&str; 3] = ["thesis-scx", "thesis-scx-vtime", "thesis-scx-throttle"];
 const READERS: [&str; 2] = ["a", "b"];
@@ -27,7 +27,7 @@ fn has_all(name: &str, yes: bool) -> String {
 /// Starts one, and waits until the kernel says that it has all tasks, and weir that it limits the readers.
 fn start(vm: &Vm, backend: &str, others: &[&str]) -> Result<u32> {
     let arguments = format!("--limit --set-point {SET_POINT} --backend {backend}");
-    let pid = start_weir(vm, &arguments)?;
+    let pid = load_weir(vm, &arguments)?;
     until(vm, &state("enabled"))?;
     let ops = vm.run("cat /sys/kernel/sched_ext/root/ops; cat /sys/kernel/sched_ext/switch_all")?;
     ensure!(ops == "weir_thesis\n1\n", "not the thesis's: {ops}");
@@ -186,13 +186,13 @@ fn the_thesis_schedules() -> Result<()> {
     let Some(bench) = Bench::ready("scx_thesis")? else {
         return Ok(());
     };
-    let vm = &bench.boot(&machine_in_time(), Vec::new(), &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
-    vm.switch_model_on()?;
     for name in READERS {
         start_reader(vm, name)?;
     }
+    vm.switch_model_on()?;
     let alone = all_they_can_get(vm)?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {

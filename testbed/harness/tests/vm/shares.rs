@@ -5,14 +5,13 @@
 //! counts reads of CXL memory.
 
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, attempt, ends_with, json, machine_with_a_device,
-    make_cgroup, mount_group, next_line, signal_weir, snapshots, start_in, start_reader,
-    start_weir, until,
+    self, Bench, LINES, MODULE, Questions, attempt, ends_with, json, make_cgroup, mount_group,
+    next_line, signal_weir, snapshots, start_in, start_reader, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use weir_testbed::guest::own_pages;
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::Vm;
 
 /// Runs weir with an event, asks, and ends it.
 fn with_event(vm: &Vm, arguments: &str, ask: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -365,11 +364,10 @@ fn each_gets_what_its_tasks_did() -> Result<()> {
     let Some(bench) = Bench::ready("shares")? else {
         return Ok(());
     };
-    let nothing = bench.bpf("nothing", "LEAST")?;
-    let files = vec![GuestFile::new(nothing, "tests/nothing.bpf.o")];
-    let vm = &bench.boot(&machine_with_a_device(), files, &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}")).context("no driver")?;
     mount_group(vm)?;
+    vm.switch_model_on()?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
         common::ask_about_scheduler(&mut q, vm, "rm -rf /sys/fs/bpf/least", name, question);
@@ -390,7 +388,6 @@ fn each_gets_what_its_tasks_did() -> Result<()> {
         "echo '20000 100000' > {}/b.service/cpu.max",
         common::SLICE
     ))?;
-    vm.switch_model_on()?;
     let clock = "--share-event sw:cpu-clock";
     ask("shares of cgroups", &|vm| {
         shares_are_by_counts(vm, "cgroup", clock)

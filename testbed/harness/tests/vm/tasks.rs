@@ -7,13 +7,13 @@
 //! process that does nothing?
 
 use crate::common::{
-    self, Bench, LINES, Questions, SLICE, ends_with, json, machine_with_a_device, make_cgroup,
-    next_line, signal_weir, snapshots, start_in, start_weir, until,
+    self, Bench, LINES, Questions, SLICE, ends_with, json, make_cgroup, next_line, signal_weir,
+    snapshots, start_in, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use weir_testbed::vm::{BootOptions, GuestFile, Vm};
+use weir_testbed::vm::Vm;
 
 /// How often it is looked for a new figure.
 const LOOKS: u32 = 100;
@@ -266,12 +266,9 @@ fn the_iterator_says_what_proc_says() -> Result<()> {
     let Some(bench) = Bench::ready("tasks")? else {
         return Ok(());
     };
-    let files = vec![
-        GuestFile::new(bench.program("faults")?, "tests/faults"),
-        GuestFile::new(bench.program("threads")?, "tests/threads"),
-    ];
-    let vm = &bench.boot(&machine_with_a_device(), files, &BootOptions::default())?;
+    let vm = &bench.guest()?;
     vm.run(&format!("insmod {}", common::MODULE))?;
+    vm.switch_model_on()?;
     let mut q = Questions::default();
     let mut ask = |name: &str, question: &dyn Fn(&Vm) -> Result<()>| {
         common::ask_about_scheduler(&mut q, vm, "true", name, question);

@@ -9,8 +9,12 @@
 //! Time is the guest's. Waiting has an end, so that a broken guest is noticed, and that end is far away.
 
 pub mod both;
+pub mod evidence;
 pub mod haste;
 mod kernels;
+mod scheduler;
+
+pub use scheduler::{SET_POINT, STATE, ask_about_scheduler, is_held, say_why, state};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -86,6 +90,31 @@ impl Bench {
         files.extend(self.driver.as_ref().map(module));
         files.extend(more);
         Vm::boot_with(&self.env, machine, &files, options)
+    }
+
+    /// A guest of [`machine_with_a_device`] with weir, the driver's module and all test programs in it, which no module
+    /// changes: one snapshot does for all of them.
+    ///
+    /// # Errors
+    /// A program does not compile, or the guest does not boot.
+    pub fn guest(&self) -> Result<Vm> {
+        let mut files = Vec::new();
+        for (name, define, to) in [
+            ("scx", "FULL", "full"),
+            ("scx", "PARTIAL", "partial"),
+            ("fifo", "FIFO", "fifo"),
+            ("nothing", "LEAST", "nothing"),
+        ] {
+            let object = self.bpf(name, define)?;
+            files.push(GuestFile::new(object, &format!("tests/{to}.bpf.o")));
+        }
+        for name in ["faults", "threads"] {
+            files.push(GuestFile::new(
+                self.program(name)?,
+                &format!("tests/{name}"),
+            ));
+        }
+        self.boot(&machine_with_a_device(), files, &BootOptions::default())
     }
 
     /// perf, for [`Bench::boot`]. Not in every guest: with its libraries it is a third as large as
@@ -262,6 +291,40 @@ pub fn start_weir(vm: &Vm, arguments: &str) -> Result<u32> {
         .with_context(|| format!("no process id: '{pid}'"))
 }
 
+/// The same while the workloads of [`SLICE`] stand and the device model is off: to load a scheduler takes a program half a
+/// milliard instructions, which are slow and dear under the model. The workloads go on, and the model, once weir is up.
+///
+/// # Errors
+/// The guest's.
+pub fn load_weir(vm: &Vm, arguments: &str) -> Result<u32> {
+    aside(vm, || {
+        let pid = start_weir(vm, arguments)?;
+        until(vm, &format!("[ -s {LINES} ] || [ -s {STATUS} ]"))?;
+        Ok(pid)
+    })
+}
+
+/// Does something while the workloads of [`SLICE`] stand and the device model is off: the time it takes matters to no
+/// question, and the model would make it long and dear.
+///
+/// # Errors
+/// The guest's, or what was done.
+pub fn aside<T>(vm: &Vm, what: impl FnOnce() -> Result<T>) -> Result<T> {
+    let freeze = |word: u8| {
+        vm.run(&format!("echo {word} > {SLICE}/cgroup.freeze"))?;
+        until(
+            vm,
+            &format!("grep -q 'frozen {word}' {SLICE}/cgroup.events"),
+        )
+    };
+    freeze(1)?;
+    vm.switch_model_off();
+    let done = what();
+    vm.switch_model_on()?;
+    freeze(0)?;
+    done
+}
+
 /// Waits until weir has written its next line, so that it has seen what is now.
 ///
 /// # Errors
@@ -395,37 +458,17 @@ pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
     Ok(())
 }
 
-/// The same with fewer and slower CPUs: cheap to emulate, and as busy.
-pub fn machine_in_time() -> Machine {
-    Machine {
-        cpu_count: 2,
-        instruction_ps: 40_000,
-        ..machine_with_a_device()
-    }
-}
-
-/// A machine whose device two readers fill many times over what [`SET_POINT`] allows.
+/// A machine whose device two readers fill many times over what [`SET_POINT`] allows. Its CPUs are slow, and so cheap to
+/// emulate while they are busy, but only while the device model is on: without it an instruction takes a nanosecond.
 pub fn machine_with_a_device() -> Machine {
     Machine {
-        cpu_count: 3,
+        cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![128],
         cache_lines: 4096,
-        instruction_ps: 10_000,
+        instruction_ps: 40_000,
         ..Machine::default()
     }
-}
-
-/// A twelfth of the device's capacity.
-pub const SET_POINT: &str = "8MiB/s";
-
-/// sched_ext's state, in the guest.
-pub const STATE: &str = "/sys/kernel/sched_ext/state";
-
-/// A condition: a scheduler is in the kernel, or none is.
-#[must_use]
-pub fn state(word: &str) -> String {
-    format!("[ \"$(cat {STATE})\" = {word} ]")
 }
 
 /// Bytes a second that the device's first group moves for reads, by its own books, over so many seconds from now. The
@@ -438,47 +481,4 @@ pub fn bytes_per_sec(vm: &Vm, sec: u64) -> Result<f64> {
     let (before, begun) = (lines(), vm.now());
     vm.sleep(Duration::from_secs(sec))?;
     Ok((lines() - before) * 64.0 / (vm.now() - begun).as_secs_f64())
-}
-
-/// Prints what may explain a failure: weir's words, the kernel's, and the scheduler's books.
-pub fn say_why(vm: &Vm) {
-    let log = format!("tail -n 30 {LINES}.err; dmesg | tail -n 40; cat {STATE}");
-    println!("{}", vm.run(&log).unwrap_or_default());
-    for map in ["life", "meters", "devices", "rates", "counts"] {
-        let first = format!("bpftool map dump name weir_{map} | head -n 60");
-        println!("weir_{map}: {}", vm.run(&first).unwrap_or_default());
-    }
-}
-
-/// Asks about weir's scheduler. If the answer is no, prints what may explain it, and makes room for the next
-/// question: weir ends, and `tidy` takes away what the question left behind.
-pub fn ask_about_scheduler(
-    questions: &mut Questions,
-    vm: &Vm,
-    tidy: &str,
-    name: &str,
-    question: impl FnOnce(&Vm) -> Result<()>,
-) {
-    questions.ask(name, || {
-        question(vm).inspect_err(|_| {
-            say_why(vm);
-            let end = "killall -TERM weir; sleep 2; killall -KILL weir; weir reset; true";
-            let _ = vm.run(&format!("{tidy}; {end}"));
-        })
-    });
-}
-
-/// Whether weir holds the device near [`SET_POINT`], over six seconds.
-///
-/// # Errors
-/// It does not, or the guest's.
-pub fn is_held(vm: &Vm) -> Result<()> {
-    let wanted = 8.0 * 1_048_576.0;
-    let held = bytes_per_sec(vm, 6)?;
-    println!("{held:.0} bytes a second with weir, {wanted:.0} wanted");
-    ensure!(
-        (0.5..1.5).contains(&(held / wanted)),
-        "{held} instead of {wanted}"
-    );
-    Ok(())
 }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Questions about weir while it holds a device, by its scheduler or by `cpu.max`.
+
+use super::{LINES, Questions, bytes_per_sec};
+use anyhow::{Result, ensure};
+use weir_testbed::vm::Vm;
+
+/// A twelfth of the device's capacity.
+pub const SET_POINT: &str = "8MiB/s";
+
+/// sched_ext's state, in the guest.
+pub const STATE: &str = "/sys/kernel/sched_ext/state";
+
+/// A condition: a scheduler is in the kernel, or none is.
+#[must_use]
+pub fn state(word: &str) -> String {
+    format!("[ \"$(cat {STATE})\" = {word} ]")
+}
+
+/// Prints what may explain a failure: weir's words, the kernel's, and the scheduler's books.
+pub fn say_why(vm: &Vm) {
+    let log = format!("tail -n 30 {LINES}.err; dmesg | tail -n 40; cat {STATE}");
+    println!("{}", vm.run(&log).unwrap_or_default());
+    for map in ["life", "meters", "devices", "rates", "counts"] {
+        let first = format!("bpftool map dump name weir_{map} | head -n 60");
+        println!("weir_{map}: {}", vm.run(&first).unwrap_or_default());
+    }
+}
+
+/// Asks about weir's scheduler. If the answer is no, prints what may explain it, and makes room for the next
+/// question: weir ends, and `tidy` takes away what the question left behind.
+pub fn ask_about_scheduler(
+    questions: &mut Questions,
+    vm: &Vm,
+    tidy: &str,
+    name: &str,
+    question: impl FnOnce(&Vm) -> Result<()>,
+) {
+    questions.ask(name, || {
+        question(vm).inspect_err(|_| {
+            say_why(vm);
+            let end = "killall -TERM weir; sleep 2; killall -KILL weir; weir reset; true";
+            let _ = vm.run(&format!("{tidy}; {end}"));
+        })
+    });
+}
+
+/// Whether weir holds the device near [`SET_POINT`], over six seconds.
+///
+/// # Errors
+/// It does not, or the guest's.
+pub fn is_held(vm: &Vm) -> Result<()> {
+    let wanted = 8.0 * 1_048_576.0;
+    let held = bytes_per_sec(vm, 6)?;
+    println!("{held:.0} bytes a second with weir, {wanted:.0} wanted");
+    ensure!(
+        (0.5..1.5).contains(&(held / wanted)),
+        "{held} instead of {wanted}"
+    );
+    Ok(())
+}

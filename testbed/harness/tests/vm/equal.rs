@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Are two runs equal? Two guests of one machine do the same: readers on the device, weir that limits them. The instructions
+//! of each vCPU, where it is, and the device's books are compared at every step of time. QEMU of the second guest is stopped by
+//! a signal meanwhile, for longer than any step may take: that changes nothing.
+
+use crate::common::{
+    Bench, LINES, MODULE, SET_POINT, mount_group, start_reader, start_weir, until,
+};
+use anyhow::{Context, Result, ensure};
+use std::process::{Child, Command};
+use std::time::Duration;
+use weir_hw::ledger::{Tally, VcpuTally};
+use weir_testbed::time::STEP;
+use weir_testbed::vm::Vm;
+
+/// Steps that are compared while weir limits.
+const STEPS: u32 = 300;
+const STOPPED_SEC: u32 = 3;
+
+/// All that the ledger says at one step.
+#[derive(Debug, PartialEq)]
+struct Moment {
+    at: Duration,
+    vcpus: Vec<(u64, u64, u64, u64)>,
+    tallies: Vec<(u64, u64, u64)>,
+    latencies: Vec<u64>,
+}
+
+fn moment(vm: &Vm) -> Moment {
+    let ledger = vm.ledger();
+    let vcpu = |v: VcpuTally| (v.instructions, v.stall_ns, v.accesses, v.pc);
+    let tally = |t: Tally| (t.read_lines, t.write_lines, t.read_latency_sum_ns);
+    let owners = (0..=2).map(|owner| tally(ledger.owner(owner)));
+    Moment {
+        at: vm.now(),
+        vcpus: (0..vm.machine.cpu_count)
+            .map(|i| vcpu(ledger.vcpu(i)))
+            .collect(),
+        tallies: owners.chain([tally(ledger.group(0))]).collect(),
+        latencies: ledger.latency_buckets(),
+    }
+}
+
+/// Stops a process by a signal for some seconds of the host's, from now on.
+fn stop_for_a_while(pid: u32) -> Result<Child> {
+    let script = format!("kill -STOP {pid}; sleep {STOPPED_SEC}; kill -CONT {pid}");
+    Command::new("sh")
+        .args(["-c", &script])
+        .spawn()
+        .context("cannot start sh")
+}
+
+/// What one guest does: what the ledger says at each step, and what weir wrote.
+fn one(bench: &Bench, is_stopped: bool) -> Result<(Vec<Moment>, String)> {
+    let vm = &bench.guest()?;
+    vm.run(&format!("insmod {MODULE}"))?;
+    mount_group(vm)?;
+    vm.switch_model_on()?;
+    for name in ["a", "b"] {
+        start_reader(vm, name)?;
+    }
+    let mut moments = vec![moment(vm)];
+    start_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
+    until(vm, &format!("[ -s {LINES} ]"))?;
+    moments.push(moment(vm));
+    let stopped = is_stopped.then(|| stop_for_a_while(vm.pid())).transpose()?;
+    for _ in 0..STEPS {
+        vm.sleep(STEP)?;
+        moments.push(moment(vm));
+    }
+    let lines = vm.run(&format!("cat {LINES}; cat /proc/uptime /proc/interrupts"))?;
+    moments.push(moment(vm));
+    if let Some(mut stopped) = stopped {
+        stopped.wait()?;
+    }
+    Ok((moments, lines))
+}
+
+#[test]
+fn two_runs_are_equal_and_a_stop_changes_nothing() -> Result<()> {
+    let Some(bench) = Bench::ready("equal")? else {
+        return Ok(());
+    };
+    let (first, second) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| one(&bench, true));
+        (one(&bench, false), other.join())
+    });
+    let second = second.map_err(|_| anyhow::anyhow!("it panicked"))?;
+    let ((first, first_lines), (second, second_lines)) = (first?, second?);
+    ensure!(first.len() == second.len(), "not as many steps");
+    for (step, (a, b)) in first.iter().zip(&second).enumerate() {
+        ensure!(a == b, "step {step}: {a:?}, and {b:?}");
+    }
+    ensure!(
+        first_lines == second_lines,
+        "weir wrote {first_lines} and {second_lines}"
+    );
+    let (begun, ended) = (&first[0], first.last().context("no step")?);
+    let moved = ended.tallies[3].0 - begun.tallies[3].0;
+    let run = ended.vcpus[0].0 - begun.vcpus[0].0;
+    println!(
+        "{} steps equal: {moved} lines, {run} instructions of vCPU 0",
+        first.len()
+    );
+    // Else this shows nothing.
+    ensure!(
+        moved > 10_000 && run > 10_000_000,
+        "hardly anything was done"
+    );
+    Ok(())
+}
