@@ -465,12 +465,10 @@ impl Clock {
 }
 
 fn count(vcpu: &Vcpu) -> u64 {
-    let at = vcpu.counter.load(Relaxed);
-    // SAFETY: a cell of QEMU's scoreboard, of this vCPU; null only before it is added.
-    if at.is_null() {
-        0
-    } else {
-        unsafe { at.read() }
+    match vcpu.counter.load(Relaxed) {
+        at if at.is_null() => 0,
+        // SAFETY: a cell of QEMU's scoreboard, of this vCPU; null only before it is added.
+        at => unsafe { at.read() },
     }
 }
 
