@@ -54,7 +54,6 @@ pub use closing::closing;
 pub use document::{Cell, CellKind, Document, Part, Section, Table, html};
 pub use draw::{Fonts, Ink, Picture};
 pub use plot::{Axis, Curve, Panel, Plot, Shape, plot};
-pub use rows::HOST_LAG_RATIO_MAX;
 pub use subject::Subject;
 pub use table::{COLUMNS, table};
 pub use terminal::{origin_text, terminal};

@@ -63,9 +63,6 @@ pub fn page(
         "<p class=\"muted\">{}</p>",
         escape(&circumstances(subject, results))
     );
-    for warning in rows::warnings(results) {
-        let _ = writeln!(html, "<p class=\"missed\">{}</p>", escape(&warning));
-    }
     let _ = writeln!(html, "<div class=\"wide\">{}</div>", svg(picture));
     html += &bounds(results, &checks);
     html += &figures(results);

@@ -126,9 +126,6 @@ pub struct Run {
     /// Bandwidth over time, for the picture.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub series: Vec<Point>,
-    /// Model time the host could not give the guest, per CPU-second: a run above 0.05 says more
-    /// about the host than about the device.
-    pub host_lag_ratio: Option<f64>,
     /// Stands for the whole course of the run, in hexadecimal: two runs with the same one are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,

@@ -10,9 +10,6 @@ use super::text::{NONE, Unit, bandwidth_unit, line, number, percent, short_perce
 use crate::results::{Caveat, Results, Run};
 use std::collections::BTreeSet;
 
-/// A host that lost more model time than this was too busy for the run to be trusted.
-pub const HOST_LAG_RATIO_MAX: f64 = 0.05;
-
 /// One row.
 pub struct Row {
     /// What it is about; rows of one subject follow each other.
@@ -104,7 +101,7 @@ const CONTROL: &str = "control";
 const ESTIMATE: &str = "estimate error";
 
 /// The rows of every report, in their order.
-const FIGURES: [Figure; 24] = {
+const FIGURES: [Figure; 23] = {
     use Kind::{BytesPerSec, Nanos, Plain, Ratio, SignedRatio};
     [
         figure(
@@ -221,7 +218,6 @@ const FIGURES: [Figure; 24] = {
         })
         .alone()
         .optional(),
-        figure("host", "lag", "host_lag_ratio", Ratio, |r| r.host_lag_ratio).alone(),
     ]
 };
 
@@ -387,21 +383,6 @@ fn changes(figure: &Figure, values: &[Option<f64>]) -> Vec<Option<String>> {
         is_shown.then(|| format!("{} %", short_percent(ratio)))
     };
     values.iter().enumerate().map(change).collect()
-}
-
-/// Sentences about runs that should not be trusted.
-pub fn warnings(results: &Results) -> Vec<String> {
-    let names = names(results);
-    let late = |run: &Run| run.host_lag_ratio.filter(|lag| *lag > HOST_LAG_RATIO_MAX);
-    let runs = results.runs.iter().zip(names);
-    runs.filter_map(|(run, name)| {
-        let lag = percent(late(run)?, false);
-        Some(format!(
-            "{name}: the host lost {lag} % of the model's time: this run says more about the host \
-             than about the device; make it again on a quiet host"
-        ))
-    })
-    .collect()
 }
 
 /// A cell as text.

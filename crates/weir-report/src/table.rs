@@ -53,9 +53,6 @@ pub fn body(results: &Results) -> String {
         write_block(&mut text, &rows, &block, label);
     }
     write_gaps(&mut text, &gaps);
-    for warning in rows::warnings(results) {
-        let _ = writeln!(text, "\n{}", wrap(&format!("! {warning}"), COLUMNS, 2));
-    }
     text
 }
 

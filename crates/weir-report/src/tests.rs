@@ -66,7 +66,6 @@ fn run(policy: &str, mean_mib: f64, latency_ns: f64) -> Run {
         throughput_ops_per_sec: Some(1e6 / latency_ns),
         settle_ms: Some(400.0),
         overshoot_ratio: Some(0.05),
-        host_lag_ratio: Some(0.001),
         series: (0..100).map(point).collect(),
         ..Run::default()
     }

@@ -312,5 +312,4 @@ fn explain(measures: &mut Measures) {
         measures.overshoot_ratio.is_none(),
         "it never settles",
     );
-    say("host_lag_ratio", true, "a simulation waits for nobody");
 }

@@ -130,7 +130,6 @@ fn json_is_the_documented_format_with_a_reason_for_every_null() {
                 run.throughput_ops_per_sec.is_none(),
             ),
             ("settle_ms", run.settle_ms.is_none()),
-            ("host_lag_ratio", run.host_lag_ratio.is_none()),
         ] {
             assert_eq!(
                 run.missing.contains_key(name),

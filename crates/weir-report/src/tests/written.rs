@@ -104,7 +104,6 @@ fn documented_under(prefix: &str) -> BTreeSet<String> {
 fn every_null_of_the_summary_has_a_reason() {
     let mut results = results();
     results.runs[0].device_latency.p99_ns = None;
-    results.runs[0].host_lag_ratio = None;
     results.runs[0].bandwidth.bias_ratio = f64::NAN;
     results.runs[0]
         .estimate_error_ratio
@@ -119,7 +118,6 @@ fn every_null_of_the_summary_has_a_reason() {
     );
     for key in [
         "device_latency.p99_ns",
-        "host_lag_ratio",
         "bandwidth.bias_ratio",
         "estimate_error_ratio.reader1",
     ] {
@@ -219,7 +217,6 @@ fn hostile_names_are_text_everywhere() {
             .insert("throughput_ops_per_sec".into(), evil.into());
         run.estimate_error_ratio.insert(evil.into(), 0.5);
     }
-    results.runs[1].host_lag_ratio = Some(0.9);
     let dir = tempfile::tempdir().unwrap();
     let command = Command {
         what: evil.into(),
@@ -265,7 +262,6 @@ fn empty_and_absurd_results_are_reported_without_a_panic() {
         let mut run = run("max-min", value, value);
         run.set_point_bytes_per_sec = value;
         run.settle_ms = Some(value);
-        run.host_lag_ratio = Some(value);
         run.series = nonsense
             .map(|at_ms| Point {
                 at_ms,

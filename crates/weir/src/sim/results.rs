@@ -35,7 +35,6 @@ pub fn run_of(measures: &Measures, choice: &Choice) -> Run {
         overshoot_ratio: m.overshoot_ratio,
         estimate_error_ratio: m.estimate_error_ratio.clone(),
         series: m.series.clone(),
-        host_lag_ratio: None,
         virtual_sec: Some(m.simulated_sec),
         // Runs share the CPUs: what one took says nothing about it.
         wall_sec: None,
