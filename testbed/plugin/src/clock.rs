@@ -40,7 +40,7 @@ const STAND: Duration = Duration::from_millis(2);
 /// How often idleness is looked for that no HLT has told of.
 const IDLE_LOOK: Duration = Duration::from_millis(2);
 /// How often a bottom half asks for another one, while the vCPU that executes HLT is not yet halted.
-const HALTING_LOOKS: u32 = 200;
+const HALTING_LOOKS: u32 = 50;
 
 thread_local! {
     /// Whether this is the thread of the vCPUs.
@@ -361,10 +361,15 @@ impl Clock {
         RUNS_TIMERS.set(false);
     }
 
-    /// A vCPU executes HLT: perhaps the last one.
-    pub fn halts(&self) {
-        self.halting_looks.store(0, Relaxed);
-        self.look_for_idleness();
+    /// A vCPU executes HLT. If it is the last one, the main loop has to move time on.
+    pub fn halts(&self, index: usize) {
+        let is_other_idle = |(other, vcpu): (usize, &Vcpu)| {
+            other == index || self.internals.is_idle(vcpu.cpu.load(Relaxed))
+        };
+        if self.vcpus().iter().enumerate().all(is_other_idle) {
+            self.halting_looks.store(0, Relaxed);
+            self.look_for_idleness();
+        }
     }
 
     fn look_for_idleness(&self) {
