@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in the order
-//! of their numbers. A vCPU that is not in turn never executes a block: it leaves the block again that it has begun. So
+//! of their numbers, beginning with another one each window. A vCPU that is not in turn never executes a block: it leaves the block again that it has begun. So
 //! what the guest does depends on nothing but what was put into it, whatever else makes QEMU's thread go round.
 //! Windows end at multiples of their length, and timers run at their ends.
 //!
@@ -338,7 +338,9 @@ impl Clock {
             self.wake(vcpu, if is_idle { now_ps } else { i64::MIN });
             vcpu.has_arrived.store(false, Relaxed);
         }
-        self.pass_on(usize::MAX);
+        // Each window another vCPU is the first: the first finds the device idle, and the last meets the lines of all.
+        let first = (now_ps / self.window_ps) as usize % self.vcpus().len().max(1);
+        self.pass_on(first.wrapping_sub(1));
     }
 
     /// The harness is told that time stands.
