@@ -11,6 +11,7 @@ use crate::protocol::Reply;
 use crate::qemu::{self, SharedFiles, Sockets, Start};
 use crate::qmp::Monitor;
 use crate::sampler::Series;
+use crate::scratch::Scratch;
 use crate::shm::Shared;
 use crate::snapshot::{self, Snapshot};
 use crate::time::{GuestTime, STEP};
@@ -19,7 +20,7 @@ use serde_json::json;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use weir_hw::ledger::{Ledger, Shape};
@@ -38,8 +39,6 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// How long QEMU may take to die, by the host's clock, after it has let go of its sockets.
 const DYING: Duration = Duration::from_secs(10);
-
-static VM_NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// What a guest needs beside its machine: for tests of odd hardware and odd kernels.
 #[derive(Clone, Debug, Default)]
@@ -449,28 +448,6 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// A name of its own on this host, and a directory that goes with it.
-struct Scratch {
-    name: String,
-    dir: PathBuf,
-}
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let number = VM_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("weir-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&dir)?;
-        Ok(Scratch { name, dir })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 
