@@ -4,8 +4,8 @@
 
 SHELL := /bin/bash
 CARGO := cargo
+# What `make run` runs.
 RUN_PROGRAMS := -p weir -p weir-plugin -p weir-testbed
-PROGRAMS := $(RUN_PROGRAMS) -p weir-cosim
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
@@ -34,19 +34,18 @@ run:
 	    $(TESTBED) env 2> >(cat >&2) && wait $$sim
 	$(TESTBED) live $(SCENARIO) --backend cgroup,scx-full --out out/live
 
-test: tools test-tools
+# One selection of packages (--workspace) for all, so that nothing is built twice. The environment is fetched while lints run.
+test: tools test-tools rtl-tools
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --release --workspace --all-targets -- -D warnings
-	$(CARGO) build --release $(PROGRAMS)
-	$(TESTBED) env
+	$(CARGO) build --release --workspace
+	@$(TESTBED) env & env=$$!; $(CARGO) clippy --release --workspace --all-targets -- -D warnings && wait $$env
 	$(MAKE) rtl-test
-	WEIR_SERVER_TESTS=required $(CARGO) test --release --no-fail-fast --workspace --exclude weir-testbed
-	$(CARGO) test --release --no-fail-fast -p weir-testbed -- --test-threads=2
+	WEIR_SERVER_TESTS=required $(CARGO) test --release --no-fail-fast --workspace
 
 # What takes long, in guests: ten thousand tasks, a thousand resizes, every rule on other kernels, the live scenario in full.
 # Each question writes what it found to docs/evidence/vm-NAME.md.
 soak: build
-	$(CARGO) test --release --no-fail-fast -p weir-testbed --test vm -- --ignored --test-threads=2 soak_
+	$(CARGO) test --release --no-fail-fast --workspace --test vm -- --ignored soak_
 
 # The access counters as hardware: unit tests, traffic at the pins of the whole block, and proofs.
 rtl-test: rtl-tools
@@ -83,10 +82,10 @@ bench: tools
 	target/release/weir bench record thesis-idle --hours 24 --observe
 
 build: tools
-	$(CARGO) build --release $(PROGRAMS)
+	$(CARGO) build --release --workspace
 
 # program:package. A path is a header or another file of a package without programs.
-APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc strip:binutils unshare:util-linux clang:clang \
+APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux clang:clang \
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
 # Who judges what weir writes: the reference parser of OpenMetrics.
 TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client

@@ -39,6 +39,7 @@ mod qmp;
 pub mod runs;
 pub mod sampler;
 pub mod scenario;
+mod scratch;
 pub mod shm;
 mod snapshot;
 pub mod time;

@@ -86,6 +86,25 @@ pub(crate) fn command(
     ]);
     q.args(["-serial", "stdio"]);
     memory::add(&mut q, machine);
+    shared_memory(&mut q, shared);
+    lines(&mut q, sockets);
+    q.arg("-kernel").arg(env.kernel());
+    match start {
+        Start::PowerOn { initrd } => q.arg("-initrd").arg(initrd),
+        Start::Snapshot { .. } => q.args(["-incoming", "defer"]),
+    };
+    q.args(["-name", "weir,debug-threads=on"]);
+    let plugin = beside("libweir_plugin.so").context("the device model")?;
+    q.arg("-plugin")
+        .arg(plugin_argument(machine, &plugin, shared, start.at_ns()));
+    same_each_time(&mut q);
+    let ends = [sockets.agent, sockets.monitor];
+    leave_with_us(&mut q, ends.map(|end| end.as_raw_fd()));
+    Ok(q)
+}
+
+/// Memory that the guest and the host see.
+fn shared_memory(q: &mut Command, shared: &SharedFiles) {
     for (id, file, bytes) in [
         ("bar", shared.bar, BAR_WORDS * 8),
         ("files", shared.files, files::BAR_BYTES),
@@ -98,28 +117,19 @@ pub(crate) fn command(
         q.arg("-device")
             .arg(format!("ivshmem-plain,memdev={id},master=on"));
     }
-    let monitor = sockets.monitor.as_raw_fd();
-    q.arg("-chardev")
-        .arg(format!("socket,id=monitor,fd={monitor}"));
+}
+
+/// Lines to the monitor and to the guest's agent.
+fn lines(q: &mut Command, sockets: &Sockets) {
+    for (id, end) in [("monitor", sockets.monitor), ("agent", sockets.agent)] {
+        q.arg("-chardev")
+            .arg(format!("socket,id={id},fd={}", end.as_raw_fd()));
+    }
     q.args(["-mon", "chardev=monitor,mode=control"]);
-    let agent = sockets.agent.as_raw_fd();
-    q.arg("-chardev").arg(format!("socket,id=agent,fd={agent}"));
     // What the guest says is in the socket before it goes on.
     q.args(["-device", "virtio-serial-pci,ioeventfd=off"]);
     q.arg("-device")
         .arg(format!("virtserialport,chardev=agent,name={PORT_NAME}"));
-    q.arg("-kernel").arg(env.kernel());
-    match start {
-        Start::PowerOn { initrd } => q.arg("-initrd").arg(initrd),
-        Start::Snapshot { .. } => q.args(["-incoming", "defer"]),
-    };
-    q.args(["-name", "weir,debug-threads=on"]);
-    let plugin = beside("libweir_plugin.so").context("the device model")?;
-    q.arg("-plugin")
-        .arg(plugin_argument(machine, &plugin, shared, start.at_ns()));
-    same_each_time(&mut q);
-    leave_with_us(&mut q, vec![agent, monitor]);
-    Ok(q)
 }
 
 /// Neither the date nor chance makes two guests differ.
@@ -139,7 +149,7 @@ fn same_each_time(q: &mut Command) {
 
 /// QEMU ends when the thread that started it does, and keeps `inherited` open. A group of its own: Ctrl-C is for the
 /// harness, which ends QEMU.
-fn leave_with_us(q: &mut Command, inherited: Vec<i32>) {
+fn leave_with_us(q: &mut Command, inherited: [i32; 2]) {
     q.process_group(0);
     let arranged = move || {
         // SAFETY: plain system calls.

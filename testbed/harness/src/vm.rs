@@ -11,6 +11,7 @@ use crate::protocol::Reply;
 use crate::qemu::{self, SharedFiles, Sockets, Start};
 use crate::qmp::Monitor;
 use crate::sampler::Series;
+use crate::scratch::Scratch;
 use crate::shm::Shared;
 use crate::snapshot::{self, Snapshot};
 use crate::time::{GuestTime, STEP};
@@ -19,9 +20,9 @@ use serde_json::json;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_hw::ledger::{Ledger, Shape};
 
 pub use crate::files::GuestFile;
@@ -36,7 +37,8 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 /// How much longer than a command may take its reply is waited for.
 const GRACE: Duration = Duration::from_secs(30);
 
-static VM_NUMBER: AtomicU32 = AtomicU32::new(0);
+/// How long QEMU may take to die, by the host's clock, after it has let go of its sockets.
+const DYING: Duration = Duration::from_secs(10);
 
 /// What a guest needs beside its machine: for tests of odd hardware and odd kernels.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,8 @@ pub struct BootOptions {
     pub qemu_args: Vec<String>,
     /// Comes before everything else in the initrd, as firmware and table overlays must.
     pub before_initrd: Option<PathBuf>,
+    /// Boots each time: QEMU cannot save one of its devices, or does not save all of it.
+    pub is_cold: bool,
 }
 
 /// A command under way in the guest.
@@ -99,7 +103,7 @@ impl Vm {
     ) -> Result<Self> {
         machine.validate()?;
         // A device of another process cannot be saved: such a guest boots each time.
-        let vm = match machine.cosim {
+        let vm = match machine.cosim || options.is_cold {
             true => Vm::cold(env, machine, options)?,
             false => {
                 let save = |to: &Path| Vm::cold(env, machine, options)?.save(to);
@@ -330,11 +334,24 @@ impl Vm {
     /// # Errors
     /// The guest is gone.
     pub fn start(&self, shell: &str, timeout: Duration) -> Result<Pending> {
+        let said = lock(&self.line).request(shell, timeout);
         Ok(Pending {
-            id: lock(&self.line).request(shell, timeout)?,
+            id: said.map_err(|why| self.why_gone(why))?,
             shell: shell.into(),
             end: self.now() + timeout + GRACE,
         })
+    }
+
+    /// The line is broken: most often because QEMU has ended.
+    fn why_gone(&self, why: anyhow::Error) -> anyhow::Error {
+        let end = Instant::now() + DYING;
+        while Instant::now() < end {
+            if let Ok(Some(status)) = lock(&self.child).try_wait() {
+                return why.context(format!("QEMU ended ({status})\n{}", self.console_tail()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        why
     }
 
     /// Lets the guest run until a command has ended.
@@ -431,28 +448,6 @@ impl Vm {
 impl Drop for Vm {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// A name of its own on this host, and a directory that goes with it.
-struct Scratch {
-    name: String,
-    dir: PathBuf,
-}
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        let number = VM_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("weir-{}-{number}", std::process::id());
-        let dir = std::env::temp_dir().join(&name);
-        std::fs::create_dir_all(&dir)?;
-        Ok(Scratch { name, dir })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
 

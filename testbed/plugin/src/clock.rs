@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in the order
-//! of their numbers. A vCPU that is not in turn never executes a block: it leaves the block again that it has begun. So
+//! of their numbers, beginning with another one each window. A vCPU that is not in turn never executes a block: it leaves the block again that it has begun. So
 //! what the guest does depends on nothing but what was put into it, whatever else makes QEMU's thread go round.
 //! Windows end at multiples of their length, and timers run at their ends.
 //!
@@ -40,7 +40,7 @@ const STAND: Duration = Duration::from_millis(2);
 /// How often idleness is looked for that no HLT has told of.
 const IDLE_LOOK: Duration = Duration::from_millis(2);
 /// How often a bottom half asks for another one, while the vCPU that executes HLT is not yet halted.
-const HALTING_LOOKS: u32 = 200;
+const HALTING_LOOKS: u32 = 50;
 
 thread_local! {
     /// Whether this is the thread of the vCPUs.
@@ -338,7 +338,9 @@ impl Clock {
             self.wake(vcpu, if is_idle { now_ps } else { i64::MIN });
             vcpu.has_arrived.store(false, Relaxed);
         }
-        self.pass_on(usize::MAX);
+        // Each window another vCPU is the first: the first finds the device idle, and the last meets the lines of all.
+        let first = (now_ps / self.window_ps) as usize % self.vcpus().len().max(1);
+        self.pass_on(first.wrapping_sub(1));
     }
 
     /// The harness is told that time stands.
@@ -361,10 +363,15 @@ impl Clock {
         RUNS_TIMERS.set(false);
     }
 
-    /// A vCPU executes HLT: perhaps the last one.
-    pub fn halts(&self) {
-        self.halting_looks.store(0, Relaxed);
-        self.look_for_idleness();
+    /// A vCPU executes HLT. If it is the last one, the main loop has to move time on.
+    pub fn halts(&self, index: usize) {
+        let is_other_idle = |(other, vcpu): (usize, &Vcpu)| {
+            other == index || self.internals.is_idle(vcpu.cpu.load(Relaxed))
+        };
+        if self.vcpus().iter().enumerate().all(is_other_idle) {
+            self.halting_looks.store(0, Relaxed);
+            self.look_for_idleness();
+        }
     }
 
     fn look_for_idleness(&self) {
@@ -465,12 +472,10 @@ impl Clock {
 }
 
 fn count(vcpu: &Vcpu) -> u64 {
-    let at = vcpu.counter.load(Relaxed);
-    // SAFETY: a cell of QEMU's scoreboard, of this vCPU; null only before it is added.
-    if at.is_null() {
-        0
-    } else {
-        unsafe { at.read() }
+    match vcpu.counter.load(Relaxed) {
+        at if at.is_null() => 0,
+        // SAFETY: a cell of QEMU's scoreboard, of this vCPU; null only before it is added.
+        at => unsafe { at.read() },
     }
 }
 

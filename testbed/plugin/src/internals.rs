@@ -35,7 +35,7 @@ macro_rules! internals {
             pub fn find() -> Result<Self, String> {
                 Ok(Internals {
                     // SAFETY: the types are those of QEMU's headers.
-                    $($name: unsafe { std::mem::transmute::<*mut c_void, _>(symbol(concat!(stringify!($name), "\0"))?) },)*
+                    $($name: unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(symbol(concat!(stringify!($name), "\0"))?) },)*
                 })
             }
         }

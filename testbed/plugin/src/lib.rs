@@ -188,9 +188,9 @@ unsafe extern "C" fn on_idle(_: *mut c_void) {
 }
 
 /// A vCPU executes HLT.
-unsafe extern "C" fn on_hlt(_: c_uint, _: *mut c_void) {
+unsafe extern "C" fn on_hlt(vcpu: c_uint, _: *mut c_void) {
     if let Some(plugin) = PLUGIN.get() {
-        plugin.clock.halts();
+        plugin.clock.halts(vcpu as usize);
     }
 }
 

@@ -15,6 +15,7 @@ use weir_sim::{Measures, Scenario};
 pub fn run_of(measures: &Measures, choice: &Choice) -> Run {
     let m = measures;
     Run {
+        fingerprint: None,
         world: "sim".into(),
         policy: choice.policy.into(),
         backend: choice.backend.into(),

@@ -17,6 +17,9 @@ use weir_testbed::vm::{BootOptions, Vm};
 
 const TENTH: &str = "10000 100000";
 const PERIODS: u64 = 30;
+/// With a period that is long beside what a shell takes to see a refill.
+const SLOW_TENTH: &str = "50000 500000";
+const REWRITES: u64 = 8;
 
 struct Usage {
     cpu_usec: f64,
@@ -148,16 +151,16 @@ fn short_periods_leak_less(vm: &Vm) -> Result<()> {
 /// Usage under a tenth that is rewritten at every second refill: `delay` is what passes between the
 /// refill, as `nr_periods` tells it, and the write.
 fn rewritten_after_the_refill(vm: &Vm, path: &str, delay: &str) -> Result<Usage> {
-    vm.run(&format!("echo {TENTH} > {path}/cpu.max"))?;
+    vm.run(&format!("echo {SLOW_TENTH} > {path}/cpu.max"))?;
     let before = Usage::now(vm, path)?;
     vm.run(&format!(
         "last=0; writes=0
          while [ $writes -lt {} ]; do
              while read name value; do [ $name = nr_periods ] && count=$value; done < {path}/cpu.stat
              [ $count -lt $((last + 2)) ] && continue
-             {delay}; echo {TENTH} > {path}/cpu.max; writes=$((writes + 1)); last=$count
+             {delay}; echo {SLOW_TENTH} > {path}/cpu.max; writes=$((writes + 1)); last=$count
          done",
-        PERIODS / 2
+        REWRITES
     ))?;
     Ok(Usage::now(vm, path)?.since(&before))
 }
@@ -166,10 +169,10 @@ fn rewritten_after_the_refill(vm: &Vm, path: &str, delay: &str) -> Result<Usage>
 /// write just then gives next to nothing away.
 fn a_write_just_after_the_refill_costs_little(vm: &Vm) -> Result<()> {
     let path = start_spinner(vm, "aligned")?;
-    let later = rewritten_after_the_refill(vm, &path, "usleep 50000")?.cpus();
+    let later = rewritten_after_the_refill(vm, &path, "usleep 250000")?.cpus();
     let at_once = rewritten_after_the_refill(vm, &path, ":")?.cpus();
     println!(
-        "{TENTH} rewritten every 200 ms: {later:.3} CPU in mid-period, {at_once:.3} CPU just after the refill"
+        "{SLOW_TENTH} rewritten every second: {later:.3} CPU in mid-period, {at_once:.3} CPU just after the refill"
     );
     ensure!(at_once < later - 0.015, "{at_once:.3} and {later:.3} CPU");
     empty_cgroup(vm, &path)

@@ -23,6 +23,7 @@ fn laboratory() -> BootOptions {
     BootOptions {
         kernel_args: "iomem=relaxed".into(),
         qemu_args,
+        is_cold: true,
         ..BootOptions::default()
     }
 }

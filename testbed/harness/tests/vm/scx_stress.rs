@@ -288,6 +288,7 @@ fn ask_all(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> 
 }
 
 #[test]
+#[ignore = "never run to its end in virtual time"]
 fn weir_schedules_many() -> Result<()> {
     let Some(bench) = Bench::ready("scx_stress")? else {
         return Ok(());

@@ -37,6 +37,7 @@ fn options() -> BootOptions {
     );
     BootOptions {
         qemu_args: arguments.split_whitespace().map(str::to_owned).collect(),
+        is_cold: true,
         ..BootOptions::default()
     }
 }

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What one guest leaves on the host while it runs: gone with it.
+
+use anyhow::Result;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static VM_NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A name of its own on this host, and a directory that goes with it.
+pub(crate) struct Scratch {
+    /// The name.
+    pub(crate) name: String,
+    /// The directory.
+    pub(crate) dir: PathBuf,
+}
+
+impl Scratch {
+    /// Makes it.
+    pub(crate) fn new() -> Result<Self> {
+        let number = VM_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("weir-{}-{number}", std::process::id());
+        let dir = std::env::temp_dir().join(&name);
+        std::fs::create_dir_all(&dir)?;
+        Ok(Scratch { name, dir })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
