@@ -146,12 +146,12 @@ mod tests {
         to: Duration::from_secs(60),
         offsets: ClockOffsets {
             unix_ms: 5000.0,
-            boot_ms: -993.0,
+            boot_ms: -1007.0,
         },
     };
 
     /// Ticks whose counters were read at these times in ms, 10 ms before the look was over, each with the rate since the one
-    /// before. The guest's boot clock is 993 ms behind its power-on.
+    /// before. The guest's boot clock is 1007 ms behind its power-on.
     fn ticks(all: &[(f64, f64)]) -> String {
         let line = |(at_ms, rate): &(f64, f64)| {
             format!(
