@@ -19,7 +19,7 @@ weir on a real Linux kernel: a virtual machine with an emulated CXL device.
      meanwhile the simulator shows what to expect
   3. five readers overload the device, a light reader suffers: without weir,
      with limits by cpu.max, with weir's own scheduler
-About 9 minutes the first time on two cores, about 4 after that. Nothing on this
+About 13 minutes the first time on two cores, about 4 after that. Nothing on this
 machine is limited. The results are a page: out/live/index.html
 endef
 export PLAN
@@ -98,7 +98,7 @@ define install
 	if [ $${#missing[@]} -gt 0 ]; then \
 	    echo "installing $${missing[*]}"; \
 	    [ "$$(id -u)" = 0 ] || { echo "not root: run 'sudo apt-get install $${missing[*]}'"; exit 1; }; \
-	    apt-get update -qq && apt-get install -y -qq --no-install-recommends "$${missing[@]}" > /dev/null; fi
+	    apt-get update -qq && apt-get install -y -qq -o Acquire::Retries=3 --no-install-recommends "$${missing[@]}" > /dev/null; fi
 endef
 
 test-tools:

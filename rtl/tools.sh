@@ -4,21 +4,37 @@
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/weir/rtl"
 mkdir -p "$cache" target
 
-# Maven with everything it downloads in the cache, and without the network once it has all it needs.
+# Maven with everything it downloads in the cache, and without the network once the tests have run: the file `have` says so.
+have="$cache/have-$(sha256sum pom.xml | cut -c1-16)"
 maven() {
-    local offline=() have
-    have="$cache/have-$(sha256sum pom.xml | cut -c1-16)"
-    [ ! -e "$have" ] || offline=(-o)
-    XDG_CACHE_HOME="$cache" mvn -q -B "${offline[@]}" -Dmaven.repo.local="$cache/m2" "$@" && touch "$have"
+    local network=-U
+    [ ! -e "$have" ] || network=-o
+    XDG_CACHE_HOME="$cache" mvn -q -B $network -Dmaven.repo.local="$cache/m2" -Daether.connector.http.retryHandler.count=5 "$@"
+}
+
+# fetched COMMAND…: runs it up to three times until it succeeds, if it may need the network: a registry may refuse a file for
+# a moment.
+fetched() {
+    local try
+    for try in 1 2 3; do
+        if "$@"; then return 0; fi
+        [ ! -e "$have" ] && [ $try -lt 3 ] || return 1
+        echo "rtl: '$*' failed, and not all packages are fetched yet: again in $((try * 10)) s" >&2
+        sleep $((try * 10))
+    done
+}
+
+# The class path that runs the generators.
+class_path() {
+    if [ -e target/classpath.txt ] && [ target/classpath.txt -nt pom.xml ]; then return; fi
+    fetched maven dependency:build-classpath -Dmdep.outputFile=target/classpath.txt
 }
 
 # The generators, and the class path that runs them.
 compile() {
-    [ -e target/classpath.txt ] && [ target/classpath.txt -nt pom.xml ] ||
-        XDG_CACHE_HOME="$cache" mvn -q -B -Dmaven.repo.local="$cache/m2" \
-            dependency:build-classpath -Dmdep.outputFile=target/classpath.txt
+    class_path || return 1
     if [ -e target/compiled ] && [ -z "$(find src pom.xml -newer target/compiled -print -quit)" ]; then return; fi
-    maven test-compile && touch target/compiled
+    fetched maven test-compile && touch target/compiled
 }
 
 # emit MAIN ARGUMENTS…: Verilog from a generator.

@@ -249,6 +249,7 @@ fn build(dir: &Path, say: &mut dyn FnMut(&str)) -> Result<()> {
             .args(["--quiet", "--variant=apt", "--components=main"])
             .arg("--aptopt=APT::Install-Recommends \"false\"")
             .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
+            .arg("--aptopt=Acquire::Retries \"3\"")
             .arg(format!("--include={}", PACKAGES.join(",")))
             .arg(SUITE)
             .arg(&root)
