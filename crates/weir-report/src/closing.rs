@@ -126,7 +126,7 @@ fn rate(bytes_per_sec: f64) -> String {
     format!("{} {unit}", number(bytes_per_sec / divisor))
 }
 
-/// Who limited in this run.
+/// The sentence's subject: what limited in this run.
 fn subject(run: &Run, all: &[&Run]) -> String {
     let backend = line(&run.backend, 40);
     match run.policy.as_str() {

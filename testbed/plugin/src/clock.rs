@@ -31,7 +31,7 @@ use std::time::Duration;
 
 /// A vCPU's counter of instructions reaches this at the end of its window.
 pub const LIMIT: u64 = 1 << 40;
-/// Whose turn it is when the window is over.
+/// No vCPU is in turn: the window is over.
 const NO_TURN: usize = usize::MAX;
 /// What the clock shows where QEMU itself arms a timer for its own turns: such a timer never fires.
 const NEVER_NS: i64 = 1 << 61;
@@ -43,8 +43,8 @@ const IDLE_LOOK: Duration = Duration::from_millis(2);
 const HALTING_LOOKS: u32 = 50;
 
 thread_local! {
-    /// Whether this is the thread of the vCPUs.
-    static RUNS_VCPUS: Cell<bool> = const { Cell::new(false) };
+    /// Whether this is the thread of QEMU's main loop.
+    static RUNS_MAIN_LOOP: Cell<bool> = const { Cell::new(false) };
     /// Whether timers run on this thread: they read the common clock.
     static RUNS_TIMERS: Cell<bool> = const { Cell::new(false) };
 }
@@ -78,7 +78,7 @@ pub enum Turn {
 /// What is done once in a window.
 #[derive(Clone, Copy)]
 pub struct Hooks {
-    /// At its end, before anybody is told: what the vCPUs have done goes to the ledger.
+    /// At its end, before the harness is told: what the vCPUs have done goes to the ledger.
     pub publish: fn(&Clock),
     /// On the thread of the vCPUs, before the next one begins.
     pub begin: fn(),
@@ -115,7 +115,7 @@ unsafe impl Send for Clock {}
 unsafe impl Sync for Clock {}
 
 impl Clock {
-    /// A clock that stands at `start_ns`.
+    /// A clock that stands at `start_ns`, made on the thread of the main loop.
     pub fn new(
         internals: Internals,
         grant: Grant,
@@ -124,6 +124,7 @@ impl Clock {
         window_ns: u64,
         start_ns: u64,
     ) -> Self {
+        RUNS_MAIN_LOOP.set(true);
         let start_ps = start_ns as i64 * 1000;
         Clock {
             internals,
@@ -156,7 +157,6 @@ impl Clock {
             return;
         };
         let cpu = self.internals.cpu(index);
-        RUNS_VCPUS.set(true);
         vcpu.cpu.store(cpu, Relaxed);
         self.internals.translate_for_parallel_use(cpu);
         self.vcpu_count.fetch_max(index + 1, SeqCst);
@@ -394,31 +394,42 @@ impl Clock {
             return;
         }
         self.is_jumping.store(true, SeqCst);
-        self.is_executing.store(false, Relaxed);
-        let mut now_ps = self.now_ps.load(Relaxed);
-        while self.internals.is_running() && self.internals.are_all_idle() {
-            let until_ps = self.grant.until_ns() as i64 * 1000;
-            if now_ps >= until_ps {
-                self.stand(now_ps);
-                break;
-            }
-            RUNS_TIMERS.set(true);
-            let next = self.internals.next_timer_ns();
-            RUNS_TIMERS.set(false);
-            // Without any timer time goes on all the same, to what is granted.
-            let next_ps = next.map_or(until_ps, |left| now_ps + left.min(until_ps / 1000) * 1000);
-            now_ps = next_ps.min(until_ps);
-            self.now_ps.store(now_ps, Relaxed);
-            self.grant.now(now_ps as u64 / 1000);
-            self.run_timers();
+        while self.internals.is_running() && self.internals.are_all_idle() && self.jump_once() {}
+        self.is_jumping.store(false, SeqCst);
+    }
+
+    /// On to the next timer, or to what is granted; false where time stands. No vCPU has anything left of a window before
+    /// timers run: one that a timer wakes asks for its turn first, and waits there for the end of the jump.
+    fn jump_once(&self) -> bool {
+        let now_ps = self.now_ps.load(Relaxed);
+        let until_ps = self.grant.until_ns() as i64 * 1000;
+        self.turn.store(NO_TURN, Relaxed);
+        if now_ps >= until_ps {
+            self.rest_all_at(now_ps);
+            self.stand(now_ps);
+            return false;
         }
+        RUNS_TIMERS.set(true);
+        let next = self.internals.next_timer_ns();
+        RUNS_TIMERS.set(false);
+        // Without any timer time goes on all the same, to what is granted.
+        let next_ps = next.map_or(until_ps, |left| now_ps + left.min(until_ps / 1000) * 1000);
+        let now_ps = next_ps.min(until_ps);
+        self.now_ps.store(now_ps, Relaxed);
+        self.grant.now(now_ps as u64 / 1000);
+        self.rest_all_at(now_ps);
+        self.run_timers();
+        true
+    }
+
+    /// The window of all vCPUs is over, and their clocks show no less than `now_ps`.
+    fn rest_all_at(&self, now_ps: i64) {
+        self.is_executing.store(false, Relaxed);
         self.window_end_ps.store(now_ps, Relaxed);
         for vcpu in self.vcpus() {
             self.settle(vcpu);
             self.wake(vcpu, now_ps);
         }
-        self.turn.store(NO_TURN, Relaxed);
-        self.is_jumping.store(false, SeqCst);
     }
 
     /// Looks for idleness for as long as QEMU lives: after each grant, and now and then.
@@ -438,24 +449,22 @@ impl Clock {
         if RUNS_TIMERS.get() {
             return self.now_ps.load(Relaxed) / 1000;
         }
-        if !RUNS_VCPUS.get() {
-            // The main loop must find no timer due, nor wait for one: timers are run here.
-            return if self.internals.is_running() {
-                0
-            } else {
-                self.now_ps.load(Relaxed) / 1000
-            };
-        }
         match self.executing() {
-            Some(vcpu) => (self.clock_ps(vcpu) / 1000).max(self.newest_ns.load(Relaxed)),
-            None => NEVER_NS,
+            // The main loop must find no timer due, nor wait for one: timers are run here.
+            _ if RUNS_MAIN_LOOP.get() && self.internals.is_running() => 0,
+            Some(vcpu) if !RUNS_MAIN_LOOP.get() => {
+                (self.clock_ps(vcpu) / 1000).max(self.newest_ns.load(Relaxed))
+            }
+            // The vCPUs' thread arms the timer that would end each turn after 100 ms: at moments that the host chooses.
+            None if self.internals.is_running() => NEVER_NS,
+            _ => self.now_ps.load(Relaxed) / 1000,
         }
     }
 
     /// The TSC, at 1 GHz.
     pub fn ticks(&self) -> i64 {
         let mine_ns = match self.executing() {
-            Some(vcpu) if RUNS_VCPUS.get() => self.clock_ps(vcpu) / 1000,
+            Some(vcpu) if !RUNS_MAIN_LOOP.get() => self.clock_ps(vcpu) / 1000,
             _ => return self.now_ps.load(Relaxed) / 1000,
         };
         let newest_ns = mine_ns.max(self.newest_ns.load(Relaxed));

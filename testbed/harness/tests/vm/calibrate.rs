@@ -371,7 +371,7 @@ fn it_says_what_it_will_not_do() -> Result<()> {
 }
 
 #[test]
-#[ignore = "not yet right in virtual time: its bound is not explained"]
+#[ignore = "by hand: the knee found has 0.893 of the largest bandwidth ÷ latency, and 0.9 is wanted; not asked by make test before either"]
 fn the_device_is_what_the_model_was_given() -> Result<()> {
     let Some(bench) = Bench::ready("calibrate")? else {
         return Ok(());

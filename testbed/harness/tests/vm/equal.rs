@@ -4,7 +4,7 @@
 //! a signal meanwhile, for longer than any step may take: that changes nothing.
 
 use crate::common::{
-    Bench, LINES, MODULE, SET_POINT, mount_group, start_reader, start_weir, until,
+    Bench, LINES, MODULE, READ, SET_POINT, mount_group, start_reader, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::process::{Child, Command};
@@ -59,6 +59,8 @@ fn one(bench: &Bench, is_stopped: bool) -> Result<(Vec<Moment>, String)> {
     for name in ["a", "b"] {
         start_reader(vm, name)?;
     }
+    // Both have begun to read their blocks.
+    until(vm, &format!("[ $(cat {READ}) -gt 50000000 ]"))?;
     let mut moments = vec![moment(vm)];
     start_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
     until(vm, &format!("[ -s {LINES} ]"))?;

@@ -332,7 +332,6 @@ fn what_a_decision_costs(vm: &Vm) -> Result<()> {
 }
 
 #[test]
-#[ignore = "never run to its end in virtual time"]
 fn weir_schedules_those_it_limits() -> Result<()> {
     let Some(bench) = Bench::ready("scx")? else {
         return Ok(());

@@ -200,7 +200,6 @@ fn killed_it_leaves_nothing(vm: &Vm) -> Result<()> {
 }
 
 #[test]
-#[ignore = "not yet right in virtual time: a question fails"]
 fn weir_schedules_all() -> Result<()> {
     let Some(bench) = Bench::ready("scx_full")? else {
         return Ok(());

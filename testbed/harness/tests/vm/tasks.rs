@@ -262,7 +262,6 @@ fn start(vm: &Vm, name: &str) -> Result<String> {
 }
 
 #[test]
-#[ignore = "not yet right in virtual time: a question fails"]
 fn the_iterator_says_what_proc_says() -> Result<()> {
     let Some(bench) = Bench::ready("tasks")? else {
         return Ok(());

@@ -139,7 +139,6 @@ fn boot(bench: &Bench) -> Result<Vm> {
 }
 
 #[test]
-#[ignore = "not yet right in virtual time: a sleep is longer than two programs explain"]
 fn the_guests_time_is_exact() -> Result<()> {
     let Some(bench) = Bench::ready("time")? else {
         return Ok(());

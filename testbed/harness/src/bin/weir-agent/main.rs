@@ -10,11 +10,13 @@ mod hold;
 mod pages;
 mod unpack;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_testbed::protocol::{PORT_NAME, Reply, Request};
 
 fn main() -> std::io::Result<()> {
@@ -111,17 +113,13 @@ fn run_shell(request: &Request) -> std::io::Result<Reply> {
         .spawn()?;
     let stdout = drain(child.stdout.take());
     let stderr = drain(child.stderr.take());
-    let end = Instant::now() + Duration::from_millis(request.timeout_ms);
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status.code();
-        }
-        if Instant::now() > end {
+    let status = match ends_within(&child, Duration::from_millis(request.timeout_ms))? {
+        true => child.wait()?.code(),
+        false => {
             child.kill()?;
             child.wait()?;
-            break None;
+            None
         }
-        std::thread::sleep(Duration::from_millis(2));
     };
     let text = |t: std::thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&t.join().unwrap_or_default()).into_owned()
@@ -132,6 +130,14 @@ fn run_shell(request: &Request) -> std::io::Result<Reply> {
         stdout: text(stdout),
         stderr: text(stderr),
     })
+}
+
+/// Sleeps until a child has ended, or the time is over. It is not looked for meanwhile: an idle guest stays idle.
+fn ends_within(child: &Child, most: Duration) -> std::io::Result<bool> {
+    let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let most = Timespec::try_from(most).map_err(std::io::Error::other)?;
+    let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&most))?;
+    Ok(ended > 0)
 }
 
 /// Read a pipe to its end beside the child, so that it never blocks on a full one.
