@@ -19,7 +19,7 @@
 //! and not too often ([`crate::signs`]), and all looks of one round have a time budget. First
 //! looks have a budget of their own: until a process has had one, its workload cannot be limited.
 
-use crate::clock::now;
+use crate::clock::{now, thread_cpu};
 use crate::descriptors::{Budget, Kept, Rank};
 use crate::files::{Buffer, for_each_line, open_file};
 use crate::haste::{Haste, is_crowded};
@@ -281,22 +281,23 @@ impl Members {
         let first = Nanos(until.0.saturating_add(FIRST_LOOKS.0));
         let hurries = self.hurries && is_crowded(&self.proc, buffer);
         for (due_at, pid) in self.turn(at, moved) {
-            let begun = now();
             let until = if due_at == Nanos(0) { first } else { until };
-            if looked && begun >= until {
+            if looked && now() >= until {
                 break;
             }
             looked = true;
+            let before = thread_cpu();
             let haste = hurries.then(Haste::begin);
             let usage = self.read_maps(pid);
             drop(haste);
+            // Its own CPU time: a look that waited for a CPU has cost no more, and must not put off the next.
+            let cost = Nanos(thread_cpu().0.saturating_sub(before.0));
             let ended = now();
             if let Some(member) = self.by_pid.get_mut(&pid) {
                 member.read_in = round;
                 unread -= usize::from(member.is_unread());
                 let same = matches!((&member.memory, &usage),
                     (Memory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
-                let cost = Nanos(ended.0.saturating_sub(begun.0));
                 member.due.looked(at, cost, same, moved);
                 member.memory = match usage {
                     Ok(usage) => Memory::Read { at: ended, usage },

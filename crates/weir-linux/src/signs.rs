@@ -5,7 +5,7 @@
 //! resident pages, which the scout learns anyway, and the pages the kernel has moved in all of the machine. As long as all
 //! three are as they were before the last look, so is the memory, and nobody looks. Where one of them is not:
 //!
-//! * a look comes after 1.5 s at the earliest, or a hundred times what the last one took;
+//! * a look comes after 1.5 s at the earliest, or a hundred times the CPU time of the last one;
 //! * a process whose memory a look finds as it was waits twice as long for the next, up to 30 s;
 //! * one that has since become larger or smaller by an eighth, and by 16 MiB, waits no longer.
 //!
@@ -131,7 +131,7 @@ impl Due {
         self.met_at
     }
 
-    /// It was looked at in a round of `at`, for `cost`. `moved` is from before the look.
+    /// It was looked at in a round of `at`, for so much CPU time. `moved` is from before the look.
     pub(crate) fn looked(&mut self, at: Nanos, cost: Nanos, found_same: bool, moved: Option<u64>) {
         let settled = Nanos(self.pause.0.saturating_mul(2)).min(LOOK_EVERY_MAX);
         self.pause = if found_same { settled } else { LOOK_EVERY };

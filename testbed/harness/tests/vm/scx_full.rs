@@ -77,7 +77,12 @@ fn used_us(vm: &Vm, paths: &[&str], sec: u32) -> Result<Vec<u64>> {
 fn it_holds_where_all_cpus_are_wanted(vm: &Vm) -> Result<()> {
     let hogs = start_hogs(vm, "hogs", 4, 100)?;
     let pid = start(vm)?;
-    until(vm, &format!("grep -q 'b.service: limited' {LINES}.err"))?;
+    for name in ["a", "b"] {
+        until(
+            vm,
+            &format!("grep -q '{name}.service: limited' {LINES}.err"),
+        )?;
+    }
     vm.run("sleep 3")?;
     common::is_held(vm)?;
     common::say_why(vm);
