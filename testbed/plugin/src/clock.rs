@@ -13,29 +13,29 @@
 //! ```
 //!
 //! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in the order
-//! of their numbers, beginning with another one each window. A vCPU that is not in turn never executes a block: it leaves the block again that it has begun. So
-//! what the guest does depends on nothing but what was put into it, whatever else makes QEMU's thread go round.
-//! Windows end at multiples of their length, and timers run at their ends.
+//! of their numbers, beginning with another one each window. A vCPU that is not in turn never executes a block: it leaves
+//! the block again that it has begun. Its interrupts it takes before, when QEMU's thread comes round to it: so after time
+//! stood, or was moved on by the main loop, all come round once before any executes. What the guest does depends on nothing
+//! but what was put into it, whatever else makes QEMU's thread go round. Windows end at multiples of their length, and
+//! timers run at their ends.
 //!
 //! Time stands at the moment that the harness has granted; then the ledger says so, and input from outside meets a
 //! guest that does not move.
 
 use crate::grant::Grant;
 use crate::internals::{BottomHalf, Cpu, Internals};
+use crate::vcpu_clock::VcpuClock;
 use std::cell::Cell;
 use std::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
-    Ordering::SeqCst,
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
 use std::time::Duration;
 
-/// A vCPU's counter of instructions reaches this at the end of its window.
-pub const LIMIT: u64 = 1 << 40;
 /// No vCPU is in turn: the window is over.
 const NO_TURN: usize = usize::MAX;
 /// What the clock shows where QEMU itself arms a timer for its own turns: such a timer never fires.
 const NEVER_NS: i64 = 1 << 61;
-/// How long a vCPU waits inside its callback for time to be granted, before it lets QEMU look at its own affairs.
+/// How often the vCPU that waits for time to be granted looks whether QEMU wants to stop.
 const STAND: Duration = Duration::from_millis(2);
 /// How often idleness is looked for that no HLT has told of.
 const IDLE_LOOK: Duration = Duration::from_millis(2);
@@ -47,23 +47,6 @@ thread_local! {
     static RUNS_MAIN_LOOP: Cell<bool> = const { Cell::new(false) };
     /// Whether timers run on this thread: they read the common clock.
     static RUNS_TIMERS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// One vCPU's clock. The thread of the vCPUs writes it, or the main loop while all are idle.
-#[repr(align(64))]
-#[derive(Default)]
-struct Vcpu {
-    cpu: AtomicPtr<Cpu>,
-    /// Where translated code counts this vCPU's instructions.
-    counter: AtomicPtr<u64>,
-    /// Its clock when the counter showed `from`.
-    base_ps: AtomicI64,
-    from: AtomicU64,
-    /// Instructions until then.
-    instructions: AtomicU64,
-    has_arrived: AtomicBool,
-    /// The block it last began with its counter at the limit.
-    pc: AtomicU64,
 }
 
 /// What happens when a vCPU has come to the end of a window or begins.
@@ -88,7 +71,7 @@ pub struct Hooks {
 pub struct Clock {
     internals: Internals,
     grant: Grant,
-    vcpus: Box<[Vcpu]>,
+    vcpus: Box<[VcpuClock]>,
     vcpu_count: AtomicUsize,
     window_ps: i64,
     instruction_ps: AtomicI64,
@@ -99,8 +82,10 @@ pub struct Clock {
     newest_ns: AtomicI64,
     hooks: Hooks,
     turn: AtomicUsize,
-    /// Time stood when the window began.
+    /// The harness was told that time stands.
     has_stood: AtomicBool,
+    /// All vCPUs have to ask for their turn before one is given to any.
+    gathers: AtomicBool,
     /// The vCPU in turn executes its blocks.
     is_executing: AtomicBool,
     /// The main loop moves the clock on while all are idle.
@@ -129,7 +114,7 @@ impl Clock {
         Clock {
             internals,
             grant,
-            vcpus: (0..vcpu_count).map(|_| Vcpu::default()).collect(),
+            vcpus: (0..vcpu_count).map(|_| VcpuClock::default()).collect(),
             vcpu_count: AtomicUsize::new(0),
             window_ps: window_ns as i64 * 1000,
             instruction_ps: AtomicI64::new(1000),
@@ -139,6 +124,7 @@ impl Clock {
             hooks,
             turn: AtomicUsize::new(NO_TURN),
             has_stood: AtomicBool::new(false),
+            gathers: AtomicBool::new(true),
             is_executing: AtomicBool::new(false),
             is_jumping: AtomicBool::new(false),
             halting_looks: AtomicU32::new(0),
@@ -164,7 +150,7 @@ impl Clock {
         for (index, other) in self.vcpus().iter().enumerate() {
             other.counter.store(counter(index), Relaxed);
         }
-        self.wake(vcpu, self.now_ps.load(Relaxed));
+        vcpu.wake(self.now_ps.load(Relaxed));
     }
 
     /// The bottom half that moves time on while all vCPUs are idle.
@@ -174,22 +160,21 @@ impl Clock {
 
     /// From here on an instruction takes this long.
     pub fn set_pace(&self, instruction_ps: u64) {
-        self.vcpus().iter().for_each(|vcpu| self.settle(vcpu));
-        self.instruction_ps.store(instruction_ps as i64, Relaxed);
         self.vcpus()
             .iter()
-            .for_each(|vcpu| self.wake(vcpu, i64::MIN));
+            .for_each(|vcpu| vcpu.settle(self.pace_ps()));
+        self.instruction_ps.store(instruction_ps as i64, Relaxed);
+        self.vcpus().iter().for_each(|vcpu| vcpu.wake(i64::MIN));
     }
 
     /// A vCPU's clock.
     pub fn vcpu_ns(&self, index: usize) -> u64 {
-        (self.clock_ps(&self.vcpus[index]) / 1000) as u64
+        (self.vcpus[index].now_ps(self.pace_ps()) / 1000) as u64
     }
 
     /// Instructions that a vCPU has executed.
     pub fn instructions(&self, index: usize) -> u64 {
-        let vcpu = &self.vcpus[index];
-        vcpu.instructions.load(Relaxed) + (count(vcpu) - vcpu.from.load(Relaxed))
+        self.vcpus[index].instructions()
     }
 
     /// vCPUs there are.
@@ -210,45 +195,21 @@ impl Clock {
     /// The vCPU in turn waits for so long.
     pub fn stall(&self, index: usize, ns: u64) {
         let vcpu = &self.vcpus[index];
-        self.settle(vcpu);
-        vcpu.base_ps
-            .store(vcpu.base_ps.load(Relaxed) + ns as i64 * 1000, Relaxed);
+        vcpu.settle(self.pace_ps());
+        vcpu.stall(ns);
         self.budget(vcpu);
     }
 
-    fn vcpus(&self) -> &[Vcpu] {
+    fn vcpus(&self) -> &[VcpuClock] {
         &self.vcpus[..self.vcpu_count.load(Relaxed)]
     }
 
-    fn clock_ps(&self, vcpu: &Vcpu) -> i64 {
-        let since = (count(vcpu) - vcpu.from.load(Relaxed)) as i64;
-        vcpu.base_ps.load(Relaxed) + since * self.instruction_ps.load(Relaxed)
+    fn pace_ps(&self) -> i64 {
+        self.instruction_ps.load(Relaxed)
     }
 
-    /// What has run so far is in `base_ps` from here on.
-    fn settle(&self, vcpu: &Vcpu) {
-        let now = count(vcpu);
-        vcpu.base_ps.store(self.clock_ps(vcpu), Relaxed);
-        vcpu.instructions
-            .fetch_add(now - vcpu.from.load(Relaxed), Relaxed);
-        vcpu.from.store(now, Relaxed);
-    }
-
-    /// A settled vCPU may run until the end of the window.
-    fn budget(&self, vcpu: &Vcpu) {
-        let left_ps = (self.window_end_ps.load(Relaxed) - vcpu.base_ps.load(Relaxed)).max(0);
-        let instruction_ps = self.instruction_ps.load(Relaxed);
-        let instructions = (left_ps + instruction_ps - 1) / instruction_ps;
-        set_count(vcpu, LIMIT - (instructions as u64).min(LIMIT));
-        vcpu.from.store(count(vcpu), Relaxed);
-    }
-
-    /// A settled vCPU asks for its turn before it runs on, no earlier than `at_ps`.
-    fn wake(&self, vcpu: &Vcpu, at_ps: i64) {
-        vcpu.base_ps
-            .store(vcpu.base_ps.load(Relaxed).max(at_ps), Relaxed);
-        set_count(vcpu, LIMIT);
-        vcpu.from.store(LIMIT, Relaxed);
+    fn budget(&self, vcpu: &VcpuClock) {
+        vcpu.budget(self.window_end_ps.load(Relaxed), self.pace_ps());
     }
 
     /// A vCPU begins the block at `pc` with its counter at the limit.
@@ -261,14 +222,14 @@ impl Clock {
         loop {
             match self.turn.load(Relaxed) {
                 NO_TURN => {
-                    if let Turn::Leaves = self.open_window() {
+                    if let Turn::Leaves = self.open_window(index) {
                         return Turn::Leaves;
                     }
                 }
                 turn if turn == index => {
                     let vcpu = &self.vcpus[index];
-                    self.settle(vcpu);
-                    if vcpu.base_ps.load(Relaxed) < self.window_end_ps.load(Relaxed) {
+                    vcpu.settle(self.pace_ps());
+                    if vcpu.is_before(self.window_end_ps.load(Relaxed)) {
                         self.budget(vcpu);
                         self.is_executing.store(true, Relaxed);
                         return Turn::Runs;
@@ -287,13 +248,13 @@ impl Clock {
     }
 
     /// A vCPU that has used up its window, or halted in its turn: it asks before it runs on.
-    fn rest(&self, vcpu: &Vcpu) {
-        self.settle(vcpu);
-        self.wake(vcpu, i64::MIN);
+    fn rest(&self, vcpu: &VcpuClock) {
+        vcpu.settle(self.pace_ps());
+        vcpu.wake(i64::MIN);
         self.is_executing.store(false, Relaxed);
     }
 
-    fn can_run(&self, vcpu: &Vcpu) -> bool {
+    fn can_run(&self, vcpu: &VcpuClock) -> bool {
         !vcpu.has_arrived.load(Relaxed) && !self.internals.is_idle(vcpu.cpu.load(Relaxed))
     }
 
@@ -305,27 +266,57 @@ impl Clock {
         self.turn.store(next.unwrap_or(NO_TURN), Relaxed);
     }
 
-    /// All have used up the window: time goes on to its end, and as far as is granted. Where time stood, the vCPU that
-    /// notices first is not always the same: it leaves its block, so that all of them meet what came in meanwhile alike.
-    fn open_window(&self) -> Turn {
+    /// All have used up the window: time goes on to its end, and as far as is granted.
+    fn open_window(&self, index: usize) -> Turn {
         let now_ps = self.window_end_ps.load(Relaxed);
         self.now_ps.store(now_ps, Relaxed);
-        let until_ps = self.grant.until_ns() as i64 * 1000;
-        if now_ps >= until_ps {
+        if now_ps >= self.granted_ps() {
             self.stand(now_ps);
-            self.grant.wait_beyond(now_ps as u64 / 1000, STAND);
+            self.wait_while_time_stands(now_ps);
             return Turn::Leaves;
         }
-        if !self.has_stood.load(Relaxed) {
+        if self.gathers.load(Relaxed) && !self.have_all_met(index) {
+            return Turn::Leaves;
+        }
+        if !self.has_stood.swap(false, Relaxed) {
             (self.hooks.publish)(self);
         }
         self.internals.with_big_lock(|| self.run_timers());
         (self.hooks.begin)();
-        self.begin_window(now_ps, until_ps);
-        match self.has_stood.swap(false, Relaxed) {
-            true => Turn::Leaves,
-            false => Turn::Runs,
+        self.begin_window(now_ps, self.granted_ps());
+        Turn::Runs
+    }
+
+    fn granted_ps(&self) -> i64 {
+        self.grant.until_ns() as i64 * 1000
+    }
+
+    /// No vCPU takes an interrupt before more is granted: it might take one of two that are about to come.
+    fn wait_while_time_stands(&self, now_ps: i64) {
+        while now_ps >= self.granted_ps() && self.internals.is_running() {
+            self.grant.wait_beyond(now_ps as u64 / 1000, STAND);
         }
+        self.gather();
+    }
+
+    /// From here on no vCPU executes anything before all have met what came in: an interrupt is taken when QEMU's thread
+    /// comes round to its vCPU, and where the thread is after time stood, or was moved on by the main loop, is chance.
+    fn gather(&self) {
+        for vcpu in self.vcpus() {
+            vcpu.has_met.store(false, Relaxed);
+        }
+        self.gathers.store(true, Relaxed);
+    }
+
+    /// This vCPU has met it. Whether it was the last one.
+    fn have_all_met(&self, index: usize) -> bool {
+        self.vcpus[index].has_met.store(true, Relaxed);
+        let has_met = |vcpu: &VcpuClock| {
+            vcpu.has_met.load(Relaxed) || self.internals.is_idle(vcpu.cpu.load(Relaxed))
+        };
+        let have_all = self.vcpus().iter().all(has_met);
+        self.gathers.store(!have_all, Relaxed);
+        have_all
     }
 
     fn begin_window(&self, now_ps: i64, until_ps: i64) {
@@ -334,8 +325,8 @@ impl Clock {
         self.grant.now(now_ps as u64 / 1000);
         for vcpu in self.vcpus() {
             let is_idle = self.internals.is_idle(vcpu.cpu.load(Relaxed));
-            self.settle(vcpu);
-            self.wake(vcpu, if is_idle { now_ps } else { i64::MIN });
+            vcpu.settle(self.pace_ps());
+            vcpu.wake(if is_idle { now_ps } else { i64::MIN });
             vcpu.has_arrived.store(false, Relaxed);
         }
         // Each window another vCPU is the first: the first finds the device idle, and the last meets the lines of all.
@@ -365,7 +356,7 @@ impl Clock {
 
     /// A vCPU executes HLT. If it is the last one, the main loop has to move time on.
     pub fn halts(&self, index: usize) {
-        let is_other_idle = |(other, vcpu): (usize, &Vcpu)| {
+        let is_other_idle = |(other, vcpu): (usize, &VcpuClock)| {
             other == index || self.internals.is_idle(vcpu.cpu.load(Relaxed))
         };
         if self.vcpus().iter().enumerate().all(is_other_idle) {
@@ -402,8 +393,9 @@ impl Clock {
     /// timers run: one that a timer wakes asks for its turn first, and waits there for the end of the jump.
     fn jump_once(&self) -> bool {
         let now_ps = self.now_ps.load(Relaxed);
-        let until_ps = self.grant.until_ns() as i64 * 1000;
+        let until_ps = self.granted_ps();
         self.turn.store(NO_TURN, Relaxed);
+        self.gather();
         if now_ps >= until_ps {
             self.rest_all_at(now_ps);
             self.stand(now_ps);
@@ -427,8 +419,8 @@ impl Clock {
         self.is_executing.store(false, Relaxed);
         self.window_end_ps.store(now_ps, Relaxed);
         for vcpu in self.vcpus() {
-            self.settle(vcpu);
-            self.wake(vcpu, now_ps);
+            vcpu.settle(self.pace_ps());
+            vcpu.wake(now_ps);
         }
     }
 
@@ -453,7 +445,7 @@ impl Clock {
             // The main loop must find no timer due, nor wait for one: timers are run here.
             _ if RUNS_MAIN_LOOP.get() && self.internals.is_running() => 0,
             Some(vcpu) if !RUNS_MAIN_LOOP.get() => {
-                (self.clock_ps(vcpu) / 1000).max(self.newest_ns.load(Relaxed))
+                (vcpu.now_ps(self.pace_ps()) / 1000).max(self.newest_ns.load(Relaxed))
             }
             // The vCPUs' thread arms the timer that would end each turn after 100 ms: at moments that the host chooses.
             None if self.internals.is_running() => NEVER_NS,
@@ -464,7 +456,7 @@ impl Clock {
     /// The TSC, at 1 GHz.
     pub fn ticks(&self) -> i64 {
         let mine_ns = match self.executing() {
-            Some(vcpu) if !RUNS_MAIN_LOOP.get() => self.clock_ps(vcpu) / 1000,
+            Some(vcpu) if !RUNS_MAIN_LOOP.get() => vcpu.now_ps(self.pace_ps()) / 1000,
             _ => return self.now_ps.load(Relaxed) / 1000,
         };
         let newest_ns = mine_ns.max(self.newest_ns.load(Relaxed));
@@ -472,26 +464,10 @@ impl Clock {
         newest_ns
     }
 
-    fn executing(&self) -> Option<&Vcpu> {
+    fn executing(&self) -> Option<&VcpuClock> {
         self.is_executing
             .load(Relaxed)
             .then(|| self.vcpus.get(self.turn.load(Relaxed)))
             .flatten()
-    }
-}
-
-fn count(vcpu: &Vcpu) -> u64 {
-    match vcpu.counter.load(Relaxed) {
-        at if at.is_null() => 0,
-        // SAFETY: a cell of QEMU's scoreboard, of this vCPU; null only before it is added.
-        at => unsafe { at.read() },
-    }
-}
-
-fn set_count(vcpu: &Vcpu, value: u64) {
-    let at = vcpu.counter.load(Relaxed);
-    if !at.is_null() {
-        // SAFETY: as in `count`.
-        unsafe { at.write(value) }
     }
 }

@@ -26,8 +26,9 @@ mod shared;
 mod stream;
 mod tlb;
 mod vcpu;
+mod vcpu_clock;
 
-use clock::{Clock, Hooks, LIMIT, Turn};
+use clock::{Clock, Hooks, Turn};
 use ffi as q;
 use grant::Grant;
 use internals::Internals;
@@ -35,6 +36,7 @@ use model::Model;
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use vcpu_clock::LIMIT;
 
 /// Version of the plugin API this is written against; QEMU refuses us if it does not know it.
 #[unsafe(no_mangle)]
