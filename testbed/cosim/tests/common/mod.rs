@@ -8,7 +8,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::AtomicU64;
-use std::time::Duration;
 use vfio_user::Client;
 
 pub const GROUPS: u64 = 2;
@@ -50,7 +49,7 @@ impl Server {
         while !dir.path().join("socket").exists() {
             let ended = child.try_wait().expect("a child");
             assert!(ended.is_none(), "it ended at once: {ended:?}");
-            std::thread::sleep(Duration::from_millis(2));
+            std::thread::yield_now();
         }
         Server { dir, child }
     }
