@@ -6,8 +6,9 @@ mod world;
 
 use rustix::process::Signal;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
+use world::server::free_address;
 use world::{HEAVY, LIGHT, World, long_name};
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0";
@@ -20,8 +21,8 @@ for family in parse(sys.stdin.read()):
         print(family.name, family.type, family.unit, sample.name, sample.labels, sample.value)
 ";
 
-fn ask(port: u16, accept: &str) -> Option<(String, String)> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+fn ask(address: SocketAddr, accept: &str) -> Option<(String, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: weir\r\nAccept: {accept}\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
     let mut text = String::new();
@@ -73,13 +74,9 @@ fn judged(program: &str, args: &[&str], page: &str, package: &str) -> Option<Str
 fn the_page_is_true_and_well_formed() {
     let hostile = "/a\"b\\c\n# EOF\u{1b}[2J";
     let world = World::with(&[hostile, &long_name()]);
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let address = format!("--metrics=127.0.0.1:{port}");
-    let daemon = world.start(&["run", "--limit", "--set-point", "300MiB/s", &address]);
+    let address = free_address();
+    let offer = format!("--metrics={address}");
+    let daemon = world.start(&["run", "--limit", "--set-point", "300MiB/s", &offer]);
     let heavy = format!(
         "weir_cgroup_cxl_bytes_total{{cgroup=\"{}\",source=\"apportioned\"}}",
         HEAVY[0]
@@ -87,18 +84,18 @@ fn the_page_is_true_and_well_formed() {
     let limit = format!("weir_cgroup_limit_cpus{{cgroup=\"{}\"}}", HEAVY[0]);
     let mut page = String::new();
     world.wait("limits are shown", || {
-        page = ask(port, OPEN_METRICS)
+        page = ask(address, OPEN_METRICS)
             .map(|(_, page)| page)
             .unwrap_or_default();
         value(&page, &limit).is_some() && value(&page, &heavy).is_some_and(|bytes| bytes > 1e8)
     });
-    let (head, older) = ask(port, "text/plain").unwrap();
+    let (head, older) = ask(address, "text/plain").unwrap();
     assert!(
         head.contains("Content-Type: text/plain; version=0.0.4"),
         "{head}"
     );
     assert!(
-        ask(port, OPEN_METRICS)
+        ask(address, OPEN_METRICS)
             .unwrap()
             .0
             .contains("Content-Type: application/openmetrics-text")
@@ -163,16 +160,12 @@ fn is_accepted(page: &str, older: &str) {
 #[test]
 fn processes_leave_no_series_behind() {
     let world = World::new();
-    let port = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
-    let address = format!("--metrics=127.0.0.1:{port}");
-    let daemon = world.start(&["run", "--by", "process", &address]);
+    let address = free_address();
+    let offer = format!("--metrics={address}");
+    let daemon = world.start(&["run", "--by", "process", &offer]);
     let mut page = String::new();
     world.wait("ticks are shown", || {
-        page = ask(port, OPEN_METRICS)
+        page = ask(address, OPEN_METRICS)
             .map(|(_, page)| page)
             .unwrap_or_default();
         value(&page, "weir_ticks_total").is_some_and(|ticks| ticks > 20.0)
@@ -181,7 +174,7 @@ fn processes_leave_no_series_behind() {
         page.contains("weir_cxl_read_bytes_total{") && !page.contains("pid"),
         "{page}"
     );
-    let second = world.weir(&["run", "--duration", "1s", &address]);
+    let second = world.weir(&["run", "--duration", "1s", &offer]);
     assert_eq!(second.status.code(), Some(2));
     assert!(
         world::stderr(&second).contains("cannot offer metrics"),

@@ -55,8 +55,12 @@ impl Fake {
     }
 
     fn next(&self) -> String {
-        let patience = std::time::Duration::from_secs(60);
-        self.requests.recv_timeout(patience).unwrap()
+        let mut next = None;
+        world::wait("a request", &mut || {
+            next = self.requests.try_recv().ok();
+            next.is_some()
+        });
+        next.unwrap()
     }
 }
 

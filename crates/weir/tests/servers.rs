@@ -9,7 +9,7 @@ mod world;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use world::server::{Kind, Server, free_port};
+use world::server::{Kind, Server, free_address};
 use world::{Daemon, HEAVY, LIGHT, World, long_name};
 
 /// What a tag must survive.
@@ -210,7 +210,7 @@ fn odd_id(ticks: &[Tick]) -> String {
 fn pushed(server: &Server, path: &str, read: fn(&Server, &str, &str) -> Series) {
     let long = long_name();
     let world = World::with(&[ODD, &long]);
-    let url = format!("http://127.0.0.1:{}{path}", server.port);
+    let url = format!("http://{}{path}", server.address);
     let daemon = world.start(&[
         "run",
         "--limit",
@@ -294,12 +294,12 @@ fn scraped(server: &Server, selector: &str) -> BTreeMap<i64, f64> {
 
 #[test]
 fn prometheus_knows_what_it_scraped() {
-    let port = free_port();
-    let Some(server) = Server::start(Kind::Prometheus { target_port: port }) else {
+    let target = free_address();
+    let Some(server) = Server::start(Kind::Prometheus { target }) else {
         return;
     };
     let world = World::new();
-    let address = format!("--metrics=127.0.0.1:{port}");
+    let address = format!("--metrics={target}");
     let daemon = world.start(&[
         "run",
         "--limit",

@@ -12,12 +12,13 @@ mod fake;
 pub mod server;
 
 use fake::Fake;
+use serde_json::Value;
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -40,11 +41,30 @@ pub const INTENSITY: f64 = 400.0 * MIB;
 const HEAVY_CPUS: f64 = 1.0;
 const LIGHT_CPUS: f64 = 0.05;
 
+/// Only what hangs takes so long.
+const PATIENCE: Duration = Duration::from_secs(600);
+
 pub struct World {
     dir: tempfile::TempDir,
-    stop: Arc<AtomicBool>,
-    broken: Arc<AtomicBool>,
-    plant: Option<JoinHandle<()>>,
+    plant: Arc<Plant>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the plant and its machine share.
+#[derive(Default)]
+struct Plant {
+    stop: AtomicBool,
+    broken: AtomicBool,
+    /// Moved on the device so far.
+    bytes: AtomicU64,
+    /// Whoever has it changes files.
+    turn: Mutex<()>,
+}
+
+impl Plant {
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 struct Reader {
@@ -76,17 +96,13 @@ impl World {
                 throttled_usec: 0.0,
             });
         }
-        let stop = Arc::new(AtomicBool::new(false));
-        let broken = Arc::new(AtomicBool::new(false));
-        let plant = {
-            let (stop, broken) = (Arc::clone(&stop), Arc::clone(&broken));
-            thread::spawn(move || live(&fake, readers, &stop, &broken))
-        };
+        let plant = Arc::new(Plant::default());
+        let its = Arc::clone(&plant);
+        let thread = thread::spawn(move || live(&fake, readers, &its));
         World {
             dir,
-            stop,
-            broken,
-            plant: Some(plant),
+            plant,
+            thread: Some(thread),
         }
     }
 
@@ -124,20 +140,19 @@ impl World {
 
     /// While true the counter file holds nonsense.
     pub fn break_counters(&self, broken: bool) {
-        self.broken.store(broken, Ordering::Relaxed);
+        self.plant.broken.store(broken, Ordering::Relaxed);
     }
 
-    /// Takes a directory out of the machine. The machine is alive: a file that it writes anew meanwhile
-    /// keeps its directory from going, so this is tried until it is gone.
+    /// What the readers have moved on the device so far.
+    pub fn moved_bytes(&self) -> f64 {
+        self.plant.bytes.load(Ordering::Acquire) as f64
+    }
+
+    /// Takes a directory out of the machine, between two turns of its plant: a file that is written anew meanwhile
+    /// would keep its directory from going.
     pub fn take_away(&self, relative: &str) {
-        let path = self.path(relative);
-        for _ in 0..1000 {
-            match fs::remove_dir_all(&path) {
-                Err(e) if e.kind() == std::io::ErrorKind::DirectoryNotEmpty => {}
-                other => return other.unwrap(),
-            }
-        }
-        panic!("{} does not go away", path.display());
+        let _turn = self.plant.turn();
+        fs::remove_dir_all(self.path(relative)).unwrap();
     }
 
     pub fn remove_cgroup(&self, cgroup: &str) {
@@ -177,34 +192,61 @@ impl World {
     pub fn wait(&self, what: &str, mut until: impl FnMut() -> bool) {
         wait(what, &mut until);
     }
+
+    /// What the running weir publishes; nothing before it does.
+    pub fn snapshot(&self) -> Value {
+        let text = fs::read_to_string(self.path("run/weir/snapshot.json")).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// The number of its last look, as far as it is published.
+    pub fn seq(&self) -> Option<u64> {
+        self.snapshot()["plan"]["seq"].as_u64()
+    }
+
+    /// Waits until it has looked so often again.
+    pub fn wait_for_looks(&self, count: u64) {
+        let from = self.seq().unwrap_or(0);
+        self.wait("it goes on looking", || {
+            self.seq().is_some_and(|seq| seq >= from + count)
+        });
+    }
+
+    /// Starts a daemon, ends it after so many looks, and gives what it said.
+    pub fn weir_for_looks(&self, count: u64, args: &[&str]) -> Ended {
+        let daemon = self.start(args);
+        self.wait_for_looks(count);
+        daemon.signal(rustix::process::Signal::TERM);
+        let ended = daemon.end();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended
+    }
 }
 
 pub fn wait(what: &str, until: &mut dyn FnMut() -> bool) {
     let start = Instant::now();
     while !until() {
-        assert!(
-            start.elapsed() < Duration::from_secs(20),
-            "waited 20 s in vain: {what}"
-        );
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
         thread::sleep(Duration::from_millis(20));
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(plant) = self.plant.take() {
-            let _ = plant.join();
+        self.plant.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
 
-fn live(fake: &Fake, mut readers: Vec<Reader>, stop: &AtomicBool, broken: &AtomicBool) {
+fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
     let mut bytes = 0.0;
     let mut last = Instant::now();
     let mut was_broken = false;
-    while !stop.load(Ordering::Relaxed) {
+    while !plant.stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(2));
+        let _turn = plant.turn();
         let now = Instant::now();
         let usec = (now - std::mem::replace(&mut last, now)).as_secs_f64() * 1e6;
         for reader in &mut readers {
@@ -223,7 +265,7 @@ fn live(fake: &Fake, mut readers: Vec<Reader>, stop: &AtomicBool, broken: &Atomi
             );
         }
         let counters = fake.path("sys/class/weir_cxl/weir_cxl0/counters");
-        let is_broken = broken.load(Ordering::Relaxed);
+        let is_broken = plant.broken.load(Ordering::Relaxed);
         if is_broken && !was_broken {
             fs::OpenOptions::new()
                 .write(true)
@@ -237,6 +279,7 @@ fn live(fake: &Fake, mut readers: Vec<Reader>, stop: &AtomicBool, broken: &Atomi
             fake.set_counters((bytes * 0.75) as u64, (bytes * 0.25) as u64)
                 .unwrap();
         }
+        plant.bytes.store(bytes as u64, Ordering::Release);
         was_broken = is_broken;
     }
 }
@@ -291,24 +334,18 @@ impl Daemon {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for the end, at most ten seconds.
+    /// Waits for the end.
     pub fn end(mut self) -> Ended {
-        let start = Instant::now();
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None if start.elapsed() > Duration::from_secs(10) => {
-                    let _ = self.child.kill();
-                    panic!("weir did not end within 10 s");
-                }
-                None => thread::sleep(Duration::from_millis(10)),
-            }
-        };
+        let mut status = None;
+        wait("weir ends", &mut || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
         let text = |thread: Option<JoinHandle<String>>| {
             thread.map(|t| t.join().unwrap()).unwrap_or_default()
         };
         Ended {
-            code: status.code(),
+            code: status.and_then(|status| status.code()),
             stdout: text(self.out.take()),
             stderr: text(self.err.take()),
         }

@@ -2,39 +2,45 @@
 //! Real servers, each with its data in a folder of its own and on ports of its own. They are programs
 //! that `servers.sh` unpacked, or that are installed; where there are none, a test says so and ends.
 
+use super::wait;
 use std::env;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
-
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Somebody else may take a port between our looking and the server's.
-const TRIES: usize = 5;
+use std::time::Duration;
 
 /// Which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Scrapes this address.
     Prometheus {
-        target_port: u16,
+        target: SocketAddr,
     },
     VictoriaMetrics,
     InfluxDb,
 }
 
 pub struct Server {
-    pub port: u16,
+    pub address: SocketAddr,
     child: Child,
     dir: tempfile::TempDir,
 }
 
-/// A port that is free just now.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
+/// An address that stays free until it is taken: on this machine only, and no other process has one of that network. A
+/// port may be somebody's on all addresses; then it is the next.
+pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(20_000);
+    let [_, a, b, c] = process::id().to_be_bytes();
+    let host = Ipv4Addr::new(127, 64 + a, b, c);
+    loop {
+        let address = SocketAddr::from((host, NEXT.fetch_add(1, Ordering::Relaxed)));
+        if TcpListener::bind(address).is_ok() {
+            return address;
+        }
+    }
 }
 
 impl Kind {
@@ -54,26 +60,26 @@ impl Kind {
         }
     }
 
-    fn command(self, program: &Path, dir: &Path, port: u16) -> Command {
+    fn command(self, program: &Path, dir: &Path, address: SocketAddr) -> Command {
         let mut command = Command::new(program);
         let data = dir.join("data").display().to_string();
         match self {
-            Kind::Prometheus { target_port } => {
+            Kind::Prometheus { target } => {
                 let config = format!(
                     "global: {{scrape_interval: 300ms, scrape_timeout: 300ms}}\n\
                      scrape_configs:\n- job_name: weir\n  static_configs:\n  \
-                     - targets: ['127.0.0.1:{target_port}']\n"
+                     - targets: ['{target}']\n"
                 );
                 fs::write(dir.join("prometheus.yml"), config).unwrap();
                 command
                     .arg(format!("--config.file={}/prometheus.yml", dir.display()))
                     .arg(format!("--storage.tsdb.path={data}"))
-                    .arg(format!("--web.listen-address=127.0.0.1:{port}"));
+                    .arg(format!("--web.listen-address={address}"));
             }
             Kind::VictoriaMetrics => {
                 command
                     .arg(format!("-storageDataPath={data}"))
-                    .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
+                    .arg(format!("-httpListenAddr={address}"))
                     // Of the machine's memory and disk it may have little.
                     .args([
                         "-memory.allowedBytes=256MB",
@@ -82,12 +88,12 @@ impl Kind {
             }
             Kind::InfluxDb => {
                 let config = format!(
-                    "reporting-disabled = true\nbind-address = \"127.0.0.1:{}\"\n\
+                    "reporting-disabled = true\nbind-address = \"{}\"\n\
                      [meta]\ndir = \"{data}/meta\"\n\
                      [data]\ndir = \"{data}/data\"\nwal-dir = \"{data}/wal\"\n\
                      [monitor]\nstore-enabled = false\n\
-                     [http]\nbind-address = \"127.0.0.1:{port}\"\nlog-enabled = false\n",
-                    free_port()
+                     [http]\nbind-address = \"{address}\"\nlog-enabled = false\n",
+                    free_address()
                 );
                 let path = dir.join("influxdb.conf");
                 fs::write(&path, config).unwrap();
@@ -102,39 +108,28 @@ impl Server {
     /// Starts it, or says why this test is left out.
     pub fn start(kind: Kind) -> Option<Server> {
         let program = program(kind)?;
-        for _ in 0..TRIES {
-            if let Some(server) = Server::try_start(kind, &program) {
-                return Some(server);
-            }
-        }
-        panic!("{} did not start in {TRIES} tries", program.display());
-    }
-
-    fn try_start(kind: Kind, program: &Path) -> Option<Server> {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("log");
-        let port = free_port();
+        let address = free_address();
         let child = kind
-            .command(program, dir.path(), port)
+            .command(&program, dir.path(), address)
             .env("HOME", dir.path())
             .stdin(Stdio::null())
             .stdout(fs::File::create(&log).unwrap())
             .stderr(fs::File::options().append(true).open(&log).unwrap())
             .spawn()
             .unwrap();
-        let mut server = Server { port, child, dir };
-        let start = Instant::now();
-        while start.elapsed() < PATIENCE {
-            if server.child.try_wait().unwrap().is_some() {
-                break;
-            }
-            if server.get(kind.health(), &[]).is_some() {
-                return Some(server);
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        eprintln!("{}", server.log());
-        None
+        let mut server = Server {
+            address,
+            child,
+            dir,
+        };
+        wait("the server answers", &mut || {
+            let ended = server.child.try_wait().unwrap();
+            assert!(ended.is_none(), "{} ended: {ended:?}", program.display());
+            server.get(kind.health(), &[]).is_some()
+        });
+        Some(server)
     }
 
     /// What it says of itself.
@@ -146,7 +141,7 @@ impl Server {
     /// The answer, if there is a good one.
     pub fn get(&self, path: &str, query: &[(&str, &str)]) -> Option<String> {
         let agent = agent();
-        let request = agent.get(format!("http://127.0.0.1:{}{path}", self.port));
+        let request = agent.get(format!("http://{}{path}", self.address));
         let pairs = query.iter().copied();
         let mut answer = request.query_pairs(pairs).call().ok()?;
         answer.body_mut().read_to_string().ok()
@@ -154,7 +149,7 @@ impl Server {
 
     pub fn post(&self, path: &str, query: &[(&str, &str)]) -> Option<String> {
         let agent = agent();
-        let request = agent.post(format!("http://127.0.0.1:{}{path}", self.port));
+        let request = agent.post(format!("http://{}{path}", self.address));
         let mut answer = request.query_pairs(query.iter().copied()).send("").ok()?;
         answer.body_mut().read_to_string().ok()
     }
