@@ -146,7 +146,7 @@ fn breaches(members: &Members, rules: &[Rule]) -> Vec<String> {
     for (member, dependencies) in members {
         let Some(rule) = rules.iter().find(|r| r.member == member) else {
             found.push(format!(
-                "{member}: unknown member; say in xtask/tests/dependencies.rs what it may use"
+                "{member}: unknown member; say in xtask/tests/all/dependencies.rs what it may use"
             ));
             continue;
         };
@@ -195,7 +195,8 @@ impl Paths {
     }
 }
 
-fn is_test(attributes: &[syn::Attribute]) -> bool {
+/// Whether what has these attributes is compiled for tests only.
+pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|a| {
         a.path().is_ident("cfg")
             && a.parse_args::<syn::Ident>()
