@@ -62,11 +62,11 @@ const ALLOWED: &[(&str, &str)] = &[
         "fetches packages over a network, and judges nothing",
     ),
     (
-        "crates/weir/tests/world/mod.rs: wait",
+        "crates/weir/tests/all/world/mod.rs: wait",
         "looks again for what other processes do; it fails after ten minutes, which only a hang lasts",
     ),
     (
-        "crates/weir/tests/world/mod.rs: live",
+        "crates/weir/tests/all/world/mod.rs: live",
         "the time of a machine made of files goes as that of the weir that runs over it; no verdict is on it",
     ),
     (

@@ -5,7 +5,7 @@
 //! Exceptions are listed by name with a reason; one that is no longer needed fails as well.
 
 use proc_macro2::Span;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use syn::spanned::Spanned;
@@ -238,6 +238,33 @@ pub fn without_exceptions(
         .collect()
 }
 
+/// Test programs by their crate's folder: files in `tests`, and folders there with a `main.rs`.
+fn test_programs<'a>(names: impl Iterator<Item = &'a str>) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for name in names.filter(|name| extension(name) == "rs") {
+        let Some((package, program)) = name.split_once("/tests/") else {
+            continue;
+        };
+        let is_program = !program.contains('/') || program.ends_with("/main.rs");
+        if is_program && !package.contains("/src") {
+            found.entry(package).or_default().push(program);
+        }
+    }
+    found
+}
+
+/// Each is linked by itself, with all that the crate uses.
+#[test]
+fn a_crate_has_one_test_program() {
+    let Some(files) = files() else { return };
+    let mut programs = test_programs(files.iter().map(|(name, _)| name.as_str()));
+    programs.retain(|_, programs| programs.len() > 1);
+    assert!(
+        programs.is_empty(),
+        "make these modules of one: {programs:?}"
+    );
+}
+
 #[test]
 fn files_are_short() {
     let Some(files) = files() else { return };
@@ -325,6 +352,16 @@ fn each_kind_of_problem_is_found() {
     assert!(spdx("run.sh", "GPL-2.0-only").is_some());
     assert!(licence_problem("a.rs", "//! Text.\n").is_some());
     assert!(needs_licence("kernel/Kbuild") && needs_licence("a/b.toml") && !needs_licence("a.png"));
+
+    let names = [
+        "a/tests/all/main.rs",
+        "a/tests/all/b.rs",
+        "a/tests/c.rs",
+        "a/src/tests/d.rs",
+    ];
+    let programs = test_programs(names.into_iter());
+    assert_eq!(programs["a"], ["all/main.rs", "c.rs"]);
+    assert_eq!(programs.len(), 1);
 
     let path = format!("ok\nsee {}x", FORBIDDEN[0].0);
     assert_eq!(forbidden_problems("a.md", &path).len(), 1);
