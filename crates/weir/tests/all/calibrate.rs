@@ -165,14 +165,7 @@ const STORED: &str = "schema_version = 1\ndevice = 'weir_cxl0'\nnode = 1\nsize_b
 #[test]
 fn run_takes_its_set_point_from_what_is_stored() {
     let world = World::new();
-    let run = [
-        "run",
-        "--set-point",
-        "knee*0.5",
-        "--duration",
-        "200ms",
-        "--json",
-    ];
+    let run = ["run", "--set-point", "knee*0.5", "--json"];
     let unknown = said(&world.weir(&run), 2);
     assert!(
         unknown.contains("weir calibrate --device cxl0"),
@@ -181,9 +174,7 @@ fn run_takes_its_set_point_from_what_is_stored() {
     let path = world.path("var/lib/weir/devices/weir_cxl0.toml");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, STORED).unwrap();
-    let output = world.weir(&run);
-    said(&output, 0);
-    let text = stdout(&output);
+    let text = world.weir_for_looks(1, &run).stdout;
     let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert_eq!(
         last["plan"]["devices"][0]["set_point_bytes_per_sec"], 5e8,

@@ -2,11 +2,12 @@
 //! What becomes of files that are no recordings, of recordings that were harmed, and on full disks?
 
 use crate::world::desk::{Desk, as_kept, complaint, done, weir};
-use crate::world::{World, stderr, stdout};
+use crate::world::{Daemon, World, stderr};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
 
 #[test]
 fn what_is_no_recording_is_left_as_it_is() {
@@ -113,18 +114,8 @@ fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_saved() {
     let desk = Desk::new();
     let file = desk.text("a.weir");
     let world = World::new();
-    let args = [
-        "record",
-        &file,
-        "--interval",
-        "5ms",
-        "--duration",
-        "6s",
-        "--log",
-        "warn",
-    ];
-    let output = world.weir(&args);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let args = ["record", &file, "--interval", "5ms", "--log", "warn"];
+    world.weir_for_looks(1000, &args);
     let whole = done(&["replay", &file]);
     let whole: Vec<&str> = whole.lines().collect();
     let size = fs::metadata(&file).unwrap().len() as usize;
@@ -167,14 +158,16 @@ fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_saved() {
 }
 
 /// A shell whose children may write files of at most 300 KiB, and are told so instead of killed.
-fn with_little_disk(world: &World, args: &str) -> Output {
+fn with_little_disk(world: &World, args: &str) -> Daemon {
     let root = world.path("");
     let line = format!(
         "trap '' XFSZ; ulimit -f 300; exec {} --root {} {args}",
         env!("CARGO_BIN_EXE_weir"),
         root.display()
     );
-    Command::new("bash").args(["-c", &line]).output().unwrap()
+    let mut command = Command::new("bash");
+    let command = command.args(["-c", &line]).stdin(Stdio::null());
+    Daemon::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
 #[test]
@@ -182,27 +175,27 @@ fn a_full_disk_ends_a_recording_and_not_a_run() {
     let desk = Desk::new();
     let world = World::new();
     let file = desk.text("a.weir");
-    let output = with_little_disk(
-        &world,
-        &format!("record {file} --interval 5ms --duration 8s"),
-    );
-    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let ended = with_little_disk(&world, &format!("record {file} --interval 5ms")).end();
+    assert_eq!(ended.code, Some(2), "{}", ended.stderr);
     assert!(
-        stderr(&output).contains("the recording cannot be written"),
+        ended.stderr.contains("the recording cannot be written"),
         "{}",
-        stderr(&output)
+        ended.stderr
     );
     let kept = done(&["replay", &file]).lines().count();
     assert!(kept > 50, "{kept} ticks were kept");
     let file = desk.text("b.weir");
-    let args = format!("run --record {file} --interval 5ms --duration 8s --json");
-    let output = with_little_disk(&world, &args);
-    let said = stderr(&output);
+    let args = format!("run --record {file} --interval 5ms --json");
+    let daemon = with_little_disk(&world, &args);
+    world.wait_for_looks(1500);
+    daemon.signal(Signal::TERM);
+    let ended = daemon.end();
+    let said = ended.stderr;
     assert!(
         said.contains("cannot write") && said.contains("the loop goes on"),
         "{said}"
     );
-    let printed = stdout(&output);
+    let printed = ended.stdout;
     let printed: Vec<Value> = printed.lines().map(as_kept).collect();
     let kept = done(&["replay", &file]);
     let kept: Vec<Value> = kept.lines().map(as_kept).collect();

@@ -77,9 +77,8 @@ fn a_latency_is_in_json_recording_and_export() {
 fn one_that_cannot_be_is_a_reason_and_nothing_else_suffers() {
     // Node 1 is only in the files, and they do not say what is free there.
     let world = World::new();
-    let output = world.weir(&["run", "--probe", "--json", "--duration", "2s"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let ticks = lines(&stdout(&output));
+    let ended = world.weir_for_looks(20, &["run", "--probe", "--json"]);
+    let ticks = lines(&ended.stdout);
     let last = ticks.last().unwrap();
     let why = &last["latencies"][0]["mean_ns"]["value"]["Err"]["detail"];
     assert!(why.as_str().unwrap().contains("node"), "{last}");
@@ -97,12 +96,12 @@ fn one_that_cannot_be_is_a_reason_and_nothing_else_suffers() {
 #[test]
 fn without_being_asked_it_does_not_load() {
     let world = world_on_node_0();
-    let output = world.weir(&["run", "--json", "--duration", "1s"]);
-    let ticks = lines(&stdout(&output));
+    let ended = world.weir_for_looks(1, &["run", "--json"]);
+    let ticks = lines(&ended.stdout);
     assert_eq!(
         ticks[0]["latencies"],
         serde_json::json!([]),
         "{}",
-        stderr(&output)
+        ended.stderr
     );
 }

@@ -486,9 +486,8 @@ fn an_observer_is_seen_and_does_not_speak_for_one_who_limits() {
 #[test]
 fn processes_are_workloads_too() {
     let world = World::new();
-    let output = world.weir(&["run", "--by", "process", "--json", "--duration", "2s"]);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let ticks = lines(&stdout(&output));
+    let ended = world.weir_for_looks(1, &["run", "--by", "process", "--json"]);
+    let ticks = lines(&ended.stdout);
     // Process id and start time of the first reader, as the fake machine has them.
     verdict(ticks.last().unwrap(), "pid:1000@4000");
 }
