@@ -6,9 +6,9 @@
 //! - [`render`]: its Rust and C views; [`render_scala`]: the one for the RTL;
 //! - [`generate`]: writes the views, or says which are stale.
 //!
-//! The checks are tests, so that `cargo test -p xtask` is all there is to remember:
-//! `tests/generated.rs` (views are fresh), `tests/dependencies.rs` (who may use whom),
-//! `tests/tidy.rs` (sizes, licence lines, what must not stand in a file).
+//! The checks are tests, so that `cargo test -p xtask` is all there is to remember. In `tests/all`:
+//! `generated.rs` (views are fresh), `dependencies.rs` (who may use whom), `tidy.rs` (sizes, licence
+//! lines, what must not stand in a file), `clocks.rs` (no verdict of a test hangs on a clock).
 
 mod layout;
 pub mod map;

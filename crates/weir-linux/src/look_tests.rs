@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
+use crate::clock::made;
 use crate::fake::Fake;
 use crate::options::By;
 use crate::platform::LinuxPlatform;
@@ -41,6 +42,7 @@ fn open(fake: &Fake, by: By) -> LinuxPlatform {
 
 #[test]
 fn who_has_nothing_there_rests_and_who_has_is_read_at_each_tick() {
+    let clock = made::clock();
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     for tick in 1..=u64::from(REST_AFTER) {
@@ -61,7 +63,7 @@ fn who_has_nothing_there_rests_and_who_has_is_read_at_each_tick() {
         "it rests, and its reading says from when it is"
     );
     assert!(at < cpu(&seen, FIO).0 && at < seen.at);
-    std::thread::sleep(std::time::Duration::from_nanos(REST.0));
+    clock.advance(REST);
     let seen = look(&fake, &mut platform, 78);
     assert_eq!(
         cpu(&seen, STRESS).1,
@@ -72,6 +74,7 @@ fn who_has_nothing_there_rests_and_who_has_is_read_at_each_tick() {
 
 #[test]
 fn memory_counts_from_the_second_look_after_a_rest_on() {
+    let clock = made::clock();
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     for tick in 0..=u64::from(REST_AFTER) + 1 {
@@ -80,9 +83,8 @@ fn memory_counts_from_the_second_look_after_a_rest_on() {
     // Memory appears, and the scout sees it in a round of its own; a process is looked at again
     // after a second and a half at the earliest.
     fake.numa_maps(101, &[("anon=4", 1, 4)]);
-    let begun = std::time::Instant::now();
     let mut before = look(&fake, &mut platform, 100);
-    loop {
+    for _ in 0..1000 {
         let seen = look(&fake, &mut platform, 101);
         if uses(&seen, STRESS) > 0 {
             let (earlier, now) = (cpu(&before, STRESS), cpu(&seen, STRESS));
@@ -95,13 +97,14 @@ fn memory_counts_from_the_second_look_after_a_rest_on() {
             return;
         }
         before = seen;
-        assert!(begun.elapsed().as_secs() < 10, "the scout never saw it");
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        clock.advance(Nanos::from_millis(10));
     }
+    panic!("the scout never saw it");
 }
 
 #[test]
 fn a_limit_of_ours_and_an_unreadable_file_keep_awake() {
+    let _clock = made::clock();
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     platform.observe().unwrap();
@@ -123,6 +126,7 @@ fn a_limit_of_ours_and_an_unreadable_file_keep_awake() {
 
 #[test]
 fn a_new_view_knows_who_rests() {
+    let clock = made::clock();
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     for tick in 0..=u64::from(REST_AFTER) {
@@ -145,6 +149,6 @@ fn a_new_view_knows_who_rests() {
             return;
         }
         assert!(tick < 3000, "the scout never saw it");
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        clock.advance(Nanos::from_millis(2));
     }
 }

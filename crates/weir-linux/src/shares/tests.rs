@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::wire::{COUNTED, Part};
 use super::*;
+use crate::clock::thread_cpu;
 use crate::options::{By, Roots};
 use proptest::prelude::*;
 use std::io::Write;
@@ -360,8 +361,8 @@ fn the_kernel_counts_this_process() {
         kernel.of_process(me).unwrap().0
     };
     let before = count()[0];
-    let from = now();
-    while now().0 < from.0 + 20_000_000 {
+    let from = thread_cpu();
+    while thread_cpu().0 < from.0 + 20_000_000 {
         std::hint::spin_loop();
     }
     let [after, second] = count();

@@ -59,8 +59,8 @@ impl Publisher {
     }
 
     /// How long to wait after a snapshot that cost `last_cost`.
-    pub fn spacing(&mut self, last_cost: Duration) -> Duration {
-        match self.readers.are_there(Instant::now()) {
+    pub fn spacing(&mut self, last_cost: Duration, now: Instant) -> Duration {
+        match self.readers.are_there(now) {
             true => spacing(last_cost),
             false => spacing(last_cost).max(UNREAD_SPACING),
         }
@@ -249,32 +249,32 @@ mod tests {
         let published = || publish_in(dir.path());
         published();
         let cheap = Duration::ZERO;
+        let start = publisher.readers.last;
         assert_eq!(
-            publisher.spacing(cheap),
+            publisher.spacing(cheap, start),
             Duration::from_millis(100),
             "at the start"
         );
-        let long_ago = Instant::now().checked_sub(READ_FOR);
-        let long_ago = long_ago.expect("a machine that is up for ten seconds");
-        publisher.readers.last = long_ago;
+        let later = start + READ_FOR;
         published();
         std::fs::write(dir.path().join("other"), "").unwrap();
         std::fs::read(dir.path().join("other")).unwrap();
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
-        assert_eq!(publisher.spacing(cheap), UNREAD_SPACING);
+        assert_eq!(publisher.spacing(cheap, later), UNREAD_SPACING);
         let dear = Duration::from_millis(29);
-        assert_eq!(publisher.spacing(dear), Duration::from_millis(1450));
+        let spacing = publisher.spacing(dear, later);
+        assert_eq!(spacing, Duration::from_millis(1450));
         let _ = read(&dir.path().join(FILE_NAME));
-        assert_eq!(publisher.spacing(cheap), Duration::from_millis(100));
-        assert_eq!(
-            publisher.spacing(cheap),
-            Duration::from_millis(100),
-            "and for a while"
-        );
-        publisher.readers.last = long_ago;
-        assert_eq!(publisher.spacing(cheap), UNREAD_SPACING);
+        let just_before = later + READ_FOR - Duration::from_nanos(1);
+        for now in [later, just_before] {
+            let spacing = publisher.spacing(cheap, now);
+            assert_eq!(spacing, Duration::from_millis(100), "and for a while");
+        }
+        let much_later = later + READ_FOR;
+        assert_eq!(publisher.spacing(cheap, much_later), UNREAD_SPACING);
         publisher.readers.closed = None;
-        assert_eq!(publisher.spacing(cheap), Duration::from_millis(100));
+        let spacing = publisher.spacing(cheap, much_later);
+        assert_eq!(spacing, Duration::from_millis(100));
     }
 
     /// A tick is published when this much has passed since the last one, so an interval comes on top at most.

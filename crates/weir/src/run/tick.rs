@@ -212,8 +212,10 @@ impl Loop {
 
     fn publish(&mut self, events: &[Change]) {
         let cost = self.publish_cost;
-        let spacing = self.sinks.publisher.as_mut().map(|p| p.spacing(cost));
-        let old = |last: Instant| spacing.is_some_and(|spacing| last.elapsed() >= spacing);
+        let now = Instant::now();
+        let publisher = self.sinks.publisher.as_mut();
+        let spacing = publisher.map(|p| p.spacing(cost, now));
+        let old = |last: Instant| spacing.is_some_and(|spacing| now - last >= spacing);
         let to_file = spacing.is_some() && self.published.is_none_or(old);
         let mut trouble = None;
         if let Some(log) = &mut self.sinks.change_log

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The pure core in a closed loop, step by step and twice: one program, a module for each question.
+
+mod plant;
+
+mod closed_loop;
+mod conformance;
+mod decisions;
+mod determinism;
+mod goals;

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The simulated host against formulas, measurements and the thesis: one program, a module for each question.
+
+mod conformance;
+mod contention;
+mod cpu_max;
+mod full;
+mod partial;
+mod physics;
+mod scenarios;
+mod thesis;

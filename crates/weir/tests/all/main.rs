@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command as its users and other programs meet it: one program, a module for each question.
+#![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
+
+mod world;
+
+// What weir-acpi's tests make, for modules here too, names these as parts of its crate.
+use weir_acpi::{Firmware, Sizes, table};
+
+mod calibrate;
+mod damaged;
+mod events;
+mod groups;
+mod metrics;
+mod probe;
+mod push;
+mod recordings;
+mod run;
+mod screens;
+mod servers;
+mod sim;
+mod trouble;

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--push` to servers that are away, that refuse, that hang or that talk without end: the loop goes
+//! on, nothing is kept without bound, and what became of it is said once.
+
+use crate::world::{Daemon, HEAVY, World, stderr, wait};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// How the server answers: all of the bytes, and then the connection is closed.
+type Answer = Arc<Mutex<&'static str>>;
+
+const TAKEN: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+const AWAY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\n\r\nre\x1b[2Jady";
+/// Answers nothing, and keeps the connection.
+const SILENT: &str = "";
+
+/// A server that keeps what was asked of it.
+struct Fake {
+    url: String,
+    answer: Answer,
+    requests: Receiver<String>,
+}
+
+impl Fake {
+    fn start(answer: &'static str) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/write?db=weir", listener.local_addr().unwrap());
+        let answer = Arc::new(Mutex::new(answer));
+        let (send, requests) = channel();
+        let shared = Arc::clone(&answer);
+        thread::spawn(move || {
+            let mut silent = Vec::new();
+            for stream in listener.incoming() {
+                silent.extend(serve(stream.unwrap(), &shared, &send));
+            }
+        });
+        Fake {
+            url,
+            answer,
+            requests,
+        }
+    }
+
+    fn becomes(&self, answer: &'static str) {
+        *self.answer.lock().unwrap() = answer;
+    }
+
+    fn next(&self) -> String {
+        let mut next = None;
+        wait("a request", &mut || {
+            next = self.requests.try_recv().ok();
+            next.is_some()
+        });
+        next.unwrap()
+    }
+}
+
+/// Takes one request; a stream that is not answered is given back.
+fn serve(mut stream: TcpStream, answer: &Answer, requests: &Sender<String>) -> Option<TcpStream> {
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let count = stream.read(&mut piece).ok()?;
+        bytes.extend_from_slice(&piece[..count]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let whole = text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+            let length = head.lines().find_map(|line| {
+                let (name, value) = line.split_once(": ")?;
+                name.eq_ignore_ascii_case("content-length").then_some(value)
+            });
+            length.and_then(|length| length.parse().ok()) <= Some(body.len())
+        });
+        if whole {
+            let _ = requests.send(text);
+            break;
+        }
+        if count == 0 {
+            return None;
+        }
+    }
+    let answer = *answer.lock().unwrap();
+    if answer.is_empty() {
+        return Some(stream);
+    }
+    let _ = stream.write_all(answer.as_bytes());
+    None
+}
+
+fn start(world: &World, url: &str, more: &[&str]) -> Daemon {
+    let base = ["run", "--push", url, "--push-interval", "1s"];
+    world.start(&[&base[..], more].concat())
+}
+
+/// What the snapshot says of it, once there is one.
+fn delivery(world: &World) -> Value {
+    let text = fs::read_to_string(world.path("run/weir/snapshot.json")).unwrap_or_default();
+    let snapshot: Value = serde_json::from_str(&text).unwrap_or_default();
+    snapshot["push"].clone()
+}
+
+fn end(daemon: Daemon) -> String {
+    daemon.signal(Signal::TERM);
+    let ended = daemon.end();
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    ended.stderr
+}
+
+fn lines(request: &str) -> &str {
+    request.split_once("\r\n\r\n").unwrap().1
+}
+
+/// The time of its device's line.
+fn time_of(request: &str) -> i64 {
+    let line = lines(request)
+        .lines()
+        .find(|l| l.starts_with("weir_device,"));
+    line.unwrap().rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn batches_wait_for_a_server_that_is_away() {
+    let world = World::new();
+    let server = Fake::start(AWAY);
+    let token = world.path("token");
+    fs::write(&token, "abc==\n").unwrap();
+    let daemon = start(
+        &world,
+        &server.url,
+        &["--push-token-file", token.to_str().unwrap()],
+    );
+    world.wait("it is seen to be away", || {
+        let push = delivery(&world);
+        push["trouble"]
+            .as_str()
+            .is_some_and(|why| why.contains("503"))
+            && push["waiting_batches"].as_u64() >= Some(2)
+    });
+    server.becomes(TAKEN);
+    world.wait("what waited has arrived", || {
+        let push = delivery(&world);
+        push["sent_batches_total"].as_u64() >= Some(3) && push["trouble"].is_null()
+    });
+    let said = end(daemon);
+    let first = server.next();
+    let head = first.to_lowercase();
+    assert!(
+        head.starts_with("post /write?db=weir http/1.1\r\n"),
+        "{first}"
+    );
+    assert!(
+        head.contains("\r\nauthorization: token abc==\r\n"),
+        "{first}"
+    );
+    // The same batch again and again, and then the others in order: nothing is lost or sent twice.
+    let mut times: Vec<i64> = vec![time_of(&first)];
+    times.extend(server.requests.try_iter().map(|request| time_of(&request)));
+    times.dedup();
+    assert!(times.len() >= 4 && times.is_sorted(), "{times:?}");
+    assert_eq!(said.matches("batches are kept").count(), 1, "{said}");
+    assert!(
+        said.contains("takes batches again; 0 were dropped"),
+        "{said}"
+    );
+    assert!(!said.contains('\u{1b}') && !said.contains("abc"), "{said}");
+}
+
+#[test]
+fn what_a_server_refuses_is_dropped_and_said_once() {
+    let world = World::new();
+    let refusal = "HTTP/1.1 400 Bad Request\r\nContent-Length: 14\r\n\r\nno such figure";
+    let server = Fake::start(refusal);
+    let daemon = start(&world, &server.url, &[]);
+    world.wait("two batches were refused", || {
+        delivery(&world)["dropped_batches_total"].as_u64() >= Some(2)
+    });
+    server.becomes(TAKEN);
+    world.wait("the next is taken", || {
+        let push = delivery(&world);
+        push["sent_batches_total"].as_u64() >= Some(1) && push["trouble"].is_null()
+    });
+    let said = end(daemon);
+    assert_eq!(
+        said.matches("400 Bad Request: no such figure").count(),
+        1,
+        "{said}"
+    );
+    assert!(said.contains("dropped: "), "{said}");
+}
+
+#[test]
+fn a_server_that_hangs_holds_up_nothing() {
+    let world = World::new();
+    let server = Fake::start(SILENT);
+    let daemon = start(
+        &world,
+        &server.url,
+        &["--limit", "--set-point", "300MiB/s", "--json"],
+    );
+    server.next();
+    // While that request hangs, more than the queue of ticks holds.
+    let seq = || {
+        let text = fs::read_to_string(world.path("run/weir/snapshot.json")).unwrap_or_default();
+        let snapshot: Value = serde_json::from_str(&text).unwrap_or_default();
+        snapshot["plan"]["seq"].as_u64().unwrap_or(0)
+    };
+    let before = seq();
+    world.wait("ticks go on", || seq() > before + 100);
+    let push = delivery(&world);
+    assert!(push["missed_ticks_total"].as_u64() < Some(20), "{push}");
+    assert!(push["waiting_batches"].as_u64() >= Some(4), "{push}");
+    assert_ne!(world.cpu_max(HEAVY[0]), "max 100000");
+    let said = end(daemon);
+    assert!(said.contains("not taken at the end: "), "{said}");
+    assert_eq!(world.cpu_max(HEAVY[0]), "max 100000", "{said}");
+}
+
+#[test]
+fn answers_of_all_kinds_are_survived() {
+    let endless: &'static str =
+        Box::leak(format!("HTTP/1.1 200 OK\r\n{}", "X-A: b\r\n".repeat(1 << 17)).into_boxed_str());
+    let long: &'static str =
+        Box::leak(format!("HTTP/1.1 500 Oh\r\n\r\n{}", "x".repeat(1 << 20)).into_boxed_str());
+    let world = World::new();
+    let server = Fake::start("\0\u{1}nonsense\r\n\r\n");
+    let daemon = start(&world, &server.url, &[]);
+    let troubled = |what: &str| {
+        world.wait(what, || !delivery(&world)["trouble"].is_null());
+    };
+    troubled("nonsense is noticed");
+    for answer in [
+        endless,
+        long,
+        "HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/other\r\nContent-Length: 0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5000000000\r\n\r\n",
+    ] {
+        server.becomes(answer);
+        while server.requests.try_recv().is_ok() {}
+        server.next();
+    }
+    server.becomes(TAKEN);
+    world.wait("the next is taken", || {
+        delivery(&world)["trouble"].is_null()
+    });
+    let said = end(daemon);
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn addresses_and_tokens_that_cannot_be_right() {
+    let world = World::new();
+    for (args, wanted) in [
+        (
+            &["--push", "127.0.0.1:8428/write"][..],
+            "no URL (invalid format): give one",
+        ),
+        (&["--push", "https://a/write"], "forwarder"),
+        (&["--push", "http://a:8428"], "has no path"),
+        (
+            &["--push", "http://a/write", "--push-interval", "0.1s"],
+            "1s to 3600s",
+        ),
+        (&["--push-token-file", "/etc/hostname"], "--push URL"),
+        (
+            &["--push", "http://a/write", "--push-token-file", "/nowhere"],
+            "/nowhere",
+        ),
+        (
+            &["--push", "http://a/write", "--push-token-file", "/dev/null"],
+            "not a plain file",
+        ),
+    ] {
+        let output = world.weir(&[&["run", "--duration", "1s"][..], args].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(wanted), "{args:?}: {said}");
+    }
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Do top, explain and doctor say what is there, also to programs, and nothing that hurts a terminal?
+
+use crate::world::{HEAVY, LIGHT, World, long_name, stderr, stdout};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+fn json(world: &World, args: &[&str]) -> Value {
+    let output = world.weir(args);
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "{args:?}: {}",
+        stderr(&output)
+    );
+    serde_json::from_str(&stdout(&output)).unwrap_or_else(|e| panic!("{args:?}: {e}"))
+}
+
+#[test]
+fn top_looks_by_itself_and_changes_nothing() {
+    let world = World::new();
+    let before = world.limits();
+    let output = world.weir(&["top", "--once"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("no weir is running"), "{text}");
+    assert!(text.contains("cxl0 weir_cxl0: "), "{text}");
+    let place = |name| {
+        text.find(name)
+            .unwrap_or_else(|| panic!("{name} is not in {text}"))
+    };
+    assert!(
+        place(HEAVY[0]) < place(LIGHT),
+        "sorted by bandwidth: {text}"
+    );
+    assert_eq!(world.limits(), before);
+    assert!(
+        !world.path("run/weir/lock").exists(),
+        "looking takes no lock"
+    );
+}
+
+/// As far as screens can see.
+fn heavy_ones_are_limited(world: &World) {
+    let is_limited = |snapshot: &Value, id: &str| {
+        let workloads = snapshot["plan"]["workloads"].as_array();
+        let its = workloads.into_iter().flatten().find(|w| w["id"] == id);
+        its.is_some_and(|w| !w["limit_cpus"].is_null())
+    };
+    world.wait("limits are published", || {
+        let text = std::fs::read_to_string(world.path("run/weir/snapshot.json"));
+        let snapshot = text.ok().and_then(|t| serde_json::from_str(&t).ok());
+        snapshot.is_some_and(|s: Value| HEAVY[..2].iter().all(|id| is_limited(&s, id)))
+    });
+}
+
+#[test]
+fn top_and_explain_show_what_the_daemon_does() {
+    let world = World::new();
+    let daemon = world.start_limiting();
+    heavy_ones_are_limited(&world);
+    let snapshot = json(&world, &["top", "--json"]);
+    assert_eq!(
+        snapshot["writer_pid"].as_u64(),
+        Some(u64::from(daemon.pid()))
+    );
+    let table = stdout(&world.weir(&["top", "--once"]));
+    assert!(
+        table.contains("limiting, policy max-min; from the running weir"),
+        "{table}"
+    );
+    let page = stdout(&world.weir(&["explain"]));
+    for part in [
+        HEAVY[0],
+        "limited to",
+        "cut by max-min",
+        "last changes",
+        "set-point 300 MiB/s",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in {page}");
+    }
+    assert!(
+        !page.contains(LIGHT),
+        "the small user is not limited: {page}"
+    );
+    let light = stdout(&world.weir(&["explain", "light"]));
+    assert!(
+        light.contains("not limited: it takes less than its fair part"),
+        "{light}"
+    );
+    let told = json(&world, &["explain", HEAVY[1], "--json", "--changes", "3"]);
+    assert_eq!(told["workloads"][0]["verdict"]["id"], HEAVY[1]);
+    assert!(
+        told["workloads"][0]["limited_since_unix_ms"]
+            .as_u64()
+            .unwrap()
+            > 0
+    );
+    let changes = told["changes"].as_array().unwrap();
+    assert!(
+        !changes.is_empty() && changes.iter().all(|c| c["workload"] == HEAVY[1]),
+        "{changes:?}"
+    );
+    let unknown = world.weir(&["explain", "nobody"]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(stderr(&unknown).contains(LIGHT), "{}", stderr(&unknown));
+    daemon.signal(Signal::TERM);
+    assert_eq!(daemon.end().code, Some(0));
+    let after = world.weir(&["explain"]);
+    assert_eq!(after.status.code(), Some(2));
+    assert!(
+        stderr(&after).contains("no weir is running"),
+        "{}",
+        stderr(&after)
+    );
+}
+
+#[test]
+fn a_killed_daemon_is_not_taken_for_a_living_one() {
+    let world = World::new();
+    let daemon = world.start_limiting();
+    let kept = world.path("kept.json");
+    world.wait("a snapshot", || {
+        std::fs::copy(world.path("run/weir/snapshot.json"), &kept).is_ok()
+    });
+    daemon.signal(Signal::KILL);
+    drop(daemon);
+    let page = world.weir(&["explain"]);
+    assert_eq!(page.status.code(), Some(2));
+    assert!(stderr(&page).contains("weir reset"), "{}", stderr(&page));
+    let table = stdout(&world.weir(&["top", "--once"]));
+    assert!(table.contains("no weir is running"), "{table}");
+    let old = stdout(&world.weir(&["top", "--once", "--snapshot", kept.to_str().unwrap()]));
+    assert!(old.contains("from a file"), "{old}");
+}
+
+#[test]
+fn hostile_names_reach_no_terminal() {
+    let evil = "/system.slice/\u{1b}[2J\u{1b}]0;root\u{7}\nevil\u{202e}.service";
+    let world = World::with(&[evil, &long_name()]);
+    let daemon = world.start_limiting();
+    heavy_ones_are_limited(&world);
+    daemon.signal(Signal::STOP);
+    let harmless = |text: &str| {
+        text.chars()
+            .all(|c| c == '\n' || !c.is_control() && c != '\u{202e}')
+    };
+    for args in [
+        &["top", "--once"][..],
+        &["explain"],
+        &["explain", "evil"],
+        &["doctor"],
+    ] {
+        let output = world.weir(args);
+        let text = stdout(&output) + &stderr(&output);
+        assert!(harmless(&text), "{args:?} let it through: {text:?}");
+    }
+    daemon.signal(Signal::CONT);
+    daemon.signal(Signal::TERM);
+    let ended = daemon.end();
+    assert!(harmless(&ended.stderr), "{:?}", ended.stderr);
+    let explained = ended
+        .stdout
+        .lines()
+        .last()
+        .map(serde_json::from_str::<Value>);
+    assert!(
+        explained.unwrap().unwrap()["plan"]["workloads"]
+            .to_string()
+            .contains("evil")
+    );
+}
+
+#[test]
+fn doctor_says_what_is_there_and_what_is_lacking() {
+    let world = World::new();
+    let whole = world.weir(&["doctor"]);
+    assert_eq!(whole.status.code(), Some(0), "{}", stdout(&whole));
+    assert!(
+        stdout(&whole).contains("weir can limit here"),
+        "{}",
+        stdout(&whole)
+    );
+    let report = json(&world, &["doctor", "--json"]);
+    assert_eq!(report["can_limit"], true);
+    world.take_away("sys/class");
+    std::fs::write(world.path("sys/devices/system/node/has_memory"), "0\n").unwrap();
+    let output = world.weir(&["doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stdout(&output);
+    assert!(
+        text.contains("a CXL memory device is needed") && text.contains('→'),
+        "{text}"
+    );
+    let report = json(&world, &["doctor", "--json"]);
+    assert_eq!(report["can_observe"], false);
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_trouble() {
+    let world = World::new();
+    for args in [
+        &["top", "--once"][..],
+        &["top", "--json"],
+        &["doctor"],
+        &["doctor", "--json"],
+    ] {
+        let mut child = world
+            .command(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+        assert_eq!(stderr(&output), "", "{args:?}");
+    }
+}
+
+#[test]
+fn every_command_helps_with_an_example() {
+    for command in ["run", "top", "doctor", "explain", "reset", "bench loop"] {
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let output = weir
+            .args(command.split(' '))
+            .arg("--help")
+            .output()
+            .unwrap();
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text.contains("Example"), "{command}: {text}");
+        assert!(text.contains("--json"), "{command}: {text}");
+        assert!(
+            !text.contains("--root"),
+            "the switch for tests is not for people: {text}"
+        );
+    }
+}
+
+#[test]
+fn the_bench_prints_a_figure_for_each_stage() {
+    let world = World::new();
+    let figures = json(
+        &world,
+        &[
+            "bench",
+            "loop",
+            "--workloads",
+            "10",
+            "--iterations",
+            "3",
+            "--json",
+        ],
+    );
+    for stage in [
+        "observe_cpu_ns",
+        "step_cpu_ns",
+        "apply_cpu_ns",
+        "publish_cpu_ns",
+        "total_cpu_ns",
+    ] {
+        assert!(
+            figures[0][stage].as_u64().unwrap() > 0,
+            "{stage}: {figures}"
+        );
+    }
+    assert_eq!(figures[0]["workloads_seen"], 10);
+}

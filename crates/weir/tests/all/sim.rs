@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Does `weir sim` give the documented results, the same each time, and clear answers to nonsense? And is
+//! the page of `weir sim evaluate` whole?
+
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+use weir_report::results::Results;
+
+const GIB: f64 = 1_073_741_824.0;
+
+fn weir(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Runs it, expects success, and returns what it printed.
+fn done(args: &[&str]) -> String {
+    let output = weir(args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output)
+}
+
+/// A small scenario that takes a moment, with `more` at its end.
+fn small(dir: &Path, more: &str) -> String {
+    let text = format!(
+        "name = \"small\"\nabout = \"three readers\"\n[machine]\ncores = 4\n[[device]]\nprofile = \
+         \"agilex-thesis\"\n[control]\nset_point_bytes_per_sec = 2e9\nsettle_sec = 4.0\n\
+         measure_sec = 4.0\n[[workload]]\nname = \"reader\"\ncount = 3\nrole = \"heavy\"\n\
+         resident_mib = 64\n[[workload.phase]]\nkind = \"access\"\nblock_kib = 4096\n{more}"
+    );
+    let path = dir.join("small.toml");
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_thesis_scenario_in_seconds() {
+    let text = done(&["sim", "thesis-limit"]);
+    let means = text
+        .lines()
+        .find(|l| l.trim_start().starts_with("mean "))
+        .unwrap();
+    let words: Vec<&str> = means.split_whitespace().collect();
+    let [_, "GiB/s", free, held, ..] = words[..] else {
+        panic!("{means}");
+    };
+    assert!(free.parse::<f64>().unwrap() > 6.5, "{text}");
+    assert!(
+        (held.parse::<f64>().unwrap() - 4.0).abs() < 0.1,
+        "held at 4 GiB/s: {text}"
+    );
+    assert!(
+        text.contains("weir (cgroup) held the device at 4.0"),
+        "{text}"
+    );
+    is_narrow(&text);
+}
+
+#[test]
+fn many_runs_have_a_row_each() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = done(&["sim", &small(dir.path(), ""), "--backend", "all"]);
+    for name in ["none", "thesis-cgroups-simple", "cgroup", "scx-full"] {
+        let rows = text
+            .lines()
+            .filter(|l| l.split_whitespace().next() == Some(name));
+        assert_eq!(rows.count(), 2, "{name} in each of two blocks: {text}");
+    }
+    assert!(text.starts_with("Seed 1: weir ("), "{text}");
+    is_narrow(&text);
+}
+
+fn is_narrow(text: &str) {
+    let widest = text.lines().map(|l| l.chars().count()).max().unwrap();
+    assert!(widest <= 80, "{widest}: {text}");
+}
+
+#[test]
+fn json_is_the_documented_format_with_a_reason_for_every_null() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = done(&["sim", &small(dir.path(), ""), "--backend", "all", "--json"]);
+    let results: Results = serde_json::from_str(&text).unwrap();
+    assert_eq!(results.scenario, "small");
+    let names: Vec<&str> = results.runs.iter().map(|r| r.backend.as_str()).collect();
+    let all = [
+        "none",
+        "thesis-scx",
+        "thesis-scx-vtime",
+        "thesis-scx-throttle",
+        "thesis-cgroups",
+        "thesis-cgroups-simple",
+        "cgroup",
+        "scx",
+        "scx-served",
+        "scx-full",
+    ];
+    assert_eq!(names, all);
+    for run in &results.runs {
+        assert_eq!((run.world.as_str(), run.seed), ("sim", 1));
+        assert!(run.bandwidth.mean_bytes_per_sec > 0.1 * GIB);
+        assert!(run.limited_readers.latency.stddev_ns.is_some());
+        // Little's law: a closed loop's mean is its bound, unless somebody starves to the end.
+        let (mean, bound) = (
+            run.limited_readers.latency.mean_ns,
+            run.limited_readers.little_bound_ns,
+        );
+        let ratio = mean.unwrap() / bound.unwrap();
+        let may_starve = run.backend.starts_with("thesis-scx");
+        assert!(
+            may_starve || (0.95..1.05).contains(&ratio),
+            "{}: {ratio}",
+            run.backend
+        );
+        assert!(ratio < 1.1, "{}: {ratio}", run.backend);
+        for (name, is_null) in [
+            ("light_reader", run.light_reader.mean_ns.is_none()),
+            (
+                "throughput_ops_per_sec",
+                run.throughput_ops_per_sec.is_none(),
+            ),
+            ("settle_ms", run.settle_ms.is_none()),
+        ] {
+            assert_eq!(
+                run.missing.contains_key(name),
+                is_null,
+                "{}: {name}",
+                run.backend
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = small(dir.path(), "");
+    let run = |more: &[&str]| done(&[&["sim", &scenario, "--json"], more].concat());
+    let once = run(&["--seed", "7"]);
+    assert_eq!(once, run(&["--seed", "7"]));
+    let read = |text: &str| serde_json::from_str::<Results>(text).unwrap();
+    // However many run side by side.
+    let several = read(&run(&["--seed", "6", "--seeds", "3"]));
+    let seventh: Vec<_> = several.runs.into_iter().filter(|r| r.seed == 7).collect();
+    assert_eq!(seventh, read(&once).runs);
+    let other = read(&run(&["--seed", "8"]));
+    assert_ne!(
+        other.runs[0].bandwidth, seventh[0].bandwidth,
+        "seeds differ"
+    );
+}
+
+#[test]
+fn several_seeds_show_their_range() {
+    let dir = tempfile::tempdir().unwrap();
+    let table = done(&["sim", &small(dir.path(), ""), "--seeds", "3"]);
+    assert!(table.contains("mean of 3 seeds from 1 on"), "{table}");
+    // Of two controllers, in two blocks.
+    assert_eq!(table.matches("\n  lowest ").count(), 2 * 2, "{table}");
+    assert_eq!(table.matches("\n  highest ").count(), 2 * 2, "{table}");
+    is_narrow(&table);
+}
+
+#[test]
+fn reports_are_those_of_live_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("report");
+    let text = done(&[
+        "sim",
+        &small(dir.path(), ""),
+        "--out",
+        out.to_str().unwrap(),
+        "--json",
+    ]);
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    let results = |text: &str| serde_json::from_str::<Results>(text).unwrap();
+    let (file, printed) = (results(&read("summary.json")), results(&text));
+    assert_eq!(file.reproducible(), printed, "but for date and wall time");
+    let origin = file.origin.unwrap();
+    assert!(origin.date_utc.is_some() && origin.wall_sec > Some(0.0));
+    assert_eq!((origin.world.as_str(), origin.seed), ("sim", 1));
+    assert_eq!(origin.virtual_sec, Some(16.0));
+    assert!(!printed.caveats.is_empty());
+    let series = read("series.csv");
+    assert!(series.starts_with("run,policy,backend,at_ms,bytes_per_sec\n0,none,none,0,"));
+    assert_eq!(series.lines().count(), 1 + 2 * 80, "8 s of 100 ms, twice");
+    assert!(
+        fs::read(out.join("bandwidth.png"))
+            .unwrap()
+            .starts_with(b"\x89PNG")
+    );
+    stands_alone(&read("index.html"));
+}
+
+#[test]
+fn bounds_are_judged_and_told_by_the_exit_code() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let met = small(dir.path(), "[expect]\nbias_ratio_max = 0.5\n");
+    let text = done(&["sim", &met, "--check"]);
+    assert!(
+        text.contains("Bounds, seed 1") && text.contains("met"),
+        "{text}"
+    );
+    let missed = small(other.path(), "[expect]\nrmse_ratio_max = 0.000001\n");
+    done(&["sim", &missed]);
+    let output = weir(&["sim", &missed, "--check"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("Bounds, seed 1"),
+        "{}",
+        stdout(&output)
+    );
+}
+
+#[test]
+fn nonsense_is_answered_with_what_is_wrong_and_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let wrong_key = small(dir.path(), "[expects]\nbias = 1\n");
+    let wrong_key = fs::read_to_string(wrong_key).unwrap();
+    let key = dir.path().join("key.toml");
+    fs::write(&key, wrong_key).unwrap();
+    let key = key.to_str().unwrap();
+    for (args, parts) in [
+        (&["sim"][..], &["SCENARIO"][..]),
+        (
+            &["sim", "thesis-limits"],
+            &["thesis-limits", "thesis-limit,", "TOML file"],
+        ),
+        (
+            &["sim", "none/such.toml"],
+            &["none/such.toml", "No such file"],
+        ),
+        (
+            &["sim", key],
+            &[
+                "key.toml",
+                "line 19, column 2: unknown field `expects`",
+                "`expect`\n",
+            ],
+        ),
+        (
+            &["sim", "step", "--backend", "thesis"],
+            &["thesis", "thesis-scx-vtime", "all"],
+        ),
+        (&["sim", "step", "--policy", "fair"], &["fair", "max-min"]),
+        (
+            &["sim", "step", "--backend", "none", "--policy", "max-min"],
+            &["--backend cgroup"],
+        ),
+        (&["sim", "step", "--seeds", "0"], &["--seeds", "1..=1000"]),
+        (&["sim", "step", "--out", "/dev/null/x"], &["/dev/null/x"]),
+        (
+            &["sim", "evaluate", "--out", "/dev/null/x"],
+            &["/dev/null/x"],
+        ),
+        (&["sim", "evaluate", "--seeds", "many"], &["many"]),
+    ] {
+        let output = weir(args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+        for part in parts {
+            assert!(said.contains(part), "{args:?}: {part:?} is not in {said:?}");
+        }
+    }
+}
+
+#[test]
+fn the_list_says_what_each_shows() {
+    let list = done(&["sim", "--list"]);
+    assert!(list.lines().count() >= 18, "{list}");
+    assert!(
+        list.lines().all(|l| l.split_whitespace().count() > 2),
+        "{list}"
+    );
+}
+
+#[test]
+fn the_evaluation_is_whole_and_repeatable() {
+    let dir = tempfile::tempdir().unwrap();
+    let make = |name: &str| {
+        let out = dir.path().join(name);
+        done(&["sim", "evaluate", "--quick", "--out", out.to_str().unwrap()]);
+        let json = fs::read_to_string(out.join("evaluation.json")).unwrap();
+        let mut figures: Value = serde_json::from_str(&json).unwrap();
+        // Wall-clock speed is the only thing that may differ.
+        let speed = figures["figures"].as_object_mut().unwrap().remove("speed");
+        assert!(speed.is_some_and(|s| s["thesis-limit"]["events_per_sec"].as_f64() > Some(0.0)));
+        let summary = figures["summary"].as_array_mut().unwrap();
+        let count = summary.len();
+        summary.retain(|shown| shown["section"] != "Speed");
+        assert_eq!(
+            count - summary.len(),
+            2,
+            "the thesis's machine, and 1000 workloads"
+        );
+        (out, figures)
+    };
+    let (out, figures) = make("once");
+    let (_, again) = make("again");
+    assert_eq!(figures, again);
+    let page = fs::read_to_string(out.join("index.html")).unwrap();
+    stands_alone(&page);
+    for section in [
+        "6.2", "6.3 ", "6.3.1", "6.3.2", "6.4", "6.5", "6.6", "6.7", "step", "knee",
+    ] {
+        assert!(page.contains(section), "{section}");
+    }
+    for (_, results) in figures["scenarios"].as_object().unwrap() {
+        let read: Results = serde_json::from_value(results.clone()).unwrap();
+        let series = fs::read_to_string(out.join(format!("series-{}.csv", read.scenario))).unwrap();
+        assert!(series.lines().count() > 50, "{}", read.scenario);
+    }
+    assert_eq!(figures["figures"]["knee"].as_array().unwrap().len(), 20);
+    little_s_law(&figures["figures"]["table_3_against_littles_law"]);
+}
+
+/// Which rows of the thesis's table 3 contradict its table 2: arithmetic on printed figures.
+fn little_s_law(rows: &Value) {
+    let rows = rows.as_array().unwrap();
+    let verdict = |row: &Value| row["contradicts"].as_bool().unwrap();
+    assert_eq!(
+        rows.iter().map(verdict).collect::<Vec<_>>(),
+        [true, true, false, true, true, true]
+    );
+    let implied = rows[0]["bandwidth_of_printed_mean_gib_per_sec"]
+        .as_f64()
+        .unwrap();
+    // 10 × 4 MiB in 9.003 ms.
+    assert!(
+        (implied - 40.0 / 1024.0 / 0.009_003).abs() < 1e-9,
+        "{implied}"
+    );
+}
+
+/// Nothing is loaded from anywhere, and the page says so to the browser.
+fn stands_alone(page: &str) {
+    assert!(page.contains("default-src 'none'"), "no content policy");
+    for loads in [
+        "<script", "<link", "<img", "<iframe", "url(", "@import", "http://", "https://",
+    ] {
+        assert!(!page.contains(loads), "{loads}");
+    }
+    assert!(page.contains("<svg") && page.ends_with("</body>\n</html>\n"));
+}

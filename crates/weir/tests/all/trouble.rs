@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Is nonsense answered with the thing that is wrong and the next move, exit code 2, and no panic?
+
+use crate::world::{HEAVY, World, stderr, stdout};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::Output;
+
+/// Exit code 2, one message that names all of `parts`, and nothing written.
+fn refused(world: &World, output: &Output, parts: &[&str]) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+    for part in parts {
+        assert!(said.contains(part), "{part:?} is not in {said:?}");
+    }
+    assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
+}
+
+#[test]
+fn nonsense_flags() {
+    let world = World::new();
+    for (args, parts) in [
+        (&["run", "--limit"][..], &["--set-point 4GiB/s"][..]),
+        (
+            &["run", "--limit", "--set-point", "40%"],
+            &["--capacity 20GiB/s"],
+        ),
+        (
+            &["run", "--set-point", "4G"],
+            &["GiB (binary) or GB (decimal)"],
+        ),
+        (&["run", "--set-point", "-1"], &["--set-point"]),
+        (
+            &["run", "--policy", "fair"],
+            &["fair", "max-min", "balance-point"],
+        ),
+        (&["run", "--interval", "1ms"], &["interval", "5ms to 10s"]),
+        (&["run", "--period", "50"], &["unit is missing"]),
+        (&["run", "--log", "x=y=z"], &["log", "debug"]),
+        (
+            &["run", "--config", "/nowhere/weir.toml"],
+            &["/nowhere/weir.toml", "No such file"],
+        ),
+        (
+            &["top", "--snapshot", "/dev/null"],
+            &["/dev/null", "not a snapshot"],
+        ),
+        (&["bench", "loop", "--workloads", "0"], &["0", "1..=100000"]),
+        (
+            &["run", "--shares", "resctrl"],
+            &["resctrl cannot be used", "leave --shares to itself"],
+        ),
+        (
+            &[
+                "run",
+                "--shares",
+                "resctrl",
+                "--share-event",
+                "sw:cpu-clock",
+            ],
+            &["--share-event"],
+        ),
+        (&["dance"], &["dance"]),
+    ] {
+        refused(&world, &world.weir(args), parts);
+    }
+}
+
+#[test]
+fn nonsense_in_the_file_names_file_line_and_key() {
+    let world = World::new();
+    let path = world.path("weir.toml");
+    for (text, parts) in [
+        (
+            "limit = true\nset-pont = 1\n",
+            &["line 2", "set-pont", "set-point"][..],
+        ),
+        ("[controller]\nkp = 'much'\n", &["line 2", "kp = 'much'"]),
+        ("[controller]\n\nkp = -3\n", &["line 3", "kp"]),
+        ("\u{1b}[2J = 1\n", &["line 1", "u{1b}"]),
+    ] {
+        fs::write(&path, text).unwrap();
+        let output = world.weir(&["run", "--config", path.to_str().unwrap()]);
+        refused(&world, &output, parts);
+        refused(&world, &output, &["weir.toml"]);
+    }
+}
+
+#[test]
+fn a_machine_without_cxl_memory() {
+    let world = World::new();
+    world.take_away("sys/class");
+    fs::write(world.path("sys/devices/system/node/has_memory"), "0\n").unwrap();
+    for args in [
+        &["run"][..],
+        &["run", "--limit", "--set-point", "1GiB/s"],
+        &["top", "--once"],
+    ] {
+        refused(&world, &world.weir(args), &["no CXL memory", "weir doctor"]);
+    }
+}
+
+#[test]
+fn a_machine_without_anything() {
+    let world = World::new();
+    let empty = tempfile::tempdir().unwrap();
+    for command in [
+        &["run"][..],
+        &["top", "--once"],
+        &["doctor"],
+        &["explain"],
+        &["reset"],
+    ] {
+        let mut weir = std::process::Command::new(env!("CARGO_BIN_EXE_weir"));
+        let output = weir
+            .arg("--root")
+            .arg(empty.path())
+            .args(command)
+            .output()
+            .unwrap();
+        assert!(
+            !stderr(&output).contains("panicked"),
+            "{command:?}: {}",
+            stderr(&output)
+        );
+        assert!(
+            output.status.code().is_some_and(|code| code <= 2),
+            "{command:?}"
+        );
+    }
+    drop(world);
+}
+
+/// As somebody without rights. The tests often run as root, who is never refused, so the command is
+/// started as nobody from a place that nobody may enter.
+#[test]
+fn without_permission() {
+    let world = World::new();
+    let place = world.path("bin");
+    fs::create_dir(&place).unwrap();
+    let binary = place.join("weir");
+    fs::copy(env!("CARGO_BIN_EXE_weir"), &binary).unwrap();
+    fs::set_permissions(world.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+    let run_as_nobody = |args: &[&str]| {
+        let mut command = std::process::Command::new(&binary);
+        command.arg("--root").arg(world.path("")).args(args);
+        if rustix::process::geteuid().is_root() {
+            command.uid(65534).gid(65534);
+        }
+        command.current_dir("/").output()
+    };
+    fs::set_permissions(world.path("run"), fs::Permissions::from_mode(0o555)).unwrap();
+    let limit = match run_as_nobody(&[
+        "run",
+        "--limit",
+        "--set-point",
+        "300MiB/s",
+        "--duration",
+        "2s",
+    ]) {
+        Ok(output) => output,
+        Err(error) => {
+            eprintln!("skipped: cannot start a process as nobody here: {error}");
+            return;
+        }
+    };
+    refused(&world, &limit, &["run/weir"]);
+    let look = run_as_nobody(&["top", "--once"]).unwrap();
+    assert_eq!(
+        look.status.code(),
+        Some(0),
+        "looking needs no rights: {}",
+        stderr(&look)
+    );
+    let observe = run_as_nobody(&["run", "--duration", "1s"]).unwrap();
+    assert_eq!(
+        observe.status.code(),
+        Some(0),
+        "neither does observing: {}",
+        stderr(&observe)
+    );
+}
+
+/// resctrl made of files: no group can be had, since a new directory stays empty, and the setting is a file.
+#[test]
+fn a_setting_of_resctrl_is_owed() {
+    let world = World::new();
+    let info = world.path("sys/fs/resctrl/info/L3_MON");
+    fs::create_dir_all(&info).unwrap();
+    fs::create_dir_all(world.path("sys/fs/resctrl/mon_groups/theirs")).unwrap();
+    let features = "mbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n";
+    fs::write(info.join("mon_features"), features).unwrap();
+    let setting = info.join("mbm_total_bytes_config");
+    fs::write(&setting, "0=0x7f;1=0x7f\n").unwrap();
+    let stands = |masks: &str| fs::read_to_string(&setting).unwrap().trim() == masks;
+    let doctor = stdout(&world.weir(&["doctor"]));
+    assert!(doctor.contains("--shares resctrl"), "{doctor}");
+    assert!(doctor.contains("somebody else has groups"), "{doctor}");
+    for (signal, is_kill) in [(Signal::TERM, false), (Signal::KILL, true)] {
+        let daemon = world.start(&["run", "--shares", "resctrl", "--json"]);
+        world.wait("set to slow memory", || stands("0=0x30;1=0x30"));
+        let second = world.weir(&["run", "--shares", "resctrl", "--duration", "1s"]);
+        refused(&world, &second, &[&daemon.pid().to_string()]);
+        daemon.signal(signal);
+        assert_eq!(daemon.end().code, (!is_kill).then_some(0));
+        if is_kill {
+            assert!(stands("0=0x30;1=0x30"));
+            let reset = world.weir(&["reset"]);
+            assert_eq!(reset.status.code(), Some(0), "{}", stderr(&reset));
+            let said = stdout(&reset);
+            assert!(said.contains("restored: resctrl:info/L3_MON"), "{said}");
+        }
+        assert!(stands("0=0x7f;1=0x7f"));
+    }
+    let groups = fs::read_dir(world.path("sys/fs/resctrl/mon_groups")).unwrap();
+    assert_eq!(groups.count(), 1, "theirs");
+}

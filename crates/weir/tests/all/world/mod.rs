@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A machine made of files with a plant that lives: readers use CPU as far as `cpu.max` lets them,
+//! and move bytes on the device in proportion. The real `weir` binary runs over it.
+//!
+//! Shortcuts: no ticks of a scheduler, no stalls (bandwidth is CPU × intensity, without a knee), a
+//! write of `cpu.max` acts at once and refills nothing. It tests the command, not the controller.
+
+pub mod desk;
+#[path = "../../../src/fake.rs"]
+mod fake;
+pub mod server;
+
+use fake::Fake;
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+pub const MIB: f64 = 1_048_576.0;
+pub const HEAVY: [&str; 3] = [
+    "/system.slice/heavy-a.service",
+    "/system.slice/heavy-b.service",
+    "/batch.slice/heavy-c",
+];
+pub const LIGHT: &str = "/system.slice/light.service";
+
+/// As long as the path of a cgroup gets (4096 bytes) with what lies above and below it, of names as long as they get.
+pub fn long_name() -> String {
+    let name = "\n".to_owned() + &"é".repeat(127);
+    format!("/{}", [name.as_str(); 15].join("/"))
+}
+
+/// Each reader's bytes per CPU-second.
+pub const INTENSITY: f64 = 400.0 * MIB;
+const HEAVY_CPUS: f64 = 1.0;
+const LIGHT_CPUS: f64 = 0.05;
+
+/// Only what hangs takes so long.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+pub struct World {
+    dir: tempfile::TempDir,
+    plant: Arc<Plant>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the plant and its machine share.
+#[derive(Default)]
+struct Plant {
+    stop: AtomicBool,
+    broken: AtomicBool,
+    /// Moved on the device so far.
+    bytes: AtomicU64,
+    /// Whoever has it changes files.
+    turn: Mutex<()>,
+}
+
+impl Plant {
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Reader {
+    cgroup: String,
+    wants_cpus: f64,
+    cpu_usec: f64,
+    throttled_usec: f64,
+}
+
+impl World {
+    /// Three heavy readers and a light one: 1220 MiB/s in all if nobody holds them.
+    pub fn new() -> World {
+        Self::with(&[])
+    }
+
+    /// With more heavy readers of these names.
+    pub fn with(more: &[&str]) -> World {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::new(dir.path(), 8).unwrap();
+        let mut readers = Vec::new();
+        let heavy = HEAVY.iter().chain(more).map(|name| (*name, HEAVY_CPUS));
+        for (number, (name, cpus)) in heavy.chain([(LIGHT, LIGHT_CPUS)]).enumerate() {
+            // All their memory is there, so that the estimate by CPU × memory is right.
+            fake.add(number, name, 10_000).unwrap();
+            readers.push(Reader {
+                cgroup: name.to_owned(),
+                wants_cpus: cpus,
+                cpu_usec: 0.0,
+                throttled_usec: 0.0,
+            });
+        }
+        let plant = Arc::new(Plant::default());
+        let its = Arc::clone(&plant);
+        let thread = thread::spawn(move || live(&fake, readers, &its));
+        World {
+            dir,
+            plant,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn path(&self, relative: &str) -> PathBuf {
+        self.dir.path().join(relative.trim_start_matches('/'))
+    }
+
+    pub fn cpu_max(&self, cgroup: &str) -> String {
+        let path = self.path(&format!("sys/fs/cgroup{cgroup}/cpu.max"));
+        fs::read_to_string(path).unwrap().trim().to_owned()
+    }
+
+    pub fn set_cpu_max(&self, cgroup: &str, text: &str) {
+        fs::write(self.path(&format!("sys/fs/cgroup{cgroup}/cpu.max")), text).unwrap();
+    }
+
+    /// Every file of the cgroup tree that weir could write, with its content and time of change.
+    pub fn limits(&self) -> Vec<(PathBuf, String, std::time::SystemTime)> {
+        let mut found = Vec::new();
+        let mut dirs = vec![self.path("sys/fs/cgroup")];
+        while let Some(dir) = dirs.pop() {
+            for entry in fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    dirs.push(path);
+                } else if !path.ends_with("cpu.stat") {
+                    let changed = path.metadata().unwrap().modified().unwrap();
+                    found.push((path.clone(), fs::read_to_string(path).unwrap(), changed));
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// While true the counter file holds nonsense.
+    pub fn break_counters(&self, broken: bool) {
+        self.plant.broken.store(broken, Ordering::Relaxed);
+    }
+
+    /// What the readers have moved on the device so far.
+    pub fn moved_bytes(&self) -> f64 {
+        self.plant.bytes.load(Ordering::Acquire) as f64
+    }
+
+    /// Takes a directory out of the machine, between two turns of its plant: a file that is written anew meanwhile
+    /// would keep its directory from going.
+    pub fn take_away(&self, relative: &str) {
+        let _turn = self.plant.turn();
+        fs::remove_dir_all(self.path(relative)).unwrap();
+    }
+
+    pub fn remove_cgroup(&self, cgroup: &str) {
+        self.take_away(&format!("sys/fs/cgroup{cgroup}"));
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command
+            .arg("--root")
+            .arg(self.dir.path())
+            .args(args)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs to the end.
+    pub fn weir(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Starts a daemon whose output is kept for later.
+    pub fn start(&self, args: &[&str]) -> Daemon {
+        let mut command = self.command(args);
+        Daemon::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+    }
+
+    /// Limits at a quarter of what the readers want.
+    pub fn start_limiting(&self) -> Daemon {
+        let daemon = self.start(&["run", "--limit", "--set-point", "300MiB/s", "--json"]);
+        self.wait("a heavy reader is limited", || {
+            self.cpu_max(HEAVY[0]) != "max 100000"
+        });
+        daemon
+    }
+
+    pub fn wait(&self, what: &str, mut until: impl FnMut() -> bool) {
+        wait(what, &mut until);
+    }
+
+    /// What the running weir publishes; nothing before it does.
+    pub fn snapshot(&self) -> Value {
+        let text = fs::read_to_string(self.path("run/weir/snapshot.json")).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// The number of its last look, as far as it is published.
+    pub fn seq(&self) -> Option<u64> {
+        self.snapshot()["plan"]["seq"].as_u64()
+    }
+
+    /// Waits until it has looked so often again.
+    pub fn wait_for_looks(&self, count: u64) {
+        let from = self.seq().unwrap_or(0);
+        self.wait("it goes on looking", || {
+            self.seq().is_some_and(|seq| seq >= from + count)
+        });
+    }
+
+    /// Starts a daemon, ends it after so many looks, and gives what it said.
+    pub fn weir_for_looks(&self, count: u64, args: &[&str]) -> Ended {
+        let daemon = self.start(args);
+        self.wait_for_looks(count);
+        daemon.signal(rustix::process::Signal::TERM);
+        let ended = daemon.end();
+        assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        ended
+    }
+}
+
+pub fn wait(what: &str, until: &mut dyn FnMut() -> bool) {
+    let start = Instant::now();
+    while !until() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.plant.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
+    let mut bytes = 0.0;
+    let mut last = Instant::now();
+    let mut was_broken = false;
+    while !plant.stop.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(2));
+        let _turn = plant.turn();
+        let now = Instant::now();
+        let usec = (now - std::mem::replace(&mut last, now)).as_secs_f64() * 1e6;
+        for reader in &mut readers {
+            let Some(limit) = limit_cpus(fake, &reader.cgroup) else {
+                continue;
+            };
+            let cpus = reader.wants_cpus.min(limit);
+            reader.cpu_usec += cpus * usec;
+            reader.throttled_usec += (reader.wants_cpus - cpus) * usec;
+            bytes += cpus * usec / 1e6 * INTENSITY;
+            // A cgroup that has gone is part of some tests.
+            let _ = fake.set_cpu(
+                &reader.cgroup,
+                reader.cpu_usec as u64,
+                reader.throttled_usec as u64,
+            );
+        }
+        let counters = fake.path("sys/class/weir_cxl/weir_cxl0/counters");
+        let is_broken = plant.broken.load(Ordering::Relaxed);
+        if is_broken && !was_broken {
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&counters)
+                .unwrap()
+                .set_len(3)
+                .unwrap();
+        }
+        if !is_broken {
+            // A quarter of the traffic is writes.
+            fake.set_counters((bytes * 0.75) as u64, (bytes * 0.25) as u64)
+                .unwrap();
+        }
+        plant.bytes.store(bytes as u64, Ordering::Release);
+        was_broken = is_broken;
+    }
+}
+
+fn limit_cpus(fake: &Fake, cgroup: &str) -> Option<f64> {
+    let text = fs::read_to_string(fake.path(&format!("sys/fs/cgroup{cgroup}/cpu.max"))).ok()?;
+    let mut words = text.split_whitespace();
+    let (quota, period) = (words.next()?, words.next()?);
+    if quota == "max" {
+        return Some(f64::INFINITY);
+    }
+    Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
+}
+
+pub struct Daemon {
+    pub child: Child,
+    out: Option<JoinHandle<String>>,
+    err: Option<JoinHandle<String>>,
+}
+
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Daemon {
+    pub fn start(command: &mut Command) -> Daemon {
+        let mut child = command.spawn().unwrap();
+        let out = child.stdout.take().map(drain);
+        let err = child.stderr.take().map(drain);
+        Daemon { child, out, err }
+    }
+
+    /// Takes over a child whose stdout somebody else keeps.
+    pub fn adopt(mut child: Child) -> Daemon {
+        let err = child.stderr.take().map(drain);
+        Daemon {
+            child,
+            out: None,
+            err,
+        }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end.
+    pub fn end(mut self) -> Ended {
+        let mut status = None;
+        wait("weir ends", &mut || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        let text = |thread: Option<JoinHandle<String>>| {
+            thread.map(|t| t.join().unwrap()).unwrap_or_default()
+        };
+        Ended {
+            code: status.and_then(|status| status.code()),
+            stdout: text(self.out.take()),
+            stderr: text(self.err.take()),
+        }
+    }
+}
+
+/// A test that fails must not leave a daemon behind.
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn drain(mut stream: impl Read + Send + 'static) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the repository keeps to: one program, a module for each kind of rule.
+
+mod clocks;
+mod dependencies;
+mod generated;
+mod testplan;
+mod tidy;
