@@ -92,3 +92,64 @@ impl VcpuClock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock, and the cell that its translated code counts in.
+    fn clock() -> (VcpuClock, Box<u64>) {
+        let mut cell = Box::new(0);
+        let clock = VcpuClock::default();
+        clock.counter.store(&raw mut *cell, Relaxed);
+        (clock, cell)
+    }
+
+    fn execute(clock: &VcpuClock, instructions: u64) {
+        clock.set_count(clock.count() + instructions);
+    }
+
+    #[test]
+    fn it_may_run_to_the_end_of_a_window_and_no_further() {
+        let (clock, _cell) = clock();
+        clock.wake(1_000_000);
+        clock.settle(40_000);
+        clock.budget(1_200_000, 40_000);
+        execute(&clock, 4);
+        assert!(clock.count() < LIMIT);
+        assert_eq!(clock.now_ps(40_000), 1_160_000);
+        execute(&clock, 1);
+        assert_eq!(clock.count(), LIMIT);
+        clock.settle(40_000);
+        assert!(!clock.is_before(1_200_000));
+        assert_eq!(clock.instructions(), 5);
+    }
+
+    #[test]
+    fn a_stall_is_time_without_instructions() {
+        let (clock, _cell) = clock();
+        clock.wake(0);
+        clock.budget(1_000_000, 10_000);
+        execute(&clock, 10);
+        clock.settle(10_000);
+        clock.stall(700);
+        clock.budget(1_000_000, 10_000);
+        assert_eq!(clock.now_ps(10_000), 800_000);
+        execute(&clock, 20);
+        assert_eq!((clock.count(), clock.instructions()), (LIMIT, 30));
+        clock.settle(10_000);
+        clock.stall(5_000);
+        clock.budget(1_000_000, 10_000);
+        assert_eq!(clock.count(), LIMIT, "nothing is left of the window");
+    }
+
+    #[test]
+    fn one_that_is_woken_is_no_earlier_than_that_and_never_goes_back() {
+        let (clock, _cell) = clock();
+        clock.wake(500);
+        assert_eq!((clock.now_ps(1), clock.count()), (500, LIMIT));
+        clock.wake(200);
+        assert_eq!(clock.now_ps(1), 500);
+        assert_eq!(clock.instructions(), 0);
+    }
+}
