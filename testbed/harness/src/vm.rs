@@ -29,9 +29,9 @@ pub use crate::files::GuestFile;
 
 /// Size of the guest-visible BAR.
 pub(crate) const BAR_WORDS: usize = (1 << 20) / 8;
-/// `nokaslr`: the kernel would put itself anywhere in memory, so now and then on the device.
-const KERNEL_ARGS: &str =
-    "console=ttyS0 quiet panic=-1 numa_balancing=disable mitigations=off nokaslr";
+/// `nokaslr`: the kernel would put itself anywhere in memory, so now and then on the device. `notests`: self-tests of the
+/// kernel's ciphers would compute on two CPUs for tens of seconds.
+const KERNEL_ARGS: &str = "console=ttyS0 quiet panic=-1 numa_balancing=disable mitigations=off nokaslr cryptomgr.notests=1";
 /// A guest that has not said hello by then, by its own time, never will.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 /// How much longer than a command may take its reply is waited for.

@@ -19,12 +19,15 @@ const CHUNK_LINES: u64 = 8;
 const PROFILE: &str = "/var/lib/weir/devices/weir_cxl0.toml";
 
 /// One CPU measures and three load: one of them alone takes 45 % of the device, as in the live scenarios.
+/// What is measured here are single latencies of some microseconds. In a window of the usual 50 µs a CPU that comes first
+/// finds the device idle, so latency under load would come out too low.
 fn machine() -> Machine {
     Machine {
         cpu_count: 4,
         dram_mib: 512,
         groups_mib: vec![128],
         cache_lines: 4096,
+        window_ns: 4000,
         ..Machine::default()
     }
 }
@@ -345,7 +348,7 @@ fn ask_the_probe(idle_is: Range<f64>, rise: f64) -> Result<()> {
 
 #[test]
 fn the_probe_measures_while_weir_runs() -> Result<()> {
-    ask_the_probe(0.95..1.25, 1.3)
+    ask_the_probe(0.95..1.15, 1.3)
 }
 
 fn booted(bench: &Bench) -> Result<Vm> {
@@ -371,7 +374,6 @@ fn it_says_what_it_will_not_do() -> Result<()> {
 }
 
 #[test]
-#[ignore = "by hand: the knee found has 0.893 of the largest bandwidth ÷ latency, and 0.9 is wanted; not asked by make test before either"]
 fn the_device_is_what_the_model_was_given() -> Result<()> {
     let Some(bench) = Bench::ready("calibrate")? else {
         return Ok(());
