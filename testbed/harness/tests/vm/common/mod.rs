@@ -108,7 +108,7 @@ impl Bench {
             let object = self.bpf(name, define)?;
             files.push(GuestFile::new(object, &format!("tests/{to}.bpf.o")));
         }
-        for name in ["faults", "threads"] {
+        for name in ["dump", "faults", "threads"] {
             files.push(GuestFile::new(
                 self.program(name)?,
                 &format!("tests/{name}"),
