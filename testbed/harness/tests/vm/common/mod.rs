@@ -459,7 +459,8 @@ pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
 }
 
 /// A machine whose device two readers fill many times over what [`SET_POINT`] allows. Its CPUs are slow, and so cheap to
-/// emulate while they are busy, but only while the device model is on: without it an instruction takes a nanosecond.
+/// emulate while they are busy, from the first time on that the device model is on: until then an instruction takes a
+/// nanosecond.
 pub fn machine_with_a_device() -> Machine {
     Machine {
         cpu_count: 2,
