@@ -2,6 +2,7 @@
 //! How often weir's scout changed its niceness to look at memory in haste: it must among many who want a CPU, or the
 //! kernel waits for it, and must not elsewhere, or it takes CPU time from those who are limited.
 
+use super::until;
 use anyhow::{Context, Result};
 use weir_testbed::vm::Vm;
 
@@ -18,6 +19,14 @@ pub fn watch(vm: &Vm) -> Result<()> {
     ))
     .map(drop)
     .context("system calls cannot be traced")
+}
+
+/// Waits until there was one: the scout comes round when it has the time.
+///
+/// # Errors
+/// There is none.
+pub fn await_change(vm: &Vm) -> Result<()> {
+    until(vm, &format!("grep -q '^ *weir-scout' {TRACING}/trace")).context("no change of niceness")
 }
 
 /// Changes of niceness by the scout since then. Ends the counting.

@@ -108,7 +108,7 @@ impl Bench {
             let object = self.bpf(name, define)?;
             files.push(GuestFile::new(object, &format!("tests/{to}.bpf.o")));
         }
-        for name in ["faults", "threads"] {
+        for name in ["dump", "faults", "threads"] {
             files.push(GuestFile::new(
                 self.program(name)?,
                 &format!("tests/{name}"),
@@ -459,7 +459,8 @@ pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
 }
 
 /// A machine whose device two readers fill many times over what [`SET_POINT`] allows. Its CPUs are slow, and so cheap to
-/// emulate while they are busy, but only while the device model is on: without it an instruction takes a nanosecond.
+/// emulate while they are busy, from the first time on that the device model is on: until then an instruction takes a
+/// nanosecond.
 pub fn machine_with_a_device() -> Machine {
     Machine {
         cpu_count: 2,
