@@ -21,6 +21,7 @@ use serde_json::Value;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use weir_testbed::driver::{self, Driver};
 use weir_testbed::env::{Environment, copy};
@@ -43,6 +44,8 @@ pub const STATUS: &str = "/run/weir.status";
 const LOOKS: u32 = 600;
 /// Far longer than that.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// Places in which something was compiled.
+static STAGES: AtomicU32 = AtomicU32::new(0);
 
 /// What is there to boot.
 pub struct Bench {
@@ -157,7 +160,9 @@ impl Bench {
             .join("tests/guest")
             .join(source);
         let _lock = lock::hold(&self.env.build_dir().join(format!("{kept}.lock")))?;
-        let stage = format!("tmp/weir-tests-{}-{kept}", std::process::id());
+        // Environments of several kernels have one root, and this process may compile for some of them at once.
+        let number = STAGES.fetch_add(1, Ordering::Relaxed);
+        let stage = format!("tmp/weir-tests-{}-{number}", std::process::id());
         let inside = self.env.root().join(&stage);
         copy(&path, &inside.join(source))?;
         let made = self
