@@ -3,6 +3,7 @@
 //! compared field by field, so both compute them here. `docs/results.md` says what each figure is.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Bounds of the run with control; ratios against the run without. Absent means not checked. The
 /// keys of `[expect]` in every scenario file.
@@ -27,6 +28,33 @@ pub struct Expect {
     pub cpu_cost_reduction_min: Option<f64>,
     /// Smallest gain of the work beside.
     pub throughput_gain_min: Option<f64>,
+    /// Other bounds for runs with a back end of this name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub backends: BTreeMap<String, Expect>,
+}
+
+impl Expect {
+    /// The bounds for a run with this back end: its own where it has one, else those of all.
+    pub fn of(&self, backend: &str) -> Expect {
+        let none = Expect::default();
+        let own = self.backends.get(backend).unwrap_or(&none);
+        Expect {
+            bias_ratio_max: own.bias_ratio_max.or(self.bias_ratio_max),
+            rmse_ratio_max: own.rmse_ratio_max.or(self.rmse_ratio_max),
+            device_latency_reduction_min: own
+                .device_latency_reduction_min
+                .or(self.device_latency_reduction_min),
+            device_latency_ns_min: own.device_latency_ns_min.or(self.device_latency_ns_min),
+            device_latency_ns_max: own.device_latency_ns_max.or(self.device_latency_ns_max),
+            light_reduction_min: own.light_reduction_min.or(self.light_reduction_min),
+            limited_p99_per_bound_max: own
+                .limited_p99_per_bound_max
+                .or(self.limited_p99_per_bound_max),
+            cpu_cost_reduction_min: own.cpu_cost_reduction_min.or(self.cpu_cost_reduction_min),
+            throughput_gain_min: own.throughput_gain_min.or(self.throughput_gain_min),
+            backends: BTreeMap::new(),
+        }
+    }
 }
 
 /// Device bandwidth.

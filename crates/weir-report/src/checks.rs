@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bounds a scenario states under `[expect]`, against what came out.
 //!
-//! They compare the run without control (the first with policy and backend `none`) with the first
-//! run that has a policy. A bound is met if the value is on it or better. A value that is not known
-//! does not meet its bound: what was not measured was not shown.
+//! They compare the run without control (the first with policy and backend `none`) with the first run that has a policy,
+//! and with the others of that policy and seed: weir by its other back ends. The thesis's controllers are not held to
+//! bounds where weir ran. A bound is met if the value is on it or better. A value that is not known does not meet its bound:
+//! what was not measured was not shown.
 
 use super::rows::{self, is_free, known, p99_per_bound, reason};
 use super::text::{NONE, left, line, number, percent, right, wrap};
@@ -11,6 +12,7 @@ use crate::results::{Results, Run};
 use crate::subject::Subject;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
+use weir_core::figures::Expect;
 
 /// What a value may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +39,8 @@ pub enum Shown {
 /// One bound and what came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
+    /// The run that is judged, as tables name it; empty where there is none.
+    pub run: String,
     /// What is bounded.
     pub name: String,
     /// The bound.
@@ -50,13 +54,20 @@ pub struct Check {
 }
 
 impl Check {
-    fn new(name: &str, bound: Bound, shown: Shown, measured: Result<f64, String>) -> Self {
+    fn new(
+        run: &str,
+        name: &str,
+        bound: Bound,
+        shown: Shown,
+        measured: Result<f64, String>,
+    ) -> Self {
         let passed = measured.as_ref().is_ok_and(|value| match bound {
             Bound::AtMost(most) => *value <= most,
             Bound::AtLeast(least) => *value >= least,
             Bound::Within(most) => value.abs() <= most,
         });
         Check {
+            run: run.into(),
             name: name.into(),
             bound,
             measured,
@@ -133,21 +144,51 @@ const DEVICE_LATENCY: &str = "device access, mean";
 /// The one check of a multiple.
 const LIMITED_P99: &str = "limited readers: p99 ÷ Little's bound";
 
-/// Every bound of the scenario, in the order of the format's documentation.
-pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
-    use Bound::{AtLeast, AtMost, Within};
-    let runs = &results.runs;
-    let pair = Pair {
-        free: runs
-            .iter()
-            .find(|r| is_free(r))
-            .ok_or("there is no run without control".into()),
-        held: runs
-            .iter()
-            .find(|r| r.policy != "none")
-            .ok_or("there is no run with control".into()),
+/// Of a backend's name: a controller of the thesis.
+const THESIS: &str = "thesis-";
+
+/// The runs that are held to the bounds, by their place.
+fn judged(runs: &[Run]) -> Vec<usize> {
+    let is_weirs = |run: &&Run| run.policy != "none" && !run.backend.starts_with(THESIS);
+    let controlled = || runs.iter().find(|run| run.policy != "none");
+    let Some(first) = runs.iter().find(is_weirs).or_else(controlled) else {
+        return Vec::new();
     };
-    let expect = &subject.expect;
+    let is_like = |run: &Run| {
+        (&run.policy, run.seed) == (&first.policy, first.seed)
+            && (std::ptr::eq(run, first) || is_weirs(&run))
+    };
+    (0..runs.len()).filter(|at| is_like(&runs[*at])).collect()
+}
+
+/// Every bound of the scenario, run by run, in the order of the format's documentation.
+pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
+    let runs = &results.runs;
+    let names = rows::names(results);
+    let free = || {
+        let free = runs.iter().find(|r| is_free(r));
+        free.ok_or("there is no run without control".to_owned())
+    };
+    let of = |at: usize| {
+        let pair = Pair {
+            free: free(),
+            held: Ok(&runs[at]),
+        };
+        checks_of(&pair, &subject.expect.of(&runs[at].backend), &names[at])
+    };
+    let judged = judged(runs);
+    if judged.is_empty() {
+        let pair = Pair {
+            free: free(),
+            held: Err("there is no run with control".into()),
+        };
+        return checks_of(&pair, &subject.expect, "");
+    }
+    judged.into_iter().flat_map(of).collect()
+}
+
+fn checks_of(pair: &Pair, expect: &Expect, run: &str) -> Vec<Check> {
+    use Bound::{AtLeast, AtMost, Within};
     let mut checks = Vec::new();
     let mut check = |name, bound, measured| {
         let shown = match name {
@@ -155,7 +196,7 @@ pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
             DEVICE_LATENCY => Shown::Nanos,
             _ => Shown::Percent,
         };
-        checks.push(Check::new(name, bound, shown, measured));
+        checks.push(Check::new(run, name, bound, shown, measured));
     };
     if let Some(most) = expect.bias_ratio_max {
         let bias = pair.held("bandwidth.bias_ratio", |r| Some(r.bandwidth.bias_ratio));
@@ -218,7 +259,12 @@ pub fn checks_table(checks: &[Check]) -> String {
     let bound_width = width(Check::bound_text);
     let measured_width = width(Check::measured_text);
     let mut text = String::new();
+    let mut shown = "";
     for check in checks {
+        if has_several_runs(checks) && check.run != shown {
+            shown = &check.run;
+            let _ = writeln!(text, "{}:", line(shown, super::table::COLUMNS));
+        }
         let _ = writeln!(
             text,
             "{}  {}  {}  {}",
@@ -238,19 +284,18 @@ pub fn checks_table(checks: &[Check]) -> String {
     text + &verdict(checks) + "\n"
 }
 
+/// Whether checks are of more than one run, so that each run has to be named.
+pub fn has_several_runs(checks: &[Check]) -> bool {
+    checks.iter().any(|check| check.run != checks[0].run)
+}
+
 /// What the checks compare, for people.
 pub fn compared(results: &Results) -> Option<String> {
     let names = rows::names(results);
-    let at = |wanted: fn(&Run) -> bool| {
-        results
-            .runs
-            .iter()
-            .position(wanted)
-            .map(|i| names[i].clone())
-    };
-    Some(format!(
-        "{} against {}",
-        at(|r| r.policy != "none")?,
-        at(is_free)?
-    ))
+    let free = results.runs.iter().position(is_free)?;
+    let judged: Vec<&str> = judged(&results.runs)
+        .into_iter()
+        .map(|at| names[at].as_str())
+        .collect();
+    (!judged.is_empty()).then(|| format!("{} against {}", judged.join(", "), names[free]))
 }

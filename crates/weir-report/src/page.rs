@@ -4,7 +4,7 @@
 //! the reader's own setting.
 
 use super::Command;
-use super::checks::{self, Check, compared, verdict};
+use super::checks::{self, Check, compared, has_several_runs, verdict};
 use super::closing::closing;
 use super::draw::{Picture, dark_css, svg};
 use super::origin::{circumstances, facts};
@@ -94,7 +94,13 @@ fn bounds(results: &Results, checks: &[Check]) -> String {
     }
     html += "<div class=\"wide\"><table class=\"bounds\">\n<thead><tr><th></th><th></th><th class=\"v\">measured</th>\
              <th class=\"v\">bound</th><th></th></tr></thead>\n<tbody>\n";
+    let mut shown = "";
     for check in checks {
+        if has_several_runs(checks) && check.run != shown {
+            shown = &check.run;
+            let name = escape(shown);
+            let _ = writeln!(html, "<tr><th colspan=\"5\">{name}</th></tr>");
+        }
         let (class, word) = if check.passed {
             ("met", "✓ met")
         } else {

@@ -108,3 +108,56 @@ fn observing_and_hand_set_limits_are_not_control() {
     );
     assert!(checks(&subject(), &results).iter().all(|c| c.passed));
 }
+
+/// A second back end of the same policy, with all that the first one reached.
+fn with_another(backend: &str) -> Results {
+    let mut results = results();
+    let other = Run {
+        backend: backend.into(),
+        ..results.runs[1].clone()
+    };
+    results.runs.push(other);
+    results
+}
+
+#[test]
+fn each_back_end_is_judged_and_the_thesis_is_not() {
+    let mut results = with_another("scx-full");
+    results.runs[2].light_reader.p99_ns = Some(1e9);
+    let checks = checks(&subject(), &results);
+    assert_eq!(checks.len(), 16);
+    let missed: Vec<&Check> = checks.iter().filter(|c| !c.passed).collect();
+    let [missed] = missed[..] else {
+        panic!("{missed:?}");
+    };
+    assert_eq!(missed.run, "max-min/scx-full");
+    let text = checks_table(&checks);
+    assert!(text.contains("\nmax-min/scx-full:\n"), "{text}");
+    assert!(text.ends_with("15 of 16 bounds met\n"), "{text}");
+    let thesis = with_another("thesis-scx");
+    assert_eq!(crate::checks(&subject(), &thesis).len(), 8);
+    let mut other_policy = with_another("scx-full");
+    other_policy.runs[2].policy = "balance-point".into();
+    assert_eq!(crate::checks(&subject(), &other_policy).len(), 8);
+}
+
+#[test]
+fn a_back_end_may_have_bounds_of_its_own() {
+    let results = with_another("scx-full");
+    let mut subject = subject();
+    let own = Expect {
+        rmse_ratio_max: Some(1e-9),
+        ..Expect::default()
+    };
+    subject.expect.backends.insert("scx-full".into(), own);
+    let checks = checks(&subject, &results);
+    let missed: Vec<(&str, &str)> = checks
+        .iter()
+        .filter(|c| !c.passed)
+        .map(|c| (c.run.as_str(), c.name.as_str()))
+        .collect();
+    assert_eq!(
+        missed,
+        [("max-min/scx-full", "device bandwidth: RMSE to set-point")]
+    );
+}

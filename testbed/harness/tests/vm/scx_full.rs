@@ -77,12 +77,7 @@ fn used_us(vm: &Vm, paths: &[&str], sec: u32) -> Result<Vec<u64>> {
 fn it_holds_where_all_cpus_are_wanted(vm: &Vm) -> Result<()> {
     let hogs = start_hogs(vm, "hogs", 4, 100)?;
     let pid = start(vm)?;
-    for name in ["a", "b"] {
-        until(
-            vm,
-            &format!("grep -q '{name}.service: limited' {LINES}.err"),
-        )?;
-    }
+    common::both_are_limited(vm)?;
     vm.run("sleep 3")?;
     common::is_held(vm)?;
     common::say_why(vm);
@@ -95,7 +90,7 @@ fn it_holds_where_all_cpus_are_wanted(vm: &Vm) -> Result<()> {
 fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
     let hogs = start_hogs(vm, "hogs", 4, 100)?;
     let pid = start_with(vm, &format!("{} --counters perf", limit()))?;
-    until(vm, &format!("grep -q 'b.service: limited' {LINES}.err"))?;
+    common::both_are_limited(vm)?;
     vm.run("sleep 3")?;
     common::is_held(vm)?;
     let books = json(vm, &format!("tail -n 1 {LINES}"))?["scheduler"]["devices"][0].clone();
@@ -196,7 +191,7 @@ fn it_survives_stress(vm: &Vm) -> Result<()> {
 
 fn killed_it_leaves_nothing(vm: &Vm) -> Result<()> {
     let pid = start(vm)?;
-    until(vm, &format!("grep -q 'b.service: limited' {LINES}.err"))?;
+    common::both_are_limited(vm)?;
     signal_weir(vm, pid, "KILL")?;
     until(vm, &state("disabled"))?;
     let free = bytes_per_sec(vm, 2)?;

@@ -64,7 +64,7 @@ fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
 fn it_is_taken(vm: &Vm, rule: &str, tell: &mut dyn FnMut(String)) -> Result<()> {
     let pid = load_weir(vm, &arguments(rule))?;
     until(vm, &state("enabled"))?;
-    until(vm, &format!("grep -q 'b.service: limited' {LINES}.err"))?;
+    common::both_are_limited(vm)?;
     let counts = verified(vm, pid)?;
     tell(format!("{rule}: instructions verified: {counts:?}"));
     ensure!(counts.len() > 8, "not all programs: {counts:?}");

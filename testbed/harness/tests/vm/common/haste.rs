@@ -21,12 +21,15 @@ pub fn watch(vm: &Vm) -> Result<()> {
     .context("system calls cannot be traced")
 }
 
-/// Waits until there was one: the scout comes round when it has the time.
+/// Waits until there was one: the scout comes round when it has the time. There is a new process each time, whose memory it
+/// does not know: where nothing shows a change it looks at none.
 ///
 /// # Errors
 /// There is none.
 pub fn await_change(vm: &Vm) -> Result<()> {
-    until(vm, &format!("grep -q '^ *weir-scout' {TRACING}/trace")).context("no change of niceness")
+    let new = "sleep 5 > /dev/null 2>&1 < /dev/null &";
+    let seen = format!("grep -q '^ *weir-scout' {TRACING}/trace");
+    until(vm, &format!("{{ {new} }}; {seen}")).context("no change of niceness")
 }
 
 /// Changes of niceness by the scout since then. Ends the counting.

@@ -14,7 +14,9 @@ pub mod haste;
 mod kernels;
 mod scheduler;
 
-pub use scheduler::{SET_POINT, STATE, ask_about_scheduler, is_held, say_why, state};
+pub use scheduler::{
+    SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held, say_why, state,
+};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;

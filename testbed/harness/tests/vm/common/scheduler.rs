@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Questions about weir while it holds a device, by its scheduler or by `cpu.max`.
 
-use super::{LINES, Questions, bytes_per_sec};
+use super::{LINES, Questions, bytes_per_sec, until};
 use anyhow::{Result, ensure};
 use weir_testbed::vm::Vm;
 
@@ -58,4 +58,15 @@ pub fn is_held(vm: &Vm) -> Result<()> {
         "{held} instead of {wanted}"
     );
     Ok(())
+}
+
+/// Waits until both readers are limited: one whose memory weir did not find yet is not.
+///
+/// # Errors
+/// One of them is not limited in a minute, or the guest's.
+pub fn both_are_limited(vm: &Vm) -> Result<()> {
+    ["a", "b"].iter().try_for_each(|name| {
+        let is_said = format!("grep -q '{name}.service: limited' {LINES}.err");
+        until(vm, &is_said)
+    })
 }
