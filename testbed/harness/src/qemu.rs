@@ -7,7 +7,7 @@ use crate::machine::{CoreEvents, Machine};
 use crate::memory;
 use crate::protocol::PORT_NAME;
 use crate::vm::{BAR_WORDS, beside};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -95,12 +95,26 @@ pub(crate) fn command(
     };
     q.args(["-name", "weir,debug-threads=on"]);
     let plugin = beside("libweir_plugin.so").context("the device model")?;
+    preload(&mut q, &plugin)?;
     q.arg("-plugin")
         .arg(plugin_argument(machine, &plugin, shared, start.at_ns()));
     same_each_time(&mut q);
     let ends = [sockets.agent, sockets.monitor];
     leave_with_us(&mut q, ends.map(|end| end.as_raw_fd()));
     Ok(q)
+}
+
+/// QEMU reads the host's clock in one place, where it sizes the vCPUs' TLBs: the plugin answers there too.
+fn preload(q: &mut Command, plugin: &Path) -> Result<()> {
+    let separators = [b' ', b':'];
+    let bytes = plugin.as_os_str().as_encoded_bytes();
+    ensure!(
+        !bytes.iter().any(|byte| separators.contains(byte)),
+        "{}: no library can be preloaded from a path with a space or a colon; move the checkout",
+        plugin.display()
+    );
+    q.env("LD_PRELOAD", plugin);
+    Ok(())
 }
 
 /// Memory that the guest and the host see.

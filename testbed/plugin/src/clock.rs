@@ -167,6 +167,11 @@ impl Clock {
         self.vcpus().iter().for_each(|vcpu| vcpu.wake(i64::MIN));
     }
 
+    /// The common clock, in microseconds: where the window began.
+    pub fn common_us(&self) -> i64 {
+        self.now_ps.load(Relaxed) / 1_000_000
+    }
+
     /// A vCPU's clock.
     pub fn vcpu_ns(&self, index: usize) -> u64 {
         (self.vcpus[index].now_ps(self.pace_ps()) / 1000) as u64

@@ -20,6 +20,7 @@ mod args;
 mod clock;
 mod ffi;
 mod grant;
+mod host_clock;
 mod internals;
 mod model;
 mod shared;
@@ -119,6 +120,7 @@ impl Plugin {
             begin: instrument_if_switched_on,
         };
         let internals = Internals::find()?;
+        host_clock::is_ours()?;
         let grant = Grant::new(*model.ledger());
         let clock = Clock::new(
             internals,
