@@ -4,8 +4,8 @@
 //! weir's and every delay. weir knows nothing of this: it has a kernel, a node and counters.
 
 use crate::common::{
-    self, Bench, LINES, MODULE, Questions, attempt, ends_with, json, mount_group, signal_weir,
-    snapshots, start_reader, start_weir, until,
+    self, Bench, LINES, MODULE, Questions, attempt, ends_with, json, lines_more, mount_group,
+    signal_weir, snapshots, start_reader, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -231,8 +231,7 @@ fn machine_for_the_probe() -> Machine {
 /// weir's snapshots from now on, until there are so many.
 fn next_snapshots(vm: &Vm, count: usize) -> Result<Vec<Value>> {
     let before = snapshots(vm)?.len();
-    let wanted = before + count + 1;
-    until(vm, &format!("[ $(wc -l < {LINES}) -ge {wanted} ]"))?;
+    lines_more(vm, count as u32 + 1)?;
     Ok(snapshots(vm)?.split_off(before))
 }
 

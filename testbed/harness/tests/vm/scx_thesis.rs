@@ -54,6 +54,17 @@ fn is_over(vm: &Vm, free: f64) -> Result<()> {
     Ok(())
 }
 
+/// Tasks that compute and have nothing on the device are not limited.
+fn others_are_free(vm: &Vm) -> Result<()> {
+    let limited = format!("grep -E '(usual|nice).service: limited' {LINES}.err");
+    let said = attempt(vm, &limited)?.stdout;
+    let maps = format!(
+        "for p in $(cat {SLICE}/usual.service/cgroup.procs); do cat /proc/$p/numa_maps; done; tail -n 1 {LINES}"
+    );
+    ensure!(said.is_empty(), "{said}{}", vm.run(&maps)?);
+    Ok(())
+}
+
 /// Ends the daemon, with leave to tidy up or without: it is over, and it was not the kernel's doing.
 fn end(vm: &Vm, pid: u32, signal: &str, free: f64) -> Result<()> {
     let status = signal_weir(vm, pid, signal)?;
@@ -110,6 +121,7 @@ fn a_queue_slows_by_slices(vm: &Vm, backend: &str, signal: &str, alone: f64) -> 
         "{backend}: {free:.0} bytes a second without, {held:.0} with, {SET_POINT_BYTES:.0} wanted; \
          niceness 0 has {ratio:.2} times the CPU time of niceness 10"
     );
+    others_are_free(vm)?;
     ensure!(held < 0.75 * free, "not slowed: {held} instead of {free}");
     ensure!(
         held > 0.02 * free,
@@ -138,6 +150,7 @@ fn the_throttle_queue_parks(vm: &Vm, alone: f64) -> Result<()> {
         "throttle queue: {alone:.0} bytes a second without, {held:.0} beside one busy task, {parked:.0} beside four, \
          {SET_POINT_BYTES:.0} wanted"
     );
+    others_are_free(vm)?;
     ensure!(
         held < 0.5 * alone,
         "not slowed: {held} instead of {alone} bytes"

@@ -355,9 +355,18 @@ pub fn aside<T>(vm: &Vm, what: impl FnOnce() -> Result<T>) -> Result<T> {
 /// It does not.
 pub fn next_line(vm: &Vm) -> Result<()> {
     // Two more: the tick under way when this began may have looked already.
-    let lines = vm.run(&format!("wc -l < {LINES}"))?;
-    let wanted = lines.trim().parse::<u64>()? + 2;
-    until(vm, &format!("[ $(wc -l < {LINES}) -ge {wanted} ]"))
+    lines_more(vm, 2)
+}
+
+/// Waits until weir has written so many more lines. What it wrote before is not read again.
+///
+/// # Errors
+/// It does not.
+pub fn lines_more(vm: &Vm, count: u32) -> Result<()> {
+    let size = vm.run(&format!("stat -c %s {LINES}"))?;
+    let size: u64 = size.trim().parse()?;
+    let new = format!("dd if={LINES} bs=64k iflag=skip_bytes skip={size} 2> /dev/null | wc -l");
+    until(vm, &format!("[ $({new}) -ge {count} ]"))
 }
 
 /// Sends a signal to weir, waits for its end and returns its exit status, as a shell tells it.
