@@ -81,6 +81,11 @@ pub struct Vm {
     pub machine: Machine,
 }
 
+/// While the kernel unpacks the guest's programs, a large folio may come to lie on a device (which one depends on the build).
+/// If it is code of the shell, each shell has memory on the device. So what runs now is moved to DRAM.
+const BRING_HOME: &str = "for node in /sys/devices/system/node/node[0-9]*; do
+    [ -n \"$(cat $node/cpulist)\" ] || migratepages 1 ${node##*node} 0 || exit; done";
+
 impl Vm {
     /// Boot a guest with `files` in it and wait for its agent. The agent itself comes from beside the
     /// running program.
@@ -126,6 +131,7 @@ impl Vm {
         let vm = Vm::launch(env, machine, options, &start, scratch)?;
         vm.wait_for_hello()?;
         std::fs::remove_file(initrd)?;
+        vm.run(BRING_HOME)?;
         Ok(vm)
     }
 
