@@ -98,13 +98,20 @@ pub fn sampled_share(loads: f64, stores: f64) -> f64 {
 /// About what the caches of a CPU keep for one workload. What fits in there moves no bytes, however long it runs.
 const CACHED_BYTES: f64 = (32u64 << 20) as f64;
 
+/// About what a core keeps in its own cache. A page or two of a shared library on the device makes nobody a reader of it;
+/// without this a task that computes is given the more, the more those are held back who do read.
+const CORE_CACHE_BYTES: f64 = (1u32 << 20) as f64;
+
 /// CPU time × the part of a workload's memory that is in the group. The caches count as memory elsewhere: of a few
-/// hot pages little comes from the device.
+/// hot pages little comes from the device, and of less than a core's own cache nothing.
 ///
 /// ```text
-/// share = cpu · here / (all + cached)
+/// share = cpu · here / (all + cached),  0 where here < a core's cache
 /// ```
 pub fn part_share(cpus: f64, here_bytes: f64, all_bytes: f64) -> f64 {
+    if here_bytes < CORE_CACHE_BYTES {
+        return 0.0;
+    }
     cpus * here_bytes / (all_bytes.max(here_bytes) + CACHED_BYTES)
 }
 
