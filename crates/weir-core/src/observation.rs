@@ -268,6 +268,8 @@ pub enum Excluded {
     Kernel,
     /// It contains PID 1.
     Init,
+    /// It is the root cgroup, which has no limit.
+    Root,
     /// It contains weir.
     Weir,
     /// It contains real-time tasks.

@@ -40,6 +40,9 @@ impl Aim<'_> {
                 return Ok((dir, leaf.path.clone(), None));
             }
             Source::Process(process) => process,
+            Source::Root(_) => {
+                return Err(OutcomeKind::Refused("the root cgroup has no limit".into()));
+            }
         };
         let home = take::home(root, self.proc, process, self.buffer)?;
         match home.dir {
@@ -88,7 +91,7 @@ impl Aim<'_> {
         }
         let path = match &watched.source {
             Source::Cgroup(leaf) => leaf.path.as_slice(),
-            Source::Process(_) => b"",
+            Source::Process(_) | Source::Root(_) => b"",
         };
         let kernel = |tid: &u32| members.iter().any(|(pid, m)| pid == tid && m.is_kernel);
         let has_kernel = members.iter().any(|(_, m)| m.is_kernel);

@@ -66,6 +66,7 @@ mod quota;
 mod refill;
 mod restore;
 mod rests;
+mod root_cgroup;
 mod sched_ext;
 mod scout;
 mod scx;

@@ -16,6 +16,7 @@ use crate::clock::{self, now};
 use crate::files::Buffer;
 use crate::hold::Hold;
 use crate::one_process::{Unread, cpu_of, read_stat};
+use crate::root_cgroup::RootCgroup;
 use crate::scout::{Process, Source, View, Watched};
 use crate::tree::{Leaf, Trouble};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -56,6 +57,7 @@ impl Eye<'_> {
         match &watched.source {
             Source::Cgroup(leaf) => self.leaf(leaf),
             Source::Process(process) => self.process(&watched.id, process, glance.hold),
+            Source::Root(root) => Some(self.root_cgroup(root)),
         }
     }
 
@@ -116,6 +118,20 @@ impl Eye<'_> {
             }
         };
         Some((Reading::new(at, cpu), throttled))
+    }
+
+    fn root_cgroup(&mut self, root: &RootCgroup) -> Times {
+        let cpu = root.cpu(|(pid, start_ticks)| match self.own_proc {
+            true => clock::process_cpu(pid),
+            false => {
+                let stat = read_stat(self.proc, pid, self.buffer).ok();
+                let stat = stat.filter(|stat| stat.start_ticks == start_ticks);
+                stat.map(|stat| cpu_of(&stat))
+            }
+        });
+        let at = now();
+        let why = Missing::NotSupported("the root cgroup has no limit".into());
+        (Reading::new(at, cpu), Reading::missing(at, why))
     }
 
     fn missing(&mut self, at: Nanos, what: String, why: Missing) -> Times {
@@ -193,7 +209,7 @@ pub(crate) fn glances<'a>(
 /// The kind of thing a workload is.
 pub(crate) fn kind(watched: &Watched) -> WorkloadKind {
     match watched.source {
-        Source::Cgroup(_) => WorkloadKind::Cgroup,
+        Source::Cgroup(_) | Source::Root(_) => WorkloadKind::Cgroup,
         Source::Process(_) => WorkloadKind::Process,
     }
 }
@@ -290,6 +306,7 @@ fn number(source: &Source) -> u64 {
     match source {
         Source::Cgroup(leaf) => leaf.inode,
         Source::Process(process) => process.pid.into(),
+        Source::Root(root) => root.inode,
     }
 }
 
@@ -299,6 +316,7 @@ fn is_same(old: &Source, new: &Source) -> bool {
             Arc::ptr_eq(old, new) || (old.inode == new.inode && old.path == new.path)
         }
         (Source::Process(old), Source::Process(new)) => Arc::ptr_eq(old, new),
+        (Source::Root(old), Source::Root(new)) => Arc::ptr_eq(old, new),
         _ => false,
     }
 }

@@ -64,6 +64,35 @@ fn one_look_has_everything() {
     assert!(fact.unwrap().value.as_ref().unwrap().contains("numa_maps"));
 }
 
+/// Its CPU time is that of its processes with memory on a device, and no limit is put on it.
+#[test]
+fn processes_of_the_root_cgroup_are_seen_and_not_limited() {
+    let fake = Fake::new();
+    fake.process(300, "stray", "/", 1);
+    fake.numa_maps(300, &[("anon=1", 1, 4096)]);
+    fake.write("sys/fs/cgroup/cgroup.procs", "2\n300\n");
+    let mut platform = open(&fake, By::Cgroup);
+    let used = |seen: &Observation| *workload(seen, "/").cpu_ns.ok().unwrap();
+    let before = used(&platform.observe().unwrap());
+    let path = "proc/300/stat";
+    let stat = fake.read(path);
+    let at = stat.rfind(')').unwrap();
+    let mut fields: Vec<String> = stat[at..].split(' ').map(str::to_owned).collect();
+    let ticks: u64 = fields[12].parse().unwrap();
+    fields[12] = (ticks + 7).to_string();
+    fake.write(path, format!("{}{}", &stat[..at], fields.join(" ")));
+    let seen = platform.observe().unwrap();
+    assert_eq!(used(&seen).0 - before.0, 70_000_000);
+    let root = workload(&seen, "/");
+    assert_eq!(root.excluded, Some(Excluded::Root));
+    assert_eq!(root.uses[0].resident_bytes.ok(), Some(&Bytes(16 << 20)));
+    let outcomes = platform.apply(&plan("/", limit(0.5)));
+    assert!(
+        matches!(&outcomes[0].result, OutcomeKind::Refused(why) if why.contains("never limited")),
+        "{outcomes:?}"
+    );
+}
+
 #[test]
 fn it_keeps_the_promises_of_a_platform() {
     for by in [By::Cgroup, By::Process] {

@@ -14,14 +14,15 @@ use crate::asked::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM, in_root};
 use crate::clock::now;
 use crate::descriptors::{Budget, is_want};
 use crate::exclude::Rules;
-use crate::files::{Buffer, for_each_dir};
+use crate::files::{Buffer, for_each_dir, inode};
 use crate::judge::{Judge, processes, uses};
 use crate::mapped::ELSEWHERE;
-use crate::members::Members;
+use crate::members::{Member, Members};
 use crate::options::{By, Options};
 use crate::parse::cgroup::CpuMax;
 use crate::placed::GroupOnNode;
 use crate::rests::Rests;
+use crate::root_cgroup::RootCgroup;
 use crate::tasks::Tasks;
 use crate::tree::{Leaf, Tree};
 use rustix::fd::{AsFd, OwnedFd};
@@ -35,6 +36,8 @@ use weir_core::{Bytes, Missing, Nanos, WorkloadId};
 /// Time for looks at memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
 const BUDGET: Nanos = Nanos::from_millis(50);
+/// What is said of processes of the root cgroup with memory on a device.
+const IN_ROOT: &str = "processes in the root cgroup use watched memory and cannot be limited: move them into cgroups of their own";
 /// Most processes that are looked at.
 const PROCESSES_MAX: usize = 100_000;
 
@@ -87,6 +90,7 @@ pub(crate) struct Watched {
 pub(crate) enum Source {
     Cgroup(Arc<Leaf>),
     Process(Arc<Process>),
+    Root(Arc<RootCgroup>),
 }
 
 impl Source {
@@ -95,6 +99,7 @@ impl Source {
         match self {
             Source::Cgroup(leaf) => leaf.is_gone(),
             Source::Process(process) => process.gone.load(Ordering::Relaxed),
+            Source::Root(_) => false,
         }
     }
 }
@@ -136,8 +141,9 @@ pub(crate) struct Scout {
     tasks: Tasks,
     /// When all of them are to be read at once again.
     sweep_at: Nanos,
-    /// Processes of the root cgroup.
+    /// Processes of the root cgroup, and those of them with memory on a device as a workload.
     in_root: Vec<u32>,
+    root: Option<Arc<RootCgroup>>,
     buffer: Buffer,
     round: u64,
     rests: Rests,
@@ -193,6 +199,7 @@ impl Scout {
             tasks: Tasks::walk(),
             sweep_at: Nanos(0),
             in_root: Vec::new(),
+            root: None,
             buffer: Buffer::new(),
             round: 0,
             rests: Rests::default(),
@@ -384,7 +391,13 @@ impl Scout {
             stands_in += usize::from(answers.stands_in);
             charged += usize::from(matches!(answers.charged, Some(Ok(_))));
         }
-        view.skipped.extend(self.root_users(&self.in_root));
+        if let Some(watched) = self.root_users(at) {
+            view.skipped.push(Skipped {
+                what: "/".into(),
+                why: Missing::NotSupported(IN_ROOT.into()),
+            });
+            view.workloads.push(Arc::new(watched));
+        }
         view.residency = format!(
             "numa_maps of processes; memory.numa_stat for {stands_in} of {count} cgroups, and for page cache \
              that nobody has mapped of {charged}",
@@ -392,17 +405,41 @@ impl Scout {
         );
     }
 
-    /// Processes in the root cgroup cannot be limited, nor can their CPU time be told from that of
-    /// the whole machine. If they use a group, its shares come out wrong, and this says so.
-    fn root_users(&self, pids: &[u32]) -> Option<Skipped> {
-        let resident = self.members.resident(pids).bytes;
-        let sum: u64 = resident.range(..ELSEWHERE).map(|(_, bytes)| *bytes).sum();
-        let text = "processes in the root cgroup use watched memory and are left out of the shares: \
-                    move them into cgroups of their own";
-        let why = Missing::NotSupported(text.into());
-        (sum > 0).then(|| Skipped {
-            what: "/".into(),
-            why,
+    /// Processes of the root cgroup with memory on a device, as one workload; nothing where there are none.
+    fn root_users(&mut self, at: Nanos) -> Option<Watched> {
+        let Finder::Cgroups { tree, .. } = &self.finder else {
+            return None;
+        };
+        let has_some = |pid: &u32| {
+            let bytes = self.members.resident(&[*pid]).bytes;
+            bytes.range(..ELSEWHERE).any(|(_, bytes)| *bytes > 0)
+        };
+        let pids: Vec<u32> = self.in_root.iter().copied().filter(has_some).collect();
+        let members = pids
+            .iter()
+            .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
+        let members: Vec<(u32, &Member)> = members.collect();
+        let resident = self.members.resident(&pids);
+        let uses = uses(&self.groups, &resident, at);
+        if uses.is_empty() {
+            self.root = None;
+            return None;
+        }
+        let inode = || inode(tree.root()).map_or(0, |stat| stat.st_ino);
+        let root = self
+            .root
+            .get_or_insert_with(|| Arc::new(RootCgroup::new(inode())));
+        let numbered = members.iter().map(|(pid, m)| (*pid, m.start_ticks));
+        root.follow(&numbered.collect::<Vec<_>>());
+        Some(Watched {
+            id: WorkloadId::new("/".to_owned()),
+            source: Source::Root(Arc::clone(root)),
+            weight: 100.0,
+            limit: None,
+            excluded: Some(Excluded::Root),
+            processes: processes(&uses, at, &members),
+            uses,
+            resident_bytes: resident.all_bytes(),
         })
     }
 

@@ -204,7 +204,7 @@ fn page_cache_that_nobody_has_mapped_counts() {
 }
 
 #[test]
-fn users_in_the_root_cgroup_are_reported() {
+fn users_in_the_root_cgroup_are_a_workload_that_is_never_limited() {
     let fake = Fake::new();
     fake.numa_maps(2, &[("anon=1", 0, 1)]);
     fake.process(300, "stray", "/", 1);
@@ -212,9 +212,25 @@ fn users_in_the_root_cgroup_are_reported() {
     let mut scout = scout_with(&fake, false, &[]);
     assert!(scout.round(Nanos(SECOND)).skipped.is_empty());
     fake.numa_maps(300, &[("anon=1", 1, 1)]);
-    let skipped = scout.round(Nanos(4 * SECOND)).skipped;
-    assert_eq!(skipped.len(), 1);
-    assert_eq!(skipped[0].what, "/");
+    let view = scout.round(Nanos(4 * SECOND));
+    assert_eq!(view.skipped.len(), 1);
+    assert_eq!(view.skipped[0].what, "/");
+    let root = watched(&view, "/");
+    assert_eq!(root.excluded, Some(Excluded::Root));
+    assert_eq!(bytes(root), [Some(1 << 12)]);
+    let inside = root.processes.as_ref().unwrap();
+    assert_eq!(
+        inside.busiest.len(),
+        1,
+        "who has nothing there is not in it: {inside:?}"
+    );
+    fake.numa_maps(300, &[("anon=1", 0, 1)]);
+    assert!(
+        scout
+            .round(Nanos(40 * SECOND))
+            .get(&WorkloadId::new("/"))
+            .is_none()
+    );
 }
 
 #[test]

@@ -233,7 +233,9 @@ impl Shares {
             let id = key(&watched.source);
             let count = match (self.source.by_group(id), &watched.source) {
                 (Some(by_group), _) => Count::ByGroup(by_group),
-                (None, Watches::Cgroup(_)) => Count::InAll(self.source.of_cgroup(id)),
+                (None, Watches::Cgroup(_) | Watches::Root(_)) => {
+                    Count::InAll(self.source.of_cgroup(id))
+                }
                 (None, Watches::Process(_)) => Count::InAll(self.source.of_process(id)),
             };
             taken.of.insert(watched.id.clone(), count);
@@ -320,6 +322,7 @@ fn key(source: &Watches) -> Key {
     match source {
         Watches::Cgroup(leaf) => Key(leaf.inode),
         Watches::Process(process) => Key(process.pid.into()),
+        Watches::Root(root) => Key(root.inode),
     }
 }
 

@@ -38,6 +38,8 @@ const ONCE_SPAN: Duration = Duration::from_millis(1000);
 const SNAPSHOTS_PER_DRAW: usize = 64;
 /// A rate needs two looks; after this long without one, what there is is shown.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// Most lines about what was not read, below the table on paper.
+const NOTES: usize = 8;
 
 /// Shows who uses the device.
 ///
@@ -152,6 +154,14 @@ fn plain(model: &Model, source: &str) -> String {
     add(layout.title());
     for row in model.rows() {
         add(layout.line(row));
+    }
+    let skipped = model.snapshot().map_or(&[][..], |s| &s.skipped);
+    for skipped in skipped.iter().take(NOTES) {
+        let (what, why) = (text::harmless(&skipped.what), skipped.why.to_string());
+        add(format!("{what}: {}", text::harmless(&why)));
+    }
+    if let Some(more) = skipped.len().checked_sub(NOTES).filter(|more| *more > 0) {
+        add(format!("{more} more: weir top --json"));
     }
     out
 }

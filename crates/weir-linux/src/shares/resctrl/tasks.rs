@@ -33,15 +33,25 @@ impl Ground<'_> {
                 });
                 Ok(parsed(&list?)?.collect())
             }
-            Watches::Process(process) => {
-                let dir = open_path_dir(self.proc, &format!("{}/task", process.pid))?;
+            Watches::Process(process) => self.threads_of(process.pid),
+            Watches::Root(root) => {
                 let mut threads = BTreeSet::new();
-                for_each_dir(&dir, THREADS_MAX, |name| {
-                    threads.extend(pids(name).unwrap_or_default());
-                })?;
+                for pid in root.pids() {
+                    // Gone is as good.
+                    threads.extend(self.threads_of(pid).unwrap_or_default());
+                }
                 Ok(threads)
             }
         }
+    }
+
+    fn threads_of(&self, pid: u32) -> Result<BTreeSet<u32>, Errno> {
+        let dir = open_path_dir(self.proc, &format!("{pid}/task"))?;
+        let mut threads = BTreeSet::new();
+        for_each_dir(&dir, THREADS_MAX, |name| {
+            threads.extend(pids(name).unwrap_or_default());
+        })?;
+        Ok(threads)
     }
 
     fn standing(&self, thread: u32, buffer: &mut Buffer) -> Standing {
