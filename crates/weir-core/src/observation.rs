@@ -270,6 +270,8 @@ pub enum Excluded {
     Init,
     /// It is the root cgroup, which has no limit.
     Root,
+    /// It has cgroups below it, which a limit would hold back too.
+    Inner,
     /// It contains weir.
     Weir,
     /// It contains real-time tasks.

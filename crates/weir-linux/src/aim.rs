@@ -43,6 +43,11 @@ impl Aim<'_> {
             Source::Root(_) => {
                 return Err(OutcomeKind::Refused("the root cgroup has no limit".into()));
             }
+            Source::Inner(_) => {
+                return Err(OutcomeKind::Refused(
+                    "cgroups below it would be limited too".into(),
+                ));
+            }
         };
         let home = take::home(root, self.proc, process, self.buffer)?;
         match home.dir {
@@ -91,7 +96,7 @@ impl Aim<'_> {
         }
         let path = match &watched.source {
             Source::Cgroup(leaf) => leaf.path.as_slice(),
-            Source::Process(_) | Source::Root(_) => b"",
+            Source::Process(_) | Source::Root(_) | Source::Inner(_) => b"",
         };
         let kernel = |tid: &u32| members.iter().any(|(pid, m)| pid == tid && m.is_kernel);
         let has_kernel = members.iter().any(|(_, m)| m.is_kernel);

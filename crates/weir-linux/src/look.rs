@@ -15,6 +15,7 @@
 use crate::clock::{self, now};
 use crate::files::Buffer;
 use crate::hold::Hold;
+use crate::inner::Inner;
 use crate::one_process::{Unread, cpu_of, read_stat};
 use crate::root_cgroup::RootCgroup;
 use crate::scout::{Process, Source, View, Watched};
@@ -58,6 +59,7 @@ impl Eye<'_> {
             Source::Cgroup(leaf) => self.leaf(leaf),
             Source::Process(process) => self.process(&watched.id, process, glance.hold),
             Source::Root(root) => Some(self.root_cgroup(root)),
+            Source::Inner(inner) => self.inner(inner),
         }
     }
 
@@ -132,6 +134,23 @@ impl Eye<'_> {
         let at = now();
         let why = Missing::NotSupported("the root cgroup has no limit".into());
         (Reading::new(at, cpu), Reading::missing(at, why))
+    }
+
+    fn inner(&mut self, inner: &Inner) -> Option<Times> {
+        let cpu = inner.cpu(self.root, self.buffer);
+        let at = now();
+        match cpu {
+            Ok(cpu) => {
+                let why = Missing::NotSupported("known of it with all below".into());
+                Some((Reading::new(at, cpu), Reading::missing(at, why)))
+            }
+            Err(Trouble::Gone) => None,
+            Err(trouble) => {
+                let what = format!("{}/cpu.stat", inner.id);
+                let why = trouble.into_missing(&what);
+                Some(self.missing(at, what, why))
+            }
+        }
     }
 
     fn missing(&mut self, at: Nanos, what: String, why: Missing) -> Times {
@@ -209,7 +228,7 @@ pub(crate) fn glances<'a>(
 /// The kind of thing a workload is.
 pub(crate) fn kind(watched: &Watched) -> WorkloadKind {
     match watched.source {
-        Source::Cgroup(_) | Source::Root(_) => WorkloadKind::Cgroup,
+        Source::Cgroup(_) | Source::Root(_) | Source::Inner(_) => WorkloadKind::Cgroup,
         Source::Process(_) => WorkloadKind::Process,
     }
 }
@@ -307,6 +326,7 @@ fn number(source: &Source) -> u64 {
         Source::Cgroup(leaf) => leaf.inode,
         Source::Process(process) => process.pid.into(),
         Source::Root(root) => root.inode,
+        Source::Inner(inner) => inner.inode,
     }
 }
 
@@ -317,6 +337,7 @@ fn is_same(old: &Source, new: &Source) -> bool {
         }
         (Source::Process(old), Source::Process(new)) => Arc::ptr_eq(old, new),
         (Source::Root(old), Source::Root(new)) => Arc::ptr_eq(old, new),
+        (Source::Inner(old), Source::Inner(new)) => old.inode == new.inode && old.id == new.id,
         _ => false,
     }
 }

@@ -10,15 +10,16 @@
 //! 3. *look* at the memory of processes, within a time budget (see [`crate::members`]);
 //! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
 
-use crate::asked::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM, in_root};
+use crate::asked::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM};
 use crate::clock::now;
 use crate::descriptors::{Budget, is_want};
 use crate::exclude::Rules;
-use crate::files::{Buffer, for_each_dir, inode};
+use crate::files::{Buffer, for_each_dir};
+use crate::inner::Inner;
 use crate::judge::{Judge, processes, uses};
-use crate::mapped::ELSEWHERE;
-use crate::members::{Member, Members};
+use crate::members::Members;
 use crate::options::{By, Options};
+use crate::outside::Outside;
 use crate::parse::cgroup::CpuMax;
 use crate::placed::GroupOnNode;
 use crate::rests::Rests;
@@ -36,8 +37,6 @@ use weir_core::{Bytes, Missing, Nanos, WorkloadId};
 /// Time for looks at memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
 const BUDGET: Nanos = Nanos::from_millis(50);
-/// What is said of processes of the root cgroup with memory on a device.
-const IN_ROOT: &str = "processes in the root cgroup use watched memory and cannot be limited: move them into cgroups of their own";
 /// Most processes that are looked at.
 const PROCESSES_MAX: usize = 100_000;
 
@@ -91,6 +90,7 @@ pub(crate) enum Source {
     Cgroup(Arc<Leaf>),
     Process(Arc<Process>),
     Root(Arc<RootCgroup>),
+    Inner(Arc<Inner>),
 }
 
 impl Source {
@@ -99,7 +99,8 @@ impl Source {
         match self {
             Source::Cgroup(leaf) => leaf.is_gone(),
             Source::Process(process) => process.gone.load(Ordering::Relaxed),
-            Source::Root(_) => false,
+            // Such a one is not in the next view.
+            Source::Root(_) | Source::Inner(_) => false,
         }
     }
 }
@@ -141,9 +142,7 @@ pub(crate) struct Scout {
     tasks: Tasks,
     /// When all of them are to be read at once again.
     sweep_at: Nanos,
-    /// Processes of the root cgroup, and those of them with memory on a device as a workload.
-    in_root: Vec<u32>,
-    root: Option<Arc<RootCgroup>>,
+    outside: Outside,
     buffer: Buffer,
     round: u64,
     rests: Rests,
@@ -198,8 +197,7 @@ impl Scout {
             proc,
             tasks: Tasks::walk(),
             sweep_at: Nanos(0),
-            in_root: Vec::new(),
-            root: None,
+            outside: Outside::default(),
             buffer: Buffer::new(),
             round: 0,
             rests: Rests::default(),
@@ -345,14 +343,12 @@ impl Scout {
             }
             asked.push((Arc::clone(leaf), answers));
         }
-        if let Some(pids) = in_root(how, root.as_fd(), &mut self.buffer) {
-            self.in_root = pids;
-        }
-        for pid in &self.in_root {
-            let is_known = matches!(how, Ask::NewOnes) && self.members.still_known(*pid);
+        self.outside.ask(tree, how, at, &mut self.buffer);
+        for pid in self.outside.pids() {
+            let is_known = matches!(how, Ask::NewOnes) && self.members.still_known(pid);
             if !is_known {
                 self.members
-                    .meet_by(census.as_ref(), *pid, at, &mut self.buffer);
+                    .meet_by(census.as_ref(), pid, at, &mut self.buffer);
                 self.rests.rest();
             }
         }
@@ -391,56 +387,20 @@ impl Scout {
             stands_in += usize::from(answers.stands_in);
             charged += usize::from(matches!(answers.charged, Some(Ok(_))));
         }
-        if let Some(watched) = self.root_users(at) {
-            view.skipped.push(Skipped {
-                what: "/".into(),
-                why: Missing::NotSupported(IN_ROOT.into()),
-            });
-            view.workloads.push(Arc::new(watched));
-        }
+        let (outside, said) = self.outside.judge(&Judge {
+            members: &self.members,
+            groups: &self.groups,
+            rules: &self.rules,
+            root: &root,
+            at,
+        });
+        view.workloads.extend(outside.into_iter().map(Arc::new));
+        view.skipped.extend(said);
         view.residency = format!(
             "numa_maps of processes; memory.numa_stat for {stands_in} of {count} cgroups, and for page cache \
              that nobody has mapped of {charged}",
             count = view.workloads.len()
         );
-    }
-
-    /// Processes of the root cgroup with memory on a device, as one workload; nothing where there are none.
-    fn root_users(&mut self, at: Nanos) -> Option<Watched> {
-        let Finder::Cgroups { tree, .. } = &self.finder else {
-            return None;
-        };
-        let has_some = |pid: &u32| {
-            let bytes = self.members.resident(&[*pid]).bytes;
-            bytes.range(..ELSEWHERE).any(|(_, bytes)| *bytes > 0)
-        };
-        let pids: Vec<u32> = self.in_root.iter().copied().filter(has_some).collect();
-        let members = pids
-            .iter()
-            .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
-        let members: Vec<(u32, &Member)> = members.collect();
-        let resident = self.members.resident(&pids);
-        let uses = uses(&self.groups, &resident, at);
-        if uses.is_empty() {
-            self.root = None;
-            return None;
-        }
-        let inode = || inode(tree.root()).map_or(0, |stat| stat.st_ino);
-        let root = self
-            .root
-            .get_or_insert_with(|| Arc::new(RootCgroup::new(inode())));
-        let numbered = members.iter().map(|(pid, m)| (*pid, m.start_ticks));
-        root.follow(&numbered.collect::<Vec<_>>());
-        Some(Watched {
-            id: WorkloadId::new("/".to_owned()),
-            source: Source::Root(Arc::clone(root)),
-            weight: 100.0,
-            limit: None,
-            excluded: Some(Excluded::Root),
-            processes: processes(&uses, at, &members),
-            uses,
-            resident_bytes: resident.all_bytes(),
-        })
     }
 
     fn processes(&mut self, at: Nanos, budget: Nanos, view: &mut View) {

@@ -233,6 +233,34 @@ fn users_in_the_root_cgroup_are_a_workload_that_is_never_limited() {
     );
 }
 
+/// A container that runs containers.
+#[test]
+fn processes_beside_cgroups_are_a_workload_of_their_own() {
+    const POD: &str = "/system.slice/pod.scope";
+    let fake = Fake::new();
+    fake.cgroup(&POD[1..], &[500, 501]);
+    fake.cgroup(&format!("{}/nested", &POD[1..]), &[502]);
+    for (pid, below) in [(500, ""), (501, ""), (502, "/nested")] {
+        fake.process(pid, "worker", &format!("{POD}{below}"), 1);
+    }
+    let mut scout = scout_with(&fake, false, &[]);
+    let view = scout.round(Nanos(SECOND));
+    assert!(view.get(&WorkloadId::new(POD)).is_none(), "nothing there");
+    fake.numa_maps(500, &[("anon=1", 1, 256)]);
+    fake.numa_maps(502, &[("anon=1", 1, 512)]);
+    let view = scout.round(Nanos(40 * SECOND));
+    let pod = watched(&view, POD);
+    assert_eq!(bytes(pod), [Some(1 << 20)]);
+    assert_eq!(pod.excluded, Some(Excluded::Inner));
+    assert_eq!(pod.processes.as_ref().unwrap().busiest.len(), 1);
+    let nested = watched(&view, &format!("{POD}/nested"));
+    assert_eq!(bytes(nested), [Some(2 << 20)]);
+    assert_eq!(nested.excluded, None);
+    assert!(view.skipped.is_empty(), "{:?}", view.skipped);
+    let ids: Vec<&str> = view.workloads.iter().map(|w| w.id.as_str()).collect();
+    assert!(ids.is_sorted(), "{ids:?}");
+}
+
 #[test]
 fn groups_on_one_node_share_it() {
     let fake = Fake::new();

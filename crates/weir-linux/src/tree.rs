@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The leaves of the cgroup v2 tree. A leaf has no child directories; apart from the root, processes
-//! live in leaves only (kernel, cgroup-v2.rst, "No Internal Process Constraint"; threaded subtrees
-//! are the exception, and their inner processes are not seen).
+//! live in leaves only where controllers are handed down (kernel, cgroup-v2.rst, "No Internal Process Constraint"). Elsewhere
+//! they may live in inner ones too ([`crate::inner`]). Threaded subtrees have no lists of processes, and are not seen.
 //!
 //! *Kept.* Each leaf keeps two descriptors: `cpu.stat`, which every tick reads, and, while there are
 //! plenty, its directory, so that its other files are opened without a path. When descriptors run
@@ -20,6 +20,7 @@ use crate::descriptors::{Budget, Kept, Rank, is_want};
 use crate::files::{
     self, Buffer, for_each_dir, gone_if_absent, inode, open_dir, open_root, open_same,
 };
+use crate::inner::Inner;
 use crate::names::escape;
 use crate::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat, descendants, pids};
 use crate::parse::{Malformed, decimal};
@@ -205,6 +206,7 @@ impl Leaf {
 pub(crate) struct Tree {
     root: Arc<OwnedFd>,
     leaves: BTreeMap<Vec<u8>, Arc<Leaf>>,
+    inner: BTreeMap<Vec<u8>, Arc<Inner>>,
     budget: Arc<Budget>,
     descendants: Option<u64>,
     walked_at: Option<Nanos>,
@@ -217,6 +219,7 @@ impl Tree {
         Ok(Tree {
             root: Arc::new(open_root(path)?),
             leaves: BTreeMap::new(),
+            inner: BTreeMap::new(),
             budget,
             descendants: None,
             walked_at: None,
@@ -231,6 +234,11 @@ impl Tree {
     /// In the order of their paths.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {
         self.leaves.values()
+    }
+
+    /// Those that have others below them, but for the root, in the order of their paths.
+    pub(crate) fn inner(&self) -> impl Iterator<Item = &Arc<Inner>> {
+        self.inner.values()
     }
 
     /// What the last walk could not look at.
@@ -255,6 +263,7 @@ impl Tree {
                 let (what, why) = ("/".into(), Missing::NotSupported(why));
                 self.skipped = vec![Skipped { what, why }];
                 self.leaves.clear();
+                self.inner.clear();
                 self.walked_at = None;
                 return;
             }
@@ -277,10 +286,19 @@ impl Tree {
     fn walk(&mut self) {
         let old = std::mem::take(&mut self.leaves);
         let mut leaves = BTreeMap::new();
+        let old_inner = std::mem::take(&mut self.inner);
         let mut wants = Vec::new();
         let budget = &self.budget;
-        self.skipped = for_each_leaf(&self.root, |path, found| {
-            let found = found.and_then(|dir| Ok((inode(&dir)?.st_ino, dir)));
+        self.skipped = for_each_cgroup(&self.root, |path, found| {
+            let found = match found {
+                Ok(Found::Inner { inode, below }) => {
+                    let inner = inner_at(path, inode, below, old_inner.get(path));
+                    self.inner.insert(path.to_vec(), inner);
+                    return;
+                }
+                Ok(Found::Leaf(dir)) => inode(&dir).map(|stat| (stat.st_ino, dir)),
+                Err(e) => Err(e),
+            };
             let (inode, dir) = match found {
                 Ok(found) => found,
                 Err(e) => return wants.push((path.to_vec(), e)),
@@ -300,6 +318,10 @@ impl Tree {
             let before = leaves.len();
             for (path, _) in &wants {
                 keep_below(path, &old, &mut leaves);
+                let inner = old_inner.range(path.clone()..);
+                let inner = inner.take_while(|(known, _)| known.starts_with(path));
+                self.inner
+                    .extend(inner.map(|(known, inner)| (known.clone(), Arc::clone(inner))));
             }
             self.skipped.push(unseen(error, leaves.len() - before));
             self.descendants = None;
@@ -331,6 +353,17 @@ fn keep_below(
                 .entry(known.clone())
                 .or_insert_with(|| Arc::clone(leaf));
         }
+    }
+}
+
+/// The one that was known there, if it is the same still.
+fn inner_at(path: &[u8], inode: u64, below: Vec<Vec<u8>>, old: Option<&Arc<Inner>>) -> Arc<Inner> {
+    let id = WorkloadId::new(escape(path));
+    let new = Inner::new(id, path, inode, below);
+    match old {
+        Some(old) if new.is_like(old) => Arc::clone(old),
+        Some(old) => Arc::new(new.following(old)),
+        None => Arc::new(new),
     }
 }
 
@@ -370,12 +403,21 @@ struct Waiting {
     depth: usize,
 }
 
-/// Calls `each` with the path and directory of every leaf, and with the path of every directory that
-/// could not be opened or listed for want of something of ours ([`is_want`]); returns what else could
-/// not be looked at.
-fn for_each_leaf(
+/// A cgroup.
+enum Found {
+    Leaf(OwnedFd),
+    /// With the names of those right below it.
+    Inner {
+        inode: u64,
+        below: Vec<Vec<u8>>,
+    },
+}
+
+/// Calls `each` with the path of every cgroup but the root, and with that of every directory that could not be opened or
+/// listed for want of something of ours ([`is_want`]); returns what else could not be looked at.
+fn for_each_cgroup(
     root: &OwnedFd,
-    mut each: impl FnMut(&[u8], Result<OwnedFd, Errno>),
+    mut each: impl FnMut(&[u8], Result<Found, Errno>),
 ) -> Vec<Skipped> {
     let mut skipped = Vec::new();
     let mut skip = |path: &[u8], why: String| {
@@ -425,8 +467,12 @@ fn for_each_leaf(
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
         let opened = open_dir(parent.as_deref().unwrap_or(root), name);
         match opened.and_then(|dir| Ok((children(&dir)?, dir))) {
-            Ok((names, dir)) if names.is_empty() => each(&path, Ok(dir)),
+            Ok((names, dir)) if names.is_empty() => each(&path, Ok(Found::Leaf(dir))),
             Ok((names, dir)) => {
+                if let Ok(stat) = inode(&dir) {
+                    let (inode, below) = (stat.st_ino, names.clone());
+                    each(&path, Ok(Found::Inner { inode, below }));
+                }
                 let dir = Rc::new(dir);
                 waiting.extend(
                     names

@@ -44,6 +44,7 @@ pub fn why_short(why: &Why) -> &'static str {
             Excluded::Kernel => "kernel",
             Excluded::Init => "init",
             Excluded::Root => "root",
+            Excluded::Inner => "inner",
             Excluded::Weir => "weir",
             Excluded::RealTime => "real-time",
             Excluded::ByUser(_) => "excluded",
@@ -127,6 +128,7 @@ pub fn why_long(why: &Why) -> String {
             Excluded::Kernel => "kernel threads are never limited".to_owned(),
             Excluded::Init => "the init process is never limited".to_owned(),
             Excluded::Root => "processes of the root cgroup, which has no limit".to_owned(),
+            Excluded::Inner => "cgroups below it would be limited too".to_owned(),
             Excluded::Weir => "weir does not limit itself".to_owned(),
             Excluded::RealTime => "it has real-time tasks, which are never limited".to_owned(),
             Excluded::ByUser(glob) => {

@@ -233,7 +233,7 @@ impl Shares {
             let id = key(&watched.source);
             let count = match (self.source.by_group(id), &watched.source) {
                 (Some(by_group), _) => Count::ByGroup(by_group),
-                (None, Watches::Cgroup(_) | Watches::Root(_)) => {
+                (None, Watches::Cgroup(_) | Watches::Root(_) | Watches::Inner(_)) => {
                     Count::InAll(self.source.of_cgroup(id))
                 }
                 (None, Watches::Process(_)) => Count::InAll(self.source.of_process(id)),
@@ -323,6 +323,7 @@ fn key(source: &Watches) -> Key {
         Watches::Cgroup(leaf) => Key(leaf.inode),
         Watches::Process(process) => Key(process.pid.into()),
         Watches::Root(root) => Key(root.inode),
+        Watches::Inner(inner) => Key(inner.inode),
     }
 }
 

@@ -101,7 +101,11 @@ fn doctor_names_the_source(vm: &Vm) -> Result<()> {
 }
 
 fn list(vm: &Vm, name: &str) -> Result<Vec<u64>> {
-    let text = vm.run(&format!("cat {SLICE}/{name}.service/cgroup.procs"))?;
+    list_of(vm, &format!("{SLICE}/{name}.service"))
+}
+
+fn list_of(vm: &Vm, path: &str) -> Result<Vec<u64>> {
+    let text = vm.run(&format!("cat {path}/cgroup.procs"))?;
     let pids = text.lines().map(|pid| pid.parse::<u64>());
     let mut pids: Vec<u64> = pids.collect::<Result<_, _>>()?;
     pids.sort_unstable();
@@ -110,8 +114,20 @@ fn list(vm: &Vm, name: &str) -> Result<Vec<u64>> {
 
 fn cgroups_have_the_same_members(vm: &Vm) -> Result<()> {
     let [(seen, inside), (walked, walked_inside)] = looks(vm, "")?;
-    for (name, why) in [("named", ""), ("fifo", "real_time"), ("mixed", "")] {
-        let id = format!("/work.slice/{name}.service");
+    let in_root: Vec<u64> = vec![vm.run("cat /run/in_root.pid")?.trim().parse()?];
+    let of = |name: &str| format!("/work.slice/{name}.service");
+    for (id, why, listed) in [
+        (of("named"), "", list(vm, "named")?),
+        (of("fifo"), "real_time", list(vm, "fifo")?),
+        (of("mixed"), "", list(vm, "mixed")?),
+        (of("outer"), "inner", list(vm, "outer")?),
+        (
+            of("outer") + "/nested",
+            "",
+            list_of(vm, &format!("{SLICE}/outer.service/nested"))?,
+        ),
+        ("/".to_owned(), "root", in_root),
+    ] {
         let (ours, theirs) = (seen.get(&id), walked.get(&id));
         let (ours, theirs) = (ours.context(id.clone())?, theirs.context(id.clone())?);
         ensure!(ours == theirs, "{id}: {ours}, and by files {theirs}");
@@ -126,7 +142,6 @@ fn cgroups_have_the_same_members(vm: &Vm) -> Result<()> {
         let (ours, theirs) = (who(&inside), who(&walked_inside));
         ensure!(ours == theirs, "{id}: {ours:?}, and by files {theirs:?}");
         let pids: Vec<u64> = ours.iter().map(|(pid, _)| *pid).collect();
-        let listed = list(vm, name)?;
         println!("{id}: {ours:?}");
         ensure!(pids == listed, "{id}: {pids:?}, its list has {listed:?}");
     }
@@ -306,6 +321,14 @@ fn the_iterator_says_what_proc_says() -> Result<()> {
     // One that ended and is not waited for.
     vm.run("printf 'sleep 0.1 &\\nexec sleep 3600\\n' > /run/zombie")?;
     start_in(vm, &mixed, "sh /run/zombie")?;
+    // One that has cgroups below it, and one in the root.
+    let outer = start(vm, "outer")?;
+    vm.run(&format!("mkdir {outer}/nested"))?;
+    start_in(vm, &format!("{outer}/nested"), "/tests/faults 1 0 1:600")?;
+    vm.run(
+        "sh -c 'echo $$ | tee /run/in_root.pid > /sys/fs/cgroup/cgroup.procs; exec /tests/faults 1 0 1:600' \
+         > /dev/null 2>&1 < /dev/null &",
+    )?;
     ends_with(vm, 0, "sleep 2")?;
     ask("cgroups", &cgroups_have_the_same_members);
     ask("processes", &processes_are_the_same);

@@ -34,6 +34,7 @@ impl Ground<'_> {
                 Ok(parsed(&list?)?.collect())
             }
             Watches::Process(process) => self.threads_of(process.pid),
+            Watches::Inner(inner) => inner.threads(self.cgroup.as_fd(), LIST_MAX),
             Watches::Root(root) => {
                 let mut threads = BTreeSet::new();
                 for pid in root.pids() {
