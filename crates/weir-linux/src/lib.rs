@@ -82,6 +82,7 @@ mod traffic;
 mod tree;
 mod usage;
 mod waits;
+mod walk;
 
 #[cfg(test)]
 mod fake;

@@ -2,6 +2,7 @@
 use super::*;
 use crate::fake::Fake;
 use crate::files::open_beneath;
+use crate::walk::DEPTH_MAX;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
