@@ -93,16 +93,13 @@ pub(crate) fn for_each_cgroup(
         match opened.and_then(|dir| Ok((children(&dir)?, dir))) {
             Ok((names, dir)) if names.is_empty() => each(&path, Ok(Visited::Leaf(dir))),
             Ok((names, dir)) => {
+                let dir = Rc::new(dir);
+                let below = |name: &Vec<u8>| below(Some(&dir), &path, name, depth);
+                waiting.extend(names.iter().map(below));
                 if let Ok(stat) = inode(&dir) {
-                    let (inode, below) = (stat.st_ino, names.clone());
+                    let (inode, below) = (stat.st_ino, names);
                     each(&path, Ok(Visited::Inner { inode, below }));
                 }
-                let dir = Rc::new(dir);
-                waiting.extend(
-                    names
-                        .iter()
-                        .map(|name| below(Some(&dir), &path, name, depth)),
-                );
             }
             // Removed while we walked: as if it had never been there.
             Err(Errno::NOENT | Errno::NODEV) => {}

@@ -12,8 +12,10 @@ pub mod both;
 pub mod evidence;
 pub mod haste;
 mod kernels;
+mod lines;
 mod scheduler;
 
+pub use lines::{lines_more, next_line, snapshots};
 pub use scheduler::{
     SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held, say_why, state,
 };
@@ -349,26 +351,6 @@ pub fn aside<T>(vm: &Vm, what: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Waits until weir has written its next line, so that it has seen what is now.
-///
-/// # Errors
-/// It does not.
-pub fn next_line(vm: &Vm) -> Result<()> {
-    // Two more: the tick under way when this began may have looked already.
-    lines_more(vm, 2)
-}
-
-/// Waits until weir has written so many more lines. What it wrote before is not read again.
-///
-/// # Errors
-/// It does not.
-pub fn lines_more(vm: &Vm, count: u32) -> Result<()> {
-    let size = vm.run(&format!("stat -c %s {LINES}"))?;
-    let size: u64 = size.trim().parse()?;
-    let new = format!("dd if={LINES} bs=64k iflag=skip_bytes skip={size} 2> /dev/null | wc -l");
-    until(vm, &format!("[ $({new}) -ge {count} ]"))
-}
-
 /// Sends a signal to weir, waits for its end and returns its exit status, as a shell tells it.
 ///
 /// # Errors
@@ -381,23 +363,6 @@ pub fn signal_weir(vm: &Vm, pid: u32, signal: &str) -> Result<i32> {
         .trim()
         .parse()
         .with_context(|| format!("no exit status: '{status}'"))
-}
-
-/// weir's snapshots so far. The last line may be half written.
-///
-/// # Errors
-/// There is none.
-pub fn snapshots(vm: &Vm) -> Result<Vec<Value>> {
-    let text = vm.run(&format!("cat {LINES}"))?;
-    let lines: Vec<Value> = text
-        .lines()
-        .filter_map(|l| serde_json::from_str(l).ok())
-        .collect();
-    if lines.is_empty() {
-        let said = vm.run(&format!("cat {LINES}.err"))?;
-        anyhow::bail!("weir wrote no line, but said: {said}");
-    }
-    Ok(lines)
 }
 
 /// Pages of a process by node, from the kernel: `N3=` of all its anonymous memory. Where a file is

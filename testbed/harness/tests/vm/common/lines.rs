@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The JSON lines that weir writes in the guest.
+
+use super::{LINES, until};
+use anyhow::Result;
+use serde_json::Value;
+use weir_testbed::vm::Vm;
+
+/// Waits until weir has written its next line, so that it has seen what is now.
+///
+/// # Errors
+/// It does not.
+pub fn next_line(vm: &Vm) -> Result<()> {
+    // Two more: the tick under way when this began may have looked already.
+    lines_more(vm, 2)
+}
+
+/// Waits until weir has written so many more lines. What it wrote before is not read again.
+///
+/// # Errors
+/// It does not.
+pub fn lines_more(vm: &Vm, count: u32) -> Result<()> {
+    let size = vm.run(&format!("stat -c %s {LINES}"))?;
+    let size: u64 = size.trim().parse()?;
+    let new = format!("dd if={LINES} bs=64k iflag=skip_bytes skip={size} 2> /dev/null | wc -l");
+    until(vm, &format!("[ $({new}) -ge {count} ]"))
+}
+
+/// weir's snapshots so far. The last line may be half written.
+///
+/// # Errors
+/// There is none.
+pub fn snapshots(vm: &Vm) -> Result<Vec<Value>> {
+    let text = vm.run(&format!("cat {LINES}"))?;
+    let lines: Vec<Value> = text
+        .lines()
+        .filter_map(|l| serde_json::from_str(l).ok())
+        .collect();
+    if lines.is_empty() {
+        let said = vm.run(&format!("cat {LINES}.err"))?;
+        anyhow::bail!("weir wrote no line, but said: {said}");
+    }
+    Ok(lines)
+}
