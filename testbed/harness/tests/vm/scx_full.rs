@@ -6,8 +6,8 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, json, load_weir, make_cgroup, mount_group, next_line, signal_weir, start_in,
-    start_reader, state, until,
+    ends_with, json, load_weir, make_cgroup, mount_group, next_line, signal_named, signal_weir,
+    start_in, start_reader, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
@@ -177,7 +177,13 @@ fn it_survives_stress(vm: &Vm) -> Result<()> {
         "for i in $(seq 20); do d={}/churn$i.service; mkdir -p $d; (echo $$ > $d/cgroup.procs; sleep 0.1; echo $$ > /sys/fs/cgroup/cgroup.procs); rmdir $d; done",
         common::SLICE
     ))?;
-    vm.run("for i in $(seq 10); do pkill -STOP -n stress-ng-switch; sleep 0.1; pkill -CONT stress-ng-switch; done; true")?;
+    let (stop, go_on) = (
+        signal_named("STOP", "stress-ng-switc"),
+        signal_named("CONT", "stress-ng-switc"),
+    );
+    vm.run(&format!(
+        "for i in $(seq 10); do {stop}; sleep 0.1; {go_on}; done"
+    ))?;
     until(vm, "[ -s /run/stress.status ]")?;
     ensure!(
         vm.run("cat /run/stress.status")?.trim() == "0",

@@ -9,7 +9,7 @@
 use crate::common::evidence::Evidence;
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, load_weir,
-    machine_with_a_device, mount_group, signal_weir, start_reader, state, until,
+    machine_with_a_device, mount_group, signal_named, signal_weir, start_reader, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use weir_testbed::machine::Machine;
@@ -147,7 +147,13 @@ fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(Strin
     );
     let mut worst = Worst::default();
     for _ in 0..stress.sec {
-        vm.run("pkill -STOP stress-ng-switc; pkill -STOP -o fio; sleep 0.5; pkill -CONT stress-ng-switc; pkill -CONT fio; sleep 0.5")?;
+        let stopped = [signal_named("STOP", "stress-ng-switc"), "sleep 0.5".into()];
+        let begun = [signal_named("CONT", "stress-ng-switc"), "sleep 0.5".into()];
+        vm.run(&format!(
+            "fio=$(pidof fio | tr ' ' '\\n' | sort -n | head -n 1); kill -STOP $fio; {}; kill -CONT $fio; {}",
+            stopped.join("; "),
+            begun.join("; ")
+        ))?;
         worst.look(vm)?;
     }
     worst.judge(tell)?;
@@ -159,7 +165,7 @@ fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(Strin
         "only {still} are left"
     );
     stop(vm, pid)?;
-    vm.run("killall -KILL stress-ng threads; true")?;
+    vm.run(&signal_named("KILL", "stress-ng*|threads"))?;
     until(vm, &format!("[ {count} -lt 20 ]"))
 }
 
@@ -178,7 +184,7 @@ fn cpus_come_and_go(vm: &Vm, backend: &str, stress: Stress) -> Result<()> {
              echo 1 > /sys/devices/system/cpu/cpu1/online; sleep 0.3"
         ))?;
     }
-    vm.run("killall -KILL stress-ng; true")?;
+    vm.run(&signal_named("KILL", "stress-ng*"))?;
     stop(vm, pid)
 }
 
@@ -198,15 +204,21 @@ fn uptime_ns(vm: &Vm) -> Result<f64> {
     Ok(text.trim().parse::<f64>()? * 1e9)
 }
 
-/// What our commands weigh, together. A cgroup is worth one task unless told otherwise.
-const OUR_WEIGHT: &str = "/sys/fs/cgroup/testbed.slice/cpu.weight";
+/// A command that sets what our commands weigh, together, and what weir does. A cgroup is worth one task unless told otherwise.
+fn set_weights(weight: u32) -> String {
+    format!(
+        "mkdir -p /sys/fs/cgroup/weir.service; cd /sys/fs/cgroup; echo {weight} > testbed.slice/cpu.weight
+         echo {weight} > weir.service/cpu.weight"
+    )
+}
 
 /// One of little weight among sixty: by virtual time alone it would run every twelve seconds. Its turns leave virtual
 /// time where the sixty are, who make it grow by a thirtieth of real time: who wakes is placed by it, and would else
 /// wait until all of them are there.
 fn no_task_is_late_for_long(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
-    // Commands of ours would else have a sixtieth of the CPU time. Weir learns it now: among sixty it seldom comes to.
-    vm.run(&format!("echo 10000 > {OUR_WEIGHT}"))?;
+    // Commands of ours, and weir's look at all processes, would else have a sixtieth of the CPU time each: minutes.
+    // Weir learns it now.
+    vm.run(&set_weights(10_000))?;
     let pid = start(vm, "scx-full")?;
     start_beside(vm, "/sys/fs/cgroup", "stress-ng --cpu 60 --timeout 600")?;
     start_beside(
@@ -232,7 +244,8 @@ fn no_task_is_late_for_long(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String
         ratio < 0.1,
         "virtual time ran away with who was late: {ratio}"
     );
-    vm.run(&format!("killall -KILL stress-ng; echo 100 > {OUR_WEIGHT}"))?;
+    vm.run(&signal_named("KILL", "stress-ng*"))?;
+    vm.run(&set_weights(100))?;
     stop(vm, pid)
 }
 
@@ -261,7 +274,9 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
 /// Puts one question, and tidies up after it.
 fn ask(q: &mut Questions, vm: &Vm, name: &str, question: impl FnOnce(&Vm) -> Result<()>) {
     let tidy = format!(
-        "killall -KILL stress-ng threads; echo 1 > /sys/devices/system/cpu/cpu1/online; echo 100 > {OUR_WEIGHT}"
+        "{}; echo 1 > /sys/devices/system/cpu/cpu1/online; {}",
+        signal_named("KILL", "stress-ng*|threads"),
+        set_weights(100)
     );
     common::ask_about_scheduler(q, vm, &tidy, name, question);
 }

@@ -17,7 +17,7 @@ mod scheduler;
 
 pub use lines::{lines_more, next_line, snapshots};
 pub use scheduler::{
-    SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held, say_why, state,
+    SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held, say_why, signal_named, state,
 };
 
 use anyhow::{Context, Result, ensure};
