@@ -6,8 +6,8 @@
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
-    ends_with, json, load_weir, make_cgroup, mount_group, next_line, signal_named, signal_weir,
-    start_in, start_reader, state, until,
+    ends_with, load_weir, make_cgroup, mount_group, next_line, signal_named, signal_weir, start_in,
+    start_reader, state, until,
 };
 use anyhow::{Context, Result, ensure};
 use std::time::Duration;
@@ -93,7 +93,7 @@ fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
     common::both_are_limited(vm)?;
     vm.run("sleep 3")?;
     common::is_held(vm)?;
-    let books = json(vm, &format!("tail -n 1 {LINES}"))?["scheduler"]["devices"][0].clone();
+    let books = common::newest(vm)?["scheduler"]["devices"][0].clone();
     let looks = books["looks"].as_u64().context("no looks")?;
     println!("{looks} looks: {books}");
     // A hundred a second where the guest has time; the loop alone makes twenty.

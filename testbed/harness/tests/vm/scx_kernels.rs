@@ -80,10 +80,7 @@ fn it_is_taken(vm: &Vm, rule: &str, tell: &mut dyn FnMut(String)) -> Result<()> 
         tell(format!(
             "{rule}: {held:.0} bytes a second, {SET_POINT_BYTES:.0} wanted"
         ));
-        println!(
-            "{rule}: {}",
-            json(vm, &format!("tail -n 1 {LINES}"))?["scheduler"]["devices"]
-        );
+        println!("{rule}: {}", common::newest(vm)?["scheduler"]["devices"]);
         ensure!(
             (0.5..1.5).contains(&(held / SET_POINT_BYTES)),
             "{held} instead of {SET_POINT_BYTES}"

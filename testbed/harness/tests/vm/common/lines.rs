@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The JSON lines that weir writes in the guest.
 
-use super::{LINES, until};
+use super::{LINES, json, until};
 use anyhow::Result;
 use serde_json::Value;
 use weir_testbed::vm::Vm;
@@ -41,4 +41,12 @@ pub fn snapshots(vm: &Vm) -> Result<Vec<Value>> {
         anyhow::bail!("weir wrote no line, but said: {said}");
     }
     Ok(lines)
+}
+
+/// The newest of them but one, which is there in full.
+///
+/// # Errors
+/// There is none.
+pub fn newest(vm: &Vm) -> Result<Value> {
+    json(vm, &format!("tail -n 2 {LINES} | head -n 1"))
 }

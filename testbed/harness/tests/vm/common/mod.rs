@@ -15,7 +15,7 @@ mod kernels;
 mod lines;
 mod scheduler;
 
-pub use lines::{lines_more, next_line, snapshots};
+pub use lines::{lines_more, newest, next_line, snapshots};
 pub use scheduler::{
     SET_POINT, STATE, ask_about_scheduler, both_are_limited, is_held, say_why, signal_named, state,
 };
