@@ -94,7 +94,7 @@ fn all_are_met(vm: &Vm) -> Result<()> {
 fn near(what: &str, samples: u64, faults: u64) -> Result<()> {
     let wanted = faults / PERIOD;
     println!("{what}: {samples} samples of {faults} faults, {wanted} by the period");
-    let bound = wanted / 100 + 10;
+    let bound = wanted / 50 + 10;
     ensure!(
         samples.abs_diff(wanted) <= bound,
         "{what}: {samples}, not {wanted}"
