@@ -11,12 +11,12 @@
 //! own = Σ (Δ usage − Σ Δ usage of each below)
 //! ```
 
-use crate::files::{self, Buffer, open_same, read_long};
+use crate::files::{self, Buffer, open_same};
 use crate::parse::cgroup::{cpu_stat, pids};
 use crate::tree::Trouble;
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_core::{Nanos, WorkloadId};
 
@@ -66,29 +66,21 @@ impl Inner {
         (self.inode, &self.path, &self.below) == (other.inode, &other.path, &other.below)
     }
 
-    /// Who is in it itself. A threaded one has no list, and nobody is told of.
+    /// Its own processes, by its list; none of a threaded one, which has no list.
     pub(crate) fn pids(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Vec<u32> {
-        let Ok(dir) = open_same(root, &self.path, self.inode) else {
+        let Ok(dir) = self.dir(root) else {
             return Vec::new();
         };
         let list = buffer.read_list_at(&dir, "cgroup.procs").ok();
         list.and_then(|list| pids(list).ok()).unwrap_or_default()
     }
 
-    /// Its own threads.
+    /// Its directory.
     ///
     /// # Errors
-    /// The kernel's.
-    pub(crate) fn threads(
-        &self,
-        root: BorrowedFd<'_>,
-        list_max: usize,
-    ) -> Result<BTreeSet<u32>, Errno> {
-        let dir = open_same(root, &self.path, self.inode)?;
-        let list = read_long(&dir, "cgroup.threads", list_max)?;
-        let threads = pids(&list).map_err(|_| Errno::INVAL)?;
-        // 0 stands for one outside our PID namespace.
-        Ok(threads.into_iter().filter(|thread| *thread > 0).collect())
+    /// [`Errno::NODEV`] if another cgroup has that path by now.
+    pub(crate) fn dir(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        open_same(root, &self.path, self.inode)
     }
 
     /// What its own processes have used since it was first read.
@@ -97,17 +89,17 @@ impl Inner {
     /// Its file cannot be read.
     pub(crate) fn cpu(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Nanos, Trouble> {
         let file = || format!("{}/cpu.stat", self.id);
-        let dir = open_same(root, &self.path, self.inode);
-        let dir = dir.map_err(|e| Trouble::from_errno(e, &file()))?;
+        let dir = self
+            .dir(root)
+            .map_err(|e| Trouble::from_errno(e, &file()))?;
         let all_usec = usage_usec(&dir, &file(), buffer)?;
         let mut below_usec = BTreeMap::new();
         for name in &self.below {
-            // One that has gone has told its last.
-            if let Ok(dir) = files::open_dir(&dir, name)
-                && let Ok(usec) = usage_usec(&dir, "cpu.stat", buffer)
-            {
-                below_usec.insert(name.clone(), usec);
-            }
+            let read = files::open_dir(&dir, name).ok();
+            let read = read.and_then(|dir| usage_usec(&dir, "cpu.stat", buffer).ok());
+            // One that cannot be read now is read again: it has used no less.
+            let usec = read.or_else(|| self.lock().below_usec.get(name).copied());
+            below_usec.extend(usec.map(|usec| (name.clone(), usec)));
         }
         let mut clocks = self.lock();
         if let Some(before) = clocks.all_usec {

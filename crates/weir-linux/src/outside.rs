@@ -20,7 +20,7 @@ use weir_core::{Missing, Nanos, WorkloadId};
 /// What is said of processes of the root cgroup with memory on a device.
 const IN_ROOT: &str = "processes in the root cgroup use watched memory and cannot be limited: move them into cgroups of their own";
 
-/// Who is there.
+/// These processes, by cgroup.
 #[derive(Default)]
 pub(crate) struct Outside {
     in_root: Vec<u32>,

@@ -34,7 +34,11 @@ impl Ground<'_> {
                 Ok(parsed(&list?)?.collect())
             }
             Watches::Process(process) => self.threads_of(process.pid),
-            Watches::Inner(inner) => inner.threads(self.cgroup.as_fd(), LIST_MAX),
+            Watches::Inner(inner) => {
+                let dir = inner.dir(self.cgroup.as_fd())?;
+                let list = read_long(&dir, "cgroup.threads", LIST_MAX)?;
+                Ok(parsed(&list)?.collect())
+            }
             Watches::Root(root) => {
                 let mut threads = BTreeSet::new();
                 for pid in root.pids() {
