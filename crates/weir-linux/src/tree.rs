@@ -310,6 +310,7 @@ impl Tree {
                 keep_below(path, &old, &mut leaves);
                 let inner = old_inner.range(path.clone()..);
                 let inner = inner.take_while(|(known, _)| known.starts_with(path));
+                let inner = inner.filter(|(known, _)| is_below(path, known));
                 self.inner
                     .extend(inner.map(|(known, inner)| (known.clone(), Arc::clone(inner))));
             }
@@ -329,16 +330,20 @@ impl Tree {
     }
 }
 
+/// Of what begins with `path`: whether it is that cgroup or below it, and no sibling with a longer name.
+fn is_below(path: &[u8], known: &[u8]) -> bool {
+    matches!(known.get(path.len()), None | Some(b'/'))
+}
+
 /// What was known at `path` and below stays known.
 fn keep_below(
     path: &[u8],
     old: &BTreeMap<Vec<u8>, Arc<Leaf>>,
     leaves: &mut BTreeMap<Vec<u8>, Arc<Leaf>>,
 ) {
-    let is_below = |known: &[u8]| matches!(known.get(path.len()), None | Some(b'/'));
     let known = old.range(path.to_vec()..);
     for (known, leaf) in known.take_while(|(known, _)| known.starts_with(path)) {
-        if is_below(known) && !leaf.is_gone() {
+        if is_below(path, known) && !leaf.is_gone() {
             leaves
                 .entry(known.clone())
                 .or_insert_with(|| Arc::clone(leaf));
