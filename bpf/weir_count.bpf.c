@@ -60,7 +60,7 @@ static __always_inline u64 key_of(struct task_struct *task)
 		return 0;
 	if (weir_by_process)
 		return task->tgid;
-	return task->cgroups->dfl_cgrp->kn->id;
+	return weir_cgroup_id(task);
 }
 
 static __always_inline bool read_events(struct weir_sum *now)

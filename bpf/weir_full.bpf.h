@@ -39,7 +39,7 @@ static u64 *sum_of(u64 share)
 
 static __noinline void look_up(struct task_struct *p, struct weir_task *task, u64 stamp)
 {
-	u64 cgroup = p->cgroups->dfl_cgrp->kn->id;
+	u64 cgroup = weir_cgroup_id(p);
 	u64 *found = bpf_map_lookup_elem(&weir_owners, &cgroup);
 
 	task->stamp = stamp;

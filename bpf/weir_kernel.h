@@ -47,7 +47,7 @@ struct cgroup {
 	struct kernfs_node *kn;
 	/* Of each controller: as many as there are. */
 	struct cgroup_subsys_state *subsys[1];
-	/* Itself, but for a threaded one. */
+	/* Itself, but for a threaded one: the cgroup whose cgroup.procs lists its processes. */
 	struct cgroup *dom_cgrp;
 	struct cgroup_base_stat bstat;
 } CORE;
@@ -113,6 +113,15 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct sched_ext_entity scx;
 } CORE;
+
+/*
+ * Id of the cgroup that a task's process is in: the inode number of its directory. Threads of one process may be in
+ * several threaded cgroups (libvirt has one for each virtual CPU); all of them count for their domain.
+ */
+static __always_inline u64 weir_cgroup_id(const struct task_struct *task)
+{
+	return task->cgroups->dfl_cgrp->dom_cgrp->kn->id;
+}
 
 struct scx_cpu_release_args;
 struct scx_init_task_args;

@@ -98,7 +98,7 @@ static __always_inline bool take(u64 place)
 	struct weir_taken *sum;
 	u64 key;
 
-	key = weir_by_process ? bpf_get_current_pid_tgid() >> 32 : bpf_get_current_cgroup_id();
+	key = weir_by_process ? bpf_get_current_pid_tgid() >> 32 : weir_cgroup_id(bpf_get_current_task_btf());
 	sum = bpf_map_lookup_elem(&weir_samples, &key);
 	if (!sum) {
 		bpf_map_update_elem(&weir_samples, &key, &none, BPF_NOEXIST);

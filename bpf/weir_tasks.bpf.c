@@ -40,7 +40,7 @@ struct bpf_iter__task {
 #define SCHED_DEADLINE	6
 #define NICE_0_PRIO	120
 
-static __always_inline u64 flags_of(const struct task_struct *task, const struct cgroup *cgroup)
+static __always_inline u64 flags_of(const struct task_struct *task)
 {
 	u64 flags = 0;
 
@@ -51,8 +51,6 @@ static __always_inline u64 flags_of(const struct task_struct *task, const struct
 		flags |= WEIR_TASK_REAL_TIME;
 	if (task->signal->live.counter <= 0)
 		flags |= WEIR_TASK_DEAD;
-	if (cgroup->dom_cgrp != cgroup)
-		flags |= WEIR_TASK_THREADED;
 	return flags;
 }
 
@@ -75,7 +73,6 @@ SEC("iter/task")
 int weir_tasks(struct bpf_iter__task *ctx)
 {
 	const struct task_struct *task = ctx->task;
-	const struct cgroup *cgroup;
 	struct weir_task row = {};
 
 	if (!task) {
@@ -85,11 +82,10 @@ int weir_tasks(struct bpf_iter__task *ctx)
 		bpf_seq_write(ctx->meta->seq, &row, sizeof(row));
 		return 0;
 	}
-	cgroup = task->cgroups->dfl_cgrp;
 	row.pid = task->pid;
 	row.tgid = task->tgid;
-	row.cgroup = cgroup->kn->id;
-	row.flags = flags_of(task, cgroup);
+	row.cgroup = weir_cgroup_id(task);
+	row.flags = flags_of(task);
 	row.start_ns = task->start_boottime;
 	row.cpu_ns = task->se.sum_exec_runtime;
 	row.faults = task->min_flt + task->maj_flt;

@@ -12,10 +12,8 @@
 #define WEIR_TASK_REAL_TIME	2
 /* No thread of its process lives any more: a zombie. */
 #define WEIR_TASK_DEAD	4
-/* Its cgroup is threaded: cgroup.procs of another one lists its process. */
-#define WEIR_TASK_THREADED	8
 /* The last row; its pid is the number of rows before it. */
-#define WEIR_TASK_END	16
+#define WEIR_TASK_END	8
 
 /* The kernel counts resident pages in a way this program does not know. */
 #define WEIR_PAGES_UNKNOWN	(~0ULL)
@@ -24,7 +22,7 @@
 struct weir_task {
 	__u64 pid;
 	__u64 tgid;
-	/* Id of the thread's cgroup (v2): the inode number of its directory. */
+	/* Id of the cgroup (v2) whose cgroup.procs lists the process: the inode number of its directory. */
 	__u64 cgroup;
 	__u64 flags;
 	/* Since boot, time asleep included. */

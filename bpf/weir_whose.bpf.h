@@ -15,7 +15,7 @@
 /* What a task's stamp has to be: it changes with its cgroup and with the owners. */
 static u64 stamp_of(struct task_struct *p)
 {
-	u64 cgroup = p->cgroups->dfl_cgrp->kn->id;
+	u64 cgroup = weir_cgroup_id(p);
 	struct weir_beat *beat = beat_of_daemon();
 
 	return cgroup << 32 | ((beat ? beat->epoch : 0) & STAMP_EPOCH) << 8;
@@ -24,7 +24,7 @@ static u64 stamp_of(struct task_struct *p)
 /* By the cgroup, which may have changed since the last time, as may the owners. */
 static __noinline u64 find_slot(struct task_struct *p, u64 stamp)
 {
-	u64 cgroup = p->cgroups->dfl_cgrp->kn->id;
+	u64 cgroup = weir_cgroup_id(p);
 	u64 *found = bpf_map_lookup_elem(&weir_owners, &cgroup);
 	u64 slot = found ? *found & SLOT_MASK : NO_SLOT;
 

@@ -20,6 +20,10 @@
 //!    evenly ([`part_share`]). An estimate, and labelled as one.
 //! 3. *CPU time × resident bytes*, where it is not known of somebody what he has elsewhere. Labelled likewise.
 //!
+//! What a workload has in a group may not be known: its processes were not looked at yet, or may not be. Then its sign is
+//! the most that it can be, all of its memory in the group. The others are given no more than theirs; what goes to
+//! such a workload is no figure of it, and has no owner.
+//!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
 //! one. A workload alone in its group needs no sign: it gets the count itself. The parts of a group
@@ -88,6 +92,8 @@ pub struct Share {
     pub part: Option<f64>,
     /// CPU time × resident bytes.
     pub resident: Option<f64>,
+    /// What it has there is not known: `part` and `resident` are the most that they can be.
+    pub is_bound: bool,
 }
 
 /// What sampled loads and stores read of the device: each of them a line, by the write-allocate rule.
@@ -173,6 +179,10 @@ struct Tally {
     stores: f64,
     part: f64,
     resident: f64,
+    /// Of `part` and `resident`, what is no more than a bound.
+    part_bound: f64,
+    resident_bound: f64,
+    is_bound: bool,
 }
 
 /// What a group's count is shared out by.
@@ -196,8 +206,30 @@ impl Tally {
         }
         // Who has neither stays unknown, and does not weaken the others.
         self.without_part |= share.part.is_none() && share.resident.is_some();
-        self.part += positive(share.part).unwrap_or(0.0);
-        self.resident += positive(share.resident).unwrap_or(0.0);
+        let part = positive(share.part).unwrap_or(0.0);
+        let resident = positive(share.resident).unwrap_or(0.0);
+        self.part += part;
+        self.resident += resident;
+        if share.is_bound {
+            self.is_bound = true;
+            self.part_bound += part;
+            self.resident_bound += resident;
+        }
+    }
+
+    /// The part of the count that goes to no workload.
+    fn unowned(&self) -> f64 {
+        let (sign, sum) = self.sign();
+        let bound = match sign {
+            Sign::Sampled => 0.0,
+            Sign::Part => self.part_bound,
+            Sign::Resident => self.resident_bound,
+        };
+        match sum > 0.0 {
+            true => bound / sum,
+            false if self.users == 1 && !self.is_bound => 0.0,
+            false => 1.0,
+        }
     }
 
     /// The sign that is used, and its sum.
@@ -234,14 +266,10 @@ pub fn attribute(groups: &[GroupRate], shares: &[Share]) -> Attribution {
         _ => Part::UNKNOWN,
     };
     let parts = shares.iter().map(part).collect();
-    let owned = |t: &Tally| t.users == 1 || t.sign().1 > 0.0;
     let unattributed = tallies
         .iter()
         .zip(groups)
-        .map(|(tally, group)| {
-            let left = |all| if owned(tally) { BytesPerSec::ZERO } else { all };
-            group.total().map(left)
-        })
+        .map(|(tally, group)| group.total().map(|all| all.scale(tally.unowned())))
         .collect();
     Attribution {
         parts,
@@ -255,7 +283,7 @@ fn part_of(group: &GroupRate, share: &Share, tally: &Tally) -> Part {
     };
     let (read, write) = (*read, *write);
     let total = read + write;
-    if tally.users == 1 {
+    if tally.users == 1 && !share.is_bound {
         return Part::alike(Estimate::new(total, Provenance::Counted), read, write);
     }
     let (sign, sum) = tally.sign();
@@ -264,7 +292,8 @@ fn part_of(group: &GroupRate, share: &Share, tally: &Tally) -> Part {
         Sign::Part => (share.part, Provenance::Apportioned),
         Sign::Resident => (share.resident, Provenance::Apportioned),
     };
-    let Some(own) = positive(own) else {
+    let is_figure = sign == Sign::Sampled || !share.is_bound;
+    let Some(own) = positive(own).filter(|_| is_figure) else {
         return Part::UNKNOWN;
     };
     if sum > 0.0 && sign == Sign::Sampled && tally.tells_writers(write) {

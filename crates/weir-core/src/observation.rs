@@ -270,6 +270,8 @@ pub enum Excluded {
     Init,
     /// It is the root cgroup, which has no limit.
     Root,
+    /// Its processes are in cgroups that weir does not see.
+    Unlisted,
     /// It has cgroups below it, which a limit would hold back too.
     Inner,
     /// It contains weir.

@@ -2,6 +2,7 @@
 //! Which cgroup a limit is aimed at, and whether whoever is in it may be limited at all. Asked just
 //! before the first change, of the kernel and not of the scout's last view.
 
+use crate::cgroup_type;
 use crate::descriptors::is_want;
 use crate::exclude::Rules;
 use crate::files::{Buffer, open_same};
@@ -40,8 +41,10 @@ impl Aim<'_> {
                 return Ok((dir, leaf.path.clone(), None));
             }
             Source::Process(process) => process,
-            Source::Root(_) => {
-                return Err(OutcomeKind::Refused("the root cgroup has no limit".into()));
+            Source::Set(_) => {
+                return Err(OutcomeKind::Refused(
+                    "its processes are in no cgroup that weir can limit".into(),
+                ));
             }
             Source::Inner(_) => {
                 return Err(OutcomeKind::Refused(
@@ -96,7 +99,7 @@ impl Aim<'_> {
         }
         let path = match &watched.source {
             Source::Cgroup(leaf) => leaf.path.as_slice(),
-            Source::Process(_) | Source::Root(_) | Source::Inner(_) => b"",
+            Source::Process(_) | Source::Set(_) | Source::Inner(_) => b"",
         };
         let kernel = |tid: &u32| members.iter().any(|(pid, m)| pid == tid && m.is_kernel);
         let has_kernel = members.iter().any(|(_, m)| m.is_kernel);
@@ -117,7 +120,7 @@ impl Aim<'_> {
         if !is_own(self.proc) {
             return None;
         }
-        pids(self.buffer.read_at(dir, "cgroup.threads").ok()?).ok()
+        cgroup_type::threads(dir, self.buffer).ok()
     }
 }
 

@@ -67,6 +67,15 @@ pub(crate) enum Ask<'a> {
     NewOnes,
 }
 
+impl<'a> Ask<'a> {
+    pub(crate) fn census(self) -> Option<&'a Census> {
+        match self {
+            Ask::Census(census) => Some(census),
+            Ask::Lists | Ask::NewOnes => None,
+        }
+    }
+}
+
 impl Asked {
     /// What `leaf` answers at `at`, where `old` is not as good. Its owner's decisions are good for `owner_every`.
     pub(crate) fn of(
@@ -93,12 +102,11 @@ impl Asked {
             Some(old) if is_good(&old) => return old,
             old => old,
         };
-        let in_census = match how {
-            Ask::Census(census) => census.of_cgroup(leaf.inode),
-            Ask::Lists | Ask::NewOnes => None,
-        };
         let list = old.as_ref().and_then(|old| old.list.as_ref());
-        let pids = in_census.map_or_else(|| leaf.pids(list, root, buffer), Ok);
+        let pids = match how {
+            Ask::Census(census) => Ok(census.of_cgroup(leaf.inode)),
+            Ask::Lists | Ask::NewOnes => leaf.pids(list, root, buffer),
+        };
         match old {
             // A want of ours says nothing about it.
             Some(old) if matches!(pids, Err(Trouble::Want(_))) => old,
@@ -203,9 +211,8 @@ pub(crate) fn in_root(how: Ask<'_>, root: BorrowedFd<'_>, buffer: &mut Buffer) -
         Ask::NewOnes => None,
         Ask::Lists => Some(listed(buffer)),
         Ask::Census(census) => {
-            let of_it = |stat: rustix::fs::Stat| census.of_cgroup(stat.st_ino);
-            let of_it = inode(root).ok().and_then(of_it);
-            Some(of_it.unwrap_or_else(|| listed(buffer)))
+            let of_it = inode(root).map(|stat| census.of_cgroup(stat.st_ino));
+            Some(of_it.unwrap_or_else(|_| listed(buffer)))
         }
     }
 }

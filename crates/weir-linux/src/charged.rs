@@ -77,6 +77,15 @@ impl Charged {
         }
     }
 
+    /// Where maps of some processes cannot be read: on each node what is more.
+    pub(crate) fn add_unseen(&self, resident: &mut Resident) {
+        for (node, bytes) in &self.all {
+            let known = resident.bytes.entry(*node).or_default();
+            *known = (*known).max(*bytes);
+        }
+        resident.missing = None;
+    }
+
     /// Adds what no map shows.
     pub(crate) fn add_unmapped(&self, resident: &mut Resident) {
         for (node, bytes) in &self.unmapped {

@@ -294,10 +294,11 @@ pub(crate) fn overwrite(fd: impl AsFd, value: &str) -> Result<(), Errno> {
 /// # Errors
 /// The directory went away, or has more entries than `most` (`EFBIG`).
 pub(crate) fn for_each_dir(
-    dir: &OwnedFd,
+    dir: impl AsFd,
     most: usize,
     mut each: impl FnMut(&[u8]),
 ) -> Result<(), Errno> {
+    let dir = dir.as_fd();
     rustix::fs::seek(dir, rustix::fs::SeekFrom::Start(0))?;
     let mut space = [MaybeUninit::<u8>::uninit(); 8192];
     let mut entries = RawDir::new(dir, &mut space);

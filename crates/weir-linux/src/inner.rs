@@ -66,7 +66,7 @@ impl Inner {
         (self.inode, &self.path, &self.below) == (other.inode, &other.path, &other.below)
     }
 
-    /// Its own processes, by its list; none of a threaded one, which has no list.
+    /// Its own processes, by its list.
     pub(crate) fn pids(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Vec<u32> {
         let Ok(dir) = self.dir(root) else {
             return Vec::new();

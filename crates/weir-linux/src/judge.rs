@@ -33,8 +33,8 @@ impl Judge<'_> {
             .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
         let members: Vec<(u32, &Member)> = members.collect();
         let mut resident = self.members.resident(pids);
-        // Somebody is in there, and nobody's maps can be read: another PID namespace (ids are 0), a
-        // threaded cgroup (no list of processes), a kernel without numa_maps.
+        // There are processes in it, and no maps can be read: another PID namespace (ids are 0), no permission, a kernel
+        // without numa_maps.
         let unseen = resident.at.is_none() && resident.unread == 0;
         let somebody = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
         asked.stands_in = unseen && somebody && asked.pids != Err(Trouble::NoFile);
@@ -53,7 +53,10 @@ impl Judge<'_> {
                 uses(self.groups, &resident, self.at)
             }
             Ok(charged) if resident.at.is_some() && resident.unread == 0 => {
-                charged.add_unmapped(&mut resident);
+                match resident.is_unknown() || pids.contains(&0) {
+                    true => charged.add_unseen(&mut resident),
+                    false => charged.add_unmapped(&mut resident),
+                }
                 uses(self.groups, &resident, self.at)
             }
             _ => uses(self.groups, &resident, self.at),
@@ -94,7 +97,7 @@ fn use_of(group: GroupId, resident_bytes: Reading<Bytes>) -> Use {
     }
 }
 
-/// Memory by group. A group without any is left out, unless somebody was not looked at yet.
+/// Memory by group. A group without any is left out, unless a process was not looked at yet or may not be.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Vec<Use> {
     let of = |g: &GroupOnNode| {
@@ -110,6 +113,8 @@ pub(crate) fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Ve
             Some(use_of(g.group, Reading::new(at, Bytes(bytes))))
         } else if resident.unread > 0 {
             Some(use_of(g.group, Reading::missing(at, Missing::NotYetRead)))
+        } else if let Some(why @ Missing::NotPermitted(_)) = &resident.missing {
+            Some(use_of(g.group, Reading::missing(at, why.clone())))
         } else {
             None
         }

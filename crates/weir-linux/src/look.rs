@@ -17,7 +17,7 @@ use crate::files::Buffer;
 use crate::hold::Hold;
 use crate::inner::Inner;
 use crate::one_process::{Unread, cpu_of, read_stat};
-use crate::root_cgroup::RootCgroup;
+use crate::process_set::ProcessSet;
 use crate::scout::{Process, Source, View, Watched};
 use crate::tree::{Leaf, Trouble};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -58,7 +58,7 @@ impl Eye<'_> {
         match &watched.source {
             Source::Cgroup(leaf) => self.leaf(leaf),
             Source::Process(process) => self.process(&watched.id, process, glance.hold),
-            Source::Root(root) => Some(self.root_cgroup(root)),
+            Source::Set(set) => Some(self.process_set(set)),
             Source::Inner(inner) => self.inner(inner),
         }
     }
@@ -122,8 +122,8 @@ impl Eye<'_> {
         Some((Reading::new(at, cpu), throttled))
     }
 
-    fn root_cgroup(&mut self, root: &RootCgroup) -> Times {
-        let cpu = root.cpu(|(pid, start_ticks)| match self.own_proc {
+    fn process_set(&mut self, set: &ProcessSet) -> Times {
+        let cpu = set.cpu(|(pid, start_ticks)| match self.own_proc {
             true => clock::process_cpu(pid),
             false => {
                 let stat = read_stat(self.proc, pid, self.buffer).ok();
@@ -132,7 +132,7 @@ impl Eye<'_> {
             }
         });
         let at = now();
-        let why = Missing::NotSupported("the root cgroup has no limit".into());
+        let why = Missing::NotSupported("it has no limit".into());
         (Reading::new(at, cpu), Reading::missing(at, why))
     }
 
@@ -228,7 +228,7 @@ pub(crate) fn glances<'a>(
 /// The kind of thing a workload is.
 pub(crate) fn kind(watched: &Watched) -> WorkloadKind {
     match watched.source {
-        Source::Cgroup(_) | Source::Root(_) | Source::Inner(_) => WorkloadKind::Cgroup,
+        Source::Cgroup(_) | Source::Set(_) | Source::Inner(_) => WorkloadKind::Cgroup,
         Source::Process(_) => WorkloadKind::Process,
     }
 }
@@ -325,7 +325,7 @@ fn number(source: &Source) -> u64 {
     match source {
         Source::Cgroup(leaf) => leaf.inode,
         Source::Process(process) => process.pid.into(),
-        Source::Root(root) => root.inode,
+        Source::Set(set) => set.number,
         Source::Inner(inner) => inner.inode,
     }
 }
@@ -336,7 +336,7 @@ fn is_same(old: &Source, new: &Source) -> bool {
             Arc::ptr_eq(old, new) || (old.inode == new.inode && old.path == new.path)
         }
         (Source::Process(old), Source::Process(new)) => Arc::ptr_eq(old, new),
-        (Source::Root(old), Source::Root(new)) => Arc::ptr_eq(old, new),
+        (Source::Set(old), Source::Set(new)) => Arc::ptr_eq(old, new),
         (Source::Inner(old), Source::Inner(new)) => old.inode == new.inode && old.id == new.id,
         _ => false,
     }

@@ -86,6 +86,11 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
+    /// Whether there may be more: a process was not looked at so far, or may not be.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.unread > 0 || matches!(self.missing, Some(Missing::NotPermitted(_)))
+    }
+
     /// On all nodes together; nothing while somebody's part is not known.
     pub(crate) fn all_bytes(&self) -> Option<Bytes> {
         let is_known = self.at.is_some() && self.unread == 0 && self.missing.is_none();

@@ -21,6 +21,13 @@ pub(crate) fn cpu_of(stat: &Stat) -> Nanos {
     Nanos(stat.cpu_ticks.saturating_mul(NANOS_PER_TICK))
 }
 
+/// The weight of a nice value on the scale of `cpu.weight`: a step is a factor of 1.25, 100 is
+/// normal (kernel, `sched_prio_to_weight`).
+pub(crate) fn weight_of_nice(nice: i64) -> f64 {
+    let nice = nice.clamp(-20, 19) as f64;
+    (100.0 * 1.25f64.powf(-nice)).clamp(1.0, 10_000.0)
+}
+
 /// What changes with its memory.
 pub(crate) fn signs_of(stat: &Stat) -> Signs {
     Signs {

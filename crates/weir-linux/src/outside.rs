@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes that are in no leaf of the tree: those of the root cgroup, and of cgroups that have others below them. Where
-//! they have memory on a device they are workloads too, which are never limited: a list of users that lacks some
-//! gives their bytes to the others.
+//! Processes that are in no leaf of the tree: those of the root cgroup, of cgroups that have others below them, and of
+//! cgroups that weir does not see. Where they have memory on a device they are workloads too, which are never limited:
+//! a list of users that lacks some gives their bytes to the others.
 
 use crate::asked::{Ask, OWNER_EVERY, in_root};
 use crate::files::{Buffer, inode};
@@ -9,10 +9,11 @@ use crate::inner::Inner;
 use crate::judge::{Judge, processes, uses};
 use crate::mapped::ELSEWHERE;
 use crate::members::Member;
-use crate::root_cgroup::RootCgroup;
+use crate::process_set::{ProcessSet, UNLISTED};
 use crate::scout::{Source, Watched};
 use crate::tree::Tree;
-use rustix::fd::AsFd;
+use crate::unlisted::{Unlisted, beside};
+use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use weir_core::observation::{Excluded, Skipped};
 use weir_core::{Missing, Nanos, WorkloadId};
@@ -20,84 +21,144 @@ use weir_core::{Missing, Nanos, WorkloadId};
 /// What is said of processes of the root cgroup with memory on a device.
 const IN_ROOT: &str = "processes in the root cgroup use watched memory and cannot be limited: move them into cgroups of their own";
 
+/// The id of the workload of processes in cgroups that weir does not see. No path of a cgroup is like it.
+const UNLISTED_ID: &str = "(unlisted)";
+
 /// These processes, by cgroup.
 #[derive(Default)]
 pub(crate) struct Outside {
     in_root: Vec<u32>,
-    root: Option<Arc<RootCgroup>>,
+    root: Option<Arc<ProcessSet>>,
     in_inner: Vec<(Arc<Inner>, Vec<u32>)>,
-    /// When lists of inner cgroups were last read.
-    inner_at: Option<Nanos>,
+    unlisted: Unlisted,
+    rest: Option<Arc<ProcessSet>>,
+    /// When lists of inner cgroups, and of all processes, were last read.
+    asked_at: Option<Nanos>,
+}
+
+/// What [`Outside::ask`] goes by.
+pub(crate) struct Lists<'a, I> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) proc: &'a OwnedFd,
+    pub(crate) how: Ask<'a>,
+    pub(crate) at: Nanos,
+    /// Processes of leaves, where these were asked by their lists.
+    pub(crate) in_leaves: I,
 }
 
 impl Outside {
-    /// Asks who is there.
-    pub(crate) fn ask(&mut self, tree: &Tree, how: Ask<'_>, at: Nanos, buffer: &mut Buffer) {
+    /// Asks which processes are there.
+    pub(crate) fn ask(&mut self, lists: Lists<'_, impl Iterator<Item = u32>>, buffer: &mut Buffer) {
+        let Lists { tree, how, at, .. } = lists;
         let root = tree.root();
         if let Some(pids) = in_root(how, root.as_fd(), buffer) {
             self.in_root = pids;
         }
-        // Most have nobody.
+        // Most have none.
         let is_good = |then: Nanos| at.0.saturating_sub(then.0) < OWNER_EVERY.0;
         match how {
             Ask::NewOnes => return,
-            Ask::Lists if self.inner_at.is_some_and(is_good) => return,
-            Ask::Lists | Ask::Census(_) => self.inner_at = Some(at),
+            Ask::Lists if self.asked_at.is_some_and(is_good) => return,
+            Ask::Lists | Ask::Census(_) => self.asked_at = Some(at),
         }
         let mut of_it = |inner: &Arc<Inner>| match how {
-            Ask::Census(census) => census.of_cgroup(inner.inode).unwrap_or_default(),
+            Ask::Census(census) => census.of_cgroup(inner.inode),
             Ask::Lists | Ask::NewOnes => inner.pids(root.as_fd(), buffer),
         };
         let all = tree.inner().map(|inner| (Arc::clone(inner), of_it(inner)));
         self.in_inner = all.filter(|(_, pids)| !pids.is_empty()).collect();
+        let candidates: Vec<u32> = match how {
+            Ask::Census(census) => census.beside(&tree.ids()).collect(),
+            Ask::Lists | Ask::NewOnes => {
+                let inner = self.in_inner.iter().flat_map(|(_, pids)| pids);
+                let listed = self.in_root.iter().chain(inner).copied();
+                beside(lists.proc, &listed.chain(lists.in_leaves).collect())
+            }
+        };
+        self.unlisted
+            .find(candidates.into_iter(), tree, lists.proc, buffer);
     }
 
     /// All of them.
     pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
         let in_inner = self.in_inner.iter().flat_map(|(_, pids)| pids);
-        self.in_root.iter().chain(in_inner).copied()
+        let listed = self.in_root.iter().chain(in_inner);
+        listed.chain(&self.unlisted.pids).copied()
     }
 
     /// Those with memory on a device, as workloads, and what there is to say of them.
-    pub(crate) fn judge(&mut self, with: &Judge<'_>) -> (Vec<Watched>, Option<Skipped>) {
+    pub(crate) fn judge(&mut self, with: &Judge<'_>) -> (Vec<Watched>, Vec<Skipped>) {
         let users = |(inner, pids): &(Arc<Inner>, Vec<u32>)| {
             let members = users(with, pids);
             let source = Source::Inner(Arc::clone(inner));
             watched(with, &members, inner.id.clone(), source, Excluded::Inner)
         };
         let mut all: Vec<Watched> = self.in_inner.iter().filter_map(users).collect();
-        let in_root = self.in_root(with);
-        let said = in_root.is_some().then(|| Skipped {
-            what: "/".into(),
-            why: Missing::NotSupported(IN_ROOT.into()),
-        });
-        all.extend(in_root);
-        (all, said)
-    }
-
-    fn in_root(&mut self, with: &Judge<'_>) -> Option<Watched> {
-        let members = users(with, &self.in_root);
-        if members.is_empty() {
-            self.root = None;
-            return None;
+        let mut said = Vec::new();
+        let mut say = |what: &str, why: String| {
+            said.push(Skipped {
+                what: what.into(),
+                why: Missing::NotSupported(why),
+            });
+        };
+        let number = inode(with.root).map_or(0, |stat| stat.st_ino);
+        if let Some(root) = set(
+            with,
+            &self.in_root,
+            &mut self.root,
+            ("/", number, Excluded::Root),
+        ) {
+            if has_some(&root) {
+                say("/", IN_ROOT.into());
+            }
+            all.push(root);
         }
-        let inode = || inode(with.root).map_or(0, |stat| stat.st_ino);
-        let new = || Arc::new(RootCgroup::new(inode()));
-        let root = self.root.get_or_insert_with(new);
-        let numbered: Vec<_> = members.iter().map(|(p, m)| (*p, m.start_ticks)).collect();
-        root.follow(&numbered);
-        let source = Source::Root(Arc::clone(root));
-        watched(with, &members, WorkloadId::new("/"), source, Excluded::Root)
+        let unlisted = (UNLISTED_ID, UNLISTED, Excluded::Unlisted);
+        if let Some(rest) = set(with, &self.unlisted.pids, &mut self.rest, unlisted) {
+            if has_some(&rest) {
+                say(UNLISTED_ID, self.unlisted.note());
+            }
+            all.push(rest);
+        }
+        (all, said)
     }
 }
 
-/// Those of them that have memory on a device.
+/// Whether it is known to have memory on a device.
+fn has_some(watched: &Watched) -> bool {
+    watched
+        .uses
+        .iter()
+        .any(|use_| use_.resident_bytes.value.is_ok())
+}
+
+/// Those of them that use a device, as one workload with this id and number.
+fn set(
+    with: &Judge<'_>,
+    pids: &[u32],
+    kept: &mut Option<Arc<ProcessSet>>,
+    (id, number, why): (&str, u64, Excluded),
+) -> Option<Watched> {
+    let members = users(with, pids);
+    if members.is_empty() {
+        *kept = None;
+        return None;
+    }
+    let set = kept.get_or_insert_with(|| Arc::new(ProcessSet::new(number)));
+    let numbered: Vec<_> = members.iter().map(|(p, m)| (*p, m.start_ticks)).collect();
+    set.follow(&numbered);
+    let source = Source::Set(Arc::clone(set));
+    watched(with, &members, WorkloadId::new(id), source, why)
+}
+
+/// Those of them that have memory on a device, or of which that is not known.
 fn users<'a>(with: &Judge<'a>, pids: &[u32]) -> Vec<(u32, &'a Member)> {
-    let has_some = |pid: &u32| {
-        let bytes = with.members.resident(&[*pid]).bytes;
-        bytes.range(..ELSEWHERE).any(|(_, bytes)| *bytes > 0)
+    let is_user = |pid: &u32| {
+        let resident = with.members.resident(&[*pid]);
+        let mut here = resident.bytes.range(..ELSEWHERE);
+        here.any(|(_, bytes)| *bytes > 0) || resident.is_unknown()
     };
-    let users = pids.iter().filter(|pid| has_some(pid));
+    let users = pids.iter().filter(|pid| is_user(pid));
     users
         .filter_map(|pid| Some((*pid, with.members.get(*pid)?)))
         .collect()
@@ -125,3 +186,7 @@ fn watched(
         resident_bytes: resident.all_bytes(),
     })
 }
+
+#[cfg(test)]
+#[path = "outside_tests.rs"]
+mod tests;

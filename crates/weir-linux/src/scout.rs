@@ -18,12 +18,13 @@ use crate::files::{Buffer, for_each_dir};
 use crate::inner::Inner;
 use crate::judge::{Judge, processes, uses};
 use crate::members::Members;
+use crate::one_process::weight_of_nice;
 use crate::options::{By, Options};
-use crate::outside::Outside;
+use crate::outside::{Lists, Outside};
 use crate::parse::cgroup::CpuMax;
 use crate::placed::GroupOnNode;
+use crate::process_set::ProcessSet;
 use crate::rests::Rests;
-use crate::root_cgroup::RootCgroup;
 use crate::tasks::Tasks;
 use crate::tree::{Leaf, Tree};
 use rustix::fd::{AsFd, OwnedFd};
@@ -89,7 +90,7 @@ pub(crate) struct Watched {
 pub(crate) enum Source {
     Cgroup(Arc<Leaf>),
     Process(Arc<Process>),
-    Root(Arc<RootCgroup>),
+    Set(Arc<ProcessSet>),
     Inner(Arc<Inner>),
 }
 
@@ -100,7 +101,7 @@ impl Source {
             Source::Cgroup(leaf) => leaf.is_gone(),
             Source::Process(process) => process.gone.load(Ordering::Relaxed),
             // Such a one is not in the next view.
-            Source::Root(_) | Source::Inner(_) => false,
+            Source::Set(_) | Source::Inner(_) => false,
         }
     }
 }
@@ -343,12 +344,28 @@ impl Scout {
             }
             asked.push((Arc::clone(leaf), answers));
         }
-        self.outside.ask(tree, how, at, &mut self.buffer);
+        self.ask_outside(how, at);
+    }
+
+    /// Which processes are in no leaf.
+    fn ask_outside(&mut self, how: Ask<'_>, at: Nanos) {
+        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+            return;
+        };
+        let of_leaf = |(_, answers): &(_, Asked)| answers.pids.clone().unwrap_or_default();
+        let (proc, in_leaves) = (&self.proc, asked.iter().flat_map(of_leaf));
+        let lists = Lists {
+            tree,
+            proc,
+            how,
+            at,
+            in_leaves,
+        };
+        self.outside.ask(lists, &mut self.buffer);
+        let census = how.census();
         for pid in self.outside.pids() {
-            let is_known = matches!(how, Ask::NewOnes) && self.members.still_known(pid);
-            if !is_known {
-                self.members
-                    .meet_by(census.as_ref(), pid, at, &mut self.buffer);
+            if !matches!(how, Ask::NewOnes) || !self.members.still_known(pid) {
+                self.members.meet_by(census, pid, at, &mut self.buffer);
                 self.rests.rest();
             }
         }
@@ -472,13 +489,6 @@ fn listed(proc: &OwnedFd, known: &BTreeMap<WorkloadId, Arc<Process>>, view: &mut
         });
     }
     found
-}
-
-/// The weight of a nice value on the scale of `cpu.weight`: a step is a factor of 1.25, 100 is
-/// normal (kernel, `sched_prio_to_weight`).
-fn weight_of_nice(nice: i64) -> f64 {
-    let nice = nice.clamp(-20, 19) as f64;
-    (100.0 * 1.25f64.powf(-nice)).clamp(1.0, 10_000.0)
 }
 
 #[cfg(test)]

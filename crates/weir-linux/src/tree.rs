@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The leaves of the cgroup v2 tree. A leaf has no child directories; apart from the root, processes
 //! live in leaves only where controllers are handed down (kernel, cgroup-v2.rst, "No Internal Process Constraint"). Elsewhere
-//! they may live in inner ones too ([`crate::inner`]). Threaded subtrees have no lists of processes, and are not seen.
+//! they may live in inner ones too ([`crate::inner`]). A threaded domain counts as a leaf, and has all that is below it
+//! ([`crate::cgroup_type`]).
 //!
 //! *Kept.* Each leaf keeps two descriptors: `cpu.stat`, which every tick reads, and, while there are
 //! plenty, its directory, so that its other files are opened without a path. When descriptors run
@@ -25,7 +26,7 @@ use crate::parse::{Malformed, decimal};
 use crate::walk::{Visited, for_each_cgroup};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -231,6 +232,19 @@ impl Tree {
         self.inner.values()
     }
 
+    /// Whether the processes of the cgroup with this path are listed.
+    pub(crate) fn knows(&self, path: &[u8]) -> bool {
+        self.leaves.contains_key(path) || self.inner.contains_key(path)
+    }
+
+    /// The ids of all cgroups whose processes are listed.
+    pub(crate) fn ids(&self) -> BTreeSet<u64> {
+        let leaves = self.leaves.values().map(|leaf| leaf.inode);
+        let inner = self.inner.values().map(|inner| inner.inode);
+        let root = inode(&*self.root).map(|stat| stat.st_ino);
+        leaves.chain(inner).chain(root).collect()
+    }
+
     /// What the last walk could not look at.
     pub(crate) fn skipped(&self) -> &[Skipped] {
         &self.skipped
@@ -269,17 +283,17 @@ impl Tree {
         if overdue || changed || self.leaves.values().any(|leaf| leaf.is_gone()) {
             self.descendants = count;
             self.walked_at = Some(now);
-            self.walk();
+            self.walk(buffer);
         }
     }
 
-    fn walk(&mut self) {
+    fn walk(&mut self, buffer: &mut Buffer) {
         let old = std::mem::take(&mut self.leaves);
         let mut leaves = BTreeMap::new();
         let old_inner = std::mem::take(&mut self.inner);
         let mut wants = Vec::new();
         let budget = &self.budget;
-        self.skipped = for_each_cgroup(&self.root, |path, found| {
+        self.skipped = for_each_cgroup(&self.root, buffer, |path, found| {
             let found = match found {
                 Ok(Visited::Inner { inode, below }) => {
                     let inner = inner_at(path, inode, below, old_inner.get(path));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every cgroup of a tree once. The tree may be hostile: how deep, how long and how many is bounded.
+//! Every cgroup of a tree once; of a threaded domain ([`crate::cgroup_type`]) itself and none below. The tree may be hostile: how deep, how long and how many is bounded.
 
+use crate::cgroup_type::{is_threaded, is_threaded_domain};
 use crate::descriptors::is_want;
-use crate::files::{for_each_dir, inode, open_dir};
+use crate::files::{Buffer, for_each_dir, inode, open_dir};
 use crate::names::escape;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -29,18 +30,17 @@ struct Waiting {
 
 /// A cgroup.
 pub(crate) enum Visited {
+    /// One without others below it, or a threaded domain.
     Leaf(OwnedFd),
     /// With the names of those right below it.
-    Inner {
-        inode: u64,
-        below: Vec<Vec<u8>>,
-    },
+    Inner { inode: u64, below: Vec<Vec<u8>> },
 }
 
 /// Calls `each` with the path of every cgroup but the root, and with that of every directory that could not be opened or
 /// listed for want of something of ours ([`is_want`]); returns what else could not be looked at.
 pub(crate) fn for_each_cgroup(
     root: &OwnedFd,
+    buffer: &mut Buffer,
     mut each: impl FnMut(&[u8], Result<Visited, Errno>),
 ) -> Vec<Skipped> {
     let mut skipped = Vec::new();
@@ -75,23 +75,21 @@ pub(crate) fn for_each_cgroup(
     {
         dirs += 1;
         if dirs > DIRS_MAX {
-            skip(
-                &path,
-                format!("more than {DIRS_MAX} cgroups: the rest is not looked at"),
-            );
+            skip(&path, too_many());
             break;
         }
         if depth > DEPTH_MAX || path.len() > PATH_MAX {
-            skip(
-                &path,
-                format!("below {DEPTH_MAX} levels or {PATH_MAX} bytes: not looked at"),
-            );
+            skip(&path, too_deep());
             continue;
         }
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
         let opened = open_dir(parent.as_deref().unwrap_or(root), name);
         match opened.and_then(|dir| Ok((children(&dir)?, dir))) {
-            Ok((names, dir)) if names.is_empty() => each(&path, Ok(Visited::Leaf(dir))),
+            // Its threads' processes are those of the root cgroup. Deeper ones are below a domain.
+            Ok((_, dir)) if depth == 1 && is_threaded(&dir, buffer) => {}
+            Ok((names, dir)) if names.is_empty() || is_threaded_domain(&dir, buffer) => {
+                each(&path, Ok(Visited::Leaf(dir)));
+            }
             Ok((names, dir)) => {
                 let dir = Rc::new(dir);
                 let below = |name: &Vec<u8>| below(Some(&dir), &path, name, depth);
@@ -108,6 +106,14 @@ pub(crate) fn for_each_cgroup(
         }
     }
     skipped
+}
+
+fn too_many() -> String {
+    format!("more than {DIRS_MAX} cgroups: the rest is not looked at")
+}
+
+fn too_deep() -> String {
+    format!("below {DEPTH_MAX} levels or {PATH_MAX} bytes: not looked at")
 }
 
 fn below(parent: Option<&Rc<OwnedFd>>, path: &[u8], name: &[u8], depth: usize) -> Waiting {

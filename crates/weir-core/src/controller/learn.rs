@@ -110,20 +110,38 @@ pub(super) fn look(
             let resident = use_.resident_bytes.ok();
             track.active = resident != Some(&Bytes(0)) || sampled.is_some_and(|s| s > 0.0);
             if track.active {
-                let ran = tracked.now.cpu.zip(resident);
-                let ran = ran.map(|(cpus, here)| (cpus, here.0 as f64));
-                let part = ran.zip(found.resident_bytes);
+                let by_memory = by_memory(machine, found, use_, tracked.now.cpu);
                 shares.push(Share {
                     group,
                     sampled,
                     stores,
-                    part: part.map(|((cpus, here), all)| part_share(cpus, here, all.0 as f64)),
-                    resident: ran.map(|(cpus, here)| cpus * here),
+                    ..by_memory
                 });
             }
         }
     }
     (shares, reborn)
+}
+
+/// Its signs by CPU time and memory. Where it is not known what it has in the group, all of its memory may be there.
+fn by_memory(machine: &Description, found: &WorkloadSeen, use_: &Use, cpus: Option<f64>) -> Share {
+    let in_bytes = |bytes: &Bytes| bytes.0 as f64;
+    let known = use_.resident_bytes.ok().map(in_bytes);
+    let group = || machine.groups.iter().find(|g| g.id == use_.group);
+    let here = known.or_else(|| Some(in_bytes(&group()?.size_bytes)));
+    let all = match known {
+        Some(_) => found.resident_bytes.as_ref().map(in_bytes),
+        None => here,
+    };
+    let ran = cpus.zip(here);
+    Share {
+        part: ran
+            .zip(all)
+            .map(|((cpus, here), all)| part_share(cpus, here, all)),
+        resident: ran.map(|(cpus, here)| cpus * here),
+        is_bound: known.is_none(),
+        ..Share::default()
+    }
 }
 
 /// A CPU counter that went back means a new workload under an old name: what was learned about the

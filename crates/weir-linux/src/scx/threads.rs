@@ -9,9 +9,9 @@
 //! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved; real-time threads and
 //! those that asked for `SCHED_EXT` themselves are left alone. Niceness stays as it is.
 
+use crate::cgroup_type;
 use crate::files::{Buffer, inode, open_beneath};
 use crate::names::unescape;
-use crate::parse::cgroup::pids;
 use crate::policy::{
     RESET_ON_FORK, SCHED_BATCH, SCHED_EXT, SCHED_IDLE, SCHED_OTHER, policy, set_policy,
 };
@@ -101,10 +101,9 @@ pub(crate) fn give_back(root: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buffer
     }
 }
 
-/// The threads of a cgroup.
+/// The threads of a cgroup; of a threaded domain, those below it too.
 pub(crate) fn list(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
-    let text = buffer.read_at(dir, "cgroup.threads")?;
-    pids(text).map_err(|_| Errno::INVAL)
+    cgroup_type::threads(dir, buffer)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::clock::now;
 use crate::error::LinuxError;
 use crate::options::{Options, ShareSource};
 use crate::perf::{Machine, Turn};
+use crate::process_set::UNLISTED;
 use crate::scout::{Source as Watches, View};
 use events::Chosen;
 use kernel::Kernel;
@@ -50,6 +51,10 @@ pub(crate) trait Source: Send {
     /// What one count of the event behind those stands for, of those that tell what was read by stores.
     fn store_bytes(&self) -> Option<u64> {
         None
+    }
+    /// Whether what a workload of cgroups did is found by the ids of these, and not by its threads.
+    fn goes_by_cgroups(&self) -> bool {
+        true
     }
     /// Who has memory on a device, for those that keep something for each.
     fn follow(&mut self, _: &BTreeMap<Key, &Watches>) {}
@@ -231,9 +236,15 @@ impl Shares {
         };
         for watched in users() {
             let id = key(&watched.source);
+            if id == Key(UNLISTED) && self.source.goes_by_cgroups() {
+                let why = "counts are kept by cgroup, and these cgroups are not seen";
+                let count = Count::InAll(Err(Missing::NotSupported(why.into())));
+                taken.of.insert(watched.id.clone(), count);
+                continue;
+            }
             let count = match (self.source.by_group(id), &watched.source) {
                 (Some(by_group), _) => Count::ByGroup(by_group),
-                (None, Watches::Cgroup(_) | Watches::Root(_) | Watches::Inner(_)) => {
+                (None, Watches::Cgroup(_) | Watches::Set(_) | Watches::Inner(_)) => {
                     Count::InAll(self.source.of_cgroup(id))
                 }
                 (None, Watches::Process(_)) => Count::InAll(self.source.of_process(id)),
@@ -322,7 +333,7 @@ fn key(source: &Watches) -> Key {
     match source {
         Watches::Cgroup(leaf) => Key(leaf.inode),
         Watches::Process(process) => Key(process.pid.into()),
-        Watches::Root(root) => Key(root.inode),
+        Watches::Set(set) => Key(set.number),
         Watches::Inner(inner) => Key(inner.inode),
     }
 }

@@ -6,6 +6,7 @@
 use crate::one_process::{NANOS_PER_TICK, cpu_of, signs_of};
 use crate::parse::process::Stat;
 use crate::signs::Signs;
+use std::collections::BTreeSet;
 use thiserror::Error;
 use weir_core::Nanos;
 
@@ -17,8 +18,7 @@ const ROWS_MAX: u64 = 1 << 20;
 const KERNEL: u64 = 1;
 const REAL_TIME: u64 = 2;
 const DEAD: u64 = 4;
-const THREADED: u64 = 8;
-const END: u64 = 16;
+const END: u64 = 8;
 
 const PAGES_UNKNOWN: u64 = u64::MAX;
 
@@ -54,7 +54,7 @@ pub(crate) enum Torn {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Task {
     pub(crate) pid: u32,
-    /// Id of its cgroup: the inode number of the directory.
+    /// Id of the cgroup that lists it: the inode number of the directory.
     pub(crate) cgroup: u64,
     /// As field 22 of `/proc/PID/stat`.
     pub(crate) start_ticks: u64,
@@ -105,8 +105,6 @@ pub(crate) struct Census {
     tasks: Vec<Task>,
     /// Living processes by cgroup.
     by_cgroup: Vec<(u64, u32)>,
-    /// Cgroups that are threaded.
-    threaded: Vec<u64>,
 }
 
 impl Census {
@@ -129,15 +127,20 @@ impl Census {
         self.tasks.iter().map(|task| task.pid)
     }
 
-    /// Those whom `cgroup.procs` of this cgroup lists. Nothing for a threaded one, which has no such list.
-    pub(crate) fn of_cgroup(&self, id: u64) -> Option<Vec<u32>> {
-        if self.threaded.binary_search(&id).is_ok() {
-            return None;
-        }
+    /// Living processes in none of these cgroups, but for kernel threads.
+    pub(crate) fn beside(&self, cgroups: &BTreeSet<u64>) -> impl Iterator<Item = u32> {
+        let living = self.tasks.iter().filter(|t| !t.is_dead && !t.is_kernel);
+        living
+            .filter(|task| !cgroups.contains(&task.cgroup))
+            .map(|task| task.pid)
+    }
+
+    /// Those that `cgroup.procs` of this cgroup lists: of a threaded domain, all whose threads are in it or below.
+    pub(crate) fn of_cgroup(&self, id: u64) -> Vec<u32> {
         let from = self.by_cgroup.partition_point(|(cgroup, _)| *cgroup < id);
         let rest = self.by_cgroup.get(from..).unwrap_or_default();
         let of_it = rest.iter().take_while(|(cgroup, _)| *cgroup == id);
-        Some(of_it.map(|(_, pid)| *pid).collect())
+        of_it.map(|(_, pid)| *pid).collect()
     }
 }
 
@@ -159,7 +162,6 @@ pub(crate) struct Sweep {
     end: Option<u64>,
     tasks: Vec<Task>,
     threads: Vec<Thread>,
-    threaded: Vec<u64>,
 }
 
 impl Sweep {
@@ -212,9 +214,6 @@ impl Sweep {
         let (cgroup, cpu, real_time) = (word(2), Nanos(word(5)), flags & REAL_TIME != 0);
         let (faults, resident_pages) = (word(6), word(7));
         let tgid = id(word(1))?;
-        if flags & THREADED != 0 {
-            self.threaded.push(cgroup);
-        }
         if id(pid)? != tgid {
             self.threads.push(Thread {
                 tgid,
@@ -279,13 +278,7 @@ impl Sweep {
         let living = tasks.iter().filter(|task| !task.is_dead);
         let mut by_cgroup: Vec<_> = living.map(|task| (task.cgroup, task.pid)).collect();
         by_cgroup.sort_unstable();
-        self.threaded.sort_unstable();
-        self.threaded.dedup();
-        Ok(Census {
-            tasks,
-            by_cgroup,
-            threaded: self.threaded,
-        })
+        Ok(Census { tasks, by_cgroup })
     }
 }
 

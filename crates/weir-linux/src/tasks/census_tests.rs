@@ -92,7 +92,6 @@ fn both_sides_have_the_same_words_in_the_same_order() {
         ("KERNEL", KERNEL),
         ("REAL_TIME", REAL_TIME),
         ("DEAD", DEAD),
-        ("THREADED", THREADED),
         ("END", END),
     ];
     for (name, bit) in flags {
@@ -141,22 +140,9 @@ fn threads_are_folded_into_their_process() {
         (kernel.nice, kernel.is_kernel, kernel.real_time),
         (-20, true, false)
     );
-    assert_eq!(seen.of_cgroup(10), Some(vec![100]), "lists have no zombies");
-    assert_eq!(seen.of_cgroup(11), Some(vec![]));
+    assert_eq!(seen.of_cgroup(10), [100], "lists have no zombies");
+    assert!(seen.of_cgroup(11).is_empty());
     assert!(seen.get(102).is_some() && seen.get(50).is_none());
-}
-
-#[test]
-fn a_threaded_cgroup_has_no_list() {
-    let inner = Row {
-        flags: THREADED,
-        ..row(101, 100, 12)
-    };
-    let seen = census(&[&bytes(&[row(100, 100, 10), inner])]).unwrap();
-    assert_eq!(
-        (seen.of_cgroup(12), seen.of_cgroup(10)),
-        (None, Some(vec![100]))
-    );
 }
 
 #[test]

@@ -11,13 +11,14 @@
 
 use super::Source;
 use super::census::{Census, Task};
+use crate::cgroup_type::domain_of;
 use crate::clock::now;
 use crate::files::{Buffer, for_each_dir, inode, open_beneath, open_root};
 use crate::one_process::{is_real_time, read_stat};
 use crate::options::{By, Roots};
 use crate::parse::decimal;
 use crate::parse::process::cgroup_path;
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use weir_core::{Missing, Nanos};
 
@@ -93,12 +94,12 @@ impl<S: Source> Whole<S> {
         Some(Task::of_files(pid, &stat, is_real_time, cgroup))
     }
 
-    /// The inode number of its cgroup; nothing of one outside what is mounted here.
+    /// The inode number of the cgroup that lists it; nothing of one outside what is mounted here.
     fn cgroup_of(&mut self, pid: u32) -> Option<u64> {
         let root = self.cgroups.as_ref()?;
         let name = format!("{pid}/cgroup");
-        let text = self.buffer.read_at(&self.proc, &name).ok()?;
-        let found = match cgroup_path(text).ok()? {
+        let text = self.buffer.read_at(&self.proc, &name).ok()?.to_vec();
+        let found = match domain_of(root.as_fd(), cgroup_path(&text).ok()?, &mut self.buffer) {
             b"/" => inode(root),
             path => open_beneath(root, path).and_then(inode),
         };
@@ -177,8 +178,8 @@ mod tests {
         assert!(fio.real_time && !fio.is_kernel);
         let cgroup = fake.roots().cgroup.join("system.slice/fio.service");
         let id = inode(open_root(&cgroup).unwrap()).unwrap().st_ino;
-        assert_eq!(census.of_cgroup(id), Some(vec![100]));
-        assert_eq!(census.of_cgroup(7).unwrap(), {
+        assert_eq!(census.of_cgroup(id), [100]);
+        assert_eq!(census.of_cgroup(7), {
             let mut shown = vec![2, 101, me];
             shown.sort_unstable();
             shown

@@ -152,7 +152,7 @@ fn load() -> Found<dyn Source> {
 fn leaf<'a>(glance: &Glance<'a>) -> Option<&'a Leaf> {
     match &glance.watched.source {
         From::Cgroup(leaf) => Some(leaf),
-        From::Process(_) | From::Root(_) | From::Inner(_) => None,
+        From::Process(_) | From::Set(_) | From::Inner(_) => None,
     }
 }
 

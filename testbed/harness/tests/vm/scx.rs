@@ -15,10 +15,21 @@ fn limit() -> String {
     format!("--limit --set-point {SET_POINT} --backend scx")
 }
 
+/// One reader is a threaded domain whose threads are in a cgroup below it, as those of virtual machines are.
+fn make_threaded(vm: &Vm, name: &str) -> Result<()> {
+    let domain = format!("{SLICE}/{name}.service");
+    vm.run(&format!(
+        "mkdir {domain}/vcpu0; echo threaded > {domain}/vcpu0/cgroup.type; \
+         for i in $(cat {domain}/cgroup.threads); do echo $i > {domain}/vcpu0/cgroup.threads; done; \
+         [ -z \"$(cat {domain}/cgroup.threads)\" ]"
+    ))
+    .map(drop)
+}
+
 /// A condition: all threads of a cgroup have the policy of this number (0: ordinary, 7: SCHED_EXT).
 fn all_have(name: &str, policy: u32) -> String {
     format!(
-        "t=$(cat {SLICE}/{name}.service/cgroup.threads); [ -n \"$t\" ] && for i in $t; do \
+        "t=$(cat $(find {SLICE}/{name}.service -name cgroup.threads)); [ -n \"$t\" ] && for i in $t; do \
          [ \"$(chrt -p $i | sed -n 's/.*policy: //p' | head -n 1)\" = {} ] || exit 1; done",
         if policy == 7 {
             "SCHED_EXT"
@@ -136,7 +147,7 @@ fn the_books_agree_with_the_kernel(vm: &Vm) -> Result<()> {
         "for cpu in 1 2; do taskset $cpu /tests/threads 2 20 > /dev/null 2>&1 < /dev/null & done
          touch /run/renice
          sh -c 'n=0; while [ -e /run/renice ]; do n=$((1 - n))
-                renice -n $n -p $(cat {SLICE}/*.service/cgroup.threads); sleep 0.5
+                renice -n $n -p $(cat $(find {SLICE} -name cgroup.threads)); sleep 0.5
                 done' > /dev/null 2>&1 < /dev/null &
          sleep 2"
     ))?;
@@ -344,6 +355,7 @@ fn weir_schedules_those_it_limits() -> Result<()> {
     for name in ["a", "b"] {
         start_reader(vm, name)?;
     }
+    make_threaded(vm, "b")?;
     vm.switch_model_on()?;
     until(
         vm,

@@ -126,6 +126,7 @@ fn cgroups_have_the_same_members(vm: &Vm) -> Result<()> {
             "",
             list_of(vm, &format!("{SLICE}/outer.service/nested"))?,
         ),
+        (of("machine"), "", list(vm, "machine")?),
         ("/".to_owned(), "root", in_root),
     ] {
         let (ours, theirs) = (seen.get(&id), walked.get(&id));
@@ -145,6 +146,8 @@ fn cgroups_have_the_same_members(vm: &Vm) -> Result<()> {
         println!("{id}: {ours:?}");
         ensure!(pids == listed, "{id}: {pids:?}, its list has {listed:?}");
     }
+    let below = seen.keys().find(|id| id.contains("vcpu"));
+    ensure!(below.is_none(), "threads are no workload: {below:?}");
     let strange = inside["/work.slice/named.service"].to_string();
     ensure!(strange.contains("we\\nir) R 1 \\u001b"), "{strange}");
     Ok(())
@@ -321,6 +324,12 @@ fn the_iterator_says_what_proc_says() -> Result<()> {
     // One that ended and is not waited for.
     vm.run("printf 'sleep 0.1 &\\nexec sleep 3600\\n' > /run/zombie")?;
     start_in(vm, &mixed, "sh /run/zombie")?;
+    // One whose thread is in a cgroup of its own, as those of virtual machines are.
+    let machine = start(vm, "machine")?;
+    vm.run(&format!(
+        "mkdir {machine}/vcpu0; echo threaded > {machine}/vcpu0/cgroup.type; \
+         cat {machine}/cgroup.procs > {machine}/vcpu0/cgroup.threads"
+    ))?;
     // One that has cgroups below it, and one in the root.
     let outer = start(vm, "outer")?;
     vm.run(&format!("mkdir {outer}/nested"))?;

@@ -391,6 +391,10 @@ impl Source for Resctrl {
         0
     }
 
+    fn goes_by_cgroups(&self) -> bool {
+        false
+    }
+
     fn of_cgroup(&mut self, id: Key) -> Result<Sum, Missing> {
         self.count(id)
     }

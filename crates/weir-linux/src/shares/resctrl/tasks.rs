@@ -4,6 +4,7 @@
 //! A task that somebody else has put into a group stays there.
 
 use super::tree::{Standing, Tree, standing};
+use crate::cgroup_type::threads;
 use crate::files::{Buffer, for_each_dir, open_path_dir, read_long, write_at};
 use crate::parse::cgroup::pids;
 use crate::scout::Source as Watches;
@@ -25,23 +26,24 @@ pub(super) struct Ground<'a> {
 
 impl Ground<'_> {
     /// Threads of a workload.
-    pub(super) fn threads(&self, source: &Watches) -> Result<BTreeSet<u32>, Errno> {
+    pub(super) fn threads(
+        &self,
+        source: &Watches,
+        buffer: &mut Buffer,
+    ) -> Result<BTreeSet<u32>, Errno> {
         match source {
             Watches::Cgroup(leaf) => {
-                let list = leaf.with_dir(self.cgroup.as_fd(), |dir| {
-                    read_long(dir, "cgroup.threads", LIST_MAX)
-                });
-                Ok(parsed(&list?)?.collect())
+                let root = self.cgroup.as_fd();
+                Ok(known(leaf.with_dir(root, |dir| threads(dir, buffer))?))
             }
             Watches::Process(process) => self.threads_of(process.pid),
             Watches::Inner(inner) => {
                 let dir = inner.dir(self.cgroup.as_fd())?;
-                let list = read_long(&dir, "cgroup.threads", LIST_MAX)?;
-                Ok(parsed(&list)?.collect())
+                Ok(known(threads(&dir, buffer)?))
             }
-            Watches::Root(root) => {
+            Watches::Set(set) => {
                 let mut threads = BTreeSet::new();
-                for pid in root.pids() {
+                for pid in set.pids() {
                     // Gone is as good.
                     threads.extend(self.threads_of(pid).unwrap_or_default());
                 }
@@ -73,10 +75,13 @@ impl Ground<'_> {
     }
 }
 
-fn parsed(list: &[u8]) -> Result<impl Iterator<Item = u32>, Errno> {
-    let threads = pids(list).map_err(|_| Errno::INVAL)?;
-    // 0 stands for one outside our PID namespace.
-    Ok(threads.into_iter().filter(|thread| *thread > 0))
+fn parsed(list: &[u8]) -> Result<BTreeSet<u32>, Errno> {
+    Ok(known(pids(list).map_err(|_| Errno::INVAL)?))
+}
+
+/// Without 0, which stands for one outside our PID namespace.
+fn known(threads: Vec<u32>) -> BTreeSet<u32> {
+    threads.into_iter().filter(|thread| *thread > 0).collect()
 }
 
 /// Members of a group.
@@ -103,10 +108,10 @@ impl Members {
     ) -> Result<(), Errno> {
         // Before the threads: whoever is made in between is in both.
         let inside: BTreeSet<u32> = match recount {
-            true => parsed(&read_long(dir, "tasks", LIST_MAX)?)?.collect(),
+            true => parsed(&read_long(dir, "tasks", LIST_MAX)?)?,
             false => BTreeSet::new(),
         };
-        let threads = ground.threads(source)?;
+        let threads = ground.threads(source, buffer)?;
         let left = self.known.union(&inside);
         for thread in left.filter(|thread| !threads.contains(thread)) {
             ground.send_back(*thread, name, buffer);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes of the root cgroup that have memory on a device, as one workload with the id `/`. It is never limited, but it
-//! is there: otherwise the bytes that its processes moved were those of whoever else uses the device.
+//! Processes that are no cgroup of their own, as one workload: those of the root cgroup (`/`), and those in cgroups that
+//! weir does not see (`(unlisted)`). It is never limited, but it is there: otherwise the bytes that its processes moved
+//! were those of another user of the device.
 //!
-//! The root's `cpu.stat` is that of the whole machine. So the CPU time is the sum of what these processes used
-//! while they were in the list: one that comes begins at zero, and one that goes takes nothing away.
+//! There is no `cpu.stat` of them (the root's is that of the whole machine). So the CPU time is the sum of what these
+//! processes used while they were in the set: one that comes begins at zero, and one that goes takes nothing away.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,11 +13,14 @@ use weir_core::Nanos;
 /// A process: its number, and its start as field 22 of `/proc/PID/stat` has it.
 pub(crate) type Numbered = (u32, u64);
 
+/// In place of an id, for those in cgroups that weir does not see: the ids of these are not known.
+pub(crate) const UNLISTED: u64 = u64::MAX;
+
 /// The workload.
 #[derive(Debug)]
-pub(crate) struct RootCgroup {
-    /// The directory's inode number: the cgroup's id.
-    pub(crate) inode: u64,
+pub(crate) struct ProcessSet {
+    /// The id of the root cgroup, or [`UNLISTED`].
+    pub(crate) number: u64,
     clocks: Mutex<Clocks>,
 }
 
@@ -27,10 +31,10 @@ struct Clocks {
     sum: Nanos,
 }
 
-impl RootCgroup {
-    pub(crate) fn new(inode: u64) -> Self {
-        RootCgroup {
-            inode,
+impl ProcessSet {
+    pub(crate) fn new(number: u64) -> Self {
+        ProcessSet {
+            number,
             clocks: Mutex::default(),
         }
     }
@@ -74,20 +78,20 @@ mod tests {
 
     #[test]
     fn its_cpu_time_never_goes_back_and_counts_no_time_before() {
-        let root = RootCgroup::new(1);
+        let set = ProcessSet::new(1);
         let used = |ms: &[(u32, u64)]| -> Nanos {
             let all: BTreeMap<u32, u64> = ms.iter().copied().collect();
-            root.cpu(|(pid, _)| all.get(&pid).map(|ms| Nanos::from_millis(*ms)))
+            set.cpu(|(pid, _)| all.get(&pid).map(|ms| Nanos::from_millis(*ms)))
         };
-        root.follow(&[(10, 5)]);
+        set.follow(&[(10, 5)]);
         assert_eq!(used(&[(10, 700)]), Nanos(0), "what it had used before");
         assert_eq!(used(&[(10, 900)]), Nanos::from_millis(200));
-        root.follow(&[(10, 5), (11, 6)]);
+        set.follow(&[(10, 5), (11, 6)]);
         assert_eq!(used(&[(10, 950), (11, 4000)]), Nanos::from_millis(250));
         // One has ended, and its number is another's.
-        root.follow(&[(10, 9), (11, 6)]);
+        set.follow(&[(10, 9), (11, 6)]);
         assert_eq!(used(&[(10, 1), (11, 4100)]), Nanos::from_millis(350));
         assert_eq!(used(&[(11, 4100)]), Nanos::from_millis(350), "gone");
-        assert_eq!(root.pids(), [10, 11]);
+        assert_eq!(set.pids(), [10, 11]);
     }
 }

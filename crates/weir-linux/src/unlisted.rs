@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Processes that are in no cgroup of the tree as weir sees it: in a cgroup namespace all but its own, and everywhere those
+//! in cgroups beyond the bounds of a walk. Where they have memory on a device they are a workload too, `(unlisted)`,
+//! which is never limited: a list of users that lacks some gives their bytes to the others.
+//!
+//! ```text
+//! all processes − lists of cgroups ─► /proc/PID/cgroup ─┬─► listed: it is newer than the list
+//!                                                       ├─► below our root, not seen by the walk: when found twice
+//!                                                       └─► outside of our root
+//! ```
+
+use crate::cgroup_type::domain_of;
+use crate::files::{Buffer, for_each_dir, open_beneath};
+use crate::names::escape;
+use crate::parse::decimal;
+use crate::parse::process::cgroup_path;
+use crate::tree::Tree;
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeSet;
+
+/// Most entries of `/proc`.
+const ENTRIES_MAX: usize = 1 << 20;
+
+/// These processes.
+#[derive(Default)]
+pub(crate) struct Unlisted {
+    pub(crate) pids: Vec<u32>,
+    /// Found once below our root.
+    suspects: BTreeSet<u32>,
+    /// The cgroup of one of them, as `/proc` tells it.
+    example: String,
+}
+
+/// Where the cgroup of a process is.
+enum Place {
+    Listed,
+    NotWalked,
+    Outside,
+}
+
+impl Unlisted {
+    /// Looks at these, which no list has.
+    pub(crate) fn find(
+        &mut self,
+        candidates: impl Iterator<Item = u32>,
+        tree: &Tree,
+        proc: &OwnedFd,
+        buffer: &mut Buffer,
+    ) {
+        self.pids.clear();
+        let before = std::mem::take(&mut self.suspects);
+        for pid in candidates {
+            let is_one = match self.place(pid, tree, proc, buffer) {
+                Place::Listed => false,
+                Place::Outside => true,
+                Place::NotWalked => {
+                    self.suspects.insert(pid);
+                    before.contains(&pid)
+                }
+            };
+            if is_one {
+                self.pids.push(pid);
+            }
+        }
+    }
+
+    fn place(&mut self, pid: u32, tree: &Tree, proc: &OwnedFd, buffer: &mut Buffer) -> Place {
+        let Ok(text) = buffer.read_once_at(proc, &format!("{pid}/cgroup")) else {
+            return Place::Listed;
+        };
+        // Without such a line it is not known.
+        let Ok(path) = cgroup_path(text).map(<[u8]>::to_vec) else {
+            return Place::Listed;
+        };
+        if path == b"/" || tree.knows(&path) {
+            return Place::Listed;
+        }
+        let root = tree.root();
+        let domain = domain_of(root.as_fd(), &path, buffer);
+        if domain == b"/" || tree.knows(domain) {
+            return Place::Listed;
+        }
+        self.example = escape(&path);
+        match open_beneath(&root, &path) {
+            Ok(_) => Place::NotWalked,
+            Err(_) => Place::Outside,
+        }
+    }
+
+    /// What there is to say of them.
+    pub(crate) fn note(&self) -> String {
+        let next = match self.example.starts_with("/..") {
+            true => {
+                ": weir is in a cgroup namespace; run it in the host's (docker run --cgroupns=host)"
+            }
+            false => "",
+        };
+        format!(
+            "processes in cgroups that weir does not see, such as {}, use watched memory and cannot be limited{next}",
+            self.example
+        )
+    }
+}
+
+/// Ids in `/proc` that are not among these.
+pub(crate) fn beside(proc: &OwnedFd, listed: &BTreeSet<u32>) -> Vec<u32> {
+    let mut pids = Vec::new();
+    // What cannot be listed now is listed the next time.
+    let _ = for_each_dir(proc, ENTRIES_MAX, |name| {
+        let number = decimal(name).ok().and_then(|n| u32::try_from(n).ok());
+        pids.extend(number.filter(|pid| !listed.contains(pid)));
+    });
+    pids
+}
