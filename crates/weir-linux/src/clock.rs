@@ -128,6 +128,16 @@ impl Ticker {
         self.next = Some(self.after(now()));
     }
 
+    /// The next tick is to come this soon, unless it comes sooner; the grid begins anew there.
+    pub(crate) fn pull(&mut self, span: Nanos) {
+        let soon = Nanos(now().0.saturating_add(span.0));
+        self.next = self.next.map(|next| next.min(soon));
+    }
+
+    pub(crate) fn interval(&self) -> Nanos {
+        self.interval
+    }
+
     /// The first point of the grid after `at`.
     fn after(&self, at: Nanos) -> Nanos {
         let grid = self.next.unwrap_or(at);

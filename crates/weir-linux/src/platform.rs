@@ -38,6 +38,7 @@ use std::sync::Arc;
 use weir_core::observation::{Skipped, WorkloadSeen};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::processes::Processes;
+use weir_core::rush::Rush;
 use weir_core::scheduler::Books;
 use weir_core::topology::Fact;
 use weir_core::{
@@ -73,6 +74,8 @@ pub struct LinuxPlatform {
     /// has our own limit there.
     released: BTreeMap<WorkloadId, (Option<f64>, u64)>,
     ticker: Ticker,
+    rush: Rush,
+    is_limiting: bool,
     /// Longest wait of one tick for the refill of a limit, and the period of limits.
     patience: Nanos,
     period: Nanos,
@@ -155,6 +158,8 @@ impl LinuxPlatform {
             waits,
             released: BTreeMap::new(),
             ticker: Ticker::new(options.interval),
+            rush: Rush::default(),
+            is_limiting: !options.read_only,
             patience: Nanos(crate::phase::patience_us(options.interval).saturating_mul(1000)),
             period: clock::nanos(options.period),
             seq: 0,
@@ -388,6 +393,10 @@ impl Platform for LinuxPlatform {
     fn heed(&mut self, plan: &Plan) {
         if let Some(shares) = &mut self.shares {
             shares.heed(&plan.devices);
+        }
+        let interval = self.ticker.interval();
+        if let Some(early) = self.rush.next(plan, interval).filter(|_| self.is_limiting) {
+            self.ticker.pull(early);
         }
     }
 

@@ -116,7 +116,10 @@ pub struct Run {
     pub cpu_sec_per_gib: Option<f64>,
     /// Operations per second of the work beside them.
     pub throughput_ops_per_sec: Option<f64>,
-    /// From the start of control until the bandwidth stays within 5 % (means over 2 s).
+    /// From weir's command to its first look, where it was started while the device was overloaded; live runs only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_ms: Option<f64>,
+    /// From the start of control (weir's first look) until the bandwidth stays within 5 % (means over 2 s).
     pub settle_ms: Option<f64>,
     /// Highest mean over 500 ms after settling, above the set-point, relative to it.
     pub overshoot_ratio: Option<f64>,

@@ -306,6 +306,8 @@ fn note_mode(
                 offsets: m.offsets,
             };
             let found = estimates::compare(&text, all, &m.series, &span);
+            run.start_ms =
+                first_look(&text, m).map(|at| (at - m.start.as_secs_f64()).max(0.0) * 1e3);
             let errors = found.iter().map(|(name, e)| (name.clone(), e.rmse_ratio));
             run.estimate_error_ratio = errors.collect();
             Ok(found)
@@ -313,14 +315,28 @@ fn note_mode(
     }
 }
 
-/// When control settled, and how far it overshot.
+/// When weir first looked, in seconds since power-on.
+fn first_look(text: &str, m: &Measured) -> Option<f64> {
+    let tick: serde_json::Value = serde_json::from_str(text.lines().next()?).ok()?;
+    Some(tick["plan"]["at"].as_f64()? / 1e9 - m.offsets.boot_ms / 1e3)
+}
+
+/// When control settled, and how far it overshot. It begins with weir's first look: until then weir loads its programs and
+/// finds devices, which takes seconds on a CPU this slow.
 fn judge_settling(mode: &Mode, m: &Measured, series: &[Point], run: &mut Run) {
     let until_ms = (m.marks[1].at - m.start).as_secs_f64() * 1000.0;
     let why = if matches!(mode, Mode::Free) {
         "nothing is controlled in this run"
     } else {
         let set_point = run.set_point_bytes_per_sec;
-        (run.settle_ms, run.overshoot_ratio) = settling(series, set_point, until_ms);
+        let begin_ms = run.start_ms.unwrap_or(0.0);
+        let controlled: Vec<Point> = series
+            .iter()
+            .filter(|p| p.at_ms >= begin_ms)
+            .copied()
+            .collect();
+        (run.settle_ms, run.overshoot_ratio) = settling(&controlled, set_point, until_ms);
+        run.settle_ms = run.settle_ms.map(|ms| ms - begin_ms);
         "it never stayed within 5 %"
     };
     if run.settle_ms.is_none() {

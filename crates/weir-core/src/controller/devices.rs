@@ -42,6 +42,11 @@ const SMOOTH_SECS: f64 = 0.3;
 const NOISE_ERROR: f64 = 0.08;
 const NOISE_GAIN: f64 = 0.25;
 
+/// After a large change the device is *unsettled* while it is above its target by more than this part, but not for longer
+/// than [`UNSETTLED`]. What was learned in the overload does not hold after it: bytes for each CPU-second rise as it ends.
+const UNSETTLED_ERROR: f64 = 0.1;
+const UNSETTLED: Nanos = Nanos::from_millis(1000);
+
 /// Time in which an unused correction is forgotten, in seconds.
 const FORGET_SECS: f64 = 5.0;
 
@@ -65,6 +70,10 @@ pub(super) struct DeviceTrack {
     pub error: Ewma,
     /// Until then the effect of a large change is not yet to be seen.
     pub settle_until: Nanos,
+    /// When limits were asked for while there were none.
+    pub onset_at: Option<Nanos>,
+    /// What it moves beyond its target, relative to that, at this step.
+    pub beyond: Option<f64>,
     /// Traffic without an owner, smoothed, in bytes per second.
     pub unowned: f64,
     /// The same at this step; nothing when its counters are not known.
@@ -94,6 +103,8 @@ impl DeviceTrack {
             correction: 1.0,
             error: Ewma::default(),
             settle_until: Nanos(0),
+            onset_at: None,
+            beyond: None,
             unowned: 0.0,
             unowned_now: None,
             room_steps: 0,
@@ -105,6 +116,12 @@ impl DeviceTrack {
     /// A large change of our own has not yet shown its effect.
     pub(super) fn settling(&self, at: Nanos) -> bool {
         at <= self.settle_until
+    }
+
+    /// The first limits have not led to the target.
+    pub(super) fn unsettled(&self, at: Nanos) -> bool {
+        let is_new = |then: Nanos| at.0.saturating_sub(then.0) < UNSETTLED.0;
+        self.onset_at.is_some_and(is_new) && self.beyond.is_some_and(|b| b > UNSETTLED_ERROR)
     }
 
     /// The part of the set-point that the split works with.
@@ -193,6 +210,10 @@ pub(super) fn aim(
         };
         let before = device.aim.target;
         device.aim.follow(moment.gains.goal, moment.gains, &seen);
+        let target = device.aim.target.filter(|t| *t > 0.0);
+        device.beyond = total
+            .zip(target)
+            .map(|(total, target)| total / target - 1.0);
         if let (Some(target), Some(total)) = (device.aim.target, total) {
             // After a large move the old error says nothing about the new target.
             if before.is_none_or(|b| (target / b - 1.0).abs() > ERROR_MAX / 10.0) {

@@ -228,7 +228,7 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
         for load in &mut tracked.loads {
             let device = device_of(load.device);
             let mut alpha = moment.gains.alpha;
-            if device.is_some_and(|d| d.settling(moment.at)) {
+            if device.is_some_and(|d| d.settling(moment.at) || d.unsettled(moment.at)) {
                 alpha = alpha.max(FAST_ALPHA);
             }
             let target = device.and_then(|d| d.aim.target);

@@ -6,7 +6,8 @@
 //! Its *target* moves at every step, within the slew limits. It is *written* only when
 //!
 //! 1. there was no limit before, or it is off by more than [`URGENT`]: at once;
-//! 2. it is off by more than the dead band, and its last write is long enough ago;
+//! 2. it is off by more than the dead band, and its last write is long enough ago, or the first limits have had their time
+//!    and the device is above its target still;
 //! 3. it is off by a third of the dead band, the sum over the device is off too, and this write
 //!    takes the sum nearer to where it should be.
 //!
@@ -60,6 +61,8 @@ struct Wish {
     /// What the change would do to the device, in bytes per second.
     effect: f64,
     due: bool,
+    /// The device is above its target after the first limits: no write of it is put off.
+    is_unsettled: bool,
 }
 
 /// Moves all targets, and asks for the changes that are worth a write.
@@ -80,7 +83,7 @@ pub(super) fn act(
         }
         if aim(tracked, devices, moment, actuator) {
             tracked.hold.asked = Some(ActionKind::Release);
-        } else if let Some(wish) = wish(position, tracked, moment, actuator) {
+        } else if let Some(wish) = wish(position, tracked, devices, moment, actuator) {
             wishes.push(wish);
         }
     }
@@ -187,6 +190,7 @@ fn easy(tracked: &Tracked, gains: &Gains) -> bool {
 fn wish(
     position: usize,
     tracked: &Tracked,
+    devices: &[DeviceTrack],
     moment: &Moment<'_>,
     actuator: &Actuator,
 ) -> Option<Wish> {
@@ -214,6 +218,7 @@ fn wish(
             deviation: f64::INFINITY,
             effect: 0.0,
             due: true,
+            is_unsettled: false,
         });
     };
     let load = tracked.loads.iter().find(|l| Some(l.device) == device);
@@ -221,6 +226,8 @@ fn wish(
     let since = hold.written_at.map_or(f64::INFINITY, |then| {
         moment.at.0.saturating_sub(then.0) as f64 / 1e9
     });
+    let track = devices.iter().find(|d| Some(d.id) == device);
+    let is_unsettled = track.is_some_and(|d| d.unsettled(moment.at) && !d.settling(moment.at));
     let stretched = actuator.stretched_secs_at(old).unwrap_or(0.0);
     let rested = since >= (RESTS * stretched).max(moment.gains.write_interval.secs_f64());
     let deviation = if old > 0.0 {
@@ -240,7 +247,8 @@ fn wish(
         cpus,
         deviation,
         effect,
-        due: rested || (deviation.abs() > URGENT && since >= stretched),
+        due: rested || ((deviation.abs() > URGENT || is_unsettled) && since >= stretched),
+        is_unsettled,
     })
 }
 
@@ -282,7 +290,7 @@ fn worth_writing(
         let blind = workloads
             .get(wish.position)
             .is_some_and(|t| t.hold.blind_steps > 0);
-        let small = size <= URGENT;
+        let small = size <= URGENT && !(wish.is_unsettled && size > gains.dead_band);
         if small && (small_writes == 0 || !(helps || blind || size > gains.dead_band)) {
             return false;
         }
@@ -310,6 +318,9 @@ fn settle(
     )]
     let until = Nanos(moment.at.0.saturating_add(wait as u64));
     for track in devices.iter_mut().filter(|d| Some(d.id) == device) {
+        if track.bound.limited == 0 {
+            track.onset_at = Some(moment.at);
+        }
         track.settle_until = track.settle_until.max(until);
     }
 }

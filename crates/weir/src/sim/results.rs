@@ -31,6 +31,7 @@ pub fn run_of(measures: &Measures, choice: &Choice) -> Run {
         limited_gap_ms: None,
         cpu_sec_per_gib: m.cpu_sec_per_gib,
         throughput_ops_per_sec: m.throughput_ops_per_sec,
+        start_ms: None,
         settle_ms: m.settle_ms,
         overshoot_ratio: m.overshoot_ratio,
         estimate_error_ratio: m.estimate_error_ratio.clone(),
