@@ -28,6 +28,8 @@ pub struct Expect {
     pub cpu_cost_reduction_min: Option<f64>,
     /// Smallest gain of the work beside.
     pub throughput_gain_min: Option<f64>,
+    /// Largest error of the bandwidths that weir gives workloads, mean over workloads.
+    pub estimate_error_ratio_max: Option<f64>,
     /// Other bounds for runs with a back end of this name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub backends: BTreeMap<String, Expect>,
@@ -52,6 +54,9 @@ impl Expect {
                 .or(self.limited_p99_per_bound_max),
             cpu_cost_reduction_min: own.cpu_cost_reduction_min.or(self.cpu_cost_reduction_min),
             throughput_gain_min: own.throughput_gain_min.or(self.throughput_gain_min),
+            estimate_error_ratio_max: own
+                .estimate_error_ratio_max
+                .or(self.estimate_error_ratio_max),
             backends: BTreeMap::new(),
         }
     }

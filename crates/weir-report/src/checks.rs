@@ -239,7 +239,17 @@ fn checks_of(pair: &Pair, expect: &Expect, run: &str) -> Vec<Check> {
         let higher = lower.map(|l| -l);
         check("work beside: throughput higher by", AtLeast(least), higher);
     }
+    if let Some(most) = expect.estimate_error_ratio_max {
+        let error = pair.held("estimate_error_ratio", mean_estimate_error);
+        check("bandwidth by workload: error", AtMost(most), error);
+    }
     checks
+}
+
+fn mean_estimate_error(run: &Run) -> Option<f64> {
+    let errors = &run.estimate_error_ratio;
+    let count = errors.len() as f64;
+    (count > 0.0).then(|| errors.values().sum::<f64>() / count)
 }
 
 /// `7 of 8 bounds met`

@@ -161,3 +161,31 @@ fn a_back_end_may_have_bounds_of_its_own() {
         [("max-min/scx-full", "device bandwidth: RMSE to set-point")]
     );
 }
+
+#[test]
+fn an_estimate_is_judged_by_its_mean_error_and_only_if_there_is_one() {
+    let mut subject = subject();
+    subject.expect = Expect {
+        estimate_error_ratio_max: Some(0.15),
+        ..Expect::default()
+    };
+    let judged = |errors: &[f64]| {
+        let mut held = run("max-min", 36.0, 1000.0);
+        let named = errors.iter().enumerate();
+        held.estimate_error_ratio = named.map(|(i, e)| (format!("w{i}"), *e)).collect();
+        let results = Results {
+            runs: vec![run("none", 60.0, 2000.0), held],
+            ..Results::default()
+        };
+        let checks = checks(&subject, &results);
+        assert_eq!(checks.len(), 1);
+        (checks[0].passed, checks[0].measured.clone().ok())
+    };
+    assert_eq!(judged(&[0.05, 0.2]), (true, Some(0.125)));
+    assert_eq!(judged(&[0.05, 0.3]), (false, Some(0.175)));
+    assert_eq!(
+        judged(&[]),
+        (false, None),
+        "what was not measured was not shown"
+    );
+}
