@@ -10,8 +10,8 @@ use crate::build::{Built, Label};
 use crate::machine::{Machine, Scheduler};
 use crate::quota::CpuMax;
 use crate::scenario::{Role, Scenario};
-use crate::sensors::Samplers;
-use crate::variant::{Attribution, Backend, WeirOptions};
+use crate::sensors::Signs;
+use crate::variant::{Backend, WeirOptions};
 use weir_core::observation::{
     Excluded, GroupSeen, LatencySeen, LatencySource, Missing, Use, WorkloadKind, WorkloadSeen,
 };
@@ -39,7 +39,7 @@ pub struct SimPlatform {
     pub(crate) interval_ns: u64,
     pub(crate) period_ns: u64,
     counter_read_ns: u64,
-    samplers: Samplers,
+    signs: Signs,
     pub(crate) refills: Refills,
     pub(crate) held: Vec<bool>,
     latency_before: Vec<(f64, f64)>,
@@ -84,7 +84,7 @@ impl SimPlatform {
         }
         SimPlatform {
             description,
-            samplers: Samplers::new(&scenario.sensors, &labels, seed),
+            signs: Signs::new(&scenario.sensors, options.attribution, &labels, seed),
             counter_read_ns: scenario.sensors.counter_read_ns,
             due: (scenario.control.control_from_sec * 1e9) as u64 + interval_ns,
             end: (scenario.run_sec() * 1e9) as u64,
@@ -145,9 +145,9 @@ impl SimPlatform {
         let at = self.now();
         let label = &self.labels[index];
         let (id, weight, excluded) = (label.id.clone(), label.weight, excluded(label));
-        let uses = label.resident.map(|(group, bytes)| {
-            let sampled = (self.options.attribution == Attribution::Sampled)
-                .then(|| self.samplers.read(&self.machine, index, group));
+        let resident = label.resident;
+        let uses = resident.map(|(group, bytes)| {
+            let accesses = self.signs.read(&self.machine, index, group);
             let reading = |bytes: f64| Reading::new(at, Bytes(bytes as u64));
             let (device, number) = self.groups[group as usize];
             Use {
@@ -156,8 +156,8 @@ impl SimPlatform {
                     index: number,
                 },
                 resident_bytes: Reading::new(at, Bytes(bytes)),
-                sampled_read_bytes: sampled.map(|s| reading(s[0])),
-                sampled_write_bytes: sampled.map(|s| reading(s[1])),
+                sampled_read_bytes: accesses.read.map(reading),
+                sampled_write_bytes: accesses.stored.map(reading),
             }
         });
         WorkloadSeen {
@@ -166,7 +166,8 @@ impl SimPlatform {
             cpu_ns: Reading::new(at, Nanos(self.machine.cpu_ns(index as u32))),
             throttled_ns: Reading::new(at, Nanos(self.machine.throttled_ns(index))),
             uses: uses.into_iter().collect(),
-            resident_bytes: None,
+            // A scenario gives a workload memory on the device or none.
+            resident_bytes: resident.map(|(_, bytes)| Bytes(bytes)),
             weight,
             their_limit_cpus: None,
             excluded,

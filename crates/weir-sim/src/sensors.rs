@@ -1,14 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program on the machine can know: exact counters per group, and per task a sampler that
-//! sees far too little (thesis 6.2.2: 200 times), each task with an error of its own, with the noise of
-//! few samples.
+//! What a program on the machine can know of the accesses of each workload to a device:
+//!
+//! - *Counts.* Reads that the CPU counts for each task, also those that a store needs first. Each workload has an error
+//!   of its own. They show which workload writes only where stores are counted apart.
+//! - *Samples.* A sampler that sees far too little (thesis 6.2.2: 200 times), each workload with an error of its own, with
+//!   the noise of few samples.
+//! - *CPU time.* Neither: memory and CPU time have to do.
 
 use crate::build::Label;
 use crate::machine::Machine;
 use crate::rng::Rng;
 use crate::scenario::Sensors;
+use crate::variant::Attribution;
 
-/// A group; cumulative bytes read and written; what was sampled of them.
+/// Cumulative bytes that a workload accessed of a group, as its accesses are known; nothing where they are not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accesses {
+    /// Read by loads, or by loads and stores where these are not counted apart.
+    pub read: Option<f64>,
+    /// Stored.
+    pub stored: Option<f64>,
+}
+
+/// What weir has for sharing out the traffic of a group.
+pub(crate) enum Signs {
+    Counts(Counts),
+    Samples(Samplers),
+    CpuTime,
+}
+
+impl Signs {
+    /// Those of the scenario, or others that were asked for.
+    pub(crate) fn new(
+        settings: &Sensors,
+        asked: Option<Attribution>,
+        labels: &[Label],
+        seed: u64,
+    ) -> Self {
+        match asked.unwrap_or(settings.shares) {
+            Attribution::Counts => Signs::Counts(Counts::new(settings, labels, seed)),
+            Attribution::Samples => Signs::Samples(Samplers::new(settings, labels, seed)),
+            Attribution::CpuTime => Signs::CpuTime,
+        }
+    }
+
+    /// What is known of a workload's accesses to a group. Call `settle_all` before.
+    pub(crate) fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> Accesses {
+        let (read, stored) = match self {
+            Signs::CpuTime => return Accesses::default(),
+            Signs::Samples(samplers) => {
+                let [read, stored] = samplers.read(machine, workload, group);
+                (read, Some(stored))
+            }
+            Signs::Counts(counts) => counts.read(machine, workload, group),
+        };
+        Accesses {
+            read: Some(read),
+            stored,
+        }
+    }
+}
+
+/// Accesses that the CPU counts for each task.
+pub(crate) struct Counts {
+    /// By workload: the errors of its reads and of its stores as factors.
+    biases: Vec<[f64; 2]>,
+    tells_stores: bool,
+    /// Cumulative bytes so far, by workload and group: truth, and what was counted of it.
+    seen: Vec<Vec<Row>>,
+}
+
+impl Counts {
+    fn new(settings: &Sensors, labels: &[Label], seed: u64) -> Self {
+        let bias = |i: usize| {
+            let mut rng = Rng::new(seed, 3_000_000 + i as u64);
+            [(); 2].map(|()| (settings.counts_bias_stddev * rng.normal()).exp())
+        };
+        Counts {
+            biases: (0..labels.len()).map(bias).collect(),
+            tells_stores: settings.counts_stores,
+            seen: vec![Vec::new(); labels.len()],
+        }
+    }
+
+    /// Cumulative reads, and of them those that stores fetched where these are counted apart. The difference is taken at
+    /// each look, as in weir-linux: a counter never goes back, also where the errors of both differ.
+    fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> (f64, Option<f64>) {
+        let truth = moved(machine, workload, group);
+        let (_, before, sums) = row(&mut self.seen[workload], group);
+        let [of_read, of_stored] = self.biases[workload];
+        let [read, written] = [truth[0] - before[0], truth[1] - before[1]];
+        *before = truth;
+        if !self.tells_stores {
+            sums[0] += read * of_read;
+            return (sums[0], None);
+        }
+        // A store that passes the caches fetches nothing, and no event of fetches sees it.
+        let stored = written.min(read) * of_stored;
+        sums[0] += (read * of_read - stored).max(0.0);
+        sums[1] += stored;
+        (sums[0], Some(sums[1]))
+    }
+}
+
+/// The row of a group, which is new where there was none.
+fn row(rows: &mut Vec<Row>, group: u32) -> &mut Row {
+    let known = rows.iter().position(|(g, ..)| *g == group);
+    let at = known.unwrap_or_else(|| {
+        rows.push((group, [0.0; 2], [0.0; 2]));
+        rows.len() - 1
+    });
+    &mut rows[at]
+}
+
+/// Cumulative bytes that a workload moved of a group: read, written.
+fn moved(machine: &Machine, workload: usize, group: u32) -> [f64; 2] {
+    let moved = &machine.workloads[workload].tally.moved;
+    let of_group = moved.iter().find(|(g, _)| *g == group);
+    of_group.map_or([0.0; 2], |(_, bytes)| *bytes)
+}
+
+/// A group; cumulative bytes read and written; what was counted or sampled of them.
 type Row = (u32, [f64; 2], [f64; 2]);
 
 /// The samplers of all workloads.
@@ -36,20 +148,8 @@ impl Samplers {
     /// Cumulative sampled loads and stores of a workload in a group: what its instructions did, so a
     /// store that also caused a read is one store. Call `settle_all` before.
     pub(crate) fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> [f64; 2] {
-        let moved = &machine.workloads[workload].tally.moved;
-        let truth = moved
-            .iter()
-            .find(|(g, _)| *g == group)
-            .map_or([0.0; 2], |(_, m)| *m);
-        let rows = &mut self.seen[workload];
-        let at = rows
-            .iter()
-            .position(|(g, ..)| *g == group)
-            .unwrap_or_else(|| {
-                rows.push((group, [0.0; 2], [0.0; 2]));
-                rows.len() - 1
-            });
-        let (_, before, sampled) = &mut rows[at];
+        let truth = moved(machine, workload, group);
+        let (_, before, sampled) = row(&mut self.seen[workload], group);
         let (bias, rng) = &mut self.sides[workload];
         // Reads at the device that stores caused are no loads.
         let stores = truth[1] - before[1];

@@ -4,6 +4,7 @@
 use crate::quota::CpuMax;
 use crate::scenario::Scenario;
 use crate::scx::ScxVariant;
+use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::{BytesPerSec, Config};
 
@@ -27,13 +28,16 @@ pub enum Variant {
     Fixed(CpuMax),
 }
 
-/// Where weir knows from who causes the traffic of a shared group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// By what weir shares out the traffic of a shared group (`--shares` of `weir run`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Attribution {
-    /// CPU time × resident pages, as on Linux today.
-    Resident,
+    /// Reads of the device that the CPU counts for each task.
+    Counts,
     /// A sampler as bad as the thesis's.
-    Sampled,
+    Samples,
+    /// CPU time × the part of a workload's memory that is in the group: the last resort.
+    CpuTime,
 }
 
 /// How weir's limits are enforced.
@@ -70,8 +74,8 @@ pub struct WeirOptions {
     pub waits_for_refill: bool,
     /// Refills of new limits are moved apart.
     pub staggers: bool,
-    /// Where it knows from who causes traffic.
-    pub attribution: Attribution,
+    /// By what it shares out the traffic of a group; nothing is the scenario's.
+    pub attribution: Option<Attribution>,
     /// The device tells its mean latency (DevLoad or a performance counter).
     pub sees_latency: bool,
     /// The scheduler cannot read the device's counters; weir does so for it this often, in nanoseconds. 0: it can.
@@ -95,7 +99,7 @@ impl Default for WeirOptions {
             period_ms: None,
             waits_for_refill: true,
             staggers: true,
-            attribution: Attribution::Resident,
+            attribution: None,
             sees_latency: false,
             looks_every_ns: 0,
             look_ns: 50_000.0,

@@ -205,6 +205,12 @@ fn check_control(scenario: &Scenario) -> Checked {
     )?;
     within(&sensors("sampled_ratio"), s.sampled_ratio, 1e-9, 1.0)?;
     within(&sensors("bytes_per_sample"), s.bytes_per_sample, 64.0, 1e12)?;
+    within(
+        &sensors("counts_bias_stddev"),
+        s.counts_bias_stddev,
+        0.0,
+        2.0,
+    )?;
     within(&sensors("bias_stddev"), s.bias_stddev, 0.0, 2.0)
 }
 

@@ -13,6 +13,7 @@
 //! Operations of the work beside have another unit than stress-ng's: only gains can be compared.
 
 use super::{Control, Device, Kind, Machine, Phase, Role, Scenario, Sensors, Workload};
+use crate::variant::Attribution;
 use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::figures::Expect;
@@ -190,7 +191,11 @@ pub(super) fn parse(text: &str) -> Result<Scenario, toml::de::Error> {
             measure_sec: c.measure_sec,
             control_from_sec: 0.0,
         },
-        sensors: Sensors::default(),
+        // The emulated CPU counts no accesses of a task unless it is asked to.
+        sensors: Sensors {
+            shares: Attribution::CpuTime,
+            ..Sensors::default()
+        },
         workloads: live
             .workloads
             .iter()

@@ -56,7 +56,7 @@ fn every_scenario_of_the_repository_runs() {
 }
 
 /// What is replaced by what, and what the error must name.
-const WRONG: [(&str, &str, &[&str]); 17] = [
+const WRONG: [(&str, &str, &[&str]); 19] = [
     ("cores = 2", "coers = 2", &["line 4", "coers", "cores"]),
     ("settle_sec = 0.5", "", &["settle_sec"]),
     (
@@ -126,6 +126,16 @@ const WRONG: [(&str, &str, &[&str]); 17] = [
         &["test:15", "for_ms"],
     ),
     ("\"reader\"", "\"a b\"", &["test:12", "a b", "letters"]),
+    (
+        "[control]",
+        "[sensors]\nshares = \"guess\"\n[control]",
+        &["line 8", "guess", "counts", "cpu-time"],
+    ),
+    (
+        "[control]",
+        "[sensors]\ncounts_bias_stddev = -1.0\n[control]",
+        &["test:8", "sensors.counts_bias_stddev = -1", "0 to 2"],
+    ),
 ];
 
 #[test]

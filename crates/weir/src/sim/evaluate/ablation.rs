@@ -43,7 +43,7 @@ const CHANGES: [Change; 18] = [
         o.config.policy = Policy::BalancePoint
     }),
     ("knows from bad samples who reads", |o| {
-        o.attribution = Attribution::Sampled
+        o.attribution = Some(Attribution::Samples)
     }),
 ];
 
