@@ -25,6 +25,7 @@ pub mod plan;
 pub mod platform;
 pub mod policy;
 pub mod processes;
+pub mod rank;
 pub mod rush;
 pub mod scheduler;
 pub mod snapshot;

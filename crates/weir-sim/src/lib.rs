@@ -12,7 +12,7 @@
 //! In reading order: [`scenario`], `build`, `program` and `steps` (what tasks do), `machine` (the loop
 //! over events), `fluid` (how fast everybody runs meanwhile), `eevdf`, `balance` (on which CPU),
 //! `realtime`, `quota` (`cpu.max`), `books`, `ext`, `parking`, `partial` and `full` (weir's scheduler), `scx` and `thesis` (the
-//! thesis's controllers), `sensors`,
+//! thesis's controllers), `sensors`, `room`,
 //! [`SimPlatform`], [`run`], [`Measures`].
 //!
 //! # What it knows less of than reality
@@ -61,6 +61,7 @@ mod queue;
 mod quota;
 mod realtime;
 mod rng;
+mod room;
 mod run;
 pub mod scenario;
 mod scx;

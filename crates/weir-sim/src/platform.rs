@@ -9,6 +9,7 @@ use crate::actuator::Refills;
 use crate::build::{Built, Label};
 use crate::machine::{Machine, Scheduler};
 use crate::quota::CpuMax;
+use crate::room::Room;
 use crate::scenario::{Role, Scenario};
 use crate::sensors::Signs;
 use crate::variant::{Backend, WeirOptions};
@@ -16,6 +17,7 @@ use weir_core::observation::{
     Excluded, GroupSeen, LatencySeen, LatencySource, Missing, Use, WorkloadKind, WorkloadSeen,
 };
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
+use weir_core::rank::Shortage;
 use weir_core::topology::{Actuator, Description, Device, Fact, Group};
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, NodeId, Observation, Platform, PlatformError,
@@ -46,6 +48,7 @@ pub struct SimPlatform {
     due: u64,
     end: u64,
     seq: u64,
+    room: Room,
     /// Cumulative device bytes by workload at the last look: the truth.
     pub(crate) truth: Vec<f64>,
 }
@@ -96,6 +99,7 @@ impl SimPlatform {
             seq: 0,
             machine,
             labels,
+            room: Room::default(),
             groups,
             order,
             interval_ns,
@@ -114,6 +118,11 @@ impl SimPlatform {
         let latest = self.machine.now + 1_000_000_000;
         self.machine.give(self.daemon, ns);
         self.machine
+    /// Why limits cannot be held by this back end, once that is known.
+    pub(crate) fn shortage(&self) -> Option<Shortage> {
+        self.room.shortage()
+    }
+
             .run_until_served(self.daemon, latest.min(self.end.max(self.machine.now)));
     }
 
@@ -277,6 +286,9 @@ impl Platform for SimPlatform {
             .extend(self.machine.workloads.iter().map(|w| w.tally.bytes()));
         let seq = self.seq;
         self.seq += 1;
+        if self.options.backend == Backend::Scx {
+            self.room.look(&self.machine, self.daemon);
+        }
         Ok(Observation {
             seq,
             at: self.now(),

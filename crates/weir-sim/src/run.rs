@@ -24,6 +24,18 @@ pub enum SimError {
     /// weir's configuration makes no sense.
     #[error(transparent)]
     Config(#[from] weir_core::controller::ConfigError),
+    /// The back end cannot hold limits on this machine.
+    #[error("seed {seed}, second {at_sec}: the back end {name} is refused: {why}")]
+    Refused {
+        /// The variant's name.
+        name: &'static str,
+        /// Seed of the run.
+        seed: u64,
+        /// When, in seconds since the start.
+        at_sec: u64,
+        /// Why.
+        why: weir_core::rank::Shortage,
+    },
 }
 
 /// Runs a scenario. The same scenario, variant and seed give the same measures, bit for bit.
@@ -165,6 +177,16 @@ fn weir(
         );
         let outcomes = platform.apply(&plan);
         state.note(&outcomes);
+        if let Some(why) = platform.shortage() {
+            let name = Variant::Weir(Box::new(options.clone())).name();
+            let at_sec = seen.at.0 / 1_000_000_000;
+            return Err(SimError::Refused {
+                name,
+                seed,
+                at_sec,
+                why,
+            });
+        }
     }
     let daemon = platform.labels.len() - 1;
     let (machine, labels) = (&platform.machine, &platform.labels);

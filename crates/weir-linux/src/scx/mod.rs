@@ -27,6 +27,7 @@ mod numbers;
 mod owners;
 mod rate;
 mod roll;
+mod room;
 mod shares;
 mod slots;
 pub(crate) mod threads;
@@ -121,6 +122,12 @@ impl Scx {
     /// It is asked for by name, and something stands in its way.
     pub(crate) fn choose(options: &Options, is_counted: bool) -> Result<Option<Self>, LinuxError> {
         if options.read_only || options.backend == Backend::Cgroup {
+            return Ok(None);
+        }
+        if options.backend == Backend::Auto
+            && let Some(why) = room::shortage(&options.roots)
+        {
+            tracing::info!("limits by cpu.max: {why}");
             return Ok(None);
         }
         let mut scx = Scx::new(options, is_counted);

@@ -86,7 +86,8 @@ pub fn choose(
     let mut chosen: Vec<Choice> = Vec::new();
     for name in backends {
         let found: Vec<&Choice> = match name.as_str() {
-            "all" => usual.iter().collect(),
+            // Partial mode is refused where the CPUs are full.
+            "all" => usual.iter().filter(|c| c.name != WEIR_SCX).collect(),
             name => known.iter().filter(|c| c.name == name).collect(),
         };
         if found.is_empty() {
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(names(&["none", "none"], &[]).unwrap(), ["none"]);
         let looks = ["scx-looks", "scx-full-looks"];
         assert_eq!(names(&looks, &[]).unwrap(), looks);
-        assert_eq!(names(&["all"], &[]).unwrap().len(), 10);
+        assert_eq!(names(&["all"], &[]).unwrap().len(), 9);
         let two = [PolicyName::MaxMin, PolicyName::Proportional];
         let labels = names(&["none", "cgroup"], &two).unwrap();
         assert_eq!(labels, ["none", "cgroup/max-min", "cgroup/proportional"]);

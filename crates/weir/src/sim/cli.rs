@@ -45,7 +45,7 @@ pub struct ScenarioArgs {
     /// Who controls, one run each: none, cgroup (weir), scx (weir with its scheduler), scx-served (the
     /// same where the kernel serves limited tasks better), scx-full (the same for all ordinary tasks),
     /// thesis-scx, thesis-scx-vtime, thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple,
-    /// thesis-monitor (watches only), or all but that
+    /// thesis-monitor (watches only), or all but that and scx
     #[arg(
         long,
         value_name = "NAME,…",
