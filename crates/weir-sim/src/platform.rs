@@ -19,6 +19,7 @@ use weir_core::observation::{
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::rank::Shortage;
 use weir_core::topology::{Actuator, Description, Device, Fact, Group};
+use weir_core::units::off_beat;
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, NodeId, Observation, Platform, PlatformError,
     Reading, WorkloadId,
@@ -27,6 +28,8 @@ use weir_core::{
 /// Shortest quota the kernel takes.
 const QUOTA_MIN_NS: f64 = 1e6;
 const PERIOD_MAX_NS: f64 = 1e9;
+/// Period of limits where none is asked for.
+const PERIOD: Nanos = Nanos::from_millis(10);
 
 /// The host.
 pub struct SimPlatform {
@@ -45,10 +48,10 @@ pub struct SimPlatform {
     pub(crate) refills: Refills,
     pub(crate) held: Vec<bool>,
     latency_before: Vec<(f64, f64)>,
+    room: Room,
     due: u64,
     end: u64,
     seq: u64,
-    room: Room,
     /// Cumulative device bytes by workload at the last look: the truth.
     pub(crate) truth: Vec<f64>,
 }
@@ -76,9 +79,11 @@ impl SimPlatform {
         } = built;
         let mut order: Vec<usize> = (0..labels.len()).collect();
         order.sort_by(|a, b| labels[*a].id.cmp(&labels[*b].id));
-        let millis = |given: Option<u64>, own: u64| given.unwrap_or(own).max(1) * 1_000_000;
-        let interval_ns = millis(options.interval_ms, scenario.control.interval_ms);
-        let period_ns = millis(options.period_ms, scenario.control.period_ms);
+        let control = &scenario.control;
+        let millis = |ms: u64| ms.max(1) * 1_000_000;
+        let interval_ns = millis(options.interval_ms.unwrap_or(control.interval_ms));
+        let asked = options.period_ms.or(control.period_ms).map(millis);
+        let period_ns = asked.unwrap_or(off_beat(PERIOD).0);
         let refills = Refills::new(options, interval_ns, period_ns, labels.len(), seed);
         crate::feeding::load(&mut machine, &groups, period_ns, options);
         let mut description = describe(&machine, scenario, &groups, &refills, period_ns);
@@ -94,12 +99,12 @@ impl SimPlatform {
             held: vec![false; labels.len()],
             latency_before: vec![(0.0, 0.0); scenario.devices.len()],
             truth: vec![0.0; labels.len()],
+            room: Room::default(),
             options: options.clone(),
             daemon: daemon.unwrap_or(0),
             seq: 0,
             machine,
             labels,
-            room: Room::default(),
             groups,
             order,
             interval_ns,
@@ -113,16 +118,16 @@ impl SimPlatform {
         Nanos(self.machine.now)
     }
 
-    /// weir computes.
-    pub(crate) fn spend(&mut self, ns: f64) {
-        let latest = self.machine.now + 1_000_000_000;
-        self.machine.give(self.daemon, ns);
-        self.machine
     /// Why limits cannot be held by this back end, once that is known.
     pub(crate) fn shortage(&self) -> Option<Shortage> {
         self.room.shortage()
     }
 
+    /// weir computes.
+    pub(crate) fn spend(&mut self, ns: f64) {
+        let latest = self.machine.now + 1_000_000_000;
+        self.machine.give(self.daemon, ns);
+        self.machine
             .run_until_served(self.daemon, latest.min(self.end.max(self.machine.now)));
     }
 
@@ -281,14 +286,14 @@ impl Platform for SimPlatform {
         let workloads = order.iter().map(|i| self.workload_seen(*i)).collect();
         self.order = order;
         let latencies = self.latencies();
+        if self.options.backend == Backend::Scx {
+            self.room.look(&self.machine, self.daemon);
+        }
         self.truth.clear();
         self.truth
             .extend(self.machine.workloads.iter().map(|w| w.tally.bytes()));
         let seq = self.seq;
         self.seq += 1;
-        if self.options.backend == Backend::Scx {
-            self.room.look(&self.machine, self.daemon);
-        }
         Ok(Observation {
             seq,
             at: self.now(),

@@ -215,7 +215,7 @@ pub struct LoopArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub interval: Option<Span>,
 
-    /// Period of the CPU limits (cpu.max) [default: 20ms]
+    /// Period of the CPU limits (cpu.max) [default: 20.6ms: no multiple of what programs wake at]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub period: Option<Span>,
 

@@ -17,7 +17,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::de::DeTable;
-use weir_core::{BytesPerSec, Config, Description};
+use weir_core::units::off_beat;
+use weir_core::{BytesPerSec, Config, Description, Nanos};
 
 /// No sensible settings file is larger.
 const FILE_MAX_BYTES: u64 = 1 << 20;
@@ -155,7 +156,7 @@ impl Settings {
             share_event: args.share_event.clone().or(file.share_event),
             probe: args.probe.or(file.probe).unwrap_or(false),
             interval: span(args.interval, file.interval).unwrap_or(interval),
-            period: span(args.period, file.period).unwrap_or(Duration::from_millis(20)),
+            period: span(args.period, file.period).unwrap_or(usual_period()),
             exclude: file
                 .exclude
                 .into_iter()
@@ -354,6 +355,11 @@ fn place_of_bad_key(path: Option<&Path>, text: &str, error: &str) -> String {
     }
 }
 
+/// Period of limits that is not asked for.
+fn usual_period() -> Duration {
+    Duration::from_nanos(off_beat(Nanos::from_millis(20)).0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -388,7 +394,7 @@ mod tests {
         assert_eq!(got.config.policy, Policy::Proportional);
         assert!(got.config.limit);
         assert_eq!(got.interval, Duration::from_millis(20));
-        assert_eq!(got.period, Duration::from_millis(20));
+        assert_eq!(got.period, Duration::from_micros(20_600));
         assert_eq!(got.exclude, ["/a", "/b"]);
         assert!(
             !settings(&["--limit=false"], Some(file))

@@ -185,7 +185,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, toml::de::Error> {
             set_point_bytes_per_sec: c.set_point_ratio * queue.capacity_bytes_per_sec(),
             goal: Goal::Bandwidth,
             interval_ms: c.interval_ms,
-            period_ms: c.period_ms,
+            period_ms: Some(c.period_ms),
             policy: Policy::default(),
             settle_sec: c.settle_sec,
             measure_sec: c.measure_sec,

@@ -126,8 +126,8 @@ pub struct Control {
     /// Period of weir's limits. Where CPUs are saturated, a limited thread that becomes runnable waits for the
     /// thread before it, and loses what it cannot use up within its period; the longer the period, the longer
     /// its blocks wait for the next (docs/simulator.md, ablation).
-    #[serde(default = "default_period")]
-    pub period_ms: u64,
+    /// Nothing is 10 ms, off the beat as weir's own default is ([`weir_core::units::off_beat`]).
+    pub period_ms: Option<u64>,
     /// weir's policy: `proportional`, `balance-point` or `max-min`.
     #[serde(default)]
     pub policy: weir_core::policy::Policy,
@@ -340,10 +340,6 @@ fn normal_weight() -> f64 {
 
 fn default_interval() -> u64 {
     50
-}
-
-fn default_period() -> u64 {
-    10
 }
 
 /// The thesis's fio needs 0.35 CPU-s per GiB at 4 GiB/s (6.6): 20.9 ns a line, beside a busy sibling.
