@@ -5,6 +5,7 @@ mod conformance;
 mod contention;
 mod cpu_max;
 mod full;
+mod harm;
 mod partial;
 mod physics;
 mod scenarios;
