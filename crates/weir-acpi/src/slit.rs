@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Distances between domains: an n × n matrix of bytes (ACPI 6.5, 5.2.17).
+//!
+//! Firmware may leave room behind the matrix (seen: one locality, 64 bytes). A table whose distances cannot be is left out
+//! by Linux, and so it is here ([`crate::Firmware::left_out`]).
 
 use crate::bytes::u64_at;
 use crate::error::AcpiError;
@@ -21,32 +24,25 @@ pub struct Slit {
 }
 
 impl Slit {
-    /// Reads the matrix.
+    /// Reads the matrix. As Linux does, it looks at the localities that the table says; what lies behind them is room
+    /// to spare (`slit_valid` and `acpi_parse_slit` in `drivers/acpi/numa/srat.c`).
     ///
     /// # Errors
-    /// Its size does not go with the number of domains, or Linux would not take its distances.
+    /// It has no room for its number of domains, or Linux would not take its distances.
     pub fn read(table: Table) -> Result<Self, AcpiError> {
         let kind = Kind::Slit;
         let body = table.body();
-        let count = u64_at(body, 0).ok_or_else(|| kind.damaged(HEADER_BYTES, "it is cut short"))?;
-        let count = usize::try_from(count)
-            .ok()
-            .filter(|n| (1..=crate::DOMAIN_COUNT_MAX).contains(n));
+        let said = u64_at(body, 0).ok_or_else(|| kind.damaged(HEADER_BYTES, "it is cut short"))?;
+        let room = body.len().saturating_sub(COUNT_BYTES);
+        let count = usize::try_from(said).ok().filter(|count| {
+            let cells = count.checked_mul(*count);
+            cells.is_some_and(|cells| cells <= room)
+        });
         let count = count.ok_or_else(|| {
-            let what = format!(
-                "its number of localities is not 1 to {}",
-                crate::DOMAIN_COUNT_MAX
-            );
+            let cells = u128::from(said) * u128::from(said);
+            let what = format!("{said} localities need {cells} bytes, and there are {room}");
             kind.damaged(HEADER_BYTES, what)
         })?;
-        if body.len() != COUNT_BYTES + count * count {
-            let what = format!(
-                "{count} localities need {} bytes, and there are {}",
-                count * count,
-                body.len().saturating_sub(COUNT_BYTES)
-            );
-            return Err(kind.damaged(HEADER_BYTES, what));
-        }
         let slit = Slit { table, count };
         for from in 0..count {
             for to in 0..count {

@@ -20,18 +20,23 @@ pub struct Firmware {
     pub slit: Option<Slit>,
     /// Latencies and bandwidths, if it has any.
     pub hmat: Option<Hmat>,
+    /// Tables that are there and that Linux cannot use either, with what is wrong. They stay as they are.
+    pub left_out: Vec<(Kind, AcpiError)>,
 }
 
 impl Firmware {
-    /// Reads the tables; only the first must be there.
+    /// Reads the tables; only the first must be there, and sound. Linux runs without a SLIT or HMAT that makes no sense.
     ///
     /// # Errors
-    /// One of them is not sound.
+    /// The SRAT is not sound.
     pub fn read(srat: Table, slit: Option<Table>, hmat: Option<Table>) -> Result<Self, AcpiError> {
+        let srat = Srat::read(srat)?;
+        let mut left_out = Vec::new();
         Ok(Firmware {
-            srat: Srat::read(srat)?,
-            slit: slit.map(Slit::read).transpose()?,
-            hmat: hmat.map(Hmat::read).transpose()?,
+            srat,
+            slit: sound(slit, Slit::read, &mut left_out),
+            hmat: sound(hmat, Hmat::read, &mut left_out),
+            left_out,
         })
     }
 
@@ -65,6 +70,22 @@ impl Firmware {
     }
 }
 
+fn sound<T>(
+    table: Option<Table>,
+    read: impl Fn(Table) -> Result<T, AcpiError>,
+    left_out: &mut Vec<(Kind, AcpiError)>,
+) -> Option<T> {
+    let table = table?;
+    let kind = table.kind();
+    match read(table) {
+        Ok(sound) => Some(sound),
+        Err(why) => {
+            left_out.push((kind, why));
+            None
+        }
+    }
+}
+
 /// One of the new domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -92,6 +113,8 @@ pub struct Split {
     pub tables: Vec<Table>,
     /// Tables that the firmware has, and that say nothing of the device.
     pub untouched: Vec<Kind>,
+    /// What is odd in the tables, and what becomes of it.
+    pub notes: Vec<String>,
 }
 
 /// Splits `domain` (or the only one that can be meant) into groups that begin and end at multiples of
@@ -106,7 +129,7 @@ pub fn split(
     grain_bytes: u64,
 ) -> Result<Split, AcpiError> {
     let old = firmware.device_domain(domain)?;
-    let whole = firmware.srat.memory(old);
+    let whole = firmware.srat.memory_to_split(old)?;
     let groups = divide(firmware, old, &whole, sizes, grain_bytes)?;
     let domains: Vec<u32> = groups.iter().map(|g| g.domain).collect();
     let mut pieces: Vec<(u32, Span)> = Vec::new();
@@ -127,7 +150,17 @@ pub fn split(
         groups,
         tables,
         untouched,
+        notes: notes(firmware, old),
     })
+}
+
+fn notes(firmware: &Firmware, split: u32) -> Vec<String> {
+    let left_out = firmware.left_out.iter().map(|(kind, why)| {
+        let name = kind.signature();
+        format!("Linux does not use the {name}, and it is left as it is: {why}")
+    });
+    let notes = firmware.srat.notes(split);
+    left_out.chain(notes).collect()
 }
 
 fn divide(

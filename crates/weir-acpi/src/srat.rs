@@ -13,7 +13,11 @@ const PROLOGUE_BYTES: usize = 12;
 const STRUCTURE_BYTES_MIN: usize = 2;
 const MEMORY: u8 = 1;
 const MEMORY_BYTES: usize = 40;
+/// Offset of the flags in a memory structure.
+const FLAGS: usize = 28;
 const ENABLED: u32 = 1;
+/// Most notes of one table.
+const NOTE_COUNT_MAX: usize = 8;
 /// The domain of a table of revision 1 has one byte.
 const WIDE_DOMAINS_REVISION: u8 = 2;
 
@@ -42,6 +46,8 @@ enum Says {
     Processor(u32),
     /// Something else of a domain: an initiator, a port, an interrupt translator.
     Other(u32),
+    /// Memory of a domain that ends beyond all addresses: Linux leaves it out (`numa_add_memblk`).
+    Beyond(u32),
     /// Memory that is switched off or has no length, or a structure of a later edition.
     Nothing,
 }
@@ -58,54 +64,105 @@ impl Srat {
     /// Reads all structures.
     ///
     /// # Errors
-    /// One is cut short, shorter than its kind, or runs past the end; memory ranges overlap or wrap.
+    /// One is cut short, shorter than its kind, or runs past the end.
     pub fn read(table: Table) -> Result<Self, AcpiError> {
         let length = |rest: &[u8]| rest.get(1).copied().map(usize::from);
         let wide = table.revision() >= WIDE_DOMAINS_REVISION;
         let entries = table.structures(PROLOGUE_BYTES, STRUCTURE_BYTES_MIN, length, |bytes| {
             interpret(bytes, wide)
         })?;
-        let srat = Srat { table, entries };
-        srat.no_overlap()?;
-        Ok(srat)
+        Ok(Srat { table, entries })
     }
 
-    fn no_overlap(&self) -> Result<(), AcpiError> {
-        let mut all: Vec<(Span, usize, u32)> = Vec::new();
-        for (place, says) in &self.entries {
-            if let Says::Memory(domain, span) = says {
-                all.push((*span, HEADER_BYTES + place.start, *domain));
+    /// Memory structures with their places in the table, in the order of addresses.
+    fn memories(&self) -> Vec<(Span, usize, u32)> {
+        let memory = |(place, says): &(Range<usize>, Says)| match says {
+            Says::Memory(domain, span) => Some((*span, HEADER_BYTES + place.start, *domain)),
+            _ => None,
+        };
+        let mut all: Vec<_> = self.entries.iter().filter_map(memory).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Memory of a domain that is to be split, in the order of addresses.
+    ///
+    /// # Errors
+    /// It overlaps memory of another domain, or itself with other flags: Linux would use no table like that.
+    pub(crate) fn memory_to_split(&self, domain: u32) -> Result<Vec<Span>, AcpiError> {
+        let all = self.memories();
+        let meets =
+            |a: &Span, b: &Span| a.base_bytes < b.end_bytes() && b.base_bytes < a.end_bytes();
+        let own: Vec<_> = all.iter().filter(|(_, _, of)| *of == domain).collect();
+        let merged = self.memory(domain);
+        for (span, at, of) in all.iter().filter(|(_, _, of)| *of != domain) {
+            // Sorted and apart: the first that ends behind its beginning is the only one to ask.
+            let place = merged.partition_point(|whole| whole.end_bytes() <= span.base_bytes);
+            if let Some(whole) = merged.get(place).filter(|whole| meets(whole, span)) {
+                return Err(Kind::Srat.damaged(*at, overlap(domain, whole, *of, span)));
             }
         }
-        all.sort_unstable();
-        let pairs = all.iter().zip(all.iter().skip(1));
-        for ((a, at, domain), (b, other, neighbour)) in pairs {
-            if a.end_bytes() > b.base_bytes {
-                let what = format!(
-                    "memory of domain {domain} ({:#x}–{:#x}) overlaps that of domain {neighbour} \
-                     ({:#x}–{:#x}, at byte {other})",
-                    a.base_bytes,
-                    a.end_bytes() - 1,
-                    b.base_bytes,
-                    b.end_bytes() - 1
-                );
+        for (first, second) in own.iter().zip(own.iter().skip(1)) {
+            let ((a, _, _), (b, at, _)) = (first, second);
+            if meets(a, b) && self.flags(first.1) != self.flags(*at) {
+                let what = overlap(domain, a, domain, b) + ", with other flags";
                 return Err(Kind::Srat.damaged(*at, what));
             }
         }
-        Ok(())
+        Ok(merged)
     }
 
-    /// Memory of a domain, in the order of addresses.
-    pub fn memory(&self, domain: u32) -> Vec<Span> {
-        let mut spans: Vec<Span> = Vec::new();
-        for (_, says) in &self.entries {
-            if let Says::Memory(of, span) = says
-                && *of == domain
+    /// Flags of the memory structure at an offset of the table.
+    fn flags(&self, at: usize) -> Option<u32> {
+        u32_at(self.table.bytes(), at + FLAGS)
+    }
+
+    /// What is odd and does no harm here.
+    pub(crate) fn notes(&self, split: u32) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut last: Option<(Span, u32)> = None;
+        for (span, _, domain) in self.memories() {
+            if let Some((before, of)) = last
+                && before.end_bytes() > span.base_bytes
+                && (of, domain) != (split, split)
             {
-                spans.push(*span);
+                let what = overlap(of, &before, domain, &span);
+                notes.push(match of == domain {
+                    true => format!("{what}: Linux takes them for one"),
+                    false => format!("{what}: Linux uses no NUMA at all if there is memory"),
+                });
+            }
+            if last.is_none_or(|(before, _)| before.end_bytes() < span.end_bytes()) {
+                last = Some((span, domain));
             }
         }
-        spans.sort_unstable();
+        for (_, says) in &self.entries {
+            if let Says::Beyond(domain) = says {
+                notes.push(format!(
+                    "a range of domain {domain} ends beyond all addresses: Linux leaves it out"
+                ));
+            }
+        }
+        // A fault that a table repeats is noted a few times.
+        notes.truncate(NOTE_COUNT_MAX);
+        notes
+    }
+
+    /// Memory of a domain, in the order of addresses; ranges that overlap are one.
+    pub fn memory(&self, domain: u32) -> Vec<Span> {
+        let mut spans: Vec<Span> = Vec::new();
+        for (span, _, of) in self.memories() {
+            if of != domain {
+                continue;
+            }
+            match spans.last_mut() {
+                Some(last) if span.base_bytes < last.end_bytes() => {
+                    let end = last.end_bytes().max(span.end_bytes());
+                    last.length_bytes = end - last.base_bytes;
+                }
+                _ => spans.push(span),
+            }
+        }
         spans
     }
 
@@ -117,7 +174,7 @@ impl Srat {
             match says {
                 Says::Memory(domain, _) => memory.insert(*domain),
                 Says::Processor(domain) => processors.insert(*domain),
-                Says::Other(_) | Says::Nothing => false,
+                Says::Other(_) | Says::Beyond(_) | Says::Nothing => false,
             };
         }
         memory.difference(&processors).copied().collect()
@@ -143,7 +200,10 @@ impl Srat {
     /// The highest domain that is mentioned anywhere.
     pub(crate) fn highest(&self) -> u32 {
         let of = |says: &Says| match says {
-            Says::Memory(domain, _) | Says::Processor(domain) | Says::Other(domain) => *domain,
+            Says::Memory(domain, _)
+            | Says::Processor(domain)
+            | Says::Other(domain)
+            | Says::Beyond(domain) => *domain,
             Says::Nothing => 0,
         };
         self.entries
@@ -171,6 +231,7 @@ impl Srat {
             .get(..PROLOGUE_BYTES)
             .unwrap_or_default()
             .to_vec();
+        let mut left: Vec<(u32, Span)> = pieces.to_vec();
         for (place, says) in &self.entries {
             let bytes = self.table.body().get(place.clone()).unwrap_or_default();
             let Says::Memory(domain, whole) = says else {
@@ -181,10 +242,11 @@ impl Srat {
                 body.extend_from_slice(bytes);
                 continue;
             }
-            let inside = pieces.iter().filter(|(_, piece)| {
-                piece.base_bytes >= whole.base_bytes && piece.end_bytes() <= whole.end_bytes()
-            });
-            for (domain, piece) in inside {
+            // Where structures overlap, a piece may be longer than the first one that it begins in.
+            let begins_here = |(_, piece): &mut (u32, Span)| {
+                whole.base_bytes <= piece.base_bytes && piece.base_bytes < whole.end_bytes()
+            };
+            for (domain, piece) in left.extract_if(.., begins_here) {
                 let mut copy = bytes.to_vec();
                 let written = put(&mut copy, 2, &domain.to_le_bytes())
                     && put(&mut copy, 8, &piece.base_bytes.to_le_bytes())
@@ -197,6 +259,16 @@ impl Srat {
         }
         self.table.with_body(&body)
     }
+}
+
+fn overlap(domain: u32, a: &Span, neighbour: u32, b: &Span) -> String {
+    format!(
+        "memory of domain {domain} ({:#x}–{:#x}) overlaps that of domain {neighbour} ({:#x}–{:#x})",
+        a.base_bytes,
+        a.end_bytes() - 1,
+        b.base_bytes,
+        b.end_bytes() - 1
+    )
 }
 
 /// One structure, whose first two bytes (type and length) are there.
@@ -231,23 +303,22 @@ fn interpret(bytes: &[u8], wide: bool) -> Result<Says, String> {
             let low = u32::from(bytes.get(2).copied().unwrap_or(0));
             processor(number(4)?, high | low)
         }
-        MEMORY if number(28)? & ENABLED == 0 => Says::Nothing,
+        MEMORY if number(FLAGS)? & ENABLED == 0 => Says::Nothing,
         MEMORY => {
             let long = |at: usize| u64_at(bytes, at).ok_or_else(short);
             let (base_bytes, length_bytes) = (long(8)?, long(16)?);
             if length_bytes == 0 {
                 return Ok(Says::Nothing);
             }
+            let domain = narrow(number(2)?);
             if base_bytes.checked_add(length_bytes).is_none() {
-                return Err(format!(
-                    "memory at {base_bytes:#x} with {length_bytes:#x} bytes ends beyond all addresses"
-                ));
+                return Ok(Says::Beyond(domain));
             }
             let span = Span {
                 base_bytes,
                 length_bytes,
             };
-            Says::Memory(narrow(number(2)?), span)
+            Says::Memory(domain, span)
         }
         2 => processor(number(12)?, narrow(number(4)?)),
         3 => processor(number(10)?, number(2)?),

@@ -114,7 +114,8 @@ impl Table {
         }
         let mut entries = Vec::new();
         let mut at = prologue;
-        while let Some(rest) = body.get(at..).filter(|rest| !rest.is_empty()) {
+        // Less than the head of a structure is room to spare (kernel, `acpi_parse_entries_array`).
+        while let Some(rest) = body.get(at..).filter(|rest| rest.len() >= least) {
             let here = HEADER_BYTES + at;
             let length = length(rest).unwrap_or(0);
             if length < least {

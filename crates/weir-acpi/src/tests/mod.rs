@@ -3,5 +3,6 @@
 //! ones.
 
 mod hostile;
+mod lenient;
 mod made;
 mod sound;

@@ -51,7 +51,7 @@ struct TableRow {
 /// Splits.
 ///
 /// # Errors
-/// A table is missing or not sound, the device cannot be split so, the overlay cannot be written.
+/// The SRAT is missing or not sound, a table has a wrong checksum, the device cannot be split so, the overlay cannot be written.
 pub fn acpi(args: &AcpiArgs, roots: &Roots) -> Result<Exit> {
     let sizes = args.sizes.as_ref().context("--sizes is missing")?;
     let firmware = read_firmware(&tables_dir(args, roots))?;
@@ -186,7 +186,9 @@ fn notes(made: &Split, firmware: &Firmware, grain_bytes: u64, roots: &Roots) -> 
             size(grain_bytes)
         ));
     }
-    if firmware.hmat.is_none() {
+    notes.extend(made.notes.iter().cloned());
+    let is_left_out = |(kind, _): &(Kind, _)| *kind == Kind::Hmat;
+    if firmware.hmat.is_none() && !firmware.left_out.iter().any(is_left_out) {
         notes.push(
             "the firmware has no HMAT: latency and bandwidth of groups will not be known".into(),
         );

@@ -251,9 +251,42 @@ fn bad_input_writes_nothing() {
         refused(&["--sizes", "1/2,1/2"], part);
         world.write(&format!("{tables}/{name}"), &good);
     }
-    let overlapping = made::srat(&[memory(0, 0, 2 * GIB, 1), memory(1, GIB, GIB, 1)]);
+    let overlapping = made::srat(&[
+        processor(0, 0),
+        memory(0, 0, 2 * GIB, 1),
+        memory(1, GIB, GIB, 1),
+    ]);
     world.write(&format!("{tables}/SRAT"), overlapping);
     refused(&["--sizes", "1/2,1/2"], "overlaps");
+}
+
+/// Room behind the matrix of a SLIT, an HMAT and a SLIT that make no sense: Linux boots with them.
+#[test]
+fn tables_that_linux_takes_are_taken() {
+    let world = World::new();
+    let tables = "sys/firmware/acpi/tables";
+    let dry = ["acpi", "--sizes", "1/2,1/2", "--dry-run", "--json"];
+    let signatures = |report: &Value| {
+        let rows = report["tables"].as_array().unwrap().iter();
+        rows.map(|row| row["signature"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let body = [&2_u64.to_le_bytes()[..], &[10, 20, 20, 10], &[0; 60]].concat();
+    let spare = made::table(weir_acpi::Kind::Slit, 1, &body);
+    world.write(&format!("{tables}/SLIT"), spare);
+    assert_eq!(signatures(&world.json(&dry)), ["SRAT", "SLIT", "HMAT"]);
+    world.write(
+        &format!("{tables}/SLIT"),
+        made::slit(&[&[10, 5], &[20, 10]]),
+    );
+    let mut short = made::hmat(&[made::locality(0, 1, &[0], &[1], &[1])]);
+    short[36 + 4 + 16] = 200;
+    world.write(&format!("{tables}/HMAT"), made::seal(short));
+    let report = world.json(&dry);
+    assert_eq!(signatures(&report), ["SRAT"]);
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("does not use the SLIT"), "{notes}");
+    assert!(notes.contains("does not use the HMAT"), "{notes}");
 }
 
 #[test]
