@@ -5,9 +5,9 @@
 //! 1. weir's driver, `/sys/class/weir_cxl/weir_cxlN/counters`: all groups of a device in one binary
 //!    attribute, read on a kept descriptor. Where that file is missing, `groupK/{read,write}_bytes`.
 //! 2. the thesis's module (5.1.4), `/sys/kernel/debug/cxl-counter-driver/counter-dump`: text. It
-//!    does not name nodes, so its lines are taken for the memory-only nodes in their order.
+//!    does not name nodes: see [`join`].
 //! 3. events of perf ([`crate::perf`]): of CXL devices, of ports, of sockets.
-//! 4. none: memory-only nodes are groups of one device whose counts are missing, with the reason.
+//! 4. none: nodes of CXL memory are groups of one device whose counts are missing, with the reason.
 //!
 //! A device can go away and come back (unbind, hot-unplug): then its descriptor answers `ENODEV`,
 //! its readings are lost, and once a second the file is opened anew.
@@ -71,7 +71,7 @@ enum Kind {
 }
 
 impl Counters {
-    /// Looks for counters of drivers, and for memory-only nodes where there are none.
+    /// Looks for counters of drivers; where there are none, these nodes of CXL memory are groups.
     pub(crate) fn probe(
         roots: &Roots,
         nodes: &[MemoryNode],
@@ -98,12 +98,13 @@ impl Counters {
             for (number, dir) in class_devices(&class) {
                 found.add_class_device(number, &dir, capacity);
             }
+            found.refresh_nodes(roots);
             if found.sources.is_empty() {
                 found.add_dump(&dump_path(roots), nodes, capacity);
             }
         }
         if source != CounterSource::Driver {
-            found.add_perf(roots, capacity);
+            found.add_perf(roots, nodes, capacity);
         }
         if found.sources.is_empty() {
             found.add_uncounted(&class, nodes, capacity);
@@ -173,14 +174,19 @@ impl Counters {
             }
         };
         let count = u32::try_from(pairs.len()).unwrap_or(GROUP_COUNT_MAX);
-        let text = format!("{count} groups, taken for the memory-only nodes in their order");
         let name = "cxl.counters.debugfs".into();
         self.facts.push(Fact {
             name,
-            value: Ok(text),
+            value: Ok(format!("{count} groups")),
             next_move: None,
         });
-        self.add_groups(count, nodes);
+        match join::by_elimination(count, nodes) {
+            Ok(nodes) => self.add_groups(count, nodes),
+            Err(why) => {
+                self.add_groups(count, &[]);
+                self.facts.push(join::not_joined(why, count, nodes));
+            }
+        }
         let kind = Kind::Dump {
             path: path.to_owned(),
         };
@@ -277,10 +283,16 @@ impl Counters {
     /// Asks again for nodes that were not online before. Returns whether one came.
     pub(crate) fn refresh_nodes(&mut self, roots: &Roots) -> bool {
         let mut came = false;
-        for group in self.groups.iter_mut().filter(|g| g.node.is_none()) {
+        let without = self.groups.iter_mut().filter(|g| g.node.is_none());
+        let mut nodes = None;
+        for group in without {
             let GroupId { device, index } = group.id;
             let dir = format!("class/weir_cxl/weir_cxl{}/group{index}", device.0);
-            group.node = read_node(&roots.sys.join(dir));
+            let dir = roots.sys.join(dir);
+            group.node = read_node(&dir).or_else(|| {
+                let nodes = nodes.get_or_insert_with(|| join::numbers(roots));
+                join::by_address(roots, &dir, nodes)
+            });
             came |= group.node.is_some();
         }
         came
@@ -454,11 +466,14 @@ fn read_dump(path: &Path) -> Result<Vec<Pair>, Missing> {
         .map_err(|e| Missing::Lost(format!("{}: {e}", path.display())))
 }
 
+#[path = "counters_join.rs"]
+mod join;
 #[path = "counters_load.rs"]
 mod load;
 #[path = "counters_perf.rs"]
 mod perf;
 
+pub(crate) use join::named_nodes;
 pub(crate) use perf::perf_targets;
 
 #[cfg(test)]

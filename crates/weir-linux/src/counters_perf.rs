@@ -6,6 +6,7 @@ use crate::clock::now;
 use crate::cxl::Fabric;
 use crate::options::Roots;
 use crate::perf::{Counting, Machine, Origin, Target, targets};
+use crate::topology::MemoryNode;
 use std::collections::BTreeMap;
 use weir_core::observation::{GroupSeen, RunningSeen, Skipped};
 use weir_core::topology::{Fact, Group};
@@ -13,8 +14,14 @@ use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, R
 
 impl Counters {
     /// Says what perf could count, and where no driver counts, has it counted.
-    pub(super) fn add_perf(&mut self, roots: &Roots, capacity: Option<BytesPerSec>) {
-        let targets = perf_targets(roots);
+    pub(super) fn add_perf(
+        &mut self,
+        roots: &Roots,
+        nodes: &[MemoryNode],
+        capacity: Option<BytesPerSec>,
+    ) {
+        let cxl: Vec<u32> = nodes.iter().map(|node| node.id.0).collect();
+        let targets = perf_targets(roots, &cxl);
         let value = told(&targets);
         let next_move = value.is_err();
         self.facts.push(Fact {
@@ -40,6 +47,27 @@ impl Counters {
                     next_move: Some("run weir as root".into()),
                 });
             }
+        }
+        self.ask_for_nodes(nodes);
+    }
+
+    /// Asks for the node of what was opened and is of none.
+    fn ask_for_nodes(&mut self, nodes: &[MemoryNode]) {
+        let lacks = |source: &super::Source| {
+            let mut groups = self.groups.iter().filter(|g| g.id.device == source.device);
+            matches!(source.kind, Kind::Perf { .. }) && groups.all(|group| group.node.is_none())
+        };
+        let names: Vec<&str> = self
+            .sources
+            .iter()
+            .zip(&self.devices)
+            // Memory of the driver's groups is offline where it names no node.
+            .filter(|(source, device)| lacks(source) && !device.name.starts_with("weir_cxl"))
+            .map(|(_, device)| device.name.as_str())
+            .collect();
+        if !names.is_empty() {
+            let fact = super::join::not_of_one_node(&names.join(", "), nodes);
+            self.facts.push(fact);
         }
     }
 
@@ -97,8 +125,8 @@ impl Counters {
     }
 }
 
-/// What perf can count here.
-pub(crate) fn perf_targets(roots: &Roots) -> Vec<Target> {
+/// What perf can count here. `cxl` are the nodes of CXL memory.
+pub(crate) fn perf_targets(roots: &Roots, cxl: &[u32]) -> Vec<Target> {
     let class = roots.sys.join("class/weir_cxl");
     let groups = class_devices(&class)
         .into_iter()
@@ -110,7 +138,12 @@ pub(crate) fn perf_targets(roots: &Roots) -> Vec<Target> {
             ))
         });
     let groups = groups.collect();
-    let mut targets = targets(&Machine::probe(roots), &Fabric::read(roots), &groups);
+    let mut targets = targets(
+        &Machine::probe(roots),
+        &Fabric::read_with(roots, cxl),
+        cxl,
+        &groups,
+    );
     for target in targets
         .iter_mut()
         .filter(|t| groups.contains_key(&t.device))

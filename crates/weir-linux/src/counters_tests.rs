@@ -11,6 +11,7 @@ fn node(id: u32) -> MemoryNode {
     MemoryNode {
         id: NodeId(id),
         size_bytes: Bytes(1 << 20),
+        is_named: false,
     }
 }
 
@@ -117,22 +118,121 @@ fn group_counts_that_cannot_be_are_facts() {
     }
 }
 
-#[test]
-fn the_thesis_dump_maps_to_nodes_in_order() {
+const DUMP: &str = "sys/kernel/debug/cxl-counter-driver/counter-dump";
+
+fn with_dump(lines: &str) -> Fake {
     let fake = Fake::new();
     fake.remove("sys/class/weir_cxl");
-    let dump = "sys/kernel/debug/cxl-counter-driver/counter-dump";
-    fake.write(dump, "read write\n64 128\n192 256\n1 2\n");
-    let mut counters = probe(&fake, &[node(2), node(5)]);
-    let nodes: Vec<_> = counters
-        .groups
-        .iter()
-        .map(|g| g.node.map(|n| n.0))
-        .collect();
-    assert_eq!(nodes, [Some(2), Some(5), None]);
+    fake.write(DUMP, format!("read write\n{lines}"));
+    fake
+}
+
+fn named(id: u32) -> MemoryNode {
+    MemoryNode {
+        is_named: true,
+        ..node(id)
+    }
+}
+
+fn nodes_of(counters: &Counters) -> Vec<Option<u32>> {
+    let node = |group: &Group| group.node.map(|node| node.0);
+    counters.groups.iter().map(node).collect()
+}
+
+#[test]
+fn the_thesis_dump_is_read() {
+    let fake = with_dump("64 128\n192 256\n1 2\n");
+    let mut counters = probe(&fake, &[named(5), named(2), named(3)]);
+    assert_eq!(nodes_of(&counters), [Some(5), Some(2), Some(3)]);
     assert_eq!(values(&counters.read(&mut Vec::new()))[1], Some((192, 256)));
-    fake.write(dump, "read write\n64 x\n");
+    fake.write(DUMP, "read write\n64 x\n");
     assert_eq!(values(&counters.read(&mut Vec::new())), [None, None, None]);
+}
+
+/// A dump does not name nodes: its lines are joined where only one way is possible, or where `--device` names the nodes.
+#[test]
+fn a_dump_is_never_joined_by_order_alone() {
+    let (one, two) = (with_dump("64 128\n"), with_dump("64 128\n192 256\n"));
+    let asked = |counters: &Counters| {
+        let fact = counters
+            .facts
+            .iter()
+            .find(|f| f.name == "cxl.counters.nodes");
+        fact.map(|fact| {
+            let why = fact.value.as_ref().unwrap_err();
+            format!("{why}; {}", fact.next_move.as_ref().unwrap())
+        })
+    };
+    for (fake, nodes, wanted) in [
+        (&one, &[node(4)][..], &[Some(4)][..]),
+        (&one, &[named(4)], &[Some(4)]),
+        (&two, &[named(5), named(2)], &[Some(5), Some(2)]),
+    ] {
+        let counters = probe(fake, nodes);
+        assert_eq!(nodes_of(&counters), wanted);
+        assert_eq!(asked(&counters), None);
+    }
+    for (fake, nodes, wanted, here) in [
+        (
+            &one,
+            &[node(2), node(5)][..],
+            1,
+            "2 nodes of CXL memory, node2, node5",
+        ),
+        (
+            &two,
+            &[node(2), node(5)],
+            2,
+            "2 nodes of CXL memory, node2, node5",
+        ),
+        (&two, &[node(2)], 2, "one node of CXL memory, node2"),
+        (&two, &[named(2)], 2, "one node of CXL memory, node2"),
+        (&one, &[named(2), named(5)], 1, "2 nodes of CXL memory"),
+        (&one, &[], 1, "no node is CXL memory"),
+    ] {
+        let counters = probe(fake, nodes);
+        assert_eq!(nodes_of(&counters), vec![None; wanted]);
+        let said = asked(&counters).unwrap();
+        assert!(
+            said.contains(here) && said.contains("--device node:"),
+            "{said}"
+        );
+        assert_eq!(
+            counters.devices[0].name, "cxl-counter-driver",
+            "its bytes are counted all the same"
+        );
+    }
+}
+
+/// A driver that gives no node gives the address: the node that has this memory block is it.
+#[test]
+fn groups_are_joined_by_their_addresses() {
+    let fake = Fake::new();
+    fake.write("sys/devices/system/node/has_memory", "0-2\n");
+    fake.write("sys/devices/system/memory/block_size_bytes", "8000000\n");
+    fake.write("sys/devices/system/node/node1/memory33/state", "online\n");
+    fake.write("sys/devices/system/node/node2/memory32/state", "online\n");
+    fake.device(0, &[(-1, 1, 2), (-1, 3, 4), (-1, 5, 6)]);
+    let group = |index: u32| format!("sys/class/weir_cxl/weir_cxl0/group{index}");
+    for (index, base) in ["0x100000000\n", "4429185024\n", "0x1z\n"]
+        .iter()
+        .enumerate()
+    {
+        fake.write(format!("{}/base", group(index as u32)), base);
+    }
+    let mut counters = probe(&fake, &[]);
+    assert_eq!(nodes_of(&counters), [Some(2), Some(1), None]);
+    let classified = Topology::probe(&fake.roots(), &[]).classified;
+    assert!(
+        classified
+            .iter()
+            .all(|j| j.verdict.words().contains("weir_cxl0")),
+        "{classified:?}"
+    );
+    // What its driver says goes before.
+    fake.write(format!("{}/node", group(2)), "2\n");
+    assert!(counters.refresh_nodes(&fake.roots()));
+    assert_eq!(nodes_of(&counters), [Some(2), Some(1), Some(2)]);
 }
 
 #[test]
@@ -178,7 +278,7 @@ fn where_perf_refuses_the_nodes_are_left_and_the_reason_is_told() {
         fake.write(format!("{dir}/format/umask"), "config:8-15\n");
     }
     let roots = fake.roots();
-    let nodes = Topology::probe(&roots).memory_nodes.unwrap();
+    let nodes = Topology::probe(&roots, &[]).memory_nodes.unwrap();
     for source in [CounterSource::Auto, CounterSource::Perf] {
         let found = Counters::probe_from(&roots, &nodes, None, source);
         let fact = |name: &str| {
@@ -213,7 +313,7 @@ fn where_perf_refuses_the_nodes_are_left_and_the_reason_is_told() {
 fn the_driver_goes_before_perf_unless_perf_is_asked_for() {
     let fake = Fake::new();
     let roots = fake.roots();
-    let nodes = Topology::probe(&roots).memory_nodes.unwrap();
+    let nodes = Topology::probe(&roots, &[]).memory_nodes.unwrap();
     let auto = Counters::probe_from(&roots, &nodes, None, CounterSource::Auto);
     assert_eq!(auto.devices[0].name, "weir_cxl0");
     assert!(

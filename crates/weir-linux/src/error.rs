@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can stop weir on this host. Each names the thing and the next move.
 
+use crate::cxl::Fabric;
 use crate::options::Roots;
+use crate::topology::Topology;
 use std::io;
 use std::path::PathBuf;
 
@@ -18,17 +20,21 @@ pub enum LinuxError {
         /// What it said. Part of the message, so not a source of its own.
         answer: io::Error,
     },
-    /// Neither a memory-only node nor counters: there is nothing to keep below its knee.
+    /// Neither a node of CXL memory nor counters: there is nothing to keep below its knee.
     #[error(
-        "no CXL memory found: no memory-only NUMA node under {nodes} and no access counters under \
-         {counters}; bring the memory online (daxctl online-memory) or load the weir_cxl driver, \
-         then see `weir doctor`", nodes = .nodes.display(), counters = .counters.display()
+        "no CXL memory found: no NUMA node of it under {nodes} and no access counters under \
+         {counters}{others}; {next_move}, or load the weir_cxl driver, then see `weir doctor`",
+        nodes = .nodes.display(), counters = .counters.display()
     )]
     NoCxl {
         /// Where nodes were looked for.
         nodes: PathBuf,
         /// Where counters were looked for.
         counters: PathBuf,
+        /// Nodes without CPUs that are none of CXL, in words; empty where there are none.
+        others: String,
+        /// What brings memory online here.
+        next_move: String,
     },
     /// Somebody else limits on this host.
     #[error(
@@ -71,8 +77,21 @@ pub enum LinuxError {
 
 impl LinuxError {
     /// There is nothing to watch.
-    pub(crate) fn no_cxl(roots: &Roots) -> Self {
+    pub(crate) fn no_cxl(roots: &Roots, topology: &Topology) -> Self {
+        let others: Vec<String> = topology
+            .classified
+            .iter()
+            .map(|classified| format!("{} is {}", classified.node.id, classified.verdict.words()))
+            .collect();
         LinuxError::NoCxl {
+            others: match others.is_empty() {
+                true => String::new(),
+                false => format!(
+                    " ({}; if that is wrong: --device node:N)",
+                    others.join("; ")
+                ),
+            },
+            next_move: crate::cxl::next_move(&Fabric::read(roots)),
             nodes: roots.sys.join("devices/system/node"),
             counters: roots.sys.join("class/weir_cxl"),
         }

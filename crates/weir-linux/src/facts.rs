@@ -16,9 +16,10 @@ use weir_core::topology::{Actuator, Fact};
 use weir_core::{Description, Missing, Nanos};
 
 /// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find, and what
-/// would be in its way. Limits are described as with the default period.
-pub fn describe(roots: &Roots, by: By) -> Description {
-    let topology = Topology::probe(roots);
+/// would be in its way. Limits are described as with the default period. `named` are nodes of CXL memory by
+/// `--device`; empty leaves it to the evidence.
+pub fn describe(roots: &Roots, by: By, named: &[u32]) -> Description {
+    let topology = Topology::probe(roots, named);
     let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
     let counters = Counters::probe_from(roots, nodes, None, CounterSource::Auto);
     let options = Options {
@@ -53,8 +54,8 @@ pub(crate) fn description(
             topology.cpu_count.clone().map(|n| n.to_string()),
             None,
         ),
-        memory_nodes(topology),
     ];
+    facts.extend(topology.facts(roots));
     facts.extend(counters.facts.iter().cloned());
     facts.push(crate::waits::fact(roots, topology, counters));
     let controller = cgroups(roots, &mut facts);
@@ -115,22 +116,6 @@ fn privilege() -> Fact {
     };
     let next_move = value.is_err().then(|| "run weir as root".into());
     fact("privilege", value, next_move)
-}
-
-fn memory_nodes(topology: &Topology) -> Fact {
-    let value = topology.memory_nodes.clone().and_then(|nodes| {
-        if nodes.is_empty() {
-            return Err(Missing::NotSupported(
-                "every node with memory has CPUs".into(),
-            ));
-        }
-        let name = |n: &crate::topology::MemoryNode| format!("{} ({})", n.id, n.size_bytes);
-        Ok(nodes.iter().map(name).collect::<Vec<_>>().join(", "))
-    });
-    let next_move = value
-        .is_err()
-        .then(|| "bring CXL memory online as system RAM: daxctl online-memory".into());
-    fact("numa.memory_only_nodes", value, next_move)
 }
 
 /// Facts about the cgroup tree. Returns whether limits can be set in it.
@@ -314,7 +299,7 @@ mod tests {
     fn a_sound_host() {
         let fake = Fake::new();
         fake.write("proc/self/numa_maps", "");
-        let seen = describe(&fake.roots(), By::Cgroup);
+        let seen = describe(&fake.roots(), By::Cgroup, &[]);
         assert_eq!(
             (seen.cpu_count, seen.devices.len(), seen.groups.len()),
             (2, 1, 1)
@@ -326,7 +311,7 @@ mod tests {
             (0.001, 20_000_000)
         );
         for name in [
-            "numa.memory_only_nodes",
+            "numa.cxl_nodes",
             "cgroup.v2",
             "cgroup.controller.cpu",
             "proc.numa_maps",
@@ -348,20 +333,20 @@ mod tests {
             "kernel.sched_cfs_bandwidth_slice_us",
         );
         fake.write(file, "5000\n");
-        let seen = describe(&fake.roots(), By::Cgroup);
+        let seen = describe(&fake.roots(), By::Cgroup, &[]);
         assert_eq!(find(&seen, name).value, Ok("5000".to_string()));
         fake.write(file, "\x1b[2J");
-        let seen = describe(&fake.roots(), By::Cgroup);
+        let seen = describe(&fake.roots(), By::Cgroup, &[]);
         assert!(matches!(find(&seen, name).value, Err(Missing::Lost(_))));
     }
 
     #[test]
     fn each_absence_has_a_reason_and_a_next_move() {
         let empty = tempfile::tempdir().unwrap();
-        let seen = describe(&Roots::beneath(empty.path()), By::Cgroup);
+        let seen = describe(&Roots::beneath(empty.path()), By::Cgroup, &[]);
         assert!(seen.actuator.is_none() && seen.devices.is_empty() && seen.cpu_count > 0);
         for name in [
-            "numa.memory_only_nodes",
+            "numa.cxl_nodes",
             "cxl.counters",
             "cgroup.v2",
             "proc.numa_maps",
@@ -377,7 +362,7 @@ mod tests {
         fake.write("sys/fs/cgroup/cgroup.subtree_control", "memory\n");
         fake.write("sys/kernel/sched_ext/state", "enabled\n");
         fake.write("run/weir/journal.jsonl", "");
-        let seen = describe(&fake.roots(), By::Cgroup);
+        let seen = describe(&fake.roots(), By::Cgroup, &[]);
         assert!(seen.actuator.is_none());
         let cpu = find(&seen, "cgroup.controller.cpu");
         assert!(cpu.next_move.as_ref().unwrap().contains("echo +cpu > "));
@@ -385,7 +370,7 @@ mod tests {
         assert!(find(&seen, "leases.journal").next_move.is_some());
         fake.remove("sys/fs/cgroup/cgroup.controllers");
         fake.write("sys/fs/cgroup/unified/cgroup.controllers", "\n");
-        let hybrid = describe(&fake.roots(), By::Cgroup);
+        let hybrid = describe(&fake.roots(), By::Cgroup, &[]);
         assert!(
             find(&hybrid, "cgroup.v2")
                 .next_move

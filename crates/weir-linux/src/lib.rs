@@ -54,6 +54,7 @@ mod look;
 mod mapped;
 mod members;
 mod names;
+mod node_facts;
 mod nodes;
 mod one_process;
 mod options;
@@ -99,4 +100,5 @@ pub use options::{
 };
 pub use platform::LinuxPlatform;
 pub use restore::{NotRestored, ResetReport, reset, reset_even_if_running};
+pub use topology::nodes_with_memory;
 pub use traffic::Traffic;

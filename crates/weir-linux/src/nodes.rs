@@ -118,7 +118,7 @@ fn figure(meminfo: &[u8], name: &[u8]) -> Option<u64> {
     decimal(kib?).ok()?.checked_mul(1024)
 }
 
-fn reach(dir: &Path) -> Result<Reach, LinuxError> {
+pub(crate) fn reach(dir: &Path) -> Result<Reach, LinuxError> {
     let number = |name: &str| -> Result<Option<u64>, LinuxError> {
         let text = optional(&dir.join(name))?;
         Ok(text.and_then(|text| decimal(text.trim_ascii()).ok()))
@@ -131,11 +131,14 @@ fn reach(dir: &Path) -> Result<Reach, LinuxError> {
     })
 }
 
+/// Most memory blocks of a node: 128 TiB of 128 MiB.
+const BLOCK_COUNT_MAX: usize = 1 << 20;
+
 /// The links `memoryN` in a node's directory.
-fn blocks(dir: &Path) -> Result<Vec<u64>, LinuxError> {
+pub(crate) fn blocks(dir: &Path) -> Result<Vec<u64>, LinuxError> {
     let entries = std::fs::read_dir(dir).map_err(|e| LinuxError::io("list", dir, e))?;
     let mut found = Vec::new();
-    for entry in entries {
+    for entry in entries.take(BLOCK_COUNT_MAX) {
         let name = entry
             .map_err(|e| LinuxError::io("list", dir, e))?
             .file_name();

@@ -139,6 +139,9 @@ pub struct Options {
     /// Workloads never to be limited: patterns with `*` and `?` on the id, and for processes also
     /// on the process name.
     pub exclude: Vec<String>,
+    /// Nodes that are CXL memory, whatever the machine says; where its counters do not name nodes, in the order of their
+    /// groups. Empty leaves it to the evidence ([`crate::cxl::Verdict`]).
+    pub nodes: Vec<u32>,
     /// What one device can sustain, if the operator knows.
     pub capacity_bytes_per_sec: Option<BytesPerSec>,
     /// Period of the limits that are set (`cpu.max`), 1 ms to 1 s; beyond, the nearer end is taken. A short period makes
@@ -170,6 +173,7 @@ impl Default for Options {
             by: By::default(),
             interval: Duration::from_millis(50),
             exclude: Vec::new(),
+            nodes: Vec::new(),
             capacity_bytes_per_sec: None,
             period: Duration::from_millis(20),
             take_processes: false,

@@ -107,12 +107,12 @@ impl LinuxPlatform {
 
     fn open_with(options: Options, run: fn(Scout) -> io::Result<Pace>) -> Result<Self, LinuxError> {
         let roots = options.roots.clone();
-        let topology = Topology::probe(&roots);
+        let topology = Topology::probe(&roots, &options.nodes);
         let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
         let capacity = options.capacity_bytes_per_sec;
         let counters = Counters::probe_from(&roots, nodes, capacity, options.counters);
         if counters.devices.is_empty() {
-            return Err(LinuxError::no_cxl(&roots));
+            return Err(LinuxError::no_cxl(&roots, &topology));
         }
         let scx = Scx::choose(&options, counters.are_counted())?;
         let mut description = facts::description(&options, &topology, &counters);

@@ -2,9 +2,9 @@
 //! The machine: online CPUs and NUMA nodes (kernel, `Documentation/ABI/stable/sysfs-devices-node`).
 //!
 //! CXL memory that is online as system RAM is a node with memory and without CPUs. The converse does
-//! not hold (high-bandwidth memory and persistent memory can look the same), so where a counter
-//! driver names the nodes of its groups, only those count.
+//! not hold: which of those are CXL memory is decided by evidence ([`crate::cxl`]).
 
+use crate::cxl::{Classified, classified};
 use crate::files::read_path;
 use crate::options::Roots;
 use crate::parse::sysfs::{list, node_size};
@@ -17,21 +17,37 @@ use weir_core::{Bytes, Missing, NodeId};
 pub(crate) struct MemoryNode {
     pub(crate) id: NodeId,
     pub(crate) size_bytes: Bytes,
+    /// `--device` names it.
+    pub(crate) is_named: bool,
 }
 
 /// What sysfs says of CPUs and nodes.
 pub(crate) struct Topology {
     pub(crate) cpu_count: Result<u32, Missing>,
+    /// Nodes that are CXL memory.
     pub(crate) memory_nodes: Result<Vec<MemoryNode>, Missing>,
+    /// All nodes with memory and without CPUs, each with its verdict.
+    pub(crate) classified: Vec<Classified>,
 }
 
 impl Topology {
-    pub(crate) fn probe(roots: &Roots) -> Self {
+    /// `named` are nodes of CXL memory by `--device`: they keep its order.
+    pub(crate) fn probe(roots: &Roots, named: &[u32]) -> Self {
         let cpus = online(roots);
         let cpu_count = cpus.map(|cpus| u32::try_from(cpus.len()).unwrap_or(u32::MAX));
+        let classified = classified(roots, named);
+        let memory_nodes = classified.as_ref().map_err(Clone::clone).map(|classified| {
+            let cxl = classified
+                .iter()
+                .filter(|classified| classified.verdict.is_cxl);
+            let mut nodes: Vec<MemoryNode> = cxl.map(|classified| classified.node).collect();
+            nodes.sort_by_key(|node| named.iter().position(|n| *n == node.id.0));
+            nodes
+        });
         Topology {
             cpu_count,
-            memory_nodes: memory_nodes(roots),
+            memory_nodes,
+            classified: classified.unwrap_or_default(),
         }
     }
 
@@ -63,13 +79,28 @@ fn read_list(path: &Path) -> Result<Vec<u32>, Missing> {
     list(&text).map_err(|e| Missing::Lost(format!("{}: {e}", path.display())))
 }
 
-fn memory_nodes(roots: &Roots) -> Result<Vec<MemoryNode>, Missing> {
+/// Numbers of nodes that have memory, ascending.
+///
+/// # Errors
+/// sysfs does not list them.
+pub fn nodes_with_memory(roots: &Roots) -> Result<Vec<u32>, Missing> {
+    read_list(&roots.sys.join("devices/system/node/has_memory"))
+}
+
+/// Nodes with memory that have no CPUs or are among `named`, and the nodes with CPUs, ascending.
+///
+/// # Errors
+/// sysfs does not list them.
+pub(crate) fn memory_nodes(
+    roots: &Roots,
+    named: &[u32],
+) -> Result<(Vec<MemoryNode>, Vec<u32>), Missing> {
     let nodes = roots.sys.join("devices/system/node");
-    let with_memory = read_list(&nodes.join("has_memory"))?;
+    let with_memory = nodes_with_memory(roots)?;
     let with_cpus = read_list(&nodes.join("has_cpu"))?;
-    let without = with_memory
+    let wanted = with_memory
         .into_iter()
-        .filter(|node| !with_cpus.contains(node));
+        .filter(|node| !with_cpus.contains(node) || named.contains(node));
     let node = |id: u32| {
         let path = nodes.join(format!("node{id}/meminfo"));
         // A size that cannot be read is 0: it only weighs groups that share a node.
@@ -80,9 +111,10 @@ fn memory_nodes(roots: &Roots) -> Result<Vec<MemoryNode>, Missing> {
         MemoryNode {
             id: NodeId(id),
             size_bytes: Bytes(size),
+            is_named: named.contains(&id),
         }
     };
-    Ok(without.map(node).collect())
+    Ok((wanted.map(node).collect(), with_cpus))
 }
 
 #[cfg(test)]
@@ -98,7 +130,7 @@ mod tests {
             "sys/devices/system/node/node2/meminfo",
             "Node 2 MemTotal: 4 kB\n",
         );
-        let seen = Topology::probe(&fake.roots()).memory_nodes.unwrap();
+        let seen = Topology::probe(&fake.roots(), &[]).memory_nodes.unwrap();
         let seen: Vec<_> = seen.iter().map(|n| (n.id.0, n.size_bytes.0)).collect();
         assert_eq!(seen, [(1, 512 << 20), (2, 4096)]);
     }
@@ -108,7 +140,7 @@ mod tests {
         let fake = Fake::new();
         fake.write("sys/devices/system/node/has_memory", "0-zwei\n");
         fake.remove("sys/devices/system/cpu/online");
-        let seen = Topology::probe(&fake.roots());
+        let seen = Topology::probe(&fake.roots(), &[]);
         assert!(matches!(seen.memory_nodes, Err(Missing::Lost(_))));
         assert!(matches!(seen.cpu_count, Err(Missing::NotSupported(_))));
         assert!(seen.cpus_or_guess() >= 1);

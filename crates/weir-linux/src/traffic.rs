@@ -15,16 +15,20 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Looks for devices.
+    /// Looks for devices. `named` are nodes of CXL memory by `--device`; empty leaves it to the evidence.
     ///
     /// # Errors
     /// [`LinuxError::NoCxl`].
-    pub fn open(roots: &Roots, source: CounterSource) -> Result<Traffic, LinuxError> {
-        let topology = Topology::probe(roots);
+    pub fn open(
+        roots: &Roots,
+        source: CounterSource,
+        named: &[u32],
+    ) -> Result<Traffic, LinuxError> {
+        let topology = Topology::probe(roots, named);
         let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
         let counters = Counters::probe_from(roots, nodes, None, source);
         if counters.devices.is_empty() {
-            return Err(LinuxError::no_cxl(roots));
+            return Err(LinuxError::no_cxl(roots, &topology));
         }
         Ok(Traffic {
             counters,
@@ -62,7 +66,7 @@ mod tests {
     fn counters_are_read_without_looking_at_workloads() {
         let fake = Fake::new();
         fake.remove("proc");
-        let mut traffic = Traffic::open(&fake.roots(), CounterSource::Driver).unwrap();
+        let mut traffic = Traffic::open(&fake.roots(), CounterSource::Driver, &[]).unwrap();
         assert!(traffic.is_counted());
         let seen = traffic.read();
         let seen: Vec<_> = seen.iter().map(|g| g.read_bytes.ok().unwrap().0).collect();

@@ -74,7 +74,7 @@ mod tests {
 
     fn said(fake: &Fake) -> Result<String, Missing> {
         let (roots, capacity) = (fake.roots(), None);
-        let topology = Topology::probe(&roots);
+        let topology = Topology::probe(&roots, &[]);
         let nodes = topology.memory_nodes.clone().unwrap_or_default();
         let counters = Counters::probe_from(&roots, &nodes, capacity, CounterSource::Auto);
         fact(&roots, &topology, &counters).value

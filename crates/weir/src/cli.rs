@@ -4,6 +4,7 @@
 
 use crate::amounts::{Rate, SetPoint, Span};
 use crate::calibrate::cli::CalibrateArgs;
+use crate::devices::DeviceArgs;
 use crate::events::cli::EventsArgs;
 use crate::groups::cli::GroupsArgs;
 use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
@@ -180,6 +181,10 @@ pub struct LoopArgs {
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub capacity: Option<Rate>,
 
+    /// Which nodes are the device's.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
+
     /// How the set-point is split over the workloads
     #[arg(long, value_enum)]
     pub policy: Option<PolicyName>,
@@ -293,6 +298,10 @@ pub struct TopArgs {
     /// What counts as one workload, when no daemon is running
     #[arg(long, value_enum)]
     pub by: Option<ByName>,
+
+    /// Which nodes are the device's, when no daemon is running.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
 }
 
 const TOP_COMMAND_HELP: &str = "\
@@ -314,6 +323,10 @@ pub struct DoctorArgs {
     /// What would count as one workload
     #[arg(long, value_enum)]
     pub by: Option<ByName>,
+
+    /// Which nodes are the device's.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
 }
 
 const DOCTOR_HELP: &str = "\
@@ -330,14 +343,19 @@ pub struct TopologyArgs {
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
+
+    /// Which nodes are the device's.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
 }
 
 const TOPOLOGY_HELP: &str = "\
-A link that is not known says why. Nothing is guessed.
+A link that is not known says why. Nothing is guessed. Each node says whether it is CXL memory, and by what
+evidence.
 
 Examples:
   weir topology
-  weir topology --json | jq '.nodes[] | {id, devices}'
+  weir topology --json | jq '.nodes[] | {id, verdict, devices}'
 
 Exit codes: 0 done, 2 trouble.";
 

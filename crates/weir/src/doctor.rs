@@ -35,9 +35,13 @@ struct Lack {
 /// Examines.
 ///
 /// # Errors
-/// Stdout cannot be written.
+/// A node that is named does not exist, stdout cannot be written.
 pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
-    let mut description = weir_linux::describe(roots, host::by(args.by.unwrap_or(ByName::Cgroup)));
+    let mut description = weir_linux::describe(
+        roots,
+        host::by(args.by.unwrap_or(ByName::Cgroup)),
+        &args.devices.nodes(roots)?,
+    );
     description
         .facts
         .extend(facts_of_calibration(&roots.state, &description));

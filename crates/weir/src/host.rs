@@ -3,6 +3,7 @@
 //! only to look.
 
 use crate::cli::{BackendName, ByName, CountersName, SharesName};
+use crate::devices::checked;
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 use std::path::Path;
@@ -71,13 +72,14 @@ pub fn policy_name(policy: Policy) -> String {
 /// For `weir run`. Without `--limit` the platform only looks, and refuses all actions.
 ///
 /// # Errors
-/// There is no CXL device, another weir is running, or the run-time directory cannot be used.
+/// There is no CXL device, a node that is named does not exist, another weir is running, or the run-time directory cannot be used.
 pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platform>> {
     let options = Options {
         roots: roots.clone(),
         by: by(settings.by),
         interval: settings.interval,
         exclude: settings.exclude.clone(),
+        nodes: checked(&settings.devices, roots)?,
         capacity_bytes_per_sec: settings.capacity,
         period: settings.period,
         take_processes: false,
@@ -92,14 +94,21 @@ pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platfor
     open(options)
 }
 
-/// For screens without a daemon: looks, and can do nothing else.
+/// For screens without a daemon: looks, and can do nothing else. `nodes` are CXL memory by the caller's word; empty
+/// leaves it to the evidence.
 ///
 /// # Errors
 /// There is no CXL device to look at.
-pub fn open_to_look(roots: &Roots, name: ByName, interval: Duration) -> Result<Box<dyn Platform>> {
+pub fn open_to_look(
+    roots: &Roots,
+    name: ByName,
+    nodes: Vec<u32>,
+    interval: Duration,
+) -> Result<Box<dyn Platform>> {
     open(Options {
         roots: roots.clone(),
         by: by(name),
+        nodes,
         interval,
         read_only: true,
         ..Options::default()

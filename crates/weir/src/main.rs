@@ -3,6 +3,7 @@
 //!
 //! * [`cli`] what can be said, [`amounts`] and [`settings`] what it means, [`host`] how the platform
 //!   is opened;
+//! * [`devices`] `--device`: which nodes are CXL memory, whatever the machine says;
 //! * [`run`] the daemon: observe → step → apply → publish;
 //! * [`probe`] latency of devices while it runs, by loads of its own;
 //! * [`recordings`] every tick kept in a file, shown again, and exported;
@@ -21,6 +22,7 @@ mod amounts;
 mod bench;
 mod calibrate;
 mod cli;
+mod devices;
 mod doctor;
 mod events;
 mod exit;

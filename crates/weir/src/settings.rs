@@ -8,6 +8,7 @@
 use crate::amounts::{Rate, SetPoint, Span};
 use crate::calibrate::stored::common_knee;
 use crate::cli::{BackendName, ByName, CountersName, LoopArgs, PolicyName, SharesName};
+use crate::devices::DeviceNode;
 use crate::run::push::Target;
 use crate::text;
 use anyhow::{Context, Result, bail};
@@ -40,6 +41,8 @@ pub struct Settings {
     pub set_point: Option<SetPoint>,
     /// What each device can sustain.
     pub capacity: Option<BytesPerSec>,
+    /// Nodes that are CXL memory, whatever the machine says.
+    pub devices: Vec<DeviceNode>,
     /// What a workload is.
     pub by: ByName,
     /// What limits.
@@ -83,6 +86,7 @@ struct File {
     limit: Option<bool>,
     set_point: Option<SetPoint>,
     capacity: Option<Rate>,
+    device: Vec<DeviceNode>,
     policy: Option<PolicyName>,
     by: Option<ByName>,
     backend: Option<BackendName>,
@@ -146,6 +150,7 @@ impl Settings {
         let settings = Settings {
             set_point: args.set_point.or(file.set_point),
             capacity: args.capacity.or(file.capacity).map(|rate| rate.0),
+            devices: args.devices.or(file.device),
             by: args.by.or(file.by).unwrap_or(ByName::Cgroup),
             backend: args.backend.or(file.backend).unwrap_or(BackendName::Cgroup),
             counters: args

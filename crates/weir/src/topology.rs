@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir topology`: from NUMA nodes to CXL devices, ports and counters, as a tree. It probes nothing
-//! itself, and guesses nothing: what is not known says why.
+//! itself, and guesses nothing: what is not known says why. Each node says whether it is CXL memory.
 
 use crate::cli::TopologyArgs;
 use crate::exit::{Exit, print, print_json};
@@ -9,14 +9,14 @@ use anyhow::Result;
 use std::fmt::Display;
 use weir_core::Bytes;
 use weir_linux::Roots;
-use weir_linux::cxl::{Fabric, Known, Memory, Node, Region, Window};
+use weir_linux::cxl::{Dax, DaxParent, Fabric, Known, Memory, Node, Region, Target, Window};
 
 /// Shows it.
 ///
 /// # Errors
-/// Stdout cannot be written.
+/// A node that is named does not exist, stdout cannot be written.
 pub fn topology(args: &TopologyArgs, roots: &Roots) -> Result<Exit> {
-    let fabric = Fabric::read(roots);
+    let fabric = Fabric::read_with(roots, &args.devices.nodes(roots)?);
     if args.json {
         print_json(&fabric)?;
     } else {
@@ -68,12 +68,15 @@ fn page(fabric: &Fabric) -> String {
     let mut out = String::new();
     let mut roots: Vec<Branch> = fabric.nodes.iter().map(|n| node(fabric, n)).collect();
     roots.extend(fabric.windows.iter().map(|w| window(fabric, w)));
-    let left_over = fabric
-        .devices
-        .iter()
-        .filter(|device| device.regions.is_empty());
+    let left_over = fabric.devices.iter().filter(|device| {
+        let has_it = |node: &Node| {
+            let devices = node.devices.as_ref();
+            devices.is_ok_and(|names| names.contains(&device.name))
+        };
+        device.regions.is_empty() && !fabric.nodes.iter().any(has_it)
+    });
     roots.extend(left_over.map(|device| Branch {
-        line: format!("{}: in no region: its memory is nowhere", device.name),
+        line: format!("{}: in no region{}", device.name, where_else(device)),
         below: memory(device),
     }));
     if roots.is_empty() {
@@ -95,27 +98,76 @@ fn page(fabric: &Fabric) -> String {
     out
 }
 
+/// Where the memory of a device is that no region has. That it is nowhere is said with proof only.
+fn where_else(device: &Memory) -> String {
+    match &device.is_in_use {
+        Ok(false) => {
+            ": its memory is nowhere (no decoder of it is set, no memory lies in its window)".into()
+        }
+        Ok(true) => ", and firmware has set it up".into(),
+        Err(why) => format!("; where its memory is, is not known ({why})"),
+    }
+}
+
 fn node(fabric: &Fabric, node: &Node) -> Branch {
     let counters = match &node.counters[..] {
         [] => String::new(),
         groups => format!(", counted as {}", groups.join(" ")),
     };
     let mut branch = Branch::new(format!(
-        "node{}: {}{counters}",
+        "node{}: {}{counters}, {}",
         node.id,
-        size(&node.size_bytes)
+        size(&node.size_bytes),
+        node.verdict.words()
     ));
-    match &node.regions {
-        Err(why) => branch.below.push(Branch::new(format!("– {why}"))),
-        Ok(names) => {
-            let of_it = fabric
-                .regions
-                .iter()
-                .filter(|region| names.contains(&region.name));
-            branch.below.extend(of_it.map(|r| region(fabric, r)));
+    let below = &mut branch.below;
+    let is_here = |name: &String, names: &Known<Vec<String>>| {
+        names.as_ref().is_ok_and(|names| names.contains(name))
+    };
+    let regions = fabric
+        .regions
+        .iter()
+        .filter(|r| is_here(&r.name, &node.regions));
+    below.extend(regions.map(|r| region(fabric, r)));
+    let own = fabric.dax.iter().filter(|dax| node.dax.contains(&dax.name));
+    below.extend(own.map(|dax| Branch::new(soft(dax, node))));
+    // Those of regions stand there.
+    if node.regions.is_err() && node.verdict.is_cxl {
+        match &node.devices {
+            Err(why) => below.push(Branch::new(format!("– {why}"))),
+            Ok(_) => below.extend(
+                fabric
+                    .devices
+                    .iter()
+                    .filter(|device| is_here(&device.name, &node.devices))
+                    .map(|device| Branch {
+                        line: format!("{}, in no region", device.name),
+                        below: memory(device),
+                    }),
+            ),
         }
     }
     branch
+}
+
+/// A dax device that is made of no region.
+fn soft(dax: &Dax, node: &Node) -> String {
+    let what = match dax.of {
+        DaxParent::SoftReserved => "soft-reserved memory",
+        DaxParent::PersistentMemory => "persistent memory",
+        DaxParent::Region | DaxParent::Other => "memory",
+    };
+    let window = match &node.windows[..] {
+        [] => String::new(),
+        names => format!(" in {}", names.join(" and ")),
+    };
+    format!(
+        "{}: {} of {what} ({}) at {}{window}",
+        dax.name,
+        size(&dax.size_bytes),
+        plain(&dax.parent),
+        known(&dax.start, |a| format!("{a:#x}"))
+    )
 }
 
 fn region(fabric: &Fabric, region: &Region) -> Branch {
@@ -132,29 +184,38 @@ fn region(fabric: &Fabric, region: &Region) -> Branch {
             size(&region.granularity_bytes)
         ),
     };
-    let (start, window) = (
-        known(&region.start, |a| format!("{a:#x}")),
-        plain(&region.window),
-    );
-    let line = format!(
-        "{name}: {} {mode} at {start} in {window}, {dax}{turns}",
-        size(&region.size_bytes)
-    );
-    let part = |target: &weir_linux::cxl::Target| {
-        let device = target.device.as_ref().ok();
-        let device = device.and_then(|name| fabric.devices.iter().find(|d| d.name == *name));
-        Branch {
-            line: format!(
-                "{}, by its {}",
-                plain(&target.device),
-                plain(&target.decoder)
-            ),
-            below: device.map(memory).unwrap_or_default(),
+    let window = plain(&region.window);
+    let not = match region.is_committed {
+        Ok(false) => ", not committed",
+        _ => "",
+    };
+    let line = match (&region.start, &region.size_bytes) {
+        (Err(_), Ok(0)) => {
+            format!("{name}: a region without memory{not}, {mode}, in {window}{turns}")
         }
+        (start, bytes) => format!(
+            "{name}: {} {mode} at {} in {window}{not}, {dax}{turns}",
+            size(bytes),
+            known(start, |a| format!("{a:#x}"))
+        ),
     };
     Branch {
         line,
-        below: region.targets.iter().map(part).collect(),
+        below: region.targets.iter().map(|t| target(fabric, t)).collect(),
+    }
+}
+
+fn target(fabric: &Fabric, target: &Target) -> Branch {
+    let device = target.device.as_ref().ok();
+    let device = device.and_then(|name| fabric.devices.iter().find(|d| d.name == *name));
+    let line = match (&target.device, &target.decoder) {
+        // Without a decoder there is no device, for the same reason.
+        (_, Err(why)) => format!("({why})"),
+        (device, decoder) => format!("{}, by its {}", plain(device), plain(decoder)),
+    };
+    Branch {
+        line,
+        below: device.map(memory).unwrap_or_default(),
     }
 }
 

@@ -3,18 +3,33 @@
 //! `Documentation/ABI/testing/sysfs-bus-cxl` and `…/sysfs-bus-dax`):
 //!
 //! ```text
-//! node ─ dax device ─ region ─┬─ window (root decoder) ─ host bridges
-//!                             └─ endpoint decoders ─ memory device ─ root port ─ host bridge
-//!                                                          └─ PMU, access counters
+//! node ─┬─ dax device ─ region ─┬─ window (root decoder) ─ host bridges
+//!       │                       └─ endpoint decoders ─ memory device ─ root port ─ host bridge
+//!       └─ memory blocks: addresses in regions and windows    └─ PMU, access counters
 //! ```
+//!
+//! Modules: [`read`] and [`dax`] (what sysfs says), [`places`] (addresses of nodes), [`evidence`] (CPUs,
+//! accelerators, drivers, firmware), [`verdict`] (which nodes are CXL memory), [`nodes`] and [`devices`] (links),
+//! [`advice`] (the next move).
 //!
 //! A link that is not known has its reason; nothing is guessed from sizes or from numbers that happen to be
 //! equal. For people's commands, not for the loop. Every path hangs from sysfs: a link that leads out
 //! of it is a problem, and so is whatever is too long, no text, or in a circle.
 
+mod advice;
+mod dax;
+mod devices;
+mod evidence;
 mod nodes;
+mod places;
 mod read;
 mod sysfs;
+mod verdict;
+
+pub(crate) use advice::next_move;
+pub(crate) use nodes::{Classified, classified};
+pub(crate) use places::node_of;
+pub use verdict::{Kind, Verdict};
 
 use serde::Serialize;
 use weir_core::Missing;
@@ -31,7 +46,9 @@ pub struct Fabric {
     pub regions: Vec<Region>,
     /// Memory devices.
     pub devices: Vec<Memory>,
-    /// Nodes with memory and without CPUs.
+    /// Dax devices that are made of no region.
+    pub dax: Vec<Dax>,
+    /// Nodes with memory and without CPUs, CXL memory or not.
     pub nodes: Vec<Node>,
     /// PMUs of CXL ports of sockets. The kernel does not say which port has which.
     pub port_pmus: Vec<String>,
@@ -59,9 +76,11 @@ pub struct Region {
     pub name: String,
     /// The window it lies in.
     pub window: Known<String>,
-    /// Where it begins, host-physical.
+    /// Whether its devices decode its addresses.
+    pub is_committed: Known<bool>,
+    /// Where it begins, host-physical. A region that is being set up has no address.
     pub start: Known<u64>,
-    /// Its length.
+    /// Its length; 0 while it is being set up.
     pub size_bytes: Known<u64>,
     /// `ram` or `pmem`.
     pub mode: Known<String>,
@@ -87,10 +106,32 @@ pub struct Target {
 pub struct Dax {
     /// As the kernel calls it: `dax0.0`.
     pub name: String,
+    /// What it is made of.
+    pub of: DaxParent,
+    /// The device above it: `region0`, `hmem.0`, `ndbus0`.
+    pub parent: Known<String>,
+    /// Where it begins, host-physical.
+    pub start: Known<u64>,
     /// Its length.
     pub size_bytes: Known<u64>,
     /// The node its memory is, or would be, as system RAM.
     pub node: Known<u32>,
+    /// What it is bound to: `kmem` makes it system RAM, `device_dax` a file in `/dev`.
+    pub driver: Known<String>,
+}
+
+/// What a dax device is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DaxParent {
+    /// A CXL region.
+    Region,
+    /// Memory that firmware marked for a special purpose (`hmem`): CXL memory, or high-bandwidth memory.
+    SoftReserved,
+    /// Persistent memory (`ndbus`, libnvdimm).
+    PersistentMemory,
+    /// Something that is not known here.
+    Other,
 }
 
 /// A memory device.
@@ -116,6 +157,8 @@ pub struct Memory {
     pub endpoint: Known<String>,
     /// Regions it has a part in.
     pub regions: Vec<String>,
+    /// Whether its memory is in use: as a region, or set up by firmware. `false` only where sysfs proves it.
+    pub is_in_use: Known<bool>,
     /// PMUs of the device.
     pub pmus: Vec<String>,
     /// Access counters of the same PCI function.
@@ -129,8 +172,12 @@ pub struct Node {
     pub id: u32,
     /// Its memory.
     pub size_bytes: Known<u64>,
+    /// Whether it is CXL memory, and what says so.
+    pub verdict: Verdict,
     /// Dax devices whose memory it is.
     pub dax: Vec<String>,
+    /// Windows that its memory lies in.
+    pub windows: Vec<String>,
     /// Regions whose memory it is, or why none is known.
     pub regions: Known<Vec<String>>,
     /// Devices whose memory it is, or why none is known.
@@ -142,9 +189,33 @@ pub struct Node {
 impl Fabric {
     /// Reads it. What cannot be read is among the problems.
     pub fn read(roots: &crate::Roots) -> Fabric {
-        read::fabric(roots)
+        Fabric::read_with(roots, &[])
+    }
+
+    /// The same where `--device` names the nodes of CXL memory: those in `named`, by number, and others only
+    /// if a counter driver names them. Empty leaves it to the evidence.
+    pub fn read_with(roots: &crate::Roots, named: &[u32]) -> Fabric {
+        match read::bus(roots) {
+            Ok(mut bus) => {
+                nodes::add(roots, named, &mut bus);
+                bus.fabric
+            }
+            Err(why) => Fabric {
+                problems: vec![why],
+                ..Fabric::default()
+            },
+        }
+    }
+
+    /// Nodes that are CXL memory.
+    pub fn cxl_nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.verdict.is_cxl)
     }
 }
 
+#[cfg(test)]
+mod links_tests;
+#[cfg(test)]
+mod machines_tests;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The CXL bus: windows, regions, devices.
 
-use super::sysfs::{Sysfs, lost};
-use super::{Dax, Fabric, Known, Memory, Region, Target, Window, nodes};
+use super::sysfs::{Sysfs, lost, natural};
+use super::{Fabric, Known, Memory, Region, Target, Window, dax};
 use crate::options::Roots;
+use crate::perf::Machine;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_core::Missing;
@@ -18,16 +19,32 @@ struct Bus {
     order: Vec<String>,
 }
 
-pub(super) fn fabric(roots: &Roots) -> Fabric {
-    let mut fabric = Fabric::default();
-    let mut sysfs = match Sysfs::open(&roots.sys) {
-        Ok(sysfs) => sysfs,
-        Err(why) => {
-            fabric.problems.push(why);
-            return fabric;
-        }
+/// What sysfs says of the bus, before nodes are looked at.
+pub(super) struct Read {
+    pub(super) fabric: Fabric,
+    pub(super) decoders: Vec<Decoder>,
+}
+
+/// An endpoint decoder that is set: addresses that a device answers to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Decoder {
+    pub(super) device: String,
+    pub(super) start: u64,
+    pub(super) size_bytes: u64,
+}
+
+/// Reads it.
+///
+/// # Errors
+/// There is no sysfs. What else cannot be read is among the problems.
+pub(super) fn bus(roots: &Roots) -> Known<Read> {
+    let mut sysfs = Sysfs::open(&roots.sys)?;
+    let mut read = Read {
+        fabric: Fabric::default(),
+        decoders: Vec::new(),
     };
-    let bus = bus(&sysfs, &mut fabric.problems);
+    let fabric = &mut read.fabric;
+    let bus = objects(&sysfs, &mut fabric.problems);
     for name in &bus.order {
         let Some(real) = bus.objects.get(name) else {
             continue;
@@ -35,6 +52,7 @@ pub(super) fn fabric(roots: &Roots) -> Fabric {
         match sysfs.text(real, "devtype").as_deref() {
             Ok("cxl_decoder_root") => fabric.windows.push(window(&mut sysfs, name, real)),
             Ok("cxl_region") => fabric.regions.push(region(&mut sysfs, &bus, name, real)),
+            Ok("cxl_decoder_endpoint") => read.decoders.extend(decoder(&mut sysfs, real)),
             // Memory devices have no devtype in sysfs.
             _ if is_numbered(name, "mem") => {
                 fabric.devices.push(memory(&mut sysfs, &bus, name, real));
@@ -42,7 +60,7 @@ pub(super) fn fabric(roots: &Roots) -> Fabric {
             _ => {}
         }
     }
-    dax(&mut sysfs, &mut fabric);
+    dax::add(&mut sysfs, &bus.objects, fabric);
     for device in &mut fabric.devices {
         let has = |region: &&Region| {
             region
@@ -57,17 +75,31 @@ pub(super) fn fabric(roots: &Roots) -> Fabric {
             .map(|r| r.name.clone())
             .collect();
     }
-    counters(&sysfs, &bus, &mut fabric);
-    nodes::add(roots, &mut fabric);
-    fabric
+    counters(&sysfs, &bus, fabric);
+    fabric.port_pmus = Machine::probe(roots).ports();
+    fabric.port_pmus.sort_by_cached_key(|name| natural(name));
+    Ok(read)
 }
 
-fn is_numbered(name: &str, stem: &str) -> bool {
+/// One that is not set has size 0.
+fn decoder(sysfs: &mut Sysfs, real: &Path) -> Option<Decoder> {
+    let size_bytes = sysfs.number(real, "size").ok().filter(|size| *size > 0)?;
+    let start = sysfs.number(real, "start").ok()?;
+    let endpoint = real.parent().unwrap_or(real);
+    let device = base(&sysfs.real(&endpoint.join("uport")).ok()?).ok()?;
+    Some(Decoder {
+        device,
+        start,
+        size_bytes,
+    })
+}
+
+pub(super) fn is_numbered(name: &str, stem: &str) -> bool {
     let digits = name.strip_prefix(stem).unwrap_or("");
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-fn bus(sysfs: &Sysfs, problems: &mut Vec<Missing>) -> Bus {
+fn objects(sysfs: &Sysfs, problems: &mut Vec<Missing>) -> Bus {
     let dir = sysfs.path("bus/cxl/devices");
     let order = sysfs.names(&dir).unwrap_or_else(|why| {
         problems.push(match why {
@@ -115,7 +147,7 @@ fn bridges(sysfs: &mut Sysfs, real: &Path) -> Known<Vec<String>> {
     list.split(',').map(bridge).collect()
 }
 
-fn base(path: &Path) -> Known<String> {
+pub(super) fn base(path: &Path) -> Known<String> {
     let name = path.file_name().and_then(|name| name.to_str());
     name.map(str::to_owned)
         .ok_or_else(|| lost(path, "it has no name"))
@@ -134,12 +166,24 @@ fn region(sysfs: &mut Sysfs, bus: &Bus, name: &str, real: &Path) -> Region {
         window: real
             .parent()
             .map_or_else(|| Err(lost(real, "it lies nowhere")), base),
-        start: sysfs.number(real, "resource"),
+        is_committed: sysfs.number(real, "commit").map(|commit| commit != 0),
+        start: address(sysfs, real),
         size_bytes: sysfs.number(real, "size"),
         mode: sysfs.text(real, "mode"),
         granularity_bytes: sysfs.number(real, "interleave_granularity"),
         targets,
         dax: Vec::new(),
+    }
+}
+
+/// A region without memory has all ones there (kernel, `resource_show` of a region).
+fn address(sysfs: &mut Sysfs, real: &Path) -> Known<u64> {
+    match sysfs.number(real, "resource")? {
+        u64::MAX => Err(Missing::NotSupported(format!(
+            "{}: none yet",
+            real.join("resource").display()
+        ))),
+        start => Ok(start),
     }
 }
 
@@ -210,33 +254,9 @@ fn memory(sysfs: &mut Sysfs, bus: &Bus, name: &str, real: &Path) -> Memory {
             ))
         }),
         regions: Vec::new(),
+        is_in_use: Err(Missing::NotYetRead),
         pmus: Vec::new(),
         counters: Vec::new(),
-    }
-}
-
-/// Dax devices lie below the region they are made of.
-fn dax(sysfs: &mut Sysfs, fabric: &mut Fabric) {
-    let dir = sysfs.path("bus/dax/devices");
-    // No dax bus: no dax device.
-    for name in sysfs.names(&dir).unwrap_or_default() {
-        let real = match sysfs.real(&dir.join(&name)) {
-            Ok(real) => real,
-            Err(why) => {
-                fabric.problems.push(why);
-                continue;
-            }
-        };
-        let above: Vec<&str> = real.iter().filter_map(|part| part.to_str()).collect();
-        let is_above = |region: &&mut Region| above.contains(&region.name.as_str());
-        let Some(region) = fabric.regions.iter_mut().find(is_above) else {
-            continue;
-        };
-        region.dax.push(Dax {
-            size_bytes: sysfs.number(&real, "size"),
-            node: sysfs.node(&real, "target_node"),
-            name,
-        });
     }
 }
 
@@ -262,9 +282,4 @@ fn counters(sysfs: &Sysfs, bus: &Bus, fabric: &mut Fabric) {
         };
         device.counters = drivers.iter().filter(same).cloned().collect();
     }
-    let is_of_port = |pmu: &&String| {
-        let stems = ["uncore_cxlcm_", "uncore_cxldp_", "uncore_b2cxl_"];
-        stems.iter().any(|stem| is_numbered(pmu, stem))
-    };
-    fabric.port_pmus = pmus.iter().filter(is_of_port).cloned().collect();
 }

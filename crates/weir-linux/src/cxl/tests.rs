@@ -12,10 +12,11 @@ use std::sync::LazyLock;
 const QEMU: &str = include_str!("trees/qemu-type3.txt");
 const TWO_WAY: &str = include_str!("trees/two-way.txt");
 
-struct Tree(tempfile::TempDir);
+/// A tree of files that looks like a machine.
+pub(super) struct Tree(tempfile::TempDir);
 
 impl Tree {
-    fn of(recorded: &str) -> Tree {
+    pub(super) fn of(recorded: &str) -> Tree {
         let tree = Tree(tempfile::tempdir().unwrap());
         for line in recorded.lines().filter(|line| !line.starts_with('#')) {
             tree.add(line);
@@ -37,21 +38,34 @@ impl Tree {
         self.0.path().join(path.trim_start_matches('/'))
     }
 
-    fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+    pub(super) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    fn link(&self, path: &str, target: &str) {
+    pub(super) fn link(&self, path: &str, target: &str) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         let _ = fs::remove_file(&path);
         symlink(target, path).unwrap();
     }
 
-    fn read(&self) -> Fabric {
-        Fabric::read(&Roots::beneath(self.0.path()))
+    pub(super) fn read(&self) -> Fabric {
+        Fabric::read(&self.roots())
+    }
+
+    pub(super) fn roots(&self) -> Roots {
+        Roots::beneath(self.0.path())
+    }
+
+    /// A file, a link or a whole directory.
+    pub(super) fn remove(&self, path: &str) {
+        let path = self.path(path);
+        match path.symlink_metadata().unwrap().is_dir() {
+            true => fs::remove_dir_all(path).unwrap(),
+            false => fs::remove_file(path).unwrap(),
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 
 pub mod cgroup;
 pub mod cpu;
+pub(crate) mod iomem;
 pub mod process;
 pub mod sysfs;
 

@@ -8,7 +8,10 @@ use crate::parse::cpu::cpu;
 use crate::topology::missing;
 use std::collections::BTreeMap;
 use weir_core::Missing;
-use weir_events::{Config, Cpu, Event, Table, tables};
+use weir_events::{Config, Cpu, Event, Scope, Table, tables};
+
+/// How the kernel calls an uncore PMU of a kind that it has no name for (`uncore_discovery.c`).
+const NUMBERED: &str = "uncore_type_";
 
 /// CPU and PMUs.
 #[derive(Debug)]
@@ -48,6 +51,20 @@ impl Machine {
             .map(|name| (name.clone(), pmus::read(roots, name)))
             .collect();
         Machine { cpu, names, pmus }
+    }
+
+    /// PMUs of CXL ports. Before Linux 6.11 the kernel numbers kinds of PMUs instead of naming them, and a number is a
+    /// port's on some CPUs only; a name is a port's on any.
+    pub fn ports(&self) -> Vec<String> {
+        let is_port = |name: &String| {
+            tables().iter().any(|table| {
+                let ports = table.pmu.values().filter(|pmu| pmu.scope == Scope::Port);
+                let mut patterns = ports.flat_map(|pmu| &pmu.names);
+                let fits = patterns.any(|pattern| pattern.fits(name));
+                fits && (self.has(table) || !name.starts_with(NUMBERED))
+            })
+        };
+        self.pmus.keys().filter(|n| is_port(n)).cloned().collect()
     }
 
     /// Whether a table is of this machine's CPU. Tables of devices are of any.
@@ -175,6 +192,35 @@ mod tests {
             why.contains("no PMU uncore_cxlcm_# or uncore_type_12_#"),
             "{why}"
         );
+    }
+
+    /// Ports have numbers before Linux 6.11: on Sapphire Rapids 12 and 13 are theirs, elsewhere something else's.
+    #[test]
+    fn ports_are_known_by_name_anywhere_and_by_number_on_their_cpus() {
+        let ports = |cpu: &str, names: &[&str]| {
+            let fake = Fake::new();
+            fake.write("proc/cpuinfo", cpu);
+            for name in names {
+                fake.write(format!("sys/bus/event_source/devices/{name}/type"), "60\n");
+            }
+            Machine::probe(&fake.roots()).ports()
+        };
+        let numbered = [
+            "uncore_type_12_0",
+            "uncore_type_13_0",
+            "uncore_type_11_0",
+            "uncore_cha_0",
+        ];
+        assert_eq!(
+            ports(INTEL, &numbered),
+            ["uncore_type_12_0", "uncore_type_13_0"]
+        );
+        let granite = INTEL.replace("143", "173");
+        assert!(ports(&granite, &numbered).is_empty());
+        let named = ["uncore_cxlcm_3", "uncore_b2cxl_0", "uncore_cxlcm_x"];
+        for cpu in [INTEL, &granite, ""] {
+            assert_eq!(ports(cpu, &named), ["uncore_b2cxl_0", "uncore_cxlcm_3"]);
+        }
     }
 
     #[test]

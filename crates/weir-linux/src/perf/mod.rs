@@ -21,6 +21,7 @@ mod tap;
 mod turn;
 
 use crate::options::Roots;
+use crate::topology::Topology;
 
 pub use machine::{Machine, Standing};
 pub use pmus::Pmu;
@@ -29,7 +30,12 @@ pub use source::{Bytes, Counting, Origin, Target, targets};
 pub(crate) use tap::{Tap, Tapped};
 pub(crate) use turn::Turn;
 
-/// What perf can count of CXL traffic on this machine.
-pub fn here(roots: &Roots) -> Vec<Target> {
-    crate::counters::perf_targets(roots)
+/// What perf can count of CXL traffic on this machine. `named` are nodes of CXL memory by `--device`;
+/// empty leaves it to the evidence.
+pub fn here(roots: &Roots, named: &[u32]) -> Vec<Target> {
+    let nodes = Topology::probe(roots, named)
+        .memory_nodes
+        .unwrap_or_default();
+    let nodes: Vec<u32> = nodes.iter().map(|node| node.id.0).collect();
+    crate::counters::perf_targets(roots, &nodes)
 }

@@ -155,8 +155,13 @@ struct Found<'a> {
 }
 
 /// What can be counted on this machine, nearest to the devices first. `groups` are the groups of each device
-/// of weir's driver, by its name.
-pub fn targets(machine: &Machine, fabric: &Fabric, groups: &BTreeMap<String, u32>) -> Vec<Target> {
+/// of weir's driver, by its name; `cxl` are the nodes of CXL memory.
+pub fn targets(
+    machine: &Machine,
+    fabric: &Fabric,
+    cxl: &[u32],
+    groups: &BTreeMap<String, u32>,
+) -> Vec<Target> {
     let mut targets = Vec::new();
     for (device, count) in groups {
         let found = best(machine, Scope::Group, |pmu| pmu.name == *device);
@@ -171,11 +176,16 @@ pub fn targets(machine: &Machine, fabric: &Fabric, groups: &BTreeMap<String, u32
         let mut nodes = fabric
             .nodes
             .iter()
-            .filter(|node| node.devices.as_deref() == Ok(&own));
+            .filter(|node| cxl.contains(&node.id) && node.devices.as_deref() == Ok(&own));
         let node = nodes
             .next()
             .map(|node| node.id)
             .filter(|_| nodes.next().is_none());
+        let node = node.or(match (cxl, &fabric.devices[..]) {
+            // Nothing else is possible.
+            ([only], [_]) => Some(*only),
+            _ => None,
+        });
         targets.extend(target(&device.name, 0, node, &found));
     }
     if targets.is_empty() {
@@ -184,8 +194,8 @@ pub fn targets(machine: &Machine, fabric: &Fabric, groups: &BTreeMap<String, u32
         for (ours, theirs) in found.iter_mut().zip(socket) {
             *ours = ours.take().or(theirs);
         }
-        let node = match &fabric.nodes[..] {
-            [only] => Some(only.id),
+        let node = match cxl {
+            [only] => Some(*only),
             _ => None,
         };
         targets.extend(target("all CXL memory", 0, node, &found));
@@ -346,7 +356,8 @@ mod tests {
             .iter()
             .map(|(name, n)| ((*name).to_owned(), *n))
             .collect();
-        targets(&Machine::probe(&fake.roots()), &fabric, &groups)
+        let cxl: Vec<u32> = fabric.cxl_nodes().map(|node| node.id).collect();
+        targets(&Machine::probe(&fake.roots()), &fabric, &cxl, &groups)
     }
 
     #[test]

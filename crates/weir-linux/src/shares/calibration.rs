@@ -127,7 +127,7 @@ fn measured(
 ) -> Result<Counts, Missing> {
     let mut work = reads(&options.roots, node)?;
     let mut set = Set::open_here(&chosen.pmu, chosen.kind, &chosen.configs)?;
-    let traffic = Traffic::open(&options.roots, options.counters);
+    let traffic = Traffic::open(&options.roots, options.counters, &options.nodes);
     let mut traffic = traffic.map_err(|e: LinuxError| Missing::Lost(e.to_string()))?;
     let mut of_device = || {
         let all = traffic.read();

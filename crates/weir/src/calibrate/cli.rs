@@ -3,17 +3,21 @@
 
 use crate::amounts::{Size, Span};
 use crate::cli::CountersName;
+use crate::devices::{DeviceNode, checked};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use weir_bench::Mix;
+use weir_linux::Roots;
 
 /// `weir calibrate`.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct CalibrateArgs {
-    /// The device, as `weir doctor` calls it: cxl0, or weir_cxl0 [default: the only one]
-    #[arg(long, value_name = "NAME")]
-    pub device: Option<String>,
+    /// The device, as `weir doctor` calls it: cxl0, or weir_cxl0 [default: the only one]. Or node:N: take this node for
+    /// CXL memory, whatever the machine says; may be given several times
+    #[arg(long, value_name = "NAME|node:N")]
+    pub device: Vec<String>,
 
     /// The node whose memory is used [default: the device's with most free memory]
     #[arg(long, value_name = "N")]
@@ -57,6 +61,50 @@ pub struct CalibrateArgs {
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
+}
+
+impl CalibrateArgs {
+    /// Nodes that are CXL memory by the caller's word.
+    ///
+    /// # Errors
+    /// One is no node, does not exist, or is given twice.
+    pub fn nodes(&self, roots: &Roots) -> Result<Vec<u32>> {
+        let nodes = self.device.iter().filter(|name| is_node(name));
+        let nodes = nodes.map(|name| name.parse::<DeviceNode>());
+        let nodes = nodes.collect::<Result<Vec<_>, String>>();
+        checked(
+            &nodes.map_err(|why| anyhow::anyhow!("--device: {why}"))?,
+            roots,
+        )
+    }
+
+    /// The node to use, where one is named: by `--node`, or as the only `--device node:N`.
+    pub fn node(&self) -> Option<u32> {
+        let mut nodes = self.device.iter().filter_map(|name| name.parse().ok());
+        let only = nodes.next().filter(|_| nodes.next().is_none());
+        self.node.or(only.map(|DeviceNode(node)| node))
+    }
+
+    /// The device that was asked for by its name.
+    ///
+    /// # Errors
+    /// Several were.
+    pub fn device_name(&self) -> Result<Option<&str>> {
+        let names: Vec<&str> = self.device.iter().map(String::as_str).collect();
+        let names: Vec<&str> = names.into_iter().filter(|name| !is_node(name)).collect();
+        match names[..] {
+            [] => Ok(None),
+            [name] => Ok(Some(name)),
+            _ => bail!(
+                "--device: one device at a time, and {} are named",
+                names.len()
+            ),
+        }
+    }
+}
+
+fn is_node(name: &str) -> bool {
+    name.starts_with("node:")
 }
 
 const HELP: &str = "\

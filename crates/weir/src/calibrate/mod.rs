@@ -59,8 +59,9 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
     }
     nobody_limits(&roots.run)?;
     args.mix.mix().check()?;
+    let named = args.nodes(roots)?;
     let traffic =
-        Traffic::open(roots, host::counters(args.counters)).context("cannot calibrate")?;
+        Traffic::open(roots, host::counters(args.counters), &named).context("cannot calibrate")?;
     let site = Site::choose(args, roots, &traffic)?;
     let path = match &args.out {
         Some(path) => path.clone(),

@@ -90,13 +90,13 @@ fn device<'a>(args: &CalibrateArgs, traffic: &'a Traffic) -> Result<&'a Device> 
         let name = |d: &Device| format!("{} ({})", d.id, harmless(&d.name));
         devices.iter().map(name).collect::<Vec<_>>().join(", ")
     };
-    if let Some(wanted) = &args.device {
-        let is_it = |d: &&Device| d.id.to_string() == *wanted || d.name == *wanted;
+    if let Some(wanted) = args.device_name()? {
+        let is_it = |d: &&Device| d.id.to_string() == wanted || d.name == wanted;
         let found = devices.iter().find(is_it);
         return found
             .with_context(|| format!("there is no device {wanted}: this machine has {}", names()));
     }
-    if let (Some(wanted), true) = (args.node, devices.len() > 1) {
+    if let (Some(wanted), true) = (args.node(), devices.len() > 1) {
         let on = |g: &&Group| g.node.is_some_and(|n| n.0 == wanted);
         let group = traffic.groups().iter().find(on);
         let found = group.and_then(|g| devices.iter().find(|d| d.id == g.id.device));
@@ -122,9 +122,10 @@ fn node<'a>(
     let name = format!("{} ({})", device.id, harmless(&device.name));
     ensure!(
         !numbers.is_empty(),
-        "{name} has no node: bring its memory online as system RAM (daxctl online-memory), then see `weir doctor`"
+        "{name} has no node: bring its memory online as system RAM, or name its node with --device node:N; `weir doctor` \
+         says which"
     );
-    if let Some(wanted) = args.node {
+    if let Some(wanted) = args.node() {
         let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         ensure!(
             numbers.contains(&wanted),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can be said to `weir events`.
 
+use crate::devices::DeviceArgs;
 use clap::Args;
 
 /// `weir events`.
@@ -18,6 +19,10 @@ pub struct EventsArgs {
     /// The command to count for
     #[arg(last = true, requires = "count", value_name = "COMMAND")]
     pub command: Vec<String>,
+
+    /// Which nodes are the device's.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
 
     /// Print everything as JSON
     #[arg(long)]

@@ -31,7 +31,7 @@ struct Row {
 /// # Errors
 /// Nothing can be counted here, perf is refused, the command cannot be started.
 pub fn count(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
-    let targets = perf::here(roots);
+    let targets = perf::here(roots, &args.devices.nodes(roots)?);
     if targets.is_empty() {
         bail!("no event of CXL traffic stands here: weir events says what is lacking");
     }

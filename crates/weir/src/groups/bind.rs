@@ -7,6 +7,7 @@ use crate::text;
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use weir_linux::cxl::Fabric;
 use weir_linux::{Nodes, Roots, bind_cgroup_of, bind_self};
 
 /// Binds. With a command it returns only if that cannot be started.
@@ -15,7 +16,7 @@ use weir_linux::{Nodes, Roots, bind_cgroup_of, bind_self};
 /// There is no such group, or the kernel refuses.
 pub fn bind(args: &BindArgs, roots: &Roots) -> Result<Exit> {
     let node = args.group.0;
-    is_a_group(node, roots)?;
+    is_a_group(args, roots)?;
     if let Some(pid) = args.pid {
         let bound = bind_cgroup_of(roots, pid, node, args.whole_cgroup)?;
         let cgroup = text::harmless(&bound.cgroup);
@@ -38,13 +39,23 @@ pub fn bind(args: &BindArgs, roots: &Roots) -> Result<Exit> {
     Err(error).with_context(|| format!("cannot start {}", program.to_string_lossy()))
 }
 
-fn is_a_group(id: u32, roots: &Roots) -> Result<()> {
+fn is_a_group(args: &BindArgs, roots: &Roots) -> Result<()> {
+    let id = args.group.0;
+    let named = args.devices.nodes(roots)?;
     let nodes = Nodes::read(roots)?;
+    let fabric = Fabric::read_with(roots, &named);
+    let verdict = fabric.nodes.iter().find(|node| node.id == id);
     match nodes.get(id) {
-        Some(node) if node.has_cpus => {
+        Some(node) if node.has_cpus && !named.contains(&id) => {
             bail!("node {id} has CPUs: it is ordinary memory, no group; see `weir groups list`")
         }
-        Some(node) if node.total_bytes > 0 => Ok(()),
+        Some(node) if node.total_bytes > 0 => match verdict.map(|node| &node.verdict) {
+            Some(verdict) if !verdict.is_cxl => bail!(
+                "node {id} is no group: {}; if that is wrong: --device node:{id}",
+                text::harmless(&verdict.words())
+            ),
+            _ => Ok(()),
+        },
         Some(_) => bail!("node {id} has no memory now; see `weir groups list`"),
         None => bail!("there is no node {id}; see `weir groups list`"),
     }

@@ -2,6 +2,7 @@
 //! What can be said to `weir groups`.
 
 use crate::amounts::Span;
+use crate::devices::DeviceArgs;
 use clap::{ArgGroup, Args, Subcommand};
 use std::path::PathBuf;
 use weir_acpi::Sizes;
@@ -33,6 +34,10 @@ pub struct ListArgs {
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
+
+    /// Which nodes are the device's.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
 }
 
 /// A group as people name it: `2` or `node2`.
@@ -60,6 +65,10 @@ pub struct BindArgs {
     /// Bind the cgroup of this process, and move the memory it has
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(2..))]
     pub pid: Option<u32>,
+
+    /// Which nodes are the device's.
+    #[command(flatten)]
+    pub devices: DeviceArgs,
 
     /// With --pid: also when other processes are in that cgroup
     #[arg(long, requires = "pid")]

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir groups list`: the nodes with memory and without CPUs.
+//! `weir groups list`: the nodes of CXL memory.
 
 use super::cli::ListArgs;
 use super::size;
 use crate::exit::{Exit, print, print_json};
+use crate::text::harmless;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write as _;
 use weir_core::Description;
+use weir_linux::cxl::Fabric;
 use weir_linux::{By, Node, Nodes, Reach, Roots};
 
 #[derive(Serialize)]
 struct Report {
     block_bytes: Option<u64>,
     groups: Vec<Row>,
+    /// Other nodes with memory and without CPUs.
+    others: Vec<Other>,
+}
+
+#[derive(Serialize)]
+struct Other {
+    node: u32,
+    /// Why it is no CXL memory.
+    why: String,
 }
 
 #[derive(Serialize)]
@@ -31,10 +42,12 @@ struct Row {
 /// Lists.
 ///
 /// # Errors
-/// The nodes cannot be read.
+/// The nodes cannot be read, or one that is named does not exist.
 pub fn list(args: &ListArgs, roots: &Roots) -> Result<Exit> {
     let nodes = Nodes::read(roots)?;
-    let counters = weir_linux::describe(roots, By::Cgroup);
+    let named = args.devices.nodes(roots)?;
+    let fabric = Fabric::read_with(roots, &named);
+    let counters = weir_linux::describe(roots, By::Cgroup, &named);
     let with_cpus: Vec<u32> = nodes
         .nodes
         .iter()
@@ -44,11 +57,18 @@ pub fn list(args: &ListArgs, roots: &Roots) -> Result<Exit> {
     let groups = nodes
         .nodes
         .iter()
-        .filter(|n| !n.has_cpus && n.total_bytes > 0);
+        .filter(|n| n.total_bytes > 0 && is_cxl(&fabric, n));
+    let others = fabric.nodes.iter().filter(|node| !node.verdict.is_cxl);
     let report = Report {
         block_bytes: nodes.block_bytes,
         groups: groups
             .map(|node| row(node, &with_cpus, &counters))
+            .collect(),
+        others: others
+            .map(|node| Other {
+                node: node.id,
+                why: node.verdict.words(),
+            })
             .collect(),
     };
     if args.json {
@@ -77,7 +97,9 @@ fn row(node: &Node, with_cpus: &[u32], counters: &Description) -> Row {
 
 fn page(report: &Report) -> String {
     if report.groups.is_empty() {
-        return "no group: no node has memory and no CPUs. `weir groups acpi` splits a device into groups\n".into();
+        let page =
+            "no group: no node is CXL memory. `weir groups acpi` splits a device into groups\n";
+        return page.to_owned() + &others(report);
     }
     let mut page =
         String::from("group        size        used  distance  latency  bandwidth   counters\n");
@@ -104,5 +126,20 @@ fn page(report: &Report) -> String {
             or_dash(bandwidth),
         );
     }
-    page
+    page + &others(report)
+}
+
+/// A node that sysfs does not list among those with memory has no verdict.
+fn is_cxl(fabric: &Fabric, node: &Node) -> bool {
+    let found = fabric.nodes.iter().find(|found| found.id == node.id);
+    found.map_or(!node.has_cpus, |found| found.verdict.is_cxl)
+}
+
+fn others(report: &Report) -> String {
+    let line = |other: &Other| format!("no group: node{}, {}\n", other.node, other.why);
+    report
+        .others
+        .iter()
+        .map(|other| harmless(line(other).trim_end()) + "\n")
+        .collect()
 }

@@ -24,6 +24,7 @@ pub mod tick;
 pub mod view;
 
 use crate::cli::RunArgs;
+use crate::devices;
 use crate::exit::Exit;
 use crate::host;
 use crate::probe::Probed;
@@ -318,13 +319,15 @@ fn check_limits_are_possible(settings: &Settings, machine: &Description) -> Resu
     if machine.actuator.is_none() {
         bail!("--limit is not possible on this machine: `weir doctor` says what is missing");
     }
-    let counters = machine
-        .facts
-        .iter()
-        .find(|fact| fact.name == "cxl.counters");
-    if let Some((fact, Err(why))) = counters.map(|fact| (fact, &fact.value)) {
-        let next_move = fact.next_move.as_deref().unwrap_or("see `weir doctor`");
-        bail!("--limit is not possible without access counters ({why}): {next_move}");
+    for (name, what) in [
+        ("cxl.counters", "without access counters"),
+        (devices::NODES, "where counters belong to no node"),
+    ] {
+        let counters = machine.facts.iter().find(|fact| fact.name == name);
+        if let Some((fact, Err(why))) = counters.map(|fact| (fact, &fact.value)) {
+            let next_move = fact.next_move.as_deref().unwrap_or("see `weir doctor`");
+            bail!("--limit is not possible {what} ({why}): {next_move}");
+        }
     }
     Ok(())
 }
@@ -348,6 +351,7 @@ fn announce(settings: &Settings, machine: &Description, roots: &Roots) {
         (_, None) => lines.push("weir observes only; --limit --set-point RATE makes it act".into()),
     }
     lines.extend(devices(machine));
+    lines.extend(devices::lacks(machine));
     lines.push(format!(
         "looks every {:?} at each {}; {}",
         settings.interval,

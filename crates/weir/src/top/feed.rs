@@ -55,7 +55,8 @@ impl Feed {
             Ok(_) => None,
             Err(error) => Some(error),
         };
-        own(roots.clone(), args.by.unwrap_or(ByName::Cgroup)).map_err(|error| match refused {
+        let by = args.by.unwrap_or(ByName::Cgroup);
+        own(roots.clone(), by, args.devices.nodes(roots)?).map_err(|error| match refused {
             // Both reasons matter to somebody without permission for the run-time directory.
             Some(refused) if path.exists() => error.context(format!("{refused:#}")),
             _ => error,
@@ -112,14 +113,14 @@ impl Feed {
     }
 }
 
-fn own(roots: Roots, by: ByName) -> Result<Feed> {
+fn own(roots: Roots, by: ByName, nodes: Vec<u32>) -> Result<Feed> {
     let (send, receive) = sync_channel(4);
     let (opened_send, opened) = sync_channel(1);
     // The platform is made inside the thread: it need not be able to travel between threads.
     thread::Builder::new()
         .name("weir-look".into())
         .spawn(move || {
-            let platform = match host::open_to_look(&roots, by, OWN_INTERVAL) {
+            let platform = match host::open_to_look(&roots, by, nodes, OWN_INTERVAL) {
                 Ok(platform) => platform,
                 Err(error) => {
                     // The other side waits for exactly this message.

@@ -195,7 +195,7 @@ fn topology_of_a_node_that_nobody_claims() {
         "{page}"
     );
     assert!(
-        page.contains("no dax device of a region names node 1"),
+        page.contains("no region and no CXL window has its memory"),
         "{page}"
     );
     let report: Value = serde_json::from_str(&weir(&["--json"])).unwrap();

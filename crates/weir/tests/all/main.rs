@@ -12,6 +12,7 @@ mod damaged;
 mod events;
 mod groups;
 mod metrics;
+mod nodes;
 mod probe;
 mod push;
 mod recordings;
