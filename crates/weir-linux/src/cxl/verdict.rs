@@ -4,8 +4,9 @@
 //!
 //! | evidence | verdict |
 //! |---|---|
-//! | `--device node:N` | as said |
+//! | `--device node:N` names it | CXL |
 //! | a counter driver's group names the node, or has its addresses | CXL |
+//! | `--device` names other nodes | other |
 //! | at least half of its memory lies in CXL regions and windows | CXL |
 //! | its addresses are not known, and a dax device of a CXL region names it | CXL |
 //! | CPUs belong to it and are offline | DRAM |
