@@ -22,7 +22,7 @@
 //!    workloads, traffic without an owner, what is too small to matter) is taken off the budget
 //!    T·c first; the rest is split by the policy. Several devices are treated one by one.
 //! 4. A workload's limit is allowed ÷ κ, in CPUs; of several devices the tightest counts.
-//! 5. `limits`: slew, floor, dead band, spacing of writes, release.
+//! 5. `limits`: slew, floor, dead band, spacing of writes, release; `writes`: how many at once, and which first.
 //! 6. `explain`: a state per device and a verdict per workload, with the reason.
 //!
 //! *Feed-forward and feedback.* A new load is answered by steps 2 to 4 within two or three
@@ -44,15 +44,17 @@ mod learn;
 mod limits;
 mod own;
 mod state;
+mod writes;
 
 pub use config::{Config, ConfigError};
 pub use goal::Goal;
 pub use state::State;
+pub use writes::WRITES_PER_STEP;
 
 use crate::attribution::{Provenance, attribute};
 use crate::bandwidth::device_rates;
 use crate::observation::Observation;
-use crate::plan::{Action, ActionKind, Plan};
+use crate::plan::Plan;
 use crate::topology::Description;
 use learn::Moment;
 
@@ -90,7 +92,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     devices::aim(state, &moment, &rates, &seen.latencies);
     devices::share_out(state, &gains, config.policy);
 
-    release_reborn(state, &reborn, &mut actions);
+    release_reborn(state, &reborn);
     match &machine.actuator {
         Some(actuator) if config.limit && gains.is_holding() => {
             limits::act(state, &moment, actuator, &mut actions);
@@ -102,6 +104,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     let case = explain::Case {
         config,
         is_holding: gains.is_holding(),
+        floor_cpus: gains.floor,
         machine,
         devices: &state.devices,
         rates: &rates,
@@ -146,13 +149,10 @@ fn count_blind(state: &mut State) {
 
 /// What was known of the old workload does not hold for the new one under its name; a release
 /// brings the world to a state that is known.
-fn release_reborn(state: &State, reborn: &[usize], actions: &mut Vec<Action>) {
-    let ids = reborn
-        .iter()
-        .filter_map(|&i| state.workloads.get(i))
-        .map(|t| t.id.clone());
-    actions.extend(ids.map(|workload| Action {
-        workload,
-        kind: ActionKind::Release,
-    }));
+fn release_reborn(state: &mut State, reborn: &[usize]) {
+    for position in reborn {
+        if let Some(tracked) = state.workloads.get_mut(*position) {
+            tracked.hold.is_reborn = true;
+        }
+    }
 }

@@ -31,6 +31,8 @@ pub(super) struct Case<'a> {
     pub config: &'a Config,
     /// There is something to hold.
     pub is_holding: bool,
+    /// What each workload keeps as long as there are few, in CPUs.
+    pub floor_cpus: f64,
     pub machine: &'a Description,
     pub devices: &'a [DeviceTrack],
     pub rates: &'a [DeviceRate],
@@ -43,7 +45,9 @@ pub(super) fn verdicts(case: &Case<'_>, workloads: &[Tracked], seen: &Observatio
         let involved = !tracked.uses.is_empty() || tracked.hold.in_force.is_some();
         involved.then(|| verdict(case, tracked, found))
     };
-    workloads.iter().filter_map(judge).collect()
+    let mut verdicts = Vec::with_capacity(workloads.len());
+    verdicts.extend(workloads.iter().filter_map(judge));
+    verdicts
 }
 
 fn verdict(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Verdict {
@@ -132,7 +136,7 @@ fn cut(case: &Case<'_>, tracked: &Tracked, device: DeviceId) -> Why {
         _ => in_force.or(*target),
     };
     let least = case.machine.actuator.as_ref().map_or(0.0, |a| a.min_cpus);
-    let floor = tracked.floor(case.config.gains().floor, least);
+    let floor = tracked.floor(case.floor_cpus, least);
     if limit.is_some_and(|l| l <= floor) {
         return Why::AtFloor;
     }

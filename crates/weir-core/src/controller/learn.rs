@@ -85,7 +85,7 @@ pub(super) fn look(
         tracked.follow_uses(found);
         let cpu = tracked.cpu.advance(cpu_limits, &found.cpu_ns);
         if found.cpu_ns.value.is_ok() && matches!(cpu, Err(Missing::Lost(_))) {
-            if tracked.hold.in_force.is_some() {
+            if tracked.hold.in_force.is_some() || tracked.hold.is_reborn {
                 reborn.push(position);
             }
             begin_anew(tracked, found);

@@ -18,6 +18,9 @@
 //! later. One workload of n moves the sum by 1/n of its step, so the sum is held far more finely
 //! than any single limit.
 //!
+//! At most [`super::WRITES_PER_STEP`] changes are asked for in a step, in the order of their effect
+//! (see [`super::writes`]).
+//!
 //! The gift of quota that remains is accounted for: a limit that was rewritten w times a second
 //! lately yields more by w times what a write gives away, so that much less is asked for.
 //!
@@ -30,13 +33,14 @@ use super::config::Gains;
 use super::devices::{Bound, DeviceTrack};
 use super::learn::Moment;
 use super::state::{Load, State, Tracked};
+use super::writes::{self, WRITES_PER_STEP};
 use crate::ids::DeviceId;
 use crate::plan::{Action, ActionKind};
 use crate::topology::Actuator;
 use crate::units::{CpuShare, Nanos};
 
 /// Off by more than this is written whatever was written before.
-const URGENT: f64 = 0.25;
+pub(super) const URGENT: f64 = 0.25;
 
 /// Stretched periods that a tiny limit stands before it is rewritten: each rewrite gives one of its
 /// quotas away, and before that its effect cannot be seen.
@@ -52,17 +56,21 @@ const EASY_SECS: f64 = 5.0;
 pub(super) const BLIND_STEPS: u32 = 20;
 
 /// A wish to change one workload's limit.
-struct Wish {
-    position: usize,
-    device: Option<DeviceId>,
-    cpus: f64,
+pub(super) struct Wish {
+    pub(super) position: usize,
+    pub(super) device: Option<DeviceId>,
+    pub(super) cpus: f64,
     /// Relative to what is in force; infinite when nothing is.
-    deviation: f64,
-    /// What the change would do to the device, in bytes per second.
-    effect: f64,
-    due: bool,
+    pub(super) deviation: f64,
+    /// What the change would do to the device, in bytes per second; 0 for a first limit.
+    pub(super) effect: f64,
+    /// The same without its sign, and for a first limit what it takes off.
+    pub(super) moves: f64,
+    /// It is a first limit, or tighter than the one in force.
+    pub(super) lowers: bool,
+    pub(super) due: bool,
     /// The device is above its target after the first limits: no write of it is put off.
-    is_unsettled: bool,
+    pub(super) is_unsettled: bool,
 }
 
 /// Moves all targets, and asks for the changes that are worth a write.
@@ -75,19 +83,27 @@ pub(super) fn act(
     let State {
         workloads, devices, ..
     } = state;
-    let mut wishes = Vec::new();
+    let (mut wishes, mut releases) = (Vec::new(), Vec::new());
     for (position, tracked) in workloads.iter_mut().enumerate() {
         tracked.hold.asked = None;
         if tracked.now.index.is_none() || moment.at < tracked.hold.retry_at {
             continue;
         }
-        if aim(tracked, devices, moment, actuator) {
-            tracked.hold.asked = Some(ActionKind::Release);
+        if tracked.hold.is_reborn || aim(tracked, devices, moment, actuator) {
+            releases.push(position);
         } else if let Some(wish) = wish(position, tracked, devices, moment, actuator) {
             wishes.push(wish);
         }
     }
-    for wish in worth_writing(wishes, workloads, devices, moment.gains) {
+    let wishes = worth_writing(wishes, workloads, devices, moment.gains);
+    let budget = WRITES_PER_STEP.saturating_sub(actions.len());
+    let chosen = writes::ration(wishes, releases, workloads, budget);
+    for position in chosen.releases {
+        if let Some(tracked) = workloads.get_mut(position) {
+            tracked.hold.asked = Some(ActionKind::Release);
+        }
+    }
+    for wish in chosen.limits {
         let Some(tracked) = workloads.get_mut(wish.position) else {
             continue;
         };
@@ -108,11 +124,12 @@ pub(super) fn act(
     count_bound(workloads, devices, moment.gains, actuator);
 }
 
-/// Takes every limit off: weir may not limit (any more).
+/// Takes every limit off: weir may not limit (any more). What is over the budget of writes follows in the next steps.
 pub(super) fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action>) {
     for tracked in &mut state.workloads {
         tracked.hold.asked = None;
-        if tracked.hold.in_force.is_some() && at >= tracked.hold.retry_at {
+        let is_held = tracked.hold.in_force.is_some() || tracked.hold.is_reborn;
+        if is_held && at >= tracked.hold.retry_at && actions.len() < WRITES_PER_STEP {
             tracked.hold.asked = Some(ActionKind::Release);
             actions.push(Action {
                 workload: tracked.id.clone(),
@@ -210,19 +227,22 @@ fn wish(
     }
     let device = tracked.now.cut.map(|(device, _)| device);
     let device = device.or_else(|| tracked.loads.first().map(|l| l.device));
+    let load = tracked.loads.iter().find(|l| Some(l.device) == device);
+    let kappa = load.and_then(Load::intensity).unwrap_or(0.0);
     let Some(old) = hold.in_force else {
+        let used = tracked.cpu_smooth.get().unwrap_or(0.0);
         return Some(Wish {
             position,
             device,
             cpus,
             deviation: f64::INFINITY,
             effect: 0.0,
+            moves: kappa * (used - cpus).max(0.0),
+            lowers: true,
             due: true,
             is_unsettled: false,
         });
     };
-    let load = tracked.loads.iter().find(|l| Some(l.device) == device);
-    let kappa = load.and_then(Load::intensity).unwrap_or(0.0);
     let since = hold.written_at.map_or(f64::INFINITY, |then| {
         moment.at.0.saturating_sub(then.0) as f64 / 1e9
     });
@@ -247,6 +267,8 @@ fn wish(
         cpus,
         deviation,
         effect,
+        moves: effect.abs(),
+        lowers: cpus < old,
         due: rested || ((deviation.abs() > URGENT || is_unsettled) && since >= stretched),
         is_unsettled,
     })

@@ -7,6 +7,7 @@
 
 use super::devices::DeviceTrack;
 use super::own::Own;
+use super::writes::WRITES_PER_STEP;
 use crate::attribution::Estimate;
 use crate::bandwidth::{Ewma, Meter};
 use crate::counters::Counter;
@@ -190,6 +191,10 @@ pub(super) struct Hold {
     /// Steps for which its traffic was not known.
     pub blind_steps: u32,
     pub absent_steps: u32,
+    /// Steps for which a change was wanted and left over (see [`super::writes`]).
+    pub waited_steps: u32,
+    /// The limit that may be there is that of another workload under its name, and is to be taken off.
+    pub is_reborn: bool,
 }
 
 impl Hold {
@@ -234,7 +239,9 @@ impl Hold {
 
     /// Lets the memory of writes fade.
     pub(super) fn age(&mut self, dt_secs: f64) {
-        self.write_rate *= (-dt_secs / WRITE_MEMORY_SECS).exp();
+        if self.write_rate > 0.0 {
+            self.write_rate *= (-dt_secs / WRITE_MEMORY_SECS).exp();
+        }
     }
 }
 
@@ -293,14 +300,10 @@ impl Tracked {
 
 /// Makes `tracked` follow the observation. Gives releases for limited workloads that stay away.
 pub(super) fn follow(tracked: &mut Vec<Tracked>, seen: &[WorkloadSeen]) -> Vec<Action> {
-    let order = by_id(seen);
-    let same = tracked.len() == order.len()
-        && tracked
-            .iter()
-            .zip(&order)
-            .all(|(t, &i)| seen.get(i).is_some_and(|s| s.id == t.id));
+    // Mostly they are the same as before, and then they are in order.
+    let same = tracked.len() == seen.len() && tracked.iter().zip(seen).all(|(t, s)| t.id == s.id);
     if same {
-        for (known, &index) in tracked.iter_mut().zip(&order) {
+        for (index, known) in tracked.iter_mut().enumerate() {
             known.now = Now {
                 index: Some(index),
                 ..Now::default()
@@ -310,6 +313,7 @@ pub(super) fn follow(tracked: &mut Vec<Tracked>, seen: &[WorkloadSeen]) -> Vec<A
         return Vec::new();
     }
 
+    let order = by_id(seen);
     let mut given_up = Vec::new();
     let mut old = std::mem::take(tracked).into_iter().peekable();
     tracked.reserve(order.len());
@@ -338,11 +342,12 @@ pub(super) fn follow(tracked: &mut Vec<Tracked>, seen: &[WorkloadSeen]) -> Vec<A
 
 fn keep_or_give_up(mut missing: Tracked, kept: &mut Vec<Tracked>, given_up: &mut Vec<Action>) {
     missing.now = Now::default();
-    if missing.hold.in_force.is_none() && missing.hold.asked.is_none() {
+    let is_held = missing.hold.in_force.is_some() || missing.hold.is_reborn;
+    if !is_held && missing.hold.asked.is_none() {
         return;
     }
-    missing.hold.absent_steps += 1;
-    if missing.hold.absent_steps > ABSENT_STEPS {
+    missing.hold.absent_steps = missing.hold.absent_steps.saturating_add(1);
+    if missing.hold.absent_steps > ABSENT_STEPS && given_up.len() < WRITES_PER_STEP {
         given_up.push(Action {
             workload: missing.id,
             kind: ActionKind::Release,

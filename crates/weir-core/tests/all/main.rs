@@ -8,3 +8,4 @@ mod conformance;
 mod decisions;
 mod determinism;
 mod goals;
+mod writes;
