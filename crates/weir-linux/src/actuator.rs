@@ -54,10 +54,12 @@ use weir_core::{CpuShare, Nanos, WorkloadId};
 /// Shortest time between two writes of ours over somebody else's, per cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
 /// Limits that are looked after at one tick: so many, or this part of all where that is more. Every
-/// one has its turn within this many ticks: 0.8 s at 50 ms, no longer than a contest waits anyway.
+/// one has its turn within this many ticks: a second at 50 ms, no longer than a contest waits anyway.
 /// Before a write of ours each is looked at in any case.
-const TEND_LEAST: usize = 32;
-const TEND_PART: usize = 16;
+const TEND_LEAST: usize = 8;
+const TEND_PART: usize = 20;
+/// And no more than this: of ten thousand limits each has its turn within 4 s at 50 ms. In tests less, so that it happens.
+const TEND_MOST: usize = if cfg!(test) { 40 } else { 128 };
 
 /// The back end.
 pub(crate) struct Actuator {
@@ -112,6 +114,14 @@ impl Actuator {
 
     pub(crate) fn hold(&self, id: &WorkloadId) -> Option<&Hold> {
         self.holds.get(id)
+    }
+
+    /// Whether this limit is looser than the one of ours that is in force.
+    pub(crate) fn would_raise(&self, id: &WorkloadId, cpus: CpuShare) -> bool {
+        let ours = quota(cpus, self.period_us);
+        self.holds
+            .get(id)
+            .is_some_and(|hold| hold.ours.is_tighter_than(&ours))
     }
 
     pub(crate) fn is_holding(&self) -> bool {
@@ -338,7 +348,8 @@ impl Actuator {
 
     /// Whose turn it is to be looked after; each time the next ones.
     fn turn(&mut self) -> Vec<WorkloadId> {
-        let count = self.holds.len().div_ceil(TEND_PART).max(TEND_LEAST);
+        let part = self.holds.len().div_ceil(TEND_PART);
+        let count = part.clamp(TEND_LEAST, TEND_MOST);
         let from = self.tended.take().map_or(Bound::Unbounded, Bound::Excluded);
         let mut turn: Vec<_> = self
             .holds

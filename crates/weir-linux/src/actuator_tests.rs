@@ -275,7 +275,7 @@ fn all_limits_have_their_turn() {
         }
         let max = |name: &String| world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
         let ours = names.iter().filter(|n| max(n) == "10000 20000").count();
-        let want = if ticks == 1 { 44 } else { 700 };
+        let want = if ticks == 1 { 35 } else { 700 };
         assert_eq!(ours, want, "after {ticks} ticks");
     }
 }
@@ -417,3 +417,6 @@ fn a_process_in_company_is_refused_or_taken() {
     assert_eq!(world.fake.read(procs), "100", "moved back");
     assert_eq!(world.fake.read(format!("{own}/cpu.max")), "max 100000");
 }
+
+#[path = "actuator_many_tests.rs"]
+mod many;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reading and opening with bounds: small kernel files in one `pread` on a descriptor that may be
-//! kept, directories component by component.
+//! kept, directories in one `openat2`, or component by component where that is refused.
 //!
 //! Below a root nothing follows a symbolic link and no component may be `..`: a cgroup path comes
 //! from a journal or from another process, and weir writes as root.
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, openat, openat2,
+    statat,
+};
 use rustix::io::{Errno, pread};
 use std::io;
 use std::mem::MaybeUninit;
@@ -214,6 +217,19 @@ pub(crate) fn open_beneath(root: impl AsFd, path: &[u8]) -> Result<OwnedFd, Errn
         .strip_prefix(b"/")
         .filter(|p| !p.is_empty())
         .ok_or(Errno::INVAL)?;
+    let is_sound = |name: &[u8]| !matches!(name, b"" | b"." | b"..");
+    if !relative.split(|b| *b == b'/').all(is_sound) {
+        return Err(Errno::INVAL);
+    }
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    match openat2(&root, relative, DIR, Mode::empty(), resolve) {
+        // No such call, or one that a container is not let make; a path too long for one call.
+        Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG) => open_step_by_step(root, relative),
+        opened => opened,
+    }
+}
+
+fn open_step_by_step(root: impl AsFd, relative: &[u8]) -> Result<OwnedFd, Errno> {
     let device = fstat(&root)?.st_dev;
     let mut dir: Option<OwnedFd> = None;
     for name in relative.split(|b| *b == b'/') {

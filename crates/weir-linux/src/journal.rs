@@ -36,8 +36,10 @@ const NEW: &str = "journal.new";
 pub(crate) const DAMAGED: &str = "journal.damaged";
 /// A journal beyond this size is not ours: it is rewritten long before.
 const SIZE_MAX: u64 = 16 << 20;
-/// Rewritten beyond this size; in tests soon, so that it happens.
+/// Not rewritten below this size; in tests soon, so that it happens.
 const COMPACT_AT: u64 = if cfg!(test) { 16 << 10 } else { 1 << 20 };
+/// Kept for records that something is given back.
+const DONE_ROOM: u64 = 1 << 20;
 /// Damages that are told one by one.
 const PROBLEMS_MAX: usize = 20;
 
@@ -130,7 +132,10 @@ pub(crate) struct Story {
 pub(crate) struct Journal {
     file: OwnedFd,
     size: u64,
-    line: Vec<u8>,
+    /// Rewritten beyond this size: what is held may itself be longer than [`COMPACT_AT`], and to write that
+    /// anew at each tick is to write all limits at each tick.
+    compact_at: u64,
+    text: Vec<u8>,
 }
 
 impl Journal {
@@ -148,11 +153,14 @@ impl Journal {
         let mut journal = Journal {
             file,
             size: 0,
-            line: Vec::new(),
+            compact_at: 0,
+            text: Vec::new(),
         };
         for record in records {
-            journal.append(record).map_err(error)?;
+            line(&mut journal.text, record).map_err(error)?;
         }
+        journal.write().map_err(error)?;
+        journal.compact_at = compact_at(journal.size);
         let put = fsync(&journal.file)
             .and_then(|()| renameat(dir.fd(), NEW, dir.fd(), JOURNAL))
             .and_then(|()| fsync(dir.fd()));
@@ -161,20 +169,18 @@ impl Journal {
     }
 
     /// Writes one record; `hold`, `take` and `moved` are on the device when this returns.
+    ///
+    /// # Errors
+    /// The kernel's; `EFBIG` where a reader would refuse the journal for its size: all but `done`, which make it
+    /// shorter when it is rewritten.
     pub(crate) fn append(&mut self, record: &Record) -> Result<(), Errno> {
-        self.line.clear();
-        serde_json::to_writer(&mut self.line, record).map_err(|_| Errno::INVAL)?;
-        self.line.push(b'\n');
-        let mut rest = self.line.as_slice();
-        while !rest.is_empty() {
-            match rustix::io::write(&self.file, rest) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
+        self.text.clear();
+        line(&mut self.text, record)?;
+        let size = self.size.saturating_add(self.text.len() as u64);
+        if size > SIZE_MAX - DONE_ROOM && !matches!(record, Record::Done { .. }) {
+            return Err(Errno::FBIG);
         }
-        self.size += self.line.len() as u64;
+        self.write()?;
         if matches!(
             record,
             Record::Hold { .. } | Record::Take(_) | Record::Moved(_)
@@ -184,10 +190,38 @@ impl Journal {
         Ok(())
     }
 
+    fn write(&mut self) -> Result<(), Errno> {
+        let mut rest = self.text.as_slice();
+        while !rest.is_empty() {
+            match rustix::io::write(&self.file, rest) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        self.size += self.text.len() as u64;
+        Ok(())
+    }
+
     /// Whether it has grown so that it should be rewritten.
     pub(crate) fn is_long(&self) -> bool {
-        self.size > COMPACT_AT
+        self.size > self.compact_at
     }
+}
+
+/// Adds a record to the text.
+fn line(text: &mut Vec<u8>, record: &Record) -> Result<(), Errno> {
+    serde_json::to_writer(&mut *text, record).map_err(|_| Errno::INVAL)?;
+    text.push(b'\n');
+    Ok(())
+}
+
+/// When a journal that had this size after it was rewritten should be rewritten again: at twice that, and half-way to
+/// where it would be refused at the latest.
+fn compact_at(size: u64) -> u64 {
+    let half_way = size + (SIZE_MAX - DONE_ROOM).saturating_sub(size) / 2;
+    size.saturating_mul(2).max(COMPACT_AT).min(half_way)
 }
 
 /// Reads the journal of a weir that may have died; nothing if there is none.
@@ -330,123 +364,5 @@ fn tell(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fake::Fake;
-    use proptest::prelude::*;
-    use std::os::unix::fs::PermissionsExt;
-
-    fn max(text: &str) -> CpuMax {
-        cpu_max(text.as_bytes()).unwrap()
-    }
-
-    fn lease(inode: u64) -> Lease {
-        Lease {
-            path: b"/a\xff\\b".to_vec(),
-            inode,
-            theirs: max("max 100000"),
-            burst_us: Some(5),
-            ours: vec![max("1000 20000"), max("2000 20000")],
-        }
-    }
-
-    #[test]
-    fn a_story_is_told_again_as_it_was() {
-        let fake = Fake::new();
-        let dir = RunDir::open_or_make(&fake.roots()).unwrap();
-        assert_eq!(read(&dir).unwrap(), None);
-        let records: Vec<_> = [lease(1), lease(2)]
-            .iter()
-            .flat_map(Lease::records)
-            .collect();
-        let mut journal = Journal::rewrite(&dir, &records).unwrap();
-        journal
-            .append(&Record::Wrote {
-                inode: 1,
-                max: "3000 20000".into(),
-            })
-            .unwrap();
-        journal.append(&Record::Done { inode: 2 }).unwrap();
-        let story = read(&dir).unwrap().unwrap();
-        let mut want = lease(1);
-        want.note_ours(max("3000 20000"));
-        assert_eq!((story.leases, story.problems), (vec![want], vec![]));
-        remove(&dir).unwrap();
-        remove(&dir).unwrap();
-        assert_eq!(read(&dir).unwrap(), None);
-    }
-
-    #[test]
-    fn damage_is_told_and_the_rest_counts() {
-        let mut text = Vec::new();
-        for record in lease(1).records() {
-            text.extend(serde_json::to_vec(&record).unwrap());
-            text.push(b'\n');
-        }
-        text.extend_from_slice(b"\xff\xfe{]\n{\"op\":\"wrote\",\"inode\":9,\"max\":\"1 1\"}\n\n");
-        text.extend_from_slice(
-            b"{\"op\":\"hold\",\"path\":\"/\\\\x41\",\"inode\":4,\"max\":\"max 1\"}\n",
-        );
-        text.extend_from_slice(
-            b"{\"op\":\"hold\",\"path\":\"/b\",\"inode\":5,\"max\":\"max 1; reboot\"}\n",
-        );
-        text.extend_from_slice(
-            b"{\"op\":\"hold\",\"path\":\"/c\",\"inode\":6,\"max\":\"max 100000\"}",
-        );
-        let story = parse(&text);
-        assert_eq!(story.leases, vec![lease(1)]);
-        assert_eq!(story.problems.len(), 6, "{:?}", story.problems);
-        assert!(story.problems[5].contains("cut off"));
-        assert_eq!(parse(&[b'\n'; 100]).problems.len(), PROBLEMS_MAX + 1);
-    }
-
-    #[test]
-    fn a_journal_of_others_is_not_read() {
-        let fake = Fake::new();
-        let dir = RunDir::open_or_make(&fake.roots()).unwrap();
-        let path = fake.path("run/weir/journal.jsonl");
-        Journal::rewrite(&dir, &[]).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(matches!(read(&dir), Err(LinuxError::Distrusted { .. })));
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
-        std::fs::OpenOptions::new()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(SIZE_MAX + 1)
-            .unwrap();
-        assert!(
-            read(&dir)
-                .unwrap_err()
-                .to_string()
-                .contains("never writes so much")
-        );
-        std::fs::remove_file(&path).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
-        assert!(matches!(read(&dir), Err(LinuxError::Distrusted { .. })));
-        std::fs::remove_file(&path).unwrap();
-        rustix::fs::mkdirat(dir.fd(), JOURNAL, Mode::RWXU).unwrap();
-        assert!(matches!(read(&dir), Err(LinuxError::Distrusted { .. })));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_survived(bytes: Vec<u8>) {
-            let story = parse(&bytes);
-            prop_assert!(story.problems.len() <= PROBLEMS_MAX + 1);
-        }
-
-        #[test]
-        fn any_cut_loses_at_most_the_last_record(cut in 0usize..400) {
-            let mut text = Vec::new();
-            for record in lease(1).records() {
-                text.extend(serde_json::to_vec(&record).unwrap());
-                text.push(b'\n');
-            }
-            let whole = text.iter().take(cut).filter(|b| **b == b'\n').count();
-            let story = parse(&text[..cut.min(text.len())]);
-            prop_assert_eq!(story.leases.len(), usize::from(whole > 0));
-            prop_assert!(story.problems.len() <= 1);
-        }
-    }
-}
+#[path = "journal_tests.rs"]
+mod tests;

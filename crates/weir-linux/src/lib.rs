@@ -58,6 +58,7 @@ mod node_facts;
 mod nodes;
 mod one_process;
 mod options;
+mod order;
 mod outside;
 mod pace;
 pub mod parse;

@@ -19,6 +19,7 @@ use crate::facts;
 use crate::files::{Buffer, open_root, read_path};
 use crate::look::{self, Eye, Rests, kind};
 use crate::options::{Options, Roots};
+use crate::order::in_order;
 use crate::pace::Pace;
 use crate::parse::process::cgroup_path;
 use crate::perf::latency::Waits;
@@ -412,17 +413,9 @@ impl Platform for LinuxPlatform {
         }
         self.actuator.tend(&view);
         let mut outcomes: Vec<Option<OutcomeKind>> = vec![None; plan.actions.len()];
-        // Rewrites in the order of their refills: all of them within one period.
         let begun = now();
-        let wait = |i: &usize| {
-            self.actuator
-                .wait_for_refill(&plan.actions[*i].workload, begun)
-        };
-        let mut order: Vec<(Nanos, usize)> =
-            (0..plan.actions.len()).map(|i| (wait(&i), i)).collect();
-        order.sort_unstable();
         let mut new = Vec::new();
-        for (wait, i) in order {
+        for (wait, _, i) in in_order(&self.actuator, plan, begun) {
             let action = &plan.actions[i];
             let id = &action.workload;
             let result = match action.kind {

@@ -11,7 +11,8 @@ use crate::phase::{LOOKS_PER_PERIOD, Phase, Watch, shifts};
 use rustix::fd::AsFd;
 use weir_core::{Nanos, WorkloadId};
 
-/// With more limits than this, bursts are spread by their number alone.
+/// With more limits than this, bursts are spread by their number alone. Nor are the moments of more searched at once:
+/// each takes some twenty looks, and those of the others are searched after their next write.
 const STEERED_MAX: usize = 32;
 
 /// Bursts of shorter periods even out within an interval, and are not worth that the loop waits again.
@@ -31,7 +32,7 @@ impl Actuator {
     pub(crate) fn spread(&mut self, new: &[WorkloadId]) {
         let ids = match new {
             [] => self.hidden(),
-            new => new.to_vec(),
+            new => new.iter().take(STEERED_MAX).cloned().collect(),
         };
         if !ids.is_empty() {
             self.find_phases(&ids);
