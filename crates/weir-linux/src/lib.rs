@@ -68,6 +68,7 @@ mod placed;
 mod platform;
 mod policy;
 mod process_set;
+mod quiet;
 mod quota;
 mod refill;
 mod restore;

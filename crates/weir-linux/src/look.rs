@@ -9,7 +9,11 @@
 //! read again after [`REST`] or a little less, and its last reading, with the time that was taken at,
 //! is told meanwhile. As soon as the scout finds memory of it, it is read at each tick again; its
 //! memory is told from the second of these ticks on, when its rate spans one interval like everybody's.
-//! So a rate that counts never spans a rest. Those who are read are read together, where the kernel lets us
+//! So a rate that counts never spans a rest.
+//!
+//! A workload that has memory there and has not run for [`REST_AFTER`] looks rests likewise while all groups it uses are
+//! quiet ([`crate::quiet`]): there is no traffic that it could be the cause of. The counters of groups are read before, so
+//! all users of a group are read at the very tick at which it is not quiet. Those that are read are read together, where the kernel lets us
 //! ([`crate::usage`]).
 
 use crate::clock::{self, now};
@@ -18,6 +22,7 @@ use crate::hold::Hold;
 use crate::inner::Inner;
 use crate::one_process::{Unread, cpu_of, read_stat};
 use crate::process_set::ProcessSet;
+use crate::quiet::Quiet;
 use crate::scout::{Process, Source, View, Watched};
 use crate::tree::{Leaf, Trouble};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -185,12 +190,23 @@ pub(crate) struct Glance<'a> {
     pub(crate) place: usize,
     pub(crate) watched: &'a Watched,
     pub(crate) hold: Option<&'a Hold>,
-    /// It has nothing on the device, and no limit of ours.
-    pub(crate) is_idle: bool,
+    pub(crate) repose: Repose,
     /// It rests, and this was read of it before.
     pub(crate) told: Option<Times>,
     /// Read of it now, with others.
     pub(crate) swept: Option<Times>,
+}
+
+/// Whether a workload may rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Repose {
+    /// It may not.
+    #[default]
+    Awake,
+    /// It has nothing on the device, and no limit of ours.
+    Idle,
+    /// It has, and no limit of ours, and what it has there is quiet: while it does not run.
+    Quiet,
 }
 
 /// All of a view that are there still, in its order.
@@ -198,6 +214,7 @@ pub(crate) fn glances<'a>(
     view: &'a View,
     holds: &'a BTreeMap<WorkloadId, Hold>,
     rests: &mut Rests,
+    quiet: &Quiet,
 ) -> Vec<Glance<'a>> {
     let mut glances = Vec::with_capacity(view.workloads.len());
     let mut holds = holds.iter().peekable();
@@ -212,13 +229,18 @@ pub(crate) fn glances<'a>(
         if watched.source.is_gone() {
             continue;
         }
-        let is_idle = watched.uses.is_empty() && hold.is_none();
+        let repose = match hold {
+            Some(_) => Repose::Awake,
+            None if watched.uses.is_empty() => Repose::Idle,
+            None if quiet.are(&watched.uses) => Repose::Quiet,
+            None => Repose::Awake,
+        };
         glances.push(Glance {
             place,
             watched,
             hold,
-            is_idle,
-            told: rests.told(place, is_idle, at),
+            repose,
+            told: rests.told(place, repose, at),
             swept: None,
         });
     }
@@ -242,13 +264,25 @@ pub(crate) struct Rests {
 /// One workload's.
 #[derive(Default)]
 struct Rest {
-    /// Looks in a row that found nothing on the device.
+    /// As what it was looked at last.
+    repose: Repose,
+    /// Looks in a row that found nothing on the device, or no CPU time used.
     looks: u32,
+    /// CPU time at the last look, of one that may rest while it does not run.
+    cpu: Option<Nanos>,
     /// Boxed: who is awake has none, and the list is gone through at each tick.
     last: Option<Box<Times>>,
     again_at: Nanos,
-    /// It was not read at the last tick.
+    /// It was not read at the last tick, and had nothing on the device.
     is_asleep: bool,
+}
+
+impl Rest {
+    fn wake(&mut self) {
+        self.looks = 0;
+        self.last = None;
+        self.cpu = None;
+    }
 }
 
 impl Rests {
@@ -278,46 +312,46 @@ impl Rests {
     }
 
     /// What to tell of the workload at this place of the view without reading it, if it rests.
-    pub(crate) fn told(&mut self, place: usize, is_idle: bool, at: Nanos) -> Option<Times> {
+    pub(crate) fn told(&mut self, place: usize, repose: Repose, at: Nanos) -> Option<Times> {
         let rest = self.of.get_mut(place)?;
-        if !is_idle || rest.looks < REST_AFTER || at >= rest.again_at {
+        if rest.repose != repose {
+            rest.repose = repose;
+            rest.wake();
+        }
+        if rest.looks < REST_AFTER || at >= rest.again_at {
             return None;
         }
-        rest.is_asleep = true;
+        rest.is_asleep = repose == Repose::Idle;
         rest.last.as_deref().cloned()
     }
 
     /// Takes in what was read. Returns whether its memory may be told: not at the first look after a
-    /// rest.
-    pub(crate) fn note(
-        &mut self,
-        place: usize,
-        is_idle: bool,
-        source: &Source,
-        times: &Times,
-    ) -> bool {
+    /// rest in which it had none.
+    pub(crate) fn note(&mut self, place: usize, source: &Source, times: &Times) -> bool {
         let Some(rest) = self.of.get_mut(place) else {
             return true;
         };
-        let was_asleep = rest.is_asleep;
-        if !is_idle && !was_asleep && rest.looks == 0 {
-            return true;
-        }
-        rest.is_asleep = false;
-        // What cannot be read is tried at each tick.
-        if !is_idle || times.0.value.is_err() {
-            rest.looks = 0;
-            rest.last = None;
+        let was_asleep = std::mem::take(&mut rest.is_asleep);
+        if rest.repose == Repose::Awake {
             return !was_asleep;
         }
-        rest.looks = rest.looks.saturating_add(1);
+        // What cannot be read is tried at each tick.
+        let Ok(cpu) = times.0.value else {
+            rest.wake();
+            return !was_asleep;
+        };
+        let has_run = rest.cpu.replace(cpu) != Some(cpu);
+        rest.looks = match rest.repose {
+            Repose::Quiet if has_run => 0,
+            _ => rest.looks.saturating_add(1),
+        };
         if rest.looks >= REST_AFTER {
             let half = REST.0 / 2;
             let spread = half / 16 * (number(source) % 16);
             rest.again_at = Nanos(times.0.at.0.saturating_add(half + spread));
             rest.last = Some(Box::new(times.clone()));
         }
-        true
+        rest.repose == Repose::Idle || !was_asleep
     }
 }
 

@@ -152,3 +152,73 @@ fn a_new_view_knows_who_rests() {
         clock.advance(Nanos::from_millis(2));
     }
 }
+
+/// Looks at which no workload has run and the device has moved nothing, until all that may rest do.
+fn be_still(fake: &Fake, platform: &mut LinuxPlatform) {
+    for _ in 0..REST_AFTER + 3 {
+        look(fake, platform, 5);
+    }
+}
+
+#[test]
+fn a_workload_that_does_not_run_rests_while_the_device_is_quiet() {
+    let clock = made::clock();
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    be_still(&fake, &mut platform);
+    let seen = look(&fake, &mut platform, 6);
+    let (at, value) = cpu(&seen, FIO);
+    assert_eq!(value, Nanos(5000), "not read at this tick");
+    assert!(at < seen.groups[0].read_bytes.at);
+    assert_eq!(uses(&seen, FIO), 1, "its memory is shown all the same");
+    clock.advance(REST);
+    let seen = look(&fake, &mut platform, 6);
+    assert_eq!(cpu(&seen, FIO).1, Nanos(6000), "read again within a second");
+    assert_eq!(uses(&seen, FIO), 1);
+    let seen = look(&fake, &mut platform, 7);
+    assert_eq!(cpu(&seen, FIO).1, Nanos(7000), "it runs: read at each tick");
+}
+
+#[test]
+fn all_are_read_at_the_very_tick_at_which_the_device_moves() {
+    let _clock = made::clock();
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    be_still(&fake, &mut platform);
+    fake.counters(0, &[(1, 1000 + (1 << 20), 2000)]);
+    let seen = look(&fake, &mut platform, 9);
+    assert_eq!(cpu(&seen, FIO).1, Nanos(9000));
+    assert_eq!(uses(&seen, FIO), 1);
+}
+
+#[test]
+fn a_workload_that_runs_is_read_at_each_tick_on_a_quiet_device() {
+    let _clock = made::clock();
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    for tick in 0..3 * u64::from(REST_AFTER) {
+        let seen = look(&fake, &mut platform, tick);
+        assert_eq!(cpu(&seen, FIO).1, Nanos(tick * 1000));
+    }
+}
+
+#[test]
+fn a_limited_workload_is_read_at_each_tick_on_a_quiet_device() {
+    let _clock = made::clock();
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    be_still(&fake, &mut platform);
+    platform.apply(&Plan {
+        actions: vec![Action {
+            workload: WorkloadId::new(FIO),
+            kind: ActionKind::Limit {
+                cpus: CpuShare::new(0.5),
+            },
+        }],
+        ..Plan::default()
+    });
+    for tick in 10..40 {
+        let seen = look(&fake, &mut platform, tick);
+        assert_eq!(cpu(&seen, FIO).1, Nanos(tick * 1000));
+    }
+}

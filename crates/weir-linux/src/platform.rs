@@ -17,7 +17,7 @@ use crate::error::LinuxError;
 use crate::exclude::Rules;
 use crate::facts;
 use crate::files::{Buffer, open_root, read_path};
-use crate::look::{self, Eye, Rests, kind};
+use crate::look::{self, Eye, Repose, Rests, kind};
 use crate::options::{Options, Roots};
 use crate::order::in_order;
 use crate::pace::Pace;
@@ -25,6 +25,7 @@ use crate::parse::process::cgroup_path;
 use crate::perf::latency::Waits;
 use crate::placed::groups_on_nodes;
 use crate::policy;
+use crate::quiet::Quiet;
 use crate::scout::{Scout, View};
 use crate::scx::Scx;
 use crate::shares::Shares;
@@ -58,6 +59,7 @@ pub struct LinuxPlatform {
     pace: Pace,
     view: Arc<View>,
     rests: Rests,
+    quiet: Quiet,
     pub(crate) usage: Usage,
     root: Arc<OwnedFd>,
     proc: Arc<OwnedFd>,
@@ -147,6 +149,7 @@ impl LinuxPlatform {
             own_proc: policy::is_own(&*proc),
             view,
             rests,
+            quiet: Quiet::default(),
             usage: Usage::begin(&options),
             description,
             counters,
@@ -253,7 +256,8 @@ impl LinuxPlatform {
     /// Looks at all workloads of the view.
     fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadSeen> {
         let mut seen = Vec::with_capacity(view.workloads.len());
-        let mut glances = look::glances(view, &self.actuator.holds, &mut self.rests);
+        let holds = &self.actuator.holds;
+        let mut glances = look::glances(view, holds, &mut self.rests, &self.quiet);
         let root = self.root.as_fd();
         self.usage.sweep(&mut glances, root, &mut self.buffer);
         let mut eye = Eye {
@@ -265,7 +269,7 @@ impl LinuxPlatform {
             vanished: false,
         };
         for mut glance in glances {
-            let (watched, is_idle) = (glance.watched, glance.is_idle);
+            let (watched, is_idle) = (glance.watched, glance.repose == Repose::Idle);
             let mut uses_count = true;
             let parked = self.scx.as_ref().and_then(|scx| scx.parked(&watched.id));
             let times = match glance.told.take() {
@@ -274,8 +278,7 @@ impl LinuxPlatform {
                     let Some(times) = eye.see(&mut glance) else {
                         continue;
                     };
-                    let (place, source) = (glance.place, &watched.source);
-                    uses_count = self.rests.note(place, is_idle, source, &times);
+                    uses_count = self.rests.note(glance.place, &watched.source, &times);
                     times
                 }
             };
@@ -366,6 +369,7 @@ impl Platform for LinuxPlatform {
         }
         skipped.extend(self.unenforced());
         let groups = self.counters.read(&mut self.space);
+        self.quiet.follow(&groups);
         if let Some(scx) = &self.scx {
             scx.look(&groups);
         }

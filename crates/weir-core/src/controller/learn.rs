@@ -90,7 +90,7 @@ pub(super) fn look(
             }
             begin_anew(tracked, found);
         }
-        tracked.now.cpu = cpu.ok().map(|d| d.per_sec() / 1e9);
+        tracked.now.cpu = used(&mut tracked.is_still, &found.cpu_ns, cpu);
         // A reason costs an allocation to copy; here nobody reads it.
         if found.throttled_ns.value.is_ok()
             && let Ok(held) = tracked.throttled.advance(PLAIN, &found.throttled_ns)
@@ -141,6 +141,23 @@ fn by_memory(machine: &Description, found: &WorkloadSeen, use_: &Use, cpus: Opti
         resident: ran.map(|(cpus, here)| cpus * here),
         is_bound: known.is_none(),
         ..Share::default()
+    }
+}
+
+/// CPUs used since the reading before. A platform repeats a reading of a workload that had not run when it was read, while
+/// nothing moves that it could have moved: it is taken as still. Of any other nothing is known without a new reading.
+fn used(
+    is_still: &mut bool,
+    reading: &Reading<Nanos>,
+    more: Result<Delta, Missing>,
+) -> Option<f64> {
+    match more {
+        Ok(more) => {
+            *is_still = more.amount == 0;
+            Some(more.per_sec() / 1e9)
+        }
+        Err(Missing::NotYetRead) if *is_still && reading.value.is_ok() => Some(0.0),
+        Err(_) => None,
     }
 }
 

@@ -59,6 +59,8 @@ impl State {
 pub(super) struct Tracked {
     pub id: WorkloadId,
     pub cpu: Counter,
+    /// It used no CPU time between its last two readings.
+    pub is_still: bool,
     pub throttled: Counter,
     pub uses: Vec<UseTrack>,
     /// By device.
@@ -250,6 +252,7 @@ impl Tracked {
         Tracked {
             id,
             cpu: Counter::default(),
+            is_still: false,
             throttled: Counter::default(),
             uses: Vec::new(),
             loads: Vec::new(),

@@ -382,3 +382,62 @@ fn the_integral_goes_by_the_time_that_the_counters_spanned() {
     );
     assert!((each - second).abs() < 0.02, "{each} and {second}");
 }
+
+/// Ticks of `/a`, which used `cpus` before, and `/b`, which runs. At the last three the reading of `/a` is the one before.
+fn repeated(cpus: f64) -> (World, Plan) {
+    let shared = [group(0, 0)];
+    let workloads = vec![steady("/a", cpus, &shared), steady("/b", 1.0, &shared)];
+    let mut world = World::new(&[(group(0, 0), 4e5)], workloads);
+    let mut plan = world.ticks(10);
+    let known = world.see().workloads[0].cpu_ns.clone();
+    for turn in 0..4 {
+        let mut seen = world.see();
+        world.turn += 1;
+        if turn > 0 {
+            seen.workloads[0].cpu_ns = known.clone();
+        }
+        plan = step(&mut world.state, &world.config, &world.machine, &seen);
+    }
+    (world, plan)
+}
+
+#[test]
+fn a_repeated_reading_of_what_stood_still_is_no_use_of_cpu() {
+    let (mut world, plan) = repeated(0.0);
+    let a = verdict(&plan, "/a");
+    assert_eq!(a.cpu_cpus.map(|c| c.get()), Some(0.0));
+    assert_eq!(a.bandwidth.provenance, Provenance::Apportioned);
+    assert_eq!(a.bandwidth.bytes_per_sec.get(), 0.0);
+    assert!(!matches!(a.why, Why::Blind { .. }), "{:?}", a.why);
+    near(
+        "the other has it all",
+        verdict(&plan, "/b").bandwidth.bytes_per_sec.get(),
+        4e5,
+    );
+    // It has run for half of the four ticks since then: the mean counts, no more.
+    let mut seen = world.see();
+    seen.workloads[0].cpu_ns = Reading::new(seen.at, Nanos(2 * TICK_MS * MS));
+    let plan = step(&mut world.state, &world.config, &world.machine, &seen);
+    near(
+        "CPUs",
+        verdict(&plan, "/a").cpu_cpus.expect("read").get(),
+        0.5,
+    );
+}
+
+#[test]
+fn a_repeated_reading_of_what_ran_says_nothing() {
+    let (_, plan) = repeated(0.5);
+    let a = verdict(&plan, "/a");
+    assert_eq!(a.cpu_cpus, None);
+    assert_eq!(a.bandwidth.provenance, Provenance::Unknown);
+}
+
+#[test]
+fn what_stood_still_and_cannot_be_read_is_not_known() {
+    let (mut world, _) = repeated(0.0);
+    let mut seen = world.see();
+    seen.workloads[0].cpu_ns = Reading::missing(seen.at, Missing::NotYetRead);
+    let plan = step(&mut world.state, &world.config, &world.machine, &seen);
+    assert_eq!(verdict(&plan, "/a").cpu_cpus, None);
+}

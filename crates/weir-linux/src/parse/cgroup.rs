@@ -25,15 +25,26 @@ pub fn cpu_stat(text: &[u8]) -> Result<CpuStat, Malformed> {
     let mut usage = None;
     let mut stat = CpuStat::default();
     for line in lines(text) {
-        // At each tick for each workload: one comparison for most lines.
-        if let Some(value) = value(line, b"usage_usec") {
-            usage = Some(decimal(value)?);
-        } else if let Some(value) = value(line, b"throttled_usec") {
-            stat.throttled_usec = Some(decimal(value)?);
-        } else if let Some(value) = value(line, b"nr_periods") {
-            stat.nr_periods = Some(decimal(value)?);
-        } else if let Some(value) = value(line, b"nr_throttled") {
-            stat.nr_throttled = Some(decimal(value)?);
+        // At each tick for each workload: for most lines one comparison of a byte.
+        match line.first() {
+            Some(b'u') => {
+                if let Some(value) = value(line, b"usage_usec") {
+                    usage = Some(decimal(value)?);
+                }
+            }
+            Some(b't') => {
+                if let Some(value) = value(line, b"throttled_usec") {
+                    stat.throttled_usec = Some(decimal(value)?);
+                }
+            }
+            Some(b'n') => {
+                if let Some(value) = value(line, b"nr_periods") {
+                    stat.nr_periods = Some(decimal(value)?);
+                } else if let Some(value) = value(line, b"nr_throttled") {
+                    stat.nr_throttled = Some(decimal(value)?);
+                }
+            }
+            _ => {}
         }
     }
     stat.usage_usec = usage.ok_or(Malformed("a line usage_usec"))?;

@@ -56,7 +56,19 @@ pub fn signed(text: &[u8]) -> Result<i64, Malformed> {
 
 /// The lines of a text, without their ends; no empty line after the last end.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|b| *b == b'\n').filter(|line| !line.is_empty())
+    let mut rest = text;
+    let next = move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (line, after) = match memchr::memchr(b'\n', rest) {
+            Some(end) => rest.split_at(end),
+            None => (rest, &b""[..]),
+        };
+        rest = after.get(1..).unwrap_or_default();
+        Some(line)
+    };
+    std::iter::from_fn(next).filter(|line| !line.is_empty())
 }
 
 /// The words of a line.
