@@ -5,33 +5,16 @@
 //! process: processes come and go, and each would leave a series behind for ever, so workloads that are
 //! processes are left out. A value that is missing is a sample that is missing.
 
+mod totals;
+
+pub use totals::Totals;
+
 use crate::export::spelled;
-use std::collections::BTreeMap;
 use std::fmt::Write;
-use weir_core::attribution::Provenance;
-use weir_core::observation::{GroupSeen, Reading, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{GroupSeen, Reading};
 use weir_core::snapshot::{Delivery, Snapshot};
 use weir_core::topology::CountedBy;
-use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
-
-/// What is counted over the life of a weir.
-#[derive(Clone, Debug, Default)]
-pub struct Totals {
-    last_at: Option<Nanos>,
-    ticks: u64,
-    groups: BTreeMap<GroupId, GroupSeen>,
-    /// Of devices whose events took turns.
-    running: BTreeMap<DeviceId, f64>,
-    workloads: BTreeMap<WorkloadId, WorkloadTotals>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct WorkloadTotals {
-    /// Device bytes by how they are known: counted, sampled, apportioned.
-    bytes: [f64; 3],
-    cpu: Option<Nanos>,
-    throttled: Option<Nanos>,
-}
+use weir_core::{GroupId, Nanos, WorkloadId};
 
 /// How the text is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,45 +23,6 @@ pub enum Dialect {
     OpenMetrics,
     /// `text/plain; version=0.0.4`, for readers that do not ask for better.
     Prometheus,
-}
-
-impl Totals {
-    /// Takes in a tick.
-    pub fn add(&mut self, seen: &Observation, plan: &weir_core::Plan) {
-        self.ticks += 1;
-        let dt = self.last_at.and_then(|before| seen.at.since(before));
-        self.last_at = Some(seen.at);
-        self.groups = seen
-            .groups
-            .iter()
-            .map(|group| (group.id, group.clone()))
-            .collect();
-        self.running = seen.running.iter().map(|r| (r.id, r.ratio)).collect();
-        let is_cgroup = |w: &&WorkloadSeen| w.kind == WorkloadKind::Cgroup;
-        let mut seen = seen.workloads.iter().filter(is_cgroup).peekable();
-        let mut next = BTreeMap::new();
-        for verdict in &plan.workloads {
-            // Both lists are in the order of ids.
-            while seen.next_if(|w| w.id < verdict.id).is_some() {}
-            let Some(workload) = seen.next_if(|w| w.id == verdict.id) else {
-                continue;
-            };
-            let mut totals = self.workloads.remove(&verdict.id).unwrap_or_default();
-            let rate = verdict.bandwidth.bytes_per_sec.get();
-            let amount = rate * dt.unwrap_or_default().secs_f64();
-            match verdict.bandwidth.provenance {
-                Provenance::Counted => totals.bytes[0] += amount,
-                Provenance::Sampled => totals.bytes[1] += amount,
-                Provenance::Apportioned => totals.bytes[2] += amount,
-                Provenance::Unknown => {}
-            }
-            totals.cpu = workload.cpu_ns.ok().copied();
-            totals.throttled = workload.throttled_ns.ok().copied();
-            next.insert(verdict.id.clone(), totals);
-        }
-        // Those that have gone are forgotten: their series end.
-        self.workloads = next;
-    }
 }
 
 /// All metrics of a tick.
@@ -272,17 +216,20 @@ fn cgroups(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
     let name = |id: &WorkloadId| spelled(id.as_str());
     let help = "Device bytes of a cgroup, reads and writes, and how they are known.";
     let mut family = page.counter("weir_cgroup_cxl_bytes", "bytes", help);
-    for (id, workload) in &totals.workloads {
+    for workload in &totals.workloads {
         for (source, bytes) in ["counted", "sampled", "apportioned"]
             .iter()
             .zip(workload.bytes)
         {
             if bytes > 0.0 {
-                family.sample(&[("cgroup", &name(id)), ("source", source)], bytes.round());
+                family.sample(
+                    &[("cgroup", &name(&workload.id)), ("source", source)],
+                    bytes.round(),
+                );
             }
         }
     }
-    type Time = fn(&WorkloadTotals) -> Option<Nanos>;
+    type Time = fn(&totals::WorkloadTotals) -> Option<Nanos>;
     let times: [(&str, &str, Time); 2] = [
         (
             "weir_cgroup_cpu_seconds",
@@ -297,18 +244,16 @@ fn cgroups(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
     ];
     for (metric, help, time) in times {
         let mut family = page.counter(metric, "seconds", help);
-        for (id, workload) in &totals.workloads {
+        for workload in &totals.workloads {
             if let Some(time) = time(workload) {
-                family.sample(&[("cgroup", &name(id))], time.secs_f64());
+                family.sample(&[("cgroup", &name(&workload.id))], time.secs_f64());
             }
         }
     }
+    let known = |id: &WorkloadId| totals.workloads.binary_search_by(|w| w.id.cmp(id));
     let verdicts = || {
-        snapshot
-            .plan
-            .workloads
-            .iter()
-            .filter(|v| totals.workloads.contains_key(&v.id))
+        let verdicts = snapshot.plan.workloads.iter();
+        verdicts.filter(|v| known(&v.id).is_ok())
     };
     let help = "CPUs that weir lets a cgroup use; no sample where it sets no limit.";
     let mut family = page.gauge("weir_cgroup_limit_cpus", "cpus", help);
@@ -419,7 +364,7 @@ mod tests {
     use super::*;
     use weir_core::observation::{Reading, RunningSeen};
     use weir_core::topology::{Description, Device, Group};
-    use weir_core::{Bytes, NodeId, Plan};
+    use weir_core::{Bytes, DeviceId, NodeId, Observation, Plan};
 
     const GROUP: GroupId = GroupId {
         device: DeviceId(3),

@@ -9,7 +9,7 @@
 //!
 //! The second compares with another build, by turns, in the rows of these names.
 //!
-//! First the machine is made of files in memory, so that is weir's own work and the system calls; the kernel's of
+//! First the machine is made of files in memory (which in the last of these rows stand still), so that is weir's own work and the system calls; the kernel's of
 //! making up `cpu.stat` and `numa_maps` comes on top. Then, as root where there is a cgroup v2 tree, cgroups and
 //! processes are this machine's own, a thousand of them that do next to nothing, and only the device is made of files:
 //! once with programs of weir's in the kernel, and once with files alone.
@@ -38,6 +38,10 @@ const REAL: [(&str, bool); 2] = [
     ("cgroups, every 1s, programs", true),
     ("cgroups, every 1s, files alone", false),
 ];
+/// The row with files that stand still.
+const STILL: &str = "still, every 50ms, metrics";
+/// Looks until all rest, and the time for which a new weir is taken to be watched.
+const STILL_WARM_UP: Duration = Duration::from_secs(12);
 /// Of each build, where two are compared.
 const TURNS: usize = 3;
 /// What this program is called with to be one of the processes.
@@ -278,6 +282,10 @@ fn main() {
         }
         stop.store(true, Ordering::Relaxed);
     });
+    // No workload runs, and the device moves nothing, from here on. A port of the kernel's choice.
+    let still = |_| ["--interval", "50ms", "--metrics=127.0.0.1:0"].map(str::to_owned);
+    let args = |turn| still(turn).to_vec();
+    measure(dir.path(), STILL, &args, STILL_WARM_UP);
     if !REAL.iter().any(|(what, _)| is_wanted(what)) {
         return;
     }

@@ -30,6 +30,10 @@ pub const FILE_NAME: &str = "snapshot.json";
 const FILE_MAX_BYTES: u64 = 256 << 20;
 /// So long after somebody has read it he may come again.
 const READ_FOR: Duration = Duration::from_secs(10);
+/// So long after the start a first reader may come.
+const STARTED_FOR: Duration = Duration::from_secs(2);
+/// Between two snapshots at least.
+pub const LEAST_SPACING: Duration = Duration::from_millis(100);
 /// Between two snapshots that nobody reads. With an interval on top it is less than [`is_live`] asks for.
 const UNREAD_SPACING: Duration = Duration::from_millis(1200);
 
@@ -107,8 +111,7 @@ impl Readers {
         };
         Readers {
             closed: watch().ok(),
-            // Who starts a weir may want to see it.
-            last: Instant::now(),
+            last: started(Instant::now()),
         }
     }
 
@@ -128,6 +131,11 @@ impl Readers {
         }
         now.saturating_duration_since(self.last) < READ_FOR
     }
+}
+
+/// When it is taken to have been read last, at the start: a weir that was just started is often looked at.
+fn started(now: Instant) -> Instant {
+    now.checked_sub(READ_FOR - STARTED_FOR).unwrap_or(now)
 }
 
 /// Reads a snapshot file.
@@ -183,7 +191,7 @@ pub fn process_exists(pid: u32) -> bool {
 /// How often to publish, given what the last time cost: at least 100 ms apart, and seldom enough to
 /// stay below 2 % of one CPU, but not so seldom that readers take the writer for dead ([`is_live`]).
 fn spacing(last_cost: Duration) -> Duration {
-    (last_cost * 50).clamp(Duration::from_millis(100), Duration::from_millis(1500))
+    (last_cost * 50).clamp(LEAST_SPACING, Duration::from_millis(1500))
 }
 
 #[cfg(test)]
@@ -292,6 +300,18 @@ mod tests {
             let late_ms = interval_ms / 20;
             assert!(is_live(&snapshot, next_ms + late_ms), "{interval_ms} ms");
         }
+    }
+
+    #[test]
+    fn a_first_reader_finds_it_fresh_for_a_while() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut publisher = Publisher::new(dir.path());
+        let cheap = Duration::ZERO;
+        let start = publisher.readers.last + READ_FOR - STARTED_FOR;
+        let within = start + STARTED_FOR - Duration::from_nanos(1);
+        assert_eq!(publisher.spacing(cheap, within), LEAST_SPACING);
+        let after = start + STARTED_FOR;
+        assert_eq!(publisher.spacing(cheap, after), UNREAD_SPACING);
     }
 
     fn publish_in(dir: &Path) {

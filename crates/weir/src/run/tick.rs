@@ -9,7 +9,7 @@ use super::changes::{Change, ChangeLog, Changes};
 use super::cost::{Meter, Stages, process_cpu, thread_cpu};
 use super::metrics::Exporter;
 use super::outlet::Outlet;
-use super::publish::{Publisher, wall_unix_ms};
+use super::publish::{LEAST_SPACING, Publisher, wall_unix_ms};
 use super::push::Pusher;
 use super::view::View;
 use crate::recordings::tape::Tape;
@@ -213,7 +213,10 @@ impl Loop {
     fn publish(&mut self, events: &[Change]) {
         let cost = self.publish_cost;
         let now = Instant::now();
-        let publisher = self.sinks.publisher.as_mut();
+        // The kernel is asked for readers no more often than it can matter.
+        let too_soon = |last: Instant| now - last < LEAST_SPACING;
+        let is_asked = !self.published.is_some_and(too_soon);
+        let publisher = self.sinks.publisher.as_mut().filter(|_| is_asked);
         let spacing = publisher.map(|p| p.spacing(cost, now));
         let old = |last: Instant| spacing.is_some_and(|spacing| now - last >= spacing);
         let to_file = spacing.is_some() && self.published.is_none_or(old);

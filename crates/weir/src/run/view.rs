@@ -93,7 +93,11 @@ fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
     };
     let mut before = snapshot.plan.workloads.iter().peekable();
     for now in &plan.workloads {
-        while before.next_if(|earlier| earlier.id < now.id).is_some() {}
+        // Mostly they are the same, and then no text is compared.
+        while before
+            .next_if(|earlier| earlier.id != now.id && earlier.id < now.id)
+            .is_some()
+        {}
         let Some(earlier) = before.next_if(|earlier| earlier.id == now.id) else {
             continue;
         };
