@@ -5,7 +5,7 @@
 use crate::files::{Buffer, open_root};
 use crate::options::Roots;
 use crate::parse::process::runnable;
-use crate::topology::Topology;
+use crate::topology::online;
 
 /// How often the tasks that run or wait are counted, and the time between two counts: some wake at a beat.
 const COUNTS: u32 = 5;
@@ -14,7 +14,7 @@ const BETWEEN: std::time::Duration = std::time::Duration::from_millis(7);
 /// Why partial mode is not to be chosen: as many tasks want a CPU as there are CPUs. Which of them will be limited is not
 /// known yet, so all count. Where a file cannot be read there is room.
 pub(super) fn shortage(roots: &Roots) -> Option<String> {
-    let cpus = u64::from(Topology::probe(roots).cpu_count.ok()?);
+    let cpus = online(roots).ok()?.len() as u64;
     let proc = open_root(&roots.proc).ok()?;
     let mut buffer = Buffer::new();
     let mut fewest = u64::MAX;
