@@ -69,6 +69,7 @@ fn fields(run: &Value) -> BTreeSet<String> {
         "missing",
         "estimate_error_ratio",
         "limited_gap_ms",
+        "start_ms",
         "fingerprint",
         "virtual_sec",
         "wall_sec",
