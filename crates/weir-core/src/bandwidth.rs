@@ -10,6 +10,7 @@
 //! known: a part is not passed off as the whole.
 
 use crate::counters::{Counter, FULL_MASK, Limits};
+use crate::gate::FASTEST_BYTES_PER_SEC;
 use crate::ids::{DeviceId, GroupId};
 use crate::observation::{GroupSeen, Missing, Reading};
 use crate::topology::Description;
@@ -101,6 +102,13 @@ impl Channel {
     ) -> Result<(BytesPerSec, Nanos), Missing> {
         let delta = self.counter.advance(limits, reading)?;
         let raw = delta.per_sec();
+        if limits.per_sec.is_none() && raw > FASTEST_BYTES_PER_SEC {
+            return Err(Missing::Lost(format!(
+                "counter went on by {} bytes in {} s: no device moves so much",
+                delta.amount,
+                delta.span.secs_f64()
+            )));
+        }
         let rate = alpha.map_or(raw, |a| self.smooth.push(a, raw));
         Ok((BytesPerSec::new(rate), delta.span))
     }
@@ -299,6 +307,26 @@ mod tests {
         let _ = meter.update(&machine, &[seen(A, 0, 0xfff0, 0)], None);
         let rates = meter.update(&machine, &[seen(A, 1000, 0x10, 0)], None);
         assert_eq!(rates[0].read, Ok(BytesPerSec::new(32.0)));
+    }
+
+    #[test]
+    fn what_no_device_moves_is_lost_though_no_capacity_is_known() {
+        let (mut meter, machine) = (Meter::default(), machine(u64::MAX));
+        let mut rates = Vec::new();
+        for (secs, count) in [(0, 0), (1, 100), (2, 1 << 60), (3, (1 << 60) + 300)] {
+            rates.push(meter.update(&machine, &[seen(A, secs * 1000, count, 0)], None)[0].clone());
+        }
+        assert_eq!(rates[1].read, Ok(BytesPerSec::new(100.0)));
+        assert!(matches!(&rates[2].read, Err(Missing::Lost(why)) if why.contains("no device")));
+        assert_eq!(rates[3].read, Ok(BytesPerSec::new(300.0)));
+        // A terabyte in a second is believed.
+        let most = FASTEST_BYTES_PER_SEC;
+        let rates = meter.update(
+            &machine,
+            &[seen(A, 4000, (1 << 60) + 300 + 1_000_000_000_000, 0)],
+            None,
+        );
+        assert_eq!(rates[0].read, Ok(BytesPerSec::new(most)));
     }
 
     #[test]

@@ -74,6 +74,8 @@ mod tests {
             policy: "max-min".into(),
             demand_bytes_per_sec: BytesPerSec::new(9e6),
             device_bytes_per_sec: BytesPerSec::new(9e6),
+            asked_bytes_per_sec: None,
+            shared_bytes_per_sec: None,
         }
     }
 

@@ -14,6 +14,8 @@
 //! After either the newer reading is the base of the next difference, so one bad reading costs one
 //! interval. A missing reading leaves the base alone: the next difference then spans the gap, and
 //! its mean is right.
+//!
+//! What a device could not have moved is better not passed on at all: see [`crate::gate`].
 
 use crate::observation::{Missing, Reading};
 use crate::units::Nanos;
@@ -84,9 +86,16 @@ pub fn delta(limits: Limits, earlier: (Nanos, u64), later: (Nanos, u64)) -> Resu
     }
     let too_fast =
         fastest.is_some_and(|rate| amount as f64 > BELIEF_FACTOR * rate * span.secs_f64());
-    if amount > limits.mask / 2 || too_fast {
+    if amount > limits.mask / 2 {
         return Err(Missing::Lost(format!(
             "counter went back from {} to {}",
+            earlier.1, later.1
+        )));
+    }
+    if too_fast {
+        let secs = span.secs_f64();
+        return Err(Missing::Lost(format!(
+            "counter went from {} to {} in {secs} s: more than its source can count",
             earlier.1, later.1
         )));
     }

@@ -24,6 +24,16 @@ pub enum Missing {
     Lost(String),
 }
 
+impl Missing {
+    /// The reason without its class, to be put into another sentence.
+    pub fn reason(&self) -> &str {
+        match self {
+            Missing::NotSupported(why) | Missing::NotPermitted(why) | Missing::Lost(why) => why,
+            Missing::NotYetRead => "not yet read",
+        }
+    }
+}
+
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -106,8 +106,14 @@ pub enum Why {
         policy: String,
         /// What it asked for.
         demand_bytes_per_sec: BytesPerSec,
-        /// What the device was doing when this was decided.
+        /// What the device moved in the interval before. It may be less than is shared out: what decides is what is asked for.
         device_bytes_per_sec: BytesPerSec,
+        /// What all users of the device asked for together; nothing in recordings of old.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_bytes_per_sec: Option<BytesPerSec>,
+        /// What was shared out among them: the set-point, corrected; nothing in recordings of old.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shared_bytes_per_sec: Option<BytesPerSec>,
     },
     /// Held at the floor that everybody keeps.
     AtFloor,

@@ -107,7 +107,7 @@ impl Actuator {
             tended: None,
             compared: 0,
             search: Search::default(),
-            sched_ext: SchedExt::new(&options.roots),
+            sched_ext: SchedExt::new(&options.roots).trusting(options.trust_cpu_max),
             buffer: Buffer::new(),
         }
     }

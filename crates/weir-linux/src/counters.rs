@@ -18,6 +18,7 @@ use crate::options::{CounterSource, Roots};
 use crate::parse::sysfs::{Pair, counter_dump, pairs};
 use crate::parse::{decimal, signed};
 use crate::perf::Counting;
+use crate::privilege;
 use crate::topology::{MemoryNode, missing};
 use rustix::fd::OwnedFd;
 use std::fs;
@@ -96,23 +97,29 @@ impl Counters {
         let class = roots.sys.join("class/weir_cxl");
         if source != CounterSource::Perf {
             for (number, dir) in class_devices(&class) {
-                found.add_class_device(number, &dir, capacity);
+                found.add_class_device(roots, number, &dir, capacity);
             }
             found.refresh_nodes(roots);
             if found.sources.is_empty() {
-                found.add_dump(&dump_path(roots), nodes, capacity);
+                found.add_dump(roots, nodes, capacity);
             }
         }
         if source != CounterSource::Driver {
             found.add_perf(roots, nodes, capacity);
         }
         if found.sources.is_empty() {
-            found.add_uncounted(&class, nodes, capacity);
+            found.add_uncounted(roots, nodes, capacity);
         }
         found
     }
 
-    fn add_class_device(&mut self, number: u32, dir: &Path, capacity: Option<BytesPerSec>) {
+    fn add_class_device(
+        &mut self,
+        roots: &Roots,
+        number: u32,
+        dir: &Path,
+        capacity: Option<BytesPerSec>,
+    ) {
         let fact = |value, next_move: Option<&str>| Fact {
             name: format!("cxl.counters.weir_cxl{number}"),
             value,
@@ -131,7 +138,11 @@ impl Counters {
                     .facts
                     .push(fact(Err(Missing::Lost(why)), Some("reload weir_cxl")));
             }
-            Err(why) => return self.facts.push(fact(Err(why), Some("run weir as root"))),
+            Err(why) => {
+                let next_move =
+                    matches!(why, Missing::NotPermitted(_)).then(|| privilege::next_move(roots));
+                return self.facts.push(fact(Err(why), next_move.as_deref()));
+            }
         };
         let device = DeviceId(number);
         for index in 0..count {
@@ -159,12 +170,13 @@ impl Counters {
         self.note_load(dir);
     }
 
-    fn add_dump(&mut self, path: &Path, nodes: &[MemoryNode], capacity: Option<BytesPerSec>) {
-        let pairs = match read_dump(path) {
+    fn add_dump(&mut self, roots: &Roots, nodes: &[MemoryNode], capacity: Option<BytesPerSec>) {
+        let path = dump_path(roots);
+        let pairs = match read_dump(&path) {
             Ok(pairs) => pairs,
             Err(Missing::NotSupported(_)) => return,
             Err(why) => {
-                let next_move = Some("run weir as root".into());
+                let next_move = Some(privilege::next_move(roots));
                 let name = "cxl.counters.debugfs".into();
                 return self.facts.push(Fact {
                     name,
@@ -187,9 +199,7 @@ impl Counters {
                 self.facts.push(join::not_joined(why, count, nodes));
             }
         }
-        let kind = Kind::Dump {
-            path: path.to_owned(),
-        };
+        let kind = Kind::Dump { path };
         self.add_device(
             DeviceId(0),
             "cxl-counter-driver".into(),
@@ -199,12 +209,18 @@ impl Counters {
         );
     }
 
-    fn add_uncounted(&mut self, class: &Path, nodes: &[MemoryNode], capacity: Option<BytesPerSec>) {
+    fn add_uncounted(
+        &mut self,
+        roots: &Roots,
+        nodes: &[MemoryNode],
+        capacity: Option<BytesPerSec>,
+    ) {
+        let class = roots.sys.join("class/weir_cxl");
         let why = Missing::NotSupported(format!("no counters: {} has no device", class.display()));
         self.facts.push(Fact {
             name: "cxl.counters".into(),
             value: Err(why.clone()),
-            next_move: Some("load the counter driver: modprobe weir_cxl".into()),
+            next_move: Some(perf::next_move(roots)),
         });
         if nodes.is_empty() {
             return;

@@ -22,13 +22,7 @@ impl Counters {
     ) {
         let cxl: Vec<u32> = nodes.iter().map(|node| node.id.0).collect();
         let targets = perf_targets(roots, &cxl);
-        let value = told(&targets);
-        let next_move = value.is_err();
-        self.facts.push(Fact {
-            name: "perf.cxl".into(),
-            value,
-            next_move: next_move.then(|| "weir events says what is lacking".into()),
-        });
+        self.facts.push(fact(roots, &targets));
         if !self.sources.is_empty() {
             return;
         }
@@ -44,7 +38,7 @@ impl Counters {
                 self.facts.push(Fact {
                     name: format!("perf.{name}"),
                     value: Err(why),
-                    next_move: Some("run weir as root".into()),
+                    next_move: Some(crate::privilege::next_move(roots)),
                 });
             }
         }
@@ -154,6 +148,31 @@ pub(crate) fn perf_targets(roots: &Roots, cxl: &[u32]) -> Vec<Target> {
         target.node = read_node(&dir).map(|node| node.0);
     }
     targets
+}
+
+/// What perf counts, or why it does not and what to do.
+fn fact(roots: &Roots, targets: &[Target]) -> Fact {
+    let (value, next_move) = match (told(targets), Machine::probe(roots).obstacle()) {
+        (Ok(text), _) => (Ok(text), None),
+        (Err(_), Some((why, next_move))) => (Err(Missing::NotSupported(why)), Some(next_move)),
+        (Err(why), None) => (Err(why), Some("`weir events` says what is lacking".into())),
+    };
+    Fact {
+        name: "perf.cxl".into(),
+        value,
+        next_move,
+    }
+}
+
+/// What to do where nothing counts.
+pub(super) fn next_move(roots: &Roots) -> String {
+    let events = match Machine::probe(roots).obstacle() {
+        Some((_, next_move)) => next_move,
+        None => "`weir events` says what this CPU and its kernel lack to count CXL traffic".into(),
+    };
+    format!(
+        "{events}; a device with access counters of its own needs weir's driver (kernel/README.md in weir's sources)"
+    )
 }
 
 fn told(targets: &[Target]) -> Result<String, Missing> {

@@ -23,7 +23,8 @@ pub enum LinuxError {
     /// Neither a node of CXL memory nor counters: there is nothing to keep below its knee.
     #[error(
         "no CXL memory found: no NUMA node of it under {nodes} and no access counters under \
-         {counters}{others}; {next_move}, or load the weir_cxl driver, then see `weir doctor`",
+         {counters}{others}; {next_move}, then see `weir doctor`; without CXL memory: \
+         `weir sim thesis-limit`",
         nodes = .nodes.display(), counters = .counters.display()
     )]
     NoCxl {
@@ -113,7 +114,9 @@ impl LinuxError {
 
 fn hint(answer: &io::Error) -> &'static str {
     match answer.kind() {
-        io::ErrorKind::PermissionDenied => "; run weir as root",
+        io::ErrorKind::PermissionDenied if !rustix::process::geteuid().is_root() => {
+            "; run weir as root"
+        }
         _ => "",
     }
 }

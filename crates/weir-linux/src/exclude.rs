@@ -4,8 +4,13 @@
 //!
 //! `cpu.max` does not hold back real-time tasks, but it does hold back whom they wait for.
 
+use crate::files::read_path;
 use crate::members::Member;
 use crate::names::glob_matches;
+use crate::options::{Options, Roots};
+use crate::parse::process::cgroup_path;
+use crate::wanted::Wanted;
+use std::sync::Arc;
 use weir_core::observation::Excluded;
 
 /// The rules, and who we are.
@@ -17,9 +22,22 @@ pub(crate) struct Rules {
     /// weir lists.
     own_cgroup: Option<Vec<u8>>,
     init_cgroup: Option<Vec<u8>>,
+    /// Which of the patterns, and of other names that were given, have met anything.
+    pub(crate) wanted: Arc<Wanted>,
 }
 
 impl Rules {
+    /// As `options` say, on this machine.
+    pub(crate) fn of(options: &Options) -> Self {
+        let mut rules = Self::new(
+            options.exclude.clone(),
+            cgroup_of(&options.roots, "self"),
+            cgroup_of(&options.roots, "1"),
+        );
+        rules.wanted = Arc::new(Wanted::new(&options.exclude, &options.weighted));
+        rules
+    }
+
     pub(crate) fn new(
         globs: Vec<String>,
         own_cgroup: Option<Vec<u8>>,
@@ -30,11 +48,13 @@ impl Rules {
             own_pid: std::process::id(),
             own_cgroup,
             init_cgroup,
+            wanted: Arc::default(),
         }
     }
 
     /// The verdict on a process.
     pub(crate) fn on_process(&self, id: &str, pid: u32, member: &Member) -> Option<Excluded> {
+        self.wanted.see(&[id, &member.comm]);
         self.on_pid(pid)
             .or_else(|| member.is_kernel.then_some(Excluded::Kernel))
             .or_else(|| self.by_user(&[id, &member.comm]))
@@ -85,4 +105,10 @@ impl Rules {
             .find(|glob| names.iter().any(|name| glob_matches(glob, name)));
         hit.map(|glob| Excluded::ByUser(glob.clone()))
     }
+}
+
+/// The cgroup of a process, where it can be known.
+fn cgroup_of(roots: &Roots, process: &str) -> Option<Vec<u8>> {
+    let text = read_path(&roots.proc.join(process).join("cgroup")).ok()?;
+    cgroup_path(&text).ok().map(<[u8]>::to_vec)
 }

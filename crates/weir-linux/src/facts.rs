@@ -6,32 +6,29 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::files::read_path;
 use crate::journal::JOURNAL;
+use crate::leases;
 use crate::options::{By, CounterSource, Options, Roots};
-use crate::parse::cgroup::lists;
+use crate::privilege;
 use crate::quota::{MIN_CPUS, QUOTA_MIN_US, period_us};
 use crate::sched_ext::{Mode, SchedExt};
 use crate::topology::{Topology, missing};
-use std::path::Path;
 use weir_core::topology::{Actuator, Fact};
 use weir_core::{Description, Missing, Nanos};
 
-/// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find, and what
-/// would be in its way. Limits are described as with the default period. `named` are nodes of CXL memory by
-/// `--device`; empty leaves it to the evidence.
-pub fn describe(roots: &Roots, by: By, named: &[u32]) -> Description {
-    let topology = Topology::probe(roots, named);
+/// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find with these options, and what
+/// would be in its way.
+pub fn describe(options: &Options) -> Description {
+    let roots = &options.roots;
+    let topology = Topology::probe(roots, &options.nodes);
     let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
     let counters = Counters::probe_from(roots, nodes, None, CounterSource::Auto);
-    let options = Options {
-        roots: roots.clone(),
-        by,
-        ..Options::default()
-    };
-    let mut description = description(&options, &topology, &counters);
-    description.facts.extend(crate::shares::facts(&options));
-    description.facts.push(crate::tasks::fact(&options));
-    let usage = crate::usage::Usage::choose(&options);
-    description.facts.push(usage.fact());
+    let mut description = description(options, &topology, &counters);
+    let facts = &mut description.facts;
+    crate::bounds::Bounds::of(roots, &counters.devices, facts);
+    facts.extend(crate::shares::facts(options));
+    facts.push(crate::tasks::fact(options));
+    facts.push(crate::usage::Usage::choose(options).fact());
+    facts.extend(crate::wanted::names(options));
     description
 }
 
@@ -48,7 +45,8 @@ pub(crate) fn description(
         .into_owned();
     let mut facts = vec![
         fact("kernel.release", Ok(kernel.clone()), None),
-        privilege(),
+        privilege::fact(roots),
+        machine(roots),
         fact(
             "cpu.online",
             topology.cpu_count.clone().map(|n| n.to_string()),
@@ -58,8 +56,8 @@ pub(crate) fn description(
     facts.extend(topology.facts(roots));
     facts.extend(counters.facts.iter().cloned());
     facts.push(crate::waits::fact(roots, topology, counters));
-    let controller = cgroups(roots, &mut facts);
-    facts.push(sched_ext(roots));
+    let controller = crate::hierarchy::facts(roots, options.by, &mut facts);
+    facts.push(sched_ext(options));
     facts.push(scheduler(roots));
     facts.push(tick());
     facts.push(bandwidth_slice(roots));
@@ -107,84 +105,38 @@ fn fact(name: &str, value: Result<String, Missing>, next_move: Option<String>) -
     }
 }
 
-fn privilege() -> Fact {
-    let value = match rustix::process::geteuid().is_root() {
-        true => Ok("root".into()),
-        false => Err(Missing::NotPermitted(
-            "not root: limits and memory of others are closed".into(),
-        )),
-    };
-    let next_move = value.is_err().then(|| "run weir as root".into());
-    fact("privilege", value, next_move)
+/// A machine, or one that a hypervisor makes.
+fn machine(roots: &Roots) -> Fact {
+    let text = crate::guest::guest(roots).map_or_else(
+        || "no hypervisor is seen".into(),
+        |what| format!("a virtual machine: {what}"),
+    );
+    fact("kernel.machine", Ok(text), None)
 }
 
-/// Facts about the cgroup tree. Returns whether limits can be set in it.
-fn cgroups(roots: &Roots, facts: &mut Vec<Fact>) -> bool {
-    let path = roots.cgroup.join("cgroup.controllers");
-    let controllers = read_path(&path).map_err(|e| missing(&path, &e));
-    let Ok(controllers) = controllers else {
-        let hybrid = roots.cgroup.join("unified/cgroup.controllers").exists();
-        let next_move = match hybrid {
-            true => {
-                "boot with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all: v1 holds the cpu controller"
-            }
-            false => "mount it: mount -t cgroup2 none /sys/fs/cgroup",
-        };
-        let value = controllers.map(|_| String::new());
-        facts.push(fact("cgroup.v2", value, Some(next_move.into())));
-        return false;
-    };
-    let text = String::from_utf8_lossy(controllers.trim_ascii()).into_owned();
-    facts.push(fact(
-        "cgroup.v2",
-        Ok(format!("{} ({text})", roots.cgroup.display())),
-        None,
-    ));
-    let (cpu, ok) = controller(roots, &controllers, "cpu");
-    facts.push(cpu);
-    facts.push(controller(roots, &controllers, "memory").0);
-    ok
-}
-
-/// Whether a controller is there and handed down to the first level of cgroups.
-fn controller(roots: &Roots, controllers: &[u8], which: &str) -> (Fact, bool) {
-    let name = format!("cgroup.controller.{which}");
-    if !lists(controllers, which.as_bytes()) {
-        let why = format!("the kernel has no {which} controller in this tree");
-        let next_move = Some(format!("boot with cgroup_no_v1={which}"));
-        return (
-            fact(&name, Err(Missing::NotSupported(why)), next_move),
-            false,
+fn sched_ext(options: &Options) -> Fact {
+    let mut sched_ext = SchedExt::new(&options.roots).trusting(options.trust_cpu_max);
+    if let Some(why) = sched_ext.refusal() {
+        let next_move = "unload the scheduler, or run it in partial mode; if it enforces cpu.max itself: weir run --trust-cpu-max";
+        return fact(
+            STATE,
+            Err(Missing::NotPermitted(why)),
+            Some(next_move.into()),
         );
     }
-    let path = roots.cgroup.join("cgroup.subtree_control");
-    match read_path(&path).map_err(|e| missing(&path, &e)) {
-        Ok(text) if lists(&text, which.as_bytes()) => {
-            (fact(&name, Ok("enabled below the root".into()), None), true)
-        }
-        Ok(_) => {
-            let why = Missing::NotSupported("there, but not handed down from the root".into());
-            let next_move = Some(format!("echo +{which} > {}", path.display()));
-            (fact(&name, Err(why), next_move), false)
-        }
-        Err(why) => (fact(&name, Err(why), None), false),
-    }
-}
-
-fn sched_ext(roots: &Roots) -> Fact {
-    let mut sched_ext = SchedExt::new(roots);
-    if let Some(why) = sched_ext.refusal() {
-        let next_move = Some("unload the scheduler, or run it in partial mode".into());
-        return fact(STATE, Err(Missing::NotPermitted(why)), next_move);
-    }
-    let text = match sched_ext.mode() {
-        Mode::Absent => "not in this kernel: cpu.max holds".into(),
-        Mode::Off => "no scheduler loaded: cpu.max holds".into(),
-        Mode::Partial(name) | Mode::Full(name) => {
-            format!("{name:?} in partial mode: cpu.max holds for all other tasks")
-        }
+    let value = match sched_ext.mode() {
+        Mode::Absent => Err(Missing::NotSupported(
+            "this kernel has no sched_ext: cpu.max holds".into(),
+        )),
+        Mode::Off => Ok("no scheduler loaded: cpu.max holds".into()),
+        Mode::Full(name) => Ok(format!(
+            "{name:?} runs all tasks, and is trusted to enforce cpu.max (--trust-cpu-max)"
+        )),
+        Mode::Partial(name) => Ok(format!(
+            "{name:?} in partial mode: cpu.max holds for all other tasks"
+        )),
     };
-    fact(STATE, Ok(text), None)
+    fact(STATE, value, None)
 }
 
 const SCHEDULER: &str = "backend.scx";
@@ -207,22 +159,22 @@ pub(crate) fn scheduler_in_use(description: &mut Description, takes_all: bool) {
 
 /// Whether weir's own scheduler could limit here. Nothing is lacking where it cannot: `cpu.max` is there.
 fn scheduler(roots: &Roots) -> Fact {
-    let mut text = crate::scx::refusal(roots).map_or_else(
-        || {
-            "can be used: limits in device bytes, by a scheduler of weir's own for limited tasks (--backend scx) or, \
-             where the CPUs are all busy, for all ordinary ones (--backend scx-full)"
-                .into()
-        },
-        |why| format!("cannot be used: {why}"),
-    );
     let report = roots.run.join(crate::scx::REPORT);
-    if report.exists() {
-        text += &format!(
+    let before = match report.exists() {
+        true => format!(
             "; the kernel has taken it out before, see {}",
             report.display()
-        );
-    }
-    fact(SCHEDULER, Ok(text), None)
+        ),
+        false => String::new(),
+    };
+    let value = match crate::scx::refusal(roots) {
+        None => Ok(format!(
+            "can be used: limits in device bytes, by a scheduler of weir's own for limited tasks (--backend scx) or, \
+             where the CPUs are all busy, for all ordinary ones (--backend scx-full){before}"
+        )),
+        Some(why) => Err(Missing::NotSupported(format!("{why}{before}"))),
+    };
+    fact(SCHEDULER, value, None)
 }
 
 fn tick() -> Fact {
@@ -262,30 +214,56 @@ fn numa_maps(roots: &Roots, by: By) -> Fact {
     fact("proc.numa_maps", value, next_move.map(str::to_owned))
 }
 
+/// Limits of a weir that runs are in order; those of one that died are not.
 fn leases(roots: &Roots) -> Fact {
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    let journal: &Path = &roots.run.join(JOURNAL);
-    let owed: &Path = &roots.run.join(crate::shares::OWED);
-    let there = is_there(journal) || is_there(owed);
-    let text = match () {
-        () if is_there(journal) => format!(
-            "{} is there: a weir is limiting, or died while it was",
-            journal.display()
+    let books = [
+        (JOURNAL, leases::LOCK, "limited"),
+        (
+            crate::shares::OWED,
+            crate::shares::OWED_LOCK,
+            "counted by resctrl",
         ),
-        () if there => format!(
-            "{} is there: a weir counts by resctrl, or died while it did",
-            owed.display()
+    ];
+    let mut held = Vec::new();
+    let mut left = Vec::new();
+    for (name, lock, what) in books {
+        let path = roots.run.join(name);
+        if path.symlink_metadata().is_err() {
+            continue;
+        }
+        match leases::holder(roots, lock) {
+            Some(holder) => held.push(format!(
+                "weir {holder} is running and holds {}",
+                path.display()
+            )),
+            None => left.push(format!(
+                "{} is there: a weir died while it {what}",
+                path.display()
+            )),
+        }
+    }
+    let (value, next_move) = match (&left[..], &held[..]) {
+        ([], []) => (Ok("no limits left behind".into()), None),
+        ([], _) => (Ok(held.join("; ")), None),
+        _ => (
+            Err(Missing::Lost(left.join("; "))),
+            Some("give back what it left: weir reset".into()),
         ),
-        () => "no limits left behind".into(),
     };
-    let next_move = there.then(|| "if no weir is running: weir reset".into());
-    fact("leases.journal", Ok(text), next_move)
+    fact("leases.journal", value, next_move)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fake::Fake;
+
+    fn described(roots: &Roots) -> Description {
+        describe(&Options {
+            roots: roots.clone(),
+            ..Options::default()
+        })
+    }
 
     fn find<'a>(description: &'a Description, name: &str) -> &'a Fact {
         description
@@ -299,7 +277,7 @@ mod tests {
     fn a_sound_host() {
         let fake = Fake::new();
         fake.write("proc/self/numa_maps", "");
-        let seen = describe(&fake.roots(), By::Cgroup, &[]);
+        let seen = described(&fake.roots());
         assert_eq!(
             (seen.cpu_count, seen.devices.len(), seen.groups.len()),
             (2, 1, 1)
@@ -333,17 +311,17 @@ mod tests {
             "kernel.sched_cfs_bandwidth_slice_us",
         );
         fake.write(file, "5000\n");
-        let seen = describe(&fake.roots(), By::Cgroup, &[]);
+        let seen = described(&fake.roots());
         assert_eq!(find(&seen, name).value, Ok("5000".to_string()));
         fake.write(file, "\x1b[2J");
-        let seen = describe(&fake.roots(), By::Cgroup, &[]);
+        let seen = described(&fake.roots());
         assert!(matches!(find(&seen, name).value, Err(Missing::Lost(_))));
     }
 
     #[test]
     fn each_absence_has_a_reason_and_a_next_move() {
         let empty = tempfile::tempdir().unwrap();
-        let seen = describe(&Roots::beneath(empty.path()), By::Cgroup, &[]);
+        let seen = described(&Roots::beneath(empty.path()));
         assert!(seen.actuator.is_none() && seen.devices.is_empty() && seen.cpu_count > 0);
         for name in [
             "numa.cxl_nodes",
@@ -362,7 +340,7 @@ mod tests {
         fake.write("sys/fs/cgroup/cgroup.subtree_control", "memory\n");
         fake.write("sys/kernel/sched_ext/state", "enabled\n");
         fake.write("run/weir/journal.jsonl", "");
-        let seen = describe(&fake.roots(), By::Cgroup, &[]);
+        let seen = described(&fake.roots());
         assert!(seen.actuator.is_none());
         let cpu = find(&seen, "cgroup.controller.cpu");
         assert!(cpu.next_move.as_ref().unwrap().contains("echo +cpu > "));
@@ -370,7 +348,7 @@ mod tests {
         assert!(find(&seen, "leases.journal").next_move.is_some());
         fake.remove("sys/fs/cgroup/cgroup.controllers");
         fake.write("sys/fs/cgroup/unified/cgroup.controllers", "\n");
-        let hybrid = describe(&fake.roots(), By::Cgroup, &[]);
+        let hybrid = described(&fake.roots());
         assert!(
             find(&hybrid, "cgroup.v2")
                 .next_move

@@ -53,7 +53,7 @@ fn damage_is_told_and_the_rest_counts() {
     }
     text.extend_from_slice(b"\xff\xfe{]\n{\"op\":\"wrote\",\"inode\":9,\"max\":\"1 1\"}\n\n");
     text.extend_from_slice(
-        b"{\"op\":\"hold\",\"path\":\"/\\\\x41\",\"inode\":4,\"max\":\"max 1\"}\n",
+        b"{\"op\":\"hold\",\"path\":\"/\\\\101\",\"inode\":4,\"max\":\"max 1\"}\n",
     );
     text.extend_from_slice(
         b"{\"op\":\"hold\",\"path\":\"/b\",\"inode\":5,\"max\":\"max 1; reboot\"}\n",

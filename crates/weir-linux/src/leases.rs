@@ -15,7 +15,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
-const LOCK: &str = "lock";
+pub(crate) const LOCK: &str = "lock";
 
 /// `/run/weir`, opened and found sound.
 #[derive(Debug)]
@@ -108,6 +108,23 @@ pub(crate) struct Lock {
     _fd: OwnedFd,
 }
 
+/// The process id of a weir that runs and holds this lock, as it wrote it down. Nothing is made and nothing stays locked.
+pub(crate) fn holder(roots: &Roots, lock: &str) -> Option<String> {
+    let dir = RunDir::open(roots).ok().flatten()?;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fd = openat(&dir.fd, lock, flags, Mode::empty()).ok()?;
+    match flock(&fd, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => {
+            let mut text = [0; 16];
+            let count = pread(&fd, &mut text, 0).unwrap_or(0);
+            let pid = crate::parse::decimal(&text[..count]).ok();
+            Some(pid.map_or_else(|| "(of unknown process id)".into(), |pid| pid.to_string()))
+        }
+        // Ours goes with the descriptor.
+        _ => None,
+    }
+}
+
 /// Why a file or directory must not be used, if so.
 pub(crate) fn distrust(stat: &Stat, want: FileType) -> Option<String> {
     let me = rustix::process::geteuid().as_raw();
@@ -155,6 +172,24 @@ mod tests {
         let text = dir.lock().unwrap_err().to_string();
         assert!(text.contains("pid unknown"), "{text}");
         drop(lock);
+        dir.lock().unwrap();
+    }
+
+    #[test]
+    fn who_holds_it_is_told_without_taking_it() {
+        let fake = Fake::new();
+        assert_eq!(holder(&fake.roots(), LOCK), None);
+        let dir = RunDir::open_or_make(&fake.roots()).unwrap();
+        assert_eq!(holder(&fake.roots(), LOCK), None);
+        assert!(
+            !fake.path("run/weir/lock").exists(),
+            "looking makes nothing"
+        );
+        let lock = dir.lock().unwrap();
+        let own = std::process::id().to_string();
+        assert_eq!(holder(&fake.roots(), LOCK), Some(own));
+        drop(lock);
+        assert_eq!(holder(&fake.roots(), LOCK), None);
         dir.lock().unwrap();
     }
 

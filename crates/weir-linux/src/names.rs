@@ -1,26 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of workloads: cgroup paths as text that can be undone (see `weir_core::ids`), and the
 //! patterns of the exclude list.
+//!
+//! A path stands as the kernel and systemd write it, so that names of weir are those of `systemctl status`, cadvisor and
+//! `/proc/PID/cgroup`: what systemd has escaped (`\x2d`) is part of the name and stays. Only bytes that would harm a terminal or
+//! a line, or that are not UTF-8, are written as `\ooo`, a backslash and three octal digits, as the kernel does in
+//! `/proc/self/mountinfo`. systemd never writes that form. A backslash that has three such digits behind it in the path itself
+//! is written `\134`, so that no two paths have one text.
 
 use std::fmt::Write;
 
-/// A path as text. Bytes that are not UTF-8 are written `\xNN`, and so is the backslash.
+/// A path as text.
 pub fn escape(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     for chunk in path.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            if c == '\\' {
-                text.push_str("\\x5c")
+        let valid = chunk.valid();
+        for (at, c) in valid.char_indices() {
+            let is_ambiguous = c == '\\' && octal(valid.as_bytes().get(at + 1..)).is_some();
+            if is_ambiguous || is_harmful(c) {
+                octals(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes());
             } else {
-                text.push(c)
+                text.push(c);
             }
         }
-        for byte in chunk.invalid() {
-            // Writing into a String cannot fail.
-            let _ = write!(text, "\\x{byte:02x}");
-        }
+        octals(&mut text, chunk.invalid());
     }
     text
+}
+
+fn octals(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "\\{byte:03o}");
+    }
+}
+
+/// What moves a cursor, ends a line, is invisible or turns the direction of text (UAX #9; Unicode's format characters).
+fn is_harmful(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The byte that three octal digits at the start of these stand for.
+fn octal(digits: Option<&[u8]>) -> Option<u8> {
+    let digits = digits?.get(..3)?;
+    let value = digits.iter().try_fold(0u16, |sum, digit| {
+        let digit = digit.checked_sub(b'0').filter(|d| *d < 8)?;
+        Some(sum * 8 + u16::from(digit))
+    })?;
+    u8::try_from(value).ok()
 }
 
 /// The path that [`escape`] turned into `text`; nothing if it cannot have made it.
@@ -28,21 +57,18 @@ pub fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut path = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
-        if *first != b'\\' {
-            path.push(*first);
-            rest = after;
-            continue;
+        match octal(Some(after)).filter(|_| *first == b'\\') {
+            Some(byte) => {
+                path.push(byte);
+                rest = after.get(3..)?;
+            }
+            None => {
+                path.push(*first);
+                rest = after;
+            }
         }
-        let digits = after.strip_prefix(b"x")?.get(..2)?;
-        let nibble = |b: u8| {
-            char::from(b)
-                .to_digit(16)
-                .and_then(|d| u8::try_from(d).ok())
-        };
-        path.push(nibble(digits[0])? << 4 | nibble(digits[1])?);
-        rest = after.get(3..)?;
     }
-    // One name, one text: `\x41` for `A` would give a workload two ids.
+    // One name, one text: `\101` for `A` would give a workload two ids.
     (escape(&path) == text).then_some(path)
 }
 
@@ -82,15 +108,41 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_of_systemd_and_of_enemies() {
-        assert_eq!(
-            escape(b"/system.slice/fio.service"),
-            "/system.slice/fio.service"
-        );
-        assert_eq!(escape(b"/dev-disk\\x2d1.swap"), "/dev-disk\\x5cx2d1.swap");
-        assert_eq!(escape(b"/a\xff\nb\xc3\xa9"), "/a\\xff\nb\u{e9}");
-        for forged in ["\\", "\\x", "\\x4", "\\x41", "\\xFF", "\\y41", "\\xc3\\xa9"] {
-            assert_eq!(unescape(forged), None, "{forged}");
+    fn names_of_systemd_stay_as_they_are() {
+        for name in [
+            "/system.slice/fio.service",
+            r"/machine.slice/machine-qemu\x2d1\x2dvm.scope",
+            r"/system.slice/dev-disk-by\x2dlabel-gr\xc3\xb6\xc3\x9fe.swap",
+            r"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/cri-containerd-0.scope",
+            r"/system.slice/docker-0123.scope",
+            r"/a\b\\c\",
+            r"/\8\48\400\9",
+            "/Größe/日本",
+        ] {
+            assert_eq!(escape(name.as_bytes()), name);
+            assert_eq!(unescape(name).as_deref(), Some(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_harms_is_written_in_octal_and_nothing_else_reads_so() {
+        for (path, text) in [
+            (&b"/a\xff\nb\xc3\xa9"[..], "/a\\377\\012b\u{e9}"),
+            (b"/\x1b[2J", "/\\033[2J"),
+            ("/a\u{202e}b".as_bytes(), "/a\\342\\200\\256b"),
+            (b"/a\\012b", "/a\\134012b"),
+            (b"/a\\", "/a\\"),
+            (b"/\\\\377", "/\\\\134377"),
+            (b"/\\\xff", "/\\\\377"),
+            // A byte that is none, and then digits: three belong to it.
+            (b"/\xff12", "/\\37712"),
+        ] {
+            assert_eq!(escape(path), text);
+            assert_eq!(unescape(text).as_deref(), Some(path), "{text}");
+        }
+        // What is never written so is no name.
+        for forged in ["\\101", "\\012\u{1b}", "\\303\\251", "a\nb", "\\134x2d"] {
+            assert_eq!(unescape(forged), None, "{forged:?}");
         }
     }
 
@@ -127,8 +179,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_path_comes_back(path: Vec<u8>) {
+        fn any_path_comes_back(path: Vec<u8>, odd in "[\\\\0-9x/\u{1b}\u{202e}é]{0,12}") {
             prop_assert_eq!(unescape(&escape(&path)), Some(path));
+            prop_assert_eq!(unescape(&escape(odd.as_bytes())), Some(odd.clone().into_bytes()));
+            prop_assert!(!escape(odd.as_bytes()).chars().any(is_harmful));
         }
 
         #[test]

@@ -142,6 +142,10 @@ pub struct Options {
     /// Nodes that are CXL memory, whatever the machine says; where its counters do not name nodes, in the order of their
     /// groups. Empty leaves it to the evidence ([`crate::cxl::Verdict`]).
     pub nodes: Vec<u32>,
+    /// Ids of workloads that were given a weight: one that is not there is told.
+    pub weighted: Vec<String>,
+    /// The sched_ext scheduler that runs all tasks enforces `cpu.max`: the operator says so, the kernel does not.
+    pub trust_cpu_max: bool,
     /// What one device can sustain, if the operator knows.
     pub capacity_bytes_per_sec: Option<BytesPerSec>,
     /// Period of the limits that are set (`cpu.max`), 1 ms to 1 s; beyond, the nearer end is taken. A short period makes
@@ -174,6 +178,8 @@ impl Default for Options {
             interval: Duration::from_millis(50),
             exclude: Vec::new(),
             nodes: Vec::new(),
+            weighted: Vec::new(),
+            trust_cpu_max: false,
             capacity_bytes_per_sec: None,
             period: Duration::from_millis(20),
             take_processes: false,

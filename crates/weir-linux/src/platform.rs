@@ -10,18 +10,18 @@
 //! from the next view. Only a machine without CXL memory and without counters cannot be opened.
 
 use crate::actuator::Actuator;
+use crate::bounds::Bounds;
 use crate::clock::{self, Ticker, now};
 use crate::counters::Counters;
 use crate::descriptors::Budget;
 use crate::error::LinuxError;
 use crate::exclude::Rules;
 use crate::facts;
-use crate::files::{Buffer, open_root, read_path};
+use crate::files::{Buffer, open_root};
 use crate::look::{self, Eye, Repose, Rests, kind};
 use crate::options::{Options, Roots};
 use crate::order::in_order;
 use crate::pace::Pace;
-use crate::parse::process::cgroup_path;
 use crate::perf::latency::Waits;
 use crate::placed::groups_on_nodes;
 use crate::policy;
@@ -33,6 +33,7 @@ use crate::tasks;
 use crate::topology::Topology;
 use crate::tree::Tree;
 use crate::usage::Usage;
+use crate::wanted::Wanted;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -56,6 +57,10 @@ pub struct LinuxPlatform {
     roots: Roots,
     description: Description,
     counters: Counters,
+    /// What counts of them are held against.
+    bounds: Bounds,
+    /// Names that the operator gave.
+    wanted: Arc<Wanted>,
     pace: Pace,
     view: Arc<View>,
     rests: Rests,
@@ -123,6 +128,7 @@ impl LinuxPlatform {
             description.actuator = Some(scx.describe());
             facts::scheduler_in_use(&mut description, scx.takes_all());
         }
+        let bounds = Bounds::of(&roots, &counters.devices, &mut description.facts);
         let waits = crate::waits::open(&roots, &topology, &counters, &mut description.facts);
         let shares = Shares::choose(&options, &counters.groups, &mut description.facts)?;
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
@@ -131,11 +137,8 @@ impl LinuxPlatform {
         let tree = Tree::open(&roots.cgroup, Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
-        let rules = Rules::new(
-            options.exclude.clone(),
-            cgroup_of(&roots, "self"),
-            cgroup_of(&roots, "1"),
-        );
+        let rules = Rules::of(&options);
+        let wanted = Arc::clone(&rules.wanted);
         let mut scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
         scout = scout.keeping(for_settled);
         scout.watch(groups_on_nodes(&counters.groups));
@@ -153,6 +156,8 @@ impl LinuxPlatform {
             usage: Usage::begin(&options),
             description,
             counters,
+            bounds,
+            wanted,
             pace,
             root,
             proc,
@@ -214,9 +219,10 @@ impl LinuxPlatform {
     fn wait(&mut self) {
         let every = self.scx.as_ref().and_then(Scx::looks_every);
         let (counters, space) = (&mut self.counters, &mut self.space);
+        let bounds = &mut self.bounds;
         self.ticker.wait(every, || {
             if let Some(scx) = &self.scx {
-                scx.look(&counters.read(space));
+                scx.look(&bounds.read(counters, space).0);
             }
         });
     }
@@ -229,7 +235,12 @@ impl LinuxPlatform {
             next_move: None,
         };
         let processes = tasks::fact_of(self.view.tasks.clone());
-        for new in [residency, processes, self.usage.fact()] {
+        let ids = self.view.workloads.iter().map(|w| w.id.as_str());
+        let names = self.wanted.facts(ids);
+        for new in names
+            .into_iter()
+            .chain([residency, processes, self.usage.fact()])
+        {
             let facts = &mut self.description.facts;
             match facts.iter_mut().find(|f| f.name == new.name) {
                 Some(fact) => *fact = new,
@@ -368,7 +379,8 @@ impl Platform for LinuxPlatform {
             });
         }
         skipped.extend(self.unenforced());
-        let groups = self.counters.read(&mut self.space);
+        let (groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
+        skipped.extend(dropped);
         self.quiet.follow(&groups);
         if let Some(scx) = &self.scx {
             scx.look(&groups);
@@ -477,12 +489,6 @@ impl Drop for LinuxPlatform {
             }
         }
     }
-}
-
-/// The cgroup of a process, where it can be known.
-fn cgroup_of(roots: &Roots, process: &str) -> Option<Vec<u8>> {
-    let text = read_path(&roots.proc.join(process).join("cgroup")).ok()?;
-    cgroup_path(&text).ok().map(<[u8]>::to_vec)
 }
 
 #[cfg(test)]

@@ -287,7 +287,7 @@ fn limits_that_are_not_enforced_are_told() {
 
 #[test]
 fn this_machine_can_be_described() {
-    let seen = crate::describe(&Roots::default(), By::Cgroup, &[]);
+    let seen = crate::describe(&Options::default());
     assert!(seen.cpu_count > 0 && !seen.kernel.is_empty());
     for fact in &seen.facts {
         assert!(!fact.name.is_empty());

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether a sched_ext scheduler runs all tasks. If so, the kernel does not enforce `cpu.max` for
-//! them: the scheduler would have to, and few do. A limit set
-//! then would silently do nothing. In partial mode (only tasks of policy `SCHED_EXT`) `cpu.max` holds
+//! them: the scheduler would have to (`ops.cgroup_set_bandwidth`), and nothing in sysfs says whether it does. A limit set
+//! then could silently do nothing, so there is none, unless the operator says that the scheduler enforces it
+//! (`--trust-cpu-max`). In partial mode (only tasks of policy `SCHED_EXT`) `cpu.max` holds
 //! for all others.
 //!
 //! Source: kernel, `Documentation/scheduler/sched-ext.rst`; `/sys/kernel/sched_ext/`.
@@ -34,6 +35,7 @@ pub(crate) struct SchedExt {
     dir: PathBuf,
     checked_at: Option<Nanos>,
     mode: Mode,
+    is_trusted: bool,
 }
 
 impl SchedExt {
@@ -43,7 +45,14 @@ impl SchedExt {
             dir,
             checked_at: None,
             mode: Mode::Absent,
+            is_trusted: false,
         }
+    }
+
+    /// Whether a scheduler of all tasks is trusted to enforce `cpu.max`.
+    pub(crate) fn trusting(mut self, is_trusted: bool) -> Self {
+        self.is_trusted = is_trusted;
+        self
     }
 
     /// What runs now, or ran a second ago.
@@ -59,10 +68,11 @@ impl SchedExt {
 
     /// Why limits do not hold, if so.
     pub(crate) fn refusal(&mut self) -> Option<String> {
+        let is_trusted = self.is_trusted;
         match self.mode() {
-            Mode::Full(name) => Some(format!(
-                "the sched_ext scheduler {name:?} runs all tasks and cpu.max is not enforced under \
-                 it: unload it, or run it in partial mode"
+            Mode::Full(name) if !is_trusted => Some(format!(
+                "the sched_ext scheduler {name:?} runs all tasks, and then cpu.max is not enforced by the kernel: unload it, \
+                 run it in partial mode, or say --trust-cpu-max if it enforces cpu.max itself"
             )),
             _ => None,
         }
@@ -112,6 +122,10 @@ mod tests {
         fake.write("sys/kernel/sched_ext/switch_all", "1\n");
         let why = SchedExt::new(&fake.roots()).refusal().unwrap();
         assert!(why.contains("\"lavd\""), "{why}");
+        assert!(why.contains("--trust-cpu-max"), "{why}");
+        let mut trusted = SchedExt::new(&fake.roots()).trusting(true);
+        assert_eq!(trusted.refusal(), None);
+        assert_eq!(trusted.mode(), &Mode::Full("lavd".into()));
     }
 
     #[test]

@@ -4,13 +4,16 @@
 //! Base units (bytes, seconds), one unit a metric, counters end in `_total`. Nothing is labelled with a
 //! process: processes come and go, and each would leave a series behind for ever, so workloads that are
 //! processes are left out. A value that is missing is a sample that is missing.
+//!
+//! A cgroup's label is its path as the kernel has it, so that it is cadvisor's `id`. Pods, containers and machines have labels of
+//! their own where the path says so ([`weir_core::owner`]).
 
 mod totals;
 
 pub use totals::Totals;
 
-use crate::export::spelled;
 use std::fmt::Write;
+use totals::{WorkloadTotals, quoted};
 use weir_core::observation::{GroupSeen, Reading};
 use weir_core::snapshot::{Delivery, Snapshot};
 use weir_core::topology::CountedBy;
@@ -157,6 +160,17 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
         }
     }
     scaling(page, totals);
+    let help = "Readings of a counter that were lost: it could not be read, or went on by more than the device can move.";
+    let mut family = page.counter("weir_cxl_lost_readings", "", help);
+    for (id, lost) in &totals.lost {
+        let (device, index) = (id.device.to_string(), id.index.to_string());
+        for (event, count) in ["read_bytes", "write_bytes"].iter().zip(lost) {
+            family.whole(
+                &[("device", &device), ("group", &index), ("event", event)],
+                *count,
+            );
+        }
+    }
     let help = "Mean time of one access, queueing included.";
     let mut family = page.gauge("weir_cxl_request_latency_seconds", "seconds", help);
     let known = || {
@@ -213,7 +227,6 @@ fn scaling(page: &mut Page, totals: &Totals) {
 }
 
 fn cgroups(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
-    let name = |id: &WorkloadId| spelled(id.as_str());
     let help = "Device bytes of a cgroup, reads and writes, and how they are known.";
     let mut family = page.counter("weir_cgroup_cxl_bytes", "bytes", help);
     for workload in &totals.workloads {
@@ -222,10 +235,7 @@ fn cgroups(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
             .zip(workload.bytes)
         {
             if bytes > 0.0 {
-                family.sample(
-                    &[("cgroup", &name(&workload.id)), ("source", source)],
-                    bytes.round(),
-                );
+                family.of_cgroup(workload, &[("source", source)], bytes.round());
             }
         }
     }
@@ -246,30 +256,30 @@ fn cgroups(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
         let mut family = page.counter(metric, "seconds", help);
         for workload in &totals.workloads {
             if let Some(time) = time(workload) {
-                family.sample(&[("cgroup", &name(&workload.id))], time.secs_f64());
+                family.of_cgroup(workload, &[], time.secs_f64());
             }
         }
     }
     let known = |id: &WorkloadId| totals.workloads.binary_search_by(|w| w.id.cmp(id));
     let verdicts = || {
         let verdicts = snapshot.plan.workloads.iter();
-        verdicts.filter(|v| known(&v.id).is_ok())
+        verdicts.filter_map(|v| Some((v, totals.workloads.get(known(&v.id).ok()?)?)))
     };
     let help = "CPUs that weir lets a cgroup use; no sample where it sets no limit.";
     let mut family = page.gauge("weir_cgroup_limit_cpus", "cpus", help);
-    for verdict in verdicts() {
+    for (verdict, workload) in verdicts() {
         if let Some(limit) = verdict.limit_cpus {
-            family.sample(&[("cgroup", &name(&verdict.id))], limit.get());
+            family.of_cgroup(workload, &[], limit.get());
         }
     }
     let help = "Throttled time per time since the tick before, in CPUs.";
     let mut family = page.gauge("weir_throttle_ratio", "ratio", help);
-    for verdict in verdicts().filter(|v| v.throttled_ns.is_some()) {
+    for (verdict, workload) in verdicts().filter(|(v, _)| v.throttled_ns.is_some()) {
         let held = snapshot
             .held_cpus
             .get(&verdict.id)
             .map_or(0.0, |held| held.get());
-        family.sample(&[("cgroup", &name(&verdict.id))], held);
+        family.of_cgroup(workload, &[], held);
     }
 }
 
@@ -333,6 +343,15 @@ impl Family<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 
+    /// Of a cgroup, with further labels behind its own.
+    fn of_cgroup(&mut self, workload: &WorkloadTotals, more: &[(&str, &str)], value: f64) {
+        let _ = write!(self.text, "{}{{{}", self.name, workload.labels);
+        for (label, text) in more {
+            let _ = write!(self.text, ",{label}=\"{}\"", quoted(text));
+        }
+        let _ = writeln!(self.text, "}} {value}");
+    }
+
     /// A count, to the last digit.
     fn whole(&mut self, labels: &[(&str, &str)], value: u64) {
         self.head(labels);
@@ -347,11 +366,7 @@ impl Family<'_> {
         self.text.push_str(&self.name);
         for (index, (label, value)) in labels.iter().enumerate() {
             let open = if index == 0 { '{' } else { ',' };
-            let value = value
-                .replace('\\', "\\\\")
-                .replace('"', "\\\"")
-                .replace('\n', "\\n");
-            let _ = write!(self.text, "{open}{label}=\"{value}\"");
+            let _ = write!(self.text, "{open}{label}=\"{}\"", quoted(value));
         }
         if !labels.is_empty() {
             self.text.push('}');
@@ -360,82 +375,5 @@ impl Family<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use weir_core::observation::{Reading, RunningSeen};
-    use weir_core::topology::{Description, Device, Group};
-    use weir_core::{Bytes, DeviceId, NodeId, Observation, Plan};
-
-    const GROUP: GroupId = GroupId {
-        device: DeviceId(3),
-        index: 0,
-    };
-
-    /// What is said of a device whose counts were read by `counted_by`.
-    fn said(counted_by: CountedBy, running: Vec<RunningSeen>) -> String {
-        let mut totals = Totals::default();
-        let seen = Observation {
-            groups: vec![GroupSeen {
-                id: GROUP,
-                read_bytes: Reading::new(Nanos(1), Bytes(64)),
-                write_bytes: Reading::new(Nanos(1), Bytes(0)),
-            }],
-            running,
-            ..Observation::default()
-        };
-        totals.add(&seen, &Plan::default());
-        let device = Device {
-            id: DeviceId(3),
-            name: "cxl_pmu".into(),
-            capacity_bytes_per_sec: None,
-            counter_mask_bytes: u64::MAX,
-            counted_by,
-        };
-        let group = Group {
-            id: GROUP,
-            node: Some(NodeId(2)),
-            size_bytes: Bytes(0),
-        };
-        let snapshot = Snapshot {
-            description: Description {
-                devices: vec![device],
-                groups: vec![group],
-                ..Description::default()
-            },
-            ..Snapshot::empty()
-        };
-        metrics(&snapshot, &totals, Dialect::Prometheus)
-    }
-
-    #[track_caller]
-    fn has(page: &str, line: &str) {
-        assert!(page.lines().any(|l| l == line), "no '{line}' in\n{page}");
-    }
-
-    #[test]
-    fn counts_say_what_counted_them_and_for_how_much_of_the_time() {
-        let scaling = "weir_event_scaling_ratio{device=\"cxl3\",group=\"0\",event=\"read_bytes\"}";
-        let source = "weir_source_info{device=\"cxl3\",backend=";
-        let page = said(CountedBy::AccessCounters, vec![]);
-        has(&page, &format!("{scaling} 1"));
-        has(
-            &page,
-            &format!("{source}\"access_counters\",quality=\"counted\"}} 1"),
-        );
-        let turns = RunningSeen {
-            id: DeviceId(3),
-            ratio: 0.25,
-        };
-        let page = said(CountedBy::PerfEvents, vec![turns]);
-        has(&page, &format!("{scaling} 0.25"));
-        has(
-            &page,
-            &format!("{source}\"perf_events\",quality=\"scaled\"}} 1"),
-        );
-        let page = said(CountedBy::Unknown, vec![]);
-        has(
-            &page,
-            &format!("{source}\"unknown\",quality=\"unknown\"}} 1"),
-        );
-    }
-}
+#[path = "metrics_tests.rs"]
+mod tests;

@@ -68,6 +68,12 @@ const SPAN_UNITS: [(&str, f64); 6] = [
 /// A year: longer spans are a slip of the pen.
 const SPAN_MAX_SECS: f64 = 366.0 * 86_400.0;
 
+/// Whether it is an amount below zero, as far as can be seen at its start.
+fn is_below_zero(text: &str) -> bool {
+    let rest = text.trim().strip_prefix(['-', '−']);
+    rest.is_some_and(|rest| split_number(rest).is_some())
+}
+
 /// The number at the start, and the trimmed rest.
 fn split_number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
@@ -89,6 +95,9 @@ impl FromStr for Rate {
                  bytes per second"
             ))
         };
+        if is_below_zero(text) {
+            return Err(wrong("it must be above 0"));
+        }
         let (number, unit) =
             split_number(text).ok_or_else(|| wrong("it has no number in front"))?;
         let unit = unit.strip_suffix("/s").unwrap_or(unit);
@@ -190,6 +199,9 @@ impl FromStr for Span {
                 "{text:?} is not a time: {why}; write for example 50ms, 2s, 10min"
             ))
         };
+        if is_below_zero(text) {
+            return Err(wrong("it must be above 0"));
+        }
         let (number, unit) =
             split_number(text).ok_or_else(|| wrong("it has no number in front"))?;
         let scale = SPAN_UNITS
@@ -291,7 +303,8 @@ mod tests {
             ("4Gb/s", "bits"),
             ("0", "above 0"),
             ("0GiB/s", "above 0"),
-            ("-1", "no number"),
+            ("-1", "must be above 0"),
+            ("-1GiB/s", "must be above 0"),
             ("fast", "no number"),
             ("", "no number"),
             ("1e9", "unknown unit"),

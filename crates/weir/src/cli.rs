@@ -16,9 +16,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use weir_core::policy::Policy;
 
-/// weir keeps CXL memory below the point where its latency takes off.
+/// The first line of `--help`: without it clap takes the package's description.
+const ABOUT: &str = "weir keeps CXL memory below the point where its latency takes off";
+
+/// The command.
 #[derive(Debug, Parser)]
-#[command(name = "weir", version, about, max_term_width = 100, after_help = TOP_HELP)]
+#[command(name = "weir", version, about = ABOUT, max_term_width = 100, after_help = TOP_HELP)]
 pub struct Cli {
     /// Look at a tree below this directory instead of the real /sys, /proc and /run.
     #[arg(long, global = true, hide = true, value_name = "DIR")]
@@ -166,7 +169,7 @@ pub struct RunArgs {
 }
 
 /// What `weir run` and `weir record` have in common.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct LoopArgs {
     /// Act: limit the CPU time of workloads that overload the device. Without it weir observes only
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
@@ -224,9 +227,13 @@ pub struct LoopArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub period: Option<Span>,
 
-    /// Never limit workloads whose name matches; may be given several times
+    /// Never limit workloads whose name matches; may be given several times. Names are as `weir top` and systemd show them
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
+
+    /// Limit also where a sched_ext scheduler runs all tasks: it enforces cpu.max itself, which weir cannot see
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
+    pub trust_cpu_max: Option<bool>,
 
     /// Read settings from this TOML file; flags override it
     #[arg(long, value_name = "FILE")]
@@ -327,12 +334,20 @@ pub struct DoctorArgs {
     /// Which nodes are the device's.
     #[command(flatten)]
     pub devices: DeviceArgs,
+    /// Look with the settings of this file: do the names in it fit a workload?
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Does this pattern for `weir run --exclude` fit a workload? May be given several times
+    #[arg(long, value_name = "GLOB")]
+    pub exclude: Vec<String>,
 }
 
 const DOCTOR_HELP: &str = "\
 Examples:
   weir doctor               facts, reasons for what is missing, next moves
   weir doctor --json | jq '.lacking'
+  weir doctor --config /etc/weir.toml           and whether the names in it fit a workload
 
 Exit codes: 0 weir can limit here, 1 something needed for --limit is missing, 2 trouble.";
 
@@ -367,7 +382,7 @@ pub struct ExplainArgs {
     pub workload: Option<String>,
 
     /// How many of the last changes to show
-    #[arg(long, default_value_t = 10, value_name = "N")]
+    #[arg(long, default_value_t = 10, value_name = "N", value_parser = crate::numbers::whole::<usize>)]
     pub changes: usize,
 
     /// Print everything as JSON

@@ -3,17 +3,19 @@
 //! them. It probes nothing itself.
 
 use crate::calibrate::stored::facts as facts_of_calibration;
-use crate::cli::{ByName, DoctorArgs};
+use crate::cli::{DoctorArgs, LoopArgs};
 use crate::exit::{Exit, print, print_json};
 use crate::host;
+use crate::run::publish;
+use crate::settings::Settings;
 use crate::text;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
-use weir_core::Description;
 use weir_core::topology::Fact;
-use weir_linux::Roots;
+use weir_core::{Description, Missing};
+use weir_linux::{By, Options, Roots};
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -35,17 +37,15 @@ struct Lack {
 /// Examines.
 ///
 /// # Errors
-/// A node that is named does not exist, stdout cannot be written.
+/// The settings file cannot be read or makes no sense, a node that is named does not exist, stdout cannot be written.
 pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
-    let mut description = weir_linux::describe(
-        roots,
-        host::by(args.by.unwrap_or(ByName::Cgroup)),
-        &args.devices.nodes(roots)?,
-    );
+    let options = options(args, roots)?;
+    let mut description = weir_linux::describe(&options);
     description
         .facts
         .extend(facts_of_calibration(&roots.state, &description));
-    let lacking = lacking(&description);
+    description.facts.extend(names_of_the_running(roots));
+    let lacking = lacking(&description, options.by);
     let report = Report {
         can_observe: lacking.iter().all(|lack| lack.needed_for != OBSERVE),
         can_limit: lacking.is_empty(),
@@ -64,12 +64,44 @@ pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
     })
 }
 
+/// As `weir run` would have them with this file and these flags.
+fn options(args: &DoctorArgs, roots: &Roots) -> Result<Options> {
+    let mut given = LoopArgs {
+        by: args.by,
+        exclude: args.exclude.clone(),
+        config: args.config.clone(),
+        devices: args.devices.clone(),
+        ..LoopArgs::default()
+    };
+    // Looking needs no set-point.
+    given.limit = Some(false);
+    let settings = Settings::new(&given)?;
+    Ok(Options {
+        read_only: true,
+        ..host::options(roots, &settings)?
+    })
+}
+
+/// What a weir that is running says of the names that it was given.
+fn names_of_the_running(roots: &Roots) -> Vec<Fact> {
+    let snapshot = publish::read(&roots.run.join(publish::FILE_NAME)).ok();
+    let live = snapshot.filter(|snapshot| publish::is_live(snapshot, publish::wall_unix_ms()));
+    let Some(live) = live else { return Vec::new() };
+    let of_names = |fact: &Fact| fact.name.starts_with(weir_linux::NAMES);
+    let facts = live.description.facts.into_iter().filter(of_names);
+    let running = |fact: Fact| Fact {
+        name: format!("{} (running weir)", fact.name),
+        ..fact
+    };
+    facts.map(running).collect()
+}
+
 const OBSERVE: &str = "observing";
 const LIMIT: &str = "limiting";
 
-/// What is needed: a device, counts of its traffic, something that can limit, and nothing in its
-/// way. The facts whose names belong to it say why it is not there.
-fn lacking(machine: &Description) -> Vec<Lack> {
+/// What is needed: a device, counts of its traffic, workloads that can be seen, something that can limit, and nothing in
+/// its way. The facts whose names belong to it say why it is not there.
+fn lacking(machine: &Description, by: By) -> Vec<Lack> {
     let mut lacking = Vec::new();
     if machine.devices.is_empty() {
         lacking.push(lack(
@@ -80,10 +112,19 @@ fn lacking(machine: &Description) -> Vec<Lack> {
         ));
     } else {
         lacking.push(lack(machine, "access counters", OBSERVE, &["cxl.counters"]));
-        lacking.retain(|lack| !lack.reasons.is_empty());
     }
+    let sight: &[&str] = match by {
+        By::Cgroup => &[weir_linux::NAMESPACE, weir_linux::V2, weir_linux::PIDS],
+        By::Process => &[weir_linux::PIDS],
+    };
+    lacking.push(lack(machine, "sight of all workloads", OBSERVE, sight));
+    lacking.retain(|lack| lack.what == "a CXL memory device" || !lack.reasons.is_empty());
     if machine.actuator.is_none() {
-        let topics = ["cgroup.v2", "cgroup.controller.cpu"];
+        let topics = [
+            weir_linux::NAMESPACE,
+            weir_linux::V2,
+            "cgroup.controller.cpu",
+        ];
         lacking.push(lack(
             machine,
             "something that can limit a workload",
@@ -95,12 +136,21 @@ fn lacking(machine: &Description) -> Vec<Lack> {
         ("root", "privilege"),
         ("cpu.max in force", "sched_ext.state"),
     ] {
-        let in_the_way = lack(machine, what, LIMIT, &[topic]);
+        let mut in_the_way = lack(machine, what, LIMIT, &[topic]);
+        // A kernel without sched_ext lacks nothing that limits need.
+        in_the_way.reasons.retain(|_| is_refused(machine, topic));
         if !in_the_way.reasons.is_empty() {
             lacking.push(in_the_way);
         }
     }
     lacking
+}
+
+/// Whether a fact of this name says that something is there and stands in the way.
+fn is_refused(machine: &Description, topic: &str) -> bool {
+    let refused = |fact: &Fact| matches!(fact.value, Err(Missing::NotPermitted(_)));
+    let mut about = machine.facts.iter().filter(|fact| fact.name == topic);
+    about.any(refused)
 }
 
 fn lack(
@@ -255,7 +305,6 @@ fn facts(facts: &[Fact], paint: &impl Fn(&str, &str) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::Missing;
     use weir_core::topology::{Actuator, Device};
     use weir_core::{DeviceId, Nanos};
 
@@ -299,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_whole_machine_lacks_nothing() {
-        assert_eq!(lacking(&machine()), []);
+        assert_eq!(lacking(&machine(), By::Cgroup), []);
     }
 
     #[test]
@@ -307,9 +356,13 @@ mod tests {
         let mut machine = machine();
         machine.actuator = None;
         machine.facts[1] = fact("cgroup.v2", Err("v1 only\u{1b}[2J"));
-        let found = lacking(&machine);
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[0].next_moves, ["mend cgroup.v2"]);
+        let found = lacking(&machine, By::Cgroup);
+        assert_eq!(
+            found.len(),
+            2,
+            "it is seen by nothing and limited by nothing"
+        );
+        assert_eq!(found[1].next_moves, ["mend cgroup.v2"]);
         let report = Report {
             can_observe: true,
             can_limit: false,
@@ -328,9 +381,31 @@ mod tests {
     fn what_stands_in_the_way_of_limiting_is_lacking_too() {
         for name in ["privilege", "sched_ext.state"] {
             let mut machine = machine();
-            machine.facts.push(fact(name, Err("no")));
-            let found = lacking(&machine);
+            let mut in_the_way = fact(name, Err("no"));
+            // A kernel without sched_ext, for one, lacks nothing.
+            machine.facts.push(in_the_way.clone());
+            assert_eq!(lacking(&machine, By::Cgroup), [], "{name}");
+            in_the_way.value = Err(Missing::NotPermitted("no".into()));
+            machine.facts.pop();
+            machine.facts.push(in_the_way);
+            let found = lacking(&machine, By::Cgroup);
             assert_eq!((found.len(), found[0].needed_for), (1, LIMIT), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn who_cannot_see_all_workloads_cannot_observe() {
+        let mut machine = machine();
+        machine.facts[1] = fact("cgroup.v2", Err("v1 only"));
+        let found = lacking(&machine, By::Cgroup);
+        assert_eq!(
+            (found[0].what, found[0].needed_for),
+            ("sight of all workloads", OBSERVE)
+        );
+        assert_eq!(lacking(&machine, By::Process), [], "processes are seen");
+        machine.facts[1] = fact("proc.pid_namespace", Err("a container"));
+        for by in [By::Cgroup, By::Process] {
+            assert_eq!(lacking(&machine, by)[0].needed_for, OBSERVE);
         }
     }
 
@@ -338,12 +413,12 @@ mod tests {
     fn counters_that_cannot_be_read_stop_observing_and_a_second_source_does_not() {
         let mut machine = machine();
         machine.facts[0] = fact("cxl.counters", Err("no driver"));
-        let found = lacking(&machine);
+        let found = lacking(&machine, By::Cgroup);
         assert_eq!(
             (found[0].what, found[0].needed_for),
             ("access counters", OBSERVE)
         );
         machine.devices.clear();
-        assert_eq!(lacking(&machine)[0].what, "a CXL memory device");
+        assert_eq!(lacking(&machine, By::Cgroup)[0].what, "a CXL memory device");
     }
 }

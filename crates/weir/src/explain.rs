@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
 use weir_core::observation::LatencySeen;
+use weir_core::owner::owner;
 use weir_core::plan::{DeviceState, Verdict};
 use weir_core::scheduler::{Books, WorkloadBooks};
 use weir_core::snapshot::Snapshot;
@@ -102,7 +103,7 @@ fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Verd
     }
     let found: Vec<_> = all
         .iter()
-        .filter(|verdict| verdict.id.as_str().contains(name))
+        .filter(|verdict| verdict.id.as_str().contains(name) || is_called(verdict, name))
         .collect();
     if found.is_empty() {
         let known = all
@@ -112,7 +113,7 @@ fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Verd
         let known: Vec<String> = known.collect();
         let more = if all.len() > NAMES_SHOWN { " …" } else { "" };
         bail!(
-            "no workload that uses a CXL device has {:?} in its name; there are: {}{more}",
+            "no workload that uses a CXL device has \"{}\" in its name; there are: {}{more}",
             text::harmless(name),
             if known.is_empty() {
                 "none".to_owned()
@@ -122,6 +123,18 @@ fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Verd
         );
     }
     Ok(found)
+}
+
+/// Whether it is the pod, the container or the virtual machine of this name, or of one that begins so.
+fn is_called(verdict: &Verdict, name: &str) -> bool {
+    let owner = owner(verdict.id.as_str());
+    let names = [
+        owner.pod_uid,
+        owner.container_id,
+        owner.machine,
+        owner.short,
+    ];
+    names.iter().flatten().any(|known| known.starts_with(name))
 }
 
 fn explained<'a>(snapshot: &'a Snapshot, verdict: &'a Verdict, now_ms: u64) -> Explained<'a> {
@@ -150,7 +163,7 @@ fn sentence(verdict: &Verdict, since_ms: Option<u64>, now_ms: u64) -> String {
         (Some(cpus), None) => format!("limited to {} CPU", text::cpus(cpus)),
         (None, _) => "not limited".to_owned(),
     };
-    line += &format!(": {}", words::why_long(&verdict.why));
+    line += &format!(": {}", words::verdict_long(verdict));
     line
 }
 
@@ -227,7 +240,9 @@ fn paragraph(snapshot: &Snapshot, verdict: &Verdict, now_ms: u64) -> String {
     let mut out = String::new();
     let since = snapshot.limited_since_unix_ms.get(&verdict.id).copied();
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());
-    let _ = writeln!(out, "\n{}", text::harmless(verdict.id.as_str()));
+    let short = owner(verdict.id.as_str()).short;
+    let short = short.map_or_else(String::new, |short| text::harmless(&short) + "  ");
+    let _ = writeln!(out, "\n{short}{}", text::harmless(verdict.id.as_str()));
     let _ = writeln!(out, "  {}", sentence(verdict, since, now_ms));
     let _ = writeln!(
         out,
@@ -278,6 +293,37 @@ mod tests {
         let error = choose(&snapshot, Some("nobody")).unwrap_err().to_string();
         assert!(error.contains("/system.slice/light.service"), "{error}");
         assert!(!error.contains('\u{1b}'), "{error:?}");
+    }
+
+    #[test]
+    fn a_name_of_systemd_and_the_name_of_a_pod_are_found() {
+        let mut snapshot = snapshot(0, 200.0);
+        let vm = r"/machine.slice/machine-qemu\x2d1\x2dvm.scope";
+        let uid = "2f4c1a7e-0b1d-4c3e-9f5a-6b7c8d9e0f1a";
+        let pod = format!(
+            "/kubepods.slice/kubepods-pod{}.slice/crio-{}.scope",
+            uid.replace('-', "_"),
+            "0d".repeat(32)
+        );
+        for (place, id) in [vm, &pod].into_iter().enumerate() {
+            snapshot.plan.workloads[place].id = weir_core::WorkloadId::new(id);
+        }
+        let ids = |name: &str| -> Vec<String> {
+            let found = choose(&snapshot, Some(name)).unwrap();
+            found.iter().map(|v| v.id.as_str().to_owned()).collect()
+        };
+        for name in [vm, r"qemu\x2d1\x2dvm", "qemu-1-vm"] {
+            assert_eq!(ids(name), [vm], "{name}");
+        }
+        for name in [uid, "2f4c1a7e-0b", "0d0d0d0d0d0d", &pod] {
+            assert_eq!(ids(name), std::slice::from_ref(&pod), "{name}");
+        }
+        let chosen = choose(&snapshot, Some(uid)).unwrap();
+        let page = page(&snapshot, &chosen, &[], 0, 0);
+        assert!(
+            page.contains(&format!("\npod:2f4c1a7e/0d0d0d0d0d0d  {pod}\n")),
+            "{page}"
+        );
     }
 
     #[test]

@@ -69,17 +69,19 @@ pub fn policy_name(policy: Policy) -> String {
     .to_owned()
 }
 
-/// For `weir run`. Without `--limit` the platform only looks, and refuses all actions.
+/// What the platform is asked for with these settings.
 ///
 /// # Errors
-/// There is no CXL device, a node that is named does not exist, another weir is running, or the run-time directory cannot be used.
-pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platform>> {
-    let options = Options {
+/// A node that is named does not exist.
+pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
+    Ok(Options {
         roots: roots.clone(),
         by: by(settings.by),
         interval: settings.interval,
         exclude: settings.exclude.clone(),
         nodes: checked(&settings.devices, roots)?,
+        weighted: settings.config.weights.keys().cloned().collect(),
+        trust_cpu_max: settings.trust_cpu_max,
         capacity_bytes_per_sec: settings.capacity,
         period: settings.period,
         take_processes: false,
@@ -90,8 +92,15 @@ pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platfor
         reads: Some(crate::probe::reads),
         tasks: weir_linux::TaskSource::Auto,
         read_only: !settings.config.limit,
-    };
-    open(options)
+    })
+}
+
+/// For `weir run`. Without `--limit` the platform only looks, and refuses all actions.
+///
+/// # Errors
+/// There is no CXL device, a node that is named does not exist, another weir is running, or the run-time directory cannot be used.
+pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platform>> {
+    open(options(roots, settings)?)
 }
 
 /// For screens without a daemon: looks, and can do nothing else. `nodes` are CXL memory by the caller's word; empty

@@ -30,6 +30,7 @@ mod explain;
 mod fake;
 mod groups;
 mod host;
+mod numbers;
 mod probe;
 mod recordings;
 mod reset;
@@ -41,12 +42,13 @@ mod top;
 mod topology;
 mod words;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = numbers::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let roots = host::roots(cli.root.as_deref());
     exit::code(match &cli.command {
         Command::Run(args) => run::run(args, &roots),

@@ -61,6 +61,8 @@ pub struct Settings {
     pub period: Duration,
     /// Globs on workload ids.
     pub exclude: Vec<String>,
+    /// A sched_ext scheduler that runs all tasks enforces `cpu.max`.
+    pub trust_cpu_max: bool,
     /// How long to run; nothing means until stopped.
     pub duration: Option<Duration>,
     /// A line of JSON per tick.
@@ -97,6 +99,7 @@ struct File {
     interval: Option<Span>,
     period: Option<Span>,
     exclude: Vec<String>,
+    trust_cpu_max: Option<bool>,
     duration: Option<Span>,
     json: Option<bool>,
     record: Option<PathBuf>,
@@ -167,6 +170,7 @@ impl Settings {
                 .into_iter()
                 .chain(args.exclude.iter().cloned())
                 .collect(),
+            trust_cpu_max: args.trust_cpu_max.or(file.trust_cpu_max).unwrap_or(false),
             duration: span(args.duration, file.duration),
             json: args.json || file.json.unwrap_or(false),
             record: file.record,
@@ -183,7 +187,32 @@ impl Settings {
             config,
         };
         settings.check()?;
+        let of_file = args.config.as_deref().filter(|_| args.set_point.is_none());
+        settings.check_unit(of_file, &text)?;
         Ok(settings)
+    }
+
+    /// A set-point of a few bytes is a unit that was forgotten: said here, with the place, and not when it is used.
+    fn check_unit(&self, file: Option<&Path>, text: &str) -> Result<()> {
+        let Some(SetPoint::Rate(rate)) = self.set_point else {
+            return Ok(());
+        };
+        let config = Config {
+            set_point_bytes_per_sec: Some(rate.0),
+            ..Config::default()
+        };
+        if config.validate().is_ok() {
+            return Ok(());
+        }
+        let place = file.map_or_else(
+            || "--set-point".to_owned(),
+            |path| place(path, line_of(text, &["set-point"])) + ": set-point",
+        );
+        bail!(
+            "{place}: {} is nothing that a device is held at: is a unit missing? Write for example --set-point 4GiB/s, in a \
+             file set-point = \"4GiB/s\"",
+            text::rate(rate.0)
+        )
     }
 
     fn check(&self) -> Result<()> {
@@ -347,17 +376,47 @@ fn place_of_bad_key(path: Option<&Path>, text: &str, error: &str) -> String {
     let Some(path) = path else {
         return error.to_owned();
     };
+    let table = DeTable::parse(text).ok();
+    let keys = |within: &[&str]| -> Vec<String> {
+        let mut table = table.as_ref().map(|table| table.get_ref());
+        for key in within {
+            table = table.and_then(|t| t.get(*key)?.get_ref().as_table());
+        }
+        let keys = table.into_iter().flat_map(|table| table.keys());
+        keys.map(|key| key.get_ref().to_string()).collect()
+    };
+    let weights = keys(&["controller", "weights"]);
+    let weight = weights
+        .iter()
+        .find(|id| error.starts_with(&format!("weights.{id:?} ")));
+    let controller = keys(&["controller"]);
+    let key = controller
+        .iter()
+        .find(|key| error.starts_with(&format!("{key} ")));
+    let line = match (weight, key) {
+        (Some(id), _) => line_of(text, &["controller", "weights", id]),
+        (None, Some(key)) => line_of(text, &["controller", key]),
+        (None, None) => None,
+    };
+    format!("{}: {error}", place(path, line))
+}
+
+/// A file, and a line of it.
+fn place(path: &Path, line: Option<usize>) -> String {
     let shown = text::harmless(&path.to_string_lossy());
-    let named = DeTable::parse(text).ok().and_then(|table| {
-        let (_, controller) = table.get_ref().get_key_value("controller")?;
-        let mut keys = controller.get_ref().as_table()?.iter();
-        let (key, _) = keys.find(|(key, _)| error.contains(key.get_ref().as_ref()))?;
-        Some(line_at(text, key.span().start).0)
-    });
-    match named {
-        Some(line) => format!("{shown}, line {line}: {error}"),
-        None => format!("{shown}: {error}"),
+    line.map_or(shown.clone(), |line| format!("{shown}, line {line}"))
+}
+
+/// The line where this key is.
+fn line_of(text: &str, path: &[&str]) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let (last, within) = path.split_last()?;
+    let mut table = table.get_ref();
+    for key in within {
+        table = table.get(*key)?.get_ref().as_table()?;
     }
+    let (key, _) = table.get_key_value(*last)?;
+    Some(line_at(text, key.span().start).0)
 }
 
 /// Period of limits that is not asked for.
@@ -366,133 +425,5 @@ fn usual_period() -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::{Cli, Command};
-    use clap::Parser;
-    use proptest::prelude::*;
-    use weir_core::policy::Policy;
-
-    fn settings(flags: &[&str], file: Option<&str>) -> Result<Settings> {
-        let dir = tempfile::tempdir()?;
-        let path = dir.path().join("weir.toml");
-        let mut words = vec!["weir".to_owned(), "run".to_owned()];
-        words.extend(flags.iter().map(|flag| (*flag).to_owned()));
-        if let Some(text) = file {
-            std::fs::write(&path, text)?;
-            words.extend(["--config".to_owned(), path.display().to_string()]);
-        }
-        match Cli::try_parse_from(words)?.command {
-            Command::Run(args) => Settings::new(&args.how),
-            other => bail!("{other:?}"),
-        }
-    }
-
-    fn complaint(flags: &[&str], file: Option<&str>) -> String {
-        format!("{:#}", settings(flags, file).expect_err("it was accepted"))
-    }
-
-    #[test]
-    fn flags_win_over_the_file_and_the_file_over_defaults() {
-        let file = "policy = 'proportional'\ninterval = '100ms'\nlimit = true\nset-point = '4GiB/s'\nexclude = ['/a']";
-        let got = settings(&["--interval", "20ms", "--exclude", "/b"], Some(file)).unwrap();
-        assert_eq!(got.config.policy, Policy::Proportional);
-        assert!(got.config.limit);
-        assert_eq!(got.interval, Duration::from_millis(20));
-        assert_eq!(got.period, Duration::from_micros(20_600));
-        assert_eq!(got.exclude, ["/a", "/b"]);
-        assert!(
-            !settings(&["--limit=false"], Some(file))
-                .unwrap()
-                .config
-                .limit
-        );
-    }
-
-    #[test]
-    fn observing_is_the_default() {
-        let got = settings(&[], None).unwrap();
-        assert!(!got.config.limit && got.set_point.is_none());
-    }
-
-    #[test]
-    fn nonsense_in_the_file_is_named_with_its_line() {
-        for (file, wanted) in [
-            (
-                "limit = true\nset-pont = '4GiB/s'",
-                &["line 2", "set-pont", "`set-point`"][..],
-            ),
-            ("set-point = '4G'", &["line 1", "GiB (binary)"]),
-            ("\n\ninterval = 50", &["line 3", "unit"]),
-            ("policy = 'fair'", &["line 1", "fair", "max-min"]),
-            ("[controller]\nkq = 1", &["line 2", "kq", "kp"]),
-            (
-                "[controller]\nlimit = true",
-                &["line 2", "use the key limit"],
-            ),
-            ("limit = ", &["line 1"]),
-            ("exclude = 'a'", &["line 1", "sequence"]),
-        ] {
-            let said = complaint(&[], Some(file));
-            for part in wanted {
-                assert!(
-                    said.contains(part),
-                    "{file:?} said {said:?} without {part:?}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn pushing_is_checked_before_anything_runs() {
-        let got = settings(
-            &["--push-interval", "30s"],
-            Some("push = 'http://a/write?db=x'\npush-token-file = '/t'"),
-        )
-        .unwrap();
-        assert_eq!(got.push.unwrap().to_string(), "http://a/write");
-        assert_eq!(got.push_interval, Duration::from_secs(30));
-        let said = complaint(&[], Some("\npush = 'https://a/write'"));
-        assert!(said.contains("line 2") && said.contains("TLS"), "{said}");
-        let said = complaint(&["--push-token-file", "/t"], None);
-        assert!(said.contains("--push URL"), "{said}");
-        let said = complaint(&["--push-interval", "10ms"], None);
-        assert!(
-            said.contains("push-interval") && said.contains("1s to 3600s"),
-            "{said}"
-        );
-    }
-
-    #[test]
-    fn values_out_of_range_say_the_range() {
-        let said = complaint(&[], Some("\n[controller]\nkp = -1.0"));
-        assert!(said.contains("line 3") && said.contains("kp"), "{said}");
-        assert!(complaint(&["--interval", "1ms"], None).contains("5ms to 10s"));
-        assert!(complaint(&["--period", "2s"], None).contains("1ms to 1s"));
-        assert!(complaint(&["--limit"], None).contains("--set-point 4GiB/s"));
-    }
-
-    #[test]
-    fn a_percentage_needs_a_capacity_from_somewhere() {
-        let mut asked = settings(&["--set-point", "40%"], None).unwrap();
-        let error = asked
-            .resolve(&Description::default(), Path::new("/nowhere"))
-            .unwrap_err();
-        assert!(error.to_string().contains("--capacity 20GiB/s"), "{error}");
-        let mut asked = settings(&["--set-point", "40%", "--capacity", "10GB/s"], None).unwrap();
-        asked
-            .resolve(&Description::default(), Path::new("/nowhere"))
-            .unwrap();
-        assert_eq!(
-            asked.config.set_point_bytes_per_sec,
-            Some(BytesPerSec::new(4e9))
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn no_file_panics(text in "(?s).{0,200}|([a-z-]{1,10} = .{0,10}\n){0,5}") {
-            let _ = parse(&text).map_err(|wrong| line_at(&text, wrong.at));
-        }
-    }
-}
+#[path = "settings_tests.rs"]
+mod tests;

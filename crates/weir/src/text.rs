@@ -27,6 +27,19 @@ fn changes_direction(c: char) -> bool {
     matches!(c, '\u{061C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
+/// How like a name must be to be thought of (Jaro-Winkler, 0 to 1): as clap has it for its own.
+const LIKE: f64 = 0.8;
+
+/// The name that was probably meant, as a question to be put behind the wrong one; nothing where none is like it.
+pub fn perhaps(wrong: &str, names: &[&str]) -> String {
+    let like = |name: &&str| strsim::jaro_winkler(wrong, name);
+    let nearest = names.iter().max_by(|a, b| like(a).total_cmp(&like(b)));
+    match nearest.filter(|name| like(name) > LIKE) {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None => String::new(),
+    }
+}
+
 /// At most `cells` wide; a longer text loses its middle, because the end of a cgroup's path tells
 /// more than its middle.
 pub fn fit(text: &str, cells: usize) -> String {
@@ -41,6 +54,16 @@ pub fn fit(text: &str, cells: usize) -> String {
     let tail = take_cells(text.chars().rev(), room - head.width());
     let tail: String = tail.chars().rev().collect();
     format!("{head}…{tail}")
+}
+
+/// [`left`] of a text whose first `keep` cells stay where there is room for them and for a little more.
+pub fn left_keeping(text: &str, keep: usize, cells: usize) -> String {
+    const MORE: usize = 4;
+    let head = take_cells(text.chars(), keep);
+    match (text.get(head.len()..), cells.checked_sub(keep)) {
+        (Some(rest), Some(room)) if room >= MORE => left(&(head + &fit(rest, room)), cells),
+        _ => left(text, cells),
+    }
 }
 
 fn take_cells(chars: impl Iterator<Item = char>, cells: usize) -> String {
@@ -161,6 +184,15 @@ mod tests {
             "half a wide character does not exist"
         );
         assert_eq!(left("日本日本日本", 5).width(), 5);
+    }
+
+    #[test]
+    fn what_is_to_be_kept_is_kept() {
+        let name = "pod:2f4c1a7e /kubepods.slice/kubepods-pod1.slice/crio-9.scope";
+        assert_eq!(left_keeping(name, 13, 30), "pod:2f4c1a7e /kub…crio-9.scope");
+        assert_eq!(left_keeping(name, 13, 15).width(), 15);
+        assert_eq!(left_keeping("short", 0, 8), "short   ");
+        assert_eq!(left_keeping("ab", 7, 12).width(), 12);
     }
 
     #[test]

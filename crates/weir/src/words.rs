@@ -6,7 +6,7 @@ use crate::text;
 use weir_core::Nanos;
 use weir_core::attribution::Provenance;
 use weir_core::observation::{Excluded, LatencySeen, LatencySource};
-use weir_core::plan::{Figure, Flow, Why};
+use weir_core::plan::{Figure, Flow, Verdict, Why};
 use weir_core::scheduler::{Books, Mode, Queueing, WorkloadBooks};
 
 /// From this age on it is said.
@@ -36,8 +36,30 @@ pub fn latency(latency: &LatencySeen, now: Nanos) -> String {
     }
 }
 
-/// At most 10 cells.
-pub fn why_short(why: &Why) -> &'static str {
+/// A limit of before stands, and what weir now finds asks for none.
+fn is_being_released(verdict: &Verdict) -> bool {
+    let needs_none = matches!(verdict.why, Why::BelowWaterLine | Why::DeviceHasRoom);
+    verdict.limit_cpus.is_some() && needs_none
+}
+
+/// Why a workload has the limit it has, or none. At most 10 cells.
+pub fn verdict_short(verdict: &Verdict) -> &'static str {
+    match is_being_released(verdict) {
+        true => "releasing",
+        false => why_short(&verdict.why),
+    }
+}
+
+/// The same as a sentence without its full stop, harmless on a terminal.
+pub fn verdict_long(verdict: &Verdict) -> String {
+    let why = why_long(&verdict.why);
+    match is_being_released(verdict) {
+        true => format!("{why}; the limit it has from before is being released"),
+        false => why,
+    }
+}
+
+fn why_short(why: &Why) -> &'static str {
     match why {
         Why::ObserveOnly => "observing",
         Why::Excluded { by } => match by {
@@ -134,7 +156,10 @@ pub fn why_long(why: &Why) -> String {
             Excluded::Weir => "weir does not limit itself".to_owned(),
             Excluded::RealTime => "it has real-time tasks, which are never limited".to_owned(),
             Excluded::ByUser(glob) => {
-                format!("it matches {:?} on the exclude list", text::harmless(glob))
+                format!(
+                    "it matches \"{}\" on the exclude list",
+                    text::harmless(glob)
+                )
             }
         },
         Why::Learning => "not enough is known yet to limit it".to_owned(),
@@ -144,12 +169,26 @@ pub fn why_long(why: &Why) -> String {
             policy,
             demand_bytes_per_sec,
             device_bytes_per_sec,
-        } => format!(
-            "cut by {}: it asked for {} while the device moved {}",
-            text::harmless(policy),
-            text::rate(*demand_bytes_per_sec),
-            text::rate(*device_bytes_per_sec)
-        ),
+            asked_bytes_per_sec,
+            shared_bytes_per_sec,
+        } => {
+            let cut = format!(
+                "cut by {}: it asked for {}",
+                text::harmless(policy),
+                text::rate(*demand_bytes_per_sec)
+            );
+            match asked_bytes_per_sec.zip(*shared_bytes_per_sec) {
+                Some((asked, shared)) => format!(
+                    "{cut}, all users together for {}, and {} are shared out",
+                    text::rate(asked),
+                    text::rate(shared)
+                ),
+                None => format!(
+                    "{cut} while the device moved {}",
+                    text::rate(*device_bytes_per_sec)
+                ),
+            }
+        }
         Why::AtFloor => "held at the floor that everybody keeps".to_owned(),
         Why::Blind { detail } => {
             format!(
@@ -218,6 +257,40 @@ mod tests {
     use super::*;
     use weir_core::DeviceId;
     use weir_core::scheduler::DeviceBooks;
+
+    #[test]
+    fn a_limit_that_has_not_yet_ended_is_not_called_none() {
+        let snapshot = crate::top::testing::snapshot(0, 200.0);
+        let mut verdict = snapshot.plan.workloads[1].clone();
+        assert_eq!(verdict_short(&verdict), "small user");
+        verdict.limit_cpus = Some(weir_core::CpuShare::new(0.07));
+        assert_eq!(verdict_short(&verdict), "releasing");
+        let long = verdict_long(&verdict);
+        assert!(
+            long.contains("less than its fair part") && long.contains("being released"),
+            "{long}"
+        );
+        let cut = &snapshot.plan.workloads[0];
+        assert_eq!(verdict_short(cut), "cut");
+        assert!(!verdict_long(cut).contains("released"));
+    }
+
+    #[test]
+    fn the_figures_of_a_cut_are_those_that_decided() {
+        let rate = weir_core::BytesPerSec::new;
+        let mib = 1_048_576.0;
+        let cut = Why::Cut {
+            policy: "max-min".into(),
+            demand_bytes_per_sec: rate(64.0 * mib),
+            device_bytes_per_sec: rate(0.0),
+            asked_bytes_per_sec: Some(rate(1200.0 * mib)),
+            shared_bytes_per_sec: Some(rate(410.0 * mib)),
+        };
+        assert_eq!(
+            why_long(&cut),
+            "cut by max-min: it asked for 64.0 MiB/s, all users together for 1.17 GiB/s, and 410 MiB/s are shared out"
+        );
+    }
 
     #[test]
     fn who_counts_for_the_scheduler_is_told_where_it_does_not_itself() {

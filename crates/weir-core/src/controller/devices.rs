@@ -82,6 +82,11 @@ pub(super) struct DeviceTrack {
     pub room_steps: u32,
     /// Everybody's demand fits into the set-point.
     pub fits: bool,
+    /// What was asked for and what was shared out at this step, in bytes per second.
+    pub asked: f64,
+    pub shared: f64,
+    /// What it moved in the interval before, if that is known.
+    pub moved_now: Option<f64>,
     /// Workloads that this device's budget limits, counted at the end of the last step.
     pub bound: Bound,
 }
@@ -109,6 +114,9 @@ impl DeviceTrack {
             unowned_now: None,
             room_steps: 0,
             fits: true,
+            asked: 0.0,
+            shared: 0.0,
+            moved_now: None,
             bound: Bound::default(),
         }
     }
@@ -176,7 +184,8 @@ pub(super) fn follow(
         while old.next_if(|d| d.id < rate.id).is_some() {}
         let known = old.next_if(|d| d.id == rate.id);
         let mut device = known.unwrap_or_else(|| DeviceTrack::new(rate.id));
-        device.unowned_now = rate.total().is_ok().then_some(0.0);
+        device.moved_now = rate.total().ok().map(BytesPerSec::get);
+        device.unowned_now = device.moved_now.map(|_| 0.0);
         for (group, unowned) in groups.iter().zip(&found.unattributed) {
             if group.id.device == rate.id {
                 let unowned = unowned.map(BytesPerSec::get);
@@ -260,6 +269,7 @@ pub(super) fn share_out(state: &mut State, gains: &Gains, policy: Policy) {
         }
         let asked: f64 = taken + demands.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
         device.fits = asked <= set_point;
+        (device.asked, device.shared) = (asked, set_point * device.correction_in_use());
         let room = asked <= set_point * (1.0 - gains.headroom);
         device.room_steps = if room {
             device.room_steps.saturating_add(1)
@@ -267,7 +277,7 @@ pub(super) fn share_out(state: &mut State, gains: &Gains, policy: Policy) {
             0
         };
 
-        let budget = (set_point * device.correction_in_use() - taken).max(0.0);
+        let budget = (device.shared - taken).max(0.0);
         let parts = split(policy, &demands, BytesPerSec::new(budget));
         let floor_part = gains.floor_sum / claimants.len().max(1) as f64;
         for (position, part) in claimants.into_iter().zip(parts) {

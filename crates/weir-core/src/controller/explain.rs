@@ -146,10 +146,13 @@ fn cut(case: &Case<'_>, tracked: &Tracked, device: DeviceId) -> Why {
         .iter()
         .find(|r| r.id == device)
         .and_then(|r| r.total().ok());
+    let track = case.devices.iter().find(|track| track.id == device);
     Why::Cut {
         policy: case.config.policy.name().to_owned(),
         demand_bytes_per_sec: BytesPerSec::new(load.map_or(0.0, |l| l.demand)),
         device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),
+        asked_bytes_per_sec: track.map(|track| BytesPerSec::new(track.asked)),
+        shared_bytes_per_sec: track.map(|track| BytesPerSec::new(track.shared)),
     }
 }
 

@@ -91,7 +91,9 @@ pub(super) fn act(
         }
         if tracked.hold.is_reborn || aim(tracked, devices, moment, actuator) {
             releases.push(position);
-        } else if let Some(wish) = wish(position, tracked, devices, moment, actuator) {
+        } else if let Some(wish) = wish(position, tracked, devices, moment, actuator)
+            && (tracked.hold.in_force.is_some() || moves(devices, wish.device))
+        {
             wishes.push(wish);
         }
     }
@@ -272,6 +274,13 @@ fn wish(
         due: rested || ((deviation.abs() > URGENT || is_unsettled) && since >= stretched),
         is_unsettled,
     })
+}
+
+/// Whether a device moved anything in the interval before. On one that stands still no limit begins: what is known of demands
+/// is then of another time.
+fn moves(devices: &[DeviceTrack], device: Option<DeviceId>) -> bool {
+    let found = devices.iter().find(|track| Some(track.id) == device);
+    found.is_none_or(|track| track.moved_now.is_none_or(|rate| rate > 0.0))
 }
 
 /// Chooses, largest deviation first, by the three rules at the head of this file.

@@ -441,3 +441,33 @@ fn what_stood_still_and_cannot_be_read_is_not_known() {
     let plan = step(&mut world.state, &world.config, &world.machine, &seen);
     assert_eq!(verdict(&plan, "/a").cpu_cpus, None);
 }
+
+#[test]
+fn no_limit_begins_on_a_device_that_moves_nothing() {
+    let group = group(0, 0);
+    let mut world = World::new(&[(group, 4e6)], vec![steady("/a", 1.0, &[group])]);
+    world.config.limit = false;
+    world.ticks(10);
+    // From now on it may act, and the counters stand still in one look, because what writes them is late.
+    world.config.limit = true;
+    let (now, next) = (10.0, 11.0);
+    world.rates[0].1 = 4e6 * now / next;
+    let plan = world.tick();
+    assert_eq!(plan.actions, [], "the device moved nothing");
+    world.rates[0].1 = 4e6;
+    let plan = world.tick();
+    assert_eq!(plan.actions.len(), 1);
+    let Why::Cut {
+        asked_bytes_per_sec: Some(asked),
+        shared_bytes_per_sec: Some(shared),
+        demand_bytes_per_sec: demand,
+        ..
+    } = verdict(&plan, "/a").why
+    else {
+        panic!("{:?}", verdict(&plan, "/a").why)
+    };
+    // The figures that decided: it is all that asks, and more than is shared out.
+    near("asked", asked.get(), demand.get());
+    near("shared", shared.get(), 1e6);
+    assert!(asked > shared);
+}

@@ -4,23 +4,42 @@
 use super::{Malformed, decimal, lines};
 use weir_events::Cpu;
 
+/// What stands behind a name, at its first place.
+fn value<'a>(text: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
+    lines(text).find_map(|line| {
+        let colon = line.iter().position(|b| *b == b':')?;
+        (line[..colon].trim_ascii() == wanted).then(|| line[colon + 1..].trim_ascii())
+    })
+}
+
+/// The flags of the first CPU.
+pub fn flags(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    super::words(value(text, b"flags").unwrap_or_default())
+}
+
+/// An Arm CPU in words: who made it, and which it is (`MIDR_EL1`; kernel, arch/arm64/kernel/cpuinfo.c).
+pub fn arm(text: &[u8]) -> Option<String> {
+    let number = |wanted: &[u8]| {
+        let text = std::str::from_utf8(value(text, wanted)?).ok()?;
+        u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    };
+    let (implementer, part) = (number(b"CPU implementer")?, number(b"CPU part")?);
+    Some(format!(
+        "an Arm CPU (implementer {implementer:#x}, part {part:#x})"
+    ))
+}
+
 /// The first CPU that is told of; weir knows no machine whose sockets differ.
 ///
 /// # Errors
 /// A line of `vendor_id`, `cpu family` or `model` is missing or is not what x86 writes.
 pub fn cpu(text: &[u8]) -> Result<Cpu, Malformed> {
     const WANT: Malformed = Malformed("the lines vendor_id, cpu family and model of an x86 CPU");
-    let value = |wanted: &[u8]| {
-        lines(text).find_map(|line| {
-            let colon = line.iter().position(|b| *b == b':')?;
-            (line[..colon].trim_ascii() == wanted).then(|| line[colon + 1..].trim_ascii())
-        })
-    };
     let number = |wanted: &[u8]| {
-        let number = decimal(value(wanted).ok_or(WANT)?).map_err(|_| WANT)?;
+        let number = decimal(value(text, wanted).ok_or(WANT)?).map_err(|_| WANT)?;
         u32::try_from(number).map_err(|_| WANT)
     };
-    let vendor = value(b"vendor_id").ok_or(WANT)?;
+    let vendor = value(text, b"vendor_id").ok_or(WANT)?;
     let is_plain = vendor.len() <= 12 && vendor.iter().all(u8::is_ascii_graphic);
     let vendor = std::str::from_utf8(vendor)
         .ok()
@@ -53,10 +72,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_arm_cpu_and_flags() {
+        let text = b"processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU part\t: 0xd4f\n";
+        assert_eq!(
+            arm(text).unwrap(),
+            "an Arm CPU (implementer 0x41, part 0xd4f)"
+        );
+        assert!(cpu(text).is_err());
+        for bad in [
+            "",
+            "CPU implementer: 41\nCPU part: 0x1\n",
+            "CPU implementer: 0x41\nCPU part: 0x\x1b[2J\n",
+        ] {
+            assert_eq!(arm(bad.as_bytes()), None, "{bad:?}");
+        }
+        let flagged = b"flags\t\t: fpu hypervisor\nflags\t\t: other\n";
+        assert_eq!(
+            flags(flagged).collect::<Vec<_>>(),
+            [&b"fpu"[..], b"hypervisor"]
+        );
+        assert_eq!(flags(b"flags").count(), 0);
+    }
+
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>, text in "((vendor_id|cpu family|model)?[ \t:0-9A-Za-z]{0,12}\n){0,8}") {
-            let _ = (cpu(&bytes), cpu(text.as_bytes()));
+            let _ = (cpu(&bytes), cpu(text.as_bytes()), arm(&bytes), flags(&bytes).count());
         }
     }
 }

@@ -2,9 +2,10 @@
 //! This machine before the tables: which events it has, and why not the others.
 
 use super::pmus::{self, Pmu};
-use crate::files::read_start;
+use crate::files::{read_path, read_start};
+use crate::guest::{NO_UNCORE, ON_THE_HOST, guest};
 use crate::options::Roots;
-use crate::parse::cpu::cpu;
+use crate::parse::cpu::{arm, cpu};
 use crate::topology::missing;
 use std::collections::BTreeMap;
 use weir_core::Missing;
@@ -22,6 +23,10 @@ pub struct Machine {
     pub names: Result<Vec<String>, Missing>,
     /// Those that a table speaks of, or why one could not be read.
     pub pmus: BTreeMap<String, Result<Pmu, Missing>>,
+    /// What says that this is a virtual machine, if so.
+    pub guest: Option<String>,
+    /// The kernel's version.
+    pub release: Option<(u32, u32)>,
 }
 
 /// How an event stands here.
@@ -50,7 +55,33 @@ impl Machine {
         let pmus = found
             .map(|name| (name.clone(), pmus::read(roots, name)))
             .collect();
-        Machine { cpu, names, pmus }
+        let release = read_path(&roots.proc.join("sys/kernel/osrelease")).ok();
+        let release = release.and_then(|text| version(std::str::from_utf8(&text).ok()?));
+        Machine {
+            cpu,
+            names,
+            pmus,
+            guest: guest(roots),
+            release,
+        }
+    }
+
+    /// What is to be known before one looks for an event, and what to do: that this machine can have none outside of its
+    /// cores, or that weir knows none of its CPU.
+    pub fn obstacle(&self) -> Option<(String, String)> {
+        let has_uncore = |name: &String| name.starts_with("uncore_") || name.starts_with("amd_");
+        let names = self.names.as_deref().unwrap_or_default();
+        if self.guest.is_some() && !names.iter().any(has_uncore) {
+            return Some((NO_UNCORE.into(), ON_THE_HOST.into()));
+        }
+        match &self.cpu {
+            Err(Missing::NotSupported(why)) if !names.is_empty() => Some((
+                format!("{why}: no events of it are known"),
+                "counters of the devices themselves (cxl_pmu, weir's driver) are read on any CPU"
+                    .into(),
+            )),
+            _ => None,
+        }
     }
 
     /// PMUs of CXL ports. Before Linux 6.11 the kernel numbers kinds of PMUs instead of naming them, and a number is a
@@ -79,13 +110,11 @@ impl Machine {
             why: Vec::new(),
         };
         if !self.has(table) {
-            let cpu = self
-                .cpu
-                .as_ref()
-                .map_or_else(ToString::to_string, ToString::to_string);
-            standing
-                .why
-                .push(Missing::NotSupported(format!("this CPU is {cpu}")));
+            let why = match &self.cpu {
+                Ok(cpu) => Missing::NotSupported(format!("this CPU is {cpu}")),
+                Err(why) => why.clone(),
+            };
+            standing.why.push(why);
             return standing;
         }
         let Some(kind) = table.pmu.get(&event.pmu) else {
@@ -102,8 +131,11 @@ impl Machine {
             }
             match pmu.as_ref().map_err(Clone::clone).and_then(|pmu| {
                 let config = pmu.encode(&terms).map_err(|e| {
-                    let needs = kind.needs.as_ref().map(|n| format!("; needs {n}"));
-                    Missing::NotSupported(format!("{name}: {e}{}", needs.unwrap_or_default()))
+                    let lacking = self.lacking(
+                        kind,
+                        "the hypervisor of this virtual machine does not pass that on",
+                    );
+                    Missing::NotSupported(format!("{name}: {e}{lacking}"))
                 })?;
                 Ok((pmu, config))
             }) {
@@ -122,18 +154,49 @@ impl Machine {
             Err(why) => why.clone(),
             Ok(_) => {
                 let names: Vec<String> = kind.names.iter().map(ToString::to_string).collect();
-                let needs = kind.needs.as_ref().map(|n| format!("; needs {n}"));
-                let names = names.join(" or ");
-                Missing::NotSupported(format!("no PMU {names}{}", needs.unwrap_or_default()))
+                let lacking = self.lacking(kind, NO_UNCORE);
+                Missing::NotSupported(format!("no PMU {}{lacking}", names.join(" or ")))
             }
         }
     }
+
+    /// Why that may be: this is a virtual machine, or the kernel is older than what is needed.
+    fn lacking(&self, kind: &weir_events::Pmu, of_a_guest: &str) -> String {
+        // A device that a guest has been given has its own PMU or none.
+        let is_of_device = matches!(kind.scope, Scope::Device | Scope::Group);
+        match &kind.needs {
+            _ if self.guest.is_some() && !is_of_device => format!("; {of_a_guest}"),
+            Some(needs) if !self.is_new_enough(needs) => format!("; needs {needs}"),
+            _ => String::new(),
+        }
+    }
+
+    /// Whether only a kernel of some version is asked for, and this is one.
+    fn is_new_enough(&self, needs: &str) -> bool {
+        let wanted = needs.strip_prefix("Linux ").and_then(version);
+        let is_more = needs.contains("CONFIG_");
+        !is_more
+            && wanted
+                .zip(self.release)
+                .is_some_and(|(wanted, here)| here >= wanted)
+    }
+}
+
+/// `6.18.5-cloud` is 6.18.
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.trim().split(|c: char| !c.is_ascii_digit());
+    let mut next = || numbers.next()?.parse().ok();
+    Some((next()?, next()?))
 }
 
 fn read_cpuinfo(path: &std::path::Path) -> Result<Cpu, Missing> {
     // One page holds the first CPU; the whole file can be megabytes on a large machine.
     let text = read_start(path).map_err(|e| missing(path, &e))?;
-    cpu(&text).map_err(|e| Missing::Lost(format!("{}: {e}", path.display())))
+    match (cpu(&text), arm(&text)) {
+        (Ok(cpu), _) => Ok(cpu),
+        (Err(_), Some(arm)) => Err(Missing::NotSupported(format!("this is {arm}"))),
+        (Err(e), None) => Err(Missing::Lost(format!("{}: {e}", path.display()))),
+    }
 }
 
 #[cfg(test)]
@@ -221,6 +284,89 @@ mod tests {
         for cpu in [INTEL, &granite, ""] {
             assert_eq!(ports(cpu, &named), ["uncore_b2cxl_0", "uncore_cxlcm_3"]);
         }
+    }
+
+    #[test]
+    fn a_guest_is_told_of_its_hypervisor_and_not_of_its_kernel() {
+        let fake = Fake::new();
+        let flagged = format!("{INTEL}flags\t\t: fpu hypervisor\n");
+        fake.write("proc/cpuinfo", flagged);
+        fake.write("proc/sys/kernel/osrelease", "6.12.0\n");
+        let cpu = "sys/bus/event_source/devices/cpu";
+        fake.write(format!("{cpu}/type"), "4\n");
+        fake.write(format!("{cpu}/format/event"), "config:0-7\n");
+        fake.write(format!("{cpu}/format/umask"), "config:8-15\n");
+        let machine = Machine::probe(&fake.roots());
+        let rapids = table("sapphire-rapids");
+        for event in &rapids.event {
+            for why in machine.standing(rapids, event).why {
+                let why = why.to_string();
+                let said = why.contains("virtual machine") || why.contains("hypervisor");
+                assert!(
+                    said && !why.contains("needs Linux"),
+                    "{}: {why}",
+                    event.name
+                );
+            }
+        }
+        let (why, next_move) = machine.obstacle().unwrap();
+        assert!(
+            why.contains("uncore") && next_move.contains("host"),
+            "{why}"
+        );
+        // One that is shown them has no such obstacle.
+        fake.write(format!("{CHA}/type"), "40\n");
+        assert_eq!(Machine::probe(&fake.roots()).obstacle(), None);
+    }
+
+    #[test]
+    fn a_kernel_that_is_new_enough_is_not_what_is_lacking() {
+        let (fake, machine) = machine("config:8-15,32-55\n");
+        let rapids = table("sapphire-rapids");
+        let event = rapids
+            .event("UNC_CHA_TOR_INSERTS.IA_MISS_DRD_CXL_ACC")
+            .unwrap();
+        let said = |machine: &Machine| machine.standing(rapids, event).why[0].to_string();
+        assert!(
+            said(&machine).contains("needs Linux 6.11"),
+            "its version is not known"
+        );
+        for (release, is_lacking) in [
+            ("6.10.9-generic", true),
+            ("6.11.0", false),
+            ("7.2.0-rc1", false),
+            ("zwei", true),
+        ] {
+            fake.write("proc/sys/kernel/osrelease", release);
+            let said = said(&Machine::probe(&fake.roots()));
+            assert_eq!(
+                said.contains("needs Linux 6.11"),
+                is_lacking,
+                "{release}: {said}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_arm_host_is_named_as_such() {
+        let fake = Fake::new();
+        fake.write(
+            "proc/cpuinfo",
+            "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n",
+        );
+        fake.write("sys/bus/event_source/devices/arm_cmn_0/type", "9\n");
+        let machine = Machine::probe(&fake.roots());
+        let rapids = table("sapphire-rapids");
+        let why = machine.standing(rapids, &rapids.event[0]).why[0].to_string();
+        assert!(
+            why.contains("this is an Arm CPU (implementer 0x41, part 0xd4f)"),
+            "{why}"
+        );
+        let (why, next_move) = machine.obstacle().unwrap();
+        assert!(
+            why.contains("an Arm CPU") && next_move.contains("any CPU"),
+            "{why}"
+        );
     }
 
     #[test]

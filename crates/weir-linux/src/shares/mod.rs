@@ -24,7 +24,7 @@ use crate::scout::{Source as Watches, View};
 use events::Chosen;
 use kernel::Kernel;
 use resctrl::Resctrl;
-pub(crate) use resctrl::debts::{FILE as OWED, settle};
+pub(crate) use resctrl::debts::{FILE as OWED, LOCK as OWED_LOCK, settle};
 use samples::Samples;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::observation::{Skipped, Use, WorkloadSeen};
@@ -35,8 +35,9 @@ use wire::Sum;
 
 /// How often the kernel is told whose counts nobody will ask for any more.
 const FORGET_EVERY: Nanos = Nanos::from_millis(10_000);
-/// The fact's name.
+/// The facts' names: what shares are made of, and whether events of the CPU can be counted for them.
 pub(crate) const FACT: &str = "shares.source";
+const COUNTS: &str = "shares.counts";
 
 /// A cgroup's id or a process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -131,34 +132,38 @@ fn found(options: &Options, groups: &[Group]) -> Result<Chosen, Missing> {
 }
 
 /// For `weir doctor`: what shares would be made of.
-pub(crate) fn facts(options: &Options) -> [Fact; 3] {
+pub(crate) fn facts(options: &Options) -> Vec<Fact> {
     let counts = candidate(options).map(|chosen| chosen.name);
-    [
-        told(
-            &counts,
-            "can be used, if it agrees with the device when weir starts",
-        ),
-        resctrl::fact(options),
-        samples::fact(options),
-    ]
+    let mut facts = told(
+        &counts,
+        "can be used, if it agrees with the device when weir starts",
+    );
+    facts.extend([resctrl::fact(options), samples::fact(options)]);
+    facts
 }
 
 fn boxed(source: impl Source + 'static) -> Box<dyn Source> {
     Box::new(source)
 }
 
-/// Nothing is lacking without counts: CPU time and resident memory are there.
-fn told(counts: &Result<String, Missing>, how: &str) -> Fact {
-    let text = match counts {
-        Ok(name) => format!("accesses counted for each workload, {how}: {name}"),
-        Err(why) => {
-            format!("CPU time × part of memory that is there; no counts for each task: {why}")
-        }
-    };
-    Fact {
-        name: FACT.into(),
-        value: Ok(text),
+/// Nothing is lacking without counts: CPU time and resident memory are there. Why there are none stands beside.
+fn told(counts: &Result<String, Missing>, how: &str) -> Vec<Fact> {
+    let fact = |name: &str, value| Fact {
+        name: name.into(),
+        value,
         next_move: None,
+    };
+    match counts {
+        Ok(name) => {
+            let text = format!("accesses counted for each workload, {how}: {name}");
+            vec![fact(FACT, Ok(text))]
+        }
+        Err(why) => {
+            let text = format!("no counts for each task: {}", why.reason());
+            let time = "CPU time × part of memory that is there";
+            let why = Missing::NotSupported(text);
+            vec![fact(FACT, Ok(time.into())), fact(COUNTS, Err(why))]
+        }
     }
 }
 
@@ -184,13 +189,15 @@ impl Shares {
         let is_auto = options.shares == ShareSource::Auto && !is_named;
         let loaded = match loaded {
             Err(why) if is_auto => {
-                let or = |also: Missing| Missing::NotSupported(format!("{why}; resctrl: {also}"));
+                let or = |also: Missing| {
+                    Missing::NotSupported(format!("{}; resctrl: {}", why.reason(), also.reason()))
+                };
                 Resctrl::open(options, true).map(boxed).map_err(or)
             }
             other => other,
         };
         let name = loaded.as_ref().map(|source| source.name().to_owned());
-        facts.push(told(&name.map_err(Clone::clone), "in use"));
+        facts.extend(told(&name.map_err(Clone::clone), "in use"));
         match loaded {
             Ok(mut source) => {
                 source.place(groups);

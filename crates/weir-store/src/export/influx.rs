@@ -80,14 +80,14 @@ impl<W: Write> Sink for Influx<W> {
 fn tag(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let (text, end) = match text.strip_suffix('\\') {
-        Some(text) => (text, "\\x5c"),
+        Some(text) => (text, "\\134"),
         None => (text, ""),
     };
     for c in text.chars() {
         if matches!(c, ',' | '=' | ' ') {
             // A backslash right before would be one pair with ours.
             if out.ends_with('\\') {
-                out.push_str("x5c");
+                out.push_str("134");
             }
             out.push('\\');
         }
@@ -108,8 +108,8 @@ mod tests {
     #[test]
     fn names_stay_within_their_tag() {
         assert_eq!(tag("/a b,c=d"), "/a\\ b\\,c\\=d");
-        assert_eq!(tag("/a\\"), "/a\\x5c");
-        assert_eq!(tag("/a\\ b"), "/a\\x5c\\ b");
+        assert_eq!(tag("/a\\"), "/a\\134");
+        assert_eq!(tag("/a\\ b"), "/a\\134\\ b");
         assert_eq!(quoted("a\"b\\"), "a\\\"b\\\\");
     }
 

@@ -158,7 +158,7 @@ fn cell(row: &Row, index: usize, kind: Kind) -> Option<Cell> {
     }
 }
 
-/// The text with everything that could break a line or move a cursor written as `\xNN`, byte by byte:
+/// The text with everything that could break a line or move a cursor written as `\ooo` (octal), byte by byte:
 /// the way in which names of workloads have bytes that are not UTF-8, so that it can be undone the
 /// same way. Not only for terminals: not every program that reads an export quotes what it shows.
 pub(crate) fn spelled(text: &str) -> String {
@@ -167,7 +167,7 @@ pub(crate) fn spelled(text: &str) -> String {
         if c.is_control() || changes_lines_or_direction(c) {
             for byte in c.encode_utf8(&mut [0; 4]).bytes() {
                 // Writing into a String cannot fail.
-                let _ = write!(out, "\\x{byte:02x}");
+                let _ = write!(out, "\\{byte:03o}");
             }
         } else {
             out.push(c);
@@ -190,7 +190,7 @@ mod tests {
     fn names_break_neither_lines_nor_screens() {
         assert_eq!(
             spelled("/a\nb\u{1b}[2J\u{202e}"),
-            "/a\\x0ab\\x1b[2J\\xe2\\x80\\xae"
+            "/a\\012b\\033[2J\\342\\200\\256"
         );
         assert_eq!(spelled("/Größe,\"日本\" =x"), "/Größe,\"日本\" =x");
     }

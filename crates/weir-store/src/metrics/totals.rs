@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is added up from tick to tick for metrics that count.
 
+use crate::export::spelled;
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::iter::Peekable;
+use std::sync::Arc;
 use weir_core::attribution::Provenance;
-use weir_core::observation::{GroupSeen, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{GroupSeen, Missing, WorkloadKind, WorkloadSeen};
+use weir_core::owner::owner;
 use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
 
 /// What is counted over the life of a weir.
@@ -15,6 +19,8 @@ pub struct Totals {
     pub(super) groups: BTreeMap<GroupId, GroupSeen>,
     /// Of devices whose events took turns.
     pub(super) running: BTreeMap<DeviceId, f64>,
+    /// Readings that were lost, of reads and of writes.
+    pub(super) lost: BTreeMap<GroupId, [u64; 2]>,
     /// By id. At each tick they are put together anew, and mostly they are the same as before.
     pub(super) workloads: Vec<WorkloadTotals>,
 }
@@ -31,6 +37,12 @@ impl Totals {
             .map(|group| (group.id, group.clone()))
             .collect();
         self.running = seen.running.iter().map(|r| (r.id, r.ratio)).collect();
+        for group in &seen.groups {
+            let lost = self.lost.entry(group.id).or_default();
+            for (count, reading) in lost.iter_mut().zip([&group.read_bytes, &group.write_bytes]) {
+                *count += u64::from(matches!(reading.value, Err(Missing::Lost(_))));
+            }
+        }
         let is_cgroup = |w: &&WorkloadSeen| w.kind == WorkloadKind::Cgroup;
         let mut seen = seen.workloads.iter().filter(is_cgroup).peekable();
         let mut old = std::mem::take(&mut self.workloads).into_iter().peekable();
@@ -59,9 +71,35 @@ impl Totals {
     }
 }
 
+/// The labels of a cgroup, as they stand in a sample.
+fn labels_of(id: &str) -> String {
+    let mut labels = format!("cgroup=\"{}\"", quoted(&spelled(id)));
+    let owner = owner(id);
+    for (label, value) in [
+        ("pod_uid", owner.pod_uid),
+        ("container_id", owner.container_id),
+        ("machine", owner.machine),
+    ] {
+        if let Some(value) = value {
+            // Writing into a String cannot fail.
+            let _ = write!(labels, ",{label}=\"{}\"", quoted(&spelled(&value)));
+        }
+    }
+    labels
+}
+
+pub(super) fn quoted(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct WorkloadTotals {
     pub(super) id: WorkloadId,
+    /// What its samples are labelled with, as text.
+    pub(super) labels: Arc<str>,
     /// Device bytes by how they are known: counted, sampled, apportioned.
     pub(super) bytes: [f64; 3],
     pub(super) cpu: Option<Nanos>,
@@ -72,6 +110,7 @@ impl WorkloadTotals {
     fn new(id: &WorkloadId) -> Self {
         WorkloadTotals {
             id: id.clone(),
+            labels: labels_of(id.as_str()).into(),
             bytes: [0.0; 3],
             cpu: None,
             throttled: None,

@@ -4,6 +4,7 @@
 use super::cli::EventsArgs;
 use super::page;
 use crate::exit::{Exit, print, print_json};
+use crate::text;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -20,7 +21,18 @@ use weir_linux::perf::Machine;
 pub struct Report {
     /// Vendor, family and model of the CPU as `perf` writes them, or why that is not known.
     pub cpu: Result<String, Missing>,
+    /// What says that this is a virtual machine, if so.
+    pub guest: Option<String>,
+    /// Why this machine can have no events but those of devices, if so.
+    pub obstacle: Option<Obstacle>,
     pub families: Vec<Family>,
+}
+
+/// Something that no kernel version helps with.
+#[derive(Serialize)]
+pub struct Obstacle {
+    pub why: String,
+    pub next_move: String,
 }
 
 /// A table and how it stands here.
@@ -134,7 +146,8 @@ pub fn list(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
     if let (Some(name), true) = (&args.family, families.is_empty()) {
         let names: Vec<&str> = tables().iter().map(|t| t.family.as_str()).collect();
         bail!(
-            "there is no family {name:?}; there are {}",
+            "there is no family {name:?}{}; there are {}",
+            text::perhaps(name, &names),
             names.join(", ")
         );
     }
@@ -144,6 +157,10 @@ pub fn list(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
             .as_ref()
             .map(ToString::to_string)
             .map_err(Clone::clone),
+        obstacle: machine
+            .obstacle()
+            .map(|(why, next_move)| Obstacle { why, next_move }),
+        guest: machine.guest,
         families,
     };
     if args.json {

@@ -22,7 +22,15 @@ pub fn page(report: &Report, in_full: bool) -> String {
         Ok(cpu) => text::harmless(cpu),
         Err(why) => format!("not known: {}", text::harmless(&why.to_string())),
     };
-    let _ = writeln!(out, "CPU {cpu}\n");
+    let guest = report.guest.as_ref().map_or_else(String::new, |what| {
+        format!(", in a virtual machine ({})", text::harmless(what))
+    });
+    let _ = writeln!(out, "CPU {cpu}{guest}");
+    if let Some(obstacle) = &report.obstacle {
+        let _ = writeln!(out, "   {}", text::harmless(&obstacle.why));
+        let _ = writeln!(out, "   → {}", text::harmless(&obstacle.next_move));
+    }
+    out.push('\n');
     for family in &report.families {
         let count = family
             .events

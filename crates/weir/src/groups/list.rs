@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use weir_core::Description;
 use weir_linux::cxl::Fabric;
-use weir_linux::{By, Node, Nodes, Reach, Roots};
+use weir_linux::{Node, Nodes, Options, Reach, Roots};
 
 #[derive(Serialize)]
 struct Report {
@@ -47,7 +47,11 @@ pub fn list(args: &ListArgs, roots: &Roots) -> Result<Exit> {
     let nodes = Nodes::read(roots)?;
     let named = args.devices.nodes(roots)?;
     let fabric = Fabric::read_with(roots, &named);
-    let counters = weir_linux::describe(roots, By::Cgroup, &named);
+    let counters = weir_linux::describe(&Options {
+        roots: roots.clone(),
+        nodes: named,
+        ..Options::default()
+    });
     let with_cpus: Vec<u32> = nodes
         .nodes
         .iter()

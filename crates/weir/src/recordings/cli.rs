@@ -127,7 +127,7 @@ Examples:
   weir export broken.weir --salvage saved.weir
 
 Columns have their units in their names; docs/recording-format.md describes them. Control characters in
-names are written as \\xNN, as bytes that are not UTF-8 are: a name cannot break a line or a screen.";
+names are written as \\ooo, as bytes that are not UTF-8 are: a name cannot break a line or a screen.";
 
 /// A format for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -14,6 +14,7 @@
 //! limits back when its scope ends. Only SIGKILL cannot be caught; then the journal of weir-linux
 //! speaks for us at the next start or `weir reset`.
 
+mod announce;
 pub mod changes;
 pub mod cost;
 pub mod metrics;
@@ -31,6 +32,7 @@ use crate::probe::Probed;
 use crate::recordings::tape::Tape;
 use crate::settings::Settings;
 use crate::text;
+use announce::announce;
 use anyhow::{Context, Result, anyhow, bail};
 use changes::{Change, ChangeLog, What};
 use metrics::Exporter;
@@ -38,7 +40,7 @@ use outlet::Outlet;
 use publish::Publisher;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -108,7 +110,8 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     sinks.pusher = push::begin(&settings)?;
     let policy = host::policy_name(settings.config.policy);
     let config = settings.config.clone();
-    if config.limit {
+    let is_limiting = config.limit;
+    if is_limiting {
         go_first();
     }
     let mut ticks = Loop::new(platform, config, &policy, settings.interval, sinks);
@@ -116,7 +119,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
         .duration
         .and_then(|span| Instant::now().checked_add(span));
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        run_until(&mut ticks, &stop, until, purpose)
+        run_until(&mut ticks, &stop, until, (purpose, is_limiting))
     }));
     let released = ticks.release();
     if let Some(lines) = ticks.lines() {
@@ -206,7 +209,7 @@ fn run_until(
     ticks: &mut Loop,
     stop: &AtomicUsize,
     until: Option<Instant>,
-    purpose: Purpose,
+    (purpose, is_limiting): (Purpose, bool),
 ) -> Result<End> {
     let mut watch = Watch::default();
     loop {
@@ -214,7 +217,10 @@ fn run_until(
             0 => {}
             signal => {
                 let name = signal_name(signal);
-                info!("{name}: limits are given back");
+                match is_limiting {
+                    true => info!("{name}: limits are given back"),
+                    false => info!("{name}: weir ends, and had set no limits"),
+                }
                 return Ok(End::Asked);
             }
         }
@@ -316,8 +322,17 @@ fn check_limits_are_possible(settings: &Settings, machine: &Description) -> Resu
     if !settings.config.limit {
         return Ok(());
     }
-    if machine.actuator.is_none() {
-        bail!("--limit is not possible on this machine: `weir doctor` says what is missing");
+    // What is not seen cannot be told from what is, and would not be limited.
+    let unseen = machine.facts.iter().find_map(|fact| {
+        let is_sight = [weir_linux::NAMESPACE, weir_linux::PIDS].contains(&fact.name.as_str());
+        let why = fact.value.as_ref().err().filter(|_| is_sight)?;
+        Some(format!(": {}", why.reason()))
+    });
+    if machine.actuator.is_none() || unseen.is_some() {
+        bail!(
+            "--limit is not possible on this machine{}; `weir doctor` says what is missing and what would work",
+            unseen.unwrap_or_default()
+        );
     }
     for (name, what) in [
         ("cxl.counters", "without access counters"),
@@ -330,79 +345,6 @@ fn check_limits_are_possible(settings: &Settings, machine: &Description) -> Resu
         }
     }
     Ok(())
-}
-
-/// Says on stderr what will happen, before it happens.
-fn announce(settings: &Settings, machine: &Description, roots: &Roots) {
-    let mut lines = Vec::new();
-    let config = &settings.config;
-    let policy = host::policy_name(config.policy);
-    match (config.limit, config.set_point_bytes_per_sec) {
-        (true, Some(rate)) => {
-            lines.push(format!(
-                "weir limits: each device is held at {rate}, split by {policy}"
-            ));
-        }
-        (_, Some(rate)) => {
-            lines.push(format!(
-                "weir observes only (set-point {rate}); --limit makes it act"
-            ));
-        }
-        (_, None) => lines.push("weir observes only; --limit --set-point RATE makes it act".into()),
-    }
-    lines.extend(devices(machine));
-    lines.extend(devices::lacks(machine));
-    lines.push(format!(
-        "looks every {:?} at each {}; {}",
-        settings.interval,
-        if settings.by == crate::cli::ByName::Cgroup {
-            "leaf cgroup"
-        } else {
-            "process"
-        },
-        match &machine.actuator {
-            Some(actuator) => {
-                let name = text::harmless(&actuator.name);
-                format!("acts through {name}, period {}", actuator.period_ns)
-            }
-            None => "nothing here can limit (see `weir doctor`)".to_owned(),
-        }
-    ));
-    if config.limit {
-        let dir = text::harmless(&roots.run.to_string_lossy());
-        lines.push(format!(
-            "limits end when weir ends; what stood before is kept in {dir}"
-        ));
-    }
-    let mut stderr = io::stderr().lock();
-    for line in lines {
-        // A closed stderr is no reason to leave a machine unguarded.
-        let _ = writeln!(stderr, "{line}");
-    }
-}
-
-fn devices(machine: &Description) -> impl Iterator<Item = String> + '_ {
-    machine.devices.iter().map(|device| {
-        let groups = machine
-            .groups
-            .iter()
-            .filter(|group| group.id.device == device.id);
-        let groups: Vec<String> = groups
-            .map(|group| match group.node {
-                Some(node) => format!("{} on {node}, {}", group.id, group.size_bytes),
-                None => format!("{} without a node, {}", group.id, group.size_bytes),
-            })
-            .collect();
-        let capacity = device.capacity_bytes_per_sec;
-        let capacity =
-            capacity.map_or_else(|| "capacity unknown".into(), |c| format!("capacity {c}"));
-        let name = text::harmless(&device.name);
-        format!(
-            "device {} ({name}), {capacity}: {}",
-            device.id,
-            groups.join("; ")
-        )
-    })
 }
 
 /// Logs what became of the limits, and counts those that are still there.

@@ -2,7 +2,7 @@
 //! Scenarios: those of `scenarios/sim/` and the testbed's own are built in, so that the command works alone;
 //! others are read from files.
 
-use crate::text::harmless;
+use crate::text::{harmless, perhaps};
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use weir_sim::Scenario;
@@ -74,8 +74,9 @@ pub fn load(name: &str) -> Result<Loaded> {
     let is_path = name.ends_with(".toml") || name.contains('/') || path.is_file();
     if !is_path {
         bail!(
-            "no scenario is called `{}`: use one of {}, or the path of a TOML file",
+            "no scenario is called `{}`{}: use one of {}, or the path of a TOML file",
             harmless(name),
+            perhaps(name, &names()),
             names().join(", ")
         );
     }
@@ -131,6 +132,19 @@ mod tests {
         files.sort();
         files.push("live-fio-stress".into());
         assert_eq!(files, names());
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
+        let said = |name| load(name).unwrap_err().to_string();
+        assert!(
+            said("thesis-limt").contains("; did you mean `thesis-limit`?"),
+            "{}",
+            said("thesis-limt")
+        );
+        assert!(said("nieghbour").contains("`neighbour`?"));
+        assert!(!said("nope").contains("did you mean"), "{}", said("nope"));
+        assert!(said("nope").contains("thesis-limit"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Who controls: the names of flags, and what they mean in the simulator.
 
 use crate::cli::PolicyName;
-use crate::text::harmless;
+use crate::text::{harmless, perhaps};
 use anyhow::{Result, bail};
 use weir_sim::{Backend, Scenario, Variant};
 
@@ -93,8 +93,9 @@ pub fn choose(
         if found.is_empty() {
             let names: Vec<&str> = known.iter().map(|c| c.name).collect();
             bail!(
-                "--backend: there is no `{}`: use {} or all",
+                "--backend: there is no `{}`{}: use {} or all",
                 harmless(name),
+                perhaps(name, &names),
                 names.join(", ")
             );
         }
@@ -156,6 +157,27 @@ mod tests {
         let two = [PolicyName::MaxMin, PolicyName::Proportional];
         let labels = names(&["none", "cgroup"], &two).unwrap();
         assert_eq!(labels, ["none", "cgroup/max-min", "cgroup/proportional"]);
+    }
+
+    /// The help and the answer to a wrong name list the same.
+    #[test]
+    fn the_help_names_every_back_end_that_there_is() {
+        let said = names(&["foo"], &[]).unwrap_err().to_string();
+        let all = said.split_once(": use ").unwrap().1;
+        let all = all.strip_suffix(" or all").unwrap();
+        let command = <crate::cli::Cli as clap::CommandFactory>::command();
+        let sim = command.find_subcommand("sim").unwrap();
+        let backend = sim
+            .get_arguments()
+            .find(|a| a.get_id() == "backend")
+            .unwrap();
+        let help = backend.get_help().unwrap().to_string();
+        let help: Vec<&str> = help
+            .split(|c: char| c != '-' && !c.is_alphanumeric())
+            .collect();
+        for name in all.split(", ") {
+            assert!(help.contains(&name), "{name} is not in {help:?}");
+        }
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub struct ScenarioArgs {
     pub policy: Vec<PolicyName>,
 
     /// Who controls, one run each: none, cgroup (weir), scx (weir with its scheduler), scx-served (the
-    /// same where the kernel serves limited tasks better), scx-full (the same for all ordinary tasks),
+    /// same where the kernel serves limited tasks better), scx-full (the same for all ordinary tasks), scx-looks and
+    /// scx-full-looks (the same where weir reads the counters for its scheduler),
     /// thesis-scx, thesis-scx-vtime, thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple,
     /// thesis-monitor (watches only), or all but that and scx
     #[arg(
@@ -55,7 +56,7 @@ pub struct ScenarioArgs {
     pub backend: Vec<String>,
 
     /// Seed of all random numbers
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = crate::numbers::whole::<u64>)]
     pub seed: u64,
 
     /// How many seeds, from --seed on: means and ranges are shown

@@ -6,6 +6,7 @@
 use super::help::{self, BOLD, DIM};
 use super::model::{DeviceRow, Model, Row};
 use super::table;
+use super::tag::tag;
 use crate::{text, words};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -261,14 +262,40 @@ fn draw_table(frame: &mut Frame, area: Rect, model: &Model) {
         };
         lines.push(Line::styled(layout.line(row), style));
     }
+    if let Some(why) = super::empty::unseen(model.snapshot()).filter(|_| !model.rows().is_empty()) {
+        lines.extend(
+            textwrap(&why, width)
+                .into_iter()
+                .map(|line| Line::styled(line, DIM)),
+        );
+    }
     if model.rows().is_empty() {
         let why = match model.filter() {
-            "" => " nobody uses a CXL device",
-            _ => " no name has that in it; Esc shows all",
+            "" => format!(" {}", super::empty::reason(model.snapshot())),
+            _ => " no name has that in it; Esc shows all".to_owned(),
         };
-        lines.push(Line::styled(why, DIM));
+        // As many lines as it needs.
+        let lines_of = textwrap(&why, width);
+        lines.extend(lines_of.into_iter().map(|line| Line::styled(line, DIM)));
     }
     frame.render_widget(Paragraph::new(lines), area);
+}
+
+/// A sentence in lines of at most so many cells, broken at blanks.
+fn textwrap(sentence: &str, cells: usize) -> Vec<String> {
+    use unicode_width::UnicodeWidthStr;
+    let mut lines = vec![String::new()];
+    for word in sentence.trim().split(' ') {
+        let last = lines.last().map_or(0, |line| line.width());
+        if last > 0 && last + 1 + word.width() > cells {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 fn row_style(row: &Row) -> Style {
@@ -332,7 +359,7 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
     };
     let name = match &row.inside {
         Some(inside) => inside.what.clone(),
-        None => text::harmless(verdict.id.as_str()),
+        None => tag(verdict.id.as_str(), "").0 + &text::harmless(verdict.id.as_str()),
     };
     let mut last = format!("bandwidth: {figure}");
     if let Some(books) = &row.scheduled {

@@ -60,7 +60,7 @@ pub fn keys_line(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 15] = [
     "BANDWIDTH  device reads and writes, mean of a second;",
     "           ~ marks an estimate, – what is not known",
     "SHARE      part of all CXL traffic",
@@ -69,8 +69,10 @@ const COLUMNS: [&str; 13] = [
     "LIMIT      CPUs that weir allows",
     "HELD       time held back by the limit, of one CPU",
     "WHY        cut: over its part of the set-point",
-    "           small user: below its part, never cut",
+    "           small user: below its part, not cut",
+    "           releasing: a limit of before is on its way out",
     "           floor: at the least that everybody keeps",
+    "Rows stand in steps of a tenth, so that they keep still.",
     "Inner cgroups: sums; WHY is how many of all are limited.",
     "The bar's ┃ is the set-point; two columns of the curve",
     "are a second, the newest at the right.",

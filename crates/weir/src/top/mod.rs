@@ -3,12 +3,14 @@
 //! [`history`], [`tree`]), [`keys`], [`table`] and [`draw`] (layout). Nothing here measures or decides.
 
 pub mod draw;
+pub mod empty;
 pub mod feed;
 pub mod help;
 pub mod history;
 pub mod keys;
 pub mod model;
 pub mod table;
+pub mod tag;
 #[cfg(test)]
 pub mod testing;
 pub mod tree;
@@ -90,8 +92,9 @@ fn gather(feed: &mut Feed, span: Duration) -> Result<Model> {
     let start = Instant::now();
     let mut first: Option<Instant> = None;
     let mut model = Model::default();
-    // On paper it is a list.
+    // On paper it is a list, and rows need not keep still.
     model.toggle_list();
+    model.is_exact = true;
     loop {
         match feed.poll() {
             Ok(Some(shown)) => {
@@ -154,6 +157,11 @@ fn plain(model: &Model, source: &str) -> String {
     add(layout.title());
     for row in model.rows() {
         add(layout.line(row));
+    }
+    if model.rows().is_empty() {
+        add(empty::reason(model.snapshot()));
+    } else if let Some(why) = empty::unseen(model.snapshot()) {
+        add(why);
     }
     let skipped = model.snapshot().map_or(&[][..], |s| &s.skipped);
     for skipped in skipped.iter().take(NOTES) {

@@ -12,6 +12,7 @@ mod inside;
 pub use inside::Inside;
 
 use super::history::{History, Mean, total};
+use super::tag::tag;
 use super::tree;
 use crate::recordings::player::Past;
 use crate::{text, words};
@@ -80,6 +81,8 @@ pub struct Row {
     pub scheduled: Option<WorkloadBooks>,
     /// Its name as it stands in the table, harmless.
     pub label: String,
+    /// How many cells of it are not cut where it is too long.
+    pub keep: usize,
     /// How far down the tree it stands.
     pub depth: usize,
     /// Of an inner cgroup; its figures are sums.
@@ -102,8 +105,10 @@ pub struct Branch {
 impl Row {
     /// A workload of which no more is known than this.
     pub fn leaf(verdict: Verdict) -> Row {
+        let (tag, keep) = tag(verdict.id.as_str(), "");
         Row {
-            label: text::harmless(verdict.id.as_str()),
+            label: tag + &text::harmless(verdict.id.as_str()),
+            keep,
             verdict,
             bandwidth: None,
             share: None,
@@ -151,6 +156,8 @@ pub struct Model {
     sort: Sort,
     /// No tree.
     list: bool,
+    /// Rows stand exactly in their order, and not in steps: for a table that does not move.
+    pub is_exact: bool,
     folded: BTreeSet<WorkloadId>,
     /// Workloads whose processes are shown.
     open: BTreeSet<WorkloadId>,
@@ -318,7 +325,11 @@ impl Model {
             Sort::Intensity => row.verdict.intensity_bytes_per_cpu_sec,
             Sort::Name => None,
         };
-        (Reverse(value.map_or(-1, step_of)), row.verdict.id.clone())
+        let place = match self.is_exact {
+            true => exactly,
+            false => step_of,
+        };
+        (Reverse(value.map_or(-1, place)), row.verdict.id.clone())
     }
 
     fn means(&self) -> BTreeMap<&WorkloadId, Means> {
@@ -375,6 +386,12 @@ fn row(
     }
 }
 
+/// In the order of the values.
+fn exactly(value: f64) -> i64 {
+    // Bits of numbers above zero are in their order, and below 2^63.
+    i64::try_from(value.max(0.0).to_bits()).unwrap_or(i64::MAX)
+}
+
 /// Steps of about a tenth: rows that differ by less stand by name and do not jump about.
 fn step_of(value: f64) -> i64 {
     // At most some thousands: the logarithm of a finite number.
@@ -422,6 +439,33 @@ mod tests {
         blind.add(lost);
         assert_eq!(blind.devices()[0].bandwidth, None);
         assert!(!blind.has_rates());
+    }
+
+    /// 147 stood above 153, since both were in one step.
+    #[test]
+    fn on_paper_rows_are_in_the_order_of_their_figures() {
+        let order = |is_exact| {
+            let mut model = Model {
+                is_exact,
+                ..Model::default()
+            };
+            model.toggle_list();
+            let mut snapshot = snapshot(0, 100.0);
+            let mib = [147.0, 153.0, 450.0, 462.0, 0.0];
+            for (verdict, mib) in snapshot.plan.workloads.iter_mut().zip(mib) {
+                verdict.bandwidth.bytes_per_sec = BytesPerSec::new(mib * 1_048_576.0);
+                verdict.bandwidth.provenance = weir_core::attribution::Provenance::Counted;
+            }
+            model.add(snapshot);
+            let rates = model.rows().iter().filter_map(|row| row.bandwidth);
+            rates.map(BytesPerSec::get).collect::<Vec<_>>()
+        };
+        let exact = order(true);
+        assert!(exact.is_sorted_by(|a, b| a >= b), "{exact:?}");
+        assert!(
+            !order(false).is_sorted_by(|a, b| a >= b),
+            "in steps, so that rows keep still"
+        );
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Column {
                 or_dash((held > 0.0).then(|| text::percent(held)))
             }
             Column::Figure => words::provenance(verdict.bandwidth.provenance).to_owned(),
-            Column::Why => words::why_short(&verdict.why).to_owned(),
+            Column::Why => words::verdict_short(verdict).to_owned(),
         }
     }
 }
@@ -162,7 +162,7 @@ impl Layout {
 
     /// One workload's line.
     pub fn line(&self, row: &Row) -> String {
-        let mut line = text::left(&row.label, self.name);
+        let mut line = text::left_keeping(&row.label, row.keep, self.name);
         for column in self.columns {
             line.push(' ');
             line += &match column {
@@ -189,7 +189,7 @@ pub fn why_long(row: &Row) -> String {
         return "its part of the workload's bytes, by CPU time".to_owned();
     }
     let Some(branch) = &row.branch else {
-        return words::why_long(&row.verdict.why);
+        return words::verdict_long(&row.verdict);
     };
     let all = branch.workloads;
     let workloads = if all == 1 { "workload" } else { "workloads" };

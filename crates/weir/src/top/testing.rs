@@ -118,6 +118,8 @@ fn workloads(mib: f64) -> Vec<Verdict> {
         policy: "max-min".into(),
         demand_bytes_per_sec: BytesPerSec::new(210.0 * MIB),
         device_bytes_per_sec: BytesPerSec::new(mib * MIB),
+        asked_bytes_per_sec: None,
+        shared_bytes_per_sec: None,
     };
     let mut list = vec![
         verdict(

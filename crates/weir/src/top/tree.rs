@@ -3,8 +3,10 @@
 //! below them; one with a single child is not worth a line and is written before its child.
 
 use super::model::{Branch, Row};
+use super::tag::tag;
 use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
+use unicode_width::UnicodeWidthStr;
 use weir_core::attribution::{Estimate, Provenance};
 use weir_core::plan::{Verdict, Why};
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
@@ -71,10 +73,11 @@ fn block<K: Ord>(mut node: Node, mut name: String, above: &str, key: &dyn Fn(&Ro
         node = child;
     }
     let path = format!("{above}/{name}");
+    let (tag, keep) = tag(&path, above);
     let label = |row: &Row| {
         let is_path = above.is_empty() && row.verdict.id.as_str().starts_with('/');
         let slash = if is_path { "/" } else { "" };
-        text::harmless(&format!("{slash}{name}"))
+        format!("{tag}{}", text::harmless(&format!("{slash}{name}")))
     };
     let leaf = node.leaf.take();
     let mut body = blocks(node, &path, key);
@@ -82,16 +85,18 @@ fn block<K: Ord>(mut node: Node, mut name: String, above: &str, key: &dyn Fn(&Ro
         && let Some(mut row) = leaf
     {
         row.label = label(&row);
+        row.keep = keep;
         return Block { row, body };
     }
     if let Some(mut row) = leaf {
         // A cgroup that is used itself, beside those in it.
-        row.label = ".".to_owned();
+        (row.label, row.keep) = (".".to_owned(), 0);
         let own = Vec::new();
         body.insert(0, Block { row, body: own });
     }
     let mut row = sum(&path, &body);
     row.label = label(&row);
+    row.keep = keep;
     Block { row, body }
 }
 
@@ -107,11 +112,11 @@ fn lay_out(block: Block, depth: usize, folded: &BTreeSet<WorkloadId>, rows: &mut
         (Some(_), _) => "▸ ",
         (None, _) => "  ",
     };
-    row.label = format!(
-        "{}{mark}{}",
-        "  ".repeat(depth.saturating_sub(1)),
-        row.label
-    );
+    let indent = "  ".repeat(depth.saturating_sub(1));
+    if row.keep > 0 {
+        row.keep += indent.width() + mark.width();
+    }
+    row.label = format!("{indent}{mark}{}", row.label);
     row.depth = depth;
     rows.push(row);
     for block in body.into_iter().filter(|_| is_open) {
@@ -244,6 +249,39 @@ mod tests {
     fn a_cgroup_that_is_used_itself_stands_below_itself() {
         let rows = labels(&[("/a", 1.0), ("/a/b", 2.0)], &[]);
         assert_eq!(rows, ["▾ /a 3", "    . 1", "    b 2"]);
+    }
+
+    /// Pods of a machine look alike where their paths are cut in the middle.
+    #[test]
+    fn pods_and_containers_have_their_short_names_before_the_path() {
+        let uid = |n: u32| format!("2f4c1a7{n}_0b1d_4c3e_9f5a_6b7c8d9e0f1a");
+        let id = |n: u32| format!("{n}d1f").repeat(16);
+        let pod = |n| format!("/kubepods.slice/kubepods-pod{}.slice", uid(n));
+        let leaves = [(1, 1, 4.0), (1, 2, 3.0), (2, 3, 2.0)];
+        let paths =
+            leaves.map(|(p, c, mib)| (format!("{}/cri-containerd-{}.scope", pod(p), id(c)), mib));
+        let all: Vec<(&str, f64)> = paths
+            .iter()
+            .map(|(path, mib)| (path.as_str(), *mib))
+            .collect();
+        let rows = labels(&all, &[]);
+        let begins = [
+            "▾ /kubepods.slice 9",
+            "  ▾ pod:2f4c1a71 kubepods-pod2f4c1a71_",
+            "      pod:2f4c1a71/1d1f1d1f1d1f cri-containerd-1d1f",
+            "      pod:2f4c1a71/2d1f2d1f2d1f cri-containerd-2d1f",
+            "    pod:2f4c1a72/3d1f3d1f3d1f kubepods-pod2f4c1a72_",
+        ];
+        assert_eq!(rows.len(), begins.len(), "{rows:?}");
+        for (row, begin) in rows.iter().zip(begins) {
+            assert!(row.starts_with(begin), "{row} is not {begin}…");
+        }
+        let row = Row::leaf(leaf(all[0].0, 4.0).verdict);
+        let cut = text::left_keeping(&row.label, row.keep, 40);
+        assert!(
+            cut.starts_with("pod:2f4c1a71/1d1f1d1f1d1f /ku") && cut.contains('…'),
+            "{cut}"
+        );
     }
 
     #[test]

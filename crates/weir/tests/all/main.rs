@@ -7,11 +7,14 @@ mod world;
 // What weir-acpi's tests make, for modules here too, names these as parts of its crate.
 use weir_acpi::{Firmware, Sizes, table};
 
+mod advice;
 mod calibrate;
+mod containers;
 mod damaged;
 mod events;
 mod groups;
 mod metrics;
+mod names;
 mod nodes;
 mod probe;
 mod push;
@@ -20,4 +23,5 @@ mod run;
 mod screens;
 mod servers;
 mod sim;
+mod sound;
 mod trouble;

@@ -282,7 +282,7 @@ fn hostile_names_break_nothing() {
     let csv = done(&["export", &file]);
     assert!(!csv.chars().any(|c| c.is_control() && c != '\n') && !csv.contains('\u{202e}'));
     assert!(
-        csv.contains("/new\\x0aline.service") && csv.contains(&long.replace('\n', "\\x0a")),
+        csv.contains("/new\\012line.service") && csv.contains(&long.replace('\n', "\\012")),
         "{csv}"
     );
     let width = csv.lines().next().unwrap().split(',').count();

@@ -207,6 +207,8 @@ fn odd_id(ticks: &[Tick]) -> String {
 fn pushed(server: &Server, path: &str, read: fn(&Server, &str, &str) -> Series) {
     let long = long_name();
     let world = World::with(&[ODD, &long]);
+    // As weir writes it, here and in JSON.
+    let long = long.replace('\n', "\\012");
     let url = format!("http://{}{path}", server.address);
     let daemon = world.start(&[
         "run",
@@ -236,8 +238,7 @@ fn pushed(server: &Server, path: &str, read: fn(&Server, &str, &str) -> Series) 
     let workloads = read(server, "weir_workload", "workload");
     let odd = odd_id(&ticks);
     for id in [HEAVY[0], HEAVY[1], HEAVY[2], LIGHT, &odd, &long] {
-        // A tag has no line breaks: weir spells them out.
-        let points = workloads.get(&id.replace('\n', "\\x0a"));
+        let points = workloads.get(id);
         let points = points.unwrap_or_else(|| panic!("{id}: {:?}", workloads.keys()));
         are_means(points, &ticks, &|span| workload_figures(id, span));
     }

@@ -23,7 +23,7 @@ pub(crate) const FILE: &str = "resctrl.json";
 const NEW: &str = "resctrl.new";
 /// One that makes no sense is kept here for people to look at.
 const DAMAGED: &str = "resctrl.damaged";
-const LOCK: &str = "resctrl.lock";
+pub(crate) const LOCK: &str = "resctrl.lock";
 /// More is not ours.
 const SIZE_MAX: u64 = 64 * 1024;
 

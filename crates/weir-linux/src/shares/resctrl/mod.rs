@@ -83,24 +83,21 @@ pub(crate) struct Resctrl {
 
 /// For `weir doctor`.
 pub(crate) fn fact(options: &Options) -> Fact {
-    let text = match Tree::open(&options.roots) {
-        Err(why) => format!("cannot be used: {why}"),
-        Ok(tree) => {
-            let ids = tree.id_count.map_or("?".into(), |n| n.to_string());
-            let others = tree.foreign_groups;
-            let unasked = match refusal_unasked(&tree, false) {
-                None => "taken unasked while limiting".into(),
-                Some(why) => format!("not taken unasked: {why}"),
-            };
-            format!(
-                "can be used (--shares resctrl): {}; ids for groups: {ids}, groups of others: {others}; {unasked}",
-                tree.name()
-            )
-        }
-    };
+    let value = Tree::open(&options.roots).map(|tree| {
+        let ids = tree.id_count.map_or("?".into(), |n| n.to_string());
+        let others = tree.foreign_groups;
+        let unasked = match refusal_unasked(&tree, false) {
+            None => "taken unasked while limiting".into(),
+            Some(why) => format!("not taken unasked: {why}"),
+        };
+        format!(
+            "can be used (--shares resctrl): {}; ids for groups: {ids}, groups of others: {others}; {unasked}",
+            tree.name()
+        )
+    });
     Fact {
         name: FACT.into(),
-        value: Ok(text),
+        value,
         next_move: None,
     }
 }

@@ -91,16 +91,15 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 /// For `weir doctor`.
 pub(super) fn fact(options: &Options) -> Fact {
-    let text = match found(options) {
-        Ok(chosen) => format!(
+    let can = |chosen: Chosen| {
+        format!(
             "can be used (--shares samples): {}; not taken unasked",
             chosen.name
-        ),
-        Err(why) => format!("cannot be used: {why}"),
+        )
     };
     Fact {
         name: FACT.into(),
-        value: Ok(text),
+        value: found(options).map(can),
         next_move: None,
     }
 }

@@ -206,7 +206,7 @@ impl Plant {
 pub const NAMES: [&str; 4] = [
     "/system.slice/a.service",
     "/b\nc\u{1b}[2J",
-    "/not\\xffutf8\\x5c",
+    "/not\\377utf8\\",
     "pid:12@345",
 ];
 

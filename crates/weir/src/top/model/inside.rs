@@ -99,6 +99,7 @@ fn inner(
         share: row.share.zip(part).map(|(share, part)| share * part),
         cpu,
         label: format!("{}{label}", "  ".repeat(row.depth + 1)),
+        keep: 0,
         depth: row.depth + 1,
         inside: Some(Inside { what, age }),
         ..Row::leaf(verdict)

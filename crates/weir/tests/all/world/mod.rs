@@ -56,6 +56,8 @@ struct Plant {
     broken: AtomicBool,
     /// Moved on the device so far.
     bytes: AtomicU64,
+    /// What the counter of reads shows on top: nonsense.
+    jump: AtomicU64,
     /// Whoever has it changes files.
     turn: Mutex<()>,
 }
@@ -142,6 +144,11 @@ impl World {
         self.plant.broken.store(broken, Ordering::Relaxed);
     }
 
+    /// From now on the counter of reads shows so much more than there was.
+    pub fn jump_counters(&self, bytes: u64) {
+        self.plant.jump.store(bytes, Ordering::Relaxed);
+    }
+
     /// What the readers have moved on the device so far.
     pub fn moved_bytes(&self) -> f64 {
         self.plant.bytes.load(Ordering::Acquire) as f64
@@ -166,6 +173,13 @@ impl World {
             .args(args)
             .stdin(Stdio::null());
         command
+    }
+
+    /// Writes a file of the machine.
+    pub fn write(&self, relative: &str, text: &str) {
+        let path = self.path(relative);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 
     /// Runs to the end.
@@ -275,7 +289,8 @@ fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
         }
         if !is_broken {
             // A quarter of the traffic is writes.
-            fake.set_counters((bytes * 0.75) as u64, (bytes * 0.25) as u64)
+            let jump = plant.jump.load(Ordering::Relaxed);
+            fake.set_counters((bytes * 0.75) as u64 + jump, (bytes * 0.25) as u64)
                 .unwrap();
         }
         plant.bytes.store(bytes as u64, Ordering::Release);

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Numbers on the command line. One that begins with a minus is a wrong number and not an unknown flag: whoever writes
+//! `--set-point -1GiB/s` is told that it must be above 0.
+
+use crate::cli::Cli;
+use clap::{Arg, Command, CommandFactory};
+use std::str::FromStr;
+
+/// What values that are numbers are called in the help.
+const NUMBERS: [&str; 11] = [
+    "N",
+    "P",
+    "H",
+    "PID",
+    "MIB",
+    "FACTOR",
+    "TIME",
+    "RATE",
+    "SIZE",
+    "RATE|PERCENT|knee",
+    "RATE|PERCENT",
+];
+
+/// The command line, with numbers that may be negative.
+pub fn command() -> Command {
+    with_signs(Cli::command())
+}
+
+fn with_signs(command: Command) -> Command {
+    let of_args = command.mut_args(|arg| match is_number(&arg) {
+        true => arg.allow_hyphen_values(true),
+        false => arg,
+    });
+    of_args.mut_subcommands(with_signs)
+}
+
+fn is_number(arg: &Arg) -> bool {
+    let names = arg.get_value_names().unwrap_or_default();
+    // A place without a flag would take every flag for its value.
+    arg.get_long().is_some() && names.iter().any(|name| NUMBERS.contains(&name.as_str()))
+}
+
+/// A whole number, 0 or more.
+///
+/// # Errors
+/// It is none, or too large.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    let text = text.trim();
+    if text
+        .strip_prefix('-')
+        .is_some_and(|rest| rest.parse::<f64>().is_ok())
+    {
+        return Err("it must be 0 or more".into());
+    }
+    text.parse()
+        .map_err(|_| "it is not a whole number, or too large".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(words: &[&str]) -> String {
+        let words = std::iter::once("weir").chain(words.iter().copied());
+        command()
+            .try_get_matches_from(words)
+            .expect_err("it was accepted")
+            .to_string()
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn a_number_below_zero_is_a_wrong_number_and_no_flag() {
+        for (words, wanted) in [
+            (&["run", "--set-point", "-1GiB/s"][..], "must be above 0"),
+            (&["run", "--set-point", "-40%"], "above 0"),
+            (&["run", "--capacity", "-1GiB/s"], "must be above 0"),
+            (&["run", "--interval", "-50ms"], "must be above 0"),
+            (&["record", "a", "--duration", "-1s"], "must be above 0"),
+            (&["sim", "knee", "--seed", "-1"], "must be 0 or more"),
+            (&["sim", "knee", "--seeds", "-1"], "-1 is not in 1..=1000"),
+            (&["explain", "--changes", "-3"], "must be 0 or more"),
+            (&["bench", "loop", "--workloads", "-3"], "-3 is not in"),
+        ] {
+            let said = said(words);
+            assert!(
+                said.contains(wanted) && !said.contains("unexpected"),
+                "{words:?}: {said}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_a_flag() {
+        for words in [
+            &["run", "--exclude", "--limit"][..],
+            &["run", "--record", "-x"],
+            &["sim", "knee", "-1"],
+        ] {
+            assert!(
+                command()
+                    .try_get_matches_from(["weir"].iter().chain(words))
+                    .is_err(),
+                "{words:?}"
+            );
+        }
+    }
+}

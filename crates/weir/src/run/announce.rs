@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `weir run` says on stderr before it begins.
+
+use crate::cli::ByName;
+use crate::host;
+use crate::settings::Settings;
+use crate::text;
+use std::io::{self, Write};
+use weir_core::Description;
+use weir_core::topology::Fact;
+use weir_linux::Roots;
+
+/// Says on stderr what will happen, before it happens.
+pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots) {
+    let mut lines = Vec::new();
+    let config = &settings.config;
+    let policy = host::policy_name(config.policy);
+    match (config.limit, config.set_point_bytes_per_sec) {
+        (true, Some(rate)) => {
+            lines.push(format!(
+                "weir limits: each device is held at {rate}, split by {policy}"
+            ));
+        }
+        (_, Some(rate)) => {
+            lines.push(format!(
+                "weir observes only (set-point {rate}); --limit makes it act"
+            ));
+        }
+        (_, None) => lines.push("weir observes only; --limit --set-point RATE makes it act".into()),
+    }
+    lines.extend(devices(machine));
+    lines.extend(crate::devices::lacks(machine));
+    lines.push(format!(
+        "looks every {:?} at each {}; {}",
+        settings.interval,
+        if settings.by == ByName::Cgroup {
+            "leaf cgroup"
+        } else {
+            "process"
+        },
+        match &machine.actuator {
+            Some(actuator) => {
+                let name = text::harmless(&actuator.name);
+                format!("acts through {name}, period {}", actuator.period_ns)
+            }
+            None => "nothing here can limit (see `weir doctor`)".to_owned(),
+        }
+    ));
+    if config.limit {
+        let dir = text::harmless(&roots.run.to_string_lossy());
+        lines.push(format!(
+            "limits end when weir ends; what stood before is kept in {dir}"
+        ));
+    }
+    lines.extend(warnings(machine, settings.by));
+    let mut stderr = io::stderr().lock();
+    for line in lines {
+        // A closed stderr is no reason to leave a machine unguarded.
+        let _ = writeln!(stderr, "{line}");
+    }
+}
+
+/// What is not as whoever starts weir may think: workloads that are not seen, names that fit none.
+fn warnings(machine: &Description, by: ByName) -> Vec<String> {
+    let is_told = |name: &str| match name {
+        weir_linux::V2 => by == ByName::Cgroup,
+        weir_linux::NAMESPACE | weir_linux::PIDS => true,
+        name => name.starts_with(weir_linux::NAMES),
+    };
+    let told = machine.facts.iter().filter(|fact| is_told(&fact.name));
+    let warning = |fact: &Fact| {
+        let why = text::harmless(fact.value.as_ref().err()?.reason());
+        let what = match fact.name.strip_prefix(weir_linux::NAMES) {
+            Some(list) => format!("{list}: "),
+            None => String::new(),
+        };
+        let next_move = fact.next_move.as_deref().map(text::harmless);
+        let next_move = next_move.map_or_else(String::new, |text| format!(" ({text})"));
+        Some(format!("warning: {what}{why}{next_move}"))
+    };
+    told.filter_map(warning).collect()
+}
+
+fn devices(machine: &Description) -> impl Iterator<Item = String> + '_ {
+    machine.devices.iter().map(|device| {
+        let groups = machine
+            .groups
+            .iter()
+            .filter(|group| group.id.device == device.id);
+        let groups: Vec<String> = groups
+            .map(|group| match group.node {
+                Some(node) => format!("{} on {node}, {}", group.id, group.size_bytes),
+                None => format!("{} without a node, {}", group.id, group.size_bytes),
+            })
+            .collect();
+        let capacity = device.capacity_bytes_per_sec;
+        let capacity =
+            capacity.map_or_else(|| "capacity unknown".into(), |c| format!("capacity {c}"));
+        let name = text::harmless(&device.name);
+        format!(
+            "device {} ({name}), {capacity}: {}",
+            device.id,
+            groups.join("; ")
+        )
+    })
+}

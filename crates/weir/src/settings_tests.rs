@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+
+use super::*;
+use crate::cli::{Cli, Command};
+use clap::Parser;
+use proptest::prelude::*;
+use weir_core::policy::Policy;
+
+fn settings(flags: &[&str], file: Option<&str>) -> Result<Settings> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("weir.toml");
+    let mut words = vec!["weir".to_owned(), "run".to_owned()];
+    words.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    if let Some(text) = file {
+        std::fs::write(&path, text)?;
+        words.extend(["--config".to_owned(), path.display().to_string()]);
+    }
+    match Cli::try_parse_from(words)?.command {
+        Command::Run(args) => Settings::new(&args.how),
+        other => bail!("{other:?}"),
+    }
+}
+
+fn complaint(flags: &[&str], file: Option<&str>) -> String {
+    format!("{:#}", settings(flags, file).expect_err("it was accepted"))
+}
+
+#[test]
+fn flags_win_over_the_file_and_the_file_over_defaults() {
+    let file = "policy = 'proportional'\ninterval = '100ms'\nlimit = true\nset-point = '4GiB/s'\nexclude = ['/a']";
+    let got = settings(&["--interval", "20ms", "--exclude", "/b"], Some(file)).unwrap();
+    assert_eq!(got.config.policy, Policy::Proportional);
+    assert!(got.config.limit);
+    assert_eq!(got.interval, Duration::from_millis(20));
+    assert_eq!(got.period, Duration::from_micros(20_600));
+    assert_eq!(got.exclude, ["/a", "/b"]);
+    assert!(
+        !settings(&["--limit=false"], Some(file))
+            .unwrap()
+            .config
+            .limit
+    );
+}
+
+#[test]
+fn whoever_is_trusted_is_asked_of_a_switch() {
+    assert!(!settings(&[], None).unwrap().trust_cpu_max);
+    assert!(settings(&["--trust-cpu-max"], None).unwrap().trust_cpu_max);
+    let file = "trust-cpu-max = true";
+    assert!(settings(&[], Some(file)).unwrap().trust_cpu_max);
+    let off = settings(&["--trust-cpu-max=false"], Some(file)).unwrap();
+    assert!(!off.trust_cpu_max);
+}
+
+#[test]
+fn a_set_point_without_a_unit_is_a_slip_wherever_it_stands() {
+    let said = complaint(&["--set-point", "4"], None);
+    assert!(said.starts_with("--set-point: 4 B/s"), "{said}");
+    assert!(said.contains("--set-point 4GiB/s"), "{said}");
+    assert!(settings(&["--set-point", "4096"], None).is_ok());
+}
+
+#[test]
+fn observing_is_the_default() {
+    let got = settings(&[], None).unwrap();
+    assert!(!got.config.limit && got.set_point.is_none());
+}
+
+#[test]
+fn nonsense_in_the_file_is_named_with_its_line() {
+    for (file, wanted) in [
+        (
+            "limit = true\nset-pont = '4GiB/s'",
+            &["line 2", "set-pont", "`set-point`"][..],
+        ),
+        ("set-point = '4G'", &["line 1", "GiB (binary)"]),
+        ("\n\ninterval = 50", &["line 3", "unit"]),
+        ("policy = 'fair'", &["line 1", "fair", "max-min"]),
+        ("[controller]\nkq = 1", &["line 2", "kq", "kp"]),
+        (
+            "[controller]\nlimit = true",
+            &["line 2", "use the key limit"],
+        ),
+        ("limit = ", &["line 1"]),
+        (
+            "limit = true\nset-point = 4",
+            &["line 2", "set-point", "4GiB/s"],
+        ),
+        (
+            "[controller.weights]\n'/a' = 0\n",
+            &["line 2", "weights.\"/a\" = 0 is out of range"],
+        ),
+        (
+            "[controller]\nkp = 0.2\nweights = { '/a' = 100,\n '/b' = -1 }\n",
+            &["line 4", "weights.\"/b\""],
+        ),
+        ("exclude = 'a'", &["line 1", "sequence"]),
+    ] {
+        let said = complaint(&[], Some(file));
+        for part in wanted {
+            assert!(
+                said.contains(part),
+                "{file:?} said {said:?} without {part:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn pushing_is_checked_before_anything_runs() {
+    let got = settings(
+        &["--push-interval", "30s"],
+        Some("push = 'http://a/write?db=x'\npush-token-file = '/t'"),
+    )
+    .unwrap();
+    assert_eq!(got.push.unwrap().to_string(), "http://a/write");
+    assert_eq!(got.push_interval, Duration::from_secs(30));
+    let said = complaint(&[], Some("\npush = 'https://a/write'"));
+    assert!(said.contains("line 2") && said.contains("TLS"), "{said}");
+    let said = complaint(&["--push-token-file", "/t"], None);
+    assert!(said.contains("--push URL"), "{said}");
+    let said = complaint(&["--push-interval", "10ms"], None);
+    assert!(
+        said.contains("push-interval") && said.contains("1s to 3600s"),
+        "{said}"
+    );
+}
+
+#[test]
+fn values_out_of_range_say_the_range() {
+    let said = complaint(&[], Some("\n[controller]\nkp = -1.0"));
+    assert!(said.contains("line 3") && said.contains("kp"), "{said}");
+    assert!(complaint(&["--interval", "1ms"], None).contains("5ms to 10s"));
+    assert!(complaint(&["--period", "2s"], None).contains("1ms to 1s"));
+    assert!(complaint(&["--limit"], None).contains("--set-point 4GiB/s"));
+}
+
+#[test]
+fn a_percentage_needs_a_capacity_from_somewhere() {
+    let mut asked = settings(&["--set-point", "40%"], None).unwrap();
+    let error = asked
+        .resolve(&Description::default(), Path::new("/nowhere"))
+        .unwrap_err();
+    assert!(error.to_string().contains("--capacity 20GiB/s"), "{error}");
+    let mut asked = settings(&["--set-point", "40%", "--capacity", "10GB/s"], None).unwrap();
+    asked
+        .resolve(&Description::default(), Path::new("/nowhere"))
+        .unwrap();
+    assert_eq!(
+        asked.config.set_point_bytes_per_sec,
+        Some(BytesPerSec::new(4e9))
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_file_panics(text in "(?s).{0,200}|([a-z-]{1,10} = .{0,10}\n){0,5}") {
+        let _ = parse(&text).map_err(|wrong| line_at(&text, wrong.at));
+    }
+}
