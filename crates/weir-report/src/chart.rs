@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Device bandwidth over time: one panel for each run with control, the run without control behind
-//! it in each, the same axes everywhere, so that runs are compared by eye without colours to learn:
+//! Device bandwidth over time: one panel for each run with control, the run without control of its seed behind
+//! it, the same axes everywhere, so that runs are compared by eye without colours to learn:
 //! orange is always without, blue is always with.
 //!
 //! Set-point and capacity are lines with their names at their ends; the span the figures are taken
 //! from is shaded.
 
 use super::draw::{Anchor, At, Fonts, Ink, Mark, Picture};
-use super::rows::{is_free, known, names};
+use super::rows::{bases, is_free, known, names};
 use super::text::{Unit, bandwidth_unit, line, number};
 use crate::results::{Point, Results, Run};
 use crate::subject::Subject;
@@ -48,17 +48,61 @@ struct Panel {
     last_row: bool,
 }
 
+/// What one panel shows: a run with control before the run without that it is compared with, or a run without
+/// alone.
+struct Drawn<'a> {
+    free: Option<&'a Run>,
+    held: Option<&'a Run>,
+    name: &'a str,
+}
+
+impl Drawn<'_> {
+    /// The run that the panel is named after.
+    fn named(&self) -> Option<(Ink, &Run)> {
+        let held = self.held.map(|run| (Ink::Held, run));
+        held.or(self.free.map(|run| (Ink::Free, run)))
+    }
+}
+
+/// A panel for each run, but for those without control that stand behind another.
+fn drawn<'a>(runs: &'a [Run], names: &'a [String]) -> Vec<Drawn<'a>> {
+    let bases = bases(runs);
+    let held = (0..runs.len()).filter(|at| !is_free(&runs[*at]));
+    let behind: Vec<usize> = held.filter_map(|at| bases[at]).collect();
+    let panel = |at: usize| {
+        let (run, name) = (&runs[at], names[at].as_str());
+        let base = bases[at].map(|base| &runs[base]);
+        match is_free(run) {
+            true if behind.contains(&at) => None,
+            true => Some(Drawn {
+                free: Some(run),
+                held: None,
+                name,
+            }),
+            false => Some(Drawn {
+                free: base.filter(|base| is_free(base)),
+                held: Some(run),
+                name,
+            }),
+        }
+    };
+    (0..runs.len()).filter_map(panel).collect()
+}
+
 /// Draw the bandwidth of all runs over time. Never fails: what is not there is said in the picture.
 pub fn bandwidth(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture {
     let axes = axes(subject, results);
     let names = names(results);
-    let free = results.runs.iter().find(|r| is_free(r));
-    let mut shown: Vec<(&Run, &String)> = results.runs.iter().zip(&names).collect();
-    shown.retain(|(run, _)| free.is_none_or(|f| !std::ptr::eq(*run, f)));
+    let mut shown = drawn(&results.runs, &names);
+    let count = shown.len();
     shown.truncate(PANELS);
     let mut marks = Vec::new();
+    let of = match count > PANELS {
+        true => format!(" ({PANELS} of {count} panels; the table has all runs)"),
+        false => String::new(),
+    };
     let title = format!(
-        "{}: device bandwidth over time",
+        "{}: device bandwidth over time{of}",
         line(&results.scenario, 60)
     );
     marks.push(words(
@@ -69,19 +113,19 @@ pub fn bandwidth(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture
         true,
         title.clone(),
     ));
-    legend(&mut marks, fonts, &axes, free, &shown);
+    legend(&mut marks, fonts, &axes, &shown);
     let panels = panels(shown.len().max(1));
     for (i, panel) in panels.iter().enumerate() {
         frame(&mut marks, panel, &axes);
-        let held = shown.get(i);
-        if let (Some((run, name)), true) = (held, panels.len() > 1) {
-            let at = (panel.at.0, panel.at.1 - 8.0);
-            let text = format!("{name}{}", mean(&axes, run));
-            marks.push(words(Ink::Held, at, Anchor::Start, 13.0, true, text));
+        let runs = shown.get(i);
+        if let (Some(runs), true) = (runs, panels.len() > 1) {
+            marks.extend(panel_name(panel, &axes, runs));
         }
-        let drawn = [(Ink::Free, free), (Ink::Held, held.map(|(run, _)| *run))];
         let mut points = 0;
-        for (ink, run) in drawn {
+        for (ink, run) in [
+            (Ink::Free, runs.and_then(|r| r.free)),
+            (Ink::Held, runs.and_then(|r| r.held)),
+        ] {
             let Some(run) = run else { continue };
             points += run.series.len();
             curve(&mut marks, panel, &axes, ink, &run.series);
@@ -210,29 +254,41 @@ fn mean(axes: &Axes, run: &Run) -> String {
     })
 }
 
-/// Who is who, and the mean of each, in one line below the title.
-fn legend(
-    marks: &mut Vec<Mark>,
-    fonts: &Fonts,
-    axes: &Axes,
-    free: Option<&Run>,
-    shown: &[(&Run, &String)],
-) {
-    // Simulated runs may be controlled by somebody else: the thesis's controllers.
-    let is_weir = |(run, _): &(&Run, &String)| !run.backend.starts_with("thesis-");
-    let who = if shown.iter().all(is_weir) {
+/// Above a panel.
+fn panel_name(panel: &Panel, axes: &Axes, runs: &Drawn) -> Option<Mark> {
+    let (ink, run) = runs.named()?;
+    let at = (panel.at.0, panel.at.1 - 8.0);
+    let text = format!("{}{}", runs.name, mean(axes, run));
+    Some(words(ink, at, Anchor::Start, 13.0, true, text))
+}
+
+/// Which colour is what, in one line below the title; with its mean where it is one run.
+fn legend(marks: &mut Vec<Mark>, fonts: &Fonts, axes: &Axes, shown: &[Drawn]) {
+    let held: Vec<&Run> = shown.iter().filter_map(|runs| runs.held).collect();
+    let free: Vec<&Run> = shown.iter().filter_map(|runs| runs.free).collect();
+    // Simulated runs may be controlled by something else: the thesis's controllers.
+    let is_weir = |run: &&Run| !run.backend.starts_with("thesis-");
+    let who = if held.iter().all(is_weir) {
         "weir"
     } else {
         "control"
     };
     let mut entries = Vec::new();
-    if let Some(free) = free {
-        entries.push((Ink::Free, format!("without {who}{}", mean(axes, free))));
+    if let Some(first) = free.first() {
+        let is_one = free.iter().all(|run| std::ptr::eq(*run, *first));
+        let mean = if is_one {
+            mean(axes, first)
+        } else {
+            String::new()
+        };
+        entries.push((Ink::Free, format!("without {who}{mean}")));
     }
-    match shown {
+    match held[..] {
         [] => {}
-        [(run, name)] => {
-            entries.push((Ink::Held, format!("with {who}, {name}{}", mean(axes, run))))
+        [run] => {
+            let named = shown.iter().find(|runs| runs.held.is_some());
+            let name = named.map_or("", |runs| runs.name);
+            entries.push((Ink::Held, format!("with {who}, {name}{}", mean(axes, run))));
         }
         _ => entries.push((Ink::Held, format!("with {who}"))),
     }
@@ -424,44 +480,5 @@ fn references(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_round_and_inside() {
-        let texts = |largest, most| -> Vec<String> {
-            ticks(largest, most)
-                .into_iter()
-                .map(|(_, text)| text)
-                .collect()
-        };
-        assert_eq!(texts(96.0, 6), ["0", "20", "40", "60", "80"]);
-        assert_eq!(texts(32.0, 10), ["0", "5", "10", "15", "20", "25", "30"]);
-        assert_eq!(texts(1.0, 5), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
-        for largest in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-320, 1e300] {
-            assert!(ticks(largest, 6).len() <= 13, "{largest}");
-        }
-    }
-
-    #[test]
-    fn panels_lie_inside_and_apart() {
-        for count in 1..=PANELS {
-            let panels = panels(count);
-            assert_eq!(panels.len(), count);
-            for (i, a) in panels.iter().enumerate() {
-                assert!(
-                    a.at.0 >= LEFT && a.right() <= SIZE.0 - RIGHT + 0.01,
-                    "{count}"
-                );
-                assert!(
-                    a.at.1 >= TOP && a.bottom() <= SIZE.1 - BOTTOM + 0.01,
-                    "{count}"
-                );
-                assert!(a.size.1 > 40.0, "{count} panels are too low");
-                for b in &panels[i + 1..] {
-                    assert!(a.right() < b.at.0 || b.at.1 > a.bottom(), "{count}");
-                }
-            }
-        }
-    }
-}
+#[path = "chart_tests.rs"]
+mod tests;

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bounds a scenario states under `[expect]`, against what came out.
 //!
-//! They compare the run without control (the first with policy and backend `none`) with the first run that has a policy,
-//! and with the others of that policy and seed: weir by its other back ends. The thesis's controllers are not held to
-//! bounds where weir ran. A bound is met if the value is on it or better. A value that is not known does not meet its bound:
+//! Each run of weir is held to them, by whatever back end, policy and seed, and compared with the run without control of
+//! its seed. The thesis's controllers are held to them where weir did not run, or where the scenario states bounds for
+//! them by name. A bound is met if the value is on it or better. A value that is not known does not meet its bound:
 //! what was not measured was not shown.
 
-use super::rows::{self, is_free, known, p99_per_bound, reason};
-use super::text::{NONE, left, line, number, percent, right, wrap};
+use super::rows::{self, is_free, known, p99_per_bound, reason, worst_estimate_error};
+use super::text::{NONE, bandwidth_unit, left, line, number, percent, right, time_unit, wrap};
 use crate::results::{Results, Run};
 use crate::subject::Subject;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 use weir_core::figures::Expect;
@@ -34,6 +35,8 @@ pub enum Shown {
     Times,
     /// A time in nanoseconds.
     Nanos,
+    /// Bytes per second.
+    Rate,
 }
 
 /// One bound and what came out.
@@ -41,6 +44,8 @@ pub enum Shown {
 pub struct Check {
     /// The run that is judged, as tables name it; empty where there is none.
     pub run: String,
+    /// Its seed.
+    pub seed: u64,
     /// What is bounded.
     pub name: String,
     /// The bound.
@@ -54,25 +59,21 @@ pub struct Check {
 }
 
 impl Check {
-    fn new(
-        run: &str,
-        name: &str,
-        bound: Bound,
-        shown: Shown,
-        measured: Result<f64, String>,
-    ) -> Self {
+    fn new(pair: &Pair, bounded: &Bounded, bound: Bound) -> Self {
+        let measured = (bounded.of)(pair);
         let passed = measured.as_ref().is_ok_and(|value| match bound {
             Bound::AtMost(most) => *value <= most,
             Bound::AtLeast(least) => *value >= least,
             Bound::Within(most) => value.abs() <= most,
         });
         Check {
-            run: run.into(),
-            name: name.into(),
+            run: pair.name.into(),
+            seed: pair.seed,
+            name: bounded.name.into(),
             bound,
             measured,
             passed,
-            shown,
+            shown: bounded.shown,
         }
     }
 
@@ -97,13 +98,23 @@ impl Check {
         match self.shown {
             Shown::Percent => format!("{} %", percent(value, signed)),
             Shown::Times => format!("{} ×", number(value)),
-            Shown::Nanos => format!("{value:.0} ns"),
+            Shown::Nanos => {
+                let (divisor, unit) = time_unit(value);
+                format!("{} {unit}", number(value / divisor))
+            }
+            Shown::Rate => {
+                let (divisor, unit) = bandwidth_unit(value);
+                format!("{} {unit}", number(value / divisor))
+            }
         }
     }
 }
 
 /// The two runs that are compared.
 struct Pair<'a> {
+    /// Of the run with control, as tables name it.
+    name: &'a str,
+    seed: u64,
     free: Result<&'a Run, String>,
     held: Result<&'a Run, String>,
 }
@@ -112,6 +123,11 @@ impl Pair<'_> {
     /// A value of the run with control.
     fn held(&self, key: &str, of: fn(&Run) -> Option<f64>) -> Result<f64, String> {
         value(&self.held, key, of)
+    }
+
+    fn mean_bandwidth(&self) -> Result<f64, String> {
+        let mean = |run: &Run| Some(run.bandwidth.mean_bytes_per_sec);
+        self.held("bandwidth.mean_bytes_per_sec", mean)
     }
 
     /// By how much a value of the run with control is lower than without.
@@ -138,142 +154,220 @@ fn value(
         .ok_or_else(|| format!("{}: {}", line(&run.policy, 24), reason(run, key)))
 }
 
-/// The one check of a time.
-const DEVICE_LATENCY: &str = "device access, mean";
+/// One figure that may be bounded.
+struct Bounded {
+    name: &'static str,
+    shown: Shown,
+    bound: fn(&Expect) -> Option<Bound>,
+    of: fn(&Pair) -> Result<f64, String>,
+}
 
-/// The one check of a multiple.
-const LIMITED_P99: &str = "limited readers: p99 ÷ Little's bound";
+const fn kind(
+    name: &'static str,
+    shown: Shown,
+    bound: fn(&Expect) -> Option<Bound>,
+    of: fn(&Pair) -> Result<f64, String>,
+) -> Bounded {
+    Bounded {
+        name,
+        shown,
+        bound,
+        of,
+    }
+}
+
+/// In the order of the format's documentation.
+const KINDS: [Bounded; 15] = {
+    use Bound::{AtLeast, AtMost, Within};
+    use Shown::{Nanos, Percent, Rate, Times};
+    [
+        kind(
+            "device bandwidth: bias",
+            Percent,
+            |e| e.bias_ratio_max.map(Within),
+            |p| p.held("bandwidth.bias_ratio", |r| Some(r.bandwidth.bias_ratio)),
+        ),
+        kind(
+            "device bandwidth: RMSE to set-point",
+            Percent,
+            |e| e.rmse_ratio_max.map(AtMost),
+            |p| p.held("bandwidth.rmse_ratio", |r| Some(r.bandwidth.rmse_ratio)),
+        ),
+        kind(
+            "device access, mean: lower by",
+            Percent,
+            |e| e.device_latency_reduction_min.map(AtLeast),
+            |p| p.reduction("device_latency.mean_ns", |r| r.device_latency.mean_ns),
+        ),
+        kind(
+            "device access, mean",
+            Nanos,
+            |e| e.device_latency_ns_min.map(AtLeast),
+            |p| p.held("device_latency.mean_ns", |r| r.device_latency.mean_ns),
+        ),
+        kind(
+            "device access, mean",
+            Nanos,
+            |e| e.device_latency_ns_max.map(AtMost),
+            |p| p.held("device_latency.mean_ns", |r| r.device_latency.mean_ns),
+        ),
+        kind(
+            "light reader, p50: lower by",
+            Percent,
+            |e| e.light_reduction_min.map(AtLeast),
+            |p| p.reduction("light_reader.p50_ns", |r| r.light_reader.p50_ns),
+        ),
+        kind(
+            "light reader, p99: lower by",
+            Percent,
+            |e| e.light_reduction_min.map(AtLeast),
+            |p| p.reduction("light_reader.p99_ns", |r| r.light_reader.p99_ns),
+        ),
+        kind(
+            "limited readers: p99 ÷ Little's bound",
+            Times,
+            |e| e.limited_p99_per_bound_max.map(AtMost),
+            |p| p.held("limited_readers", p99_per_bound),
+        ),
+        kind(
+            "CPU time per GiB read: lower by",
+            Percent,
+            |e| e.cpu_cost_reduction_min.map(AtLeast),
+            |p| p.reduction("cpu_sec_per_gib", |r| r.cpu_sec_per_gib),
+        ),
+        kind(
+            "work beside: throughput higher by",
+            Percent,
+            |e| e.throughput_gain_min.map(AtLeast),
+            |p| Ok(-p.reduction("throughput_ops_per_sec", |r| r.throughput_ops_per_sec)?),
+        ),
+        kind(
+            "device bandwidth: mean",
+            Rate,
+            |e| e.bandwidth_bytes_per_sec_min.map(AtLeast),
+            |p| p.mean_bandwidth(),
+        ),
+        kind(
+            "device bandwidth: mean",
+            Rate,
+            |e| e.bandwidth_bytes_per_sec_max.map(AtMost),
+            |p| p.mean_bandwidth(),
+        ),
+        kind(
+            "control: settles in",
+            Nanos,
+            |e| e.settle_ms_max.map(|ms| AtMost(ms * 1e6)),
+            |p| p.held("settle_ms", |r| r.settle_ms.map(|ms| ms * 1e6)),
+        ),
+        kind(
+            "control: overshoot",
+            Percent,
+            |e| e.overshoot_ratio_max.map(AtMost),
+            |p| p.held("overshoot_ratio", |r| r.overshoot_ratio),
+        ),
+        kind(
+            "estimate error, worst workload",
+            Percent,
+            |e| e.estimate_error_ratio_max.map(AtMost),
+            |p| p.held("estimate_error_ratio", worst_estimate_error),
+        ),
+    ]
+};
 
 /// Of a backend's name: a controller of the thesis.
 const THESIS: &str = "thesis-";
 
 /// The runs that are held to the bounds, by their place.
-fn judged(runs: &[Run]) -> Vec<usize> {
-    let is_weirs = |run: &&Run| run.policy != "none" && !run.backend.starts_with(THESIS);
-    let controlled = || runs.iter().find(|run| run.policy != "none");
-    let Some(first) = runs.iter().find(is_weirs).or_else(controlled) else {
-        return Vec::new();
+fn judged(expect: &Expect, runs: &[Run]) -> Vec<usize> {
+    let is_weirs = |run: &Run| !run.backend.starts_with(THESIS);
+    let is_controlled = |run: &Run| run.policy != "none";
+    let has_weir = runs.iter().any(|run| is_controlled(run) && is_weirs(run));
+    let is_judged = |run: &Run| {
+        let has_own = expect.backends.contains_key(&run.backend);
+        is_controlled(run) && (is_weirs(run) || !has_weir || has_own)
     };
-    let is_like = |run: &Run| {
-        (&run.policy, run.seed) == (&first.policy, first.seed)
-            && (std::ptr::eq(run, first) || is_weirs(&run))
-    };
-    (0..runs.len()).filter(|at| is_like(&runs[*at])).collect()
+    (0..runs.len()).filter(|at| is_judged(&runs[*at])).collect()
 }
 
 /// Every bound of the scenario, run by run, in the order of the format's documentation.
 pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
     let runs = &results.runs;
     let names = rows::names(results);
-    let free = || {
-        let free = runs.iter().find(|r| is_free(r));
-        free.ok_or("there is no run without control".to_owned())
+    let free = |seed: u64| {
+        let free = runs.iter().find(|r| is_free(r) && r.seed == seed);
+        free.ok_or_else(|| "there is no run without control".to_owned())
     };
     let of = |at: usize| {
         let pair = Pair {
-            free: free(),
+            name: &names[at],
+            seed: runs[at].seed,
+            free: free(runs[at].seed),
             held: Ok(&runs[at]),
         };
-        checks_of(&pair, &subject.expect.of(&runs[at].backend), &names[at])
+        checks_of(&pair, &subject.expect.of(&runs[at].backend))
     };
-    let judged = judged(runs);
+    let judged = judged(&subject.expect, runs);
     if judged.is_empty() {
         let pair = Pair {
-            free: free(),
+            name: "",
+            seed: subject.seed,
+            free: free(subject.seed),
             held: Err("there is no run with control".into()),
         };
-        return checks_of(&pair, &subject.expect, "");
+        return checks_of(&pair, &subject.expect);
     }
     judged.into_iter().flat_map(of).collect()
 }
 
-fn checks_of(pair: &Pair, expect: &Expect, run: &str) -> Vec<Check> {
-    use Bound::{AtLeast, AtMost, Within};
-    let mut checks = Vec::new();
-    let mut check = |name, bound, measured| {
-        let shown = match name {
-            LIMITED_P99 => Shown::Times,
-            DEVICE_LATENCY => Shown::Nanos,
-            _ => Shown::Percent,
-        };
-        checks.push(Check::new(run, name, bound, shown, measured));
-    };
-    if let Some(most) = expect.bias_ratio_max {
-        let bias = pair.held("bandwidth.bias_ratio", |r| Some(r.bandwidth.bias_ratio));
-        check("device bandwidth: bias", Within(most), bias);
-    }
-    if let Some(most) = expect.rmse_ratio_max {
-        let rmse = pair.held("bandwidth.rmse_ratio", |r| Some(r.bandwidth.rmse_ratio));
-        check("device bandwidth: RMSE to set-point", AtMost(most), rmse);
-    }
-    if let Some(least) = expect.device_latency_reduction_min {
-        let lower = pair.reduction("device_latency.mean_ns", |r| r.device_latency.mean_ns);
-        check("device access, mean: lower by", AtLeast(least), lower);
-    }
-    for bound in [
-        expect.device_latency_ns_min.map(AtLeast),
-        expect.device_latency_ns_max.map(AtMost),
-    ]
-    .into_iter()
-    .flatten()
-    {
-        let mean = pair.held("device_latency.mean_ns", |r| r.device_latency.mean_ns);
-        check(DEVICE_LATENCY, bound, mean);
-    }
-    if let Some(least) = expect.light_reduction_min {
-        let p50 = pair.reduction("light_reader.p50_ns", |r| r.light_reader.p50_ns);
-        check("light reader, p50: lower by", AtLeast(least), p50);
-        let p99 = pair.reduction("light_reader.p99_ns", |r| r.light_reader.p99_ns);
-        check("light reader, p99: lower by", AtLeast(least), p99);
-    }
-    if let Some(most) = expect.limited_p99_per_bound_max {
-        let times = pair.held("limited_readers", p99_per_bound);
-        check(LIMITED_P99, AtMost(most), times);
-    }
-    if let Some(least) = expect.cpu_cost_reduction_min {
-        let lower = pair.reduction("cpu_sec_per_gib", |r| r.cpu_sec_per_gib);
-        check("CPU time per GiB read: lower by", AtLeast(least), lower);
-    }
-    if let Some(least) = expect.throughput_gain_min {
-        let lower = pair.reduction("throughput_ops_per_sec", |r| r.throughput_ops_per_sec);
-        let higher = lower.map(|l| -l);
-        check("work beside: throughput higher by", AtLeast(least), higher);
-    }
-    if let Some(most) = expect.estimate_error_ratio_max {
-        let error = pair.held("estimate_error_ratio", mean_estimate_error);
-        check("bandwidth by workload: error", AtMost(most), error);
-    }
-    checks
+fn checks_of(pair: &Pair, expect: &Expect) -> Vec<Check> {
+    let check = |bounded: &Bounded| Some(Check::new(pair, bounded, (bounded.bound)(expect)?));
+    KINDS.iter().filter_map(check).collect()
 }
 
-fn mean_estimate_error(run: &Run) -> Option<f64> {
-    let errors = &run.estimate_error_ratio;
-    let count = errors.len() as f64;
-    (count > 0.0).then(|| errors.values().sum::<f64>() / count)
+/// Controllers that no bound is held against, as tables name them, whatever the seed.
+pub fn without_bounds(subject: &Subject, results: &Results) -> Vec<String> {
+    let seed = results.runs.first().map(|run| run.seed);
+    let mut one_seed = results.clone();
+    one_seed.runs.retain(|run| Some(run.seed) == seed);
+    let checks = checks(subject, &one_seed);
+    let names = rows::names(&one_seed).into_iter().zip(&one_seed.runs);
+    let controlled = names.filter(|(_, run)| run.policy != "none");
+    let is_unjudged = |name: &String| !checks.iter().any(|check| check.run == *name);
+    controlled
+        .map(|(name, _)| name)
+        .filter(is_unjudged)
+        .collect()
 }
 
 /// `7 of 8 bounds met`
 pub fn verdict(checks: &[Check]) -> String {
     let met = checks.iter().filter(|c| c.passed).count();
+    let seeds: BTreeSet<u64> = checks.iter().map(|c| c.seed).collect();
+    let of_seeds = match seeds.len() {
+        0 | 1 => String::new(),
+        count => format!(" over {count} seeds"),
+    };
     match checks.len() {
         0 => "the scenario states no bounds".into(),
-        count if met == count => format!("all {count} bounds met"),
-        count => format!("{met} of {count} bounds met"),
+        count if met == count => format!("all {count} bounds met{of_seeds}"),
+        count => format!("{met} of {count} bounds met{of_seeds}"),
     }
 }
 
-/// The checks for a terminal; reasons follow below the line they belong to. Ends with a newline.
+/// The checks for a terminal; reasons follow below the line they belong to. Of several seeds the first has all its
+/// lines, each other one those that it misses. Ends with a newline.
 pub fn checks_table(checks: &[Check]) -> String {
-    let width = |of: fn(&Check) -> String| checks.iter().map(|c| of(c).width()).max().unwrap_or(0);
+    let shown = in_full(checks);
+    let width = |of: fn(&Check) -> String| shown.iter().map(|c| of(c).width()).max().unwrap_or(0);
     let name_width = width(|c| c.name.clone());
     let bound_width = width(Check::bound_text);
     let measured_width = width(Check::measured_text);
     let mut text = String::new();
-    let mut shown = "";
-    for check in checks {
-        if has_several_runs(checks) && check.run != shown {
-            shown = &check.run;
-            let _ = writeln!(text, "{}:", line(shown, super::table::COLUMNS));
+    let mut run = "";
+    for check in &shown {
+        if has_several_runs(checks) && check.run != run {
+            run = &check.run;
+            let _ = writeln!(text, "{}:", line(run, super::table::COLUMNS));
         }
         let _ = writeln!(
             text,
@@ -294,18 +388,33 @@ pub fn checks_table(checks: &[Check]) -> String {
     text + &verdict(checks) + "\n"
 }
 
+/// All checks of the first seed, and of the others those that were missed.
+pub fn in_full(checks: &[Check]) -> Vec<&Check> {
+    let first = checks.first().map_or(0, |check| check.seed);
+    let is_shown = |check: &&Check| check.seed == first || !check.passed;
+    checks.iter().filter(is_shown).collect()
+}
+
 /// Whether checks are of more than one run, so that each run has to be named.
 pub fn has_several_runs(checks: &[Check]) -> bool {
     checks.iter().any(|check| check.run != checks[0].run)
 }
 
 /// What the checks compare, for people.
-pub fn compared(results: &Results) -> Option<String> {
+pub fn compared(subject: &Subject, results: &Results) -> Option<String> {
+    let runs = &results.runs;
     let names = rows::names(results);
-    let free = results.runs.iter().position(is_free)?;
-    let judged: Vec<&str> = judged(&results.runs)
-        .into_iter()
-        .map(|at| names[at].as_str())
-        .collect();
-    (!judged.is_empty()).then(|| format!("{} against {}", judged.join(", "), names[free]))
+    let free = runs.iter().position(is_free)?;
+    let judged = judged(&subject.expect, runs);
+    if judged.is_empty() {
+        return None;
+    }
+    if rows::has_several_seeds(runs) {
+        return Some(
+            "each run with control against the run without of its seed; of seeds after the first, what was missed"
+                .into(),
+        );
+    }
+    let judged: Vec<&str> = judged.into_iter().map(|at| names[at].as_str()).collect();
+    Some(format!("{} against {}", judged.join(", "), names[free]))
 }

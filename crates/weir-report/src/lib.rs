@@ -21,8 +21,7 @@
 //! let results: Results = serde_json::from_str(&std::fs::read_to_string("out/live/summary.json")?)?;
 //! let subject = Subject { capacity_bytes_per_sec: 94.8e6, ..Subject::default() };
 //! print!("{}", weir_report::terminal(&subject, &results));
-//! let checks = weir_report::checks(&subject, &results);
-//! print!("{}", weir_report::checks_table(&checks));
+//! let all_met = weir_report::checks(&subject, &results).iter().all(|check| check.passed);
 //! weir_report::write(Path::new("out/again"), &subject, &results)?;
 //! # Ok(()) }
 //! ```
@@ -49,15 +48,16 @@ pub mod results;
 mod subject;
 
 pub use bars::{Bar, Bars, bars};
-pub use checks::{Bound, Check, Shown, checks, checks_table, verdict};
+pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bounds};
 pub use closing::closing;
 pub use document::{Cell, CellKind, Document, Part, Section, Table, html};
 pub use draw::{Fonts, Ink, Picture};
 pub use plot::{Axis, Curve, Panel, Plot, Shape, plot};
+pub use rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
 pub use subject::Subject;
 pub use table::{COLUMNS, table};
-pub use terminal::{origin_text, terminal};
-pub use text::wrap;
+pub use terminal::{bounds_text, ending, origin_text, terminal};
+pub use text::{bandwidth_unit, number, time_unit, wrap};
 pub use weir_core::figures::Expect;
 
 use crate::results::Results;

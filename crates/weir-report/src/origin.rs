@@ -5,6 +5,8 @@ use crate::results::{Origin, Results, Run};
 use crate::rows;
 use crate::subject::Subject;
 use crate::text::{bandwidth_unit, line, number, plain_number, time_unit};
+use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const RUNS_MAX: usize = 8;
 
 impl Origin {
-    /// This program, now: version, commit and date. The rest is what the caller knows.
+    /// This program, here and now: version, commit, host and date. The rest is what the caller knows.
     ///
     /// The commit is that of the git checkout in whose `target` folder the program lies. It is absent
     /// if there is no such checkout or no git. A program that is older than its checkout is not told
@@ -23,11 +25,42 @@ impl Origin {
             weir_version: env!("CARGO_PKG_VERSION").into(),
             commit: std::env::current_exe().ok().and_then(|p| commit(&p)),
             world: world.into(),
+            host: host(),
             date_utc: date_utc(SystemTime::now()),
             seed,
             ..Origin::default()
         }
     }
+}
+
+/// Of a file in /proc so much is read: what is wanted stands at its beginning.
+const PROC_BYTES_MAX: u64 = 1 << 16;
+
+/// `Some CPU, 2 CPUs, Linux 6.18.0`; what the system does not tell is left out.
+fn host() -> Option<String> {
+    let read = |path: &str| {
+        let mut text = Vec::new();
+        let file = std::fs::File::open(path).ok()?;
+        file.take(PROC_BYTES_MAX).read_to_end(&mut text).ok()?;
+        Some(String::from_utf8_lossy(&text).into_owned())
+    };
+    let cpus = std::thread::available_parallelism().ok();
+    let parts = [
+        read("/proc/cpuinfo").and_then(|text| cpu_model(&text)),
+        cpus.map(|count| format!("{count} CPUs")),
+        read("/proc/sys/kernel/osrelease").map(|release| format!("Linux {}", line(&release, 60))),
+    ];
+    let known: Vec<String> = parts.into_iter().flatten().collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+/// The name of the first CPU of `/proc/cpuinfo`, where there is one (x86).
+fn cpu_model(cpuinfo: &str) -> Option<String> {
+    let model = |l: &str| {
+        let (key, value) = l.split_once(':')?;
+        (key.trim() == "model name").then(|| line(value, 60))
+    };
+    cpuinfo.lines().find_map(model)
 }
 
 /// `HEAD` of the checkout that a program was built in.
@@ -84,14 +117,39 @@ pub fn circumstances(subject: &Subject, results: &Results) -> String {
         first.make_ascii_uppercase();
     }
     format!(
-        "{world}. Capacity {} {}, set-point {} % of it. Measured for {} s, {} s after the start. Seed {}.",
+        "{world}. Capacity {} {}, set-point {} % of it. Measured for {} s, {} s after the start. {}.",
         number(capacity / unit.0),
         unit.1,
         plain_number(subject.set_point_bytes_per_sec / capacity * 100.0),
         plain_number(subject.measure_sec),
         plain_number(subject.settle_sec),
-        subject.seed,
+        seeds_sentence(subject, results),
     )
+}
+
+/// `Seed 7`, `Seeds 1 to 5`, `Seeds 1, 3`.
+fn seeds_sentence(subject: &Subject, results: &Results) -> String {
+    match seeds(results) {
+        Some(seeds) => format!("Seeds {seeds}"),
+        None => format!("Seed {}", subject.seed),
+    }
+}
+
+/// `1 to 5`, or `1, 3`; nothing where all runs have one seed.
+pub fn seeds(results: &Results) -> Option<String> {
+    let seeds: BTreeSet<u64> = results.runs.iter().map(|run| run.seed).collect();
+    let (first, last) = (*seeds.first()?, *seeds.last()?);
+    if first == last {
+        return None;
+    }
+    let is_whole = last - first == seeds.len() as u64 - 1;
+    Some(match is_whole {
+        true => format!("{first} to {last}"),
+        false => {
+            let all: Vec<String> = seeds.iter().map(ToString::to_string).collect();
+            line(&all.join(", "), 60)
+        }
+    })
 }
 
 /// How the results came about, a line each: what, and its value. Empty if it is not known.
@@ -111,8 +169,18 @@ pub fn facts(results: &Results) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("weir", weir),
         ("world", world(origin)),
+        (
+            "host",
+            origin
+                .host
+                .as_deref()
+                .map_or("not recorded".into(), |host| line(host, 200)),
+        ),
         ("date", date),
-        ("seed", origin.seed.to_string()),
+        match seeds(results) {
+            Some(seeds) => ("seeds", seeds),
+            None => ("seed", origin.seed.to_string()),
+        },
         ("time", times(origin.virtual_sec, origin.wall_sec)),
     ];
     if let Some(window_ns) = origin.window_ns {
@@ -214,6 +282,13 @@ mod tests {
     }
 
     #[test]
+    fn the_cpu_is_the_first_that_has_a_name() {
+        let text = "processor\t: 0\nmodel name\t: A  CPU\u{1b}[2J @ 2 GHz\nmodel name\t: B\n";
+        assert_eq!(cpu_model(text).as_deref(), Some("A CPU [2J @ 2 GHz"));
+        assert_eq!(cpu_model("processor\t: 0\nFeatures\t: fp\n"), None);
+    }
+
+    #[test]
     fn a_program_outside_of_a_checkout_has_no_commit() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("target/release/weir");
@@ -223,5 +298,6 @@ mod tests {
         assert_eq!(own.weir_version, env!("CARGO_PKG_VERSION"));
         assert_eq!((own.world.as_str(), own.seed), ("sim", 3));
         assert!(own.date_utc.is_some_and(|d| d.starts_with("20")));
+        assert!(own.host.is_some_and(|host| host.contains(" CPUs, Linux ")));
     }
 }

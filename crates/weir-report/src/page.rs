@@ -4,7 +4,7 @@
 //! the reader's own setting.
 
 use super::Command;
-use super::checks::{self, Check, compared, has_several_runs, verdict};
+use super::checks::{self, Check, compared, has_several_runs, in_full, verdict};
 use super::closing::closing;
 use super::draw::{Picture, dark_css, svg};
 use super::origin::{circumstances, facts};
@@ -25,17 +25,18 @@ p{margin:.4rem 0;max-width:60rem}.gap{margin-top:1.2rem}.muted{color:var(--muted
 svg{display:block;width:100%;height:auto;margin:1.5rem 0 0;font-family:system-ui,sans-serif}\
 .wide{overflow-x:auto}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.93rem}\
-th,td{padding:.22rem .9rem .22rem 0;text-align:left;white-space:nowrap;vertical-align:baseline}\
-thead th{border-bottom:1px solid var(--muted)}thead th,td.n{font-weight:600}\
-td.v,th.v{text-align:right;padding-left:1.2rem}td.v{font-weight:400}\
+th,td{padding:.22rem .6rem .22rem 0;text-align:left;white-space:nowrap;vertical-align:baseline}\
+thead th{border-bottom:1px solid var(--muted);white-space:normal;vertical-align:bottom}thead th,td.n{font-weight:600}\
+td.v,th.v{text-align:right;padding-left:.6rem}td.v{font-weight:400}td.v+td:not(.v),th.v+th:not(.v){padding-left:.8rem}\
 tr.first td{border-top:1px solid var(--rule)}tbody tr:first-child td{border-top:0}\
-td.unit,td.change{color:var(--muted)}td.why{white-space:normal;color:var(--muted)}\
+td.unit,td.change{color:var(--muted)}td.why{white-space:normal;min-width:9rem;color:var(--muted)}\
 .facts td{white-space:normal}.facts td.n{white-space:nowrap}.sum{font-size:1.1rem;margin:.8rem 0}\
 .met{color:var(--met)}.missed{color:var(--missed);font-weight:600}\
 pre{background:var(--soft);padding:.8rem 1rem;overflow-x:auto;font-size:.85rem;line-height:1.45;border-radius:4px}\
 summary{cursor:pointer}a{color:inherit}.part{display:none}\
 @media(max-width:44rem){body{padding:1.25rem .8rem 3rem}.wide>svg{min-width:44rem}\
-table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}thead th,.bounds td:nth-child(2){white-space:normal}\
+table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}.bounds td:nth-child(2){white-space:normal}\
+.wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page);white-space:normal}\
 .figures .change,.figures .subject{display:none}.part{display:table-row}.part td{padding-top:.6rem;font-weight:600}\
 .figures tr.first td{border-top:0}}";
 
@@ -64,7 +65,7 @@ pub fn page(
         escape(&circumstances(subject, results))
     );
     let _ = writeln!(html, "<div class=\"wide\">{}</div>", svg(picture));
-    html += &bounds(results, &checks);
+    html += &bounds(subject, results, &checks);
     html += &figures(results);
     html += &how(subject, results, commands);
     html + "</body>\n</html>\n"
@@ -84,18 +85,18 @@ pub fn head(title: &str) -> String {
     )
 }
 
-fn bounds(results: &Results, checks: &[Check]) -> String {
+fn bounds(subject: &Subject, results: &Results, checks: &[Check]) -> String {
     let mut html = format!("<h2>Bounds: {}</h2>\n", verdict(checks));
     if checks.is_empty() {
         return html;
     }
-    if let Some(runs) = compared(results) {
+    if let Some(runs) = compared(subject, results) {
         let _ = writeln!(html, "<p class=\"muted\">{}</p>", escape(&runs));
     }
     html += "<div class=\"wide\"><table class=\"bounds\">\n<thead><tr><th></th><th></th><th class=\"v\">measured</th>\
              <th class=\"v\">bound</th><th></th></tr></thead>\n<tbody>\n";
     let mut shown = "";
-    for check in checks {
+    for check in in_full(checks) {
         if has_several_runs(checks) && check.run != shown {
             shown = &check.run;
             let name = escape(shown);
@@ -126,6 +127,7 @@ const CHANGES_RUNS_MAX: usize = 4;
 fn figures(results: &Results) -> String {
     let (rows, gaps) = rows::rows(results);
     let names = names(results);
+    let bases = rows::bases(&results.runs);
     let has_changes = names.len() <= CHANGES_RUNS_MAX;
     let mut html = String::from(
         "<h2>Figures</h2>\n<div class=\"wide\"><table class=\"figures\">\n<thead><tr>\
@@ -135,15 +137,15 @@ fn figures(results: &Results) -> String {
         // Where there is little room, the back end stands below the policy.
         let name = escape(name).replace('/', "/<wbr>");
         let _ = write!(html, "<th class=\"v\">{name}</th>");
-        if i > 0 && has_changes {
-            let first = escape(&names[0]);
-            let _ = write!(html, "<th class=\"v change\">vs {first}</th>");
+        if let Some(base) = bases[i].filter(|_| has_changes) {
+            let base = escape(&names[base]);
+            let _ = write!(html, "<th class=\"v change\">vs {base}</th>");
         }
     }
     html += "</tr></thead>\n<tbody>\n";
     let mut last = "";
     for row in &rows {
-        html += &figure(row, row.subject != last, has_changes);
+        html += &figure(row, row.subject != last, has_changes.then_some(&bases));
         last = row.subject;
     }
     html += "</tbody></table></div>\n";
@@ -158,7 +160,7 @@ fn figures(results: &Results) -> String {
     html + &caveats(results)
 }
 
-fn figure(row: &Row, is_first: bool, has_changes: bool) -> String {
+fn figure(row: &Row, is_first: bool, changes: Option<&Vec<Option<usize>>>) -> String {
     let subject = if is_first { row.subject } else { "" };
     let class = if is_first { " class=\"first\"" } else { "" };
     let mut html = String::new();
@@ -179,7 +181,7 @@ fn figure(row: &Row, is_first: bool, has_changes: bool) -> String {
     );
     for (i, value) in row.cells.iter().enumerate() {
         let _ = write!(html, "<td class=\"v\">{}</td>", escape(rows::cell(value)));
-        if i > 0 && has_changes {
+        if changes.is_some_and(|bases| bases[i].is_some()) {
             let change = row.changes.get(i).and_then(|c| c.as_deref());
             let change = escape(change.unwrap_or(""));
             let _ = write!(html, "<td class=\"v change\">{change}</td>");

@@ -25,12 +25,12 @@ pub struct Results {
 }
 
 impl Results {
-    /// What two runs of one scenario with one seed agree on: everything but the date and the wall time.
+    /// What two runs of one scenario with one seed agree on: everything but the host, the date and the wall time.
     #[must_use]
     pub fn reproducible(&self) -> Self {
         let mut same = self.clone();
         if let Some(origin) = &mut same.origin {
-            (origin.date_utc, origin.wall_sec) = (None, None);
+            (origin.host, origin.date_utc, origin.wall_sec) = (None, None, None);
         }
         for run in &mut same.runs {
             run.wall_sec = None;
@@ -55,6 +55,9 @@ pub struct Origin {
     /// Version of QEMU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qemu_version: Option<String>,
+    /// The machine that made them: CPU, number of CPUs, release of its kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// When the runs were made: RFC 3339 in UTC, to the second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date_utc: Option<String>,
@@ -119,7 +122,7 @@ pub struct Run {
     /// From weir's command to its first look, where it was started while the device was overloaded; live runs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<f64>,
-    /// From the start of control (weir's first look) until the bandwidth stays within 5 % (means over 2 s).
+    /// Until the bandwidth stays within 5 % (means over 2 s), from when control (weir's first look) and load have begun.
     pub settle_ms: Option<f64>,
     /// Highest mean over 500 ms after settling, above the set-point, relative to it.
     pub overshoot_ratio: Option<f64>,

@@ -20,7 +20,7 @@ pub struct Row {
     pub unit: &'static str,
     /// One cell a run.
     pub cells: Vec<Option<String>>,
-    /// Each run against the first, with its own unit; the first has none.
+    /// Each run against the one that it is compared with ([`bases`]), with its own unit.
     pub changes: Vec<Option<String>>,
     /// Whether a caveat says that the figure is not to be trusted.
     pub is_doubted: bool,
@@ -207,15 +207,22 @@ const FIGURES: [Figure; 23] = {
             r.overshoot_ratio
         })
         .alone(),
-        figure(ESTIMATE, "median", "estimate_error_ratio", Ratio, |r| {
-            let errors = errors(r);
-            errors.get(errors.len().checked_sub(1)? / 2).copied()
-        })
+        figure(
+            ESTIMATE,
+            "median",
+            "estimate_error_ratio",
+            Ratio,
+            median_estimate_error,
+        )
         .alone()
         .optional(),
-        figure(ESTIMATE, "worst", "estimate_error_ratio", Ratio, |r| {
-            errors(r).last().copied()
-        })
+        figure(
+            ESTIMATE,
+            "worst",
+            "estimate_error_ratio",
+            Ratio,
+            worst_estimate_error,
+        )
         .alone()
         .optional(),
     ]
@@ -225,6 +232,17 @@ const FIGURES: [Figure; 23] = {
 pub fn p99_per_bound(run: &Run) -> Option<f64> {
     let bound = run.limited_readers.little_bound_ns.filter(|b| *b > 0.0)?;
     Some(run.limited_readers.latency.p99_ns? / bound)
+}
+
+/// Error of the estimate of the workload in the middle: half of them have a larger one, a ratio.
+pub fn median_estimate_error(run: &Run) -> Option<f64> {
+    let errors = errors(run);
+    errors.get(errors.len().checked_sub(1)? / 2).copied()
+}
+
+/// The largest error of a workload's estimate, a ratio.
+pub fn worst_estimate_error(run: &Run) -> Option<f64> {
+    errors(run).last().copied()
 }
 
 fn errors(run: &Run) -> Vec<f64> {
@@ -264,22 +282,53 @@ fn group(key: &str) -> &str {
     key.split_once('.').map_or(key, |(group, _)| group)
 }
 
-/// Whether nobody limited anything in this run.
+/// The thesis's loop as a mere observer.
+const MONITOR: &str = "thesis-monitor";
+
+/// Whether nothing was limited in this run.
 pub fn is_free(run: &Run) -> bool {
-    run.policy == "none" && run.backend == "none"
+    run.policy == "none" && ["none", MONITOR].contains(&run.backend.as_str())
 }
 
-/// What the columns are called: by policy; with the back end where several have the same policy.
+/// Whether runs differ in their seed.
+pub fn has_several_seeds(runs: &[Run]) -> bool {
+    runs.iter().any(|run| run.seed != runs[0].seed)
+}
+
+/// What each run is compared with: the run without control of the same seed, else the first run of that seed.
+/// That one itself is compared with nothing.
+pub fn bases(runs: &[Run]) -> Vec<Option<usize>> {
+    let base = |at: usize| {
+        let same = |other: &usize| runs[*other].seed == runs[at].seed;
+        let free = (0..runs.len()).find(|other| same(other) && is_free(&runs[*other]));
+        let base = free.or_else(|| (0..runs.len()).find(same));
+        base.filter(|base| *base != at)
+    };
+    (0..runs.len()).map(base).collect()
+}
+
+/// What the columns are called: by policy; with the back end where several have the same policy, and with the
+/// seed where there are several.
 pub fn names(results: &Results) -> Vec<String> {
+    let has_seeds = has_several_seeds(&results.runs);
     let mut taken = BTreeSet::new();
     let mut names = Vec::new();
     for run in &results.runs {
-        let by_hand = run.policy == "none" && !is_free(run);
-        let policy = line(if by_hand { &run.backend } else { &run.policy }, 24);
-        let other = |r: &Run| r.policy == run.policy && r.backend != run.backend;
-        let name = match run.policy != "none" && results.runs.iter().any(other) {
+        // A limit by hand has no policy, and the thesis's controllers are not weir with a policy.
+        let by_hand = run.policy == "none" && run.backend != "none";
+        let is_own = by_hand || run.backend.starts_with("thesis-");
+        let policy = line(if is_own { &run.backend } else { &run.policy }, 24);
+        let other = |r: &Run| {
+            let is_weirs = !r.backend.starts_with("thesis-");
+            is_weirs && r.policy == run.policy && r.backend != run.backend
+        };
+        let name = match !is_own && run.policy != "none" && results.runs.iter().any(other) {
             true => format!("{policy}/{}", line(&run.backend, 24)),
             false => policy,
+        };
+        let name = match has_seeds {
+            true => format!("{name}, seed {}", run.seed),
+            false => name,
         };
         let mut unique = name.clone();
         let mut number = 2;
@@ -296,6 +345,7 @@ pub fn names(results: &Results) -> Vec<String> {
 pub fn rows(results: &Results) -> (Vec<Row>, Vec<Gap>) {
     let mut rows = Vec::new();
     let mut gaps = Gaps::default();
+    let bases = bases(&results.runs);
     for figure in &FIGURES {
         let of = |run| known(run, figure.key, (figure.of)(run));
         let values: Vec<Option<f64>> = results.runs.iter().map(of).collect();
@@ -309,7 +359,7 @@ pub fn rows(results: &Results) -> (Vec<Row>, Vec<Gap>) {
             }
         }
         if has_value {
-            let mut row = row(figure, &values);
+            let mut row = row(figure, &values, &bases);
             row.is_doubted = results.caveats.iter().any(|c| is_about(c, figure));
             rows.push(row);
         }
@@ -351,7 +401,7 @@ pub fn caveats(results: &Results) -> Vec<(String, String)> {
     reasons.iter().map(about).collect()
 }
 
-fn row(figure: &Figure, values: &[Option<f64>]) -> Row {
+fn row(figure: &Figure, values: &[Option<f64>], bases: &[Option<usize>]) -> Row {
     let largest = values.iter().flatten().fold(0.0f64, |a, v| a.max(v.abs()));
     let (divisor, unit): Unit = match figure.kind {
         Kind::BytesPerSec => bandwidth_unit(largest),
@@ -369,20 +419,24 @@ fn row(figure: &Figure, values: &[Option<f64>]) -> Row {
         name: figure.name,
         unit,
         cells: values.iter().map(|v| v.map(show)).collect(),
-        changes: changes(figure, values),
+        changes: changes(figure, values, bases),
         is_doubted: false,
     }
 }
 
-/// A run's value against the first run's, which has none against itself.
-fn changes(figure: &Figure, values: &[Option<f64>]) -> Vec<Option<String>> {
-    let first = values.first().copied().flatten().filter(|v| *v > 0.0);
-    let change = |(i, value): (usize, &Option<f64>)| {
-        let ratio = (*value)? / first? - 1.0;
-        let is_shown = figure.compared && i > 0 && ratio.is_finite();
+/// Each run's value against that of the run it is compared with.
+fn changes(
+    figure: &Figure,
+    values: &[Option<f64>],
+    bases: &[Option<usize>],
+) -> Vec<Option<String>> {
+    let change = |(value, base): (&Option<f64>, &Option<usize>)| {
+        let base = values[(*base)?].filter(|v| *v > 0.0)?;
+        let ratio = (*value)? / base - 1.0;
+        let is_shown = figure.compared && ratio.is_finite();
         is_shown.then(|| format!("{} %", short_percent(ratio)))
     };
-    values.iter().enumerate().map(change).collect()
+    values.iter().zip(bases).map(change).collect()
 }
 
 /// A cell as text.

@@ -21,7 +21,7 @@ struct Column {
     width: usize,
 }
 
-/// All runs side by side, the change of each from the first where there is room for it, and the reasons
+/// All runs side by side, the change of each from the one it is compared with where there is room for it, and the reasons
 /// of what is not known. Runs that do not fit beside each other follow below. Ends with a newline.
 pub fn table(results: &Results) -> String {
     format!("{}\n\n{}", line(&results.scenario, COLUMNS), body(results))
@@ -69,18 +69,19 @@ impl Column {
 
 fn columns(results: &Results, rows: &[Row], label: usize) -> Vec<Column> {
     let names = rows::names(results);
+    let bases = rows::bases(&results.runs);
     let run = |i: usize| {
         let cell = |row: &Row| row.cells.get(i).map_or("", rows::cell).to_string();
         Column::new(head(&names[i]), rows.iter().map(cell).collect())
     };
-    let change = |i: usize| {
+    let change = |(i, base): (usize, usize)| {
         let cell = |row: &Row| row.changes.get(i).cloned().flatten().unwrap_or_default();
         let mut above = vec!["vs".into()];
-        above.extend(head(&names[0]));
+        above.extend(head(&names[base]));
         Column::new(above, rows.iter().map(cell).collect())
     };
     let with_changes = (0..names.len()).flat_map(|i| {
-        let change = (i > 0).then(|| change(i));
+        let change = bases[i].map(|base| change((i, base)));
         std::iter::once(run(i)).chain(change)
     });
     let all: Vec<Column> = with_changes.collect();
@@ -91,10 +92,10 @@ fn columns(results: &Results, rows: &[Row], label: usize) -> Vec<Column> {
     }
 }
 
-/// A name in lines of at most [`HEAD_COLUMNS`]: policy above back end, words above each other.
+/// A name in lines of at most [`HEAD_COLUMNS`]: policy above back end above seed, words above each other.
 fn head(name: &str) -> Vec<String> {
     let mut lines = Vec::new();
-    for part in name.split_inclusive('/') {
+    for part in name.split_inclusive(['/', ',']) {
         let mut last = String::new();
         for piece in part.split_inclusive(['-', ' ']) {
             if !last.is_empty() && last.width() + piece.trim_end().width() > HEAD_COLUMNS {
@@ -104,7 +105,7 @@ fn head(name: &str) -> Vec<String> {
         }
         lines.push(last);
     }
-    let wrapped = lines.iter().map(|l| wrap(l.trim_end(), HEAD_COLUMNS, 0));
+    let wrapped = lines.iter().map(|l| wrap(l.trim(), HEAD_COLUMNS, 0));
     let wrapped: Vec<String> = wrapped.collect();
     wrapped
         .iter()

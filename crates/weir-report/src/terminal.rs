@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a terminal shows after the runs: the sentence, the table, how the results came about, and which of
-//! them are not to be trusted.
+//! What a terminal shows after the runs: the table, how the results came about, which of them are not to be
+//! trusted, the bounds, and last what happened in one sentence.
 
+use crate::checks::{checks, checks_table, without_bounds};
 use crate::closing::closing;
 use crate::origin;
 use crate::results::Results;
@@ -11,24 +12,42 @@ use crate::table::{COLUMNS, body};
 use crate::text::{left, line, wrap};
 use std::fmt::Write;
 
-/// Title, sentence, table, origin and caveats, at most [`COLUMNS`] wide. Ends with a newline.
+/// Title, table, origin and caveats, then as [`ending`]; at most [`COLUMNS`] wide. Ends with a newline.
 pub fn terminal(subject: &Subject, results: &Results) -> String {
     let title = line(&results.scenario, COLUMNS);
     let title = match subject.about.as_str() {
         "" => title,
         about => format!("{title}: {}", line(about, 2000)),
     };
-    let parts = [
-        title,
-        origin::circumstances(subject, results),
-        String::new(),
-        closing(results),
-    ];
     let mut text = String::new();
-    for part in parts {
+    for part in [title, origin::circumstances(subject, results)] {
         let _ = writeln!(text, "{}", wrap(&part, COLUMNS, 0));
     }
-    text + "\n" + &body(results) + &origin_text(results)
+    text + "\n" + &body(results) + &origin_text(results) + &ending(subject, results)
+}
+
+/// The bounds, where the scenario states any, and what happened in one sentence. Ends with a newline.
+pub fn ending(subject: &Subject, results: &Results) -> String {
+    let mut text = bounds_text(subject, results);
+    let _ = writeln!(text, "\n{}", wrap(&closing(results), COLUMNS, 0));
+    text
+}
+
+/// The bounds and what came out, and which controllers none are stated for. Empty where the scenario states none, or
+/// nothing was controlled.
+pub fn bounds_text(subject: &Subject, results: &Results) -> String {
+    let is_controlled = results.runs.iter().any(|run| run.policy != "none");
+    if subject.expect.is_empty() || !is_controlled {
+        return String::new();
+    }
+    let checks = checks(subject, results);
+    let mut text = format!("\nBounds:\n{}", checks_table(&checks));
+    let unbound = without_bounds(subject, results);
+    if !unbound.is_empty() {
+        let sentence = format!("No bounds are stated for {}.", unbound.join(", "));
+        let _ = writeln!(text, "{}", wrap(&sentence, COLUMNS, 0));
+    }
+    text
 }
 
 /// How the results came about, and what is not to be trusted; empty if neither is recorded.

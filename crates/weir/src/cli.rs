@@ -36,7 +36,7 @@ const TOP_HELP: &str = "\
 Start with `weir doctor` (what this machine can do), then `weir top` (who uses the device), then
 `weir calibrate` (how much it can carry) and `weir run --limit --set-point 'knee*0.9'`.
 
-No CXL memory at hand: `weir sim thesis-limit`.
+No CXL memory at hand: `weir sim thesis-limit --top` shows weir at work on a simulated host.
 
 Exit codes: 0 done, 1 something was found (doctor, groups, sim, calibrate), 2 trouble.";
 
@@ -385,6 +385,14 @@ pub struct ExplainArgs {
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = crate::numbers::whole::<usize>)]
     pub changes: usize,
 
+    /// Explain the last session of this recording instead of the running weir
+    #[arg(long, value_name = "FILE")]
+    pub recording: Option<PathBuf>,
+
+    /// How things stood so long after the session began [default: at its end]
+    #[arg(long, value_name = "TIME", requires = "recording")]
+    pub at: Option<Span>,
+
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
@@ -393,7 +401,8 @@ pub struct ExplainArgs {
 const EXPLAIN_HELP: &str = "\
 Examples:
   weir explain              everybody under a limit, and the last changes
-  weir explain fio          workloads whose name contains fio, limited or not";
+  weir explain fio          workloads whose name contains fio, limited or not
+  weir explain --recording today.weir --at 30s";
 
 /// `weir reset`.
 #[derive(Debug, Args)]

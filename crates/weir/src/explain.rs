@@ -6,7 +6,7 @@ use crate::cli::ExplainArgs;
 use crate::exit::{Exit, print, print_json};
 use crate::run::changes::{self, Change};
 use crate::run::publish::{self, is_live, wall_unix_ms};
-use crate::{text, words};
+use crate::{recordings, text, words};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
@@ -47,9 +47,15 @@ struct Explained<'a> {
 /// # Errors
 /// No weir is running, or no workload has that name.
 pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
+    if let Some(path) = &args.recording {
+        return recordings::explain::explain(args, path);
+    }
     let path = roots.run.join(publish::FILE_NAME);
     if !path.exists() {
-        bail!("no weir is running here, so nobody is limited by it; start one with `weir run`");
+        bail!(
+            "no weir is running here, so nobody is limited by it; start one with `weir run`, or explain a recorded \
+             run with --recording FILE"
+        );
     }
     let snapshot = publish::read(&path)?;
     let now = wall_unix_ms();
@@ -61,16 +67,32 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
             snapshot.writer_pid
         );
     }
-    let chosen = choose(&snapshot, args.workload.as_deref())?;
+    tell(args, &snapshot, now, |about| {
+        changes::last(&roots.run, args.changes, about)
+            .with_context(|| format!("cannot read the changes in {}", roots.run.display()))
+    })
+}
+
+/// Explains what a snapshot shows. `last` gives the last changes that concern what was asked for, and how many of the
+/// list cannot be read.
+///
+/// # Errors
+/// No workload has that name, or the changes cannot be read.
+pub fn tell(
+    args: &ExplainArgs,
+    snapshot: &Snapshot,
+    now_ms: u64,
+    last: impl FnOnce(&dyn Fn(&Change) -> bool) -> Result<(Vec<Change>, u64)>,
+) -> Result<Exit> {
+    let chosen = choose(snapshot, args.workload.as_deref())?;
     let about = |change: &Change| {
         args.workload.is_none() || chosen.iter().any(|verdict| verdict.id == change.workload)
     };
-    let (changes, unreadable) = changes::last(&roots.run, args.changes, about)
-        .with_context(|| format!("cannot read the changes in {}", roots.run.display()))?;
+    let (changes, unreadable) = last(&about)?;
     if args.json {
         let workloads = chosen
             .iter()
-            .map(|verdict| explained(&snapshot, verdict, now))
+            .map(|verdict| explained(snapshot, verdict, now_ms))
             .collect();
         print_json(&Explanation {
             limiting: snapshot.limiting,
@@ -82,7 +104,7 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
             changes: &changes,
         })?;
     } else {
-        print(&page(&snapshot, &chosen, &changes, unreadable, now))?;
+        print(&page(snapshot, &chosen, &changes, unreadable, now_ms))?;
     }
     Ok(Exit::Done)
 }

@@ -5,14 +5,15 @@
 use crate::cli::{BackendName, ByName, CountersName, SharesName};
 use crate::devices::checked;
 use crate::settings::Settings;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::path::Path;
 use std::time::Duration;
 use weir_core::Platform;
 use weir_core::platform::DryRun;
 use weir_core::policy::Policy;
 use weir_linux::{
-    Backend, By, CounterSource, LinuxPlatform, Options, Roots, ShareSource, ThesisVariant,
+    Backend, By, CounterSource, LinuxError, LinuxPlatform, Options, Roots, ShareSource,
+    ThesisVariant,
 };
 
 /// The real machine, or a tree below `root` that looks like one.
@@ -124,9 +125,21 @@ pub fn open_to_look(
     })
 }
 
+/// Of a machine without CXL memory: the same can be seen on a simulated one.
+pub fn or_simulated(error: LinuxError) -> anyhow::Error {
+    match error {
+        error @ LinuxError::NoCxl { .. } => anyhow!(
+            "{error}; to try weir without such memory: `weir sim thesis-limit --top`, on a simulated host"
+        ),
+        other => other.into(),
+    }
+}
+
 fn open(options: Options) -> Result<Box<dyn Platform>> {
     let read_only = options.read_only;
-    let platform = LinuxPlatform::open(options).context("cannot start on this machine")?;
+    let platform = LinuxPlatform::open(options)
+        .map_err(or_simulated)
+        .context("cannot start on this machine")?;
     if read_only {
         Ok(Box::new(DryRun(platform)))
     } else {

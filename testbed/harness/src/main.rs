@@ -231,9 +231,8 @@ fn live_runs(scenario: &Scenario, live: &Live) -> Result<Results> {
 
 fn show(scenario: &Scenario, results: &Results, out: &Path) -> Result<bool> {
     let subject = scenario.subject()?;
-    print!("\n{}", weir_report::terminal(&subject, results));
     let checks = weir_report::checks(&subject, results);
-    print!("\n{}\n", weir_report::checks_table(&checks));
+    print!("\n{}\n", weir_report::terminal(&subject, results));
     for path in weir_report::write(out, &subject, results)? {
         println!("wrote {}", path.display());
     }

@@ -2,6 +2,7 @@
 //! Bounds, from both sides.
 
 use super::*;
+use std::collections::BTreeSet;
 
 #[test]
 fn all_bounds_are_met_by_half_of_everything() {
@@ -136,9 +137,105 @@ fn each_back_end_is_judged_and_the_thesis_is_not() {
     assert!(text.ends_with("15 of 16 bounds met\n"), "{text}");
     let thesis = with_another("thesis-scx");
     assert_eq!(crate::checks(&subject(), &thesis).len(), 8);
+    assert_eq!(without_bounds(&subject(), &thesis), ["thesis-scx"]);
     let mut other_policy = with_another("scx-full");
     other_policy.runs[2].policy = "balance-point".into();
-    assert_eq!(crate::checks(&subject(), &other_policy).len(), 8);
+    assert_eq!(crate::checks(&subject(), &other_policy).len(), 16);
+    assert!(without_bounds(&subject(), &other_policy).is_empty());
+}
+
+#[test]
+fn the_thesis_is_judged_where_weir_did_not_run_or_by_name() {
+    let mut alone = with_another("thesis-scx");
+    alone.runs[1].backend = "thesis-cgroups".into();
+    let runs: BTreeSet<String> = checks(&subject(), &alone)
+        .into_iter()
+        .map(|c| c.run)
+        .collect();
+    let both = ["thesis-cgroups", "thesis-scx"].map(String::from);
+    assert_eq!(runs, BTreeSet::from(both), "each of them");
+    let mut subject = subject();
+    let own = Expect {
+        bias_ratio_max: Some(0.5),
+        ..Expect::default()
+    };
+    subject.expect.backends.insert("thesis-scx".into(), own);
+    let beside = with_another("thesis-scx");
+    assert_eq!(checks(&subject, &beside).len(), 16);
+}
+
+/// With seeds 7 and 8, and what the second of them reached.
+fn two_seeds(change: impl Fn(&mut Run)) -> Results {
+    let mut results = results();
+    for mut run in super::results().runs {
+        run.seed = 8;
+        change(&mut run);
+        results.runs.push(run);
+    }
+    results
+}
+
+#[test]
+fn each_seed_is_judged_against_its_own_run_without_control() {
+    // Twice the latency with and without control is no change.
+    let slower = two_seeds(|run| {
+        let p99 = &mut run.light_reader.p99_ns;
+        *p99 = p99.map(|ns| ns * 2.0);
+    });
+    let checks = checks(&subject(), &slower);
+    assert_eq!(checks.len(), 16);
+    assert!(checks.iter().all(|check| check.passed), "{checks:?}");
+    let text = checks_table(&checks);
+    assert!(text.ends_with("all 16 bounds met over 2 seeds\n"), "{text}");
+    assert_eq!(text.lines().count(), 1 + 8 + 1, "one seed in full: {text}");
+}
+
+#[test]
+fn what_a_later_seed_misses_is_said() {
+    let missed = two_seeds(|run| run.bandwidth.rmse_ratio = 0.5);
+    let checks = checks(&subject(), &missed);
+    let text = checks_table(&checks);
+    assert!(
+        text.contains("\nmax-min, seed 8:\nMISSED  device bandwidth: RMSE"),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("15 of 16 bounds met over 2 seeds\n"),
+        "{text}"
+    );
+    assert!(!text.contains("no run without control"), "{text}");
+}
+
+#[test]
+fn bounds_on_what_only_the_controlled_run_has() {
+    let expect = Expect {
+        bandwidth_bytes_per_sec_min: Some(36.0 * MIB),
+        bandwidth_bytes_per_sec_max: Some(36.1 * MIB),
+        settle_ms_max: Some(399.0),
+        overshoot_ratio_max: Some(0.05),
+        estimate_error_ratio_max: Some(0.1),
+        ..Expect::default()
+    };
+    assert!(!expect.needs_free_run());
+    let subject = Subject {
+        expect,
+        ..subject()
+    };
+    let mut results = results();
+    results.runs.remove(0);
+    let errors = [("a", 0.02), ("b", 0.11)].map(|(name, error)| (name.to_owned(), error));
+    results.runs[0].estimate_error_ratio.extend(errors);
+    let found = checks(&subject, &results);
+    let passed: Vec<bool> = found.iter().map(|check| check.passed).collect();
+    assert_eq!(passed, [true, false, false, true, false]);
+    let text = checks_table(&found);
+    for line in [
+        "36.4 MiB/s  ≤ 36.1 MiB/s",
+        "400 ms      ≤ 399 ms",
+        "11.0 %      ≤ 10.0 %",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
 }
 
 #[test]

@@ -30,8 +30,8 @@ fn is_one_sentence(sentence: &str) {
 fn one_controlled_run_is_named_by_its_back_end() {
     assert_eq!(
         closing(&results()),
-        "weir (cgroup) held the device at 36.4 MiB/s, 1.00 % from its set-point; the light reader's \
-         99th percentile fell from 8.00 to 4.00 ms."
+        "weir (cgroup) held the device at 36.4 of 36 MiB/s; light reader's p99 −50 % (8.00 to 4.00 ms), work \
+         beside +100 %."
     );
 }
 
@@ -45,8 +45,8 @@ fn of_several_runs_the_one_that_scatters_least_is_told() {
         held_by("scx", 37.8, 1.0),
     ];
     let sentence = closing(&results);
-    let start = "weir (scx-full) held the device at 36.0 MiB/s, 0.10 % from its set-point (RMSE 1.39 %; \
-                 cgroup: 8.33 %; scx: 5.72 %); the light reader's";
+    let start = "weir (scx-full) held the device at 36.0 of 36 MiB/s (RMSE 1.39 %; cgroup: 8.33 %; scx: \
+                 5.72 %); light reader's p99 −50 %";
     assert!(sentence.starts_with(start), "{sentence}");
     for i in 0..4 {
         let name = format!("more{i}");
@@ -93,8 +93,8 @@ fn a_device_that_was_not_held_is_not_said_to_be() {
     results.runs[1].light_reader.p99_ns = Some(9e6);
     assert_eq!(
         closing(&results),
-        "weir (cgroup) did not hold the device, which moved 54.0 MiB/s, 50.0 % above its set-point; \
-         the light reader's 99th percentile rose from 8.00 to 9.00 ms."
+        "weir (cgroup) did not hold the device, which moved 54.0 MiB/s, 50.0 % above its set-point; light \
+         reader's p99 +12 % (8.00 to 9.00 ms), work beside +100 %."
     );
     results.runs[1] = held_by("cgroup", 18.0, 1.0);
     results.runs[1].light_reader.p99_ns = Some(8e6);
@@ -103,7 +103,10 @@ fn a_device_that_was_not_held_is_not_said_to_be() {
         sentence.contains("50.0 % below its set-point"),
         "{sentence}"
     );
-    assert!(sentence.ends_with("stayed at 8.00 ms."), "{sentence}");
+    assert!(
+        sentence.contains("; light reader's p99 stays 8.00 ms, work"),
+        "{sentence}"
+    );
 }
 
 #[test]
@@ -113,9 +116,7 @@ fn other_controllers_are_told_of_where_weir_did_not_run() {
     results.runs.push(thesis.clone());
     assert!(closing(&results).starts_with("weir (cgroup) held"));
     results.runs[1] = thesis;
-    assert!(
-        closing(&results).starts_with("thesis-scx held the device at 36.0 MiB/s, its set-point;")
-    );
+    assert!(closing(&results).starts_with("thesis-scx held the device at 36.0 of 36 MiB/s;"));
     results.runs.truncate(2);
     results.runs[1].policy = "none".into();
     results.runs[1].backend = "cpu.max 5000 20000 by hand".into();
@@ -130,14 +131,13 @@ fn without_control_there_is_less_to_say() {
     let held = results.runs.pop().unwrap();
     assert_eq!(
         closing(&results),
-        "Without control the device moved 72.0 MiB/s, 100 % above its set-point; the light reader's \
-         99th percentile was 8.00 ms."
+        "Without control the device moved 72.0 MiB/s, 100 % above its set-point; light reader's p99 8.00 ms."
     );
     results.runs = vec![held];
     assert_eq!(
         closing(&results),
-        "weir (cgroup) held the device at 36.4 MiB/s, 1.00 % from its set-point; the light reader's \
-         99th percentile was 4.00 ms, and no run without control was made to compare with."
+        "weir (cgroup) held the device at 36.4 of 36 MiB/s; light reader's p99 4.00 ms; no run without control \
+         was made to compare with."
     );
     assert_eq!(closing(&Results::default()), "No run was made.");
 }
@@ -151,15 +151,19 @@ fn what_is_missing_is_said() {
         run.missing.insert("light_reader".into(), why);
     };
     no_blocks(&mut results.runs[1]);
-    let end = "; the mean access to the device fell from 20.0 to 10.0 µs (no figure of a light reader: no \
-               light reader finished a block).";
+    let end = "; light reader's p99 not known (no light reader finished a block), mean access latency −50 % (20.0 to \
+               10.0 µs), work beside +100 %.";
     let sentence = closing(&results);
     assert!(sentence.ends_with(end), "{sentence}");
+    // A scenario without a light reader lacks nothing.
     no_blocks(&mut results.runs[0]);
-    assert!(closing(&results).ends_with(end));
-    results.runs[0].device_latency.mean_ns = None;
     let sentence = closing(&results);
-    let end = "99th percentile is not known (no light reader finished a block).";
+    let end = "MiB/s; mean access latency −50 % (20.0 to 10.0 µs), work beside +100 %.";
+    assert!(sentence.ends_with(end), "{sentence}");
+    results.runs[0].device_latency.mean_ns = None;
+    results.runs[0].throughput_ops_per_sec = None;
+    let sentence = closing(&results);
+    let end = "; mean access latency not known (no value and no reason in the results).";
     assert!(sentence.ends_with(end), "{sentence}");
 
     let no_window = "the measured time has no whole window";
@@ -169,6 +173,26 @@ fn what_is_missing_is_said() {
     let start = format!("The device's bandwidth with weir (cgroup) is not known ({no_window}); ");
     let sentence = closing(&results);
     assert!(sentence.starts_with(&start), "{sentence}");
+}
+
+#[test]
+fn of_several_seeds_the_means_are_told() {
+    let mut results = results();
+    for seed in [8, 9] {
+        for run in super::results().runs {
+            results.runs.push(Run { seed, ..run });
+        }
+    }
+    // Of seed 9 alone: no seed's own figures are the means.
+    results.runs[5].light_reader.p99_ns = Some(7e6);
+    results.runs[5].throughput_ops_per_sec = Some(400.0);
+    let sentence = closing(&results);
+    let end = "light reader's p99 −38 % (8.00 to 5.00 ms), work beside +300 % (means of 3 seeds).";
+    assert!(sentence.ends_with(end), "{sentence}");
+    assert!(
+        !sentence.contains("RMSE"),
+        "another seed is no other controller: {sentence}"
+    );
 }
 
 #[test]

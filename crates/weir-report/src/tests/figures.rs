@@ -266,3 +266,71 @@ fn what_no_run_has_is_no_row_and_is_said_once() {
     results.runs.truncate(1);
     assert!(flat(&table(&results)).contains("none: light reader mean, p50, p99: no light"));
 }
+
+/// Two seeds, the second slower by a half.
+fn two_seeds() -> Results {
+    let mut results = results();
+    for mut run in super::results().runs {
+        run.seed = 8;
+        let mean = &mut run.light_reader.mean_ns;
+        *mean = mean.map(|ns| ns * if run.policy == "none" { 1.0 } else { 1.5 });
+        results.runs.push(run);
+    }
+    results
+}
+
+#[test]
+fn runs_of_several_seeds_are_named_by_them() {
+    let results = two_seeds();
+    assert_eq!(
+        rows::names(&results),
+        [
+            "none, seed 7",
+            "max-min, seed 7",
+            "none, seed 8",
+            "max-min, seed 8"
+        ]
+    );
+    assert_eq!(rows::bases(&results.runs), [None, Some(0), None, Some(2)]);
+}
+
+#[test]
+fn each_seed_is_compared_with_its_own_run_without_control() {
+    let mut results = two_seeds();
+    results.runs.remove(1);
+    let table = table(&results);
+    let row = cells(found(&table, &["light reader", "mean"]));
+    assert_eq!(row[3..], ["2.00", "2.00", "1.50", "−25 %"]);
+    let page = page::page(
+        &subject(),
+        &results,
+        &Picture {
+            size: (1.0, 1.0),
+            label: String::new(),
+            marks: Vec::new(),
+        },
+        &[],
+    );
+    assert!(
+        page.contains("vs none, seed 8") && !page.contains("#2"),
+        "{page}"
+    );
+    assert!(page.contains("Seeds 7 to 8."));
+}
+
+#[test]
+fn controllers_of_the_thesis_and_observers_have_names_of_their_own() {
+    let mut results = results();
+    let of = |policy: &str, backend: &str| Run {
+        policy: policy.into(),
+        backend: backend.into(),
+        ..run(policy, 36.0, 1e4)
+    };
+    results.runs.push(of("none", "thesis-monitor"));
+    results.runs.push(of("balance-point", "thesis-cgroups"));
+    assert_eq!(
+        rows::names(&results),
+        ["none", "max-min", "thesis-monitor", "thesis-cgroups"]
+    );
+    assert!(rows::is_free(&results.runs[2]), "it limits nothing");
+}

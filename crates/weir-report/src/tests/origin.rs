@@ -15,6 +15,7 @@ fn told() -> Results {
         world: "vm".into(),
         kernel_release: Some("6.18.1-cloud".into()),
         qemu_version: Some("11.0.2".into()),
+        host: Some("A CPU, 2 CPUs, Linux 6.12.0".into()),
         date_utc: Some("2026-03-01T12:00:00Z".into()),
         seed: 7,
         virtual_sec: Some(20.0),
@@ -45,6 +46,7 @@ fn page_and_terminal_tell_all_of_it() {
             "How this was made",
             "1.2.3, commit 0123456789ab-dirty",
             "emulated device, Linux 6.18.1-cloud, QEMU 11.0.2",
+            "A CPU, 2 CPUs, Linux 6.12.0",
             "2026-03-01T12:00:00Z",
             "20 s virtual, 50.5 s wall",
             "100 µs of virtual time",
@@ -82,7 +84,7 @@ fn nothing_is_said_where_nothing_is_recorded() {
     bare.origin = Some(Origin::default());
     let text = origin_text(&bare);
     assert!(text.contains("commit not known"), "{text}");
-    assert_eq!(text.matches("not recorded").count(), 2, "{text}");
+    assert_eq!(text.matches("not recorded").count(), 3, "{text}");
     assert!(!text.contains("None") && !text.contains("window"), "{text}");
 }
 

@@ -87,3 +87,66 @@ fn a_dense_series_keeps_its_extremes() {
         "the one high window is still there"
     );
 }
+
+/// Ink and words of what is written above panels.
+fn panel_names(picture: &Picture) -> Vec<(draw::Ink, String)> {
+    let name = |mark: &draw::Mark| match mark {
+        draw::Mark::Text {
+            ink,
+            bold: true,
+            text,
+            ..
+        } if text.contains(", mean ") => {
+            let name = text.split(", mean ").next().unwrap_or_default();
+            Some((*ink, name.to_owned()))
+        }
+        _ => None,
+    };
+    picture.marks.iter().filter_map(name).collect()
+}
+
+#[test]
+fn another_seed_without_control_is_not_drawn_as_control() {
+    let fonts = draw::Fonts::load().unwrap();
+    let mut results = results();
+    for run in super::results().runs {
+        results.runs.push(Run { seed: 8, ..run });
+    }
+    let picture = chart::bandwidth(&subject(), &results, &fonts);
+    let names = ["max-min, seed 7", "max-min, seed 8"];
+    let wanted = names.map(|name| (draw::Ink::Held, name.to_owned()));
+    assert_eq!(panel_names(&picture), wanted);
+    results.runs.retain(|run| run.policy == "none");
+    let picture = chart::bandwidth(&subject(), &results, &fonts);
+    let names = ["none, seed 7", "none, seed 8"];
+    let wanted = names.map(|name| (draw::Ink::Free, name.to_owned()));
+    assert_eq!(panel_names(&picture), wanted);
+    let held = |mark: &draw::Mark| {
+        matches!(
+            mark,
+            draw::Mark::Line {
+                ink: draw::Ink::Held,
+                ..
+            }
+        )
+    };
+    assert!(!picture.marks.iter().any(held), "nothing was controlled");
+}
+
+#[test]
+fn runs_that_are_not_drawn_are_counted() {
+    let fonts = draw::Fonts::load().unwrap();
+    let mut results = results();
+    for seed in 8..30 {
+        let held = super::results().runs.remove(1);
+        results.runs.push(Run { seed, ..held });
+    }
+    let picture = chart::bandwidth(&subject(), &results, &fonts);
+    assert!(
+        picture
+            .label
+            .contains("(12 of 23 panels; the table has all runs)"),
+        "{}",
+        picture.label
+    );
+}

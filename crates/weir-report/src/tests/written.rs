@@ -204,6 +204,7 @@ fn hostile_names_are_text_everywhere() {
         world: evil.into(),
         kernel_release: Some(evil.into()),
         qemu_version: Some(evil.into()),
+        host: Some(evil.into()),
         date_utc: Some(evil.into()),
         ..Origin::default()
     });

@@ -60,8 +60,9 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
     nobody_limits(&roots.run)?;
     args.mix.mix().check()?;
     let named = args.nodes(roots)?;
-    let traffic =
-        Traffic::open(roots, host::counters(args.counters), &named).context("cannot calibrate")?;
+    let traffic = Traffic::open(roots, host::counters(args.counters), &named)
+        .map_err(host::or_simulated)
+        .context("cannot calibrate")?;
     let site = Site::choose(args, roots, &traffic)?;
     let path = match &args.out {
         Some(path) => path.clone(),

@@ -9,9 +9,10 @@
 use crate::cli::BenchRecordArgs;
 use crate::exit::{Exit, print, print_json};
 use crate::host;
+use crate::recordings::simulated::BEGAN_UNIX_MS;
 use crate::run::cost::process_cpu;
 use crate::sim::builtin;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
@@ -19,9 +20,6 @@ use weir_core::{BytesPerSec, Config, Nanos, Platform, State, step};
 use weir_sim::{SimPlatform, WeirOptions};
 use weir_store::export::{Format, Range, Table, export};
 use weir_store::{Recorder, Recording, Start, Tick};
-
-/// Wall-clock time at which simulated recordings begin: 2026-01-01, for figures that do not change.
-const BEGAN_UNIX_MS: u64 = 1_767_225_600_000;
 
 /// What was measured.
 #[derive(Serialize)]
@@ -46,10 +44,35 @@ struct Exported {
     cpu_ms: u64,
 }
 
+/// More would take days and a disk.
+const HOURS_MAX: f64 = 8_784.0;
+
+/// How long is simulated, in seconds.
+///
+/// # Errors
+/// It is no time, longer than a year, or too short for a tick.
+fn span_sec(hours: f64, interval_sec: f64) -> Result<f64> {
+    if !(hours > 0.0 && hours <= HOURS_MAX) {
+        bail!("--hours is {hours}: above 0 and at most {HOURS_MAX} is allowed");
+    }
+    if interval_sec < 1e-3 {
+        bail!("--interval is {interval_sec} s: at least 1ms is allowed");
+    }
+    let span_sec = hours * 3600.0;
+    // The first look is one interval after the start.
+    if span_sec <= interval_sec {
+        bail!(
+            "--hours is {hours}, which is {span_sec} s: with {interval_sec} s between two ticks there is none in it; \
+             give more hours or a shorter --interval"
+        );
+    }
+    Ok(span_sec)
+}
+
 /// Measures.
 ///
 /// # Errors
-/// There is no such scenario, or no room for the file.
+/// There is no such scenario, nothing to measure in it, or no room for the file.
 pub fn bench(args: &BenchRecordArgs) -> Result<Exit> {
     let dir = tempfile::tempdir()?;
     let path = args
@@ -57,6 +80,11 @@ pub fn bench(args: &BenchRecordArgs) -> Result<Exit> {
         .clone()
         .unwrap_or_else(|| dir.path().join("bench.weir"));
     let recorded = record(args, &path)?;
+    ensure!(
+        recorded.workload_ticks > 0,
+        "the scenario {} has no workload that could be recorded",
+        crate::text::harmless(&args.scenario)
+    );
     let recording = Recording::open(&path)?;
     let replay_cpu_ns_per_tick = replayed(&recording, recorded.ticks)?;
     let mut exports = Vec::new();
@@ -104,7 +132,7 @@ struct Recorded {
 fn record(args: &BenchRecordArgs, path: &Path) -> Result<Recorded> {
     let mut scenario = builtin::load(&args.scenario)?.scenario;
     scenario.control.settle_sec = 0.0;
-    scenario.control.measure_sec = args.hours * 3600.0;
+    scenario.control.measure_sec = span_sec(args.hours, args.interval.0.as_secs_f64())?;
     let interval_ms = u64::try_from(args.interval.0.as_millis()).unwrap_or(u64::MAX);
     let config = Config {
         policy: scenario.control.policy,

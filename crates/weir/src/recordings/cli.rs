@@ -4,6 +4,7 @@
 use crate::amounts::{Rate, SetPoint, Span};
 use crate::cli::{LoopArgs, PolicyName};
 use clap::{Args, ValueEnum};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// `weir record`.
@@ -34,7 +35,7 @@ A kill loses at most the tick it falls into. While it is being written the file 
   sqlite3 today.weir 'SELECT workload, max(bytes_per_sec) FROM workloads GROUP BY workload'";
 
 /// `weir replay`.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(after_help = REPLAY_HELP)]
 pub struct ReplayArgs {
     /// The recording
@@ -51,6 +52,11 @@ pub struct ReplayArgs {
     /// How fast: 1 is as it was recorded [default: without waiting; with --top 1]
     #[arg(long, value_name = "FACTOR", value_parser = parse_speed)]
     pub speed: Option<f64>,
+
+    /// Offer its metrics to Prometheus at http://ADDR/metrics while it is replayed, as `weir run --metrics` does;
+    /// --speed is 1 unless it is given [ADDR if left out: 127.0.0.1:9779]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", conflicts_with_all = ["top", "check"])]
+    pub metrics: Option<SocketAddr>,
 
     /// Ask the controller again, with its recorded settings: are its plans the recorded ones?
     #[arg(long, conflicts_with_all = ["top", "policy", "set_point"])]
@@ -73,6 +79,7 @@ const REPLAY_HELP: &str = "\
 Examples:
   weir replay today.weir                        the lines that `weir run --json` printed
   weir replay today.weir --top --speed 10       on the screen, ten times as fast; ? shows the keys
+  weir replay today.weir --metrics              for Prometheus, as if it happened now
   weir replay today.weir --check                same recording, same plan?
   weir replay today.weir --set-point 4GiB/s --policy proportional
 

@@ -4,13 +4,16 @@
 //!
 //! * [`tape`] takes ticks from the loop without stopping it;
 //! * [`player`] moves through a recording for the screen;
-//! * [`record`], [`replay`], [`export`] are the commands, [`info`] is what `--info` prints.
+//! * [`simulated`] takes them from a simulated host;
+//! * [`record`], [`replay`], [`export`], [`explain`] are the commands, [`info`] is what `--info` prints.
 
 pub mod bench;
 pub mod cli;
+pub mod explain;
 pub mod export;
 pub mod info;
 pub mod player;
 pub mod record;
 pub mod replay;
+pub mod simulated;
 pub mod tape;

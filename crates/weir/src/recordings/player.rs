@@ -61,6 +61,8 @@ pub struct Tape {
     wishes: Sender<Wish>,
     shown: Receiver<Shown>,
     damaged: Arc<AtomicU64>,
+    /// How it came about, for the screen's first line.
+    pub origin: &'static str,
     /// When the recording begins and ends, milliseconds since the Unix epoch.
     pub span_unix_ms: (u64, u64),
 }
@@ -96,8 +98,16 @@ impl Tape {
             wishes,
             shown,
             damaged,
+            origin: "recorded",
             span_unix_ms: (begin, end.max(begin)),
         })
+    }
+
+    /// The same by another name on the screen.
+    #[must_use]
+    pub fn named(mut self, origin: &'static str) -> Tape {
+        self.origin = origin;
+        self
     }
 
     /// Asks for it; done as soon as it can be.
@@ -114,6 +124,20 @@ impl Tape {
     /// What has come since.
     pub fn poll(&self) -> Option<Shown> {
         self.shown.try_recv().ok()
+    }
+
+    /// The end of the recording; waits until it is read. Nothing if there is no tick in it.
+    pub fn last(&self) -> Option<Shown> {
+        self.wish(Wish::Pause(true));
+        self.wish(Wish::End);
+        // Ticks that were on their way come first.
+        loop {
+            match self.shown.recv() {
+                Ok(Shown::Tick(_)) => {}
+                Ok(jump) => return Some(jump),
+                Err(_) => return None,
+            }
+        }
     }
 }
 
@@ -391,14 +415,10 @@ mod tests {
     fn started(path: &Path) -> Tape {
         Tape::start(&ReplayArgs {
             file: path.to_owned(),
-            session: None,
             top: true,
             // So slow that nothing comes that was not asked for.
             speed: Some(1e-6),
-            check: false,
-            policy: None,
-            set_point: None,
-            capacity: None,
+            ..ReplayArgs::default()
         })
         .unwrap()
     }

@@ -10,10 +10,13 @@
 use super::cli::ReplayArgs;
 use super::player::Tape;
 use crate::exit::{Exit, print};
+use crate::run::metrics::Exporter;
 use crate::run::view::View;
 use crate::{host, settings, text, top};
 use anyhow::{Result, bail};
+use std::cell::RefCell;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::snapshot::Snapshot;
@@ -32,13 +35,33 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit> {
     if args.check {
         return check(&recording, args);
     }
+    if let Some(address) = args.metrics {
+        return metrics(&recording, args, address);
+    }
     let mut out = io::stdout().lock();
-    let damaged = play(&recording, args, &mut |snapshot| {
+    let damaged = play(&recording, args, &mut |_| (), &mut |snapshot| {
         serde_json::to_writer(&mut out, snapshot)?;
         out.write_all(b"\n")?;
         Ok(())
     })?;
     out.flush()?;
+    Ok(if damaged { Exit::Trouble } else { Exit::Done })
+}
+
+/// Offers each tick's metrics at its time.
+fn metrics(recording: &Recording, args: &ReplayArgs, address: SocketAddr) -> Result<Exit> {
+    let exporter = RefCell::new(Exporter::start(address)?);
+    let address = exporter.borrow().address();
+    // A closed stderr is no reason to stop.
+    let _ = writeln!(
+        io::stderr(),
+        "metrics are at http://{address}/metrics until the end of the recording"
+    );
+    let mut count = |tick: &Tick| exporter.borrow_mut().count(&tick.observation, &tick.plan);
+    let damaged = play(recording, args, &mut count, &mut |snapshot| {
+        exporter.borrow_mut().leave(snapshot);
+        Ok(())
+    })?;
     Ok(if damaged { Exit::Trouble } else { Exit::Done })
 }
 
@@ -55,10 +78,11 @@ pub fn chosen<'a>(recording: &'a Recording, args: &ReplayArgs) -> Result<Vec<&'a
     Ok(found)
 }
 
-/// Gives each tick as a snapshot; says whether something was damaged.
+/// Gives each tick, and then the snapshot that it makes; says whether something was damaged.
 fn play(
     recording: &Recording,
     args: &ReplayArgs,
+    met: &mut dyn FnMut(&Tick),
     show: &mut dyn FnMut(&Snapshot) -> Result<()>,
 ) -> Result<bool> {
     let mut damaged = false;
@@ -77,6 +101,7 @@ fn play(
                 other.decide(&mut world, &mut tick);
             }
             pace.wait(tick.wall_unix_ms);
+            met(&tick);
             view.take_in(tick);
             show(view.snapshot())?;
         }
@@ -212,7 +237,8 @@ struct Pace {
 impl Pace {
     fn new(args: &ReplayArgs) -> Pace {
         Pace {
-            speed: args.speed,
+            // What is asked for over HTTP happens now.
+            speed: args.speed.or(args.metrics.map(|_| 1.0)),
             began: None,
         }
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 use weir_report::results::{Results, Run};
-use weir_sim::{Measures, Scenario};
+use weir_sim::{Measures, Scenario, Witness};
 
 /// One run that was made.
 #[derive(Clone, Debug)]
@@ -69,12 +69,30 @@ impl Batch {
 /// # Errors
 /// A device profile of the scenario does not exist, or weir's configuration makes no sense.
 pub fn run(loaded: &Loaded, choices: &[Choice], seeds: &[u64]) -> Result<Batch> {
+    run_rest(loaded, choices, seeds, Vec::new())
+}
+
+/// The same where some runs were made before.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_rest(
+    loaded: &Loaded,
+    choices: &[Choice],
+    seeds: &[u64],
+    made: Vec<Made>,
+) -> Result<Batch> {
+    let is_made = |(choice, seed): &(usize, u64)| {
+        let same = |m: &Made| (m.choice, m.run.seed) == (*choice, *seed);
+        made.iter().any(same)
+    };
     let jobs: Vec<(usize, u64)> = (0..choices.len())
         .flat_map(|c| seeds.iter().map(move |s| (c, *s)))
+        .filter(|job| !is_made(job))
         .collect();
     let finished = AtomicUsize::new(0);
-    let runs = in_parallel(&jobs, |(choice, seed)| {
-        let made = one(loaded, choices, *choice, *seed)?;
+    let mut runs = in_parallel(&jobs, |(choice, seed)| {
+        let made = one(loaded, choices, *choice, *seed, None)?;
         progress(
             finished.fetch_add(1, Ordering::Relaxed),
             jobs.len(),
@@ -84,6 +102,8 @@ pub fn run(loaded: &Loaded, choices: &[Choice], seeds: &[u64]) -> Result<Batch> 
         );
         Ok(made)
     })?;
+    runs.extend(made);
+    runs.sort_by_key(|made| (made.choice, seeds.iter().position(|s| *s == made.run.seed)));
     Ok(Batch {
         scenario: loaded.scenario.clone(),
         choices: choices.to_vec(),
@@ -125,10 +145,24 @@ fn in_parallel<I: Sync, O: Send>(
     taken.collect()
 }
 
-fn one(loaded: &Loaded, choices: &[Choice], choice: usize, seed: u64) -> Result<Made> {
+/// Makes one run, before a witness if there is one.
+///
+/// # Errors
+/// As [`run`].
+pub fn one(
+    loaded: &Loaded,
+    choices: &[Choice],
+    choice: usize,
+    seed: u64,
+    witness: Option<&mut dyn Witness>,
+) -> Result<Made> {
     let begun = Instant::now();
-    let measures = weir_sim::run(&loaded.scenario, &choices[choice].variant, seed)
-        .with_context(|| format!("scenario {}", loaded.scenario.name))?;
+    let (scenario, variant) = (&loaded.scenario, &choices[choice].variant);
+    let measures = match witness {
+        Some(witness) => weir_sim::run_watched(scenario, variant, seed, witness),
+        None => weir_sim::run(scenario, variant, seed),
+    }
+    .with_context(|| format!("scenario {}", scenario.name))?;
     Ok(Made {
         choice,
         run: run_of(&measures, &choices[choice]),

@@ -47,6 +47,8 @@ impl Choice {
                 };
                 (name, name)
             }
+            // It limits nothing, but it is another run than one without it.
+            Variant::Monitor => (variant.name(), variant.name()),
             _ => (variant.name(), backend),
         };
         Choice {

@@ -38,6 +38,19 @@ pub struct ScenarioArgs {
     #[arg(long, conflicts_with = "scenario")]
     pub list: bool,
 
+    /// Print the scenario as TOML, to be changed and run from a file
+    #[arg(long, conflicts_with_all = ["list", "policy", "backend", "seed", "seeds", "check", "json", "out", "top", "record"])]
+    pub print: bool,
+
+    /// Show weir at work on the simulated host, on the screen of `weir top`
+    #[arg(long, conflicts_with_all = ["list", "seeds", "check", "json", "out"])]
+    pub top: bool,
+
+    /// Keep what weir sees and does in this file, as `weir record` does: a new one, or a recording that gets one session
+    /// more for each run of weir
+    #[arg(long, value_name = "FILE", conflicts_with = "list")]
+    pub record: Option<PathBuf>,
+
     /// How weir splits the set-point; several with commas [default: the scenario's]
     #[arg(long, value_enum, value_delimiter = ',')]
     pub policy: Vec<PolicyName>,
@@ -63,7 +76,7 @@ pub struct ScenarioArgs {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub seeds: u16,
 
-    /// Exit with 1 if a bound that the scenario states is missed
+    /// Exit with 1 if a bound that the scenario states is missed, with 2 if there is nothing to judge
     #[arg(long)]
     pub check: bool,
 
@@ -92,7 +105,7 @@ pub struct EvaluateArgs {
     #[arg(long)]
     pub quick: bool,
 
-    /// Exit with 1 if weir misses a bound that a scenario states
+    /// Exit with 1 if an aim of the page or a bound of a scenario is missed
     #[arg(long, conflicts_with = "quick")]
     pub check: bool,
 
@@ -105,15 +118,19 @@ const SIM_HELP: &str = "\
 Examples:
   weir sim --list                             what is built in
   weir sim thesis-limit                       without control, and with weir
+  weir sim thesis-limit --top                 weir at work on the screen; ? shows the keys
+  weir sim thesis-limit --record demo.weir    then weir replay, export, explain --recording
   weir sim thesis-limit --backend all         beside the thesis's own controllers
   weir sim thesis-limit --policy max-min,proportional --seeds 5
+  weir sim thesis-limit --print > my.toml     a scenario to change
   weir sim my.toml --json | jq '.runs[].bandwidth'
   weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html
   weir sim evaluate                           the thesis's whole evaluation
 
 Nothing on this machine is touched. The same scenario and seed give the same figures, bit for bit.
 
-Exit codes: 0 done, 1 a bound of the scenario was missed (with --check), 2 trouble.";
+Exit codes: 0 done, 1 a bound of the scenario was missed (with --check), 2 trouble,
+or nothing to check.";
 
 const EVALUATE_HELP: &str = "\
 Examples:

@@ -3,21 +3,23 @@
 //!
 //! ```text
 //! cli ─► builtin ─► choice ─► batch ─► results ─► table, JSON, report (weir-report)
-//!        (which    (who        (weir-sim,
+//!        (which    (what       (weir-sim,  └─► bounds
 //!         scenario) controls)   all CPUs)
+//!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
 //! [`device`] asks the device model alone; [`evaluate`] repeats the thesis's evaluation.
 //! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was, and no
-//! file is written but where `--out` says.
+//! file is written but where `--out` and `--record` say.
 
 mod batch;
+mod bounds;
 pub mod builtin;
 mod choice;
 pub mod cli;
 mod device;
 mod evaluate;
-mod judged;
+mod record;
 mod results;
 mod table;
 
@@ -26,16 +28,19 @@ use crate::text::harmless;
 use anyhow::Result;
 use batch::Batch;
 use builtin::Loaded;
+use choice::Choice;
 use cli::{ScenarioArgs, SimArgs};
+use serde::Serialize;
 use std::fmt::Write;
 use std::time::Instant;
+use weir_report::Subject;
 use weir_report::results::Results;
-use weir_report::{Check, Subject};
 
 /// Runs what was asked for.
 ///
 /// # Errors
-/// The scenario is wrong or does not exist, a name is not known, or a file cannot be written.
+/// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot be
+/// written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
     match &args.what {
         Some(cli::What::Device(args)) => device::device(args),
@@ -46,16 +51,33 @@ pub fn sim(args: &SimArgs) -> Result<Exit> {
 
 fn scenario(args: &ScenarioArgs) -> Result<Exit> {
     let Some(name) = &args.scenario else {
-        return list();
+        return list(args.json);
     };
     let loaded = builtin::load(name)?;
+    if args.print {
+        print(&loaded.text)?;
+        return Ok(Exit::Done);
+    }
     let choices = choice::choose(&args.backend, &args.policy, &loaded.scenario)?;
     let seeds: Vec<u64> = (0..u64::from(args.seeds))
         .map(|n| args.seed.wrapping_add(n))
         .collect();
+    if args.top {
+        return on_screen(args, &loaded, &choices, &seeds);
+    }
     let subject = results::subject(&loaded, args.seed)?;
+    if args.check {
+        bounds::can_be_checked(&subject, &choices, &loaded.scenario.name)?;
+    }
     let begun = Instant::now();
-    let batch = batch::run(&loaded, &choices, &seeds)?;
+    let recorded = match &args.record {
+        Some(path) => record::record(&loaded, &choices, &seeds, path, |run, seed, ticks| {
+            let path = harmless(&path.to_string_lossy());
+            eprintln!("recorded in {path}: {run}, seed {seed}, {ticks} ticks");
+        })?,
+        None => Vec::new(),
+    };
+    let batch = batch::run_rest(&loaded, &choices, &seeds, recorded)?;
     let results = results::with_origin(batch.results(), args.seed, begun.elapsed());
     if let Some(out) = &args.out {
         let command = command(args, name);
@@ -63,15 +85,32 @@ fn scenario(args: &ScenarioArgs) -> Result<Exit> {
             eprintln!("wrote {}", harmless(&file.display().to_string()));
         }
     }
-    let judged = judged(&batch, &subject, &seeds);
     if args.json {
         // One seed gives one text, whenever and wherever.
         print_json(&weir_report::explained(&results.reproducible())?)?;
+        if args.check {
+            eprint!("{}", weir_report::bounds_text(&subject, &results));
+        }
     } else {
-        print(&(shown(&batch, &subject, &results) + &bounds(&judged)))?;
+        print(&shown(&batch, &subject, &results))?;
     }
-    let missed = args.check && judged.iter().any(|(_, c)| c.iter().any(|c| !c.passed));
+    let checks = weir_report::checks(&subject, &results);
+    let missed = args.check && checks.iter().any(|check| !check.passed);
     Ok(if missed { Exit::Finding } else { Exit::Done })
+}
+
+/// On the screen of `weir top`; in the file that was named, else in one that is gone afterwards.
+fn on_screen(
+    args: &ScenarioArgs,
+    loaded: &Loaded,
+    choices: &[Choice],
+    seeds: &[u64],
+) -> Result<Exit> {
+    let dir = tempfile::tempdir()?;
+    let path = args.record.clone();
+    let path = path.unwrap_or_else(|| dir.path().join("simulated.weir"));
+    record::record(loaded, choices, seeds, &path, |_, _, _| ())?;
+    record::show(&path)
 }
 
 /// Most runs that stand beside each other.
@@ -82,63 +121,40 @@ fn shown(batch: &Batch, subject: &Subject, results: &Results) -> String {
     if results.runs.len() <= RUNS_BESIDE && batch.of(0).count() == 1 {
         return weir_report::terminal(subject, results);
     }
-    let sentence = weir_report::closing(&batch.with_seed(subject.seed));
-    let sentence = format!("Seed {}: {sentence}", subject.seed);
     format!(
-        "{}\n\n{}{}",
-        weir_report::wrap(&sentence, weir_report::COLUMNS, 0),
+        "{}{}{}",
         table::table(batch),
         weir_report::origin_text(results),
+        weir_report::ending(subject, results),
     )
 }
 
-fn list() -> Result<Exit> {
-    let mut text = String::new();
-    let width = builtin::names().iter().map(|n| n.len()).max().unwrap_or(0);
+/// A scenario that is built in.
+#[derive(Serialize)]
+struct Listed {
+    name: &'static str,
+    about: String,
+}
+
+fn list(json: bool) -> Result<Exit> {
+    let mut all = Vec::new();
     for name in builtin::names() {
-        let Loaded { scenario, .. } = builtin::load(name)?;
-        let _ = writeln!(text, "{name:width$}  {}", scenario.about);
+        let about = builtin::load(name)?.scenario.about;
+        all.push(Listed { name, about });
+    }
+    if json {
+        print_json(&all)?;
+        return Ok(Exit::Done);
+    }
+    let mut text = String::new();
+    let width = all.iter().map(|one| one.name.len()).max().unwrap_or(0);
+    for Listed { name, about } in all {
+        let line = format!("{name:width$}  {about}");
+        let line = weir_report::wrap(&line, weir_report::COLUMNS, width + 2);
+        let _ = writeln!(text, "{line}");
     }
     print(&text)?;
     Ok(Exit::Done)
-}
-
-/// The bounds of the scenario, for each seed; empty where nothing can be compared.
-fn judged(batch: &Batch, subject: &Subject, seeds: &[u64]) -> Vec<(u64, Vec<Check>)> {
-    let of = |seed: &u64| {
-        let results = batch.with_seed(*seed);
-        (*seed, judged::weir_checks(subject, &results))
-    };
-    let has_pair = batch.choices.iter().any(|c| c.backend == "none")
-        && batch.choices.iter().any(|c| c.policy != "none");
-    if has_pair {
-        seeds.iter().map(of).collect()
-    } else {
-        Vec::new()
-    }
-}
-
-/// All bounds for the first seed, and for each other one what it misses.
-fn bounds(judged: &[(u64, Vec<Check>)]) -> String {
-    let Some((first, checks)) = judged.first() else {
-        return String::new();
-    };
-    if checks.is_empty() {
-        return String::new();
-    }
-    let mut text = format!(
-        "\nBounds, seed {first}:\n{}",
-        weir_report::checks_table(checks)
-    );
-    for (seed, checks) in &judged[1..] {
-        let missed = checks.iter().filter(|c| !c.passed);
-        let missed: Vec<&str> = missed.map(|c| c.name.as_str()).collect();
-        let _ = match missed.as_slice() {
-            [] => writeln!(text, "seed {seed}: all met"),
-            names => writeln!(text, "seed {seed}: missed: {}", names.join("; ")),
-        };
-    }
-    text
 }
 
 /// The command line that gives the same figures.

@@ -5,72 +5,108 @@
 use super::batch::Batch;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
-use weir_core::units::GIB;
 use weir_report::results::Run;
+use weir_report::{
+    bandwidth_unit, median_estimate_error, p99_per_bound, time_unit, worst_estimate_error,
+};
 
-/// One column: two lines of head, how many decimals, and its value, which a run may not have.
+/// What a column's values are.
+#[derive(Clone, Copy)]
+pub enum Amount {
+    /// Bytes per second, in the unit that makes the largest a small number.
+    Rate,
+    /// Nanoseconds, likewise.
+    Time,
+    /// In this unit already, with so many decimals.
+    Plain(&'static str, usize),
+}
+
+/// One column: its name, what its values are, and its value, which a run may not have.
 pub struct Column {
     /// What it is.
     pub name: &'static str,
-    /// Its unit.
-    pub unit: &'static str,
-    /// How many decimals are shown.
-    pub decimals: usize,
-    /// Its value in that unit.
+    /// What its values are.
+    pub amount: Amount,
+    /// Its value.
     pub of: fn(&Run) -> Option<f64>,
 }
 
-const fn column(
-    name: &'static str,
-    unit: &'static str,
-    decimals: usize,
-    of: fn(&Run) -> Option<f64>,
-) -> Column {
-    Column {
-        name,
-        unit,
-        decimals,
-        of,
+const fn column(name: &'static str, amount: Amount, of: fn(&Run) -> Option<f64>) -> Column {
+    Column { name, amount, of }
+}
+
+/// The columns, in their order. Figures with the same name elsewhere are the same figures.
+pub const COLUMNS: [Column; 16] = {
+    use Amount::{Plain, Rate, Time};
+    [
+        column("mean", Rate, |r| Some(r.bandwidth.mean_bytes_per_sec)),
+        column("stddev", Rate, |r| Some(r.bandwidth.stddev_bytes_per_sec)),
+        column("RMSE", Plain("%", 1), |r| {
+            Some(r.bandwidth.rmse_ratio * 1e2)
+        }),
+        column("bias", Plain("%", 1), |r| {
+            Some(r.bandwidth.bias_ratio * 1e2)
+        }),
+        column("line", Time, |r| r.device_latency.mean_ns),
+        column("block", Time, |r| r.limited_readers.latency.mean_ns),
+        column("bound", Time, |r| r.limited_readers.little_bound_ns),
+        column("p99", Time, |r| r.limited_readers.latency.p99_ns),
+        column("p99÷", Plain("bound", 1), p99_per_bound),
+        column("light p99", Time, |r| r.light_reader.p99_ns),
+        column("CPU", Plain("s/GiB", 3), |r| r.cpu_sec_per_gib),
+        column("beside", Plain("ops/s", 0), |r| r.throughput_ops_per_sec),
+        column("settles", Plain("s", 1), |r| Some(r.settle_ms? / 1e3)),
+        column("over", Plain("%", 1), |r| Some(r.overshoot_ratio? * 1e2)),
+        column("estimate", Plain("median %", 1), |r| {
+            Some(median_estimate_error(r)? * 1e2)
+        }),
+        column("estimate", Plain("worst %", 1), |r| {
+            Some(worst_estimate_error(r)? * 1e2)
+        }),
+    ]
+};
+
+/// A column's unit, and its cells: of each of those compared the lowest, the mean and the highest of the seeds.
+pub struct Cells {
+    /// Its unit.
+    pub unit: &'static str,
+    /// One for each of those compared; nothing where there is no value.
+    pub cells: Vec<Option<[String; 3]>>,
+}
+
+impl Column {
+    /// Its cells; nothing if there is no value at all.
+    pub fn cells(&self, batch: &Batch) -> Option<Cells> {
+        let of = |i: usize| range(batch.of(i).map(|made| (self.of)(&made.run)));
+        let ranges: Vec<Option<[f64; 3]>> = (0..batch.choices.len()).map(of).collect();
+        let known = || ranges.iter().flatten();
+        known().next()?;
+        let largest = known().flatten().fold(0.0f64, |a, v| a.max(v.abs()));
+        let (divisor, unit) = match self.amount {
+            Amount::Rate => bandwidth_unit(largest),
+            Amount::Time => time_unit(largest),
+            Amount::Plain(unit, _) => (1.0, unit),
+        };
+        let shown = |value: f64| match self.amount {
+            Amount::Plain(_, decimals) => with_decimals(value, decimals),
+            _ => weir_report::number(value / divisor),
+        };
+        let cells = ranges.iter().map(|range| range.map(|r| r.map(shown)));
+        Some(Cells {
+            unit,
+            cells: cells.collect(),
+        })
     }
 }
 
-/// The columns, in their order.
-pub const COLUMNS: [Column; 15] = [
-    column("mean", "GiB/s", 2, |r| {
-        Some(r.bandwidth.mean_bytes_per_sec / GIB)
-    }),
-    column("stddev", "GiB/s", 2, |r| {
-        Some(r.bandwidth.stddev_bytes_per_sec / GIB)
-    }),
-    column("RMSE", "%", 1, |r| Some(r.bandwidth.rmse_ratio * 1e2)),
-    column("bias", "%", 1, |r| Some(r.bandwidth.bias_ratio * 1e2)),
-    column("line", "ns", 0, |r| r.device_latency.mean_ns),
-    column("block", "µs", 0, |r| {
-        micros(r.limited_readers.latency.mean_ns)
-    }),
-    column("bound", "µs", 0, |r| {
-        micros(r.limited_readers.little_bound_ns)
-    }),
-    column("p99", "µs", 0, |r| {
-        micros(r.limited_readers.latency.p99_ns)
-    }),
-    column("p99÷", "bound", 1, |r| {
-        Some(r.limited_readers.latency.p99_ns? / r.limited_readers.little_bound_ns?)
-    }),
-    column("light p99", "µs", 0, |r| micros(r.light_reader.p99_ns)),
-    column("CPU", "s/GiB", 3, |r| r.cpu_sec_per_gib),
-    column("beside", "ops/s", 0, |r| r.throughput_ops_per_sec),
-    column("settles", "s", 1, |r| Some(r.settle_ms? / 1e3)),
-    column("over", "%", 1, |r| Some(r.overshoot_ratio? * 1e2)),
-    column("estimate", "±%", 1, |r| {
-        let errors = r.estimate_error_ratio.values();
-        let (sum, count) = errors.fold((0.0, 0.0), |(s, n), e| (s + e, n + 1.0));
-        (count > 0.0).then(|| sum / count * 1e2)
-    }),
-];
-
-fn micros(ns: Option<f64>) -> Option<f64> {
-    ns.map(|ns| ns / 1e3)
+/// No sign before nothing.
+fn with_decimals(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let is_nothing = text.trim_start_matches(['-', '0', '.']).is_empty();
+    if is_nothing {
+        return text.replace('-', "");
+    }
+    text.replace('-', "−")
 }
 
 /// Lowest, mean and highest of what is known.
@@ -95,31 +131,17 @@ pub fn table(batch: &Batch) -> String {
         debug_assert_eq!(batch.of(i).count(), seeds);
     }
     for column in &COLUMNS {
-        let ranges: Vec<Option<[f64; 3]>> = (0..batch.choices.len())
-            .map(|i| range(batch.of(i).map(|made| (column.of)(&made.run))))
-            .collect();
-        if ranges.iter().all(Option::is_none) {
+        let Some(Cells { unit, cells }) = column.cells(batch) else {
             continue;
-        }
-        lines[0].push(column.name.into());
-        lines[1].push(column.unit.into());
-        let cell = |value: Option<f64>| {
-            value.map_or("–".into(), |v| {
-                // No sign before nothing.
-                let text = format!("{v:.*}", column.decimals);
-                let is_nothing = text.trim_start_matches(['-', '0', '.']).is_empty();
-                if is_nothing {
-                    text.replace('-', "")
-                } else {
-                    text
-                }
-            })
         };
+        lines[0].push(column.name.into());
+        lines[1].push(unit.into());
         let mut row = 2;
-        for range in ranges {
+        for cell in cells {
             let shown: &[usize] = if seeds > 1 { &[1, 0, 2] } else { &[1] };
             for part in shown {
-                lines[row].push(cell(range.map(|r| r[*part])));
+                let text = cell.as_ref().map_or("–", |cell| cell[*part].as_str());
+                lines[row].push(text.into());
                 row += 1;
             }
         }
@@ -137,9 +159,10 @@ fn set_point(batch: &Batch, seeds: usize) -> String {
         1 => format!("seed {first}"),
         n => format!("mean of {n} seeds from {first} on"),
     };
+    let (divisor, unit) = bandwidth_unit(set_point);
     format!(
-        "set-point {:.2} GiB/s, measured {} s after {} s, {seeds}\n\n",
-        set_point / GIB,
+        "set-point {} {unit}, measured {} s after {} s, {seeds}\n\n",
+        weir_report::number(set_point / divisor),
         control.measure_sec,
         control.settle_sec,
     )

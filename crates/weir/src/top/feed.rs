@@ -105,7 +105,8 @@ impl Feed {
                 let (begin, end) = tape.span_unix_ms;
                 let now = newest.map_or(begin, |snapshot| snapshot.wall_unix_ms);
                 let place = text::clock(now.saturating_sub(begin));
-                return format!("recorded: {place} of {}", text::clock(end - begin));
+                let whole = text::clock(end - begin);
+                return format!("{}: {place} of {whole}", tape.origin);
             }
             Feed::Own(_) => "no weir is running: looking only",
         };

@@ -66,13 +66,23 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Shows a recorded run, and moves through it.
+/// Shows a recorded run, and moves through it. Where stdout is no terminal, its end as one table.
 ///
 /// # Errors
-/// There is no terminal to show it on.
+/// There is nothing in it, or the terminal cannot be used.
 pub fn recorded(tape: Tape) -> Result<Exit> {
+    let is_screen = io::stdout().is_terminal();
+    let last = if is_screen { None } else { tape.last() };
     let mut feed = Feed::Recorded(tape);
-    live(&mut feed)?;
+    if is_screen {
+        live(&mut feed)?;
+    } else {
+        let mut model = Model::default();
+        model.is_recorded = true;
+        model.toggle_list();
+        take_in(&mut model, last.context("the recording has no tick")?);
+        print(&plain(&model, &feed.name(model.snapshot())))?;
+    }
     let Feed::Recorded(tape) = feed else {
         return Ok(Exit::Done);
     };

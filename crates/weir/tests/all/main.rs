@@ -23,5 +23,7 @@ mod run;
 mod screens;
 mod servers;
 mod sim;
+mod sim_bounds;
+mod simulated;
 mod sound;
 mod trouble;

@@ -10,28 +10,28 @@ use weir_report::results::Results;
 
 const GIB: f64 = 1_073_741_824.0;
 
-fn weir(args: &[&str]) -> Output {
+pub fn weir(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(args).output().unwrap()
 }
 
-fn stdout(output: &Output) -> String {
+pub fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn stderr(output: &Output) -> String {
+pub fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 /// Runs it, expects success, and returns what it printed.
-fn done(args: &[&str]) -> String {
+pub fn done(args: &[&str]) -> String {
     let output = weir(args);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     stdout(&output)
 }
 
 /// A small scenario that takes a moment, with `more` at its end.
-fn small(dir: &Path, more: &str) -> String {
+pub fn small(dir: &Path, more: &str) -> String {
     let text = format!(
         "name = \"small\"\nabout = \"three readers\"\n[machine]\ncores = 4\n[[device]]\nprofile = \
          \"agilex-thesis\"\n[control]\nset_point_bytes_per_sec = 2e9\nsettle_sec = 4.0\n\
@@ -59,11 +59,25 @@ fn the_thesis_scenario_in_seconds() {
         (held.parse::<f64>().unwrap() - 4.0).abs() < 0.1,
         "held at 4 GiB/s: {text}"
     );
-    assert!(
-        text.contains("weir (cgroup) held the device at 4.0"),
-        "{text}"
-    );
     is_narrow(&text);
+    let last = last_sentence(&text);
+    assert!(
+        last.starts_with("weir (cgroup) held the device at 4.0"),
+        "{last}"
+    );
+    for part in [
+        " of 4 GiB/s; mean access latency −5",
+        ", work beside +",
+        " %.",
+    ] {
+        assert!(last.contains(part), "{part}: {last}");
+    }
+}
+
+/// The last paragraph, without line breaks.
+fn last_sentence(text: &str) -> String {
+    let last = text.trim_end().rsplit("\n\n").next().unwrap();
+    last.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -76,7 +90,7 @@ fn many_runs_have_a_row_each() {
             .filter(|l| l.split_whitespace().next() == Some(name));
         assert_eq!(rows.count(), 2, "{name} in each of two blocks: {text}");
     }
-    assert!(text.starts_with("Seed 1: weir ("), "{text}");
+    assert!(last_sentence(&text).starts_with("weir ("), "{text}");
     is_narrow(&text);
 }
 
@@ -202,23 +216,65 @@ fn reports_are_those_of_live_runs() {
 }
 
 #[test]
-fn bounds_are_judged_and_told_by_the_exit_code() {
-    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let met = small(dir.path(), "[expect]\nbias_ratio_max = 0.5\n");
-    let text = done(&["sim", &met, "--check"]);
+fn slow_devices_have_units_that_show_something() {
+    let text = done(&["sim", "live-fio-stress", "--seeds", "2"]);
+    assert!(text.contains("set-point 36.2 MiB/s, measured"), "{text}");
+    let units = text.lines().find(|l| l.contains("MiB/s   MiB/s")).unwrap();
+    assert!(units.contains("µs") && units.contains("ms"), "{units}");
+    let cells = |name: &str| {
+        let row = text.lines().find(|l| l.starts_with(name)).unwrap();
+        row.split_whitespace()
+            .skip(1)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert!(!cells("cgroup").contains(&"0.00".to_owned()), "{text}");
+}
+
+#[test]
+fn how_long_it_takes_to_settle_has_one_definition() {
+    // The load begins after five seconds: there is nothing to settle before.
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(small(dir.path(), "")).unwrap();
+    let file = dir.path().join("late.toml");
+    let settle = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let json = done(&["sim", file.to_str().unwrap(), "--json"]);
+        serde_json::from_str::<Results>(&json).unwrap().runs[1]
+            .settle_ms
+            .unwrap()
+    };
+    let early = text.replace("settle_sec = 4.0", "settle_sec = 9.0");
+    let late = early.replace("role = \"heavy\"", "role = \"heavy\"\nstart_ms = 5000");
+    assert_ne!(early, late);
+    let (early, late) = (settle(&early), settle(&late));
     assert!(
-        text.contains("Bounds, seed 1") && text.contains("met"),
+        late < 1000.0 && (early - late).abs() < 1000.0,
+        "{early}, {late}"
+    );
+}
+
+#[test]
+fn a_scenario_can_be_printed_changed_and_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = done(&["sim", "step", "--print"]);
+    assert!(
+        text.contains("name = \"step\"") && text.contains("[control]"),
         "{text}"
     );
-    let missed = small(other.path(), "[expect]\nrmse_ratio_max = 0.000001\n");
-    done(&["sim", &missed]);
-    let output = weir(&["sim", &missed, "--check"]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(
-        stdout(&output).contains("Bounds, seed 1"),
-        "{}",
-        stdout(&output)
+    let file = dir.path().join("mine.toml");
+    fs::write(
+        &file,
+        text.replace("measure_sec = 20.0", "measure_sec = 2.0"),
+    )
+    .unwrap();
+    done(&["sim", file.to_str().unwrap()]);
+    assert_eq!(
+        done(&["sim", file.to_str().unwrap(), "--print"]),
+        fs::read_to_string(&file).unwrap()
     );
+    let wrong = weir(&["sim", "step", "--print", "--json"]);
+    assert_eq!(wrong.status.code(), Some(2));
 }
 
 #[test]
@@ -278,10 +334,22 @@ fn nonsense_is_answered_with_what_is_wrong_and_what_there_is() {
 fn the_list_says_what_each_shows() {
     let list = done(&["sim", "--list"]);
     assert!(list.lines().count() >= 18, "{list}");
-    assert!(
-        list.lines().all(|l| l.split_whitespace().count() > 2),
-        "{list}"
-    );
+    let mut named = list.lines().filter(|l| !l.starts_with(' '));
+    assert!(named.all(|l| l.split_whitespace().count() > 2), "{list}");
+    is_narrow(&list);
+    let json: Value = serde_json::from_str(&done(&["sim", "--list", "--json"])).unwrap();
+    let all = json.as_array().unwrap();
+    assert!(all.len() >= 18, "{json}");
+    for one in all {
+        let (name, about) = (
+            one["name"].as_str().unwrap(),
+            one["about"].as_str().unwrap(),
+        );
+        assert!(
+            list.contains(&format!("{name} ")) && about.len() > 10,
+            "{one}"
+        );
+    }
 }
 
 #[test]
@@ -289,7 +357,13 @@ fn the_evaluation_is_whole_and_repeatable() {
     let dir = tempfile::tempdir().unwrap();
     let make = |name: &str| {
         let out = dir.path().join(name);
-        done(&["sim", "evaluate", "--quick", "--out", out.to_str().unwrap()]);
+        let closing = done(&["sim", "evaluate", "--quick", "--out", out.to_str().unwrap()]);
+        is_narrow(&closing);
+        assert!(closing.ends_with(" aims met.\n"), "{closing}");
+        assert!(
+            closing.contains("\nMISSED  weir: RMSE of the set-point"),
+            "{closing}"
+        );
         let json = fs::read_to_string(out.join("evaluation.json")).unwrap();
         let mut figures: Value = serde_json::from_str(&json).unwrap();
         // Wall-clock speed is the only thing that may differ.
@@ -297,6 +371,13 @@ fn the_evaluation_is_whole_and_repeatable() {
         assert!(speed.is_some_and(|s| s["thesis-limit"]["events_per_sec"].as_f64() > Some(0.0)));
         let summary = figures["summary"].as_array_mut().unwrap();
         let count = summary.len();
+        let speed = summary.iter().filter(|s| s["section"] == "Speed");
+        for shown in speed {
+            assert!(
+                shown["is_met"].is_null(),
+                "a wall clock decides nothing: {shown}"
+            );
+        }
         summary.retain(|shown| shown["section"] != "Speed");
         assert_eq!(
             count - summary.len(),
@@ -320,8 +401,36 @@ fn the_evaluation_is_whole_and_repeatable() {
         let series = fs::read_to_string(out.join(format!("series-{}.csv", read.scenario))).unwrap();
         assert!(series.lines().count() > 50, "{}", read.scenario);
     }
+    one_verdict_a_figure(&figures);
+    for odd in [
+        "Seeds [",
+        "head of weir-sim",
+        ">told<",
+        "works on Linux today",
+    ] {
+        assert!(!page.contains(odd), "{odd}");
+    }
     assert_eq!(figures["figures"]["knee"].as_array().unwrap().len(), 20);
     little_s_law(&figures["figures"]["table_3_against_littles_law"]);
+}
+
+/// What has an aim is not judged by a bound as well, and each scenario that states bounds is judged.
+fn one_verdict_a_figure(figures: &Value) {
+    let bounds = figures["figures"]["bounds"].as_array().unwrap();
+    let of = |scenario: &str, bound: &str| {
+        let same = |b: &&Value| b["scenario"] == scenario && b["bound"] == bound;
+        bounds.iter().find(same).unwrap()["has_aim"]
+            .as_bool()
+            .unwrap()
+    };
+    assert!(of("thesis-limit", "device bandwidth: RMSE to set-point"));
+    assert!(of("neighbour", "light reader, p99: lower by"));
+    assert!(!of("neighbour", "light reader, p50: lower by"));
+    for scenario in figures["scenarios"].as_object().unwrap().keys() {
+        let states = done(&["sim", scenario, "--print"]).contains("\n[expect");
+        let judged = bounds.iter().any(|b| b["scenario"] == scenario.as_str());
+        assert_eq!(states, judged, "{scenario}");
+    }
 }
 
 /// Which rows of the thesis's table 3 contradict its table 2: arithmetic on printed figures.

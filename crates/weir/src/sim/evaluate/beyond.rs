@@ -4,10 +4,10 @@
 use super::super::batch::Batch;
 use super::super::builtin;
 use super::super::choice::{self, Choice};
-use super::super::table::{COLUMNS, range};
+use super::super::table::{COLUMNS, Cells, range};
 use super::lab::{Lab, command, heads, number, of_run, text, words};
 use anyhow::Result;
-use weir_report::{Cell, Part, Section, Table};
+use weir_report::{Cell, CellKind, Part, Section, Table};
 
 /// Scenarios that have sections of their own.
 const ELSEWHERE: [&str; 9] = [
@@ -69,14 +69,13 @@ fn figures(batch: &Batch) -> Table {
         .map(|c| vec![words(&c.label)])
         .collect();
     for column in &COLUMNS {
-        let of = |i| range(batch.of(i).map(|made| (column.of)(&made.run)));
-        let values: Vec<Option<[f64; 3]>> = (0..batch.choices.len()).map(of).collect();
-        if values.iter().all(Option::is_none) {
+        let Some(Cells { unit, cells }) = column.cells(batch) else {
             continue;
-        }
-        names.push(format!("{}, {}", column.name, column.unit));
-        for (row, value) in rows.iter_mut().zip(values) {
-            row.push(number(value.map(|v| v[1]), column.decimals));
+        };
+        names.push(format!("{}, {unit}", column.name));
+        for (row, cell) in rows.iter_mut().zip(cells) {
+            let text = cell.map_or("–".into(), |[_, mean, _]| mean);
+            row.push(Cell::new(text, CellKind::Number));
         }
     }
     Table {
@@ -104,10 +103,7 @@ pub fn step(lab: &mut Lab) -> Result<Section> {
             .of(i)
             .filter(|made| made.run.settle_ms.is_some())
             .count();
-        // The run's own start is the start of control; the load begins later.
-        let after = of_run(&batch, i, |r| {
-            Some((r.settle_ms? - begins as f64).max(0.0) / 1e3)
-        });
+        let after = of_run(&batch, i, |r| Some(r.settle_ms? / 1e3));
         let over = of_run(&batch, i, |r| Some(r.overshoot_ratio? * 1e2));
         let first = peak(&batch, i, begins);
         if choice.name == "cgroup" {

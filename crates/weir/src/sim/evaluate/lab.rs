@@ -11,7 +11,7 @@ use super::summary::Shown;
 use anyhow::{Context, Result};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::rc::Rc;
 use weir_report::results::Run;
@@ -56,8 +56,8 @@ pub struct Lab {
     pub compared: Vec<Compared>,
     /// Figures of sections that are not runs of a scenario.
     pub figures: BTreeMap<&'static str, Value>,
-    /// Bounds of scenarios that were missed.
-    pub missed: usize,
+    /// Figures that have an aim: scenario, and what a bound on the same figure is called.
+    aims: BTreeSet<(String, &'static str)>,
     /// What the page shows, for its summary.
     pub shown: Vec<Shown>,
     /// CSV by file name.
@@ -77,7 +77,7 @@ impl Lab {
             is_quick: args.quick,
             batches: BTreeMap::new(),
             compared: Vec::new(),
-            missed: 0,
+            aims: BTreeSet::new(),
             shown: Vec::new(),
             figures: BTreeMap::new(),
             files: BTreeMap::new(),
@@ -125,6 +125,16 @@ impl Lab {
             self.files.insert(format!("workloads-{name}.csv"), csv);
         }
         Ok(batch)
+    }
+
+    /// A figure of a scenario is held to an aim of the page, and has its one verdict there.
+    pub fn aim(&mut self, scenario: &str, bound: &'static str) {
+        self.aims.insert((scenario.to_owned(), bound));
+    }
+
+    /// Whether a figure is held to an aim, by what a bound on it is called.
+    pub fn has_aim(&self, scenario: &str, bound: &str) -> bool {
+        self.aims.iter().any(|(s, b)| s == scenario && *b == bound)
     }
 
     /// All scenarios that were run.

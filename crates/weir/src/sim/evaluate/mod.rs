@@ -20,12 +20,13 @@ mod lab;
 mod latency;
 mod live;
 mod printed;
+mod shortcuts;
 mod speed;
 mod summary;
 mod why;
 
 use super::cli::EvaluateArgs;
-use crate::exit::{Exit, print_json};
+use crate::exit::{Exit, print, print_json};
 use crate::text::harmless;
 use anyhow::{Context, Result};
 use lab::Lab;
@@ -71,6 +72,7 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<Exit> {
         eprintln!("── {} of {}: {name}", n + 1, SECTIONS.len() + 1);
         sections.push(make(&mut lab).with_context(|| format!("section {name}"))?);
     }
+    why::show(&mut lab);
     sections.push(speed::speed(&mut lab));
     sections.insert(0, summary::summary(&lab));
     let figures = figures(&lab)?;
@@ -81,8 +83,11 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<Exit> {
     );
     if args.json {
         print_json(&figures)?;
+        eprint!("{}", summary::closing(&lab));
+    } else {
+        print(&summary::closing(&lab))?;
     }
-    let has_missed = args.check && lab.missed > 0;
+    let has_missed = args.check && !summary::is_met(&lab);
     Ok(if has_missed {
         Exit::Finding
     } else {
@@ -124,6 +129,7 @@ fn write(out: &Path, lab: &Lab, figures: &Value, mut sections: Vec<Section>) -> 
             weir_report::put(out, &name, &weir_report::png(picture, &lab.fonts)?)?;
         }
     }
+    sections.push(shortcuts::section());
     sections.push(files(lab));
     let page = weir_report::html(&Document {
         title: "CXL bandwidth control, evaluated on a simulated machine".into(),
@@ -140,15 +146,24 @@ fn about(lab: &Lab) -> Vec<String> {
          threads and an FPGA device of about 10 GiB/s. Names: thesis-scx, thesis-scx-vtime and thesis-scx-throttle are its schedulers (5.4.1), thesis-cgroups and \
          thesis-cgroups-simple its loops in user space (5.4.2); cgroup is weir. No parameter was fitted for a single controller."
             .to_owned(),
-        "A simulator may know less than reality: the shortcuts stand at the head of weir-sim. Where ours lies more than 10 % from a printed figure, the \
+        "A simulator may know less than reality: its shortcuts are listed at the end. Where ours lies more than 10 % from a printed figure, the \
          reason stands below the table, as far as it is known."
             .to_owned(),
-        format!("Seeds {:?}. weir {}.", lab.seeds, env!("CARGO_PKG_VERSION")),
+        format!("{}. weir {}.", seeds(&lab.seeds), env!("CARGO_PKG_VERSION")),
     ];
     if lab.is_quick {
         about.push("This is a quick evaluation: runs are shorter than the scenarios say. It shows that everything works; do not quote it.".to_owned());
     }
     about
+}
+
+/// `Seed 1`, `Seeds 1 to 3`: they follow each other.
+fn seeds(seeds: &[u64]) -> String {
+    match seeds {
+        [first, .., last] => format!("Seeds {first} to {last}"),
+        [only] => format!("Seed {only}"),
+        [] => "No seeds".into(),
+    }
 }
 
 fn files(lab: &Lab) -> Section {

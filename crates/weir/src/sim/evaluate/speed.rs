@@ -42,8 +42,9 @@ pub fn speed(lab: &mut Lab) -> Section {
             }),
         );
     }
-    for (what, aim, told, is_met) in shown {
-        lab.show("Speed", what, aim, told, is_met);
+    for (what, aim, told) in shown {
+        // A wall clock says something of this machine, and decides nothing.
+        lab.show("Speed", what, aim, told, None);
     }
     lab.figures.insert("speed", figures.into());
     let parts = vec![
@@ -60,20 +61,18 @@ pub fn speed(lab: &mut Lab) -> Section {
     }
 }
 
-/// What the summary says of a scenario's speed: what, aim, measured, whether it is met.
-type Told = (&'static str, &'static str, String, Option<bool>);
+/// What the summary says of a scenario's speed: what, what is hoped for, measured.
+type Told = (&'static str, &'static str, String);
 
 fn told(scenario: &str, median: f64) -> Option<Told> {
-    let aim = "≥ 100 simulated seconds per second";
     let measured = format!("{median:.0} s per s, median of all controllers");
     match scenario {
         "thesis-limit" => Some((
             "speed, thesis's machine",
-            aim,
+            "about 100 simulated seconds per second",
             measured,
-            Some(median >= 100.0),
         )),
-        "thousand" => Some(("speed, 1000 workloads", "how it scales", measured, None)),
+        "thousand" => Some(("speed, 1000 workloads", "how it scales", measured)),
         _ => None,
     }
 }

@@ -51,6 +51,7 @@ pub fn summary(lab: &Lab) -> Section {
             text(
                 "What this page is to show, and whether it does. What is missed is told in its section, with the reason as far as it is known.",
             ),
+            text(verdict(lab)),
             Part::Table(Table {
                 title: "Aims".into(),
                 heads: heads(&["", "aim", "measured", "", "in"]),
@@ -60,11 +61,44 @@ pub fn summary(lab: &Lab) -> Section {
     }
 }
 
+/// Whether all that was judged is as it should be.
+pub fn is_met(lab: &Lab) -> bool {
+    !lab.shown.iter().any(|shown| shown.is_met == Some(false))
+}
+
+/// `18 of 22 aims met.`
+fn verdict(lab: &Lab) -> String {
+    let judged: Vec<bool> = lab.shown.iter().filter_map(|s| s.is_met).collect();
+    let met = judged.iter().filter(|met| **met).count();
+    format!("{met} of {} aims met.", judged.len())
+}
+
+/// The same for a terminal: a line for each, and its aim below it; ends with how many were met. At most as wide as all
+/// tables.
+pub fn closing(lab: &Lab) -> String {
+    let mut out = String::new();
+    for shown in &lab.shown {
+        let word = match shown.is_met {
+            Some(true) => "met   ",
+            Some(false) => "MISSED",
+            None => "–     ",
+        };
+        for line in [
+            format!("{word}  {}: {}", shown.what, shown.measured),
+            format!("        aim: {}", shown.aim),
+        ] {
+            out += &weir_report::wrap(&line, weir_report::COLUMNS, 10);
+            out.push('\n');
+        }
+    }
+    out + "\n" + &verdict(lab) + "\n"
+}
+
 fn row(shown: &Shown) -> Vec<Cell> {
     let verdict = match shown.is_met {
         Some(true) => Cell::new("✓ met", CellKind::Met),
         Some(false) => Cell::new("✗ missed", CellKind::Missed),
-        None => Cell::new("told", CellKind::Words),
+        None => Cell::new("not judged", CellKind::Faint),
     };
     vec![
         Cell::new(&shown.what, CellKind::Long),
@@ -73,4 +107,52 @@ fn row(shown: &Shown) -> Vec<Cell> {
         verdict,
         words(shown.section),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::cli::EvaluateArgs;
+    use unicode_width::UnicodeWidthStr;
+
+    fn lab(verdicts: &[Option<bool>]) -> Lab {
+        let args = EvaluateArgs {
+            out: "unused".into(),
+            seeds: 1,
+            quick: true,
+            check: false,
+            json: false,
+        };
+        let mut lab = Lab::new(&args).unwrap();
+        for (n, is_met) in verdicts.iter().enumerate() {
+            let what = format!("figure {n} of many words ").repeat(5);
+            lab.show("a section", what, "≤ 3 %", "4.6 %", *is_met);
+        }
+        lab
+    }
+
+    #[test]
+    fn an_aim_that_is_missed_is_no_pass() {
+        assert!(is_met(&lab(&[Some(true), None])));
+        assert!(!is_met(&lab(&[Some(true), Some(false), None])));
+    }
+
+    #[test]
+    fn the_closing_table_has_a_verdict_for_each_figure_and_fits() {
+        let text = closing(&lab(&[Some(true), Some(false), None, Some(true)]));
+        let of = |word: &str| text.lines().filter(|l| l.starts_with(word)).count();
+        assert_eq!((of("met "), of("MISSED "), of("– ")), (2, 1, 1), "{text}");
+        assert_eq!(text.matches("aim: ≤ 3 %").count(), 4, "{text}");
+        assert!(text.ends_with("\n2 of 3 aims met.\n"), "{text}");
+        assert!(text.lines().all(|l| l.width() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_figure_with_an_aim_has_its_one_verdict_there() {
+        let mut lab = lab(&[]);
+        lab.aim("step", "device bandwidth: bias");
+        assert!(lab.has_aim("step", "device bandwidth: bias"));
+        assert!(!lab.has_aim("step", "device bandwidth: mean"));
+        assert!(!lab.has_aim("knee", "device bandwidth: bias"));
+    }
 }

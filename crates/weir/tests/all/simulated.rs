@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The first minute without hardware: is what `weir sim` records a recording like any other, and does the screen
+//! show it? And does each command that needs CXL memory say so?
+
+use crate::world::{World, stderr, stdout};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn weir(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.args(args).output().unwrap()
+}
+
+fn done(args: &[&str]) -> String {
+    let output = weir(args);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{args:?}: {}",
+        stderr(&output)
+    );
+    stdout(&output)
+}
+
+/// Records `step`, in which the load begins after five seconds.
+fn recorded(dir: &Path, more: &[&str]) -> String {
+    let file = dir.join("demo.weir").to_str().unwrap().to_owned();
+    done(&[&["sim", "step", "--record", &file], more].concat());
+    file
+}
+
+#[test]
+fn a_simulated_recording_is_one_like_any_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &[]);
+    let checked = done(&["replay", &file, "--check"]);
+    assert!(
+        checked.contains("each plan is the recorded one"),
+        "{checked}"
+    );
+    let csv = done(&["export", &file]);
+    assert!(csv.lines().count() > 100 && csv.contains("fio-5"), "{csv}");
+    let lines = done(&["replay", &file]);
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!(last["limiting"], true);
+    let info = done(&["record", &file, "--info"]);
+    assert!(info.contains("limiting, policy max-min"), "{info}");
+}
+
+#[test]
+fn recording_changes_no_figure_and_one_seed_gives_one_recording() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = dir.path().join("a.weir");
+    let with = done(&["sim", "step", "--json", "--record", file.to_str().unwrap()]);
+    assert_eq!(with, done(&["sim", "step", "--json"]));
+    let again = recorded(other.path(), &[]);
+    let rows = |file: &str| done(&["export", file, "--what", "devices"]);
+    assert_eq!(rows(file.to_str().unwrap()), rows(&again));
+}
+
+#[test]
+fn each_run_of_weir_is_a_session_later_than_what_is_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--backend", "none,cgroup,scx-full", "--seeds", "2"];
+    let file = recorded(dir.path(), &more);
+    recorded(dir.path(), &[]);
+    let info: Value = serde_json::from_str(&done(&["record", &file, "--info", "--json"])).unwrap();
+    let sessions = info["sessions"].as_array().unwrap();
+    assert_eq!(
+        sessions.len(),
+        5,
+        "two back ends with two seeds, and one more: {info}"
+    );
+    let of = |at: usize, key: &str| sessions[at][key].as_u64().unwrap();
+    for at in 1..5 {
+        assert!(
+            of(at, "started_unix_ms") > of(at - 1, "ended_unix_ms"),
+            "{info}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said_and_nothing_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = dir.path().join("notes.txt");
+    fs::write(&text, "mine").unwrap();
+    let text = text.to_str().unwrap();
+    let absent = dir.path().join("absent.weir");
+    for (args, says) in [
+        (&["sim", "step", "--record", text][..], "notes.txt"),
+        (
+            &[
+                "sim",
+                "step",
+                "--backend",
+                "none,thesis-cgroups",
+                "--record",
+                absent.to_str().unwrap(),
+            ],
+            "only runs of weir can be recorded",
+        ),
+        (
+            &["sim", "step", "--top", "--backend", "none"],
+            "only runs of weir",
+        ),
+        (&["sim", "step", "--top", "--check"], "--check"),
+        (&["sim", "--list", "--record", text], "--record"),
+    ] {
+        let output = weir(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(
+            stderr(&output).contains(says),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+    assert_eq!(fs::read_to_string(text).unwrap(), "mine");
+    assert!(!absent.exists());
+}
+
+#[test]
+fn the_screen_without_a_terminal_is_a_table() {
+    let table = done(&["sim", "step", "--top"]);
+    assert!(
+        table.starts_with("weir: limiting, policy max-min; simulated: 0:00:"),
+        "{table}"
+    );
+    let readers = table
+        .lines()
+        .filter(|l| l.contains("/fio-") && l.contains("cut"));
+    assert_eq!(readers.count(), 5, "{table}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &[]);
+    let again = done(&["replay", &file, "--top"]);
+    assert_eq!(again.replace("recorded:", "simulated:"), table);
+}
+
+#[test]
+fn a_recorded_run_is_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &[]);
+    let at = |time: &str| done(&["explain", "--recording", &file, "--at", time]);
+    assert!(at("3s").contains("nobody is limited"), "{}", at("3s"));
+    let page = at("8s");
+    assert_eq!(page.matches("  limited to ").count(), 5, "{page}");
+    assert!(
+        page.contains("last changes") && page.contains("cut by max-min"),
+        "{page}"
+    );
+    let one = done(&[
+        "explain",
+        "fio-2",
+        "--recording",
+        &file,
+        "--json",
+        "--changes",
+        "1",
+    ]);
+    let told: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(told["workloads"].as_array().unwrap().len(), 1);
+    assert_eq!(told["changes"].as_array().unwrap().len(), 1);
+    for (args, says) in [
+        (&["explain", "--recording", "/dev/null"][..], "/dev/null"),
+        (
+            &["explain", "--recording", &file, "--at", "1ms"],
+            "no tick until then",
+        ),
+        (&["explain", "--at", "1s"], "--recording"),
+        (
+            &["explain", "nothing-like-it", "--recording", &file],
+            "nothing-like-it",
+        ),
+    ] {
+        let output = weir(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(
+            stderr(&output).contains(says),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn a_recorded_run_has_metrics() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &[]);
+    let mut replay = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["replay", &file, "--metrics=127.0.0.1:0"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut lines = BufReader::new(replay.stderr.take().unwrap());
+    lines.read_line(&mut said).unwrap();
+    let address = said
+        .split("http://")
+        .nth(1)
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
+    // The first tick is there from the beginning, or comes with the next request.
+    let page = (0..600).find_map(|_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        page.contains("200 OK").then_some(page)
+    });
+    replay.kill().unwrap();
+    replay.wait().unwrap();
+    let page = page.unwrap();
+    assert!(page.contains("\nweir_limiting 1\n"), "{page}");
+    assert!(
+        page.contains("weir_cxl_set_point_bytes_per_second{device=\"cxl0\"} 4294967296"),
+        "{page}"
+    );
+}
+
+#[test]
+fn commands_that_need_cxl_memory_name_the_simulator() {
+    let world = World::new();
+    world.take_away("sys/class");
+    fs::write(world.path("sys/devices/system/node/has_memory"), "0\n").unwrap();
+    let file = world.path("new.weir");
+    for args in [
+        &["run"][..],
+        &["run", "--limit", "--set-point", "1GiB/s"],
+        &["record", file.to_str().unwrap()],
+        &["top", "--once"],
+        &["top"],
+        &["calibrate"],
+    ] {
+        let output = world.weir(args);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains("no CXL memory"), "{args:?}: {said}");
+        assert!(
+            said.contains("`weir sim thesis-limit --top`"),
+            "{args:?}: {said}"
+        );
+    }
+    // And that works.
+    done(&["sim", "thesis-limit", "--top"]);
+}
+
+#[test]
+fn a_benchmark_of_nothing_is_refused() {
+    for (args, says) in [
+        (&["--hours", "0"][..], "above 0"),
+        (&["--hours=-1"], "above 0"),
+        (&["--hours", "nan"], "above 0"),
+        (&["--hours", "inf"], "at most 8784"),
+        (&["--hours", "0.0001"], "there is none in it"),
+        (&["--hours", "0.01", "--interval", "100us"], "at least 1ms"),
+    ] {
+        let output = weir(&[&["bench", "record", "thesis-idle"], args].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.contains(says), "{args:?}: {said}");
+        assert_eq!(stdout(&output), "", "{args:?}");
+    }
+}
