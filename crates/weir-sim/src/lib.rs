@@ -75,7 +75,7 @@ pub use histogram::Histogram;
 pub use measures::{Measures, WorkloadSeries};
 pub use platform::SimPlatform;
 pub use quota::{CpuMax, CpuStat};
-pub use run::{Rewriting, SimError, run, run_watched, spin};
+pub use run::{Rewriting, SimError, Witness, run, run_watched, spin};
 pub use scenario::{Scenario, ScenarioError};
 pub use scx::ScxVariant;
 pub use variant::{Attribution, Backend, Variant, WeirOptions};

@@ -38,7 +38,8 @@ pub struct Measures {
     pub cpu_sec_per_gib: Option<f64>,
     /// Operations per second of the work beside.
     pub throughput_ops_per_sec: Option<f64>,
-    /// From the start of control until the bandwidth stays within 5 % (means over 2 s).
+    /// Until the bandwidth stays within 5 % (means over 2 s), from when both control and the last workload that
+    /// may be limited have begun.
     pub settle_ms: Option<f64>,
     /// Highest mean over 500 ms after settling, above the set-point, relative to it.
     pub overshoot_ratio: Option<f64>,
@@ -110,7 +111,7 @@ impl Reader<'_> {
         let set_point =
             self.scenario.control.set_point_bytes_per_sec * self.scenario.devices.len() as f64;
         let measured = self.measured();
-        let control_ms = self.scenario.control.control_from_sec * 1e3;
+        let load_ms = self.load_ms();
         let series = self.series(|w| w.device_bytes.iter().sum());
         let window_sec = self.window_sec();
         let in_time = |i: usize| (measured.0..measured.1).contains(&i);
@@ -128,7 +129,7 @@ impl Reader<'_> {
         let until_end = &series[..measured.1.min(series.len())];
         let from = until_end
             .iter()
-            .position(|p| p.at_ms >= control_ms)
+            .position(|p| p.at_ms >= load_ms)
             .unwrap_or(0);
         let (settle_ms, overshoot_ratio) = settling(&until_end[from..], set_point, f64::INFINITY);
         let mut line_latencies = Histogram::default();
@@ -156,7 +157,7 @@ impl Reader<'_> {
                 .then(|| readers * secs * 1e9 / limited_blocks.count()),
             cpu_sec_per_gib: (bytes > 0.0).then(|| cpu_ns / 1e9 / (bytes / GIB)),
             throughput_ops_per_sec: (self.threads(Role::Beside) > 0.0).then(|| ops / secs),
-            settle_ms: settle_ms.map(|at| at - control_ms),
+            settle_ms: settle_ms.map(|at| at - load_ms),
             overshoot_ratio,
             series,
             device_series: self.device_series(),
@@ -172,6 +173,17 @@ impl Reader<'_> {
         };
         explain(&mut measures);
         measures
+    }
+
+    /// When control has begun, and all that it may limit: before, there is nothing to settle.
+    fn load_ms(&self) -> f64 {
+        let heavy = self
+            .scenario
+            .workloads
+            .iter()
+            .filter(|w| w.role == Role::Heavy);
+        let last = heavy.map(|w| w.start_ms as f64).fold(0.0, f64::max);
+        last.max(self.scenario.control.control_from_sec * 1e3)
     }
 
     fn window_sec(&self) -> f64 {

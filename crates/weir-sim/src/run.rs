@@ -13,7 +13,7 @@ use crate::thesis::Thesis;
 use crate::variant::{Variant, WeirOptions};
 use std::collections::BTreeMap;
 use weir_core::controller::{Config, State, step};
-use weir_core::{Observation, Plan, Platform};
+use weir_core::{Description, Observation, Outcome, Plan, Platform};
 
 /// A run cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -43,10 +43,27 @@ pub enum SimError {
 /// # Errors
 /// A device profile that does not exist, or a configuration of weir that makes no sense.
 pub fn run(scenario: &Scenario, variant: &Variant, seed: u64) -> Result<Measures, SimError> {
-    run_watched(scenario, variant, seed, |_, _| ())
+    run_watched(scenario, variant, seed, &mut NoWitness)
 }
 
-/// The same; `watch` sees what weir saw and decided at each step (other variants never call it).
+/// Sees what weir saw and did in a run. Of other controllers there is nothing to see.
+pub trait Witness {
+    /// Before the first look: weir's configuration, and the machine.
+    fn begin(&mut self, config: &Config, machine: &Description);
+
+    /// After each look: what was seen, what was decided, and what became of it.
+    fn tick(&mut self, seen: &Observation, plan: &Plan, outcomes: &[Outcome]);
+}
+
+struct NoWitness;
+
+impl Witness for NoWitness {
+    fn begin(&mut self, _: &Config, _: &Description) {}
+
+    fn tick(&mut self, _: &Observation, _: &Plan, _: &[Outcome]) {}
+}
+
+/// The same before a witness.
 ///
 /// # Errors
 /// As [`run`].
@@ -54,7 +71,7 @@ pub fn run_watched(
     scenario: &Scenario,
     variant: &Variant,
     seed: u64,
-    watch: impl FnMut(&Observation, &Plan),
+    witness: &mut dyn Witness,
 ) -> Result<Measures, SimError> {
     let mut measures = match variant {
         Variant::None => plain(scenario, seed, |_, _| ())?,
@@ -68,7 +85,7 @@ pub fn run_watched(
         })?,
         Variant::Cgroups { is_individual } => thesis(scenario, Some(*is_individual), seed)?,
         Variant::Monitor => thesis(scenario, None, seed)?,
-        Variant::Weir(options) => weir(scenario, options, seed, watch)?,
+        Variant::Weir(options) => weir(scenario, options, seed, witness)?,
     };
     let (policy, backend) = variant.policy_and_backend();
     (measures.policy, measures.backend, measures.seed) = (policy.into(), backend.into(), seed);
@@ -155,7 +172,7 @@ fn weir(
     scenario: &Scenario,
     options: &WeirOptions,
     seed: u64,
-    mut watch: impl FnMut(&Observation, &Plan),
+    witness: &mut dyn Witness,
 ) -> Result<Measures, SimError> {
     let config: Config = options.config_for(scenario);
     config.validate()?;
@@ -164,9 +181,9 @@ fn weir(
     let mut platform = SimPlatform::of(built, scenario, options, seed);
     let mut state = State::default();
     let mut judge = Judge::new(scenario);
+    witness.begin(&config, platform.describe());
     while let Ok(seen) = platform.observe() {
         let plan = step(&mut state, &config, platform.describe(), &seen);
-        watch(&seen, &plan);
         let estimate = |v: &weir_core::plan::Verdict| {
             Some((platform.position(&v.id)?, v.bandwidth.bytes_per_sec.get()))
         };
@@ -176,6 +193,7 @@ fn weir(
             plan.workloads.iter().filter_map(estimate),
         );
         let outcomes = platform.apply(&plan);
+        witness.tick(&seen, &plan, &outcomes);
         state.note(&outcomes);
         if let Some(why) = platform.shortage() {
             let name = Variant::Weir(Box::new(options.clone())).name();

@@ -156,6 +156,7 @@ impl Scenario {
 
     fn validate(&self) -> Result<()> {
         self.machine.validate()?;
+        self.expect.check()?;
         let c = &self.control;
         ensure!(
             c.set_point_ratio > 0.0 && c.set_point_ratio <= 1.0,
@@ -349,6 +350,16 @@ mod tests {
                 "scribble",
             ),
             ("kind = \"fio\"", "kind = \"dd\"", "dd"),
+            (
+                "[[workload]]",
+                "[expect.backends.scxfull]\nrmse_ratio_max = 0.1\n[[workload]]",
+                "expect.backends.scxfull",
+            ),
+            (
+                "[[workload]]",
+                "[expect]\nrmse_ratio_max = nan\n[[workload]]",
+                "expect.rmse_ratio_max = NaN",
+            ),
         ] {
             let text = SMALL.replacen(from, to, 1);
             let error = format!("{:#}", parse(&text).unwrap_err());

@@ -6,6 +6,7 @@ use super::{Device, Kind, Phase, Scenario, Workload};
 use Part::{Index, Key};
 use std::collections::BTreeSet;
 use weir_core::controller::Goal;
+use weir_core::figures::Expect;
 use weir_hw::profile::Profile;
 
 /// Why a scenario is not run.
@@ -47,9 +48,11 @@ impl Wrong {
         let mut key = String::new();
         for part in &self.path {
             match part {
-                Key(name) if key.is_empty() => key.push_str(name),
-                Key(name) => key.push_str(&format!(".{name}")),
                 Index(i) => key.push_str(&format!("[{i}]")),
+                named => {
+                    let dot = if key.is_empty() { "" } else { "." };
+                    key.push_str(&format!("{dot}{}", named.name().unwrap_or_default()));
+                }
             }
         }
         let line = line_of(text, &self.path).map_or(String::new(), |l| format!(":{l}"));
@@ -137,7 +140,18 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         )?;
         known_device(&path, scenario, fault.device)?;
     }
-    Ok(())
+    check_expect(&scenario.expect)
+}
+
+fn check_expect(expect: &Expect) -> Checked {
+    expect.check().map_err(|bound| {
+        let below = bound.path.into_iter().map(Part::Name);
+        Wrong {
+            path: std::iter::once(Key("expect")).chain(below).collect(),
+            value: bound.value,
+            allowed: bound.allowed,
+        }
+    })
 }
 
 fn join(path: &[Part], key: &'static str) -> Vec<Part> {

@@ -1,83 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! In which line of a TOML text a key stands, for errors that are found after reading.
 
-/// A step on the way to a key: a name, or the position in an array of tables.
+use std::ops::Range;
+use toml::de::{DeTable, DeValue};
+
+/// A step on the way to a key: a name, one that the file chose, or the position in an array of tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Key(&'static str),
+    Name(String),
     Index(usize),
 }
 
-/// The line (from 1) of the key, else of its table; nothing where the text is written in a way this
-/// does not follow (inline tables).
+impl Part {
+    /// The name, where it is one.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Part::Key(name) => Some(name),
+            Part::Name(name) => Some(name),
+            Part::Index(_) => None,
+        }
+    }
+}
+
+/// The line (from 1) of the key, else of its table, however the text writes it: as a table, inline, or dotted.
+/// Nothing where neither stands in the text.
 pub(super) fn line_of(text: &str, path: &[Part]) -> Option<usize> {
-    let Some((Part::Key(key), table)) = path.split_last().map(|(l, t)| (l.clone(), t)) else {
-        return None;
-    };
-    let mut counts: Vec<(String, usize)> = Vec::new();
-    let (mut here, mut header) = (Vec::new(), None);
-    for (number, line) in text.lines().enumerate() {
-        let line = line.trim();
-        if let Some(name) = line.strip_prefix("[[").and_then(|l| l.split("]]").next()) {
-            here = enter(&mut counts, name.trim());
-        } else if let Some(name) = line.strip_prefix('[').and_then(|l| l.split(']').next()) {
-            here = name
-                .trim()
-                .split('.')
-                .map(|n| (n.to_owned(), None))
-                .collect();
-        } else {
-            let is_key =
-                line.split('=').next().is_some_and(|k| k.trim() == key) && line.contains('=');
-            if is_key && is_at(&here, table) {
-                return Some(number + 1);
-            }
-            continue;
+    let document = DeTable::parse(text).ok()?;
+    let (last, way) = path.split_last()?;
+    let mut table = document.get_ref();
+    let mut at: Option<Range<usize>> = None;
+    let mut way = way.iter().peekable();
+    while let Some(part) = way.next() {
+        let (_, mut value) = table.get_key_value(part.name()?)?;
+        if let Some(Part::Index(index)) = way.peek() {
+            way.next();
+            value = value.get_ref().as_array()?.get(*index)?;
         }
-        if is_at(&here, table) {
-            header = Some(number + 1);
-        }
-    }
-    header
-}
-
-type Place = Vec<(String, Option<usize>)>;
-
-/// Counts an array's table, and forgets the counts of arrays inside of it.
-fn enter(counts: &mut Vec<(String, usize)>, name: &str) -> Place {
-    let inside = format!("{name}.");
-    counts.retain(|(n, _)| !n.starts_with(&inside));
-    match counts.iter_mut().find(|(n, _)| n == name) {
-        Some((_, count)) => *count += 1,
-        None => counts.push((name.to_owned(), 0)),
-    }
-    let mut prefix = String::new();
-    let part = |word: &str| {
-        prefix = if prefix.is_empty() {
-            word.to_owned()
-        } else {
-            format!("{prefix}.{word}")
+        at = Some(value.span());
+        table = match value.get_ref() {
+            DeValue::Table(table) => table,
+            _ => return None,
         };
-        let index = counts.iter().find(|(n, _)| *n == prefix).map(|(_, i)| *i);
-        (word.to_owned(), index)
-    };
-    name.split('.').map(part).collect()
-}
-
-fn is_at(here: &Place, table: &[Part]) -> bool {
-    let mut parts = table.iter().peekable();
-    for (name, index) in here {
-        if !matches!(parts.next(), Some(Part::Key(k)) if k == name) {
-            return false;
-        }
-        if let Some(Part::Index(wanted)) = parts.peek() {
-            if *index != Some(*wanted) {
-                return false;
-            }
-            parts.next();
-        }
     }
-    parts.next().is_none()
+    let own = last.name().and_then(|name| table.get_key_value(name));
+    let start = own.map(|(key, _)| key.span()).or(at)?.start;
+    let before = text.as_bytes().get(..start)?;
+    Some(1 + before.iter().filter(|byte| **byte == b'\n').count())
 }
 
 #[cfg(test)]
@@ -107,5 +76,21 @@ mod tests {
             "else its table"
         );
         assert_eq!(of(2, &[Key("name")]), None);
+        assert_eq!(line_of(TEXT, &[Key("nothing")]), None);
+    }
+
+    #[test]
+    fn keys_are_found_however_they_are_written() {
+        let path = [Key("expect"), Key("backends"), Part::Name("scx".into())];
+        for (text, line) in [
+            ("a = 1\n[expect]\n[expect.backends.scx]\nb = 1\n", 3),
+            ("a = 1\n[expect.backends]\nscx = { b = 1 }\n", 3),
+            ("\n[expect]\nbackends.scx.b = 1\n", 3),
+            ("expect = { backends = { \"scx\" = { b = 1 } } }\n", 1),
+            ("expect = { c = 1 }\n\n", 0),
+        ] {
+            let found = line_of(text, &path);
+            assert_eq!(found, (line > 0).then_some(line), "{text}");
+        }
     }
 }

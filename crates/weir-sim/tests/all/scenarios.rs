@@ -56,7 +56,7 @@ fn every_scenario_of_the_repository_runs() {
 }
 
 /// What is replaced by what, and what the error must name.
-const WRONG: [(&str, &str, &[&str]); 19] = [
+const WRONG: [(&str, &str, &[&str]); 23] = [
     ("cores = 2", "coers = 2", &["line 4", "coers", "cores"]),
     ("settle_sec = 0.5", "", &["settle_sec"]),
     (
@@ -136,6 +136,30 @@ const WRONG: [(&str, &str, &[&str]); 19] = [
         "[sensors]\ncounts_bias_stddev = -1.0\n[control]",
         &["test:8", "sensors.counts_bias_stddev = -1", "0 to 2"],
     ),
+    (
+        "[[workload]]",
+        "[expect.backends.scx-fll]\nbias_ratio_max = 0.1\n[[workload]]",
+        &["test:11", "expect.backends.scx-fll", "scx-full"],
+    ),
+    (
+        "[[workload]]",
+        "[expect]\nbackends.scx.backends.scx.bias_ratio_max = 0.1\n[[workload]]",
+        &["test:12", "expect.backends.scx.backends", "not deeper"],
+    ),
+    (
+        "[[workload]]",
+        "[expect]\nbackends = { scx = { light_reduction_min = 1.5 } }\n[[workload]]",
+        &[
+            "test:12",
+            "expect.backends.scx.light_reduction_min = 1.5",
+            "-10 to 1",
+        ],
+    ),
+    (
+        "[[workload]]",
+        "[expect]\nbias_ratio_max = inf\n[[workload]]",
+        &["test:12", "expect.bias_ratio_max = inf", "0 to 10"],
+    ),
 ];
 
 #[test]
@@ -147,5 +171,52 @@ fn wrong_scenarios_say_what_is_wrong() {
         for word in says {
             assert!(error.contains(word), "{to:?} must say {word:?}:\n{error}");
         }
+    }
+}
+
+/// Every key that a scenario may have, table by table: the reader names them when it meets another one.
+fn keys() -> Vec<String> {
+    let places = [
+        ("name =", "zzz = 1\nname ="),
+        ("cores = 2", "cores = 2\nzzz = 1"),
+        ("profile =", "zzz = 1\nprofile ="),
+        ("settle_sec", "zzz = 1\nsettle_sec"),
+        ("role =", "zzz = 1\nrole ="),
+        ("block_kib", "zzz = 1\nblock_kib"),
+        ("[[workload]]", "[sensors]\nzzz = 1\n[[workload]]"),
+        ("[[workload]]", "[[fault]]\nzzz = 1\n[[workload]]"),
+        ("[[workload]]", "[expect]\nzzz = 1\n[[workload]]"),
+    ];
+    let of = |(from, to): (&str, &str)| {
+        let text = SMALL.replacen(from, to, 1);
+        let said = Scenario::parse(&text, "test").expect_err(to).to_string();
+        let (_, allowed) = said
+            .split_once("expected ")
+            .unwrap_or_else(|| panic!("{said}"));
+        let names = allowed.split('`').skip(1).step_by(2).map(str::to_owned);
+        names.collect::<Vec<_>>()
+    };
+    places.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn every_key_of_a_scenario_is_documented() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let read = |name: &str| std::fs::read_to_string(docs.join(name)).expect("documentation");
+    let pages = read("guide/simulator.md") + &read("results.md");
+    let keys = keys();
+    assert!(keys.len() > 55, "{keys:?}");
+    for key in keys {
+        let words = [
+            format!("`{key}`"),
+            format!("[{key}]"),
+            format!("[[{key}]]"),
+            format!("[[workload.{key}]]"),
+            format!("[expect.{key}."),
+        ];
+        assert!(
+            words.iter().any(|word| pages.contains(word)),
+            "{key} is not documented"
+        );
     }
 }
