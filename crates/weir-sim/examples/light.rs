@@ -4,6 +4,7 @@
 //! together, because the 99th percentile of one run hangs on a few waits for a CPU.
 
 use weir_core::plan::ActionKind;
+use weir_core::{Observation, Plan};
 use weir_sim::scenario::Role;
 use weir_sim::{Histogram, Scenario, Variant, run_watched};
 
@@ -50,11 +51,16 @@ fn add(
     seed: u64,
 ) -> Result<(), weir_sim::SimError> {
     let mut limited: Vec<String> = Vec::new();
-    let measures = run_watched(scenario, variant, seed, |_, plan| {
-        let limits = plan.actions.iter();
-        let limits = limits.filter(|a| matches!(a.kind, ActionKind::Limit { .. }));
-        limited.extend(limits.map(|a| a.workload.as_str().to_owned()));
-    })?;
+    let measures = run_watched(
+        scenario,
+        variant,
+        seed,
+        &mut |_: &Observation, plan: &Plan| {
+            let limits = plan.actions.iter();
+            let limits = limits.filter(|a| matches!(a.kind, ActionKind::Limit { .. }));
+            limited.extend(limits.map(|a| a.workload.as_str().to_owned()));
+        },
+    )?;
     let lights = measures.workloads.iter().filter(|w| w.role == Role::Light);
     for light in lights {
         let id = format!("/sim.slice/{}.scope", light.name);

@@ -43,7 +43,7 @@ pub enum SimError {
 /// # Errors
 /// A device profile that does not exist, or a configuration of weir that makes no sense.
 pub fn run(scenario: &Scenario, variant: &Variant, seed: u64) -> Result<Measures, SimError> {
-    run_watched(scenario, variant, seed, &mut NoWitness)
+    run_watched(scenario, variant, seed, &mut |_: &Observation, _: &Plan| ())
 }
 
 /// Sees what weir saw and did in a run. Of other controllers there is nothing to see.
@@ -55,12 +55,13 @@ pub trait Witness {
     fn tick(&mut self, seen: &Observation, plan: &Plan, outcomes: &[Outcome]);
 }
 
-struct NoWitness;
-
-impl Witness for NoWitness {
+/// One that sees looks and decisions only.
+impl<F: FnMut(&Observation, &Plan)> Witness for F {
     fn begin(&mut self, _: &Config, _: &Description) {}
 
-    fn tick(&mut self, _: &Observation, _: &Plan, _: &[Outcome]) {}
+    fn tick(&mut self, seen: &Observation, plan: &Plan, _: &[Outcome]) {
+        self(seen, plan);
+    }
 }
 
 /// The same before a witness.

@@ -2,6 +2,7 @@
 //! What weir must not do to workloads that use a device little: cut them, or make them wait longer than without control.
 
 use weir_core::plan::ActionKind;
+use weir_core::{Observation, Plan};
 use weir_sim::{Attribution, Histogram, Measures, Scenario, Variant, run, run_watched};
 
 const PHASES: &str = include_str!("../../../../scenarios/sim/phases.toml");
@@ -97,12 +98,12 @@ fn light_users_are_never_limited() {
         for mut scenario in all(6.0) {
             scenario.sensors.shares = shares;
             let mut limited = Vec::new();
-            run_watched(&scenario, &Variant::weir(&scenario), 3, |_, plan| {
+            let mut watch = |_: &Observation, plan: &Plan| {
                 let limits = plan.actions.iter();
                 let limits = limits.filter(|a| matches!(a.kind, ActionKind::Limit { .. }));
                 limited.extend(limits.map(|a| a.workload.as_str().to_owned()));
-            })
-            .expect("a run");
+            };
+            run_watched(&scenario, &Variant::weir(&scenario), 3, &mut watch).expect("a run");
             assert!(!limited.is_empty(), "{}: no limit", scenario.name);
             let is_light = |id: &&String| id.contains("light") || id.contains("small");
             assert_eq!(limited.iter().find(is_light), None, "{}", scenario.name);
