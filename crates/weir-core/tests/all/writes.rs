@@ -13,7 +13,7 @@ use weir_core::{
 const WORKLOADS: usize = 1000;
 const TICK: u64 = 50_000_000;
 /// Bytes per CPU-second of each.
-const KAPPA: f64 = 1e9;
+const KAPPA: f64 = 1e8;
 const GROUP: GroupId = GroupId {
     device: DeviceId(0),
     index: 0,

@@ -306,9 +306,11 @@ fn hostile_names_break_nothing() {
     let last: Value = serde_json::from_str(replayed.lines().last().unwrap()).unwrap();
     let ids = last["plan"]["workloads"].as_array().unwrap();
     for name in names {
+        let id = name.replace('\n', "\\012").replace('\u{1b}', "\\033");
+        let id = id.replace('\u{202e}', "\\342\\200\\256");
         assert!(
-            ids.iter().any(|v| v["id"] == name),
-            "{name:?} is not in {ids:?}"
+            ids.iter().any(|v| v["id"] == *id),
+            "{id:?} is not in {ids:?}"
         );
     }
 }

@@ -238,7 +238,9 @@ fn pushed(server: &Server, path: &str, read: fn(&Server, &str, &str) -> Series) 
     let workloads = read(server, "weir_workload", "workload");
     let odd = odd_id(&ticks);
     for id in [HEAVY[0], HEAVY[1], HEAVY[2], LIGHT, &odd, &long] {
-        let points = workloads.get(id);
+        // A tag cannot end in a backslash.
+        let ending = id.strip_suffix('\\').map(|start| format!("{start}\\134"));
+        let points = workloads.get(ending.as_deref().unwrap_or(id));
         let points = points.unwrap_or_else(|| panic!("{id}: {:?}", workloads.keys()));
         are_means(points, &ticks, &|span| workload_figures(id, span));
     }

@@ -114,7 +114,6 @@ fn json_is_the_documented_format_with_a_reason_for_every_null() {
         "thesis-cgroups",
         "thesis-cgroups-simple",
         "cgroup",
-        "scx",
         "scx-served",
         "scx-full",
     ];
