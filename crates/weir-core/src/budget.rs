@@ -75,7 +75,6 @@ mod tests {
             demand_bytes_per_sec: BytesPerSec::new(9e6),
             device_bytes_per_sec: BytesPerSec::new(9e6),
             asked_bytes_per_sec: None,
-            shared_bytes_per_sec: None,
         }
     }
 

@@ -111,9 +111,6 @@ pub enum Why {
         /// What all users of the device asked for together; nothing in recordings of old.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_bytes_per_sec: Option<BytesPerSec>,
-        /// What was shared out among them: the set-point, corrected; nothing in recordings of old.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        shared_bytes_per_sec: Option<BytesPerSec>,
     },
     /// Held at the floor that everybody keeps.
     AtFloor,

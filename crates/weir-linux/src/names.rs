@@ -6,7 +6,8 @@
 //! `/proc/PID/cgroup`: what systemd has escaped (`\x2d`) is part of the name and stays. Only bytes that would harm a terminal or
 //! a line, or that are not UTF-8, are written as `\ooo`, a backslash and three octal digits, as the kernel does in
 //! `/proc/self/mountinfo`. systemd never writes that form. A backslash that has three such digits behind it in the path itself
-//! is written `\134`, so that no two paths have one text.
+//! is written `\134`, so that no two paths have one text; and so is one at the end or before a blank, a comma or an equals sign,
+//! which a line of InfluxDB cannot have, so that the text is the same there.
 
 use std::fmt::Write;
 
@@ -16,8 +17,13 @@ pub fn escape(path: &[u8]) -> String {
     for chunk in path.utf8_chunks() {
         let valid = chunk.valid();
         for (at, c) in valid.char_indices() {
-            let is_ambiguous = c == '\\' && octal(valid.as_bytes().get(at + 1..)).is_some();
-            if is_ambiguous || is_harmful(c) {
+            let behind = valid.as_bytes().get(at + 1..).unwrap_or_default();
+            // Only the last chunk has nothing invalid behind it.
+            let is_odd = match behind.first() {
+                Some(next) => b" ,=".contains(next) || octal(Some(behind)).is_some(),
+                None => chunk.invalid().is_empty(),
+            };
+            if c == '\\' && is_odd || is_harmful(c) {
                 octals(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes());
             } else {
                 text.push(c);
@@ -115,7 +121,7 @@ mod tests {
             r"/system.slice/dev-disk-by\x2dlabel-gr\xc3\xb6\xc3\x9fe.swap",
             r"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice/cri-containerd-0.scope",
             r"/system.slice/docker-0123.scope",
-            r"/a\b\\c\",
+            r"/a\b\\c",
             r"/\8\48\400\9",
             "/Größe/日本",
         ] {
@@ -131,7 +137,8 @@ mod tests {
             (b"/\x1b[2J", "/\\033[2J"),
             ("/a\u{202e}b".as_bytes(), "/a\\342\\200\\256b"),
             (b"/a\\012b", "/a\\134012b"),
-            (b"/a\\", "/a\\"),
+            (b"/a\\", "/a\\134"),
+            (b"/a\\ b\\,c\\=", "/a\\134 b\\134,c\\134="),
             (b"/\\\\377", "/\\\\134377"),
             (b"/\\\xff", "/\\\\377"),
             // A byte that is none, and then digits: three belong to it.

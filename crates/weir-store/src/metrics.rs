@@ -160,17 +160,22 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
         }
     }
     scaling(page, totals);
-    let help = "Readings of a counter that were lost: it could not be read, or went on by more than the device can move.";
-    let mut family = page.counter("weir_cxl_lost_readings", "", help);
-    for (id, lost) in &totals.lost {
-        let (device, index) = (id.device.to_string(), id.index.to_string());
-        for (event, count) in ["read_bytes", "write_bytes"].iter().zip(lost) {
-            family.whole(
-                &[("device", &device), ("group", &index), ("event", event)],
-                *count,
-            );
+    lost_readings(page, totals);
+    latencies(page, snapshot);
+    let help = "Bandwidth that the device is held at, reads and writes.";
+    let mut family = page.gauge(
+        "weir_cxl_set_point_bytes_per_second",
+        "bytes_per_second",
+        help,
+    );
+    for state in &snapshot.plan.devices {
+        if let Some(rate) = state.set_point_bytes_per_sec {
+            family.sample(&[("device", &state.id.to_string())], rate.get());
         }
     }
+}
+
+fn latencies(page: &mut Page, snapshot: &Snapshot) {
     let help = "Mean time of one access, queueing included.";
     let mut family = page.gauge("weir_cxl_request_latency_seconds", "seconds", help);
     let known = || {
@@ -193,15 +198,18 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
             .unwrap_or_default();
         family.sample(&[("device", &latency.id.to_string())], age.secs_f64());
     }
-    let help = "Bandwidth that the device is held at, reads and writes.";
-    let mut family = page.gauge(
-        "weir_cxl_set_point_bytes_per_second",
-        "bytes_per_second",
-        help,
-    );
-    for state in &snapshot.plan.devices {
-        if let Some(rate) = state.set_point_bytes_per_sec {
-            family.sample(&[("device", &state.id.to_string())], rate.get());
+}
+
+fn lost_readings(page: &mut Page, totals: &Totals) {
+    let help = "Readings of a counter that were lost: it could not be read, or went on by more than the device can move.";
+    let mut family = page.counter("weir_cxl_lost_readings", "", help);
+    for (id, lost) in &totals.lost {
+        let (device, index) = (id.device.to_string(), id.index.to_string());
+        for (event, count) in ["read_bytes", "write_bytes"].iter().zip(lost) {
+            family.whole(
+                &[("device", &device), ("group", &index), ("event", event)],
+                *count,
+            );
         }
     }
 }

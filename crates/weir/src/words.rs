@@ -170,18 +170,16 @@ pub fn why_long(why: &Why) -> String {
             demand_bytes_per_sec,
             device_bytes_per_sec,
             asked_bytes_per_sec,
-            shared_bytes_per_sec,
         } => {
             let cut = format!(
                 "cut by {}: it asked for {}",
                 text::harmless(policy),
                 text::rate(*demand_bytes_per_sec)
             );
-            match asked_bytes_per_sec.zip(*shared_bytes_per_sec) {
-                Some((asked, shared)) => format!(
-                    "{cut}, all users together for {}, and {} are shared out",
-                    text::rate(asked),
-                    text::rate(shared)
+            match asked_bytes_per_sec {
+                Some(asked) => format!(
+                    "{cut} of {} that all users together asked for",
+                    text::rate(*asked)
                 ),
                 None => format!(
                     "{cut} while the device moved {}",
@@ -284,11 +282,10 @@ mod tests {
             demand_bytes_per_sec: rate(64.0 * mib),
             device_bytes_per_sec: rate(0.0),
             asked_bytes_per_sec: Some(rate(1200.0 * mib)),
-            shared_bytes_per_sec: Some(rate(410.0 * mib)),
         };
         assert_eq!(
             why_long(&cut),
-            "cut by max-min: it asked for 64.0 MiB/s, all users together for 1.17 GiB/s, and 410 MiB/s are shared out"
+            "cut by max-min: it asked for 64.0 MiB/s of 1.17 GiB/s that all users together asked for"
         );
     }
 

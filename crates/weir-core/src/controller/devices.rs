@@ -82,9 +82,8 @@ pub(super) struct DeviceTrack {
     pub room_steps: u32,
     /// Everybody's demand fits into the set-point.
     pub fits: bool,
-    /// What was asked for and what was shared out at this step, in bytes per second.
+    /// What all its users asked for at this step, in bytes per second.
     pub asked: f64,
-    pub shared: f64,
     /// What it moved in the interval before, if that is known.
     pub moved_now: Option<f64>,
     /// Workloads that this device's budget limits, counted at the end of the last step.
@@ -115,7 +114,6 @@ impl DeviceTrack {
             room_steps: 0,
             fits: true,
             asked: 0.0,
-            shared: 0.0,
             moved_now: None,
             bound: Bound::default(),
         }
@@ -269,7 +267,7 @@ pub(super) fn share_out(state: &mut State, gains: &Gains, policy: Policy) {
         }
         let asked: f64 = taken + demands.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
         device.fits = asked <= set_point;
-        (device.asked, device.shared) = (asked, set_point * device.correction_in_use());
+        device.asked = asked;
         let room = asked <= set_point * (1.0 - gains.headroom);
         device.room_steps = if room {
             device.room_steps.saturating_add(1)
@@ -277,7 +275,7 @@ pub(super) fn share_out(state: &mut State, gains: &Gains, policy: Policy) {
             0
         };
 
-        let budget = (device.shared - taken).max(0.0);
+        let budget = (set_point * device.correction_in_use() - taken).max(0.0);
         let parts = split(policy, &demands, BytesPerSec::new(budget));
         let floor_part = gains.floor_sum / claimants.len().max(1) as f64;
         for (position, part) in claimants.into_iter().zip(parts) {

@@ -152,7 +152,6 @@ fn cut(case: &Case<'_>, tracked: &Tracked, device: DeviceId) -> Why {
         demand_bytes_per_sec: BytesPerSec::new(load.map_or(0.0, |l| l.demand)),
         device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),
         asked_bytes_per_sec: track.map(|track| BytesPerSec::new(track.asked)),
-        shared_bytes_per_sec: track.map(|track| BytesPerSec::new(track.shared)),
     }
 }
 

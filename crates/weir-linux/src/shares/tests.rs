@@ -288,11 +288,13 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
     let mut facts = Vec::new();
     let shares = Shares::choose(&options, &[], &mut facts).unwrap();
     assert!(shares.is_none());
-    let text = facts.remove(0).value.unwrap();
+    assert!(facts[0].value.as_ref().unwrap().contains("CPU time"));
+    let why = facts[1].value.as_ref().unwrap_err().to_string();
     assert!(
-        text.contains("CPU time") && text.contains("cpuinfo"),
-        "{text}"
+        why.contains("no counts for each task") && why.contains("cpuinfo"),
+        "{why}"
     );
+    assert_eq!(why.matches("not supported").count(), 1, "said once: {why}");
     let counts = Options {
         shares: ShareSource::Counts,
         ..options.clone()

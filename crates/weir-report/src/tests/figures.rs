@@ -312,7 +312,7 @@ fn each_seed_is_compared_with_its_own_run_without_control() {
         &[],
     );
     assert!(
-        page.contains("vs none, seed 8") && !page.contains("#2"),
+        page.contains("vs none, seed 8") && !page.contains(" #2"),
         "{page}"
     );
     assert!(page.contains("Seeds 7 to 8."));

@@ -48,18 +48,22 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit> {
     Ok(if damaged { Exit::Trouble } else { Exit::Done })
 }
 
-/// Offers each tick's metrics at its time.
+/// Offers each tick's metrics at its time. Where they are is said when the first is there.
 fn metrics(recording: &Recording, args: &ReplayArgs, address: SocketAddr) -> Result<Exit> {
     let exporter = RefCell::new(Exporter::start(address)?);
-    let address = exporter.borrow().address();
-    // A closed stderr is no reason to stop.
-    let _ = writeln!(
-        io::stderr(),
-        "metrics are at http://{address}/metrics until the end of the recording"
-    );
+    let mut is_told = false;
     let mut count = |tick: &Tick| exporter.borrow_mut().count(&tick.observation, &tick.plan);
     let damaged = play(recording, args, &mut count, &mut |snapshot| {
         exporter.borrow_mut().leave(snapshot);
+        if !std::mem::replace(&mut is_told, true) {
+            let address = exporter.borrow().address();
+            let place = format!("http://{address}/metrics");
+            // A closed stderr is no reason to stop.
+            let _ = writeln!(
+                io::stderr(),
+                "metrics are at {place} until the end of the recording"
+            );
+        }
         Ok(())
     })?;
     Ok(if damaged { Exit::Trouble } else { Exit::Done })

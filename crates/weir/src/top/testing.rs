@@ -119,7 +119,6 @@ fn workloads(mib: f64) -> Vec<Verdict> {
         demand_bytes_per_sec: BytesPerSec::new(210.0 * MIB),
         device_bytes_per_sec: BytesPerSec::new(mib * MIB),
         asked_bytes_per_sec: None,
-        shared_bytes_per_sec: None,
     };
     let mut list = vec![
         verdict(

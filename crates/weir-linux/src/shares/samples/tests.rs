@@ -79,8 +79,8 @@ fn an_old_kernel_is_refused_by_its_number() {
     let why = found(&options).unwrap_err().to_string();
     assert!(why.contains("use 6.3 or newer"), "{why}");
     fake.remove("sys/kernel/btf/vmlinux");
-    let why = fact(&options).value.unwrap();
-    assert!(why.contains("CONFIG_DEBUG_INFO_BTF"), "{why}");
+    let why = fact(&options).value.unwrap_err();
+    assert!(why.reason().contains("CONFIG_DEBUG_INFO_BTF"), "{why}");
 }
 
 fn nodes(blocks: &[(u32, &[u64])]) -> Fake {
