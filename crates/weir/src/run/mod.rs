@@ -22,6 +22,7 @@ pub mod publish;
 pub mod push;
 pub mod tick;
 pub mod view;
+pub mod wall;
 
 use crate::cli::RunArgs;
 use crate::exit::Exit;
