@@ -399,6 +399,7 @@ mod tests {
             policy: None,
             set_point: None,
             capacity: None,
+            json: false,
         })
         .unwrap()
     }

@@ -18,7 +18,7 @@ use crate::exit::{Exit, print, print_json};
 use crate::recordings::player::{Shown, Tape};
 use crate::run::publish::wall_unix_ms;
 use crate::text;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use feed::Feed;
 use keys::Act;
 use model::Model;
@@ -41,6 +41,10 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Most lines about what was not read, below the table on paper.
 const NOTES: usize = 8;
 
+/// What to do with a recording without a screen.
+const NO_SCREEN: &str = "--top needs a terminal; without --top `weir replay FILE` prints a line of JSON for \
+     each tick, and `weir export FILE` the figures";
+
 /// Shows who uses the device.
 ///
 /// # Errors
@@ -59,7 +63,7 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
         let model = gather(&mut feed, span)?;
         print(&plain(&model, &feed.name(model.snapshot())))?;
     } else {
-        live(&mut feed)?;
+        live(&mut feed, "cannot use this terminal; try --once")?;
     }
     Ok(Exit::Done)
 }
@@ -69,8 +73,11 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
 /// # Errors
 /// There is no terminal to show it on.
 pub fn recorded(tape: Tape) -> Result<Exit> {
+    if !io::stdout().is_terminal() {
+        bail!("{NO_SCREEN}");
+    }
     let mut feed = Feed::Recorded(tape);
-    live(&mut feed)?;
+    live(&mut feed, NO_SCREEN)?;
     let Feed::Recorded(tape) = feed else {
         return Ok(Exit::Done);
     };
@@ -180,13 +187,14 @@ fn headline(snapshot: Option<&Snapshot>, source: &str) -> String {
     }
 }
 
-fn live(feed: &mut Feed) -> Result<()> {
+/// `hint` says what works without a terminal.
+fn live(feed: &mut Feed, hint: &'static str) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         // So that the terminal is put back in order.
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut terminal = ratatui::try_init().context("cannot use this terminal; try --once")?;
+    let mut terminal = ratatui::try_init().context(hint)?;
     let result = show(&mut terminal, feed, &stop);
     ratatui::restore();
     result

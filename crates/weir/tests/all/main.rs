@@ -8,6 +8,7 @@ mod world;
 use weir_acpi::{Firmware, Sizes, table};
 
 mod calibrate;
+mod checked;
 mod damaged;
 mod events;
 mod groups;
