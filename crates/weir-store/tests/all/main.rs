@@ -4,8 +4,6 @@
 
 mod made;
 
-mod cuts;
-mod flips;
 mod format;
 mod hostile;
 mod live;

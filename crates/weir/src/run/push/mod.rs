@@ -15,6 +15,7 @@ mod target;
 pub use target::Target;
 
 use crate::cli::ByName;
+use crate::run::publish::wall_unix_ms;
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 use queue::Queue;
@@ -186,7 +187,7 @@ fn gather(mut live: Live, ticks: &Receiver<Seen>, queue: &Queue) {
             queue.add(&lines);
         }
     }
-    queue.add(&live.end());
+    queue.add(&live.end(wall_unix_ms()));
     queue.close();
 }
 
