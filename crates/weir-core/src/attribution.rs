@@ -22,7 +22,8 @@
 //!
 //! What a workload has in a group may not be known: its processes were not looked at yet, or may not be. Then its sign is
 //! the most that it can be, all of its memory in the group. The others are given no more than theirs; what goes to
-//! such a workload is no figure of it, and has no owner.
+//! such a workload is no figure of it, and has no owner. Alone in its group it has the count all the same: of all others it
+//! is known that they have nothing there.
 //!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
@@ -182,7 +183,6 @@ struct Tally {
     /// Of `part` and `resident`, what is no more than a bound.
     part_bound: f64,
     resident_bound: f64,
-    is_bound: bool,
 }
 
 /// What a group's count is shared out by.
@@ -211,7 +211,6 @@ impl Tally {
         self.part += part;
         self.resident += resident;
         if share.is_bound {
-            self.is_bound = true;
             self.part_bound += part;
             self.resident_bound += resident;
         }
@@ -226,8 +225,8 @@ impl Tally {
             Sign::Resident => self.resident_bound,
         };
         match sum > 0.0 {
+            _ if self.users == 1 => 0.0,
             true => bound / sum,
-            false if self.users == 1 && !self.is_bound => 0.0,
             false => 1.0,
         }
     }
@@ -283,7 +282,7 @@ fn part_of(group: &GroupRate, share: &Share, tally: &Tally) -> Part {
     };
     let (read, write) = (*read, *write);
     let total = read + write;
-    if tally.users == 1 && !share.is_bound {
+    if tally.users == 1 {
         return Part::alike(Estimate::new(total, Provenance::Counted), read, write);
     }
     let (sign, sum) = tally.sign();

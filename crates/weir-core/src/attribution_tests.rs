@@ -227,6 +227,31 @@ fn a_lost_counter_makes_its_users_unknown() {
     assert_eq!(found.unattributed, [None]);
 }
 
+/// The scout may take minutes to look at the memory of a workload among hundreds of tasks.
+#[test]
+fn alone_it_has_the_count_though_its_memory_is_not_known() {
+    let unknown = Share {
+        part: Some(0.5),
+        is_bound: true,
+        ..Share::default()
+    };
+    let groups = [group(0, 7.0, 1.0)];
+    assert_eq!(got(&groups, &[unknown]), [(8.0, Provenance::Counted)]);
+    assert_eq!(
+        attribute(&groups, &[unknown]).unattributed,
+        [Some(BytesPerSec::ZERO)]
+    );
+    // Beside another one, neither is counted, and the part of the one has no owner.
+    let known = Share {
+        is_bound: false,
+        ..unknown
+    };
+    let found = attribute(&groups, &[unknown, known]);
+    assert_eq!(found.parts[0].all.provenance, Provenance::Unknown);
+    assert_eq!(found.parts[1].all.bytes_per_sec.get(), 4.0);
+    assert_eq!(found.unattributed, [Some(BytesPerSec::new(4.0))]);
+}
+
 proptest! {
     #[test]
     fn parts_of_a_group_add_up_to_its_count(

@@ -23,8 +23,7 @@ pub enum LinuxError {
     /// Neither a node of CXL memory nor counters: there is nothing to keep below its knee.
     #[error(
         "no CXL memory found: no NUMA node of it under {nodes} and no access counters under \
-         {counters}{others}; {next_move}, then see `weir doctor`; without CXL memory: \
-         `weir sim thesis-limit`",
+         {counters}{others}; {next_move}, then see `weir doctor`",
         nodes = .nodes.display(), counters = .counters.display()
     )]
     NoCxl {

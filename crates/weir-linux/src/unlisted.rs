@@ -34,8 +34,10 @@ pub(crate) struct Unlisted {
 /// Where the cgroup of a process is.
 enum Place {
     Listed,
-    NotWalked,
-    Outside,
+    /// Below our root, with its path.
+    NotWalked(Vec<u8>),
+    /// With its path as `/proc` tells it.
+    Outside(Vec<u8>),
 }
 
 impl Unlisted {
@@ -50,40 +52,18 @@ impl Unlisted {
         self.pids.clear();
         let before = std::mem::take(&mut self.suspects);
         for pid in candidates {
-            let is_one = match self.place(pid, tree, proc, buffer) {
-                Place::Listed => false,
-                Place::Outside => true,
-                Place::NotWalked => {
+            let path = match place(pid, tree, proc, buffer) {
+                Place::Listed => None,
+                Place::Outside(path) => Some(path),
+                Place::NotWalked(path) => {
                     self.suspects.insert(pid);
-                    before.contains(&pid)
+                    before.contains(&pid).then_some(path)
                 }
             };
-            if is_one {
+            if let Some(path) = path {
+                self.example = escape(&path);
                 self.pids.push(pid);
             }
-        }
-    }
-
-    fn place(&mut self, pid: u32, tree: &Tree, proc: &OwnedFd, buffer: &mut Buffer) -> Place {
-        let Ok(text) = buffer.read_once_at(proc, &format!("{pid}/cgroup")) else {
-            return Place::Listed;
-        };
-        // Without such a line it is not known.
-        let Ok(path) = cgroup_path(text).map(<[u8]>::to_vec) else {
-            return Place::Listed;
-        };
-        if path == b"/" || tree.knows(&path) {
-            return Place::Listed;
-        }
-        let root = tree.root();
-        let domain = domain_of(root.as_fd(), &path, buffer);
-        if domain == b"/" || tree.knows(domain) {
-            return Place::Listed;
-        }
-        self.example = escape(&path);
-        match open_beneath(&root, &path) {
-            Ok(_) => Place::NotWalked,
-            Err(_) => Place::Outside,
         }
     }
 
@@ -99,6 +79,29 @@ impl Unlisted {
             "processes in cgroups that weir does not see, such as {}, use watched memory and cannot be limited{next}",
             self.example
         )
+    }
+}
+
+/// Where the cgroup of this process is; of one that cannot be asked it is not known, and that is as good as listed.
+fn place(pid: u32, tree: &Tree, proc: &OwnedFd, buffer: &mut Buffer) -> Place {
+    let Ok(text) = buffer.read_once_at(proc, &format!("{pid}/cgroup")) else {
+        return Place::Listed;
+    };
+    // Without such a line it is not known.
+    let Ok(path) = cgroup_path(text).map(<[u8]>::to_vec) else {
+        return Place::Listed;
+    };
+    if path == b"/" || tree.knows(&path) {
+        return Place::Listed;
+    }
+    let root = tree.root();
+    let domain = domain_of(root.as_fd(), &path, buffer);
+    if domain == b"/" || tree.knows(domain) {
+        return Place::Listed;
+    }
+    match open_beneath(&root, &path) {
+        Ok(_) => Place::NotWalked(path),
+        Err(_) => Place::Outside(path),
     }
 }
 

@@ -25,11 +25,11 @@ const MOUNT: &str = "/sys/fs/cgroup";
 /// All that were given.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    given: Vec<Given>,
+    given: Vec<GivenName>,
 }
 
 #[derive(Debug)]
-struct Given {
+struct GivenName {
     text: String,
     /// A pattern of the exclude list; else the exact name of a workload with a weight.
     is_pattern: bool,
@@ -37,7 +37,7 @@ struct Given {
     is_met: AtomicBool,
 }
 
-impl Given {
+impl GivenName {
     fn fits(&self, name: &str) -> bool {
         fits(self.is_pattern, &self.text, name)
     }
@@ -54,7 +54,7 @@ fn fits(is_pattern: bool, text: &str, name: &str) -> bool {
 impl Wanted {
     pub(crate) fn new(exclude: &[String], weights: &[String]) -> Self {
         let given = |is_pattern| {
-            move |text: &String| Given {
+            move |text: &String| GivenName {
                 text: text.clone(),
                 is_pattern,
                 is_met: AtomicBool::new(false),
@@ -77,13 +77,13 @@ impl Wanted {
 
     /// What there is to say of them, with `there` as the workloads of now. Nothing where nothing was given.
     pub(crate) fn facts<'a>(&self, there: impl Iterator<Item = &'a str> + Clone) -> Vec<Fact> {
-        let is_open = |given: &Given| !given.is_met.load(Ordering::Relaxed);
+        let is_open = |given: &GivenName| !given.is_met.load(Ordering::Relaxed);
         if self.given.iter().any(is_open) {
             there.clone().for_each(|name| self.see(&[name]));
         }
         let fact = |name: &str, is_pattern: bool| {
             let mine = || self.given.iter().filter(|g| g.is_pattern == is_pattern);
-            let unmet: Vec<&Given> = mine().filter(|given| is_open(given)).collect();
+            let unmet: Vec<&GivenName> = mine().filter(|given| is_open(given)).collect();
             let count = mine().count();
             let hints = unmet.iter().filter_map(|g| g.hint(there.clone()));
             let hints: Vec<String> = hints.collect();
@@ -107,14 +107,14 @@ impl Wanted {
     }
 }
 
-fn said(unmet: &[&Given]) -> String {
-    let one = |given: &&Given| format!("{:?}", given.text).replace("\\\\", "\\");
+fn said(unmet: &[&GivenName]) -> String {
+    let one = |given: &&GivenName| format!("{:?}", given.text).replace("\\\\", "\\");
     let all: Vec<String> = unmet.iter().map(one).collect();
     let verb = if all.len() == 1 { "fits" } else { "fit" };
     format!("{} {verb} no workload that is here now", all.join(", "))
 }
 
-impl Given {
+impl GivenName {
     /// What was probably meant.
     fn hint<'a>(&self, there: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
         let first = |text: &str| {

@@ -85,7 +85,7 @@ fn controlled<'a, 'b>(groups: &'b [Alike<'a>]) -> Vec<&'b Alike<'a>> {
     weir
 }
 
-/// Whose windows are closest to the set-point; the first where none has a bandwidth.
+/// The group with the windows closest to the set-point; the first where none has a bandwidth.
 fn best<'a, 'b>(groups: &[&'b Alike<'a>]) -> Option<&'b Alike<'a>> {
     let scatter = |group: &Alike| group.rmse_ratio().unwrap_or(f64::INFINITY);
     let closer = |a: &&&Alike, b: &&&Alike| scatter(a).total_cmp(&scatter(b));

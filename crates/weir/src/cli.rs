@@ -8,7 +8,7 @@ pub use bench::{Bench, BenchArgs, BenchLoopArgs, BenchRecordArgs};
 
 use crate::amounts::{Rate, SetPoint, Span};
 use crate::calibrate::cli::CalibrateArgs;
-use crate::devices::DeviceArgs;
+use crate::devices::NodeArgs;
 use crate::events::cli::EventsArgs;
 use crate::groups::cli::GroupsArgs;
 use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
@@ -190,7 +190,7 @@ pub struct LoopArgs {
 
     /// Which nodes are the device's.
     #[command(flatten)]
-    pub devices: DeviceArgs,
+    pub devices: NodeArgs,
 
     /// How the set-point is split over the workloads
     #[arg(long, value_enum)]
@@ -312,7 +312,7 @@ pub struct TopArgs {
 
     /// Which nodes are the device's, when no daemon is running.
     #[command(flatten)]
-    pub devices: DeviceArgs,
+    pub devices: NodeArgs,
 }
 
 const TOP_COMMAND_HELP: &str = "\
@@ -337,7 +337,7 @@ pub struct DoctorArgs {
 
     /// Which nodes are the device's.
     #[command(flatten)]
-    pub devices: DeviceArgs,
+    pub devices: NodeArgs,
     /// Look with the settings of this file: do the names in it fit a workload?
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -365,7 +365,7 @@ pub struct TopologyArgs {
 
     /// Which nodes are the device's.
     #[command(flatten)]
-    pub devices: DeviceArgs,
+    pub devices: NodeArgs,
 }
 
 const TOPOLOGY_HELP: &str = "\

@@ -72,8 +72,6 @@ pub(super) struct DeviceTrack {
     pub settle_until: Nanos,
     /// When limits were asked for while there were none.
     pub onset_at: Option<Nanos>,
-    /// What it moves beyond its target, relative to that, at this step.
-    pub beyond: Option<f64>,
     /// Traffic without an owner, smoothed, in bytes per second.
     pub unowned: f64,
     /// The same at this step; nothing when its counters are not known.
@@ -108,7 +106,6 @@ impl DeviceTrack {
             error: Ewma::default(),
             settle_until: Nanos(0),
             onset_at: None,
-            beyond: None,
             unowned: 0.0,
             unowned_now: None,
             room_steps: 0,
@@ -127,7 +124,9 @@ impl DeviceTrack {
     /// The first limits have not led to the target.
     pub(super) fn unsettled(&self, at: Nanos) -> bool {
         let is_new = |then: Nanos| at.0.saturating_sub(then.0) < UNSETTLED.0;
-        self.onset_at.is_some_and(is_new) && self.beyond.is_some_and(|b| b > UNSETTLED_ERROR)
+        let is_above = |(moved, target): (f64, f64)| moved > target * (1.0 + UNSETTLED_ERROR);
+        self.onset_at.is_some_and(is_new)
+            && self.moved_now.zip(self.aim.target).is_some_and(is_above)
     }
 
     /// The part of the set-point that the split works with.
@@ -217,10 +216,6 @@ pub(super) fn aim(
         };
         let before = device.aim.target;
         device.aim.follow(moment.gains.goal, moment.gains, &seen);
-        let target = device.aim.target.filter(|t| *t > 0.0);
-        device.beyond = total
-            .zip(target)
-            .map(|(total, target)| total / target - 1.0);
         if let (Some(target), Some(total)) = (device.aim.target, total) {
             // After a large move the old error says nothing about the new target.
             if before.is_none_or(|b| (target / b - 1.0).abs() > ERROR_MAX / 10.0) {

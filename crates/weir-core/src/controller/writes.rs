@@ -33,7 +33,7 @@ const PATIENCE: u32 = 20;
 /// One in so many changes is kept for releases.
 const RELEASES_OF: usize = 4;
 
-/// What is asked for at this step.
+/// The changes that one step asks for.
 pub(super) struct Ration {
     pub limits: Vec<Wish>,
     /// Positions of workloads.

@@ -2,7 +2,7 @@
 //! Machines as servers have them, made of files: which nodes are CXL memory, and what says so.
 
 use super::tests::Tree;
-use super::{Fabric, Kind, Node};
+use super::{Fabric, MemoryKind, Node};
 
 const GIB: u64 = 1 << 30;
 /// Memory blocks have 2 GiB here, as on large servers.
@@ -138,7 +138,7 @@ fn node(fabric: &Fabric, id: u32) -> &Node {
 }
 
 /// The verdict, and its words.
-fn verdict(tree: &Tree, id: u32) -> (bool, Kind, String) {
+fn verdict(tree: &Tree, id: u32) -> (bool, MemoryKind, String) {
     let fabric = tree.read();
     let verdict = &node(&fabric, id).verdict;
     (verdict.is_cxl, verdict.kind, verdict.words())
@@ -159,7 +159,7 @@ fn high_bandwidth_memory_beside_a_cxl_device() {
     dax(&tree, "dax0.0", OF_REGION, &[("target_node", "4")], "kmem");
     for hbm in [2, 3] {
         let (is_cxl, kind, said) = verdict(&tree, hbm);
-        assert_eq!((is_cxl, kind), (false, Kind::Other));
+        assert_eq!((is_cxl, kind), (false, MemoryKind::Other));
         assert!(
             said.contains("outside of all CXL windows (decoder0.0)"),
             "{said}"
@@ -171,7 +171,7 @@ fn high_bandwidth_memory_beside_a_cxl_device() {
     reach(&tree, 0, 110, 250_000);
     reach(&tree, 2, 130, 900_000);
     let (_, kind, said) = verdict(&tree, 2);
-    assert_eq!(kind, Kind::HighBandwidth);
+    assert_eq!(kind, MemoryKind::HighBandwidth);
     assert!(
         said.contains("reads take 130 ns, those of DRAM 110"),
         "{said}"
@@ -232,7 +232,7 @@ fn a_kernel_that_knows_no_window() {
     assert!(verdict(&tree, 2).0);
     reach(&tree, 2, 130, 900_000);
     let (is_cxl, kind, said) = verdict(&tree, 2);
-    assert_eq!((is_cxl, kind), (false, Kind::HighBandwidth), "{said}");
+    assert_eq!((is_cxl, kind), (false, MemoryKind::HighBandwidth), "{said}");
     // The testbed: a driver names the node, and no CXL bus is there.
     tree.write("/sys/class/weir_cxl/weir_cxl0/group_count", "1\n");
     tree.write("/sys/class/weir_cxl/weir_cxl0/group0/node", "2\n");
@@ -247,7 +247,7 @@ fn persistent_memory_as_system_ram() {
     let nvdimm = "LNXSYSTM:00/LNXSYBUS:00/ACPI0012:00/ndbus0/region0/dax0.1";
     dax(&tree, "dax0.1", nvdimm, &[("target_node", "2")], "kmem");
     let (is_cxl, kind, said) = verdict(&tree, 2);
-    assert_eq!((is_cxl, kind), (false, Kind::Persistent));
+    assert_eq!((is_cxl, kind), (false, MemoryKind::Persistent));
     assert!(
         said.contains("dax0.1 is persistent memory (ndbus0)"),
         "{said}"
@@ -256,7 +256,7 @@ fn persistent_memory_as_system_ram() {
     device(&tree, 0, &[]);
     region(&tree, 0, WINDOW, 16 * GIB, &["decoder2.0"]);
     dax(&tree, "dax0.0", OF_REGION, &[("target_node", "3")], "kmem");
-    assert_eq!(verdict(&tree, 2).1, Kind::Persistent);
+    assert_eq!(verdict(&tree, 2).1, MemoryKind::Persistent);
     let fabric = tree.read();
     assert!(node(&fabric, 2).regions.is_err(), "region0 is another's");
     assert_eq!(node(&fabric, 3).dax, ["dax0.0"]);
@@ -272,11 +272,11 @@ fn persistent_memory_by_the_map_of_addresses() {
         tree.write("/proc/iomem", line);
     };
     map("Persistent Memory");
-    assert_eq!(verdict(&tree, 2).1, Kind::Persistent);
+    assert_eq!(verdict(&tree, 2).1, MemoryKind::Persistent);
     assert!(verdict(&tree, 3).0, "another's addresses");
     map("System RAM (NVIDIA)");
     let (is_cxl, kind, said) = verdict(&tree, 2);
-    assert_eq!((is_cxl, kind), (false, Kind::Accelerator), "{said}");
+    assert_eq!((is_cxl, kind), (false, MemoryKind::Accelerator), "{said}");
     // A dax device of any memory, and a virtual machine's memory.
     for any in ["System RAM (kmem)", "System RAM (virtio_mem)", "System RAM"] {
         map(any);
@@ -321,7 +321,7 @@ fn memory_of_gpus() {
             tree.write(path, text);
         }
         let (is_cxl, kind, words) = verdict(&tree, 2);
-        assert_eq!((is_cxl, kind), (false, Kind::Accelerator), "{words}");
+        assert_eq!((is_cxl, kind), (false, MemoryKind::Accelerator), "{words}");
         assert!(words.contains(said), "{words}");
         assert!(verdict(&tree, 3).0, "another node has a verdict of its own");
     }
@@ -340,7 +340,7 @@ fn memory_of_gpus() {
     assert!(verdict(&tree, 2).0);
     // No sign of the GPU is left, but the kernel knows the windows, and the memory is in none.
     window(&tree, 0, WINDOW, 8 * GIB);
-    assert_eq!(verdict(&tree, 2).1, Kind::Other);
+    assert_eq!(verdict(&tree, 2).1, MemoryKind::Other);
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn dram_of_a_socket_that_is_offline() {
         tree.write(&format!("/sys/devices/system/{link}/online"), "0\n");
         tree.write("/sys/devices/system/node/node2/cpulist", "\n");
         let (is_cxl, kind, said) = verdict(&tree, 2);
-        assert_eq!((is_cxl, kind), (false, Kind::Dram), "{link}");
+        assert_eq!((is_cxl, kind), (false, MemoryKind::Dram), "{link}");
         assert!(
             said.contains("CPUs 56 belong to it and are offline"),
             "{said}"
@@ -360,7 +360,7 @@ fn dram_of_a_socket_that_is_offline() {
             tree.write(&format!("{NODES}/node2/memory{block}/state"), "online\n");
         }
         window(&tree, 0, WINDOW, 4 * GIB);
-        assert_eq!(verdict(&tree, 2).1, Kind::Dram);
+        assert_eq!(verdict(&tree, 2).1, MemoryKind::Dram);
     }
 }
 
@@ -439,7 +439,7 @@ fn addresses_that_are_not_known() {
     region(&tree, 0, WINDOW, 16 * GIB, &["decoder2.0"]);
     dax(&tree, "dax0.0", OF_REGION, &[("target_node", "3")], "kmem");
     let (is_cxl, kind, said) = verdict(&tree, 2);
-    assert_eq!((is_cxl, kind), (false, Kind::Unknown));
+    assert_eq!((is_cxl, kind), (false, MemoryKind::Unknown));
     assert!(said.contains("node3 is CXL memory for sure"), "{said}");
     assert!(verdict(&tree, 3).0);
 }

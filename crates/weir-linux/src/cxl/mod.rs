@@ -29,7 +29,7 @@ mod verdict;
 pub(crate) use advice::next_move;
 pub(crate) use nodes::{Classified, classified};
 pub(crate) use places::node_of;
-pub use verdict::{Kind, Verdict};
+pub use verdict::{MemoryKind, NodeVerdict};
 
 use serde::Serialize;
 use weir_core::Missing;
@@ -173,7 +173,7 @@ pub struct Node {
     /// Its memory.
     pub size_bytes: Known<u64>,
     /// Whether it is CXL memory, and what says so.
-    pub verdict: Verdict,
+    pub verdict: NodeVerdict,
     /// Dax devices whose memory it is.
     pub dax: Vec<String>,
     /// Windows that its memory lies in.

@@ -4,7 +4,7 @@
 use super::evidence::Evidence;
 use super::places::{Places, Span, meet};
 use super::read::{self, Read};
-use super::verdict::{Case, Verdict, classify};
+use super::verdict::{Case, NodeVerdict, classify};
 use super::{Dax, Fabric, Known, Node, Region, Window, devices};
 use crate::counters::Counters;
 use crate::options::Roots;
@@ -15,7 +15,7 @@ use weir_core::Missing;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Classified {
     pub(crate) node: MemoryNode,
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: NodeVerdict,
 }
 
 /// All nodes that come into question. `named` are those that `--device` names, in its order.
@@ -24,12 +24,12 @@ pub(crate) struct Classified {
 /// sysfs does not list the nodes.
 pub(crate) fn classified(roots: &Roots, named: &[u32]) -> Result<Vec<Classified>, Missing> {
     let fabric = read::bus(roots)?.fabric;
-    Ok(Machine::read(roots, named)?.classified(&fabric, named))
+    Ok(NodeEvidence::read(roots, named)?.classified(&fabric, named))
 }
 
 /// Adds the nodes to the fabric, and what follows from them for devices.
 pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
-    let machine = match Machine::read(roots, named) {
+    let machine = match NodeEvidence::read(roots, named) {
         Ok(machine) => machine,
         Err(why) => return bus.fabric.problems.push(why),
     };
@@ -79,7 +79,7 @@ pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
 }
 
 /// Nodes, their addresses, and other evidence of what they are.
-struct Machine {
+struct NodeEvidence {
     nodes: Vec<MemoryNode>,
     with_cpus: Vec<u32>,
     places: Places,
@@ -94,12 +94,12 @@ pub(super) struct Links<'a> {
     pub(super) windows: Vec<&'a Window>,
 }
 
-impl Machine {
-    fn read(roots: &Roots, named: &[u32]) -> Result<Machine, Missing> {
+impl NodeEvidence {
+    fn read(roots: &Roots, named: &[u32]) -> Result<NodeEvidence, Missing> {
         let (nodes, with_cpus) = memory_nodes(roots, named)?;
         let numbers: Vec<u32> = nodes.iter().map(|node| node.id.0).collect();
         let all: Vec<u32> = numbers.iter().chain(&with_cpus).copied().collect();
-        Ok(Machine {
+        Ok(NodeEvidence {
             places: Places::read(roots, &all),
             evidence: Evidence::read(roots, &numbers, &with_cpus),
             nodes,

@@ -23,11 +23,11 @@ use serde::Serialize;
 
 /// What a node's memory is, and what says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct NodeVerdict {
     /// Whether it is treated as CXL memory.
     pub is_cxl: bool,
     /// What it is.
-    pub kind: Kind,
+    pub kind: MemoryKind,
     /// Whether there is evidence; without, a node without CPUs is taken for CXL memory.
     pub is_proven: bool,
     /// What says so, what decided first.
@@ -37,7 +37,7 @@ pub struct Verdict {
 /// What memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum MemoryKind {
     /// Of a CXL device.
     Cxl,
     /// Of a socket with all its CPUs offline.
@@ -54,25 +54,25 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl MemoryKind {
     /// For people.
     pub fn words(self) -> &'static str {
         match self {
-            Kind::Cxl => "CXL memory",
-            Kind::Dram => "DRAM",
-            Kind::Persistent => "persistent memory",
-            Kind::Accelerator => "memory of an accelerator",
-            Kind::HighBandwidth => "high-bandwidth memory",
-            Kind::Other => "other memory",
-            Kind::Unknown => "memory of a kind that is not known",
+            MemoryKind::Cxl => "CXL memory",
+            MemoryKind::Dram => "DRAM",
+            MemoryKind::Persistent => "persistent memory",
+            MemoryKind::Accelerator => "memory of an accelerator",
+            MemoryKind::HighBandwidth => "high-bandwidth memory",
+            MemoryKind::Other => "other memory",
+            MemoryKind::Unknown => "memory of a kind that is not known",
         }
     }
 }
 
-impl Verdict {
-    fn new(kind: Kind, evidence: String) -> Verdict {
-        Verdict {
-            is_cxl: kind == Kind::Cxl,
+impl NodeVerdict {
+    fn new(kind: MemoryKind, evidence: String) -> NodeVerdict {
+        NodeVerdict {
+            is_cxl: kind == MemoryKind::Cxl,
             kind,
             is_proven: true,
             evidence: vec![evidence],
@@ -85,7 +85,7 @@ impl Verdict {
         match (self.is_cxl, self.is_proven) {
             (true, true) => format!("CXL memory: {evidence}"),
             (true, false) => format!("taken for CXL memory: {evidence}"),
-            (false, _) if matches!(self.kind, Kind::Other | Kind::Unknown) => {
+            (false, _) if matches!(self.kind, MemoryKind::Other | MemoryKind::Unknown) => {
                 format!("no CXL memory: {evidence}")
             }
             (false, _) => format!("no CXL memory but {}: {evidence}", self.kind.words()),
@@ -115,7 +115,7 @@ pub(super) struct Case<'a> {
 }
 
 /// Decides. The figures of the firmware are added to the evidence that decided.
-pub(super) fn classify(case: &Case) -> Verdict {
+pub(super) fn classify(case: &Case) -> NodeVerdict {
     let mut verdict = said(case)
         .or_else(|| for_cxl(case))
         .or_else(|| against_cxl(case))
@@ -124,23 +124,23 @@ pub(super) fn classify(case: &Case) -> Verdict {
     verdict
 }
 
-fn said(case: &Case) -> Option<Verdict> {
+fn said(case: &Case) -> Option<NodeVerdict> {
     if case.named.contains(&case.node) {
         let why = format!("--device node:{} says so", case.node);
-        return Some(Verdict::new(Kind::Cxl, why));
+        return Some(NodeVerdict::new(MemoryKind::Cxl, why));
     }
     if let Some(device) = case.evidence.counters.get(&case.node) {
         let why = format!("the counters {device} are of it");
-        return Some(Verdict::new(Kind::Cxl, why));
+        return Some(NodeVerdict::new(MemoryKind::Cxl, why));
     }
     let others: Vec<String> = case.named.iter().map(|n| format!("node:{n}")).collect();
     (!others.is_empty()).then(|| {
         let why = format!("--device names {} only", others.join(", "));
-        Verdict::new(Kind::Other, why)
+        NodeVerdict::new(MemoryKind::Other, why)
     })
 }
 
-fn for_cxl(case: &Case) -> Option<Verdict> {
+fn for_cxl(case: &Case) -> Option<NodeVerdict> {
     let spans = known_spans(case);
     let windows = case.windows.iter().map(|(_, span)| *span);
     let regions = case.regions.iter().filter_map(|region| region.span());
@@ -163,7 +163,7 @@ fn for_cxl(case: &Case) -> Option<Verdict> {
     // A region's dax device names the node, and more is not known.
     if spans.is_empty() || cxl.is_empty() {
         let why = format!("it is memory of the CXL {what} {names}");
-        return (!case.regions.is_empty()).then(|| Verdict::new(Kind::Cxl, why));
+        return (!case.regions.is_empty()).then(|| NodeVerdict::new(MemoryKind::Cxl, why));
     }
     let (inside, size) = (common(&spans, &cxl), total(&spans));
     if inside == 0 || inside < size.div_ceil(2) {
@@ -176,10 +176,10 @@ fn for_cxl(case: &Case) -> Option<Verdict> {
              cannot separate the two"
         ),
     };
-    Some(Verdict::new(Kind::Cxl, why))
+    Some(NodeVerdict::new(MemoryKind::Cxl, why))
 }
 
-fn against_cxl(case: &Case) -> Option<Verdict> {
+fn against_cxl(case: &Case) -> Option<NodeVerdict> {
     let evidence = case.evidence;
     let spans = known_spans(case);
     if let Some(cpus) = evidence.offline_cpus.get(&case.node) {
@@ -189,30 +189,30 @@ fn against_cxl(case: &Case) -> Option<Verdict> {
             "CPUs {}{more} belong to it and are offline",
             some.join(", ")
         );
-        return Some(Verdict::new(Kind::Dram, why));
+        return Some(NodeVerdict::new(MemoryKind::Dram, why));
     }
     let is_persistent = |dax: &&&Dax| dax.of == DaxParent::PersistentMemory;
     if let Some(dax) = case.dax.iter().find(is_persistent) {
         let parent = dax.parent.as_deref().unwrap_or("ndbus");
         let why = format!("{} is persistent memory ({parent})", dax.name);
-        return Some(Verdict::new(Kind::Persistent, why));
+        return Some(NodeVerdict::new(MemoryKind::Persistent, why));
     }
     if meet(&spans, &evidence.persistent) {
         let why = "/proc/iomem calls its addresses persistent memory".to_owned();
-        return Some(Verdict::new(Kind::Persistent, why));
+        return Some(NodeVerdict::new(MemoryKind::Persistent, why));
     }
     if let Some(why) = evidence.accelerators.get(&case.node) {
-        return Some(Verdict::new(Kind::Accelerator, why.clone()));
+        return Some(NodeVerdict::new(MemoryKind::Accelerator, why.clone()));
     }
     if let Some((name, _)) = evidence.managed.iter().find(|(_, m)| meet(&spans, &[*m])) {
         let why = format!("/proc/iomem calls it {name:?}");
-        return Some(Verdict::new(Kind::Accelerator, why));
+        return Some(NodeVerdict::new(MemoryKind::Accelerator, why));
     }
     outside(case, &spans).or_else(|| faster_than_dram(case))
 }
 
 /// All windows are known, and its addresses are, and lie in none.
-fn outside(case: &Case, spans: &[Span]) -> Option<Verdict> {
+fn outside(case: &Case, spans: &[Span]) -> Option<NodeVerdict> {
     if case.windows.is_empty() || case.windows_missing.is_some() || spans.is_empty() {
         return None;
     }
@@ -231,16 +231,16 @@ fn outside(case: &Case, spans: &[Span]) -> Option<Verdict> {
             dax.name
         );
     }
-    let kind = fast(case).map_or(Kind::Other, |_| Kind::HighBandwidth);
-    Some(Verdict::new(kind, why))
+    let kind = fast(case).map_or(MemoryKind::Other, |_| MemoryKind::HighBandwidth);
+    Some(NodeVerdict::new(kind, why))
 }
 
 /// High-bandwidth memory, by the firmware's figures: where no window is known, these decide.
-fn faster_than_dram(case: &Case) -> Option<Verdict> {
+fn faster_than_dram(case: &Case) -> Option<NodeVerdict> {
     let (node, dram) = fast(case)?;
     case.windows.is_empty().then(|| {
         let why = format!("firmware gives it {node} MB/s, and DRAM {dram} (HMAT)");
-        Verdict::new(Kind::HighBandwidth, why)
+        NodeVerdict::new(MemoryKind::HighBandwidth, why)
     })
 }
 
@@ -258,7 +258,7 @@ fn fast(case: &Case) -> Option<(u64, u64)> {
     (node > dram && is_near).then_some((node, dram))
 }
 
-fn by_default(case: &Case) -> Verdict {
+fn by_default(case: &Case) -> NodeVerdict {
     let lacks = match case.windows_missing {
         Some(missing) => missing.to_owned(),
         None if case.windows.is_empty() => "the kernel knows no CXL window".to_owned(),
@@ -266,15 +266,15 @@ fn by_default(case: &Case) -> Verdict {
     };
     let why = format!("it has memory and no CPUs, and {lacks}");
     let (kind, why) = match case.proven {
-        None => (Kind::Cxl, why),
+        None => (MemoryKind::Cxl, why),
         Some(other) => (
-            Kind::Unknown,
+            MemoryKind::Unknown,
             format!("{why}; node{other} is CXL memory for sure, and nothing says so of this one"),
         ),
     };
-    Verdict {
+    NodeVerdict {
         is_proven: false,
-        ..Verdict::new(kind, why)
+        ..NodeVerdict::new(kind, why)
     }
 }
 

@@ -6,21 +6,21 @@ use super::lines;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Range {
+pub(crate) struct IomemRange {
     pub(crate) start: u64,
     pub(crate) size_bytes: u64,
     pub(crate) name: String,
 }
 
 /// All lines that are understood. A process without the right to see addresses reads 0 in each line; those are left out.
-pub(crate) fn ranges(text: &[u8]) -> impl Iterator<Item = Range> {
+pub(crate) fn ranges(text: &[u8]) -> impl Iterator<Item = IomemRange> {
     lines(text).filter_map(|line| {
         let line = std::str::from_utf8(line).ok()?;
         let (addresses, name) = line.trim_start().split_once(" : ")?;
         let (start, end) = addresses.split_once('-')?;
         let start = u64::from_str_radix(start, 16).ok()?;
         let end = u64::from_str_radix(end, 16).ok().filter(|end| *end > 0)?;
-        Some(Range {
+        Some(IomemRange {
             start,
             size_bytes: end.checked_sub(start)?.checked_add(1)?,
             name: name.trim_end().to_owned(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can be said to `weir events`.
 
-use crate::devices::DeviceArgs;
+use crate::devices::NodeArgs;
 use clap::Args;
 
 /// `weir events`.
@@ -22,7 +22,7 @@ pub struct EventsArgs {
 
     /// Which nodes are the device's.
     #[command(flatten)]
-    pub devices: DeviceArgs,
+    pub devices: NodeArgs,
 
     /// Print everything as JSON
     #[arg(long)]

@@ -2,7 +2,7 @@
 //! What can be said to `weir groups`.
 
 use crate::amounts::Span;
-use crate::devices::DeviceArgs;
+use crate::devices::NodeArgs;
 use clap::{ArgGroup, Args, Subcommand};
 use std::path::PathBuf;
 use weir_acpi::Sizes;
@@ -37,7 +37,7 @@ pub struct ListArgs {
 
     /// Which nodes are the device's.
     #[command(flatten)]
-    pub devices: DeviceArgs,
+    pub devices: NodeArgs,
 }
 
 /// A group as people name it: `2` or `node2`.
@@ -68,7 +68,7 @@ pub struct BindArgs {
 
     /// Which nodes are the device's.
     #[command(flatten)]
-    pub devices: DeviceArgs,
+    pub devices: NodeArgs,
 
     /// With --pid: also when other processes are in that cgroup
     #[arg(long, requires = "pid")]

@@ -17,11 +17,11 @@ struct Report {
     block_bytes: Option<u64>,
     groups: Vec<Row>,
     /// Other nodes with memory and without CPUs.
-    others: Vec<Other>,
+    others: Vec<OtherNode>,
 }
 
 #[derive(Serialize)]
-struct Other {
+struct OtherNode {
     node: u32,
     /// Why it is no CXL memory.
     why: String,
@@ -69,7 +69,7 @@ pub fn list(args: &ListArgs, roots: &Roots) -> Result<Exit> {
             .map(|node| row(node, &with_cpus, &counters))
             .collect(),
         others: others
-            .map(|node| Other {
+            .map(|node| OtherNode {
                 node: node.id,
                 why: node.verdict.words(),
             })
@@ -140,7 +140,7 @@ fn is_cxl(fabric: &Fabric, node: &Node) -> bool {
 }
 
 fn others(report: &Report) -> String {
-    let line = |other: &Other| format!("no group: node{}, {}\n", other.node, other.why);
+    let line = |other: &OtherNode| format!("no group: node{}, {}\n", other.node, other.why);
     report
         .others
         .iter()

@@ -241,7 +241,7 @@ struct Pace {
 impl Pace {
     fn new(args: &ReplayArgs) -> Pace {
         Pace {
-            // What is asked for over HTTP happens now.
+            // Metrics are scraped in real time: the recording plays at its own speed.
             speed: args.speed.or(args.metrics.map(|_| 1.0)),
             began: None,
         }

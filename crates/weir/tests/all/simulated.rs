@@ -2,29 +2,14 @@
 //! The first minute without hardware: is what `weir sim` records a recording like any other, and does the screen
 //! show it? And does each command that needs CXL memory say so?
 
+use crate::world::desk::{complaint, done, weir};
 use crate::world::{World, stderr, stdout};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
-
-fn weir(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(args).output().unwrap()
-}
-
-fn done(args: &[&str]) -> String {
-    let output = weir(args);
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{args:?}: {}",
-        stderr(&output)
-    );
-    stdout(&output)
-}
+use std::process::{Command, Stdio};
 
 /// Records `step`, in which the load begins after five seconds.
 fn recorded(dir: &Path, more: &[&str]) -> String {
@@ -111,13 +96,8 @@ fn what_cannot_be_recorded_is_said_and_nothing_is_lost() {
         (&["sim", "step", "--top", "--check"], "--check"),
         (&["sim", "--list", "--record", text], "--record"),
     ] {
-        let output = weir(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(
-            stderr(&output).contains(says),
-            "{args:?}: {}",
-            stderr(&output)
-        );
+        let said = complaint(args);
+        assert!(said.contains(says), "{args:?}: {said}");
     }
     assert_eq!(fs::read_to_string(text).unwrap(), "mine");
     assert!(!absent.exists());
@@ -176,13 +156,8 @@ fn a_recorded_run_is_explained() {
             "nothing-like-it",
         ),
     ] {
-        let output = weir(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}");
-        assert!(
-            stderr(&output).contains(says),
-            "{args:?}: {}",
-            stderr(&output)
-        );
+        let said = complaint(args);
+        assert!(said.contains(says), "{args:?}: {said}");
     }
 }
 

@@ -317,10 +317,8 @@ fn weir_schedules_where_cpus_come_and_go() -> Result<()> {
     ask_about_cpus(vm, SHORT, &mut |said| println!("{said}"))
 }
 
-/// Open: in some runs no limit comes while 400 tasks compute (see docs/maturity.md).
 #[test]
-#[ignore = "soak: 400 tasks beside two readers; in some runs no limit comes"]
-fn soak_scx_stress_many() -> Result<()> {
+fn weir_schedules_many() -> Result<()> {
     let Some(bench) = Bench::ready("scx_stress: tasks")? else {
         return Ok(());
     };
