@@ -54,7 +54,8 @@ pub(super) fn copy(
                 return Ok(());
             }
             written.put_span_sum(id)?;
-            let is_unchecked = has_tables && holds.is_none() && sessions.is_checked(*session);
+            let is_unchecked =
+                has_tables && holds.is_none() && sessions.is_sealed(*session) == Some(true);
             saved.unchecked += u64::from(is_unchecked);
             sessions.meet(*session);
             saved.spans += 1;

@@ -31,8 +31,8 @@ struct Found {
     last_unix_ms: i64,
     last_at: Nanos,
     steps: Vec<u64>,
-    /// Its ticks have sums.
-    is_sealed: bool,
+    /// Whether its ticks have sums: all of those that were saved, or none.
+    is_sealed: Option<bool>,
 }
 
 /// All of them, by number.
@@ -77,9 +77,10 @@ impl Sessions {
         (1..=SESSIONS_MAX).contains(&id)
     }
 
-    /// Whether all of the session must have sums.
-    pub(super) fn is_checked(&self, id: i64) -> bool {
-        self.0.get(&id).is_some_and(|found| found.extent.is_some())
+    /// Whether all ticks of the session must have sums, or must not have them; nothing while that is not known.
+    pub(super) fn is_sealed(&self, id: i64) -> Option<bool> {
+        let found = self.0.get(&id)?;
+        found.extent.map(|_| true).or(found.is_sealed)
     }
 
     /// Something of this session was saved.
@@ -126,7 +127,7 @@ impl Sessions {
             found.steps.push(step.0);
         }
         (found.last_at, found.last_unix_ms) = (at, row.wall_unix_ms);
-        found.is_sealed |= seal == Seal::Holds;
+        found.is_sealed.get_or_insert(seal == Seal::Holds);
         found.copy = found.copy.take().or(copy);
         let known = found.row.as_ref().map(|row| row.interval_ms);
         let known = known.or(found
@@ -193,7 +194,7 @@ impl Sessions {
         if !is_torn || next.is_some_and(|next| next.ticks.is_some()) {
             return End::Known(0);
         }
-        let row = found.row.as_ref().filter(|_| !found.is_sealed);
+        let row = found.row.as_ref().filter(|_| found.is_sealed != Some(true));
         match row.map(|row| (row.ended_unix_ms, row.interval_ms)) {
             Some((Some(ended), interval)) if interval > 0 => {
                 let lacking = ended.saturating_sub(found.last_unix_ms).max(0);
@@ -216,7 +217,7 @@ enum End {
 impl Found {
     /// The row to be written: the row that was, a copy of it, or what the ticks tell.
     fn row(self, id: i64, end: End, saved: &mut Saved) -> Result<SessionRow, String> {
-        let is_old = self.extent.is_none() && !self.is_sealed;
+        let is_old = self.extent.is_none() && self.is_sealed != Some(true);
         let (first_tick, last_tick) = self.ticks.unwrap_or((1, 0));
         let extent = Extent {
             first_tick,

@@ -11,11 +11,15 @@ use crate::tick::{RawTick, Seal, Tick};
 use crate::writer::put_actions;
 use rusqlite::types::Value;
 use serde::Deserialize;
+use std::collections::HashSet;
 
 /// Takes ticks in the order of their numbers.
 struct Taking<'a, 'b> {
+    from: &'a Source<'a>,
     to: &'a mut Target<'b>,
     sessions: &'a mut Sessions,
+    /// Sessions with a tick that has the sum it must have; looked for when it is asked.
+    sealed: Option<HashSet<i64>>,
     figures: Anew,
     saved: &'a mut Saved,
     code: Reader,
@@ -35,8 +39,10 @@ pub(super) fn copy(
     saved: &mut Saved,
 ) -> rusqlite::Result<bool> {
     let mut taking = Taking {
+        from,
         to,
         sessions,
+        sealed: None,
         figures: Anew::new(covered),
         saved,
         code: Reader::default(),
@@ -98,7 +104,37 @@ fn raw(row: Vec<Value>) -> Option<RawTick> {
     })
 }
 
+/// Sessions with a tick that the table leads to and that has the sum it must have.
+fn sealed(from: &Source) -> rusqlite::Result<HashSet<i64>> {
+    let mut sealed = HashSet::new();
+    walk(from.database, "tick", &mut |row| {
+        let found = raw(row).filter(|row| row.seal() == Seal::Holds);
+        sealed.extend(found.map(|row| row.session));
+        Ok(())
+    })?;
+    Ok(sealed)
+}
+
 impl Taking<'_, '_> {
+    /// Whether a tick with this seal can be of that session: all of its ticks have sums, or none has one. A tick
+    /// may have lost the sign that it has a sum, and the session its row: then its other ticks tell.
+    fn fits(&mut self, seal: Seal, session: i64) -> rusqlite::Result<bool> {
+        Ok(match (seal, self.sessions.is_sealed(session)) {
+            (Seal::Broken, _) => false,
+            (Seal::Holds, known) => known != Some(false),
+            (Seal::Missing, Some(known)) => !known,
+            (Seal::Missing, None) => {
+                let sealed = match self.sealed.take() {
+                    Some(sealed) => sealed,
+                    None => sealed(self.from)?,
+                };
+                let fits = !sealed.contains(&session);
+                self.sealed = Some(sealed);
+                fits
+            }
+        })
+    }
+
     fn take(&mut self, row: Vec<Value>) -> rusqlite::Result<()> {
         let Some(mut row) = raw(row) else {
             return Ok(());
@@ -107,12 +143,7 @@ impl Taking<'_, '_> {
             return Ok(());
         }
         let seal = row.seal();
-        let can_be = match seal {
-            Seal::Holds => true,
-            Seal::Broken => false,
-            Seal::Missing => !self.sessions.is_checked(row.session),
-        };
-        if !can_be || !self.sessions.can_be(row.session) {
+        if !self.sessions.can_be(row.session) || !self.fits(seal, row.session)? {
             // It may come twice: by its table, and as a stray.
             let was_broken = std::mem::replace(&mut self.broken, row.id);
             self.saved.damaged += u64::from(was_broken != row.id);

@@ -323,3 +323,34 @@ fn a_recording_without_checksums_is_read_and_can_be_gone_on_with() {
     let wrong = read(&path).wrong.unwrap();
     assert!(wrong.contains("tick 300: its checksum differs"), "{wrong}");
 }
+
+/// The bits that say that a document has a sum may be hit, and the session's own row be lost.
+#[test]
+fn what_is_saved_has_sums_throughout_or_none() {
+    let dir = desk();
+    let path = dir.path().join("a.weir");
+    recorded(&path, 135);
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let key = "SELECT id, document FROM tick WHERE is_key = 1 AND id > 1 LIMIT 1";
+    let (id, document): (i64, Vec<u8>) = database
+        .query_row(key, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    database.execute("DELETE FROM session", []).unwrap();
+    let mut fewest = 135;
+    for bit in 0..64 {
+        let mut changed = document.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        database
+            .execute("UPDATE tick SET document = ? WHERE id = ?", (&changed, id))
+            .unwrap();
+        let new = dir.path().join(format!("{bit}.weir"));
+        let saved = salvage(&path, &new).unwrap();
+        assert_eq!(saved.damaged, 1, "bit {bit}");
+        fewest = fewest.min(saved.ticks);
+        let found = read(&new);
+        assert_eq!((found.wrong, found.surveyed), (None, None), "bit {bit}");
+        assert_eq!(found.ticks.len() as u64, saved.ticks, "bit {bit}");
+        assert!(found.sessions[0].is_checked, "bit {bit}");
+    }
+    assert!(fewest > 60, "{fewest} ticks were saved");
+}
