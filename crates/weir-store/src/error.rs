@@ -91,6 +91,22 @@ impl StoreError {
         StoreError::Damaged { path, what }
     }
 
+    /// What a salvage of `path` into `new` came to.
+    pub(crate) fn saving<T>(
+        path: &Path,
+        new: &Path,
+        result: rusqlite::Result<Option<T>>,
+    ) -> Result<T, StoreError> {
+        match result {
+            Ok(Some(saved)) => Ok(saved),
+            Ok(None) => Err(StoreError::BeyondSaving {
+                path: path.to_owned(),
+                why: "no session and no tick can be read".to_owned(),
+            }),
+            Err(error) => Err(StoreError::write(new, error)),
+        }
+    }
+
     pub(crate) fn write(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         StoreError::Write { path, source }

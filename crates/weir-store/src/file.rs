@@ -6,7 +6,7 @@
 //! not follow links itself. Directories of the path may be links: whoever named the path chose them.
 
 use crate::error::StoreError;
-use crate::{APPLICATION_ID, FORMAT};
+use crate::{APPLICATION_ID, FORMAT, checksum};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
@@ -124,6 +124,12 @@ fn judge(path: &Path, head: &[u8], size: u64) -> Result<Option<String>, StoreErr
         let (path, found) = (path.to_owned(), format);
         return Err(StoreError::TooNew { path, found });
     }
+    if format == 0 {
+        return Err(StoreError::damaged(
+            path,
+            "its head says format 0, which there never was",
+        ));
+    }
     let page = match head.get(16..18) {
         Some([0, 1]) => 65_536,
         Some(&[high, low]) => u64::from(u16::from_be_bytes([high, low])),
@@ -170,26 +176,38 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Whether the tables are those of the format, word for word. A table that only looks like ours could
 /// be a view that never ends. Indices and views that somebody added for themselves do no harm.
-pub(crate) fn check_schema(path: &Path, connection: &Connection) -> Result<(), StoreError> {
-    let read = || -> rusqlite::Result<(Objects, Objects)> {
+///
+/// Says whether there are tables of checksums: a weir that knew none may have made the file.
+pub(crate) fn check_schema(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
+    let read = || -> rusqlite::Result<[Objects; 3]> {
         let wanted = Connection::open_in_memory()?;
         wanted.execute_batch(SCHEMA_1)?;
-        Ok((objects(&wanted)?, objects(connection)?))
+        let checks = Connection::open_in_memory()?;
+        checks.execute_batch(checksum::SCHEMA)?;
+        Ok([objects(&wanted)?, objects(&checks)?, objects(connection)?])
     };
-    let (wanted, found) = read().map_err(|error| trouble(path, &error))?;
+    let [wanted, checks, found] = read().map_err(|error| trouble(path, &error))?;
     if found.iter().any(|object| object.0 == "trigger") {
         return Err(StoreError::not_a_recording(path, "it has triggers"));
     }
-    match wanted.iter().find(|object| !found.contains(object)) {
+    let is_named = |(_, name, _): &Object| found.iter().any(|(_, found, _)| found == name);
+    let has_checks = checks.iter().any(is_named);
+    let checks = checks.iter().filter(|_| has_checks);
+    match wanted
+        .iter()
+        .chain(checks)
+        .find(|object| !found.contains(object))
+    {
         Some((_, name, _)) => {
-            let why = format!("{name} is missing in it, or not as format 1 has it");
+            let why = format!("{name} is missing in it, or not as format {FORMAT} has it");
             Err(StoreError::not_a_recording(path, why))
         }
-        None => Ok(()),
+        None => Ok(has_checks),
     }
 }
 
-type Objects = Vec<(String, String, Option<String>)>;
+type Object = (String, String, Option<String>);
+type Objects = Vec<Object>;
 
 fn objects(connection: &Connection) -> rusqlite::Result<Objects> {
     let mut statement = connection.prepare("SELECT type, name, sql FROM sqlite_schema")?;

@@ -11,6 +11,8 @@
 //!   ([`code`]), exact to the last bit; figures that people ask for go into plain columns, as means of
 //!   a second ([`figures`]).
 //! * [`Recording`] reads, and distrusts what it reads. [`salvage`] reads what is left of a damaged one.
+//! * Each thing that is read on its own has a checksum ([`checksum`]): what is not what was written is named, and not
+//!   handed out.
 //! * [`export`] writes rows for other programs, and the same rows of a run that goes on; [`metrics`] writes
 //!   the newest tick for Prometheus.
 //!
@@ -18,6 +20,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
+mod checksum;
 mod code;
 mod error;
 pub mod export;
@@ -27,12 +30,13 @@ pub mod metrics;
 mod reader;
 mod replay;
 mod salvage;
+mod session;
 mod tick;
 mod writer;
 
 pub use error::StoreError;
 pub use figures::SPAN;
-pub use reader::{Recording, Session, Ticks};
+pub use reader::{Damage, Recording, Session, Survey, Ticks};
 pub use replay::Replayed;
 pub use salvage::{Saved, salvage};
 pub use tick::{Start, Tick};

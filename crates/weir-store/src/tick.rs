@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is recorded.
 
+use crate::checksum::Sum;
+use crate::code::seal;
 use serde::{Deserialize, Serialize};
 use weir_core::plan::{Outcome, Plan};
 use weir_core::snapshot::SelfCost;
 use weir_core::{Config, Description, Observation};
 
 /// What is known when a run begins.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Start {
     /// Wall-clock time, milliseconds since the Unix epoch.
     pub started_unix_ms: u64,
@@ -42,4 +44,114 @@ pub struct Tick {
     pub outcomes: Vec<Outcome>,
     /// What weir itself cost.
     pub self_cost: Option<SelfCost>,
+}
+
+/// What stands in a tick's document.
+#[derive(Serialize)]
+pub(crate) struct Written<'a> {
+    /// Put in when all else is written.
+    checksum: u32,
+    observation: &'a Observation,
+    plan: &'a Plan,
+    outcomes: &'a [Outcome],
+    self_cost: Option<SelfCost>,
+    /// In the first tick of a session: a copy of what the session's own row says, on another page.
+    session: Option<&'a Start>,
+}
+
+impl<'a> Written<'a> {
+    pub(crate) fn new(tick: &'a Tick, session: Option<&'a Start>) -> Written<'a> {
+        Written {
+            checksum: 0,
+            observation: &tick.observation,
+            plan: &tick.plan,
+            outcomes: &tick.outcomes,
+            self_cost: tick.self_cost,
+            session,
+        }
+    }
+}
+
+/// A row of `tick`, as it stands in a file: anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RawTick {
+    pub(crate) id: i64,
+    pub(crate) session: i64,
+    pub(crate) wall_unix_ms: i64,
+    /// 0 or 1.
+    pub(crate) is_key: i64,
+    pub(crate) lost_before: i64,
+    pub(crate) document: Vec<u8>,
+}
+
+/// What a row says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seal {
+    /// It is as it was written.
+    Holds,
+    /// It is not.
+    Broken,
+    /// It was written without a sum.
+    Missing,
+}
+
+impl RawTick {
+    pub(crate) const COLUMNS: &str = "id, session, wall_unix_ms, is_key, lost_before, document";
+
+    pub(crate) fn read(row: &rusqlite::Row) -> rusqlite::Result<RawTick> {
+        Ok(RawTick {
+            id: row.get(0)?,
+            session: row.get(1)?,
+            wall_unix_ms: row.get(2)?,
+            is_key: row.get(3)?,
+            lost_before: row.get(4)?,
+            document: row.get(5)?,
+        })
+    }
+
+    pub(crate) fn insert(&self, database: &rusqlite::Connection) -> rusqlite::Result<()> {
+        let row = rusqlite::params![
+            self.id,
+            self.session,
+            self.wall_unix_ms,
+            self.is_key,
+            self.lost_before,
+            self.document,
+        ];
+        database
+            .prepare_cached("INSERT INTO tick VALUES (?, ?, ?, ?, ?, ?)")?
+            .execute(row)
+            .map(drop)
+    }
+
+    fn sum(&self, document: &[&[u8]]) -> u32 {
+        let mut sum = Sum::of("tick");
+        let row = [
+            self.id,
+            self.session,
+            self.wall_unix_ms,
+            self.is_key,
+            self.lost_before,
+        ];
+        row.into_iter().for_each(|number| sum.whole(number));
+        sum.parts(document);
+        sum.end()
+    }
+
+    /// Whether it is what was written.
+    pub(crate) fn seal(&self) -> Seal {
+        match seal::split(&self.document) {
+            None => Seal::Missing,
+            Some((head, sum, tail)) if self.sum(&[head, tail]) == sum => Seal::Holds,
+            Some(_) => Seal::Broken,
+        }
+    }
+
+    /// Puts the sum into the document, if it has room for one.
+    pub(crate) fn put_sum(&mut self) {
+        if let Some((head, _, tail)) = seal::split(&self.document) {
+            let sum = self.sum(&[head, tail]);
+            seal::put(&mut self.document, sum);
+        }
+    }
 }

@@ -11,7 +11,8 @@
 //!   of one look are microseconds apart;
 //! * members of a list that have an `id` are compared with the member of that id, so that one
 //!   workload more does not change all that come after it;
-//! * texts are numbers of a table that the whole file shares.
+//! * texts are numbers of a table that the whole file shares;
+//! * a member of the root called `checksum` has a fixed place and size ([`seal`]).
 //!
 //! The reading side takes hostile bytes: depth, number of nodes and lengths are bounded, and nothing
 //! panics.
@@ -19,6 +20,7 @@
 mod build;
 mod document;
 mod read;
+pub(crate) mod seal;
 pub(crate) mod varint;
 mod write;
 

@@ -7,7 +7,7 @@ use super::{
     NEGATIVE, NULL, OBJECT, SAME, SMALL_FIELDS, SMALL_FIELDS_MAX, STEP, STEP_MORE, TEXT, TRUE,
     Texts, UINT,
 };
-use super::{build, varint};
+use super::{build, seal, varint};
 use serde::Serialize;
 
 /// How far ahead an element is looked for in the list before. If more than these went away at once,
@@ -49,7 +49,7 @@ impl Writer {
             texts,
         };
         if let Some(now) = self.now.root() {
-            pass.value(self.before.root(), now, false)?;
+            pass.root(self.before.root(), now)?;
         }
         let Pass { out, clock, .. } = pass;
         self.clock = clock;
@@ -65,6 +65,23 @@ struct Pass<'a, T> {
 }
 
 impl<T: Texts> Pass<'_, T> {
+    /// The whole document. If it is to have a sum it is never written as the same as the one before.
+    fn root(&mut self, before: Option<At<'_>>, now: At<'_>) -> Result<(), T::Error> {
+        let is_sealed = |members: &Members<'_>| {
+            let first = members.iter().next();
+            first.is_some_and(|(name, _)| name == seal::NAME)
+        };
+        let Some(members) = now.members().filter(is_sealed) else {
+            return self.value(before, now, false);
+        };
+        match before.and_then(At::members) {
+            Some(old) if old.has_names_of(members) && seal::fits(members.len()) => {
+                self.fields(old, members, true)
+            }
+            _ => self.object(members, true),
+        }
+    }
+
     fn value(
         &mut self,
         before: Option<At<'_>>,
@@ -119,8 +136,8 @@ impl<T: Texts> Pass<'_, T> {
             return Ok(());
         };
         match before.and_then(At::members) {
-            Some(old) if old.has_names_of(members) => self.fields(old, members),
-            _ => self.object(members),
+            Some(old) if old.has_names_of(members) => self.fields(old, members, false),
+            _ => self.object(members, false),
         }
     }
 
@@ -163,18 +180,28 @@ impl<T: Texts> Pass<'_, T> {
         items.try_for_each(|item| self.value(None, item, false))
     }
 
-    fn object(&mut self, members: Members<'_>) -> Result<(), T::Error> {
+    /// If it is sealed its first member is the sum.
+    fn object(&mut self, members: Members<'_>, is_sealed: bool) -> Result<(), T::Error> {
         self.out.push(OBJECT);
         varint::put(&mut self.out, members.len() as u64);
-        for (name, value) in members.iter() {
+        for (index, (name, value)) in members.iter().enumerate() {
             self.text(name)?;
-            self.value(None, value, name == CLOCK)?;
+            if is_sealed && index == 0 {
+                seal::leave_room(&mut self.out);
+            } else {
+                self.value(None, value, name == CLOCK)?;
+            }
         }
         Ok(())
     }
 
     /// The members of an object that has the names of the one before.
-    fn fields(&mut self, old: Members<'_>, new: Members<'_>) -> Result<(), T::Error> {
+    fn fields(
+        &mut self,
+        old: Members<'_>,
+        new: Members<'_>,
+        is_sealed: bool,
+    ) -> Result<(), T::Error> {
         let is_small = new.len() <= SMALL_FIELDS_MAX;
         // The bits are set where they will stand.
         let bits_at = match is_small {
@@ -188,13 +215,18 @@ impl<T: Texts> Pass<'_, T> {
             self.out.resize(bits_at + new.len().div_ceil(8), 0);
         }
         for (index, (old, (name, new))) in old.values().zip(new.iter()).enumerate() {
-            if old.is_same(new) {
+            let is_sum = is_sealed && index == 0;
+            if !is_sum && old.is_same(new) {
                 continue;
             }
             if let Some(byte) = self.out.get_mut(bits_at + index / 8) {
                 *byte |= 1 << (index % 8);
             }
-            self.changed(Some(old), new, name == CLOCK)?;
+            if is_sum {
+                seal::leave_room(&mut self.out);
+            } else {
+                self.changed(Some(old), new, name == CLOCK)?;
+            }
         }
         Ok(())
     }

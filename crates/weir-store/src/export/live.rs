@@ -21,6 +21,7 @@ pub struct Live {
     interval: Nanos,
     with_workloads: bool,
     last_at: Option<Nanos>,
+    last_unix_ms: u64,
     span: Span,
     throttled: BTreeMap<WorkloadId, Nanos>,
     text: String,
@@ -42,13 +43,14 @@ impl Live {
             interval,
             with_workloads,
             last_at: None,
+            last_unix_ms: 0,
             span: Span::default(),
             throttled: BTreeMap::new(),
             text: String::new(),
         }
     }
 
-    /// Takes in a tick, and gives the lines if a span ends with it.
+    /// Takes in a tick, which was seen at this time, and gives the lines if a span ends with it.
     pub fn add(
         &mut self,
         wall_unix_ms: u64,
@@ -57,21 +59,21 @@ impl Live {
         latencies: &[LatencySeen],
     ) -> Option<String> {
         let dt = self.last_at.and_then(|before| plan.at.since(before));
-        self.last_at = Some(plan.at);
+        (self.last_at, self.last_unix_ms) = (Some(plan.at), wall_unix_ms);
         self.span.add(0, dt.unwrap_or_default(), plan, latencies);
         if self.with_workloads {
             self.add_actions(wall_unix_ms, plan, outcomes);
         }
         self.span
             .is_done(self.every, self.interval)
-            .then(|| self.end(wall_unix_ms))
+            .then(|| self.end())
     }
 
-    /// The lines of a span that ends here, whole or not.
-    pub fn end(&mut self, wall_unix_ms: u64) -> String {
+    /// The lines of a span that ends with the last tick, whole or not.
+    pub fn end(&mut self) -> String {
         let span = std::mem::take(&mut self.span);
         if span.span.0 > 0 {
-            self.add_figures(wall_unix_ms, &span);
+            self.add_figures(self.last_unix_ms, &span);
         }
         self.throttled = span.ends();
         std::mem::take(&mut self.text)

@@ -13,8 +13,8 @@ use crate::error::StoreError;
 use crate::file;
 use crate::reader::Recording;
 use crate::writer::signed;
+use rusqlite::Row;
 use rusqlite::types::ValueRef;
-use rusqlite::{Row, params};
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use tables::Source;
@@ -54,6 +54,14 @@ pub struct Range {
     pub from_unix_ms: Option<u64>,
     /// What ended at this time or before.
     pub to_unix_ms: Option<u64>,
+}
+
+impl Range {
+    fn has(&self, session: i64, unix_ms: i64) -> bool {
+        self.session.is_none_or(|wanted| wanted == session)
+            && self.from_unix_ms.is_none_or(|from| unix_ms > signed(from))
+            && self.to_unix_ms.is_none_or(|to| unix_ms <= signed(to))
+    }
 }
 
 /// What a column holds.
@@ -107,38 +115,73 @@ pub fn export(
         Format::Influx => Box::new(influx::Influx::new(source.name, source.columns, out)),
         Format::Parquet => Box::new(parquet::Parquet::new(source.columns, out)?),
     };
-    let count = rows(recording, source, range, &mut *sink)?;
+    let count = rows(recording, table, range, &mut *sink)?;
     sink.finish()?;
     Ok(count)
 }
 
+/// Each group of rows is compared with its checksum before any of it is written, also where it is out of
+/// range: that, too, stands in it.
 fn rows(
     recording: &Recording,
-    source: &Source,
+    table: Table,
     range: Range,
     sink: &mut dyn Sink,
 ) -> Result<u64, StoreError> {
-    let damaged = |error| file::trouble(&recording.path, &error);
-    let mut statement = recording.database.prepare(source.query).map_err(damaged)?;
-    let from = range.from_unix_ms.map_or(-1, signed);
-    let to = range.to_unix_ms.map_or(i64::MAX, signed);
-    let mut rows = statement
-        .query(params![range.session, from, to])
-        .map_err(damaged)?;
+    let trouble = |error| file::trouble(&recording.path, &error);
+    let damaged = |what: String| StoreError::damaged(&recording.path, what);
+    let source = table.source();
+    let mut checks = recording.checks();
+    checks.missing().map_err(damaged)?;
+    let mut statement = recording.database.prepare(source.groups).map_err(trouble)?;
+    let mut groups = statement.query([]).map_err(trouble)?;
+    let (mut count, mut before) = (0, i64::MIN);
+    while let Some(group) = groups.next().map_err(trouble)? {
+        let group = group.get(0).map_err(trouble)?;
+        if group <= before {
+            let name = source.name;
+            return Err(damaged(format!("{group} of {name} comes after {before}")));
+        }
+        before = group;
+        let (session, time) = match table {
+            Table::Workloads | Table::Devices => recording.sound_span(group, &mut checks)?,
+            Table::Actions => recording.sound_actions(group, &mut checks)?,
+        };
+        if range.has(session, time) {
+            count += rows_of(recording, source, group, sink)?;
+        }
+    }
+    Ok(count)
+}
+
+fn rows_of(
+    recording: &Recording,
+    source: &Source,
+    group: i64,
+    sink: &mut dyn Sink,
+) -> Result<u64, StoreError> {
+    let trouble = |error| file::trouble(&recording.path, &error);
+    let mut statement = recording
+        .database
+        .prepare_cached(source.query)
+        .map_err(trouble)?;
+    let mut rows = statement.query([group]).map_err(trouble)?;
     let mut count = 0;
-    let mut before = (i64::MIN, i64::MIN);
+    let mut before = i64::MIN;
     let mut cells = Vec::new();
-    while let Some(row) = rows.next().map_err(damaged)? {
-        let place = (row.get(0).map_err(damaged)?, row.get(1).map_err(damaged)?);
+    while let Some(row) = rows.next().map_err(trouble)? {
+        let place = row.get(0).map_err(trouble)?;
+        let (path, name) = (&recording.path, source.name);
         if place <= before {
-            let what = format!("row {place:?} of {} comes after {before:?}", source.name);
-            return Err(StoreError::damaged(&recording.path, what));
+            let what = format!("row {place} of {group} of {name} comes after {before}");
+            return Err(StoreError::damaged(path, what));
         }
         before = place;
         cells.clear();
-        for (index, (name, kind)) in source.columns.iter().enumerate() {
-            let wrong = || StoreError::damaged(&recording.path, format!("{name} in row {place:?}"));
-            cells.push(cell(row, index + 2, *kind).ok_or_else(wrong)?);
+        for (index, (column, kind)) in source.columns.iter().enumerate() {
+            let what = || format!("{column} in row {place} of {group} of {name}");
+            let cell = cell(row, index + 1, *kind);
+            cells.push(cell.ok_or_else(|| StoreError::damaged(path, what()))?);
         }
         sink.row(&cells)?;
         count += 1;

@@ -5,12 +5,19 @@
 use super::Kind::{Real, Text, Whole};
 use super::{Column, Table};
 
-/// A table. The first two values of a row of the answer are its place, which must go up.
+/// A table. Its rows come in groups that have a checksum each.
 pub(super) struct Source {
     pub(super) name: &'static str,
     pub(super) columns: &'static [Column],
+    /// The numbers of the groups, which must go up.
+    pub(super) groups: &'static str,
+    /// The rows of a group. The first value is a row's place, which must go up.
     pub(super) query: &'static str,
 }
+
+const SPANS: &str = "SELECT id FROM span ORDER BY id";
+/// Ticks that have actions.
+const TICKS: &str = "SELECT DISTINCT tick FROM action ORDER BY tick";
 
 impl Table {
     pub(super) fn source(self) -> &'static Source {
@@ -38,15 +45,15 @@ const WORKLOADS: Source = Source {
         ("limit_microcpus", Whole),
         ("why", Text),
     ],
-    query: "SELECT span.id, f.workload, span.session, span.end_unix_ms, span.span_ns, text.text,
+    groups: SPANS,
+    query: "SELECT f.workload, span.session, span.end_unix_ms, span.span_ns, text.text,
         f.bytes_per_sec, provenance.word, f.unknown_ns, f.cpu_microcpus, f.throttled_microcpus,
         f.allowed_bytes_per_sec, f.limit_microcpus, why.word
         FROM span CROSS JOIN workload_figures AS f ON f.span = span.id
         LEFT JOIN text ON text.id = f.workload
         LEFT JOIN word AS provenance ON provenance.kind = 'provenance' AND provenance.code = f.provenance
         LEFT JOIN word AS why ON why.kind = 'why' AND why.code = f.why
-        WHERE (?1 IS NULL OR span.session = ?1) AND span.end_unix_ms > ?2 AND span.end_unix_ms <= ?3
-        ORDER BY span.id, f.workload",
+        WHERE span.id = ?1 ORDER BY f.workload",
 };
 
 const DEVICES: Source = Source {
@@ -64,12 +71,12 @@ const DEVICES: Source = Source {
         ("latency_ns", Whole),
         ("unknown_ns", Whole),
     ],
-    query: "SELECT span.id, f.device, span.session, span.end_unix_ms, span.span_ns, f.device,
+    groups: SPANS,
+    query: "SELECT f.device, span.session, span.end_unix_ms, span.span_ns, f.device,
         f.read_bytes_per_sec, f.write_bytes_per_sec, f.unattributed_bytes_per_sec,
         f.set_point_bytes_per_sec, f.correction_ratio, f.latency_ns, f.unknown_ns
         FROM span CROSS JOIN device_figures AS f ON f.span = span.id
-        WHERE (?1 IS NULL OR span.session = ?1) AND span.end_unix_ms > ?2 AND span.end_unix_ms <= ?3
-        ORDER BY span.id, f.device",
+        WHERE span.id = ?1 ORDER BY f.device",
 };
 
 const ACTIONS: Source = Source {
@@ -82,12 +89,12 @@ const ACTIONS: Source = Source {
         ("outcome", Text),
         ("detail", Text),
     ],
-    query: "SELECT action.tick, action.position, tick.session, tick.wall_unix_ms, text.text,
+    groups: TICKS,
+    query: "SELECT action.position, tick.session, tick.wall_unix_ms, text.text,
         action.limit_cpus, outcome.word, detail.text
         FROM action CROSS JOIN tick ON tick.id = action.tick
         LEFT JOIN text ON text.id = action.workload
         LEFT JOIN text AS detail ON detail.id = action.detail
         LEFT JOIN word AS outcome ON outcome.kind = 'outcome' AND outcome.code = action.outcome
-        WHERE (?1 IS NULL OR tick.session = ?1) AND tick.wall_unix_ms > ?2 AND tick.wall_unix_ms <= ?3
-        ORDER BY action.tick, action.position",
+        WHERE action.tick = ?1 ORDER BY action.position",
 };

@@ -63,23 +63,72 @@ fn format_1_is_read() {
     assert_eq!(recording.counts(session.id).unwrap(), [140, 14, 0]);
 }
 
-/// The page describes the bytes well enough for somebody else: a reader in Python, made from it.
-#[test]
-fn another_reader_reads_the_same() {
+/// What the reader in Python says of a file; nothing if there is no Python.
+fn other_reader(path: &Path) -> Option<std::process::Output> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/read-recording.py");
     let python = std::process::Command::new("python3")
         .arg(script)
-        .arg(data("format-1.weir"))
+        .arg(path)
         .output();
     let Ok(output) = python else {
         eprintln!("SKIP read-recording.py: no python3 here");
-        return;
+        return None;
     };
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("No module named") {
         eprintln!("SKIP read-recording.py: {said}");
-        return;
+        return None;
     }
+    Some(output)
+}
+
+/// The page describes sums well enough too: they are found right, and harm is found.
+#[test]
+fn another_reader_compares_the_same_sums() {
+    let dir = made::desk();
+    let path = dir.path().join("a.weir");
+    let ticks = made::recorded(&path, 200);
+    let Some(output) = other_reader(&path) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let read = text
+        .lines()
+        .map(|line| serde_json::from_str::<Tick>(line).unwrap());
+    let same = |(read, tick): (Tick, &Tick)| read.plan == tick.plan;
+    assert!(read.zip(&ticks).all(same));
+    assert_eq!(text.lines().count(), 200);
+    for (sql, wanted) in [
+        (
+            "UPDATE tick SET wall_unix_ms = 7 WHERE id = 130",
+            "tick 130",
+        ),
+        ("UPDATE text SET text = 'x' WHERE id = 3", "text 3"),
+        ("UPDATE session SET policy = 'drf'", "session 1"),
+    ] {
+        let harmed = dir.path().join("b.weir");
+        fs::copy(&path, &harmed).unwrap();
+        let database = rusqlite::Connection::open(&harmed).unwrap();
+        database.execute_batch(sql).unwrap();
+        let output = other_reader(&harmed).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        let wanted = format!("{wanted}: its checksum differs");
+        assert!(
+            !output.status.success() && said.contains(&wanted),
+            "{sql}: {said}"
+        );
+    }
+}
+
+/// The page describes the bytes well enough for another program: a reader in Python, made from it.
+#[test]
+fn another_reader_reads_the_same() {
+    let Some(output) = other_reader(&data("format-1.weir")) else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let text = String::from_utf8(output.stdout).unwrap();
     let read: Vec<Tick> = text

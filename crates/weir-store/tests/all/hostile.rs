@@ -2,7 +2,7 @@
 //! A recording may come from anybody. Whatever its bytes are: it is read or refused, nothing panics,
 //! nothing goes on for ever, and it is not changed by looking at it.
 
-use crate::made::{Plant, desk, recorded, start};
+use crate::made::{Plant, desk, old, recorded, start};
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
@@ -119,8 +119,15 @@ fn tables_that_are_not_ours_are_refused() {
     }
     with("CREATE INDEX mine ON workload_figures (workload)")
         .expect("an index of one's own is no harm");
-    with("UPDATE session SET config = json_set(config, '$.of_tomorrow', 1)")
-        .expect("a setting that is not known yet is passed over");
+    let dir = desk();
+    let path = dir.path().join("a.weir");
+    old(&path, 1);
+    let tomorrow = "UPDATE session SET config = json_set(config, '$.of_tomorrow', 1)";
+    rusqlite::Connection::open(&path)
+        .unwrap()
+        .execute_batch(tomorrow)
+        .unwrap();
+    Recording::open(&path).expect("a setting that is not known yet is passed over");
     let newer = with("PRAGMA user_version = 2").unwrap_err();
     assert!(newer.to_string().contains("format 2"), "{newer}");
 }

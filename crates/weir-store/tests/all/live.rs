@@ -13,7 +13,7 @@ fn lines_of(ticks: &[Tick], mut live: Live) -> Vec<String> {
         let whole = live.add(tick.wall_unix_ms, &tick.plan, &tick.outcomes, latencies);
         text += &whole.unwrap_or_default();
     }
-    text += &live.end(ticks.last().unwrap().wall_unix_ms);
+    text += &live.end();
     text.lines().map(str::to_owned).collect()
 }
 

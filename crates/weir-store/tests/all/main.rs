@@ -4,6 +4,8 @@
 
 mod made;
 
+mod cuts;
+mod flips;
 mod format;
 mod hostile;
 mod live;

@@ -159,6 +159,38 @@ fn columns_are_means_of_the_ticks() {
     assert_eq!(why, "not_supported: no such CPU");
 }
 
+/// D11: rows neither overlap nor leave holes, whenever the end was written.
+#[test]
+fn spans_follow_each_other() {
+    let dir = desk();
+    let path = dir.path().join("a.weir");
+    let mut plant = Plant::new(&["/a"]);
+    let mut recorder = Recorder::open(&path, &start()).unwrap();
+    let mut last = 0;
+    for _ in 0..95 {
+        let tick = plant.tick();
+        last = tick.wall_unix_ms;
+        recorder.add(&tick).unwrap();
+    }
+    recorder.finish(last + 5_000).unwrap();
+    let database = rusqlite::Connection::open(&path).unwrap();
+    let query = "SELECT end_unix_ms, span_ns FROM span ORDER BY id";
+    let mut statement = database.prepare(query).unwrap();
+    let rows = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap();
+    let rows: Vec<(u64, u64)> = rows.map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 10);
+    assert_eq!(rows[9].0, last, "the last one ends with the last look");
+    for pair in rows.windows(2) {
+        let between = pair[1].0 - pair[0].0;
+        // Rounded down, each.
+        assert!(between.abs_diff(pair[1].1 / 1_000_000) <= 1, "{rows:?}");
+    }
+    let ended = Recording::open(&path).unwrap().sessions()[0].ended_unix_ms;
+    assert_eq!(ended, Some(last + 5_000));
+}
+
 #[test]
 fn ticks_that_were_lost_are_counted_where_they_are_missing() {
     let dir = desk();

@@ -14,7 +14,7 @@ pub struct RecordArgs {
     /// The recording: a new file, or one that is there already, which gets one session more
     pub file: PathBuf,
 
-    /// Print what is in the file, and record nothing
+    /// Print what is in the file and whether it is as it was written; record nothing
     #[arg(long)]
     pub info: bool,
 
@@ -30,8 +30,13 @@ Examples:
   weir record today.weir --info                 what is in it
   weir run --limit --set-point 4GiB/s --record today.weir
 
-A kill loses at most the tick it falls into. While it is being written the file has companions
-(-wal, -shm): copy it when weir has ended, or together with them. It is an SQLite database:
+A kill loses at most the tick it falls into. While it is being written the file has companions \
+(-wal, -shm): copy it when weir has ended, or together with them.
+
+--info reads all of the file, compares it with its checksums, and ends with 2 if something in it is \
+not what was written.
+
+It is an SQLite database:
   sqlite3 today.weir 'SELECT workload, max(bytes_per_sec) FROM workloads GROUP BY workload'";
 
 /// `weir replay`.
@@ -73,6 +78,10 @@ pub struct ReplayArgs {
     /// Bandwidth that the device can sustain, for a set-point in percent
     #[arg(long, value_name = "RATE")]
     pub capacity: Option<Rate>,
+
+    /// Print JSON: with --check its findings; without it the lines are JSON anyway
+    #[arg(long, conflicts_with = "top")]
+    pub json: bool,
 }
 
 const REPLAY_HELP: &str = "\
@@ -83,9 +92,9 @@ Examples:
   weir replay today.weir --check                same recording, same plan?
   weir replay today.weir --set-point 4GiB/s --policy proportional
 
-With another policy or set-point the lines show what weir would have decided on what was seen then. What
-its limits would have changed is not in the recording: from the first limit on, the workloads go on as if
-it were not there.
+With another policy or set-point the lines show what weir would have decided on what was seen then. \
+What its limits would have changed is not in the recording: from the first limit on, the workloads \
+go on as if it were not there.
 
 Exit codes: 0 done, 1 a plan is not the recorded one (with --check), 2 trouble.";
 
@@ -96,9 +105,9 @@ pub struct ExportArgs {
     /// The recording
     pub file: PathBuf,
 
-    /// For what program
-    #[arg(long, value_enum, default_value = "csv")]
-    pub format: FormatName,
+    /// For what program [default: csv; with --json jsonl]
+    #[arg(long, value_enum)]
+    pub format: Option<FormatName>,
 
     /// What of it
     #[arg(long, value_enum, default_value = "workloads")]
@@ -123,6 +132,10 @@ pub struct ExportArgs {
     /// Of a damaged recording: write what can be read into this new recording
     #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "what", "session", "from", "to", "out"])]
     pub salvage: Option<PathBuf>,
+
+    /// With --out or --salvage print what was written as JSON; else write rows as JSON lines
+    #[arg(long)]
+    pub json: bool,
 }
 
 const EXPORT_HELP: &str = "\
@@ -133,8 +146,11 @@ Examples:
   weir export today.weir --format influx --what devices | influx write …
   weir export broken.weir --salvage saved.weir
 
-Columns have their units in their names; docs/recording-format.md describes them. Control characters in
-names are written as \\ooo, as bytes that are not UTF-8 are: a name cannot break a line or a screen.";
+Columns have their units in their names; docs/recording-format.md describes them. Control characters \
+in names are written as \\ooo, as bytes that are not UTF-8 are: a name cannot break a line or a screen.
+
+A damaged recording is exported up to the damage, and the exit code is 2; a file that --out was making \
+is removed then. --salvage ends with 1 if something is lost.";
 
 /// A format for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,15 +2,15 @@
 //! `weir export`: figures of a recording for other programs, and what can be saved of a damaged one.
 
 use super::cli::{ExportArgs, FormatName, WhatName};
-use crate::exit::{Exit, print};
+use crate::exit::{Exit, print, print_json};
 use crate::text;
 use anyhow::{Context, Result, bail};
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
-use weir_store::Recording;
 use weir_store::export::{Format, Range, Table};
+use weir_store::{Recording, Saved};
 
 /// Exports, or saves.
 ///
@@ -18,26 +18,35 @@ use weir_store::export::{Format, Range, Table};
 /// It is no recording, it is damaged, or the output cannot be written.
 pub fn export(args: &ExportArgs) -> Result<Exit> {
     if let Some(new) = &args.salvage {
-        return salvage(&args.file, new);
+        return salvage(&args.file, new, args.json);
     }
     let recording = Recording::open(&args.file)?;
     let range = range(args, &recording)?;
-    let (table, format) = (table(args.what), format(args.format));
-    match &args.out {
-        Some(path) => {
-            let mut open = OpenOptions::new();
-            let file = open.write(true).create_new(true).open(path);
-            let shown = path.display();
-            let file = file.with_context(|| format!("cannot make {shown}"))?;
-            weir_store::export::export(&recording, table, format, range, file)?;
+    let (table, format) = (table(args.what), format(args)?);
+    let Some(path) = &args.out else {
+        let out = io::stdout();
+        if format == Format::Parquet && out.is_terminal() {
+            bail!("Parquet is no text for a terminal: give --out FILE");
         }
-        None => {
-            let out = io::stdout();
-            if format == Format::Parquet && out.is_terminal() {
-                bail!("Parquet is no text for a terminal: give --out FILE");
-            }
-            weir_store::export::export(&recording, table, format, range, out)?;
+        weir_store::export::export(&recording, table, format, range, out)?;
+        return Ok(Exit::Done);
+    };
+    let mut open = OpenOptions::new();
+    let file = open.write(true).create_new(true).open(path);
+    let shown = text::harmless(&path.to_string_lossy());
+    let file = file.with_context(|| format!("cannot make {shown}"))?;
+    let rows = match weir_store::export::export(&recording, table, format, range, file) {
+        Ok(rows) => rows,
+        Err(error) => {
+            // It is ours, and a part passed off as the whole. If it cannot be removed the error below is
+            // still the one to tell.
+            let _ = fs::remove_file(path);
+            return Err(error).with_context(|| format!("{shown} is not made"));
         }
+    };
+    if args.json {
+        let bytes = fs::metadata(path).map(|file| file.len()).ok();
+        print_json(&serde_json::json!({ "file": path, "rows": rows, "bytes": bytes }))?;
     }
     Ok(Exit::Done)
 }
@@ -50,13 +59,18 @@ fn table(what: WhatName) -> Table {
     }
 }
 
-fn format(name: FormatName) -> Format {
-    match name {
-        FormatName::Csv => Format::Csv,
-        FormatName::Jsonl => Format::JsonLines,
-        FormatName::Influx => Format::Influx,
-        FormatName::Parquet => Format::Parquet,
-    }
+fn format(args: &ExportArgs) -> Result<Format> {
+    let to_stdout = args.json && args.out.is_none();
+    Ok(match args.format {
+        Some(FormatName::Jsonl) => Format::JsonLines,
+        None if to_stdout => Format::JsonLines,
+        Some(_) if to_stdout => {
+            bail!("--json without --out writes JSON lines: leave --format out, or give --out FILE")
+        }
+        Some(FormatName::Csv) | None => Format::Csv,
+        Some(FormatName::Influx) => Format::Influx,
+        Some(FormatName::Parquet) => Format::Parquet,
+    })
 }
 
 /// Times are counted from the beginning of the session, or of the first.
@@ -78,16 +92,66 @@ fn range(args: &ExportArgs, recording: &Recording) -> Result<Range> {
     })
 }
 
-fn salvage(path: &Path, new: &Path) -> Result<Exit> {
+fn salvage(path: &Path, new: &Path, json: bool) -> Result<Exit> {
     let saved = weir_store::salvage(path, new)?;
-    let name = text::harmless(&new.to_string_lossy());
-    print(&format!(
-        "{name}: {} sessions, {} ticks, {} spans of figures saved; {} ticks are lost\n",
-        saved.sessions, saved.ticks, saved.spans, saved.lost_ticks
-    ))?;
-    Ok(if saved.lost_ticks > 0 {
-        Exit::Finding
+    if json {
+        print_json(&saved)?;
     } else {
-        Exit::Done
-    })
+        let name = text::harmless(&new.to_string_lossy());
+        print(&format!("{name}: {}", said(&saved)))?;
+    }
+    let is_whole = saved.lost_ticks == 0
+        && saved.missing_at_end == 0
+        && saved.missing_at_end_about == 0
+        && saved.unknown_ends == 0
+        && saved.sessions_without_settings == 0
+        && saved.damaged == 0;
+    Ok(if is_whole { Exit::Done } else { Exit::Finding })
+}
+
+/// What was saved, and a line for each way in which something is lost.
+fn said(saved: &Saved) -> String {
+    let mut out = format!(
+        "{} sessions, {} ticks, {} spans of figures saved\n",
+        saved.sessions, saved.ticks, saved.spans
+    );
+    let sessions = |count| match count {
+        1 => "of one session".to_owned(),
+        count => format!("of {count} sessions"),
+    };
+    let mut add = |count: u64, line: String| {
+        if count > 0 {
+            out += &format!("  {line}\n");
+        }
+    };
+    let lost = saved.lost_ticks;
+    add(lost, format!("{lost} ticks are lost in the middle"));
+    let end = saved.missing_at_end;
+    add(end, format!("{end} ticks are missing at the end"));
+    let about = saved.missing_at_end_about;
+    let by_time = "ticks are missing at the end, by the time that is missing";
+    add(about, format!("about {about} {by_time}"));
+    let unknown = saved.unknown_ends;
+    let ends = sessions(unknown);
+    add(
+        unknown,
+        format!("how many ticks are missing at the end {ends} cannot be known"),
+    );
+    let bare = saved.sessions_without_settings;
+    let of = sessions(bare);
+    add(
+        bare,
+        format!("settings and machine {of} are lost: `weir replay --check` says nothing of it"),
+    );
+    let damaged = saved.damaged;
+    add(
+        damaged,
+        format!("{damaged} rows were not what was written, and are left out"),
+    );
+    let unchecked = saved.unchecked;
+    add(
+        unchecked,
+        format!("{unchecked} rows could not be checked: their checksums are lost"),
+    );
+    out
 }

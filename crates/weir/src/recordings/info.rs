@@ -8,7 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
-use weir_store::{FORMAT, Recording, Session};
+use weir_store::{Damage, FORMAT, Recording, Session, Survey};
 
 /// A session in figures.
 #[derive(Serialize)]
@@ -25,12 +25,42 @@ struct About {
     ticks: u64,
     spans: u64,
     lost_ticks: u64,
+    /// Nothing where it is not known.
+    missing_ticks_at_end: Option<u64>,
+    /// Whether it has checksums.
+    checked: bool,
+    damage: Damaged,
 }
 
-/// Prints what is in the file.
+/// What is not as it was written.
+#[derive(Serialize)]
+struct Damaged {
+    places: u64,
+    first: Option<String>,
+}
+
+impl From<Damage> for Damaged {
+    fn from(damage: Damage) -> Self {
+        let Damage { places, first } = damage;
+        Damaged { places, first }
+    }
+}
+
+impl Damaged {
+    fn said(&self, of: &str) -> Option<String> {
+        let first = text::harmless(self.first.as_deref()?);
+        let places = match self.places {
+            1 => "in one place".to_owned(),
+            count => format!("in {count} places, the first"),
+        };
+        Some(format!("{of} is damaged {places}: {first}\n"))
+    }
+}
+
+/// Prints what is in the file, and whether all of it is what was written.
 ///
 /// # Errors
-/// It is no recording, or damaged.
+/// It is no recording, or damaged so that it cannot be opened.
 pub fn info(path: &Path, json: bool) -> Result<Exit> {
     let recording = Recording::open(path)?;
     let about = |session: &Session| about(&recording, session);
@@ -39,17 +69,37 @@ pub fn info(path: &Path, json: bool) -> Result<Exit> {
         .iter()
         .map(about)
         .collect::<Result<Vec<About>>>()?;
+    let shared = Damaged::from(recording.survey_shared());
+    let is_damaged = shared.places > 0 || all.iter().any(|about| about.damage.places > 0);
     if json {
-        print_json(&serde_json::json!({ "format": FORMAT, "sessions": all }))?;
+        let found = serde_json::json!({ "format": FORMAT, "sessions": all, "damage": shared });
+        print_json(&found)?;
     } else {
-        print(&all.iter().map(said).collect::<String>())?;
+        let mut out: String = all.iter().map(said).collect();
+        if let Some(damage) = shared.said("what sessions share") {
+            out += &damage;
+        }
+        if is_damaged {
+            let name = text::harmless(&path.to_string_lossy());
+            out += &format!("`weir export --salvage NEW {name}` saves what can be read\n");
+        }
+        print(&out)?;
     }
-    Ok(Exit::Done)
+    Ok(if is_damaged {
+        Exit::Trouble
+    } else {
+        Exit::Done
+    })
 }
 
 fn about(recording: &Recording, session: &Session) -> Result<About> {
     let start = &session.start;
-    let [ticks, spans, lost_ticks] = recording.counts(session.id)?;
+    let Survey {
+        ticks,
+        spans,
+        lost_ticks,
+        damage,
+    } = recording.survey(session.id)?;
     Ok(About {
         session: session.id,
         started_unix_ms: start.started_unix_ms,
@@ -68,6 +118,9 @@ fn about(recording: &Recording, session: &Session) -> Result<About> {
         ticks,
         spans,
         lost_ticks,
+        missing_ticks_at_end: session.missing_at_end,
+        checked: session.is_checked,
+        damage: damage.into(),
     })
 }
 
@@ -98,6 +151,15 @@ fn said(about: &About) -> String {
     );
     if about.lost_ticks > 0 {
         let _ = writeln!(out, "  {} ticks were lost", about.lost_ticks);
+    }
+    if let Some(missing) = about.missing_ticks_at_end.filter(|count| *count > 0) {
+        let _ = writeln!(out, "  {missing} ticks are missing at its end");
+    }
+    if !about.checked {
+        out += "  no checksums: an earlier weir wrote it, and damage may pass unnoticed\n";
+    }
+    if let Some(damage) = about.damage.said("  it") {
+        out += &damage;
     }
     out
 }

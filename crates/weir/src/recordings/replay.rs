@@ -9,18 +9,19 @@
 
 use super::cli::ReplayArgs;
 use super::player::Tape;
-use crate::exit::{Exit, print};
+use crate::exit::{Exit, print, print_json};
 use crate::run::metrics::Exporter;
 use crate::run::view::View;
 use crate::{host, settings, text, top};
 use anyhow::{Result, bail};
+use serde::Serialize;
 use std::cell::RefCell;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::snapshot::Snapshot;
-use weir_core::{Config, Platform, PlatformError, State, step};
+use weir_core::{Platform, PlatformError, State, step};
 use weir_store::{Recording, Replayed, Session, Start, Tick};
 
 /// Shows it.
@@ -184,52 +185,88 @@ impl Other {
     }
 }
 
+/// What --check found in a session.
+#[derive(Serialize)]
+struct Checked {
+    session: i64,
+    ticks: u64,
+    lost_ticks: u64,
+    damaged_places: u64,
+    plans_that_differ: u64,
+    first_seq_that_differs: Option<u64>,
+}
+
 /// Same recording, same plan?
 fn check(recording: &Recording, args: &ReplayArgs) -> Result<Exit> {
-    let mut exit = Exit::Done;
+    let mut all = Vec::new();
     for session in chosen(recording, args)? {
-        let mut world = Replayed::new(recording, session);
-        let (mut ticks, mut other_plans, mut lost) = (0u64, 0u64, 0u64);
-        let mut first = None;
-        let mut state = State::default();
-        let config: &Config = &session.start.config;
-        while let Some(result) = next(&mut world) {
-            let Ok(tick) = result.map_err(|what| say(&what)) else {
-                exit = Exit::Trouble;
-                continue;
-            };
-            let plan = step(
-                &mut state,
-                config,
-                &session.start.description,
-                &tick.observation,
-            );
-            state.note(&tick.outcomes);
-            ticks += 1;
-            lost += tick.lost_before;
-            if plan != tick.plan {
-                other_plans += 1;
-                first.get_or_insert(tick.plan.seq);
-            }
-        }
-        let verdict = match first {
-            None => "each plan is the recorded one".to_owned(),
-            Some(seq) => format!("{other_plans} plans differ, the first at seq {seq}"),
+        all.push(checked(recording, session));
+    }
+    if args.json {
+        print_json(&serde_json::json!({ "sessions": all }))?;
+    } else {
+        print(&all.iter().map(verdict).collect::<String>())?;
+    }
+    Ok(if all.iter().any(|found| found.damaged_places > 0) {
+        Exit::Trouble
+    } else if all.iter().any(|found| found.plans_that_differ > 0) {
+        Exit::Finding
+    } else {
+        Exit::Done
+    })
+}
+
+fn checked(recording: &Recording, session: &Session) -> Checked {
+    let mut found = Checked {
+        session: session.id,
+        ticks: 0,
+        lost_ticks: 0,
+        damaged_places: 0,
+        plans_that_differ: 0,
+        first_seq_that_differs: None,
+    };
+    let mut world = Replayed::new(recording, session);
+    let mut state = State::default();
+    let Start {
+        config,
+        description,
+        ..
+    } = &session.start;
+    while let Some(result) = next(&mut world) {
+        let Ok(tick) = result.map_err(|what| say(&what)) else {
+            found.damaged_places += 1;
+            continue;
         };
-        let lost = if lost > 0 {
-            format!(" ({lost} ticks were lost)")
-        } else {
-            String::new()
-        };
-        print(&format!(
-            "session {}: {ticks} ticks{lost}: {verdict}\n",
-            session.id
-        ))?;
-        if first.is_some() && exit == Exit::Done {
-            exit = Exit::Finding;
+        let plan = step(&mut state, config, description, &tick.observation);
+        state.note(&tick.outcomes);
+        found.ticks += 1;
+        found.lost_ticks += tick.lost_before;
+        if plan != tick.plan {
+            found.plans_that_differ += 1;
+            found.first_seq_that_differs.get_or_insert(tick.plan.seq);
         }
     }
-    Ok(exit)
+    found
+}
+
+fn verdict(found: &Checked) -> String {
+    let verdict = match found.first_seq_that_differs {
+        None => "each plan is the recorded one".to_owned(),
+        Some(seq) => {
+            let count = found.plans_that_differ;
+            format!("{count} plans differ, the first at seq {seq}")
+        }
+    };
+    let lost = match found.lost_ticks {
+        0 => String::new(),
+        lost => format!(" ({lost} ticks were lost)"),
+    };
+    let damaged = match found.damaged_places {
+        0 => "",
+        _ => "; not all of it can be read",
+    };
+    let Checked { session, ticks, .. } = found;
+    format!("session {session}: {ticks} ticks{lost}: {verdict}{damaged}\n")
 }
 
 /// Waits between ticks as long as it took then, divided by the speed.

@@ -23,6 +23,7 @@ pub mod publish;
 pub mod push;
 pub mod tick;
 pub mod view;
+pub mod wall;
 
 use crate::cli::RunArgs;
 use crate::devices;

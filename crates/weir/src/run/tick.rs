@@ -9,9 +9,10 @@ use super::changes::{Change, ChangeLog, Changes};
 use super::cost::{Meter, Stages, process_cpu, thread_cpu};
 use super::metrics::Exporter;
 use super::outlet::Outlet;
-use super::publish::{LEAST_SPACING, Publisher, wall_unix_ms};
+use super::publish::{LEAST_SPACING, Publisher};
 use super::push::Pusher;
 use super::view::View;
+use super::wall::Wall;
 use crate::recordings::tape::Tape;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -63,6 +64,7 @@ pub struct Loop {
     sinks: Sinks,
     changes: Changes,
     meter: Meter,
+    wall: Wall,
     view: View,
     /// The snapshot as text: memory that is used again.
     json: Vec<u8>,
@@ -106,6 +108,7 @@ impl Loop {
             sinks,
             changes: Changes::default(),
             meter: Meter::new(Nanos::from_millis(interval_ms)),
+            wall: Wall::default(),
             view,
             json: Vec::new(),
             published: None,
@@ -180,10 +183,10 @@ impl Loop {
         outcomes
     }
 
-    /// Makes the tick the current snapshot, and records it.
+    /// Makes the tick the current snapshot, and records it. Its time is that of the look.
     fn take_in(&mut self, seen: Observation, plan: Plan, outcomes: Vec<Outcome>) -> Vec<Change> {
         let tick = Tick {
-            wall_unix_ms: wall_unix_ms(),
+            wall_unix_ms: self.wall.unix_ms(seen.at),
             lost_before: 0,
             self_cost: Some(self.meter.tick(seen.at, process_cpu())),
             observation: seen,
@@ -321,6 +324,54 @@ mod tests {
             self.released.set(self.released.get() + 1);
             Vec::new()
         }
+    }
+
+    /// Looks that were made at these times, however long ago that is when they are taken in.
+    struct Dated(Vec<Nanos>, Description);
+
+    impl Platform for Dated {
+        fn describe(&self) -> &Description {
+            &self.1
+        }
+        fn observe(&mut self) -> Result<Observation, PlatformError> {
+            let at = self.0.pop().ok_or(PlatformError::End)?;
+            Ok(Observation {
+                at,
+                ..Observation::default()
+            })
+        }
+        fn apply(&mut self, _: &Plan) -> Vec<Outcome> {
+            Vec::new()
+        }
+        fn release_all(&mut self) -> Vec<Outcome> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_tick_has_the_time_of_its_look() {
+        const SECOND: u64 = 1_000_000_000;
+        let looks = [1_000, 1_003, 1_004, 1_014, 5_014].map(|sec| Nanos(sec * SECOND));
+        let world = Dated(
+            looks.iter().rev().copied().collect(),
+            Description::default(),
+        );
+        let interval = Duration::from_secs(1);
+        let sinks = Sinks::default();
+        let mut ticks = Loop::new(Box::new(world), Config::default(), "x", interval, sinks);
+        let mut times = Vec::new();
+        while ticks.tick().is_ok() {
+            times.push(ticks.snapshot().wall_unix_ms);
+        }
+        let spans: Vec<u64> = times
+            .windows(2)
+            .map(|pair| pair[1].abs_diff(pair[0]))
+            .collect();
+        // Rounded down, each.
+        for (span, wanted) in spans.iter().zip([3_000u64, 1_000, 10_000, 4_000_000]) {
+            assert!(span.abs_diff(wanted) <= 1, "{spans:?}");
+        }
+        assert_eq!(spans.len(), 4);
     }
 
     #[test]

@@ -43,6 +43,10 @@ const PATIENCE: Duration = Duration::from_secs(4);
 /// Most lines about what was not read, below the table on paper.
 const NOTES: usize = 8;
 
+/// What to do with a recording without a screen.
+const NO_SCREEN: &str = "--top needs a terminal; without --top `weir replay FILE` prints a line of JSON for \
+     each tick, and `weir export FILE` the figures";
+
 /// Shows who uses the device.
 ///
 /// # Errors
@@ -61,7 +65,7 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
         let model = gather(&mut feed, span)?;
         print(&plain(&model, &feed.name(model.snapshot())))?;
     } else {
-        live(&mut feed)?;
+        live(&mut feed, "cannot use this terminal; try --once")?;
     }
     Ok(Exit::Done)
 }
@@ -75,7 +79,7 @@ pub fn recorded(tape: Tape) -> Result<Exit> {
     let last = if is_screen { None } else { tape.last() };
     let mut feed = Feed::Recorded(tape);
     if is_screen {
-        live(&mut feed)?;
+        live(&mut feed, NO_SCREEN)?;
     } else {
         let mut model = Model::default();
         model.is_recorded = true;
@@ -198,13 +202,14 @@ fn headline(snapshot: Option<&Snapshot>, source: &str) -> String {
     }
 }
 
-fn live(feed: &mut Feed) -> Result<()> {
+/// `hint` says what works without a terminal.
+fn live(feed: &mut Feed, hint: &'static str) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         // So that the terminal is put back in order.
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut terminal = ratatui::try_init().context("cannot use this terminal; try --once")?;
+    let mut terminal = ratatui::try_init().context(hint)?;
     let result = show(&mut terminal, feed, &stop);
     ratatui::restore();
     result

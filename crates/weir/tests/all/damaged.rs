@@ -157,11 +157,11 @@ fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_saved() {
     assert!(!desk.path("none.weir").exists());
 }
 
-/// A shell whose children may write files of at most 300 KiB, and are told so instead of killed.
+/// A shell whose children may write files of at most 400 KiB, and get an error instead of a signal.
 fn with_little_disk(world: &World, args: &str) -> Daemon {
     let root = world.path("");
     let line = format!(
-        "trap '' XFSZ; ulimit -f 300; exec {} --root {} {args}",
+        "trap '' XFSZ; ulimit -f 400; exec {} --root {} {args}",
         env!("CARGO_BIN_EXE_weir"),
         root.display()
     );

@@ -9,6 +9,7 @@ use weir_acpi::{Firmware, Sizes, table};
 
 mod advice;
 mod calibrate;
+mod checked;
 mod containers;
 mod damaged;
 mod events;

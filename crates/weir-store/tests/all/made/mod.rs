@@ -73,6 +73,21 @@ pub fn start() -> Start {
     }
 }
 
+/// A machine of which as much is known as of a real one: its description is longer than a page.
+pub fn real_start() -> Start {
+    let mut start = start();
+    let fact = |number: usize| Fact {
+        name: format!("fact.{number}"),
+        value: Err(Missing::NotSupported(format!(
+            "{number}: {}",
+            "as it was probed. ".repeat(4)
+        ))),
+        next_move: None,
+    };
+    start.description.facts.extend((0..40).map(fact));
+    start
+}
+
 /// Workloads that use CPU as far as their limits let them.
 pub struct Plant {
     state: State,
@@ -220,16 +235,45 @@ pub fn desk() -> tempfile::TempDir {
     }
 }
 
-/// A finished recording of so many ticks, and these.
-pub fn recorded(path: &Path, count: usize) -> Vec<Tick> {
+/// One session more, of so many ticks; finished or not.
+pub fn add_session(path: &Path, count: usize, is_finished: bool) -> Vec<Tick> {
+    add_session_of(path, &start(), count, is_finished)
+}
+
+/// The same on another machine.
+pub fn add_session_of(path: &Path, start: &Start, count: usize, is_finished: bool) -> Vec<Tick> {
     let mut plant = Plant::new(&NAMES);
-    let mut recorder = Recorder::open(path, &start()).unwrap();
+    let mut recorder = Recorder::open(path, start).unwrap();
     let ticks: Vec<Tick> = (0..count).map(|_| plant.tick()).collect();
     for tick in &ticks {
         recorder.add(tick).unwrap();
     }
-    recorder
-        .finish(ticks.last().map_or(BEGAN_UNIX_MS, |tick| tick.wall_unix_ms))
-        .unwrap();
+    if is_finished {
+        recorder
+            .finish(ticks.last().map_or(BEGAN_UNIX_MS, |tick| tick.wall_unix_ms))
+            .unwrap();
+    }
     ticks
+}
+
+/// A recording of sessions of an earlier weir, which knew no checksums.
+pub fn old(path: &Path, sessions: u32) {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-1.weir");
+    std::fs::copy(data, path).unwrap();
+    let database = rusqlite::Connection::open(path).unwrap();
+    for session in 2..=sessions {
+        let sql = format!(
+            "INSERT INTO session SELECT {session}, started_unix_ms, ended_unix_ms, writer_version,
+                 writer_pid, interval_ms, policy, limiting, config, description
+                 FROM session WHERE id = 1;
+             INSERT INTO tick SELECT id + 140 * ({session} - 1), {session}, wall_unix_ms, is_key,
+                 lost_before, document FROM tick WHERE session = 1;"
+        );
+        database.execute_batch(&sql).unwrap();
+    }
+}
+
+/// A finished recording of so many ticks, and these.
+pub fn recorded(path: &Path, count: usize) -> Vec<Tick> {
+    add_session(path, count, true)
 }

@@ -15,7 +15,6 @@ mod target;
 pub use target::Target;
 
 use crate::cli::ByName;
-use crate::run::publish::wall_unix_ms;
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 use queue::Queue;
@@ -187,7 +186,7 @@ fn gather(mut live: Live, ticks: &Receiver<Seen>, queue: &Queue) {
             queue.add(&lines);
         }
     }
-    queue.add(&live.end(wall_unix_ms()));
+    queue.add(&live.end());
     queue.close();
 }
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a session has, and whether all of it is what was written. No document is decoded for that: sums
+//! are of bytes.
+
+use super::Recording;
+use super::ticks::Rows;
+use crate::error::StoreError;
+
+/// Places where something is not what was written, or is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// How many were found.
+    pub places: u64,
+    /// What is wrong at the first of them.
+    pub first: Option<String>,
+}
+
+impl Damage {
+    fn note(&mut self, what: impl ToString) {
+        self.places += 1;
+        self.first.get_or_insert_with(|| what.to_string());
+    }
+}
+
+/// What was found in a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Ticks, good or not.
+    pub ticks: u64,
+    /// Spans of figures, good or not.
+    pub spans: u64,
+    /// Ticks that were never written, or are lost.
+    pub lost_ticks: u64,
+    /// What is wrong with it.
+    pub damage: Damage,
+}
+
+type Check<'a> = &'a mut dyn FnMut(i64) -> Result<(), String>;
+
+impl Recording {
+    /// Reads all of a session and compares it with its checksums.
+    ///
+    /// # Errors
+    /// The tables cannot be asked at all.
+    pub fn survey(&self, session: i64) -> Result<Survey, StoreError> {
+        let [ticks, spans, lost_ticks] = self.counts(session)?;
+        let mut damage = Damage::default();
+        for row in Rows::new(self, session, None) {
+            match row {
+                Ok(_) => {}
+                Err(StoreError::Damaged { what, .. }) => damage.note(what),
+                Err(error) => return Err(error),
+            }
+        }
+        let must = self.must_check(session);
+        let mut checks = self.checks();
+        let spans_of = "SELECT id FROM span WHERE session = ? ORDER BY id";
+        self.each(spans_of, session, &mut damage, &mut |id| {
+            checks.span(id, must)
+        });
+        Ok(Survey {
+            ticks,
+            spans,
+            lost_ticks,
+            damage,
+        })
+    }
+
+    /// The same of what is not a session's own: names, actions, and whether each checksum has its row.
+    pub fn survey_shared(&self) -> Damage {
+        let mut damage = Damage::default();
+        let mut checks = self.checks();
+        if let Err(what) = checks.missing() {
+            damage.note(what);
+        }
+        // Names of a session without sums have none.
+        let must = self.sessions.iter().all(|session| session.is_checked);
+        let texts = "SELECT id FROM text WHERE ? IS NOT NULL ORDER BY id";
+        self.each(texts, 0, &mut damage, &mut |id| {
+            checks.text(id.unsigned_abs(), must).map(drop)
+        });
+        let ticks = "SELECT DISTINCT tick FROM action WHERE ? IS NOT NULL ORDER BY tick";
+        self.each(ticks, 0, &mut damage, &mut |id| {
+            let sound = self.sound_actions(id, &mut checks);
+            sound.map(drop).map_err(|error| error.to_string())
+        });
+        damage
+    }
+
+    /// Checks rows by number. They must go up: a table could go round for ever.
+    fn each(&self, query: &str, session: i64, damage: &mut Damage, check: Check) {
+        let mut ask = || -> rusqlite::Result<()> {
+            let mut statement = self.database.prepare(query)?;
+            let mut rows = statement.query([session])?;
+            let mut last = i64::MIN;
+            while let Some(row) = rows.next()? {
+                let id = row.get(0)?;
+                if id <= last {
+                    damage.note(format!("row {id} comes after row {last}"));
+                    return Ok(());
+                }
+                last = id;
+                if let Err(what) = check(id) {
+                    damage.note(what);
+                }
+            }
+            Ok(())
+        };
+        if let Err(error) = ask() {
+            damage.note(error);
+        }
+    }
+}

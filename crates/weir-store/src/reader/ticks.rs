@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ticks of a session in order: rows that hold what was written, and then what their documents say.
+
+use super::checks::Checks;
+use super::{Recording, Session};
+use crate::code::{Lookup, Reader};
+use crate::error::StoreError;
+use crate::session::unsigned;
+use crate::tick::{RawTick, Seal, Tick};
+use rusqlite::{OptionalExtension, params};
+use serde::Deserialize;
+use std::collections::{HashMap, VecDeque};
+
+/// Ticks read from the file at once.
+const BATCH: u32 = 64;
+/// Memory for texts that were looked up.
+const TEXTS_MAX_BYTES: usize = 64 << 20;
+
+/// Rows of ticks of one session, each as it was written or an error. After the error the rows go on.
+pub(super) struct Rows<'a> {
+    recording: &'a Recording,
+    session: Option<&'a Session>,
+    number: i64,
+    /// The last one that was handed out or passed over.
+    last: i64,
+    /// Whether it is known which one comes first.
+    is_begun: bool,
+    /// The last one there must be, as far as that is known.
+    end: Option<i64>,
+    batch: VecDeque<RawTick>,
+    is_over: bool,
+}
+
+impl<'a> Rows<'a> {
+    /// All of them, or from one on.
+    pub(super) fn new(recording: &'a Recording, number: i64, from: Option<i64>) -> Rows<'a> {
+        let session = recording.session(number);
+        let checked = session.filter(|session| session.is_checked);
+        let first = from.or(checked.map(|session| session.extent.first_tick));
+        let next = recording.session(number.saturating_add(1));
+        let next = next.filter(|next| next.is_checked);
+        let end = match (checked, next) {
+            (Some(session), _) if session.extent.last_tick.is_some() => session.extent.last_tick,
+            (Some(_), Some(next)) => next.extent.first_tick.checked_sub(1),
+            (Some(_), None) => last_of_spans(recording, number),
+            (None, _) => None,
+        };
+        Rows {
+            recording,
+            session,
+            number,
+            last: first.map_or(0, |first| first.saturating_sub(1)),
+            is_begun: first.is_some(),
+            end,
+            batch: VecDeque::new(),
+            is_over: false,
+        }
+    }
+
+    fn refill(&mut self) -> rusqlite::Result<()> {
+        let query = format!(
+            "SELECT {} FROM tick WHERE id > ? AND session = ? ORDER BY id LIMIT ?",
+            RawTick::COLUMNS
+        );
+        let mut statement = self.recording.database.prepare_cached(&query)?;
+        let rows = statement.query_map(params![self.last, self.number, BATCH], RawTick::read)?;
+        // What stands before a damaged page is handed out before the error is.
+        for row in rows {
+            match row {
+                Ok(row) => self.batch.push_back(row),
+                Err(error) if self.batch.is_empty() => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn fault(&mut self, what: impl ToString) -> Option<Result<RawTick, StoreError>> {
+        Some(Err(self.recording.damaged(what)))
+    }
+
+    /// The rows from `last` on to before this one are not there.
+    fn missing(&self, before: i64) -> String {
+        let (first, last) = (self.last.saturating_add(1), before.saturating_sub(1));
+        match first == last {
+            true => format!("tick {first} is missing"),
+            false => format!("ticks {first} to {last} are missing"),
+        }
+    }
+
+    /// Nothing is left: is that the end?
+    fn at_end(&mut self) -> Option<Result<RawTick, StoreError>> {
+        self.is_over = true;
+        let end = self.end.filter(|end| *end > self.last)?;
+        let what = self.missing(end.saturating_add(1));
+        self.fault(format!("{what} at the end of session {}", self.number))
+    }
+
+    fn check(&self, row: &RawTick) -> Result<(), String> {
+        let is_checked = self.session.is_some_and(|session| session.is_checked);
+        match row.seal() {
+            Seal::Holds if is_checked => Ok(()),
+            Seal::Holds => Err(format!("session {} has lost its own checksum", self.number)),
+            Seal::Broken => Err("its checksum differs".to_owned()),
+            Seal::Missing if is_checked => Err("it has no checksum".to_owned()),
+            Seal::Missing => Ok(()),
+        }
+    }
+}
+
+/// No span ends after the last tick.
+fn last_of_spans(recording: &Recording, session: i64) -> Option<i64> {
+    let query = "SELECT last_tick FROM span WHERE session = ? ORDER BY id DESC LIMIT 1";
+    let last = recording
+        .database
+        .query_row(query, [session], |row| row.get(0));
+    // If it cannot be read, that is said where spans are.
+    last.optional().ok().flatten()
+}
+
+impl Iterator for Rows<'_> {
+    type Item = Result<RawTick, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        if self.batch.is_empty()
+            && let Err(error) = self.refill()
+        {
+            self.is_over = true;
+            return Some(Err(self.recording.trouble(&error)));
+        }
+        let Some(row) = self.batch.pop_front() else {
+            return self.at_end();
+        };
+        if row.id <= self.last {
+            self.is_over = true;
+            return self.fault(format!("tick {} comes after tick {}", row.id, self.last));
+        }
+        let missing = row.id.saturating_sub(self.last).saturating_sub(1);
+        // What salvage could not save is counted where it is missing.
+        if self.is_begun && missing > row.lost_before.max(0) {
+            let what = self.missing(row.id);
+            self.last = row.id.saturating_sub(1);
+            self.batch.push_front(row);
+            return self.fault(what);
+        }
+        (self.last, self.is_begun) = (row.id, true);
+        match self.check(&row) {
+            Ok(()) => Some(Ok(row)),
+            Err(what) => self.fault(format!("tick {}: {what}", row.id)),
+        }
+    }
+}
+
+/// Ticks of one session.
+pub struct Ticks<'a> {
+    rows: Rows<'a>,
+    code: Reader,
+    /// The row that was decoded last.
+    last: i64,
+    /// After an error only a key can be read.
+    is_lost: bool,
+    texts: TextCache<'a>,
+}
+
+impl<'a> Ticks<'a> {
+    pub(super) fn new(recording: &'a Recording, session: i64, from: Option<i64>) -> Ticks<'a> {
+        let rows = Rows::new(recording, session, from);
+        let must = rows.session.is_some_and(|session| session.is_checked);
+        Ticks {
+            rows,
+            code: Reader::default(),
+            last: 0,
+            is_lost: true,
+            texts: TextCache::new(recording.checks(), must),
+        }
+    }
+
+    fn decode(&mut self, raw: &RawTick) -> Result<Tick, String> {
+        if raw.is_key != 0 {
+            self.code.restart();
+        }
+        self.texts.trouble = None;
+        let document = self.code.read(&raw.document, &mut self.texts);
+        let document = document.map_err(|error| match self.texts.trouble.take() {
+            Some(trouble) => trouble,
+            None => error.to_string(),
+        })?;
+        let mut tick = Tick::deserialize(document).map_err(|error| error.to_string())?;
+        tick.wall_unix_ms = unsigned("wall_unix_ms", raw.wall_unix_ms)?;
+        tick.lost_before = unsigned("lost_before", raw.lost_before)?;
+        Ok(tick)
+    }
+}
+
+impl Iterator for Ticks<'_> {
+    type Item = Result<Tick, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let raw = match self.rows.next()? {
+                Ok(raw) => raw,
+                Err(error) => {
+                    self.is_lost = true;
+                    return Some(Err(error));
+                }
+            };
+            // What stands between is gone, and with it what this one is compared with.
+            self.is_lost |= raw.id != self.last.saturating_add(1);
+            self.last = raw.id;
+            if self.is_lost && raw.is_key == 0 {
+                continue;
+            }
+            let decoded = self.decode(&raw);
+            self.is_lost = decoded.is_err();
+            let recording = self.rows.recording;
+            let damaged =
+                |what| recording.damaged(format!("the document of tick {}: {what}", raw.id));
+            return Some(decoded.map_err(damaged));
+        }
+    }
+}
+
+/// Texts of the file that were looked up.
+struct TextCache<'a> {
+    checks: Checks<'a>,
+    must: bool,
+    known: HashMap<u64, String>,
+    bytes: usize,
+    /// Why a text was not given.
+    trouble: Option<String>,
+}
+
+impl<'a> TextCache<'a> {
+    fn new(checks: Checks<'a>, must: bool) -> TextCache<'a> {
+        TextCache {
+            checks,
+            must,
+            known: HashMap::new(),
+            bytes: 0,
+            trouble: None,
+        }
+    }
+}
+
+impl Lookup for TextCache<'_> {
+    fn text(&mut self, number: u64) -> Option<String> {
+        if let Some(text) = self.known.get(&number) {
+            return Some(text.clone());
+        }
+        let text = match self.checks.text(number, self.must) {
+            Ok(text) => text,
+            Err(what) => {
+                self.trouble = Some(what);
+                return None;
+            }
+        };
+        self.bytes += text.len();
+        if self.bytes > TEXTS_MAX_BYTES {
+            self.known.clear();
+            self.bytes = text.len();
+        }
+        self.known.insert(number, text.clone());
+        Some(text)
+    }
+}

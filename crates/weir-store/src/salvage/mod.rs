@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be read of a damaged recording, as a sound one.
+//!
+//! A database of pages loses what stood on the pages that are gone or wrong, and what could only be
+//! found through them. So rows are asked for by number past the holes ([`walk`]), and then each page is
+//! looked at for rows that nothing leads to any more ([`pages`]). What is found counts only if it holds
+//! what was written: by its checksum, or, in what an earlier weir wrote, if it can be decoded. After
+//! a hole documents go on with the next that needs none before it.
+//!
+//! Actions are read from documents, and figures too where their own rows are lost. A session's row
+//! has a copy in the session's first tick ([`sessions`]).
+
+mod figures;
+mod pages;
+mod sessions;
+mod ticks;
+mod walk;
+
+use crate::code::Lookup;
+use crate::error::StoreError;
+use crate::file;
+use crate::reader::Checks;
+use crate::writer::{self, TextTable, put_text};
+use pages::{Pages, Place, Shape};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, Transaction};
+use serde::Serialize;
+use sessions::Sessions;
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::Path;
+use walk::walk;
+
+/// What was saved, and what was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Saved {
+    /// Sessions.
+    pub sessions: u64,
+    /// Sessions of which the settings and the machine are lost: no row and no copy of it could be read.
+    pub sessions_without_settings: u64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Spans of figures.
+    pub spans: u64,
+    /// Ticks that were there by their numbers, and are not any more; of those at the end of a session see
+    /// the next three.
+    pub lost_ticks: u64,
+    /// Ticks that are missing at the ends of sessions, where their number is known.
+    pub missing_at_end: u64,
+    /// Ticks that are missing at the ends of sessions without checksums, by the time that is missing.
+    pub missing_at_end_about: u64,
+    /// Sessions that ended with a part of the file that is gone, so that nothing tells how many ticks more
+    /// they had.
+    pub unknown_ends: u64,
+    /// Rows that are not what was written.
+    pub damaged: u64,
+    /// Rows that should have a checksum which cannot be read.
+    pub unchecked: u64,
+}
+
+/// Writes what can be read of `path` into the new recording `new`.
+///
+/// # Errors
+/// `new` is there already or cannot be written; or nothing can be read.
+pub fn salvage(path: &Path, new: &Path) -> Result<Saved, StoreError> {
+    let path = file::settle(path)?;
+    let new = file::settle(new)?;
+    let (file, missing) = file::inspect_leniently(&path)?;
+    // Closed after the database: closing it before would let go of the database's locks.
+    let pages = Pages::new(File::from(file));
+    let (damaged, has_checks) = open(&path)?;
+    let (target, _lock) = writer::create(&new)?;
+    let from = Source {
+        checks: Checks::new(&damaged, has_checks),
+        database: &damaged,
+        pages: pages.as_ref(),
+        is_cut: missing.is_some(),
+    };
+    let result = StoreError::saving(&path, &new, copy(&from, &target));
+    if result.is_err() {
+        drop(target);
+        // It is ours and of no use.
+        let _ = std::fs::remove_file(&new);
+    }
+    result
+}
+
+fn open(path: &Path) -> Result<(Connection, bool), StoreError> {
+    let beyond = |why: String| StoreError::BeyondSaving {
+        path: path.to_owned(),
+        why,
+    };
+    let database = file::connect_leniently(path).map_err(|error| beyond(error.to_string()))?;
+    match file::check_schema(path, &database) {
+        Err(StoreError::Damaged { what, .. }) => Err(beyond(format!("its first page: {what}"))),
+        other => other.map(|has_checks| (database, has_checks)),
+    }
+}
+
+/// The damaged file.
+struct Source<'a> {
+    database: &'a Connection,
+    checks: Checks<'a>,
+    pages: Option<&'a Pages>,
+    is_cut: bool,
+}
+
+/// Rows that no table leads to, by what they look like.
+#[derive(Default)]
+struct Strays {
+    sessions: Vec<Place>,
+    texts: Vec<Place>,
+    ticks: Vec<Place>,
+    /// Bytes that may still be read: rows do not overlap.
+    budget: u64,
+}
+
+impl Strays {
+    fn find(pages: &Pages) -> Strays {
+        let mut strays = Strays {
+            budget: pages.bytes().saturating_mul(2),
+            ..Strays::default()
+        };
+        pages.scan(&mut |shape, place| match shape {
+            Shape::Session => strays.sessions.push(place),
+            Shape::Text => strays.texts.push(place),
+            Shape::Tick => strays.ticks.push(place),
+        });
+        strays.ticks.sort_by_key(|place| place.id);
+        strays
+    }
+}
+
+/// The new recording.
+struct Target<'a> {
+    database: &'a Transaction<'a>,
+    texts: TextTable,
+    /// Numbers of texts that were saved.
+    known: HashSet<i64>,
+}
+
+fn copy(from: &Source, target: &Connection) -> rusqlite::Result<Option<Saved>> {
+    let mut saved = Saved::default();
+    let transaction = target.unchecked_transaction()?;
+    writer::put_words(&transaction)?;
+    let mut strays = from.pages.map(Strays::find).unwrap_or_default();
+    let mut sessions = Sessions::read(from, &mut strays)?;
+    let mut to = Target {
+        database: &transaction,
+        texts: TextTable::beginning_at(1),
+        known: HashSet::new(),
+    };
+    copy_texts(from, &mut strays, &mut to, &mut saved)?;
+    let covered = figures::copy(from, &to, &mut sessions, &mut saved)?;
+    let covered = figures::Covered::new(covered);
+    let was_damaged = ticks::copy(from, strays, &mut to, &mut sessions, covered, &mut saved)?;
+    let is_torn = from.is_cut || was_damaged;
+    sessions.write(&transaction, is_torn, &mut saved)?;
+    if saved.sessions == 0 {
+        return Ok(None);
+    }
+    transaction.commit()?;
+    Ok(Some(saved))
+}
+
+fn copy_texts(
+    from: &Source,
+    strays: &mut Strays,
+    to: &mut Target,
+    saved: &mut Saved,
+) -> rusqlite::Result<()> {
+    let mut take = |row: Vec<Value>| {
+        let [Value::Integer(id), Value::Text(text)] = row.as_slice() else {
+            return Ok(());
+        };
+        if to.known.contains(id) || *id <= 0 {
+            return Ok(());
+        }
+        match from.checks.text_holds(*id, text) {
+            Some(false) => {
+                saved.damaged += 1;
+                return Ok(());
+            }
+            None if from.checks.has_tables() => saved.unchecked += 1,
+            Some(true) | None => {}
+        }
+        put_text(to.database, *id, text)?;
+        to.texts.remember(*id, text);
+        to.known.insert(*id);
+        Ok(())
+    };
+    walk(from.database, "text", &mut take)?;
+    for place in std::mem::take(&mut strays.texts) {
+        if let Some(row) = from
+            .pages
+            .and_then(|pages| pages.row(place, &mut strays.budget))
+        {
+            take(row)?;
+        }
+    }
+    Ok(())
+}
+
+/// Texts that were saved.
+struct Saving<'a>(&'a Connection);
+
+impl Lookup for Saving<'_> {
+    fn text(&mut self, number: u64) -> Option<String> {
+        let id = i64::try_from(number).ok()?;
+        let mut statement = self
+            .0
+            .prepare_cached("SELECT text FROM text WHERE id = ?")
+            .ok()?;
+        statement
+            .query_row([id], |row| row.get(0))
+            .optional()
+            .ok()?
+    }
+}

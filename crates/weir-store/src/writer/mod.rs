@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writing: each tick is one transaction, so that a kill loses at most the tick it falls into.
+//!
+//! While it is written a recording has a write-ahead log beside it (`-wal`): readers are not kept out
+//! and a kill tears nothing. At the end the log is folded in, and one file remains. Nothing is flushed
+//! to the disk at each tick: a power cut may lose the ticks since the last checkpoint (about 4 MiB),
+//! but never the file.
+
+mod rows;
+
+use crate::code::Writer;
+use crate::error::StoreError;
+use crate::figures::{SPAN, Span, WORDS};
+use crate::session::{Extent, SessionRow};
+use crate::tick::{RawTick, Start, Tick, Written};
+use crate::{APPLICATION_ID, FORMAT, checksum, file};
+use rusqlite::{Connection, Transaction, params};
+use rustix::fd::OwnedFd;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use weir_core::{Nanos, WorkloadId};
+
+pub(crate) use rows::{Numbering, TextTable, put_actions, put_span, put_text, signed};
+
+/// A document that needs none before it comes this often: what damage makes unreadable is not more.
+const TICKS_PER_KEY: u32 = 128;
+
+/// Texts of no meaning; together they do not fit a page.
+const ROOM_TEXTS: i64 = 2;
+const ROOM: &str = "room, see docs/recording-format.md, Damage ";
+const ROOM_CHARS: usize = 2100;
+
+/// A recording that is being written.
+pub struct Recorder {
+    // Closed before the lock is let go.
+    database: Connection,
+    path: PathBuf,
+    session: SessionRow,
+    extent: Extent,
+    /// What the session's first tick has a copy of, until it is written.
+    copy: Option<Start>,
+    interval: Nanos,
+    next_tick: i64,
+    since_key: u32,
+    lost: u64,
+    code: Writer,
+    texts: TextTable,
+    last_at: Option<Nanos>,
+    last_unix_ms: u64,
+    span: Span,
+    throttled: BTreeMap<WorkloadId, Nanos>,
+    _lock: OwnedFd,
+}
+
+impl Recorder {
+    /// Begins a session in a new file, or at the end of a recording that is there.
+    ///
+    /// # Errors
+    /// There is something else at `path` (which is left as it is), another weir records there, or it
+    /// cannot be written.
+    pub fn open(path: &Path, start: &Start) -> Result<Recorder, StoreError> {
+        let path = file::settle(path)?;
+        let is_new = path.symlink_metadata().is_err();
+        let (database, lock, has_checks) = if is_new {
+            let (database, lock) = create(&path)?;
+            (database, lock, true)
+        } else {
+            extend(&path)?
+        };
+        let begun = begin(&database, start, has_checks);
+        let (session, extent, texts) = begun.map_err(|error| {
+            if is_new {
+                // It is ours and empty; if it cannot be removed, the error below is still the one to say.
+                let _ = std::fs::remove_file(&path);
+            }
+            StoreError::write(&path, error)
+        })?;
+        Ok(Recorder {
+            database,
+            path,
+            session,
+            extent,
+            copy: Some(start.clone()),
+            interval: Nanos::from_millis(start.interval_ms),
+            next_tick: extent.first_tick,
+            since_key: 0,
+            lost: 0,
+            code: Writer::default(),
+            texts,
+            last_at: None,
+            last_unix_ms: 0,
+            span: Span::default(),
+            throttled: BTreeMap::new(),
+            _lock: lock,
+        })
+    }
+
+    /// Records a tick. After this returns, a kill does not lose it.
+    ///
+    /// # Errors
+    /// It could not be written, and is counted as lost. The next may succeed.
+    pub fn add(&mut self, tick: &Tick) -> Result<(), StoreError> {
+        let result = self.try_add(tick);
+        if let Err(error) = result {
+            // What the database was given is undone, so what was remembered of it is wrong.
+            self.code.restart();
+            self.texts.forget();
+            self.since_key = 0;
+            self.lost += 1 + tick.lost_before;
+            return Err(StoreError::write(&self.path, error));
+        }
+        self.lost = 0;
+        self.next_tick += 1;
+        self.since_key = (self.since_key + 1) % TICKS_PER_KEY;
+        Ok(())
+    }
+
+    fn try_add(&mut self, tick: &Tick) -> rusqlite::Result<()> {
+        let is_key = self.since_key == 0;
+        if is_key {
+            self.code.restart();
+        }
+        let transaction = self.database.unchecked_transaction()?;
+        let mut texts = Numbering {
+            table: &mut self.texts,
+            database: &transaction,
+        };
+        let written = Written::new(tick, self.copy.as_ref());
+        self.code.take(&written).map_err(other)?;
+        let mut row = RawTick {
+            id: self.next_tick,
+            session: self.session.id,
+            wall_unix_ms: signed(tick.wall_unix_ms),
+            is_key: is_key.into(),
+            lost_before: signed(self.lost + tick.lost_before),
+            document: self.code.write(&mut texts)?,
+        };
+        row.put_sum();
+        row.insert(&transaction)?;
+        put_actions(&mut texts, self.next_tick, tick)?;
+        let dt = self.last_at.and_then(|before| tick.plan.at.since(before));
+        (self.last_at, self.last_unix_ms) = (Some(tick.plan.at), tick.wall_unix_ms);
+        let latencies = &tick.observation.latencies;
+        self.span.add(
+            self.next_tick,
+            dt.unwrap_or_default(),
+            &tick.plan,
+            latencies,
+        );
+        self.span.skipped += tick.observation.skipped.len();
+        let is_done = self.span.is_done(SPAN, self.interval);
+        if is_done {
+            let end = (self.session.id, tick.wall_unix_ms);
+            put_span(&mut texts, end, &self.span, &self.throttled)?;
+        }
+        transaction.commit()?;
+        self.copy = None;
+        // If it could not be written it goes on: figures of that time come with the next tick that can be.
+        if is_done {
+            self.throttled = std::mem::take(&mut self.span).ends();
+        }
+        Ok(())
+    }
+
+    /// Ends the session and leaves one plain file.
+    ///
+    /// # Errors
+    /// The end could not be written. All ticks are there nevertheless.
+    pub fn finish(mut self, ended_unix_ms: u64) -> Result<PathBuf, StoreError> {
+        let result = self.try_finish(ended_unix_ms);
+        result.map_err(|error| StoreError::write(&self.path, error))?;
+        // A reader that is looking just now keeps the log alive; the next writer folds it in.
+        let _ = self.database.pragma_update(None, "journal_mode", "DELETE");
+        Ok(self.path.clone())
+    }
+
+    fn try_finish(&mut self, ended_unix_ms: u64) -> rusqlite::Result<()> {
+        let transaction = self.database.unchecked_transaction()?;
+        // A last tick that could not be written is in no span.
+        self.span.last_tick = self.span.last_tick.min(self.next_tick - 1);
+        if self.span.span.0 > 0 && self.span.first_tick <= self.span.last_tick {
+            let mut texts = Numbering {
+                table: &mut self.texts,
+                database: &transaction,
+            };
+            // With the last look, and not when the end was written.
+            let end = (self.session.id, self.last_unix_ms);
+            put_span(&mut texts, end, &self.span, &self.throttled)?;
+        }
+        self.extent.last_tick = Some(self.next_tick - 1);
+        self.extent.missing_at_end = Some(self.lost);
+        let ended = self.session.end(signed(ended_unix_ms), &self.extent);
+        ended.map_err(unwritable)?;
+        transaction.execute(
+            "UPDATE session SET ended_unix_ms = ?, config = ? WHERE id = ?",
+            params![
+                self.session.ended_unix_ms,
+                self.session.config,
+                self.session.id
+            ],
+        )?;
+        transaction.commit()
+    }
+}
+
+fn other(error: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
+}
+
+pub(crate) fn unwritable(why: String) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(why.into())
+}
+
+/// A new recording without sessions, and its lock.
+pub(crate) fn create(path: &Path) -> Result<(Connection, OwnedFd), StoreError> {
+    let file = file::make(path)?;
+    let fill = || {
+        file::lock(path, &file)?;
+        let database = file::connect(path, true)?;
+        let made = lay_out(&database);
+        made.map_err(|error| StoreError::write(path, error))?;
+        Ok(database)
+    };
+    match fill() {
+        Ok(database) => Ok((database, file)),
+        Err(error) => {
+            // It is ours and empty; if it cannot be removed, the error below is still the one to say.
+            let _ = std::fs::remove_file(path);
+            Err(error)
+        }
+    }
+}
+
+/// In one transaction, and before there is a log: the file is a recording or it is empty.
+fn lay_out(database: &Connection) -> rusqlite::Result<()> {
+    let transaction = database.unchecked_transaction()?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    transaction.execute_batch(file::SCHEMA_1)?;
+    transaction.execute_batch(checksum::SCHEMA)?;
+    transaction.commit()
+}
+
+/// Also whether it has tables of checksums.
+fn extend(path: &Path) -> Result<(Connection, OwnedFd, bool), StoreError> {
+    let file = file::inspect(path)?;
+    file::lock(path, &file)?;
+    let database = file::connect(path, true)?;
+    let has_checks = file::check_schema(path, &database)?;
+    Ok((database, file, has_checks))
+}
+
+/// The session, where its ticks begin, and the texts that are there.
+fn begin(
+    database: &Connection,
+    start: &Start,
+    has_checks: bool,
+) -> rusqlite::Result<(SessionRow, Extent, TextTable)> {
+    database.pragma_update(None, "synchronous", "NORMAL")?;
+    // Where there can be no log (some network file systems) the journal does as well, more slowly.
+    database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    let transaction = database.unchecked_transaction()?;
+    if !has_checks {
+        transaction.execute_batch(checksum::SCHEMA)?;
+    }
+    put_words(&transaction)?;
+    let after = |table: &str| -> rusqlite::Result<i64> {
+        let query = format!("SELECT coalesce(max(id), 0) FROM {table}");
+        let last: i64 = transaction.query_one(&query, [], |row| row.get(0))?;
+        last.checked_add(1)
+            .ok_or(rusqlite::Error::IntegralValueOutOfRange(0, last))
+    };
+    let (id, first_tick, text) = (after("session")?, after("tick")?, after("text")?);
+    let extent = Extent {
+        first_tick,
+        ..Extent::default()
+    };
+    let text = if text == 1 {
+        put_room(&transaction)?
+    } else {
+        text
+    };
+    let session = SessionRow::begin(id, start, &extent).map_err(unwritable)?;
+    session.insert(&transaction)?;
+    transaction.commit()?;
+    Ok((session, extent, TextTable::beginning_at(text)))
+}
+
+/// Makes the table of texts longer than a page at once, and gives the next number. When a table outgrows
+/// its first page, the rows that were there move to a new page. Later that would be one far from the
+/// beginning: the names in a first session would be lost with the end of a file that has a second.
+fn put_room(transaction: &Transaction) -> rusqlite::Result<i64> {
+    for id in 1..=ROOM_TEXTS {
+        let text = format!("{ROOM:.<ROOM_CHARS$}");
+        put_text(transaction, id, &text)?;
+    }
+    Ok(ROOM_TEXTS + 1)
+}
+
+/// Those that this weir knows; an older one may have begun the file.
+pub(crate) fn put_words(transaction: &Transaction) -> rusqlite::Result<()> {
+    for (kind, words) in WORDS {
+        for (code, word) in (0i64..).zip(words) {
+            transaction
+                .prepare_cached("INSERT OR IGNORE INTO word VALUES (?, ?, ?)")?
+                .execute(params![kind, code, word])?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files without their ends, and without pages that the rest hangs on: all ticks that are there are
+//! saved, in each session, and it is said how many are not.
+
+use crate::made::{add_session, add_session_of, desk, old, real_start};
+use proptest::prelude::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use weir_store::{Recording, Saved, Tick, salvage};
+
+/// Ticks of three sessions.
+const TICKS: [usize; 3] = [500, 400, 300];
+const PERCENT: [usize; 5] = [99, 95, 90, 60, 30];
+
+struct Whole {
+    bytes: Vec<u8>,
+    ticks: Vec<Vec<Tick>>,
+}
+
+/// The second session was killed.
+fn whole() -> &'static Whole {
+    static WHOLE: OnceLock<Whole> = OnceLock::new();
+    WHOLE.get_or_init(|| {
+        let dir = desk();
+        let path = dir.path().join("a.weir");
+        let ticks = vec![
+            add_session_of(&path, &real_start(), TICKS[0], true),
+            add_session_of(&path, &real_start(), TICKS[1], false),
+            add_session_of(&path, &real_start(), TICKS[2], true),
+        ];
+        let bytes = fs::read(path).unwrap();
+        Whole { bytes, ticks }
+    })
+}
+
+/// Of a file with these bytes: what was saved, and the ticks in it by session.
+fn saved(path: &Path) -> (Saved, Vec<Vec<Tick>>) {
+    let new = path.with_extension("saved");
+    let saved = salvage(path, &new).unwrap();
+    let recording = Recording::open(&new).unwrap();
+    let ticks = recording.sessions().iter().map(|session| {
+        let found = recording.survey(session.id).unwrap();
+        assert_eq!(found.damage.first, None);
+        let ticks = recording
+            .ticks(session.id)
+            .collect::<Result<Vec<Tick>, _>>();
+        ticks.unwrap()
+    });
+    let ticks = ticks.collect();
+    fs::remove_file(new).unwrap();
+    (saved, ticks)
+}
+
+/// Each is one that was written, in order; what is missing between them is counted where it is missing.
+fn are_of(found: &[Tick], wanted: &[Tick]) -> bool {
+    let mut next = 0;
+    found.iter().all(|tick| {
+        let place = tick.plan.seq as usize;
+        let follows = place as u64 == next + tick.lost_before;
+        next = place as u64 + 1;
+        let as_written = Tick {
+            lost_before: wanted[place].lost_before,
+            ..tick.clone()
+        };
+        follows && as_written == wanted[place]
+    })
+}
+
+fn file(dir: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
+    let path = dir.path().join("a.weir");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// How many ticks stand on the pages that are there: read off the whole file, by the bytes of documents.
+fn at_least(kept: usize) -> usize {
+    let whole = whole();
+    let all: usize = TICKS.iter().sum();
+    // Rows are written in order. The first pages are those of the tables; a session begins with much.
+    (all * kept.saturating_sub(28 * 4096) / whole.bytes.len()).saturating_sub(40)
+}
+
+#[test]
+fn sessions_up_to_the_cut_are_saved() {
+    let whole = whole();
+    for percent in PERCENT {
+        let kept = whole.bytes.len() * percent / 100;
+        let dir = desk();
+        let (saved, ticks) = saved(&file(&dir, &whole.bytes[..kept]));
+        assert_eq!(saved.sessions_without_settings, 0, "{percent} %: {saved:?}");
+        let count: usize = ticks.iter().map(Vec::len).sum();
+        assert!(count >= at_least(kept), "{percent} %: {saved:?}");
+        assert_eq!(count as u64, saved.ticks);
+        for (session, found) in ticks.iter().enumerate() {
+            let wanted = &whole.ticks[session];
+            assert!(are_of(found, wanted), "{percent} %, {session}");
+            // Whole but for the last one that is there.
+            let is_last = ticks.iter().rposition(|ticks| !ticks.is_empty()) <= Some(session);
+            assert!(
+                is_last || found.len() + 40 >= wanted.len(),
+                "{percent} %, {session}"
+            );
+        }
+        // A session that ended, and one with another after it, say how many there were.
+        let missing: usize = whole.ticks[..ticks.len()]
+            .iter()
+            .map(Vec::len)
+            .sum::<usize>()
+            - count;
+        let said = saved.missing_at_end + saved.lost_ticks;
+        assert!(
+            said == missing as u64 || saved.unknown_ends == 1,
+            "{percent} %: {saved:?}"
+        );
+        assert!(
+            said > 0 || saved.unknown_ends == 1,
+            "{percent} %: {saved:?}"
+        );
+    }
+}
+
+/// D1: the table of sessions lies on few pages, and which ones is chance.
+#[test]
+fn sessions_are_saved_without_their_table() {
+    let whole = whole();
+    let dir = desk();
+    let path = file(&dir, &whole.bytes);
+    let pages: Vec<usize> = {
+        let database = rusqlite::Connection::open(&path).unwrap();
+        let mut ask = database
+            .prepare("SELECT pageno FROM dbstat WHERE name = 'session'")
+            .unwrap();
+        let pages = ask.query_map([], |row| row.get(0)).unwrap();
+        pages.map(Result::unwrap).collect()
+    };
+    assert!(pages.len() > 1);
+    for percent in [100, 99, 60, 30] {
+        let mut bytes = whole.bytes[..whole.bytes.len() * percent / 100].to_vec();
+        for page in &pages {
+            let from = (page - 1) * 4096;
+            if let Some(page) = bytes.get_mut(from..from + 4096) {
+                page.fill(0);
+            }
+        }
+        let (saved, ticks) = saved(&file(&dir, &bytes));
+        assert!(
+            saved.ticks as usize >= at_least(bytes.len()),
+            "{percent} %: {saved:?}"
+        );
+        assert_eq!(
+            saved.sessions_without_settings, 0,
+            "their first ticks tell: {saved:?}"
+        );
+        for (found, wanted) in ticks.iter().zip(&whole.ticks) {
+            assert!(are_of(found, wanted));
+        }
+    }
+}
+
+/// Of a small machine all names fit a page: what is known of a first session must not move when a second begins.
+#[test]
+fn a_first_session_does_not_hang_on_the_second() {
+    let dir = desk();
+    let path = dir.path().join("a.weir");
+    let first = add_session(&path, 400, true);
+    let kept = fs::metadata(&path).unwrap().len();
+    add_session(&path, 400, true);
+    let bytes = fs::read(&path).unwrap();
+    for percent in [100, 90, 60, 30] {
+        let kept = usize::try_from(kept).unwrap() * percent / 100;
+        let (saved, ticks) = saved(&file(&dir, &bytes[..kept]));
+        assert!(
+            saved.ticks as usize > 400 * percent / 100 - 100,
+            "{percent} %: {saved:?}"
+        );
+        assert!(are_of(&ticks[0], &first), "{percent} %");
+        assert_eq!(saved.sessions_without_settings, 0, "{percent} %: {saved:?}");
+    }
+}
+
+#[test]
+fn a_saved_session_has_its_settings_and_machine() {
+    let whole = whole();
+    let dir = desk();
+    let path = file(&dir, &whole.bytes[..whole.bytes.len() * 9 / 10]);
+    let new = dir.path().join("b.weir");
+    salvage(&path, &new).unwrap();
+    let recording = Recording::open(&new).unwrap();
+    assert_eq!(recording.sessions().len(), 3);
+    for session in recording.sessions() {
+        assert_eq!(session.start, real_start());
+        assert!(session.is_checked);
+    }
+}
+
+/// The same of files that earlier weirs wrote, which have neither sums nor copies.
+#[test]
+fn old_files_are_saved_up_to_the_cut() {
+    let dir = desk();
+    let path = dir.path().join("a.weir");
+    old(&path, 3);
+    let bytes = fs::read(&path).unwrap();
+    for percent in PERCENT {
+        let kept = bytes.len() * percent / 100;
+        let (saved, ticks) = saved(&file(&dir, &bytes[..kept]));
+        let count: usize = ticks.iter().map(Vec::len).sum();
+        // The first session's pages come with its figures; of the others there are only ticks.
+        assert!(count > 420 * percent / 100 / 3, "{percent} %: {saved:?}");
+        assert!(
+            saved.missing_at_end_about > 0 || saved.unknown_ends > 0,
+            "{percent} %: {saved:?}"
+        );
+    }
+}
+
+/// D3: it is said how much the end was.
+#[test]
+fn what_is_missing_at_the_end_is_counted() {
+    let dir = desk();
+    let path = dir.path().join("a.weir");
+    add_session_of(&path, &real_start(), 1000, true);
+    let bytes = fs::read(&path).unwrap();
+    for percent in PERCENT {
+        let (saved, _) = saved(&file(&dir, &bytes[..bytes.len() * percent / 100]));
+        assert_eq!(
+            saved.ticks + saved.lost_ticks + saved.missing_at_end,
+            1000,
+            "{saved:?}"
+        );
+        assert!(
+            saved.missing_at_end > 0 && saved.unknown_ends == 0,
+            "{saved:?}"
+        );
+    }
+    // A session without an end does not say how many there were.
+    let path = dir.path().join("killed.weir");
+    add_session(&path, 1000, false);
+    let bytes = fs::read(&path).unwrap();
+    let (saved, _) = saved(&file(&dir, &bytes[..bytes.len() / 2]));
+    assert_eq!(
+        (saved.missing_at_end, saved.unknown_ends),
+        (0, 1),
+        "{saved:?}"
+    );
+}
+
+/// Figures of the time that was saved are there, also where their own pages are not.
+#[test]
+fn figures_are_made_anew_where_they_are_lost() {
+    let whole = whole();
+    for percent in [90, 60, 30] {
+        let dir = desk();
+        let path = file(&dir, &whole.bytes[..whole.bytes.len() * percent / 100]);
+        let new = dir.path().join("b.weir");
+        let saved = salvage(&path, &new).unwrap();
+        let database = rusqlite::Connection::open(&new).unwrap();
+        let query = "SELECT count(*) FROM tick WHERE NOT EXISTS
+            (SELECT 1 FROM span WHERE tick.id BETWEEN first_tick AND last_tick)";
+        let bare: u64 = database.query_one(query, [], |row| row.get(0)).unwrap();
+        assert!(
+            bare <= 3,
+            "{percent} %: {bare} of {} ticks have no figures",
+            saved.ticks
+        );
+        let overlaps = "SELECT count(*) FROM span AS a JOIN span AS b
+            ON b.id > a.id AND b.first_tick <= a.last_tick";
+        let overlaps: u64 = database.query_one(overlaps, [], |row| row.get(0)).unwrap();
+        assert_eq!(overlaps, 0, "{percent} %");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_cut_at_any_length(kept: prop::sample::Index) {
+        let whole = whole();
+        let kept = kept.index(whole.bytes.len());
+        let dir = desk();
+        let path = file(&dir, &whole.bytes[..kept]);
+        prop_assert!(Recording::open(&path).is_err(), "a part is not passed off as the whole");
+        let new = dir.path().join("b.weir");
+        // Its tables alone are the first pages.
+        let Ok(saved) = salvage(&path, &new) else {
+            prop_assert!(kept < 40 * 4096, "nothing is saved of {kept} bytes");
+            return Ok(());
+        };
+        prop_assert!(saved.ticks as usize >= at_least(kept), "{kept}: {saved:?}");
+        let recording = Recording::open(&new).unwrap();
+        for session in recording.sessions() {
+            let wanted = &whole.ticks[session.id as usize - 1];
+            let found: Vec<Tick> = recording.ticks(session.id).map(Result::unwrap).collect();
+            prop_assert!(are_of(&found, wanted), "{}: {:?}", kept, saved);
+        }
+    }
+}
