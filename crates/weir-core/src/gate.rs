@@ -41,13 +41,13 @@ impl Gate {
         let Ok(Bytes(raw)) = reading.value else {
             return reading;
         };
-        match self.judge(most_per_sec, reading.at, raw) {
+        match self.decide(most_per_sec, reading.at, raw) {
             Ok(count) => Reading::new(reading.at, Bytes(count)),
             Err(why) => Reading::missing(reading.at, Missing::Lost(why)),
         }
     }
 
-    fn judge(&mut self, most_per_sec: f64, at: Nanos, raw: u64) -> Result<u64, String> {
+    fn decide(&mut self, most_per_sec: f64, at: Nanos, raw: u64) -> Result<u64, String> {
         if raw >= ALL_ONES {
             return Err("the counter reads as all ones: the device does not answer".into());
         }

@@ -100,7 +100,7 @@ fn container<'a>(part: &'a str, above: &str) -> Option<(&'a str, Option<&'static
         .find_map(|(prefix, name)| Some((plain.strip_prefix(prefix)?, *name)));
     let (id, runtime) = match found {
         Some((id, name)) => (id, Some(name)),
-        // Below a directory of Docker's, or of nobody who says so.
+        // Below a directory of Docker's, or of a runtime that does not say so.
         None => (plain, (above == "docker").then_some("docker")),
     };
     let is_id = id.len() == ID_DIGITS && id.bytes().all(|b| b.is_ascii_hexdigit());

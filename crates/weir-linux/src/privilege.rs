@@ -50,7 +50,7 @@ fn lacking(roots: &Roots, is_root: bool) -> Option<(String, String)> {
             .filter(|word| !word.is_empty())
             .eq(ALL_IDS)
     {
-        let why = "root of a user namespace, who is not root outside of it";
+        let why = "root of a user namespace, which is not root outside of it";
         let next_move = "run it in the host's user namespace: no rootless containers, no --userns";
         return Some((why.into(), next_move.into()));
     }

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 use weir_core::Missing;
 use weir_events::{Config, Cpu, Event, Scope, Table, tables};
 
+/// Of what a core has and a guest does not see.
+const NOT_PASSED_ON: &str = "the hypervisor of this virtual machine does not pass that on";
 /// How the kernel calls an uncore PMU of a kind that it has no name for (`uncore_discovery.c`).
 const NUMBERED: &str = "uncore_type_";
 
@@ -131,10 +133,7 @@ impl Machine {
             }
             match pmu.as_ref().map_err(Clone::clone).and_then(|pmu| {
                 let config = pmu.encode(&terms).map_err(|e| {
-                    let lacking = self.lacking(
-                        kind,
-                        "the hypervisor of this virtual machine does not pass that on",
-                    );
+                    let lacking = self.lacking(kind, NOT_PASSED_ON);
                     Missing::NotSupported(format!("{name}: {e}{lacking}"))
                 })?;
                 Ok((pmu, config))
@@ -154,7 +153,11 @@ impl Machine {
             Err(why) => why.clone(),
             Ok(_) => {
                 let names: Vec<String> = kind.names.iter().map(ToString::to_string).collect();
-                let lacking = self.lacking(kind, NO_UNCORE);
+                let of_a_guest = match kind.scope {
+                    Scope::Cpu => NOT_PASSED_ON,
+                    _ => NO_UNCORE,
+                };
+                let lacking = self.lacking(kind, of_a_guest);
                 Missing::NotSupported(format!("no PMU {}{lacking}", names.join(" or ")))
             }
         }
