@@ -22,7 +22,8 @@
 //!
 //! What a workload has in a group may not be known: its processes were not looked at yet, or may not be. Then its sign is
 //! the most that it can be, all of its memory in the group. The others are given no more than theirs; what goes to
-//! such a workload is no figure of it, and has no owner. Alone in its group it has the count all the same: of all others it
+//! such a workload is no figure of it, and has no owner. Where its CPU time is not known either, it may have moved all of
+//! it: then CPU time and memory tell nothing of anybody in the group. Alone in its group it has the count all the same: of all others it
 //! is known that they have nothing there.
 //!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
@@ -176,6 +177,8 @@ struct Tally {
     without_sampled: bool,
     without_stores: bool,
     without_part: bool,
+    /// Of one neither memory nor CPU time is known.
+    is_blind: bool,
     sampled: f64,
     stores: f64,
     part: f64,
@@ -210,6 +213,7 @@ impl Tally {
         let resident = positive(share.resident).unwrap_or(0.0);
         self.part += part;
         self.resident += resident;
+        self.is_blind |= share.is_bound && share.part.is_none() && share.resident.is_none();
         if share.is_bound {
             self.part_bound += part;
             self.resident_bound += resident;
@@ -226,6 +230,7 @@ impl Tally {
         };
         match sum > 0.0 {
             _ if self.users == 1 => 0.0,
+            _ if sign != Sign::Sampled && self.is_blind => 1.0,
             true => bound / sum,
             false => 1.0,
         }
@@ -291,7 +296,7 @@ fn part_of(group: &GroupRate, share: &Share, tally: &Tally) -> Part {
         Sign::Part => (share.part, Provenance::Apportioned),
         Sign::Resident => (share.resident, Provenance::Apportioned),
     };
-    let is_figure = sign == Sign::Sampled || !share.is_bound;
+    let is_figure = sign == Sign::Sampled || !(share.is_bound || tally.is_blind);
     let Some(own) = positive(own).filter(|_| is_figure) else {
         return Part::UNKNOWN;
     };

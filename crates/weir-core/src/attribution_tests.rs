@@ -252,6 +252,31 @@ fn alone_it_has_the_count_though_its_memory_is_not_known() {
     assert_eq!(found.unattributed, [Some(BytesPerSec::new(4.0))]);
 }
 
+#[test]
+fn beside_one_of_which_nothing_is_known_nothing_is_known_but_by_samples() {
+    let blind = Share {
+        is_bound: true,
+        ..Share::default()
+    };
+    let known = Share {
+        part: Some(0.5),
+        resident: Some(0.5),
+        ..Share::default()
+    };
+    let groups = [group(0, 7.0, 1.0)];
+    let found = attribute(&groups, &[blind, known]);
+    assert!(found.parts.iter().all(|part| part.all == Estimate::UNKNOWN));
+    assert_eq!(found.unattributed, [Some(BytesPerSec::new(8.0))]);
+    let sampled = |share: Share, part| Share {
+        sampled: Some(part),
+        ..share
+    };
+    let found = attribute(&groups, &[sampled(blind, 3.0), sampled(known, 1.0)]);
+    let figures = found.parts.iter().map(|part| part.all.bytes_per_sec.get());
+    assert_eq!(figures.collect::<Vec<_>>(), [6.0, 2.0]);
+    assert_eq!(found.unattributed, [Some(BytesPerSec::ZERO)]);
+}
+
 proptest! {
     #[test]
     fn parts_of_a_group_add_up_to_its_count(

@@ -280,7 +280,7 @@ pub enum Excluded {
     Init,
     /// It is the root cgroup, which has no limit.
     Root,
-    /// Its processes are in cgroups that weir does not see.
+    /// Its processes, or their cgroups, are not seen.
     Unlisted,
     /// It has cgroups below it, which a limit would hold back too.
     Inner,

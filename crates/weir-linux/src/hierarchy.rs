@@ -10,10 +10,11 @@
 //!
 //! Source: kernel, `Documentation/admin-guide/cgroup-v2.rst`; `cgroup_namespaces(7)`.
 
-use crate::files::{read_path, read_start};
+use crate::files::{open_root, read_path, read_start};
 use crate::options::{By, Roots};
 use crate::parse::cgroup::lists;
 use crate::topology::missing;
+use rustix::fd::AsFd;
 use std::path::Path;
 use weir_core::Missing;
 use weir_core::topology::Fact;
@@ -25,7 +26,7 @@ pub const V2: &str = "cgroup.v2";
 /// The fact about a PID namespace; there only in one.
 pub const PIDS: &str = "proc.pid_namespace";
 /// Inode number of the initial PID namespace (kernel, include/uapi/linux/nsfs.h).
-const INITIAL_PIDS: &str = "pid:[4026531836]";
+pub(crate) const INITIAL_PIDS: &str = "pid:[4026531836]";
 
 const HOSTS_NAMESPACE: &str = "run weir with the host's cgroups and processes: docker or podman run --cgroupns=host --pid=host \
      --privileged, in Kubernetes a privileged pod with hostPID: true";
@@ -68,10 +69,15 @@ fn fact(name: &str, value: Result<String, Missing>, next_move: Option<String>) -
     }
 }
 
+/// Whether there are processes that this `/proc` has not: it is that of a PID namespace.
+pub(crate) fn has_hidden(proc: impl AsFd) -> bool {
+    let link = rustix::fs::readlinkat(proc, "self/ns/pid", Vec::new());
+    link.is_ok_and(|link| link.as_bytes() != INITIAL_PIDS.as_bytes())
+}
+
 /// Processes outside of a PID namespace are not in its `/proc`.
 fn pid_namespace(roots: &Roots) -> Option<Fact> {
-    let link = std::fs::read_link(roots.proc.join("self/ns/pid")).ok()?;
-    (link.as_os_str() != INITIAL_PIDS).then(|| {
+    open_root(&roots.proc).is_ok_and(has_hidden).then(|| {
         let why =
             "weir is in a PID namespace: processes outside of it, and their memory, are not seen";
         let next_move = Some(HOSTS_NAMESPACE.into());

@@ -80,7 +80,15 @@ impl Inner {
     /// # Errors
     /// [`Errno::NODEV`] if another cgroup has that path by now.
     pub(crate) fn dir(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        if self.path == b"/" {
+            return files::open_path_dir(root, ".");
+        }
         open_same(root, &self.path, self.inode)
+    }
+
+    /// Its `cpu.stat`, for people.
+    pub(crate) fn file(&self) -> String {
+        format!("{}/cpu.stat", self.id.as_str().trim_end_matches('/'))
     }
 
     /// What its own processes have used since it was first read.
@@ -88,7 +96,7 @@ impl Inner {
     /// # Errors
     /// Its file cannot be read.
     pub(crate) fn cpu(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Nanos, Trouble> {
-        let file = || format!("{}/cpu.stat", self.id);
+        let file = || self.file();
         let dir = self
             .dir(root)
             .map_err(|e| Trouble::from_errno(e, &file()))?;
@@ -178,5 +186,23 @@ mod tests {
         fake.remove(format!("sys/fs/cgroup{POD}/new"));
         assert_eq!(read(&two, 1900, 500), Nanos::from_millis(600));
         assert_eq!(two.pids(root.as_fd(), &mut buffer), [70, 71]);
+    }
+
+    #[test]
+    fn that_of_the_root_is_the_machines_without_all_below() {
+        let fake = Fake::new();
+        let root = open_root(&fake.roots().cgroup).unwrap();
+        let number = inode(&root).unwrap().st_ino;
+        let below = vec![b"system.slice".to_vec()];
+        let inner = Inner::new(WorkloadId::new("/"), b"/", number, below);
+        let mut buffer = Buffer::new();
+        let mut read = |all: u64, below: u64| {
+            use_cpu(&fake, "", all);
+            use_cpu(&fake, "/system.slice", below);
+            inner.cpu(root.as_fd(), &mut buffer).unwrap()
+        };
+        assert_eq!(read(1000, 300), Nanos(0));
+        assert_eq!(read(1900, 500), Nanos::from_millis(700));
+        assert_eq!(inner.file(), "/cpu.stat");
     }
 }

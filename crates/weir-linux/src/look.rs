@@ -20,6 +20,7 @@ use crate::clock::{self, now};
 use crate::files::Buffer;
 use crate::hold::Hold;
 use crate::inner::Inner;
+use crate::members::HIDDEN;
 use crate::one_process::{Unread, cpu_of, read_stat};
 use crate::process_set::ProcessSet;
 use crate::quiet::Quiet;
@@ -128,6 +129,14 @@ impl Eye<'_> {
     }
 
     fn process_set(&mut self, set: &ProcessSet) -> Times {
+        let why = Missing::NotSupported("it has no limit".into());
+        if set.has_hidden {
+            let hidden = Missing::NotPermitted(HIDDEN.into());
+            return (
+                Reading::missing(now(), hidden),
+                Reading::missing(now(), why),
+            );
+        }
         let cpu = set.cpu(|(pid, start_ticks)| match self.own_proc {
             true => clock::process_cpu(pid),
             false => {
@@ -137,7 +146,6 @@ impl Eye<'_> {
             }
         });
         let at = now();
-        let why = Missing::NotSupported("it has no limit".into());
         (Reading::new(at, cpu), Reading::missing(at, why))
     }
 
@@ -151,7 +159,7 @@ impl Eye<'_> {
             }
             Err(Trouble::Gone) => None,
             Err(trouble) => {
-                let what = format!("{}/cpu.stat", inner.id);
+                let what = inner.file();
                 let why = trouble.into_missing(&what);
                 Some(self.missing(at, what, why))
             }

@@ -44,6 +44,9 @@ const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
 /// Most bytes of `numa_maps` that are read: 65 530 mappings (`vm.max_map_count`) with short names.
 const MAPS_MAX: u64 = 64 << 20;
 
+/// Why it is not known what such a process has.
+pub(crate) const HIDDEN: &str = "processes in another PID namespace are not seen";
+
 /// A process.
 #[derive(Debug)]
 pub(crate) struct Member {
@@ -86,6 +89,14 @@ pub(crate) struct Resident {
 }
 
 impl Resident {
+    /// Of processes in another PID namespace.
+    pub(crate) fn hidden() -> Self {
+        Resident {
+            missing: Some(Missing::NotPermitted(HIDDEN.into())),
+            ..Resident::default()
+        }
+    }
+
     /// Whether there may be more: a process was not looked at so far, or may not be.
     pub(crate) fn is_unknown(&self) -> bool {
         self.unread > 0 || matches!(self.missing, Some(Missing::NotPermitted(_)))

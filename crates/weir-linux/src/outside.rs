@@ -4,14 +4,16 @@
 //! a list of users that lacks some gives their bytes to the others.
 
 use crate::asked::{Ask, OWNER_EVERY, in_root};
-use crate::files::{Buffer, inode};
+use crate::files::{Buffer, for_each_dir, inode};
+use crate::hierarchy;
 use crate::inner::Inner;
 use crate::judge::{Judge, processes, uses};
 use crate::mapped::ELSEWHERE;
-use crate::members::Member;
+use crate::members::{Member, Resident};
+use crate::placed::GroupOnNode;
 use crate::process_set::{ProcessSet, UNLISTED};
 use crate::scout::{Source, Watched};
-use crate::tree::Tree;
+use crate::tree::{Tree, inner_at};
 use crate::unlisted::{Unlisted, beside};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -21,6 +23,9 @@ use weir_core::{Missing, Nanos, WorkloadId};
 /// What is said of processes of the root cgroup with memory on a device.
 const IN_ROOT: &str = "processes in the root cgroup use watched memory and cannot be limited: move them into cgroups of their own";
 
+/// Most entries of the top of the tree.
+const TOP_MAX: usize = 1 << 16;
+
 /// The id of the workload of processes in cgroups that weir does not see. No path of a cgroup is like it.
 const UNLISTED_ID: &str = "(unlisted)";
 
@@ -29,6 +34,8 @@ const UNLISTED_ID: &str = "(unlisted)";
 pub(crate) struct Outside {
     in_root: Vec<u32>,
     root: Option<Arc<ProcessSet>>,
+    /// The root cgroup with the CPU time of all in it, where some of them are hidden.
+    whole_root: Option<Arc<Inner>>,
     in_inner: Vec<(Arc<Inner>, Vec<u32>)>,
     unlisted: Unlisted,
     rest: Option<Arc<ProcessSet>>,
@@ -52,6 +59,9 @@ impl Outside {
         let Lists { tree, how, at, .. } = lists;
         let root = tree.root();
         if let Some(pids) = in_root(how, root.as_fd(), buffer) {
+            let old = self.whole_root.take();
+            let has_hidden = has_hidden(&pids) || hierarchy::has_hidden(lists.proc);
+            self.whole_root = has_hidden.then(|| whole_root(&root, old)).flatten();
             self.in_root = pids;
         }
         // Most have none.
@@ -88,12 +98,15 @@ impl Outside {
 
     /// Those with memory on a device, as workloads, and what there is to say of them.
     pub(crate) fn judge(&mut self, with: &Judge<'_>) -> (Vec<Watched>, Vec<Skipped>) {
-        let users = |(inner, pids): &(Arc<Inner>, Vec<u32>)| {
+        let of_inner = |inner: &Arc<Inner>, pids: &[u32], has_hidden, why| {
             let members = users(with, pids);
             let source = Source::Inner(Arc::clone(inner));
-            watched(with, &members, inner.id.clone(), source, Excluded::Inner)
+            watched(with, &members, has_hidden, (inner.id.clone(), source, why))
         };
-        let mut all: Vec<Watched> = self.in_inner.iter().filter_map(users).collect();
+        let below = |(inner, pids): &(Arc<Inner>, Vec<u32>)| {
+            of_inner(inner, pids, has_hidden(pids), Excluded::Inner)
+        };
+        let mut all: Vec<Watched> = self.in_inner.iter().filter_map(below).collect();
         let mut said = Vec::new();
         let mut say = |what: &str, why: String| {
             said.push(Skipped {
@@ -102,12 +115,12 @@ impl Outside {
             });
         };
         let number = inode(with.root).map_or(0, |stat| stat.st_ino);
-        if let Some(root) = set(
-            with,
-            &self.in_root,
-            &mut self.root,
-            ("/", number, Excluded::Root),
-        ) {
+        let in_root = &self.in_root;
+        let root = match &self.whole_root {
+            Some(root) => of_inner(root, in_root, true, Excluded::Root),
+            None => set(with, in_root, &mut self.root, ("/", number, Excluded::Root)),
+        };
+        if let Some(root) = root {
             if has_some(&root) {
                 say("/", IN_ROOT.into());
             }
@@ -148,7 +161,35 @@ fn set(
     let numbered: Vec<_> = members.iter().map(|(p, m)| (*p, m.start_ticks)).collect();
     set.follow(&numbered);
     let source = Source::Set(Arc::clone(set));
-    watched(with, &members, WorkloadId::new(id), source, why)
+    watched(with, &members, false, (WorkloadId::new(id), source, why))
+}
+
+/// Where workloads are processes: those of other PID namespaces, of which nothing is known.
+pub(crate) fn hidden(proc: &OwnedFd, groups: &[GroupOnNode], at: Nanos) -> Option<Watched> {
+    hierarchy::has_hidden(proc).then(|| Watched {
+        id: WorkloadId::new(UNLISTED_ID),
+        source: Source::Set(Arc::new(ProcessSet::hidden())),
+        weight: 100.0,
+        limit: None,
+        excluded: Some(Excluded::Unlisted),
+        uses: uses(groups, &Resident::hidden(), at),
+        resident_bytes: None,
+        processes: None,
+    })
+}
+
+/// Whether a list has processes of other PID namespaces: the kernel gives their ids as 0 (`pid_namespaces(7)`).
+fn has_hidden(pids: &[u32]) -> bool {
+    pids.contains(&0)
+}
+
+/// The root cgroup, whose CPU time is that of the machine without that of the cgroups below.
+fn whole_root(root: &OwnedFd, old: Option<Arc<Inner>>) -> Option<Arc<Inner>> {
+    let number = inode(root).ok()?.st_ino;
+    let mut below = Vec::new();
+    for_each_dir(root, TOP_MAX, |name| below.push(name.to_vec())).ok()?;
+    below.sort_unstable();
+    Some(inner_at(b"/", number, below, old.as_ref()))
 }
 
 /// Those of them that have memory on a device, or of which that is not known.
@@ -164,16 +205,18 @@ fn users<'a>(with: &Judge<'a>, pids: &[u32]) -> Vec<(u32, &'a Member)> {
         .collect()
 }
 
-/// They as a workload.
+/// They as a workload. What hidden ones have is not known, so it is not known of all together.
 fn watched(
     with: &Judge<'_>,
     members: &[(u32, &Member)],
-    id: WorkloadId,
-    source: Source,
-    why: Excluded,
+    has_hidden: bool,
+    (id, source, why): (WorkloadId, Source, Excluded),
 ) -> Option<Watched> {
     let pids: Vec<u32> = members.iter().map(|(pid, _)| *pid).collect();
-    let resident = with.members.resident(&pids);
+    let resident = match has_hidden {
+        true => Resident::hidden(),
+        false => with.members.resident(&pids),
+    };
     let uses = uses(with.groups, &resident, with.at);
     (!uses.is_empty()).then(|| Watched {
         id,

@@ -95,6 +95,54 @@ fn a_process_that_is_newer_than_its_list_is_of_its_cgroup() {
 }
 
 #[test]
+fn hidden_processes_of_inner_cgroups_are_users_of_which_nothing_is_known() {
+    const POD: &str = "/pod.scope";
+    let fake = Fake::new();
+    fake.cgroup("pod.scope", &[0]);
+    fake.cgroup("pod.scope/below", &[]);
+    fake.write("sys/fs/cgroup/cgroup.procs", "2\n0\n");
+    let view = scout_with(&fake, false, &[]).round(Nanos(SECOND));
+    for (id, excluded) in [("/", Excluded::Root), (POD, Excluded::Inner)] {
+        let watched = found(&view, id);
+        assert_eq!(bytes(watched), [None], "{id}");
+        assert_eq!(watched.excluded, Some(excluded));
+    }
+}
+
+#[test]
+fn processes_of_a_pid_namespace_are_never_alone() {
+    let fake = Fake::new();
+    fake.numa_maps(100, &[("anon=1", 1, 512)]);
+    let rest = WorkloadId::new(UNLISTED_ID);
+    let mut scout = scout_with(&fake, true, &[]);
+    assert!(scout.round(Nanos(SECOND)).get(&rest).is_none());
+    std::fs::create_dir_all(fake.roots().proc.join("self/ns")).unwrap();
+    std::os::unix::fs::symlink("pid:[1]", fake.roots().proc.join("self/ns/pid")).unwrap();
+    let view = scout.round(Nanos(20 * SECOND));
+    assert_eq!(bytes(found(&view, UNLISTED_ID)), [None]);
+    let mut platform = LinuxPlatform::open_inline(fake.options(By::Process)).unwrap();
+    let plan = steps(&mut platform, |second| {
+        fake.counters(0, &[(1, second << 30, 0)])
+    });
+    let figures = plan.workloads.iter().filter_map(|w| w.figure.as_ref());
+    assert!(
+        figures
+            .filter(|f| f.read.provenance != Provenance::Unknown)
+            .count()
+            == 0,
+        "{plan:?}"
+    );
+    let (rest, all) = (
+        plan.devices[0].unattributed_bytes_per_sec,
+        plan.devices[0].read_bytes_per_sec,
+    );
+    assert!(
+        rest.is_some_and(|rest| rest.get() > 0.0) && rest == all,
+        "{plan:?}"
+    );
+}
+
+#[test]
 fn what_may_not_be_looked_at_is_not_known_and_not_nothing() {
     let fake = Fake::new();
     fake.process(300, "stray", "/", 1);
@@ -132,6 +180,9 @@ enum Home {
     Root,
     Domain,
     Outside,
+    /// In another PID namespace.
+    HiddenInRoot,
+    HiddenInInner,
 }
 
 /// A process: its home, its CPU time in a second in ms (whole ticks), its memory on the device and elsewhere in MiB.
@@ -143,7 +194,9 @@ fn lives() -> impl Strategy<Value = Lives> {
         Just(Home::Inner),
         Just(Home::Root),
         Just(Home::Domain),
-        Just(Home::Outside)
+        Just(Home::Outside),
+        Just(Home::HiddenInRoot),
+        Just(Home::HiddenInInner)
     ];
     let memory = || prop_oneof![Just(0u64), 8..4096u64];
     (
@@ -161,11 +214,11 @@ fn home_of(number: usize, home: Home) -> (String, String) {
             format!("/s.slice/{number}.service"),
             &format!("/s.slice/{number}.service"),
         ),
-        Home::Inner => at(
+        Home::Inner | Home::HiddenInInner => at(
             format!("/s.slice/pod{number}"),
             &format!("/s.slice/pod{number}"),
         ),
-        Home::Root => at("/".into(), "/"),
+        Home::Root | Home::HiddenInRoot => at("/".into(), "/"),
         Home::Domain => at(
             format!("/m.slice/vm{number}/libvirt/vcpu0"),
             &format!("/m.slice/vm{number}/libvirt"),
@@ -201,8 +254,16 @@ impl Machine {
                     fake.cgroup(&format!("{}/below", &path[1..]), &[]);
                 }
                 Home::Domain => virtual_machine(&fake, &format!("/m.slice/vm{number}"), pid),
+                Home::HiddenInInner => {
+                    fake.cgroup(&path[1..], &[0]);
+                    fake.cgroup(&format!("{}/below", &path[1..]), &[]);
+                }
                 Home::Root => in_root.push_str(&format!("{pid}\n")),
+                Home::HiddenInRoot => in_root.push_str("0\n"),
                 Home::Outside => {}
+            }
+            if matches!(home, Home::HiddenInRoot | Home::HiddenInInner) {
+                continue;
             }
             fake.process(pid, "p", &path, 1);
             fake.numa_maps(
@@ -211,18 +272,32 @@ impl Machine {
             );
         }
         fake.write("sys/fs/cgroup/cgroup.procs", in_root);
+        // Room for all that may be there.
+        let size = "sys/class/weir_cxl/weir_cxl0/group0/size_bytes";
+        fake.write(size, format!("{}\n", 64u64 << 30));
         let all = all.to_vec();
         Machine { fake, all }
     }
 
     /// So many seconds later.
     fn at(&self, second: u64, per_second: u64) {
+        let mut whole = BTreeMap::from([("", 0), ("/s.slice", 0), ("/m.slice", 0)]);
         for (number, (home, ms, ..)) in self.all.iter().enumerate() {
             let pid = 1000 + u32::try_from(number).unwrap();
-            let (path, id) = home_of(number, *home);
+            let (_, id) = home_of(number, *home);
             let used = ms * second;
+            for (path, sum) in &mut whole {
+                *sum += if id.starts_with(path) || path.is_empty() {
+                    used
+                } else {
+                    0
+                };
+            }
             match home {
-                Home::Leaf | Home::Inner | Home::Domain => use_cpu(&self.fake, &id, used),
+                Home::HiddenInRoot => {}
+                Home::Leaf | Home::Inner | Home::HiddenInInner | Home::Domain => {
+                    use_cpu(&self.fake, &id, used);
+                }
                 Home::Root | Home::Outside => {
                     let stat = crate::fake::stat_line(pid, "p", 0, 1, 1);
                     let ticks = used / 10;
@@ -230,10 +305,32 @@ impl Machine {
                     self.fake.write(format!("proc/{pid}/stat"), stat);
                 }
             }
-            let _ = path;
+        }
+        for (path, ms) in whole {
+            use_cpu(&self.fake, path, ms);
         }
         self.fake.counters(0, &[(1, per_second * second, 0)]);
     }
+}
+
+/// The plan after three seconds of a machine that moves on by whole seconds, whatever the clock says.
+fn steps(platform: &mut LinuxPlatform, go_on: impl Fn(u64)) -> weir_core::Plan {
+    let (mut state, config) = (State::default(), Config::default());
+    let mut plan = weir_core::Plan::default();
+    for second in 0..3 {
+        go_on(second);
+        let mut seen = platform.observe().unwrap();
+        let at = Nanos(second * SECOND);
+        seen.at = at;
+        for group in &mut seen.groups {
+            (group.read_bytes.at, group.write_bytes.at) = (at, at);
+        }
+        for workload in &mut seen.workloads {
+            workload.cpu_ns.at = at;
+        }
+        plan = step(&mut state, &config, platform.describe(), &seen);
+    }
+    plan
 }
 
 proptest! {
@@ -261,22 +358,7 @@ proptest! {
         }
         let total = moved.values().sum::<f64>().round();
         let mut platform = LinuxPlatform::open_inline(machine.fake.options(By::Cgroup)).unwrap();
-        let (mut state, config) = (State::default(), Config::default());
-        let mut plan = weir_core::Plan::default();
-        for second in 0..3 {
-            machine.at(second, total as u64);
-            let mut seen = platform.observe().unwrap();
-            // The machine moves on by whole seconds, whatever the clock says.
-            let at = Nanos(second * SECOND);
-            seen.at = at;
-            for group in &mut seen.groups {
-                (group.read_bytes.at, group.write_bytes.at) = (at, at);
-            }
-            for workload in &mut seen.workloads {
-                workload.cpu_ns.at = at;
-            }
-            plan = step(&mut state, &config, platform.describe(), &seen);
-        }
+        let plan = steps(&mut platform, |second| machine.at(second, total as u64));
         let mut sum = plan.devices[0].unattributed_bytes_per_sec.map_or(0.0, |b| b.get());
         for verdict in &plan.workloads {
             let Some(figure) = &verdict.figure else { continue };

@@ -21,6 +21,8 @@ pub(crate) const UNLISTED: u64 = u64::MAX;
 pub(crate) struct ProcessSet {
     /// The id of the root cgroup, or [`UNLISTED`].
     pub(crate) number: u64,
+    /// There are others in it, of another PID namespace, of which nothing can be read.
+    pub(crate) has_hidden: bool,
     clocks: Mutex<Clocks>,
 }
 
@@ -35,7 +37,16 @@ impl ProcessSet {
     pub(crate) fn new(number: u64) -> Self {
         ProcessSet {
             number,
+            has_hidden: false,
             clocks: Mutex::default(),
+        }
+    }
+
+    /// Processes that are not seen at all.
+    pub(crate) fn hidden() -> Self {
+        ProcessSet {
+            has_hidden: true,
+            ..ProcessSet::new(UNLISTED)
         }
     }
 

@@ -20,7 +20,7 @@ use crate::judge::{Judge, processes, uses};
 use crate::members::Members;
 use crate::one_process::weight_of_nice;
 use crate::options::{By, Options};
-use crate::outside::{Lists, Outside};
+use crate::outside::{Lists, Outside, hidden};
 use crate::parse::cgroup::CpuMax;
 use crate::placed::GroupOnNode;
 use crate::process_set::ProcessSet;
@@ -464,6 +464,8 @@ impl Scout {
             }));
         }
         view.residency = format!("numa_maps of {} processes", view.workloads.len());
+        let hidden = hidden(&self.proc, &self.groups, at);
+        view.workloads.extend(hidden.map(Arc::new));
     }
 }
 

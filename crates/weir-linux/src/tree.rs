@@ -366,7 +366,12 @@ fn keep_below(
 }
 
 /// The one that was known there, if it is the same still.
-fn inner_at(path: &[u8], inode: u64, below: Vec<Vec<u8>>, old: Option<&Arc<Inner>>) -> Arc<Inner> {
+pub(crate) fn inner_at(
+    path: &[u8],
+    inode: u64,
+    below: Vec<Vec<u8>>,
+    old: Option<&Arc<Inner>>,
+) -> Arc<Inner> {
     let id = WorkloadId::new(escape(path));
     let new = Inner::new(id, path, inode, below);
     match old {

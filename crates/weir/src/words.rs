@@ -151,7 +151,9 @@ pub fn why_long(why: &Why) -> String {
             Excluded::Kernel => "kernel threads are never limited".to_owned(),
             Excluded::Init => "the init process is never limited".to_owned(),
             Excluded::Root => "processes of the root cgroup, which has no limit".to_owned(),
-            Excluded::Unlisted => "processes in cgroups that weir does not see".to_owned(),
+            Excluded::Unlisted => {
+                "weir does not see its processes, or not their cgroups".to_owned()
+            }
             Excluded::Inner => "cgroups below it would be limited too".to_owned(),
             Excluded::Weir => "weir does not limit itself".to_owned(),
             Excluded::RealTime => "it has real-time tasks, which are never limited".to_owned(),

@@ -18,6 +18,7 @@ mod whole;
 use crate::beside::{Beside, Found};
 use crate::bpf::{PROC, has_types, is_cgroup2, is_on};
 use crate::files::{Buffer, inode, open_beneath, open_root, read_path};
+use crate::hierarchy::INITIAL_PIDS;
 use crate::one_process::read_stat;
 use crate::options::{By, Options, Roots, TaskSource};
 use crate::parse::process::cgroup_path;
@@ -30,8 +31,7 @@ use whole::Whole;
 
 /// The fact's name.
 pub(crate) const FACT: &str = "processes.source";
-/// Inode numbers of the initial namespaces (kernel, include/uapi/linux/nsfs.h).
-const INITIAL_PIDS: &str = "pid:[4026531836]";
+/// Inode number of the initial time namespace (kernel, include/uapi/linux/nsfs.h).
 const INITIAL_TIME: &str = "time:[4026531834]";
 
 /// What tells of all processes at once.
