@@ -18,6 +18,7 @@ use crate::error::LinuxError;
 use crate::exclude::Rules;
 use crate::facts;
 use crate::files::{Buffer, open_root};
+use crate::hotplug::{Found, Hotplug};
 use crate::look::{self, Eye, Repose, Rests, kind};
 use crate::options::{Options, Roots};
 use crate::order::in_order;
@@ -29,11 +30,10 @@ use crate::quiet::Quiet;
 use crate::scout::{Scout, View};
 use crate::scx::Scx;
 use crate::shares::Shares;
-use crate::tasks;
-use crate::topology::Topology;
 use crate::tree::Tree;
 use crate::usage::Usage;
 use crate::wanted::Wanted;
+use adopt::Stale;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -48,9 +48,6 @@ use weir_core::{
     CpuShare, Description, Missing, Nanos, Observation, Outcome, Plan, Platform, PlatformError,
     WorkloadId,
 };
-
-/// How often groups without a node are asked for one.
-const NODES_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// This machine.
 pub struct LinuxPlatform {
@@ -89,6 +86,10 @@ pub struct LinuxPlatform {
     period: Nanos,
     seq: u64,
     nodes_at: Nanos,
+    hotplug: Hotplug,
+    /// Facts of the machine itself come first among all; so many.
+    fact_count: usize,
+    stale: Stale,
     buffer: Buffer,
     space: Vec<u8>,
 }
@@ -115,22 +116,29 @@ impl LinuxPlatform {
 
     fn open_with(options: Options, run: fn(Scout) -> io::Result<Pace>) -> Result<Self, LinuxError> {
         let roots = options.roots.clone();
-        let topology = Topology::probe(&roots, &options.nodes);
-        let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
-        let capacity = options.capacity_bytes_per_sec;
-        let counters = Counters::probe_from(&roots, nodes, capacity, options.counters);
+        let mut hotplug = Hotplug::begin(&options);
+        let Found {
+            topology,
+            counters,
+            bounds,
+            mut description,
+            ..
+        } = Found::probe(&options, &[]);
         if counters.devices.is_empty() {
             return Err(LinuxError::no_cxl(&roots, &topology));
         }
         let scx = Scx::choose(&options, counters.are_counted())?;
-        let mut description = facts::description(&options, &topology, &counters);
         if let Some(scx) = &scx {
             description.actuator = Some(scx.describe());
             facts::scheduler_in_use(&mut description, scx.takes_all());
         }
-        let bounds = Bounds::of(&roots, &counters.devices, &mut description.facts);
+        let fact_count = description.facts.len();
         let waits = crate::waits::open(&roots, &topology, &counters, &mut description.facts);
         let shares = Shares::choose(&options, &counters.groups, &mut description.facts)?;
+        hotplug.uncounted = adopt::uncounted(&topology, &counters).collect();
+        if shares.is_none() {
+            hotplug.want_counts();
+        }
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let (budget, for_settled) = Budget::of_process();
@@ -173,10 +181,16 @@ impl LinuxPlatform {
             period: clock::nanos(options.period),
             seq: 0,
             nodes_at: now(),
+            hotplug,
+            fact_count,
+            stale: Stale::default(),
             buffer: Buffer::new(),
             space: Vec::new(),
             roots,
         };
+        if matches!(platform.pace, Pace::Thread { .. }) {
+            platform.hotplug.beside();
+        }
         platform.note_sources();
         if !options.read_only {
             platform.claim()?;
@@ -225,43 +239,6 @@ impl LinuxPlatform {
                 scx.look(&bounds.read(counters, space).0);
             }
         });
-    }
-
-    /// Where the scout's findings come from.
-    fn note_sources(&mut self) {
-        let residency = Fact {
-            name: "residency.source".into(),
-            value: Ok(self.view.residency.clone()),
-            next_move: None,
-        };
-        let processes = tasks::fact_of(self.view.tasks.clone());
-        let ids = self.view.workloads.iter().map(|w| w.id.as_str());
-        let names = self.wanted.facts(ids);
-        for new in names
-            .into_iter()
-            .chain([residency, processes, self.usage.fact()])
-        {
-            let facts = &mut self.description.facts;
-            match facts.iter_mut().find(|f| f.name == new.name) {
-                Some(fact) => *fact = new,
-                None => facts.push(new),
-            }
-        }
-    }
-
-    /// Groups whose memory came online since the start.
-    fn refresh_nodes(&mut self, at: Nanos) {
-        if at.0.saturating_sub(self.nodes_at.0) < NODES_EVERY.0 {
-            return;
-        }
-        self.nodes_at = at;
-        if self.counters.refresh_nodes(&self.roots) {
-            self.description.groups = self.counters.groups.clone();
-            self.pace.watch(groups_on_nodes(&self.counters.groups));
-            if let Some(shares) = &mut self.shares {
-                shares.place(&self.counters.groups);
-            }
-        }
     }
 
     /// Looks at all workloads of the view.
@@ -360,7 +337,7 @@ impl Platform for LinuxPlatform {
 
     fn observe(&mut self) -> Result<Observation, PlatformError> {
         self.wait();
-        self.refresh_nodes(now());
+        self.follow_machine(now());
         let (view, is_last) = self.pace.view();
         if view.round != self.view.round {
             // Two rounds on, every limit in the view was read after the release.
@@ -379,6 +356,7 @@ impl Platform for LinuxPlatform {
             });
         }
         skipped.extend(self.unenforced());
+        skipped.extend(self.hotplug.standing());
         let (groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
         skipped.extend(dropped);
         self.quiet.follow(&groups);
@@ -389,6 +367,7 @@ impl Platform for LinuxPlatform {
         let shares = self.shares.as_mut();
         let taken = shares.map(|shares| shares.take(&view, &mut skipped));
         let mut workloads = self.look(&view, &mut skipped);
+        self.stale.take_out(&view, &mut workloads);
         if let (Some(shares), Some(taken)) = (&mut self.shares, taken) {
             shares.fill(taken, &mut workloads, &mut skipped);
         }
@@ -490,6 +469,9 @@ impl Drop for LinuxPlatform {
         }
     }
 }
+
+#[path = "adopt.rs"]
+mod adopt;
 
 #[cfg(test)]
 #[path = "platform_tests.rs"]

@@ -139,6 +139,28 @@ impl Recorder {
         transaction.commit()
     }
 
+    /// Ends the session and begins another of the same run: the machine has changed.
+    ///
+    /// # Errors
+    /// It could not be written. The session that was is as it was, or has ended; nothing may be added to it, but this may
+    /// be tried again.
+    pub fn turn(&mut self, start: &Start) -> Result<(), StoreError> {
+        let result = self.try_turn(start);
+        result.map_err(|error| StoreError::write(&self.path, error))
+    }
+
+    fn try_turn(&mut self, start: &Start) -> rusqlite::Result<()> {
+        self.try_finish(start.started_unix_ms)?;
+        self.span = Span::default();
+        let (session, next_tick, texts) = begin(&self.database, start)?;
+        (self.session, self.next_tick, self.texts) = (session, next_tick, texts);
+        self.code = Writer::default();
+        self.since_key = 0;
+        self.last_at = None;
+        self.throttled.clear();
+        Ok(())
+    }
+
     /// Ends the session and leaves one plain file.
     ///
     /// # Errors

@@ -15,12 +15,13 @@ use crate::run::view::View;
 use crate::{host, settings, text, top};
 use anyhow::{Result, bail};
 use std::cell::RefCell;
+use std::fmt;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::snapshot::Snapshot;
-use weir_core::{Config, Platform, PlatformError, State, step};
+use weir_core::{Platform, PlatformError, State, step};
 use weir_store::{Recording, Replayed, Session, Start, Tick};
 
 /// Shows it.
@@ -91,26 +92,70 @@ fn play(
 ) -> Result<bool> {
     let mut damaged = false;
     let mut pace = Pace::new(args);
+    let mut running: Option<Running> = None;
     for session in chosen(recording, args)? {
-        let mut other = Other::new(args, &session.start)?;
-        let start = other.as_ref().map_or(&session.start, |other| &other.start);
-        let mut view = View::new(head(start));
         let mut world = Replayed::new(recording, session);
         while let Some(result) = next(&mut world) {
             let Ok(mut tick) = result.map_err(|what| say(&what)) else {
                 damaged = true;
                 continue;
             };
-            if let Some(other) = &mut other {
+            let run = Running::follow(running.take(), session, &tick, args)?;
+            let run = running.insert(run);
+            if let Some(other) = &mut run.other {
                 other.decide(&mut world, &mut tick);
             }
             pace.wait(tick.wall_unix_ms);
             met(&tick);
-            view.take_in(tick);
-            show(view.snapshot())?;
+            run.view.take_in(tick);
+            show(run.view.snapshot())?;
         }
     }
     Ok(damaged)
+}
+
+/// A run of weir that is shown again: one session, or several that go on with one another.
+struct Running<'a> {
+    session: &'a Session,
+    last_seq: u64,
+    view: View,
+    other: Option<Other>,
+}
+
+impl<'a> Running<'a> {
+    /// The run that a tick is of.
+    fn follow(
+        before: Option<Running<'a>>,
+        session: &'a Session,
+        tick: &Tick,
+        args: &ReplayArgs,
+    ) -> Result<Running<'a>> {
+        let seq = tick.observation.seq;
+        let before = match before {
+            Some(mut run) if run.session.id == session.id => {
+                run.last_seq = seq;
+                return Ok(run);
+            }
+            Some(run) if session.start.goes_on(&run.session.start, seq, run.last_seq) => Some(run),
+            _ => None,
+        };
+        let mut other = Other::new(args, &session.start)?;
+        let start = other.as_ref().map_or(&session.start, |other| &other.start);
+        let mut view = View::new(head(start));
+        if let Some(before) = before {
+            view = before.view;
+            view.take_description(&start.description);
+            if let (Some(other), Some(before)) = (&mut other, before.other) {
+                other.state = before.state;
+            }
+        }
+        Ok(Running {
+            session,
+            last_seq: seq,
+            view,
+            other,
+        })
+    }
 }
 
 /// The next tick, or what is damaged; nothing at the end.
@@ -184,52 +229,92 @@ impl Other {
     }
 }
 
-/// Same recording, same plan?
+/// Same recording, same plan? A session that goes on with another one is decided with what was known at that one's end.
 fn check(recording: &Recording, args: &ReplayArgs) -> Result<Exit> {
+    let wanted = chosen(recording, args)?;
     let mut exit = Exit::Done;
-    for session in chosen(recording, args)? {
+    let (mut state, mut before) = (State::default(), None);
+    for session in leading_to(recording, &wanted) {
         let mut world = Replayed::new(recording, session);
-        let (mut ticks, mut other_plans, mut lost) = (0u64, 0u64, 0u64);
-        let mut first = None;
-        let mut state = State::default();
-        let config: &Config = &session.start.config;
+        let mut checked = Checked::default();
         while let Some(result) = next(&mut world) {
             let Ok(tick) = result.map_err(|what| say(&what)) else {
                 exit = Exit::Trouble;
                 continue;
             };
-            let plan = step(
-                &mut state,
-                config,
-                &session.start.description,
-                &tick.observation,
-            );
-            state.note(&tick.outcomes);
-            ticks += 1;
-            lost += tick.lost_before;
-            if plan != tick.plan {
-                other_plans += 1;
-                first.get_or_insert(tick.plan.seq);
+            let seq = tick.observation.seq;
+            if checked.ticks == 0 {
+                let goes_on =
+                    |(start, last): (&Start, u64)| session.start.goes_on(start, seq, last);
+                if !before.is_some_and(goes_on) {
+                    state = State::default();
+                }
             }
+            before = Some((&session.start, seq));
+            checked.tick(&mut state, &session.start, &tick);
         }
-        let verdict = match first {
-            None => "each plan is the recorded one".to_owned(),
-            Some(seq) => format!("{other_plans} plans differ, the first at seq {seq}"),
-        };
-        let lost = if lost > 0 {
-            format!(" ({lost} ticks were lost)")
-        } else {
-            String::new()
-        };
-        print(&format!(
-            "session {}: {ticks} ticks{lost}: {verdict}\n",
-            session.id
-        ))?;
-        if first.is_some() && exit == Exit::Done {
-            exit = Exit::Finding;
+        if wanted.iter().any(|wanted| wanted.id == session.id) {
+            print(&format!("session {}: {checked}\n", session.id))?;
+            if checked.first.is_some() && exit == Exit::Done {
+                exit = Exit::Finding;
+            }
         }
     }
     Ok(exit)
+}
+
+/// These sessions, and those before them that they may go on with.
+fn leading_to<'a>(recording: &'a Recording, wanted: &[&'a Session]) -> Vec<&'a Session> {
+    let all = recording.sessions();
+    let place = |id| all.iter().position(|session| session.id == id);
+    let first = wanted.first().and_then(|session| place(session.id));
+    let last = wanted.last().and_then(|session| place(session.id));
+    let (Some(mut first), Some(last)) = (first, last) else {
+        return Vec::new();
+    };
+    while first > 0 && all[first].start.is_like(&all[first - 1].start) {
+        first -= 1;
+    }
+    all[first..=last].iter().collect()
+}
+
+/// What came of one session.
+#[derive(Default)]
+struct Checked {
+    ticks: u64,
+    lost: u64,
+    other_plans: u64,
+    /// The first tick with another plan.
+    first: Option<u64>,
+}
+
+impl Checked {
+    fn tick(&mut self, state: &mut State, start: &Start, tick: &Tick) {
+        let plan = step(state, &start.config, &start.description, &tick.observation);
+        state.note(&tick.outcomes);
+        self.ticks += 1;
+        self.lost += tick.lost_before;
+        if plan != tick.plan {
+            self.other_plans += 1;
+            self.first.get_or_insert(tick.plan.seq);
+        }
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ticks", self.ticks)?;
+        if self.lost > 0 {
+            write!(f, " ({} ticks were lost)", self.lost)?;
+        }
+        match self.first {
+            None => f.write_str(": each plan is the recorded one"),
+            Some(seq) => {
+                let count = self.other_plans;
+                write!(f, ": {count} plans differ, the first at seq {seq}")
+            }
+        }
+    }
 }
 
 /// Waits between ticks as long as it took then, divided by the speed.

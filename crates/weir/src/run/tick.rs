@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 use weir_core::plan::{Outcome, Plan};
 use weir_core::snapshot::Snapshot;
-use weir_core::{Config, DeviceId, Nanos, Observation, Platform, PlatformError, State, step};
+use weir_core::{
+    Config, Description, DeviceId, Nanos, Observation, Platform, PlatformError, State, step,
+};
 use weir_store::Tick;
 
 /// A platform whose limits end with the scope that holds it, by return, error or panic.
@@ -119,6 +121,11 @@ impl Loop {
         self.view.snapshot()
     }
 
+    /// The machine as it is now.
+    pub fn machine(&self) -> &Description {
+        self.platform.0.describe()
+    }
+
     /// The reader of the JSON lines, if there is one.
     pub fn lines(&self) -> Option<&Outlet> {
         self.sinks.lines.as_ref()
@@ -193,7 +200,9 @@ impl Loop {
         let events = self
             .changes
             .of(tick.wall_unix_ms, &tick.plan, &tick.outcomes);
+        let machine = self.platform.0.describe();
         if let Some(tape) = &mut self.sinks.tape {
+            tape.follow(machine);
             tape.add(&tick);
         }
         if let Some(exporter) = &mut self.sinks.exporter {
@@ -202,6 +211,9 @@ impl Loop {
         if let Some(pusher) = &self.sinks.pusher {
             pusher.add(&tick);
             self.view.take_delivery(pusher.delivery());
+        }
+        if self.sinks.exporter.is_some() {
+            self.view.take_description(machine);
         }
         self.view.take_in(tick);
         if let Some(exporter) = &mut self.sinks.exporter {
@@ -298,7 +310,6 @@ mod tests {
     use super::*;
     use std::cell::Cell;
     use std::rc::Rc;
-    use weir_core::Description;
 
     struct Breaks {
         machine: Description,
