@@ -216,4 +216,20 @@ mod tests {
             prop_assert_eq!(passed(&counts), all);
         }
     }
+
+    #[test]
+    fn another_counter_goes_on_from_where_the_one_before_was() {
+        let mut gate = Gate::default();
+        let pass = |gate: &mut Gate, ms, count| {
+            let reading = Reading::new(Nanos::from_millis(ms), Bytes(count));
+            gate.pass(MOST, reading).value.ok().map(|bytes| bytes.0)
+        };
+        assert_eq!(pass(&mut gate, 50, 1000), Some(1000));
+        gate.change_counter();
+        assert_eq!(pass(&mut gate, 100, 7), None);
+        assert_eq!(pass(&mut gate, 150, 71), Some(1064));
+        gate.change_counter();
+        assert_eq!(pass(&mut gate, 200, 1 << 50), None);
+        assert_eq!(pass(&mut gate, 250, (1 << 50) + 64), Some(1128));
+    }
 }

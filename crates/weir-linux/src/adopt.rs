@@ -59,6 +59,12 @@ impl Stale {
         }
     }
 
+    /// More of them, from a later list on.
+    fn add(&mut self, more: Stale) {
+        self.number = more.number;
+        self.groups.extend(more.groups);
+    }
+
     /// Takes out of workloads what is not known.
     pub(super) fn take_out(&mut self, view: &View, workloads: &mut [WorkloadSeen]) {
         if self.groups.is_empty() {
@@ -121,7 +127,8 @@ impl LinuxPlatform {
     fn place(&mut self) {
         let groups = &self.counters.groups;
         let number = self.pace.watch(groups_on_nodes(groups));
-        self.stale = Stale::between(&self.description.groups, groups, number);
+        let stale = Stale::between(&self.description.groups, groups, number);
+        self.stale.add(stale);
         if let Some(shares) = &mut self.shares {
             shares.place(groups);
         }

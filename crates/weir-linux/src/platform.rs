@@ -16,7 +16,6 @@ use crate::counters::Counters;
 use crate::descriptors::Budget;
 use crate::error::LinuxError;
 use crate::exclude::Rules;
-use crate::facts;
 use crate::files::{Buffer, open_root};
 use crate::hotplug::{Found, Hotplug};
 use crate::look::{self, Eye, Repose, Rests, kind};
@@ -117,28 +116,18 @@ impl LinuxPlatform {
     fn open_with(options: Options, run: fn(Scout) -> io::Result<Pace>) -> Result<Self, LinuxError> {
         let roots = options.roots.clone();
         let mut hotplug = Hotplug::begin(&options);
-        let Found {
-            topology,
-            counters,
-            bounds,
-            mut description,
-            ..
-        } = Found::probe(&options, &[]);
-        if counters.devices.is_empty() {
-            return Err(LinuxError::no_cxl(&roots, &topology));
+        let mut found = Found::probe(&options, &[]);
+        if found.counters.devices.is_empty() {
+            return Err(LinuxError::no_cxl(&roots, &found.topology));
         }
-        let scx = Scx::choose(&options, counters.are_counted())?;
-        if let Some(scx) = &scx {
-            description.actuator = Some(scx.describe());
-            facts::scheduler_in_use(&mut description, scx.takes_all());
-        }
-        let fact_count = description.facts.len();
-        let waits = crate::waits::open(&roots, &topology, &counters, &mut description.facts);
-        let shares = Shares::choose(&options, &counters.groups, &mut description.facts)?;
-        hotplug.uncounted = adopt::uncounted(&topology, &counters).collect();
-        if shares.is_none() {
-            hotplug.want_counts();
-        }
+        let scx = Scx::choose(&options, found.counters.are_counted())?;
+        found.limited_by(scx.as_ref());
+        let (counters, facts) = (&found.counters, &mut found.description.facts);
+        let fact_count = facts.len();
+        let waits = crate::waits::open(&roots, &found.topology, counters, facts);
+        let shares = Shares::choose(&options, &counters.groups, facts)?;
+        let uncounted = adopt::uncounted(&found.topology, counters);
+        hotplug.know(uncounted, shares.is_some());
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let (budget, for_settled) = Budget::of_process();
@@ -147,13 +136,14 @@ impl LinuxPlatform {
         let root = tree.root();
         let rules = Rules::of(&options);
         let wanted = Arc::clone(&rules.wanted);
-        let mut scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
-        scout = scout.keeping(for_settled);
-        scout.watch(groups_on_nodes(&counters.groups));
+        let scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
+        let mut scout = scout.keeping(for_settled);
+        scout.watch(groups_on_nodes(&found.counters.groups));
         let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
         let actuator = Actuator::new(&options, root_too, proc_too, rules, budget);
         let mut pace =
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
+        hotplug.is_beside = matches!(pace, Pace::Thread { .. });
         let view = pace.view().0;
         let rests = Rests::of(&view);
         let mut platform = LinuxPlatform {
@@ -162,9 +152,9 @@ impl LinuxPlatform {
             rests,
             quiet: Quiet::default(),
             usage: Usage::begin(&options),
-            description,
-            counters,
-            bounds,
+            description: found.description,
+            counters: found.counters,
+            bounds: found.bounds,
             wanted,
             pace,
             root,
@@ -188,18 +178,16 @@ impl LinuxPlatform {
             space: Vec::new(),
             roots,
         };
-        if matches!(platform.pace, Pace::Thread { .. }) {
-            platform.hotplug.beside();
-        }
         platform.note_sources();
-        if !options.read_only {
-            platform.claim()?;
-        }
+        platform.claim()?;
         Ok(platform)
     }
 
-    /// Takes the right to limit, and notes what an earlier weir had left.
+    /// Takes the right to limit where it is wanted, and notes what an earlier weir had left.
     fn claim(&mut self) -> Result<(), LinuxError> {
+        if !self.is_limiting {
+            return Ok(());
+        }
         let report = self.actuator.claim()?;
         if report.is_empty() {
             return Ok(());

@@ -5,6 +5,7 @@ use crate::bounds::Bounds;
 use crate::counters::Counters;
 use crate::facts;
 use crate::options::Options;
+use crate::scx::Scx;
 use crate::topology::Topology;
 use weir_core::Description;
 use weir_core::topology::Device;
@@ -36,6 +37,14 @@ impl Found {
             bounds,
             description,
             can_count: false,
+        }
+    }
+
+    /// Limits are set by that scheduler, where there is one.
+    pub(crate) fn limited_by(&mut self, scx: Option<&Scx>) {
+        if let Some(scx) = scx {
+            self.description.actuator = Some(scx.describe());
+            facts::scheduler_in_use(&mut self.description, scx.takes_all());
         }
     }
 }

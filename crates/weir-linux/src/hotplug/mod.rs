@@ -50,8 +50,8 @@ pub(crate) struct Hotplug {
     changes: u32,
     /// Files may still come below new names.
     is_settling: bool,
-    /// The machine is looked at beside the loop.
-    is_beside: bool,
+    /// The machine is looked at beside the loop, which does not wait for it.
+    pub(crate) is_beside: bool,
     probing: Option<JoinHandle<Found>>,
     news: News,
     said: Said,
@@ -87,16 +87,12 @@ impl Hotplug {
         }
     }
 
-    /// From now on the loop does not wait for a look at the machine.
-    pub(crate) fn beside(&mut self) {
-        self.is_beside = true;
-    }
-
-    /// Notes that events cannot count for tasks, as it is asked for: they may come.
-    pub(crate) fn want_counts(&mut self) {
+    /// Notes what was lacking from the start: nodes without counters, and counts for each task where they are wanted.
+    pub(crate) fn know(&mut self, uncounted: impl Iterator<Item = NodeId>, has_counts: bool) {
+        self.uncounted = uncounted.collect();
         let is_auto =
             self.options.shares == ShareSource::Auto && self.options.share_event.is_none();
-        self.wants_counts = is_auto && !crate::shares::could_count(&self.options);
+        self.wants_counts = !has_counts && is_auto && !crate::shares::could_count(&self.options);
     }
 
     /// The machine, if names have changed and it was looked at. `devices` are those known until now.

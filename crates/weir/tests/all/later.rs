@@ -90,7 +90,15 @@ fn is_recorded(file: &str, printed: &str) {
         "{second}"
     );
     let devices = done(&["export", file, "--what", "devices"]);
-    assert!(devices.contains("weir_cxl1"), "{devices}");
+    let has = |session: &str, device: &str| {
+        let line = |line: &str| line.starts_with(session) && line.split(',').nth(3) == Some(device);
+        devices.lines().any(line)
+    };
+    assert!(
+        has("1,", "0") && has("2,", "1") && has("3,", "0"),
+        "{devices}"
+    );
+    assert!(!has("1,", "1") && !has("3,", "1"), "{devices}");
     let late = done(&["export", file, "--what", "workloads"]);
     assert!(late.contains(LATE), "{late}");
 }
