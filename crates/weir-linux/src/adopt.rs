@@ -15,7 +15,7 @@ use crate::tasks;
 use crate::topology::Topology;
 use rustix::fs::{fstat, stat};
 use std::collections::BTreeSet;
-use weir_core::observation::WorkloadSeen;
+use weir_core::observation::{GroupSeen, WorkloadSeen};
 use weir_core::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{GroupId, Missing, Nanos, NodeId};
 
@@ -65,13 +65,25 @@ impl Stale {
         self.groups.extend(more.groups);
     }
 
-    /// Takes out of workloads what is not known.
-    pub(super) fn take_out(&mut self, view: &View, workloads: &mut [WorkloadSeen]) {
-        if self.groups.is_empty() {
-            return;
-        }
+    /// Looks from this view on may know.
+    pub(super) fn settle(&mut self, view: &View) {
         if view.watched >= self.number {
             self.groups.clear();
+        }
+    }
+
+    /// Their counts are not read yet: else all of it would be traffic of nobody, which leaves nothing for those who cause it.
+    pub(super) fn hold_back(&self, seen: &mut [GroupSeen]) {
+        for group in seen.iter_mut().filter(|g| self.groups.contains(&g.id)) {
+            for reading in [&mut group.read_bytes, &mut group.write_bytes] {
+                reading.value = Err(Missing::NotYetRead);
+            }
+        }
+    }
+
+    /// Takes out of workloads what is not known.
+    pub(super) fn take_out(&self, workloads: &mut [WorkloadSeen]) {
+        if self.groups.is_empty() {
             return;
         }
         for workload in workloads {

@@ -2,10 +2,11 @@
 use super::*;
 use crate::fake::Fake;
 use crate::options::{By, Options};
-use weir_core::observation::{GroupSeen, Observation};
+use weir_core::observation::GroupSeen;
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::{
-    Action, Bytes, CpuShare, DeviceId, Plan, Platform, Reading, State, WorkloadId, step,
+    Action, Bytes, CpuShare, DeviceId, Observation, Plan, Platform, Reading, State, WorkloadId,
+    step,
 };
 
 const FIO: &str = "/system.slice/fio.service";
@@ -277,14 +278,26 @@ fn nobody_is_charged_for_another_node_while_it_is_not_known_who_is_on_it() {
     let mut platform = open(&fake);
     let seen = look(&mut platform);
     assert_eq!(groups_of(&seen, FIO), ["cxl0.0"]);
-    let (mut older, mut newer) = (seen.workloads.clone(), seen.workloads);
-    stale.take_out(&View::default(), &mut older);
-    assert!(older.iter().all(|workload| workload.uses.is_empty()));
-    let view = View {
+    let Observation {
+        mut groups,
+        mut workloads,
+        ..
+    } = seen.clone();
+    stale.settle(&View::default());
+    stale.take_out(&mut workloads);
+    stale.hold_back(&mut groups);
+    assert!(workloads.iter().all(|workload| workload.uses.is_empty()));
+    assert_eq!(groups[0].read_bytes.value, Err(Missing::NotYetRead));
+    stale.settle(&View {
         watched: 1,
         ..View::default()
-    };
-    stale.take_out(&view, &mut newer);
-    assert!(newer.iter().any(|workload| !workload.uses.is_empty()));
-    assert!(stale.groups.is_empty());
+    });
+    let Observation {
+        mut groups,
+        mut workloads,
+        ..
+    } = seen.clone();
+    stale.take_out(&mut workloads);
+    stale.hold_back(&mut groups);
+    assert_eq!((groups, workloads), (seen.groups, seen.workloads));
 }

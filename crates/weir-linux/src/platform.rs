@@ -345,8 +345,10 @@ impl Platform for LinuxPlatform {
         }
         skipped.extend(self.unenforced());
         skipped.extend(self.hotplug.standing());
-        let (groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
+        let (mut groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
         skipped.extend(dropped);
+        self.stale.settle(&view);
+        self.stale.hold_back(&mut groups);
         self.quiet.follow(&groups);
         if let Some(scx) = &self.scx {
             scx.look(&groups);
@@ -355,7 +357,7 @@ impl Platform for LinuxPlatform {
         let shares = self.shares.as_mut();
         let taken = shares.map(|shares| shares.take(&view, &mut skipped));
         let mut workloads = self.look(&view, &mut skipped);
-        self.stale.take_out(&view, &mut workloads);
+        self.stale.take_out(&mut workloads);
         if let (Some(shares), Some(taken)) = (&mut self.shares, taken) {
             shares.fill(taken, &mut workloads, &mut skipped);
         }

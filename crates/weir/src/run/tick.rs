@@ -19,7 +19,8 @@ use tracing::warn;
 use weir_core::plan::{Outcome, Plan};
 use weir_core::snapshot::Snapshot;
 use weir_core::{
-    Config, Description, DeviceId, Nanos, Observation, Platform, PlatformError, State, step,
+    Config, Description, DeviceId, Missing, Nanos, Observation, Platform, PlatformError, State,
+    step,
 };
 use weir_store::Tick;
 
@@ -297,7 +298,9 @@ fn lost_counters(seen: &Observation) -> BTreeMap<DeviceId, String> {
     let mut lost = BTreeMap::new();
     for group in &seen.groups {
         let read = group.read_bytes.value.as_ref().err();
-        if let Some(why) = read.or(group.write_bytes.value.as_ref().err()) {
+        let why = read.or(group.write_bytes.value.as_ref().err());
+        // A device that has just come is not lost.
+        if let Some(why) = why.filter(|why| **why != Missing::NotYetRead) {
             lost.entry(group.id.device)
                 .or_insert_with(|| format!("{}: {why}", group.id));
         }
