@@ -216,10 +216,13 @@ impl LinuxPlatform {
             let sentence = format!("device {id} ({name}) came: {groups}{uncounted}");
             self.hotplug.say(&device.name, sentence);
         }
-        for device in before
-            .iter()
-            .filter(|device| !is_in(device, &found.devices))
-        {
+        // Where counters came to a node, it did not go.
+        let is_replaced = |device: &Device| {
+            let same = |other: &Device| other.id == device.id;
+            device.counted_by == CountedBy::Unknown && found.devices.iter().any(same)
+        };
+        let gone = |device: &&Device| !is_in(device, &found.devices) && !is_replaced(device);
+        for device in before.iter().filter(gone) {
             let (id, name) = (device.id, device.name.escape_debug());
             let sentence = format!("device {id} ({name}) went: nothing is limited for it any more");
             self.hotplug.say(&device.name, sentence);
