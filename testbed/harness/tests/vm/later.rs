@@ -13,12 +13,6 @@ use weir_testbed::vm::Vm;
 const DRIVER: &str = "/sys/bus/pci/drivers/weir_cxl";
 const FREE: &str = "max 100000";
 
-fn devices(snapshot: &Value) -> Vec<&str> {
-    let devices = snapshot["description"]["devices"].as_array();
-    let all = devices.into_iter().flatten();
-    all.filter_map(|device| device["name"].as_str()).collect()
-}
-
 /// Waits until weir has a device of this name.
 fn has_device(vm: &Vm, name: &str) -> Result<()> {
     let newest = format!("tail -n 2 {LINES} | head -n 1");
