@@ -33,6 +33,8 @@ pub struct Gate {
     suspect: Option<(Nanos, u64)>,
     /// Jumps so far.
     taken_off: u64,
+    /// The next count is another counter's.
+    is_other: bool,
 }
 
 impl Gate {
@@ -47,9 +49,23 @@ impl Gate {
         }
     }
 
+    /// From now on another counter is read in its place. Counts go on from where they were, so that nothing is made of the
+    /// difference between the two.
+    pub fn change_counter(&mut self) {
+        self.is_other = self.good.is_some();
+        self.suspect = None;
+    }
+
     fn decide(&mut self, most_per_sec: f64, at: Nanos, raw: u64) -> Result<u64, String> {
         if raw >= ALL_ONES {
             return Err("the counter reads as all ones: the device does not answer".into());
+        }
+        if std::mem::take(&mut self.is_other)
+            && let Some((_, last)) = self.good
+        {
+            self.taken_off = raw.wrapping_sub(last);
+            self.take(at, last);
+            return Err("another counter is read from now on".into());
         }
         let count = raw.wrapping_sub(self.taken_off);
         let Some(good) = self.good else {
@@ -199,5 +215,21 @@ mod tests {
             let all: Vec<_> = counts.iter().copied().map(Some).collect();
             prop_assert_eq!(passed(&counts), all);
         }
+    }
+
+    #[test]
+    fn another_counter_goes_on_from_where_the_one_before_was() {
+        let mut gate = Gate::default();
+        let pass = |gate: &mut Gate, ms, count| {
+            let reading = Reading::new(Nanos::from_millis(ms), Bytes(count));
+            gate.pass(MOST, reading).value.ok().map(|bytes| bytes.0)
+        };
+        assert_eq!(pass(&mut gate, 50, 1000), Some(1000));
+        gate.change_counter();
+        assert_eq!(pass(&mut gate, 100, 7), None);
+        assert_eq!(pass(&mut gate, 150, 71), Some(1064));
+        gate.change_counter();
+        assert_eq!(pass(&mut gate, 200, 1 << 50), None);
+        assert_eq!(pass(&mut gate, 250, (1 << 50) + 64), Some(1128));
     }
 }

@@ -24,6 +24,16 @@ pub struct Description {
     pub facts: Vec<Fact>,
 }
 
+impl Description {
+    /// Whether the other is the same to the controller: all but the facts, which are for people.
+    pub fn is_same_machine(&self, other: &Description) -> bool {
+        self.cpu_count == other.cpu_count
+            && self.devices == other.devices
+            && self.groups == other.groups
+            && self.actuator == other.actuator
+    }
+}
+
 /// A CXL memory device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Device {

@@ -9,7 +9,7 @@ use crate::counters::Counters;
 use crate::files::read_path;
 use crate::options::Roots;
 use crate::parse::decimal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use weir_core::gate::{FASTEST_BYTES_PER_SEC, Gate};
 use weir_core::observation::{GroupSeen, Skipped};
@@ -55,6 +55,19 @@ impl Bounds {
         Bounds {
             most_per_sec,
             gates: BTreeMap::new(),
+        }
+    }
+
+    /// Goes on with the bounds of a machine that was looked at anew. Counts of devices that are not `kept` are another
+    /// counter's from now on.
+    pub(crate) fn follow(&mut self, new: Bounds, kept: &BTreeSet<DeviceId>) {
+        self.most_per_sec = new.most_per_sec;
+        self.gates
+            .retain(|group, _| self.most_per_sec.contains_key(&group.device));
+        for (group, gates) in &mut self.gates {
+            if !kept.contains(&group.device) {
+                gates.iter_mut().for_each(Gate::change_counter);
+            }
         }
     }
 

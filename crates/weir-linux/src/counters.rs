@@ -88,6 +88,17 @@ impl Counters {
         capacity: Option<BytesPerSec>,
         source: CounterSource,
     ) -> Counters {
+        Self::probe_after(roots, nodes, capacity, source, &[])
+    }
+
+    /// The same where devices were known `before`, which keep their numbers.
+    pub(crate) fn probe_after(
+        roots: &Roots,
+        nodes: &[MemoryNode],
+        capacity: Option<BytesPerSec>,
+        source: CounterSource,
+        before: &[Device],
+    ) -> Counters {
         let mut found = Counters {
             devices: vec![],
             groups: vec![],
@@ -105,7 +116,7 @@ impl Counters {
             }
         }
         if source != CounterSource::Driver {
-            found.add_perf(roots, nodes, capacity);
+            found.add_perf(roots, nodes, capacity, before);
         }
         if found.sources.is_empty() {
             found.add_uncounted(roots, nodes, capacity);
@@ -295,24 +306,6 @@ impl Counters {
         let counts = |source: &Source| !matches!(source.kind, Kind::None(_));
         self.sources.iter().any(counts)
     }
-
-    /// Asks again for nodes that were not online before. Returns whether one came.
-    pub(crate) fn refresh_nodes(&mut self, roots: &Roots) -> bool {
-        let mut came = false;
-        let without = self.groups.iter_mut().filter(|g| g.node.is_none());
-        let mut nodes = None;
-        for group in without {
-            let GroupId { device, index } = group.id;
-            let dir = format!("class/weir_cxl/weir_cxl{}/group{index}", device.0);
-            let dir = roots.sys.join(dir);
-            group.node = read_node(&dir).or_else(|| {
-                let nodes = nodes.get_or_insert_with(|| join::numbers(roots));
-                join::by_address(roots, &dir, nodes)
-            });
-            came |= group.node.is_some();
-        }
-        came
-    }
 }
 
 impl Source {
@@ -484,6 +477,8 @@ fn read_dump(path: &Path) -> Result<Vec<Pair>, Missing> {
 
 #[path = "counters_join.rs"]
 mod join;
+#[path = "counters_keep.rs"]
+mod keep;
 #[path = "counters_load.rs"]
 mod load;
 #[path = "counters_perf.rs"]

@@ -9,7 +9,7 @@ use crate::perf::{Counting, Machine, Origin, Target, targets};
 use crate::topology::MemoryNode;
 use std::collections::BTreeMap;
 use weir_core::observation::{GroupSeen, RunningSeen, Skipped};
-use weir_core::topology::{Fact, Group};
+use weir_core::topology::{Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
 
 impl Counters {
@@ -19,6 +19,7 @@ impl Counters {
         roots: &Roots,
         nodes: &[MemoryNode],
         capacity: Option<BytesPerSec>,
+        before: &[Device],
     ) {
         let cxl: Vec<u32> = nodes.iter().map(|node| node.id.0).collect();
         let targets = perf_targets(roots, &cxl);
@@ -33,8 +34,9 @@ impl Counters {
                 .or_default()
                 .push(target);
         }
-        for (number, (name, targets)) in (0..).zip(devices) {
-            if let Err(why) = self.add_counting(DeviceId(number), &name, targets, capacity) {
+        for (number, name) in super::keep::numbered(devices.keys(), before) {
+            let targets = devices.remove(&name).unwrap_or_default();
+            if let Err(why) = self.add_counting(number, &name, targets, capacity) {
                 self.facts.push(Fact {
                     name: format!("perf.{name}"),
                     value: Err(why),

@@ -49,6 +49,7 @@ mod guest;
 mod haste;
 mod hierarchy;
 mod hold;
+mod hotplug;
 mod inner;
 mod journal;
 mod judge;

@@ -29,6 +29,7 @@ pub(crate) enum Pace {
         view: Arc<View>,
         made_at: Nanos,
         hurry: bool,
+        watched: u64,
     },
     /// A thread makes the rounds.
     Thread {
@@ -40,7 +41,8 @@ pub(crate) enum Pace {
 /// What the thread and the loop share.
 pub(crate) struct Shared {
     view: Mutex<Arc<View>>,
-    groups: Mutex<Option<Vec<GroupOnNode>>>,
+    /// Groups to watch, and which time it is that they are others.
+    groups: Mutex<(u64, Option<Vec<GroupOnNode>>)>,
     stop: AtomicBool,
     hurry: AtomicBool,
 }
@@ -60,6 +62,7 @@ impl Pace {
             view,
             made_at,
             hurry: false,
+            watched: 0,
         })
     }
 
@@ -67,7 +70,7 @@ impl Pace {
     pub(crate) fn thread(mut scout: Scout) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             view: Mutex::new(Arc::new(scout.round(now()))),
-            groups: Mutex::new(None),
+            groups: Mutex::new((0, None)),
             stop: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
         });
@@ -89,11 +92,15 @@ impl Pace {
                 view,
                 made_at,
                 hurry,
+                watched,
             } => {
                 let at = now();
                 let age = Duration::from_nanos(at.0.saturating_sub(made_at.0));
                 if age >= ROUND_EVERY || std::mem::take(hurry) {
-                    *view = Arc::new(scout.round(at));
+                    *view = Arc::new(View {
+                        watched: *watched,
+                        ..scout.round(at)
+                    });
                     *made_at = at;
                 }
                 (Arc::clone(view), false)
@@ -112,13 +119,22 @@ impl Pace {
         }
     }
 
-    /// The groups whose nodes count from the next round on.
-    pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) {
-        match self {
-            Pace::Inline { scout, .. } => scout.watch(groups),
-            Pace::Thread { shared, .. } => *lock(&shared.groups) = Some(groups),
-        }
+    /// The groups whose nodes count from the next round on. Views made with them have at least this number.
+    pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) -> u64 {
+        let number = match self {
+            Pace::Inline { scout, watched, .. } => {
+                scout.watch(groups);
+                *watched += 1;
+                *watched
+            }
+            Pace::Thread { shared, .. } => {
+                let mut waiting = lock(&shared.groups);
+                *waiting = (waiting.0 + 1, Some(groups));
+                waiting.0
+            }
+        };
         self.hurry();
+        number
     }
 }
 
@@ -133,6 +149,7 @@ impl Drop for Pace {
 }
 
 fn run(mut scout: Scout, shared: &Shared) {
+    let mut watched = 0;
     loop {
         thread::park_timeout(match scout.is_for_limits() {
             _ if scout.has_unread() => UNREAD_EVERY,
@@ -145,10 +162,18 @@ fn run(mut scout: Scout, shared: &Shared) {
         if shared.hurry.swap(false, Ordering::Relaxed) {
             thread::sleep(HURRY_AFTER);
         }
-        if let Some(groups) = lock(&shared.groups).take() {
+        let (number, groups) = {
+            let mut waiting = lock(&shared.groups);
+            (waiting.0, waiting.1.take())
+        };
+        if let Some(groups) = groups {
             scout.watch(groups);
+            watched = number;
         }
-        let view = Arc::new(scout.round(now()));
+        let view = Arc::new(View {
+            watched,
+            ..scout.round(now())
+        });
         *lock(&shared.view) = view;
     }
 }

@@ -16,8 +16,8 @@ use crate::counters::Counters;
 use crate::descriptors::Budget;
 use crate::error::LinuxError;
 use crate::exclude::Rules;
-use crate::facts;
 use crate::files::{Buffer, open_root};
+use crate::hotplug::{Found, Hotplug};
 use crate::look::{self, Eye, Repose, Rests, kind};
 use crate::options::{Options, Roots};
 use crate::order::in_order;
@@ -29,11 +29,10 @@ use crate::quiet::Quiet;
 use crate::scout::{Scout, View};
 use crate::scx::Scx;
 use crate::shares::Shares;
-use crate::tasks;
-use crate::topology::Topology;
 use crate::tree::Tree;
 use crate::usage::Usage;
 use crate::wanted::Wanted;
+use adopt::Stale;
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
@@ -48,9 +47,6 @@ use weir_core::{
     CpuShare, Description, Missing, Nanos, Observation, Outcome, Plan, Platform, PlatformError,
     WorkloadId,
 };
-
-/// How often groups without a node are asked for one.
-const NODES_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// This machine.
 pub struct LinuxPlatform {
@@ -89,6 +85,10 @@ pub struct LinuxPlatform {
     period: Nanos,
     seq: u64,
     nodes_at: Nanos,
+    hotplug: Hotplug,
+    /// Facts of the machine itself come first among all; so many.
+    fact_count: usize,
+    stale: Stale,
     buffer: Buffer,
     space: Vec<u8>,
 }
@@ -115,22 +115,19 @@ impl LinuxPlatform {
 
     fn open_with(options: Options, run: fn(Scout) -> io::Result<Pace>) -> Result<Self, LinuxError> {
         let roots = options.roots.clone();
-        let topology = Topology::probe(&roots, &options.nodes);
-        let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
-        let capacity = options.capacity_bytes_per_sec;
-        let counters = Counters::probe_from(&roots, nodes, capacity, options.counters);
-        if counters.devices.is_empty() {
-            return Err(LinuxError::no_cxl(&roots, &topology));
+        let mut hotplug = Hotplug::begin(&options);
+        let mut found = Found::probe(&options, &[]);
+        if found.counters.devices.is_empty() {
+            return Err(LinuxError::no_cxl(&roots, &found.topology));
         }
-        let scx = Scx::choose(&options, counters.are_counted())?;
-        let mut description = facts::description(&options, &topology, &counters);
-        if let Some(scx) = &scx {
-            description.actuator = Some(scx.describe());
-            facts::scheduler_in_use(&mut description, scx.takes_all());
-        }
-        let bounds = Bounds::of(&roots, &counters.devices, &mut description.facts);
-        let waits = crate::waits::open(&roots, &topology, &counters, &mut description.facts);
-        let shares = Shares::choose(&options, &counters.groups, &mut description.facts)?;
+        let scx = Scx::choose(&options, found.counters.are_counted())?;
+        found.limited_by(scx.as_ref());
+        let (counters, facts) = (&found.counters, &mut found.description.facts);
+        let fact_count = facts.len();
+        let waits = crate::waits::open(&roots, &found.topology, counters, facts);
+        let shares = Shares::choose(&options, &counters.groups, facts)?;
+        let uncounted = adopt::uncounted(&found.topology, counters);
+        hotplug.know(uncounted, shares.is_some());
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let (budget, for_settled) = Budget::of_process();
@@ -139,13 +136,14 @@ impl LinuxPlatform {
         let root = tree.root();
         let rules = Rules::of(&options);
         let wanted = Arc::clone(&rules.wanted);
-        let mut scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
-        scout = scout.keeping(for_settled);
-        scout.watch(groups_on_nodes(&counters.groups));
+        let scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
+        let mut scout = scout.keeping(for_settled);
+        scout.watch(groups_on_nodes(&found.counters.groups));
         let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
         let actuator = Actuator::new(&options, root_too, proc_too, rules, budget);
         let mut pace =
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
+        hotplug.is_beside = matches!(pace, Pace::Thread { .. });
         let view = pace.view().0;
         let rests = Rests::of(&view);
         let mut platform = LinuxPlatform {
@@ -154,9 +152,9 @@ impl LinuxPlatform {
             rests,
             quiet: Quiet::default(),
             usage: Usage::begin(&options),
-            description,
-            counters,
-            bounds,
+            description: found.description,
+            counters: found.counters,
+            bounds: found.bounds,
             wanted,
             pace,
             root,
@@ -173,19 +171,23 @@ impl LinuxPlatform {
             period: clock::nanos(options.period),
             seq: 0,
             nodes_at: now(),
+            hotplug,
+            fact_count,
+            stale: Stale::default(),
             buffer: Buffer::new(),
             space: Vec::new(),
             roots,
         };
         platform.note_sources();
-        if !options.read_only {
-            platform.claim()?;
-        }
+        platform.claim()?;
         Ok(platform)
     }
 
-    /// Takes the right to limit, and notes what an earlier weir had left.
+    /// Takes the right to limit where it is wanted, and notes what an earlier weir had left.
     fn claim(&mut self) -> Result<(), LinuxError> {
+        if !self.is_limiting {
+            return Ok(());
+        }
         let report = self.actuator.claim()?;
         if report.is_empty() {
             return Ok(());
@@ -225,43 +227,6 @@ impl LinuxPlatform {
                 scx.look(&bounds.read(counters, space).0);
             }
         });
-    }
-
-    /// Where the scout's findings come from.
-    fn note_sources(&mut self) {
-        let residency = Fact {
-            name: "residency.source".into(),
-            value: Ok(self.view.residency.clone()),
-            next_move: None,
-        };
-        let processes = tasks::fact_of(self.view.tasks.clone());
-        let ids = self.view.workloads.iter().map(|w| w.id.as_str());
-        let names = self.wanted.facts(ids);
-        for new in names
-            .into_iter()
-            .chain([residency, processes, self.usage.fact()])
-        {
-            let facts = &mut self.description.facts;
-            match facts.iter_mut().find(|f| f.name == new.name) {
-                Some(fact) => *fact = new,
-                None => facts.push(new),
-            }
-        }
-    }
-
-    /// Groups whose memory came online since the start.
-    fn refresh_nodes(&mut self, at: Nanos) {
-        if at.0.saturating_sub(self.nodes_at.0) < NODES_EVERY.0 {
-            return;
-        }
-        self.nodes_at = at;
-        if self.counters.refresh_nodes(&self.roots) {
-            self.description.groups = self.counters.groups.clone();
-            self.pace.watch(groups_on_nodes(&self.counters.groups));
-            if let Some(shares) = &mut self.shares {
-                shares.place(&self.counters.groups);
-            }
-        }
     }
 
     /// Looks at all workloads of the view.
@@ -360,7 +325,7 @@ impl Platform for LinuxPlatform {
 
     fn observe(&mut self) -> Result<Observation, PlatformError> {
         self.wait();
-        self.refresh_nodes(now());
+        self.follow_machine(now());
         let (view, is_last) = self.pace.view();
         if view.round != self.view.round {
             // Two rounds on, every limit in the view was read after the release.
@@ -379,8 +344,11 @@ impl Platform for LinuxPlatform {
             });
         }
         skipped.extend(self.unenforced());
-        let (groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
+        skipped.extend(self.hotplug.standing());
+        let (mut groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
         skipped.extend(dropped);
+        self.stale.settle(&view);
+        self.stale.hold_back(&mut groups);
         self.quiet.follow(&groups);
         if let Some(scx) = &self.scx {
             scx.look(&groups);
@@ -389,6 +357,7 @@ impl Platform for LinuxPlatform {
         let shares = self.shares.as_mut();
         let taken = shares.map(|shares| shares.take(&view, &mut skipped));
         let mut workloads = self.look(&view, &mut skipped);
+        self.stale.take_out(&mut workloads);
         if let (Some(shares), Some(taken)) = (&mut self.shares, taken) {
             shares.fill(taken, &mut workloads, &mut skipped);
         }
@@ -490,6 +459,9 @@ impl Drop for LinuxPlatform {
         }
     }
 }
+
+#[path = "adopt.rs"]
+mod adopt;
 
 #[cfg(test)]
 #[path = "platform_tests.rs"]

@@ -45,6 +45,8 @@ const PROCESSES_MAX: usize = 100_000;
 #[derive(Debug, Default)]
 pub(crate) struct View {
     pub(crate) round: u64,
+    /// With which list of groups it was made ([`crate::pace::Pace::watch`]).
+    pub(crate) watched: u64,
     /// By id.
     pub(crate) workloads: Vec<Arc<Watched>>,
     pub(crate) skipped: Vec<Skipped>,

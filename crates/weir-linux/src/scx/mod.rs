@@ -423,9 +423,30 @@ impl Scx {
             };
             loaded.set_device(device.id.0, &told)?;
         }
+        // A device that went has neither counters nor a set-point.
+        for gone in (0..devices).filter(|n| machine.devices.iter().all(|d| d.id.0 != *n)) {
+            loaded.set_device(gone, &Device::default())?;
+        }
         self.beat.count += 1;
         self.beat.devices = u64::from(devices);
         loaded.set_beat(self.beat)
+    }
+
+    /// What it cannot follow of a machine that has changed, and what to do.
+    pub(crate) fn outgrown(
+        &self,
+        devices: &[weir_core::topology::Device],
+        is_counted: bool,
+    ) -> Option<String> {
+        if let Some(device) = devices.iter().find(|d| d.id.0 as usize >= wire::DEVICES) {
+            let (id, last) = (device.id, wire::DEVICES - 1);
+            return Some(format!(
+                "it knows devices 0 to {last}, and {id} came: restart weir with --backend cgroup to limit for that one"
+            ));
+        }
+        (is_counted && self.counts == Counts::Not).then(|| {
+            "counters came after it was loaded, and it goes by estimates: restart weir to use them".into()
+        })
     }
 
     /// Time its tasks were parked: what `throttled` is for the other back end.

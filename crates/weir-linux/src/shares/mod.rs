@@ -120,6 +120,11 @@ fn candidate(options: &Options) -> Result<Chosen, Missing> {
     kernel::openable(&options.roots, chosen)
 }
 
+/// Whether there is an event that could count here, before it is compared.
+pub(crate) fn could_count(options: &Options) -> bool {
+    candidate(options).is_ok()
+}
+
 fn is_asked_for(options: &Options) -> bool {
     options.shares == ShareSource::Counts || options.share_event.is_some()
 }

@@ -162,6 +162,33 @@ impl Recorder {
         Ok(())
     }
 
+    /// Ends the session and begins another of the same run: the machine has changed.
+    ///
+    /// # Errors
+    /// It could not be written. The session that was is as it was, or has ended; nothing may be added to it, but this may
+    /// be tried again.
+    pub fn turn(&mut self, start: &Start) -> Result<(), StoreError> {
+        let result = self.try_turn(start);
+        result.map_err(|error| StoreError::write(&self.path, error))
+    }
+
+    fn try_turn(&mut self, start: &Start) -> rusqlite::Result<()> {
+        self.try_finish(start.started_unix_ms)?;
+        self.span = Span::default();
+        // By now there are tables of checksums.
+        let (session, extent, texts) = begin(&self.database, start, true)?;
+        (self.session, self.extent, self.texts) = (session, extent, texts);
+        self.next_tick = extent.first_tick;
+        self.copy = Some(start.clone());
+        self.code = Writer::default();
+        self.since_key = 0;
+        // They are missing at the end of the session that was.
+        self.lost = 0;
+        self.last_at = None;
+        self.throttled.clear();
+        Ok(())
+    }
+
     /// Ends the session and leaves one plain file.
     ///
     /// # Errors

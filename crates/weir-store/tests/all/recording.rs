@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Is what was recorded what is read, to the last bit, and do the columns say what the ticks say?
 
-use crate::made::{INTERVAL_MS, Plant, desk, recorded, start};
+use crate::made::{INTERVAL_MS, NAMES, Plant, desk, recorded, start};
 use proptest::prelude::*;
 use weir_core::observation::{
     Excluded, Missing, OwnSeen, RunningSeen, Skipped, Use, WorkloadKind, WorkloadSeen,
@@ -26,6 +26,38 @@ fn what_was_recorded_is_read() {
     let read: Vec<Tick> = recording.ticks(session.id).map(Result::unwrap).collect();
     assert!(read == ticks);
     assert_eq!(recording.counts(session.id).unwrap(), [400, 40, 0]);
+}
+
+/// The machine has changed: the run goes on in a session of its own.
+#[test]
+fn a_run_goes_on_in_another_session() {
+    let dir = desk();
+    let path = dir.path().join("a.weir");
+    let mut plant = Plant::new(&NAMES);
+    let ticks: Vec<Tick> = (0..300).map(|_| plant.tick()).collect();
+    let mut recorder = Recorder::open(&path, &start()).unwrap();
+    let (before, after) = ticks.split_at(100);
+    before.iter().for_each(|tick| recorder.add(tick).unwrap());
+    let mut other = start();
+    other.started_unix_ms = after[0].wall_unix_ms;
+    other.description.cpu_count += 1;
+    recorder.turn(&other).unwrap();
+    after.iter().for_each(|tick| recorder.add(tick).unwrap());
+    recorder.finish(ticks[299].wall_unix_ms).unwrap();
+    let recording = Recording::open(&path).unwrap();
+    let [first, second] = recording.sessions() else {
+        panic!("{:?}", recording.sessions())
+    };
+    assert_eq!((&first.start, &second.start), (&start(), &other));
+    assert_eq!(first.ended_unix_ms, Some(other.started_unix_ms));
+    for (session, ticks) in [(first, before), (second, after)] {
+        let read: Vec<Tick> = recording.ticks(session.id).map(Result::unwrap).collect();
+        assert!(read == ticks);
+        assert_eq!(recording.counts(session.id).unwrap()[0], ticks.len() as u64);
+    }
+    let seq = |tick: &Tick| tick.observation.seq;
+    let goes_on = |seq_now| other.goes_on(&start(), seq_now, seq(&before[99]));
+    assert!(goes_on(seq(&after[0])) && !goes_on(0));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use weir_core::snapshot::Snapshot;
-use weir_core::{Platform, PlatformError, State, step};
+use weir_core::{Plan, Platform, PlatformError, State, step};
 use weir_store::{Recording, Replayed, Session, Start, Tick};
 
 /// Shows it.
@@ -92,26 +92,70 @@ fn play(
 ) -> Result<bool> {
     let mut damaged = false;
     let mut pace = Pace::new(args);
+    let mut running: Option<Running> = None;
     for session in chosen(recording, args)? {
-        let mut other = Other::new(args, &session.start)?;
-        let start = other.as_ref().map_or(&session.start, |other| &other.start);
-        let mut view = View::new(head(start));
         let mut world = Replayed::new(recording, session);
         while let Some(result) = next(&mut world) {
             let Ok(mut tick) = result.map_err(|what| say(&what)) else {
                 damaged = true;
                 continue;
             };
-            if let Some(other) = &mut other {
+            let run = Running::follow(running.take(), session, &tick, args)?;
+            let run = running.insert(run);
+            if let Some(other) = &mut run.other {
                 other.decide(&mut world, &mut tick);
             }
             pace.wait(tick.wall_unix_ms);
             met(&tick);
-            view.take_in(tick);
-            show(view.snapshot())?;
+            run.view.take_in(tick);
+            show(run.view.snapshot())?;
         }
     }
     Ok(damaged)
+}
+
+/// A run of weir that is shown again: one session, or several that go on with one another.
+struct Running<'a> {
+    session: &'a Session,
+    last_seq: u64,
+    view: View,
+    other: Option<Other>,
+}
+
+impl<'a> Running<'a> {
+    /// The run that a tick is of.
+    fn follow(
+        before: Option<Running<'a>>,
+        session: &'a Session,
+        tick: &Tick,
+        args: &ReplayArgs,
+    ) -> Result<Running<'a>> {
+        let seq = tick.observation.seq;
+        let before = match before {
+            Some(mut run) if run.session.id == session.id => {
+                run.last_seq = seq;
+                return Ok(run);
+            }
+            Some(run) if session.start.goes_on(&run.session.start, seq, run.last_seq) => Some(run),
+            _ => None,
+        };
+        let mut other = Other::new(args, &session.start)?;
+        let start = other.as_ref().map_or(&session.start, |other| &other.start);
+        let mut view = View::new(head(start));
+        if let Some(before) = before {
+            view = before.view;
+            view.take_description(&start.description);
+            if let (Some(other), Some(before)) = (&mut other, before.other) {
+                other.state = before.state;
+            }
+        }
+        Ok(Running {
+            session,
+            last_seq: seq,
+            view,
+            other,
+        })
+    }
 }
 
 /// The next tick, or what is damaged; nothing at the end.
@@ -186,7 +230,7 @@ impl Other {
 }
 
 /// What --check found in a session.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Checked {
     session: i64,
     ticks: u64,
@@ -196,11 +240,16 @@ struct Checked {
     first_seq_that_differs: Option<u64>,
 }
 
-/// Same recording, same plan?
+/// Same recording, same plan? A session that goes on with another one is decided with what was known at that one's end.
 fn check(recording: &Recording, args: &ReplayArgs) -> Result<Exit> {
+    let wanted = chosen(recording, args)?;
     let mut all = Vec::new();
-    for session in chosen(recording, args)? {
-        all.push(checked(recording, session));
+    let mut decided = Decided::default();
+    for session in leading_to(recording, &wanted) {
+        let found = decided.check(recording, session);
+        if wanted.iter().any(|wanted| wanted.id == session.id) {
+            all.push(found);
+        }
     }
     if args.json {
         print_json(&serde_json::json!({ "sessions": all }))?;
@@ -216,37 +265,64 @@ fn check(recording: &Recording, args: &ReplayArgs) -> Result<Exit> {
     })
 }
 
-fn checked(recording: &Recording, session: &Session) -> Checked {
-    let mut found = Checked {
-        session: session.id,
-        ticks: 0,
-        lost_ticks: 0,
-        damaged_places: 0,
-        plans_that_differ: 0,
-        first_seq_that_differs: None,
-    };
-    let mut world = Replayed::new(recording, session);
-    let mut state = State::default();
-    let Start {
-        config,
-        description,
-        ..
-    } = &session.start;
-    while let Some(result) = next(&mut world) {
-        let Ok(tick) = result.map_err(|what| say(&what)) else {
-            found.damaged_places += 1;
-            continue;
+/// The controller after the ticks so far.
+#[derive(Default)]
+struct Decided<'a> {
+    state: State,
+    /// The session of the last of them, and its number.
+    last: Option<(&'a Start, u64)>,
+}
+
+impl<'a> Decided<'a> {
+    fn check(&mut self, recording: &'a Recording, session: &'a Session) -> Checked {
+        let mut found = Checked {
+            session: session.id,
+            ..Checked::default()
         };
-        let plan = step(&mut state, config, description, &tick.observation);
-        state.note(&tick.outcomes);
-        found.ticks += 1;
-        found.lost_ticks += tick.lost_before;
-        if plan != tick.plan {
-            found.plans_that_differ += 1;
-            found.first_seq_that_differs.get_or_insert(tick.plan.seq);
+        let mut world = Replayed::new(recording, session);
+        while let Some(result) = next(&mut world) {
+            let Ok(tick) = result.map_err(|what| say(&what)) else {
+                found.damaged_places += 1;
+                continue;
+            };
+            let plan = self.decide(&session.start, &tick, found.ticks == 0);
+            found.ticks += 1;
+            found.lost_ticks += tick.lost_before;
+            if plan != tick.plan {
+                found.plans_that_differ += 1;
+                found.first_seq_that_differs.get_or_insert(tick.plan.seq);
+            }
         }
+        found
     }
-    found
+
+    fn decide(&mut self, start: &'a Start, tick: &Tick, is_first: bool) -> Plan {
+        let seq = tick.observation.seq;
+        let goes_on = |(before, last)| start.goes_on(before, seq, last);
+        if is_first && !self.last.is_some_and(goes_on) {
+            self.state = State::default();
+        }
+        self.last = Some((start, seq));
+        let (config, machine) = (&start.config, &start.description);
+        let plan = step(&mut self.state, config, machine, &tick.observation);
+        self.state.note(&tick.outcomes);
+        plan
+    }
+}
+
+/// These sessions, and those before them that they may go on with.
+fn leading_to<'a>(recording: &'a Recording, wanted: &[&'a Session]) -> Vec<&'a Session> {
+    let all = recording.sessions();
+    let place = |id| all.iter().position(|session| session.id == id);
+    let first = wanted.first().and_then(|session| place(session.id));
+    let last = wanted.last().and_then(|session| place(session.id));
+    let (Some(mut first), Some(last)) = (first, last) else {
+        return Vec::new();
+    };
+    while first > 0 && all[first].start.is_like(&all[first - 1].start) {
+        first -= 1;
+    }
+    all[first..=last].iter().collect()
 }
 
 fn verdict(found: &Checked) -> String {

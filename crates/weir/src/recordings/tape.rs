@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+use weir_core::Description;
 use weir_store::{Recorder, Start, StoreError, Tick};
 
 use crate::run::publish::wall_unix_ms;
@@ -18,9 +19,19 @@ const QUEUE_TICKS: usize = 64;
 /// How long the end waits for the disk.
 const LAST_TICKS: Duration = Duration::from_secs(10);
 
+/// What goes to the thread.
+struct Entry {
+    tick: Tick,
+    /// A session that begins with it: the machine has changed.
+    begins: Option<Box<Start>>,
+}
+
 /// The loop's end of it.
 pub struct Tape {
-    queue: Option<SyncSender<Tick>>,
+    queue: Option<SyncSender<Entry>>,
+    /// How the session began.
+    start: Start,
+    begins: Option<Box<Start>>,
     done: Receiver<Result<PathBuf, StoreError>>,
     trouble: Arc<Mutex<Option<StoreError>>>,
     lost_before: u64,
@@ -34,7 +45,7 @@ impl Tape {
     /// The file cannot be recorded into, or no thread can be had.
     pub fn start(path: &Path, start: &Start) -> Result<Tape> {
         let recorder = Recorder::open(path, start)?;
-        let (queue, ticks) = sync_channel(QUEUE_TICKS);
+        let (queue, entries) = sync_channel(QUEUE_TICKS);
         let (ended, done) = sync_channel(1);
         let trouble = Arc::new(Mutex::new(None));
         let told = Arc::clone(&trouble);
@@ -42,11 +53,13 @@ impl Tape {
             .name("weir-record".into())
             .spawn(move || {
                 // Nobody may be waiting any more.
-                let _ = ended.send(write(recorder, &ticks, &told));
+                let _ = ended.send(write(recorder, &entries, &told));
             })
             .context("cannot start the recording thread")?;
         Ok(Tape {
             queue: Some(queue),
+            start: start.clone(),
+            begins: None,
             done,
             trouble,
             lost_before: 0,
@@ -54,16 +67,31 @@ impl Tape {
         })
     }
 
+    /// The machine as it is now. Where it is another one than it was, a session of its own begins with the next tick.
+    pub fn follow(&mut self, machine: &Description) {
+        if self.start.description.is_same_machine(machine) {
+            return;
+        }
+        self.start.started_unix_ms = wall_unix_ms();
+        self.start.description = machine.clone();
+        self.begins = Some(Box::new(self.start.clone()));
+    }
+
     /// Hands a tick over, or counts it as lost. Never waits.
     pub fn add(&mut self, tick: &Tick) {
         let Some(queue) = &self.queue else { return };
         let lost_before = self.lost_before;
-        match queue.try_send(Tick {
-            lost_before,
-            ..tick.clone()
-        }) {
+        let entry = Entry {
+            tick: Tick {
+                lost_before,
+                ..tick.clone()
+            },
+            begins: self.begins.take(),
+        };
+        match queue.try_send(entry) {
             Ok(()) => self.lost_before = 0,
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+            Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) => {
+                self.begins = entry.begins;
                 self.lost_before += 1;
                 self.lost += 1;
             }
@@ -101,12 +129,20 @@ impl Tape {
 
 fn write(
     mut recorder: Recorder,
-    ticks: &Receiver<Tick>,
+    entries: &Receiver<Entry>,
     trouble: &Mutex<Option<StoreError>>,
 ) -> Result<PathBuf, StoreError> {
     let mut is_failing = false;
-    for tick in ticks {
-        let result = recorder.add(&tick);
+    let (mut begins, mut lost) = (None, 0);
+    for mut entry in entries {
+        begins = entry.begins.take().or(begins);
+        entry.tick.lost_before += lost;
+        let result = put(&mut recorder, &mut begins, &entry.tick);
+        // What the recorder could not add it counts itself; what waits for a session to begin it does not know of.
+        lost = match &begins {
+            Some(_) => entry.tick.lost_before + 1,
+            None => 0,
+        };
         let was_failing = std::mem::replace(&mut is_failing, result.is_err());
         if let Err(error) = result
             && !was_failing
@@ -115,4 +151,17 @@ fn write(
         }
     }
     recorder.finish(wall_unix_ms())
+}
+
+/// Adds a tick to the session that it is of.
+fn put(
+    recorder: &mut Recorder,
+    begins: &mut Option<Box<Start>>,
+    tick: &Tick,
+) -> Result<(), StoreError> {
+    if let Some(start) = begins {
+        recorder.turn(start)?;
+        *begins = None;
+    }
+    recorder.add(tick)
 }

@@ -25,6 +25,7 @@ pub mod tick;
 pub mod view;
 pub mod wall;
 
+use crate::amounts::SetPoint;
 use crate::cli::RunArgs;
 use crate::devices;
 use crate::exit::Exit;
@@ -52,6 +53,7 @@ use tick::{Loop, Sinks};
 use tracing::{debug, info, warn};
 use tracing_subscriber::EnvFilter;
 use weir_core::plan::{Outcome, OutcomeKind};
+use weir_core::topology::Device;
 use weir_core::{Description, DeviceId, PlatformError};
 use weir_linux::Roots;
 use weir_store::Start;
@@ -120,7 +122,8 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
         .duration
         .and_then(|span| Instant::now().checked_add(span));
     let ended = catch_unwind(AssertUnwindSafe(|| {
-        run_until(&mut ticks, &stop, until, (purpose, is_limiting))
+        let knees = KneeWatch::new(&settings, roots, ticks.machine());
+        run_until(&mut ticks, &stop, until, (purpose, is_limiting), knees)
     }));
     let released = ticks.release();
     if let Some(lines) = ticks.lines() {
@@ -211,6 +214,7 @@ fn run_until(
     stop: &AtomicUsize,
     until: Option<Instant>,
     (purpose, is_limiting): (Purpose, bool),
+    mut knees: KneeWatch<'_>,
 ) -> Result<End> {
     let mut watch = Watch::default();
     loop {
@@ -248,7 +252,8 @@ fn run_until(
             Err(error) => return Err(error).context("weir stopped and gave its limits back"),
         };
         log_events(&ticked.events);
-        watch.look(ticked.lost);
+        watch.look(ticked.lost, ticks.machine());
+        knees.look(ticks.machine());
     }
 }
 
@@ -398,7 +403,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn look(&mut self, lost: BTreeMap<DeviceId, String>) {
+    fn look(&mut self, lost: BTreeMap<DeviceId, String>, machine: &Description) {
         for (device, why) in &lost {
             if self.lost.get(device) != Some(why) {
                 warn!(
@@ -407,10 +412,49 @@ impl Watch {
                 );
             }
         }
-        for device in self.lost.keys().filter(|device| !lost.contains_key(device)) {
+        let is_there = |device: &&DeviceId| machine.devices.iter().any(|d| d.id == **device);
+        let found = self.lost.keys().filter(|device| !lost.contains_key(device));
+        for device in found.filter(is_there) {
             info!("{device}: its counters are read again");
         }
         self.lost = lost;
+    }
+}
+
+/// Notices devices that come while a knee is the set-point: it is that of the others.
+struct KneeWatch<'a> {
+    settings: &'a Settings,
+    roots: &'a Roots,
+    devices: Vec<Device>,
+}
+
+impl<'a> KneeWatch<'a> {
+    fn new(settings: &'a Settings, roots: &'a Roots, machine: &Description) -> KneeWatch<'a> {
+        KneeWatch {
+            settings,
+            roots,
+            devices: machine.devices.clone(),
+        }
+    }
+
+    fn look(&mut self, machine: &Description) {
+        if self.devices == machine.devices {
+            return;
+        }
+        self.devices.clone_from(&machine.devices);
+        if !matches!(self.settings.set_point, Some(SetPoint::OfKnee(_)))
+            || machine.devices.is_empty()
+        {
+            return;
+        }
+        let anew = self.settings.clone().resolve(machine, &self.roots.state);
+        if let (Err(error), Some(rate)) = (anew, self.settings.config.set_point_bytes_per_sec) {
+            let error = format!("{error:#}");
+            warn!(
+                "devices have changed, and each is held at {rate} as before: {}; then restart weir",
+                text::harmless(&error)
+            );
+        }
     }
 }
 

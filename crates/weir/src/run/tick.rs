@@ -19,7 +19,10 @@ use std::time::{Duration, Instant};
 use tracing::warn;
 use weir_core::plan::{Outcome, Plan};
 use weir_core::snapshot::Snapshot;
-use weir_core::{Config, DeviceId, Nanos, Observation, Platform, PlatformError, State, step};
+use weir_core::{
+    Config, Description, DeviceId, Missing, Nanos, Observation, Platform, PlatformError, State,
+    step,
+};
 use weir_store::Tick;
 
 /// A platform whose limits end with the scope that holds it, by return, error or panic.
@@ -122,6 +125,11 @@ impl Loop {
         self.view.snapshot()
     }
 
+    /// The machine as it is now.
+    pub fn machine(&self) -> &Description {
+        self.platform.0.describe()
+    }
+
     /// The reader of the JSON lines, if there is one.
     pub fn lines(&self) -> Option<&Outlet> {
         self.sinks.lines.as_ref()
@@ -196,7 +204,9 @@ impl Loop {
         let events = self
             .changes
             .of(tick.wall_unix_ms, &tick.plan, &tick.outcomes);
+        let machine = self.platform.0.describe();
         if let Some(tape) = &mut self.sinks.tape {
+            tape.follow(machine);
             tape.add(&tick);
         }
         if let Some(exporter) = &mut self.sinks.exporter {
@@ -205,6 +215,9 @@ impl Loop {
         if let Some(pusher) = &self.sinks.pusher {
             pusher.add(&tick);
             self.view.take_delivery(pusher.delivery());
+        }
+        if self.sinks.exporter.is_some() {
+            self.view.take_description(machine);
         }
         self.view.take_in(tick);
         if let Some(exporter) = &mut self.sinks.exporter {
@@ -288,7 +301,9 @@ fn lost_counters(seen: &Observation) -> BTreeMap<DeviceId, String> {
     let mut lost = BTreeMap::new();
     for group in &seen.groups {
         let read = group.read_bytes.value.as_ref().err();
-        if let Some(why) = read.or(group.write_bytes.value.as_ref().err()) {
+        let why = read.or(group.write_bytes.value.as_ref().err());
+        // A device that has just come is not lost.
+        if let Some(why) = why.filter(|why| **why != Missing::NotYetRead) {
             lost.entry(group.id.device)
                 .or_insert_with(|| format!("{}: {why}", group.id));
         }
@@ -301,7 +316,6 @@ mod tests {
     use super::*;
     use std::cell::Cell;
     use std::rc::Rc;
-    use weir_core::Description;
 
     struct Breaks {
         machine: Description,

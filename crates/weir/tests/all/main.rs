@@ -14,6 +14,7 @@ mod containers;
 mod damaged;
 mod events;
 mod groups;
+mod later;
 mod metrics;
 mod names;
 mod nodes;

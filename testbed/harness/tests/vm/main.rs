@@ -22,6 +22,7 @@ mod driver;
 mod equal;
 mod events;
 mod groups;
+mod later;
 mod leases;
 mod live;
 mod neighbours;

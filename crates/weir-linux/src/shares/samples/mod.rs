@@ -181,6 +181,11 @@ impl Source for Samples {
     }
 
     fn place(&mut self, groups: &[Group]) {
+        // Sums are kept by a group's place in the list: where one has another, they begin anew.
+        let ids = |groups: &[Group]| -> Vec<GroupId> { groups.iter().map(|g| g.id).collect() };
+        if !ids(groups).starts_with(&ids(&self.groups)) {
+            self.ledger = Ledger::new(self.chosen.bytes);
+        }
         self.groups = groups.to_vec();
         self.watch();
     }

@@ -14,6 +14,7 @@ use fake::Fake;
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,6 +29,8 @@ pub const HEAVY: [&str; 3] = [
     "/batch.slice/heavy-c",
 ];
 pub const LIGHT: &str = "/system.slice/light.service";
+/// Where there is one: as heavy as the others, on a second device.
+pub const LATE: &str = "/system.slice/late.service";
 
 /// As long as the path of a cgroup gets (4096 bytes) with what lies above and below it, of names as long as they get.
 pub fn long_name() -> String {
@@ -70,6 +73,7 @@ impl Plant {
 
 struct Reader {
     cgroup: String,
+    device: usize,
     wants_cpus: f64,
     cpu_usec: f64,
     throttled_usec: f64,
@@ -83,6 +87,21 @@ impl World {
 
     /// With more heavy readers of these names.
     pub fn with(more: &[&str]) -> World {
+        Self::made(more, false)
+    }
+
+    /// With [`LATE`], whose node and device are not there until they come.
+    pub fn with_late() -> World {
+        let world = Self::made(&[LATE], true);
+        let pid = fs::read_to_string(world.path(&format!("sys/fs/cgroup{LATE}/cgroup.procs")));
+        let maps =
+            "7f0000000000 bind:2 file=/dev/shm/data mapped=10000 N2=10000 kernelpagesize_kB=4\n";
+        let pid = pid.unwrap();
+        world.write(&format!("proc/{}/numa_maps", pid.trim()), maps);
+        world
+    }
+
+    fn made(more: &[&str], is_late: bool) -> World {
         let dir = tempfile::tempdir().unwrap();
         let fake = Fake::new(dir.path(), 8).unwrap();
         let mut readers = Vec::new();
@@ -92,6 +111,7 @@ impl World {
             fake.add(number, name, 10_000).unwrap();
             readers.push(Reader {
                 cgroup: name.to_owned(),
+                device: usize::from(is_late && name == LATE),
                 wants_cpus: cpus,
                 cpu_usec: 0.0,
                 throttled_usec: 0.0,
@@ -182,6 +202,34 @@ impl World {
         fs::write(path, text).unwrap();
     }
 
+    /// Node 2 comes online.
+    pub fn node_comes(&self) {
+        let meminfo = "Node 2 MemTotal: 524288 kB\n";
+        self.write("sys/devices/system/node/node2/meminfo", meminfo);
+        self.write("sys/devices/system/node/has_memory", "0-2\n");
+    }
+
+    /// The second device's driver comes.
+    pub fn counters_come(&self) {
+        let dir = "sys/class/weir_cxl/weir_cxl1";
+        for (name, text) in [
+            ("group0/node", "2\n"),
+            ("group0/base", "0x200000000\n"),
+            ("group0/size_bytes", "536870912\n"),
+            ("group_count", "1\n"),
+            ("counters", &"\0".repeat(16)),
+        ] {
+            self.write(&format!("{dir}/{name}"), text);
+        }
+    }
+
+    /// The second device goes, with its node.
+    pub fn device_goes(&self) {
+        self.take_away("sys/class/weir_cxl/weir_cxl1");
+        self.write("sys/devices/system/node/has_memory", "0-1\n");
+        self.take_away("sys/devices/system/node/node2");
+    }
+
     /// Runs to the end.
     pub fn weir(&self, args: &[&str]) -> Output {
         self.command(args).output().unwrap()
@@ -254,7 +302,7 @@ impl Drop for World {
 }
 
 fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
-    let mut bytes = 0.0;
+    let mut moved = [0.0; 2];
     let mut last = Instant::now();
     let mut was_broken = false;
     while !plant.stop.load(Ordering::Relaxed) {
@@ -269,7 +317,7 @@ fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
             let cpus = reader.wants_cpus.min(limit);
             reader.cpu_usec += cpus * usec;
             reader.throttled_usec += (reader.wants_cpus - cpus) * usec;
-            bytes += cpus * usec / 1e6 * INTENSITY;
+            moved[reader.device] += cpus * usec / 1e6 * INTENSITY;
             // A cgroup that has gone is part of some tests.
             let _ = fake.set_cpu(
                 &reader.cgroup,
@@ -277,6 +325,8 @@ fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
                 reader.throttled_usec as u64,
             );
         }
+        let [bytes, later] = moved;
+        count_later(fake, later as u64);
         let counters = fake.path("sys/class/weir_cxl/weir_cxl0/counters");
         let is_broken = plant.broken.load(Ordering::Relaxed);
         if is_broken && !was_broken {
@@ -290,11 +340,19 @@ fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
         if !is_broken {
             // A quarter of the traffic is writes.
             let jump = plant.jump.load(Ordering::Relaxed);
-            fake.set_counters((bytes * 0.75) as u64 + jump, (bytes * 0.25) as u64)
-                .unwrap();
+            // A device that has gone is part of some tests.
+            let _ = fake.set_counters((bytes * 0.75) as u64 + jump, (bytes * 0.25) as u64);
         }
         plant.bytes.store(bytes as u64, Ordering::Release);
         was_broken = is_broken;
+    }
+}
+
+/// The second device counts, where it is there: reads alone.
+fn count_later(fake: &Fake, bytes: u64) {
+    let path = fake.path("sys/class/weir_cxl/weir_cxl1/counters");
+    if let Ok(file) = fs::OpenOptions::new().write(true).open(path) {
+        file.write_all_at(&bytes.to_ne_bytes(), 0).unwrap();
     }
 }
 
