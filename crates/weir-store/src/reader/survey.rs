@@ -66,12 +66,21 @@ impl Recording {
         })
     }
 
-    /// The same of what is not a session's own: names, actions, and whether each checksum has its row.
+    /// The same of what is not a session's own: names, actions, rows of no session, and whether each checksum has its row.
     pub fn survey_shared(&self) -> Damage {
         let mut damage = Damage::default();
         let mut checks = self.checks();
         if let Err(what) = checks.missing() {
             damage.note(what);
+        }
+        for table in ["span", "tick"] {
+            let of_none = format!(
+                "SELECT id FROM {table} WHERE ? IS NOT NULL
+                 AND (session IS NULL OR session NOT IN (SELECT id FROM session)) ORDER BY id"
+            );
+            self.each(&of_none, 0, &mut damage, &mut |id| {
+                Err(format!("{table} {id} is of no session"))
+            });
         }
         // Names of a session without sums have none.
         let must = self.sessions.iter().all(|session| session.is_checked);

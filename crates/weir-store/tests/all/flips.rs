@@ -216,7 +216,7 @@ fn a_document_with_other_figures_is_never_shown() {
 }
 
 /// What is done to a recording of a hundred ticks, and what is said of it.
-const HARM: [(&str, &str); 20] = [
+const HARM: [(&str, &str); 21] = [
     (
         "UPDATE tick SET wall_unix_ms = wall_unix_ms + 1 WHERE id = 9",
         "tick 9",
@@ -246,6 +246,7 @@ const HARM: [(&str, &str); 20] = [
     ),
     ("UPDATE span SET end_unix_ms = 1 WHERE id = 21", "span 21"),
     ("DELETE FROM span WHERE id = 21", "span 21 is missing"),
+    ("UPDATE span SET session = 7 WHERE id = 21", "span 21"),
     (
         "DELETE FROM span_check WHERE id = 21",
         "span 21: it has no checksum",
