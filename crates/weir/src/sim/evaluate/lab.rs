@@ -16,6 +16,8 @@ use std::fmt::Write;
 use std::rc::Rc;
 use weir_report::results::Run;
 use weir_report::{Cell, CellKind, Fonts, Part, Picture};
+use weir_sim::Histogram;
+use weir_sim::scenario::Role;
 
 /// With more workloads than this, single ones are not written as CSV: a thousand would be 100 MB.
 const WORKLOADS_MAX: usize = 120;
@@ -117,13 +119,15 @@ impl Lab {
             return Ok(Rc::clone(batch));
         }
         let loaded = self.scenario(name)?;
-        let batch = Rc::new(batch::run(&loaded, choices, &self.seeds)?);
-        self.batches.insert(name.to_owned(), Rc::clone(&batch));
+        let mut batch = batch::run(&loaded, choices, &self.seeds)?;
         let csv = weir_report::series(&batch.results());
         self.files.insert(format!("series-{name}.csv"), csv);
         if let Some(csv) = workloads_csv(&batch) {
             self.files.insert(format!("workloads-{name}.csv"), csv);
         }
+        batch.runs.iter_mut().for_each(slim);
+        let batch = Rc::new(batch);
+        self.batches.insert(name.to_owned(), Rc::clone(&batch));
         Ok(batch)
     }
 
@@ -272,6 +276,19 @@ pub fn picture(picture: Picture) -> Part {
 /// A command as a part.
 pub fn command(line: impl Into<String>) -> Part {
     Part::Command(line.into())
+}
+
+/// What no page shows is not kept: of single workloads pages show those that are limited, and how long
+/// each waited none.
+fn slim(made: &mut Made) {
+    let workloads = &mut made.measures.workloads;
+    if workloads.len() > WORKLOADS_MAX {
+        workloads.clear();
+    }
+    workloads.retain(|w| w.role == Role::Heavy);
+    for workload in workloads {
+        workload.waits = Histogram::default();
+    }
 }
 
 /// Each workload over time, first seed; nothing where there are too many.
