@@ -101,33 +101,7 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
         figures.push(figure);
         csv += &points_csv(curve, &model);
     }
-    let of = |key: &str, is_fitted: Option<bool>| -> Vec<f64> {
-        let wanted = figures
-            .iter()
-            .filter(|f| is_fitted.is_none_or(|is| f["is_fitted"] == is));
-        wanted
-            .filter_map(|f| f[key].as_f64())
-            .map(f64::abs)
-            .collect()
-    };
-    let most = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max);
-    let means = of("mean_error_ratio", None);
-    let mean = means.iter().sum::<f64>() / means.len().max(1) as f64;
-    let worst = most(of("worst_error_ratio", None));
-    let full = most(of("saturated_latency_error_ratio", Some(true)));
-    lab.show(
-        TITLE,
-        "device model against the measured curves, fitted and held out",
-        "mean error ≤ 4 %, worst ≤ 15 %; saturated latency of fitted curves within 10 %",
-        format!(
-            "{:.1} %, {:.1} %, {:.1} % of {} curves",
-            mean * 1e2,
-            worst * 1e2,
-            full * 1e2,
-            figures.len()
-        ),
-        mean <= 0.04 && worst <= 0.15 && full <= 0.1,
-    );
+    verdict(lab, &figures);
     lab.figures.insert("device_model", figures.into());
     lab.files.insert("loaded-latency.csv".into(), csv);
     let table = Table {
@@ -157,6 +131,37 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
         title: TITLE.into(),
         parts,
     })
+}
+
+/// One aim for all curves together.
+fn verdict(lab: &mut Lab, figures: &[serde_json::Value]) {
+    let of = |key: &str, is_fitted: Option<bool>| -> Vec<f64> {
+        let wanted = figures
+            .iter()
+            .filter(|f| is_fitted.is_none_or(|is| f["is_fitted"] == is));
+        wanted
+            .filter_map(|f| f[key].as_f64())
+            .map(f64::abs)
+            .collect()
+    };
+    let most = |values: Vec<f64>| values.into_iter().fold(0.0, f64::max);
+    let means = of("mean_error_ratio", None);
+    let mean = means.iter().sum::<f64>() / means.len().max(1) as f64;
+    let worst = most(of("worst_error_ratio", None));
+    let full = most(of("saturated_latency_error_ratio", Some(true)));
+    lab.show(
+        TITLE,
+        "device model against the measured curves, fitted and held out",
+        "mean error ≤ 4 %, worst ≤ 15 %; saturated latency of fitted curves within 10 %",
+        format!(
+            "{:.1} %, {:.1} %, {:.1} % of {} curves",
+            mean * 1e2,
+            worst * 1e2,
+            full * 1e2,
+            figures.len()
+        ),
+        mean <= 0.04 && worst <= 0.15 && full <= 0.1,
+    );
 }
 
 /// How far the model is off on one measured curve: cells, and the same as JSON.
