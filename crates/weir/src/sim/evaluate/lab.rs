@@ -22,7 +22,7 @@ use weir_sim::scenario::Role;
 /// With more users of a device than this, single ones are not written as CSV: a hundred would be 10 MB.
 const WORKLOADS_MAX: usize = 24;
 /// Windows of 100 ms that a line of a single workload's CSV is the mean of.
-const WINDOWS_A_LINE: usize = 5;
+const WINDOWS_A_LINE: usize = 10;
 /// Time before and of measuring in a quick evaluation, in seconds, at most.
 const QUICK_SEC: (f64, f64) = (6.0, 6.0);
 

@@ -173,7 +173,7 @@ fn files(lab: &Lab) -> Section {
         title: "Files".into(),
         parts: vec![
             lab::text(
-                "evaluation.json has every figure of this page; the pictures lie beside it as PNG. Every series as CSV (single users of a device as means of half a second, of the first seed, and \
+                "evaluation.json has every figure of this page; the pictures lie beside it as PNG. Every series as CSV (single users of a device as means of a second, of the first seed, and \
                        only where there are at most 24):",
             ),
             lab::text(names.join(", ")),
