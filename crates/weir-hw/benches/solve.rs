@@ -14,6 +14,7 @@ fn requesters(cores: f64) -> [Requester; 5] {
         busy_ns,
         write_ratio,
         is_non_temporal: false,
+        threads_per_core: 1.0,
     };
     [
         kind(0.1, 5.0, 0.0),

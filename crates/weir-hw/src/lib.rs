@@ -18,6 +18,7 @@
 pub mod cache;
 pub mod counters;
 pub mod device;
+mod devload;
 pub mod fills;
 pub mod ledger;
 pub mod loaded;

@@ -17,17 +17,21 @@
 //! units of a burst `s` (M/G/1 with `E[S²]/E[S] = s`): *more* the more is asked. The two meet at
 //! exactly one latency. No cap is needed: when windows are full, `L = N·W·64/B` comes out.
 //!
-//! Two measured effects of many cores depend on the *offered* lines: those that would be out if an
-//! access took [`OFFERED_AT_IDLES`] times the idle latency. Beyond `overload_from_lines` all capacities shrink, by
-//! up to the mix's `overload_loss_ratio`; and write-backs queue outside the cores' windows, so that
-//! `Wᵢ` grows by the mix's table `in_flight_lines`. Offered lines depend on the requesters alone, not
-//! on the solution; so the solution stays unique.
+//! A window holds what a core *reads*; write-backs queue at the device and take no place in it. A core that
+//! reads `Rᵢ` lines at once and whose lines are writes to a part `ωᵢ` therefore has `Wᵢ = Rᵢ/(1−ωᵢ)` lines out.
+//! Non-temporal stores are posted: what bounds them is the queue that all cores share (`shared_lines`).
+//!
+//! Many threads cost bandwidth, because the device meets as many sequences of addresses: beyond
+//! `overload_from_lines` all capacities shrink, by up to the mix's `overload_loss_ratio`. It is counted in *offered*
+//! lines: those that would be out if an access took [`OFFERED_AT_IDLES`] times the idle latency and each thread had a window
+//! of its own. They depend on the requesters alone, not on the solution; so the solution stays unique.
 //!
 //! # Limits of the model
 //!
 //! Steady state only: no transient within the queue (microseconds). One latency for all: no
 //! unfairness between cores, and reads wait as long as writes.
 
+pub use crate::devload::DevLoad;
 use crate::mix::{MixPoint, Mixes};
 use crate::power::Power;
 use crate::profile::Profile;
@@ -59,45 +63,17 @@ pub struct Requester {
     pub write_ratio: f64,
     /// Whether its writes are non-temporal stores.
     pub is_non_temporal: bool,
+    /// Hardware threads that ask on each of these cores; less than one counts as one.
+    pub threads_per_core: f64,
 }
 
-/// How loaded the device says it is (CXL 3.1, 3.3.4: DevLoad), from the occupancy of its queue.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DevLoad {
-    /// At most a quarter of the queue is used.
-    #[default]
-    Light,
-    /// At most half.
-    Optimal,
-    /// At most three quarters.
-    ModerateOverload,
-    /// More.
-    SevereOverload,
-}
-
-impl DevLoad {
-    /// The class of a queue whose `occupancy` (0 empty, 1 full) is known.
-    pub fn of_occupancy(occupancy: f64) -> Self {
-        if occupancy <= 0.25 {
-            DevLoad::Light
-        } else if occupancy <= 0.5 {
-            DevLoad::Optimal
-        } else if occupancy <= 0.75 {
-            DevLoad::ModerateOverload
-        } else {
-            DevLoad::SevereOverload
-        }
-    }
-
-    /// Its name, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            DevLoad::Light => "light",
-            DevLoad::Optimal => "optimal",
-            DevLoad::ModerateOverload => "moderate-overload",
-            DevLoad::SevereOverload => "severe-overload",
-        }
-    }
+/// What requesters would have out if the device were slow: it does not depend on how slow it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Offered {
+    /// Lines, with a window for each thread.
+    pub lines: f64,
+    /// As many equal cores would offer as unevenly as these do; 0 is any number.
+    pub sources: f64,
 }
 
 /// Where requesters and device meet.
@@ -184,13 +160,13 @@ impl LoadedDevice {
     /// Allocates only when there are more requesters than ever before. Finite input gives finite
     /// output; figures out of range are taken as the nearest in it.
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
-        let (offered_mix, offered_lines) = self.prepare_grown(requesters);
+        let (offered_mix, offered) = self.prepare_grown(requesters);
         let mut mix = self.last_mix.unwrap_or(offered_mix);
         // Without non-temporal stores the mix follows from the lines asked for, and is found with the latency.
         let is_plain = !requesters.iter().any(|r| r.is_non_temporal);
         for _ in 0..MIXES_MAX {
-            let mut station = self.station(mix, offered_lines);
-            let latency_ns = self.meet(&mut station, is_plain.then_some(offered_lines));
+            let mut station = self.station(mix, offered);
+            let latency_ns = self.meet(&mut station, is_plain.then_some(offered));
             let asked = self.ask(requesters, latency_ns, &mut out.lines_per_sec);
             self.last_latency_ns = latency_ns;
             self.report(&station, latency_ns, &asked, out);
@@ -206,40 +182,48 @@ impl LoadedDevice {
         self.last_mix = Some(mix);
     }
 
-    /// Prepares the requesters with their windows grown by write-backs; their mix when the device is
-    /// slow, and the lines they offer.
-    fn prepare_grown(&mut self, requesters: &[Requester]) -> (MixPoint, f64) {
-        self.prepare(requesters);
-        let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
-        let asked = self.ask_all(requesters, offered_at_ns);
-        let (mix, offered_lines) = (asked.mix(), asked.all * offered_at_ns);
+    /// Prepares the requesters with the windows they have beside their write-backs; their mix when the
+    /// device is slow, and the lines they offer.
+    fn prepare_grown(&mut self, requesters: &[Requester]) -> (MixPoint, Offered) {
+        let offered = self.offered(requesters);
+        let mix = self
+            .ask_all(requesters, OFFERED_AT_IDLES * self.idle_ns)
+            .mix();
         // The first line of a core is always its own: a chain of pointers has no more than that.
         let first = |p: &Prepared| (1.0 / p.per_window).min(1.0);
+        let whole_lines = self.profile.host.window_lines - 1.0;
         let (mut held_lines, mut first_lines) = (0.0, 0.0);
-        for p in &self.prepared {
+        for (r, p) in requesters.iter().zip(&mut self.prepared) {
+            let (ratio, stores) = (1.0 - p.read_ratio, r.is_non_temporal);
+            let window_lines = self.mixes.window_lines(ratio, stores);
+            if whole_lines > 0.0 && window_lines != self.profile.host.window_lines {
+                let growth = ((window_lines - 1.0) / whole_lines).max(0.0);
+                p.per_window = 1.0 / (first(p) + (1.0 / p.per_window - first(p)) * growth);
+            }
+            p.early_ns = self.mixes.early_ns(ratio, stores).min(self.idle_ns);
             held_lines += p.cores / p.per_window;
             first_lines += p.cores * first(p);
         }
-        let more_lines = held_lines - first_lines;
-        if more_lines <= 0.0 {
-            return (mix, offered_lines);
+        let shared_lines = self.mixes.shared_lines(mix);
+        if held_lines > shared_lines && held_lines > first_lines {
+            let more_lines = (shared_lines - first_lines).max(0.0);
+            let kept = more_lines / (held_lines - first_lines);
+            for p in &mut self.prepared {
+                p.per_window = 1.0 / (first(p) + (1.0 / p.per_window - first(p)) * kept);
+            }
         }
-        for (r, p) in requesters.iter().zip(&mut self.prepared) {
-            let (ratio, stores) = (1.0 - p.read_ratio, r.is_non_temporal);
-            let grown = self.mixes.growth(ratio, stores, offered_lines, held_lines) * held_lines;
-            let growth = ((grown - first_lines) / more_lines).max(0.0);
-            let first = first(p);
-            p.per_window = 1.0 / (first + (1.0 / p.per_window - first) * growth);
-        }
-        (mix, offered_lines)
+        (mix, offered)
     }
 
     /// What a line-by-line model of the same requesters needs: capacities, and each one's grown
-    /// window in lines.
-    pub(crate) fn for_reference(&mut self, requesters: &[Requester]) -> (Station, Vec<f64>) {
-        let (mix, offered_lines) = self.prepare_grown(requesters);
-        let windows = self.prepared.iter().map(|p| 1.0 / p.per_window).collect();
-        (self.station(mix, offered_lines), windows)
+    /// window in lines and how early its places are free again.
+    pub(crate) fn for_reference(&mut self, requesters: &[Requester]) -> (Station, Vec<(f64, f64)>) {
+        let (mix, offered) = self.prepare_grown(requesters);
+        let windows = self
+            .prepared
+            .iter()
+            .map(|p| (1.0 / p.per_window, p.early_ns));
+        (self.station(mix, offered), windows.collect())
     }
 
     fn prepare(&mut self, requesters: &[Requester]) {
@@ -271,11 +255,14 @@ impl LoadedDevice {
         asked
     }
 
-    fn station(&self, mix: MixPoint, offered_lines: f64) -> Station {
-        let parts = self.mixes.parts(mix);
+    fn station(&self, mix: MixPoint, offered: Offered) -> Station {
+        let mut parts = self.mixes.parts(mix);
         let device = &self.profile.device;
         let width = device.overload_to_lines - device.overload_from_lines;
-        let overload = ((offered_lines - device.overload_from_lines) / width).clamp(0.0, 1.0);
+        let overload = ((offered.lines - device.overload_from_lines) / width).clamp(0.0, 1.0);
+        if device.is_rise_by_others && offered.sources > 0.0 {
+            parts.rise_ns *= (1.0 - 1.0 / offered.sources).max(0.0);
+        }
         let slower = 1.0 / (self.health * (1.0 - parts.overload_loss * overload));
         Station {
             read_ns: self.read_ns_per_line * slower,
@@ -286,22 +273,22 @@ impl LoadedDevice {
     }
 
     /// The latency at which demand and device agree: the root of `u_demand(L) − u_device(L)`, which
-    /// falls everywhere. Newton's method inside a bracket. With `offered_lines` the station follows the mix
+    /// falls everywhere. Newton's method inside a bracket. With `offered` the station follows the mix
     /// that is asked for at each latency; how little that moves the root is left out of the slope.
-    fn meet(&mut self, station: &mut Station, offered_lines: Option<f64>) -> f64 {
+    fn meet(&mut self, station: &mut Station, offered: Option<Offered>) -> f64 {
         let (mut low, mut high) = (self.idle_ns, f64::INFINITY);
         let mut latency = self.last_latency_ns.max(low);
         let mut mixed = f64::NAN;
         for _ in 0..ITERATIONS_MAX {
             let demand = Demand::at(&self.prepared, latency);
-            if let Some(lines) = offered_lines.filter(|_| demand.all > 0.0) {
+            if let Some(offered) = offered.filter(|_| demand.all > 0.0) {
                 let write_ratio = 1.0 - demand.reads / demand.all;
                 if (write_ratio - mixed).abs() > 1e-9 || mixed.is_nan() {
                     let mix = MixPoint {
                         write_ratio: write_ratio.clamp(0.0, 1.0),
                         ..MixPoint::default()
                     };
-                    *station = self.station(mix, lines);
+                    *station = self.station(mix, offered);
                     mixed = write_ratio;
                 }
             }
@@ -373,19 +360,53 @@ impl LoadedDevice {
         out.devload = DevLoad::of_occupancy(waiting / self.profile.device.queue_lines);
     }
 
-    /// Lines that these requesters would have out at [`OFFERED_AT_IDLES`] times the idle latency,
-    /// what overload is counted in.
-    pub fn offered_lines(&mut self, requesters: &[Requester]) -> f64 {
+    /// What these requesters would have out at [`OFFERED_AT_IDLES`] times the idle latency.
+    pub fn offered(&mut self, requesters: &[Requester]) -> Offered {
         self.prepare(requesters);
-        let offered_at_ns = OFFERED_AT_IDLES * self.idle_ns;
-        self.ask_all(requesters, offered_at_ns).all * offered_at_ns
+        let latency_ns = OFFERED_AT_IDLES * self.idle_ns;
+        let (mut all, mut lines, mut squares) = (0.0, 0.0, 0.0);
+        for p in &self.prepared {
+            let one = latency_ns / p.line_ns(latency_ns).0;
+            all += p.cores * one;
+            lines += p.cores * p.threads * one;
+            squares += p.cores * one * one;
+        }
+        let sources = if squares > 0.0 {
+            all * all / squares
+        } else {
+            0.0
+        };
+        Offered { lines, sources }
     }
 
-    /// Lines that can be in flight at most: these requesters' windows, and the write-backs that
-    /// queue outside of them.
-    pub fn lines_in_flight_max(&mut self, requesters: &[Requester]) -> f64 {
+    /// Latency at which these requesters' windows are full, and what all share with them, when they
+    /// get this bandwidth: more they cannot wait.
+    pub fn full_at_ns(&mut self, requesters: &[Requester], bytes_per_sec: f64) -> f64 {
+        let (held_lines, early_ns) = self.held(requesters);
+        held_lines * 64e9 / bytes_per_sec.max(1.0) + early_ns
+    }
+
+    /// How full these requesters' windows are at a latency and a bandwidth, 0 to 1.
+    pub fn fullness(
+        &mut self,
+        requesters: &[Requester],
+        bytes_per_sec: f64,
+        latency_ns: f64,
+    ) -> f64 {
+        let (held_lines, early_ns) = self.held(requesters);
+        let lines = (latency_ns - early_ns) * bytes_per_sec / 64e9;
+        (lines / held_lines.max(1.0)).clamp(0.0, 1.0)
+    }
+
+    /// Lines that windows hold, and how early their places are free again.
+    fn held(&mut self, requesters: &[Requester]) -> (f64, f64) {
         self.prepare_grown(requesters);
-        self.prepared.iter().map(|p| p.cores / p.per_window).sum()
+        let (mut lines, mut early) = (0.0, 0.0);
+        for p in &self.prepared {
+            lines += p.cores / p.per_window;
+            early += p.cores / p.per_window * p.early_ns;
+        }
+        (lines, if lines > 0.0 { early / lines } else { 0.0 })
     }
 
     /// Latency of the open device: at these bandwidths and offered lines, whoever asks. Infinite
@@ -395,10 +416,10 @@ impl LoadedDevice {
         bytes_per_sec: f64,
         write_ratio: f64,
         is_non_temporal: bool,
-        offered_lines: f64,
+        offered: Offered,
     ) -> f64 {
         let write_ratio = sane(write_ratio, 1.0);
-        let station = self.station(pure(write_ratio, is_non_temporal), offered_lines);
+        let station = self.station(pure(write_ratio, is_non_temporal), offered);
         let all = sane(bytes_per_sec, f64::MAX) / 64e9;
         let demand = Demand {
             all,
@@ -418,7 +439,7 @@ impl LoadedDevice {
     /// relatively, than it brings.
     pub fn knee_bytes_per_sec(&self, write_ratio: f64, is_non_temporal: bool) -> f64 {
         let write_ratio = sane(write_ratio, 1.0);
-        let station = self.station(pure(write_ratio, is_non_temporal), 0.0);
+        let station = self.station(pure(write_ratio, is_non_temporal), Offered::default());
         let one = Demand {
             all: 1.0,
             reads: 1.0 - write_ratio,

@@ -54,45 +54,24 @@ impl MixParts {
 struct Anchor {
     write_ratio: f64,
     parts: MixParts,
-    in_flight: Vec<[f64; 2]>,
+    /// Lines a core reads at once.
+    read_window: f64,
+    /// 1 / lines that all share, 0 where they share none.
+    per_shared: f64,
+    early_ns: f64,
 }
 
-impl Anchor {
-    /// How many lines are in flight for each line that the windows hold, when they hold this many.
-    fn ratio(&self, lines: f64) -> f64 {
-        let points = &self.in_flight;
-        let after = points.partition_point(|point| point[0] <= lines);
-        match (
-            after.checked_sub(1).and_then(|n| points.get(n)),
-            points.get(after),
-        ) {
-            (Some(a), Some(b)) => {
-                let part = (lines - a[0]) / (b[0] - a[0]);
-                (a[1] + (b[1] - a[1]) * part) / lines
-            }
-            (Some(end), None) | (None, Some(end)) => end[1] / end[0],
-            (None, None) => 1.0,
-        }
-    }
-
-    /// The least ratio between what is offered and what the windows hold: so that cores that offer
-    /// more never have less in flight.
-    fn growth(&self, offered_lines: f64, held_lines: f64) -> f64 {
-        if self.in_flight.is_empty() {
-            return 1.0;
-        }
-        let ends = self.ratio(offered_lines).min(self.ratio(held_lines));
-        let between = |point: &&[f64; 2]| offered_lines < point[0] && point[0] < held_lines;
-        let knots = self.in_flight.iter().filter(between);
-        knots.map(|point| point[1] / point[0]).fold(ends, f64::min)
-    }
-}
+/// What a store leaves of a line's traffic to reads at least: it has read the line first.
+const READ_LEAST: f64 = 0.5;
 
 /// All mixes of a profile.
 #[derive(Clone, Debug)]
 pub(crate) struct Mixes {
     allocating: Vec<Anchor>,
     non_temporal: Vec<Anchor>,
+    window_lines: f64,
+    /// No mix has a window of its own.
+    is_one_window: bool,
 }
 
 impl Mixes {
@@ -105,13 +84,22 @@ impl Mixes {
             mine.map(|mix| Anchor {
                 write_ratio: mix.write_ratio,
                 parts: MixParts::of(mix),
-                in_flight: mix.in_flight_lines.clone(),
+                read_window: mix
+                    .read_window_lines
+                    .unwrap_or(profile.host.window_lines * (1.0 - mix.write_ratio).max(READ_LEAST)),
+                per_shared: mix.shared_lines.map_or(0.0, |lines| 1.0 / lines),
+                early_ns: mix.early_ns,
             })
             .collect()
         };
         Mixes {
             allocating: of(false),
             non_temporal: of(true),
+            window_lines: profile.host.window_lines,
+            is_one_window: profile
+                .mix
+                .iter()
+                .all(|mix| mix.read_window_lines.is_none()),
         }
     }
 
@@ -154,20 +142,43 @@ impl Mixes {
         of(false, mix.write_ratio).between(stores, share)
     }
 
-    /// Lines in flight for each line that a requester's windows hold, when the device is saturated,
-    /// all windows together hold `held_lines` and their cores offer `offered_lines`.
-    pub(crate) fn growth(
-        &self,
-        write_ratio: f64,
-        non_temporal: bool,
-        offered_lines: f64,
-        held_lines: f64,
-    ) -> f64 {
-        let (low, high, part) = Self::neighbours(self.kind(non_temporal), write_ratio);
-        let a = low.growth(offered_lines, held_lines);
-        if part <= 0.0 {
-            return a;
+    /// Lines that a core with a whole window can have out: those it reads, and with them those it writes
+    /// back, which wait at the device. Of non-temporal stores all that the shared queue takes.
+    pub(crate) fn window_lines(&self, write_ratio: f64, is_non_temporal: bool) -> f64 {
+        if is_non_temporal {
+            let shared = self.shared_lines(MixPoint {
+                non_temporal_ratio: 1.0,
+                non_temporal_write_ratio: write_ratio,
+                ..MixPoint::default()
+            });
+            return if shared.is_finite() {
+                shared
+            } else {
+                self.window_lines
+            };
         }
-        a + (high.growth(offered_lines, held_lines) - a) * part
+        if self.is_one_window {
+            return self.window_lines;
+        }
+        let (low, high, part) = Self::neighbours(&self.allocating, write_ratio);
+        let reads = low.read_window + (high.read_window - low.read_window) * part;
+        reads / (1.0 - write_ratio).max(READ_LEAST)
+    }
+
+    /// How much before a load's line a place in the window is free again.
+    pub(crate) fn early_ns(&self, write_ratio: f64, is_non_temporal: bool) -> f64 {
+        let (low, high, part) = Self::neighbours(self.kind(is_non_temporal), write_ratio);
+        low.early_ns + (high.early_ns - low.early_ns) * part
+    }
+
+    /// Lines that all cores together can have out; infinite where nothing is shared.
+    pub(crate) fn shared_lines(&self, mix: MixPoint) -> f64 {
+        let of = |non_temporal, ratio| {
+            let (low, high, part) = Self::neighbours(self.kind(non_temporal), ratio);
+            low.per_shared + (high.per_shared - low.per_shared) * part
+        };
+        let share = mix.non_temporal_ratio.clamp(0.0, 1.0);
+        let loads = of(false, mix.write_ratio) * (1.0 - share);
+        1.0 / (loads + of(true, mix.non_temporal_write_ratio) * share)
     }
 }

@@ -106,6 +106,10 @@ pub struct DeviceFigures {
     pub overload_from_lines: f64,
     /// Offered load at which the whole loss of a mix is reached.
     pub overload_to_lines: f64,
+    /// Cores meet each other's accesses and not their own, so that of N equal cores the rise of latency
+    /// is 1 − 1/N of what many cause. Left out: the rise is the same for any number.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_rise_by_others: bool,
 }
 
 /// How far single accesses lie from the mean.
@@ -139,13 +143,30 @@ pub struct MixFigures {
     pub burst_ns: f64,
     /// Part of the bandwidth that overload costs, 0 to below 1.
     pub overload_loss_ratio: f64,
-    /// What is in flight when the device is saturated: pairs of (lines the cores' windows hold,
-    /// lines in flight), rising. Empty: as many as the windows hold.
-    #[serde(default)]
-    pub in_flight_lines: Vec<[f64; 2]>,
+    /// Lines a core can be reading at once in this mix. What it writes back waits at the device and
+    /// takes no place in its window. Left out: all lines take one, and there are `host.window_lines`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_window_lines: Option<f64>,
+    /// Lines that all cores together can have in flight, because they share the entries of a queue.
+    /// Left out: no limit of its own. Of non-temporal stores it is the only limit: the core has
+    /// posted them and waits for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_lines: Option<f64>,
+    /// A store has its place in the window free again this much before a load would have its line, as
+    /// the mean of the mix, nanoseconds.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub early_ns: f64,
+    /// How much longer than others a load waits whose core has a loading thread beside it with all
+    /// its lines out, as a part of the latency. Only a measurement's probe has such a neighbour.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub probe_wait_ratio: f64,
     /// A core's own time per line in the load generator of the measurement: pairs of (injected
     /// delay, nanoseconds), rising. Between them straight lines, beyond the last in proportion.
     pub loader_ns: Vec<[f64; 2]>,
+}
+
+fn is_zero(value: &f64) -> bool {
+    *value == 0.0
 }
 
 impl Profile {
@@ -193,7 +214,10 @@ impl Profile {
             rise_exponent: 1.0,
             burst_ns: queue.service_ns as f64,
             overload_loss_ratio: 0.0,
-            in_flight_lines: Vec::new(),
+            read_window_lines: None,
+            shared_lines: None,
+            early_ns: 0.0,
+            probe_wait_ratio: 0.0,
             loader_ns: vec![[0.0, 0.0]],
         };
         let lines = window_lines * f64::from(cores);
@@ -214,6 +238,7 @@ impl Profile {
                 queue_lines: lines,
                 overload_from_lines: 10.0 * lines,
                 overload_to_lines: 20.0 * lines,
+                is_rise_by_others: false,
             },
             tail: Tail {
                 spread: 0.0,
@@ -357,21 +382,23 @@ impl Check<'_> {
             0.0..=0.9,
             loss,
         )?;
-        self.in_flight(&key("in_flight_lines"), &mix.in_flight_lines)?;
-        self.loader(&key("loader_ns"), &mix.loader_ns)
-    }
-
-    fn in_flight(&self, key: &str, points: &[[f64; 2]]) -> Result<(), ProfileError> {
-        let allowed = "pairs of 1 to 1e9 lines are needed, rising in both";
-        let mut before = [0.0, 0.0];
-        for point in points {
-            let rises = point[0] > before[0] && point[1] >= before[1];
-            if !rises || point.iter().any(|lines| !(1.0..=1e9).contains(lines)) {
-                return Err(self.wrong(key, format!("{point:?}"), allowed));
+        for (name, lines) in [
+            ("read_window_lines", mix.read_window_lines),
+            ("shared_lines", mix.shared_lines),
+        ] {
+            if let Some(lines) = lines {
+                self.within(&key(name), lines, 1.0..=1e6, "1 to 1e6 lines are allowed")?;
             }
-            before = *point;
         }
-        Ok(())
+        self.above_zero_or_zero(&key("early_ns"), mix.early_ns)?;
+        let wait = "0 to 100 is allowed";
+        self.within(
+            &key("probe_wait_ratio"),
+            mix.probe_wait_ratio,
+            0.0..=100.0,
+            wait,
+        )?;
+        self.loader(&key("loader_ns"), &mix.loader_ns)
     }
 
     fn loader(&self, key: &str, points: &[[f64; 2]]) -> Result<(), ProfileError> {

@@ -73,6 +73,8 @@ struct Core {
     out: u32,
     busy_ps: u64,
     write_ratio: f64,
+    /// A place in the window is free again this much before its line is there.
+    early_ns: f64,
     /// When its own work allows the next access.
     ready_ps: u64,
     /// Whether an event at `ready_ps` is on its way.
@@ -218,7 +220,8 @@ pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64)
             tally.count(now, latency_ns, occupancy, is_write);
             core.out += 1;
             core.ready_ps = now + core.busy_ps;
-            let reply_ps = now + (latency_ns * PICOS) as u64;
+            let free_ns = (latency_ns - core.early_ns).max(0.0);
+            let reply_ps = now + (free_ns * PICOS) as u64;
             events.push(Reverse((reply_ps, sequence, n, Event::Reply)));
             sequence += 1;
         }
@@ -234,9 +237,9 @@ pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64)
     tally.outcome()
 }
 
-fn cores_of(requesters: &[Requester], windows: &[f64]) -> Vec<Core> {
+fn cores_of(requesters: &[Requester], windows: &[(f64, f64)]) -> Vec<Core> {
     let mut cores = Vec::new();
-    for (r, window) in requesters.iter().zip(windows) {
+    for (r, (window, early_ns)) in requesters.iter().zip(windows) {
         for n in 0..r.cores.round().clamp(0.0, 1e5) as u32 {
             // Windows of 37.6 lines: some cores have 37, some 38.
             let upto = |n: u32| (f64::from(n) * window).round() as u32;
@@ -245,6 +248,7 @@ fn cores_of(requesters: &[Requester], windows: &[f64]) -> Vec<Core> {
                 out: 0,
                 busy_ps: (r.busy_ns.clamp(0.0, 1e9) * PICOS) as u64,
                 write_ratio: r.write_ratio,
+                early_ns: *early_ns,
                 ready_ps: 0,
                 waits_for_itself: false,
             });

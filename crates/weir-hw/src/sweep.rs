@@ -100,6 +100,7 @@ pub fn requesters(profile: &Profile, threads: f64, mix: LoadMix, delay: u32) -> 
         busy_ns: loader_ns(figures, f64::from(delay)) * pace,
         write_ratio: mix.write_ratio(),
         is_non_temporal: mix.is_non_temporal(),
+        threads_per_core: threads / cores.max(f64::MIN_POSITIVE),
     };
     let probe = Requester {
         cores: 1.0,
@@ -117,6 +118,19 @@ fn cores_and_pace(profile: &Profile, threads: f64) -> (f64, f64) {
     let shared = (threads / cores - 1.0).clamp(0.0, 1.0);
     let pace = 1.0 + (profile.host.smt_pace - 1.0) * shared;
     (threads.min(cores).max(threads / 2.0), pace)
+}
+
+/// The probe waits by this power of how full the windows are: only a core without a free place lets it
+/// wait.
+const FULL_POWER: i32 = 16;
+
+/// By how much the probe's latency is longer than the device's. With more threads than cores one of
+/// them runs on the probe's own core, and the probe's load waits for a place behind its stores.
+pub fn probe_factor(profile: &Profile, threads: f64, mix: LoadMix, fullness: f64) -> f64 {
+    if threads <= f64::from(profile.host.cores) {
+        return 1.0;
+    }
+    1.0 + mix.figures(profile).probe_wait_ratio * fullness.powi(FULL_POWER)
 }
 
 /// A core's own time per line at a delay.
@@ -139,11 +153,14 @@ pub fn curve(profile: &Profile, threads: f64, mix: LoadMix, delays: &[u32]) -> V
     let mut device = LoadedDevice::new(profile);
     let mut out = Equilibrium::default();
     let mut point = |delay: &u32| {
-        device.solve(&requesters(profile, threads, mix, *delay), &mut out);
+        let loads = requesters(profile, threads, mix, *delay);
+        device.solve(&loads, &mut out);
+        let fullness = device.fullness(&loads, out.bytes_per_sec(), out.latency_ns);
+        let factor = probe_factor(profile, threads, mix, fullness);
         Point {
             delay: *delay,
             bandwidth_bytes_per_sec: out.bytes_per_sec(),
-            latency_ns: out.latency_ns,
+            latency_ns: out.latency_ns * factor,
             utilization: out.utilization,
             devload: out.devload,
         }

@@ -6,6 +6,7 @@ use crate::loaded::Requester;
 use crate::mix::{MixParts, MixPoint};
 
 const CORES_MAX: f64 = 1e9;
+const THREADS_MAX: f64 = 64.0;
 const BUSY_NS_MAX: f64 = 1e12;
 /// A smaller window than this is none.
 const WINDOW_MIN: f64 = 1e-6;
@@ -21,6 +22,10 @@ pub(crate) struct Prepared {
     pub read_ratio: f64,
     /// 4 · serial share · busy.
     pub serial: f64,
+    /// Hardware threads on each core, at least one.
+    pub threads: f64,
+    /// A place in the window is free again this much before a line's latency is over.
+    pub early_ns: f64,
 }
 
 /// What the requesters ask for at some latency, lines per nanosecond, and how that changes with it.
@@ -91,6 +96,8 @@ impl Prepared {
             busy_ns,
             read_ratio: 1.0 - sane(requester.write_ratio, 1.0),
             serial: 4.0 * serial_share * busy_ns,
+            threads: sane(requester.threads_per_core, THREADS_MAX).max(1.0),
+            early_ns: 0.0,
         }
     }
 
@@ -102,7 +109,7 @@ impl Prepared {
     /// Time per line at a latency, and its derivative by the latency.
     #[inline]
     pub fn line_ns(&self, latency_ns: f64) -> (f64, f64) {
-        let wait = latency_ns * self.per_window;
+        let wait = (latency_ns - self.early_ns).max(0.0) * self.per_window;
         let apart = self.busy_ns - wait;
         let root = (apart * apart + self.serial * wait).sqrt();
         let time = 0.5 * (self.busy_ns + wait + root);

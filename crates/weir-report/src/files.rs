@@ -90,7 +90,8 @@ pub fn series(results: &Results) -> String {
     for (i, run) in results.runs.iter().enumerate() {
         let (policy, backend) = (field(&run.policy), field(&run.backend));
         for point in &run.series {
-            let (at_ms, rate) = (amount(point.at_ms), amount(point.bytes_per_sec));
+            // A part of a byte says nothing and doubles the file.
+            let (at_ms, rate) = (amount(point.at_ms), amount(point.bytes_per_sec.round()));
             csv += &format!("{i},{policy},{backend},{at_ms},{rate}\n");
         }
     }

@@ -326,6 +326,7 @@ impl Fluid {
             busy_ns: class.busy_ns / speed,
             write_ratio: class.write_ratio,
             is_non_temporal: class.is_non_temporal,
+            threads_per_core: 1.0,
         }
     }
 

@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Latencies in log-linear buckets: 32 an octave, so a quantile is at most 3.2 % off, over the whole
-//! range of 64 bits in a fixed amount of memory. Counts are weights: a fluid model adds parts of
+//! range of 64 bits in at most 16 KiB, and no more than the largest value needs. Counts are weights: a fluid model adds parts of
 //! accesses.
 
 const BITS: u32 = 5;
 const BUCKETS: usize = (64 << BITS) + 1;
 
 /// A weighted histogram of nanoseconds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
+    /// Up to the last bucket that was ever added to.
     weights: Vec<f64>,
     total: f64,
     sum: f64,
     squares: f64,
-}
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Histogram {
-            weights: vec![0.0; BUCKETS],
-            total: 0.0,
-            sum: 0.0,
-            squares: 0.0,
-        }
-    }
 }
 
 /// The bucket of a value.
@@ -64,6 +54,9 @@ impl Histogram {
 
     /// The same where the bucket is known already.
     pub(crate) fn add_at(&mut self, bucket: usize, ns: f64, weight: f64) {
+        if bucket >= self.weights.len() && bucket < BUCKETS {
+            self.weights.resize(bucket + 1, 0.0);
+        }
         if let Some(slot) = self.weights.get_mut(bucket) {
             *slot += weight;
             self.total += weight;
@@ -110,6 +103,9 @@ impl Histogram {
 
     /// Adds all of another.
     pub fn merge(&mut self, other: &Histogram) {
+        if self.weights.len() < other.weights.len() {
+            self.weights.resize(other.weights.len(), 0.0);
+        }
         for (sum, weight) in self.weights.iter_mut().zip(&other.weights) {
             *sum += weight;
         }

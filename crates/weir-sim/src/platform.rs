@@ -18,6 +18,7 @@ use weir_core::observation::{
 };
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::rank::Shortage;
+use weir_core::rush::Rush;
 use weir_core::topology::{Actuator, Description, Device, Fact, Group};
 use weir_core::units::off_beat;
 use weir_core::{
@@ -49,6 +50,7 @@ pub struct SimPlatform {
     pub(crate) held: Vec<bool>,
     latency_before: Vec<(f64, f64)>,
     room: Room,
+    rush: Rush,
     due: u64,
     end: u64,
     seq: u64,
@@ -94,12 +96,13 @@ impl SimPlatform {
             description,
             signs: Signs::new(&scenario.sensors, options.attribution, &labels, seed),
             counter_read_ns: scenario.sensors.counter_read_ns,
-            due: (scenario.control.control_from_sec * 1e9) as u64 + interval_ns,
+            due: (scenario.control.control_from_sec * 1e9) as u64,
             end: (scenario.run_sec() * 1e9) as u64,
             held: vec![false; labels.len()],
             latency_before: vec![(0.0, 0.0); scenario.devices.len()],
             truth: vec![0.0; labels.len()],
             room: Room::default(),
+            rush: Rush::default(),
             options: options.clone(),
             daemon: daemon.unwrap_or(0),
             seq: 0,
@@ -246,8 +249,17 @@ impl SimPlatform {
         }
         self.spend(self.options.write_ns);
         self.machine.write_cpu_max(index as u32, Some(limit));
-        self.held[index] = true;
+        if !std::mem::replace(&mut self.held[index], true) {
+            self.weigh(index, self.options.limited_weight_ratio);
+        }
         OutcomeKind::Applied
+    }
+
+    /// Changes the weight of a workload's tasks by this part. How far a task is ahead of or behind others stays.
+    fn weigh(&mut self, index: usize, part: f64) {
+        for task in self.machine.workloads[index].tasks.clone() {
+            self.machine.tasks[task as usize].weight *= part;
+        }
     }
 
     fn give_back(&mut self, index: usize) -> OutcomeKind {
@@ -259,6 +271,7 @@ impl SimPlatform {
         }
         self.spend(self.options.write_ns);
         self.machine.write_cpu_max(index as u32, None);
+        self.weigh(index, 1.0 / self.options.limited_weight_ratio);
         self.refills.forget(index);
         OutcomeKind::Applied
     }
@@ -305,6 +318,13 @@ impl Platform for SimPlatform {
             workloads,
             skipped: Vec::new(),
         })
+    }
+
+    /// Looks come sooner while a device is far above its set-point, and the grid begins anew there.
+    fn heed(&mut self, plan: &Plan) {
+        if let Some(early) = self.rush.next(plan, Nanos(self.interval_ns)) {
+            self.due = self.due.min(self.machine.now.saturating_add(early.0));
+        }
     }
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {

@@ -193,6 +193,7 @@ fn weir(
             &platform.truth,
             plan.workloads.iter().filter_map(estimate),
         );
+        platform.heed(&plan);
         let outcomes = platform.apply(&plan);
         witness.tick(&seen, &plan, &outcomes);
         state.note(&outcomes);

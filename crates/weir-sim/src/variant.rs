@@ -74,6 +74,8 @@ pub struct WeirOptions {
     pub waits_for_refill: bool,
     /// Refills of new limits are moved apart.
     pub staggers: bool,
+    /// Weight of a workload while it has a limit, as a part of its own: an experiment, which no back end does.
+    pub limited_weight_ratio: f64,
     /// By what it shares out the traffic of a group; nothing is the scenario's.
     pub attribution: Option<Attribution>,
     /// The device tells its mean latency (DevLoad or a performance counter).
@@ -99,6 +101,7 @@ impl Default for WeirOptions {
             period_ms: None,
             waits_for_refill: true,
             staggers: true,
+            limited_weight_ratio: 1.0,
             attribution: None,
             sees_latency: false,
             looks_every_ns: 0,
@@ -166,6 +169,17 @@ impl Variant {
         }
     }
 
+    /// The same where a limited workload also has a quarter of its weight: what of light users' waits is due to weights.
+    pub fn weir_with_low_weights(scenario: &Scenario) -> Variant {
+        match Variant::weir(scenario) {
+            Variant::Weir(mut options) => {
+                options.limited_weight_ratio = 0.25;
+                Variant::Weir(options)
+            }
+            other => other,
+        }
+    }
+
     /// The same where the scheduler cannot read the device's counters: weir looks for it, every 10 ms as on Linux.
     pub fn weir_that_looks(backend: Backend, scenario: &Scenario) -> Variant {
         match Variant::weir_with(backend, scenario) {
@@ -184,7 +198,7 @@ impl Variant {
         let looks = looks.map(|b| Variant::weir_that_looks(b, scenario));
         Variant::all(scenario)
             .into_iter()
-            .chain([Variant::Monitor])
+            .chain([Variant::Monitor, Variant::weir_with_low_weights(scenario)])
             .chain(scx)
             .chain(looks)
             .find(|v| v.name() == name)
@@ -205,6 +219,7 @@ impl Variant {
             } => "thesis-cgroups-simple",
             Variant::Monitor => "thesis-monitor",
             Variant::Weir(options) => match (options.backend, options.looks_every_ns) {
+                (Backend::Cgroup, _) if options.limited_weight_ratio < 1.0 => "weir-low-weights",
                 (Backend::Cgroup, _) => "weir",
                 (Backend::Scx, 0) => "weir-scx",
                 (Backend::Scx, _) => "weir-scx-looks",

@@ -18,6 +18,13 @@ const ORDER: [LoadMix; 5] = [
 ];
 /// A line per core may differ this much between core counts and still be one window.
 const SAME_WINDOW: f64 = 1.1;
+/// With less than this part of the lines per core of a few cores, many cores share their entries.
+const SHARED_BELOW: f64 = 0.8;
+/// Own time of one non-temporal store at delay 0, nanoseconds: one thread alone writes 21.8 GB/s, two
+/// write twice that (artefact, data/cxl/log_d0_c1_w6_r0). More threads hide it behind the device.
+const STORE_NS: f64 = 2.94;
+/// The most threads that were measured: overload costs all it can.
+const THREADS_MOST: f64 = 46.0;
 const SERIAL_SHARES: [f64; 7] = [0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4];
 
 /// Fits the profile of one device of the file. `base` gives what the file says nothing about.
@@ -94,15 +101,9 @@ fn read_off(profile: &mut Profile, mine: &[Curve], all: &[Curve]) {
     };
     let window = profile.host.window_lines;
     profile.device.overload_from_lines = 16.0 * window;
-    profile.device.overload_to_lines = f64::from(profile.host.cores) * window;
+    profile.device.overload_to_lines = THREADS_MOST * window;
     for mix in ORDER {
-        let of_mix: Vec<&Curve> = mine.iter().filter(|c| c.mix == mix).collect();
-        let table = if mix == LoadMix::Reads && one_window {
-            Vec::new()
-        } else {
-            in_flight_table(profile, &of_mix, all)
-        };
-        figures(profile, mix).in_flight_lines = table;
+        bounds(profile, mix, mine, all);
     }
     for mix in ORDER {
         let table = loader_table(profile, mix, all);
@@ -116,54 +117,83 @@ fn figures(profile: &mut Profile, mix: LoadMix) -> &mut MixFigures {
     &mut profile.mix[n]
 }
 
-/// (lines the windows hold, lines in flight) at delay 0, made to rise: neighbours that do not are
-/// replaced by their weighted geometric mean. A run whose loaders were not all active weighs little.
-fn in_flight_table(profile: &Profile, curves: &[&Curve], all: &[Curve]) -> Vec<[f64; 2]> {
-    // (windows, logarithm of lines, weight)
-    let mut points: Vec<[f64; 3]> = curves
-        .iter()
-        .map(|curve| {
-            let active = cores(profile, curve, all);
-            let whole = active > 0.9 * f64::from(curve.threads.min(profile.host.cores));
-            let offered = active * profile.host.window_lines + 1.0;
-            [
-                offered,
-                in_flight(&curve.rows[0]).ln(),
-                if whole { 1.0 } else { 0.05 },
-            ]
-        })
+/// What bounds a mix at delay 0. Curves whose probe has a core for itself give the window and what is
+/// shared; the one with more threads than cores gives how much longer its probe waits.
+fn bounds(profile: &mut Profile, mix: LoadMix, mine: &[Curve], all: &[Curve]) {
+    let cores_max = f64::from(profile.host.cores);
+    let of_mix = || mine.iter().filter(|c| c.mix == mix);
+    let is_alone = |c: &&Curve| c.threads <= profile.host.cores && is_whole(c, all);
+    let mut alone: Vec<(f64, Row)> = of_mix()
+        .filter(is_alone)
+        .map(|c| (f64::from(c.threads), c.rows[0]))
         .collect();
-    points.sort_by(|a, b| a[0].total_cmp(&b[0]));
-    let mut blocks: Vec<Vec<[f64; 3]>> = Vec::new();
-    let mean = |block: &[[f64; 3]]| {
-        let weight: f64 = block.iter().map(|p| p[2]).sum();
-        block.iter().map(|p| p[1] * p[2]).sum::<f64>() / weight
-    };
-    for point in points {
-        blocks.push(vec![point]);
-        while let [.., before, last] = blocks.as_slice() {
-            let same_load = last[0][0] - before[before.len() - 1][0] < 1.0;
-            if mean(before) < mean(last) && !same_load {
-                break;
-            }
-            let last = blocks.pop().expect("two are there");
-            blocks.last_mut().expect("one is left").extend(last);
-        }
+    alone.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let figures = figures(profile, mix);
+    let reads = 1.0 - mix.write_ratio();
+    if mix.is_non_temporal() {
+        let lines: Vec<f64> = alone.iter().map(|a| in_flight(&a.1)).collect();
+        figures.shared_lines = Some(geometric_mean(&lines));
+    } else {
+        window(figures, &alone, reads);
     }
-    let ends = |block: &Vec<[f64; 3]>| {
-        let lines = mean(block).exp();
-        let (first, last) = (block[0][0], block[block.len() - 1][0]);
-        let two = last - first > 1.0;
-        std::iter::once([first, lines])
-            .chain(two.then_some([last, lines]))
-            .collect::<Vec<_>>()
+    let Some(crowded) = of_mix().find(|c| f64::from(c.threads) > cores_max) else {
+        return;
     };
-    blocks.iter().flat_map(ends).collect()
+    let row = crowded.rows[0];
+    let window_lines = figures
+        .read_window_lines
+        .map(|lines| lines / reads * cores_max);
+    let held = figures
+        .shared_lines
+        .or(window_lines)
+        .expect("one of them was set");
+    let device_ns = (held + 1.0) * 64e9 / row.bytes_per_sec + figures.early_ns;
+    figures.probe_wait_ratio = (row.latency_ns / device_ns - 1.0).max(0.0);
+}
+
+/// All threads loaded all the time.
+fn is_whole(curve: &Curve, all: &[Curve]) -> bool {
+    active_threads(curve, all) == f64::from(curve.threads)
+}
+
+fn geometric_mean(values: &[f64]) -> f64 {
+    let sum: f64 = values.iter().map(|value| value.ln()).sum();
+    (sum / values.len() as f64).exp()
+}
+
+/// Reads that a core has out, from few cores and from many: at few a core waits little and at many
+/// long, so that the two also tell how early a place is free. Where even that leaves many too few,
+/// they share.
+fn window(figures: &mut MixFigures, alone: &[(f64, Row)], reads: f64) {
+    let (few_cores, many_cores) = (alone[0].0, alone[alone.len() - 1].0);
+    // (reads per nanosecond and core, latency)
+    let mean = |cores: f64| {
+        let rows = alone.iter().filter(|a| a.0 == cores);
+        let pairs: Vec<(f64, f64)> = rows
+            .map(|a| (a.1.bytes_per_sec / 64e9 * reads / cores, a.1.latency_ns))
+            .collect();
+        let rates: Vec<f64> = pairs.iter().map(|p| p.0).collect();
+        let latencies: Vec<f64> = pairs.iter().map(|p| p.1).collect();
+        (geometric_mean(&rates), geometric_mean(&latencies))
+    };
+    let (few, many) = (mean(few_cores), mean(many_cores));
+    let (of_few, of_many) = (few.0 * few.1, many.0 * many.1);
+    figures.shared_lines = None;
+    figures.early_ns = 0.0;
+    if of_many < SHARED_BELOW * of_few {
+        figures.read_window_lines = Some(of_few);
+        figures.shared_lines = Some(of_many * many_cores / reads);
+        return;
+    }
+    figures.early_ns = ((of_few - of_many) / (few.0 - many.0)).max(0.0);
+    let left = |(rate, latency): (f64, f64)| rate * (latency - figures.early_ns);
+    figures.read_window_lines = Some(geometric_mean(&[left(few), left(many)]));
 }
 
 /// A core's own time per line at each delay, from the row where it was least hidden by waiting.
 fn loader_table(profile: &Profile, mix: LoadMix, all: &[Curve]) -> Vec<[f64; 2]> {
-    let mut table = vec![[0.0, 0.0]];
+    let own_ns = if mix.is_non_temporal() { STORE_NS } else { 0.0 };
+    let mut table = vec![[0.0, own_ns]];
     for delay in DELAYS.into_iter().skip(1) {
         let mut best: Option<(f64, f64)> = None;
         for curve in all.iter().filter(|c| c.mix == mix && c.threads <= 16) {
@@ -281,10 +311,12 @@ fn curve_cost(profile: &Profile, curve: &Curve, threads: f64) -> f64 {
     let limit = JUDGED_BELOW * curve.peak();
     for row in curve.rows.iter().filter(|row| row.bytes_per_sec < limit) {
         let requesters = sweep::requesters(profile, threads, curve.mix, row.delay);
-        let offered = device.offered_lines(&requesters);
+        let offered = device.offered(&requesters);
         let open = device.latency_at_ns(row.bytes_per_sec, ratio, stores, offered);
-        let full = device.lines_in_flight_max(&requesters) * 64e9 / row.bytes_per_sec;
-        let error = (open.min(full) / row.latency_ns - 1.0).clamp(-2.0, 2.0);
+        let latency_ns = open.min(device.full_at_ns(&requesters, row.bytes_per_sec));
+        let fullness = device.fullness(&requesters, row.bytes_per_sec, latency_ns);
+        let factor = sweep::probe_factor(profile, threads, curve.mix, fullness);
+        let error = (latency_ns * factor / row.latency_ns - 1.0).clamp(-2.0, 2.0);
         sum += error * error + 10.0 * (error.abs() - 0.08).max(0.0).powi(2);
         rows += 1.0;
     }
@@ -339,10 +371,10 @@ fn round(profile: &mut Profile) {
         ] {
             four(value);
         }
-        mix.in_flight_lines
-            .iter_mut()
-            .chain(&mut mix.loader_ns)
-            .flatten()
-            .for_each(four);
+        four(&mut mix.early_ns);
+        four(&mut mix.probe_wait_ratio);
+        let lines = mix.read_window_lines.iter_mut();
+        lines.chain(&mut mix.shared_lines).for_each(four);
+        mix.loader_ns.iter_mut().flatten().for_each(four);
     }
 }

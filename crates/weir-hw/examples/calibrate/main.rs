@@ -40,6 +40,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             println!("{}", judge(&fitted, curve, active_threads(curve, &all)));
         }
     }
+    let profile = Profile::named("asic-x16")?;
+    println!("\n### `asic-x16` at thread counts that it was not fitted to\n");
+    println!("{}", Verdict::head());
+    for curve in measured::held_out() {
+        println!("{}", judge(&profile, &curve, f64::from(curve.threads)));
+    }
     thesis::report()?;
     Ok(())
 }

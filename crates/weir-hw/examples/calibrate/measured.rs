@@ -6,6 +6,8 @@ use weir_hw::profile::Profile;
 use weir_hw::sweep::{self, LoadMix};
 
 const DATA: &str = include_str!("../../data/loaded-latency-asic-cxl.csv");
+/// Runs that no figure of a profile was taken from.
+const HELD_OUT: &str = include_str!("../../data/loaded-latency-asic-cxl-held-out.csv");
 
 /// Part of a curve's peak below which latency at the measured bandwidth is judged; above, bandwidth
 /// hardly moves while latency does, and saturation is judged instead.
@@ -81,10 +83,19 @@ fn mix_of(workload: &str) -> LoadMix {
     }
 }
 
-/// All curves, in the order of the file.
+/// All curves that profiles are fitted to, in the order of the file.
 pub fn curves() -> Vec<Curve> {
+    of_file(DATA)
+}
+
+/// Curves at thread counts that no profile is fitted to: 2, 8 and 32. All of their threads load.
+pub fn held_out() -> Vec<Curve> {
+    of_file(HELD_OUT)
+}
+
+fn of_file(data: &str) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
-    for line in DATA.lines().skip(1) {
+    for line in data.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         let number = |n: usize| fields[n].parse::<f64>().expect("a number");
         let (threads, mix, delay) = (number(1) as u32, mix_of(fields[2]), number(4) as u32);
@@ -163,10 +174,12 @@ pub fn judge(profile: &Profile, curve: &Curve, active_threads: f64) -> Verdict {
     let mut at_bandwidth = Vec::new();
     for row in curve.judged() {
         let requesters = sweep::requesters(profile, active_threads, curve.mix, row.delay);
-        let offered = device.offered_lines(&requesters);
+        let offered = device.offered(&requesters);
         let open = device.latency_at_ns(row.bytes_per_sec, ratio, stores, offered);
-        let full = device.lines_in_flight_max(&requesters) * 64e9 / row.bytes_per_sec;
-        at_bandwidth.push((open.min(full) / row.latency_ns - 1.0, row.delay));
+        let latency_ns = open.min(device.full_at_ns(&requesters, row.bytes_per_sec));
+        let fullness = device.fullness(&requesters, row.bytes_per_sec, latency_ns);
+        let factor = sweep::probe_factor(profile, active_threads, curve.mix, fullness);
+        at_bandwidth.push((latency_ns * factor / row.latency_ns - 1.0, row.delay));
     }
     let delays: Vec<u32> = curve.rows.iter().map(|row| row.delay).collect();
     let points = sweep::curve(profile, active_threads, curve.mix, &delays);

@@ -9,16 +9,15 @@ use weir_hw::sweep::LoadMix;
 
 const MEAN_MAX: f64 = 0.05;
 const WORST_MAX: f64 = 0.15;
+const HELD_OUT_MEAN_MAX: f64 = 0.04;
 const SATURATION_MAX: f64 = 0.10;
 
-/// Curves whose saturation is not met, and how far it may be off. Both are the first of two runs
-/// that the file calls the same, 16 threads on DDR5, but that disagree: 695 against 472 ns (1:1) and
-/// 704 against 631 ns (nt-writes) at delay 0, with two thirds of the loaders active in the first.
-/// More loaders wait less there, which no queue does; the profile follows the second runs.
-const CONTRADICTIONS: &[(&str, f64)] = &[
-    ("ddr5 16 threads 1:1 run a", 0.32),
-    ("ddr5 16 threads nt-writes run a", 0.12),
-];
+/// The first of two runs that the file calls the same has 11 cores and the second hardware threads of six
+/// (`-k1-11,96-101`), of which one is the probe's own core: its latency at saturation is not the
+/// device's. The second run has 16 cores, and is met.
+fn has_a_crowded_probe(curve: &measured::Curve) -> bool {
+    curve.device == "ddr5" && curve.threads == 16 && curve.run == 0
+}
 
 #[test]
 fn every_curve_is_met() {
@@ -39,13 +38,10 @@ fn every_curve_is_met() {
             "{name}: worst {}",
             verdict.worst
         );
-        let excepted = CONTRADICTIONS.iter().find(|(other, _)| other == name);
-        let limit = excepted.map_or(SATURATION_MAX, |(_, limit)| *limit);
         let off = verdict.saturation_latency.abs();
-        assert!(off <= limit, "{name}: saturated latency {off}");
         assert!(
-            excepted.is_none() || off > SATURATION_MAX,
-            "{name} is no exception any more"
+            off <= SATURATION_MAX || has_a_crowded_probe(curve),
+            "{name}: saturated latency {off}"
         );
         assert!(
             verdict.saturation_bandwidth.abs() <= 0.05,
@@ -57,11 +53,93 @@ fn every_curve_is_met() {
     }
 }
 
+/// Runs with 2, 8 and 32 threads, from which no figure of the profile was taken.
+#[test]
+fn curves_that_were_held_out_are_met() {
+    let profile = Profile::named("asic-x16").expect("built in");
+    let all = measured::held_out();
+    assert_eq!(all.len(), 15, "three thread counts, five mixes");
+    let (mut sum, mut rows) = (0.0, 0.0);
+    for curve in &all {
+        assert_eq!(curve.rows.len(), 19);
+        let verdict = judge(&profile, curve, f64::from(curve.threads));
+        let judged = curve.judged().count() as f64;
+        sum += verdict.mean * judged;
+        rows += judged;
+        assert!(verdict.worst.abs() <= WORST_MAX, "{verdict}");
+        let most = if curve.threads > profile.host.cores {
+            // How much longer a probe waits that shares its core is known from 46 threads only.
+            0.25
+        } else {
+            SATURATION_MAX
+        };
+        assert!(verdict.saturation_latency.abs() <= most, "{verdict}");
+        assert!(verdict.saturation_bandwidth.abs() <= 0.13, "{verdict}");
+    }
+    let mean = sum / rows;
+    assert!(mean <= HELD_OUT_MEAN_MAX, "mean {mean}");
+    assert!(rows > 200.0, "{rows} rows are judged");
+}
+
+/// As if a write-back took a place in its core's window.
+fn all_in_the_window(profile: &mut Profile) {
+    for mix in &mut profile.mix {
+        (mix.read_window_lines, mix.early_ns) = (None, 0.0);
+    }
+}
+
+/// Each assumption taken away: without it curves that were held out are missed.
+#[test]
+fn each_mechanism_is_needed() {
+    let whole = Profile::named("asic-x16").expect("built in");
+    let worst = |change: fn(&mut Profile), threads: u32| {
+        let mut profile = whole.clone();
+        change(&mut profile);
+        let curves = measured::held_out();
+        let errors = curves.iter().filter(|c| c.threads == threads).map(|c| {
+            let verdict = judge(&profile, c, f64::from(threads));
+            verdict.worst.abs().max(verdict.saturation_latency.abs())
+        });
+        errors.fold(0.0, f64::max)
+    };
+    let cases: [(&str, fn(&mut Profile), u32, f64); 5] = [
+        ("write-backs outside the window", all_in_the_window, 8, 0.12),
+        (
+            "places free early",
+            |p| p.mix.iter_mut().for_each(|m| m.early_ns = 0.0),
+            2,
+            0.2,
+        ),
+        (
+            "posted stores share a queue",
+            |p| p.mix.iter_mut().for_each(|m| m.shared_lines = None),
+            2,
+            0.2,
+        ),
+        (
+            "rise by others",
+            |p| p.device.is_rise_by_others = false,
+            2,
+            0.15,
+        ),
+        (
+            "probe beside a loader",
+            |p| p.mix.iter_mut().for_each(|m| m.probe_wait_ratio = 0.0),
+            32,
+            0.4,
+        ),
+    ];
+    for (name, change, threads, least) in cases {
+        let (with, without) = (worst(|_| (), threads), worst(change, threads));
+        println!("{name}, {threads} threads: {with:.3} with, {without:.3} without");
+        assert!(without > least && without > 1.2 * with, "{name}: {without}");
+    }
+}
+
 #[test]
 fn the_window_alone_predicts_the_latency_of_saturated_reads() {
     let all = curves();
     let profile = Profile::named("asic-x16").expect("built in");
-    assert!(LoadMix::Reads.figures(&profile).in_flight_lines.is_empty());
     for (threads, cores) in [(4, 4.0), (16, 16.0), (46, 23.0)] {
         let reads = |c: &&measured::Curve| {
             c.device == "cxl" && c.mix == LoadMix::Reads && c.threads == threads
@@ -117,7 +195,9 @@ fn the_data_still_give_these_profiles() {
                     a.write_ratio
                 );
             }
-            assert_eq!(a.in_flight_lines, b.in_flight_lines, "{name}");
+            assert_eq!(a.read_window_lines, b.read_window_lines, "{name}");
+            assert_eq!(a.shared_lines, b.shared_lines, "{name}");
+            assert_eq!(a.early_ns, b.early_ns, "{name}");
             assert_eq!(a.loader_ns, b.loader_ns, "{name}");
         }
     }

@@ -12,6 +12,7 @@ fn reader(cores: f64, busy_ns: f64) -> Requester {
         busy_ns,
         write_ratio: 0.0,
         is_non_temporal: false,
+        threads_per_core: 1.0,
     }
 }
 
@@ -35,6 +36,7 @@ fn any_requester() -> impl Strategy<Value = Requester> {
             busy_ns,
             write_ratio,
             is_non_temporal,
+            threads_per_core: 1.0,
         },
     )
 }
@@ -116,8 +118,7 @@ proptest! {
         }
     }
 
-    /// Of reads alone: write-backs queue outside the windows, so that more cores can have more out
-    /// each than few.
+    /// Of reads alone: with stores the mix decides what a window holds.
     #[test]
     fn more_readers_get_no_more_each(
         cores in 0.1f64..300.0, more in 0.0f64..50.0, busy_ns in 0.0f64..200.0,
@@ -143,8 +144,7 @@ proptest! {
     }
 }
 
-/// Write-backs queue by a table of the profile; it must not make an idler core wait longer. 1 %,
-/// because with nearly idle threads the probe's reads are a part of the mix.
+/// Neither write-backs nor the probe's neighbour may make an idler core wait longer. 1 %, because with nearly idle threads the probe's reads are a part of the mix.
 #[test]
 fn a_longer_delay_never_waits_longer() {
     use weir_hw::sweep::{DELAYS, LoadMix, curve};

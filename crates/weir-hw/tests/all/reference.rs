@@ -59,7 +59,7 @@ fn solver_and_line_by_line_model_agree() {
                 worst = worst.max(latency.abs()).max(bandwidth.abs());
                 // Four cores on DDR5 have 150 lines out, of which a burst takes a quarter: the
                 // fewer bursts in a network, the less a mean of many says.
-                let few_percent = if name == "asic-x16" { 0.06 } else { 0.08 };
+                let few_percent = if name == "asic-x16" { 0.06 } else { 0.09 };
                 let load = format!("{name} {} {threads} threads, delay {delay}", mix.name());
                 assert!(latency.abs() < few_percent, "{load}: latency {latency:+.3}");
                 assert!(

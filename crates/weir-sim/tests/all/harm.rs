@@ -132,5 +132,34 @@ fn periods_of_limits_do_not_keep_time_with_wake_ups() {
     let [usual, in_step] = [usual, in_step].map(|s| light_p99_us(&s, &Variant::weir(&s)));
     println!("p99 without {without:.0} us, with weir {usual:.0} us, in step {in_step:.0} us");
     assert!(in_step > 1.1 * usual, "{in_step} and {usual}");
-    assert!(usual < 1.03 * without, "{usual} and {without}");
+    // 72 seeds have 18 % more than without control: see below.
+    assert!(usual < 1.2 * without, "{usual} and {without}");
+}
+
+/// Where all CPUs are wanted, limits by `cpu.max` make light users wait for a CPU longer than no limits do: a light user that
+/// wakes is put on an idle CPU, which is one that a limited reader has left, and waits behind it once it is released. It is the
+/// weight of those readers: with a quarter of it while they are limited, nobody waits longer. And it is the full CPUs: with
+/// three fewer workers nothing is left of it.
+#[test]
+fn light_users_wait_behind_released_readers_where_all_cpus_are_wanted() {
+    const ON_OFF: &str = include_str!("../../../../scenarios/sim/on-off.toml");
+    let full = scenario(ON_OFF, &[], 24.0);
+    let p99_us = |scenario: &Scenario, variant: Variant| {
+        let mut blocks = Histogram::default();
+        for seed in 1..=12 {
+            blocks.merge(&run(scenario, &variant, seed).expect("a run").light_blocks);
+        }
+        blocks.quantile_ns(0.99).expect("blocks") / 1e3
+    };
+    let without = p99_us(&full, Variant::None);
+    let held = p99_us(&full, Variant::weir(&full));
+    let low = p99_us(&full, Variant::weir_with_low_weights(&full));
+    let room = scenario(ON_OFF, &[("count = 39", "count = 36")], 24.0);
+    let with_room = p99_us(&room, Variant::weir(&room));
+    println!(
+        "{without:.0} us without, {held:.0} with weir, {low:.0} with low weights, {with_room:.0} with room"
+    );
+    assert!(held > 1.5 * without, "{held} and {without}: no longer so?");
+    assert!(low < 1.03 * without, "{low} and {without}");
+    assert!(with_room < 0.1 * without, "{with_room} and {without}");
 }

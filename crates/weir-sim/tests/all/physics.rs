@@ -57,6 +57,7 @@ fn readers_alone_run_at_the_devices_equilibrium() {
             busy_ns: 12.5,
             write_ratio: 0.0,
             is_non_temporal: false,
+            threads_per_core: 1.0,
         };
         let mut out = Equilibrium::default();
         LoadedDevice::new(&profile).solve(&[requester], &mut out);

@@ -64,15 +64,20 @@ impl Batch {
     }
 }
 
-/// Runs every choice with every seed.
+/// Runs every choice with every seed. Of each run `shed` takes away what is not asked for, as soon as it is made.
 ///
 /// # Errors
 /// A device profile of the scenario does not exist, or weir's configuration makes no sense.
-pub fn run(loaded: &Loaded, choices: &[Choice], seeds: &[u64]) -> Result<Batch> {
-    run_rest(loaded, choices, seeds, Vec::new())
+pub fn run(
+    loaded: &Loaded,
+    choices: &[Choice],
+    seeds: &[u64],
+    shed: impl Fn(&mut Made) + Sync,
+) -> Result<Batch> {
+    run_missing(loaded, choices, seeds, Vec::new(), shed)
 }
 
-/// The same where some runs were made before.
+/// The same where some runs were made before, and all is kept.
 ///
 /// # Errors
 /// As [`run`].
@@ -81,6 +86,16 @@ pub fn run_rest(
     choices: &[Choice],
     seeds: &[u64],
     made: Vec<Made>,
+) -> Result<Batch> {
+    run_missing(loaded, choices, seeds, made, |_| ())
+}
+
+fn run_missing(
+    loaded: &Loaded,
+    choices: &[Choice],
+    seeds: &[u64],
+    made: Vec<Made>,
+    shed: impl Fn(&mut Made) + Sync,
 ) -> Result<Batch> {
     let is_made = |(choice, seed): &(usize, u64)| {
         let same = |m: &Made| (m.choice, m.run.seed) == (*choice, *seed);
@@ -92,7 +107,8 @@ pub fn run_rest(
         .collect();
     let finished = AtomicUsize::new(0);
     let mut runs = in_parallel(&jobs, |(choice, seed)| {
-        let made = one(loaded, choices, *choice, *seed, None)?;
+        let mut made = one(loaded, choices, *choice, *seed, None)?;
+        shed(&mut made);
         progress(
             finished.fetch_add(1, Ordering::Relaxed),
             jobs.len(),

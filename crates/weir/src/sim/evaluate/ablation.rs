@@ -3,7 +3,7 @@
 
 use super::super::batch::{self, Batch};
 use super::super::choice::Choice;
-use super::lab::{Lab, command, heads, number, of_run, text, words};
+use super::lab::{Lab, command, heads, number, of_run, slim, text, words};
 use anyhow::Result;
 use serde_json::json;
 use weir_core::policy::Policy;
@@ -69,7 +69,7 @@ pub fn ablation(lab: &mut Lab) -> Result<Section> {
             choice
         };
         let choices: Vec<Choice> = CHANGES.iter().map(choice).collect();
-        let batch = batch::run(&loaded, &choices, &lab.seeds)?;
+        let batch = batch::run(&loaded, &choices, &lab.seeds, slim)?;
         let (table, values) = table(&batch);
         figures.insert(name.into(), values.into());
         parts.push(Part::Table(table));

@@ -4,7 +4,7 @@
 
 use super::super::batch;
 use super::super::choice::{self, Choice};
-use super::lab::{Lab, heads, number, of_run};
+use super::lab::{Lab, heads, number, of_run, slim};
 use anyhow::{Context, Result};
 use serde_json::json;
 use weir_report::{Part, Table};
@@ -31,7 +31,7 @@ pub fn crowd(lab: &mut Lab) -> Result<Part> {
         beside
             .context("the thesis's scenario has no work beside")?
             .count = count;
-        let batch = batch::run(&loaded, &choices, &lab.seeds)?;
+        let batch = batch::run(&loaded, &choices, &lab.seeds, slim)?;
         let rmse = |c: usize| of_run(&batch, c, |r| Some(r.bandwidth.rmse_ratio * 1e2));
         let all: Vec<_> = (0..choices.len()).map(rmse).collect();
         let mut row = vec![number(f64::from(count), 0)];

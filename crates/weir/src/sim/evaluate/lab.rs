@@ -16,9 +16,13 @@ use std::fmt::Write;
 use std::rc::Rc;
 use weir_report::results::Run;
 use weir_report::{Cell, CellKind, Fonts, Part, Picture};
+use weir_sim::Histogram;
+use weir_sim::scenario::Role;
 
-/// With more workloads than this, single ones are not written as CSV: a thousand would be 100 MB.
-const WORKLOADS_MAX: usize = 120;
+/// With more users of a device than this, single ones are not written as CSV: a hundred would be 10 MB.
+const WORKLOADS_MAX: usize = 24;
+/// Windows of 100 ms that a line of a single workload's CSV is the mean of.
+const WINDOWS_A_LINE: usize = 10;
 /// Time before and of measuring in a quick evaluation, in seconds, at most.
 const QUICK_SEC: (f64, f64) = (6.0, 6.0);
 
@@ -117,13 +121,15 @@ impl Lab {
             return Ok(Rc::clone(batch));
         }
         let loaded = self.scenario(name)?;
-        let batch = Rc::new(batch::run(&loaded, choices, &self.seeds)?);
-        self.batches.insert(name.to_owned(), Rc::clone(&batch));
+        let mut batch = batch::run(&loaded, choices, &self.seeds, shed)?;
         let csv = weir_report::series(&batch.results());
         self.files.insert(format!("series-{name}.csv"), csv);
         if let Some(csv) = workloads_csv(&batch) {
             self.files.insert(format!("workloads-{name}.csv"), csv);
         }
+        batch.runs.iter_mut().for_each(slim);
+        let batch = Rc::new(batch);
+        self.batches.insert(name.to_owned(), Rc::clone(&batch));
         Ok(batch)
     }
 
@@ -274,7 +280,28 @@ pub fn command(line: impl Into<String>) -> Part {
     Part::Command(line.into())
 }
 
-/// Each workload over time, first seed; nothing where there are too many.
+/// What neither a page nor a file shows is not kept: who does not use a device, single workloads of a crowd, and how long
+/// each waited.
+fn shed(made: &mut Made) {
+    let workloads = &mut made.measures.workloads;
+    workloads.retain(|w| matches!(w.role, Role::Heavy | Role::Light));
+    if workloads.len() > WORKLOADS_MAX {
+        workloads.clear();
+    }
+    workloads.shrink_to_fit();
+    for workload in workloads {
+        workload.waits = Histogram::default();
+    }
+}
+
+/// What no page shows is not kept once the files are made: of single workloads pages show those that are limited.
+pub fn slim(made: &mut Made) {
+    let workloads = &mut made.measures.workloads;
+    workloads.retain(|w| w.role == Role::Heavy);
+    workloads.shrink_to_fit();
+}
+
+/// Each user of a device over time, first seed; nothing where there are too many.
 fn workloads_csv(batch: &Batch) -> Option<String> {
     let mut csv = String::from("backend,workload,at_ms,bytes_per_sec,cpus,limit_cpus\n");
     for (i, choice) in batch.choices.iter().enumerate() {
@@ -284,22 +311,32 @@ fn workloads_csv(batch: &Batch) -> Option<String> {
             return None;
         }
         for workload in workloads {
-            for (n, point) in made.measures.series.iter().enumerate() {
-                let at = |values: &[f64]| values.get(n).copied().filter(|v| v.is_finite());
-                let cell = |values: &[f64]| at(values).map_or(String::new(), |v| format!("{v:.6}"));
-                let bytes =
-                    at(&workload.bytes_per_sec).map_or(String::new(), |v| format!("{v:.0}"));
+            let windows = made.measures.series.len();
+            for from in (0..windows).step_by(WINDOWS_A_LINE) {
+                let within = from..(from + WINDOWS_A_LINE).min(windows);
                 let _ = writeln!(
                     csv,
-                    "{},{},{},{bytes},{},{}",
+                    "{},{},{},{},{},{}",
                     choice.label,
                     workload.name,
-                    point.at_ms,
-                    cell(&workload.cpus),
-                    cell(&workload.limit_cpus),
+                    made.measures.series[from].at_ms,
+                    mean(&workload.bytes_per_sec, within.clone(), 0),
+                    mean(&workload.cpus, within.clone(), 4),
+                    mean(&workload.limit_cpus, within, 4),
                 );
             }
         }
     }
     Some(csv)
+}
+
+/// Mean of the values that are finite; nothing where none is.
+fn mean(values: &[f64], within: std::ops::Range<usize>, decimals: usize) -> String {
+    let inside = within.filter_map(|n| values.get(n).copied());
+    let known: Vec<f64> = inside.filter(|v| v.is_finite()).collect();
+    if known.is_empty() {
+        return String::new();
+    }
+    let mean = known.iter().sum::<f64>() / known.len() as f64;
+    format!("{mean:.decimals$}")
 }

@@ -173,8 +173,8 @@ fn files(lab: &Lab) -> Section {
         title: "Files".into(),
         parts: vec![
             lab::text(
-                "evaluation.json has every figure of this page; the pictures lie beside it as PNG. Every series as CSV (single workloads of the first seed, and \
-                       only where there are at most 120):",
+                "evaluation.json has every figure of this page; the pictures lie beside it as PNG. Every series as CSV (single users of a device as means of a second, of the first seed, and \
+                       only where there are at most 24):",
             ),
             lab::text(names.join(", ")),
             lab::command("weir sim evaluate"),
