@@ -88,6 +88,9 @@ fn all_in_the_window(profile: &mut Profile) {
     }
 }
 
+/// What is taken away: its name, how, the threads of the curves that it shows in, and the least error without it.
+type Case = (&'static str, fn(&mut Profile), u32, f64);
+
 /// Each assumption taken away: without it curves that were held out are missed.
 #[test]
 fn each_mechanism_is_needed() {
@@ -102,7 +105,7 @@ fn each_mechanism_is_needed() {
         });
         errors.fold(0.0, f64::max)
     };
-    let cases: [(&str, fn(&mut Profile), u32, f64); 5] = [
+    let cases: [Case; 5] = [
         ("write-backs outside the window", all_in_the_window, 8, 0.12),
         (
             "places free early",

@@ -94,12 +94,12 @@ impl Names {
             }
         }
         for (kind, file) in FILES {
-            if stat(&roots.sys.join(file)).is_ok() {
+            if stat(roots.sys.join(file)).is_ok() {
                 add(&mut self.text, kind, &[file.as_bytes()]);
             }
         }
         // A mount over a directory makes another one of it.
-        if let Ok(found) = stat(&roots.cgroup.join("cgroup.controllers")) {
+        if let Ok(found) = stat(roots.cgroup.join("cgroup.controllers")) {
             self.text.push(Kind::Cgroups.letter());
             // Into memory: that does not fail.
             let _ = writeln!(self.text, " {}:{}", found.st_dev, found.st_ino);
