@@ -18,6 +18,22 @@ fn recorded(dir: &Path, more: &[&str]) -> String {
     file
 }
 
+/// A recording of a run that ended before its first look.
+fn empty(dir: &Path) -> String {
+    let start = weir_store::Start {
+        started_unix_ms: 1,
+        writer_version: "1".into(),
+        writer_pid: 1,
+        interval_ms: 50,
+        policy: "max-min".into(),
+        config: weir_core::Config::default(),
+        description: weir_core::Description::default(),
+    };
+    let recorder = weir_store::Recorder::open(&dir.join("empty.weir"), &start).unwrap();
+    let path = recorder.finish(2).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_simulated_recording_is_one_like_any_other() {
     let dir = tempfile::tempdir().unwrap();
@@ -147,7 +163,7 @@ fn a_recorded_run_is_explained() {
     for (args, says) in [
         (&["explain", "--recording", "/dev/null"][..], "/dev/null"),
         (
-            &["explain", "--recording", &file, "--at", "1ms"],
+            &["explain", "--recording", &empty(dir.path())],
             "no tick until then",
         ),
         (&["explain", "--at", "1s"], "--recording"),
