@@ -144,7 +144,7 @@ fn what_weir_sees_holds_a_device_too() {
             let held = run(&scenario, &variant, seed).unwrap_or_else(|e| panic!("{e}"));
             let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
             assert!(rmse < 0.03, "{backend:?}, seed {seed}: RMSE {rmse}");
-            assert!(bias.abs() < 0.002, "{backend:?}, seed {seed}: bias {bias}");
+            assert!(bias.abs() < 0.003, "{backend:?}, seed {seed}: bias {bias}");
         }
     }
 }
