@@ -184,6 +184,8 @@ impl Counters {
     fn add_dump(&mut self, roots: &Roots, nodes: &[MemoryNode], capacity: Option<BytesPerSec>) {
         let path = dump_path(roots);
         let pairs = match read_dump(&path) {
+            // A module without a device has the file too.
+            Ok(pairs) if pairs.is_empty() => return,
             Ok(pairs) => pairs,
             Err(Missing::NotSupported(_)) => return,
             Err(why) => {

@@ -149,6 +149,14 @@ fn the_thesis_dump_is_read() {
     assert_eq!(values(&counters.read(&mut Vec::new())), [None, None, None]);
 }
 
+/// The module is loaded and has no device: then its file has no lines.
+#[test]
+fn an_empty_dump_is_no_device() {
+    let counters = probe(&with_dump(""), &[node(4)]);
+    assert_eq!(counters.devices[0].name, "memory-only nodes");
+    assert_eq!(nodes_of(&counters), [Some(4)]);
+}
+
 /// A dump does not name nodes: its lines are joined where only one way is possible, or where `--device` names the nodes.
 #[test]
 fn a_dump_is_never_joined_by_order_alone() {

@@ -112,7 +112,6 @@ fn limits_end_with_the_driver_and_come_back_with_it(vm: &Vm) -> Result<()> {
 }
 
 #[test]
-#[ignore = "it has not yet run to its end: a quarter of an hour was not enough beside other work"]
 fn what_comes_later_is_found() -> Result<()> {
     let Some(bench) = Bench::ready("later")? else {
         return Ok(());

@@ -125,6 +125,19 @@ impl Worst {
     }
 }
 
+/// Waits for so many tasks, as long as more of them come.
+fn all_there(vm: &Vm, count: &str, tasks: u32) -> Result<()> {
+    let mut before = 0;
+    loop {
+        let there: u32 = vm.run(&format!("sleep 10; echo {count}"))?.trim().parse()?;
+        if there >= tasks {
+            return Ok(());
+        }
+        ensure!(there > before, "only {there} of {tasks} tasks came");
+        before = there;
+    }
+}
+
 /// They are there before weir is: made under a limit, they would take minutes of a tenth of a CPU.
 fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
     let reader = format!("{SLICE}/a.service");
@@ -132,7 +145,7 @@ fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(Strin
     let tasks = stress.tasks;
     vm.switch_model_off();
     start_beside(vm, &reader, &format!("/{THREADS} {tasks} 2000"))?;
-    until(vm, &format!("[ {count} -ge {tasks} ]"))?;
+    all_there(vm, &count, tasks)?;
     vm.switch_model_on()?;
     let others = "stress-ng --ptrace 1 --fork 1 --affinity 1 --switch 1 --timeout 600";
     start_beside(vm, &reader, others)?;
