@@ -127,7 +127,7 @@ pub fn find(points: &[LoadPoint]) -> Result<Knee, NoKnee> {
     };
     let mut knee = best.most_power();
     if knee > highest {
-        if !has_crest(points, &rising) {
+        if !has_crest(points, &rising) && !has_fallen(&rising) {
             return Err(NoKnee::NotReached { highest });
         }
         // A wall: up to the crest latency hardly rose, and more load brought latency instead of bandwidth.
@@ -200,6 +200,17 @@ fn has_crest(points: &[LoadPoint], rising: &[(f64, f64)]) -> bool {
         let (b, l) = (p.bytes_per_sec.get(), p.latency_ns.0 as f64);
         b.is_finite() && b > BEYOND * highest && l > PAST * latency
     })
+}
+
+/// Power that has fallen by this factor up to the highest load does not rise to a new maximum beyond it.
+const FALLEN: f64 = 1.5;
+
+/// Whether the largest power lies within what was measured, whatever the fit says: a few points that are off, as where threads
+/// fall into step with each other, can put its maximum beyond all of them.
+fn has_fallen(rising: &[(f64, f64)]) -> bool {
+    let powers = rising.iter().map(|(b, l)| b / l);
+    let last = rising.last().map_or(0.0, |(b, l)| b / l);
+    powers.fold(0.0, f64::max) > FALLEN * last
 }
 
 /// Beyond the peak a device gives a little less; much less at a high latency is something else.

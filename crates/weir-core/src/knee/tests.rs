@@ -85,6 +85,35 @@ fn the_knee_of_a_wall_is_at_its_crest() {
     assert!(matches!(find(&points[..8]), Err(NoKnee::NotReached { .. })));
 }
 
+/// Loading threads that fall into step with each other make points that lie on no curve.
+#[test]
+fn a_knee_that_was_passed_is_not_beyond_all_loads() {
+    // Measured in the testbed, on a device of 90.4 MiB/s: MiB/s, ns.
+    let measured = [
+        (9.44, 6322.6),
+        (15.9, 6389.2),
+        (22.0, 6428.7),
+        (32.4, 6600.7),
+        (48.6, 7010.1),
+        (59.2, 6914.4),
+        (65.2, 8403.6),
+        (76.1, 7268.3),
+        (83.8, 6590.4),
+        (86.8, 10000.3),
+        (87.5, 13004.6),
+        (87.7, 14095.1),
+        (87.7, 14800.3),
+        (79.1, 6997.1),
+        (81.5, 6792.3),
+        (86.2, 9486.4),
+    ];
+    let mib = (1u64 << 20) as f64;
+    let points: Vec<LoadPoint> = measured.iter().map(|(b, l)| point(b * mib, *l)).collect();
+    let found = find(&points).unwrap().bytes_per_sec.get() / mib;
+    assert!((80.0..88.0).contains(&found), "{found}");
+    assert!(next_load(&points).is_none(), "nothing is left to look at");
+}
+
 #[test]
 fn noise_does_not_put_the_knee_at_no_load() {
     // As a search measured it while limits settled: latencies between 516 and 5500 ns.
