@@ -11,6 +11,8 @@ const MEAN_MAX: f64 = 0.05;
 const WORST_MAX: f64 = 0.15;
 const HELD_OUT_MEAN_MAX: f64 = 0.04;
 const SATURATION_MAX: f64 = 0.10;
+/// Of curves whose probe shares its core: 13 to 39 % was found.
+const CROWDED_MAX: f64 = 0.4;
 
 /// The first of two runs that the file calls the same has 11 cores and the second hardware threads of six
 /// (`-k1-11,96-101`), of which one is the probe's own core: its latency at saturation is not the
@@ -39,9 +41,16 @@ fn every_curve_is_met() {
             verdict.worst
         );
         let off = verdict.saturation_latency.abs();
+        let is_excepted = has_a_crowded_probe(curve);
+        let limit = if is_excepted {
+            CROWDED_MAX
+        } else {
+            SATURATION_MAX
+        };
+        assert!(off <= limit, "{name}: saturated latency {off}");
         assert!(
-            off <= SATURATION_MAX || has_a_crowded_probe(curve),
-            "{name}: saturated latency {off}"
+            !is_excepted || off > SATURATION_MAX,
+            "{name} is no exception any more"
         );
         assert!(
             verdict.saturation_bandwidth.abs() <= 0.05,
