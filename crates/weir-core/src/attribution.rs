@@ -23,7 +23,7 @@
 //! What a workload has in a group may not be known: its processes were not looked at yet, or may not be. Then its sign is
 //! the most that it can be, all of its memory in the group. The others are given no more than theirs; what goes to
 //! such a workload is no figure of it, and has no owner. Where its CPU time is not known either, it may have moved all of
-//! it: then CPU time and memory tell nothing of anybody in the group. Alone in its group it has the count all the same: of all others it
+//! it: then CPU time and memory tell nothing of any workload in the group. Alone in its group it has the count all the same: of all others it
 //! is known that they have nothing there.
 //!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker

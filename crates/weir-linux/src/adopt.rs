@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What came or went while weir runs, taken over: devices join and leave, groups are on other nodes. Limits stay as they
-//! are: those of a device that went are taken off by the controller, which has nobody to limit for it any more.
+//! are: those of a device that went are taken off by the controller, which limits no workload for it any more.
 //!
 //! Not everything can be taken over. What cannot stands among the skips, with what to do.
 
 use super::LinuxPlatform;
 use crate::counters::Counters;
 use crate::facts;
-use crate::hotplug::{Found, Kind, News};
+use crate::hotplug::{News, ProbedMachine, Subsystem};
 use crate::options::Backend;
 use crate::placed::groups_on_nodes;
 use crate::scout::View;
@@ -40,7 +40,7 @@ fn on(group: &Group) -> String {
 }
 
 /// Groups that are on another node than before. Until workloads were looked at with the new ones, what they have there is
-/// not known: else somebody would be charged for another node's traffic.
+/// not known: else a workload would be charged for another node's traffic.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     /// Views before this one do not know.
@@ -72,7 +72,7 @@ impl Stale {
         }
     }
 
-    /// Their counts are not read yet: else all of it would be traffic of nobody, which leaves nothing for those who cause it.
+    /// Their counts are not read yet: else all of it would be traffic without an owner, which leaves nothing for the workloads that cause it.
     pub(super) fn hold_back(&self, seen: &mut [GroupSeen]) {
         for group in seen.iter_mut().filter(|g| self.groups.contains(&g.id)) {
             for reading in [&mut group.read_bytes, &mut group.write_bytes] {
@@ -154,7 +154,7 @@ impl LinuxPlatform {
         self.description.groups.clone_from(groups);
     }
 
-    fn adopt(&mut self, mut found: Found) {
+    fn adopt(&mut self, mut found: ProbedMachine) {
         let kept = found.counters.keep(&mut self.counters);
         self.say_devices(&found.counters);
         let is_same = self.description.devices == found.counters.devices
@@ -246,7 +246,7 @@ impl LinuxPlatform {
 
     /// Sources of events.
     fn say_sources(&mut self, news: &News, can_count: bool) {
-        let is_pmu = |(kind, _): &&(Kind, String)| *kind == Kind::Pmu;
+        let is_pmu = |(kind, _): &&(Subsystem, String)| *kind == Subsystem::Pmu;
         let pmus: Vec<&str> = news
             .iter()
             .filter(is_pmu)
@@ -265,7 +265,7 @@ impl LinuxPlatform {
 
     /// A tree that is mounted over the one that weir looks at.
     fn say_cgroups(&mut self, news: &News) {
-        if news.iter().all(|(kind, _)| *kind != Kind::Cgroups) {
+        if news.iter().all(|(kind, _)| *kind != Subsystem::Cgroups) {
             return;
         }
         let place = |found: rustix::fs::Stat| (found.st_dev, found.st_ino);
@@ -292,7 +292,7 @@ impl LinuxPlatform {
             }
             return;
         }
-        if news.iter().all(|(kind, _)| *kind != Kind::SchedExt) {
+        if news.iter().all(|(kind, _)| *kind != Subsystem::SchedExt) {
             return;
         }
         let options = self.hotplug.options();

@@ -61,7 +61,7 @@ impl Kind {
     }
 }
 
-/// Numbers for these names, in the order of the numbers: those that they had before, else the lowest that nobody had.
+/// Numbers for these names, in the order of the numbers: those that they had before, else the lowest that no device had.
 pub(super) fn numbered<'a>(
     names: impl Iterator<Item = &'a String>,
     before: &[Device],

@@ -17,7 +17,7 @@ use crate::descriptors::Budget;
 use crate::error::LinuxError;
 use crate::exclude::Rules;
 use crate::files::{Buffer, open_root};
-use crate::hotplug::{Found, Hotplug};
+use crate::hotplug::{Hotplug, ProbedMachine};
 use crate::look::{self, Eye, Repose, Rests, kind};
 use crate::options::{Options, Roots};
 use crate::order::in_order;
@@ -116,7 +116,7 @@ impl LinuxPlatform {
     fn open_with(options: Options, run: fn(Scout) -> io::Result<Pace>) -> Result<Self, LinuxError> {
         let roots = options.roots.clone();
         let mut hotplug = Hotplug::begin(&options);
-        let mut found = Found::probe(&options, &[]);
+        let mut found = ProbedMachine::probe(&options, &[]);
         if found.counters.devices.is_empty() {
             return Err(LinuxError::no_cxl(&roots, &found.topology));
         }

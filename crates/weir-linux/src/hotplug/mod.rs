@@ -3,22 +3,22 @@
 //!
 //! ```text
 //! each 5 s: [names] of all of it ─► as before ─► nothing more
-//!                                └► others ─► the machine is looked at anew ([found]), in a thread of its own
+//!                                └► others ─► the machine is looked at anew ([probed]), in a thread of its own
 //!                                             └► the platform takes it over (adopt.rs), and it is said ([said])
 //! ```
 //!
 //! A name may be there before its files are, so what changed is looked at once more at the next look. What changes again and
 //! again is looked at less and less often, at last each five minutes, and after [`CHANGES_MAX`] changes not any more.
 
-mod found;
 mod names;
+mod probed;
 mod said;
 
 use crate::clock::now;
 use crate::options::{Options, ShareSource};
-pub(crate) use found::Found;
-pub(crate) use names::Kind;
 use names::Names;
+pub(crate) use names::Subsystem;
+pub(crate) use probed::ProbedMachine;
 use said::Said;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{Builder, JoinHandle};
@@ -37,7 +37,7 @@ const FORGET: Nanos = Nanos::from_millis(600_000);
 const CHANGES_MAX: u32 = 2_000;
 
 /// What came, by kind and name.
-pub(crate) type News = BTreeSet<(Kind, String)>;
+pub(crate) type News = BTreeSet<(Subsystem, String)>;
 
 /// Watches for it.
 pub(crate) struct Hotplug {
@@ -52,7 +52,7 @@ pub(crate) struct Hotplug {
     is_settling: bool,
     /// The machine is looked at beside the loop, which does not wait for it.
     pub(crate) is_beside: bool,
-    probing: Option<JoinHandle<Found>>,
+    probing: Option<JoinHandle<ProbedMachine>>,
     news: News,
     said: Said,
     /// What cannot be used as it is, with the next move.
@@ -96,7 +96,7 @@ impl Hotplug {
     }
 
     /// The machine, if names have changed and it was looked at. `devices` are those known until now.
-    pub(crate) fn look(&mut self, at: Nanos, devices: &[Device]) -> Option<Found> {
+    pub(crate) fn look(&mut self, at: Nanos, devices: &[Device]) -> Option<ProbedMachine> {
         if let Some(thread) = self.probing.take_if(|thread| thread.is_finished()) {
             // One that died has said so itself; the next change begins another.
             return thread.join().ok();
@@ -144,11 +144,11 @@ impl Hotplug {
     }
 
     /// Looks at the machine: at once, or beside the loop.
-    fn probe(&mut self, devices: &[Device]) -> Option<Found> {
+    fn probe(&mut self, devices: &[Device]) -> Option<ProbedMachine> {
         let (options, before) = (self.options.clone(), devices.to_vec());
         let wants_counts = self.wants_counts;
         let probe = move || {
-            let mut found = Found::probe(&options, &before);
+            let mut found = ProbedMachine::probe(&options, &before);
             found.can_count = wants_counts && crate::shares::could_count(&options);
             found
         };

@@ -15,24 +15,24 @@ const NAME_COUNT_MAX: usize = 16_384;
 /// The files that say which nodes there are, and of what kind.
 const NODE_LISTS: [&str; 3] = ["online", "has_memory", "has_cpu"];
 /// The thesis's counters, the scheduler class that BPF programs extend, what the driver offers to them.
-const FILES: [(Kind, &str); 3] = [
+const FILES: [(Subsystem, &str); 3] = [
     (
-        Kind::Counters,
+        Subsystem::Counters,
         "kernel/debug/cxl-counter-driver/counter-dump",
     ),
-    (Kind::SchedExt, "kernel/sched_ext/state"),
-    (Kind::Counters, "kernel/btf/weir_cxl"),
+    (Subsystem::SchedExt, "kernel/sched_ext/state"),
+    (Subsystem::Counters, "kernel/btf/weir_cxl"),
 ];
-const DIRS: [(Kind, &str); 4] = [
-    (Kind::Counters, "class/weir_cxl"),
-    (Kind::Fabric, "bus/cxl/devices"),
-    (Kind::Fabric, "bus/dax/devices"),
-    (Kind::Pmu, "bus/event_source/devices"),
+const DIRS: [(Subsystem, &str); 4] = [
+    (Subsystem::Counters, "class/weir_cxl"),
+    (Subsystem::Fabric, "bus/cxl/devices"),
+    (Subsystem::Fabric, "bus/dax/devices"),
+    (Subsystem::Pmu, "bus/event_source/devices"),
 ];
 
 /// What a name is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum Subsystem {
     /// Access counters and what belongs to them.
     Counters,
     /// The kernel's CXL bus and dax devices.
@@ -47,26 +47,26 @@ pub(crate) enum Kind {
     SchedExt,
 }
 
-impl Kind {
+impl Subsystem {
     fn letter(self) -> u8 {
         match self {
-            Kind::Counters => b'c',
-            Kind::Fabric => b'f',
-            Kind::Pmu => b'p',
-            Kind::Nodes => b'n',
-            Kind::Cgroups => b'g',
-            Kind::SchedExt => b's',
+            Subsystem::Counters => b'c',
+            Subsystem::Fabric => b'f',
+            Subsystem::Pmu => b'p',
+            Subsystem::Nodes => b'n',
+            Subsystem::Cgroups => b'g',
+            Subsystem::SchedExt => b's',
         }
     }
 
-    fn of(letter: u8) -> Option<Kind> {
+    fn of(letter: u8) -> Option<Subsystem> {
         let all = [
-            Kind::Counters,
-            Kind::Fabric,
-            Kind::Pmu,
-            Kind::Nodes,
-            Kind::Cgroups,
-            Kind::SchedExt,
+            Subsystem::Counters,
+            Subsystem::Fabric,
+            Subsystem::Pmu,
+            Subsystem::Nodes,
+            Subsystem::Cgroups,
+            Subsystem::SchedExt,
         ];
         all.into_iter().find(|kind| kind.letter() == letter)
     }
@@ -90,7 +90,11 @@ impl Names {
         for list in NODE_LISTS {
             let path = roots.sys.join("devices/system/node").join(list);
             if let Ok(numbers) = read_start(&path) {
-                add(&mut self.text, Kind::Nodes, &[list.as_bytes(), &numbers]);
+                add(
+                    &mut self.text,
+                    Subsystem::Nodes,
+                    &[list.as_bytes(), &numbers],
+                );
             }
         }
         for (kind, file) in FILES {
@@ -100,7 +104,7 @@ impl Names {
         }
         // A mount over a directory makes another one of it.
         if let Ok(found) = stat(roots.cgroup.join("cgroup.controllers")) {
-            self.text.push(Kind::Cgroups.letter());
+            self.text.push(Subsystem::Cgroups.letter());
             // Into memory: that does not fail.
             let _ = writeln!(self.text, " {}:{}", found.st_dev, found.st_ino);
         }
@@ -108,13 +112,13 @@ impl Names {
     }
 
     /// Kinds and names that are there and were not at the look before.
-    pub(super) fn came(&self) -> BTreeSet<(Kind, String)> {
+    pub(super) fn came(&self) -> BTreeSet<(Subsystem, String)> {
         let before: BTreeSet<&[u8]> = lines(&self.before).collect();
         let new = lines(&self.text).filter(|line| !before.contains(line));
         let parts = |line: &[u8]| {
             let (letter, name) = line.split_first()?;
             let name = name.trim_ascii().escape_ascii().to_string();
-            Some((Kind::of(*letter)?, name))
+            Some((Subsystem::of(*letter)?, name))
         };
         new.filter_map(parts).collect()
     }
@@ -124,7 +128,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n')
 }
 
-fn add(text: &mut Vec<u8>, kind: Kind, parts: &[&[u8]]) {
+fn add(text: &mut Vec<u8>, kind: Subsystem, parts: &[&[u8]]) {
     text.push(kind.letter());
     for part in parts {
         text.push(b' ');
@@ -133,7 +137,7 @@ fn add(text: &mut Vec<u8>, kind: Kind, parts: &[&[u8]]) {
     text.push(b'\n');
 }
 
-fn add_names(text: &mut Vec<u8>, kind: Kind, dir: &Path) {
+fn add_names(text: &mut Vec<u8>, kind: Subsystem, dir: &Path) {
     let Ok(dir) = open_root(dir) else {
         return;
     };
@@ -173,9 +177,9 @@ mod tests {
         assert_eq!(
             came,
             [
-                name(Kind::Counters, "weir_cxl1"),
-                name(Kind::Pmu, "uncore_cha_0"),
-                name(Kind::Nodes, "has_memory 0-2"),
+                name(Subsystem::Counters, "weir_cxl1"),
+                name(Subsystem::Pmu, "uncore_cha_0"),
+                name(Subsystem::Nodes, "has_memory 0-2"),
             ]
         );
         assert!(!names.look(&fake.roots()));
@@ -193,8 +197,8 @@ mod tests {
         fake.write("sys/fs/cgroup/cgroup.controllers", "cpu\n");
         fake.write("sys/kernel/sched_ext/state", "disabled\n");
         assert!(names.look(&fake.roots()));
-        let kinds: Vec<Kind> = names.came().into_iter().map(|(kind, _)| kind).collect();
-        assert_eq!(kinds, [Kind::Cgroups, Kind::SchedExt]);
+        let kinds: Vec<Subsystem> = names.came().into_iter().map(|(kind, _)| kind).collect();
+        assert_eq!(kinds, [Subsystem::Cgroups, Subsystem::SchedExt]);
     }
 
     #[test]

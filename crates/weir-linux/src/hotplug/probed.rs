@@ -11,7 +11,7 @@ use weir_core::Description;
 use weir_core::topology::Device;
 
 /// What was found.
-pub(crate) struct Found {
+pub(crate) struct ProbedMachine {
     pub(crate) topology: Topology,
     pub(crate) counters: Counters,
     pub(crate) bounds: Bounds,
@@ -21,9 +21,9 @@ pub(crate) struct Found {
     pub(crate) can_count: bool,
 }
 
-impl Found {
+impl ProbedMachine {
     /// Looks at all of it. Devices that were there `before` keep their numbers.
-    pub(crate) fn probe(options: &Options, before: &[Device]) -> Found {
+    pub(crate) fn probe(options: &Options, before: &[Device]) -> ProbedMachine {
         let roots = &options.roots;
         let topology = Topology::probe(roots, &options.nodes);
         let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
@@ -31,7 +31,7 @@ impl Found {
         let counters = Counters::probe_after(roots, nodes, capacity, options.counters, before);
         let mut description = facts::description(options, &topology, &counters);
         let bounds = Bounds::of(roots, &counters.devices, &mut description.facts);
-        Found {
+        ProbedMachine {
             topology,
             counters,
             bounds,
