@@ -61,6 +61,10 @@ impl Signs {
     }
 }
 
+/// No workload's error lies beyond so many standard deviations: what an event misses of one program (prefetches, lines from
+/// another core's cache) is a part of its accesses, and has an end.
+const COUNTS_WORST: f64 = 2.0;
+
 /// Accesses that the CPU counts for each task.
 pub(crate) struct Counts {
     /// By workload: the errors of its reads and of its stores as factors.
@@ -74,7 +78,10 @@ impl Counts {
     fn new(settings: &Sensors, labels: &[Label], seed: u64) -> Self {
         let bias = |i: usize| {
             let mut rng = Rng::new(seed, 3_000_000 + i as u64);
-            [(); 2].map(|()| (settings.counts_bias_stddev * rng.normal()).exp())
+            let part = |()| rng.normal().clamp(-COUNTS_WORST, COUNTS_WORST);
+            [(); 2]
+                .map(part)
+                .map(|z| (settings.counts_bias_stddev * z).exp())
         };
         Counts {
             biases: (0..labels.len()).map(bias).collect(),

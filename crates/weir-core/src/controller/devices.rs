@@ -70,6 +70,8 @@ pub(super) struct DeviceTrack {
     pub error: Ewma,
     /// Until then the effect of a large change is not yet to be seen.
     pub settle_until: Nanos,
+    /// When such waits began that followed each other closely.
+    pub settle_from: Nanos,
     /// When limits were asked for while there were none.
     pub onset_at: Option<Nanos>,
     /// Traffic without an owner, smoothed, in bytes per second.
@@ -105,6 +107,7 @@ impl DeviceTrack {
             correction: 1.0,
             error: Ewma::default(),
             settle_until: Nanos(0),
+            settle_from: Nanos(0),
             onset_at: None,
             unowned: 0.0,
             unowned_now: None,

@@ -42,6 +42,9 @@ use crate::units::{CpuShare, Nanos};
 /// Off by more than this is written whatever was written before.
 pub(super) const URGENT: f64 = 0.25;
 
+/// The longest time for which the correction pauses in a row.
+const LONGEST_PAUSE: Nanos = Nanos::from_millis(1000);
+
 /// Stretched periods that a tiny limit stands before it is rewritten: each rewrite gives one of its
 /// quotas away, and before that its effect cannot be seen.
 const RESTS: f64 = 10.0;
@@ -335,6 +338,9 @@ fn worth_writing(
 }
 
 /// Gives a large change time to show: two intervals and two periods of enforcement.
+///
+/// Of hundreds of limits one is changed a lot at each step. The correction must not stand still for ever: after [`LONGEST_PAUSE`]
+/// it works for as long as it paused before the next pause.
 fn settle(
     devices: &mut [DeviceTrack],
     device: Option<DeviceId>,
@@ -348,11 +354,17 @@ fn settle(
         reason = "0 to 4e9"
     )]
     let until = Nanos(moment.at.0.saturating_add(wait as u64));
+    let longest = LONGEST_PAUSE.0.max(wait as u64);
     for track in devices.iter_mut().filter(|d| Some(d.id) == device) {
+        let paused = track.settle_until.0.saturating_sub(track.settle_from.0);
         if track.bound.limited == 0 {
             track.onset_at = Some(moment.at);
         }
-        track.settle_until = track.settle_until.max(until);
+        if track.bound.limited == 0 || moment.at.0 > track.settle_until.0.saturating_add(paused) {
+            track.settle_from = moment.at;
+        }
+        let end = Nanos(track.settle_from.0.saturating_add(longest));
+        track.settle_until = track.settle_until.max(until.min(end));
     }
 }
 

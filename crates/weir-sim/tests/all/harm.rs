@@ -163,3 +163,14 @@ fn light_users_wait_behind_released_readers_where_all_cpus_are_wanted() {
     assert!(low < 1.03 * without, "{low} and {without}");
     assert!(with_room < 0.1 * without, "{with_room} and {without}");
 }
+
+/// Each step changes some of hundreds of limits by more than a quarter. The device's correction must go on meanwhile: with a
+/// pause at each such change the device stayed 4 % above its set-point.
+#[test]
+fn a_thousand_workloads_are_held_at_the_set_point() {
+    let text = include_str!("../../../../scenarios/sim/thousand.toml");
+    let scenario = scenario(text, &[], 10.0);
+    let held = run(&scenario, &Variant::weir(&scenario), 1).expect("a run");
+    let bias = held.bandwidth.bias_ratio;
+    assert!(bias.abs() < 0.02, "{bias}");
+}
