@@ -130,6 +130,11 @@ impl Scx {
             tracing::info!("limits by cpu.max: {why}");
             return Ok(None);
         }
+        if options.backend == Backend::Scx
+            && let Some(why) = room::shortage(&options.roots)
+        {
+            tracing::warn!("limited tasks may get less than their limit: {why}");
+        }
         let mut scx = Scx::new(options, is_counted);
         match scx.load() {
             Ok(()) => Ok(Some(scx)),
