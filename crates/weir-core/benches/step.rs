@@ -7,9 +7,9 @@ use criterion::{
     BatchSize, BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main,
 };
 use std::hint::black_box;
-use weir_core::attribution::{Share, attribute};
+use weir_core::attribution::{AccessSignal, attribute};
 use weir_core::bandwidth::{Meter, device_rates};
-use weir_core::observation::{GroupSeen, Missing, Use, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{GroupReading, Missing, Use, WorkloadKind, WorkloadReading};
 use weir_core::plan::OutcomeKind;
 use weir_core::policy::{Demand, Policy, split};
 use weir_core::topology::{Actuator, Device, Group};
@@ -64,12 +64,12 @@ fn machine() -> Description {
 fn observation(ids: &[WorkloadId], n: u64) -> Observation {
     let at = Nanos((n + 1) * 50_000_000);
     let bytes = Reading::new(at, Bytes(n * RATE / 20 / u64::from(GROUPS)));
-    let seen = |i: u32| GroupSeen {
+    let seen = |i: u32| GroupReading {
         id: group(i),
         read_bytes: bytes.clone(),
         write_bytes: Reading::new(at, Bytes(0)),
     };
-    let workload = |(i, id): (u64, &WorkloadId)| WorkloadSeen {
+    let workload = |(i, id): (u64, &WorkloadId)| WorkloadReading {
         id: id.clone(),
         kind: WorkloadKind::Cgroup,
         cpu_ns: Reading::new(at, Nanos(n * (i % 17) * 100_000 + (n * i * 7919) % 50_000)),
@@ -110,12 +110,12 @@ fn rates(bench: &mut Stages<'_>, machine: &Description, tape: &[Observation], si
         );
     });
     let groups = meter.update(machine, &tape[1].groups, None);
-    let share = |i| Share {
+    let share = |i| AccessSignal {
         group: i % 4,
         part: Some(1.0 + (i % 17) as f64),
-        ..Share::default()
+        ..AccessSignal::default()
     };
-    let shares: Vec<Share> = (0..size).map(share).collect();
+    let shares: Vec<AccessSignal> = (0..size).map(share).collect();
     bench.bench_function(BenchmarkId::new("attribution", size), |b| {
         b.iter(|| attribute(black_box(&groups), black_box(&shares)));
     });

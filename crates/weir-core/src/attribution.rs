@@ -82,7 +82,7 @@ impl Estimate {
 /// One workload's signs of use of one group over the last interval. Each sign is on its own scale;
 /// only ratios count. Nothing means it is not known, which is not zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Share {
+pub struct AccessSignal {
     /// Position of the group in the list of rates.
     pub group: usize,
     /// From [`sampled_share`].
@@ -125,7 +125,7 @@ pub fn part_share(cpus: f64, here_bytes: f64, all_bytes: f64) -> f64 {
 
 /// What a workload has of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Part {
+pub struct Attributed {
     /// Reads and writes together. Known as the reads are, even where the writes are guessed.
     pub all: Estimate,
     /// Reads alone.
@@ -134,16 +134,16 @@ pub struct Part {
     pub write: Estimate,
 }
 
-impl Part {
+impl Attributed {
     /// Nothing is known.
-    pub const UNKNOWN: Part = Part {
+    pub const UNKNOWN: Attributed = Attributed {
         all: Estimate::UNKNOWN,
         read: Estimate::UNKNOWN,
         write: Estimate::UNKNOWN,
     };
 
     /// The same part of reads and writes.
-    fn alike(all: Estimate, read: BytesPerSec, write: BytesPerSec) -> Part {
+    fn alike(all: Estimate, read: BytesPerSec, write: BytesPerSec) -> Attributed {
         let total = read.get() + write.get();
         let ratio = match total > 0.0 {
             true => all.bytes_per_sec.get() / total,
@@ -154,7 +154,7 @@ impl Part {
             Provenance::Sampled => Provenance::Apportioned,
             other => other,
         };
-        Part {
+        Attributed {
             all,
             read: Estimate::new(read.scale(ratio), all.provenance),
             write: Estimate::new(write.scale(ratio), guess),
@@ -166,13 +166,13 @@ impl Part {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attribution {
     /// One part for each share, in the same order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Attributed>,
     /// For each group the traffic without an owner; nothing where the group's rate is not known.
     pub unattributed: Vec<Option<BytesPerSec>>,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct GroupTotals {
     users: usize,
     without_sampled: bool,
     without_stores: bool,
@@ -190,14 +190,14 @@ struct Tally {
 
 /// What a group's count is shared out by.
 #[derive(Clone, Copy, PartialEq)]
-enum Sign {
+enum SignalKind {
     Sampled,
-    Part,
+    Attributed,
     Resident,
 }
 
-impl Tally {
-    fn add(&mut self, share: &Share) {
+impl GroupTotals {
+    fn add(&mut self, share: &AccessSignal) {
         self.users += 1;
         match positive(share.sampled) {
             Some(s) => self.sampled += s,
@@ -224,24 +224,26 @@ impl Tally {
     fn unowned(&self) -> f64 {
         let (sign, sum) = self.sign();
         let bound = match sign {
-            Sign::Sampled => 0.0,
-            Sign::Part => self.part_bound,
-            Sign::Resident => self.resident_bound,
+            SignalKind::Sampled => 0.0,
+            SignalKind::Attributed => self.part_bound,
+            SignalKind::Resident => self.resident_bound,
         };
         match sum > 0.0 {
             _ if self.users == 1 => 0.0,
-            _ if sign != Sign::Sampled && self.is_blind => 1.0,
+            _ if sign != SignalKind::Sampled && self.is_blind => 1.0,
             true => bound / sum,
             false => 1.0,
         }
     }
 
     /// The sign that is used, and its sum.
-    fn sign(&self) -> (Sign, f64) {
+    fn sign(&self) -> (SignalKind, f64) {
         match () {
-            () if !self.without_sampled && self.sampled > 0.0 => (Sign::Sampled, self.sampled),
-            () if !self.without_part => (Sign::Part, self.part),
-            () => (Sign::Resident, self.resident),
+            () if !self.without_sampled && self.sampled > 0.0 => {
+                (SignalKind::Sampled, self.sampled)
+            }
+            () if !self.without_part => (SignalKind::Attributed, self.part),
+            () => (SignalKind::Resident, self.resident),
         }
     }
 
@@ -258,16 +260,16 @@ fn positive(share: Option<f64>) -> Option<f64> {
 
 /// Shares the groups' rates out. Each workload must appear at most once per group. A share whose
 /// group does not exist stays unknown.
-pub fn attribute(groups: &[GroupRate], shares: &[Share]) -> Attribution {
-    let mut tallies = vec![Tally::default(); groups.len()];
+pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
+    let mut tallies = vec![GroupTotals::default(); groups.len()];
     for share in shares {
         if let Some(tally) = tallies.get_mut(share.group) {
             tally.add(share);
         }
     }
-    let part = |share: &Share| match (tallies.get(share.group), groups.get(share.group)) {
+    let part = |share: &AccessSignal| match (tallies.get(share.group), groups.get(share.group)) {
         (Some(tally), Some(group)) => part_of(group, share, tally),
-        _ => Part::UNKNOWN,
+        _ => Attributed::UNKNOWN,
     };
     let parts = shares.iter().map(part).collect();
     let unattributed = tallies
@@ -281,49 +283,49 @@ pub fn attribute(groups: &[GroupRate], shares: &[Share]) -> Attribution {
     }
 }
 
-fn part_of(group: &GroupRate, share: &Share, tally: &Tally) -> Part {
+fn part_of(group: &GroupRate, share: &AccessSignal, tally: &GroupTotals) -> Attributed {
     let (Ok(read), Ok(write)) = (&group.read, &group.write) else {
-        return Part::UNKNOWN;
+        return Attributed::UNKNOWN;
     };
     let (read, write) = (*read, *write);
     let total = read + write;
     if tally.users == 1 {
-        return Part::alike(Estimate::new(total, Provenance::Counted), read, write);
+        return Attributed::alike(Estimate::new(total, Provenance::Counted), read, write);
     }
     let (sign, sum) = tally.sign();
     let (own, provenance) = match sign {
-        Sign::Sampled => (share.sampled, Provenance::Sampled),
-        Sign::Part => (share.part, Provenance::Apportioned),
-        Sign::Resident => (share.resident, Provenance::Apportioned),
+        SignalKind::Sampled => (share.sampled, Provenance::Sampled),
+        SignalKind::Attributed => (share.part, Provenance::Apportioned),
+        SignalKind::Resident => (share.resident, Provenance::Apportioned),
     };
-    let is_figure = sign == Sign::Sampled || !(share.is_bound || tally.is_blind);
+    let is_figure = sign == SignalKind::Sampled || !(share.is_bound || tally.is_blind);
     let Some(own) = positive(own).filter(|_| is_figure) else {
-        return Part::UNKNOWN;
+        return Attributed::UNKNOWN;
     };
-    if sum > 0.0 && sign == Sign::Sampled && tally.tells_writers(write) {
+    if sum > 0.0 && sign == SignalKind::Sampled && tally.tells_writers(write) {
         let stores = positive(share.stores).unwrap_or(0.0);
         return by_stores(read.scale(own / sum), write, stores, tally.stores);
     }
     match sum > 0.0 {
-        true => Part::alike(
+        true => Attributed::alike(
             Estimate::new(total.scale(own / sum), provenance),
             read,
             write,
         ),
         // Nobody ran: nothing is known about who caused what the device still counted.
-        false if total.get() > 0.0 => Part::UNKNOWN,
-        false => Part::alike(Estimate::new(BytesPerSec::ZERO, provenance), read, write),
+        false if total.get() > 0.0 => Attributed::UNKNOWN,
+        false => Attributed::alike(Estimate::new(BytesPerSec::ZERO, provenance), read, write),
     }
 }
 
 /// Of who has read so much, and made so many of the stores.
-fn by_stores(read: BytesPerSec, write: BytesPerSec, stores: f64, sum: f64) -> Part {
+fn by_stores(read: BytesPerSec, write: BytesPerSec, stores: f64, sum: f64) -> Attributed {
     let write = match sum > 0.0 {
         true => write.scale(stores / sum),
         false => BytesPerSec::ZERO,
     };
     let sampled = |rate| Estimate::new(rate, Provenance::Sampled);
-    Part {
+    Attributed {
         all: sampled(read + write),
         read: sampled(read),
         write: sampled(write),

@@ -17,24 +17,24 @@ fn group(index: u32, read: f64, write: f64) -> GroupRate {
     }
 }
 
-fn share(group: usize, sampled: Option<f64>, resident: Option<f64>) -> Share {
-    Share {
+fn share(group: usize, sampled: Option<f64>, resident: Option<f64>) -> AccessSignal {
+    AccessSignal {
         group,
         sampled,
         resident,
-        ..Share::default()
+        ..AccessSignal::default()
     }
 }
 
 /// One whose loads and stores are known.
-fn accesses(loads: f64, stores: f64) -> Share {
-    Share {
+fn accesses(loads: f64, stores: f64) -> AccessSignal {
+    AccessSignal {
         stores: Some(stores),
         ..share(0, Some(sampled_share(loads, stores)), None)
     }
 }
 
-fn got(groups: &[GroupRate], shares: &[Share]) -> Vec<(f64, Provenance)> {
+fn got(groups: &[GroupRate], shares: &[AccessSignal]) -> Vec<(f64, Provenance)> {
     let parts = attribute(groups, shares).parts;
     parts
         .iter()
@@ -43,7 +43,7 @@ fn got(groups: &[GroupRate], shares: &[Share]) -> Vec<(f64, Provenance)> {
 }
 
 /// Reads and writes of each.
-fn ways(groups: &[GroupRate], shares: &[Share]) -> Vec<[(f64, Provenance); 2]> {
+fn ways(groups: &[GroupRate], shares: &[AccessSignal]) -> Vec<[(f64, Provenance); 2]> {
     let of = |e: Estimate| (e.bytes_per_sec.get(), e.provenance);
     let parts = attribute(groups, shares).parts;
     parts.iter().map(|p| [of(p.read), of(p.write)]).collect()
@@ -128,14 +128,14 @@ fn the_part_of_memory_that_is_there_tells_more_than_its_size() {
     const GIB: f64 = (1u64 << 30) as f64;
     let truth = READERS.map(|(cpus, here, all)| cpus * here / all);
     let shares_of = |is_all_known: bool| {
-        READERS.map(|(cpus, here, all)| Share {
+        READERS.map(|(cpus, here, all)| AccessSignal {
             group: 0,
             part: is_all_known.then(|| part_share(cpus, here * GIB, all * GIB)),
             resident: Some(cpus * here * GIB),
-            ..Share::default()
+            ..AccessSignal::default()
         })
     };
-    let parts = |shares: [Share; 4]| {
+    let parts = |shares: [AccessSignal; 4]| {
         let got = got(&[group(0, 1.0, 0.0)], &shares);
         got.iter().map(|(bytes, _)| *bytes).collect::<Vec<f64>>()
     };
@@ -160,10 +160,10 @@ fn a_few_hot_pages_weigh_little() {
 
 #[test]
 fn one_whose_memory_elsewhere_is_not_known_makes_all_be_compared_by_bytes() {
-    let with = |part, resident| Share {
+    let with = |part, resident| AccessSignal {
         part,
         resident,
-        ..Share::default()
+        ..AccessSignal::default()
     };
     let known = with(Some(0.5), Some(6.0));
     let shares = [known, with(None, Some(2.0))];
@@ -212,7 +212,7 @@ fn traffic_without_an_owner_is_reported() {
         found.unattributed,
         [Some(BytesPerSec::new(8.0)), Some(BytesPerSec::new(3.0))]
     );
-    assert!(found.parts.iter().all(|part| *part == Part::UNKNOWN));
+    assert!(found.parts.iter().all(|part| *part == Attributed::UNKNOWN));
 }
 
 #[test]
@@ -223,17 +223,17 @@ fn a_lost_counter_makes_its_users_unknown() {
         &[lost],
         &[share(0, Some(1.0), None), share(7, None, Some(1.0))],
     );
-    assert_eq!(found.parts, [Part::UNKNOWN, Part::UNKNOWN]);
+    assert_eq!(found.parts, [Attributed::UNKNOWN, Attributed::UNKNOWN]);
     assert_eq!(found.unattributed, [None]);
 }
 
 /// The scout may take minutes to look at the memory of a workload among hundreds of tasks.
 #[test]
 fn alone_it_has_the_count_though_its_memory_is_not_known() {
-    let unknown = Share {
+    let unknown = AccessSignal {
         part: Some(0.5),
         is_bound: true,
-        ..Share::default()
+        ..AccessSignal::default()
     };
     let groups = [group(0, 7.0, 1.0)];
     assert_eq!(got(&groups, &[unknown]), [(8.0, Provenance::Counted)]);
@@ -242,7 +242,7 @@ fn alone_it_has_the_count_though_its_memory_is_not_known() {
         [Some(BytesPerSec::ZERO)]
     );
     // Beside another one, neither is counted, and the part of the one has no owner.
-    let known = Share {
+    let known = AccessSignal {
         is_bound: false,
         ..unknown
     };
@@ -254,20 +254,20 @@ fn alone_it_has_the_count_though_its_memory_is_not_known() {
 
 #[test]
 fn beside_one_of_which_nothing_is_known_nothing_is_known_but_by_samples() {
-    let blind = Share {
+    let blind = AccessSignal {
         is_bound: true,
-        ..Share::default()
+        ..AccessSignal::default()
     };
-    let known = Share {
+    let known = AccessSignal {
         part: Some(0.5),
         resident: Some(0.5),
-        ..Share::default()
+        ..AccessSignal::default()
     };
     let groups = [group(0, 7.0, 1.0)];
     let found = attribute(&groups, &[blind, known]);
     assert!(found.parts.iter().all(|part| part.all == Estimate::UNKNOWN));
     assert_eq!(found.unattributed, [Some(BytesPerSec::new(8.0))]);
-    let sampled = |share: Share, part| Share {
+    let sampled = |share: AccessSignal, part| AccessSignal {
         sampled: Some(part),
         ..share
     };
@@ -284,9 +284,9 @@ proptest! {
         signs in prop::collection::vec((prop::array::uniform4(prop::option::of(any::<f64>())), any::<bool>()), 0..40),
         all_store in any::<bool>(),
     ) {
-        let shares: Vec<Share> = signs
+        let shares: Vec<AccessSignal> = signs
             .iter()
-            .map(|([sampled, stores, part, resident], is_bound)| Share {
+            .map(|([sampled, stores, part, resident], is_bound)| AccessSignal {
                 group: 0,
                 sampled: sampled.or(all_store.then_some(1.0)),
                 stores: stores.or(all_store.then_some(0.0)),
@@ -296,7 +296,7 @@ proptest! {
             })
             .collect();
         let found = attribute(&[group(0, read, write)], &shares);
-        let sum = |of: fn(&Part) -> Estimate| -> f64 {
+        let sum = |of: fn(&Attributed) -> Estimate| -> f64 {
             found.parts.iter().map(|part| of(part).bytes_per_sec.get()).sum()
         };
         let lost = found.unattributed[0].map_or(0.0, BytesPerSec::get);
@@ -320,13 +320,13 @@ proptest! {
             part_share(*cpus, all * here, all)
         };
         let truth: Vec<f64> = all.iter().map(|one| weight(one) * speed).collect();
-        let share = |one: &(f64, u64, f64, bool)| Share {
+        let share = |one: &(f64, u64, f64, bool)| AccessSignal {
             group: 0,
             part: Some(if one.3 { weight(one) } else { part_share(one.0, size, size) }),
             is_bound: !one.3,
-            ..Share::default()
+            ..AccessSignal::default()
         };
-        let shares: Vec<Share> = all.iter().map(share).collect();
+        let shares: Vec<AccessSignal> = all.iter().map(share).collect();
         let total: f64 = truth.iter().sum();
         let found = attribute(&[group(0, total, 0.0)], &shares);
         for (part, truth) in found.parts.iter().zip(&truth) {

@@ -9,10 +9,10 @@
 //! A device's bandwidth is the sum over its groups. If one of them cannot be read the sum is not
 //! known: a part is not passed off as the whole.
 
+use crate::count_check::FASTEST_BYTES_PER_SEC;
 use crate::counters::{Counter, FULL_MASK, Limits};
-use crate::gate::FASTEST_BYTES_PER_SEC;
 use crate::ids::{DeviceId, GroupId};
-use crate::observation::{GroupSeen, Missing, Reading};
+use crate::observation::{GroupReading, Missing, Reading};
 use crate::topology::Description;
 use crate::units::{Bytes, BytesPerSec, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,7 +126,7 @@ impl Meter {
     pub fn update(
         &mut self,
         machine: &Description,
-        seen: &[GroupSeen],
+        seen: &[GroupReading],
         alpha: Option<f64>,
     ) -> Vec<GroupRate> {
         let limits: BTreeMap<DeviceId, Limits> = machine
@@ -262,12 +262,12 @@ mod tests {
         }
     }
 
-    fn seen(id: GroupId, at_ms: u64, read: u64, write: u64) -> GroupSeen {
+    fn seen(id: GroupId, at_ms: u64, read: u64, write: u64) -> GroupReading {
         let at = Nanos::from_millis(at_ms);
         // The write counter is read a little later and must be judged by its own time.
         let late = Nanos::from_millis(at_ms + at_ms / 4);
         let write_bytes = Reading::new(late, Bytes(write));
-        GroupSeen {
+        GroupReading {
             id,
             read_bytes: Reading::new(at, Bytes(read)),
             write_bytes,

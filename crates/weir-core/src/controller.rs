@@ -2,22 +2,22 @@
 //! The loop's one step, as a function: what was seen goes in, what is to be done comes out.
 //!
 //! ```text
-//!  Observation                                                                        Plan
-//!   counters ─► rates ─► attribution ─► learn ─► correct ─► share out ─► limits ─► actions
-//!              eq. 1     eq. 3          κ, want   PI on B     policy      slew,      + why
-//!                                       demand    per device  per device  dead band
+//!  Observation                                                                            Plan
+//!   counters ─► rates ─► attribution ─► demand ──► regulate ─► split budgets ─► limits ─► actions
+//!              eq. 1     eq. 3          κ, wanted   PI on B     policy           slew,      + why
+//!                                       CPU time    per device  per device       dead band
 //! ```
 //!
 //! *Words.* T: the set-point of a device. B: its bandwidth, counted by itself. κ: *intensity*,
-//! device bytes per CPU-second of one workload. *Demand*: what a workload would move if nobody held
-//! it back. *Correction* c: factor on the set-point that takes away what the split gets wrong.
+//! device bytes per CPU-second of one workload. *Demand*: what a workload would move without a
+//! limit. *Correction* c: factor on the set-point that takes away what the split gets wrong.
 //! *Pinned*: running into its limit. *Cut*: its part is smaller than its demand.
 //!
 //! *One step.*
 //!
 //! 1. Rates of groups and devices ([`crate::bandwidth`]); CPU use and signs of access of every
 //!    workload; group rates shared out to workloads ([`crate::attribution`]).
-//! 2. `learn`: κ, wanted CPU and demand. Nothing is learned from a missing reading.
+//! 2. `demand`: κ, wanted CPU and demand. A missing reading changes none of them.
 //! 3. `devices`: the PI term on (T − B)/T moves the correction; what nobody may limit (excluded
 //!    workloads, traffic without an owner, what is too small to matter) is taken off the budget
 //!    T·c first; the rest is split by the policy. Several devices are treated one by one.
@@ -35,19 +35,19 @@
 //! ever: see `limits`. A limit counts as in force only after the platform said so
 //! ([`State::note`]).
 
+mod breakdown;
 mod config;
+mod demand;
 mod devices;
 mod explain;
-mod figure;
-mod goal;
-mod learn;
 mod limits;
-mod own;
+mod probe_traffic;
+mod setpoint;
 mod state;
 mod writes;
 
 pub use config::{Config, ConfigError};
-pub use goal::Goal;
+pub use setpoint::Goal;
 pub use state::State;
 pub use writes::WRITES_PER_STEP;
 
@@ -56,7 +56,7 @@ use crate::bandwidth::device_rates;
 use crate::observation::Observation;
 use crate::plan::Plan;
 use crate::topology::Description;
-use learn::Moment;
+use demand::StepContext;
 
 /// One step. Pure: the same state, config, machine and observation give the same plan, byte for
 /// byte. Never panics; values of `config` that make no sense are replaced by their defaults
@@ -67,7 +67,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
         .last_at
         .and_then(|before| seen.at.since(before))
         .map_or(0.0, |d| d.secs_f64());
-    let moment = Moment {
+    let context = StepContext {
         gains: &gains,
         at: seen.at,
         dt,
@@ -79,29 +79,29 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
         .update(machine, &seen.groups, gains.bandwidth_alpha);
     let rates = device_rates(machine, &groups);
     let mut actions = state::follow(&mut state.workloads, &seen.workloads);
-    let (shares, reborn) = learn::look(state, machine, seen, &groups);
+    let (shares, reborn) = demand::signals(state, machine, seen, &groups);
     // What weir reads itself is in the device's total and is no workload's.
-    let others = state.own.taken_off(&groups, &seen.own);
+    let others = state.probe.subtract_from(&groups, &seen.own);
     let mut found = attribute(&others, &shares);
-    own::leave_to_nobody(&mut found, &groups, &others);
-    weigh(state, config);
-    learn::learn(state, &moment, &found);
-    figure::figures(state, seen, &others, &shares, &found);
+    probe_traffic::leave_unattributed(&mut found, &groups, &others);
+    apply_weights(state, config);
+    demand::estimate(state, &context, &found);
+    breakdown::fill(state, seen, &others, &shares, &found);
     count_blind(state);
-    devices::follow(state, &moment, &rates, &groups, &found);
-    devices::aim(state, &moment, &rates, &seen.latencies);
-    devices::share_out(state, &gains, config.policy);
+    devices::follow(state, &context, &rates, &groups, &found);
+    devices::regulate(state, &context, &rates, &seen.latencies);
+    devices::split_budgets(state, &gains, config.policy);
 
     release_reborn(state, &reborn);
     match &machine.actuator {
         Some(actuator) if config.limit && gains.is_holding() => {
-            limits::act(state, &moment, actuator, &mut actions);
+            limits::propose(state, &context, actuator, &mut actions);
         }
         _ => limits::release_all(state, seen.at, &mut actions),
     }
     actions.sort_by(|a, b| a.workload.cmp(&b.workload));
 
-    let case = explain::Case {
+    let case = explain::PlanContext {
         config,
         is_holding: gains.is_holding(),
         floor_cpus: gains.floor,
@@ -119,7 +119,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
 }
 
 /// Weights from the configuration go before those found on the system.
-fn weigh(state: &mut State, config: &Config) {
+fn apply_weights(state: &mut State, config: &Config) {
     if config.weights.is_empty() {
         return;
     }

@@ -15,7 +15,7 @@
 //! interval. A missing reading leaves the base alone: the next difference then spans the gap, and
 //! its mean is right.
 //!
-//! What a device could not have moved is better not passed on at all: see [`crate::gate`].
+//! What a device could not have moved is better not passed on at all: see [`crate::count_check`].
 
 use crate::observation::{Missing, Reading};
 use crate::units::Nanos;

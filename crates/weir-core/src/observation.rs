@@ -85,20 +85,20 @@ pub struct Observation {
     /// When the look was finished, on the platform's monotonic clock.
     pub at: Nanos,
     /// Counter pairs, ordered by group.
-    pub groups: Vec<GroupSeen>,
+    pub groups: Vec<GroupReading>,
     /// Loaded latency where the platform has a source, ordered by device.
-    pub latencies: Vec<LatencySeen>,
+    pub latencies: Vec<LatencyReading>,
     /// How busy devices say they are, of those that do, ordered by device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub loads: Vec<LoadSeen>,
+    pub loads: Vec<DevLoadReading>,
     /// Devices whose events took turns, ordered by device; the others counted all the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub running: Vec<RunningSeen>,
+    pub running: Vec<Multiplexing>,
     /// What weir itself reads of groups to measure them, ordered by group. It is in their counts too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub own: Vec<OwnSeen>,
+    pub own: Vec<ProbeReading>,
     /// Workloads, ordered by id.
-    pub workloads: Vec<WorkloadSeen>,
+    pub workloads: Vec<WorkloadReading>,
     /// Things that should have been read and were not (a cgroup that went away in mid-read, a
     /// malformed file): counted and named, never fatal.
     pub skipped: Vec<Skipped>,
@@ -106,7 +106,7 @@ pub struct Observation {
 
 /// One counter pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GroupSeen {
+pub struct GroupReading {
     /// Which group.
     pub id: GroupId,
     /// Bytes read from the device since some start; wraps at the device's counter mask.
@@ -117,7 +117,7 @@ pub struct GroupSeen {
 
 /// Events of one device that did not count all the time: their counts are scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RunningSeen {
+pub struct Multiplexing {
     /// Which device.
     pub id: DeviceId,
     /// Part of the time since the look before, of the event that had least: above 0, below 1.
@@ -126,7 +126,7 @@ pub struct RunningSeen {
 
 /// What weir itself has read of one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OwnSeen {
+pub struct ProbeReading {
     /// Which group.
     pub id: GroupId,
     /// Bytes asked for since some start.
@@ -135,7 +135,7 @@ pub struct OwnSeen {
 
 /// How busy a device says it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LoadSeen {
+pub struct DevLoadReading {
     /// Which device.
     pub id: DeviceId,
     /// In its own word.
@@ -184,7 +184,7 @@ impl DevLoad {
 
 /// Latency of one device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LatencySeen {
+pub struct LatencyReading {
     /// Which device.
     pub id: DeviceId,
     /// Mean time of one access, over a time that ended when the reading was taken.
@@ -233,7 +233,7 @@ pub enum WorkloadKind {
 
 /// One workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WorkloadSeen {
+pub struct WorkloadReading {
     /// Which one.
     pub id: WorkloadId,
     /// What it is.

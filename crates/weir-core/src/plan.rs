@@ -16,7 +16,7 @@ pub struct Plan {
     /// The state of each device, by id.
     pub devices: Vec<DeviceState>,
     /// Every workload that uses a device, by id: what it was found to do and what it may do.
-    pub workloads: Vec<Verdict>,
+    pub workloads: Vec<Decision>,
     /// What is to change in the world, by workload id. Empty when nothing is to change.
     pub actions: Vec<Action>,
 }
@@ -41,18 +41,18 @@ pub struct DeviceState {
 
 /// A bandwidth by direction, and how old it is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Figure {
+pub struct TrafficBreakdown {
     /// From the devices.
-    pub read: Flow,
+    pub read: DirectionTraffic,
     /// To them.
-    pub write: Flow,
+    pub write: DirectionTraffic,
     /// Age of the oldest reading behind it, when it was made: of counters, or of what they were shared out by.
     pub age_ns: Nanos,
 }
 
 /// One direction.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Flow {
+pub struct DirectionTraffic {
     /// Over the last interval.
     pub bytes_per_sec: BytesPerSec,
     /// How that is known.
@@ -61,14 +61,14 @@ pub struct Flow {
 
 /// One workload at this step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct Decision {
     /// Which workload.
     pub id: WorkloadId,
     /// Device bandwidth (reads + writes, all devices) and how we know it.
     pub bandwidth: Estimate,
     /// What it is made of; nothing where a part is not known, and in recordings of old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub figure: Option<Figure>,
+    pub figure: Option<TrafficBreakdown>,
     /// CPU used over the last interval.
     pub cpu_cpus: Option<CpuShare>,
     /// κ, device bytes per CPU-second, smoothed.

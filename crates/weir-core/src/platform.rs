@@ -6,7 +6,7 @@ use crate::ids::WorkloadId;
 use crate::observation::Observation;
 use crate::plan::{Outcome, OutcomeKind, Plan};
 use crate::processes::Processes;
-use crate::scheduler::Books;
+use crate::sched_stats::SchedStats;
 use crate::topology::Description;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ pub trait Platform {
 
     /// What was made of the last observation, also where nobody acts on it: for platforms that look closer near
     /// overload.
-    fn heed(&mut self, _: &Plan) {}
+    fn on_plan(&mut self, _: &Plan) {}
 
     /// What a scheduler of weir's own did so far, where there is one. Costs a few microseconds and one more for
     /// each workload it knows: to be asked for screens, not at each tick.
-    fn scheduler(&self) -> Option<Books> {
+    fn scheduler(&self) -> Option<SchedStats> {
         None
     }
 
@@ -69,8 +69,8 @@ impl<P: Platform> Platform for DryRun<P> {
         self.0.observe()
     }
 
-    fn heed(&mut self, plan: &Plan) {
-        self.0.heed(plan);
+    fn on_plan(&mut self, plan: &Plan) {
+        self.0.on_plan(plan);
     }
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {

@@ -3,10 +3,10 @@
 //! nothing but layout.
 
 use crate::ids::WorkloadId;
-use crate::observation::{LatencySeen, LoadSeen, Skipped};
+use crate::observation::{DevLoadReading, LatencyReading, Skipped};
 use crate::plan::{Outcome, Plan};
 use crate::processes::Processes;
-use crate::scheduler::Books;
+use crate::sched_stats::SchedStats;
 use crate::topology::Description;
 use crate::units::{CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
@@ -38,10 +38,10 @@ pub struct Snapshot {
     pub outcomes: Vec<Outcome>,
     /// Loaded latency where the platform has a source.
     #[serde(default)]
-    pub latencies: Vec<LatencySeen>,
+    pub latencies: Vec<LatencyReading>,
     /// How busy devices say they are, of those that do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub loads: Vec<LoadSeen>,
+    pub loads: Vec<DevLoadReading>,
     /// Workloads that were held back since the tick before, and by how much: throttled time per wall
     /// time, in CPUs (two threads held for the whole interval are 2).
     #[serde(default)]
@@ -52,7 +52,7 @@ pub struct Snapshot {
     pub limited_since_unix_ms: BTreeMap<WorkloadId, u64>,
     /// What weir's own scheduler did, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheduler: Option<Books>,
+    pub scheduler: Option<SchedStats>,
     /// Who is in workloads with memory on a device. Recordings do not keep it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processes: BTreeMap<WorkloadId, Processes>,

@@ -15,7 +15,7 @@ use crate::tasks;
 use crate::topology::Topology;
 use rustix::fs::{fstat, stat};
 use std::collections::BTreeSet;
-use weir_core::observation::{GroupSeen, WorkloadSeen};
+use weir_core::observation::{GroupReading, WorkloadReading};
 use weir_core::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{GroupId, Missing, Nanos, NodeId};
 
@@ -73,7 +73,7 @@ impl Stale {
     }
 
     /// Their counts are not read yet: else all of it would be traffic without an owner, which leaves nothing for the workloads that cause it.
-    pub(super) fn hold_back(&self, seen: &mut [GroupSeen]) {
+    pub(super) fn hold_back(&self, seen: &mut [GroupReading]) {
         for group in seen.iter_mut().filter(|g| self.groups.contains(&g.id)) {
             for reading in [&mut group.read_bytes, &mut group.write_bytes] {
                 reading.value = Err(Missing::NotYetRead);
@@ -82,7 +82,7 @@ impl Stale {
     }
 
     /// Takes out of workloads what is not known.
-    pub(super) fn take_out(&self, workloads: &mut [WorkloadSeen]) {
+    pub(super) fn take_out(&self, workloads: &mut [WorkloadReading]) {
         if self.groups.is_empty() {
             return;
         }

@@ -2,7 +2,7 @@
 use super::*;
 use crate::fake::Fake;
 use crate::options::{By, Options};
-use weir_core::observation::GroupSeen;
+use weir_core::observation::GroupReading;
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::{
     Action, Bytes, CpuShare, DeviceId, Observation, Plan, Platform, Reading, State, WorkloadId,
@@ -250,12 +250,12 @@ fn what_comes_and_goes_leaves_nothing_behind() {
 }
 
 /// The same reading at another time.
-fn at(reading: &GroupSeen, time: &GroupSeen) -> GroupSeen {
+fn at(reading: &GroupReading, time: &GroupReading) -> GroupReading {
     let moved = |old: &Reading<Bytes>, new: &Reading<Bytes>| Reading {
         at: new.at,
         value: old.value.clone(),
     };
-    GroupSeen {
+    GroupReading {
         id: reading.id,
         read_bytes: moved(&reading.read_bytes, &time.read_bytes),
         write_bytes: moved(&reading.write_bytes, &time.write_bytes),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The most that a device can move, by its PCIe link, and counts held against it ([`weir_core::gate`]).
+//! The most that a device can move, by its PCIe link, and counts held against it ([`weir_core::count_check`]).
 //!
 //! `current_link_speed` and `current_link_width` of the device's PCI function (kernel,
 //! `Documentation/ABI/testing/sysfs-bus-pci`) say what the link carries in each direction. Counters that are not of one PCI
@@ -11,8 +11,8 @@ use crate::options::Roots;
 use crate::parse::decimal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use weir_core::gate::{FASTEST_BYTES_PER_SEC, Gate};
-use weir_core::observation::{GroupSeen, Skipped};
+use weir_core::count_check::{CountCheck, FASTEST_BYTES_PER_SEC};
+use weir_core::observation::{GroupReading, Skipped};
 use weir_core::topology::{Device, Fact};
 use weir_core::{Bytes, DeviceId, GroupId, Missing, Reading};
 
@@ -29,7 +29,7 @@ const LANES_MAX: u64 = 32;
 pub(crate) struct Bounds {
     most_per_sec: BTreeMap<DeviceId, f64>,
     /// Reads and writes.
-    gates: BTreeMap<GroupId, [Gate; 2]>,
+    gates: BTreeMap<GroupId, [CountCheck; 2]>,
 }
 
 impl Bounds {
@@ -66,7 +66,7 @@ impl Bounds {
             .retain(|group, _| self.most_per_sec.contains_key(&group.device));
         for (group, gates) in &mut self.gates {
             if !kept.contains(&group.device) {
-                gates.iter_mut().for_each(Gate::change_counter);
+                gates.iter_mut().for_each(CountCheck::change_counter);
             }
         }
     }
@@ -76,20 +76,20 @@ impl Bounds {
         &mut self,
         counters: &mut Counters,
         space: &mut Vec<u8>,
-    ) -> (Vec<GroupSeen>, Vec<Skipped>) {
+    ) -> (Vec<GroupReading>, Vec<Skipped>) {
         let mut groups = counters.read(space);
         let dropped = self.hold(&mut groups);
         (groups, dropped)
     }
 
     /// Takes out of a look what cannot be: those readings are lost. Gives what is to be said of them.
-    fn hold(&mut self, groups: &mut [GroupSeen]) -> Vec<Skipped> {
+    fn hold(&mut self, groups: &mut [GroupReading]) -> Vec<Skipped> {
         let mut dropped = Vec::new();
         for group in groups {
             let device = self.most_per_sec.get(&group.id.device);
             let most = device.copied().unwrap_or(FASTEST_BYTES_PER_SEC);
             let [read, write] = self.gates.entry(group.id).or_default();
-            let mut pass = |gate: &mut Gate, reading: &mut Reading<Bytes>, what: &str| {
+            let mut pass = |gate: &mut CountCheck, reading: &mut Reading<Bytes>, what: &str| {
                 let was_there = reading.value.is_ok();
                 let at = reading.at;
                 let old = std::mem::replace(reading, Reading::missing(at, Missing::NotYetRead));
@@ -255,7 +255,7 @@ mod tests {
         };
         let mut look = |ms, read, write| {
             let at = Nanos::from_millis(ms);
-            let mut groups = [GroupSeen {
+            let mut groups = [GroupReading {
                 id,
                 read_bytes: Reading::new(at, Bytes(read)),
                 write_bytes: Reading::new(at, Bytes(write)),

@@ -24,7 +24,7 @@ use rustix::fd::OwnedFd;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use weir_core::observation::GroupSeen;
+use weir_core::observation::GroupReading;
 use weir_core::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
 
@@ -295,7 +295,7 @@ impl Counters {
     }
 
     /// Reads all counters, in the order of the groups.
-    pub(crate) fn read(&mut self, space: &mut Vec<u8>) -> Vec<GroupSeen> {
+    pub(crate) fn read(&mut self, space: &mut Vec<u8>) -> Vec<GroupReading> {
         let mut seen = Vec::with_capacity(self.groups.len());
         for source in &mut self.sources {
             source.read(space, &mut seen);
@@ -311,7 +311,7 @@ impl Counters {
 }
 
 impl Source {
-    fn read(&mut self, space: &mut Vec<u8>, seen: &mut Vec<GroupSeen>) {
+    fn read(&mut self, space: &mut Vec<u8>, seen: &mut Vec<GroupReading>) {
         let before = now();
         if before < self.retry_at {
             let why = Missing::Lost("the counters went away; tried again each second".into());
@@ -345,7 +345,7 @@ impl Source {
         }
     }
 
-    fn push_pairs(&self, at: Nanos, pairs: &[Pair], seen: &mut Vec<GroupSeen>) {
+    fn push_pairs(&self, at: Nanos, pairs: &[Pair], seen: &mut Vec<GroupReading>) {
         for index in 0..self.group_count {
             let pair = usize::try_from(index).ok().and_then(|i| pairs.get(i));
             let lost = || {
@@ -358,7 +358,7 @@ impl Source {
                 at,
                 value: number.map(Bytes).ok_or_else(lost),
             };
-            seen.push(GroupSeen {
+            seen.push(GroupReading {
                 id: GroupId {
                     device: self.device,
                     index,
@@ -369,8 +369,8 @@ impl Source {
         }
     }
 
-    fn push_missing(&self, at: Nanos, why: &Missing, seen: &mut Vec<GroupSeen>) {
-        seen.extend((0..self.group_count).map(|index| GroupSeen {
+    fn push_missing(&self, at: Nanos, why: &Missing, seen: &mut Vec<GroupReading>) {
+        seen.extend((0..self.group_count).map(|index| GroupReading {
             id: GroupId {
                 device: self.device,
                 index,
@@ -456,14 +456,14 @@ fn read_attribute(
     Ok(pairs(&space[..count]).collect())
 }
 
-fn read_text_files(device: DeviceId, dir: &Path, group_count: u32, seen: &mut Vec<GroupSeen>) {
+fn read_text_files(device: DeviceId, dir: &Path, group_count: u32, seen: &mut Vec<GroupReading>) {
     for index in 0..group_count {
         let group = dir.join(format!("group{index}"));
         let read = |name: &str| {
             let value = read_number(&group.join(name)).map(Bytes);
             Reading { at: now(), value }
         };
-        seen.push(GroupSeen {
+        seen.push(GroupReading {
             id: GroupId { device, index },
             read_bytes: read("read_bytes"),
             write_bytes: read("write_bytes"),

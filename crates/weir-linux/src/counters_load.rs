@@ -5,7 +5,7 @@
 use super::{Counters, read_number};
 use crate::clock::now;
 use std::path::Path;
-use weir_core::observation::{DevLoad, LoadSeen};
+use weir_core::observation::{DevLoad, DevLoadReading};
 use weir_core::{Missing, Reading};
 
 impl Counters {
@@ -18,12 +18,12 @@ impl Counters {
     }
 
     /// What they say now: a register each, of those that have one.
-    pub(crate) fn loads(&self) -> Vec<LoadSeen> {
+    pub(crate) fn loads(&self) -> Vec<DevLoadReading> {
         let with_load = self
             .sources
             .iter()
             .filter_map(|s| Some((s.device, s.load.as_ref()?)));
-        let seen = with_load.map(|(id, path)| LoadSeen {
+        let seen = with_load.map(|(id, path)| DevLoadReading {
             id,
             load: Reading {
                 at: now(),

@@ -8,7 +8,7 @@ use crate::options::Roots;
 use crate::perf::{Counting, Machine, Origin, Target, targets};
 use crate::topology::MemoryNode;
 use std::collections::BTreeMap;
-use weir_core::observation::{GroupSeen, RunningSeen, Skipped};
+use weir_core::observation::{GroupReading, Multiplexing, Skipped};
 use weir_core::topology::{Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
 
@@ -97,9 +97,9 @@ impl Counters {
     }
 
     /// Devices whose sets of events took turns at the last reading.
-    pub(crate) fn running(&self) -> Vec<RunningSeen> {
+    pub(crate) fn running(&self) -> Vec<Multiplexing> {
         let seen = |source: &super::Source| match source.kind {
-            Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(RunningSeen {
+            Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(Multiplexing {
                 id: source.device,
                 ratio: running_ratio,
             }),
@@ -110,7 +110,7 @@ impl Counters {
 
     /// The same in words.
     pub(crate) fn scaled(&self) -> Vec<Skipped> {
-        let note = |seen: RunningSeen| Skipped {
+        let note = |seen: Multiplexing| Skipped {
             what: format!("perf events of {}", seen.id),
             why: Missing::NotSupported(format!(
                 "all at once: they take turns and ran {:.0} % of the time; figures are scaled",
@@ -209,7 +209,11 @@ fn told(targets: &[Target]) -> Result<String, Missing> {
 }
 
 /// Reads all groups of a device; gives the smallest part of the time that something ran.
-pub(super) fn read(device: DeviceId, counting: &mut [Counting], seen: &mut Vec<GroupSeen>) -> f64 {
+pub(super) fn read(
+    device: DeviceId,
+    counting: &mut [Counting],
+    seen: &mut Vec<GroupReading>,
+) -> f64 {
     let mut smallest = 1.0f64;
     for counting in counting {
         let before = now();
@@ -220,7 +224,7 @@ pub(super) fn read(device: DeviceId, counting: &mut [Counting], seen: &mut Vec<G
             at,
             value: value.map(Bytes),
         };
-        seen.push(GroupSeen {
+        seen.push(GroupReading {
             id: GroupId {
                 device,
                 index: counting.target.group,

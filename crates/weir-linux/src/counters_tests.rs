@@ -15,7 +15,7 @@ fn node(id: u32) -> MemoryNode {
     }
 }
 
-fn values(seen: &[GroupSeen]) -> Vec<Option<(u64, u64)>> {
+fn values(seen: &[GroupReading]) -> Vec<Option<(u64, u64)>> {
     seen.iter()
         .map(|g| Some((g.read_bytes.ok()?.0, g.write_bytes.ok()?.0)))
         .collect()

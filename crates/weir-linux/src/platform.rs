@@ -37,11 +37,11 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use weir_core::observation::{Skipped, WorkloadSeen};
+use weir_core::observation::{Skipped, WorkloadReading};
+use weir_core::overload_poll::OverloadPoll;
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::processes::Processes;
-use weir_core::rush::Rush;
-use weir_core::scheduler::Books;
+use weir_core::sched_stats::SchedStats;
 use weir_core::topology::Fact;
 use weir_core::{
     CpuShare, Description, Missing, Nanos, Observation, Outcome, Plan, Platform, PlatformError,
@@ -78,7 +78,7 @@ pub struct LinuxPlatform {
     /// has our own limit there.
     released: BTreeMap<WorkloadId, (Option<f64>, u64)>,
     ticker: Ticker,
-    rush: Rush,
+    rush: OverloadPoll,
     is_limiting: bool,
     /// Longest wait of one tick for the refill of a limit, and the period of limits.
     patience: Nanos,
@@ -165,7 +165,7 @@ impl LinuxPlatform {
             waits,
             released: BTreeMap::new(),
             ticker: Ticker::new(options.interval),
-            rush: Rush::default(),
+            rush: OverloadPoll::default(),
             is_limiting: !options.read_only,
             patience: Nanos(crate::phase::patience_us(options.interval).saturating_mul(1000)),
             period: clock::nanos(options.period),
@@ -230,7 +230,7 @@ impl LinuxPlatform {
     }
 
     /// Looks at all workloads of the view.
-    fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadSeen> {
+    fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadReading> {
         let mut seen = Vec::with_capacity(view.workloads.len());
         let holds = &self.actuator.holds;
         let mut glances = look::glances(view, holds, &mut self.rests, &self.quiet);
@@ -265,7 +265,7 @@ impl LinuxPlatform {
                     None => watched.limit.and_then(|max| max.cpus()),
                 },
             };
-            seen.push(WorkloadSeen {
+            seen.push(WorkloadReading {
                 id: watched.id.clone(),
                 kind: kind(watched),
                 cpu_ns: times.0,
@@ -376,9 +376,9 @@ impl Platform for LinuxPlatform {
         })
     }
 
-    fn heed(&mut self, plan: &Plan) {
+    fn on_plan(&mut self, plan: &Plan) {
         if let Some(shares) = &mut self.shares {
-            shares.heed(&plan.devices);
+            shares.on_plan(&plan.devices);
         }
         let interval = self.ticker.interval();
         if let Some(early) = self.rush.next(plan, interval).filter(|_| self.is_limiting) {
@@ -431,7 +431,7 @@ impl Platform for LinuxPlatform {
         plan.actions.iter().zip(outcomes).map(outcome).collect()
     }
 
-    fn scheduler(&self) -> Option<Books> {
+    fn scheduler(&self) -> Option<SchedStats> {
         self.scx.as_ref().and_then(Scx::books)
     }
 

@@ -13,7 +13,7 @@ fn open(fake: &Fake, by: By) -> LinuxPlatform {
     LinuxPlatform::open_inline(fake.options(by)).unwrap()
 }
 
-fn workload<'a>(seen: &'a Observation, id: &str) -> &'a WorkloadSeen {
+fn workload<'a>(seen: &'a Observation, id: &str) -> &'a WorkloadReading {
     let found = seen.workloads.iter().find(|w| w.id.as_str() == id);
     found.unwrap_or_else(|| panic!("{id} in {seen:?}"))
 }
@@ -346,7 +346,7 @@ fn starved() {
     assert_eq!(seen.workloads.len(), 104, "{:?}", seen.skipped);
     let said = |what: &str| seen.skipped.iter().any(|s| s.what.contains(what));
     assert!(said("cgroup tree"), "{:?}", seen.skipped);
-    let missing = |w: &&WorkloadSeen| w.cpu_ns.value.is_err();
+    let missing = |w: &&WorkloadReading| w.cpu_ns.value.is_err();
     assert!(
         seen.workloads.iter().any(|w| !missing(&w)),
         "warm ones are read"

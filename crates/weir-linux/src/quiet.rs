@@ -2,7 +2,7 @@
 //! Which groups moved next to nothing since the look before. A workload with memory in these alone, which has not run, need
 //! not be looked at closely: there is nothing to share out (see [`crate::look`]).
 
-use weir_core::observation::{GroupSeen, Use};
+use weir_core::observation::{GroupReading, Use};
 use weir_core::{Bytes, GroupId, Nanos, Reading};
 
 /// A group that moves less is quiet, in bytes per second: less than a page in a scheduler tick.
@@ -11,13 +11,13 @@ const QUIET_BYTES_PER_SEC: u128 = 1 << 20;
 /// The groups that were quiet.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
-    before: Vec<GroupSeen>,
+    before: Vec<GroupReading>,
     groups: Vec<GroupId>,
 }
 
 impl Quiet {
     /// Takes in the counters of a look. A group of which it is not known is not quiet.
-    pub(crate) fn follow(&mut self, now: &[GroupSeen]) {
+    pub(crate) fn follow(&mut self, now: &[GroupReading]) {
         self.groups.clear();
         for (before, now) in self.before.iter().zip(now) {
             let is_quiet = before.id == now.id
@@ -61,9 +61,9 @@ mod tests {
         }
     }
 
-    fn seen(index: u32, at_ms: u64, read: Option<u64>, write: u64) -> GroupSeen {
+    fn seen(index: u32, at_ms: u64, read: Option<u64>, write: u64) -> GroupReading {
         let at = Nanos::from_millis(at_ms);
-        GroupSeen {
+        GroupReading {
             id: id(index),
             read_bytes: match read {
                 Some(bytes) => Reading::new(at, Bytes(bytes)),

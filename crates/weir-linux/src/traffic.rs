@@ -5,7 +5,7 @@ use crate::counters::Counters;
 use crate::error::LinuxError;
 use crate::options::{CounterSource, Roots};
 use crate::topology::Topology;
-use weir_core::observation::GroupSeen;
+use weir_core::observation::GroupReading;
 use weir_core::topology::{Device, Group};
 
 /// Devices and their counters, found once.
@@ -52,7 +52,7 @@ impl Traffic {
     }
 
     /// What each group has moved so far, in the order of the groups.
-    pub fn read(&mut self) -> Vec<GroupSeen> {
+    pub fn read(&mut self) -> Vec<GroupReading> {
         self.counters.read(&mut self.space)
     }
 }

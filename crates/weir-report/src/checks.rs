@@ -13,7 +13,7 @@ use crate::subject::Subject;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
-use weir_core::figures::Expect;
+use weir_core::evaluation::Expect;
 
 /// What a value may be.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a report says of the scenario: its circumstances and its bounds, whoever ran it.
 
-use weir_core::figures::Expect;
+use weir_core::evaluation::Expect;
 
 /// A scenario as the report sees it.
 #[derive(Clone, Debug, Default, PartialEq)]

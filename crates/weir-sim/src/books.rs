@@ -197,16 +197,16 @@ impl Meter {
 
 /// All of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Books {
+pub(crate) struct SchedStats {
     pub settings: Settings,
     /// By position of the workload.
     pub accounts: Vec<Option<Account>>,
     pub meters: Vec<Meter>,
 }
 
-impl Books {
+impl SchedStats {
     pub(crate) fn new(settings: Settings, workloads: usize, devices: usize) -> Self {
-        Books {
+        SchedStats {
             settings,
             accounts: vec![None; workloads],
             meters: vec![Meter::default(); devices],
@@ -301,7 +301,7 @@ mod tests {
     /// all of what the device moved is charged.
     #[test]
     fn wrong_intensities_shift_charges_and_lose_none() {
-        let mut books = Books::new(Settings::of_period(20 * MS), 2, 1);
+        let mut books = SchedStats::new(Settings::of_period(20 * MS), 2, 1);
         books.meters[0].carry_max = 1 << 30;
         for (i, intensity) in [1_000_000_000, 4_000_000_000].into_iter().enumerate() {
             let rate = Rate {
@@ -331,7 +331,7 @@ mod tests {
     /// 1 GB/s and a quarter make 2.5 MB in a run of 2 ms: who moved 3 MB too much is paid for first.
     #[test]
     fn a_device_that_moved_too_much_takes_nobody_until_that_is_paid() {
-        let mut books = Books::new(Settings::of_period(20 * MS), 1, 1);
+        let mut books = SchedStats::new(Settings::of_period(20 * MS), 1, 1);
         let run_ns = books.settings.run_ns;
         books.meters[0].set_point_bytes_per_sec = 1_000_000_000;
         books.share_out(&[0], MS, MS);
@@ -346,7 +346,7 @@ mod tests {
     /// his part is, and nobody else; and when he is limited his debt is forgotten.
     #[test]
     fn the_guard_holds_back_who_has_had_more_than_his_part() {
-        let mut books = Books::new(Settings::of_period(20 * MS), 2, 1);
+        let mut books = SchedStats::new(Settings::of_period(20 * MS), 2, 1);
         let meter = &mut books.meters[0];
         meter.set_point_bytes_per_sec = 1_000_000_000;
         (meter.guard_max, meter.carry_max) = (5_000_000, 1 << 30);
@@ -359,7 +359,7 @@ mod tests {
             *account = Some(Account::of(rate, Mode::Guarded));
         }
         let mut counted = 0;
-        let mut tick = |books: &mut Books, moved: u64, runs: [u64; 2]| {
+        let mut tick = |books: &mut SchedStats, moved: u64, runs: [u64; 2]| {
             counted += moved;
             for (account, run) in books.accounts.iter_mut().flatten().zip(runs) {
                 account.run_ns = run;

@@ -14,7 +14,7 @@
 //! Not here: the cost of the tick and of decisions, and the daemon's silence (it never hangs here). The
 //! scheduler's own tick is never late, so no CPU has to find a spent budget by itself (`is_spent`).
 
-use crate::books::Books;
+use crate::books::SchedStats;
 use crate::full::Full;
 use crate::machine::{At, Machine};
 use crate::partial::Partial;
@@ -50,7 +50,7 @@ impl RunQueue {
 
 /// The scheduler's state.
 pub(crate) struct Ext {
-    pub books: Books,
+    pub books: SchedStats,
     pub rule: Rule,
     queue: RunQueue,
     /// By position of the workload: its parked tasks, and since when.
@@ -65,7 +65,7 @@ pub(crate) struct Ext {
 }
 
 impl Ext {
-    pub(crate) fn new(books: Books, rule: Rule, devices: Vec<usize>) -> Self {
+    pub(crate) fn new(books: SchedStats, rule: Rule, devices: Vec<usize>) -> Self {
         let workloads = books.accounts.len();
         Ext {
             books,

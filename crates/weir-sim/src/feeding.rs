@@ -2,14 +2,14 @@
 //! Limits as budgets in device bytes, as weir-linux feeds its scheduler (see its `scx/mod.rs`): the rate of
 //! each limited workload, and what is left of the set-point for all others.
 
-use crate::books::{Account, Books, Mode, Rate, Settings};
+use crate::books::{Account, Mode, Rate, SchedStats, Settings};
 use crate::ext::{Ext, Rule};
 use crate::full::Full;
 use crate::machine::Machine;
 use crate::partial::{Partial, Server};
 use crate::platform::SimPlatform;
 use crate::variant::{Backend, WeirOptions};
-use weir_core::budget::{budget_of, others_room, whole};
+use weir_core::byte_budget::{budget_of, others_room, whole};
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::topology::Actuator;
 use weir_core::{CpuShare, Nanos};
@@ -44,7 +44,7 @@ pub(crate) fn load(
         looks_every_ns: options.looks_every_ns,
         ..Settings::of_period(period_ns)
     };
-    let books = Books::new(
+    let books = SchedStats::new(
         settings,
         machine.workloads.len(),
         machine.fluid.device_count(),

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::scenario::{Role, Scenario};
 use crate::tally::Window;
 use std::collections::BTreeMap;
-use weir_core::figures::{Bandwidth, Latency, Point, settling};
+use weir_core::evaluation::{Bandwidth, Latency, Point, settling};
 use weir_core::units::GIB;
 
 /// One run.

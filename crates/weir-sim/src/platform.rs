@@ -13,12 +13,13 @@ use crate::room::Room;
 use crate::scenario::{Role, Scenario};
 use crate::sensors::Signs;
 use crate::variant::{Backend, WeirOptions};
+use weir_core::class_rank::CpuShortage;
 use weir_core::observation::{
-    Excluded, GroupSeen, LatencySeen, LatencySource, Missing, Use, WorkloadKind, WorkloadSeen,
+    Excluded, GroupReading, LatencyReading, LatencySource, Missing, Use, WorkloadKind,
+    WorkloadReading,
 };
+use weir_core::overload_poll::OverloadPoll;
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
-use weir_core::rank::Shortage;
-use weir_core::rush::Rush;
 use weir_core::topology::{Actuator, Description, Device, Fact, Group};
 use weir_core::units::off_beat;
 use weir_core::{
@@ -50,7 +51,7 @@ pub struct SimPlatform {
     pub(crate) held: Vec<bool>,
     latency_before: Vec<(f64, f64)>,
     room: Room,
-    rush: Rush,
+    rush: OverloadPoll,
     due: u64,
     end: u64,
     seq: u64,
@@ -102,7 +103,7 @@ impl SimPlatform {
             latency_before: vec![(0.0, 0.0); scenario.devices.len()],
             truth: vec![0.0; labels.len()],
             room: Room::default(),
-            rush: Rush::default(),
+            rush: OverloadPoll::default(),
             options: options.clone(),
             daemon: daemon.unwrap_or(0),
             seq: 0,
@@ -122,7 +123,7 @@ impl SimPlatform {
     }
 
     /// Why limits cannot be held by this back end, once that is known.
-    pub(crate) fn shortage(&self) -> Option<Shortage> {
+    pub(crate) fn shortage(&self) -> Option<CpuShortage> {
         self.room.shortage()
     }
 
@@ -138,7 +139,7 @@ impl SimPlatform {
         self.spend(self.options.write_ns);
     }
 
-    fn groups_seen(&mut self) -> Vec<GroupSeen> {
+    fn groups_seen(&mut self) -> Vec<GroupReading> {
         let mut seen = Vec::with_capacity(self.groups.len());
         for (index, (device, group)) in self.groups.clone().into_iter().enumerate() {
             self.machine
@@ -146,7 +147,7 @@ impl SimPlatform {
             self.machine.settle_all();
             let [read, write] = self.machine.counter(index);
             let at = self.now();
-            seen.push(GroupSeen {
+            seen.push(GroupReading {
                 id: GroupId {
                     device: DeviceId(device),
                     index: group,
@@ -158,7 +159,7 @@ impl SimPlatform {
         seen
     }
 
-    fn workload_seen(&mut self, index: usize) -> WorkloadSeen {
+    fn workload_seen(&mut self, index: usize) -> WorkloadReading {
         let at = self.now();
         let label = &self.labels[index];
         let (id, weight, excluded) = (label.id.clone(), label.weight, excluded(label));
@@ -177,7 +178,7 @@ impl SimPlatform {
                 sampled_write_bytes: accesses.stored.map(reading),
             }
         });
-        WorkloadSeen {
+        WorkloadReading {
             id,
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(self.machine.cpu_ns(index as u32))),
@@ -191,7 +192,7 @@ impl SimPlatform {
         }
     }
 
-    fn latencies(&mut self) -> Vec<LatencySeen> {
+    fn latencies(&mut self) -> Vec<LatencyReading> {
         if !self.options.sees_latency {
             return Vec::new();
         }
@@ -209,7 +210,7 @@ impl SimPlatform {
                     true => Reading::new(at, Nanos((sum / lines) as u64)),
                     false => Reading::missing(at, Missing::Lost("no line was moved".into())),
                 };
-                LatencySeen {
+                LatencyReading {
                     id: DeviceId(device as u32),
                     mean_ns,
                     source: LatencySource::Model,
@@ -321,7 +322,7 @@ impl Platform for SimPlatform {
     }
 
     /// Looks come sooner while a device is far above its set-point, and the grid begins anew there.
-    fn heed(&mut self, plan: &Plan) {
+    fn on_plan(&mut self, plan: &Plan) {
         if let Some(early) = self.rush.next(plan, Nanos(self.interval_ns)) {
             self.due = self.due.min(self.machine.now.saturating_add(early.0));
         }

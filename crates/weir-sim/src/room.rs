@@ -4,7 +4,7 @@
 
 use crate::machine::{At, Machine};
 use weir_core::bandwidth::Ewma;
-use weir_core::rank::Shortage;
+use weir_core::class_rank::CpuShortage;
 
 /// Time constant of the count, and how long limits are in force before they are judged: intensities are measured
 /// on stalled CPUs at first, and the first limits are too high.
@@ -19,7 +19,7 @@ pub(crate) struct Room {
     looked_at: u64,
     /// Since when there are limits.
     held_since: Option<u64>,
-    shortage: Option<Shortage>,
+    shortage: Option<CpuShortage>,
 }
 
 impl Room {
@@ -47,12 +47,12 @@ impl Room {
         let since = *self.held_since.get_or_insert(machine.now);
         if machine.now - since >= SETTLE_NS {
             let cpus = machine.cpus.len() as f64;
-            self.shortage = self.shortage.or(Shortage::of(cpus, others, allowed));
+            self.shortage = self.shortage.or(CpuShortage::of(cpus, others, allowed));
         }
     }
 
     /// The first that was seen.
-    pub(crate) fn shortage(&self) -> Option<Shortage> {
+    pub(crate) fn shortage(&self) -> Option<CpuShortage> {
         self.shortage
     }
 }

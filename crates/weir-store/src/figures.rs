@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 use weir_core::attribution::Provenance;
-use weir_core::observation::LatencySeen;
-use weir_core::plan::{DeviceState, OutcomeKind, Plan, Verdict, Why};
+use weir_core::observation::LatencyReading;
+use weir_core::plan::{Decision, DeviceState, OutcomeKind, Plan, Why};
 use weir_core::{DeviceId, Nanos, WorkloadId};
 
 /// What figures are means of, at least; ticks further apart have one span each.
@@ -116,7 +116,7 @@ pub(crate) struct WorkloadSpan {
     cpu: Mean,
     throttled_from: Option<Nanos>,
     provenance: u8,
-    last: Option<Verdict>,
+    last: Option<Decision>,
 }
 
 /// A span in the making, and then a whole one.
@@ -132,7 +132,7 @@ pub(crate) struct Span {
 
 impl Span {
     /// Takes in the tick that ends `dt` after the one before.
-    pub(crate) fn add(&mut self, tick: i64, dt: Nanos, plan: &Plan, latencies: &[LatencySeen]) {
+    pub(crate) fn add(&mut self, tick: i64, dt: Nanos, plan: &Plan, latencies: &[LatencyReading]) {
         if self.first_tick == 0 {
             self.first_tick = tick;
         }
@@ -200,7 +200,7 @@ impl DeviceSpan {
 }
 
 impl WorkloadSpan {
-    fn add(&mut self, verdict: &Verdict, dt: Nanos) {
+    fn add(&mut self, verdict: &Decision, dt: Nanos) {
         let known = verdict.bandwidth.provenance != Provenance::Unknown;
         let bandwidth = known.then(|| verdict.bandwidth.bytes_per_sec.get());
         self.bandwidth.add(bandwidth, dt);

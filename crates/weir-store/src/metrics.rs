@@ -14,7 +14,7 @@ pub use totals::Totals;
 
 use std::fmt::Write;
 use totals::{WorkloadTotals, quoted};
-use weir_core::observation::{GroupSeen, Reading};
+use weir_core::observation::{GroupReading, Reading};
 use weir_core::snapshot::{Delivery, Snapshot};
 use weir_core::topology::CountedBy;
 use weir_core::{GroupId, Nanos, WorkloadId};
@@ -134,7 +134,7 @@ fn devices(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
         let node = node.map(|node| node.0.to_string()).unwrap_or_default();
         [id.device.to_string(), id.index.to_string(), node]
     };
-    type Count = fn(&GroupSeen) -> &Reading<weir_core::Bytes>;
+    type Count = fn(&GroupReading) -> &Reading<weir_core::Bytes>;
     let directions: [(&str, &str, Count); 2] = [
         (
             "weir_cxl_read_bytes",

@@ -2,8 +2,8 @@
 
 use super::*;
 use weir_core::attribution::{Estimate, Provenance};
-use weir_core::observation::{Missing, RunningSeen, WorkloadKind, WorkloadSeen};
-use weir_core::plan::{Verdict, Why};
+use weir_core::observation::{Missing, Multiplexing, WorkloadKind, WorkloadReading};
+use weir_core::plan::{Decision, Why};
 use weir_core::topology::{Description, Device, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, NodeId, Observation, Plan};
 
@@ -13,10 +13,10 @@ const GROUP: GroupId = GroupId {
 };
 
 /// What is said of a device whose counts were read by `counted_by`.
-fn said(counted_by: CountedBy, running: Vec<RunningSeen>) -> String {
+fn said(counted_by: CountedBy, running: Vec<Multiplexing>) -> String {
     let mut totals = Totals::default();
     let seen = Observation {
-        groups: vec![GroupSeen {
+        groups: vec![GroupReading {
             id: GROUP,
             read_bytes: Reading::new(Nanos(1), Bytes(64)),
             write_bytes: Reading::new(Nanos(1), Bytes(0)),
@@ -63,7 +63,7 @@ fn counts_say_what_counted_them_and_for_how_much_of_the_time() {
         &page,
         &format!("{source}\"access_counters\",quality=\"counted\"}} 1"),
     );
-    let turns = RunningSeen {
+    let turns = Multiplexing {
         id: DeviceId(3),
         ratio: 0.25,
     };
@@ -83,7 +83,7 @@ fn counts_say_what_counted_them_and_for_how_much_of_the_time() {
 /// What is said of a cgroup of this id.
 fn said_of(id: &str) -> String {
     let id = WorkloadId::new(id);
-    let workload = WorkloadSeen {
+    let workload = WorkloadReading {
         id: id.clone(),
         kind: WorkloadKind::Cgroup,
         cpu_ns: Reading::new(Nanos(1), Nanos::from_millis(1500)),
@@ -94,7 +94,7 @@ fn said_of(id: &str) -> String {
         their_limit_cpus: None,
         excluded: None,
     };
-    let verdict = Verdict {
+    let verdict = Decision {
         id,
         bandwidth: Estimate {
             bytes_per_sec: BytesPerSec::new(100.0),
@@ -178,7 +178,7 @@ fn readings_that_were_lost_are_counted() {
         };
         let seen = Observation {
             at,
-            groups: vec![GroupSeen {
+            groups: vec![GroupReading {
                 id: GROUP,
                 read_bytes,
                 write_bytes: Reading::missing(at, Missing::NotPermitted("x".into())),

@@ -10,10 +10,10 @@ use crate::{recordings, text, words};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
-use weir_core::observation::LatencySeen;
+use weir_core::observation::LatencyReading;
 use weir_core::owner::owner;
-use weir_core::plan::{DeviceState, Verdict};
-use weir_core::scheduler::{Books, WorkloadBooks};
+use weir_core::plan::{Decision, DeviceState};
+use weir_core::sched_stats::{SchedStats, WorkloadStats};
 use weir_core::snapshot::Snapshot;
 use weir_linux::Roots;
 
@@ -25,20 +25,20 @@ struct Explanation<'a> {
     limiting: bool,
     policy: &'a str,
     devices: &'a [DeviceState],
-    latencies: &'a [LatencySeen],
+    latencies: &'a [LatencyReading],
     #[serde(skip_serializing_if = "Option::is_none")]
-    scheduler: Option<&'a Books>,
+    scheduler: Option<&'a SchedStats>,
     workloads: Vec<Explained<'a>>,
     changes: &'a [Change],
 }
 
 #[derive(Serialize)]
 struct Explained<'a> {
-    verdict: &'a Verdict,
+    verdict: &'a Decision,
     limited_since_unix_ms: Option<u64>,
     held_cpus: Option<weir_core::CpuShare>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    scheduled: Option<&'a WorkloadBooks>,
+    scheduled: Option<&'a WorkloadStats>,
     explanation: String,
 }
 
@@ -111,11 +111,11 @@ pub fn tell(
 
 /// The named workloads: an exact name alone, else all whose name contains it. Without a name, those
 /// under a limit or meant to be under one.
-fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Verdict>> {
+fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Decision>> {
     let all = &snapshot.plan.workloads;
     let Some(name) = name else {
         use weir_core::plan::Why;
-        let concerns = |verdict: &&Verdict| {
+        let concerns = |verdict: &&Decision| {
             verdict.limit_cpus.is_some() || matches!(verdict.why, Why::NotEnforced { .. })
         };
         return Ok(all.iter().filter(concerns).collect());
@@ -148,7 +148,7 @@ fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Verd
 }
 
 /// Whether it is the pod, the container or the virtual machine of this name, or of one that begins so.
-fn is_called(verdict: &Verdict, name: &str) -> bool {
+fn is_called(verdict: &Decision, name: &str) -> bool {
     let owner = owner(verdict.id.as_str());
     let names = [
         owner.pod_uid,
@@ -159,7 +159,7 @@ fn is_called(verdict: &Verdict, name: &str) -> bool {
     names.iter().flatten().any(|known| known.starts_with(name))
 }
 
-fn explained<'a>(snapshot: &'a Snapshot, verdict: &'a Verdict, now_ms: u64) -> Explained<'a> {
+fn explained<'a>(snapshot: &'a Snapshot, verdict: &'a Decision, now_ms: u64) -> Explained<'a> {
     let since = snapshot.limited_since_unix_ms.get(&verdict.id).copied();
     Explained {
         verdict,
@@ -171,11 +171,11 @@ fn explained<'a>(snapshot: &'a Snapshot, verdict: &'a Verdict, now_ms: u64) -> E
 }
 
 /// Its place in the books of weir's scheduler.
-fn scheduled<'a>(snapshot: &'a Snapshot, verdict: &Verdict) -> Option<&'a WorkloadBooks> {
+fn scheduled<'a>(snapshot: &'a Snapshot, verdict: &Decision) -> Option<&'a WorkloadStats> {
     snapshot.scheduler.as_ref()?.workloads.get(&verdict.id)
 }
 
-fn sentence(verdict: &Verdict, since_ms: Option<u64>, now_ms: u64) -> String {
+fn sentence(verdict: &Decision, since_ms: Option<u64>, now_ms: u64) -> String {
     let mut line = match (verdict.limit_cpus, since_ms) {
         (Some(cpus), Some(since)) => format!(
             "limited to {} CPU for {}",
@@ -191,7 +191,7 @@ fn sentence(verdict: &Verdict, since_ms: Option<u64>, now_ms: u64) -> String {
 
 fn page(
     snapshot: &Snapshot,
-    chosen: &[&Verdict],
+    chosen: &[&Decision],
     changes: &[Change],
     unreadable: u64,
     now_ms: u64,
@@ -258,7 +258,7 @@ fn device_sentence(device: &DeviceState) -> String {
     }
 }
 
-fn paragraph(snapshot: &Snapshot, verdict: &Verdict, now_ms: u64) -> String {
+fn paragraph(snapshot: &Snapshot, verdict: &Decision, now_ms: u64) -> String {
     let mut out = String::new();
     let since = snapshot.limited_since_unix_ms.get(&verdict.id).copied();
     let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());

@@ -5,15 +5,15 @@
 use crate::text;
 use weir_core::Nanos;
 use weir_core::attribution::Provenance;
-use weir_core::observation::{Excluded, LatencySeen, LatencySource};
-use weir_core::plan::{Figure, Flow, Verdict, Why};
-use weir_core::scheduler::{Books, Mode, Queueing, WorkloadBooks};
+use weir_core::observation::{Excluded, LatencyReading, LatencySource};
+use weir_core::plan::{Decision, DirectionTraffic, TrafficBreakdown, Why};
+use weir_core::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
 
 /// From this age on it is said.
 const OLD: Nanos = Nanos::from_millis(1000);
 
 /// How a latency is known, in a word; nothing where that is not to be said.
-pub fn latency_source(latency: &LatencySeen) -> Option<&'static str> {
+pub fn latency_source(latency: &LatencyReading) -> Option<&'static str> {
     match latency.source {
         LatencySource::Probe => Some("probe"),
         LatencySource::PerfEvents => Some("perf"),
@@ -22,13 +22,13 @@ pub fn latency_source(latency: &LatencySeen) -> Option<&'static str> {
 }
 
 /// How old it is if it is old, to be put behind it.
-pub fn latency_age(latency: &LatencySeen, now: Nanos) -> String {
+pub fn latency_age(latency: &LatencyReading, now: Nanos) -> String {
     let age = now.since(latency.mean_ns.at).filter(|age| *age >= OLD);
     age.map_or_else(String::new, |age| format!(", {age} old"))
 }
 
 /// A latency in a sentence, or why there is none.
-pub fn latency(latency: &LatencySeen, now: Nanos) -> String {
+pub fn latency(latency: &LatencyReading, now: Nanos) -> String {
     let by = latency_source(latency).map_or_else(String::new, |source| format!(" by {source}"));
     match &latency.mean_ns.value {
         Ok(mean) => format!("latency {mean}{by}{}", latency_age(latency, now)),
@@ -37,13 +37,13 @@ pub fn latency(latency: &LatencySeen, now: Nanos) -> String {
 }
 
 /// A limit of before stands, and what weir now finds asks for none.
-fn is_being_released(verdict: &Verdict) -> bool {
+fn is_being_released(verdict: &Decision) -> bool {
     let needs_none = matches!(verdict.why, Why::BelowWaterLine | Why::DeviceHasRoom);
     verdict.limit_cpus.is_some() && needs_none
 }
 
 /// Why a workload has the limit it has, or none. At most 10 cells.
-pub fn verdict_short(verdict: &Verdict) -> &'static str {
+pub fn verdict_short(verdict: &Decision) -> &'static str {
     match is_being_released(verdict) {
         true => "releasing",
         false => why_short(&verdict.why),
@@ -51,7 +51,7 @@ pub fn verdict_short(verdict: &Verdict) -> &'static str {
 }
 
 /// The same as a sentence without its full stop, harmless on a terminal.
-pub fn verdict_long(verdict: &Verdict) -> String {
+pub fn verdict_long(verdict: &Decision) -> String {
     let why = why_long(&verdict.why);
     match is_being_released(verdict) {
         true => format!("{why}; the limit it has from before is being released"),
@@ -83,7 +83,7 @@ fn why_short(why: &Why) -> &'static str {
 }
 
 /// What weir's scheduler did and what that costs, as a line.
-pub fn scheduler(books: &Books) -> String {
+pub fn scheduler(books: &SchedStats) -> String {
     let whose = match books.mode {
         Mode::Partial => "the limited tasks",
         Mode::Full => "all ordinary tasks",
@@ -128,7 +128,7 @@ pub fn scheduler(books: &Books) -> String {
 }
 
 /// What it did to one workload, where there is little room.
-pub fn scheduled_short(books: &WorkloadBooks) -> String {
+pub fn scheduled_short(books: &WorkloadStats) -> String {
     format!(
         "parked {} times for up to {}, {} wait now; {} cuts",
         books.parks, books.worst_wait_ns, books.waiting, books.cuts
@@ -136,7 +136,7 @@ pub fn scheduled_short(books: &WorkloadBooks) -> String {
 }
 
 /// What it did to one workload, as a line.
-pub fn scheduled(books: &WorkloadBooks) -> String {
+pub fn scheduled(books: &WorkloadStats) -> String {
     format!(
         "parked {} times, {} altogether, for {} at most; {} cuts, {} turns in debt; {} wait now",
         books.parks, books.parked_ns, books.worst_wait_ns, books.cuts, books.turns, books.waiting
@@ -216,8 +216,8 @@ pub fn provenance(provenance: Provenance) -> &'static str {
 }
 
 /// A bandwidth by direction, each with how it is known, and how old it is.
-pub fn figure(figure: &Figure) -> String {
-    let flow = |flow: &Flow, shared: &str| {
+pub fn figure(figure: &TrafficBreakdown) -> String {
+    let flow = |flow: &DirectionTraffic, shared: &str| {
         let how = match flow.provenance {
             Provenance::Counted => "counted",
             Provenance::Sampled => "shared out by accesses of each task",
@@ -256,7 +256,7 @@ pub fn provenance_long(provenance: Provenance) -> &'static str {
 mod tests {
     use super::*;
     use weir_core::DeviceId;
-    use weir_core::scheduler::DeviceBooks;
+    use weir_core::sched_stats::DeviceStats;
 
     #[test]
     fn a_limit_that_has_not_yet_ended_is_not_called_none() {
@@ -293,14 +293,14 @@ mod tests {
 
     #[test]
     fn who_counts_for_the_scheduler_is_told_where_it_does_not_itself() {
-        let device = DeviceBooks {
+        let device = DeviceStats {
             id: DeviceId(1),
             scale_ratio: 1.0,
             lost_intervals: 0,
             looks: 0,
             guarded_intervals: 0,
         };
-        let mut books = Books {
+        let mut books = SchedStats {
             mode: Mode::Full,
             ticks: 0,
             tick_cost_ns: Nanos(0),

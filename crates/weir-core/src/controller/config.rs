@@ -7,7 +7,7 @@
 //! the default of a value that makes no sense, so that no file can make the loop panic or limit
 //! somebody to nothing.
 
-use super::goal::Goal;
+use super::setpoint::Goal;
 use crate::policy::Policy;
 use crate::topology::Actuator;
 use crate::units::{BytesPerSec, Nanos};

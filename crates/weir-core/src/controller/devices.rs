@@ -18,13 +18,13 @@
 //!   ten times faster, because the split already answers it.
 
 use super::config::Gains;
-use super::goal::{Aim, Seen};
-use super::learn::Moment;
-use super::state::{Load, State, Tracked};
+use super::demand::StepContext;
+use super::setpoint::{DeviceSample, Setpoint};
+use super::state::{DeviceUse, State, WorkloadState};
 use crate::attribution::Attribution;
 use crate::bandwidth::{DeviceRate, Ewma, GroupRate};
 use crate::ids::DeviceId;
-use crate::observation::LatencySeen;
+use crate::observation::LatencyReading;
 use crate::policy::{Demand, Policy, split};
 use crate::units::{BytesPerSec, Nanos};
 
@@ -63,7 +63,7 @@ const NEGLIGIBLE_TOGETHER: f64 = 0.1;
 pub(super) struct DeviceTrack {
     pub id: DeviceId,
     /// What it is to be held at.
-    pub aim: Aim,
+    pub setpoint: Setpoint,
     pub integral: f64,
     pub correction: f64,
     /// Relative error, smoothed, for the proportional part.
@@ -87,12 +87,12 @@ pub(super) struct DeviceTrack {
     /// What it moved in the interval before, if that is known.
     pub moved_now: Option<f64>,
     /// Workloads that this device's budget limits, counted at the end of the last step.
-    pub bound: Bound,
+    pub bound: LimitCounts,
 }
 
 /// Workloads limited because of one device.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Bound {
+pub(super) struct LimitCounts {
     pub limited: u32,
     pub at_floor: u32,
     pub pinned: u32,
@@ -102,7 +102,7 @@ impl DeviceTrack {
     fn new(id: DeviceId) -> Self {
         DeviceTrack {
             id,
-            aim: Aim::default(),
+            setpoint: Setpoint::default(),
             integral: 0.0,
             correction: 1.0,
             error: Ewma::default(),
@@ -115,7 +115,7 @@ impl DeviceTrack {
             fits: true,
             asked: 0.0,
             moved_now: None,
-            bound: Bound::default(),
+            bound: LimitCounts::default(),
         }
     }
 
@@ -129,7 +129,10 @@ impl DeviceTrack {
         let is_new = |then: Nanos| at.0.saturating_sub(then.0) < UNSETTLED.0;
         let is_above = |(moved, target): (f64, f64)| moved > target * (1.0 + UNSETTLED_ERROR);
         self.onset_at.is_some_and(is_new)
-            && self.moved_now.zip(self.aim.target).is_some_and(is_above)
+            && self
+                .moved_now
+                .zip(self.setpoint.target)
+                .is_some_and(is_above)
     }
 
     /// The part of the set-point that the split works with.
@@ -142,18 +145,18 @@ impl DeviceTrack {
         }
     }
 
-    fn correct(&mut self, moment: &Moment<'_>, set_point: f64, rate: f64, span_secs: f64) {
-        let gains = moment.gains;
+    fn correct(&mut self, context: &StepContext<'_>, set_point: f64, rate: f64, span_secs: f64) {
+        let gains = context.gains;
         let (low, high) = gains.correction;
         let error = ((set_point - rate) / set_point).clamp(-ERROR_MAX, ERROR_MAX);
         if self.bound.limited == 0 {
-            self.integral *= 1.0 - (moment.dt / FORGET_SECS).min(1.0);
+            self.integral *= 1.0 - (context.dt / FORGET_SECS).min(1.0);
             self.correction = (1.0 + self.integral).max(low).min(high);
             self.error = Ewma::default();
             return;
         }
         let all_at_floor = self.bound.at_floor == self.bound.limited;
-        let frozen = self.settling(moment.at)
+        let frozen = self.settling(context.at)
             || (error < 0.0 && all_at_floor)
             || (error > 0.0 && self.bound.pinned == 0);
         let weight = 1.0 - (-span_secs / SMOOTH_SECS).exp();
@@ -173,7 +176,7 @@ impl DeviceTrack {
 /// Makes the list of devices follow the machine and takes in their rates.
 pub(super) fn follow(
     state: &mut State,
-    moment: &Moment<'_>,
+    context: &StepContext<'_>,
     rates: &[DeviceRate],
     groups: &[GroupRate],
     found: &Attribution,
@@ -193,49 +196,51 @@ pub(super) fn follow(
             }
         }
         if let Some(unowned) = device.unowned_now {
-            device.unowned += moment.gains.alpha * (unowned - device.unowned);
+            device.unowned += context.gains.alpha * (unowned - device.unowned);
         }
         state.devices.push(device);
     }
 }
 
 /// Moves what each device is held at, and the correction towards it.
-pub(super) fn aim(
+pub(super) fn regulate(
     state: &mut State,
-    moment: &Moment<'_>,
+    context: &StepContext<'_>,
     rates: &[DeviceRate],
-    latencies: &[LatencySeen],
+    latencies: &[LatencyReading],
 ) {
     for (device, rate) in state.devices.iter_mut().zip(rates) {
         let latency = latencies.iter().find(|l| l.id == device.id);
         let latency = latency.and_then(|l| l.mean_ns.ok());
         let total = rate.total().ok().map(BytesPerSec::get);
-        let seen = Seen {
-            at: moment.at,
-            dt: moment.dt,
+        let seen = DeviceSample {
+            at: context.at,
+            dt: context.dt,
             bytes_per_sec: total,
             latency_ns: latency.map(|l| l.0 as f64),
             is_binding: device.bound.pinned > 0,
         };
-        let before = device.aim.target;
-        device.aim.follow(moment.gains.goal, moment.gains, &seen);
-        if let (Some(target), Some(total)) = (device.aim.target, total) {
+        let before = device.setpoint.target;
+        device
+            .setpoint
+            .follow(context.gains.goal, context.gains, &seen);
+        if let (Some(target), Some(total)) = (device.setpoint.target, total) {
             // After a large move the old error says nothing about the new target.
             if before.is_none_or(|b| (target / b - 1.0).abs() > ERROR_MAX / 10.0) {
                 device.error = Ewma::default();
             }
-            device.correct(moment, target, total, rate.span.secs_f64());
+            device.correct(context, target, total, rate.span.secs_f64());
         }
     }
 }
 
 /// Splits each device's budget: sets what every load may have, and finds whom that cuts.
-pub(super) fn share_out(state: &mut State, gains: &Gains, policy: Policy) {
+pub(super) fn split_budgets(state: &mut State, gains: &Gains, policy: Policy) {
     let State {
         workloads, devices, ..
     } = state;
     for device in devices.iter_mut() {
-        let Some(set_point) = device.aim.target else {
+        let Some(set_point) = device.setpoint.target else {
             device.fits = true;
             continue;
         };
@@ -289,7 +294,7 @@ pub(super) fn share_out(state: &mut State, gains: &Gains, policy: Policy) {
 /// Cut by less than this is not cut: a limit could not be that exact.
 const CUT_RATIO: f64 = 0.01;
 
-fn allow(tracked: &mut Tracked, device: DeviceId, part: f64) {
+fn allow(tracked: &mut WorkloadState, device: DeviceId, part: f64) {
     let Ok(i) = tracked.loads.binary_search_by_key(&device, |l| l.device) else {
         return;
     };
@@ -310,7 +315,7 @@ fn allow(tracked: &mut Tracked, device: DeviceId, part: f64) {
     }
 }
 
-fn load_of(tracked: &Tracked, device: DeviceId) -> Option<&Load> {
+fn load_of(tracked: &WorkloadState, device: DeviceId) -> Option<&DeviceUse> {
     let i = tracked
         .loads
         .binary_search_by_key(&device, |l| l.device)

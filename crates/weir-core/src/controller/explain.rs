@@ -4,12 +4,12 @@
 
 use super::config::Config;
 use super::devices::DeviceTrack;
-use super::state::{Hold, State, Tracked};
+use super::state::{LimitState, State, WorkloadState};
 use crate::attribution::{Estimate, Provenance};
 use crate::bandwidth::DeviceRate;
 use crate::ids::DeviceId;
-use crate::observation::{Observation, WorkloadSeen};
-use crate::plan::{ActionKind, DeviceState, Verdict, Why};
+use crate::observation::{Observation, WorkloadReading};
+use crate::plan::{ActionKind, Decision, DeviceState, Why};
 use crate::topology::Description;
 use crate::units::{BytesPerSec, CpuShare};
 
@@ -20,14 +20,14 @@ pub(super) fn devices(state: &State, rates: &[DeviceRate]) -> Vec<DeviceState> {
         read_bytes_per_sec: rate.read.as_ref().ok().copied(),
         write_bytes_per_sec: rate.write.as_ref().ok().copied(),
         unattributed_bytes_per_sec: track.unowned_now.map(BytesPerSec::new),
-        set_point_bytes_per_sec: track.aim.target.map(BytesPerSec::new),
+        set_point_bytes_per_sec: track.setpoint.target.map(BytesPerSec::new),
         correction_ratio: track.correction_in_use(),
     };
     state.devices.iter().zip(rates).map(describe).collect()
 }
 
 /// What every reason is drawn from.
-pub(super) struct Case<'a> {
+pub(super) struct PlanContext<'a> {
     pub config: &'a Config,
     /// There is something to hold.
     pub is_holding: bool,
@@ -39,8 +39,12 @@ pub(super) struct Case<'a> {
 }
 
 /// The verdicts, by workload id.
-pub(super) fn verdicts(case: &Case<'_>, workloads: &[Tracked], seen: &Observation) -> Vec<Verdict> {
-    let judge = |tracked: &Tracked| {
+pub(super) fn verdicts(
+    case: &PlanContext<'_>,
+    workloads: &[WorkloadState],
+    seen: &Observation,
+) -> Vec<Decision> {
+    let judge = |tracked: &WorkloadState| {
         let found = seen.workloads.get(tracked.now.index?)?;
         let involved = !tracked.uses.is_empty() || tracked.hold.in_force.is_some();
         involved.then(|| verdict(case, tracked, found))
@@ -50,7 +54,7 @@ pub(super) fn verdicts(case: &Case<'_>, workloads: &[Tracked], seen: &Observatio
     verdicts
 }
 
-fn verdict(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Verdict {
+fn verdict(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadReading) -> Decision {
     let nothing = Estimate {
         provenance: Provenance::Counted,
         ..Estimate::UNKNOWN
@@ -61,7 +65,7 @@ fn verdict(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Verdict 
         .fold(nothing, |sum, load| sum.plus(load.now));
     let kappas = || tracked.loads.iter().filter_map(|l| l.intensity());
     let allowed = || tracked.loads.iter().filter_map(|l| l.allowed);
-    Verdict {
+    Decision {
         id: tracked.id.clone(),
         bandwidth,
         figure: tracked.now.figure,
@@ -74,7 +78,7 @@ fn verdict(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Verdict 
     }
 }
 
-fn why(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Why {
+fn why(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadReading) -> Why {
     if let Some(by) = &found.excluded {
         return Why::Excluded { by: by.clone() };
     }
@@ -92,13 +96,13 @@ fn why(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Why {
     if let Some((device, _)) = tracked.now.cut {
         return cut(case, tracked, device);
     }
-    let short = |load: &super::state::Load| {
+    let short = |load: &super::state::DeviceUse| {
         load.intensity().is_none() && load.allowed.is_some_and(|a| a < load.demand)
     };
     if tracked.loads.iter().any(short) {
         return Why::Learning;
     }
-    let full = |load: &super::state::Load| {
+    let full = |load: &super::state::DeviceUse| {
         let found = case
             .devices
             .binary_search_by_key(&load.device, |d| d.id)
@@ -114,8 +118,8 @@ fn why(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> Why {
     }
 }
 
-fn cut(case: &Case<'_>, tracked: &Tracked, device: DeviceId) -> Why {
-    let Hold {
+fn cut(case: &PlanContext<'_>, tracked: &WorkloadState, device: DeviceId) -> Why {
+    let LimitState {
         in_force,
         asked,
         target,
@@ -156,7 +160,7 @@ fn cut(case: &Case<'_>, tracked: &Tracked, device: DeviceId) -> Why {
 }
 
 /// The first thing that keeps its traffic from being known.
-fn missing(case: &Case<'_>, tracked: &Tracked, found: &WorkloadSeen) -> String {
+fn missing(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadReading) -> String {
     if let Err(why) = &found.cpu_ns.value {
         return format!("CPU time: {why}");
     }

@@ -30,9 +30,9 @@
 //! way and taken off: weir fails open.
 
 use super::config::Gains;
-use super::devices::{Bound, DeviceTrack};
-use super::learn::Moment;
-use super::state::{Load, State, Tracked};
+use super::demand::StepContext;
+use super::devices::{DeviceTrack, LimitCounts};
+use super::state::{DeviceUse, State, WorkloadState};
 use super::writes::{self, WRITES_PER_STEP};
 use crate::ids::DeviceId;
 use crate::plan::{Action, ActionKind};
@@ -59,7 +59,7 @@ const EASY_SECS: f64 = 5.0;
 pub(super) const BLIND_STEPS: u32 = 20;
 
 /// A wish to change one workload's limit.
-pub(super) struct Wish {
+pub(super) struct PendingWrite {
     pub(super) position: usize,
     pub(super) device: Option<DeviceId>,
     pub(super) cpus: f64,
@@ -77,9 +77,9 @@ pub(super) struct Wish {
 }
 
 /// Moves all targets, and asks for the changes that are worth a write.
-pub(super) fn act(
+pub(super) fn propose(
     state: &mut State,
-    moment: &Moment<'_>,
+    context: &StepContext<'_>,
     actuator: &Actuator,
     actions: &mut Vec<Action>,
 ) {
@@ -89,18 +89,18 @@ pub(super) fn act(
     let (mut wishes, mut releases) = (Vec::new(), Vec::new());
     for (position, tracked) in workloads.iter_mut().enumerate() {
         tracked.hold.asked = None;
-        if tracked.now.index.is_none() || moment.at < tracked.hold.retry_at {
+        if tracked.now.index.is_none() || context.at < tracked.hold.retry_at {
             continue;
         }
-        if tracked.hold.is_reborn || aim(tracked, devices, moment, actuator) {
+        if tracked.hold.is_reborn || move_target(tracked, devices, context, actuator) {
             releases.push(position);
-        } else if let Some(wish) = wish(position, tracked, devices, moment, actuator)
+        } else if let Some(wish) = wish(position, tracked, devices, context, actuator)
             && (tracked.hold.in_force.is_some() || moves(devices, wish.device))
         {
             wishes.push(wish);
         }
     }
-    let wishes = worth_writing(wishes, workloads, devices, moment.gains);
+    let wishes = worth_writing(wishes, workloads, devices, context.gains);
     let budget = WRITES_PER_STEP.saturating_sub(actions.len());
     let chosen = writes::ration(wishes, releases, workloads, budget);
     for position in chosen.releases {
@@ -116,17 +116,17 @@ pub(super) fn act(
             cpus: CpuShare::new(wish.cpus),
         });
         if wish.deviation.abs() > URGENT {
-            settle(devices, wish.device, moment, actuator);
+            settle(devices, wish.device, context, actuator);
         }
     }
-    let asked = |t: &Tracked| {
+    let asked = |t: &WorkloadState| {
         Some(Action {
             workload: t.id.clone(),
             kind: t.hold.asked?,
         })
     };
     actions.extend(workloads.iter().filter_map(asked));
-    count_bound(workloads, devices, moment.gains, actuator);
+    count_bound(workloads, devices, context.gains, actuator);
 }
 
 /// Takes every limit off: weir may not limit (any more). What is over the budget of writes follows in the next steps.
@@ -143,21 +143,21 @@ pub(super) fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action
         }
     }
     for device in &mut state.devices {
-        device.bound = Bound::default();
+        device.bound = LimitCounts::default();
     }
 }
 
 /// Moves the target of one workload. True if its limit is to be taken off.
-fn aim(
-    tracked: &mut Tracked,
+fn move_target(
+    tracked: &mut WorkloadState,
     devices: &[DeviceTrack],
-    moment: &Moment<'_>,
+    context: &StepContext<'_>,
     actuator: &Actuator,
 ) -> bool {
-    let gains = moment.gains;
+    let gains = context.gains;
     let floor = tracked.floor(gains.floor, actuator.min_cpus);
-    let up = 1.0 + gains.slew.0 * moment.dt;
-    let down = 1.0 - (gains.slew.1 * moment.dt).min(0.9);
+    let up = 1.0 + gains.slew.0 * context.dt;
+    let down = 1.0 - (gains.slew.1 * context.dt).min(0.9);
     let limited = tracked.hold.in_force.is_some();
     let free = (tracked.wanted * (1.0 + gains.headroom)).max(floor);
     let before = tracked.hold.target.or(tracked.hold.in_force);
@@ -191,7 +191,7 @@ fn aim(
 }
 
 /// All its devices have had room for a while.
-fn roomy(tracked: &Tracked, devices: &[DeviceTrack]) -> bool {
+fn roomy(tracked: &WorkloadState, devices: &[DeviceTrack]) -> bool {
     tracked.loads.iter().all(|load| {
         let found = devices.binary_search_by_key(&load.device, |d| d.id).ok();
         found
@@ -202,7 +202,7 @@ fn roomy(tracked: &Tracked, devices: &[DeviceTrack]) -> bool {
 
 /// It has not felt its limit for so long that it will hardly be back. Until then the limit waits for it: who reads
 /// and sleeps by turns would else begin each turn without one.
-fn easy(tracked: &Tracked, gains: &Gains) -> bool {
+fn easy(tracked: &WorkloadState, gains: &Gains) -> bool {
     let (Some(limit), Some(used)) = (tracked.hold.in_force, tracked.cpu_smooth.get()) else {
         return false;
     };
@@ -211,16 +211,16 @@ fn easy(tracked: &Tracked, gains: &Gains) -> bool {
 
 fn wish(
     position: usize,
-    tracked: &Tracked,
+    tracked: &WorkloadState,
     devices: &[DeviceTrack],
-    moment: &Moment<'_>,
+    context: &StepContext<'_>,
     actuator: &Actuator,
-) -> Option<Wish> {
+) -> Option<PendingWrite> {
     let hold = &tracked.hold;
     if (1..=BLIND_STEPS).contains(&hold.blind_steps) {
         return None;
     }
-    let floor = tracked.floor(moment.gains.floor, actuator.min_cpus);
+    let floor = tracked.floor(context.gains.floor, actuator.min_cpus);
     let target = hold.target?;
     let leak = actuator.leak_secs_at(target) * hold.write_rate;
     let cpus = (target * target / (target + leak).max(f64::MIN_POSITIVE))
@@ -233,10 +233,10 @@ fn wish(
     let device = tracked.now.cut.map(|(device, _)| device);
     let device = device.or_else(|| tracked.loads.first().map(|l| l.device));
     let load = tracked.loads.iter().find(|l| Some(l.device) == device);
-    let kappa = load.and_then(Load::intensity).unwrap_or(0.0);
+    let kappa = load.and_then(DeviceUse::intensity).unwrap_or(0.0);
     let Some(old) = hold.in_force else {
         let used = tracked.cpu_smooth.get().unwrap_or(0.0);
-        return Some(Wish {
+        return Some(PendingWrite {
             position,
             device,
             cpus,
@@ -249,12 +249,12 @@ fn wish(
         });
     };
     let since = hold.written_at.map_or(f64::INFINITY, |then| {
-        moment.at.0.saturating_sub(then.0) as f64 / 1e9
+        context.at.0.saturating_sub(then.0) as f64 / 1e9
     });
     let track = devices.iter().find(|d| Some(d.id) == device);
-    let is_unsettled = track.is_some_and(|d| d.unsettled(moment.at) && !d.settling(moment.at));
+    let is_unsettled = track.is_some_and(|d| d.unsettled(context.at) && !d.settling(context.at));
     let stretched = actuator.stretched_secs_at(old).unwrap_or(0.0);
-    let rested = since >= (RESTS * stretched).max(moment.gains.write_interval.secs_f64());
+    let rested = since >= (RESTS * stretched).max(context.gains.write_interval.secs_f64());
     let deviation = if old > 0.0 {
         cpus / old - 1.0
     } else {
@@ -266,7 +266,7 @@ fn wish(
     } else {
         0.0
     };
-    Some(Wish {
+    Some(PendingWrite {
         position,
         device,
         cpus,
@@ -288,13 +288,13 @@ fn moves(devices: &[DeviceTrack], device: Option<DeviceId>) -> bool {
 
 /// Chooses, largest deviation first, by the three rules at the head of this file.
 fn worth_writing(
-    mut wishes: Vec<Wish>,
-    workloads: &[Tracked],
+    mut wishes: Vec<PendingWrite>,
+    workloads: &[WorkloadState],
     devices: &[DeviceTrack],
     gains: &Gains,
-) -> Vec<Wish> {
+) -> Vec<PendingWrite> {
     let fine = gains.dead_band / 3.0;
-    let place = |wish: &Wish| {
+    let place = |wish: &PendingWrite| {
         let device = wish.device?;
         devices.binary_search_by_key(&device, |d| d.id).ok()
     };
@@ -314,7 +314,7 @@ fn worth_writing(
     });
     wishes.retain(|wish| {
         let place = place(wish);
-        let target = place.and_then(|i| devices.get(i)?.aim.target);
+        let target = place.and_then(|i| devices.get(i)?.setpoint.target);
         let grain = fine * target.unwrap_or(f64::INFINITY);
         let gap = place.and_then(|i| gaps.get_mut(i));
         let helps = gap
@@ -344,24 +344,24 @@ fn worth_writing(
 fn settle(
     devices: &mut [DeviceTrack],
     device: Option<DeviceId>,
-    moment: &Moment<'_>,
+    context: &StepContext<'_>,
     actuator: &Actuator,
 ) {
-    let wait = (moment.dt.min(1.0) + actuator.period_ns.secs_f64().min(1.0)) * 2e9;
+    let wait = (context.dt.min(1.0) + actuator.period_ns.secs_f64().min(1.0)) * 2e9;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "0 to 4e9"
     )]
-    let until = Nanos(moment.at.0.saturating_add(wait as u64));
+    let until = Nanos(context.at.0.saturating_add(wait as u64));
     let longest = LONGEST_PAUSE.0.max(wait as u64);
     for track in devices.iter_mut().filter(|d| Some(d.id) == device) {
         let paused = track.settle_until.0.saturating_sub(track.settle_from.0);
         if track.bound.limited == 0 {
-            track.onset_at = Some(moment.at);
+            track.onset_at = Some(context.at);
         }
-        if track.bound.limited == 0 || moment.at.0 > track.settle_until.0.saturating_add(paused) {
-            track.settle_from = moment.at;
+        if track.bound.limited == 0 || context.at.0 > track.settle_until.0.saturating_add(paused) {
+            track.settle_from = context.at;
         }
         let end = Nanos(track.settle_from.0.saturating_add(longest));
         track.settle_until = track.settle_until.max(until.min(end));
@@ -370,13 +370,13 @@ fn settle(
 
 /// Counts for the next step's anti-windup who is limited because of which device.
 fn count_bound(
-    workloads: &[Tracked],
+    workloads: &[WorkloadState],
     devices: &mut [DeviceTrack],
     gains: &Gains,
     actuator: &Actuator,
 ) {
     for device in devices.iter_mut() {
-        device.bound = Bound::default();
+        device.bound = LimitCounts::default();
     }
     for tracked in workloads {
         // Shortly uncut still counts: demand near its part must not switch the PI term on and off.

@@ -6,14 +6,14 @@
 //! limit of ours lies on it: one unreadable file must not make us forget a limit that is in force.
 
 use super::devices::DeviceTrack;
-use super::own::Own;
+use super::probe_traffic::ProbeTraffic;
 use super::writes::WRITES_PER_STEP;
 use crate::attribution::Estimate;
 use crate::bandwidth::{Ewma, Meter};
 use crate::counters::Counter;
 use crate::ids::{DeviceId, GroupId, WorkloadId};
-use crate::observation::WorkloadSeen;
-use crate::plan::{Action, ActionKind, Figure, Outcome, OutcomeKind};
+use crate::observation::WorkloadReading;
+use crate::plan::{Action, ActionKind, Outcome, OutcomeKind, TrafficBreakdown};
 use crate::units::Nanos;
 
 /// Steps for which a limited workload may be missing before its limit is given up.
@@ -29,12 +29,12 @@ const WRITE_MEMORY_SECS: f64 = 2.0;
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pub(super) meter: Meter,
-    pub(super) own: Own,
+    pub(super) probe: ProbeTraffic,
     pub(super) last_at: Option<Nanos>,
     /// By id.
     pub(super) devices: Vec<DeviceTrack>,
     /// By id.
-    pub(super) workloads: Vec<Tracked>,
+    pub(super) workloads: Vec<WorkloadState>,
 }
 
 impl State {
@@ -56,28 +56,28 @@ impl State {
 
 /// One workload.
 #[derive(Clone, Debug)]
-pub(super) struct Tracked {
+pub(super) struct WorkloadState {
     pub id: WorkloadId,
     pub cpu: Counter,
     /// It used no CPU time between its last two readings.
     pub is_still: bool,
     pub throttled: Counter,
-    pub uses: Vec<UseTrack>,
+    pub uses: Vec<GroupUse>,
     /// By device.
-    pub loads: Vec<Load>,
+    pub loads: Vec<DeviceUse>,
     /// CPU it used, smoothed over a few intervals.
     pub cpu_smooth: Ewma,
     /// CPU it would use if we did not hold it back.
     pub wanted: f64,
     /// The same when it was last seen unhindered.
     pub learned: f64,
-    pub hold: Hold,
-    pub now: Now,
+    pub hold: LimitState,
+    pub now: StepFacts,
 }
 
 /// Facts of the current step only.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Now {
+pub(super) struct StepFacts {
     /// Position in the observation; nothing if it is missing there.
     pub index: Option<usize>,
     /// Seen for the first time, or anew under its old name.
@@ -97,10 +97,10 @@ pub(super) struct Now {
     /// the smallest. Nothing for who claims no part of a device.
     pub floor_part: Option<f64>,
     /// What its bandwidth is made of.
-    pub figure: Option<Figure>,
+    pub figure: Option<TrafficBreakdown>,
 }
 
-impl Tracked {
+impl WorkloadState {
     /// It is not limited to less than this, in CPUs: what the operator gives to everybody, its part
     /// of the common floor if that is less, and at least what the back end can hold.
     pub(super) fn floor(&self, floor_cpus: f64, min_cpus: f64) -> f64 {
@@ -112,7 +112,7 @@ impl Tracked {
 
 /// A group it uses.
 #[derive(Clone, Debug)]
-pub(super) struct UseTrack {
+pub(super) struct GroupUse {
     pub group: GroupId,
     pub loads: Counter,
     pub stores: Counter,
@@ -124,7 +124,7 @@ pub(super) struct UseTrack {
 
 /// Its use of one device.
 #[derive(Clone, Debug)]
-pub(super) struct Load {
+pub(super) struct DeviceUse {
     pub device: DeviceId,
     /// Bandwidth over the last interval.
     pub now: Estimate,
@@ -142,9 +142,9 @@ pub(super) struct Load {
     pub allowed: Option<f64>,
 }
 
-impl Load {
+impl DeviceUse {
     pub(super) fn new(device: DeviceId) -> Self {
-        Load {
+        DeviceUse {
             device,
             now: Estimate::UNKNOWN,
             bytes: Ewma::default(),
@@ -166,7 +166,7 @@ impl Load {
 
 /// Our limit on a workload.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hold {
+pub(super) struct LimitState {
     /// What the platform confirmed, in CPUs.
     pub in_force: Option<f64>,
     /// Asked for by the last plan, not yet reported back.
@@ -199,7 +199,7 @@ pub(super) struct Hold {
     pub is_reborn: bool,
 }
 
-impl Hold {
+impl LimitState {
     fn note(&mut self, at: Nanos, result: &OutcomeKind) {
         let Some(asked) = self.asked.take() else {
             return;
@@ -210,7 +210,7 @@ impl Hold {
                 match asked {
                     ActionKind::Limit { cpus } => self.in_force = Some(cpus.get()),
                     ActionKind::Release => {
-                        *self = Hold {
+                        *self = LimitState {
                             refused: None,
                             ..self.free()
                         }
@@ -231,11 +231,11 @@ impl Hold {
     }
 
     /// Without a limit; only the memory of writes stays.
-    fn free(&self) -> Hold {
-        Hold {
+    fn free(&self) -> LimitState {
+        LimitState {
             write_rate: self.write_rate,
             written_at: self.written_at,
-            ..Hold::default()
+            ..LimitState::default()
         }
     }
 
@@ -247,9 +247,9 @@ impl Hold {
     }
 }
 
-impl Tracked {
+impl WorkloadState {
     pub(super) fn new(id: WorkloadId) -> Self {
-        Tracked {
+        WorkloadState {
             id,
             cpu: Counter::default(),
             is_still: false,
@@ -259,13 +259,13 @@ impl Tracked {
             cpu_smooth: Ewma::default(),
             wanted: 0.0,
             learned: 0.0,
-            hold: Hold::default(),
-            now: Now::default(),
+            hold: LimitState::default(),
+            now: StepFacts::default(),
         }
     }
 
     /// Makes the list of groups the same as the one seen, keeping what is known of those that stay.
-    pub(super) fn follow_uses(&mut self, seen: &WorkloadSeen) {
+    pub(super) fn follow_uses(&mut self, seen: &WorkloadReading) {
         let same = self.uses.len() == seen.uses.len()
             && self
                 .uses
@@ -281,7 +281,7 @@ impl Tracked {
                 .iter()
                 .position(|u| u.group == use_.group)
                 .map(|i| old.swap_remove(i));
-            self.uses.push(kept.unwrap_or_else(|| UseTrack {
+            self.uses.push(kept.unwrap_or_else(|| GroupUse {
                 group: use_.group,
                 loads: Counter::default(),
                 stores: Counter::default(),
@@ -295,21 +295,21 @@ impl Tracked {
         for use_ in uses {
             let device = use_.group.device;
             if let Err(i) = self.loads.binary_search_by_key(&device, |l| l.device) {
-                self.loads.insert(i, Load::new(device));
+                self.loads.insert(i, DeviceUse::new(device));
             }
         }
     }
 }
 
 /// Makes `tracked` follow the observation. Gives releases for limited workloads that stay away.
-pub(super) fn follow(tracked: &mut Vec<Tracked>, seen: &[WorkloadSeen]) -> Vec<Action> {
+pub(super) fn follow(tracked: &mut Vec<WorkloadState>, seen: &[WorkloadReading]) -> Vec<Action> {
     // Mostly they are the same as before, and then they are in order.
     let same = tracked.len() == seen.len() && tracked.iter().zip(seen).all(|(t, s)| t.id == s.id);
     if same {
         for (index, known) in tracked.iter_mut().enumerate() {
-            known.now = Now {
+            known.now = StepFacts {
                 index: Some(index),
-                ..Now::default()
+                ..StepFacts::default()
             };
             known.hold.absent_steps = 0;
         }
@@ -329,10 +329,10 @@ pub(super) fn follow(tracked: &mut Vec<Tracked>, seen: &[WorkloadSeen]) -> Vec<A
         }
         let mut known = old
             .next_if(|t| t.id == *id)
-            .unwrap_or_else(|| Tracked::new(id.clone()));
-        known.now = Now {
+            .unwrap_or_else(|| WorkloadState::new(id.clone()));
+        known.now = StepFacts {
             index: Some(index),
-            ..Now::default()
+            ..StepFacts::default()
         };
         known.hold.absent_steps = 0;
         tracked.push(known);
@@ -343,8 +343,12 @@ pub(super) fn follow(tracked: &mut Vec<Tracked>, seen: &[WorkloadSeen]) -> Vec<A
     given_up
 }
 
-fn keep_or_give_up(mut missing: Tracked, kept: &mut Vec<Tracked>, given_up: &mut Vec<Action>) {
-    missing.now = Now::default();
+fn keep_or_give_up(
+    mut missing: WorkloadState,
+    kept: &mut Vec<WorkloadState>,
+    given_up: &mut Vec<Action>,
+) {
+    missing.now = StepFacts::default();
     let is_held = missing.hold.in_force.is_some() || missing.hold.is_reborn;
     if !is_held && missing.hold.asked.is_none() {
         return;
@@ -362,7 +366,7 @@ fn keep_or_give_up(mut missing: Tracked, kept: &mut Vec<Tracked>, given_up: &mut
 
 /// Positions by ascending id, each id once. An observation is ordered, so this is a plain count;
 /// one that is not costs a sort and no more.
-fn by_id(seen: &[WorkloadSeen]) -> Vec<usize> {
+fn by_id(seen: &[WorkloadReading]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..seen.len()).collect();
     if !seen.is_sorted_by(|a, b| a.id < b.id) {
         order.sort_by(|&a, &b| seen.get(a).map(|s| &s.id).cmp(&seen.get(b).map(|s| &s.id)));

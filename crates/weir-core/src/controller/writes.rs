@@ -16,8 +16,8 @@
 //! *Releases* have a quarter of the budget to themselves, the longest waiting first, so that no number of
 //! limits delays them for long. A part that is not used is for the others.
 
-use super::limits::{URGENT, Wish};
-use super::state::Tracked;
+use super::limits::{PendingWrite, URGENT};
+use super::state::WorkloadState;
 use std::cmp::Ordering;
 
 /// Most changes that one [`super::step`] asks for: limits and releases together.
@@ -34,8 +34,8 @@ const PATIENCE: u32 = 20;
 const RELEASES_OF: usize = 4;
 
 /// The changes that one step asks for.
-pub(super) struct Ration {
-    pub limits: Vec<Wish>,
+pub(super) struct WriteBatch {
+    pub limits: Vec<PendingWrite>,
     /// Positions of workloads.
     pub releases: Vec<usize>,
 }
@@ -43,11 +43,11 @@ pub(super) struct Ration {
 /// Chooses at most `budget` changes. Remembers of each that is left over how long it has waited, and forgets
 /// that of all others.
 pub(super) fn ration(
-    mut limits: Vec<Wish>,
+    mut limits: Vec<PendingWrite>,
     mut releases: Vec<usize>,
-    workloads: &mut [Tracked],
+    workloads: &mut [WorkloadState],
     budget: usize,
-) -> Ration {
+) -> WriteBatch {
     let small = limits.iter().filter(|wish| is_small(wish)).count();
     let fits = limits.len() + releases.len() <= budget && small <= SMALL_WRITES;
     let mut before_now = Vec::new();
@@ -58,7 +58,7 @@ pub(super) fn ration(
         tracked.hold.waited_steps = 0;
     }
     if fits {
-        return Ration { limits, releases };
+        return WriteBatch { limits, releases };
     }
     let waited = |position: usize| before_now.get(position).copied().unwrap_or(0);
     let kept = (budget / RELEASES_OF).max(1).min(budget);
@@ -83,11 +83,11 @@ pub(super) fn ration(
             tracked.hold.waited_steps = waited(position).saturating_add(1);
         }
     }
-    Ration { limits, releases }
+    WriteBatch { limits, releases }
 }
 
 /// Small ones of both directions together: with the lowered ones first the device would be held below its set-point.
-fn rank(wish: &Wish) -> u8 {
+fn rank(wish: &PendingWrite) -> u8 {
     match (is_small(wish), wish.lowers) {
         (false, true) => 0,
         (false, false) => 1,
@@ -95,11 +95,11 @@ fn rank(wish: &Wish) -> u8 {
     }
 }
 
-fn is_small(wish: &Wish) -> bool {
+fn is_small(wish: &PendingWrite) -> bool {
     wish.deviation.abs() <= URGENT && !wish.is_unsettled
 }
 
-fn order(a: &Wish, b: &Wish, a_waited: u32, b_waited: u32) -> Ordering {
+fn order(a: &PendingWrite, b: &PendingWrite, a_waited: u32, b_waited: u32) -> Ordering {
     let overdue = |waited: u32| if waited >= PATIENCE { waited } else { 0 };
     overdue(b_waited)
         .cmp(&overdue(a_waited))

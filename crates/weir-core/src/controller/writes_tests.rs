@@ -3,14 +3,14 @@ use super::*;
 use crate::ids::WorkloadId;
 use std::collections::BTreeSet;
 
-fn tracked(n: usize) -> Vec<Tracked> {
+fn tracked(n: usize) -> Vec<WorkloadState> {
     (0..n)
-        .map(|i| Tracked::new(WorkloadId::new(format!("/{i:05}"))))
+        .map(|i| WorkloadState::new(WorkloadId::new(format!("/{i:05}"))))
         .collect()
 }
 
-fn lower(position: usize, moves: f64) -> Wish {
-    Wish {
+fn lower(position: usize, moves: f64) -> PendingWrite {
+    PendingWrite {
         position,
         device: None,
         cpus: 1.0,
@@ -23,8 +23,8 @@ fn lower(position: usize, moves: f64) -> Wish {
     }
 }
 
-fn raise(position: usize, moves: f64) -> Wish {
-    Wish {
+fn raise(position: usize, moves: f64) -> PendingWrite {
+    PendingWrite {
         deviation: 0.5,
         effect: moves,
         lowers: false,
@@ -32,7 +32,7 @@ fn raise(position: usize, moves: f64) -> Wish {
     }
 }
 
-fn positions(ration: &Ration) -> Vec<usize> {
+fn positions(ration: &WriteBatch) -> Vec<usize> {
     ration.limits.iter().map(|wish| wish.position).collect()
 }
 
@@ -97,7 +97,7 @@ fn the_smallest_raise_has_its_turn_while_large_overshoots_come_again_and_again()
     let mut workloads = tracked(100);
     let mut turns = Vec::new();
     for step in 0..=PATIENCE {
-        let mut limits: Vec<Wish> = (0..99).map(|i| lower(i, 1e9)).collect();
+        let mut limits: Vec<PendingWrite> = (0..99).map(|i| lower(i, 1e9)).collect();
         limits.push(raise(99, 0.0));
         let chosen = ration(limits, Vec::new(), &mut workloads, 50);
         if positions(&chosen).contains(&99) {
@@ -133,12 +133,13 @@ fn small_changes_come_by_turns_and_large_ones_beside_them() {
     let mut workloads = tracked(count + 10);
     let mut turns = vec![0; count];
     for _ in 0..3 {
-        let small = (0..count).map(|i| Wish {
+        let small = (0..count).map(|i| PendingWrite {
             deviation: -0.1,
             ..lower(i, 1e9 + i as f64)
         });
         // What was written needs no other write.
-        let mut limits: Vec<Wish> = small.filter(|wish| turns[wish.position] == 0).collect();
+        let mut limits: Vec<PendingWrite> =
+            small.filter(|wish| turns[wish.position] == 0).collect();
         limits.extend((count..count + 10).map(|i| lower(i, 1.0)));
         let chosen = positions(&ration(limits, Vec::new(), &mut workloads, WRITES_PER_STEP));
         assert_eq!(chosen.len(), SMALL_WRITES + 10);
@@ -159,7 +160,7 @@ fn small_changes_go_by_what_they_move_and_not_by_direction() {
             raise(i, 2.0)
         };
         let deviation = wish.deviation / 5.0;
-        Wish { deviation, ..wish }
+        PendingWrite { deviation, ..wish }
     };
     let chosen = ration(
         (0..200).map(small).collect(),

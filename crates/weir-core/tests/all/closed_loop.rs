@@ -3,7 +3,7 @@
 //! whom does it cut, and what does it do when the world misbehaves?
 
 use crate::plant::{CAPACITY, KAPPA, Plant};
-use weir_core::plan::{ActionKind, Verdict, Why};
+use weir_core::plan::{ActionKind, Decision, Why};
 use weir_core::policy::Policy;
 use weir_core::{BytesPerSec, Config, Plan, Platform, State, step};
 
@@ -49,7 +49,7 @@ impl Loop {
         }
     }
 
-    fn verdict(&self, id: &str) -> &Verdict {
+    fn verdict(&self, id: &str) -> &Decision {
         self.plan
             .workloads
             .iter()

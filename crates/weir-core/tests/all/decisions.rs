@@ -3,8 +3,8 @@
 //! Nothing reacts here: bandwidth and CPU use stay what they are, whatever is decided.
 
 use weir_core::attribution::Provenance;
-use weir_core::observation::{Excluded, GroupSeen, Missing, Use, WorkloadKind, WorkloadSeen};
-use weir_core::plan::{ActionKind, OutcomeKind, Verdict, Why};
+use weir_core::observation::{Excluded, GroupReading, Missing, Use, WorkloadKind, WorkloadReading};
+use weir_core::plan::{ActionKind, Decision, OutcomeKind, Why};
 use weir_core::topology::{Actuator, Device, Group};
 use weir_core::{
     Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
@@ -105,7 +105,7 @@ impl World {
             true => Reading::missing(at, Missing::Lost("busy".into())),
             false => Reading::new(at, Bytes((rate * secs) as u64)),
         };
-        let groups = self.rates.iter().map(|&(id, rate)| GroupSeen {
+        let groups = self.rates.iter().map(|&(id, rate)| GroupReading {
             id,
             read_bytes: read(rate),
             write_bytes: read(0.0),
@@ -116,7 +116,7 @@ impl World {
             sampled_read_bytes: None,
             sampled_write_bytes: None,
         };
-        let workloads = self.workloads.iter().map(|w| WorkloadSeen {
+        let workloads = self.workloads.iter().map(|w| WorkloadReading {
             id: WorkloadId::new(w.id),
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos((w.cpus * at.0 as f64) as u64)),
@@ -158,7 +158,7 @@ impl World {
     }
 }
 
-fn verdict<'a>(plan: &'a Plan, id: &str) -> &'a Verdict {
+fn verdict<'a>(plan: &'a Plan, id: &str) -> &'a Decision {
     plan.workloads
         .iter()
         .find(|v| v.id.as_str() == id)

@@ -4,7 +4,7 @@
 use crate::plant::{CAPACITY, Dice, GROUP, Plant};
 use proptest::prelude::*;
 use weir_core::observation::{
-    Excluded, GroupSeen, Missing, OwnSeen, Use, WorkloadKind, WorkloadSeen,
+    Excluded, GroupReading, Missing, ProbeReading, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::policy::Policy;
@@ -100,14 +100,14 @@ fn wild_observation(dice: &mut Dice) -> Observation {
         ..Default::default()
     };
     for _ in 0..dice.next() % 4 {
-        seen.groups.push(GroupSeen {
+        seen.groups.push(GroupReading {
             id: wild_group(dice),
             read_bytes: wild_reading(dice, Bytes),
             write_bytes: wild_reading(dice, Bytes),
         });
     }
     for _ in 0..dice.next() % 3 {
-        seen.own.push(OwnSeen {
+        seen.own.push(ProbeReading {
             id: wild_group(dice),
             read_bytes: wild_reading(dice, Bytes),
         });
@@ -123,7 +123,7 @@ fn wild_observation(dice: &mut Dice) -> Observation {
                     .then(|| wild_reading(dice, Bytes)),
             })
             .collect();
-        seen.workloads.push(WorkloadSeen {
+        seen.workloads.push(WorkloadReading {
             id: WorkloadId::new(format!("/w{}", dice.next() % 6)),
             kind: WorkloadKind::Cgroup,
             cpu_ns: wild_reading(dice, Nanos),

@@ -2,7 +2,7 @@
 //! How many changes a step asks for, over a thousand workloads that keep to their limits.
 
 use weir_core::controller::WRITES_PER_STEP;
-use weir_core::observation::{Excluded, GroupSeen, Use, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{Excluded, GroupReading, Use, WorkloadKind, WorkloadReading};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::topology::{Actuator, Device, Group};
 use weir_core::{
@@ -98,7 +98,7 @@ impl World {
             self.bytes += used * KAPPA;
         }
         let at = Nanos(self.at);
-        let workload = |one: &One| WorkloadSeen {
+        let workload = |one: &One| WorkloadReading {
             id: one.id.clone(),
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(one.cpu_ns)),
@@ -117,7 +117,7 @@ impl World {
         Observation {
             seq: self.at / TICK,
             at,
-            groups: vec![GroupSeen {
+            groups: vec![GroupReading {
                 id: GROUP,
                 read_bytes: Reading::new(at, Bytes(self.bytes as u64)),
                 write_bytes: Reading::new(at, Bytes(0)),

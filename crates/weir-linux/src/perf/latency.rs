@@ -19,7 +19,7 @@ use super::machine::Machine;
 use super::set::{Counted, Set};
 use crate::clock::now;
 use crate::options::Roots;
-use weir_core::observation::{LatencySeen, LatencySource};
+use weir_core::observation::{LatencyReading, LatencySource};
 use weir_core::{DeviceId, Missing, Nanos, Reading};
 use weir_events::groups::fit;
 use weir_events::{Config, Event, Latency, Table, tables};
@@ -182,7 +182,7 @@ impl Source {
 
 impl Waits {
     /// The mean since the last reading; the last again, with its time, while that is not long ago.
-    pub(crate) fn read(&mut self) -> LatencySeen {
+    pub(crate) fn read(&mut self) -> LatencyReading {
         let at = now();
         if at >= self.due {
             self.due = Nanos(at.0.saturating_add(LOOK_EVERY.0));
@@ -192,7 +192,7 @@ impl Waits {
                 value: mean(parts),
             };
         }
-        LatencySeen {
+        LatencyReading {
             id: self.device,
             mean_ns: self.seen.clone(),
             source: LatencySource::PerfEvents,

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use weir_core::scheduler::{Books, DeviceBooks, Mode, Queueing, WorkloadBooks};
+use weir_core::sched_stats::{DeviceStats, Mode, Queueing, SchedStats, WorkloadStats};
 use weir_core::{Bytes, DeviceId, Nanos, WorkloadId};
 
 /// In the directory of weir's run-time files: the last time the kernel took the scheduler out.
@@ -18,7 +18,7 @@ const RATIO_ONE: f64 = 4096.0;
 
 impl Scx {
     /// Nothing while it is not in the kernel.
-    pub(crate) fn books(&self) -> Option<Books> {
+    pub(crate) fn books(&self) -> Option<SchedStats> {
         let loaded = self.loaded.as_ref()?;
         let life = loaded.life()?;
         let device = |index: u32| loaded.meter(index).map(|m| device_books(index, &m));
@@ -26,7 +26,7 @@ impl Scx {
             let is_limited = self.holds.get(id).is_some_and(|h| !h.is_leaving);
             Some((id.clone(), workload_books(is_limited, &loaded.count(slot)?)))
         };
-        Some(Books {
+        Some(SchedStats {
             mode: if self.rule.takes_all() {
                 Mode::Full
             } else {
@@ -112,8 +112,8 @@ fn queueing(costs: &[Cost]) -> Queueing {
     }
 }
 
-fn device_books(index: u32, meter: &Meter) -> DeviceBooks {
-    DeviceBooks {
+fn device_books(index: u32, meter: &Meter) -> DeviceStats {
+    DeviceStats {
         id: DeviceId(index),
         scale_ratio: meter.ratio as f64 / RATIO_ONE,
         lost_intervals: meter.lost,
@@ -122,8 +122,8 @@ fn device_books(index: u32, meter: &Meter) -> DeviceBooks {
     }
 }
 
-fn workload_books(is_limited: bool, count: &Count) -> WorkloadBooks {
-    WorkloadBooks {
+fn workload_books(is_limited: bool, count: &Count) -> WorkloadStats {
+    WorkloadStats {
         is_limited,
         budget_bytes: count.budget_bytes.cast_signed(),
         charged_bytes: Bytes(count.charged_bytes),

@@ -12,7 +12,7 @@ use super::wire::{self, Rate};
 use crate::scout::{Source, View, Watched};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::budget::whole;
+use weir_core::byte_budget::whole;
 use weir_core::{DeviceId, Plan, WorkloadId};
 
 /// A rate that moved by less is not worth a write.

@@ -16,7 +16,7 @@ use crate::scout::{Source, View, Watched};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use weir_core::plan::{OutcomeKind, Verdict};
+use weir_core::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
 
 /// A cgroup whose tasks are scheduled by weir.
@@ -39,7 +39,7 @@ impl Scx {
         &mut self,
         id: &WorkloadId,
         watched: Option<&Watched>,
-        verdict: Option<&Verdict>,
+        verdict: Option<&Decision>,
         cpus: CpuShare,
         actuator: &mut Actuator,
     ) -> Result<OutcomeKind, OutcomeKind> {

@@ -7,7 +7,7 @@ use super::Scx;
 use super::kernel::Rule;
 use super::wire::{self, Seen};
 use std::collections::BTreeMap;
-use weir_core::observation::GroupSeen;
+use weir_core::observation::GroupReading;
 use weir_core::{DeviceId, Missing, Nanos};
 
 /// Between two looks: a few of the scheduler's own, and well within what a limit is about.
@@ -32,7 +32,7 @@ impl Scx {
     }
 
     /// Tells the scheduler what the counters showed.
-    pub(crate) fn look(&self, groups: &[GroupSeen]) {
+    pub(crate) fn look(&self, groups: &[GroupReading]) {
         let is_wanted = matches!(self.rule, Rule::Partial | Rule::Full);
         let Some(loaded) = self.loaded.as_ref().filter(|_| is_wanted) else {
             return;
@@ -53,7 +53,7 @@ impl Scx {
 
 /// All that each device has moved, as of the last reading that went into it. Nothing where a reading is lost: a sum that
 /// lacks a group now and then would go back and forth.
-fn sums(groups: &[GroupSeen]) -> BTreeMap<DeviceId, Option<Seen>> {
+fn sums(groups: &[GroupReading]) -> BTreeMap<DeviceId, Option<Seen>> {
     let mut sums: BTreeMap<DeviceId, Option<Seen>> = BTreeMap::new();
     for group in groups {
         let sum = sums
@@ -87,12 +87,12 @@ mod tests {
         at: u64,
         read: u64,
         write: Result<u64, Missing>,
-    ) -> GroupSeen {
+    ) -> GroupReading {
         let id = GroupId {
             device: DeviceId(device),
             index,
         };
-        GroupSeen {
+        GroupReading {
             id,
             read_bytes: Reading::new(Nanos(at), Bytes(read)),
             write_bytes: Reading {

@@ -50,7 +50,7 @@ use shares::Shares;
 use slots::Slots;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::budget::{others_room, whole};
+use weir_core::byte_budget::{others_room, whole};
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
 use wire::{Beat, Count, Device, Life, Settings};

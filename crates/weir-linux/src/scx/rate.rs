@@ -4,8 +4,8 @@
 use super::wire::{self, Rate};
 use crate::scout::Watched;
 use std::collections::BTreeSet;
-use weir_core::budget::budget_of;
-use weir_core::plan::{OutcomeKind, Verdict};
+use weir_core::byte_budget::budget_of;
+use weir_core::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId};
 
 /// A budget is for one device: who uses several is not for this back end.
@@ -23,7 +23,7 @@ pub(super) fn only_device(watched: &Watched) -> Result<DeviceId, OutcomeKind> {
 }
 
 /// What the plan lets a workload move; nothing if the plan does not know its intensity.
-pub(super) fn rate_of(verdict: &Verdict, cpus: CpuShare, device: u64) -> Option<Rate> {
+pub(super) fn rate_of(verdict: &Decision, cpus: CpuShare, device: u64) -> Option<Rate> {
     let budget = budget_of(verdict, cpus)?;
     Some(Rate {
         active: wire::LIMITED,

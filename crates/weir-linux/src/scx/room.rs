@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether the CPUs have room for tasks that rank below all others, which is where partial mode has limited ones
-//! (`weir_core::rank`).
+//! (`weir_core::class_rank`).
 
 use crate::files::{Buffer, open_root};
 use crate::options::Roots;

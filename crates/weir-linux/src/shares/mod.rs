@@ -27,7 +27,7 @@ use resctrl::Resctrl;
 pub(crate) use resctrl::debts::{FILE as OWED, LOCK as OWED_LOCK, settle};
 use samples::Samples;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_core::observation::{Skipped, Use, WorkloadSeen};
+use weir_core::observation::{Skipped, Use, WorkloadReading};
 use weir_core::plan::DeviceState;
 use weir_core::topology::{Fact, Group};
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading, WorkloadId};
@@ -62,7 +62,7 @@ pub(crate) trait Source: Send {
     /// Which groups there are and on which nodes, for those that find their memory.
     fn place(&mut self, _: &[Group]) {}
     /// How devices stand, for those that only look near overload.
-    fn heed(&mut self, _: &[DeviceState]) {}
+    fn on_plan(&mut self, _: &[DeviceState]) {}
     /// Brings the counts of these up to now. Gives how many runs were counted for nobody since the last time.
     fn refresh(&mut self, who: &BTreeSet<Key>) -> u64;
     /// A cgroup's counts so far; who never ran has none.
@@ -231,8 +231,8 @@ impl Shares {
     }
 
     /// What the controller made of the devices.
-    pub(crate) fn heed(&mut self, devices: &[DeviceState]) {
-        self.source.heed(devices);
+    pub(crate) fn on_plan(&mut self, devices: &[DeviceState]) {
+        self.source.on_plan(devices);
     }
 
     /// Takes what was counted until now for all who have memory on a device. As soon after the devices' own counters as can
@@ -278,7 +278,7 @@ impl Shares {
     pub(crate) fn fill(
         &mut self,
         mut taken: Taken,
-        seen: &mut [WorkloadSeen],
+        seen: &mut [WorkloadReading],
         skipped: &mut Vec<Skipped>,
     ) {
         let mut running_ratio = 1.0f64;

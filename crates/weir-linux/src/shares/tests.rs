@@ -209,8 +209,8 @@ fn view(users: &[u32], others: &[u32]) -> View {
     }
 }
 
-fn seen(pid: u32, uses: Vec<Use>) -> WorkloadSeen {
-    WorkloadSeen {
+fn seen(pid: u32, uses: Vec<Use>) -> WorkloadReading {
+    WorkloadReading {
         id: process(pid).id(),
         kind: WorkloadKind::Process,
         cpu_ns: Reading::new(Nanos(1), Nanos(1)),

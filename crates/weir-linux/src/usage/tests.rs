@@ -16,7 +16,7 @@ const MORE: u64 = 321;
 
 /// Cgroups made of files, read as a program in the kernel would read the kernel's.
 #[derive(Clone, Default)]
-struct Books {
+struct SchedStats {
     dirs: Vec<PathBuf>,
     asked: Arc<Mutex<Vec<usize>>>,
     /// Microseconds that it says too much.
@@ -28,7 +28,7 @@ fn id_of(dir: &Path) -> u64 {
     inode(open_root(dir).unwrap()).unwrap().st_ino
 }
 
-impl Source for Books {
+impl Source for SchedStats {
     fn read(&mut self, ids: &[u64]) -> Result<Vec<Option<Row>>, Missing> {
         if self.is_broken.load(Ordering::Relaxed) {
             return Err(Missing::Lost("it broke".into()));
@@ -49,9 +49,9 @@ impl Source for Books {
 }
 
 /// A machine with so many services, and a platform that reads them at once.
-fn machine(services: usize) -> (Fake, LinuxPlatform, Books) {
+fn machine(services: usize) -> (Fake, LinuxPlatform, SchedStats) {
     let fake = Fake::new();
-    let mut books = Books::default();
+    let mut books = SchedStats::default();
     for number in 0..services {
         let path = format!("system.slice/s{number}.service");
         fake.cgroup(&path, &[]);
@@ -128,7 +128,7 @@ fn one_that_does_not_find_them_or_breaks_is_left() {
     assert_eq!(cpu(&platform.observe().unwrap(), FIO), BY_FILE);
     assert!(platform.usage.told().contains("it broke"));
     let (_fake, mut platform, _) = machine(10);
-    let blind: Box<dyn Source> = Box::new(Books::default());
+    let blind: Box<dyn Source> = Box::new(SchedStats::default());
     platform.usage = Usage::of(Beside::settled(Ok(blind)), By::Cgroup);
     assert_eq!(cpu(&platform.observe().unwrap(), FIO), BY_FILE);
     assert!(platform.usage.told().contains("what it finds"));

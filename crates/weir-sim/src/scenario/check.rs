@@ -6,7 +6,7 @@ use super::{Device, Kind, Phase, Scenario, Workload};
 use Part::{Index, Key};
 use std::collections::BTreeSet;
 use weir_core::controller::Goal;
-use weir_core::figures::Expect;
+use weir_core::evaluation::Expect;
 use weir_hw::profile::Profile;
 
 /// Why a scenario is not run.

@@ -16,7 +16,7 @@ use super::{Control, Device, Kind, Machine, Phase, Role, Scenario, Sensors, Work
 use crate::variant::Attribution;
 use serde::Deserialize;
 use weir_core::controller::Goal;
-use weir_core::figures::Expect;
+use weir_core::evaluation::Expect;
 use weir_core::policy::Policy;
 use weir_hw::DeviceProfile;
 use weir_hw::profile::Profile;

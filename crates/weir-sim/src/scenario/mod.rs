@@ -12,7 +12,7 @@ pub use check::ScenarioError;
 use crate::variant::Attribution;
 use serde::Deserialize;
 use weir_core::controller::Goal;
-use weir_core::figures::Expect;
+use weir_core::evaluation::Expect;
 use weir_hw::profile::{Profile, ProfileError};
 
 /// A scenario.

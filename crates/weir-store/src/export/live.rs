@@ -8,7 +8,7 @@ use super::{Cell, Table, spelled};
 use crate::figures::{DeviceRow, Span, WorkloadRow, outcome_code, word};
 use crate::writer::signed;
 use std::collections::BTreeMap;
-use weir_core::observation::LatencySeen;
+use weir_core::observation::LatencyReading;
 use weir_core::plan::{ActionKind, Outcome, Plan};
 use weir_core::{DeviceId, Nanos, WorkloadId};
 
@@ -56,7 +56,7 @@ impl Live {
         wall_unix_ms: u64,
         plan: &Plan,
         outcomes: &[Outcome],
-        latencies: &[LatencySeen],
+        latencies: &[LatencyReading],
     ) -> Option<String> {
         let dt = self.last_at.and_then(|before| plan.at.since(before));
         (self.last_at, self.last_unix_ms) = (Some(plan.at), wall_unix_ms);

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::iter::Peekable;
 use std::sync::Arc;
 use weir_core::attribution::Provenance;
-use weir_core::observation::{GroupSeen, Missing, WorkloadKind, WorkloadSeen};
+use weir_core::observation::{GroupReading, Missing, WorkloadKind, WorkloadReading};
 use weir_core::owner::owner;
 use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
 
@@ -16,7 +16,7 @@ use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
 pub struct Totals {
     last_at: Option<Nanos>,
     pub(super) ticks: u64,
-    pub(super) groups: BTreeMap<GroupId, GroupSeen>,
+    pub(super) groups: BTreeMap<GroupId, GroupReading>,
     /// Of devices whose events took turns.
     pub(super) running: BTreeMap<DeviceId, f64>,
     /// Readings that were lost, of reads and of writes.
@@ -43,7 +43,7 @@ impl Totals {
                 *count += u64::from(matches!(reading.value, Err(Missing::Lost(_))));
             }
         }
-        let is_cgroup = |w: &&WorkloadSeen| w.kind == WorkloadKind::Cgroup;
+        let is_cgroup = |w: &&WorkloadReading| w.kind == WorkloadKind::Cgroup;
         let mut seen = seen.workloads.iter().filter(is_cgroup).peekable();
         let mut old = std::mem::take(&mut self.workloads).into_iter().peekable();
         let mut next = Vec::with_capacity(plan.workloads.len());
@@ -136,13 +136,13 @@ mod tests {
     use super::*;
     use weir_core::attribution::Estimate;
     use weir_core::observation::Reading;
-    use weir_core::plan::{Plan, Verdict, Why};
+    use weir_core::plan::{Decision, Plan, Why};
     use weir_core::{BytesPerSec, CpuShare};
 
     /// A tick at `sec`: cgroups and their bytes per second, and a process.
     fn tick(totals: &mut Totals, sec: u64, rates: &[(&str, f64)]) {
         let at = Nanos::from_millis(sec * 1000);
-        let seen = |id: &str, kind| WorkloadSeen {
+        let seen = |id: &str, kind| WorkloadReading {
             id: WorkloadId::new(id),
             kind,
             cpu_ns: Reading::new(at, Nanos(sec)),
@@ -155,7 +155,7 @@ mod tests {
         };
         let cgroups = rates.iter().map(|(id, _)| seen(id, WorkloadKind::Cgroup));
         let process = seen("pid:1@2", WorkloadKind::Process);
-        let verdict = |id: &str, rate: f64| Verdict {
+        let verdict = |id: &str, rate: f64| Decision {
             id: WorkloadId::new(id),
             bandwidth: Estimate {
                 bytes_per_sec: BytesPerSec::new(rate),

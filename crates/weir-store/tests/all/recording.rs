@@ -4,7 +4,7 @@
 use crate::made::{INTERVAL_MS, NAMES, Plant, desk, recorded, start};
 use proptest::prelude::*;
 use weir_core::observation::{
-    Excluded, Missing, OwnSeen, RunningSeen, Skipped, Use, WorkloadKind, WorkloadSeen,
+    Excluded, Missing, Multiplexing, ProbeReading, Skipped, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, Observation, Plan, Platform, Reading, State,
@@ -325,7 +325,7 @@ fn any_reading<T: std::fmt::Debug + Clone>(
     })
 }
 
-fn any_workload() -> impl Strategy<Value = WorkloadSeen> {
+fn any_workload() -> impl Strategy<Value = WorkloadReading> {
     let uses = (
         any::<u32>(),
         any_reading(Bytes),
@@ -353,7 +353,7 @@ fn any_workload() -> impl Strategy<Value = WorkloadSeen> {
     )
         .prop_map(
             |(id, cpu_ns, throttled_ns, uses, weight, their_limit_cpus, real_time, all)| {
-                WorkloadSeen {
+                WorkloadReading {
                     id: WorkloadId::new(id),
                     kind: WorkloadKind::Cgroup,
                     cpu_ns,
@@ -381,12 +381,12 @@ fn any_observation() -> impl Strategy<Value = Observation> {
             at: Nanos(at),
             running: running
                 .into_iter()
-                .map(|(id, ratio)| RunningSeen {
+                .map(|(id, ratio)| Multiplexing {
                     id: DeviceId(id),
                     ratio,
                 })
                 .collect(),
-            own: vec![OwnSeen {
+            own: vec![ProbeReading {
                 id: GroupId {
                     device: DeviceId(2),
                     index: 1,

@@ -18,7 +18,7 @@ use crate::run::publish;
 use crate::text;
 use anyhow::{Context, Result, bail};
 use cli::CalibrateArgs;
-use page::{Outcome, Verdict};
+use page::{Decision, Outcome};
 use rig::Rig;
 use search::Point;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -241,8 +241,8 @@ fn stored_point(point: &Point) -> StoredPoint {
 }
 
 /// What comes of it, and what is to be known beside.
-fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped: bool) -> Verdict {
-    let mut verdict = Verdict::default();
+fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped: bool) -> Decision {
+    let mut verdict = Decision::default();
     if was_stopped {
         verdict
             .notes

@@ -13,14 +13,14 @@ pub struct Outcome {
     /// What was measured.
     pub profile: Profile,
     /// How good it is.
-    pub verdict: Verdict,
+    pub verdict: Decision,
     /// Where it is kept.
     pub kept_in: Option<String>,
 }
 
 /// How good it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Decision {
     /// What is to be known of it.
     pub notes: Vec<String>,
     /// Why it is not used.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_bench::chase::BATCH_LOADS;
 use weir_bench::{Buffer, LINE_BYTES, Loaders, Mix, Ring, Timing, cpu};
-use weir_core::observation::GroupSeen;
+use weir_core::observation::GroupReading;
 use weir_linux::Traffic;
 
 /// A point is known well enough.
@@ -154,7 +154,7 @@ impl Rig {
 }
 
 /// Bytes of a group, and when they were read.
-fn group_bytes(group: &GroupSeen) -> Result<(u64, u64)> {
+fn group_bytes(group: &GroupReading) -> Result<(u64, u64)> {
     let one = |reading: &weir_core::Reading<weir_core::Bytes>| {
         let value = reading.value.clone();
         value.map_err(|why| anyhow::anyhow!("{}: its counters: {why}", group.id))

@@ -11,7 +11,7 @@
 //!
 //! *Cost.* At most 1 % of the time of one CPU for all devices together, whatever a load takes; a load is a line of 64 bytes,
 //! so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are nobody's
-//! (`weir_core::observation::OwnSeen`); its memory is taken out of the memory of weir's own workload, whose CPU time would
+//! (`weir_core::observation::ProbeReading`); its memory is taken out of the memory of weir's own workload, whose CPU time would
 //! else be taken for use of the device.
 //!
 //! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a machine that does nothing
@@ -26,10 +26,12 @@ use place::PART_OF_FREE;
 use prober::{Found, Prober};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::observation::{Excluded, LatencySeen, LatencySource, OwnSeen, WorkloadSeen};
+use weir_core::observation::{
+    Excluded, LatencyReading, LatencySource, ProbeReading, WorkloadReading,
+};
 use weir_core::plan::{Outcome, Plan};
 use weir_core::processes::Processes;
-use weir_core::scheduler::Books;
+use weir_core::sched_stats::SchedStats;
 use weir_core::topology::{Fact, Group};
 use weir_core::{
     Bytes, Description, DeviceId, GroupId, Missing, Nanos, Observation, Platform, PlatformError,
@@ -117,7 +119,7 @@ impl Platform for Probed {
         add_latencies(&mut seen, &self.found);
         let memory = memory(&self.of_inner.groups, &self.found);
         add_own(&mut seen, &memory, &self.found);
-        let own = |w: &&mut WorkloadSeen| w.excluded == Some(Excluded::Weir);
+        let own = |w: &&mut WorkloadReading| w.excluded == Some(Excluded::Weir);
         for workload in seen.workloads.iter_mut().filter(own) {
             take_memory_out(workload, &memory);
         }
@@ -128,11 +130,11 @@ impl Platform for Probed {
         self.inner.apply(plan)
     }
 
-    fn heed(&mut self, plan: &Plan) {
-        self.inner.heed(plan);
+    fn on_plan(&mut self, plan: &Plan) {
+        self.inner.on_plan(plan);
     }
 
-    fn scheduler(&self) -> Option<Books> {
+    fn scheduler(&self) -> Option<SchedStats> {
         self.inner.scheduler()
     }
 
@@ -167,7 +169,7 @@ fn add_latencies(seen: &mut Observation, found: &BTreeMap<DeviceId, Found>) {
             let why = format!("the probe has measured nothing for {age}");
             mean_ns = Reading::missing(seen.at, Missing::Lost(why));
         }
-        let latency = LatencySeen {
+        let latency = LatencyReading {
             id: *device,
             mean_ns,
             source: LatencySource::Probe,
@@ -195,7 +197,7 @@ fn memory(groups: &[Group], found: &BTreeMap<DeviceId, Found>) -> Vec<(GroupId, 
 fn add_own(seen: &mut Observation, memory: &[(GroupId, u64)], found: &BTreeMap<DeviceId, Found>) {
     let own = memory.iter().filter_map(|(group, _)| {
         let found = found.get(&group.device)?;
-        Some(OwnSeen {
+        Some(ProbeReading {
             id: *group,
             read_bytes: Reading::new(found.taken_at.min(seen.at), Bytes(found.read_bytes)),
         })
@@ -204,7 +206,7 @@ fn add_own(seen: &mut Observation, memory: &[(GroupId, u64)], found: &BTreeMap<D
 }
 
 /// Takes our memory out of what weir's workload has.
-fn take_memory_out(workload: &mut WorkloadSeen, memory: &[(GroupId, u64)]) {
+fn take_memory_out(workload: &mut WorkloadReading, memory: &[(GroupId, u64)]) {
     for (group, bytes) in memory {
         let Some(place) = workload.uses.iter().position(|u| u.group == *group) else {
             continue;

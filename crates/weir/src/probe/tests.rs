@@ -72,7 +72,7 @@ fn a_latency_comes_with_its_age_and_none_is_older_than_it_may_be() {
 
 #[test]
 fn one_that_the_probe_lacks_does_not_take_another_away() {
-    let by_perf = |value| LatencySeen {
+    let by_perf = |value| LatencyReading {
         id: DEVICE,
         mean_ns: Reading::new(Nanos(1), Nanos(value)),
         source: LatencySource::PerfEvents,
@@ -89,7 +89,7 @@ fn one_that_the_probe_lacks_does_not_take_another_away() {
     assert_eq!(seen.latencies.len(), 1);
 }
 
-fn workload(here: &[(u32, u64)]) -> WorkloadSeen {
+fn workload(here: &[(u32, u64)]) -> WorkloadReading {
     let at = Nanos(1);
     let use_ = |(index, bytes): &(u32, u64)| Use {
         group: GroupId {
@@ -100,7 +100,7 @@ fn workload(here: &[(u32, u64)]) -> WorkloadSeen {
         sampled_read_bytes: None,
         sampled_write_bytes: None,
     };
-    WorkloadSeen {
+    WorkloadReading {
         id: WorkloadId::new("/weir.service"),
         kind: WorkloadKind::Cgroup,
         cpu_ns: Reading::new(at, Nanos(0)),

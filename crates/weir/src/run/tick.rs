@@ -160,7 +160,7 @@ impl Loop {
             &seen,
         );
         let decided = thread_cpu();
-        self.platform.0.heed(&plan);
+        self.platform.0.on_plan(&plan);
         // Also without actions: the platform looks after the limits it holds.
         let outcomes = self.platform.0.apply(&plan);
         self.state.note(&outcomes);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_core::observation::Skipped;
 use weir_core::plan::Plan;
 use weir_core::processes::Processes;
-use weir_core::scheduler::Books;
+use weir_core::sched_stats::SchedStats;
 use weir_core::snapshot::{Delivery, Snapshot};
 use weir_core::topology::Description;
 use weir_core::{CpuShare, Nanos, WorkloadId};
@@ -35,7 +35,7 @@ impl View {
     }
 
     /// What the scheduler did up to now.
-    pub fn take_books(&mut self, books: Option<Books>) {
+    pub fn take_books(&mut self, books: Option<SchedStats>) {
         self.snapshot.scheduler = books;
     }
 
@@ -129,10 +129,10 @@ mod tests {
     use super::*;
     use weir_core::BytesPerSec;
     use weir_core::attribution::{Estimate, Provenance};
-    use weir_core::plan::{Verdict, Why};
+    use weir_core::plan::{Decision, Why};
 
     fn plan(at_ms: u64, throttled: &[(&str, u64)]) -> Plan {
-        let verdict = |(id, ms): &(&str, u64)| Verdict {
+        let verdict = |(id, ms): &(&str, u64)| Decision {
             id: WorkloadId::new(*id),
             bandwidth: Estimate {
                 bytes_per_sec: BytesPerSec::ZERO,

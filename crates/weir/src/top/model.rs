@@ -19,8 +19,8 @@ use crate::{text, words};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use weir_core::observation::DevLoad;
-use weir_core::plan::{DeviceState, Verdict};
-use weir_core::scheduler::WorkloadBooks;
+use weir_core::plan::{Decision, DeviceState};
+use weir_core::sched_stats::WorkloadStats;
 use weir_core::snapshot::Snapshot;
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
 
@@ -66,7 +66,7 @@ impl Sort {
 #[derive(Clone, Debug)]
 pub struct Row {
     /// The newest verdict; its figures are those of one tick.
-    pub verdict: Verdict,
+    pub verdict: Decision,
     /// Mean bandwidth.
     pub bandwidth: Option<BytesPerSec>,
     /// Part of all devices' traffic.
@@ -78,7 +78,7 @@ pub struct Row {
     /// When the limit began.
     pub limited_since_unix_ms: Option<u64>,
     /// What weir's scheduler did to it.
-    pub scheduled: Option<WorkloadBooks>,
+    pub scheduled: Option<WorkloadStats>,
     /// Its name as it stands in the table, harmless.
     pub label: String,
     /// How many cells of it are not cut where it is too long.
@@ -104,7 +104,7 @@ pub struct Branch {
 
 impl Row {
     /// A workload of which no more is known than this.
-    pub fn leaf(verdict: Verdict) -> Row {
+    pub fn leaf(verdict: Decision) -> Row {
         let (tag, keep) = tag(verdict.id.as_str(), "");
         Row {
             label: tag + &text::harmless(verdict.id.as_str()),
@@ -364,7 +364,7 @@ struct Means {
 
 fn row(
     newest: &Snapshot,
-    verdict: &Verdict,
+    verdict: &Decision,
     means: &BTreeMap<&WorkloadId, Means>,
     all: BytesPerSec,
 ) -> Row {

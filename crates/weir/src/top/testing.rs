@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 use weir_core::attribution::{Estimate, Provenance};
-use weir_core::observation::{Excluded, LatencySeen, LatencySource, Reading};
-use weir_core::plan::{DeviceState, Plan, Verdict, Why};
+use weir_core::observation::{Excluded, LatencyReading, LatencySource, Reading};
+use weir_core::plan::{Decision, DeviceState, Plan, Why};
 use weir_core::processes::Processes;
-use weir_core::scheduler::{Books, Mode, Queueing, WorkloadBooks};
+use weir_core::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
 use weir_core::snapshot::{SelfCost, Snapshot};
 use weir_core::topology::Device;
 use weir_core::{BytesPerSec, CpuShare, DeviceId, Nanos, WorkloadId};
@@ -29,7 +29,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         counter_mask_bytes: u64::MAX,
         counted_by: weir_core::topology::CountedBy::AccessCounters,
     }];
-    snapshot.latencies = vec![LatencySeen {
+    snapshot.latencies = vec![LatencyReading {
         id,
         mean_ns: Reading::new(Nanos::from_millis(at_ms), Nanos(412)),
         source: LatencySource::Probe,
@@ -83,8 +83,8 @@ fn processes(at_ms: u64) -> BTreeMap<WorkloadId, Processes> {
 }
 
 /// Of weir's scheduler: it holds the first workload.
-fn books() -> Books {
-    let first = WorkloadBooks {
+fn books() -> SchedStats {
+    let first = WorkloadStats {
         is_limited: true,
         parks: 1444,
         parked_ns: Nanos(12_500_000_000),
@@ -92,10 +92,10 @@ fn books() -> Books {
         cuts: 350,
         turns: 2,
         waiting: 16,
-        ..WorkloadBooks::default()
+        ..WorkloadStats::default()
     };
     let id = WorkloadId::new("/system.slice/fio-heavy-reader-1.service");
-    Books {
+    SchedStats {
         mode: Mode::Partial,
         ticks: 1000,
         tick_cost_ns: Nanos(1_500_000),
@@ -113,7 +113,7 @@ fn books() -> Books {
     }
 }
 
-fn workloads(mib: f64) -> Vec<Verdict> {
+fn workloads(mib: f64) -> Vec<Decision> {
     let cut = Why::Cut {
         policy: "max-min".into(),
         demand_bytes_per_sec: BytesPerSec::new(210.0 * MIB),
@@ -150,8 +150,8 @@ fn workloads(mib: f64) -> Vec<Verdict> {
     list
 }
 
-fn verdict(id: &str, mib: f64, cpus: f64, why: Why) -> Verdict {
-    Verdict {
+fn verdict(id: &str, mib: f64, cpus: f64, why: Why) -> Decision {
+    Decision {
         id: WorkloadId::new(id),
         bandwidth: Estimate {
             bytes_per_sec: BytesPerSec::new(mib * MIB),

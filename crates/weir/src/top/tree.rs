@@ -8,7 +8,7 @@ use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 use weir_core::attribution::{Estimate, Provenance};
-use weir_core::plan::{Verdict, Why};
+use weir_core::plan::{Decision, Why};
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
 
 /// A path is cut here: what is deeper shows as one name. Snapshots may come from anybody.
@@ -149,7 +149,7 @@ fn sum(path: &str, body: &[Block]) -> Row {
         }
     });
     let intensity = bandwidth.zip(cpu.filter(|cpus| *cpus >= CPUS_LEAST));
-    let verdict = Verdict {
+    let verdict = Decision {
         // No leaf has such a name.
         id: WorkloadId::new(format!("{path}/")),
         bandwidth: Estimate {
@@ -182,7 +182,7 @@ mod tests {
 
     fn leaf(id: &str, mib: f64) -> Row {
         let verdict = &snapshot(0, 100.0).plan.workloads[0];
-        let verdict = Verdict {
+        let verdict = Decision {
             id: WorkloadId::new(id),
             limit_cpus: (mib > 50.0).then(|| CpuShare::new(0.1)),
             ..verdict.clone()

@@ -14,7 +14,7 @@
 //! Shortcuts against a real kernel: no competition for CPUs, no slack timers, one thread is one CPU.
 
 use weir_core::observation::{
-    GroupSeen, LatencySeen, LatencySource, Missing, Use, WorkloadKind, WorkloadSeen,
+    GroupReading, LatencyReading, LatencySource, Missing, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::plan::{ActionKind, OutcomeKind};
 use weir_core::topology::{Actuator, Device, Group};
@@ -262,9 +262,9 @@ impl Plant {
         (sum % (u128::from(self.mask) + 1)) as u64
     }
 
-    fn see(&self, reader: &Reader) -> WorkloadSeen {
+    fn see(&self, reader: &Reader) -> WorkloadReading {
         let at = Nanos(self.now);
-        WorkloadSeen {
+        WorkloadReading {
             id: reader.id.clone(),
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(reader.cpu_ns)),
@@ -316,7 +316,7 @@ impl Platform for Plant {
         }
         let at = Nanos(self.now);
         let lost = || Reading::missing(at, Missing::Lost("unplugged".into()));
-        let latency = LatencySeen {
+        let latency = LatencyReading {
             id: GROUP.device,
             mean_ns: Reading::new(at, Nanos((self.latency_sum / self.latency_bytes) as u64)),
             source: LatencySource::Model,
@@ -326,7 +326,7 @@ impl Platform for Plant {
         let seen = Observation {
             seq: self.seq,
             at,
-            groups: vec![GroupSeen {
+            groups: vec![GroupReading {
                 id: GROUP,
                 read_bytes: if self.counters_lost {
                     lost()

@@ -190,7 +190,7 @@ impl Source for Samples {
         self.watch();
     }
 
-    fn heed(&mut self, devices: &[DeviceState]) {
+    fn on_plan(&mut self, devices: &[DeviceState]) {
         let at = now();
         if is_near(devices) {
             self.near_at = at;

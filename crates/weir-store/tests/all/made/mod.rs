@@ -3,7 +3,8 @@
 
 use std::path::Path;
 use weir_core::observation::{
-    GroupSeen, LatencySeen, LatencySource, Missing, Skipped, Use, WorkloadKind, WorkloadSeen,
+    GroupReading, LatencyReading, LatencySource, Missing, Skipped, Use, WorkloadKind,
+    WorkloadReading,
 };
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind};
 use weir_core::snapshot::SelfCost;
@@ -176,7 +177,7 @@ impl Plant {
 
     fn look(&self) -> Observation {
         let at = Nanos((self.seq + 1) * INTERVAL_MS * 1_000_000 + self.seq * 7919 % 50_000);
-        let seen = |place: usize| WorkloadSeen {
+        let seen = |place: usize| WorkloadReading {
             id: WorkloadId::new(self.names[place].as_str()),
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(self.cpu_ns[place])),
@@ -199,12 +200,12 @@ impl Plant {
         Observation {
             seq: self.seq,
             at,
-            groups: vec![GroupSeen {
+            groups: vec![GroupReading {
                 id: GROUP,
                 read_bytes: Reading::new(at, Bytes(self.bytes / 4 * 3)),
                 write_bytes: Reading::new(at, Bytes(self.bytes / 4)),
             }],
-            latencies: vec![LatencySeen {
+            latencies: vec![LatencyReading {
                 id: DeviceId(0),
                 mean_ns: Reading::missing(at, Missing::NotSupported("no source".into())),
                 source: LatencySource::Unknown,

@@ -25,7 +25,7 @@ use std::thread;
 use std::time::Duration;
 use tracing::{info, warn};
 use weir_core::Nanos;
-use weir_core::observation::LatencySeen;
+use weir_core::observation::LatencyReading;
 use weir_core::plan::{Outcome, Plan};
 use weir_core::snapshot::Delivery;
 use weir_store::Tick;
@@ -98,7 +98,7 @@ struct Seen {
     wall_unix_ms: u64,
     plan: Plan,
     outcomes: Vec<Outcome>,
-    latencies: Vec<LatencySeen>,
+    latencies: Vec<LatencyReading>,
 }
 
 /// The loop's end of it.

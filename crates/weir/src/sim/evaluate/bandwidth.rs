@@ -8,7 +8,7 @@ use super::lab::{
 use super::printed::{ASYMMETRIC, IDLE, TABLE_2};
 use super::why;
 use anyhow::Result;
-use weir_core::figures::nearest_rank;
+use weir_core::evaluation::nearest_rank;
 use weir_core::units::GIB;
 use weir_report::{
     Axis, Cell, CellKind, Curve, Ink, Panel, Part, Plot, Section, Shape, Table, plot,

@@ -4,18 +4,18 @@
 //! shared out as its reads are, and that is an estimate even where the reads are not.
 
 use super::state::State;
-use crate::attribution::{Attribution, Estimate, Part, Provenance, Share};
+use crate::attribution::{AccessSignal, Attributed, Attribution, Estimate, Provenance};
 use crate::bandwidth::GroupRate;
 use crate::observation::{Observation, Use};
-use crate::plan::{Figure, Flow};
+use crate::plan::{DirectionTraffic, TrafficBreakdown};
 use crate::units::Nanos;
 
 /// Makes the figures of all workloads. `shares` and `found` are in the order of workloads and their active uses.
-pub(super) fn figures(
+pub(super) fn fill(
     state: &mut State,
     seen: &Observation,
     groups: &[GroupRate],
-    shares: &[Share],
+    shares: &[AccessSignal],
     found: &Attribution,
 ) {
     let mut parts = shares.iter().zip(&found.parts);
@@ -45,15 +45,20 @@ pub(super) fn figures(
     }
 }
 
-fn figure(seen: &Observation, group: &GroupRate, use_: &Use, part: Part) -> Option<Figure> {
+fn figure(
+    seen: &Observation,
+    group: &GroupRate,
+    use_: &Use,
+    part: Attributed,
+) -> Option<TrafficBreakdown> {
     if part.all.provenance == Provenance::Unknown {
         return None;
     }
-    let flow = |way: Estimate| Flow {
+    let flow = |way: Estimate| DirectionTraffic {
         bytes_per_sec: way.bytes_per_sec,
         provenance: way.provenance,
     };
-    Some(Figure {
+    Some(TrafficBreakdown {
         read: flow(part.read),
         write: flow(part.write),
         age_ns: age(seen, group, use_, part.all.provenance),
@@ -73,12 +78,12 @@ fn age(seen: &Observation, group: &GroupRate, use_: &Use, provenance: Provenance
     seen.at.since(oldest).unwrap_or(Nanos(0))
 }
 
-fn plus(a: Figure, b: Figure) -> Figure {
-    let flow = |a: Flow, b: Flow| Flow {
+fn plus(a: TrafficBreakdown, b: TrafficBreakdown) -> TrafficBreakdown {
+    let flow = |a: DirectionTraffic, b: DirectionTraffic| DirectionTraffic {
         bytes_per_sec: a.bytes_per_sec + b.bytes_per_sec,
         provenance: a.provenance.max(b.provenance),
     };
-    Figure {
+    TrafficBreakdown {
         read: flow(a.read, b.read),
         write: flow(a.write, b.write),
         age_ns: a.age_ns.max(b.age_ns),
@@ -88,7 +93,7 @@ fn plus(a: Figure, b: Figure) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{GroupSeen, Missing, Reading, WorkloadKind, WorkloadSeen};
+    use crate::observation::{GroupReading, Missing, Reading, WorkloadKind, WorkloadReading};
     use crate::topology::{Description, Device, Group};
     use crate::units::BytesPerSec;
     use crate::{Bytes, Config, DeviceId, GroupId, Plan, WorkloadId, step};
@@ -122,26 +127,27 @@ mod tests {
     fn seen(sec: u64, rates: &[(Option<u64>, Option<u64>)]) -> Observation {
         let at = Nanos::from_millis(sec * 1000);
         let counter = |rate: u64| Reading::new(at, Bytes(rate * sec));
-        let workload = |(i, (reads, writes)): (usize, &(Option<u64>, Option<u64>))| WorkloadSeen {
-            id: WorkloadId::new(format!("/{i}")),
-            kind: WorkloadKind::Cgroup,
-            cpu_ns: Reading::new(at, at),
-            throttled_ns: Reading::new(at, Nanos(0)),
-            uses: vec![Use {
-                group: GROUP,
-                resident_bytes: Reading::new(Nanos(0), Bytes(1)),
-                sampled_read_bytes: reads.map(counter),
-                sampled_write_bytes: writes.map(counter),
-            }],
-            resident_bytes: None,
-            weight: 100.0,
-            their_limit_cpus: None,
-            excluded: None,
-        };
+        let workload =
+            |(i, (reads, writes)): (usize, &(Option<u64>, Option<u64>))| WorkloadReading {
+                id: WorkloadId::new(format!("/{i}")),
+                kind: WorkloadKind::Cgroup,
+                cpu_ns: Reading::new(at, at),
+                throttled_ns: Reading::new(at, Nanos(0)),
+                uses: vec![Use {
+                    group: GROUP,
+                    resident_bytes: Reading::new(Nanos(0), Bytes(1)),
+                    sampled_read_bytes: reads.map(counter),
+                    sampled_write_bytes: writes.map(counter),
+                }],
+                resident_bytes: None,
+                weight: 100.0,
+                their_limit_cpus: None,
+                excluded: None,
+            };
         Observation {
             seq: sec,
             at: Nanos(at.0 + 5),
-            groups: vec![GroupSeen {
+            groups: vec![GroupReading {
                 id: GROUP,
                 read_bytes: counter(600),
                 write_bytes: counter(200),
@@ -151,7 +157,7 @@ mod tests {
         }
     }
 
-    fn figures_of(rates: &[(Option<u64>, Option<u64>)]) -> Vec<Option<Figure>> {
+    fn figures_of(rates: &[(Option<u64>, Option<u64>)]) -> Vec<Option<TrafficBreakdown>> {
         let (mut state, config) = (State::default(), Config::default());
         let mut plan = Plan::default();
         for sec in 0..3 {
@@ -160,12 +166,16 @@ mod tests {
         plan.workloads.iter().map(|v| v.figure).collect()
     }
 
-    fn figure(reads: (f64, Provenance), writes: (f64, Provenance), age_ns: u64) -> Option<Figure> {
-        let flow = |(rate, provenance)| Flow {
+    fn figure(
+        reads: (f64, Provenance),
+        writes: (f64, Provenance),
+        age_ns: u64,
+    ) -> Option<TrafficBreakdown> {
+        let flow = |(rate, provenance)| DirectionTraffic {
             bytes_per_sec: BytesPerSec::new(rate),
             provenance,
         };
-        Some(Figure {
+        Some(TrafficBreakdown {
             read: flow(reads),
             write: flow(writes),
             age_ns: Nanos(age_ns),

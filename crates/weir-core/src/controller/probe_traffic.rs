@@ -6,7 +6,7 @@ use crate::attribution::Attribution;
 use crate::bandwidth::GroupRate;
 use crate::counters::{Counter, FULL_MASK, Limits};
 use crate::ids::GroupId;
-use crate::observation::OwnSeen;
+use crate::observation::ProbeReading;
 use crate::units::BytesPerSec;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,17 +18,17 @@ const LIMITS: Limits = Limits {
 
 /// The last reading of each group.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Own {
+pub(super) struct ProbeTraffic {
     counters: BTreeMap<GroupId, Counter>,
 }
 
-impl Own {
+impl ProbeTraffic {
     /// Rates of groups without it, in the same order. Both are counted at different moments, and what is asked for may
     /// have come from a cache: nothing goes below zero. Of a group of which it is not known nothing is taken off.
-    pub(super) fn taken_off<'a>(
+    pub(super) fn subtract_from<'a>(
         &mut self,
         groups: &'a [GroupRate],
-        seen: &[OwnSeen],
+        seen: &[ProbeReading],
     ) -> Cow<'a, [GroupRate]> {
         self.counters
             .retain(|id, _| seen.iter().any(|own| own.id == *id));
@@ -49,7 +49,7 @@ impl Own {
 }
 
 /// What was taken off has no owner among the workloads.
-pub(super) fn leave_to_nobody(found: &mut Attribution, all: &[GroupRate], others: &[GroupRate]) {
+pub(super) fn leave_unattributed(found: &mut Attribution, all: &[GroupRate], others: &[GroupRate]) {
     for ((unowned, all), others) in found.unattributed.iter_mut().zip(all).zip(others) {
         if let (Some(unowned), Some(all), Some(others)) = (unowned, all.total(), others.total()) {
             *unowned += BytesPerSec::new((all.get() - others.get()).max(0.0));
@@ -60,7 +60,7 @@ pub(super) fn leave_to_nobody(found: &mut Attribution, all: &[GroupRate], others
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribution::{Share, attribute};
+    use crate::attribution::{AccessSignal, attribute};
     use crate::ids::DeviceId;
     use crate::observation::{Missing, Reading};
     use crate::units::{Bytes, Nanos};
@@ -79,8 +79,8 @@ mod tests {
         }]
     }
 
-    fn own(at_ms: u64, bytes: u64) -> [OwnSeen; 1] {
-        [OwnSeen {
+    fn own(at_ms: u64, bytes: u64) -> [ProbeReading; 1] {
+        [ProbeReading {
             id: GROUP,
             read_bytes: Reading::new(Nanos::from_millis(at_ms), Bytes(bytes)),
         }]
@@ -88,36 +88,39 @@ mod tests {
 
     #[test]
     fn what_weir_read_is_no_workloads_and_stays_in_the_total() {
-        let mut state = Own::default();
+        let mut state = ProbeTraffic::default();
         let groups = rate(1000.0, 300.0);
         // Before the second reading there is no difference.
-        assert_eq!(state.taken_off(&groups, &own(0, 50)).as_ref(), &groups);
-        let others = state.taken_off(&groups, &own(2000, 250));
+        assert_eq!(state.subtract_from(&groups, &own(0, 50)).as_ref(), &groups);
+        let others = state.subtract_from(&groups, &own(2000, 250));
         assert_eq!(others.as_ref(), &rate(900.0, 300.0));
-        let alone = Share {
+        let alone = AccessSignal {
             group: 0,
-            ..Share::default()
+            ..AccessSignal::default()
         };
         let mut found = attribute(&others, &[alone]);
-        leave_to_nobody(&mut found, &groups, &others);
+        leave_unattributed(&mut found, &groups, &others);
         assert_eq!(found.parts[0].all.bytes_per_sec.get(), 1200.0);
         assert_eq!(found.unattributed, [Some(BytesPerSec::new(100.0))]);
     }
 
     #[test]
     fn nothing_goes_below_zero_and_what_is_not_known_takes_nothing_off() {
-        let mut state = Own::default();
+        let mut state = ProbeTraffic::default();
         let groups = rate(10.0, 0.0);
-        let _ = state.taken_off(&groups, &own(0, 0));
-        let others = state.taken_off(&groups, &own(1000, 1 << 40));
+        let _ = state.subtract_from(&groups, &own(0, 0));
+        let others = state.subtract_from(&groups, &own(1000, 1 << 40));
         assert_eq!(others.as_ref(), &rate(0.0, 0.0));
-        let lost = [OwnSeen {
+        let lost = [ProbeReading {
             id: GROUP,
             read_bytes: Reading::missing(Nanos::from_millis(2000), Missing::NotYetRead),
         }];
-        assert_eq!(state.taken_off(&groups, &lost).as_ref(), &groups);
+        assert_eq!(state.subtract_from(&groups, &lost).as_ref(), &groups);
         // Without a probe the first reading of the next one is a first reading again.
-        assert_eq!(state.taken_off(&groups, &[]).as_ref(), &groups);
-        assert_eq!(state.taken_off(&groups, &own(3000, 5)).as_ref(), &groups);
+        assert_eq!(state.subtract_from(&groups, &[]).as_ref(), &groups);
+        assert_eq!(
+            state.subtract_from(&groups, &own(3000, 5)).as_ref(),
+            &groups
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! From a verdict to a budget: what back ends that limit in device bytes are told of one workload.
 
 use crate::CpuShare;
-use crate::plan::{DeviceState, Verdict, Why};
+use crate::plan::{Decision, DeviceState, Why};
 
 /// Bytes a second, whole and at least 1, because 0 would be no limit or no charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Budget {
 /// A workload that is cut may move what the plan allows it; at its floor, or when its limit is being
 /// raised on the way out, it may move its limit in CPUs times its intensity. Nothing if the plan does
 /// not know its intensity.
-pub fn budget_of(verdict: &Verdict, cpus: CpuShare) -> Option<Budget> {
+pub fn budget_of(verdict: &Decision, cpus: CpuShare) -> Option<Budget> {
     let intensity = verdict
         .intensity_bytes_per_cpu_sec
         .filter(|k| k.is_finite() && *k > 0.0)?;
@@ -55,8 +55,8 @@ mod tests {
     use crate::attribution::Estimate;
     use crate::{BytesPerSec, WorkloadId};
 
-    fn verdict(why: Why, allowed: Option<f64>, intensity: Option<f64>) -> Verdict {
-        Verdict {
+    fn verdict(why: Why, allowed: Option<f64>, intensity: Option<f64>) -> Decision {
+        Decision {
             id: WorkloadId::new("/a"),
             bandwidth: Estimate::UNKNOWN,
             figure: None,

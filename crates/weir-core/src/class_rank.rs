@@ -13,7 +13,7 @@ const TOLERATED: f64 = 0.05;
 
 /// CPUs that are left are fewer than the limits allow.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shortage {
+pub struct CpuShortage {
     /// CPUs of the machine.
     pub cpus: f64,
     /// CPUs that ordinary tasks of others want: tasks that run or wait for a CPU, on average over time.
@@ -22,11 +22,11 @@ pub struct Shortage {
     pub allowed: f64,
 }
 
-impl Shortage {
+impl CpuShortage {
     /// The shortage, if it is one.
-    pub fn of(cpus: f64, others: f64, allowed: f64) -> Option<Shortage> {
+    pub fn of(cpus: f64, others: f64, allowed: f64) -> Option<CpuShortage> {
         let left = (cpus - others).max(0.0);
-        (left < allowed * (1.0 - TOLERATED)).then_some(Shortage {
+        (left < allowed * (1.0 - TOLERATED)).then_some(CpuShortage {
             cpus,
             others,
             allowed,
@@ -34,7 +34,7 @@ impl Shortage {
     }
 }
 
-impl fmt::Display for Shortage {
+impl fmt::Display for CpuShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -52,24 +52,27 @@ mod tests {
     #[test]
     fn who_ranks_below_needs_what_others_leave() {
         // The thesis's machine: 39 workers, kernel threads and daemons on 40 threads; five readers at 4 GiB/s.
-        let short = Shortage::of(40.0, 39.2, 1.65).expect("0.8 is less than 1.65");
+        let short = CpuShortage::of(40.0, 39.2, 1.65).expect("0.8 is less than 1.65");
         let said = short.to_string();
         assert!(said.contains("39.2 of 40 CPUs"), "{said}");
         assert!(said.contains("1.65") && said.contains("scx-full"), "{said}");
         // The same readers alone; and beside one worker fewer than leaves them their part.
-        assert_eq!(Shortage::of(40.0, 0.2, 1.65), None);
-        assert_eq!(Shortage::of(40.0, 38.3, 1.65), None);
+        assert_eq!(CpuShortage::of(40.0, 0.2, 1.65), None);
+        assert_eq!(CpuShortage::of(40.0, 38.3, 1.65), None);
     }
 
     #[test]
     fn more_others_than_cpus_leave_nothing() {
-        assert!(Shortage::of(2.0, 9.0, 0.001).is_some());
-        assert!(Shortage::of(2.0, 9.0, 0.0).is_none(), "nothing is allowed");
+        assert!(CpuShortage::of(2.0, 9.0, 0.001).is_some());
+        assert!(
+            CpuShortage::of(2.0, 9.0, 0.0).is_none(),
+            "nothing is allowed"
+        );
     }
 
     #[test]
     fn what_cannot_be_told_apart_is_tolerated() {
-        assert_eq!(Shortage::of(4.0, 3.0, 1.04), None);
-        assert!(Shortage::of(4.0, 3.0, 1.06).is_some());
+        assert_eq!(CpuShortage::of(4.0, 3.0, 1.04), None);
+        assert!(CpuShortage::of(4.0, 3.0, 1.06).is_some());
     }
 }

@@ -16,13 +16,13 @@ const LEAST: Nanos = Nanos::from_millis(20);
 /// Quick looks in a row. Where limits are at their floor and the device is still above, more of them change nothing.
 const MOST: u32 = 24;
 
-/// How many quick looks there were in a row. For platforms that limit: see [`crate::Platform::heed`].
+/// How many quick looks there were in a row. For platforms that limit: see [`crate::Platform::on_plan`].
 #[derive(Debug, Default)]
-pub struct Rush {
+pub struct OverloadPoll {
     looks: u32,
 }
 
-impl Rush {
+impl OverloadPoll {
     /// Time until the next look, if that is to come earlier than after `interval`.
     pub fn next(&mut self, plan: &Plan, interval: Nanos) -> Option<Nanos> {
         let early = Nanos((interval.0 / PARTS).max(LEAST.0));
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn it_looks_sooner_while_far_above_and_not_for_ever() {
         let interval = Nanos::from_millis(100);
-        let mut rush = Rush::default();
+        let mut rush = OverloadPoll::default();
         let early = Some(Nanos::from_millis(25));
         assert_eq!(rush.next(&plan(None), interval), early, "not known yet");
         assert_eq!(rush.next(&plan(Some(109.0)), interval), None);
@@ -84,7 +84,7 @@ mod tests {
     fn a_short_interval_stays_as_it_is() {
         let far = plan(Some(500.0));
         for (interval, next) in [(10, None), (20, None), (50, Some(20)), (1000, Some(250))] {
-            let found = Rush::default().next(&far, Nanos::from_millis(interval));
+            let found = OverloadPoll::default().next(&far, Nanos::from_millis(interval));
             assert_eq!(found, next.map(Nanos::from_millis), "{interval}");
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What bandwidth to hold at this moment: the *target* of one device.
+//! What bandwidth to hold at this context: the *target* of one device.
 //!
 //! With a bandwidth as the goal that is the set-point itself. With a latency, or the knee, it follows
 //! from the device's own loaded latency; `set_point_bytes_per_sec` is then the most that is allowed.
@@ -72,7 +72,7 @@ const CHANGED_SECS: f64 = 3.0;
 
 /// What is seen of a device at a step.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct DeviceSample {
     pub at: Nanos,
     /// Since the last step, in seconds.
     pub dt: f64,
@@ -84,7 +84,7 @@ pub(super) struct Seen {
 
 /// The target of one device and how it comes about.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Aim {
+pub(super) struct Setpoint {
     /// In bytes per second; nothing when nothing is to be held.
     pub target: Option<f64>,
     bandwidth: Ewma,
@@ -139,9 +139,9 @@ impl Window {
     }
 }
 
-impl Aim {
+impl Setpoint {
     /// Moves the target.
-    pub fn follow(&mut self, goal: Goal, gains: &Gains, seen: &Seen) {
+    pub fn follow(&mut self, goal: Goal, gains: &Gains, seen: &DeviceSample) {
         let most = gains.set_point.unwrap_or(f64::INFINITY);
         if goal == Goal::Bandwidth {
             self.target = gains.set_point;
@@ -171,11 +171,11 @@ impl Aim {
             .known_at
             .is_none_or(|then| at.0.saturating_sub(then.0) > BLIND.0);
         if blind {
-            *self = Aim::default();
+            *self = Setpoint::default();
         }
     }
 
-    fn regulate(&mut self, wanted: f64, latency: f64, bandwidth: f64, seen: &Seen) {
+    fn regulate(&mut self, wanted: f64, latency: f64, bandwidth: f64, seen: &DeviceSample) {
         let error = ((wanted - latency) / wanted).max(-1.0);
         let Some(target) = self.target else {
             if error < 0.0 && bandwidth > 0.0 {
@@ -202,7 +202,7 @@ impl Aim {
         });
     }
 
-    fn find_knee(&mut self, headroom: f64, bandwidth: f64, latency: f64, seen: &Seen) {
+    fn find_knee(&mut self, headroom: f64, bandwidth: f64, latency: f64, seen: &DeviceSample) {
         match &mut self.search {
             Search::Waiting => {
                 if bandwidth > 0.0 {

@@ -13,14 +13,14 @@
 //!   when it runs into the limit.
 
 use super::config::Gains;
-use super::state::{Load, State, Tracked, UseTrack};
+use super::state::{DeviceUse, GroupUse, State, WorkloadState};
 use crate::attribution::{
-    Attribution, Estimate, Part, Provenance, Share, part_share, sampled_share,
+    AccessSignal, Attributed, Attribution, Estimate, Provenance, part_share, sampled_share,
 };
 use crate::bandwidth::GroupRate;
 use crate::counters::{Counter, Delta, FULL_MASK, Limits};
 use crate::ids::DeviceId;
-use crate::observation::{Missing, Observation, Reading, Use, WorkloadSeen};
+use crate::observation::{Missing, Observation, Reading, Use, WorkloadReading};
 use crate::topology::Description;
 use crate::units::{Bytes, Nanos};
 
@@ -65,12 +65,12 @@ const PLAIN: Limits = Limits {
 /// Reads the counters of all workloads. Gives the shares for [`crate::attribution::attribute`], in
 /// the order of workloads and their active uses, and the workloads that began anew under their old
 /// name while a limit of ours was thought to be on them.
-pub(super) fn look(
+pub(super) fn signals(
     state: &mut State,
     machine: &Description,
     seen: &Observation,
     groups: &[GroupRate],
-) -> (Vec<Share>, Vec<usize>) {
+) -> (Vec<AccessSignal>, Vec<usize>) {
     let cpus = f64::from(machine.cpu_count.max(1));
     let cpu_limits = Limits {
         mask: FULL_MASK,
@@ -111,7 +111,7 @@ pub(super) fn look(
             track.active = resident != Some(&Bytes(0)) || sampled.is_some_and(|s| s > 0.0);
             if track.active {
                 let by_memory = by_memory(machine, found, use_, tracked.now.cpu);
-                shares.push(Share {
+                shares.push(AccessSignal {
                     group,
                     sampled,
                     stores,
@@ -124,7 +124,12 @@ pub(super) fn look(
 }
 
 /// Its signs by CPU time and memory. Where it is not known what it has in the group, all of its memory may be there.
-fn by_memory(machine: &Description, found: &WorkloadSeen, use_: &Use, cpus: Option<f64>) -> Share {
+fn by_memory(
+    machine: &Description,
+    found: &WorkloadReading,
+    use_: &Use,
+    cpus: Option<f64>,
+) -> AccessSignal {
     let in_bytes = |bytes: &Bytes| bytes.0 as f64;
     let known = use_.resident_bytes.ok().map(in_bytes);
     let group = || machine.groups.iter().find(|g| g.id == use_.group);
@@ -134,13 +139,13 @@ fn by_memory(machine: &Description, found: &WorkloadSeen, use_: &Use, cpus: Opti
         None => here,
     };
     let ran = cpus.zip(here);
-    Share {
+    AccessSignal {
         part: ran
             .zip(all)
             .map(|((cpus, here), all)| part_share(cpus, here, all)),
         resident: ran.map(|(cpus, here)| cpus * here),
         is_bound: known.is_none(),
-        ..Share::default()
+        ..AccessSignal::default()
     }
 }
 
@@ -163,17 +168,17 @@ fn used(
 
 /// A CPU counter that went back means a new workload under an old name: what was learned about the
 /// old one, and our limit on it, are gone.
-fn begin_anew(tracked: &mut Tracked, found: &WorkloadSeen) {
+fn begin_anew(tracked: &mut WorkloadState, found: &WorkloadReading) {
     let index = tracked.now.index;
     let cpu = tracked.cpu;
-    *tracked = Tracked::new(tracked.id.clone());
+    *tracked = WorkloadState::new(tracked.id.clone());
     tracked.cpu = cpu;
     tracked.now.index = index;
     tracked.follow_uses(found);
 }
 
 /// What it reads of the group by loads and stores, and what it has stored that may be written back now.
-fn sampled(track: &mut UseTrack, use_: &Use) -> (Option<f64>, Option<f64>) {
+fn sampled(track: &mut GroupUse, use_: &Use) -> (Option<f64>, Option<f64>) {
     let more = |counter: &mut Counter, reading: &Option<Reading<Bytes>>| match reading {
         Some(r) if r.value.is_ok() => Some(counter.advance(PLAIN, r).ok()),
         Some(_) => Some(None),
@@ -196,13 +201,13 @@ fn sampled(track: &mut UseTrack, use_: &Use) -> (Option<f64>, Option<f64>) {
 
 /// A line that was stored to is written back when another takes its place: at some later time, and whoever that other
 /// belongs to. What was written for a workload is no longer to be.
-fn write_back(track: &mut UseTrack, write: Estimate, dt: f64) {
+fn write_back(track: &mut GroupUse, write: Estimate, dt: f64) {
     let left = (track.unwritten - write.bytes_per_sec.get() * dt).max(0.0);
     track.unwritten = left * (1.0 - (dt / UNWRITTEN_SECS).min(1.0));
 }
 
 /// Time and surroundings of one step.
-pub(super) struct Moment<'a> {
+pub(super) struct StepContext<'a> {
     pub gains: &'a Gains,
     pub at: Nanos,
     /// Since the last step, in seconds; 0 on the first.
@@ -210,7 +215,7 @@ pub(super) struct Moment<'a> {
 }
 
 /// Takes in what was found: bandwidth, κ, wanted and demand of every workload.
-pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution) {
+pub(super) fn estimate(state: &mut State, context: &StepContext<'_>, found: &Attribution) {
     let State {
         workloads, devices, ..
     } = state;
@@ -220,7 +225,7 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
         known.and_then(|i| devices.get(i))
     };
     for tracked in workloads {
-        tracked.hold.age(moment.dt);
+        tracked.hold.age(context.dt);
         for load in &mut tracked.loads {
             load.now = Estimate {
                 provenance: Provenance::Counted,
@@ -232,8 +237,8 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
             continue;
         }
         for use_ in tracked.uses.iter_mut().filter(|u| u.active) {
-            let part = parts.next().unwrap_or(Part::UNKNOWN);
-            write_back(use_, part.write, moment.dt);
+            let part = parts.next().unwrap_or(Attributed::UNKNOWN);
+            write_back(use_, part.write, context.dt);
             let device = use_.group.device;
             if let Ok(i) = tracked.loads.binary_search_by_key(&device, |l| l.device)
                 && let Some(load) = tracked.loads.get_mut(i)
@@ -244,14 +249,14 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
         let cpu = tracked.now.cpu;
         for load in &mut tracked.loads {
             let device = device_of(load.device);
-            let mut alpha = moment.gains.alpha;
-            if device.is_some_and(|d| d.settling(moment.at) || d.unsettled(moment.at)) {
+            let mut alpha = context.gains.alpha;
+            if device.is_some_and(|d| d.settling(context.at) || d.unsettled(context.at)) {
                 alpha = alpha.max(FAST_ALPHA);
             }
-            let target = device.and_then(|d| d.aim.target);
-            measure(load, cpu, alpha, moment.gains.alpha, target);
+            let target = device.and_then(|d| d.setpoint.target);
+            measure(load, cpu, alpha, context.gains.alpha, target);
         }
-        want(tracked, moment);
+        want(tracked, context);
         for load in &mut tracked.loads {
             let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
             let is_hidden = is_held || tracked.hold.pinned;
@@ -261,7 +266,7 @@ pub(super) fn learn(state: &mut State, moment: &Moment<'_>, found: &Attribution)
     }
 }
 
-fn measure(load: &mut Load, cpu: Option<f64>, alpha: f64, smooth: f64, target: Option<f64>) {
+fn measure(load: &mut DeviceUse, cpu: Option<f64>, alpha: f64, smooth: f64, target: Option<f64>) {
     if load.now.provenance == Provenance::Unknown {
         return;
     }
@@ -283,10 +288,10 @@ fn measure(load: &mut Load, cpu: Option<f64>, alpha: f64, smooth: f64, target: O
     }
 }
 
-fn want(tracked: &mut Tracked, moment: &Moment<'_>) {
+fn want(tracked: &mut WorkloadState, context: &StepContext<'_>) {
     let Some(cpu) = tracked.now.cpu else { return };
-    let smooth = tracked.cpu_smooth.push(moment.gains.alpha, cpu);
-    let fade = (moment.dt / FORGET_SECS).min(1.0);
+    let smooth = tracked.cpu_smooth.push(context.gains.alpha, cpu);
+    let fade = (context.dt / FORGET_SECS).min(1.0);
     let Some(limit) = tracked.hold.in_force else {
         // A scheduler's guard may have held it back: then it wanted to run all that time.
         let held = tracked.now.throttled_ratio;
@@ -306,11 +311,11 @@ fn want(tracked: &mut Tracked, moment: &Moment<'_>) {
     if hold.pinned {
         (hold.calm_steps, hold.calm_secs) = (0, 0.0);
         let ceiling = (PROBE_UP_TO * tracked.learned).min(tracked.now.cap);
-        let probed = tracked.wanted * (1.0 + PROBE_PER_SEC * moment.dt);
+        let probed = tracked.wanted * (1.0 + PROBE_PER_SEC * context.dt);
         tracked.wanted = tracked.wanted.max(probed.min(ceiling)).max(smooth);
     } else {
         hold.calm_steps = hold.calm_steps.saturating_add(1);
-        hold.calm_secs += moment.dt.min(1.0);
+        hold.calm_secs += context.dt.min(1.0);
         tracked.wanted = (tracked.wanted + fade * (smooth - tracked.wanted)).max(smooth);
         tracked.learned = tracked.wanted;
     }

@@ -26,7 +26,7 @@ const ALL_ONES: u64 = u64::MAX - 63;
 
 /// One cumulative counter of bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Gate {
+pub struct CountCheck {
     /// The last count that was passed on.
     good: Option<(Nanos, u64)>,
     /// The count after it, which was not, in the same scale.
@@ -37,7 +37,7 @@ pub struct Gate {
     is_other: bool,
 }
 
-impl Gate {
+impl CountCheck {
     /// The reading as it is to be passed on. `most_per_sec`: bytes per second that the device does not exceed.
     pub fn pass(&mut self, most_per_sec: f64, reading: Reading<Bytes>) -> Reading<Bytes> {
         let Ok(Bytes(raw)) = reading.value else {
@@ -129,7 +129,7 @@ mod tests {
 
     /// What is passed on of these counts, one each 50 ms; nothing where a reading is lost.
     fn passed(counts: &[u64]) -> Vec<Option<u64>> {
-        let mut gate = Gate::default();
+        let mut gate = CountCheck::default();
         let at = |n: usize| Nanos::from_millis(50 * (n as u64 + 1));
         let pass = |(n, count): (usize, &u64)| {
             let reading = Reading::new(at(n), Bytes(*count));
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_is_missing_stays_missing() {
-        let mut gate = Gate::default();
+        let mut gate = CountCheck::default();
         let why = Missing::NotPermitted("x".into());
         let missing = Reading::missing(Nanos(5), why.clone());
         assert_eq!(gate.pass(MOST, missing).value, Err(why));
@@ -219,8 +219,8 @@ mod tests {
 
     #[test]
     fn another_counter_goes_on_from_where_the_one_before_was() {
-        let mut gate = Gate::default();
-        let pass = |gate: &mut Gate, ms, count| {
+        let mut gate = CountCheck::default();
+        let pass = |gate: &mut CountCheck, ms, count| {
             let reading = Reading::new(Nanos::from_millis(ms), Bytes(count));
             gate.pass(MOST, reading).value.ok().map(|bytes| bytes.0)
         };

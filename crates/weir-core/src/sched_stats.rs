@@ -19,7 +19,7 @@ pub enum Mode {
 
 /// The whole scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Books {
+pub struct SchedStats {
     /// Whose tasks it has.
     pub mode: Mode,
     /// Looks at all budgets.
@@ -37,9 +37,9 @@ pub struct Books {
     /// What it costs to queue a task.
     pub queueing: Queueing,
     /// By device.
-    pub devices: Vec<DeviceBooks>,
+    pub devices: Vec<DeviceStats>,
     /// Who has a budget, or a part that is guarded.
-    pub workloads: BTreeMap<WorkloadId, WorkloadBooks>,
+    pub workloads: BTreeMap<WorkloadId, WorkloadStats>,
 }
 
 /// What queueing costs: one in many is timed, over all CPUs.
@@ -64,7 +64,7 @@ impl Queueing {
 
 /// One device.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DeviceBooks {
+pub struct DeviceStats {
     /// Which one.
     pub id: DeviceId,
     /// What the estimates of the last interval were multiplied by: 1 is a good guess.
@@ -80,7 +80,7 @@ pub struct DeviceBooks {
 
 /// One workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WorkloadBooks {
+pub struct WorkloadStats {
     /// It keeps to a budget; otherwise it is only guarded.
     pub is_limited: bool,
     /// What it may still move; below 0: its debt.
