@@ -21,7 +21,7 @@ struct Constant {
     emulator_only: bool,
 }
 
-/// `crates/weir-hw/src/regmap.rs`.
+/// `crates/weir-hw/src/access_counters/regmap.rs`.
 pub fn rust(map: &Map) -> String {
     let mut out = String::from("// SPDX-License-Identifier: Apache-2.0 OR MIT\n");
     let _ = writeln!(out, "// {MARK}.");

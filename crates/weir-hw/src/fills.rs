@@ -3,8 +3,8 @@
 //! a CPU's own counters would tell, and the device cannot. They lie in the emulated device's BAR, behind all registers of the
 //! map, where no driver of the device looks; the testbed's module `weir_core` shows them as events of perf.
 
-use crate::counters::Bar;
-use crate::regmap::EMULATED_BAR_BYTES;
+use crate::access_counters::Bar;
+use crate::access_counters::regmap::EMULATED_BAR_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// CPUs there is room for.
@@ -57,10 +57,10 @@ fn word(bar: &impl Bar, cpu: usize, offset_bytes: u64) -> Option<&AtomicU64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::{AccessCounters, GroupRegion};
-    use crate::regmap::{
+    use crate::access_counters::regmap::{
         EMULATED_GROUP_TABLE_OFFSET_BYTES, GROUP_COUNT_MAX, GROUP_TABLE_STRIDE_BYTES,
     };
+    use crate::access_counters::{AccessCounters, GroupRegion};
     use weir_core::Bytes;
 
     fn bar() -> Vec<AtomicU64> {

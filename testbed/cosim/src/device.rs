@@ -21,7 +21,7 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
-use weir_hw::regmap;
+use weir_hw::access_counters::regmap;
 use weir_hw::stream::Stream;
 
 /// Accesses counted before requests are looked at again.

@@ -15,7 +15,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend, ServerRegion};
-use weir_hw::regmap;
+use weir_hw::access_counters::regmap;
 
 const VENDOR: u16 = 0x8086;
 const DEVICE: u16 = 0x0ddb;

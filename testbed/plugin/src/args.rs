@@ -2,7 +2,7 @@
 //! Arguments of the plugin, as QEMU hands them over: `name=value` each.
 
 use std::ffi::{CStr, c_char, c_int};
-use weir_hw::DeviceProfile;
+use weir_hw::QueueTimes;
 
 /// Everything the plugin is told.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Args {
     /// Size of each group, in address order, without gaps.
     pub group_sizes_bytes: Vec<u64>,
     /// The device.
-    pub profile: DeviceProfile,
+    pub profile: QueueTimes,
     /// Lines a vCPU may have outstanding.
     pub window_lines: usize,
     /// Lines of the shared cache.
@@ -42,7 +42,7 @@ pub unsafe fn parse(argc: c_int, argv: *mut *mut c_char) -> Result<Args, String>
         stream: None,
         base_bytes: 0,
         group_sizes_bytes: Vec::new(),
-        profile: DeviceProfile {
+        profile: QueueTimes {
             service_ns: 0,
             idle_ns: 0,
         },

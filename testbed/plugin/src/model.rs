@@ -9,10 +9,10 @@ use crate::vcpu::{Read, Vcpu};
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU64;
 use weir_hw::Bytes;
-use weir_hw::counters::{AccessCounters, GroupRegion};
+use weir_hw::access_counters::{AccessCounters, GroupRegion};
 use weir_hw::ledger::Ledger;
 use weir_hw::stream::Record;
-use weir_hw::{CacheFilter, Device, Lookup, fills};
+use weir_hw::{CacheFilter, Lookup, QueueModel, fills};
 
 /// A slot that one thread writes: the vCPU's own.
 struct Slot(UnsafeCell<Vcpu>);
@@ -25,7 +25,7 @@ pub struct Model {
     counters: AccessCounters<&'static [AtomicU64]>,
     bar: &'static [AtomicU64],
     publisher: Option<Publisher>,
-    device: Device,
+    device: QueueModel,
     cache: CacheFilter,
     base_bytes: u64,
     size_bytes: u64,
@@ -73,7 +73,7 @@ impl Model {
             counters,
             bar,
             publisher,
-            device: Device::new(args.profile, horizon_ns),
+            device: QueueModel::new(args.profile, horizon_ns),
             cache: CacheFilter::new(args.cache_lines),
             base_bytes: args.base_bytes,
             size_bytes,

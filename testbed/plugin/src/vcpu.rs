@@ -3,7 +3,7 @@
 
 use crate::tlb::Tlb;
 use weir_hw::ledger::VcpuTally;
-use weir_hw::{CoreWindow, Device};
+use weir_hw::{CoreWindow, QueueModel};
 
 /// One vCPU.
 pub struct Vcpu {
@@ -41,7 +41,7 @@ impl Vcpu {
 
     /// Read one line from the device at `clock_ns`. The vCPU goes on once it is issued, or, if it is awaited, once it is
     /// there.
-    pub fn read_line(&mut self, device: &Device, clock_ns: u64, is_awaited: bool) -> Read {
+    pub fn read_line(&mut self, device: &QueueModel, clock_ns: u64, is_awaited: bool) -> Read {
         let at = self.window.issue_at_ns(clock_ns);
         let done = device.access(at);
         self.window.issued(done);

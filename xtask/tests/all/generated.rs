@@ -34,7 +34,7 @@ fn a_stale_view_is_named_and_generation_repairs_it() {
     for folder in [
         "contract",
         "kernel",
-        "crates/weir-hw/src",
+        "crates/weir-hw/src/access_counters",
         "rtl/src/main/scala/weir",
     ] {
         fs::create_dir_all(root.path().join(folder)).unwrap();

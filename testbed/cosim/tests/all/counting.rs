@@ -5,7 +5,7 @@
 use crate::common::{BASE_BYTES, GROUP_BYTES, GROUPS, RINGS, Server, rtl, text};
 use std::process::Command;
 use vfio_user::Client;
-use weir_hw::regmap;
+use weir_hw::access_counters::regmap;
 use weir_hw::stream::{Record, Stream};
 
 /// Pushes as the plugin does; there is room, since each round is smaller than a ring.

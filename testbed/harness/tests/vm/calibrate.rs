@@ -10,7 +10,7 @@ use crate::common::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::ops::Range;
-use weir_hw::{CoreWindow, Device, DeviceProfile};
+use weir_hw::{CoreWindow, QueueModel, QueueTimes};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 
@@ -36,11 +36,11 @@ fn machine() -> Machine {
 /// that follows pointers: each goes on at its own time, the earliest first.
 fn modelled(machine: &Machine, loaders: usize, rest_ns: u64) -> (f64, f64) {
     const SPAN_NS: u64 = 200_000_000;
-    let profile = DeviceProfile {
+    let profile = QueueTimes {
         service_ns: machine.service_ns,
         idle_ns: machine.idle_ns,
     };
-    let device = Device::new(profile, 100_000_000);
+    let device = QueueModel::new(profile, 100_000_000);
     // Three instructions a line, or about so.
     let line_ns = 3 * machine.instruction_ps / 1000;
     let mut windows = vec![CoreWindow::new(machine.window_lines); loaders];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The closed network keeps what every such network keeps, whatever is asked of it.
+//! Properties of every closed network, for any requesters.
 
 use proptest::prelude::*;
-use weir_hw::loaded::{DevLoad, Equilibrium, LoadedDevice, Requester};
-use weir_hw::profile::Profile;
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::{DevLoad, Equilibrium, LoadedDevice, Requester};
 
 fn reader(cores: f64, busy_ns: f64) -> Requester {
     Requester {
@@ -147,7 +147,7 @@ proptest! {
 /// Neither write-backs nor the probe's neighbour may make an idler core wait longer. 1 %, because with nearly idle threads the probe's reads are a part of the mix.
 #[test]
 fn a_longer_delay_never_waits_longer() {
-    use weir_hw::sweep::{DELAYS, LoadMix, curve};
+    use weir_hw::memory_device::mlc_sweep::{DELAYS, LoadMix, curve};
     for profile in profiles() {
         for mix in LoadMix::ALL {
             for threads in [1.0, 3.0, 4.0, 10.0, 16.0, 20.0, 23.0, 32.0, 46.0, 100.0] {

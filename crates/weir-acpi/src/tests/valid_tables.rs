@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sound tables: what is made of them says what was asked for, and nothing else has changed.
+//! Valid tables: the result describes the requested groups, and nothing else has changed.
 
-use super::made::{GIB, MIB, firmware, machine, memory, processor, sizes, slit, srat};
-use crate::hmat::Figure;
+use super::builders::{GIB, MIB, firmware, machine, memory, processor, sizes, slit, srat};
+use crate::hmat::DataType;
 use crate::srat::Span;
 use crate::table::{Kind, Table};
 use crate::{Firmware, GRAIN_BYTES, Split, cpio, split};
@@ -106,10 +106,10 @@ fn every_group_has_the_latency_and_the_bandwidth_of_the_device() {
     let made = split(&before, None, &sizes("1/2,1/4,1/4"), GRAIN_BYTES).unwrap();
     let (before, after) = (before.hmat.unwrap(), again(&made).hmat.unwrap());
     for (figure, device) in [
-        (Figure::ReadLatency, 250),
-        (Figure::WriteLatency, 250),
-        (Figure::ReadBandwidth, 20_000),
-        (Figure::WriteBandwidth, 20_000),
+        (DataType::ReadLatency, 250),
+        (DataType::WriteLatency, 250),
+        (DataType::ReadBandwidth, 20_000),
+        (DataType::WriteBandwidth, 20_000),
     ] {
         assert_eq!(before.best(figure, 2), Some(device));
         // Its own row names the initiator next to it; that of the groups is copied with it.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Broken tables are refused with what is wrong, and no table whatever makes a panic.
+//! Malformed tables are refused with the fault, and no input panics.
 
-use super::made::{
+use super::builders::{
     GIB, firmware, hmat, locality, machine, memory, processor, seal, sizes, slit, srat, table,
 };
 use crate::table::{Kind, Table};
@@ -81,7 +81,7 @@ fn damage_is_named() {
     }
 }
 
-/// What is wrong with a SLIT or HMAT with a right checksum is the firmware's fault: Linux runs without it.
+/// A fault in a SLIT or HMAT with a right checksum is the firmware's: Linux runs without that table.
 #[test]
 fn tables_that_linux_does_not_use_are_left_out_and_named() {
     let [_, distances, attributes] = machine();
@@ -162,7 +162,7 @@ fn mutated(mut bytes: Vec<u8>, changes: &[(usize, u8)], cut: usize, sealed: bool
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// What is accepted in spite of changes still gives sound tables in which no memory is lost.
+    /// Tables accepted in spite of changes still give sound tables in which no memory is lost.
     #[test]
     fn changed_tables_are_refused_or_split_soundly(
         place in 0_usize..3,

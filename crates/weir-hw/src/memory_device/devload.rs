@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How loaded a device says it is.
+//! Load classes that a device reports (CXL 3.1, 3.3.4: DevLoad).
 
-/// How loaded the device says it is (CXL 3.1, 3.3.4: DevLoad), from the occupancy of its queue.
+/// Load class of a device (CXL 3.1, 3.3.4: DevLoad), from the occupancy of its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DevLoad {
     /// At most a quarter of the queue is used.
@@ -16,7 +16,7 @@ pub enum DevLoad {
 }
 
 impl DevLoad {
-    /// The class of a queue whose `occupancy` (0 empty, 1 full) is known.
+    /// The class of a queue at an `occupancy` (0 empty, 1 full).
     pub fn of_occupancy(occupancy: f64) -> Self {
         if occupancy <= 0.25 {
             DevLoad::Light

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same device line by line: every access is an event. Slow and exact where [`crate::loaded`] is
-//! fast and in the mean; tests hold the two together, and what a mean cannot say (tails, how often
-//! the queue is how full) comes from here.
+//! The same device line by line: every access is an event. It is slow and exact where
+//! [`super::closed_network`] is fast and gives means; tests compare the two. Tails and the distribution of
+//! the queue's occupancy, which a mean does not show, come from here.
 //!
 //! ```text
 //!  core (window, own time) ─► rise ─► read / write direction ─► reply after idle latency,
@@ -14,15 +14,16 @@
 //! burst), and otherwise that it rides along. That is M/G/1 with `E[S²]/E[S] = s`. One draw serves all
 //! three, so that the slower always has the work of the faster.
 //!
-//! From the solver come capacities under overload and the windows with write-backs (tables of the
-//! profile, not results of a queue); all waiting is the events' own. The rise follows the load of
+//! Capacities under overload and the windows with write-backs come from the solver (tables of the
+//! profile, not results of a queue); all waiting is simulated. The rise follows the load of
 //! the last microseconds. A core's own time and its waiting overlap fully: compare with
 //! `serial_share = 0`.
 
-use crate::loaded::{DevLoad, LoadedDevice, Requester};
-use crate::profile::{Profile, Tail};
-use crate::tail;
-use crate::terms::Station;
+use crate::memory_device::closed_network::{LoadedDevice, Requester};
+use crate::memory_device::devload::DevLoad;
+use crate::memory_device::profile::{Profile, Tail};
+use crate::memory_device::solver_terms::Station;
+use crate::memory_device::tail;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -30,9 +31,9 @@ const PICOS: f64 = 1000.0;
 /// Time over which the load that the rise follows is averaged.
 const LOAD_NS: f64 = 5_000.0;
 
-/// What a run showed.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct SimulatedRun {
     /// Mean latency, nanoseconds.
     pub latency_ns: f64,
     /// Both directions together.
@@ -45,7 +46,7 @@ pub struct Outcome {
     pub latencies_ns: Vec<f32>,
 }
 
-impl Outcome {
+impl SimulatedRun {
     /// Latency that a part `q` of the accesses stayed below; 0 if there were none.
     pub fn quantile_ns(&self, q: f64) -> f64 {
         let last = self.latencies_ns.len().saturating_sub(1);
@@ -81,7 +82,7 @@ struct Core {
     waits_for_itself: bool,
 }
 
-/// What happens to a core.
+/// An event of a core.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Ready,
@@ -108,7 +109,7 @@ impl Server {
     }
 }
 
-/// The device, its queue and its dice.
+/// The device, its queue and its random numbers.
 struct Model {
     station: Station,
     idle_ns: f64,
@@ -122,7 +123,7 @@ struct Model {
     load_ps: u64,
     /// When the lines now in the queue leave it.
     queue: BinaryHeap<Reverse<u64>>,
-    random: Random,
+    random: SplitMix64,
 }
 
 impl Model {
@@ -172,8 +173,8 @@ impl Model {
 
 /// Runs until `lines` accesses were counted, after a fifth as many that were not. `cores` of each
 /// requester are rounded. The same seed gives the same outcome.
-pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64) -> Outcome {
-    let (station, windows) = LoadedDevice::new(profile).for_reference(requesters);
+pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64) -> SimulatedRun {
+    let (station, windows) = LoadedDevice::new(profile).event_sim_inputs(requesters);
     let mut cores = cores_of(requesters, &windows);
     let mut model = Model {
         idle_ns: profile.device.idle_ns,
@@ -194,7 +195,7 @@ pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64)
         load: [0.0; 2],
         load_ps: 0,
         queue: BinaryHeap::new(),
-        random: Random::new(seed),
+        random: SplitMix64::new(seed),
         station,
     };
     // Ties are broken by the order of scheduling, so that nothing depends on the heap's.
@@ -207,17 +208,17 @@ pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64)
         events.push(Reverse((core.ready_ps, n as u64, n, Event::Ready)));
         sequence = n as u64 + 1;
     }
-    let mut tally = Tally::new(lines, lines / 5);
+    let mut totals = RunTotals::new(lines, lines / 5);
     while let Some(Reverse((now, _, n, event))) = events.pop() {
         let core = &mut cores[n];
         match event {
             Event::Ready => core.waits_for_itself = false,
             Event::Reply => core.out -= 1,
         }
-        while core.out < core.window && core.ready_ps <= now && !tally.done() {
+        while core.out < core.window && core.ready_ps <= now && !totals.done() {
             let is_write = model.random.unit() < core.write_ratio;
             let (latency_ns, occupancy) = model.access(now, is_write);
-            tally.count(now, latency_ns, occupancy, is_write);
+            totals.count(now, latency_ns, occupancy, is_write);
             core.out += 1;
             core.ready_ps = now + core.busy_ps;
             let free_ns = (latency_ns - core.early_ns).max(0.0);
@@ -225,7 +226,7 @@ pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64)
             events.push(Reverse((reply_ps, sequence, n, Event::Reply)));
             sequence += 1;
         }
-        if tally.done() {
+        if totals.done() {
             break;
         }
         if core.ready_ps > now && !core.waits_for_itself {
@@ -234,7 +235,7 @@ pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64)
             sequence += 1;
         }
     }
-    tally.outcome()
+    totals.finish()
 }
 
 fn cores_of(requesters: &[Requester], windows: &[(f64, f64)]) -> Vec<Core> {
@@ -257,8 +258,8 @@ fn cores_of(requesters: &[Requester], windows: &[(f64, f64)]) -> Vec<Core> {
     cores
 }
 
-/// What is counted.
-struct Tally {
+/// Sums over the counted accesses.
+struct RunTotals {
     wanted: usize,
     /// Lines still to come before counting begins.
     warm_up: usize,
@@ -270,9 +271,9 @@ struct Tally {
     latency_sum_ns: f64,
 }
 
-impl Tally {
+impl RunTotals {
     fn new(wanted: usize, warm_up: usize) -> Self {
-        Tally {
+        RunTotals {
             wanted,
             warm_up,
             from_ps: 0,
@@ -301,11 +302,11 @@ impl Tally {
         self.latencies.push(latency_ns as f32);
     }
 
-    fn outcome(mut self) -> Outcome {
+    fn finish(mut self) -> SimulatedRun {
         self.latencies.sort_by(f32::total_cmp);
         let lines = self.latencies.len().max(1) as f64;
         let span_ns = (self.to_ps.saturating_sub(self.from_ps) as f64 / PICOS).max(1.0);
-        Outcome {
+        SimulatedRun {
             latency_ns: self.latency_sum_ns / lines,
             bytes_per_sec: self.latencies.len() as f64 * 64e9 / span_ns,
             read_bytes_per_sec: self.reads as f64 * 64e9 / span_ns,
@@ -316,11 +317,11 @@ impl Tally {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and its stream is ours to keep.
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn new(seed: u64) -> Self {
-        Random(seed)
+        SplitMix64(seed)
     }
 
     fn next(&mut self) -> u64 {

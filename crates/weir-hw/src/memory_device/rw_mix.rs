@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The figures of any mix of reads and writes, between those that were measured: straight lines
-//! between neighbouring write ratios, the nearest beyond the last, and between allocating and
+//! between neighbouring write ratios, the nearest outside their range, and between allocating and
 //! non-temporal stores by their parts.
 
-use crate::profile::{MixFigures, Profile};
+use crate::memory_device::profile::{MixFigures, Profile};
 
-/// What a mix is.
+/// A mix of reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct MixPoint {
     /// Part of the allocating requesters' lines that are writes.
@@ -14,6 +14,31 @@ pub(crate) struct MixPoint {
     pub non_temporal_ratio: f64,
     /// Part of the non-temporal requesters' lines that are writes.
     pub non_temporal_write_ratio: f64,
+}
+
+/// A mix that moved less than this between guess and solution is not evaluated again.
+const TOLERANCE: f64 = 1e-4;
+
+impl MixPoint {
+    /// The mix of requesters of one kind.
+    pub(crate) fn single_kind(write_ratio: f64, is_non_temporal: bool) -> Self {
+        MixPoint {
+            write_ratio,
+            non_temporal_ratio: f64::from(u8::from(is_non_temporal)),
+            non_temporal_write_ratio: write_ratio,
+        }
+    }
+
+    /// Whether it is another mix, by more than the tolerance.
+    pub(crate) fn differs_from(self, other: MixPoint) -> bool {
+        let differ = |a: f64, b: f64| (a - b).abs() > TOLERANCE;
+        differ(self.write_ratio, other.write_ratio)
+            || differ(self.non_temporal_ratio, other.non_temporal_ratio)
+            || differ(
+                self.non_temporal_write_ratio,
+                other.non_temporal_write_ratio,
+            )
+    }
 }
 
 /// Figures of a mix; times in nanoseconds, rates in lines per nanosecond.
@@ -61,7 +86,7 @@ struct Anchor {
     early_ns: f64,
 }
 
-/// What a store leaves of a line's traffic to reads at least: it has read the line first.
+/// Least part of an allocating store's traffic that is reads: it reads the line first.
 const READ_LEAST: f64 = 0.5;
 
 /// All mixes of a profile.

@@ -2,8 +2,8 @@
 //! The access counters of a CXL device, as its host sees them: a PCI BAR with registers.
 //!
 //! Words: a *group* is a region of the device's memory with its own pair of counters; a *line* is
-//! the 64 bytes that one access moves; the *BAR* is the window of memory-mapped registers whose
-//! layout [`crate::regmap`] defines. The hardware side counts, the host side only reads:
+//! the 64 bytes that one access moves; the *BAR* is the window of memory-mapped registers, with the
+//! layout of [`regmap`]. The hardware side counts, the host side only reads:
 //!
 //! ```text
 //!  access at a host-physical address ──► which group? ──► add 1 to its reads or writes
@@ -17,18 +17,18 @@
 //! vector, and the emulated device lets them lie in memory shared with a virtual machine
 //! ([`SharedBar`]), where the guest's driver reads what the model counts and no copying is needed.
 //!
-//! Counting takes no lock and waits for nobody: a search over the groups and one atomic addition.
+//! Counting takes no lock and never waits: a search over the groups and one atomic addition.
 //! Each counter alone is exact; a reader of several sees them at slightly different moments, as on
 //! real hardware (contract/registers.toml; thesis 5.1.3).
 
-use crate::regmap;
+pub mod regmap;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_core::units::Bytes;
 
 const WORD_BYTES: u64 = 8;
 
-/// Memory that holds the registers: 64-bit words from BAR offset 0, which anybody may read at any
-/// time.
+/// Memory that holds the registers: 64-bit words from BAR offset 0, readable at any time.
 pub trait Bar {
     /// The words. The same ones at each call.
     fn words(&self) -> &[AtomicU64];
@@ -68,12 +68,12 @@ pub struct Lines {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountersError {
     /// The register map has room for 1 to `GROUP_COUNT_MAX` groups.
-    #[error("{count} groups asked for: the register map has room for 1 to {max}", max = regmap::GROUP_COUNT_MAX)]
+    #[error("{count} groups requested: the register map has room for 1 to {max}", max = regmap::GROUP_COUNT_MAX)]
     GroupCount {
-        /// How many were asked for.
+        /// How many were requested.
         count: usize,
     },
-    /// A region is empty, or ends beyond the last address.
+    /// A region is empty, or ends after the last address.
     #[error("group {group}: base {base:#x} and size {size_bytes:#x} are no region of memory")]
     Region {
         /// Which one.
@@ -108,7 +108,7 @@ pub enum CountersError {
         address: usize,
         /// Its length.
         bytes: usize,
-        /// What is wrong.
+        /// The problem.
         problem: &'static str,
     },
 }
@@ -141,7 +141,7 @@ impl AccessCounters {
 
 impl<B: Bar> AccessCounters<B> {
     /// Counters at zero for these groups, in the given memory. Writes the registers of the map and
-    /// no other word. The magic number is taken away first and put back last: whoever sees it sees
+    /// no other word. The magic number is taken away first and put back last: a reader that sees it sees
     /// the rest.
     ///
     /// # Errors

@@ -2,10 +2,10 @@
 //! The solver against the line-by-line model of the same profile: two ways to the same figures, of
 //! which only one assumes what a queue does in the mean.
 
-use weir_hw::loaded::{DevLoad, Equilibrium, LoadedDevice};
-use weir_hw::profile::Profile;
-use weir_hw::reference::{self, Outcome};
-use weir_hw::sweep::{LoadMix, requesters};
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::event_sim::{self, SimulatedRun};
+use weir_hw::memory_device::mlc_sweep::{LoadMix, requesters};
+use weir_hw::memory_device::{DevLoad, Equilibrium, LoadedDevice};
 
 const SEED: u64 = 0x5eed;
 
@@ -17,7 +17,7 @@ fn both(
     threads: f64,
     delay: u32,
     lines: usize,
-) -> (Equilibrium, Outcome, LoadedDevice) {
+) -> (Equilibrium, SimulatedRun, LoadedDevice) {
     let mut profile = Profile::named(name).expect("built in");
     profile.host.serial_share = 0.0;
     let kinds = requesters(&profile, threads, mix, delay);
@@ -26,7 +26,7 @@ fn both(
     device.solve(&kinds, &mut solved);
     (
         solved,
-        reference::run(&profile, &kinds, lines, SEED),
+        event_sim::run(&profile, &kinds, lines, SEED),
         device,
     )
 }
@@ -133,10 +133,10 @@ fn devload_comes_out_of_the_queue() {
 fn the_same_seed_gives_the_same_lines() {
     let profile = Profile::named("asic-x16").expect("built in");
     let kinds = requesters(&profile, 8.0, LoadMix::OneToOne, 100);
-    let first = reference::run(&profile, &kinds, 5_000, SEED);
-    assert_eq!(first, reference::run(&profile, &kinds, 5_000, SEED));
-    assert_ne!(first, reference::run(&profile, &kinds, 5_000, SEED + 1));
-    let nobody = reference::run(&profile, &[], 100, SEED);
+    let first = event_sim::run(&profile, &kinds, 5_000, SEED);
+    assert_eq!(first, event_sim::run(&profile, &kinds, 5_000, SEED));
+    assert_ne!(first, event_sim::run(&profile, &kinds, 5_000, SEED + 1));
+    let nobody = event_sim::run(&profile, &[], 100, SEED);
     assert_eq!((nobody.bytes_per_sec, nobody.latency_ns), (0.0, 0.0));
 }
 

@@ -2,8 +2,8 @@
 //! How far single accesses lie from the mean: a lognormal body, a gamma-distributed wait in the
 //! queue, and rare exponential stalls, independent of each other.
 
-use crate::loaded::Equilibrium;
-use crate::profile::Tail;
+use crate::memory_device::closed_network::Equilibrium;
+use crate::memory_device::profile::Tail;
 
 /// The body is integrated over its normal deviate from −4 to 4 in steps of a quarter.
 const BODY_POINTS: i32 = 33;

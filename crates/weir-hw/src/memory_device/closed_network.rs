@@ -6,7 +6,7 @@
 //!
 //! A core of kind *i* has at most `Wᵢ` lines outstanding and needs `bᵢ` of its own time for each. At
 //! latency `L` a line therefore costs it `tᵢ = max(bᵢ, L/Wᵢ)` (softened by the host's `serial_share`
-//! towards the sum), and all cores together ask for `xᵢ = nᵢ/tᵢ`: *less* the longer it takes. The
+//! towards the sum), and all cores together request `xᵢ = nᵢ/tᵢ`: *less* the longer it takes. The
 //! device answers with
 //!
 //! ```text
@@ -14,43 +14,43 @@
 //! ```
 //!
 //! the idle latency, a rise that begins with the first load, and the wait for work in progress in
-//! units of a burst `s` (M/G/1 with `E[S²]/E[S] = s`): *more* the more is asked. The two meet at
+//! units of a burst `s` (M/G/1 with `E[S²]/E[S] = s`): *more* the more is requested. The two meet at
 //! exactly one latency. No cap is needed: when windows are full, `L = N·W·64/B` comes out.
 //!
-//! A window holds what a core *reads*; write-backs queue at the device and take no place in it. A core that
-//! reads `Rᵢ` lines at once and whose lines are writes to a part `ωᵢ` therefore has `Wᵢ = Rᵢ/(1−ωᵢ)` lines out.
-//! Non-temporal stores are posted: what bounds them is the queue that all cores share (`shared_lines`).
+//! A window holds the lines that a core *reads*; write-backs queue at the device and take no place in it.
+//! A core that reads `Rᵢ` lines at once, with a part `ωᵢ` of its lines being writes, therefore has
+//! `Wᵢ = Rᵢ/(1−ωᵢ)` lines out. Non-temporal stores are posted: the queue that all cores share bounds them
+//! (`shared_lines`).
 //!
-//! Many threads cost bandwidth, because the device meets as many sequences of addresses: beyond
-//! `overload_from_lines` all capacities shrink, by up to the mix's `overload_loss_ratio`. It is counted in *offered*
-//! lines: those that would be out if an access took [`OFFERED_AT_IDLES`] times the idle latency and each thread had a window
-//! of its own. They depend on the requesters alone, not on the solution; so the solution stays unique.
+//! Many threads cost bandwidth, because the device meets as many sequences of addresses: above
+//! `overload_from_lines` all capacities shrink, by up to the mix's `overload_loss_ratio`. The load is counted
+//! in *offered* lines: those that would be out if an access took [`OFFERED_AT_IDLES`] times the idle latency
+//! and each thread had a window of its own. They depend on the requesters alone, not on the solution; so the
+//! solution stays unique.
 //!
 //! # Limits of the model
 //!
 //! Steady state only: no transient within the queue (microseconds). One latency for all: no
 //! unfairness between cores, and reads wait as long as writes.
 
-pub use crate::devload::DevLoad;
-use crate::mix::{MixPoint, Mixes};
-use crate::power::Power;
-use crate::profile::Profile;
-use crate::tail;
-use crate::terms::{Asked, Demand, Prepared, Station, sane};
+use crate::memory_device::devload::DevLoad;
+use crate::memory_device::pow_approx::PowApprox;
+use crate::memory_device::profile::Profile;
+use crate::memory_device::rw_mix::{MixPoint, Mixes};
+use crate::memory_device::solver_terms::{Demand, RequestRates, RequesterTerms, Station, clamp_to};
+use crate::memory_device::tail;
 
 /// Offered lines are those that would be out at this many times the idle latency: well past every
 /// knee, so that cores that can fill the device count fully and nearly idle ones hardly.
 pub const OFFERED_AT_IDLES: f64 = 4.0;
 
 const ITERATIONS_MAX: u32 = 80;
-/// Of the last step of the search for a latency; what is left after it is at most a tenth of this.
+/// Relative size of the last step of the search for a latency; the error after it is at most a tenth of this.
 const TOLERANCE: f64 = 1e-6;
-/// A mix that moved less than this between guess and solution is not evaluated again.
-const MIX_TOLERANCE: f64 = 1e-4;
 /// Guesses of the mix; the first is the last solution's, mostly good enough.
 const MIXES_MAX: u32 = 8;
 
-/// Cores of one kind, that ask the device for lines.
+/// Cores of one kind, which request lines from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Requester {
     /// How many cores run this kind now; parts of a core count.
@@ -63,13 +63,13 @@ pub struct Requester {
     pub write_ratio: f64,
     /// Whether its writes are non-temporal stores.
     pub is_non_temporal: bool,
-    /// Hardware threads that ask on each of these cores; less than one counts as one.
+    /// Hardware threads that request on each of these cores; less than one counts as one.
     pub threads_per_core: f64,
 }
 
-/// What requesters would have out if the device were slow: it does not depend on how slow it is.
+/// Lines that requesters would have out if the device were slow; it does not depend on how slow it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Offered {
+pub struct OfferedLoad {
     /// Lines, with a window for each thread.
     pub lines: f64,
     /// As many equal cores would offer as unevenly as these do; 0 is any number.
@@ -81,8 +81,8 @@ pub struct Offered {
 pub struct Equilibrium {
     /// Mean latency of an access, nanoseconds.
     pub latency_ns: f64,
-    /// Lines per second of one core, for each requester in the order given; of a kind without cores,
-    /// what one would get.
+    /// Lines per second of one core, for each requester in the order given; for a kind without cores,
+    /// the rate that one core would get.
     pub lines_per_sec: Vec<f64>,
     /// Bytes per second from the device.
     pub read_bytes_per_sec: f64,
@@ -92,7 +92,7 @@ pub struct Equilibrium {
     pub utilization: f64,
     /// Lines in flight.
     pub outstanding_lines: f64,
-    /// What the device says of itself.
+    /// Load class that the device reports.
     pub devload: DevLoad,
     /// Mean wait for work in progress, a part of the latency.
     pub queued_ns: f64,
@@ -119,8 +119,8 @@ pub struct LoadedDevice {
     health: f64,
     last_latency_ns: f64,
     last_mix: Option<MixPoint>,
-    power: Power,
-    prepared: Vec<Prepared>,
+    pow: PowApprox,
+    terms: Vec<RequesterTerms>,
 }
 
 impl LoadedDevice {
@@ -135,8 +135,8 @@ impl LoadedDevice {
             health: 1.0,
             last_latency_ns: profile.device.idle_ns,
             last_mix: None,
-            power: Power::default(),
-            prepared: Vec::with_capacity(16),
+            pow: PowApprox::default(),
+            terms: Vec::with_capacity(16),
             profile: profile.clone(),
         }
     }
@@ -160,40 +160,40 @@ impl LoadedDevice {
     /// Allocates only when there are more requesters than ever before. Finite input gives finite
     /// output; figures out of range are taken as the nearest in it.
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
-        let (offered_mix, offered) = self.prepare_grown(requesters);
+        let (offered_mix, offered) = self.prepare_windows(requesters);
         let mut mix = self.last_mix.unwrap_or(offered_mix);
-        // Without non-temporal stores the mix follows from the lines asked for, and is found with the latency.
+        // Without non-temporal stores the mix follows from the requested lines, and is found with the latency.
         let is_plain = !requesters.iter().any(|r| r.is_non_temporal);
         for _ in 0..MIXES_MAX {
             let mut station = self.station(mix, offered);
-            let latency_ns = self.meet(&mut station, is_plain.then_some(offered));
-            let asked = self.ask(requesters, latency_ns, &mut out.lines_per_sec);
+            let latency_ns = self.solve_latency(&mut station, is_plain.then_some(offered));
+            let rates = self.request_rates(requesters, latency_ns, &mut out.lines_per_sec);
             self.last_latency_ns = latency_ns;
-            self.report(&station, latency_ns, &asked, out);
+            self.report(&station, latency_ns, &rates, out);
             if is_plain {
-                mix = asked.mix();
+                mix = rates.mix();
                 break;
             }
-            let before = std::mem::replace(&mut mix, asked.mix());
-            if !mix_moved(before, mix) {
+            let before = std::mem::replace(&mut mix, rates.mix());
+            if !before.differs_from(mix) {
                 break;
             }
         }
         self.last_mix = Some(mix);
     }
 
-    /// Prepares the requesters with the windows they have beside their write-backs; their mix when the
-    /// device is slow, and the lines they offer.
-    fn prepare_grown(&mut self, requesters: &[Requester]) -> (MixPoint, Offered) {
+    /// Prepares the requesters with the windows they have beside their write-backs. Returns their mix when
+    /// the device is slow, and the lines they offer.
+    fn prepare_windows(&mut self, requesters: &[Requester]) -> (MixPoint, OfferedLoad) {
         let offered = self.offered(requesters);
         let mix = self
-            .ask_all(requesters, OFFERED_AT_IDLES * self.idle_ns)
+            .total_request_rates(requesters, OFFERED_AT_IDLES * self.idle_ns)
             .mix();
         // The first line of a core is always its own: a chain of pointers has no more than that.
-        let first = |p: &Prepared| (1.0 / p.per_window).min(1.0);
+        let first = |p: &RequesterTerms| (1.0 / p.per_window).min(1.0);
         let whole_lines = self.profile.host.window_lines - 1.0;
         let (mut held_lines, mut first_lines) = (0.0, 0.0);
-        for (r, p) in requesters.iter().zip(&mut self.prepared) {
+        for (r, p) in requesters.iter().zip(&mut self.terms) {
             let (ratio, stores) = (1.0 - p.read_ratio, r.is_non_temporal);
             let window_lines = self.mixes.window_lines(ratio, stores);
             if whole_lines > 0.0 && window_lines != self.profile.host.window_lines {
@@ -208,54 +208,59 @@ impl LoadedDevice {
         if held_lines > shared_lines && held_lines > first_lines {
             let more_lines = (shared_lines - first_lines).max(0.0);
             let kept = more_lines / (held_lines - first_lines);
-            for p in &mut self.prepared {
+            for p in &mut self.terms {
                 p.per_window = 1.0 / (first(p) + (1.0 / p.per_window - first(p)) * kept);
             }
         }
         (mix, offered)
     }
 
-    /// What a line-by-line model of the same requesters needs: capacities, and each one's grown
-    /// window in lines and how early its places are free again.
-    pub(crate) fn for_reference(&mut self, requesters: &[Requester]) -> (Station, Vec<(f64, f64)>) {
-        let (mix, offered) = self.prepare_grown(requesters);
-        let windows = self
-            .prepared
-            .iter()
-            .map(|p| (1.0 / p.per_window, p.early_ns));
+    /// Inputs of [`super::event_sim`] for the same requesters: capacities, and each one's window in lines
+    /// with how early its places are free again.
+    pub(crate) fn event_sim_inputs(
+        &mut self,
+        requesters: &[Requester],
+    ) -> (Station, Vec<(f64, f64)>) {
+        let (mix, offered) = self.prepare_windows(requesters);
+        let windows = self.terms.iter().map(|p| (1.0 / p.per_window, p.early_ns));
         (self.station(mix, offered), windows.collect())
     }
 
     fn prepare(&mut self, requesters: &[Requester]) {
         let host = &self.profile.host;
-        let of = |r: &Requester| Prepared::of(r, host.window_lines, host.serial_share);
-        self.prepared.clear();
-        self.prepared.extend(requesters.iter().map(of));
+        let of = |r: &Requester| RequesterTerms::of(r, host.window_lines, host.serial_share);
+        self.terms.clear();
+        self.terms.extend(requesters.iter().map(of));
     }
 
-    /// What is asked for at a latency; lines per second of one core of each kind go into `each`.
-    fn ask(&self, requesters: &[Requester], latency_ns: f64, each: &mut Vec<f64>) -> Asked {
-        let mut asked = Asked::default();
+    /// Request rates at a latency; lines per second of one core of each kind go into `each`.
+    fn request_rates(
+        &self,
+        requesters: &[Requester],
+        latency_ns: f64,
+        each: &mut Vec<f64>,
+    ) -> RequestRates {
+        let mut rates = RequestRates::default();
         each.clear();
-        each.extend(requesters.iter().zip(&self.prepared).map(|(r, p)| {
+        each.extend(requesters.iter().zip(&self.terms).map(|(r, p)| {
             let one = 1.0 / p.line_ns(latency_ns).0;
-            asked.add(p.cores * one, p.read_ratio, r.is_non_temporal);
-            if p.asks() { one * 1e9 } else { 0.0 }
+            rates.add(p.cores * one, p.read_ratio, r.is_non_temporal);
+            if p.has_window() { one * 1e9 } else { 0.0 }
         }));
-        asked
+        rates
     }
 
     /// The same, all kinds together.
-    fn ask_all(&self, requesters: &[Requester], latency_ns: f64) -> Asked {
-        let mut asked = Asked::default();
-        for (r, p) in requesters.iter().zip(&self.prepared) {
+    fn total_request_rates(&self, requesters: &[Requester], latency_ns: f64) -> RequestRates {
+        let mut rates = RequestRates::default();
+        for (r, p) in requesters.iter().zip(&self.terms) {
             let rate = p.cores / p.line_ns(latency_ns).0;
-            asked.add(rate, p.read_ratio, r.is_non_temporal);
+            rates.add(rate, p.read_ratio, r.is_non_temporal);
         }
-        asked
+        rates
     }
 
-    fn station(&self, mix: MixPoint, offered: Offered) -> Station {
+    fn station(&self, mix: MixPoint, offered: OfferedLoad) -> Station {
         let mut parts = self.mixes.parts(mix);
         let device = &self.profile.device;
         let width = device.overload_to_lines - device.overload_from_lines;
@@ -274,13 +279,13 @@ impl LoadedDevice {
 
     /// The latency at which demand and device agree: the root of `u_demand(L) − u_device(L)`, which
     /// falls everywhere. Newton's method inside a bracket. With `offered` the station follows the mix
-    /// that is asked for at each latency; how little that moves the root is left out of the slope.
-    fn meet(&mut self, station: &mut Station, offered: Option<Offered>) -> f64 {
+    /// that is requested at each latency; the slope leaves out how little that moves the root.
+    fn solve_latency(&mut self, station: &mut Station, offered: Option<OfferedLoad>) -> f64 {
         let (mut low, mut high) = (self.idle_ns, f64::INFINITY);
         let mut latency = self.last_latency_ns.max(low);
         let mut mixed = f64::NAN;
         for _ in 0..ITERATIONS_MAX {
-            let demand = Demand::at(&self.prepared, latency);
+            let demand = Demand::at(&self.terms, latency);
             if let Some(offered) = offered.filter(|_| demand.all > 0.0) {
                 let write_ratio = 1.0 - demand.reads / demand.all;
                 if (write_ratio - mixed).abs() > 1e-9 || mixed.is_nan() {
@@ -298,7 +303,7 @@ impl LoadedDevice {
             }
             let (rise, rise_slope) = if u < 1.0 {
                 let exponent = station.parts.rise_exponent;
-                let rise = station.parts.rise_ns * self.power.of(u, exponent);
+                let rise = station.parts.rise_ns * self.pow.of(u, exponent);
                 (rise, rise * exponent / u * u_slope)
             } else {
                 (station.parts.rise_ns, 0.0)
@@ -320,7 +325,7 @@ impl LoadedDevice {
             }
             let mut next = latency - miss / (u_slope - carried_slope);
             if u > 1.0 {
-                // A latency u times as long asks at least for all the device has: still too short.
+                // At u times this latency the demand is at least the capacity: still too short.
                 next = next.max(latency * u);
             }
             if !(next > low && next < high) {
@@ -339,18 +344,24 @@ impl LoadedDevice {
         latency
     }
 
-    fn report(&mut self, station: &Station, latency_ns: f64, asked: &Asked, out: &mut Equilibrium) {
+    fn report(
+        &mut self,
+        station: &Station,
+        latency_ns: f64,
+        rates: &RequestRates,
+        out: &mut Equilibrium,
+    ) {
         let demand = Demand {
-            all: asked.all,
-            reads: asked.all - asked.writes - asked.store_writes,
+            all: rates.all,
+            reads: rates.all - rates.writes - rates.store_writes,
             ..Demand::default()
         };
         out.latency_ns = latency_ns;
         out.read_bytes_per_sec = demand.reads.max(0.0) * 64e9;
-        out.write_bytes_per_sec = (asked.writes + asked.store_writes) * 64e9;
+        out.write_bytes_per_sec = (rates.writes + rates.store_writes) * 64e9;
         out.utilization = station.utilization(&demand).0.clamp(0.0, 1.0);
-        let power = self.power.of(out.utilization, station.parts.rise_exponent);
-        let rise_ns = station.parts.rise_ns * power;
+        let pow = self.pow.of(out.utilization, station.parts.rise_exponent);
+        let rise_ns = station.parts.rise_ns * pow;
         out.queued_ns = (latency_ns - self.idle_ns - rise_ns).max(0.0);
         // The lines of a full window bring work of mean L and variance L·s.
         let bounded = (latency_ns * station.parts.burst_ns).sqrt();
@@ -360,12 +371,12 @@ impl LoadedDevice {
         out.devload = DevLoad::of_occupancy(waiting / self.profile.device.queue_lines);
     }
 
-    /// What these requesters would have out at [`OFFERED_AT_IDLES`] times the idle latency.
-    pub fn offered(&mut self, requesters: &[Requester]) -> Offered {
+    /// Lines that these requesters would have out at [`OFFERED_AT_IDLES`] times the idle latency.
+    pub fn offered(&mut self, requesters: &[Requester]) -> OfferedLoad {
         self.prepare(requesters);
         let latency_ns = OFFERED_AT_IDLES * self.idle_ns;
         let (mut all, mut lines, mut squares) = (0.0, 0.0, 0.0);
-        for p in &self.prepared {
+        for p in &self.terms {
             let one = latency_ns / p.line_ns(latency_ns).0;
             all += p.cores * one;
             lines += p.cores * p.threads * one;
@@ -376,13 +387,13 @@ impl LoadedDevice {
         } else {
             0.0
         };
-        Offered { lines, sources }
+        OfferedLoad { lines, sources }
     }
 
-    /// Latency at which these requesters' windows are full, and what all share with them, when they
-    /// get this bandwidth: more they cannot wait.
+    /// Longest latency that these requesters can see at this bandwidth: the one at which their windows, and
+    /// the queue that all share, are full. Nanoseconds.
     pub fn full_at_ns(&mut self, requesters: &[Requester], bytes_per_sec: f64) -> f64 {
-        let (held_lines, early_ns) = self.held(requesters);
+        let (held_lines, early_ns) = self.window_totals(requesters);
         held_lines * 64e9 / bytes_per_sec.max(1.0) + early_ns
     }
 
@@ -393,34 +404,34 @@ impl LoadedDevice {
         bytes_per_sec: f64,
         latency_ns: f64,
     ) -> f64 {
-        let (held_lines, early_ns) = self.held(requesters);
+        let (held_lines, early_ns) = self.window_totals(requesters);
         let lines = (latency_ns - early_ns) * bytes_per_sec / 64e9;
         (lines / held_lines.max(1.0)).clamp(0.0, 1.0)
     }
 
     /// Lines that windows hold, and how early their places are free again.
-    fn held(&mut self, requesters: &[Requester]) -> (f64, f64) {
-        self.prepare_grown(requesters);
+    fn window_totals(&mut self, requesters: &[Requester]) -> (f64, f64) {
+        self.prepare_windows(requesters);
         let (mut lines, mut early) = (0.0, 0.0);
-        for p in &self.prepared {
+        for p in &self.terms {
             lines += p.cores / p.per_window;
             early += p.cores / p.per_window * p.early_ns;
         }
         (lines, if lines > 0.0 { early / lines } else { 0.0 })
     }
 
-    /// Latency of the open device: at these bandwidths and offered lines, whoever asks. Infinite
-    /// where the bandwidths are more than the device has.
+    /// Latency of the device as an open queue, at this bandwidth and these offered lines, whatever the
+    /// requesters. Infinite above the device's capacity.
     pub fn latency_at_ns(
         &self,
         bytes_per_sec: f64,
         write_ratio: f64,
         is_non_temporal: bool,
-        offered: Offered,
+        offered: OfferedLoad,
     ) -> f64 {
-        let write_ratio = sane(write_ratio, 1.0);
-        let station = self.station(pure(write_ratio, is_non_temporal), offered);
-        let all = sane(bytes_per_sec, f64::MAX) / 64e9;
+        let write_ratio = clamp_to(write_ratio, 1.0);
+        let station = self.station(MixPoint::single_kind(write_ratio, is_non_temporal), offered);
+        let all = clamp_to(bytes_per_sec, f64::MAX) / 64e9;
         let demand = Demand {
             all,
             reads: all * (1.0 - write_ratio),
@@ -438,25 +449,28 @@ impl LoadedDevice {
     /// power), below overload, at the present health. More bandwidth than this costs more in latency,
     /// relatively, than it brings.
     pub fn knee_bytes_per_sec(&self, write_ratio: f64, is_non_temporal: bool) -> f64 {
-        let write_ratio = sane(write_ratio, 1.0);
-        let station = self.station(pure(write_ratio, is_non_temporal), Offered::default());
+        let write_ratio = clamp_to(write_ratio, 1.0);
+        let station = self.station(
+            MixPoint::single_kind(write_ratio, is_non_temporal),
+            OfferedLoad::default(),
+        );
         let one = Demand {
             all: 1.0,
             reads: 1.0 - write_ratio,
             ..Demand::default()
         };
         let (u_per_line, _) = station.utilization(&one);
-        let power = |u: f64| u / (self.idle_ns + station.loaded_ns(u));
+        let pow = |u: f64| u / (self.idle_ns + station.loaded_ns(u));
         // Power has one maximum: latency is its start plus terms whose growth never slows below
         // a straight line once they matter. A grid finds it, thirds narrow it.
         let steps = 200u32;
         let grid = |n: u32| f64::from(n) / f64::from(steps);
-        let best = (1..steps).max_by(|a, b| power(grid(*a)).total_cmp(&power(grid(*b))));
+        let best = (1..steps).max_by(|a, b| pow(grid(*a)).total_cmp(&pow(grid(*b))));
         let centre = best.unwrap_or(1);
         let (mut low, mut high) = (grid(centre - 1), grid(centre + 1));
         for _ in 0..60 {
             let third = (high - low) / 3.0;
-            if power(low + third) < power(high - third) {
+            if pow(low + third) < pow(high - third) {
                 low += third;
             } else {
                 high -= third;
@@ -471,20 +485,4 @@ impl LoadedDevice {
     pub fn latency_quantile_ns(&self, at: &Equilibrium, quantile: f64) -> f64 {
         tail::quantile_ns(&self.profile.tail, at, quantile)
     }
-}
-
-/// A mix of one kind of requester.
-fn pure(write_ratio: f64, is_non_temporal: bool) -> MixPoint {
-    MixPoint {
-        write_ratio,
-        non_temporal_ratio: f64::from(u8::from(is_non_temporal)),
-        non_temporal_write_ratio: write_ratio,
-    }
-}
-
-fn mix_moved(a: MixPoint, b: MixPoint) -> bool {
-    let moved = |a: f64, b: f64| (a - b).abs() > MIX_TOLERANCE;
-    moved(a.write_ratio, b.write_ratio)
-        || moved(a.non_temporal_ratio, b.non_temporal_ratio)
-        || moved(a.non_temporal_write_ratio, b.non_temporal_write_ratio)
 }

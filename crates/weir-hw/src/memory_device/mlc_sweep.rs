@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The loaded-latency curve of a profile, as Intel MLC measures it: loading threads that wait a
-//! given delay between their accesses, and one more core that follows a chain of pointers and whose
-//! latency is reported. One point per delay, from full load to nearly none.
+//! given delay between their accesses, and one more core that follows a chain of pointers. The latency of
+//! that core is reported. One point per delay, from full load to nearly none.
 
-use crate::loaded::{DevLoad, Equilibrium, LoadedDevice, Requester};
-use crate::profile::{MixFigures, Profile};
+use crate::memory_device::closed_network::{Equilibrium, LoadedDevice, Requester};
+use crate::memory_device::devload::DevLoad;
+use crate::memory_device::profile::{MixFigures, Profile};
 
 /// MLC's own delays, from full load to nearly none.
 pub const DELAYS: [u32; 19] = [
     0, 2, 8, 15, 50, 100, 200, 300, 400, 500, 700, 1000, 1300, 1700, 2500, 3500, 5000, 9000, 20_000,
 ];
 
-/// What the loading threads do: the mixes of MLC that profiles are calibrated for.
+/// Access mix of the loading threads: the mixes of MLC that profiles are calibrated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadMix {
     /// Reads only (`-W0`).
@@ -76,7 +77,7 @@ impl LoadMix {
 
 /// One point of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Point {
+pub struct SweepPoint {
     /// Injected delay, in MLC's unit.
     pub delay: u32,
     /// Both directions together, the probe's own accesses included.
@@ -85,7 +86,7 @@ pub struct Point {
     pub latency_ns: f64,
     /// How busy the limiting part of the device is, 0 to 1.
     pub utilization: f64,
-    /// What the device says of itself.
+    /// Load class that the device reports.
     pub devload: DevLoad,
 }
 
@@ -111,7 +112,7 @@ pub fn requesters(profile: &Profile, threads: f64, mix: LoadMix, delay: u32) -> 
 }
 
 /// Cores that so many threads keep busy, and how much slower each does its own work. Up to the
-/// number of cores each thread has one; up to twice that they share; beyond, more cores of the same
+/// number of cores each thread has one; up to twice that they share; above that, more cores of the same
 /// kind are assumed, all of them shared.
 fn cores_and_pace(profile: &Profile, threads: f64) -> (f64, f64) {
     let cores = f64::from(profile.host.cores);
@@ -149,7 +150,7 @@ fn loader_ns(figures: &MixFigures, delay: f64) -> f64 {
 }
 
 /// The curve: one point per delay.
-pub fn curve(profile: &Profile, threads: f64, mix: LoadMix, delays: &[u32]) -> Vec<Point> {
+pub fn curve(profile: &Profile, threads: f64, mix: LoadMix, delays: &[u32]) -> Vec<SweepPoint> {
     let mut device = LoadedDevice::new(profile);
     let mut out = Equilibrium::default();
     let mut point = |delay: &u32| {
@@ -157,7 +158,7 @@ pub fn curve(profile: &Profile, threads: f64, mix: LoadMix, delays: &[u32]) -> V
         device.solve(&loads, &mut out);
         let fullness = device.fullness(&loads, out.bytes_per_sec(), out.latency_ns);
         let factor = probe_factor(profile, threads, mix, fullness);
-        Point {
+        SweepPoint {
             delay: *delay,
             bandwidth_bytes_per_sec: out.bytes_per_sec(),
             latency_ns: out.latency_ns * factor,

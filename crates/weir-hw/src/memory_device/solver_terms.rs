@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The terms of [`crate::loaded`]'s equations: what requesters ask for at a latency, and what a
-//! device can carry.
+//! The terms of the equations of [`super::closed_network`]: request rates at a latency, and the capacities
+//! of a device.
 
-use crate::loaded::Requester;
-use crate::mix::{MixParts, MixPoint};
+use crate::memory_device::closed_network::Requester;
+use crate::memory_device::rw_mix::{MixParts, MixPoint};
 
 const CORES_MAX: f64 = 1e9;
 const THREADS_MAX: f64 = 64.0;
@@ -13,7 +13,7 @@ const WINDOW_MIN: f64 = 1e-6;
 
 /// A requester, checked, in the solver's terms.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Prepared {
+pub(crate) struct RequesterTerms {
     pub cores: f64,
     /// 1 / window, with 0 cores where the window is 0.
     pub per_window: f64,
@@ -28,7 +28,7 @@ pub(crate) struct Prepared {
     pub early_ns: f64,
 }
 
-/// What the requesters ask for at some latency, lines per nanosecond, and how that changes with it.
+/// Rates requested at some latency, lines per nanosecond, and their derivatives by the latency.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Demand {
     pub all: f64,
@@ -37,18 +37,18 @@ pub(crate) struct Demand {
     pub reads_slope: f64,
 }
 
-/// What all requesters ask for, lines per nanosecond, by kind.
+/// Rates requested by all requesters together, lines per nanosecond, by kind.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestRates {
     pub all: f64,
-    /// Written by requesters whose stores allocate.
+    /// Written by requesters with allocating stores.
     pub writes: f64,
     /// All lines of requesters with non-temporal stores, and those of them that are writes.
     pub stores: f64,
     pub store_writes: f64,
 }
 
-impl Asked {
+impl RequestRates {
     #[inline]
     pub fn add(&mut self, rate: f64, read_ratio: f64, is_non_temporal: bool) {
         let written = rate * (1.0 - read_ratio);
@@ -80,29 +80,29 @@ pub(crate) struct Station {
     pub parts: MixParts,
 }
 
-impl Prepared {
+impl RequesterTerms {
     pub fn of(requester: &Requester, window_max: f64, serial_share: f64) -> Self {
-        let window = sane(requester.window_lines, window_max);
-        let asks = window > WINDOW_MIN;
-        let busy_ns = sane(requester.busy_ns, BUSY_NS_MAX);
-        Prepared {
-            cores: if asks {
-                sane(requester.cores, CORES_MAX)
+        let window = clamp_to(requester.window_lines, window_max);
+        let has_window = window > WINDOW_MIN;
+        let busy_ns = clamp_to(requester.busy_ns, BUSY_NS_MAX);
+        RequesterTerms {
+            cores: if has_window {
+                clamp_to(requester.cores, CORES_MAX)
             } else {
                 0.0
             },
             // A core that may have nothing outstanding waits for ever.
             per_window: 1.0 / window.max(WINDOW_MIN),
             busy_ns,
-            read_ratio: 1.0 - sane(requester.write_ratio, 1.0),
+            read_ratio: 1.0 - clamp_to(requester.write_ratio, 1.0),
             serial: 4.0 * serial_share * busy_ns,
-            threads: sane(requester.threads_per_core, THREADS_MAX).max(1.0),
+            threads: clamp_to(requester.threads_per_core, THREADS_MAX).max(1.0),
             early_ns: 0.0,
         }
     }
 
     /// Whether it may have anything outstanding.
-    pub fn asks(&self) -> bool {
+    pub fn has_window(&self) -> bool {
         self.per_window < 0.5 / WINDOW_MIN
     }
 
@@ -124,13 +124,13 @@ impl Prepared {
 }
 
 /// Between 0 and `max`; NaN is 0.
-pub(crate) fn sane(value: f64, max: f64) -> f64 {
+pub(crate) fn clamp_to(value: f64, max: f64) -> f64 {
     if value > 0.0 { value.min(max) } else { 0.0 }
 }
 
 impl Demand {
     #[inline]
-    pub fn at(requesters: &[Prepared], latency_ns: f64) -> Self {
+    pub fn at(requesters: &[RequesterTerms], latency_ns: f64) -> Self {
         let mut demand = Demand::default();
         for r in requesters {
             let (time, slope) = r.line_ns(latency_ns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The CXL device as a queue: one server that needs `service_ns` a line, behind a constant
-//! `idle_ns` of link and DRAM. With a bounded window of lines per core ([`crate::CoreWindow`]) this
+//! `idle_ns` of link and DRAM. With a bounded window of lines per core ([`crate::memory_device::CoreWindow`]) this
 //! is a closed network, and its loaded latency has a knee: below saturation an access takes about
 //! `idle_ns`, above it `cores × window × service_ns` (thesis figure 15 shows the same shape).
 //!
@@ -21,42 +21,42 @@ const SLOTS_PER_WORD: u64 = 32;
 
 /// Figures of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DeviceProfile {
+pub struct QueueTimes {
     /// Time the device is busy with one line, nanoseconds; capacity is 64 bytes per this.
     pub service_ns: u64,
     /// Time an access takes on an idle device, nanoseconds, service included.
     pub idle_ns: u64,
 }
 
-impl DeviceProfile {
+impl QueueTimes {
     /// Bytes per second the device can move at most.
     pub fn capacity_bytes_per_sec(&self) -> f64 {
         64.0 * 1e9 / self.service_ns as f64
     }
 }
 
-/// A device: shared, lock-free, told the time.
-pub struct Device {
-    profile: DeviceProfile,
+/// A device: shared and lock-free; the time comes with each call.
+pub struct QueueModel {
+    profile: QueueTimes,
     /// Word `n % words` holds the slots of era `n / words`.
     calendar: Box<[AtomicU64]>,
 }
 
-impl Device {
+impl QueueModel {
     /// A device that remembers at least `horizon_ns` of its calendar. Accesses older than that find
     /// the calendar forgotten and are served as if the device had been idle then.
     ///
     /// # Panics
     /// If `service_ns` is 0.
-    pub fn new(profile: DeviceProfile, horizon_ns: u64) -> Self {
+    pub fn new(profile: QueueTimes, horizon_ns: u64) -> Self {
         assert!(profile.service_ns > 0, "a line takes time");
         let words = (horizon_ns / profile.service_ns / SLOTS_PER_WORD + 2).next_power_of_two();
         let calendar = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Device { profile, calendar }
+        QueueModel { profile, calendar }
     }
 
     /// Its figures.
-    pub fn profile(&self) -> DeviceProfile {
+    pub fn profile(&self) -> QueueTimes {
         self.profile
     }
 
@@ -120,10 +120,10 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CoreWindow;
+    use crate::memory_device::CoreWindow;
     use proptest::prelude::*;
 
-    const PROFILE: DeviceProfile = DeviceProfile {
+    const PROFILE: QueueTimes = QueueTimes {
         service_ns: 400,
         idle_ns: 3000,
     };
@@ -131,7 +131,7 @@ mod tests {
     /// `cores` closed loops with `window` lines out, `compute_ns` between two issues, in time order.
     /// Returns (lines per ns of service capacity, mean latency in ns).
     fn closed_loop(cores: usize, window: usize, compute_ns: u64, lines: usize) -> (f64, f64) {
-        let device = Device::new(PROFILE, 1_000_000);
+        let device = QueueModel::new(PROFILE, 1_000_000);
         let mut cpus: Vec<(u64, CoreWindow)> = (0..cores)
             .map(|i| (i as u64, CoreWindow::new(window)))
             .collect();
@@ -165,8 +165,8 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_behind_others_can_tell_how_many() {
-        let device = Device::new(PROFILE, 1_000_000);
+    fn lines_queued_before_an_access_are_counted() {
+        let device = QueueModel::new(PROFILE, 1_000_000);
         let before: Vec<u64> = (0..4)
             .map(|_| device.lines_before(device.access(800) - 800))
             .collect();
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_knee_lies_where_demand_meets_capacity() {
-        // One core asks for 0.4 of capacity: two fit, three do not.
+        // One core demands 0.4 of capacity: two fit, three do not.
         let (two, latency_two) = closed_loop(2, 8, 1000, 40_000);
         let (three, latency_three) = closed_loop(3, 8, 1000, 40_000);
         assert!(
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_core_that_is_behind_finds_the_past_as_free_as_it_was() {
-        let device = Device::new(PROFILE, 10_000_000);
+        let device = QueueModel::new(PROFILE, 10_000_000);
         for i in 0..1000 {
             // Ahead by 1 ms, taking every other slot.
             device.access(1_000_000 + i * 800);
@@ -219,17 +219,17 @@ mod tests {
 
     #[test]
     fn slots_older_than_the_horizon_are_forgotten_not_waited_for() {
-        let device = Device::new(PROFILE, 100_000);
+        let device = QueueModel::new(PROFILE, 100_000);
         let far = 1_000_000_000;
         device.access(far);
         assert_eq!(device.access(0), 3000);
     }
 
     proptest! {
-        /// In any order of calls no slot is given twice and nobody is served before he came.
+        /// In any order of calls no slot is given twice and no access is served before it arrives.
         #[test]
         fn no_slot_is_given_twice(times in prop::collection::vec(0u64..200_000, 1..400)) {
-            let device = Device::new(PROFILE, 10_000_000);
+            let device = QueueModel::new(PROFILE, 10_000_000);
             let mut slots: Vec<u64> = times.iter().map(|&t| {
                 let done = device.access(t);
                 assert!(done >= t + 3000);

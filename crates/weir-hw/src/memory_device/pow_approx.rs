@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Powers whose base and exponent move little from call to call, without computing each from nothing: a search
-//! for an equilibrium asks for u to the p again and again.
+//! Approximation of `powf` for a base and an exponent that move little from call to call: the search for an
+//! equilibrium computes `u` to the `p` again and again.
 
-/// Powers of a base and an exponent that move little from one to the next, by series around the last one that
-/// was computed; exact to 1e-11.
+/// `powf` by series around the last value that was computed in full; relative error below 1e-11.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Power {
+pub(crate) struct PowApprox {
     base: f64,
     exponent: f64,
     ln: f64,
     value: f64,
 }
 
-impl Default for Power {
+impl Default for PowApprox {
     fn default() -> Self {
-        Power {
+        PowApprox {
             base: 1.0,
             exponent: 0.0,
             ln: 0.0,
@@ -23,7 +22,7 @@ impl Default for Power {
     }
 }
 
-impl Power {
+impl PowApprox {
     /// `base` to the `exponent`, for a base above 0.
     #[inline]
     pub fn of(&mut self, base: f64, exponent: f64) -> f64 {
@@ -36,7 +35,7 @@ impl Power {
                 return self.value * (1.0 + e * (1.0 + e * (0.5 + e * (1.0 / 6.0))));
             }
         }
-        *self = Power {
+        *self = PowApprox {
             base,
             exponent,
             ln: base.ln(),
@@ -52,13 +51,13 @@ mod tests {
 
     #[test]
     fn powers_by_series_are_those_computed() {
-        let mut power = Power::default();
+        let mut pow = PowApprox::default();
         let mut worst: f64 = 0.0;
         for n in 0..200_000 {
             let base = 0.001 + 0.998 * f64::from(n) / 200_000.0;
             let exponent = 0.5 + 0.3 * (f64::from(n) / 3700.0).sin();
             let exact = base.powf(exponent);
-            worst = worst.max((power.of(base, exponent) / exact - 1.0).abs());
+            worst = worst.max((pow.of(base, exponent) / exact - 1.0).abs());
         }
         assert!(worst < 1e-11, "{worst:e}");
     }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use weir_core::units::Bytes;
-use weir_hw::counters::{AccessCounters, CountersError, GroupRegion, Lines, SharedBar};
-use weir_hw::regmap;
+use weir_hw::access_counters::regmap;
+use weir_hw::access_counters::{AccessCounters, CountersError, GroupRegion, Lines, SharedBar};
 
 fn region(base: u64, size: u64) -> GroupRegion {
     GroupRegion {

@@ -3,20 +3,20 @@
 //!
 //! A profile describes a device together with the host that reaches it, because that is what can be
 //! measured: how many lines a core may have outstanding belongs to the host, when latency takes off
-//! belongs to both. The equations that use the figures stand in [`crate::loaded`].
+//! belongs to both. The equations that use the figures stand in [`crate::memory_device::closed_network`].
 
-use crate::device::DeviceProfile;
+use crate::memory_device::queue_model::QueueTimes;
 use serde::{Deserialize, Serialize};
 
 /// Text of the profiles that are built in, by name.
 const BUILT_IN: &[(&str, &str)] = &[
-    ("asic-x16", include_str!("../profiles/asic-x16.toml")),
-    ("ddr5-2ch", include_str!("../profiles/ddr5-2ch.toml")),
+    ("asic-x16", include_str!("../../profiles/asic-x16.toml")),
+    ("ddr5-2ch", include_str!("../../profiles/ddr5-2ch.toml")),
     (
         "agilex-thesis",
-        include_str!("../profiles/agilex-thesis.toml"),
+        include_str!("../../profiles/agilex-thesis.toml"),
     ),
-    ("agilex-i", include_str!("../profiles/agilex-i.toml")),
+    ("agilex-i", include_str!("../../profiles/agilex-i.toml")),
 ];
 
 /// Why a profile cannot be used.
@@ -25,7 +25,7 @@ pub enum ProfileError {
     /// No built-in profile has this name.
     #[error("no profile is called `{name}`: use one of {names}, or the path of a TOML file")]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         name: String,
         /// The names there are.
         names: String,
@@ -45,9 +45,9 @@ pub enum ProfileError {
         origin: String,
         /// The key, with its table.
         key: String,
-        /// What was found.
+        /// The value found.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
@@ -62,7 +62,7 @@ pub struct Profile {
     pub title: String,
     /// Where the figures come from and which of them were fitted, assumed or measured.
     pub provenance: Vec<String>,
-    /// The cores that ask.
+    /// The requesting cores.
     pub host: Host,
     /// The device that answers.
     pub device: DeviceFigures,
@@ -73,7 +73,7 @@ pub struct Profile {
     pub mix: Vec<MixFigures>,
 }
 
-/// The cores that ask.
+/// The requesting cores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
@@ -92,12 +92,12 @@ pub struct Host {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeviceFigures {
-    /// Latency of an access when nobody else is there, nanoseconds.
+    /// Latency of an access to the idle device, nanoseconds.
     pub idle_ns: f64,
-    /// What the direction from the device can carry, bytes per second. Left out: no limit of its own.
+    /// Capacity of the direction from the device, bytes per second. Left out: no limit of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_bytes_per_sec: Option<f64>,
-    /// What the direction to the device can carry, bytes per second. Left out: no limit of its own.
+    /// Capacity of the direction to the device, bytes per second. Left out: no limit of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_bytes_per_sec: Option<f64>,
     /// Lines the device's own queue holds; its occupancy is what DevLoad reports.
@@ -133,7 +133,7 @@ pub struct MixFigures {
     /// Whether the writes are non-temporal stores, which read nothing first.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub non_temporal: bool,
-    /// What both directions together can move, bytes per second.
+    /// Capacity of both directions together, bytes per second.
     pub media_bytes_per_sec: f64,
     /// Latency added by load before any queue forms, at full load, nanoseconds.
     pub rise_ns: f64,
@@ -156,7 +156,7 @@ pub struct MixFigures {
     /// the mean of the mix, nanoseconds.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub early_ns: f64,
-    /// How much longer than others a load waits whose core has a loading thread beside it with all
+    /// How much longer than others a load waits if its core has a loading thread beside it with all
     /// its lines out, as a part of the latency. Only a measurement's probe has such a neighbour.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub probe_wait_ratio: f64,
@@ -202,10 +202,10 @@ impl Profile {
         Ok(profile)
     }
 
-    /// A device that is one queue (see [`crate::device`]), as the testbed's plugin models it, behind
-    /// cores that may have `window_lines` outstanding: latency is constant but for the wait for others,
+    /// A device that is one queue (see [`super::QueueModel`]), as the testbed's device model has it, behind
+    /// cores that may have `window_lines` outstanding: latency is constant but for the wait for other lines,
     /// both directions share the server, and a core's own work does not overlap with waiting.
-    pub fn of_queue(queue: DeviceProfile, window_lines: f64, cores: u32) -> Profile {
+    pub fn of_queue(queue: QueueTimes, window_lines: f64, cores: u32) -> Profile {
         let mix = |write_ratio| MixFigures {
             write_ratio,
             non_temporal: false,
@@ -289,7 +289,7 @@ impl Profile {
     }
 }
 
-/// What figures may be, so that no equation divides by nothing.
+/// Allowed ranges of the figures, so that no equation divides by zero.
 struct Check<'a> {
     origin: &'a str,
 }
