@@ -29,6 +29,7 @@ pub mod policy;
 pub mod processes;
 pub mod rank;
 pub mod rush;
+pub mod sched_settings;
 pub mod scheduler;
 pub mod snapshot;
 pub mod topology;

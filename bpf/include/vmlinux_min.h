@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The few things of the kernel that programs here use, with the few members they
- * look at. Their places in memory are taken from the running kernel when the
- * program is loaded (CO-RE), so this is no copy of vmlinux.h and does not age
- * with it, and building weir needs no kernel image.
+ * The few kernel types that programs here use, with the few members they read.
+ * Offsets are relocated to those of the running kernel when the program is loaded
+ * (CO-RE), so this is no copy of vmlinux.h and does not age with it, and building
+ * weir needs no kernel image.
  */
-#ifndef WEIR_KERNEL_H
-#define WEIR_KERNEL_H
+#ifndef WEIR_VMLINUX_MIN_H
+#define WEIR_VMLINUX_MIN_H
 
 #include <linux/types.h>
 #include <stdbool.h>
@@ -47,7 +47,7 @@ struct cgroup {
 	struct kernfs_node *kn;
 	/* Of each controller: as many as there are. */
 	struct cgroup_subsys_state *subsys[1];
-	/* Itself, but for a threaded one: the cgroup whose cgroup.procs lists its processes. */
+	/* The cgroup itself; of a threaded one the domain cgroup that lists its processes in cgroup.procs. */
 	struct cgroup *dom_cgrp;
 	struct cgroup_base_stat bstat;
 } CORE;
@@ -74,7 +74,7 @@ typedef struct {
 
 struct signal_struct {
 	atomic_t live;
-	/* Of threads that ended. */
+	/* Sums of ended threads. */
 	unsigned long min_flt;
 	unsigned long maj_flt;
 	unsigned long long sum_sched_runtime;
@@ -118,7 +118,7 @@ struct task_struct {
  * Id of the cgroup that a task's process is in: the inode number of its directory. Threads of one process may be in
  * several threaded cgroups (libvirt has one for each virtual CPU); all of them count for their domain.
  */
-static __always_inline u64 weir_cgroup_id(const struct task_struct *task)
+static __always_inline u64 task_cgroup_id(const struct task_struct *task)
 {
 	return task->cgroups->dfl_cgrp->dom_cgrp->kn->id;
 }
@@ -222,4 +222,4 @@ extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 /* The driver's (kernel/weir_bpf.c); 0 where the module is not loaded. */
 extern int weir_cxl_counter_read(int nid, bool write, __u64 *bytes) __weak __ksym;
 
-#endif /* WEIR_KERNEL_H */
+#endif /* WEIR_VMLINUX_MIN_H */

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/weir_wire.h`: what daemon and scheduler tell each other. Each is a row of
+//! The other side of `bpf/sched/intf.h`: values of the maps that daemon and scheduler share. Each is a row of
 //! 64-bit words in the machine's byte order; a test compares names and order with the header.
 
-/// What a slot does to its workload: nothing.
-pub(crate) const FREE: u64 = 0;
-/// It keeps to its rate.
-pub(crate) const LIMITED: u64 = 1;
-/// It is held back while the device is beyond its set-point, if it has had more than its rate.
-pub(crate) const GUARDED: u64 = 2;
+/// Mode of a slot: no limit.
+pub(crate) const MODE_FREE: u64 = 0;
+/// The workload keeps to its rate.
+pub(crate) const MODE_LIMITED: u64 = 1;
+/// Overload cap: the workload is throttled while the device is above its set-point, if it used more than its rate.
+pub(crate) const MODE_CAPPED: u64 = 2;
 
-/// Workloads that can be limited or guarded at once, and one that is nobody's.
-pub(crate) const SLOTS: u32 = 256;
-/// Cgroups with a share of the CPUs in full mode, and one that is none.
-pub(crate) const SHARES: u32 = 4096;
+/// Workloads that can be limited or capped at once, and slot 0, which means none.
+pub(crate) const MAX_SLOTS: u32 = 256;
+/// Cgroups with an hweight in full mode, and index 0, which means none.
+pub(crate) const MAX_HWEIGHTS: u32 = 4096;
 /// Queues in full mode: memory nodes with CPUs.
-pub(crate) const QUEUES: u64 = 16;
-/// Devices that can be held at once.
-pub(crate) const DEVICES: usize = 8;
-/// Memory nodes of one device whose counters are added.
-pub(crate) const NODES: usize = 8;
-/// Bytes of the kernel's report on the scheduler's end.
-pub(crate) const DUMP_LEN: usize = 32768;
+pub(crate) const MAX_QUEUES: u64 = 16;
+/// Devices that can be limited at once.
+pub(crate) const MAX_DEVICES: usize = 8;
+/// Memory nodes of one device; their counters are added.
+pub(crate) const MAX_NODES: usize = 8;
+/// Bytes of the kernel's dump at the scheduler's exit.
+pub(crate) const EXIT_DUMP_LEN: usize = 32768;
 /// CPUs a machine may have.
-pub(crate) const CPUS: u64 = 1024;
+pub(crate) const MAX_CPUS: u64 = 1024;
 
 /// A struct of 64-bit words.
 macro_rules! wire {
@@ -56,72 +56,75 @@ fn word(bytes: &[u8]) -> u64 {
 
 wire!(
     /// Written before the scheduler is attached.
-    Settings { tick_ns, room_ns, debt_ns, turn_ns, turn_each_ns, turn_most_ns, run_ns, patience_ns, cpu_count, queue_count }
+    Settings { tick_ns, burst_ns, debt_ns, starvation_ns, starvation_each_ns, starvation_max_ns, run_ns, heartbeat_timeout_ns, cpu_count, queue_count }
 );
 wire!(
-    /// The daemon lives.
-    Beat { count, epoch, slots, devices }
+    /// Sign of life of the daemon.
+    Heartbeat { count, epoch, slots, devices }
 );
 wire!(
-    /// What one workload may do.
-    Rate { active, bytes_per_sec, intensity_bytes_per_sec, device }
+    /// Limit of one workload.
+    WorkloadCfg { active, bytes_per_sec, intensity_bytes_per_sec, device }
 );
 wire!(
-    /// What became of one workload.
-    Count {
-        budget_bytes, part, run_ns, live_ns, ran_ns, interval_ns, charged_bytes, runs, parks,
-        parked_ns, worst_ns, turns, cuts, waiting, gate, mode,
+    /// State of one workload.
+    WorkloadCtx {
+        budget_bytes, part, run_ns, live_ns, billed_run_ns, interval_ns, charged_bytes, runs, parks,
+        parked_ns, worst_ns, starvation_runs, preempts, waiting, is_throttled, mode,
     }
 );
 wire!(
-    /// One device's books.
-    Meter {
-        counted, is_known, carry_bytes, estimated_bytes, load_bytes_per_sec, ratio, lost, guard_bytes, guard_part,
-        guarded_bytes, guard_ratio, guarded, beyond_bytes, seen_bytes, seen_ns, guessed_bytes, missed_bytes,
-        spread_ns, is_limiting, looks,
+    /// State of one device.
+    DeviceCtx {
+        last_count, is_known, carry_bytes, estimated_bytes, load_bytes_per_sec, scale, lost, overload_cap_bytes,
+        overload_cap_part, capped_bytes, capped_scale, capped_ticks, overshoot_bytes, ext_bytes, ext_ns,
+        ext_estimated_bytes, ext_error_bytes, ext_spread_ns, is_limiting, ext_updates,
     }
 );
 wire!(
-    /// What we saw of a device whose counters the scheduler cannot read.
-    Seen { bytes, at_ns }
+    /// Our last sample of a device that the scheduler cannot read.
+    DeviceSample { bytes, at_ns }
 );
 wire!(
-    /// The scheduler as a whole.
-    Life { ticks, tick_cost_ns, ticked_ns, heard_ns, beat, open, opened, late, worst_gap_ns }
+    /// Statistics of the scheduler.
+    SchedStats {
+        ticks, tick_cost_ns, last_tick_ns, heartbeat_ns, heartbeat, is_suspended, suspensions, stalled_dispatches,
+        longest_gap_ns,
+    }
 );
 
 wire!(
-    /// What queueing costs on one CPU.
-    Cost { enqueues, timed, timed_ns, worst_ns }
+    /// Cost of enqueueing on one CPU.
+    EnqueueStats { enqueues, timed, timed_ns, worst_ns }
 );
 
-/// A device and what is not ours to limit there.
+/// A device, and the bandwidth there that is not limited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Device {
-    /// Whose counters are added; empty: they cannot be read from there.
+pub(crate) struct DeviceCfg {
+    /// Memory nodes to add up; empty: the kernel cannot read the counters.
     pub(crate) nodes: Vec<u64>,
     pub(crate) set_point_bytes_per_sec: u64,
     pub(crate) others_bytes_per_sec: u64,
     pub(crate) carry_bytes: u64,
-    /// What it may move beyond its set-point before guarded workloads are held back; 0: they never are.
-    pub(crate) guard_bytes: u64,
+    /// Bytes above the set-point after which capped workloads are throttled; 0: never.
+    pub(crate) overload_cap_bytes: u64,
 }
 
-impl Device {
+impl DeviceCfg {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let known = if self.nodes.len() <= NODES {
+        let known = if self.nodes.len() <= MAX_NODES {
             self.nodes.as_slice()
         } else {
             &[]
         };
         let mut words = vec![known.len() as u64];
         words.extend(known);
-        words.resize(1 + NODES, 0);
+        words.resize(1 + MAX_NODES, 0);
         words.extend([
             self.set_point_bytes_per_sec,
             self.others_bytes_per_sec,
             self.carry_bytes,
-            self.guard_bytes,
+            self.overload_cap_bytes,
         ]);
         words.into_iter().flat_map(u64::to_ne_bytes).collect()
     }
@@ -129,14 +132,14 @@ impl Device {
 
 /// Why the scheduler left the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct End {
+pub(crate) struct ExitInfo {
     pub(crate) kind: u64,
     pub(crate) text: String,
-    /// The kernel's report on all CPUs and the tasks that wait.
+    /// The kernel's dump of all CPUs and waiting tasks.
     pub(crate) dump: String,
 }
 
-impl End {
+impl ExitInfo {
     /// Nothing while it is in the kernel.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let kind = bytes.get(..8).map_or(0, word);
@@ -146,12 +149,12 @@ impl End {
             String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
         };
         let (reason, message) = (text(16, 144), text(144, 656));
-        let dump = text(656, 656 + DUMP_LEN);
+        let dump = text(656, 656 + EXIT_DUMP_LEN);
         let text = [reason, message]
             .into_iter()
             .filter(|t| !t.is_empty())
             .collect::<Vec<_>>();
-        (kind != 0).then(|| End {
+        (kind != 0).then(|| ExitInfo {
             kind,
             text: text.join(": "),
             dump,
@@ -163,11 +166,11 @@ impl End {
 mod tests {
     use super::*;
 
-    const HEADER: &str = include_str!("../../../../bpf/weir_wire.h");
+    const HEADER: &str = include_str!("../../../../bpf/sched/intf.h");
 
     /// Members of a struct of the header, in order.
     fn members(name: &str) -> Vec<String> {
-        let from = HEADER.find(&format!("struct weir_{name} {{")).unwrap();
+        let from = HEADER.find(&format!("struct {name} {{")).unwrap();
         let body = HEADER[from..]
             .split_once('{')
             .unwrap()
@@ -191,51 +194,51 @@ mod tests {
     #[test]
     fn both_sides_have_the_same_words_in_the_same_order() {
         for (name, fields) in [
-            ("settings", Settings::FIELDS),
-            ("beat", Beat::FIELDS),
-            ("rate", Rate::FIELDS),
-            ("count", Count::FIELDS),
-            ("seen", Seen::FIELDS),
-            ("meter", Meter::FIELDS),
-            ("life", Life::FIELDS),
-            ("cost", Cost::FIELDS),
+            ("sched_settings", Settings::FIELDS),
+            ("heartbeat", Heartbeat::FIELDS),
+            ("workload_cfg", WorkloadCfg::FIELDS),
+            ("workload_ctx", WorkloadCtx::FIELDS),
+            ("device_sample", DeviceSample::FIELDS),
+            ("device_ctx", DeviceCtx::FIELDS),
+            ("sched_stats", SchedStats::FIELDS),
+            ("enqueue_stats", EnqueueStats::FIELDS),
             (
-                "device",
+                "device_cfg",
                 &[
                     "node_count",
-                    "nodes[WEIR_NODES]",
+                    "nodes[MAX_NODES]",
                     "set_point_bytes_per_sec",
                     "others_bytes_per_sec",
                     "carry_bytes",
-                    "guard_bytes",
+                    "overload_cap_bytes",
                 ],
             ),
             (
-                "end",
+                "user_exit_info",
                 &[
                     "kind",
                     "code",
-                    "reason[WEIR_REASON_LEN]",
-                    "message[WEIR_MESSAGE_LEN]",
-                    "dump[WEIR_DUMP_LEN]",
+                    "reason[EXIT_REASON_LEN]",
+                    "message[EXIT_MSG_LEN]",
+                    "dump[EXIT_DUMP_LEN]",
                 ],
             ),
         ] {
-            assert_eq!(members(name), fields, "struct weir_{name}");
+            assert_eq!(members(name), fields, "struct {name}");
         }
         for (name, value) in [
-            ("WEIR_FREE", FREE),
-            ("WEIR_LIMITED", LIMITED),
-            ("WEIR_GUARDED", GUARDED),
-            ("WEIR_SLOTS", u64::from(SLOTS)),
-            ("WEIR_DEVICES", DEVICES as u64),
-            ("WEIR_SHARES", u64::from(SHARES)),
-            ("WEIR_QUEUES", QUEUES),
-            ("WEIR_NODES", NODES as u64),
-            ("WEIR_CPUS", CPUS),
-            ("WEIR_REASON_LEN", 128),
-            ("WEIR_MESSAGE_LEN", 512),
-            ("WEIR_DUMP_LEN", DUMP_LEN as u64),
+            ("MODE_FREE", MODE_FREE),
+            ("MODE_LIMITED", MODE_LIMITED),
+            ("MODE_CAPPED", MODE_CAPPED),
+            ("MAX_SLOTS", u64::from(MAX_SLOTS)),
+            ("MAX_DEVICES", MAX_DEVICES as u64),
+            ("MAX_HWEIGHTS", u64::from(MAX_HWEIGHTS)),
+            ("MAX_QUEUES", MAX_QUEUES),
+            ("MAX_NODES", MAX_NODES as u64),
+            ("MAX_CPUS", MAX_CPUS),
+            ("EXIT_REASON_LEN", 128),
+            ("EXIT_MSG_LEN", 512),
+            ("EXIT_DUMP_LEN", EXIT_DUMP_LEN as u64),
         ] {
             let line = HEADER
                 .lines()
@@ -251,29 +254,29 @@ mod tests {
 
     #[test]
     fn words_survive_the_way_there_and_back() {
-        let rate = Rate {
+        let rate = WorkloadCfg {
             active: 1,
             bytes_per_sec: u64::MAX,
             intensity_bytes_per_sec: 3,
             device: 7,
         };
-        assert_eq!(Rate::from_bytes(&rate.to_bytes()), rate);
-        assert_eq!(Rate::from_bytes(&[]), Rate::default());
-        let device = Device {
+        assert_eq!(WorkloadCfg::from_bytes(&rate.to_bytes()), rate);
+        assert_eq!(WorkloadCfg::from_bytes(&[]), WorkloadCfg::default());
+        let device = DeviceCfg {
             nodes: vec![1, 3],
             set_point_bytes_per_sec: 4,
             others_bytes_per_sec: 5,
             carry_bytes: 6,
-            guard_bytes: 7,
+            overload_cap_bytes: 7,
         };
         let bytes = device.to_bytes();
         assert_eq!(
             (bytes.len(), bytes[0], bytes[8], bytes[16]),
             (8 * 13, 2, 1, 3)
         );
-        let many = Device {
-            nodes: vec![1; NODES + 1],
-            ..Device::default()
+        let many = DeviceCfg {
+            nodes: vec![1; MAX_NODES + 1],
+            ..DeviceCfg::default()
         };
         assert_eq!(
             many.to_bytes()[0],
@@ -284,12 +287,12 @@ mod tests {
 
     #[test]
     fn the_end_is_told_in_the_kernels_words() {
-        assert_eq!(End::from_bytes(&[0; 656]), None);
+        assert_eq!(ExitInfo::from_bytes(&[0; 656]), None);
         let mut bytes = vec![0; 656];
         bytes[0] = 2;
         bytes[16..21].copy_from_slice(b"stall");
         bytes[144..148].copy_from_slice(b"10 s");
-        assert_eq!(End::from_bytes(&bytes).unwrap().text, "stall: 10 s");
-        assert_eq!(End::from_bytes(&bytes[..20]).unwrap().text, "stal");
+        assert_eq!(ExitInfo::from_bytes(&bytes).unwrap().text, "stall: 10 s");
+        assert_eq!(ExitInfo::from_bytes(&bytes[..20]).unwrap().text, "stal");
     }
 }
