@@ -49,19 +49,19 @@ soak: build
 
 # The access counters as hardware: unit tests, traffic at the pins of the whole block, and proofs.
 rtl-test: rtl-tools
-	rtl/check scala traffic proofs
+	rtl/run-checks scala traffic proofs
 
 # Proofs of larger banks.
 rtl-prove: rtl-tools
-	rtl/check prove
+	rtl/run-checks prove
 
 # 10^8 accesses each for 4096 and for 16 384 groups.
 rtl-soak: rtl-tools
-	rtl/check soak
+	rtl/run-checks soak
 
 # The table in docs/rtl-resources.md. Registers at 512 groups alone take many minutes.
 rtl-resources: rtl-tools
-	rtl/resources
+	rtl/report-resources
 
 # The emulated device alone: 1 to 8 readers, twice.
 plant: build

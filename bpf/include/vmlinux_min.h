@@ -219,7 +219,7 @@ extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 extern u32 scx_bpf_reenqueue_local(void) __ksym;
 extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 
-/* The driver's (kernel/weir_bpf.c); 0 where the module is not loaded. */
+/* The driver's (kernel/access_counters/bpf.c); 0 where the module is not loaded. */
 extern int weir_cxl_counter_read(int nid, bool write, __u64 *bytes) __weak __ksym;
 
 #endif /* WEIR_VMLINUX_MIN_H */

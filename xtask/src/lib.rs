@@ -41,9 +41,9 @@ pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
             "crates/weir-hw/src/access_counters/regmap.rs",
             render::rust(&map),
         ),
-        ("kernel/weir_regs.h", render::c(&map)),
+        ("kernel/access_counters/weir_regs.h", render::c(&map)),
         (
-            "rtl/src/main/scala/weir/RegisterMap.scala",
+            "rtl/src/main/scala/weir/access_counters/RegisterMap.scala",
             render_scala::scala(&map),
         ),
     ];

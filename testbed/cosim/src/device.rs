@@ -217,7 +217,7 @@ fn come_up(block: &mut Block) -> Result<()> {
     let version = narrow(block, regmap::VERSION_REG)?;
     ensure!(
         version == regmap::VERSION_VALUE,
-        "the block has version {version} of the register map, this program knows {}: build it again with rtl/model",
+        "the block has version {version} of the register map, this program knows {}: build it again with rtl/build-model",
         regmap::VERSION_VALUE
     );
     Ok(())
@@ -231,7 +231,7 @@ fn set_up(block: &mut Block, setup: &Setup) -> Result<()> {
     ensure!(
         group_count == setup.group_count && group_bytes == setup.group_bytes,
         "the block has {group_count} groups of {group_bytes} bytes, the machine {} of {}: \
-         rtl/model GROUPS CHANNELS GROUP_BYTES_LOG2 builds another",
+         rtl/build-model GROUPS CHANNELS GROUP_BYTES_LOG2 builds another",
         setup.group_count,
         setup.group_bytes
     );

@@ -43,7 +43,7 @@ use weir_hw::stream::Shape;
 #[derive(Parser)]
 #[command(name = "weir-cosim", version)]
 struct Args {
-    /// The simulated block: what rtl/model prints.
+    /// The simulated block: what rtl/build-model prints.
     #[arg(long)]
     library: PathBuf,
     /// The socket QEMU connects to; must not exist.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Memory channels of the simulated block.
 const CHANNELS: usize = 2;
-/// `rtl/model` says with this status that a program is lacking.
+/// `rtl/build-model` says with this status that a program is lacking.
 const LACKING: i32 = 3;
 /// The server comes up in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub enum Library {
 /// It does not build, or the machine cannot be had.
 pub fn library(machine: &Machine) -> Result<Library> {
     machine.validate()?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/model");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/build-model");
     let group_log2 = (machine.groups_mib[0] << 20).trailing_zeros();
     let mut command = Command::new(&script);
     let out = command

@@ -25,7 +25,7 @@ pub fn build(env: &Environment, say: &mut dyn FnMut(&str)) -> Result<Driver> {
     let program = "clang -O2 -g -target bpf -I/usr/include/x86_64-linux-gnu -c tests/kfunc.bpf.c -o kfunc.bpf.o";
     let wanted = Wanted {
         name: "weir_cxl",
-        source: "../../kernel",
+        source: "../../kernel/access_counters",
         more: program,
         products: ["weir_cxl.ko", "kfunc.bpf.o"].as_slice(),
     };

@@ -39,9 +39,8 @@ pub const EMULATED_BAR_BYTES: u64 = 0x100000;
 /// Where the emulated device puts its group table. Others read the header.
 pub const EMULATED_GROUP_TABLE_OFFSET_BYTES: u64 = 0x60000;
 
-/// In the register `features`: All counters can be kept as they are at one instant, while
-/// counting goes on.
-pub const FEATURE_CUT: u32 = 0x1;
+/// In the register `features`: All counters can be copied at one instant, while counting goes on.
+pub const FEATURE_SNAPSHOT: u32 = 0x1;
 
 /// In the register `features`: Addresses become groups in the device; accesses outside all groups
 /// are counted.
@@ -80,7 +79,8 @@ pub const LINE_BYTES_VALUE: u32 = 64;
 /// the counters.
 pub const GROUP_TABLE_OFFSET_BYTES_REG: u64 = 0x18010;
 
-/// BAR offset, 32 bits. What the device has beyond counters and group table: bits of [[feature]].
+/// BAR offset, 32 bits. Features of the device beside counters and group table: bits of
+/// [[feature]].
 pub const FEATURES_REG: u64 = 0x18018;
 
 /// BAR offset, 32 bits, feature latency. Frequency of the clock that `clocks` counts, in kHz; 0
@@ -99,17 +99,17 @@ pub const OUTSIDE_READS_REG: u64 = 0x18028;
 /// 2^64.
 pub const OUTSIDE_WRITES_REG: u64 = 0x18030;
 
-/// BAR offset, 32 bits, writable, feature cut. Write 1: take a cut. Reads 1 while no cut can be
-/// taken; a cut asked for then is not taken.
-pub const CUT_CONTROL_REG: u64 = 0x18038;
+/// BAR offset, 32 bits, writable, feature snapshot. Write 1: take a snapshot. Reads 1 while none
+/// can be taken; a snapshot triggered then is not taken.
+pub const SNAPSHOT_CONTROL_REG: u64 = 0x18038;
 
-/// BAR offset, 32 bits, feature cut. Cuts taken since reset; wraps at 2^32. Has risen by one if
-/// and only if the cut was taken.
-pub const CUT_COUNT_REG: u64 = 0x1803c;
+/// BAR offset, 32 bits, feature snapshot. Snapshots taken since reset; wraps at 2^32. Has risen
+/// by one if and only if the snapshot was taken.
+pub const SNAPSHOT_COUNT_REG: u64 = 0x1803c;
 
-/// BAR offset, 64 bits, feature cut. BAR offset of the cut: entries as the counters have, as they
-/// were at the last cut (0 before the first).
-pub const CUT_OFFSET_BYTES_REG: u64 = 0x18040;
+/// BAR offset, 64 bits, feature snapshot. BAR offset of the snapshot: entries as the counters
+/// have, as they were at the last snapshot (0 before the first).
+pub const SNAPSHOT_OFFSET_BYTES_REG: u64 = 0x18040;
 
 /// BAR offset, 64 bits, feature latency. Clocks since the counters came up; wraps at 2^64.
 pub const CLOCKS_REG: u64 = 0x18048;
@@ -130,26 +130,26 @@ pub const WRITE_REQUESTS_REG: u64 = 0x18060;
 /// rise over that of write_requests is their mean latency in clocks.
 pub const WRITE_OCCUPANCY_CLOCKS_REG: u64 = 0x18068;
 
-/// BAR offset, 64 bits, feature cut. `clocks` at the last cut.
-pub const CUT_CLOCKS_REG: u64 = 0x18070;
+/// BAR offset, 64 bits, feature snapshot. `clocks` at the last snapshot.
+pub const SNAPSHOT_CLOCKS_REG: u64 = 0x18070;
 
-/// BAR offset, 64 bits, feature cut. `read_requests` at the last cut.
-pub const CUT_READ_REQUESTS_REG: u64 = 0x18078;
+/// BAR offset, 64 bits, feature snapshot. `read_requests` at the last snapshot.
+pub const SNAPSHOT_READ_REQUESTS_REG: u64 = 0x18078;
 
-/// BAR offset, 64 bits, feature cut. `read_occupancy_clocks` at the last cut.
-pub const CUT_READ_OCCUPANCY_CLOCKS_REG: u64 = 0x18080;
+/// BAR offset, 64 bits, feature snapshot. `read_occupancy_clocks` at the last snapshot.
+pub const SNAPSHOT_READ_OCCUPANCY_CLOCKS_REG: u64 = 0x18080;
 
-/// BAR offset, 64 bits, feature cut. `write_requests` at the last cut.
-pub const CUT_WRITE_REQUESTS_REG: u64 = 0x18088;
+/// BAR offset, 64 bits, feature snapshot. `write_requests` at the last snapshot.
+pub const SNAPSHOT_WRITE_REQUESTS_REG: u64 = 0x18088;
 
-/// BAR offset, 64 bits, feature cut. `write_occupancy_clocks` at the last cut.
-pub const CUT_WRITE_OCCUPANCY_CLOCKS_REG: u64 = 0x18090;
+/// BAR offset, 64 bits, feature snapshot. `write_occupancy_clocks` at the last snapshot.
+pub const SNAPSHOT_WRITE_OCCUPANCY_CLOCKS_REG: u64 = 0x18090;
 
-/// BAR offset, 64 bits, feature cut. `outside_reads` at the last cut.
-pub const CUT_OUTSIDE_READS_REG: u64 = 0x18098;
+/// BAR offset, 64 bits, feature snapshot. `outside_reads` at the last snapshot.
+pub const SNAPSHOT_OUTSIDE_READS_REG: u64 = 0x18098;
 
-/// BAR offset, 64 bits, feature cut. `outside_writes` at the last cut.
-pub const CUT_OUTSIDE_WRITES_REG: u64 = 0x180a0;
+/// BAR offset, 64 bits, feature snapshot. `outside_writes` at the last snapshot.
+pub const SNAPSHOT_OUTSIDE_WRITES_REG: u64 = 0x180a0;
 
 /// BAR offset, 64 bits, writable, feature devload. Queue fill above which load is optimal (bits
 /// 15:0), moderate (31:16), severe (47:32), and how far it must fall below to be less again

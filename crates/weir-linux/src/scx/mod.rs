@@ -61,7 +61,7 @@ const PATIENCE_TICKS: u64 = 10;
 const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
 /// After the kernel has thrown the scheduler out.
 const RETRY_AFTER: Nanos = Nanos::from_millis(10_000);
-/// There while the driver is loaded and offers functions to BPF programs (`kernel/weir_bpf.c`).
+/// There while the driver is loaded and offers functions to BPF programs (`kernel/access_counters/bpf.c`).
 const DRIVER_TYPES: &str = "kernel/btf/weir_cxl";
 /// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time it waits for weir.
 const MOVING: Nanos = Nanos::from_millis(20);

@@ -108,13 +108,13 @@ fn registers_show_all_that_was_pushed_before() {
     assert_eq!(load(&mut client, regmap::OUTSIDE_READS_REG), wanted[4]);
     assert_eq!(load(&mut client, regmap::OUTSIDE_WRITES_REG), wanted[5]);
 
-    // A cut stays while the counters go on.
-    let window = load(&mut client, regmap::CUT_OFFSET_BYTES_REG);
-    store32(&mut client, regmap::CUT_CONTROL_REG, 1);
-    assert_eq!(load32(&mut client, regmap::CUT_COUNT_REG), 1);
+    // A snapshot stays while the counters go on.
+    let window = load(&mut client, regmap::SNAPSHOT_OFFSET_BYTES_REG);
+    store32(&mut client, regmap::SNAPSHOT_CONTROL_REG, 1);
+    assert_eq!(load32(&mut client, regmap::SNAPSHOT_COUNT_REG), 1);
     let (records, counts) = accesses(&mut random, 500, 0);
     push(stream, 0, &records);
-    assert_eq!(counters(&mut client, window), wanted[..4], "the cut");
+    assert_eq!(counters(&mut client, window), wanted[..4], "the snapshot");
     let now: Vec<u64> = wanted.iter().zip(counts).map(|(a, b)| a + b).collect();
     let is = counters(&mut client, regmap::COUNTERS_OFFSET_BYTES);
     assert_eq!(is, now[..4], "the counters");

@@ -39,7 +39,7 @@ fn libraries_that_are_none() {
     let said = refused(&missing, dir.path(), &[]);
     says(
         &said,
-        "no.so: rtl/model GROUPS CHANNELS GROUP_BYTES_LOG2 builds one",
+        "no.so: rtl/build-model GROUPS CHANNELS GROUP_BYTES_LOG2 builds one",
     );
     let garbage = dir.path().join("garbage.so");
     std::fs::write(&garbage, "not a library").expect("room");
@@ -54,7 +54,7 @@ fn libraries_that_are_none() {
 fn libraries_of_another_kind() {
     says(
         &wrong(&["ABI=7"]),
-        "has interface 7, this program knows 1: build it again with rtl/model",
+        "has interface 7, this program knows 1: build it again with rtl/build-model",
     );
     says(
         &wrong(&["VERSION=9"]),

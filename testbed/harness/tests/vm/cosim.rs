@@ -72,7 +72,7 @@ fn value(vm: &Vm, file: &str) -> Result<u64> {
 }
 
 fn take_a_cut(vm: &Vm) -> Result<()> {
-    vm.run(&format!("echo 1 > {RTL}/cut/take")).map(drop)
+    vm.run(&format!("echo 1 > {RTL}/snapshot/trigger")).map(drop)
 }
 
 /// The counts, once all who know them agree. The model must be off.
@@ -87,7 +87,7 @@ fn agreed(vm: &Vm) -> Result<Bytes> {
         ),
         ("RTL, text", from_text(vm, RTL)?),
         ("RTL, binary", from_binary(vm, &format!("{RTL}/counters"))?),
-        ("RTL, cut", from_binary(vm, &format!("{RTL}/cut/counters"))?),
+        ("RTL, snapshot", from_binary(vm, &format!("{RTL}/snapshot/counters"))?),
     ];
     for (name, view) in views {
         ensure!(view == ledger, "{name} {view:?}, ledger {ledger:?}");
@@ -206,27 +206,27 @@ fn while_counting_neither_is_behind(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// A cut lies between the counters before and after it, and stays while they go on.
-fn a_cut_is_kept_while_counting(vm: &Vm) -> Result<()> {
-    let (live, cut) = (format!("{RTL}/counters"), format!("{RTL}/cut/counters"));
+/// A snapshot lies between the counters before and after it, and stays while they go on.
+fn a_snapshot_is_kept_while_counting(vm: &Vm) -> Result<()> {
+    let (live, snapshot) = (format!("{RTL}/counters"), format!("{RTL}/snapshot/counters"));
     let mut last: Bytes = [(0, 0); GROUPS];
     for _ in 0..20 {
-        let count = value(vm, "cut/count")?;
+        let count = value(vm, "snapshot/count")?;
         let before = from_binary(vm, &live)?;
         take_a_cut(vm)?;
         let after = from_binary(vm, &live)?;
-        let kept = from_binary(vm, &cut)?;
-        ensure!(value(vm, "cut/count")? == count + 1, "not one cut more");
+        let kept = from_binary(vm, &snapshot)?;
+        ensure!(value(vm, "snapshot/count")? == count + 1, "not one snapshot more");
         ensure!(
             at_least(&kept, &before) && at_least(&after, &kept),
-            "{before:?}, cut {kept:?}, {after:?}"
+            "{before:?}, snapshot {kept:?}, {after:?}"
         );
         ensure!(
             at_least(&kept, &last) && kept != last,
             "{last:?}, then {kept:?}"
         );
-        let again = from_binary(vm, &cut)?;
-        ensure!(again == kept, "the cut {kept:?} became {again:?}");
+        let again = from_binary(vm, &snapshot)?;
+        ensure!(again == kept, "the snapshot {kept:?} became {again:?}");
         last = kept;
     }
     Ok(())
@@ -337,8 +337,8 @@ fn rtl_driver_and_ledger_count_the_same() -> Result<()> {
     questions.ask("while counting, neither is behind", || {
         while_counting_neither_is_behind(&vm)
     });
-    questions.ask("a cut is kept while counting", || {
-        a_cut_is_kept_while_counting(&vm)
+    questions.ask("a snapshot is kept while counting", || {
+        a_snapshot_is_kept_while_counting(&vm)
     });
     questions.ask("DevLoad rises under load", || devload_rises_under_load(&vm));
     stop_readers(&vm)?;
@@ -389,11 +389,11 @@ fn a_server_that_dies_is_a_lost_device() -> Result<()> {
     let mut vm = bench.boot(&machine(), vec![], &BootOptions::default())?;
     bind(&vm)?;
     vm.cosim().context("it has one")?.kill()?;
-    for file in ["group0/read_bytes", "counters", "cut/count", "devload/load"] {
+    for file in ["group0/read_bytes", "counters", "snapshot/count", "devload/load"] {
         let said = ends_with(&vm, 1, &format!("cat {RTL}/{file}"))?;
         ensure!(said.contains("No such device"), "{file}: {said}");
     }
-    ends_with(&vm, 1, &format!("echo 1 > {RTL}/cut/take"))?;
+    ends_with(&vm, 1, &format!("echo 1 > {RTL}/snapshot/trigger"))?;
 
     vm.switch_model_on()?;
     vm.run("for i in 0 1; do dd if=/cxl$i/file of=/dev/null bs=1M; done 2> /dev/null")?;

@@ -90,11 +90,11 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// The RTL, or nothing, said aloud, where it cannot be built.
 pub fn rtl() -> Option<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/model");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/build-model");
     let log2 = GROUP_BYTES.trailing_zeros().to_string();
     let mut command = Command::new(script);
     let out = command.args([&GROUPS.to_string(), "2", &log2]).output();
-    let out = out.expect("rtl/model starts");
+    let out = out.expect("rtl/build-model starts");
     if out.status.code() == Some(3) {
         // Not eprintln: the runner would keep it to itself.
         let why = text(&out.stderr);
