@@ -19,10 +19,8 @@
 
 pub mod access_counters;
 pub mod cache;
-pub mod fills;
-pub mod ledger;
+
 pub mod memory_device;
-pub mod stream;
 
 pub use cache::{CacheFilter, Lookup};
 pub use memory_device::{

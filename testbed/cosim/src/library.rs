@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use libloading::{Library, Symbol};
 use std::ffi::{c_int, c_void};
 use std::path::Path;
-use weir_hw::stream::Record;
+use weir_ipc::access_trace::TraceRecord;
 
 /// `WEIR_RTL_ABI`
 const ABI: u32 = 1;
@@ -21,8 +21,8 @@ pub struct Access {
     queue_fill: u32,
 }
 
-impl From<Record> for Access {
-    fn from(record: Record) -> Self {
+impl From<TraceRecord> for Access {
+    fn from(record: TraceRecord) -> Self {
         Access {
             line: record.line,
             is_write: record.is_write.into(),

@@ -41,7 +41,10 @@ fn a_stale_view_is_named_and_generation_repairs_it() {
     }
     fs::write(root.path().join("contract/registers.toml"), source()).unwrap();
     let missing = xtask::generate(root.path(), true).unwrap_err().to_string();
-    assert!(missing.contains("kernel/access_counters/weir_regs.h: missing"), "{missing}");
+    assert!(
+        missing.contains("kernel/access_counters/weir_regs.h: missing"),
+        "{missing}"
+    );
 
     xtask::generate(root.path(), false).unwrap();
     xtask::generate(root.path(), true).unwrap();
@@ -156,7 +159,9 @@ fn the_fpga_s_blocks_must_not_meet_either() {
     let snapshot = "snapshot_offset_bytes = 0xa0000";
     let meets = broken(snapshot, "snapshot_offset_bytes = 0x90000").to_string();
     assert!(
-        meets.contains("the fpga snapshot at 0x90000 overlaps the group table, which end at 0xa0000"),
+        meets.contains(
+            "the fpga snapshot at 0x90000 overlaps the group table, which end at 0xa0000"
+        ),
         "{meets}"
     );
     let beyond = broken(snapshot, "snapshot_offset_bytes = 0xc0008").to_string();

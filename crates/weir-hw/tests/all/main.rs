@@ -19,4 +19,3 @@ mod calibration;
 mod closed_network;
 mod event_sim;
 mod profile;
-mod stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Virtual time: the plugin is the clock of the guest.
+//! Virtual time: the device model is the clock of the guest.
 //!
 //! ```text
 //!            instructions × ps + stalls                 window used up by all that run
@@ -9,7 +9,7 @@
 //!    └─────────────────────────────────────────────────────────────┤
 //!  all idle: bottom half on the main loop, now := next timer ──────┤
 //!                                                                  ▼
-//!  ledger (shared):  stood_ns, until_ns ◄── the harness grants time
+//!  ground truth (shared):  stood_ns, until_ns ◄── the harness grants time
 //! ```
 //!
 //! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in the order
@@ -19,7 +19,7 @@
 //! but what was put into it, whatever else makes QEMU's thread go round. Windows end at multiples of their length, and
 //! timers run at their ends.
 //!
-//! Time stands at the moment that the harness has granted; then the ledger says so, and input from outside meets a
+//! Time stands at the moment that the harness has granted; then the ground truth says so, and input from outside meets a
 //! guest that does not move.
 
 use crate::grant::Grant;
@@ -37,7 +37,7 @@ const NO_TURN: usize = usize::MAX;
 const NEVER_NS: i64 = 1 << 61;
 /// How often the vCPU that waits for time to be granted looks whether QEMU wants to stop.
 const STAND: Duration = Duration::from_millis(2);
-/// How often idleness is looked for that no HLT has told of.
+/// How often idle vCPUs without an HLT are searched for.
 const IDLE_LOOK: Duration = Duration::from_millis(2);
 /// How often a bottom half asks for another one, while the vCPU that executes HLT is not yet halted.
 const HALTING_LOOKS: u32 = 50;
@@ -61,7 +61,7 @@ pub enum Turn {
 /// What is done once in a window.
 #[derive(Clone, Copy)]
 pub struct Hooks {
-    /// At its end, before the harness is told: what the vCPUs have done goes to the ledger.
+    /// At its end, before the harness is notified: the counts of the vCPUs go to the ground truth.
     pub publish: fn(&Clock),
     /// On the thread of the vCPUs, before the next one begins.
     pub begin: fn(),
@@ -82,7 +82,7 @@ pub struct Clock {
     newest_ns: AtomicI64,
     hooks: Hooks,
     turn: AtomicUsize,
-    /// The harness was told that time stands.
+    /// The harness was notified that time stands.
     has_stood: AtomicBool,
     /// All vCPUs have to ask for their turn before one is given to any.
     gathers: AtomicBool,
@@ -339,7 +339,7 @@ impl Clock {
         self.pass_on(first.wrapping_sub(1));
     }
 
-    /// The harness is told that time stands.
+    /// Notifies the harness that time stands.
     fn stand(&self, now_ps: i64) {
         if !self.has_stood.swap(true, Relaxed) {
             (self.hooks.publish)(self);

@@ -129,7 +129,7 @@ impl Internals {
     /// Runs `work` with QEMU's big lock held.
     pub fn with_big_lock<T>(&self, work: impl FnOnce() -> T) -> T {
         // SAFETY: called on a thread of QEMU that does not hold the lock.
-        unsafe { (self.bql_lock_impl)(c"weir-plugin".as_ptr(), 0) };
+        unsafe { (self.bql_lock_impl)(c"weir-device-model".as_ptr(), 0) };
         let done = work();
         // SAFETY: locked above.
         unsafe { (self.bql_unlock)() };

@@ -10,7 +10,7 @@
 //!     build/           what is built against it
 //! ```
 
-use crate::env::{Environment, mirror, output};
+use crate::guest_env::{Environment, mirror, output};
 use crate::lock;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Modules built against the guest's kernel, the counter driver and the testbed's own: once per content of their sources,
-//! kept with the environment.
+//! Kernel modules built against the guest's kernel: the counter driver and the testbed's guest PMU. Each content of the
+//! sources is built once and kept with the environment.
 
-use crate::env::{Environment, copy};
+use crate::guest_env::{Environment, copy};
 use crate::lock;
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-/// What one build leaves.
+/// Products of one build.
 #[derive(Clone, Debug)]
 pub struct Driver {
     /// `weir_cxl.ko`
@@ -36,18 +36,18 @@ pub fn build(env: &Environment, say: &mut dyn FnMut(&str)) -> Result<Driver> {
     })
 }
 
-/// `weir_core.ko`: the emulated CPU's own event.
+/// `weir_guest_pmu.ko`: events of the emulated CPU.
 ///
 /// # Errors
 /// The compiler's, with its output.
-pub fn build_core(env: &Environment, say: &mut dyn FnMut(&str)) -> Result<PathBuf> {
+pub fn build_guest_pmu(env: &Environment, say: &mut dyn FnMut(&str)) -> Result<PathBuf> {
     let wanted = Wanted {
-        name: "weir_core",
-        source: "../core",
+        name: "weir_guest_pmu",
+        source: "../guest-pmu",
         more: "true",
-        products: &["weir_core.ko"],
+        products: &["weir_guest_pmu.ko"],
     };
-    Ok(wanted.built(env, say)?.join("weir_core.ko"))
+    Ok(wanted.built(env, say)?.join("weir_guest_pmu.ko"))
 }
 
 /// A module, and what comes with it.

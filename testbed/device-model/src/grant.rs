@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Time as the harness grants it: a word of the ledger says until when the guest may run, another where time stands.
+//! Time as the harness grants it: a word of the ground truth says until when the guest may run, another where time stands.
 //! Both sides sleep on the other's word.
 
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::Duration;
-use weir_hw::ledger::Ledger;
+use weir_ipc::ground_truth::GroundTruth;
 
-/// The plugin's end.
+/// The device model's end.
 pub struct Grant {
-    ledger: Ledger<'static>,
+    ground_truth: GroundTruth<'static>,
 }
 
 impl Grant {
-    /// Over a ledger that the harness has made.
-    pub fn new(ledger: Ledger<'static>) -> Self {
-        Grant { ledger }
+    /// Over a ground-truth file that the harness has made.
+    pub fn new(ground_truth: GroundTruth<'static>) -> Self {
+        Grant { ground_truth }
     }
 
     /// Until when the guest may run.
     pub fn until_ns(&self) -> u64 {
-        self.ledger.until_ns()
+        self.ground_truth.until_ns()
     }
 
     /// Tells the harness, should it look, how far time has come.
     pub fn now(&self, now_ns: u64) {
-        self.ledger.set_now(now_ns);
+        self.ground_truth.set_now(now_ns);
     }
 
     /// Tells the harness that time stands.
     pub fn stand_at(&self, now_ns: u64) {
-        if self.ledger.stood_ns() != now_ns {
-            self.ledger.set_stood(now_ns);
+        if self.ground_truth.stopped_at_ns() != now_ns {
+            self.ground_truth.set_stopped_at(now_ns);
             let _ = futex::wake(
-                low_half(self.ledger.stood_word()),
+                low_half(self.ground_truth.stopped_at_word()),
                 futex::Flags::empty(),
                 u32::MAX,
             );
@@ -46,7 +46,7 @@ impl Grant {
             tv_sec: most.as_secs() as i64,
             tv_nsec: i64::from(most.subsec_nanos()),
         };
-        let word = low_half(self.ledger.until_word());
+        let word = low_half(self.ground_truth.until_word());
         let _ = futex::wait(word, futex::Flags::empty(), granted_ns as u32, Some(&most));
     }
 }

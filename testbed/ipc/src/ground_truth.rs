@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The emulated device's own books: what really happened, line by line. Estimates are judged
-//! against them. The plugin writes, the harness reads, through one shared file; the guest never
-//! sees it.
+//! Ground truth of the emulated device: each line that it moved is counted here. Estimates are compared with
+//! these counts. The device model writes, the harness reads, through one shared file; the guest never sees it.
 //!
 //! All cells are 64-bit, only ever added to, and read without a lock: a reader may see one line
 //! counted in one cell and not yet in the next, never a torn number.
 //!
-//! *Owners*: each 4 KiB page of device memory can be given a number 1–255, the workload whose data
-//! lies there; 0 is nobody. The harness fills the map from the guest's own page tables, so the truth
+//! *Owners*: each 4 KiB page of device memory can be given a number 1–255, that of the workload with its data
+//! there; 0 is none. The harness fills the map from the guest's own page tables, so the truth
 //! per workload does not depend on anything weir measures.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,9 +29,9 @@ const HEADER_WORDS: usize = 16;
 const TALLY_WORDS: usize = 4;
 const VCPU_WORDS: usize = 8;
 
-/// Shape of a ledger: decides where the cells are.
+/// Shape of a ground-truth file: decides where the cells are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct TruthLayout {
     /// Monitoring groups.
     pub group_count: usize,
     /// vCPUs of the guest.
@@ -41,8 +40,8 @@ pub struct Shape {
     pub memory_bytes: u64,
 }
 
-impl Shape {
-    /// Words of the whole ledger.
+impl TruthLayout {
+    /// Words of the whole file.
     pub fn words(&self) -> usize {
         self.owner_map_at() + self.owner_map_words()
     }
@@ -68,9 +67,9 @@ impl Shape {
     }
 }
 
-/// What was counted for a group or an owner.
+/// Counts of a group or an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct LineCounts {
     /// Lines read.
     pub read_lines: u64,
     /// Lines written.
@@ -79,9 +78,9 @@ pub struct Tally {
     pub read_latency_sum_ns: u64,
 }
 
-/// What one vCPU did.
+/// Counts of one vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VcpuTally {
+pub struct VcpuCounts {
     /// Instructions executed.
     pub instructions: u64,
     /// Model time it waited for the device.
@@ -92,17 +91,17 @@ pub struct VcpuTally {
     pub pc: u64,
 }
 
-/// A ledger over shared words.
+/// A ground-truth file over shared words.
 #[derive(Clone, Copy)]
-pub struct Ledger<'a> {
+pub struct GroundTruth<'a> {
     words: &'a [AtomicU64],
-    shape: Shape,
+    layout: TruthLayout,
 }
 
-impl<'a> Ledger<'a> {
-    /// Lay out an empty ledger of this shape; nothing if there are too few words.
-    pub fn create(words: &'a [AtomicU64], shape: Shape) -> Option<Self> {
-        if words.len() < shape.words() {
+impl<'a> GroundTruth<'a> {
+    /// Lays out empty counts with this layout; nothing if there are too few words.
+    pub fn create(words: &'a [AtomicU64], layout: TruthLayout) -> Option<Self> {
+        if words.len() < layout.words() {
             return None;
         }
         for word in words {
@@ -110,37 +109,37 @@ impl<'a> Ledger<'a> {
         }
         let header = [
             VERSION,
-            shape.group_count as u64,
-            shape.vcpu_count as u64,
-            shape.memory_bytes,
+            layout.group_count as u64,
+            layout.vcpu_count as u64,
+            layout.memory_bytes,
         ];
         for (word, value) in words[1..].iter().zip(header) {
             word.store(value, Ordering::Relaxed);
         }
         words[0].store(MAGIC, Ordering::Release);
-        Some(Ledger { words, shape })
+        Some(GroundTruth { words, layout })
     }
 
-    /// Open a ledger that somebody created; nothing if this is none, or not of our version.
+    /// Opens a ground-truth file; nothing if this is none, or has another version.
     pub fn open(words: &'a [AtomicU64]) -> Option<Self> {
         let get = |i: usize| words.get(i).map(|w| w.load(Ordering::Acquire));
         if get(0)? != MAGIC || get(1)? != VERSION {
             return None;
         }
-        let shape = Shape {
+        let layout = TruthLayout {
             group_count: usize::try_from(get(2)?).ok().filter(|n| *n <= 1 << 16)?,
             vcpu_count: usize::try_from(get(3)?).ok().filter(|n| *n <= 1 << 12)?,
             memory_bytes: get(4).filter(|n| *n <= 1 << 44)?,
         };
-        (words.len() >= shape.words()).then_some(Ledger { words, shape })
+        (words.len() >= layout.words()).then_some(GroundTruth { words, layout })
     }
 
-    /// Its shape.
-    pub fn shape(&self) -> Shape {
-        self.shape
+    /// Its layout.
+    pub fn layout(&self) -> TruthLayout {
+        self.layout
     }
 
-    /// Whether the model is to count and delay. Off at power-on, so that the guest boots fast.
+    /// Whether the model shall count and delay. Off at power-on, so that the guest boots fast.
     pub fn is_on(&self) -> bool {
         self.words[5].load(Ordering::Relaxed) != 0
     }
@@ -150,12 +149,12 @@ impl<'a> Ledger<'a> {
         self.words[5].store(u64::from(on), Ordering::Release);
     }
 
-    /// Whether the plugin follows the switch.
+    /// Whether the device model follows the switch.
     pub fn is_running(&self) -> bool {
         self.words[6].load(Ordering::Acquire) != 0
     }
 
-    /// The plugin's answer to the switch.
+    /// The device model's answer to the switch.
     pub fn set_running(&self, running: bool) {
         self.words[6].store(u64::from(running), Ordering::Release);
     }
@@ -170,24 +169,24 @@ impl<'a> Ledger<'a> {
         self.until_word().store(ns, Ordering::Release);
     }
 
-    /// The word behind [`Ledger::until_ns`]: the plugin sleeps on it.
+    /// The word behind [`GroundTruth::until_ns`]: the device model sleeps on it.
     pub fn until_word(&self) -> &'a AtomicU64 {
         &self.words[7]
     }
 
     /// Where the guest's time stands, or stood last: once it is what was granted, all that the guest did until then is
-    /// in the ledger.
-    pub fn stood_ns(&self) -> u64 {
-        self.stood_word().load(Ordering::Acquire)
+    /// in the ground truth.
+    pub fn stopped_at_ns(&self) -> u64 {
+        self.stopped_at_word().load(Ordering::Acquire)
     }
 
-    /// The plugin's word that time stands.
-    pub fn set_stood(&self, ns: u64) {
-        self.stood_word().store(ns, Ordering::Release);
+    /// The device model reports that the guest's time stands.
+    pub fn set_stopped_at(&self, ns: u64) {
+        self.stopped_at_word().store(ns, Ordering::Release);
     }
 
-    /// The word behind [`Ledger::stood_ns`]: the harness sleeps on it.
-    pub fn stood_word(&self) -> &'a AtomicU64 {
+    /// The word behind [`GroundTruth::stopped_at_ns`]: the harness sleeps on it.
+    pub fn stopped_at_word(&self) -> &'a AtomicU64 {
         &self.words[8]
     }
 
@@ -196,7 +195,7 @@ impl<'a> Ledger<'a> {
         self.words[9].load(Ordering::Relaxed)
     }
 
-    /// Says where the guest's time is.
+    /// Reports where the guest's time is.
     pub fn set_now(&self, ns: u64) {
         self.words[9].store(ns, Ordering::Relaxed);
     }
@@ -207,7 +206,7 @@ impl<'a> Ledger<'a> {
             self.add(at, 1);
             self.add(at + 2, latency_ns);
         }
-        self.add(self.shape.buckets_at() + bucket_of(latency_ns), 1);
+        self.add(self.layout.buckets_at() + bucket_of(latency_ns), 1);
     }
 
     /// A write of one line.
@@ -216,29 +215,29 @@ impl<'a> Ledger<'a> {
         self.add(self.owner_at(owner) + 1, 1);
     }
 
-    /// Publish what a vCPU did so far.
-    pub fn set_vcpu(&self, vcpu: usize, tally: VcpuTally) {
-        let at = self.shape.vcpus_at() + vcpu * VCPU_WORDS;
+    /// Publishes the counts of a vCPU so far.
+    pub fn set_vcpu(&self, vcpu: usize, tally: VcpuCounts) {
+        let at = self.layout.vcpus_at() + vcpu * VCPU_WORDS;
         let cells = [tally.instructions, tally.stall_ns, tally.accesses, tally.pc];
         for (word, value) in self.words[at..].iter().zip(cells) {
             word.store(value, Ordering::Relaxed);
         }
     }
 
-    /// What was counted for a group.
-    pub fn group(&self, group: usize) -> Tally {
+    /// Counts of a group.
+    pub fn group(&self, group: usize) -> LineCounts {
         self.tally(self.group_at(group))
     }
 
-    /// What was counted for an owner.
-    pub fn owner(&self, owner: u8) -> Tally {
+    /// Counts of an owner.
+    pub fn owner(&self, owner: u8) -> LineCounts {
         self.tally(self.owner_at(owner))
     }
 
-    /// What a vCPU did.
-    pub fn vcpu(&self, vcpu: usize) -> VcpuTally {
-        let at = self.shape.vcpus_at() + vcpu * VCPU_WORDS;
-        VcpuTally {
+    /// Counts of a vCPU.
+    pub fn vcpu(&self, vcpu: usize) -> VcpuCounts {
+        let at = self.layout.vcpus_at() + vcpu * VCPU_WORDS;
+        VcpuCounts {
             instructions: self.get(at),
             stall_ns: self.get(at + 1),
             accesses: self.get(at + 2),
@@ -248,30 +247,30 @@ impl<'a> Ledger<'a> {
 
     /// Counts of the latency histogram; bucket `i` holds latencies around [`bucket_middle_ns`]`(i)`.
     pub fn latency_buckets(&self) -> Vec<u64> {
-        let at = self.shape.buckets_at();
+        let at = self.layout.buckets_at();
         self.words[at..at + BUCKET_COUNT]
             .iter()
             .map(|w| w.load(Ordering::Relaxed))
             .collect()
     }
 
-    /// Who owns the page at `offset_bytes` into device memory; 0 beyond the map.
+    /// Owner of the page at `offset_bytes` into device memory; 0 outside the map.
     pub fn owner_of(&self, offset_bytes: u64) -> u8 {
         let page = offset_bytes / PAGE_BYTES;
-        let word = self.shape.owner_map_at() + (page / 8) as usize;
+        let word = self.layout.owner_map_at() + (page / 8) as usize;
         match self.words.get(word) {
             Some(w) => (w.load(Ordering::Relaxed) >> (page % 8 * 8)) as u8,
             None => 0,
         }
     }
 
-    /// Say who owns a page. Pages beyond the map are ignored.
+    /// Sets the owner of a page. Pages outside the map are ignored.
     pub fn set_owner(&self, offset_bytes: u64, owner: u8) {
         let page = offset_bytes / PAGE_BYTES;
-        if offset_bytes >= self.shape.memory_bytes {
+        if offset_bytes >= self.layout.memory_bytes {
             return;
         }
-        let word = &self.words[self.shape.owner_map_at() + (page / 8) as usize];
+        let word = &self.words[self.layout.owner_map_at() + (page / 8) as usize];
         let shift = page % 8 * 8;
         let old = word.load(Ordering::Relaxed);
         word.store(
@@ -285,11 +284,11 @@ impl<'a> Ledger<'a> {
     }
 
     fn owner_at(&self, owner: u8) -> usize {
-        self.shape.owners_at() + usize::from(owner) * TALLY_WORDS
+        self.layout.owners_at() + usize::from(owner) * TALLY_WORDS
     }
 
-    fn tally(&self, at: usize) -> Tally {
-        Tally {
+    fn tally(&self, at: usize) -> LineCounts {
+        LineCounts {
             read_lines: self.get(at),
             write_lines: self.get(at + 1),
             read_latency_sum_ns: self.get(at + 2),
@@ -345,7 +344,7 @@ pub fn quantile_ns(buckets: &[u64], q: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const SHAPE: Shape = Shape {
+    const SHAPE: TruthLayout = TruthLayout {
         group_count: 2,
         vcpu_count: 3,
         memory_bytes: 1 << 20,
@@ -356,48 +355,51 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_by_who_opens_it() {
+    fn counts_are_read_back_by_a_second_opener() {
         let words = words();
-        let ledger = Ledger::create(&words, SHAPE).expect("it fits");
-        ledger.set_owner(8192, 9);
-        ledger.set_owner(12288, 200);
-        ledger.count_read(1, ledger.owner_of(8192 + 64), 5000);
-        ledger.count_write(1, ledger.owner_of(8192));
-        let vcpu = VcpuTally {
+        let ground_truth = GroundTruth::create(&words, SHAPE).expect("it fits");
+        ground_truth.set_owner(8192, 9);
+        ground_truth.set_owner(12288, 200);
+        ground_truth.count_read(1, ground_truth.owner_of(8192 + 64), 5000);
+        ground_truth.count_write(1, ground_truth.owner_of(8192));
+        let vcpu = VcpuCounts {
             instructions: 1,
             stall_ns: 2,
             accesses: 3,
             pc: 4,
         };
-        ledger.set_vcpu(2, vcpu);
-        let seen = Ledger::open(&words).expect("it is a ledger");
-        assert_eq!(seen.shape(), SHAPE);
-        let tally = Tally {
+        ground_truth.set_vcpu(2, vcpu);
+        let seen = GroundTruth::open(&words).expect("it is a ground-truth file");
+        assert_eq!(seen.layout(), SHAPE);
+        let tally = LineCounts {
             read_lines: 1,
             write_lines: 1,
             read_latency_sum_ns: 5000,
         };
         assert_eq!(seen.group(1), tally);
-        assert_eq!(seen.group(0), Tally::default());
+        assert_eq!(seen.group(0), LineCounts::default());
         assert_eq!(seen.owner(9), tally);
         assert_eq!(seen.owner_of(12288), 200);
-        assert_eq!(seen.owner_of(1 << 40), 0, "beyond the map is nobody's");
+        assert_eq!(seen.owner_of(1 << 40), 0, "no owner outside the map");
         assert_eq!(seen.vcpu(2), vcpu);
-        assert_eq!(seen.vcpu(1), VcpuTally::default());
+        assert_eq!(seen.vcpu(1), VcpuCounts::default());
     }
 
     #[test]
-    fn strangers_are_not_ledgers() {
+    fn other_files_are_refused() {
         let words = words();
-        assert!(Ledger::open(&words).is_none());
-        assert!(Ledger::open(&[]).is_none());
+        assert!(GroundTruth::open(&words).is_none());
+        assert!(GroundTruth::open(&[]).is_none());
         assert!(
-            Ledger::create(&words[1..], SHAPE).is_none(),
+            GroundTruth::create(&words[1..], SHAPE).is_none(),
             "one word short"
         );
-        Ledger::create(&words, SHAPE).expect("it fits");
+        GroundTruth::create(&words, SHAPE).expect("it fits");
         words[2].store(u64::MAX, Ordering::Relaxed);
-        assert!(Ledger::open(&words).is_none(), "more groups than words");
+        assert!(
+            GroundTruth::open(&words).is_none(),
+            "more groups than words"
+        );
     }
 
     #[test]

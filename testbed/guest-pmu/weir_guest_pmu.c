@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The performance counters that the testbed's CPU does not have
+ * A PMU for the testbed's CPU
  *
- * An emulated CPU has no PMU. These are the events of one that weir wants most: how
- * many lines each core has filled from memory behind the device, told apart by core,
- * which the device itself cannot tell, and how many of them for a store. The plugin
- * counts them per vCPU into words behind the device's registers (weir_hw::fills);
- * here they are events of perf, with the name, the format and the encoding that the
- * CPU has which QEMU's says it is:
+ * An emulated CPU has no PMU. These are the events that weir needs most: lines that
+ * each core has filled from memory behind the device, which the device itself cannot
+ * attribute to a core, and how many of them for a store. The device model counts them
+ * per vCPU into words behind the device's registers (weir_ipc::core_fills). This module
+ * offers them as events of perf, with the name, the format and the encoding of the CPU
+ * that QEMU's CPU identifies itself as:
  *
  *   AMD's Zen 5             l2_fill_rsp_src and ls_any_fills_from_sys, alternate memories
  *   Intel's Granite Rapids  OCR.READS_TO_CORE.CXL_MEM, and OCR.DEMAND_RFO.CXL_MEM for stores
  *
- * Who looks for such an event finds it and cannot tell the difference, so that all of
- * the way from the table of events through the BPF program to a workload's figure is
- * walked as on such a machine.
+ * So the whole path from the table of events through the BPF program to a workload's
+ * figure is tested as on such a machine.
  *
- * What is different: counters of a core that everybody may read at once, so nothing
- * takes turns; nothing can be sampled; user and kernel are not told apart.
+ * Differences: any number of readers may use a counter at once, so nothing is
+ * multiplexed; nothing can be sampled; user and kernel mode are not distinguished.
  *
  * Sources of the encodings: Linux, tools/perf/pmu-events/arch/x86/amdzen5 (7.2), and
  * Intel's perfmon, GNR, version 1.20.
@@ -32,7 +31,7 @@
 /* From extension memory: into the L1, and into the L2 on its way. Here that is the same. */
 #define ZEN5_L1_FILLS	0x000008044ULL
 #define ZEN5_L2_FILLS	0x100008065ULL
-/* Which response of the uncore is counted is said beside. Two events, to be two at once. */
+/* A second register selects the response of the uncore. Two events, so that two can count at once. */
 #define GNR_RESPONSE_0	0x012aULL
 #define GNR_RESPONSE_1	0x012bULL
 #define GNR_READS_CXL	0x703c04477ULL
@@ -44,7 +43,7 @@
 
 static unsigned long offset_bytes;
 module_param(offset_bytes, ulong, 0444);
-MODULE_PARM_DESC(offset_bytes, "where the plugin counts, in the device's BAR");
+MODULE_PARM_DESC(offset_bytes, "where the device model counts, in the device's BAR");
 
 static unsigned int stride_bytes = 64;
 module_param(stride_bytes, uint, 0444);
@@ -189,7 +188,7 @@ static int __init core_init(void)
 	needed = offset_bytes + (resource_size_t)nr_cpu_ids * stride_bytes;
 	if (!offset_bytes || offset_bytes % 8 || stride_bytes % 8 ||
 	    stride_bytes < WORD_STORES + 8 || needed > bytes) {
-		pr_err("weir_core: %u CPUs from %#lx on do not fit a BAR of %llu bytes\n",
+		pr_err("weir_guest_pmu: %u CPUs from %#lx on do not fit a BAR of %llu bytes\n",
 		       nr_cpu_ids, offset_bytes, (u64)bytes);
 		pci_dev_put(device);
 		return -EINVAL;

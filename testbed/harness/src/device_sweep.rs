@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The plant before any controller: what the emulated device does with 1 … 8 readers alone, and with
-//! the CPU quota of two readers given to five. A controller may only be judged on a plant that shows
-//! a knee, a rising CPU cost per byte, and the fall of that cost when the quota is cut.
+//! Sweep of the emulated device without a controller: 1 … 8 readers alone, and five readers with the CPU quota of
+//! two. A controller can be evaluated only on a device with a knee, a rising CPU cost per byte, and the fall of
+//! that cost under a smaller quota.
 //!
 //! All readers are started once; the number that runs is set by freezing the others.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! weir's figure for each workload against the ledger, in windows of a second or a little more: of as many whole ticks as it
-//! takes. weir tells a rate for each tick, which is bytes of the time between two readings of the counters; what the ledger
+//! weir's figure for each workload against the ground truth, in windows of a second or a little more: of as many whole ticks as it
+//! takes. weir tells a rate for each tick, which is bytes of the time between two readings of the counters; what the ground truth
 //! has is looked up for the same two moments, so that what falls on the edge of a window is in the same one by both.
 
 use crate::guest::{ClockOffsets, Instance};
@@ -15,7 +15,7 @@ const WINDOW_MS: f64 = 1000.0;
 /// One workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
-    /// What the device moved for it, by the ledger.
+    /// What the device moved for it, by the ground truth.
     pub truth_bytes_per_sec: f64,
     /// What weir said.
     pub weir_bytes_per_sec: f64,
@@ -139,7 +139,7 @@ impl Course {
 mod tests {
     use super::*;
     use serde_json::json;
-    use weir_hw::ledger::Tally;
+    use weir_ipc::ground_truth::LineCounts;
 
     const SPAN: Span = Span {
         from: Duration::from_millis(500),
@@ -167,14 +167,14 @@ mod tests {
     /// What the device has moved in all: a kilobyte a second, and three from 2.5 s on, by a clock that began 7 ms before the ticks' own.
     fn series() -> Series {
         let sample = |ms: u64| {
-            let device = Tally {
+            let device = LineCounts {
                 read_lines: ms + 2 * ms.saturating_sub(2507),
-                ..Tally::default()
+                ..LineCounts::default()
             };
             Sample {
                 at: Duration::from_millis(ms),
                 device,
-                owners: vec![Tally::default(), device],
+                owners: vec![LineCounts::default(), device],
             }
         };
         Series {

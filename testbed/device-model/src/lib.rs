@@ -3,17 +3,17 @@
 //! access of every vCPU.
 //!
 //! An access to device memory goes through the models of weir-hw (cache filter, core window, device
-//! calendar); what reaches the device is counted in the register map that the guest's driver reads
-//! (the file behind an ivshmem BAR) and in the ledger that only the host sees; and the vCPU's model
-//! clock advances by the time it would have stalled. Who wants to count the same accesses again (real
-//! hardware in a simulator) gets them one by one, through [`stream`].
+//! calendar); accesses that reach the device are counted in the register map that the guest's driver reads
+//! (the file behind an ivshmem BAR) and in the ground truth that only the host sees; and the vCPU's model
+//! clock advances by the time it would have stalled. A second counter of the same accesses (the RTL in a
+//! simulator) gets them one by one, through [`trace_publisher`].
 //!
 //! # Time
 //!
-//! The guest's time is the plugin's own ([`clock`]): each vCPU's clock advances by a fixed time per instruction and by
+//! The guest's time is the device model's own ([`clock`]): each vCPU's clock advances by a fixed time per instruction and by
 //! stalls. The host's clock is not read at all, so a run is the same on a busy host as on a quiet one.
 //!
-//! The model is off until the harness switches it on through the ledger: booting under it would take minutes. Until
+//! The model is off until the harness switches it on through the ground truth: booting under it would take minutes. Until
 //! then instructions are counted, at a faster pace, and no memory access is looked at.
 
 mod args;
@@ -24,8 +24,8 @@ mod host_clock;
 mod internals;
 mod model;
 mod shared;
-mod stream;
 mod tlb;
+mod trace_publisher;
 mod vcpu;
 mod vcpu_clock;
 
@@ -69,7 +69,7 @@ unsafe impl Sync for Scoreboard {}
 
 static PLUGIN: OnceLock<Plugin> = OnceLock::new();
 
-/// Set once the code cache was flushed for instrumentation, so that it is asked for once.
+/// Set once the code cache was flushed for instrumentation, so that it is flushed once.
 static INSTRUMENTED: AtomicBool = AtomicBool::new(false);
 
 /// vCPUs that have come into being.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn qemu_plugin_install(
             0
         }
         Err(why) => {
-            eprintln!("weir-plugin: {why}");
+            eprintln!("weir-device-model: {why}");
             -1
         }
     }
@@ -121,7 +121,7 @@ impl Plugin {
         };
         let internals = Internals::find()?;
         host_clock::is_ours()?;
-        let grant = Grant::new(*model.ledger());
+        let grant = Grant::new(*model.ground_truth());
         let clock = Clock::new(
             internals,
             grant,
@@ -163,7 +163,7 @@ unsafe extern "C" fn on_vcpu(index: c_uint, _: *mut c_void) {
     let Some(plugin) = PLUGIN.get() else { return };
     if VCPUS.fetch_add(1, Ordering::AcqRel) == 0 {
         if let Err(why) = plugin.clock.internals().install_clock(virtual_clock, ticks) {
-            eprintln!("weir-plugin: {why}");
+            eprintln!("weir-device-model: {why}");
             std::process::exit(1);
         }
         plugin
@@ -201,7 +201,7 @@ unsafe extern "C" fn on_hlt(vcpu: c_uint, _: *mut c_void) {
 /// The harness has switched the model on: all code is translated anew. QEMU wants a vCPU's thread to ask for that.
 fn instrument_if_switched_on() {
     let Some(plugin) = PLUGIN.get() else { return };
-    if plugin.model.ledger().is_on() && !INSTRUMENTED.swap(true, Ordering::AcqRel) {
+    if plugin.model.ground_truth().is_on() && !INSTRUMENTED.swap(true, Ordering::AcqRel) {
         // SAFETY: called from the vCPUs' thread with our own id.
         unsafe { q::qemu_plugin_reset(plugin.id, on_reset, std::ptr::null_mut()) };
     }
@@ -225,7 +225,7 @@ unsafe extern "C" fn on_translate(tb: *mut q::Tb, _: *mut c_void) {
         score: plugin.scoreboard.0,
         offset: 0,
     };
-    // SAFETY: `tb` and its instructions are valid during this call; the scoreboard lives as long as the plugin.
+    // SAFETY: `tb` and its instructions are valid during this call; the scoreboard lives as long as the device model.
     unsafe {
         let count = q::qemu_plugin_tb_n_insns(tb);
         let pc = std::ptr::without_provenance_mut(q::qemu_plugin_tb_vaddr(tb) as usize);
@@ -315,12 +315,12 @@ unsafe extern "C" fn on_limit(vcpu: c_uint, pc: *mut c_void) {
     }
 }
 
-/// Of an access whose instruction [`chases`].
+/// Marks an access of an instruction that [`chases`].
 const AWAITED: *mut c_void = std::ptr::without_provenance_mut(1);
 
-/// Whether an instruction loads 64 bits into the register that its address was in, as who follows pointers
-/// does: what comes next needs the answer, so a core cannot have another such load on its way. A load whose value
-/// nobody uses may look the same; it is rare in programs that compute something.
+/// Whether an instruction loads 64 bits into the register that its address was in, as a pointer chase
+/// does: what comes next needs the answer, so a core cannot have another such load on its way. A load with an
+/// unused value may look the same; it is rare in programs that compute something.
 fn chases(code: &[u8]) -> bool {
     match *code {
         // REX.W, mov r64, r/m64

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Arguments of the plugin, as QEMU hands them over: `name=value` each.
+//! Arguments of the device model, as QEMU hands them over: `name=value` each.
 
 use std::ffi::{CStr, c_char, c_int};
 use weir_hw::QueueTimes;
 
-/// Everything the plugin is told.
+/// Arguments of the device model.
 #[derive(Clone, Debug)]
 pub struct Args {
-    /// The ledger's file, created by the harness with its shape.
-    pub ledger: String,
+    /// The ground truth's file, created by the harness with its layout.
+    pub ground_truth: String,
     /// The file behind the guest-visible BAR.
     pub bar: String,
-    /// The access stream's file, if somebody takes it.
-    pub stream: Option<String>,
+    /// The access trace's file, if there is a consumer.
+    pub trace: Option<String>,
     /// First byte of device memory, guest-physical.
     pub base_bytes: u64,
     /// Size of each group, in address order, without gaps.
@@ -37,9 +37,9 @@ pub struct Args {
 /// `argv` must hold `argc` valid strings.
 pub unsafe fn parse(argc: c_int, argv: *mut *mut c_char) -> Result<Args, String> {
     let mut args = Args {
-        ledger: String::new(),
+        ground_truth: String::new(),
         bar: String::new(),
-        stream: None,
+        trace: None,
         base_bytes: 0,
         group_sizes_bytes: Vec::new(),
         profile: QueueTimes {
@@ -83,9 +83,9 @@ fn set(args: &mut Args, name: &str, value: &str) -> Result<(), String> {
             .map_err(|e| format!("{name}={value}: {e}"))
     };
     match name {
-        "ledger" => args.ledger = value.to_string(),
+        "ground_truth" => args.ground_truth = value.to_string(),
         "bar" => args.bar = value.to_string(),
-        "stream" => args.stream = Some(value.to_string()),
+        "trace" => args.trace = Some(value.to_string()),
         "base_bytes" => args.base_bytes = number()?,
         "group_sizes_bytes" => {
             let sizes = value

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files mapped as shared 64-bit words: the BAR that the guest sees and the ledger that the host sees.
+//! Files mapped as shared 64-bit words: the BAR that the guest sees and the ground truth that the host sees.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::mm::{MapFlags, ProtFlags};

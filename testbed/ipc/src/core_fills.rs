@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines of device memory that each emulated CPU has filled, and those of them that it filled in order to store to them: what
-//! a CPU's own counters would tell, and the device cannot. They lie in the emulated device's BAR, behind all registers of the
-//! map, where no driver of the device looks; the testbed's module `weir_core` shows them as events of perf.
+//! Lines of device memory that each emulated CPU has filled, and those of them that it filled in order to store to them: counts
+//! that a real CPU's PMU has and the device has not. They lie in the emulated device's BAR, behind all registers of the
+//! map, where no driver reads; the testbed's module `weir_guest_pmu` shows them as events of perf.
 
-use crate::access_counters::Bar;
-use crate::access_counters::regmap::EMULATED_BAR_BYTES;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir_hw::access_counters::Bar;
+use weir_hw::access_counters::regmap::EMULATED_BAR_BYTES;
 
-/// CPUs there is room for.
+/// Largest number of CPUs.
 pub const CPU_COUNT_MAX: usize = 64;
 /// From one CPU's words to the next: a line of the host, as each is written by a thread of its own.
 pub const STRIDE_BYTES: u64 = 64;
-/// Where the first is in the BAR.
+/// BAR offset of the first CPU's words.
 pub const OFFSET_BYTES: u64 = EMULATED_BAR_BYTES - CPU_COUNT_MAX as u64 * STRIDE_BYTES;
 
 /// From a CPU's word of all fills to that of the ones for a store.
 pub const STORES_BYTES: u64 = 8;
 
-/// What a CPU has filled.
+/// CoreFills of a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fills {
+pub struct CoreFills {
     /// All lines.
     pub lines: u64,
     /// Those of them that were fetched by a store.
     pub store_lines: u64,
 }
 
-/// Adds one to a CPU's fills. A CPU beyond the room there is counts nothing.
+/// Adds one to a CPU's fills. A CPU above the largest number is not counted.
 pub fn count(bar: &impl Bar, cpu: usize, is_store: bool) {
     let add = |offset_bytes| {
         if let Some(word) = word(bar, cpu, offset_bytes) {
@@ -39,10 +39,10 @@ pub fn count(bar: &impl Bar, cpu: usize, is_store: bool) {
     }
 }
 
-/// What a CPU has filled; nothing where there is no room for it.
-pub fn of(bar: &impl Bar, cpu: usize) -> Option<Fills> {
+/// CoreFills of a CPU; nothing for one above the largest number.
+pub fn of(bar: &impl Bar, cpu: usize) -> Option<CoreFills> {
     let load = |offset_bytes| Some(word(bar, cpu, offset_bytes)?.load(Ordering::Relaxed));
-    Some(Fills {
+    Some(CoreFills {
         lines: load(0)?,
         store_lines: load(STORES_BYTES)?,
     })
@@ -57,11 +57,11 @@ fn word(bar: &impl Bar, cpu: usize, offset_bytes: u64) -> Option<&AtomicU64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access_counters::regmap::{
+    use weir_core::Bytes;
+    use weir_hw::access_counters::regmap::{
         EMULATED_GROUP_TABLE_OFFSET_BYTES, GROUP_COUNT_MAX, GROUP_TABLE_STRIDE_BYTES,
     };
-    use crate::access_counters::{AccessCounters, GroupRegion};
-    use weir_core::Bytes;
+    use weir_hw::access_counters::{AccessCounters, GroupRegion};
 
     fn bar() -> Vec<AtomicU64> {
         (0..EMULATED_BAR_BYTES / 8)
@@ -91,7 +91,7 @@ mod tests {
         }];
         let counters = AccessCounters::over(bar.as_slice(), &groups).unwrap();
         counters.count(64, false);
-        let none = Some(Fills {
+        let none = Some(CoreFills {
             lines: 0,
             store_lines: 0,
         });

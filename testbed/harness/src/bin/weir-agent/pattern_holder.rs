@@ -30,7 +30,7 @@ pub fn hold(mib: &str, seed: &str, file: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whoever reads the file sees the old line or the new one, never none.
+/// A reader of the file sees the old line or the new one, never none.
 fn say(file: &str, line: &str) -> Result<()> {
     let fresh = format!("{file}.new");
     std::fs::write(&fresh, line)?;

@@ -7,10 +7,10 @@
 //! ├ control ───┼───────────────────────────────┤
 //! │            ├ measured ─────────────────────┤
 //! ```
-//! Bandwidth, access latency and the truth per workload come from the ledger; block latencies from
+//! Bandwidth, access latency and the truth per workload come from the ground truth; block latencies from
 //! fio's own log; CPU time from the guest kernel's `cpu.stat`; throughput from stress-ng.
 
-use crate::estimates::{self, Estimate};
+use crate::estimate_error::{self, Estimate};
 use crate::guest::{self, ClockOffsets, Instance};
 use crate::sampler::{Sample, Series, lines};
 use crate::scenario::{Role, Scenario};
@@ -18,7 +18,7 @@ use crate::vm::Vm;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_hw::ledger::quantile_ns;
+use weir_ipc::ground_truth::quantile_ns;
 use weir_report::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settling};
 
 /// Windows the bandwidth is judged in.
@@ -31,7 +31,7 @@ const WEIR_LOG: &str = "/run/weir.jsonl";
 /// Who limits the heavy workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
-    /// Nobody.
+    /// No controller.
     Free,
     /// A fixed `cpu.max` on each, by hand.
     Quota {
@@ -59,7 +59,7 @@ struct Mark {
     buckets: Vec<u64>,
 }
 
-/// What weir said of each workload, against the ledger, by name. Empty where it does not run.
+/// What weir said of each workload, against the ground truth, by name. Empty where it does not run.
 pub type Estimates = BTreeMap<String, Estimate>;
 
 /// Make one run. The model must be on and [`guest::prepare`] done.
@@ -154,7 +154,7 @@ fn cpu_times(vm: &Vm, all: &[Instance]) -> Result<CpuTimes> {
 fn mark(vm: &Vm) -> Mark {
     Mark {
         at: vm.now(),
-        buckets: vm.ledger().latency_buckets(),
+        buckets: vm.ground_truth().latency_buckets(),
         cpu_at: Duration::ZERO,
         cpu_ns: BTreeMap::new(),
     }
@@ -300,12 +300,12 @@ fn note_mode(
             run.policy = policy.clone().unwrap_or("none".into());
             run.backend = policy.as_ref().map_or("none", |_| backend).into();
             let text = vm.run(&format!("cat {WEIR_LOG}"))?;
-            let span = estimates::Span {
+            let span = estimate_error::Span {
                 from: m.marks[0].at,
                 to: m.marks[1].at,
                 offsets: m.offsets,
             };
-            let found = estimates::compare(&text, all, &m.series, &span);
+            let found = estimate_error::compare(&text, all, &m.series, &span);
             run.start_ms =
                 first_look(&text, m).map(|at| (at - m.start.as_secs_f64()).max(0.0) * 1e3);
             let errors = found.iter().map(|(name, e)| (name.clone(), e.rmse_ratio));

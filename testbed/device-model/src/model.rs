@@ -4,15 +4,16 @@
 use crate::args::Args;
 use crate::clock::Clock;
 use crate::shared::map_words;
-use crate::stream::Publisher;
+use crate::trace_publisher::TracePublisher;
 use crate::vcpu::{Read, Vcpu};
 use std::cell::UnsafeCell;
 use std::sync::atomic::AtomicU64;
 use weir_hw::Bytes;
 use weir_hw::access_counters::{AccessCounters, GroupRegion};
-use weir_hw::ledger::Ledger;
-use weir_hw::stream::Record;
-use weir_hw::{CacheFilter, Lookup, QueueModel, fills};
+use weir_hw::{CacheFilter, Lookup, QueueModel};
+use weir_ipc::access_trace::TraceRecord;
+use weir_ipc::core_fills;
+use weir_ipc::ground_truth::GroundTruth;
 
 /// A slot that one thread writes: the vCPU's own.
 struct Slot(UnsafeCell<Vcpu>);
@@ -21,10 +22,10 @@ unsafe impl Sync for Slot {}
 
 /// Everything the callbacks need.
 pub struct Model {
-    ledger: Ledger<'static>,
+    ground_truth: GroundTruth<'static>,
     counters: AccessCounters<&'static [AtomicU64]>,
     bar: &'static [AtomicU64],
-    publisher: Option<Publisher>,
+    publisher: Option<TracePublisher>,
     device: QueueModel,
     cache: CacheFilter,
     base_bytes: u64,
@@ -35,17 +36,21 @@ pub struct Model {
 impl Model {
     /// Map the shared files and build the models.
     pub fn new(args: &Args, vcpu_count: usize) -> Result<Self, String> {
-        let ledger = Ledger::open(map_words(&args.ledger)?)
-            .ok_or_else(|| format!("{} is not a ledger of this version", args.ledger))?;
-        let shape = ledger.shape();
+        let ground_truth = GroundTruth::open(map_words(&args.ground_truth)?).ok_or_else(|| {
+            format!(
+                "{} is not a ground-truth file of this version",
+                args.ground_truth
+            )
+        })?;
+        let layout = ground_truth.layout();
         let size_bytes: u64 = args.group_sizes_bytes.iter().sum();
-        if shape.group_count != args.group_sizes_bytes.len()
-            || shape.vcpu_count < vcpu_count
-            || shape.memory_bytes < size_bytes
+        if layout.group_count != args.group_sizes_bytes.len()
+            || layout.vcpu_count < vcpu_count
+            || layout.memory_bytes < size_bytes
         {
             return Err(format!(
-                "{}: made for another machine: {shape:?}",
-                args.ledger
+                "{}: made for another machine: {layout:?}",
+                args.ground_truth
             ));
         }
         let mut base = args.base_bytes;
@@ -60,8 +65,8 @@ impl Model {
         let bar = map_words(&args.bar)?;
         let counters =
             AccessCounters::over(bar, &regions).map_err(|e| format!("{}: {e}", args.bar))?;
-        let publisher = match &args.stream {
-            Some(path) => Some(Publisher::open(path, vcpu_count)?),
+        let publisher = match &args.trace {
+            Some(path) => Some(TracePublisher::open(path, vcpu_count)?),
             None => None,
         };
         // Clocks differ by a window, and by what one vCPU at most waits for the lines of all.
@@ -69,7 +74,7 @@ impl Model {
             + args.profile.service_ns * (vcpu_count * args.window_lines) as u64;
         let horizon_ns = 4 * (args.window_ns + stall_ns);
         Ok(Model {
-            ledger,
+            ground_truth,
             counters,
             bar,
             publisher,
@@ -83,9 +88,9 @@ impl Model {
         })
     }
 
-    /// The books.
-    pub fn ledger(&self) -> &Ledger<'static> {
-        &self.ledger
+    /// Ground truth.
+    pub fn ground_truth(&self) -> &GroundTruth<'static> {
+        &self.ground_truth
     }
 
     /// The physical address behind `vaddr` if it is the device's.
@@ -113,10 +118,10 @@ impl Model {
             unsafe { (*slot.0.get()).tlb.flush() };
         }
         self.cache.clear();
-        self.ledger.set_running(true);
+        self.ground_truth.set_running(true);
     }
 
-    /// What the vCPUs have done so far goes to the ledger.
+    /// What the vCPUs have done so far goes to the ground truth.
     pub fn publish_vcpus(&self, clock: &Clock) {
         for index in 0..clock.vcpu_count() {
             let Some(vcpu) = self.vcpu(index) else {
@@ -124,7 +129,7 @@ impl Model {
             };
             vcpu.tally.instructions = clock.instructions(index);
             vcpu.tally.pc = clock.pc(index);
-            self.ledger.set_vcpu(index, vcpu.tally);
+            self.ground_truth.set_vcpu(index, vcpu.tally);
         }
     }
 
@@ -140,14 +145,14 @@ impl Model {
         let Some(vcpu) = self.vcpu(index) else { return };
         let line = address / 64;
         // A load of the line touched just before changes nothing; a store may make it dirty.
-        if vcpu.is_last_line(line) && !is_store || !self.ledger.is_on() {
+        if vcpu.is_last_line(line) && !is_store || !self.ground_truth.is_on() {
             return;
         }
         vcpu.tally.accesses += 1;
         let Lookup::Miss { write_back_line } = self.cache.access(line, is_store) else {
             return;
         };
-        fills::count(&self.bar, index, is_store);
+        core_fills::count(&self.bar, index, is_store);
         let Read {
             latency_ns,
             stall_ns,
@@ -157,7 +162,7 @@ impl Model {
         }
         self.publish(index, line, false, latency_ns);
         self.count(address, false, |group, owner| {
-            self.ledger.count_read(group, owner, latency_ns);
+            self.ground_truth.count_read(group, owner, latency_ns);
         });
         if let Some(dirty) = write_back_line {
             // Posted: it takes the device's time, not the core's.
@@ -165,16 +170,16 @@ impl Model {
             let done = self.device.access(now_ns);
             self.publish(index, dirty, true, done - now_ns);
             self.count(dirty * 64, true, |group, owner| {
-                self.ledger.count_write(group, owner)
+                self.ground_truth.count_write(group, owner)
             });
         }
     }
 
-    /// Before it is counted: so who is fed by the stream is never behind the counters that the guest sees.
+    /// Before it is counted: so the trace's consumer is never behind the counters that the guest sees.
     fn publish(&self, index: usize, line: u64, is_write: bool, latency: u64) {
         if let Some(publisher) = &self.publisher {
             let before = self.device.lines_before(latency);
-            let record = Record {
+            let record = TraceRecord {
                 line,
                 is_write,
                 queue_fill: u8::try_from(before).unwrap_or(u8::MAX),
@@ -187,7 +192,7 @@ impl Model {
         if let Some(group) = self.counters.count(address, is_write) {
             book(
                 group as usize,
-                self.ledger.owner_of(address - self.base_bytes),
+                self.ground_truth.owner_of(address - self.base_bytes),
             );
         }
     }

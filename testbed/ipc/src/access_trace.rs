@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the emulated device counts, access by access, for somebody who counts again: real hardware in
+//! Trace of the accesses that the emulated device counts, for a second counter of the same accesses: the RTL in
 //! a simulator, fed with the accesses of a real kernel.
 //!
 //! ```text
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! One shared file of 64-bit words holds a ring for each vCPU, so that none waits for another. A ring has
-//! one producer and one consumer; it is bounded, and a full one says so: the producer waits (back
-//! pressure). What was given up nevertheless is counted in `lost`, and a consumer that sees a number
-//! there has not seen everything.
+//! one producer and one consumer; it is bounded, and the producer of a full one waits (back
+//! pressure). Accesses that were dropped nevertheless are counted in `lost`; a consumer that finds a number
+//! there has not received everything.
 //!
-//! *When is an access there?* After `push` has returned, for everybody who is told of it later, by
-//! whatever way. [`Stream::pushed`] names what is there; taking up to it is all of it.
+//! *When is an access visible?* After `push` has returned, for every thread that learns of it later, in
+//! whatever way. [`AccessTrace::pushed`] names what is there; taking up to it is all of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +39,7 @@ const FILL_SHIFT: u32 = 48;
 
 /// One access of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct TraceRecord {
     /// Number of the line: its host-physical address without the lowest 6 of 52 bits.
     pub line: u64,
     /// Whether it was written, else read.
@@ -48,14 +48,14 @@ pub struct Record {
     pub queue_fill: u8,
 }
 
-impl Record {
+impl TraceRecord {
     fn to_word(self) -> u64 {
         let line = self.line & ((1 << LINE_BITS) - 1);
         line | u64::from(self.is_write) << WRITE_BIT | u64::from(self.queue_fill) << FILL_SHIFT
     }
 
     fn of_word(word: u64) -> Self {
-        Record {
+        TraceRecord {
             line: word & ((1 << LINE_BITS) - 1),
             is_write: word >> WRITE_BIT & 1 != 0,
             queue_fill: (word >> FILL_SHIFT) as u8,
@@ -63,17 +63,17 @@ impl Record {
     }
 }
 
-/// Shape of a stream: decides where the words are.
+/// Shape of a trace: decides where the words are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct TraceLayout {
     /// Rings: one for each vCPU.
     pub ring_count: usize,
     /// Records that each holds; a power of two.
     pub ring_records: usize,
 }
 
-impl Shape {
-    /// Words of the whole stream.
+impl TraceLayout {
+    /// Words of the whole trace.
     pub fn words(&self) -> usize {
         self.ring_at(self.ring_count)
     }
@@ -89,71 +89,72 @@ impl Shape {
     }
 }
 
-/// The two ends of a ring are no ends of one ring: somebody else has written there.
+/// The two ends of a ring contradict each other: another program has written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ring {ring} says {pushed} pushed and {taken} taken: that is no ring of {records}")]
-pub struct Broken {
+pub struct BrokenRing {
     /// Which one.
     pub ring: usize,
-    /// Records ever pushed, as it says.
+    /// Records ever pushed, by its header.
     pub pushed: u64,
-    /// Records ever taken, as it says.
+    /// Records ever taken, by its header.
     pub taken: u64,
-    /// What it holds.
+    /// Records that it holds.
     pub records: usize,
 }
 
-/// A stream over shared words.
+/// A trace over shared words.
 #[derive(Clone, Copy)]
-pub struct Stream<'a> {
+pub struct AccessTrace<'a> {
     words: &'a [AtomicU64],
-    shape: Shape,
+    layout: TraceLayout,
 }
 
-impl<'a> Stream<'a> {
-    /// Lay out an empty stream; nothing if there are too few words, or there is no such shape.
-    pub fn create(words: &'a [AtomicU64], shape: Shape) -> Option<Self> {
-        if !shape.is_valid() || words.len() < shape.words() {
+impl<'a> AccessTrace<'a> {
+    /// Lay out an empty trace; nothing if there are too few words, or the layout is impossible.
+    pub fn create(words: &'a [AtomicU64], layout: TraceLayout) -> Option<Self> {
+        if !layout.is_valid() || words.len() < layout.words() {
             return None;
         }
         for word in words {
             word.store(0, Ordering::Relaxed);
         }
         words[1].store(VERSION, Ordering::Relaxed);
-        words[2].store(shape.ring_count as u64, Ordering::Relaxed);
-        words[3].store(shape.ring_records as u64, Ordering::Relaxed);
+        words[2].store(layout.ring_count as u64, Ordering::Relaxed);
+        words[3].store(layout.ring_records as u64, Ordering::Relaxed);
         words[0].store(MAGIC, Ordering::Release);
-        Some(Stream { words, shape })
+        Some(AccessTrace { words, layout })
     }
 
-    /// Open a stream that somebody created; nothing if this is none, or not of our version.
+    /// Opens a trace; nothing if this is none, or has another version.
     pub fn open(words: &'a [AtomicU64]) -> Option<Self> {
         let get = |i: usize| words.get(i).map(|w| w.load(Ordering::Acquire));
         if get(0)? != MAGIC || get(1)? != VERSION {
             return None;
         }
-        let shape = Shape {
+        let layout = TraceLayout {
             ring_count: usize::try_from(get(2)?).ok()?,
             ring_records: usize::try_from(get(3)?).ok()?,
         };
-        (shape.is_valid() && words.len() >= shape.words()).then_some(Stream { words, shape })
+        (layout.is_valid() && words.len() >= layout.words())
+            .then_some(AccessTrace { words, layout })
     }
 
-    /// Its shape.
-    pub fn shape(&self) -> Shape {
-        self.shape
+    /// Its layout.
+    pub fn layout(&self) -> TraceLayout {
+        self.layout
     }
 
     /// Add a record; `false` if the ring is full, or there is none of this number. One thread at a time
     /// for each ring.
     #[must_use = "a record that is not pushed is lost"]
-    pub fn push(&self, ring: usize, record: Record) -> bool {
+    pub fn push(&self, ring: usize, record: TraceRecord) -> bool {
         let Some([pushed, taken]) = self.ends(ring) else {
             return false;
         };
         let at = pushed.load(Ordering::Relaxed);
         // Acquire: the place is free once the consumer has read it.
-        if at.wrapping_sub(taken.load(Ordering::Acquire)) >= self.shape.ring_records as u64 {
+        if at.wrapping_sub(taken.load(Ordering::Acquire)) >= self.layout.ring_records as u64 {
             return false;
         }
         self.place(ring, at)
@@ -170,8 +171,8 @@ impl<'a> Stream<'a> {
         &self,
         ring: usize,
         most: usize,
-        mut to: impl FnMut(Record),
-    ) -> Result<usize, Broken> {
+        mut to: impl FnMut(TraceRecord),
+    ) -> Result<usize, BrokenRing> {
         let Some([pushed, taken]) = self.ends(ring) else {
             return Ok(0);
         };
@@ -180,18 +181,18 @@ impl<'a> Stream<'a> {
             taken.load(Ordering::Relaxed),
         );
         let there = end.wrapping_sub(at);
-        if there > self.shape.ring_records as u64 {
-            return Err(Broken {
+        if there > self.layout.ring_records as u64 {
+            return Err(BrokenRing {
                 ring,
                 pushed: end,
                 taken: at,
-                records: self.shape.ring_records,
+                records: self.layout.ring_records,
             });
         }
         let count = there.min(most as u64);
         for i in 0..count {
             let word = self.place(ring, at.wrapping_add(i)).load(Ordering::Relaxed);
-            to(Record::of_word(word));
+            to(TraceRecord::of_word(word));
         }
         taken.store(at.wrapping_add(count), Ordering::Release);
         Ok(count as usize)
@@ -209,18 +210,18 @@ impl<'a> Stream<'a> {
             .map_or(0, |[_, taken]| taken.load(Ordering::Acquire))
     }
 
-    /// Give an access up: nobody will see it.
-    pub fn lose(&self) {
+    /// Counts an access that is dropped.
+    pub fn count_lost(&self) {
         self.words[LOST_AT].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Accesses that were given up.
+    /// Accesses that were dropped.
     pub fn lost(&self) -> u64 {
         self.words[LOST_AT].load(Ordering::Relaxed)
     }
 
-    /// Say that a producer waits for room once more.
-    pub fn wait(&self) {
+    /// Counts a wait of a producer for room.
+    pub fn count_wait(&self) {
         self.words[WAITS_AT].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -231,12 +232,12 @@ impl<'a> Stream<'a> {
 
     /// How many records were pushed and how many taken, for ever.
     fn ends(&self, ring: usize) -> Option<[&'a AtomicU64; 2]> {
-        let at = self.shape.ring_at(ring);
-        (ring < self.shape.ring_count).then(|| [&self.words[at], &self.words[at + TAKEN_AT]])
+        let at = self.layout.ring_at(ring);
+        (ring < self.layout.ring_count).then(|| [&self.words[at], &self.words[at + TAKEN_AT]])
     }
 
     fn place(&self, ring: usize, number: u64) -> &'a AtomicU64 {
-        let first = self.shape.ring_at(ring) + RING_HEADER_WORDS;
-        &self.words[first + (number as usize & (self.shape.ring_records - 1))]
+        let first = self.layout.ring_at(ring) + RING_HEADER_WORDS;
+        &self.words[first + (number as usize & (self.layout.ring_records - 1))]
     }
 }

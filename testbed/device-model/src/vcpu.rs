@@ -2,8 +2,8 @@
 //! What one vCPU has of its own beside its clock: outstanding lines, address translations, tallies.
 
 use crate::tlb::Tlb;
-use weir_hw::ledger::VcpuTally;
 use weir_hw::{CoreWindow, QueueModel};
+use weir_ipc::ground_truth::VcpuCounts;
 
 /// One vCPU.
 pub struct Vcpu {
@@ -11,8 +11,8 @@ pub struct Vcpu {
     last_line: u64,
     /// Its address translations.
     pub tlb: Box<Tlb>,
-    /// What it did, for the ledger.
-    pub tally: VcpuTally,
+    /// What it did, for the ground truth.
+    pub tally: VcpuCounts,
 }
 
 /// What a read of one line costs.
@@ -30,7 +30,7 @@ impl Vcpu {
             window: CoreWindow::new(window_lines),
             last_line: u64::MAX,
             tlb: Tlb::new(),
-            tally: VcpuTally::default(),
+            tally: VcpuCounts::default(),
         }
     }
 
