@@ -5,11 +5,11 @@
 SHELL := /bin/bash
 CARGO := cargo
 # What `make run` runs.
-RUN_PROGRAMS := -p weir -p weir-plugin -p weir-testbed
+RUN_PROGRAMS := -p weir -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
-.PHONY: run test soak tools test-tools build plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
+.PHONY: run test soak tools test-tools build sweep plant policies attribution bench rtl-test rtl-prove rtl-soak rtl-resources rtl-tools
 
 # What `make run` says first.
 define PLAN
@@ -49,29 +49,32 @@ soak: build
 
 # The access counters as hardware: unit tests, traffic at the pins of the whole block, and proofs.
 rtl-test: rtl-tools
-	rtl/check scala traffic proofs
+	rtl/run-checks scala traffic proofs
 
 # Proofs of larger banks.
 rtl-prove: rtl-tools
-	rtl/check prove
+	rtl/run-checks prove
 
 # 10^8 accesses each for 4096 and for 16 384 groups.
 rtl-soak: rtl-tools
-	rtl/check soak
+	rtl/run-checks soak
 
 # The table in docs/rtl-resources.md. Registers at 512 groups alone take many minutes.
 rtl-resources: rtl-tools
-	rtl/resources
+	rtl/report-resources
 
 # The emulated device alone: 1 to 8 readers, twice.
-plant: build
-	$(TESTBED) plant $(SCENARIO) --repeat 2 --out out/plant
+sweep: build
+	$(TESTBED) sweep $(SCENARIO) --repeat 2 --out out/sweep
+
+plant:
+	@echo "make plant is called make sweep now"; exit 2
 
 # All three policies, one after the other.
 policies: build
 	$(TESTBED) live $(SCENARIO) --policy max-min,proportional,balance-point --out out/policies
 
-# weir's figure for each workload against the device's own books, by each source of shares.
+# weir's figure for each workload against the device's ground truth, by each source of shares.
 attribution: build
 	$(TESTBED) attribution scenarios/attribution-*.toml --out out/attribution
 

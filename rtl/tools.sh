@@ -47,14 +47,14 @@ emit() {
 traffic_bench() {
     local folder="target/traffic-$1-$2-$3"
     if [ ! -e "$folder/obj/traffic" ] ||
-        [ -n "$(find src/main sim ../crates/weir-hw/src/regmap.rs -newer "$folder/obj/traffic" -print -quit)" ]; then
+        [ -n "$(find src/main sim ../crates/weir-hw/src/access_counters/regmap.rs -newer "$folder/obj/traffic" -print -quit)" ]; then
         rm -rf "$folder"
         mkdir -p "$folder"
         (
             set -e
             emit Emit block-ram "$folder" "$1" "$2" group-bytes-log2="$3" device-bytes-log2=34
             sed -n 's/^pub const \([A-Z0-9_]*\): u[0-9]* = \(.*\);/#define \1 \2/p' \
-                ../crates/weir-hw/src/regmap.rs > "$folder/regs.h"
+                ../crates/weir-hw/src/access_counters/regmap.rs > "$folder/regs.h"
             verilator --cc --exe --build -O3 --noassert -Wno-fatal --top-module AccessCounters "$folder"/*.sv \
                 "$PWD/sim/traffic.cpp" -CFLAGS "-O2 -DGROUPS=$1 -DCHANNELS=$2 -DGROUP_LOG2=$3 -I$PWD/$folder -I$PWD/sim" \
                 -Mdir "$folder/obj" -o traffic

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The simulated block as a shared library: what `rtl/model` builds and `weir-cosim` loads.
+ * The simulated block as a shared library: what `rtl/build-model` builds and `weir-cosim` loads.
  *
  * One thread at a time. Change WEIR_RTL_ABI with anything here.
  */

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-// Traffic on the whole block, judged by books kept in software.
+// Traffic on the whole block, compared with counts kept in software.
 //
 // The block is driven at its pins only: taps in the clock of the counters, the bus in its own. Each
-// access is also written into the books. What the host reads must then be what the books say:
+// access is also counted in software (Books). The host's values must then be equal to those:
 //
-//   live counters while counting   between the books some clocks before the question and those at the answer
-//   a cut, all groups              the books at exactly the clock that the register cut_clocks names
-//   all counters at the end        the books
+//   live counters while counting   between the counts some clocks before the request and those at the answer
+//   a snapshot, all groups         the counts at exactly the clock that the register snapshot_clocks names
+//   all counters at the end        the counts
 //
-// Usage: traffic ACCESSES CUTS SEED CORE_PS BUS_PS. Prints one line, exit status 1 on a difference.
+// Usage: traffic ACCESSES SNAPSHOTS SEED CORE_PS BUS_PS. Prints one line, exit status 1 on a difference.
 
 #include "block.h"
 #include "regs.h"
@@ -85,7 +85,7 @@ class Bench : public Block<Bench> {
     Random random;
     Books arrived, counted;
     Waiting waiting[DIRECTIONS];
-    std::vector<Access> log; // since a cut was asked for
+    std::vector<Access> log; // since a snapshot was triggered
     std::vector<Waiting> log_waiting[DIRECTIONS];
     bool logging = false, traffic = false;
     uint64_t reset_until = 0, accesses = 0, compared = 0;
@@ -177,39 +177,39 @@ void look_at_live(Bench &b) {
     if (is < least || is > most) Bench::die("live counter", address, is, is < least ? least : most);
 }
 
-void cut(Bench &b) {
-    while (b.load32(CUT_CONTROL_REG) & 1) {}
-    uint32_t before = b.load32(CUT_COUNT_REG);
+void snapshot(Bench &b) {
+    while (b.load32(SNAPSHOT_CONTROL_REG) & 1) {}
+    uint32_t before = b.load32(SNAPSHOT_COUNT_REG);
     Books books = b.arrived;
     uint64_t log_start = b.clock;
     b.log.clear();
     for (auto &w : b.log_waiting) w.clear();
     b.logging = true;
-    b.bus(CUT_CONTROL_REG, true, true, 1);
+    b.bus(SNAPSHOT_CONTROL_REG, true, true, 1);
     b.logging = false;
-    b.same("cut count", CUT_COUNT_REG, b.load32(CUT_COUNT_REG), before + 1u);
+    b.same("snapshot count", SNAPSHOT_COUNT_REG, b.load32(SNAPSHOT_COUNT_REG), before + 1u);
 
     // clocks is 0 in the first clock after the zeroing sweep, which takes one clock a group. The first
-    // clock of the new epoch is the one that shows cut_clocks; an access reaches the banks a clock after
+    // clock of the new epoch is the one that shows snapshot_clocks; an access reaches the banks a clock after
     // the taps.
-    uint64_t first = b.reset_until + GROUPS + b.load(CUT_CLOCKS_REG);
+    uint64_t first = b.reset_until + GROUPS + b.load(SNAPSHOT_CLOCKS_REG);
     uint64_t last_tap = first - 2;
-    if (last_tap < log_start) Bench::die("cut before it was asked for", CUT_CLOCKS_REG, last_tap, log_start);
+    if (last_tap < log_start) Bench::die("snapshot before it was triggered", SNAPSHOT_CLOCKS_REG, last_tap, log_start);
     for (const Access &a : b.log)
         if (a.clock <= last_tap) books.enter(a);
 
-    uint32_t window = uint32_t(b.load(CUT_OFFSET_BYTES_REG));
+    uint32_t window = uint32_t(b.load(SNAPSHOT_OFFSET_BYTES_REG));
     for (int direction = 0; direction < DIRECTIONS; direction++) {
         for (uint32_t group = 0; group < GROUPS; group++) {
             uint32_t address = entry(window, group, direction);
-            b.same("cut counter", address, b.load(address), books.counts[direction][group]);
+            b.same("snapshot counter", address, b.load(address), books.counts[direction][group]);
         }
-        uint32_t outside = direction ? CUT_OUTSIDE_WRITES_REG : CUT_OUTSIDE_READS_REG;
-        b.same("cut, outside", outside, b.load(outside), books.outside[direction]);
+        uint32_t outside = direction ? SNAPSHOT_OUTSIDE_WRITES_REG : SNAPSHOT_OUTSIDE_READS_REG;
+        b.same("snapshot, outside", outside, b.load(outside), books.outside[direction]);
         const Waiting &w = b.log_waiting[direction].at(last_tap - log_start);
-        uint32_t requests = direction ? CUT_WRITE_REQUESTS_REG : CUT_READ_REQUESTS_REG;
-        b.same("cut, requests", requests, b.load(requests), w.requests);
-        b.same("cut, occupancy", requests + 8, b.load(requests + 8), w.occupancy);
+        uint32_t requests = direction ? SNAPSHOT_WRITE_REQUESTS_REG : SNAPSHOT_READ_REQUESTS_REG;
+        b.same("snapshot, requests", requests, b.load(requests), w.requests);
+        b.same("snapshot, occupancy", requests + 8, b.load(requests + 8), w.occupancy);
     }
 }
 
@@ -232,22 +232,22 @@ void compare_all(Bench &b) {
 
 int main(int argc, char **argv) {
     if (argc != 6) {
-        fprintf(stderr, "usage: traffic ACCESSES CUTS SEED CORE_PS BUS_PS\n");
+        fprintf(stderr, "usage: traffic ACCESSES SNAPSHOTS SEED CORE_PS BUS_PS\n");
         return 2;
     }
-    uint64_t wanted = strtoull(argv[1], nullptr, 0), cuts = strtoull(argv[2], nullptr, 0);
+    uint64_t wanted = strtoull(argv[1], nullptr, 0), snapshots = strtoull(argv[2], nullptr, 0);
     uint64_t seed = strtoull(argv[3], nullptr, 0);
     Bench b(seed, strtoull(argv[4], nullptr, 0), strtoull(argv[5], nullptr, 0));
     come_up(b);
-    for (uint64_t done = 0; done < cuts; done++) {
-        uint64_t until = wanted / (cuts + 1) * (done + 1);
+    for (uint64_t done = 0; done < snapshots; done++) {
+        uint64_t until = wanted / (snapshots + 1) * (done + 1);
         while (b.accesses < until) look_at_live(b);
-        cut(b);
+        snapshot(b);
     }
     while (b.accesses < wanted) look_at_live(b);
     compare_all(b);
     printf("PASS %d groups, %d channels, bus %s/%s ps, seed %" PRIu64 ": %" PRIu64 " accesses in %" PRIu64
-           " clocks, %" PRIu64 " cuts, %" PRIu64 " values compared, 0 differences\n",
-           GROUPS, CHANNELS, argv[4], argv[5], seed, b.accesses, b.clock, cuts, b.compared);
+           " clocks, %" PRIu64 " snapshots, %" PRIu64 " values compared, 0 differences\n",
+           GROUPS, CHANNELS, argv[4], argv[5], seed, b.accesses, b.clock, snapshots, b.compared);
     return 0;
 }

@@ -18,7 +18,7 @@ pub(crate) fn check(map: &Map) -> Result<(), MapError> {
     let emulated = [("group table", map.emulated.group_table_offset_bytes)];
     let fpga = [
         ("group table", map.fpga.group_table_offset_bytes),
-        ("cut", map.fpga.cut_offset_bytes),
+        ("snapshot", map.fpga.snapshot_offset_bytes),
     ];
     let devices = [
         ("emulated", map.emulated.bar_bytes, emulated.as_slice()),
@@ -61,7 +61,7 @@ fn blocks(map: &Map, announced: &[(&'static str, u64)]) -> Option<Vec<Block>> {
     }];
     for (name, start) in announced {
         let stride = match *name {
-            "cut" => window.counter_stride_bytes,
+            "snapshot" => window.counter_stride_bytes,
             _ => window.group_table_stride_bytes,
         };
         blocks.push(Block {
@@ -90,7 +90,7 @@ fn check_multiples(map: &Map) -> Result<(), MapError> {
             "fpga.group_table_offset_bytes",
             map.fpga.group_table_offset_bytes,
         ),
-        ("fpga.cut_offset_bytes", map.fpga.cut_offset_bytes),
+        ("fpga.snapshot_offset_bytes", map.fpga.snapshot_offset_bytes),
         ("fpga.bar_bytes", map.fpga.bar_bytes),
     ] {
         if bytes == 0 || !bytes.is_multiple_of(8) {

@@ -37,10 +37,13 @@ pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
         fs::read_to_string(&source).with_context(|| format!("cannot read {}", source.display()))?;
     let map = map::parse(&text)?;
     let views = [
-        ("crates/weir-hw/src/regmap.rs", render::rust(&map)),
-        ("kernel/weir_regs.h", render::c(&map)),
         (
-            "rtl/src/main/scala/weir/RegisterMap.scala",
+            "crates/weir-hw/src/access_counters/regmap.rs",
+            render::rust(&map),
+        ),
+        ("kernel/access_counters/weir_regs.h", render::c(&map)),
+        (
+            "rtl/src/main/scala/weir/access_counters/RegisterMap.scala",
             render_scala::scala(&map),
         ),
     ];

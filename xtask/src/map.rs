@@ -81,8 +81,8 @@ pub struct Fpga {
     pub bar_bytes: u64,
     /// Where the RTL puts its group table.
     pub group_table_offset_bytes: u64,
-    /// Where the RTL puts the counters of the last cut.
-    pub cut_offset_bytes: u64,
+    /// Where the RTL puts the counters of the last snapshot.
+    pub snapshot_offset_bytes: u64,
 }
 
 /// Something that a device may have or not.

@@ -21,7 +21,7 @@ struct Constant {
     emulator_only: bool,
 }
 
-/// `crates/weir-hw/src/regmap.rs`.
+/// `crates/weir-hw/src/access_counters/regmap.rs`.
 pub fn rust(map: &Map) -> String {
     let mut out = String::from("// SPDX-License-Identifier: Apache-2.0 OR MIT\n");
     let _ = writeln!(out, "// {MARK}.");
@@ -71,7 +71,7 @@ pub fn rust(map: &Map) -> String {
     out
 }
 
-/// `kernel/weir_regs.h`.
+/// `kernel/access_counters/weir_regs.h`.
 pub fn c(map: &Map) -> String {
     let mut out = String::from("/* SPDX-License-Identifier: GPL-2.0-only */\n");
     let _ = writeln!(out, "/* {MARK}. */");

@@ -6,7 +6,7 @@ use crate::map::{Access, Map, Register};
 use crate::render::{LINE_CHARS, MARK, described, hex, wrap};
 use std::fmt::Write;
 
-/// `rtl/src/main/scala/weir/RegisterMap.scala`.
+/// `rtl/src/main/scala/weir/access_counters/RegisterMap.scala`.
 pub fn scala(map: &Map) -> String {
     let mut out = String::from("// SPDX-License-Identifier: Apache-2.0 OR MIT\n");
     let _ = writeln!(out, "// {MARK}.\npackage weir\n");
@@ -84,7 +84,7 @@ fn window(map: &Map) -> [(&'static str, String); 8] {
             "groupTableOffsetBytes",
             hex(map.fpga.group_table_offset_bytes),
         ),
-        ("cutOffsetBytes", hex(map.fpga.cut_offset_bytes)),
+        ("snapshotOffsetBytes", hex(map.fpga.snapshot_offset_bytes)),
     ]
 }
 

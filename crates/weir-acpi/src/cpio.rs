@@ -11,7 +11,7 @@ const HEADER_BYTES: usize = 110;
 const TRAILER: &str = "TRAILER!!!";
 const REGULAR: u32 = 0o100_644;
 const DIRECTORY: u32 = 0o40_755;
-/// What the kernel's own tools pad archives to.
+/// Archives of the kernel's own tools are padded to a multiple of this.
 const BLOCK_BYTES: usize = 512;
 
 /// Longest overlay that is read back.

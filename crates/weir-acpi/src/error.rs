@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why nothing was made. Each names the table and the place, and what to do where there is something.
 
-/// What is wrong with a table, or with what was asked for.
+/// A fault in a table or in the request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcpiError {
     /// The bytes are not the table they should be.
@@ -14,7 +14,7 @@ pub enum AcpiError {
         table: &'static str,
         /// Offset in the table.
         at: usize,
-        /// What is there, and what should be.
+        /// The value there, and the expected one.
         what: String,
     },
     /// All bytes of a table add up to 0; these do not.
@@ -25,7 +25,7 @@ pub enum AcpiError {
     Checksum {
         /// Its signature.
         table: &'static str,
-        /// What they add up to.
+        /// Their sum.
         sum: u8,
     },
     /// The sizes are no division of a device.
@@ -34,7 +34,7 @@ pub enum AcpiError {
     /// The domain cannot be split.
     #[error("{0}")]
     Domain(String),
-    /// The tables are sound and cannot be changed as asked.
+    /// The tables are sound and cannot be changed as requested.
     #[error("{table}: {why}")]
     Refused {
         /// Its signature.

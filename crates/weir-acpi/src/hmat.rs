@@ -10,7 +10,7 @@ use crate::table::{Kind, Table};
 use std::ops::Range;
 
 const PROLOGUE_BYTES: usize = 4;
-/// What each structure begins with: type, reserved, length.
+/// Bytes that each structure begins with: type, reserved, length.
 const STRUCTURE_BYTES_MIN: usize = 8;
 const PROXIMITY: u16 = 0;
 const PROXIMITY_BYTES: usize = 40;
@@ -22,9 +22,9 @@ const CACHE_BYTES: usize = 32;
 const PICOSECONDS_REVISION: u8 = 2;
 const INITIATOR_VALID: u16 = 1;
 
-/// What a locality structure tells of.
+/// Kind of the values in a locality structure (ACPI 6.5, 5.2.28.4: data type).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
+pub enum DataType {
     /// Nanoseconds.
     ReadLatency,
     /// Nanoseconds.
@@ -35,20 +35,20 @@ pub enum Figure {
     WriteBandwidth,
 }
 
-impl Figure {
+impl DataType {
     /// Data types of ACPI that give it: its own, and the one for reads and writes together.
     fn is_given_by(self, data_type: u8) -> bool {
         let (both, own) = match self {
-            Figure::ReadLatency => (0, 1),
-            Figure::WriteLatency => (0, 2),
-            Figure::ReadBandwidth => (3, 4),
-            Figure::WriteBandwidth => (3, 5),
+            DataType::ReadLatency => (0, 1),
+            DataType::WriteLatency => (0, 2),
+            DataType::ReadBandwidth => (3, 4),
+            DataType::WriteBandwidth => (3, 5),
         };
         data_type == both || data_type == own
     }
 
     fn is_latency(self) -> bool {
-        matches!(self, Figure::ReadLatency | Figure::WriteLatency)
+        matches!(self, DataType::ReadLatency | DataType::WriteLatency)
     }
 }
 
@@ -64,7 +64,7 @@ struct Locality {
 }
 
 #[derive(Clone, Debug)]
-enum Says {
+enum HmatEntry {
     /// A memory domain, and the domain of the processors next to it.
     Proximity {
         memory: u32,
@@ -74,14 +74,14 @@ enum Says {
     Cache {
         memory: u32,
     },
-    Nothing,
+    Ignored,
 }
 
 /// A sound attribute table.
 #[derive(Clone, Debug)]
 pub struct Hmat {
     table: Table,
-    entries: Vec<(Range<usize>, Says)>,
+    entries: Vec<(Range<usize>, HmatEntry)>,
 }
 
 impl Hmat {
@@ -97,35 +97,35 @@ impl Hmat {
 
     /// Highest domain that is mentioned.
     pub(crate) fn highest(&self) -> u32 {
-        let of = |says: &Says| match says {
-            Says::Proximity { memory, initiator } => initiator.unwrap_or(0).max(*memory),
-            Says::Locality(l) => l
+        let of = |entry: &HmatEntry| match entry {
+            HmatEntry::Proximity { memory, initiator } => initiator.unwrap_or(0).max(*memory),
+            HmatEntry::Locality(l) => l
                 .initiators
                 .iter()
                 .chain(&l.targets)
                 .copied()
                 .max()
                 .unwrap_or(0),
-            Says::Cache { memory } => *memory,
-            Says::Nothing => 0,
+            HmatEntry::Cache { memory } => *memory,
+            HmatEntry::Ignored => 0,
         };
         self.entries
             .iter()
-            .map(|(_, says)| of(says))
+            .map(|(_, entry)| of(entry))
             .max()
             .unwrap_or(0)
     }
 
-    /// What Linux tells of a memory domain (`access0/initiators/`): the best from any initiator, or from
-    /// the one that the table puts next to it.
-    pub fn best(&self, figure: Figure, target: u32) -> Option<u64> {
-        let next_to = self.entries.iter().find_map(|(_, says)| match says {
-            Says::Proximity { memory, initiator } if *memory == target => *initiator,
+    /// The value that Linux shows for a memory domain (`access0/initiators/`): the best from any initiator, or
+    /// from the one that the table puts next to it.
+    pub fn best(&self, figure: DataType, target: u32) -> Option<u64> {
+        let next_to = self.entries.iter().find_map(|(_, entry)| match entry {
+            HmatEntry::Proximity { memory, initiator } if *memory == target => *initiator,
             _ => None,
         });
         let mut best: Option<u64> = None;
-        for (place, says) in &self.entries {
-            let Says::Locality(locality) = says else {
+        for (place, entry) in &self.entries {
+            let HmatEntry::Locality(locality) = entry else {
                 continue;
             };
             let bytes = self.table.body().get(place.clone()).unwrap_or_default();
@@ -146,8 +146,15 @@ impl Hmat {
         best
     }
 
-    fn cell(&self, bytes: &[u8], of: &Locality, figure: Figure, from: u32, to: u32) -> Option<u64> {
-        // The low half of the flags tells memory (0) from the caches in front of it.
+    fn cell(
+        &self,
+        bytes: &[u8],
+        of: &Locality,
+        figure: DataType,
+        from: u32,
+        to: u32,
+    ) -> Option<u64> {
+        // The low half of the flags distinguishes memory (0) from the caches in front of it.
         let is_memory = bytes.get(8).is_some_and(|flags| flags & 0xf == 0);
         if !is_memory || !bytes.get(9).is_some_and(|kind| figure.is_given_by(*kind)) {
             return None;
@@ -184,10 +191,10 @@ impl Hmat {
             .get(..PROLOGUE_BYTES)
             .unwrap_or_default()
             .to_vec();
-        for (place, says) in &self.entries {
+        for (place, entry) in &self.entries {
             let bytes = self.table.body().get(place.clone()).unwrap_or_default();
-            match says {
-                Says::Proximity { memory, .. } if *memory == old => {
+            match entry {
+                HmatEntry::Proximity { memory, .. } if *memory == old => {
                     let named = self.table.revision() < PICOSECONDS_REVISION;
                     let copies = if named {
                         spans.to_vec()
@@ -209,7 +216,7 @@ impl Hmat {
                         body.extend_from_slice(&copy);
                     }
                 }
-                Says::Cache { memory } if *memory == old => {
+                HmatEntry::Cache { memory } if *memory == old => {
                     // The cache in front of the device serves all of them.
                     for domain in groups {
                         let mut copy = bytes.to_vec();
@@ -219,7 +226,7 @@ impl Hmat {
                         body.extend_from_slice(&copy);
                     }
                 }
-                Says::Locality(locality) if locality.targets.contains(&old) => {
+                HmatEntry::Locality(locality) if locality.targets.contains(&old) => {
                     let wider =
                         widen(bytes, locality, old, groups).ok_or_else(|| damaged(place))?;
                     body.extend_from_slice(&wider);
@@ -251,21 +258,21 @@ fn widen(bytes: &[u8], of: &Locality, old: u32, groups: &[u32]) -> Option<Vec<u8
             out.extend_from_slice(bytes.get(at(column)..at(column) + 2)?);
         }
     }
-    // What the firmware put behind the cells, such as padding.
+    // Bytes that the firmware put behind the cells, such as padding.
     out.extend_from_slice(bytes.get(of.end..)?);
     let (length, targets) = (u32::try_from(out.len()).ok()?, u32::try_from(targets).ok()?);
     (put(&mut out, 4, &length.to_le_bytes()) && put(&mut out, 16, &targets.to_le_bytes()))
         .then_some(out)
 }
 
-/// One structure, whose first eight bytes (type and length) are there.
-fn interpret(bytes: &[u8]) -> Result<Says, String> {
+/// One structure; its first eight bytes (type and length) are there.
+fn interpret(bytes: &[u8]) -> Result<HmatEntry, String> {
     let kind = u16_at(bytes, 0).unwrap_or(u16::MAX);
     let least = match kind {
         PROXIMITY => PROXIMITY_BYTES,
         LOCALITY => LOCALITY_BYTES,
         CACHE => CACHE_BYTES,
-        _ => return Ok(Says::Nothing),
+        _ => return Ok(HmatEntry::Ignored),
     };
     let short = || {
         format!(
@@ -281,13 +288,13 @@ fn interpret(bytes: &[u8]) -> Result<Says, String> {
         PROXIMITY => {
             let flags = u16_at(bytes, 8).ok_or_else(short)?;
             let initiator = number(12)?;
-            Says::Proximity {
+            HmatEntry::Proximity {
                 memory: number(16)?,
                 initiator: (flags & INITIATOR_VALID != 0).then_some(initiator),
             }
         }
-        CACHE => Says::Cache { memory: number(8)? },
-        _ => Says::Locality(locality(bytes)?),
+        CACHE => HmatEntry::Cache { memory: number(8)? },
+        _ => HmatEntry::Locality(locality(bytes)?),
     })
 }
 

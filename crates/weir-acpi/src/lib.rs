@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Monitoring groups by firmware tables. Linux makes a NUMA node of each proximity domain; a device
-//! whose one domain is split into several becomes several nodes, each with counters of its own
+//! with one domain, split into several, becomes several nodes, each with counters of its own
 //! (thesis, 5.1.5, done there by hand with `iasl`).
 //!
 //! ```text
@@ -50,6 +50,6 @@ pub use table::{Kind, Table};
 /// (`CONFIG_NODES_SHIFT=10`).
 pub const DOMAIN_COUNT_MAX: usize = 1024;
 
-/// Where a group must begin and end, unless somebody knows better: Linux takes memory in and out in
+/// Default alignment of a group's beginning and end: Linux takes memory in and out in
 /// sections of this size (x86-64, `SECTION_SIZE_BITS` 27).
 pub const GRAIN_BYTES: u64 = 128 << 20;

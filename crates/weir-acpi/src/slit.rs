@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Distances between domains: an n × n matrix of bytes (ACPI 6.5, 5.2.17).
 //!
-//! Firmware may leave room behind the matrix (seen: one locality, 64 bytes). A table whose distances cannot be is left out
-//! by Linux, and so it is here ([`crate::Firmware::left_out`]).
+//! Firmware may leave room behind the matrix (seen: one locality, 64 bytes). Linux leaves out a table with
+//! impossible distances, and so does this crate ([`crate::Firmware::left_out`]).
 
 use crate::bytes::u64_at;
 use crate::error::AcpiError;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One memory domain becomes several: who gets which addresses, and the tables that say so.
+//! One memory domain becomes several: the addresses of each, and the tables that describe them.
 //!
 //! The first group keeps the old domain's number; the others get numbers that no table mentions, right
 //! behind the highest, because the distance table has a row for every number below its size.
@@ -11,10 +11,10 @@ use crate::slit::Slit;
 use crate::srat::{Span, Srat};
 use crate::table::{Kind, Table};
 
-/// What the firmware says of memory.
+/// The firmware's tables that describe memory.
 #[derive(Clone, Debug)]
 pub struct Firmware {
-    /// Which memory is whose.
+    /// Which memory and processors belong to which domain.
     pub srat: Srat,
     /// Distances, if it has any.
     pub slit: Option<Slit>,
@@ -91,7 +91,7 @@ fn sound<T>(
 pub struct Group {
     /// Its number in the tables. Linux numbers its nodes itself.
     pub domain: u32,
-    /// What was asked for.
+    /// The requested part of the device.
     pub share: Fraction,
     /// Its memory, in the order of addresses.
     pub spans: Vec<Span>,
@@ -113,7 +113,7 @@ pub struct Split {
     pub tables: Vec<Table>,
     /// Tables that the firmware has, and that say nothing of the device.
     pub untouched: Vec<Kind>,
-    /// What is odd in the tables, and what becomes of it.
+    /// Oddities of the tables, and what becomes of each.
     pub notes: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 /// Table revision (always 1) and reserved bytes before the first structure.
 const PROLOGUE_BYTES: usize = 12;
-/// What each structure begins with: type, length.
+/// Bytes that each structure begins with: type, length.
 const STRUCTURE_BYTES_MIN: usize = 2;
 const MEMORY: u8 = 1;
 const MEMORY_BYTES: usize = 40;
@@ -37,19 +37,19 @@ impl Span {
     }
 }
 
-/// What one structure of the table says.
+/// Meaning of one structure of the table.
 #[derive(Clone, Debug)]
-enum Says {
+enum SratEntry {
     /// Memory of a domain, in use.
     Memory(u32, Span),
     /// A processor of a domain.
     Processor(u32),
     /// Something else of a domain: an initiator, a port, an interrupt translator.
     Other(u32),
-    /// Memory of a domain that ends beyond all addresses: Linux leaves it out (`numa_add_memblk`).
-    Beyond(u32),
+    /// Memory of a domain that ends above all addresses: Linux leaves it out (`numa_add_memblk`).
+    OutOfRange(u32),
     /// Memory that is switched off or has no length, or a structure of a later edition.
-    Nothing,
+    Ignored,
 }
 
 /// A sound affinity table.
@@ -57,7 +57,7 @@ enum Says {
 pub struct Srat {
     table: Table,
     /// In the table's order, with their places in its body.
-    entries: Vec<(Range<usize>, Says)>,
+    entries: Vec<(Range<usize>, SratEntry)>,
 }
 
 impl Srat {
@@ -76,8 +76,8 @@ impl Srat {
 
     /// Memory structures with their places in the table, in the order of addresses.
     fn memories(&self) -> Vec<(Span, usize, u32)> {
-        let memory = |(place, says): &(Range<usize>, Says)| match says {
-            Says::Memory(domain, span) => Some((*span, HEADER_BYTES + place.start, *domain)),
+        let memory = |(place, entry): &(Range<usize>, SratEntry)| match entry {
+            SratEntry::Memory(domain, span) => Some((*span, HEADER_BYTES + place.start, *domain)),
             _ => None,
         };
         let mut all: Vec<_> = self.entries.iter().filter_map(memory).collect();
@@ -96,7 +96,7 @@ impl Srat {
         let own: Vec<_> = all.iter().filter(|(_, _, of)| *of == domain).collect();
         let merged = self.memory(domain);
         for (span, at, of) in all.iter().filter(|(_, _, of)| *of != domain) {
-            // Sorted and apart: the first that ends behind its beginning is the only one to ask.
+            // Sorted and apart: only the first that ends behind its beginning can overlap it.
             let place = merged.partition_point(|whole| whole.end_bytes() <= span.base_bytes);
             if let Some(whole) = merged.get(place).filter(|whole| meets(whole, span)) {
                 return Err(Kind::Srat.damaged(*at, overlap(domain, whole, *of, span)));
@@ -117,7 +117,7 @@ impl Srat {
         u32_at(self.table.bytes(), at + FLAGS)
     }
 
-    /// What is odd and does no harm here.
+    /// Oddities that do no harm here.
     pub(crate) fn notes(&self, split: u32) -> Vec<String> {
         let mut notes = Vec::new();
         let mut last: Option<(Span, u32)> = None;
@@ -136,8 +136,8 @@ impl Srat {
                 last = Some((span, domain));
             }
         }
-        for (_, says) in &self.entries {
-            if let Says::Beyond(domain) = says {
+        for (_, entry) in &self.entries {
+            if let SratEntry::OutOfRange(domain) = entry {
                 notes.push(format!(
                     "a range of domain {domain} ends beyond all addresses: Linux leaves it out"
                 ));
@@ -170,11 +170,11 @@ impl Srat {
     pub fn memory_only(&self) -> Vec<u32> {
         let mut memory = BTreeSet::new();
         let mut processors = BTreeSet::new();
-        for (_, says) in &self.entries {
-            match says {
-                Says::Memory(domain, _) => memory.insert(*domain),
-                Says::Processor(domain) => processors.insert(*domain),
-                Says::Other(_) | Says::Beyond(_) | Says::Nothing => false,
+        for (_, entry) in &self.entries {
+            match entry {
+                SratEntry::Memory(domain, _) => memory.insert(*domain),
+                SratEntry::Processor(domain) => processors.insert(*domain),
+                SratEntry::Other(_) | SratEntry::OutOfRange(_) | SratEntry::Ignored => false,
             };
         }
         memory.difference(&processors).copied().collect()
@@ -187,28 +187,28 @@ impl Srat {
 
     /// Domains with processors.
     pub fn processors(&self) -> BTreeSet<u32> {
-        let of = |says: &Says| match says {
-            Says::Processor(domain) => Some(*domain),
+        let of = |entry: &SratEntry| match entry {
+            SratEntry::Processor(domain) => Some(*domain),
             _ => None,
         };
         self.entries
             .iter()
-            .filter_map(|(_, says)| of(says))
+            .filter_map(|(_, entry)| of(entry))
             .collect()
     }
 
     /// The highest domain that is mentioned anywhere.
     pub(crate) fn highest(&self) -> u32 {
-        let of = |says: &Says| match says {
-            Says::Memory(domain, _)
-            | Says::Processor(domain)
-            | Says::Other(domain)
-            | Says::Beyond(domain) => *domain,
-            Says::Nothing => 0,
+        let of = |entry: &SratEntry| match entry {
+            SratEntry::Memory(domain, _)
+            | SratEntry::Processor(domain)
+            | SratEntry::Other(domain)
+            | SratEntry::OutOfRange(domain) => *domain,
+            SratEntry::Ignored => 0,
         };
         self.entries
             .iter()
-            .map(|(_, says)| of(says))
+            .map(|(_, entry)| of(entry))
             .max()
             .unwrap_or(0)
     }
@@ -232,9 +232,9 @@ impl Srat {
             .unwrap_or_default()
             .to_vec();
         let mut left: Vec<(u32, Span)> = pieces.to_vec();
-        for (place, says) in &self.entries {
+        for (place, entry) in &self.entries {
             let bytes = self.table.body().get(place.clone()).unwrap_or_default();
-            let Says::Memory(domain, whole) = says else {
+            let SratEntry::Memory(domain, whole) = entry else {
                 body.extend_from_slice(bytes);
                 continue;
             };
@@ -271,8 +271,8 @@ fn overlap(domain: u32, a: &Span, neighbour: u32, b: &Span) -> String {
     )
 }
 
-/// One structure, whose first two bytes (type and length) are there.
-fn interpret(bytes: &[u8], wide: bool) -> Result<Says, String> {
+/// One structure; its first two bytes (type and length) are there.
+fn interpret(bytes: &[u8], wide: bool) -> Result<SratEntry, String> {
     let kind = bytes.first().copied().unwrap_or(0);
     let least = match kind {
         0 => 16,
@@ -283,7 +283,7 @@ fn interpret(bytes: &[u8], wide: bool) -> Result<Says, String> {
         5 | 6 => 32,
         7 => 20,
         // A later edition's: copied as it is.
-        _ => return Ok(Says::Nothing),
+        _ => return Ok(SratEntry::Ignored),
     };
     let short = || {
         format!(
@@ -303,35 +303,35 @@ fn interpret(bytes: &[u8], wide: bool) -> Result<Says, String> {
             let low = u32::from(bytes.get(2).copied().unwrap_or(0));
             processor(number(4)?, high | low)
         }
-        MEMORY if number(FLAGS)? & ENABLED == 0 => Says::Nothing,
+        MEMORY if number(FLAGS)? & ENABLED == 0 => SratEntry::Ignored,
         MEMORY => {
             let long = |at: usize| u64_at(bytes, at).ok_or_else(short);
             let (base_bytes, length_bytes) = (long(8)?, long(16)?);
             if length_bytes == 0 {
-                return Ok(Says::Nothing);
+                return Ok(SratEntry::Ignored);
             }
             let domain = narrow(number(2)?);
             if base_bytes.checked_add(length_bytes).is_none() {
-                return Ok(Says::Beyond(domain));
+                return Ok(SratEntry::OutOfRange(domain));
             }
             let span = Span {
                 base_bytes,
                 length_bytes,
             };
-            Says::Memory(domain, span)
+            SratEntry::Memory(domain, span)
         }
         2 => processor(number(12)?, narrow(number(4)?)),
         3 => processor(number(10)?, number(2)?),
-        4 => Says::Other(number(2)?),
+        4 => SratEntry::Other(number(2)?),
         7 => processor(number(12)?, number(4)?),
-        _ => Says::Other(number(4)?),
+        _ => SratEntry::Other(number(4)?),
     })
 }
 
-fn processor(flags: u32, domain: u32) -> Says {
+fn processor(flags: u32, domain: u32) -> SratEntry {
     if flags & ENABLED == 0 {
-        Says::Nothing
+        SratEntry::Ignored
     } else {
-        Says::Processor(domain)
+        SratEntry::Processor(domain)
     }
 }

@@ -57,7 +57,7 @@ impl Kind {
     }
 }
 
-/// A table whose header, length and checksum are right.
+/// A table with a right header, length and checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     kind: Kind,
@@ -96,8 +96,8 @@ impl Table {
         }
     }
 
-    /// What `interpret` makes of each structure behind the first `prologue` bytes of the body, with its place there.
-    /// `length` tells that of a structure from the bytes that begin with it.
+    /// Results of `interpret` for each structure behind the first `prologue` bytes of the body, with its place
+    /// there. `length` reads a structure's length from the bytes that begin with it.
     ///
     /// # Errors
     /// One is cut short, shorter than `least`, runs past the end, or `interpret` refuses it.
@@ -173,7 +173,7 @@ impl Table {
         &self.bytes
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     pub fn body(&self) -> &[u8] {
         self.bytes.get(HEADER_BYTES..).unwrap_or_default()
     }
@@ -188,7 +188,7 @@ impl Table {
         u32_at(&self.bytes, OEM_REVISION).unwrap_or(0)
     }
 
-    /// Whose it is: Linux replaces a table only by one with the same names. Not for terminals as it is.
+    /// OEM ID and OEM table ID: Linux replaces a table only by one with the same. Not escaped for terminals.
     pub fn oem(&self) -> (&[u8], &[u8]) {
         let part = |range| self.bytes.get(range).unwrap_or_default();
         (part(OEM_ID), part(OEM_TABLE_ID))

@@ -2,18 +2,18 @@
 //! Latency of one load: a ring of pointers, one in each line, in an order that no prefetcher guesses.
 //! Each load needs the address that the one before brings, so never are two on their way.
 //!
-//! The order is one cycle through all lines (Sattolo 1986): several short ones would stay in a cache. Where the next look
-//! at a line is so long away that the caches have forgotten it, that is enough. Who looks now and then, on a machine
-//! that may do nothing else meanwhile, gives each line up after use ([`Ring::rare_batch_ns`]).
+//! The order is one cycle through all lines (Sattolo 1986): several short ones would stay in a cache. For a
+//! continuous walk that is enough: the caches have evicted a line before the walk returns to it. An occasional
+//! probe on an otherwise idle machine flushes each line after use instead ([`Ring::flushed_batch_ns`]).
 
 use crate::cpu::now_ns;
 use crate::{BenchError, Buffer, LINE_BYTES};
 
 /// Loads that are timed together: reading the clock costs little beside them.
 pub const BATCH_LOADS: u32 = 256;
-/// Loads before a batch that comes after a rest: translations and the clock of the CPU are cold.
+/// Untimed loads before a batch that follows a pause: translations and the clock of the CPU are cold.
 pub const WARM_LOADS: u32 = 32;
-/// Lines that a prefetcher fetches together: giving up one of them leaves the other.
+/// Lines that a prefetcher fetches together: flushing one of them leaves the other.
 const PAIR_BYTES: usize = 2 * LINE_BYTES;
 
 /// A ring of pointers through a buffer.
@@ -55,15 +55,15 @@ impl Ring {
         (now_ns() - start) as f64 / f64::from(BATCH_LOADS)
     }
 
-    /// The same for who looks now and then: [`WARM_LOADS`] come first and are not timed, and afterwards the lines of all
-    /// these loads are taken out of the caches, each with its neighbour.
-    pub fn rare_batch_ns(&mut self) -> f64 {
+    /// The same for occasional probes: [`WARM_LOADS`] come first and are not timed, and afterwards the lines of all
+    /// these loads are flushed from the caches, each with its neighbour.
+    pub fn flushed_batch_ns(&mut self) -> f64 {
         let first = self.at;
         // SAFETY: every line of the ring has the address of another.
         self.at = unsafe { walk(self.at, WARM_LOADS) };
         let mean_ns = self.batch_ns();
         // SAFETY: as above.
-        unsafe { give_up(first, WARM_LOADS + BATCH_LOADS) };
+        unsafe { flush_chain(first, WARM_LOADS + BATCH_LOADS) };
         mean_ns
     }
 
@@ -76,11 +76,11 @@ impl Ring {
     }
 }
 
-/// Whether lines can be taken out of the caches on this kind of CPU.
+/// Whether lines can be flushed from the caches on this kind of CPU.
 ///
 /// # Errors
 /// [`BenchError::NoInstruction`].
-pub fn can_give_up() -> Result<(), BenchError> {
+pub fn can_flush_lines() -> Result<(), BenchError> {
     match cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
         true => Ok(()),
         false => Err(BenchError::NoInstruction(
@@ -89,11 +89,11 @@ pub fn can_give_up() -> Result<(), BenchError> {
     }
 }
 
-/// Follows so many pointers once more, and takes each line and its neighbour out of all caches.
+/// Follows so many pointers once more, and flushes each line and its neighbour from all caches.
 ///
 /// # Safety
 /// `at` begins a chain of at least so many.
-unsafe fn give_up(mut at: *const u8, loads: u32) {
+unsafe fn flush_chain(mut at: *const u8, loads: u32) {
     for _ in 0..loads {
         // SAFETY: as promised by the caller; read before it goes.
         let next = unsafe { walk(at, 1) };
@@ -107,7 +107,7 @@ unsafe fn give_up(mut at: *const u8, loads: u32) {
     }
 }
 
-/// Takes a line out of all caches; it is read again from memory.
+/// Flushes a line from all caches; the next load reads it from memory.
 ///
 /// # Safety
 /// It is a line of memory that is ours.
@@ -218,7 +218,7 @@ mod tests {
         let mut ring = Ring::new(buffer, 7);
         let each = u64::from(WARM_LOADS + BATCH_LOADS);
         for _ in 0..100 {
-            assert!(ring.rare_batch_ns() > 0.0);
+            assert!(ring.flushed_batch_ns() > 0.0);
         }
         // The rest of the way around, by a walk that flushes nothing.
         let left = ring.lines() as u64 * 2 - 100 * each;
@@ -243,7 +243,7 @@ mod tests {
             // Once around, to have them all in the caches.
             let _: f64 = (0..rounds).map(|_| ring.batch_ns()).sum();
             let kept = median((0..rounds).map(|_| ring.batch_ns()).collect());
-            let given_up = median((0..rounds).map(|_| ring.rare_batch_ns()).collect());
+            let given_up = median((0..rounds).map(|_| ring.flushed_batch_ns()).collect());
             println!("round {round}: {kept:.1} ns kept, {given_up:.1} ns given up");
         }
     }

@@ -49,7 +49,7 @@ pub fn spin(steps: u64) {
     std::hint::black_box(x);
 }
 
-/// Time of one step of [`spin`]. The shortest of several tries: whoever interrupts makes it longer.
+/// Time of one step of [`spin`]. The shortest of several tries: interrupts make a try longer.
 pub fn spin_step_ns() -> f64 {
     const STEPS: u32 = 20_000;
     let one = |_| {

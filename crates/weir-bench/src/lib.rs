@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What makes memory traffic on the running machine, and what measures how long a load takes meanwhile:
+//! Memory traffic on the running machine, and the latency of a load meanwhile:
 //!
 //! ```text
 //! memory (bound to one node, and seen to be there)
 //!   ├─► chase   one thread, each load needs the one before: latency
 //!   └─► load    many threads, as fast as an injected delay lets them: bandwidth
-//!        stats  what a few hundred timings say, and how surely
+//!        stats  mean of a few hundred timings, with its confidence interval
 //! ```
 //!
-//! It knows neither devices nor knees: who asks for which load, and what follows, is `weir calibrate`.
+//! It knows neither devices nor knees: `weir calibrate` chooses the loads and draws the conclusions.
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 pub mod chase;
@@ -25,7 +25,7 @@ pub use stats::Timing;
 /// Bytes of a cache line.
 pub const LINE_BYTES: usize = 64;
 
-/// What the machine refused.
+/// A request that the machine refused.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
     /// Memory on a node.
@@ -35,7 +35,7 @@ pub enum BenchError {
         bytes: usize,
         /// Where.
         node: u32,
-        /// What was tried.
+        /// The attempted step.
         doing: &'static str,
         /// The kernel's word.
         answer: std::io::Error,
@@ -64,7 +64,7 @@ pub enum BenchError {
     /// A thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// This CPU has no such instruction, or nobody has written it down for it.
+    /// This kind of CPU has no such instruction, or this crate does not support it there.
     #[error("{0} is not there for this kind of CPU")]
     NoInstruction(&'static str),
 }

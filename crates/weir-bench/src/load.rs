@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Load: threads that read (or write) memory of their own, line after line, and rest after every few lines
-//! for an injected delay. The delay sets the load, as in Intel's Memory Latency Checker; what comes of it is
-//! measured.
+//! Load: threads that read (or write) memory of their own, line after line, and pause after every few lines
+//! for an injected delay. The delay sets the load, as in Intel's Memory Latency Checker; the resulting bandwidth
+//! is measured.
 
 use crate::{BenchError, Buffer, LINE_BYTES, cpu};
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// Lines between two rests: few, so that the load is even.
+/// Lines between two pauses: few, so that the load is even.
 pub const CHUNK_LINES: usize = 8;
 
 /// Of the delay: the threads wait until they are wanted.
 const STANDING: u64 = u64::MAX;
 
-/// What the threads do.
+/// Access mix of the threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Reads only.
@@ -109,7 +109,7 @@ impl Loaders {
         Ok(loaders)
     }
 
-    /// Rests of so many steps of [`cpu::spin`] from now on; nothing makes the threads stand still.
+    /// Pauses of so many steps of [`cpu::spin`] from now on; `None` makes the threads stand still.
     pub fn set_delay(&self, steps: Option<u64>) {
         let steps = steps.map_or(STANDING, |s| s.min(STANDING - 1));
         self.shared.delay.store(steps, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Loaders {
         }
     }
 
-    /// Bytes that were moved so far, by what was asked for: caches may have answered a part of it.
+    /// Bytes requested so far: caches may have answered a part of them.
     pub fn moved_bytes(&self) -> u64 {
         let chunks = self.shared.chunks.iter();
         let chunks: u64 = chunks.map(|c| c.0.load(Ordering::Relaxed)).sum();
@@ -185,8 +185,8 @@ unsafe fn chunk(start: *mut u8, mix: Mix) {
     }
 }
 
-/// Reads a line and forgets what it says. Into another register than the address is in: who follows pointers
-/// loads into the same, and the testbed's model takes the two apart by that.
+/// Reads a line and discards the value. The load's target is another register than its address: a pointer chase
+/// loads into the register of the address, and the testbed's model distinguishes the two by that.
 ///
 /// # Safety
 /// `place` is a line that is ours.
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_moved_is_counted_and_ends() {
+    fn moved_bytes_are_counted_and_threads_end() {
         let cpus = cpu::allowed().unwrap();
         let Ok(_) = Buffer::on_node(1, 0) else {
             return eprintln!("SKIP loaders: no memory can be bound to node 0 here");

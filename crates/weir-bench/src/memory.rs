@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory on one node. Pages are asked for there and nowhere else (`mbind(2)`, `MPOL_BIND`), touched so
-//! that they exist, and then looked up (`move_pages(2)` without targets): what is measured is where it
-//! should be, or nothing is measured.
+//! Memory on one node. Pages are bound to that node (`mbind(2)`, `MPOL_BIND`), touched so that they exist, and
+//! then checked (`move_pages(2)` without targets): memory that lies elsewhere is an error, so that nothing is
+//! measured on a wrong node.
 //!
-//! A node that runs full makes the kernel end somebody. That must not be who was there before us: see
-//! [`volunteer`].
+//! A full node makes the kernel's OOM killer end a process. It must not end one that was there before us: see
+//! [`prefer_oom_kill`].
 
 use crate::BenchError;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 const WORD_BITS: usize = 64;
 /// Above every `CONFIG_NODES_SHIFT` in use.
 const NODE_MAX: usize = 1024;
-/// Pages asked about at a time.
+/// Pages queried at a time.
 const PAGES_AT_ONCE: usize = 1024;
 /// Buffers begin and end where a huge page may.
 const HUGE_BYTES: usize = 2 << 20;
@@ -38,7 +38,7 @@ pub struct Buffer {
     bytes: usize,
 }
 
-// SAFETY: plain memory that nobody else has.
+// SAFETY: plain memory of this value alone.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
@@ -138,7 +138,7 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, and nobody has a reference into it any more.
+        // SAFETY: our own mapping, and no reference into it is left.
         let _ = unsafe { munmap(self.start().cast::<c_void>(), self.bytes) };
     }
 }
@@ -167,7 +167,7 @@ fn bind(start: NonNull<u8>, bytes: usize, node: u32) -> io::Result<()> {
     let place = place.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
     let mut mask = [0_u64; NODE_MAX / WORD_BITS];
     mask[place / WORD_BITS] = 1 << (place % WORD_BITS);
-    // The kernel reads one bit less than it is told of.
+    // The kernel reads one bit less than `maxnode`.
     let bits = NODE_MAX + 1;
     // SAFETY: the mask outlives the call and holds the bits that are read of it; the range is ours.
     let done = unsafe {
@@ -187,11 +187,11 @@ fn bind(start: NonNull<u8>, bytes: usize, node: u32) -> io::Result<()> {
     }
 }
 
-/// If memory runs out all the same, the kernel ends us before anybody else (`oom_score_adj`).
+/// Makes this process the OOM killer's first choice (`oom_score_adj` 1000).
 ///
 /// # Errors
 /// There is no `/proc`, or it is closed.
-pub fn volunteer() -> io::Result<()> {
+pub fn prefer_oom_kill() -> io::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", "1000")
 }
 

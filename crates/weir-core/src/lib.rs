@@ -29,6 +29,7 @@ pub mod plan;
 pub mod platform;
 pub mod policy;
 pub mod processes;
+pub mod sched_settings;
 pub mod sched_stats;
 pub mod snapshot;
 pub mod topology;

@@ -286,7 +286,7 @@ source = "s"
 "#;
 
     #[test]
-    fn what_is_sampled_has_a_prime_period() {
+    fn sample_periods_are_prime_multiples() {
         let of_cpu = SMALL.replace("socket", "cpu") + SAMPLED;
         let table = Table::parse(&of_cpu).unwrap();
         assert_eq!((table.sample[0].period, table.sample[0].precise), (112, 0));
@@ -311,7 +311,7 @@ source = "s"
 "#;
 
     #[test]
-    fn what_tells_whose_writes_are_is_a_cpus_and_read_first() {
+    fn store_events_are_counted_on_cpus_and_are_reads() {
         let (event, _) = SMALL.split_once("[[amount]]").unwrap();
         let of_socket = event.to_owned() + STORE;
         let of_cpu = of_socket.replace("socket", "cpu");

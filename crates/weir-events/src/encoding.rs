@@ -29,7 +29,7 @@ pub enum EncodingError {
     TooWide {
         /// The field.
         name: String,
-        /// What should go there.
+        /// The value for it.
         value: u64,
         /// How wide it is.
         bits: u32,
@@ -147,7 +147,7 @@ mod tests {
             _ => None,
         };
         let terms = Terms::parse("event=0x35,umask=0x10c8178201").unwrap();
-        // What perf 7.2 makes of the same terms and files.
+        // The result of perf 7.2 for the same terms and files.
         let config = encode(&terms, fields).unwrap();
         assert_eq!(config, Config([0x10c8_1782_0000_0135, 0, 0, 0]));
         let wide = Terms::parse("event=0x100").unwrap();

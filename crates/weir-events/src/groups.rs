@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which events of one PMU can count at the same time. perf would take turns by itself where they
-//! cannot, and tell only who asks; weir makes the sets itself, so that it knows which figures are
-//! scaled, and events that are compared with each other count over the same time.
+//! Which events of one PMU can count at the same time. The kernel multiplexes events that cannot, and reports
+//! it only as `time_running`; weir makes the sets itself, so that it knows which figures are scaled, and
+//! events that are compared with each other count over the same time.
 //!
 //! Two things limit a set: each event needs a counter of its own, of those it can be counted on; and
 //! on some PMUs a term has few registers behind it (two values of `offcore_rsp` per core).
@@ -96,7 +96,7 @@ mod tests {
         assert!(!assigned(&[set("4-7")], 4), "counters that are not there");
     }
 
-    /// What intel/pcm does for reads on Sapphire Rapids: eight events in two sets that take turns.
+    /// intel/pcm counts reads on Sapphire Rapids so: eight events in two sets that are multiplexed.
     #[test]
     fn eight_events_on_four_counters_take_turns() {
         let table = table("sapphire-rapids");

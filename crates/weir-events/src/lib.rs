@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which events of which performance monitoring units (PMUs) tell of CXL traffic, as data: one table
+//! Events of performance monitoring units (PMUs) that count CXL traffic, as data: one table
 //! of TOML per family of CPUs in `data/`, and one each for the PMUs that do not depend on the CPU.
 //!
-//! Read [`table`] for what stands in a table. The rest is what a table is good for:
+//! [`table`] describes the content of a table. The rest uses it:
 //!
 //! ```text
 //! Cpu ─► tables ─► event: terms ─┐
@@ -38,18 +38,18 @@ pub use terms::Terms;
 
 use std::sync::LazyLock;
 
-/// What is wrong with a table.
+/// A fault in a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// It is no TOML, or has a key or a value that no table has.
     #[error("{0}")]
     Syntax(String),
-    /// What it says cannot be.
+    /// Its content contradicts itself or is impossible.
     #[error("{place}: {what}")]
     Wrong {
         /// Where: an event, a PMU, an amount.
         place: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands in a table. The keys of the files are the names of the fields.
+//! Content of a table. The keys of the files are the names of the fields.
 
 use crate::counters::CounterSet;
 use crate::cpu::{Cpu, Models};
@@ -16,7 +16,7 @@ pub struct Table {
     pub family: String,
     /// Its name for people.
     pub title: String,
-    /// What is worth knowing before one believes it.
+    /// Caveats.
     #[serde(default)]
     pub notes: Vec<String>,
     /// CPUs that have these events. Empty: any machine with such a PMU.
@@ -31,7 +31,7 @@ pub struct Table {
     /// Amounts of traffic that can be made of its events, best first.
     #[serde(default)]
     pub amount: Vec<Amount>,
-    /// Events that tell whose writes are, best first.
+    /// Events that attribute writes to tasks, best first.
     #[serde(default)]
     pub store: Vec<Store>,
     /// Latencies that can be made of its events, best first.
@@ -62,7 +62,7 @@ pub struct Pmu {
     pub names: Vec<Pattern>,
     /// How many counters one has; nothing where only the device knows, or all events always count.
     pub counters: Option<u32>,
-    /// What one of them sees.
+    /// Scope of one of them.
     pub scope: Scope,
     /// Terms that have few registers behind them.
     #[serde(default)]
@@ -70,9 +70,9 @@ pub struct Pmu {
     /// The term that says which of several things of the same PMU is counted; an event has a counter for
     /// each of them.
     pub each: Option<String>,
-    /// What the kernel must be for it.
+    /// The kernel it needs.
     pub needs: Option<String>,
-    /// What stands in its format files on a kernel that is new enough, where the table says so.
+    /// Content of its format files on a kernel that is new enough, where the table gives it.
     #[serde(default)]
     pub format: BTreeMap<String, String>,
 }
@@ -87,11 +87,11 @@ pub struct Limited {
     pub at_once: u32,
 }
 
-/// What a PMU, or a figure made of it, sees.
+/// Scope of a PMU, or of a figure made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// What a CPU does, and so what a task does that runs on it.
+    /// One CPU, and so the task that runs on it.
     Cpu,
     /// CPUs that share a last-level cache.
     L3,
@@ -105,17 +105,17 @@ pub enum Scope {
     Group,
 }
 
-/// What one count is.
+/// Unit of a count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counts {
     /// A byte that was moved.
     Bytes,
-    /// A line of 64 bytes that was moved or asked for.
+    /// A line of 64 bytes that was moved or requested.
     Lines,
     /// A transfer of the data bus; how many bytes is said beside.
     Beats,
-    /// A message that asks for something, whether data follows or not.
+    /// A request message, whether data follows or not.
     Requests,
     /// A retired load instruction.
     Loads,
@@ -169,7 +169,7 @@ pub struct Event {
     pub terms: Terms,
     /// Counters it can be counted on; nothing for any.
     pub counters: Option<CounterSet>,
-    /// What one count is.
+    /// Unit of one count.
     pub counts: Counts,
     /// Bytes of traffic that one count stands for, where it stands for traffic.
     pub bytes: Option<u32>,
@@ -183,7 +183,7 @@ pub struct Event {
     pub note: Option<String>,
 }
 
-/// An event that interrupts the CPU every so many times, and then tells what was accessed.
+/// An event that is sampled every so many times, with the accessed address.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sample {
@@ -191,18 +191,18 @@ pub struct Sample {
     pub event: String,
     /// Every how many: `step` times a prime, so that it does not fall into step with a loop.
     pub period: u64,
-    /// What the hardware's periods are multiples of.
+    /// The hardware's periods are multiples of this.
     #[serde(default = "one")]
     pub step: u64,
     /// `precise_ip` of perf: above 0 where the event is precise on demand only.
     #[serde(default)]
     pub precise: u8,
-    /// Whether it also tells which cache or memory answered.
+    /// Whether its samples also name the cache or memory that answered.
     #[serde(default)]
     pub data_source: bool,
     /// Bytes that one event stands for.
     pub bytes: u32,
-    /// Who says so: a name of [`Table::source`].
+    /// Its source: a name of [`Table::source`].
     pub source: String,
     /// What it leaves out or takes in.
     pub note: Option<String>,
@@ -227,20 +227,21 @@ pub struct Amount {
     pub minus: Vec<String>,
     /// How far to trust it: the worst of its events, or worse.
     pub provenance: Provenance,
-    /// Who does it so: a name of [`Table::source`].
+    /// Source of this use: a name of [`Table::source`].
     pub source: String,
     /// What it leaves out or takes in.
     pub note: Option<String>,
 }
 
-/// An event that tells in which ratio tasks write, where no event counts the writes of one: of lines that a CPU fetches in order
-/// to store to them. Each of them is written back some day. It is no [`Amount`]: what it counts is read, and is in the reads.
+/// An event that gives the ratio of tasks' writes, where no event counts the writes of a task: lines that a CPU
+/// fetches in order to store to them (RFO). Each of them is written back later. It is no [`Amount`]: the lines it
+/// counts are reads, and the read counts include them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
     /// Its name in the table.
     pub event: String,
-    /// Who does it so: a name of [`Table::source`].
+    /// Source of this use: a name of [`Table::source`].
     pub source: String,
     /// What it leaves out or takes in.
     pub note: Option<String>,
@@ -254,14 +255,14 @@ pub struct Latency {
     pub of: Scope,
     /// The event that adds up waiting.
     pub total: String,
-    /// The event that counts who waited.
+    /// The event that counts the requests that waited.
     pub requests: String,
     /// The event that counts the cycles of the clock in which `total` counts; by Little's law.
     pub clock: Option<String>,
     /// Or how many nanoseconds one count of `total` is.
     pub ns: Option<u32>,
-    /// Who does it so: a name of [`Table::source`].
+    /// Source of this use: a name of [`Table::source`].
     pub source: String,
-    /// What to mind.
+    /// Caveats.
     pub note: Option<String>,
 }

@@ -17,7 +17,7 @@ impl Terms {
     /// Reads them. A field without a value is a flag: 1.
     ///
     /// # Errors
-    /// What is wrong, in words: an empty or repeated name, a value that is no number of 64 bits, more
+    /// The fault, in words: an empty or repeated name, a value that is no number of 64 bits, more
     /// than 16 terms.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut terms: Vec<(String, u64)> = Vec::new();

@@ -59,7 +59,7 @@ fn intel() -> impl Iterator<Item = &'static Table> {
 }
 
 #[test]
-fn what_is_called_published_is_published_so() {
+fn published_events_have_the_published_encoding() {
     let facts = facts();
     let mut compared = 0;
     for table in intel() {

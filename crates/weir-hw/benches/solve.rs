@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one solution costs: five kinds of requester whose numbers change a little at each call, as
+//! Cost of one solution: five kinds of requester, with numbers that change a little at each call, as
 //! a simulated scheduler changes them.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
-use weir_hw::loaded::{Equilibrium, LoadedDevice, Requester};
-use weir_hw::profile::Profile;
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
 
 fn requesters(cores: f64) -> [Requester; 5] {
     let kind = |part: f64, busy_ns: f64, write_ratio: f64| Requester {

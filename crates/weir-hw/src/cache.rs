@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the device sees of a core's accesses: a shared last-level cache with write-back and
+//! Filter between a core's accesses and the device: a shared last-level cache with write-back and
 //! write-allocate, indexed by physical line. A store to a line that is not cached reads it from the
 //! device first (thesis 6.2.1: 1 GiB/s of writes is 0.99 read + 0.99 written), and writes it back
 //! when it is evicted.
@@ -20,7 +20,7 @@ pub struct CacheFilter {
     index_shift: u32,
 }
 
-/// What one access does to the device.
+/// Effect of one access on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// Nothing: the line was cached.

@@ -5,37 +5,26 @@
 //!
 //! ```text
 //! core window ─► cache filter ─► device (service calendar + idle latency)
-//! (lines a core   (what the last-   (when the device is free,
-//!  may have out)   level cache has)  how long an access takes)
+//! (lines a core   (lines that the  (when the device is free,
+//!  may have out)   last-level       how long an access takes)
+//!                  cache holds)
 //! ```
 //!
-//! A device in steady state, calibrated against measurements, is [`loaded`] (figures: [`profile`]).
+//! A device in steady state, calibrated against measurements, is [`memory_device::LoadedDevice`]
+//! (its figures: [`memory_device::Profile`]). [`access_counters`] are the registers that a host reads.
 //!
-//! The QEMU plugin drives these from many vCPU threads at once, so the shared ones (calendar, cache)
-//! are lock-free and take calls whose times are out of order; the simulator drives the same code in
-//! order.
+//! The testbed's device model drives these from many vCPU threads at once, so the shared ones (calendar,
+//! cache) are lock-free and take calls with times out of order; the simulator drives the same code
+//! in order.
 
+pub mod access_counters;
 pub mod cache;
-pub mod counters;
-pub mod device;
-mod devload;
-pub mod fills;
-pub mod ledger;
-pub mod loaded;
-mod mix;
-mod power;
-pub mod profile;
-pub mod reference;
-pub mod regmap;
-pub mod stream;
-pub mod sweep;
-mod tail;
-mod terms;
-pub mod window;
+
+pub mod memory_device;
 
 pub use cache::{CacheFilter, Lookup};
-pub use device::{Device, DeviceProfile};
-pub use loaded::{DevLoad, Equilibrium, LoadedDevice, Requester};
-pub use profile::{Profile, ProfileError};
+pub use memory_device::{
+    CoreWindow, DevLoad, Equilibrium, LoadedDevice, Profile, ProfileError, QueueModel, QueueTimes,
+    Requester,
+};
 pub use weir_core::Bytes;
-pub use window::CoreWindow;

@@ -2,8 +2,9 @@
 //! The arithmetic of the scheduler, put to the proof.
 
 use super::{
-    Bucket, Looks, after, beyond, bytes_exact, estimate, has_turn, is_silent, owed, ratio, room,
-    scaled, takes_one, turn, vtime, vtime_back,
+    Bucket, ExtCount, billable_bytes, burst_bytes, bytes_exact, device_admits, estimate,
+    ext_count_tail, heartbeat_lost, overshoot_bytes, scale, scale_factor, starvation_due,
+    starvation_ns, vtime, vtime_resume,
 };
 use proptest::prelude::*;
 
@@ -37,12 +38,12 @@ proptest! {
         prop_assert!(bucket.bytes.abs() <= 1_000_000_000_001, "{:?}", bucket);
         let _ = estimate(rate, ns);
         let most = (other >> 14) as i64;
-        prop_assert!(owed(rate, ns, signed.clamp(-most, most), most).abs() <= most);
-        prop_assert!(ratio(signed, ns) <= 64 << 12);
-        let _ = scaled(rate, ns);
-        let _ = bucket.is_spent(rate, ns);
+        prop_assert!(billable_bytes(rate, ns, signed.clamp(-most, most), most).abs() <= most);
+        prop_assert!(scale_factor(signed, ns) <= 64 << 12);
+        let _ = scale(rate, ns);
+        let _ = bucket.is_exhausted(rate, ns);
         prop_assert!(vtime(rate, ns, other, part) <= 100_000_000_000 << 20);
-        prop_assert!((5..=other.max(5)).contains(&turn(rate, ns, 5, other.max(5))));
+        prop_assert!((5..=other.max(5)).contains(&starvation_ns(rate, ns, 5, other.max(5))));
         prop_assert!(bucket.release_count(rate, ns, 64) <= 64);
     }
 
@@ -50,8 +51,8 @@ proptest! {
     #[test]
     fn charges_make_what_is_owed(due in 1_000..1_000_000_000i64, weights in prop::collection::vec(1..1_000_000u64, 1..50)) {
         let sum: u64 = weights.iter().sum();
-        let factor = ratio(due, sum);
-        let charged: u64 = weights.iter().map(|w| scaled(*w, factor)).sum();
+        let factor = scale_factor(due, sum);
+        let charged: u64 = weights.iter().map(|w| scale(*w, factor)).sum();
         prop_assert!(charged <= due as u64);
         if factor < 64 << 12 {
             let left = due as u64 - charged;
@@ -83,7 +84,7 @@ proptest! {
 #[test]
 fn budgets_are_not_saved_up_and_debts_not_carried_for_ever() {
     let mut bucket = Bucket::default();
-    let most = room(100 * MIB, SEC / 100, 0, 0);
+    let most = burst_bytes(100 * MIB, SEC / 100, 0, 0);
     bucket.refill(100 * MIB, SEC, most);
     assert_eq!(bucket.bytes, MIB as i64, "10 ms of it and no more");
     bucket.charge(1 << 40, 100 * MIB, SEC / 4);
@@ -109,24 +110,27 @@ fn release_is_gradual_and_never_stops() {
     assert_eq!(of(1 << 40).release_count(MIB, slice, 64), 64);
 }
 
-/// Who is let in rarely must be able to save up for a run, and does not begin before it has.
+/// A workload that runs rarely must be able to save up for a run, and does not begin before it has.
 #[test]
 fn a_run_is_saved_up_for() {
     let (rate, intensity, run_ns) = (MIB, 100 * MIB, 4 * SEC / 1000);
     let run = (intensity / 250) as i64;
-    let most = room(rate, SEC / 100, intensity, run_ns);
+    let most = burst_bytes(rate, SEC / 100, intensity, run_ns);
     assert_eq!(most, 2 * run as u64, "10 ms of its rate are less");
-    assert_eq!(room(100 * MIB, SEC / 10, intensity, run_ns), 10 * MIB);
+    assert_eq!(
+        burst_bytes(100 * MIB, SEC / 10, intensity, run_ns),
+        10 * MIB
+    );
     let of = |bytes: i64| Bucket { bytes, part: 0 };
-    assert!(!of(run - 1).may_begin(intensity, run_ns));
-    assert!(of(run).may_begin(intensity, run_ns));
-    assert!(!of(0).may_begin(0, run_ns), "nothing is left");
-    assert!(of(1).may_begin(0, run_ns), "nothing is known of it");
+    assert!(!of(run - 1).run_affordable(intensity, run_ns));
+    assert!(of(run).run_affordable(intensity, run_ns));
+    assert!(!of(0).run_affordable(0, run_ns), "nothing is left");
+    assert!(of(1).run_affordable(0, run_ns), "nothing is known of it");
 }
 
 #[test]
 fn a_device_takes_as_many_as_fill_it() {
-    let takes = |load, set_point| takes_one(load, set_point, 0, SEC / 100);
+    let takes = |load, set_point| device_admits(load, set_point, 0, SEC / 100);
     assert!(takes(0, 1) && takes(124, 100));
     assert!(!takes(125, 100) && !takes(0, 0));
 }
@@ -134,19 +138,19 @@ fn a_device_takes_as_many_as_fill_it() {
 /// A run is 10 ms, in which 100 MiB/s and a quarter are 1.25 MiB.
 #[test]
 fn a_device_that_has_moved_too_much_is_given_less() {
-    let takes = |load, beyond| takes_one(load, 100 * MIB, beyond, SEC / 100);
-    let (nobody, all) = (MIB as i64 * 5 / 4, MIB as i64 / 4);
-    assert!(takes(0, nobody - 1) && !takes(0, nobody));
+    let takes = |load, overshoot_bytes| device_admits(load, 100 * MIB, overshoot_bytes, SEC / 100);
+    let (idle, all) = (MIB as i64 * 5 / 4, MIB as i64 / 4);
+    assert!(takes(0, idle - 1) && !takes(0, idle));
     assert!(takes(100 * MIB, all - 1) && !takes(100 * MIB, all));
-    assert!(takes(100 * MIB, -nobody), "what was left is in the budgets");
-    assert!(!takes(125 * MIB, -nobody));
+    assert!(takes(100 * MIB, -idle), "unused bytes are in the budgets");
+    assert!(!takes(125 * MIB, -idle));
 }
 
 #[test]
 fn what_was_too_much_fades_and_is_bounded() {
     let (rate, ms, fade) = (100 * MIB, SEC / 1000, SEC / 10);
     let each = rate / 1000;
-    let next = |before, counted| beyond(before, counted, rate, ms, fade);
+    let next = |before, counted| overshoot_bytes(before, counted, rate, ms, fade);
     assert!((next(0, 3 * each) - 2 * each as i64).abs() < each as i64 / 20);
     assert!((next(0, 0) + each as i64).abs() < each as i64 / 20);
     let most = next(0, u64::MAX);
@@ -165,14 +169,14 @@ fn what_was_too_much_fades_and_is_bounded() {
         left = next(left, each);
     }
     assert!(left.abs() <= 1, "{left}");
-    assert_eq!(beyond(5, 0, 0, 0, 0), 0, "nothing is known");
+    assert_eq!(overshoot_bytes(5, 0, 0, 0, 0), 0, "nothing is known");
 }
 
 #[test]
 fn a_late_look_is_foreseen_by_the_estimate() {
     let of = |bytes: i64| Bucket { bytes, part: 0 };
-    assert!(!of(MIB as i64).is_spent(MIB, SEC - 1) && of(MIB as i64).is_spent(MIB, SEC));
-    assert!(of(0).is_spent(0, 0) && !of(1).is_spent(0, SEC));
+    assert!(!of(MIB as i64).is_exhausted(MIB, SEC - 1) && of(MIB as i64).is_exhausted(MIB, SEC));
+    assert!(of(0).is_exhausted(0, 0) && !of(1).is_exhausted(0, SEC));
 }
 
 #[test]
@@ -193,31 +197,31 @@ fn virtual_time_goes_by_weight_and_a_cgroup_shares_its_part() {
     );
     assert_eq!(
         (
-            vtime_back(5, 100, 10),
-            vtime_back(95, 100, 10),
-            vtime_back(300, 100, 10)
+            vtime_resume(5, 100, 10),
+            vtime_resume(95, 100, 10),
+            vtime_resume(300, 100, 10)
         ),
         (90, 95, 300)
     );
-    assert_eq!(vtime_back(0, 5, 10), 0);
+    assert_eq!(vtime_resume(0, 5, 10), 0);
 }
 
 #[test]
 fn turns_become_rarer_the_more_wait_up_to_a_bound() {
-    let of = |waiting| turn(waiting, 50, 500, 5_000);
+    let of = |waiting| starvation_ns(waiting, 50, 500, 5_000);
     assert_eq!((of(0), of(10), of(11), of(100)), (500, 500, 550, 5_000));
     assert_eq!((of(101), of(u64::MAX)), (5_000, 5_000));
 }
 
 #[test]
 fn turns_and_silence_have_their_time_and_survive_clocks_that_differ() {
-    assert!(has_turn(100, 150, 50) && !has_turn(100, 149, 50));
+    assert!(starvation_due(100, 150, 50) && !starvation_due(100, 149, 50));
     assert!(
-        !has_turn(100, 90, 0),
-        "parked by a CPU whose clock is ahead"
+        !starvation_due(100, 90, 0),
+        "parked by a CPU with a clock that is ahead"
     );
-    assert!(is_silent(100, 151, 50) && !is_silent(100, 150, 50));
-    assert!(!is_silent(100, 0, 50));
+    assert!(heartbeat_lost(100, 151, 50) && !heartbeat_lost(100, 150, 50));
+    assert!(!heartbeat_lost(100, 0, 50));
 }
 
 const MS: u64 = 1_000_000;
@@ -227,15 +231,15 @@ const MS: u64 = 1_000_000;
 #[test]
 fn what_is_taken_for_moved_follows_what_was_moved_whatever_the_estimates_say() {
     for percent in [0, 30, 90, 100, 110, 250] {
-        let mut looks = Looks::default();
+        let mut looks = ExtCount::default();
         let (mut moved, mut taken) = (0u64, 0u64);
         for tick in 1..=4_000u64 {
             // Bursts: nothing in every third millisecond.
             let bytes = if tick % 3 == 0 { 0 } else { 15_000 };
             moved += bytes;
-            taken += looks.taken(bytes * percent / 100, MS);
+            taken += looks.advance(bytes * percent / 100, MS);
             if tick % 13 == 0 {
-                looks.look(moved, tick * MS, 0, 1 << 30);
+                looks.update(moved, tick * MS, 0, 1 << 30);
             }
             if tick == 13 {
                 // Of the time before the first look nothing is known.
@@ -253,11 +257,11 @@ fn what_is_taken_for_moved_follows_what_was_moved_whatever_the_estimates_say() {
 #[test]
 fn a_look_that_says_nothing_is_made_up_for_by_nothing() {
     let looked = |bytes, at_ns| {
-        let mut looks = Looks::default();
-        looks.look(1_000, MS, 0, 1 << 30);
-        assert_eq!(looks.taken(500, MS), 500, "nothing is known yet");
-        looks.look(bytes, at_ns, 0, 400);
-        looks.missed_bytes
+        let mut looks = ExtCount::default();
+        looks.update(1_000, MS, 0, 1 << 30);
+        assert_eq!(looks.advance(500, MS), 500, "nothing is known yet");
+        looks.update(bytes, at_ns, 0, 400);
+        looks.error_bytes
     };
     assert_eq!(looked(1_600, 11 * MS), 100);
     assert_eq!(looked(1_400, 11 * MS), -100);
@@ -272,24 +276,24 @@ fn a_look_that_says_nothing_is_made_up_for_by_nothing() {
 
 #[test]
 fn less_than_nothing_is_never_taken_and_the_rest_is_kept() {
-    let mut looks = Looks::default();
-    looks.look(1_000, MS, 0, 1 << 30);
-    looks.taken(10_000, MS);
-    looks.look(1_000, 601 * MS, 0, 1 << 30);
-    assert_eq!(looks.missed_bytes, -10_000);
+    let mut looks = ExtCount::default();
+    looks.update(1_000, MS, 0, 1 << 30);
+    looks.advance(10_000, MS);
+    looks.update(1_000, 601 * MS, 0, 1 << 30);
+    assert_eq!(looks.error_bytes, -10_000);
     assert_eq!(
-        looks.taken(100, MS),
+        looks.advance(100, MS),
         0,
         "a fiftieth of it is more than that"
     );
-    assert_eq!(looks.missed_bytes, -9_900);
+    assert_eq!(looks.error_bytes, -9_900);
     // Whatever is put in, nothing overflows.
     for (bytes, at, estimate, ns) in [
         (u64::MAX, u64::MAX, u64::MAX, u64::MAX),
         (0, 0, u64::MAX, 1),
     ] {
-        looks.look(bytes, at, u64::MAX, i64::MAX);
-        let taken = looks.taken(estimate, ns);
+        looks.update(bytes, at, u64::MAX, i64::MAX);
+        let taken = looks.advance(estimate, ns);
         assert!(taken <= 1 << 61);
     }
 }
@@ -297,35 +301,38 @@ fn less_than_nothing_is_never_taken_and_the_rest_is_kept() {
 #[test]
 fn estimates_after_a_look_are_a_part_of_its_interval() {
     let near = |a: u64, b: u64| a.abs_diff(b) <= b / 100;
-    assert!(near(after(1_000_000, 95 * MS, 100 * MS, 10 * MS), 500_000));
-    assert_eq!(after(1_000_000, 100 * MS, 100 * MS, 10 * MS), 0);
+    assert!(near(
+        ext_count_tail(1_000_000, 95 * MS, 100 * MS, 10 * MS),
+        500_000
+    ));
+    assert_eq!(ext_count_tail(1_000_000, 100 * MS, 100 * MS, 10 * MS), 0);
     assert_eq!(
-        after(1_000_000, 101 * MS, 100 * MS, 10 * MS),
+        ext_count_tail(1_000_000, 101 * MS, 100 * MS, 10 * MS),
         0,
         "clocks differ"
     );
     assert_eq!(
-        after(1_000_000, 10 * MS, 100 * MS, 10 * MS),
+        ext_count_tail(1_000_000, 10 * MS, 100 * MS, 10 * MS),
         1_000_000,
         "long before"
     );
-    assert_eq!(after(5, 0, 1, 0), 5);
+    assert_eq!(ext_count_tail(5, 0, 1, 0), 5);
 }
 
-/// A counter that somebody brings up to date each 130 ms is as good in the mean.
+/// A counter that is updated each 130 ms is as good in the mean.
 #[test]
 fn a_count_that_is_brought_up_to_date_seldom_tells_the_mean() {
-    let mut looks = Looks::default();
+    let mut looks = ExtCount::default();
     let (mut moved, mut shown, mut taken) = (0u64, 0u64, 0u64);
     for tick in 1..=13_000u64 {
         moved += 10_000;
         if tick % 130 == 0 {
             shown = moved;
         }
-        taken += looks.taken(7_000, MS);
+        taken += looks.advance(7_000, MS);
         if tick % 10 == 0 {
             // At most what 200 ms make, as in the kernel.
-            looks.look(shown, tick * MS, 0, 2_000_000);
+            looks.update(shown, tick * MS, 0, 2_000_000);
         }
     }
     assert!(

@@ -1,30 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The books of weir's scheduler: budgets of workloads and what devices counted, tick by tick. The
-//! arithmetic is the kernel's own (`bpf/weir_sched.h` by way of `weir-sched`), in the order of
-//! `bpf/weir_tick.bpf.h`; only where the numbers are kept differs.
+//! arithmetic is the kernel's own (`bpf/sched/weir_sched.h` by way of `weir-sched`), in the order of
+//! `bpf/sched/budget_timer.bpf.h`; only where the numbers are kept differs.
 
-use weir_sched::{Bucket, Looks, RATIO_ONE, after, estimate, owed, ratio, scaled};
+use weir_core::Nanos;
+use weir_core::sched_settings::SchedSettings;
+use weir_sched::{
+    Bucket, EXT_ERROR_NS, ExtCount, OVERLOAD_CAP_DEBT_NS, OVERSHOOT_FADE_NS, SCALE_ONE, SLICE_NS,
+    billable_bytes, estimate, ext_count_tail, scale, scale_factor,
+};
 
 /// Parked tasks of one workload that one tick releases at most.
-const RELEASED_AT_ONCE: u32 = 64;
-/// Longest time slice (`SLICE_NS`).
-pub(crate) const SLICE_NS: u64 = 4_000_000;
-/// Debt of a device towards guarded workloads, as time at its set-point.
-pub(crate) const GUARD_DEBT_NS: u64 = 100_000_000;
-/// How soon it is forgotten that a device moved too much or too little just now.
-pub(crate) const FADE_NS: u64 = 100_000_000;
-/// Of what looks showed that it had missed, this is made up for at most, as time at the set-point (`MISSED_NS`).
-const MISSED_NS: u64 = 200_000_000;
+const RELEASE_BATCH: u32 = weir_sched::RELEASE_BATCH as u32;
 
-/// `struct weir_settings`: how weir-linux sets them is told in its `scx/mod.rs`.
+/// `struct sched_settings`, as weir-linux sets them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub tick_ns: u64,
-    pub room_ns: u64,
+    pub burst_ns: u64,
     pub debt_ns: u64,
-    pub turn_ns: u64,
-    pub turn_each_ns: u64,
-    pub turn_most_ns: u64,
+    pub starvation_ns: u64,
+    pub starvation_each_ns: u64,
+    pub starvation_max_ns: u64,
     pub slice_ns: u64,
     /// What a parked workload saves up for before it runs again.
     pub run_ns: u64,
@@ -35,27 +32,32 @@ pub(crate) struct Settings {
 impl Settings {
     /// For limits that hold over this period.
     pub(crate) fn of_period(period_ns: u64) -> Self {
-        let tick_ns = (period_ns / 20).clamp(1_000_000, 10_000_000);
+        let set = SchedSettings::for_period(Nanos(period_ns));
         Settings {
-            tick_ns,
-            room_ns: (period_ns / 2).max(2 * tick_ns),
-            debt_ns: 500_000_000,
-            turn_ns: 500_000_000,
-            turn_each_ns: 50_000_000,
-            turn_most_ns: 5_000_000_000,
+            tick_ns: set.tick.0,
+            burst_ns: set.burst.0,
+            debt_ns: set.debt.0,
+            starvation_ns: set.starvation.0,
+            starvation_each_ns: set.starvation_each.0,
+            starvation_max_ns: set.starvation_max.0,
             slice_ns: SLICE_NS,
-            run_ns: period_ns / 10,
+            run_ns: set.run.0,
             looks_every_ns: 0,
         }
     }
 
-    /// How long a parked task waits for its turn at most, if so many wait.
-    pub(crate) fn turn(&self, waiting: u64) -> u64 {
-        weir_sched::turn(waiting, self.turn_each_ns, self.turn_ns, self.turn_most_ns)
+    /// Longest time that a task stays parked, if so many are parked.
+    pub(crate) fn starvation_ns(&self, waiting: u64) -> u64 {
+        weir_sched::starvation_ns(
+            waiting,
+            self.starvation_each_ns,
+            self.starvation_ns,
+            self.starvation_max_ns,
+        )
     }
 }
 
-/// What one workload may do (`struct weir_rate`), and its limit in CPUs for whoever looks.
+/// What one workload may do (`struct workload_cfg`), and its limit in CPUs for whoever looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rate {
     pub bytes_per_sec: u64,
@@ -73,7 +75,7 @@ pub(crate) enum Mode {
     Guarded,
 }
 
-/// One workload that is limited or guarded (`struct weir_count`).
+/// One workload that is limited or guarded (`struct workload_ctx`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     pub rate: Rate,
@@ -100,7 +102,7 @@ impl Account {
     }
 }
 
-/// One device (`struct weir_device`, `struct weir_meter`).
+/// One device (`struct device_cfg`, `struct device_ctx`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     pub set_point_bytes_per_sec: u64,
@@ -116,29 +118,29 @@ pub(crate) struct Meter {
     guarded: u64,
     guard_ratio: u64,
     /// What it moved beyond its set-point of late.
-    beyond_bytes: i64,
+    overshoot_bytes: i64,
     counted: Option<u64>,
     carry: i64,
     estimated: u64,
     ratio: u64,
     others_part: u64,
-    looks: Looks,
+    ext: ExtCount,
     is_limiting: bool,
 }
 
 impl Meter {
-    /// What it moved by looks that are `every_ns` apart, and by estimates in between (`told_since`).
+    /// What it moved by looks that are `every_ns` apart, and by estimates in between (`device_bytes_reported`).
     fn told(&mut self, counted: u64, now_ns: u64, ns: u64, every_ns: u64) -> u64 {
         let is_limiting = self.carry_max > 0;
         if is_limiting != self.is_limiting {
-            self.looks.missed_bytes = 0;
+            self.ext.error_bytes = 0;
         }
         self.is_limiting = is_limiting;
-        let taken = self.looks.taken(self.guarded, ns);
-        if now_ns - self.looks.seen_ns >= every_ns {
-            let most = weir_sched::bytes_exact(self.set_point_bytes_per_sec, MISSED_NS, &mut 0);
-            let later = after(self.guarded, now_ns, now_ns, ns);
-            self.looks.look(counted, now_ns, later, most as i64);
+        let taken = self.ext.advance(self.guarded, ns);
+        if now_ns - self.ext.at_ns >= every_ns {
+            let most = weir_sched::bytes_exact(self.set_point_bytes_per_sec, EXT_ERROR_NS, &mut 0);
+            let later = ext_count_tail(self.guarded, now_ns, now_ns, ns);
+            self.ext.update(counted, now_ns, later, most as i64);
         }
         taken
     }
@@ -152,42 +154,43 @@ impl Meter {
         self.counted = Some(counted);
         self.watch(moved, ns);
         let Some(moved) = moved else {
-            self.ratio = RATIO_ONE;
+            self.ratio = SCALE_ONE;
             self.carry = 0;
             return;
         };
         let target = self.set_point_bytes_per_sec;
-        self.beyond_bytes = weir_sched::beyond(self.beyond_bytes, moved, target, ns, FADE_NS);
+        self.overshoot_bytes =
+            weir_sched::overshoot_bytes(self.overshoot_bytes, moved, target, ns, OVERSHOOT_FADE_NS);
         let others = weir_sched::bytes_exact(self.others_bytes_per_sec, ns, &mut self.others_part);
-        self.carry = owed(moved, others, self.carry, self.carry_max);
-        self.ratio = ratio(self.carry, self.estimated);
+        self.carry = billable_bytes(moved, others, self.carry, self.carry_max);
+        self.ratio = scale_factor(self.carry, self.estimated);
     }
 
     /// Whether one more may run, beside those who do.
     pub(crate) fn takes_one(&self, run_ns: u64) -> bool {
         let (load, target) = (self.load_bytes_per_sec, self.set_point_bytes_per_sec);
-        weir_sched::takes_one(load, target, self.beyond_bytes, run_ns)
+        weir_sched::device_admits(load, target, self.overshoot_bytes, run_ns)
     }
 
     /// The device's own budget: what it was to move less what it moved, if that is known.
     fn watch(&mut self, moved: Option<u64>, ns: u64) {
         let Some(moved) = moved.filter(|_| self.guard_max > 0) else {
             self.guard.bytes = self.guard_max.max(1) as i64;
-            self.guard_ratio = RATIO_ONE;
+            self.guard_ratio = SCALE_ONE;
             return;
         };
         let target = self.set_point_bytes_per_sec;
-        self.guard.charge(moved, target, GUARD_DEBT_NS);
+        self.guard.charge(moved, target, OVERLOAD_CAP_DEBT_NS);
         self.guard.refill(target, ns, self.guard_max);
-        self.guard_ratio = ratio(moved as i64, self.guarded);
+        self.guard_ratio = scale_factor(moved as i64, self.guarded);
     }
 
     /// What an estimate is charged at.
     fn charge_of(&mut self, bytes: u64, mode: Mode) -> u64 {
         match mode {
-            Mode::Guarded => scaled(bytes, self.guard_ratio),
+            Mode::Guarded => scale(bytes, self.guard_ratio),
             Mode::Limited => {
-                let bytes = scaled(bytes, self.ratio);
+                let bytes = scale(bytes, self.ratio);
                 self.carry -= bytes as i64;
                 bytes
             }
@@ -227,14 +230,14 @@ impl SchedStats {
 
     /// Nobody is to be let in, in turns: who wakes may run as soon as there is budget.
     pub(crate) fn open_if_it_may(&mut self, workload: usize, left: u32) {
-        if left > 0 || self.accounts[workload].is_some_and(|a| !a.bucket.is_over()) {
+        if left > 0 || self.accounts[workload].is_some_and(|a| !a.bucket.in_debt()) {
             self.open(workload);
         }
     }
 
     /// How many parked tasks of a workload may go now.
     pub(crate) fn may_go(&self, workload: usize) -> u32 {
-        self.accounts[workload].map_or(RELEASED_AT_ONCE, |a| {
+        self.accounts[workload].map_or(RELEASE_BATCH, |a| {
             let intensity = a.rate.intensity_bytes_per_sec;
             let mut bucket = a.bucket;
             match a.mode {
@@ -243,12 +246,14 @@ impl SchedStats {
                     let guard = self.meters[a.rate.device].guard;
                     bucket.bytes = bucket.bytes.max(guard.bytes);
                 }
-                Mode::Limited if a.gate && !bucket.may_begin(intensity, self.settings.run_ns) => {
+                Mode::Limited
+                    if a.gate && !bucket.run_affordable(intensity, self.settings.run_ns) =>
+                {
                     return 0;
                 }
                 Mode::Limited => {}
             }
-            bucket.release_count(intensity, self.settings.tick_ns, RELEASED_AT_ONCE)
+            bucket.release_count(intensity, self.settings.tick_ns, RELEASE_BATCH)
         })
     }
 
@@ -282,10 +287,10 @@ impl SchedStats {
             let rate = account.rate.bytes_per_sec;
             account.bucket.charge(bytes, rate, settings.debt_ns);
             let intensity = account.rate.intensity_bytes_per_sec;
-            let most = weir_sched::room(rate, settings.room_ns, intensity, settings.run_ns);
+            let most = weir_sched::burst_bytes(rate, settings.burst_ns, intensity, settings.run_ns);
             account.bucket.refill(rate, ns, most);
-            if account.bucket.is_over() {
-                account.gate = account.mode == Mode::Limited || meter.guard.is_over();
+            if account.bucket.in_debt() {
+                account.gate = account.mode == Mode::Limited || meter.guard.in_debt();
             }
         }
     }

@@ -12,8 +12,8 @@ use crate::scenario::{self, Kind, Role, Scenario};
 use crate::tally::Tally;
 use weir_core::WorkloadId;
 use weir_core::units::LINE_BYTES;
-use weir_hw::loaded::LoadedDevice;
-use weir_hw::profile::ProfileError;
+use weir_hw::memory_device::LoadedDevice;
+use weir_hw::memory_device::ProfileError;
 
 /// Windows of the series.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! weir's scheduler (`bpf/weir.bpf.c`), what both of its modes share: a run queue, and a parking queue
+//! weir's scheduler (`bpf/sched/main.bpf.c`), what both of its modes share: a run queue, and a parking queue
 //! for each workload.
 //!
 //! ```text
@@ -12,7 +12,7 @@
 //! - Slices of 4 ms, whose end is seen at the kernel's tick.
 //!
 //! Not here: the cost of the tick and of decisions, and the daemon's silence (it never hangs here). The
-//! scheduler's own tick is never late, so no CPU has to find a spent budget by itself (`is_spent`).
+//! scheduler's own tick is never late, so no CPU has to find a spent budget by itself (`budget_exhausted`).
 
 use crate::books::SchedStats;
 use crate::full::Full;

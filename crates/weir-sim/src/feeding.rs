@@ -11,15 +11,9 @@ use crate::platform::SimPlatform;
 use crate::variant::{Backend, WeirOptions};
 use weir_core::byte_budget::{budget_of, others_room, whole};
 use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
+use weir_core::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP};
 use weir_core::topology::Actuator;
 use weir_core::{CpuShare, Nanos};
-
-/// What one interval may leave open for the next, as time at the set-point.
-const CARRY_SEC: f64 = 0.2;
-/// Full mode: what a device may move beyond its set-point before guarded workloads are held back, likewise.
-const GUARD_SEC: f64 = 0.005;
-/// The smallest limit that means something.
-const MIN_CPUS: f64 = 0.001;
 
 /// The scheduler in the kernel, where a back end needs it; nobody is limited yet.
 pub(crate) fn load(
@@ -61,7 +55,7 @@ pub(crate) fn actuator(period_ns: u64) -> Actuator {
         min_cpus: MIN_CPUS,
         grain_ns: Nanos(settings.tick_ns),
         refill_on_write_ratio: 0.0,
-        period_ns: Nanos(settings.room_ns),
+        period_ns: Nanos(settings.burst_ns),
         min_quota_ns: Nanos(0),
         is_exact: true,
     }
@@ -154,10 +148,14 @@ impl SimPlatform {
                 meter.set_point_bytes_per_sec = target;
                 meter.others_bytes_per_sec = others_room(state, given[device]);
                 // While nobody is limited all of it is the others' room: what they leave of it is nobody's credit.
-                let carry_sec = if given[device] > 0 { CARRY_SEC } else { 0.0 };
+                let carry_sec = if given[device] > 0 {
+                    CARRY.secs_f64()
+                } else {
+                    0.0
+                };
                 meter.carry_max = whole(target as f64 * carry_sec) as i64;
                 if matches!(ext.rule, Rule::Full(_)) {
-                    meter.guard_max = whole(target as f64 * GUARD_SEC);
+                    meter.guard_max = whole(target as f64 * OVERLOAD_CAP.secs_f64());
                 }
             }
         }

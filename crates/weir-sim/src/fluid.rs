@@ -15,7 +15,7 @@
 use crate::histogram::{Histogram, bucket};
 use crate::program::Work;
 use std::collections::HashMap;
-use weir_hw::loaded::{Equilibrium, LoadedDevice, Requester};
+use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
 
 /// How lines are moved.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Full mode of weir's scheduler (`bpf/weir_full.bpf.h`): all ordinary tasks are its own, in one queue in
-//! order of virtual time, whose arithmetic is the kernel's own (`bpf/weir_sched.h`).
+//! Full mode of weir's scheduler (`bpf/sched/full.bpf.h`): all ordinary tasks are its own, in one queue in
+//! order of virtual time, whose arithmetic is the kernel's own (`bpf/sched/weir_sched.h`).
 //!
 //! - The kernel asks for the next task before it queues the one whose slice is over: who is still first
 //!   goes on.
@@ -10,17 +10,13 @@
 //!   part is the sum of its threads' weights.
 //!
 //! Not here: memory nodes (one queue), kernel threads of one CPU, CPUs that leave, who is late in the run queue
-//! (`bpf/weir_late.bpf.h`), and what a decision costs.
+//! (`bpf/sched/stall_guard.bpf.h`), and what a decision costs.
 
 use crate::ext::{Comes, Ext, Rule};
 use crate::machine::Machine;
+use weir_sched::{PREEMPT_LAG_NS, WAKEUP_CREDIT_NS};
 
-/// `CREDIT_NS`: who comes back from sleep is at most so far ahead of the others.
-const CREDIT_NS: u64 = crate::books::SLICE_NS;
-/// `AHEAD_NS`: who runs is interrupted for who is this far behind.
-const AHEAD_NS: u64 = 500_000;
-
-/// Who runs on a CPU: since when, and his virtual time and his workload's sum then (`struct weir_cpu`).
+/// Who runs on a CPU: since when, and his virtual time and his workload's sum then (`struct cpu_ctx`).
 #[derive(Clone, Copy, Debug)]
 struct Run {
     since: u64,
@@ -94,7 +90,7 @@ impl Full {
     /// Its place in the queue.
     pub(crate) fn place(&mut self, task: u32) -> u64 {
         let member = &mut self.members[task as usize];
-        member.vtime = weir_sched::vtime_back(member.vtime, self.vtime_now, CREDIT_NS);
+        member.vtime = weir_sched::vtime_resume(member.vtime, self.vtime_now, WAKEUP_CREDIT_NS);
         member.vtime
     }
 
@@ -146,7 +142,7 @@ impl Full {
 
     /// Whether who runs on a CPU has had so much more than who is to come.
     fn is_ahead(&self, cpu: u32, vtime: u64, now: u64) -> bool {
-        let has_had = |run: Run| run.vtime + now.saturating_sub(run.since) > vtime + AHEAD_NS;
+        let has_had = |run: Run| run.vtime + now.saturating_sub(run.since) > vtime + PREEMPT_LAG_NS;
         self.runs[cpu as usize].is_some_and(has_had)
     }
 }
@@ -209,27 +205,6 @@ impl Machine {
 mod tests {
     use super::*;
 
-    /// `#define NAME 500000ULL` of a header of the kernel's side.
-    fn defined(text: &str, name: &str) -> u64 {
-        let value = |line: &str| {
-            let rest = line.strip_prefix("#define ")?.strip_prefix(name)?;
-            rest.trim().strip_suffix("ULL")?.parse().ok()
-        };
-        let found = text.lines().find_map(value);
-        found.unwrap_or_else(|| panic!("no {name}"))
-    }
-
-    #[test]
-    fn its_numbers_are_those_of_the_kernels_side() {
-        let all = include_str!("../../../bpf/weir.bpf.c");
-        let full = include_str!("../../../bpf/weir_full.bpf.h");
-        assert_eq!(defined(all, "SLICE_NS"), crate::books::SLICE_NS);
-        assert_eq!(defined(all, "GUARD_DEBT_NS"), crate::books::GUARD_DEBT_NS);
-        assert_eq!(defined(all, "FADE_NS"), crate::books::FADE_NS);
-        assert_eq!(defined(full, "AHEAD_NS"), AHEAD_NS);
-        assert!(full.contains("#define CREDIT_NS\tSLICE_NS\n"));
-    }
-
     /// Two tasks of one workload have its part together, and one of them alone has all of it.
     #[test]
     fn a_workload_has_its_part_however_many_of_it_run() {
@@ -270,10 +245,10 @@ mod tests {
         full.members[0].vtime = 50_000_000;
         full.begin(0, 0, 0, 0);
         full.begin_to_want(1, 1, false);
-        assert_eq!(full.place(1), 50_000_000 - CREDIT_NS);
+        assert_eq!(full.place(1), 50_000_000 - WAKEUP_CREDIT_NS);
         full.begin_to_want(2, 2, true);
         assert_eq!(full.place(2), 50_000_000);
-        assert!(!full.is_ahead(0, 50_000_000 - AHEAD_NS, 0));
-        assert!(full.is_ahead(0, 50_000_000 - AHEAD_NS, 1));
+        assert!(!full.is_ahead(0, 50_000_000 - PREEMPT_LAG_NS, 0));
+        assert!(full.is_ahead(0, 50_000_000 - PREEMPT_LAG_NS, 1));
     }
 }

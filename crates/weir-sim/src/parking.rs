@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tick of weir's scheduler (1 ms), in the order of `bpf/weir_tick.bpf.h`: share out what devices
+//! The tick of weir's scheduler (1 ms), in the order of `bpf/sched/budget_timer.bpf.h`: share out what devices
 //! moved, cut who is to wait, release who is not. A cut takes effect at once, as a kick of another CPU
 //! does within microseconds.
 
@@ -12,7 +12,7 @@ impl Ext {
     /// Moves those parked tasks of a workload that may go to the run queue: them and their virtual times.
     fn release(&mut self, workload: usize, now: u64) -> Vec<(u32, u64)> {
         let waiting = self.parked[workload].len() as u64;
-        let turn_ns = self.books.settings.turn(waiting);
+        let starvation_ns = self.books.settings.starvation_ns(waiting);
         let mut left = self.books.may_go(workload);
         let rate = self.books.accounts[workload].map(|a| a.rate);
         if self.parked[workload].is_empty() {
@@ -24,7 +24,7 @@ impl Ext {
             let mut meter = rate.map(|r| (&mut self.books.meters[r.device], r));
             let takes = |(m, _): &(&mut Meter, Rate)| m.takes_one(run_ns);
             let is_fed = left > 0 && meter.as_ref().is_none_or(takes);
-            if !is_fed && !weir_sched::has_turn(since, now, turn_ns) {
+            if !is_fed && !weir_sched::starvation_due(since, now, starvation_ns) {
                 break;
             }
             if let Some((meter, rate)) = &mut meter {

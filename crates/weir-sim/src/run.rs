@@ -20,7 +20,7 @@ use weir_core::{Description, Observation, Outcome, Plan, Platform};
 pub enum SimError {
     /// A device profile does not exist or cannot be read.
     #[error(transparent)]
-    Profile(#[from] weir_hw::profile::ProfileError),
+    Profile(#[from] weir_hw::memory_device::ProfileError),
     /// weir's configuration makes no sense.
     #[error(transparent)]
     Config(#[from] weir_core::controller::ConfigError),

@@ -2,16 +2,16 @@
 //! The device: one thread owns the block and does everything that moves its clocks.
 //!
 //! ```text
-//!  plugin ── access stream ──►┐
+//!  device model ── access trace ──►┐
 //!                             ├─► Device::serve ── taps, bus ──► block
 //!  guest ── register access ─►┘        (one thread)
 //! ```
 //!
-//! *Order.* Before a register is read or written, every access is counted that was in the stream when the
+//! *Order.* Before a register is read or written, every access is counted that was in the trace when the
 //! request was taken up. So a register shows all that a vCPU did before it read, and all that any vCPU
 //! did before the guest could know of it.
 //!
-//! *Time.* Nobody paces the counters' clock: it runs as fast as accesses come, up to one read and one
+//! *Time.* The counters' clock has no pace: it runs as fast as accesses come, up to one read and one
 //! write a channel and clock, and [`IDLE_CLOCKS`] a pause while none come. What registers say in clocks
 //! is therefore no time of the guest; queue fill is that of the emulated device, as each access met it.
 
@@ -21,8 +21,8 @@ use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
-use weir_hw::regmap;
-use weir_hw::stream::Stream;
+use weir_hw::access_counters::regmap;
+use weir_ipc::access_trace::AccessTrace;
 
 /// Accesses counted before requests are looked at again.
 const BATCH: usize = 4096;
@@ -61,7 +61,7 @@ pub struct Setup {
 /// What was done, for people and for tests.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Summary {
-    /// Accesses taken from the stream and counted.
+    /// Accesses taken from the trace and counted.
     pub accesses: u64,
     /// Register accesses of the guest.
     pub register_accesses: u64,
@@ -71,7 +71,7 @@ pub struct Summary {
     pub counting_sec: f64,
     /// Time it took for the register accesses.
     pub registers_sec: f64,
-    /// Accesses that nobody could take.
+    /// Accesses that were lost.
     pub lost: u64,
     /// How often a vCPU waited for room in its ring.
     pub waits: u64,
@@ -80,7 +80,7 @@ pub struct Summary {
 /// The block and what it is fed with.
 pub struct Device<'a> {
     block: Block,
-    stream: Stream<'a>,
+    trace: AccessTrace<'a>,
     batch: Vec<Access>,
     summary: Summary,
 }
@@ -90,21 +90,21 @@ impl<'a> Device<'a> {
     ///
     /// # Errors
     /// The block is not of this register map, or has other groups than the machine.
-    pub fn new(mut block: Block, stream: Stream<'a>, setup: &Setup) -> Result<Self> {
+    pub fn new(mut block: Block, trace: AccessTrace<'a>, setup: &Setup) -> Result<Self> {
         come_up(&mut block)?;
         set_up(&mut block, setup)?;
         Ok(Device {
             block,
-            stream,
+            trace,
             batch: Vec::with_capacity(BATCH),
             summary: Summary::default(),
         })
     }
 
-    /// Serve until nobody can ask any more, or `stop` is set.
+    /// Serves until all requesters are gone, or `stop` is set.
     ///
     /// # Errors
-    /// Accesses were lost, the stream is broken, or the block does not answer: the counters are wrong from
+    /// Accesses were lost, the trace is broken, or the block does not answer: the counters are wrong from
     /// then on, so there is no device any more.
     pub fn serve(mut self, requests: &Receiver<Asked>, stop: &AtomicBool) -> Result<Summary> {
         while !stop.load(Ordering::Relaxed) {
@@ -113,7 +113,7 @@ impl<'a> Device<'a> {
             match requests.recv_timeout(pause) {
                 Ok((request, to)) => {
                     let answer = self.answer(request)?;
-                    // Who asked may be gone.
+                    // The requester may be gone.
                     let _ = to.send(answer);
                 }
                 Err(RecvTimeoutError::Timeout) if took > 0 => {}
@@ -123,7 +123,7 @@ impl<'a> Device<'a> {
         }
         self.drain()?;
         self.summary.clocks = self.block.clocks();
-        self.summary.waits = self.stream.waits();
+        self.summary.waits = self.trace.waits();
         Ok(self.summary)
     }
 
@@ -140,11 +140,11 @@ impl<'a> Device<'a> {
         Ok(answer)
     }
 
-    /// Count all that is in the stream now.
+    /// Count all that is in the trace now.
     fn drain(&mut self) -> Result<()> {
-        for ring in 0..self.stream.shape().ring_count {
-            let until = self.stream.pushed(ring);
-            while self.stream.taken(ring) < until {
+        for ring in 0..self.trace.layout().ring_count {
+            let until = self.trace.pushed(ring);
+            while self.trace.taken(ring) < until {
                 self.take_from(ring, BATCH)?;
                 self.count();
             }
@@ -154,7 +154,7 @@ impl<'a> Device<'a> {
 
     /// Count at most `most` accesses; returns how many.
     fn take(&mut self, most: usize) -> Result<usize> {
-        let rings = self.stream.shape().ring_count;
+        let rings = self.trace.layout().ring_count;
         for ring in 0..rings {
             self.take_from(ring, (most / rings).max(1))?;
         }
@@ -164,10 +164,8 @@ impl<'a> Device<'a> {
 
     fn take_from(&mut self, ring: usize, most: usize) -> Result<usize> {
         let batch = &mut self.batch;
-        let took = self
-            .stream
-            .take(ring, most, |r| batch.push(Access::from(r)));
-        took.context("the access stream is broken")
+        let took = self.trace.take(ring, most, |r| batch.push(Access::from(r)));
+        took.context("the access trace is broken")
     }
 
     fn count(&mut self) -> usize {
@@ -183,7 +181,7 @@ impl<'a> Device<'a> {
     }
 
     fn complain_of_losses(&mut self) -> Result<()> {
-        let lost = self.stream.lost();
+        let lost = self.trace.lost();
         ensure!(
             lost == 0,
             "{lost} accesses were lost, so the counters are wrong: no device any more"
@@ -217,7 +215,7 @@ fn come_up(block: &mut Block) -> Result<()> {
     let version = narrow(block, regmap::VERSION_REG)?;
     ensure!(
         version == regmap::VERSION_VALUE,
-        "the block has version {version} of the register map, this program knows {}: build it again with rtl/model",
+        "the block has version {version} of the register map, this program knows {}: build it again with rtl/build-model",
         regmap::VERSION_VALUE
     );
     Ok(())
@@ -231,7 +229,7 @@ fn set_up(block: &mut Block, setup: &Setup) -> Result<()> {
     ensure!(
         group_count == setup.group_count && group_bytes == setup.group_bytes,
         "the block has {group_count} groups of {group_bytes} bytes, the machine {} of {}: \
-         rtl/model GROUPS CHANNELS GROUP_BYTES_LOG2 builds another",
+         rtl/build-model GROUPS CHANNELS GROUP_BYTES_LOG2 builds another",
         setup.group_count,
         setup.group_bytes
     );

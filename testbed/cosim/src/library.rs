@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulated block: a shared library that `rtl/model` has built (its interface: `rtl/sim/model.h`).
+//! The simulated block: a shared library that `rtl/build-model` has built (its interface: `rtl/sim/model.h`).
 //! It is loaded at run time, so that building weir needs neither Java nor Verilator. A library is a
 //! program: load none that you would not run.
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use libloading::{Library, Symbol};
 use std::ffi::{c_int, c_void};
 use std::path::Path;
-use weir_hw::stream::Record;
+use weir_ipc::access_trace::TraceRecord;
 
 /// `WEIR_RTL_ABI`
 const ABI: u32 = 1;
@@ -21,8 +21,8 @@ pub struct Access {
     queue_fill: u32,
 }
 
-impl From<Record> for Access {
-    fn from(record: Record) -> Self {
+impl From<TraceRecord> for Access {
+    fn from(record: TraceRecord) -> Self {
         Access {
             line: record.line,
             is_write: record.is_write.into(),
@@ -60,11 +60,11 @@ impl Block {
     /// # Errors
     /// There is none, it is no library of the block, or one with another interface.
     pub fn load(path: &Path) -> Result<Block> {
-        // SAFETY: the user names a program to be run; `rtl/model` builds it without initialisers of its own.
+        // SAFETY: the user names a program to be run; `rtl/build-model` builds it without initialisers of its own.
         let library = unsafe { Library::new(path) };
         let library = library.with_context(|| {
             format!(
-                "cannot load {}: rtl/model GROUPS CHANNELS GROUP_BYTES_LOG2 builds one",
+                "cannot load {}: rtl/build-model GROUPS CHANNELS GROUP_BYTES_LOG2 builds one",
                 path.display()
             )
         })?;
@@ -75,7 +75,7 @@ impl Block {
             let abi = abi();
             if abi != ABI {
                 bail!(
-                    "{} has interface {abi}, this program knows {ABI}: build it again with rtl/model",
+                    "{} has interface {abi}, this program knows {ABI}: build it again with rtl/build-model",
                     path.display()
                 );
             }

@@ -5,8 +5,8 @@
 //! ```text
 //!  guest:  accesses to CXL memory        weir_cxl driver
 //!               │                             │ readq, writel on BAR 0
-//!  QEMU:   weir-plugin                   vfio-user-pci
-//!               │ shared file (stream)        │ socket (vfio-user)
+//!  QEMU:   weir-device-model                   vfio-user-pci
+//!               │ shared file (trace)         │ socket (vfio-user)
 //!  here:        └────────────► device ◄───────┘
 //!                                │ taps, bus
 //!                    library: Verilated AccessCounters
@@ -25,7 +25,7 @@ use clap::Parser;
 use device::{Asked, Device, Setup, Summary};
 use library::Block;
 use pci::Function;
-use shared::StreamFile;
+use shared::TraceFile;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,26 +33,29 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
 use tracing_subscriber::EnvFilter;
 use vfio_user::Server;
-use weir_hw::stream::Shape;
+use weir_ipc::access_trace::TraceLayout;
 
 /// The simulated RTL of the access counters as a PCI device of a virtual machine.
 ///
 /// Start it before QEMU; it is ready when its socket is there. QEMU takes the device with
-/// -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"SOCKET"}}' and the plugin the stream
-/// with stream=STREAM.
+/// -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"SOCKET"}}' and the device model the trace
+/// with trace=TRACE.
 #[derive(Parser)]
 #[command(name = "weir-cosim", version)]
 struct Args {
-    /// The simulated block: what rtl/model prints.
+    /// The simulated block: what rtl/build-model prints.
     #[arg(long)]
     library: PathBuf,
     /// The socket QEMU connects to; must not exist.
     #[arg(long)]
     socket: PathBuf,
-    /// The shared file the plugin puts accesses into; must not exist.
+    /// The shared file the device model puts accesses into; must not exist.
     #[arg(long)]
-    stream: PathBuf,
-    /// Rings of the stream: one for each vCPU.
+    trace: PathBuf,
+    /// Former name of `--trace`
+    #[arg(long, hide = true, value_parser = called_trace)]
+    stream: Option<String>,
+    /// Rings of the trace: one for each vCPU.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=4096))]
     rings: u16,
     /// Accesses that each ring holds; a power of two.
@@ -74,6 +77,10 @@ struct Args {
     /// Print a summary as JSON at the end.
     #[arg(long)]
     json: bool,
+}
+
+fn called_trace(_: &str) -> Result<String, String> {
+    Err("the flag is called --trace now".into())
 }
 
 impl Args {
@@ -114,7 +121,7 @@ fn main() -> Result<()> {
 }
 
 fn run(args: &Args, stop: &AtomicBool) -> Result<Summary> {
-    let shape = Shape {
+    let layout = TraceLayout {
         ring_count: args.rings.into(),
         ring_records: args.ring_records as usize,
     };
@@ -126,15 +133,15 @@ fn run(args: &Args, stop: &AtomicBool) -> Result<Summary> {
     );
     let setup = args.setup()?;
     let block = Block::load(&args.library)?;
-    let file = StreamFile::create(&args.stream, shape)?;
-    let device = Device::new(block, file.stream()?, &setup)
+    let file = TraceFile::create(&args.trace, layout)?;
+    let device = Device::new(block, file.trace()?, &setup)
         .with_context(|| args.library.display().to_string())?;
-    // Last: who sees the socket can use the rest.
+    // Last: a program that sees the socket can use the rest.
     let (listener, _socket) = listen(&args.socket)?;
     device.serve(&serve(listener), stop)
 }
 
-/// A socket that appears at `path` only when it listens: who sees it can connect.
+/// A socket that appears at `path` only when it listens: a program that sees it can connect.
 fn listen(path: &Path) -> Result<(UnixListener, SocketFile<'_>)> {
     let mut early = path.as_os_str().to_owned();
     early.push(format!(".{}", std::process::id()));
@@ -142,7 +149,7 @@ fn listen(path: &Path) -> Result<(UnixListener, SocketFile<'_>)> {
     let cannot = || format!("cannot listen on {}", early.display());
     let listener = UnixListener::bind(early).with_context(cannot)?;
     let _early = SocketFile(early);
-    // Not a rename: that would take the place of somebody else's.
+    // Not a rename: that would replace the socket of another program.
     std::fs::hard_link(early, path).with_context(|| {
         format!(
             "cannot serve on {}: if it is left from a weir-cosim that was killed, remove it",
@@ -165,7 +172,7 @@ fn serve(listener: UnixListener) -> Receiver<Asked> {
     requests
 }
 
-/// Removes a socket at its end, also when the thread that serves it is not asked.
+/// Removes a socket at its end, also when the thread that serves it does not end.
 struct SocketFile<'a>(&'a Path);
 
 impl Drop for SocketFile<'_> {

@@ -15,7 +15,7 @@ use vfio_bindings::bindings::vfio::{
     VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE, vfio_region_info,
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, IrqInfo, ServerBackend, ServerRegion};
-use weir_hw::regmap;
+use weir_hw::access_counters::regmap;
 
 const VENDOR: u16 = 0x8086;
 const DEVICE: u16 = 0x0ddb;
@@ -134,14 +134,14 @@ fn within(offset: u64, bytes: usize, size: u64) -> Result<u64, Error> {
     }
 }
 
-/// What vfio-user's server calls. Registers are asked for through a channel.
+/// Callbacks of vfio-user's server. Register accesses go through a channel.
 pub struct Function {
     config: Config,
     device: Sender<Asked>,
 }
 
 impl Function {
-    /// A function whose registers are behind `device`.
+    /// A function with its registers behind `device`.
     pub fn new(device: Sender<Asked>) -> Self {
         Function {
             config: Config::new(),
@@ -253,7 +253,7 @@ mod tests {
 
     type Stores = Vec<(u32, Width, u64)>;
 
-    /// A device whose every 32-bit word holds its own offset, and what was stored into it.
+    /// A device with its own offset in every 32-bit word, and the values stored into it.
     fn function() -> (Function, JoinHandle<Stores>) {
         let (device, asked) = channel::<Asked>();
         let stored = std::thread::spawn(move || {

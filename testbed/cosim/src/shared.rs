@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The access stream's file: made here, mapped, locked while this program takes from it (the plugin looks
+//! The access trace's file: made here, mapped, locked while this program takes from it (the device model looks
 //! at the lock), and removed at the end.
 
 use anyhow::{Context, Result, bail};
@@ -10,23 +10,23 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use weir_hw::stream::{Shape, Stream};
+use weir_ipc::access_trace::{AccessTrace, TraceLayout};
 
 /// The file.
-pub struct StreamFile {
+pub struct TraceFile {
     path: PathBuf,
     at: *mut AtomicU64,
-    shape: Shape,
+    layout: TraceLayout,
     /// Holds the lock.
     _file: File,
 }
 
-impl StreamFile {
-    /// Create the file, readable by this user alone, with an empty stream of this shape.
+impl TraceFile {
+    /// Create the file, readable by this user alone, with an empty trace of this layout.
     ///
     /// # Errors
     /// It exists, or there is no room.
-    pub fn create(path: &Path, shape: Shape) -> Result<Self> {
+    pub fn create(path: &Path, layout: TraceLayout) -> Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = match options.open(path) {
@@ -38,7 +38,7 @@ impl StreamFile {
             Err(e) => return Err(e).with_context(|| format!("cannot create {}", path.display())),
         };
         // Whole pages: a mapping has no less.
-        let bytes = (shape.words() * 8).next_multiple_of(4096);
+        let bytes = (layout.words() * 8).next_multiple_of(4096);
         file.set_len(bytes as u64)?;
         let lock = flock(&file, FlockOperation::NonBlockingLockExclusive);
         lock.with_context(|| format!("cannot lock {}", path.display()))?;
@@ -55,32 +55,32 @@ impl StreamFile {
             )
         };
         let at = at.with_context(|| format!("cannot map {}", path.display()))?;
-        let made = StreamFile {
+        let made = TraceFile {
             path: path.to_path_buf(),
             at: at.cast(),
-            shape,
+            layout,
             _file: file,
         };
-        let created = Stream::create(made.words(), shape);
-        created.with_context(|| format!("no stream can be {shape:?}"))?;
+        let created = AccessTrace::create(made.words(), layout);
+        created.with_context(|| format!("no trace can be {layout:?}"))?;
         Ok(made)
     }
 
-    /// The stream in it.
-    pub fn stream(&self) -> Result<Stream<'_>> {
-        Stream::open(self.words()).context("the access stream is broken")
+    /// The trace in it.
+    pub fn trace(&self) -> Result<AccessTrace<'_>> {
+        AccessTrace::open(self.words()).context("the access trace is broken")
     }
 
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: mapped with this many words until drop; others store whole words, as atomics may.
-        unsafe { std::slice::from_raw_parts(self.at, self.shape.words()) }
+        unsafe { std::slice::from_raw_parts(self.at, self.layout.words()) }
     }
 }
 
-impl Drop for StreamFile {
+impl Drop for TraceFile {
     fn drop(&mut self) {
-        // SAFETY: our mapping; nobody holds a borrow of `self` any more.
-        let _ = unsafe { munmap(self.at.cast(), self.shape.words() * 8) };
+        // SAFETY: our mapping; no code holds a borrow of `self` any more.
+        let _ = unsafe { munmap(self.at.cast(), self.layout.words() * 8) };
         let _ = std::fs::remove_file(&self.path);
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How well weir knows who causes the traffic: cases, each in a guest of its own, looked at with one source of shares after
-//! the other. Nobody is limited. The truth is the ledger.
+//! the other. No workload is limited.
 
 use crate::guest::{self, Instance};
-use crate::live::{self, Mode};
+use crate::live_run::{self, Mode};
 use crate::machine::CoreEvents;
 use crate::scenario::{Load, Scenario};
 use crate::vm::Vm;
@@ -30,7 +30,7 @@ pub struct Row {
     pub is_guessed: bool,
     /// Of [`SOURCES`].
     pub source: String,
-    /// By the ledger.
+    /// By the ground truth.
     pub truth_bytes_per_sec: f64,
     /// By weir.
     pub weir_bytes_per_sec: f64,
@@ -62,7 +62,7 @@ pub fn measure(
     }
     ensure!(
         !rows.is_empty(),
-        "{}: nobody uses the device in this scenario",
+        "{}: no workload uses the device in this scenario",
         scenario.name
     );
     guest::kill(vm)?;
@@ -79,7 +79,7 @@ fn by_one(
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>> {
     say(&format!("{}: shares by {source}", scenario.name));
-    let (_, estimates) = live::run_and_compare(vm, scenario, all, mode)?;
+    let (_, estimates) = live_run::run_and_compare(vm, scenario, all, mode)?;
     let mut rows = Vec::new();
     for instance in all.iter().filter(|i| i.owner > 0) {
         let name = &instance.name;

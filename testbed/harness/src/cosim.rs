@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Memory channels of the simulated block.
 const CHANNELS: usize = 2;
-/// `rtl/model` says with this status that a program is lacking.
+/// `rtl/build-model` says with this status that a program is lacking.
 const LACKING: i32 = 3;
 /// The server comes up in milliseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub enum Library {
 /// It does not build, or the machine cannot be had.
 pub fn library(machine: &Machine) -> Result<Library> {
     machine.validate()?;
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/model");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/build-model");
     let group_log2 = (machine.groups_mib[0] << 20).trailing_zeros();
     let mut command = Command::new(&script);
     let out = command
@@ -56,7 +56,7 @@ pub fn library(machine: &Machine) -> Result<Library> {
 /// What the server says at its end.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Summary {
-    /// Accesses taken from the stream and counted.
+    /// Accesses taken from the trace and counted.
     pub accesses: u64,
     /// Register accesses of the guest.
     pub register_accesses: u64,
@@ -66,7 +66,7 @@ pub struct Summary {
     pub counting_sec: f64,
     /// Time it took for the register accesses.
     pub registers_sec: f64,
-    /// Accesses that nobody could take.
+    /// Accesses that were lost.
     pub lost: u64,
     /// How often a vCPU waited for room in its ring.
     pub waits: u64,
@@ -76,7 +76,7 @@ pub struct Summary {
 pub struct Cosim {
     child: Child,
     socket: PathBuf,
-    stream: PathBuf,
+    trace: PathBuf,
     log: PathBuf,
 }
 
@@ -92,12 +92,12 @@ impl Cosim {
             Library::Lacking(what) => bail!("no simulated RTL: {what}"),
         };
         let socket = dir.join("cosim.sock");
-        let stream = Path::new("/dev/shm").join(format!("{name}.stream"));
+        let trace = Path::new("/dev/shm").join(format!("{name}.trace"));
         let log = dir.join("cosim.log");
         let mut command = Command::new(beside("weir-cosim")?);
         command.arg("--json").arg("--library").arg(library);
         command.arg("--socket").arg(&socket);
-        command.arg("--stream").arg(&stream);
+        command.arg("--trace").arg(&trace);
         let numbers = [
             ("--rings", machine.cpu_count as u64),
             ("--ring-records", machine.cosim_ring_records),
@@ -113,7 +113,7 @@ impl Cosim {
         let mut cosim = Cosim {
             child: child.context("cannot start weir-cosim")?,
             socket,
-            stream,
+            trace,
             log,
         };
         cosim.wait_for_socket()?;
@@ -141,18 +141,18 @@ impl Cosim {
         ["-device".into(), device.to_string()]
     }
 
-    /// The file with the access stream.
-    pub(crate) fn stream(&self) -> &Path {
-        &self.stream
+    /// The file with the access trace.
+    pub(crate) fn trace(&self) -> &Path {
+        &self.trace
     }
 
-    /// The words of the access stream as they are now.
+    /// The words of the access trace as they are now.
     ///
     /// # Errors
     /// The file is gone.
-    pub fn stream_words(&self) -> Result<Vec<AtomicU64>> {
-        let bytes = std::fs::read(&self.stream)
-            .with_context(|| format!("cannot read {}", self.stream.display()))?;
+    pub fn trace_words(&self) -> Result<Vec<AtomicU64>> {
+        let bytes = std::fs::read(&self.trace)
+            .with_context(|| format!("cannot read {}", self.trace.display()))?;
         let (words, _) = bytes.as_chunks();
         Ok(words
             .iter()
@@ -170,7 +170,7 @@ impl Cosim {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Kill the server as nobody expects it.
+    /// Kills the server unexpectedly.
     ///
     /// # Errors
     /// It cannot be waited for.
@@ -198,7 +198,7 @@ impl Drop for Cosim {
         let _ = self.child.kill();
         let _ = self.child.wait();
         // What a server that was killed leaves.
-        let _ = std::fs::remove_file(&self.stream);
+        let _ = std::fs::remove_file(&self.trace);
         let _ = std::fs::remove_file(&self.socket);
     }
 }

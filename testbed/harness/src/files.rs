@@ -2,7 +2,7 @@
 //! Files that go into a guest that is up: an archive in the BAR of a PCI device, which the agent unpacks
 //! (`weir-agent unpack`). So one booted guest, kept as a snapshot, serves tests with different programs.
 
-use crate::env::{copy, pack};
+use crate::guest_env::{copy, pack};
 use crate::shm::Shared;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@
 //! QEMU has no word for it, so its table is changed and given to the kernel anew (Documentation/admin-guide/acpi/
 //! `initrd_table_override.rst`); the kernel's argument is `movable_node`. Tables: ACPI 6.5, 5.2.16.
 
-use crate::env::{Environment, pack};
+use crate::guest_env::{Environment, pack};
 use crate::machine::Machine;
 use crate::vm::{BootOptions, Vm};
 use anyhow::{Context, Result, bail, ensure};

@@ -9,7 +9,7 @@ use crate::vm::Vm;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weir_hw::fills;
+use weir_ipc::core_fills;
 
 /// The cgroup all workloads lie below.
 pub const SLICE: &str = "/sys/fs/cgroup/work.slice";
@@ -29,7 +29,7 @@ pub struct Instance {
     pub load: Load,
     /// Its `cpu.weight`.
     pub weight: u32,
-    /// Its number in the ledger's owner map; 0 for one without device memory.
+    /// Its number in the ground truth's owner map; 0 for one without device memory.
     pub owner: u8,
 }
 
@@ -121,7 +121,7 @@ pub fn instances(scenario: &Scenario) -> Vec<Instance> {
     all
 }
 
-/// Make files and cgroups and tell the ledger whose pages are where. Once per guest, model off.
+/// Makes files and cgroups, and writes the owners of pages into the ground truth. Once per guest, model off.
 ///
 /// # Errors
 /// The guest's.
@@ -158,15 +158,15 @@ pub fn prepare(vm: &Vm, instances: &[Instance]) -> Result<()> {
 /// # Errors
 /// The guest's: the machine is not one with `core_events`, or the CPU has a PMU of its own.
 pub fn load_core(vm: &Vm) -> Result<()> {
-    let (at, stride) = (fills::OFFSET_BYTES, fills::STRIDE_BYTES);
+    let (at, stride) = (core_fills::OFFSET_BYTES, core_fills::STRIDE_BYTES);
     vm.run(&format!(
-        "insmod /lib/weir_core.ko offset_bytes={at} stride_bytes={stride}"
+        "insmod /lib/weir_guest_pmu.ko offset_bytes={at} stride_bytes={stride}"
     ))
     .context("the emulated CPU's event does not load")
     .map(drop)
 }
 
-/// Tell the ledger that a file's pages belong to `owner`: a number of the caller's, above 0.
+/// Tell the ground truth that a file's pages belong to `owner`: a number of the caller's, above 0.
 ///
 /// # Errors
 /// The guest's, or a page outside device memory.
@@ -184,7 +184,7 @@ pub fn own_pages(vm: &Vm, file: &str, owner: u8) -> Result<()> {
             bail!("{file} has pages outside device memory: {run}");
         }
         for address in (first..=last).step_by(4096) {
-            vm.ledger().set_owner(address - base, owner);
+            vm.ground_truth().set_owner(address - base, owner);
         }
     }
     Ok(())
@@ -213,7 +213,7 @@ pub fn start_readers(vm: &Vm, all: &[Instance], seed: u64) -> Result<()> {
 /// Start readers and wait until each of them moves data.
 fn begin(vm: &Vm, readers: &[&Instance], seed: u64) -> Result<()> {
     let count = |i: &Instance| {
-        let tally = vm.ledger().owner(i.owner);
+        let tally = vm.ground_truth().owner(i.owner);
         tally.read_lines + tally.write_lines
     };
     let before: Vec<u64> = readers.iter().map(|i| count(i)).collect();

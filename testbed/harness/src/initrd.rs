@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a guest unpacks when it boots: the environment's archive and the agent.
 
-use crate::env::{Environment, copy, pack};
+use crate::guest_env::{Environment, copy, pack};
 use crate::vm::{BootOptions, beside};
 use anyhow::Result;
 use std::path::{Path, PathBuf};

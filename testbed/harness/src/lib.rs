@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The testbed: a real kernel, no hardware. A VM test reads like a note:
+//! The testbed: a real kernel, no hardware. A VM test:
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
-//! use weir_testbed::{env::Environment, machine::Machine, vm::Vm};
+//! use weir_testbed::{guest_env::Environment, machine::Machine, vm::Vm};
 //! let env = Environment::ready(&mut |line| eprintln!("{line}"))?;
 //! let vm = Vm::boot(&env, &Machine::default(), &[])?;
 //! assert!(vm.run("cat /sys/devices/system/node/online")?.contains("0-1"));
 //! # Ok(()) }
 //! ```
 //!
-//! In data order: [`env`] (what the guest is made of; [`kernels`]: with which kernel else) → [`machine`] (what it looks like) → [`vm`]
-//! (boot it, run in it).
+//! In data order: [`guest_env`] (packages of the guest; [`other_kernels`]: other kernels for it) → [`machine`] (its shape) →
+//! [`vm`] (boot it, run in it).
 
 mod agent;
 pub mod attribution;
 pub mod cosim;
-pub mod driver;
-pub mod env;
-pub mod estimates;
+pub mod device_sweep;
+pub mod estimate_error;
 pub mod files;
 pub mod fio;
 pub mod firmware;
 pub mod guest;
-mod host;
+pub mod guest_env;
+mod guest_numa;
+mod host_process;
 mod initrd;
-pub mod kernels;
-pub mod live;
+pub mod kernel_modules;
+pub mod live_run;
 pub mod lock;
 pub mod machine;
-mod memory;
-pub mod plant;
+pub mod other_kernels;
 pub mod progress;
 pub mod protocol;
 pub mod provenance;

@@ -52,7 +52,7 @@ pub enum CoreEvents {
 }
 
 impl CoreEvents {
-    /// Whether they tell whose the writes are.
+    /// Whether they attribute writes.
     pub fn tell_stores(self) -> bool {
         self == CoreEvents::GraniteRapids
     }

@@ -2,25 +2,27 @@
 //! `weir-testbed`: scenarios on a real kernel with an emulated CXL device. Progress goes to stderr,
 //! results to stdout and to files.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_report::results::Results;
-use weir_testbed::live::Mode;
+use weir_testbed::live_run::Mode;
 use weir_testbed::progress::{Phase, Progress};
 use weir_testbed::runs::{Equipment, Plan};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::time::end_guests_when_interrupted;
-use weir_testbed::{attribution, driver, env::Environment, plant, provenance, runs};
+use weir_testbed::{
+    attribution, device_sweep, guest_env::Environment, kernel_modules, provenance, runs,
+};
 
 /// Scenarios on a real kernel with an emulated CXL device.
 #[derive(Parser)]
 #[command(
     version,
-    after_help = "Examples:\n  weir-testbed live scenarios/live-fio-stress.toml --out out/live\n  weir-testbed plant scenarios/live-fio-stress.toml\n\nExit codes: 0 done, 1 a bound was missed (with --check), 2 trouble."
+    after_help = "Examples:\n  weir-testbed live scenarios/live-fio-stress.toml --out out/live\n  weir-testbed sweep scenarios/live-fio-stress.toml\n\nExit codes: 0 done, 1 a bound was missed (with --check), 2 trouble."
 )]
 struct Args {
     #[command(subcommand)]
@@ -61,7 +63,7 @@ enum Command {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
-    /// Compare weir's figure for each workload with the device's own books, by each source of shares
+    /// Compare weir's figure for each workload with the device's ground truth, by each source of shares
     Attribution {
         /// Scenario files, a guest each
         #[arg(required = true)]
@@ -74,18 +76,24 @@ enum Command {
         check: bool,
     },
     /// Measure the emulated device alone: 1 to 8 readers, and five with the quota of two
-    Plant {
-        /// Scenario whose machine and heavy reader are taken
+    Sweep {
+        /// Scenario with the machine and the heavy reader
         scenario: PathBuf,
         /// Where results go
-        #[arg(long, default_value = "out/plant")]
+        #[arg(long, default_value = "out/sweep")]
         out: PathBuf,
         /// How often it is measured: the spread from run to run is shown
         #[arg(long, default_value_t = 1)]
         repeat: usize,
-        /// Fail if the plant does not show what a controller needs
+        /// Fail if the device lacks a property that a controller needs
         #[arg(long)]
         check: bool,
+    },
+    /// Former name of `sweep`
+    #[command(hide = true)]
+    Plant {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _rest: Vec<String>,
     },
 }
 
@@ -109,7 +117,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
     match command {
         Command::Env => {
             let env = Environment::ready(&mut say)?;
-            driver::build(&env, &mut say)?;
+            kernel_modules::build(&env, &mut say)?;
             Ok(true)
         }
         Command::Live {
@@ -150,14 +158,15 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             let met = attributions(&scenarios, &out, &mut say)?;
             Ok(met || !check)
         }
-        Command::Plant {
+        Command::Plant { .. } => bail!("the command `plant` is called `sweep` now"),
+        Command::Sweep {
             scenario,
             out,
             repeat,
             check,
         } => {
-            let scenario = plant::readers_only(&Scenario::load(&scenario)?)?;
-            let met = plants(&scenario, &out, repeat, &mut say)?;
+            let scenario = device_sweep::readers_only(&Scenario::load(&scenario)?)?;
+            let met = sweeps(&scenario, &out, repeat, &mut say)?;
             Ok(met || !check)
         }
     }
@@ -266,7 +275,7 @@ fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn plants(
+fn sweeps(
     scenario: &Scenario,
     out: &Path,
     repeat: usize,
@@ -276,22 +285,25 @@ fn plants(
     let mut runs = Vec::new();
     let mut met = true;
     for number in 1..=repeat.max(1) {
-        let rows = plant::measure(&vm, scenario, &all, say)?;
-        println!("plant, run {number} of {repeat}\n{}", plant::table(&rows));
-        for (passed, sentence) in plant::checks(&rows) {
+        let rows = device_sweep::measure(&vm, scenario, &all, say)?;
+        println!(
+            "sweep, run {number} of {repeat}\n{}",
+            device_sweep::table(&rows)
+        );
+        for (passed, sentence) in device_sweep::checks(&rows) {
             met &= passed;
             println!("{} {sentence}", if passed { "ok    " } else { "MISSED" });
         }
         runs.push(rows);
         vm.sleep(Duration::from_secs(1))?;
     }
-    if let Some(spread) = plant::spread(&runs) {
+    if let Some(spread) = device_sweep::spread(&runs) {
         println!(
             "largest spread of bandwidth between runs: {:.1} %",
             spread * 100.0
         );
         met &= spread <= 0.05;
     }
-    write_json(&out.join("plant.json"), &runs)?;
+    write_json(&out.join("sweep.json"), &runs)?;
     Ok(met)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How results of the virtual machine came about, and which of its figures are not to be trusted.
 
-use crate::env::{Environment, output};
+use crate::guest_env::{Environment, output};
 use crate::machine::Machine;
 use crate::scenario::Scenario;
 use std::time::Duration;

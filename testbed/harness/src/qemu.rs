@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine as arguments of QEMU and of the plugin.
+//! A machine as arguments of QEMU and of the device model.
 
-use crate::env::Environment;
 use crate::files;
+use crate::guest_env::Environment;
+use crate::guest_numa;
 use crate::machine::{CoreEvents, Machine};
-use crate::memory;
 use crate::protocol::PORT_NAME;
 use crate::vm::{BAR_WORDS, beside};
 use anyhow::{Context, Result, ensure};
@@ -15,10 +15,10 @@ use std::process::Command;
 
 /// What QEMU shares with the host.
 pub(crate) struct SharedFiles<'a> {
-    pub(crate) ledger: &'a Path,
+    pub(crate) ground_truth: &'a Path,
     pub(crate) bar: &'a Path,
     pub(crate) files: &'a Path,
-    pub(crate) stream: Option<&'a Path>,
+    pub(crate) trace: Option<&'a Path>,
 }
 
 /// QEMU's ends of sockets; they stay open until it has started.
@@ -48,7 +48,7 @@ impl Start<'_> {
 /// QEMU for a machine.
 ///
 /// # Errors
-/// The plugin is not there.
+/// The device model is not there.
 pub(crate) fn command(
     env: &Environment,
     machine: &Machine,
@@ -85,7 +85,7 @@ pub(crate) fn command(
         &machine.cpu_count.to_string(),
     ]);
     q.args(["-serial", "stdio"]);
-    memory::add(&mut q, machine);
+    guest_numa::add(&mut q, machine);
     shared_memory(&mut q, shared);
     lines(&mut q, sockets);
     q.arg("-kernel").arg(env.kernel());
@@ -94,7 +94,7 @@ pub(crate) fn command(
         Start::Snapshot { .. } => q.args(["-incoming", "defer"]),
     };
     q.args(["-name", "weir,debug-threads=on"]);
-    let plugin = beside("libweir_plugin.so").context("the device model")?;
+    let plugin = beside("libweir_device_model.so").context("the device model")?;
     preload(&mut q, &plugin)?;
     q.arg("-plugin")
         .arg(plugin_argument(machine, &plugin, shared, start.at_ns()));
@@ -104,7 +104,7 @@ pub(crate) fn command(
     Ok(q)
 }
 
-/// QEMU reads the host's clock in one place, where it sizes the vCPUs' TLBs: the plugin answers there too.
+/// QEMU reads the host's clock in one place, where it sizes the vCPUs' TLBs: the device model answers there too.
 fn preload(q: &mut Command, plugin: &Path) -> Result<()> {
     let separators = [b' ', b':'];
     let bytes = plugin.as_os_str().as_encoded_bytes();
@@ -212,7 +212,7 @@ fn plugin_argument(
         .map(|m| (m << 20).to_string())
         .collect();
     let values = [
-        ("ledger", shared.ledger.display().to_string()),
+        ("ground_truth", shared.ground_truth.display().to_string()),
         ("bar", shared.bar.display().to_string()),
         ("base_bytes", machine.device_base_bytes().to_string()),
         ("group_sizes_bytes", sizes.join(":")),
@@ -228,8 +228,8 @@ fn plugin_argument(
     for (name, value) in values {
         text += &format!(",{name}={value}");
     }
-    if let Some(stream) = shared.stream {
-        text += &format!(",stream={}", stream.display());
+    if let Some(trace) = shared.trace {
+        text += &format!(",trace={}", trace.display());
     }
     text
 }

@@ -2,13 +2,13 @@
 //! Runs of one scenario, each in a guest of its own from the same snapshot: none depends on what was run before it, so
 //! as many are made at once as the host has CPUs.
 
-use crate::env::Environment;
 use crate::guest::{self, Instance};
-use crate::live::{self, Mode};
+use crate::guest_env::Environment;
+use crate::live_run::{self, Mode};
 use crate::progress::{Phase, Progress};
 use crate::scenario::Scenario;
 use crate::vm::{BootOptions, GuestFile, Vm, beside};
-use crate::{driver, firmware};
+use crate::{firmware, kernel_modules};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -48,14 +48,14 @@ impl Equipment {
     /// The environment, a module or the firmware cannot be made.
     pub fn of(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<Self> {
         let env = Environment::ready(say)?;
-        let driver = driver::build(&env, say)?;
+        let driver = kernel_modules::build(&env, say)?;
         let mut files = vec![
             GuestFile::new(&driver.module, "lib/weir_cxl.ko"),
             GuestFile::new(beside("weir")?, "usr/local/bin/weir"),
         ];
         if scenario.machine.core_events.is_some() {
-            let module = driver::build_core(&env, say)?;
-            files.push(GuestFile::new(module, "lib/weir_core.ko"));
+            let module = kernel_modules::build_guest_pmu(&env, say)?;
+            files.push(GuestFile::new(module, "lib/weir_guest_pmu.ko"));
         }
         let scratch = std::env::temp_dir().join(format!("weir-firmware-{}", std::process::id()));
         let options = match scenario.machine.movable {
@@ -147,7 +147,7 @@ fn one(
     shown.begin(number, mode);
     let watcher = shown.clone();
     vm.watch(move |now| watcher.reached(number, now.saturating_sub(from)));
-    let mut run = live::run(&vm, plan.scenario, &instances, mode)?;
+    let mut run = live_run::run(&vm, plan.scenario, &instances, mode)?;
     run.virtual_sec = Some((vm.now() - from).as_secs_f64());
     run.wall_sec = Some(began.elapsed().as_secs_f64());
     if let (Some(dir), Mode::Weir { .. }) = (plan.ticks, mode) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The series everything is measured from: readings of the ledger at each step of the guest's time.
+//! The series everything is measured from: readings of the ground truth at each step of the guest's time.
 
 use std::hash::{Hash, Hasher};
 use std::time::Duration;
-use weir_hw::ledger::{Ledger, Tally};
+use weir_ipc::ground_truth::{GroundTruth, LineCounts};
 
 /// One reading.
 #[derive(Clone, Debug)]
@@ -11,9 +11,9 @@ pub struct Sample {
     /// The guest's time since power-on.
     pub at: Duration,
     /// All groups together.
-    pub device: Tally,
+    pub device: LineCounts,
     /// By owner, up to the number asked for.
-    pub owners: Vec<Tally>,
+    pub owners: Vec<LineCounts>,
 }
 
 /// Readings in time order.
@@ -21,30 +21,30 @@ pub struct Sample {
 pub struct Series {
     /// The readings.
     pub samples: Vec<Sample>,
-    /// Stands for all that the ledger showed at each of them, each vCPU's instructions and place in the code among it: two
+    /// Stands for all that the ground truth showed at each of them, each vCPU's instructions and place in the code among it: two
     /// runs with the same one went the same way.
     pub fingerprint: u64,
 }
 
 impl Sample {
-    /// What a ledger shows now, with the owners up to `owners`.
-    pub(crate) fn of(ledger: &Ledger, owners: u8) -> Sample {
-        let mut device = Tally::default();
-        for group in 0..ledger.shape().group_count {
-            let tally = ledger.group(group);
+    /// What a ground-truth file shows now, with the owners up to `owners`.
+    pub(crate) fn of(ground_truth: &GroundTruth, owners: u8) -> Sample {
+        let mut device = LineCounts::default();
+        for group in 0..ground_truth.layout().group_count {
+            let tally = ground_truth.group(group);
             device.read_lines += tally.read_lines;
             device.write_lines += tally.write_lines;
             device.read_latency_sum_ns += tally.read_latency_sum_ns;
         }
         Sample {
-            at: Duration::from_nanos(ledger.stood_ns()),
+            at: Duration::from_nanos(ground_truth.stopped_at_ns()),
             device,
-            owners: (0..=owners).map(|o| ledger.owner(o)).collect(),
+            owners: (0..=owners).map(|o| ground_truth.owner(o)).collect(),
         }
     }
 
     /// Adds this reading, and what the vCPUs have done until then.
-    pub(crate) fn hash_into(&self, ledger: &Ledger, hasher: &mut impl Hasher) {
+    pub(crate) fn hash_into(&self, ground_truth: &GroundTruth, hasher: &mut impl Hasher) {
         self.at.hash(hasher);
         for tally in self.owners.iter().chain([&self.device]) {
             (
@@ -54,8 +54,8 @@ impl Sample {
             )
                 .hash(hasher);
         }
-        for index in 0..ledger.shape().vcpu_count {
-            let vcpu = ledger.vcpu(index);
+        for index in 0..ground_truth.layout().vcpu_count {
+            let vcpu = ground_truth.vcpu(index);
             (vcpu.instructions, vcpu.stall_ns, vcpu.accesses, vcpu.pc).hash(hasher);
         }
     }
@@ -119,7 +119,7 @@ impl Series {
 }
 
 /// Reads and writes of a tally.
-pub fn lines(tally: &Tally) -> u64 {
+pub fn lines(tally: &LineCounts) -> u64 {
     tally.read_lines + tally.write_lines
 }
 
@@ -130,9 +130,9 @@ mod tests {
     fn sample(ms: u64, count: u64) -> Sample {
         Sample {
             at: Duration::from_millis(ms),
-            device: Tally {
+            device: LineCounts {
                 read_lines: count,
-                ..Tally::default()
+                ..LineCounts::default()
             },
             owners: Vec::new(),
         }

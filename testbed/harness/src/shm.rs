@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shared files between harness, plugin and guest: in `/dev/shm`, gone with the VM.
+//! Shared files between harness, device model and guest: in `/dev/shm`, gone with the VM.
 
 use anyhow::{Context, Result};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -66,7 +66,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: our mapping; nobody holds a borrow of `self` any more.
+        // SAFETY: our mapping; no code holds a borrow of `self` any more.
         let _ = unsafe { rustix::mm::munmap(self.at.cast(), self.words * 8) };
         let _ = std::fs::remove_file(&self.path);
     }

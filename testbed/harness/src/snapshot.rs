@@ -8,7 +8,7 @@
 //!     now_ns           the guest's time; written last: without it the snapshot is made anew
 //! ```
 
-use crate::env::{Environment, hash_file};
+use crate::guest_env::{Environment, hash_file};
 use crate::lock;
 use crate::machine::Machine;
 use crate::vm::{BootOptions, beside};
@@ -81,7 +81,7 @@ fn key(env: &Environment, machine: &Machine, options: &BootOptions) -> Result<St
         env.kernel(),
         env.base_cpio(),
         beside("weir-agent")?,
-        beside("libweir_plugin.so")?,
+        beside("libweir_device_model.so")?,
     ] {
         hash_file(&file)?.hash(&mut hasher);
     }

@@ -2,7 +2,7 @@
 //! The guest's time, granted step by step. Between two steps the guest stands still: what the harness reads then is of
 //! one moment, and what it says is heard at that moment, however long the harness or the host took.
 
-use crate::host;
+use crate::host_process;
 use crate::sampler::{Sample, Series};
 use crate::shm::Shared;
 use anyhow::{Context, Result, bail};
@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weir_hw::ledger::Ledger;
+use weir_ipc::ground_truth::GroundTruth;
 
 /// Time is granted until the next multiple of this.
 pub const STEP: Duration = Duration::from_millis(4);
@@ -61,7 +61,7 @@ fn count_guests(change: fn(usize) -> usize) {
 
 /// The time of one guest.
 pub(crate) struct GuestTime {
-    ledger: Shared,
+    ground_truth: Shared,
     pid: u32,
     sampling: Mutex<Option<Sampling>>,
 }
@@ -74,57 +74,57 @@ struct Sampling {
 
 impl GuestTime {
     /// Of the guest whose QEMU is `pid`.
-    pub(crate) fn new(ledger: Shared, pid: u32) -> Self {
+    pub(crate) fn new(ground_truth: Shared, pid: u32) -> Self {
         count_guests(|guests| guests + 1);
         GuestTime {
-            ledger,
+            ground_truth,
             pid,
             sampling: Mutex::new(None),
         }
     }
 
-    /// The books of the device model.
-    pub(crate) fn ledger(&self) -> Ledger<'_> {
-        match Ledger::open(self.ledger.words()) {
-            Some(ledger) => ledger,
+    /// Ground truth of the device model.
+    pub(crate) fn ground_truth(&self) -> GroundTruth<'_> {
+        match GroundTruth::open(self.ground_truth.words()) {
+            Some(ground_truth) => ground_truth,
             None => unreachable!("it was made as one"),
         }
     }
 
     /// Time since power-on: where the guest stands.
     pub(crate) fn now(&self) -> Duration {
-        Duration::from_nanos(self.ledger().stood_ns())
+        Duration::from_nanos(self.ground_truth().stopped_at_ns())
     }
 
-    /// Lets the guest run to the first step that is later than `by` from now, or to the next one while the ledger is being
+    /// Lets the guest run to the first step that is later than `by` from now, or to the next one while the ground truth is being
     /// sampled. `is_alive` says why QEMU has ended, if it has.
     pub(crate) fn step(
         &self,
         by: Duration,
         is_alive: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        let ledger = self.ledger();
+        let ground_truth = self.ground_truth();
         let step_ns = STEP.as_nanos() as u64;
         let by_ns = match self.lock().is_some() {
             true => 0,
             false => by.as_nanos().saturating_sub(1) as u64,
         };
-        let until_ns = ((ledger.stood_ns() + by_ns) / step_ns + 1) * step_ns;
-        ledger.grant_until(until_ns);
-        wake(ledger.until_word());
-        let mut progress = (ledger.now_ns(), Instant::now());
+        let until_ns = ((ground_truth.stopped_at_ns() + by_ns) / step_ns + 1) * step_ns;
+        ground_truth.grant_until(until_ns);
+        wake(ground_truth.until_word());
+        let mut progress = (ground_truth.now_ns(), Instant::now());
         loop {
-            let stood_ns = ledger.stood_ns();
-            if stood_ns == until_ns {
+            let stopped_at_ns = ground_truth.stopped_at_ns();
+            if stopped_at_ns == until_ns {
                 break;
             }
-            wait(ledger.stood_word(), stood_ns, LOOK);
+            wait(ground_truth.stopped_at_word(), stopped_at_ns, LOOK);
             is_alive()?;
             if SIGNALS.is_interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");
             }
-            let now_ns = ledger.now_ns();
-            if now_ns != progress.0 || host::is_stopped(self.pid) {
+            let now_ns = ground_truth.now_ns();
+            if now_ns != progress.0 || host_process::is_stopped(self.pid) {
                 progress = (now_ns, Instant::now());
             }
             if progress.1.elapsed() > PATIENCE {
@@ -135,7 +135,7 @@ impl GuestTime {
         Ok(())
     }
 
-    /// From here on each step leaves a reading of the ledger.
+    /// From here on each step leaves a reading of the ground truth.
     pub(crate) fn start_sampling(&self, owners: u8) {
         *self.lock() = Some(Sampling {
             owners,
@@ -156,9 +156,9 @@ impl GuestTime {
 
     fn sample(&self) {
         if let Some(sampling) = self.lock().as_mut() {
-            let ledger = self.ledger();
-            let sample = Sample::of(&ledger, sampling.owners);
-            sample.hash_into(&ledger, &mut sampling.hasher);
+            let ground_truth = self.ground_truth();
+            let sample = Sample::of(&ground_truth, sampling.owners);
+            sample.hash_into(&ground_truth, &mut sampling.hasher);
             sampling.samples.push(sample);
         }
     }
@@ -169,17 +169,17 @@ impl GuestTime {
 
     /// What the vCPUs and QEMU's threads do.
     fn standstill(&self) -> String {
-        let ledger = self.ledger();
+        let ground_truth = self.ground_truth();
         let mut text = format!("its time is {:.3} s\n", self.now().as_secs_f64());
-        for index in 0..ledger.shape().vcpu_count {
-            let vcpu = ledger.vcpu(index);
+        for index in 0..ground_truth.layout().vcpu_count {
+            let vcpu = ground_truth.vcpu(index);
             text += &format!(
                 "vCPU {index}: {} instructions, last seen at {:#x}\n",
                 vcpu.instructions, vcpu.pc
             );
         }
         text + "QEMU's threads (name, state, CPU time, where they sleep):\n"
-            + &host::threads(self.pid)
+            + &host_process::threads(self.pid)
     }
 }
 

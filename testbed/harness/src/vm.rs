@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the ledger.
+//! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the ground truth.
 
 use crate::agent::Line;
 use crate::cosim::{Cosim, Summary};
-use crate::env::Environment;
 use crate::files;
+use crate::guest_env::Environment;
 use crate::initrd;
 use crate::machine::Machine;
 use crate::protocol::Reply;
@@ -23,7 +23,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_hw::ledger::{Ledger, Shape};
+use weir_ipc::ground_truth::{GroundTruth, TruthLayout};
 
 pub use crate::files::GuestFile;
 
@@ -179,16 +179,16 @@ impl Vm {
         scratch: Scratch,
     ) -> Result<Self> {
         let Scratch { name, dir } = &scratch;
-        let shape = Shape {
+        let layout = TruthLayout {
             group_count: machine.groups_mib.len(),
             vcpu_count: machine.cpu_count,
             memory_bytes: machine.device_bytes(),
         };
-        let ledger = Shared::create(&format!("{name}.ledger"), shape.words())?;
-        let books =
-            Ledger::create(ledger.words(), shape).context("the ledger's file is too small")?;
-        books.set_stood(start.at_ns());
-        books.grant_until(start.at_ns());
+        let ground_truth = Shared::create(&format!("{name}.ground-truth"), layout.words())?;
+        let truth = GroundTruth::create(ground_truth.words(), layout)
+            .context("the ground truth's file is too small")?;
+        truth.set_stopped_at(start.at_ns());
+        truth.grant_until(start.at_ns());
         let bar = Shared::create(&format!("{name}.bar"), BAR_WORDS)?;
         let files = Shared::create(&format!("{name}.files"), files::BAR_BYTES / 8)?;
         let server = || Cosim::start(machine, name, dir);
@@ -197,10 +197,10 @@ impl Vm {
         let (monitor, theirs) = Monitor::pair()?;
         let (agent, theirs) = (OwnedFd::from(agent), OwnedFd::from(theirs));
         let shared = SharedFiles {
-            ledger: ledger.path(),
+            ground_truth: ground_truth.path(),
             bar: bar.path(),
             files: files.path(),
-            stream: cosim.as_ref().map(Cosim::stream),
+            trace: cosim.as_ref().map(Cosim::trace),
         };
         let sockets = Sockets {
             agent: &agent,
@@ -216,7 +216,7 @@ impl Vm {
         command.stdin(Stdio::null()).stdout(console).stderr(errors);
         let child = command.spawn().context("cannot start QEMU")?;
         Ok(Vm {
-            time: GuestTime::new(ledger, child.id()),
+            time: GuestTime::new(ground_truth, child.id()),
             child: Mutex::new(child),
             line: Mutex::new(line),
             monitor: Mutex::new(monitor),
@@ -296,7 +296,7 @@ impl Vm {
         *lock(&self.watcher) = Some(Box::new(watcher));
     }
 
-    /// From here on the ledger is read after each step: all groups together, and the owners up to `owners`.
+    /// From here on the ground truth is read after each step: all groups together, and the owners up to `owners`.
     pub fn start_sampling(&self, owners: u8) {
         self.time.start_sampling(owners);
     }
@@ -387,9 +387,9 @@ impl Vm {
         Ok(None)
     }
 
-    /// The books of the device model.
-    pub fn ledger(&self) -> Ledger<'_> {
-        self.time.ledger()
+    /// Ground truth of the device model.
+    pub fn ground_truth(&self) -> GroundTruth<'_> {
+        self.time.ground_truth()
     }
 
     /// Words of the guest-visible BAR.
@@ -397,14 +397,14 @@ impl Vm {
         self.bar.words()
     }
 
-    /// Switch the device model on and wait until the plugin follows.
+    /// Switch the device model on and wait until it follows.
     ///
     /// # Errors
     /// It does not follow: the guest is stuck.
     pub fn switch_model_on(&self) -> Result<()> {
-        self.ledger().switch(true);
+        self.ground_truth().switch(true);
         let end = self.now() + Duration::from_secs(30);
-        while !self.ledger().is_running() {
+        while !self.ground_truth().is_running() {
             if self.now() > end {
                 bail!("the device model does not start\n{}", self.console_tail());
             }
@@ -415,7 +415,7 @@ impl Vm {
 
     /// Switch the device model off: accesses cost nothing any more.
     pub fn switch_model_off(&self) {
-        self.ledger().switch(false);
+        self.ground_truth().switch(false);
     }
 
     /// Process id of QEMU.

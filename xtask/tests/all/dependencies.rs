@@ -74,9 +74,13 @@ const RULES: &[Rule] = &[
     row("weir-store", &["weir-core"]),
     row("weir-report", &["weir-core"]),
     row("weir", EVERYTHING),
-    row("weir-cosim", &["weir-hw"]),
-    row("weir-plugin", &["weir-core", "weir-hw"]),
-    row("weir-testbed", &["weir-core", "weir-hw", "weir-report"]),
+    row("weir-ipc", &["weir-core", "weir-hw"]),
+    row("weir-cosim", &["weir-hw", "weir-ipc"]),
+    row("weir-device-model", &["weir-core", "weir-hw", "weir-ipc"]),
+    row(
+        "weir-testbed",
+        &["weir-core", "weir-hw", "weir-ipc", "weir-report"],
+    ),
     row("xtask", &[]),
 ];
 
@@ -304,8 +308,8 @@ fn breaches_are_found() {
         ["weir-linux: must not use weir-sim"]
     );
     assert_eq!(
-        refused("weir-plugin", "weir-linux", false),
-        ["weir-plugin: must not use weir-linux"]
+        refused("weir-device-model", "weir-linux", false),
+        ["weir-device-model: must not use weir-linux"]
     );
     assert_eq!(
         refused("weir-core", "weir-hw", true),

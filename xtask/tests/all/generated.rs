@@ -33,20 +33,23 @@ fn a_stale_view_is_named_and_generation_repairs_it() {
     let root = tempfile::tempdir().unwrap();
     for folder in [
         "contract",
-        "kernel",
-        "crates/weir-hw/src",
-        "rtl/src/main/scala/weir",
+        "kernel/access_counters",
+        "crates/weir-hw/src/access_counters",
+        "rtl/src/main/scala/weir/access_counters",
     ] {
         fs::create_dir_all(root.path().join(folder)).unwrap();
     }
     fs::write(root.path().join("contract/registers.toml"), source()).unwrap();
     let missing = xtask::generate(root.path(), true).unwrap_err().to_string();
-    assert!(missing.contains("kernel/weir_regs.h: missing"), "{missing}");
+    assert!(
+        missing.contains("kernel/access_counters/weir_regs.h: missing"),
+        "{missing}"
+    );
 
     xtask::generate(root.path(), false).unwrap();
     xtask::generate(root.path(), true).unwrap();
 
-    let header = root.path().join("kernel/weir_regs.h");
+    let header = root.path().join("kernel/access_counters/weir_regs.h");
     let text = fs::read_to_string(&header).unwrap();
     fs::write(&header, text.replace("0x18100", "0x18110")).unwrap();
     let stale = xtask::generate(root.path(), true).unwrap_err().to_string();
@@ -133,7 +136,7 @@ fn values_must_agree() {
 #[test]
 fn features_are_checked() {
     let bit = broken("bit = 1\n", "bit = 0\n").to_string();
-    assert!(bit.contains("its bit 0 from cut"), "{bit}");
+    assert!(bit.contains("its bit 0 from snapshot"), "{bit}");
     let far = broken("bit = 3\n", "bit = 32\n").to_string();
     assert!(far.contains("bits 0 to 31"), "{far}");
     let unknown = broken("feature = \"latency\"", "feature = \"lateness\"").to_string();
@@ -153,13 +156,15 @@ fn features_are_checked() {
 
 #[test]
 fn the_fpga_s_blocks_must_not_meet_either() {
-    let cut = "cut_offset_bytes = 0xa0000";
-    let meets = broken(cut, "cut_offset_bytes = 0x90000").to_string();
+    let snapshot = "snapshot_offset_bytes = 0xa0000";
+    let meets = broken(snapshot, "snapshot_offset_bytes = 0x90000").to_string();
     assert!(
-        meets.contains("the fpga cut at 0x90000 overlaps the group table, which end at 0xa0000"),
+        meets.contains(
+            "the fpga snapshot at 0x90000 overlaps the group table, which end at 0xa0000"
+        ),
         "{meets}"
     );
-    let beyond = broken(cut, "cut_offset_bytes = 0xc0008").to_string();
+    let beyond = broken(snapshot, "snapshot_offset_bytes = 0xc0008").to_string();
     assert!(
         beyond.contains("need 0x100008 bytes, but fpga.bar_bytes is 0x100000"),
         "{beyond}"
@@ -175,7 +180,7 @@ fn the_scala_view_has_every_register() {
         "val magic = Register(0x18000, 32, false, Some(BigInt(\"52494557\", 16)), None)",
         "val hostBaseBytes = Register(0x18020, 64, true, None, Some(Feature.map))",
         "val writes = Register(0x8, 64, false, None, None)",
-        "val cutOffsetBytes = 0xa0000",
+        "val snapshotOffsetBytes = 0xa0000",
     ] {
         assert!(text.contains(wanted), "no `{wanted}` in:\n{text}");
     }

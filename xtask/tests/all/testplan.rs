@@ -35,13 +35,13 @@ fn quoted(text: &str, before: &str) -> Vec<String> {
 
 /// `Suite: text` of each Scala test.
 fn scala_tests() -> BTreeSet<String> {
-    let folder = xtask::repository_root().join("rtl/src/test/scala/weir");
+    let folder = xtask::repository_root().join("rtl/src/test/scala/weir/access_counters");
     let mut found = BTreeSet::new();
     for entry in fs::read_dir(&folder).expect("the folder of the Scala tests") {
         let name = entry.expect("its entry").file_name();
         let name = name.to_str().expect("a name in UTF-8");
         let suite = name.strip_suffix(".scala").unwrap_or(name);
-        let text = read(&format!("rtl/src/test/scala/weir/{name}"));
+        let text = read(&format!("rtl/src/test/scala/weir/access_counters/{name}"));
         found.extend(
             quoted(&text, "it(\"")
                 .into_iter()
@@ -51,9 +51,9 @@ fn scala_tests() -> BTreeSet<String> {
     found
 }
 
-/// The runs in `rtl/check`: names with a kind before the colon, up to what varies from run to run.
+/// The runs in `rtl/run-checks`: names with a kind before the colon, up to what varies from run to run.
 fn check_runs() -> BTreeSet<String> {
-    let text = read("rtl/check");
+    let text = read("rtl/run-checks");
     let mut found = BTreeSet::new();
     for kind in ["traffic", "soak"] {
         for rest in quoted(&text, &format!("\"{kind}: ")) {
@@ -63,7 +63,7 @@ fn check_runs() -> BTreeSet<String> {
             // Eight figures belong to the run; more would be a name that ends in a number.
             assert_eq!(
                 figures, 8,
-                "rtl/check: the run `{kind}: {rest}` needs 8 figures"
+                "rtl/run-checks: the run `{kind}: {rest}` needs 8 figures"
             );
             let name = words[..words.len() - figures].join(" ");
             found.insert(format!("{kind}: {name}"));

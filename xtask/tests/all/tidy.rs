@@ -25,8 +25,8 @@ const GPL_FOLDERS: &[&str] = &[
     "bpf/",
     "kernel/",
     "testbed/harness/tests/guest/",
-    "testbed/plugin/",
-    "testbed/core/",
+    "testbed/device-model/",
+    "testbed/guest-pmu/",
 ];
 
 const CODE: &[&str] = &[

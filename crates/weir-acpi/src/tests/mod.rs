@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables made by hand from the standard's layouts, split, and read again; and what becomes of broken
+//! Tables built by hand from the standard's layouts, split, and read again; and malformed
 //! ones.
 
-mod hostile;
-mod lenient;
-mod made;
-mod sound;
+mod builders;
+mod linux_tolerance;
+mod malformed;
+mod valid_tables;

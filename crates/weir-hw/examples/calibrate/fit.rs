@@ -4,9 +4,9 @@
 
 use crate::measured::{Curve, JUDGED_BELOW, Row, active_threads, judge};
 use crate::simplex::minimise;
-use weir_hw::loaded::{Equilibrium, LoadedDevice};
-use weir_hw::profile::{MixFigures, Profile};
-use weir_hw::sweep::{self, DELAYS, LoadMix};
+use weir_hw::memory_device::mlc_sweep::{self, DELAYS, LoadMix};
+use weir_hw::memory_device::{Equilibrium, LoadedDevice};
+use weir_hw::memory_device::{MixFigures, Profile};
 
 /// Mixes by rising write ratio, non-temporal stores last: the order of a profile.
 const ORDER: [LoadMix; 5] = [
@@ -310,18 +310,21 @@ fn curve_cost(profile: &Profile, curve: &Curve, threads: f64) -> f64 {
     let (mut sum, mut rows) = (0.0, 0.0);
     let limit = JUDGED_BELOW * curve.peak();
     for row in curve.rows.iter().filter(|row| row.bytes_per_sec < limit) {
-        let requesters = sweep::requesters(profile, threads, curve.mix, row.delay);
+        let requesters = mlc_sweep::requesters(profile, threads, curve.mix, row.delay);
         let offered = device.offered(&requesters);
         let open = device.latency_at_ns(row.bytes_per_sec, ratio, stores, offered);
         let latency_ns = open.min(device.full_at_ns(&requesters, row.bytes_per_sec));
         let fullness = device.fullness(&requesters, row.bytes_per_sec, latency_ns);
-        let factor = sweep::probe_factor(profile, threads, curve.mix, fullness);
+        let factor = mlc_sweep::probe_factor(profile, threads, curve.mix, fullness);
         let error = (latency_ns * factor / row.latency_ns - 1.0).clamp(-2.0, 2.0);
         sum += error * error + 10.0 * (error.abs() - 0.08).max(0.0).powi(2);
         rows += 1.0;
     }
     let mut out = Equilibrium::default();
-    device.solve(&sweep::requesters(profile, threads, curve.mix, 0), &mut out);
+    device.solve(
+        &mlc_sweep::requesters(profile, threads, curve.mix, 0),
+        &mut out,
+    );
     let saturated = out.bytes_per_sec() / curve.rows[0].bytes_per_sec - 1.0;
     sum / rows + 2.0 * saturated * saturated
 }

@@ -10,7 +10,7 @@ mod thesis;
 
 use measured::{Verdict, active_threads, curves, judge};
 use std::path::Path;
-use weir_hw::profile::Profile;
+use weir_hw::memory_device::Profile;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let write = match std::env::args().skip(1).collect::<Vec<_>>().as_slice() {

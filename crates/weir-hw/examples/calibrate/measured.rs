@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The measured curves (`data/loaded-latency-asic-cxl.csv`), and how far a profile is from them.
 
-use weir_hw::loaded::LoadedDevice;
-use weir_hw::profile::Profile;
-use weir_hw::sweep::{self, LoadMix};
+use weir_hw::memory_device::LoadedDevice;
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::mlc_sweep::{self, LoadMix};
 
 const DATA: &str = include_str!("../../data/loaded-latency-asic-cxl.csv");
 /// Runs that no figure of a profile was taken from.
 const HELD_OUT: &str = include_str!("../../data/loaded-latency-asic-cxl-held-out.csv");
 
-/// Part of a curve's peak below which latency at the measured bandwidth is judged; above, bandwidth
-/// hardly moves while latency does, and saturation is judged instead.
+/// Part of a curve's peak below which latency at the measured bandwidth is compared; above it, bandwidth
+/// hardly moves while latency does, and saturation is compared instead.
 pub const JUDGED_BELOW: f64 = 0.97;
 
 /// One row.
@@ -58,7 +58,7 @@ impl Curve {
         }
     }
 
-    /// Rows whose latency is judged.
+    /// Rows with a compared latency.
     pub fn judged(&self) -> impl Iterator<Item = &Row> {
         let limit = JUDGED_BELOW * self.peak();
         self.rows
@@ -173,17 +173,17 @@ pub fn judge(profile: &Profile, curve: &Curve, active_threads: f64) -> Verdict {
     let (ratio, stores) = (curve.mix.write_ratio(), curve.mix.is_non_temporal());
     let mut at_bandwidth = Vec::new();
     for row in curve.judged() {
-        let requesters = sweep::requesters(profile, active_threads, curve.mix, row.delay);
+        let requesters = mlc_sweep::requesters(profile, active_threads, curve.mix, row.delay);
         let offered = device.offered(&requesters);
         let open = device.latency_at_ns(row.bytes_per_sec, ratio, stores, offered);
         let latency_ns = open.min(device.full_at_ns(&requesters, row.bytes_per_sec));
         let fullness = device.fullness(&requesters, row.bytes_per_sec, latency_ns);
-        let factor = sweep::probe_factor(profile, active_threads, curve.mix, fullness);
+        let factor = mlc_sweep::probe_factor(profile, active_threads, curve.mix, fullness);
         at_bandwidth.push((latency_ns * factor / row.latency_ns - 1.0, row.delay));
     }
     let delays: Vec<u32> = curve.rows.iter().map(|row| row.delay).collect();
-    let points = sweep::curve(profile, active_threads, curve.mix, &delays);
-    let of = |error: fn(&sweep::Point, &Row) -> f64| -> Vec<(f64, u32)> {
+    let points = mlc_sweep::curve(profile, active_threads, curve.mix, &delays);
+    let of = |error: fn(&mlc_sweep::SweepPoint, &Row) -> f64| -> Vec<(f64, u32)> {
         let pairs = points.iter().zip(&curve.rows);
         pairs.map(|(p, r)| (error(p, r), r.delay)).collect()
     };

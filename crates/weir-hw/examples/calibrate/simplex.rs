@@ -2,7 +2,7 @@
 //! Nelder and Mead's downhill simplex (Computer Journal 7, 1965), with its usual coefficients.
 //! Deterministic: the start is given, nothing is drawn.
 
-/// The point found from `start`, whose first simplex has edges of `step`.
+/// The minimum found from `start`; the first simplex has edges of `step`.
 pub fn minimise<const N: usize>(
     cost: &mut impl FnMut(&[f64; N]) -> f64,
     start: [f64; N],

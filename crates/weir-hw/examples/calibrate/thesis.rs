@@ -2,16 +2,16 @@
 //! The FPGA device of the CXL bandwidth-control thesis, of which only single figures are published:
 //! which of them the profile was made to meet, and what the others come out as.
 
-use weir_hw::loaded::{Equilibrium, LoadedDevice, Requester};
-use weir_hw::profile::{Profile, ProfileError};
+use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
+use weir_hw::memory_device::{Profile, ProfileError};
 
 pub const GIB: f64 = 1_073_741_824.0;
 /// Thesis 6.6, figure 18: CPU-seconds per GiB when the device is held at 4 GiB/s.
 pub const COST_HELD: f64 = 0.35;
-/// Thesis table 2: bandwidth of five readers that nobody holds back, GiB/s.
+/// Thesis table 2: bandwidth of five readers without limits, GiB/s.
 pub const UNHELD_GIB: f64 = 8.04;
 
-/// What the model says of the thesis' experiments.
+/// The model's results for the thesis' experiments.
 pub struct Thesis {
     /// A fio reader's own time per line.
     pub busy_ns: f64,

@@ -4,8 +4,8 @@
 
 use crate::measured::{active_threads, curves, judge};
 use crate::{fit, measured, thesis};
-use weir_hw::profile::Profile;
-use weir_hw::sweep::LoadMix;
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::mlc_sweep::LoadMix;
 
 const MEAN_MAX: f64 = 0.05;
 const WORST_MAX: f64 = 0.15;
@@ -170,7 +170,8 @@ fn the_window_alone_predicts_the_latency_of_saturated_reads() {
 fn bandwidth_falls_past_the_wall_and_mixed_traffic_beats_reads() {
     let profile = Profile::named("asic-x16").expect("built in");
     let peak = |threads, mix| {
-        weir_hw::sweep::curve(&profile, threads, mix, &[0])[0].bandwidth_bytes_per_sec
+        weir_hw::memory_device::mlc_sweep::curve(&profile, threads, mix, &[0])[0]
+            .bandwidth_bytes_per_sec
     };
     for (mix, least, most) in [
         (LoadMix::Reads, 0.015, 0.04),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The models of hardware against measurements and against each other: one program, a module for each question.
 
-// The example calibrates, and its modules are judged here.
+// The modules of the calibration example, tested here.
 #[path = "../../examples/calibrate/fit.rs"]
 #[allow(dead_code)]
 mod fit;
@@ -14,9 +14,8 @@ mod simplex;
 #[allow(dead_code)]
 mod thesis;
 
+mod access_counters;
 mod calibration;
-mod counters;
-mod loaded;
+mod closed_network;
+mod event_sim;
 mod profile;
-mod reference;
-mod stream;

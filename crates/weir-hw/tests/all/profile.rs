@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Profiles: what is built in can be read, and what is wrong is named.
 
-use weir_hw::profile::{Profile, ProfileError};
+use weir_hw::memory_device::{Profile, ProfileError};
 
 const GOOD: &str = include_str!("../../profiles/agilex-i.toml");
 

@@ -2,7 +2,7 @@
 //! What the scheduler did: its books for screens, and a report where the kernel took it out.
 
 use super::Scx;
-use super::wire::{Cost, Count, End, Meter};
+use super::intf::{DeviceCtx, EnqueueStats, ExitInfo, WorkloadCtx};
 use rustix::fs::OFlags;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -13,8 +13,8 @@ use weir_core::{Bytes, DeviceId, Nanos, WorkloadId};
 
 /// In the directory of weir's run-time files: the last time the kernel took the scheduler out.
 pub(crate) const REPORT: &str = "scheduler-end.txt";
-/// Scales have this value for 1 (`WEIR_RATIO_ONE`).
-const RATIO_ONE: f64 = 4096.0;
+/// Scales have this value for 1 (`WEIR_SCALE_ONE`).
+const SCALE_ONE: f64 = 4096.0;
 
 impl Scx {
     /// Nothing while it is not in the kernel.
@@ -34,9 +34,9 @@ impl Scx {
             },
             ticks: life.ticks,
             tick_cost_ns: Nanos(life.tick_cost_ns),
-            silences: life.opened,
-            late_turns: life.late,
-            worst_gap_ns: Nanos(life.worst_gap_ns),
+            silences: life.suspensions,
+            late_turns: life.stalled_dispatches,
+            worst_gap_ns: Nanos(life.longest_gap_ns),
             queueing: queueing(&loaded.costs()),
             devices: (0..self.devices_told()).filter_map(device).collect(),
             workloads: self.slots_in_use().filter_map(workload).collect(),
@@ -54,7 +54,7 @@ impl Scx {
     }
 
     /// Keeps what is known of the scheduler's end: the kernel's words and the books.
-    pub(super) fn report(&self, end: &End) {
+    pub(super) fn report(&self, end: &ExitInfo) {
         let path = self.roots.run.join(REPORT);
         match write_report(&path, &self.report_text(end)) {
             Ok(()) => tracing::warn!("what is known of that is in {}", path.display()),
@@ -62,7 +62,7 @@ impl Scx {
         }
     }
 
-    fn report_text(&self, end: &End) -> String {
+    fn report_text(&self, end: &ExitInfo) -> String {
         let mut text = format!("{}\nkind {}\n\n", end.text, end.kind);
         if let Some(loaded) = &self.loaded {
             // Writing into a String cannot fail.
@@ -102,8 +102,8 @@ fn write_report(path: &std::path::Path, text: &str) -> io::Result<()> {
     open.open(path)?.write_all(text.as_bytes())
 }
 
-fn queueing(costs: &[Cost]) -> Queueing {
-    let sum = |of: fn(&Cost) -> u64| costs.iter().map(of).sum();
+fn queueing(costs: &[EnqueueStats]) -> Queueing {
+    let sum = |of: fn(&EnqueueStats) -> u64| costs.iter().map(of).sum();
     Queueing {
         count: sum(|c| c.enqueues),
         timed: sum(|c| c.timed),
@@ -112,17 +112,17 @@ fn queueing(costs: &[Cost]) -> Queueing {
     }
 }
 
-fn device_books(index: u32, meter: &Meter) -> DeviceStats {
+fn device_books(index: u32, meter: &DeviceCtx) -> DeviceStats {
     DeviceStats {
         id: DeviceId(index),
-        scale_ratio: meter.ratio as f64 / RATIO_ONE,
+        scale_ratio: meter.scale as f64 / SCALE_ONE,
         lost_intervals: meter.lost,
-        looks: meter.looks,
-        guarded_intervals: meter.guarded,
+        looks: meter.ext_updates,
+        guarded_intervals: meter.capped_ticks,
     }
 }
 
-fn workload_books(is_limited: bool, count: &Count) -> WorkloadStats {
+fn workload_books(is_limited: bool, count: &WorkloadCtx) -> WorkloadStats {
     WorkloadStats {
         is_limited,
         budget_bytes: count.budget_bytes.cast_signed(),
@@ -131,8 +131,8 @@ fn workload_books(is_limited: bool, count: &Count) -> WorkloadStats {
         parks: count.parks,
         parked_ns: Nanos(count.parked_ns),
         worst_wait_ns: Nanos(count.worst_ns),
-        turns: count.turns,
-        cuts: count.cuts,
+        turns: count.starvation_runs,
+        cuts: count.preempts,
         waiting: count.waiting,
     }
 }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn costs_of_cpus_add_up() {
-        let one = |worst_ns| Cost {
+        let one = |worst_ns| EnqueueStats {
             enqueues: 100,
             timed: 2,
             timed_ns: 30,
@@ -176,9 +176,9 @@ mod tests {
 
     #[test]
     fn debts_are_below_zero() {
-        let count = Count {
+        let count = WorkloadCtx {
             budget_bytes: u64::MAX,
-            ..Count::default()
+            ..WorkloadCtx::default()
         };
         assert_eq!(workload_books(true, &count).budget_bytes, -1);
     }

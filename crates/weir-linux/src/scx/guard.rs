@@ -5,10 +5,10 @@
 //! counts in no other case.
 
 use super::Scx;
+use super::intf::{self, WorkloadCfg};
 use super::kernel::{Loaded, Rule, ScxError};
 use super::owners::Owners;
 use super::rate::only_device;
-use super::wire::{self, Rate};
 use crate::scout::{Source, View, Watched};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const WORTH: f64 = 0.05;
 pub(super) struct Guarded {
     pub(super) slot: u32,
     cgroup: u64,
-    rate: Rate,
+    rate: WorkloadCfg,
 }
 
 impl Scx {
@@ -87,8 +87,8 @@ impl Scx {
 
 /// Its tasks are nobody's again.
 fn unguard(loaded: &Loaded, owners: &mut Owners, guarded: Guarded) -> Result<(), ScxError> {
-    let free = Rate {
-        active: wire::FREE,
+    let free = WorkloadCfg {
+        active: intf::MODE_FREE,
         ..guarded.rate
     };
     loaded.set_rate(guarded.slot, free)?;
@@ -96,7 +96,7 @@ fn unguard(loaded: &Loaded, owners: &mut Owners, guarded: Guarded) -> Result<(),
     loaded.own(guarded.cgroup, 0, share)
 }
 
-fn is_worth(old: Rate, new: Rate) -> bool {
+fn is_worth(old: WorkloadCfg, new: WorkloadCfg) -> bool {
     let moved = |old: u64, new: u64| old.abs_diff(new) as f64 > WORTH * old as f64;
     old.device != new.device
         || moved(old.bytes_per_sec, new.bytes_per_sec)
@@ -104,7 +104,7 @@ fn is_worth(old: Rate, new: Rate) -> bool {
 }
 
 /// The cgroup and the part of each workload that could be limited.
-fn rates(plan: &Plan, view: &View) -> BTreeMap<WorkloadId, (u64, Rate)> {
+fn rates(plan: &Plan, view: &View) -> BTreeMap<WorkloadId, (u64, WorkloadCfg)> {
     let mut weights: BTreeMap<DeviceId, f64> = BTreeMap::new();
     let mut found = Vec::new();
     for watched in &view.workloads {
@@ -123,8 +123,8 @@ fn rates(plan: &Plan, view: &View) -> BTreeMap<WorkloadId, (u64, Rate)> {
             .filter(|k| k.is_finite() && *k > 0.0)
             .unwrap_or(target);
         let part = watched.weight / weights.get(&device)?;
-        let rate = Rate {
-            active: wire::GUARDED,
+        let rate = WorkloadCfg {
+            active: intf::MODE_CAPPED,
             bytes_per_sec: whole(target * part).max(1),
             intensity_bytes_per_sec: whole(intensity).max(1),
             device: u64::from(device.0),

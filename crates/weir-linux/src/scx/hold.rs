@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From no limit to one and back: who is in a cgroup comes under weir's scheduler, and returns.
 
+use super::intf::{self, WorkloadCfg};
 use super::kernel::{Loaded, ScxError};
 use super::rate::{only_device, rate_of};
 use super::roll::{Portion, Roll};
 use super::threads::{self, Moved};
-use super::wire::{self, Rate};
 use super::{FOLLOWED_AT_ONCE, Scx};
 use crate::actuator::Actuator;
 use crate::aim::{never, outcome};
@@ -29,7 +29,7 @@ pub(super) struct Hold {
     roll: Roll,
     pub(super) device: DeviceId,
     pub(super) cpus: CpuShare,
-    pub(super) rate: Rate,
+    pub(super) rate: WorkloadCfg,
     /// It is limited no more, and its threads are being given back.
     pub(super) is_leaving: bool,
 }
@@ -105,7 +105,7 @@ impl Scx {
         let (dir, path, _) = actuator.aim().target(&watched.source)?;
         actuator.aim().check_members(watched, &dir, None)?;
         let (slot, is_new) = self.slot_for(id).ok_or_else(|| {
-            let most = wire::SLOTS - 1;
+            let most = intf::MAX_SLOTS - 1;
             OutcomeKind::Refused(format!(
                 "{most} workloads are limited already, no more fit: {id}"
             ))
@@ -122,10 +122,10 @@ impl Scx {
             roll: Roll::default(),
             device,
             cpus,
-            rate: Rate {
-                active: wire::LIMITED,
+            rate: WorkloadCfg {
+                active: intf::MODE_LIMITED,
                 device: u64::from(device.0),
-                ..Rate::default()
+                ..WorkloadCfg::default()
             },
             is_leaving: false,
         })
@@ -298,8 +298,8 @@ impl Scx {
 impl Hold {
     /// Nobody of it is held back any more.
     fn set_free(&self, loaded: Option<&Loaded>) {
-        let free = Rate {
-            active: wire::FREE,
+        let free = WorkloadCfg {
+            active: intf::MODE_FREE,
             ..self.rate
         };
         if let Some(loaded) = loaded

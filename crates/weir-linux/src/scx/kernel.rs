@@ -2,15 +2,18 @@
 //! The scheduler in the kernel: loaded, fed and taken out. It is there as long as [`Loaded`] lives;
 //! however this process ends, the kernel then takes it out and runs all tasks itself.
 
+use super::intf::{
+    self, DeviceCtx, EnqueueStats, ExitInfo, Heartbeat, SchedStats, Settings, WorkloadCfg,
+    WorkloadCtx,
+};
 use super::numbers;
-use super::wire::{self, Beat, Cost, Count, End, Life, Meter, Rate, Settings};
 use crate::options::{Roots, ThesisVariant};
 use crate::sched_ext::{Mode, SchedExt};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
 use std::sync::Mutex;
 
 /// The compiled scheduler.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir.bpf.o"));
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/main.bpf.o"));
 /// The first kernel that gives tasks of `SCHED_EXT` time although ordinary tasks want all of it.
 const KERNEL: (u32, u32) = (7, 0);
 
@@ -38,7 +41,7 @@ pub(crate) enum ScxError {
          and please report this"
     )]
     Number(&'static str, u64, Option<u64>),
-    #[error("this machine has {0} CPUs, weir's scheduler can do with {max}; use --backend cgroup", max = wire::CPUS)]
+    #[error("this machine has {0} CPUs, weir's scheduler can do with {max}; use --backend cgroup", max = intf::MAX_CPUS)]
     TooManyCpus(u64),
     #[error("the kernel did not take weir's scheduler ({0}){said}: run weir as root with CAP_BPF and \
              CAP_SYS_ADMIN; if it is, please report this, and use --backend cgroup", said = said(.1))]
@@ -131,7 +134,7 @@ impl Loaded {
         libbpf_rs::set_print(Some((PrintLevel::Warn, hear)));
         let not_taken = |e| ScxError::NotTaken(e, last_words());
         let cpus = libbpf_rs::num_possible_cpus().map_err(not_taken)? as u64;
-        if cpus > wire::CPUS {
+        if cpus > intf::MAX_CPUS {
             return Err(ScxError::TooManyCpus(cpus));
         }
         let types = libbpf_rs::btf::Btf::from_vmlinux().map_err(not_taken)?;
@@ -158,15 +161,23 @@ impl Loaded {
             },
             ..settings
         };
-        put(&map("weir_settings")?, 0, &set.to_bytes())?;
-        let (beat, rates, devices) = (map("weir_beat")?, map("weir_rates")?, map("weir_devices")?);
-        let (owners, counts, meters) = (
-            map("weir_owners")?,
-            map("weir_counts")?,
-            map("weir_meters")?,
+        put(&map("sched_settings")?, 0, &set.to_bytes())?;
+        let (beat, rates, devices) = (
+            map("heartbeat")?,
+            map("workload_cfgs")?,
+            map("device_cfgs")?,
         );
-        let (shares, seen) = (map("weir_shares")?, map("weir_seen")?);
-        let (life, costs, end) = (map("weir_life")?, map("weir_costs")?, map("weir_end")?);
+        let (owners, counts, meters) = (
+            map("cgroup_to_workload")?,
+            map("workload_ctxs")?,
+            map("device_ctxs")?,
+        );
+        let (shares, seen) = (map("cgroup_hweights")?, map("device_samples")?);
+        let (life, costs, end) = (
+            map("sched_stats")?,
+            map("enqueue_stats")?,
+            map("exit_info")?,
+        );
         Ok(Loaded {
             link: None,
             beat,
@@ -199,25 +210,25 @@ impl Loaded {
         Ok(true)
     }
 
-    pub(crate) fn set_beat(&self, beat: Beat) -> Result<(), ScxError> {
+    pub(crate) fn set_beat(&self, beat: Heartbeat) -> Result<(), ScxError> {
         put(&self.beat, 0, &beat.to_bytes())
     }
 
-    pub(crate) fn set_rate(&self, slot: u32, rate: Rate) -> Result<(), ScxError> {
+    pub(crate) fn set_rate(&self, slot: u32, rate: WorkloadCfg) -> Result<(), ScxError> {
         put(&self.rates, slot, &rate.to_bytes())
     }
 
-    pub(crate) fn set_device(&self, index: u32, device: &wire::Device) -> Result<(), ScxError> {
+    pub(crate) fn set_device(&self, index: u32, device: &intf::DeviceCfg) -> Result<(), ScxError> {
         put(&self.devices, index, &device.to_bytes())
     }
 
-    pub(crate) fn set_seen(&self, index: u32, seen: wire::Seen) -> Result<(), ScxError> {
+    pub(crate) fn set_seen(&self, index: u32, seen: intf::DeviceSample) -> Result<(), ScxError> {
         put(&self.seen, index, &seen.to_bytes())
     }
 
     /// Forgets what the last one in this slot did. Only while the slot limits nobody.
     pub(crate) fn clear_count(&self, slot: u32) -> Result<(), ScxError> {
-        put(&self.counts, slot, &Count::default().to_bytes())
+        put(&self.counts, slot, &WorkloadCtx::default().to_bytes())
     }
 
     /// Whose a cgroup's tasks are: of a slot (0: nobody's), and with a share of the CPUs (0: each for itself).
@@ -238,30 +249,32 @@ impl Loaded {
         put(&self.shares, index, &weight.to_ne_bytes())
     }
 
-    pub(crate) fn count(&self, slot: u32) -> Option<Count> {
-        get(&self.counts, slot).map(|b| Count::from_bytes(&b))
+    pub(crate) fn count(&self, slot: u32) -> Option<WorkloadCtx> {
+        get(&self.counts, slot).map(|b| WorkloadCtx::from_bytes(&b))
     }
 
-    pub(crate) fn meter(&self, device: u32) -> Option<Meter> {
-        get(&self.meters, device).map(|b| Meter::from_bytes(&b))
+    pub(crate) fn meter(&self, device: u32) -> Option<DeviceCtx> {
+        get(&self.meters, device).map(|b| DeviceCtx::from_bytes(&b))
     }
 
-    pub(crate) fn life(&self) -> Option<Life> {
-        get(&self.life, 0).map(|b| Life::from_bytes(&b))
+    pub(crate) fn life(&self) -> Option<SchedStats> {
+        get(&self.life, 0).map(|b| SchedStats::from_bytes(&b))
     }
 
     /// What queueing costs, by CPU.
-    pub(crate) fn costs(&self) -> Vec<Cost> {
+    pub(crate) fn costs(&self) -> Vec<EnqueueStats> {
         let found = self
             .costs
             .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let rows = found.ok().flatten().unwrap_or_default();
-        rows.iter().map(|row| Cost::from_bytes(row)).collect()
+        rows.iter()
+            .map(|row| EnqueueStats::from_bytes(row))
+            .collect()
     }
 
     /// Why the kernel threw it out, if it did.
-    pub(crate) fn end(&self) -> Option<End> {
-        get(&self.end, 0).and_then(|b| End::from_bytes(&b))
+    pub(crate) fn end(&self) -> Option<ExitInfo> {
+        get(&self.end, 0).and_then(|b| ExitInfo::from_bytes(&b))
     }
 }
 
@@ -278,7 +291,7 @@ pub(crate) enum Rule {
 
 impl Rule {
     /// All there are: the name of their operations.
-    const OPS: [&str; 3] = ["weir_partial", "weir_full", "weir_as_thesis"];
+    const OPS: [&str; 3] = ["weir_partial", "weir_full", "weir_thesis"];
 
     fn ops(self) -> &'static str {
         match self {
@@ -304,7 +317,7 @@ impl Rule {
         }
     }
 
-    /// `weir_is_full` and `weir_thesis` of `bpf/weir.bpf.c`.
+    /// `full_mode` and `thesis_variant` of `bpf/sched/main.bpf.c`.
     fn words(self) -> [u64; 2] {
         match self {
             Rule::Partial => [0, 0],
@@ -347,7 +360,7 @@ fn possible_nodes() -> u64 {
         .rsplit(['-', ','])
         .next()
         .and_then(|n| n.parse::<u64>().ok());
-    (last.unwrap_or(0) + 1).min(wire::QUEUES)
+    (last.unwrap_or(0) + 1).min(intf::MAX_QUEUES)
 }
 
 fn put(map: &MapHandle, key: u32, value: &[u8]) -> Result<(), ScxError> {

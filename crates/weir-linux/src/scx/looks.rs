@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the scheduler cannot read the device's counters by itself (no driver of ours, or events of perf are asked for),
 //! weir reads them for it, some hundred times a second while somebody is limited or guarded, and tells it. Between two
-//! looks it goes by estimates, and what those missed it makes up for (`struct weir_looks` in `bpf/weir_sched.h`).
+//! looks it goes by estimates, and what those missed it makes up for (`struct weir_ext_count` in `bpf/sched/weir_sched.h`).
 
 use super::Scx;
+use super::intf::{self, DeviceSample};
 use super::kernel::Rule;
-use super::wire::{self, Seen};
 use std::collections::BTreeMap;
 use weir_core::observation::GroupReading;
 use weir_core::{DeviceId, Missing, Nanos};
@@ -41,7 +41,7 @@ impl Scx {
             return;
         }
         for (device, seen) in sums(groups) {
-            if (device.0 as usize) < wire::DEVICES
+            if (device.0 as usize) < intf::MAX_DEVICES
                 && let Some(seen) = seen
                 && let Err(why) = loaded.set_seen(device.0, seen)
             {
@@ -53,12 +53,12 @@ impl Scx {
 
 /// All that each device has moved, as of the last reading that went into it. Nothing where a reading is lost: a sum that
 /// lacks a group now and then would go back and forth.
-fn sums(groups: &[GroupReading]) -> BTreeMap<DeviceId, Option<Seen>> {
-    let mut sums: BTreeMap<DeviceId, Option<Seen>> = BTreeMap::new();
+fn sums(groups: &[GroupReading]) -> BTreeMap<DeviceId, Option<DeviceSample>> {
+    let mut sums: BTreeMap<DeviceId, Option<DeviceSample>> = BTreeMap::new();
     for group in groups {
         let sum = sums
             .entry(group.id.device)
-            .or_insert_with(|| Some(Seen::default()));
+            .or_insert_with(|| Some(DeviceSample::default()));
         let read = group.read_bytes.value.as_ref().ok().map(|b| b.0);
         let written = match &group.write_bytes.value {
             Ok(bytes) => Some(bytes.0),
@@ -68,7 +68,7 @@ fn sums(groups: &[GroupReading]) -> BTreeMap<DeviceId, Option<Seen>> {
         };
         *sum = sum
             .zip(read.zip(written))
-            .map(|(sum, (read, written))| Seen {
+            .map(|(sum, (read, written))| DeviceSample {
                 bytes: sum.bytes.wrapping_add(read).wrapping_add(written),
                 at_ns: sum.at_ns.max(group.read_bytes.at.0),
             });
@@ -116,12 +116,16 @@ mod tests {
         let of = |device| seen[&DeviceId(device)];
         assert_eq!(
             of(0),
-            Some(Seen {
+            Some(DeviceSample {
                 bytes: 1107,
                 at_ns: 6
             })
         );
         assert_eq!(of(1), None, "one of its groups is lost");
-        assert_eq!(of(2), Some(Seen { bytes: 1, at_ns: 8 }), "counters wrap");
+        assert_eq!(
+            of(2),
+            Some(DeviceSample { bytes: 1, at_ns: 8 }),
+            "counters wrap"
+        );
     }
 }

@@ -21,6 +21,7 @@
 mod books;
 mod guard;
 mod hold;
+mod intf;
 mod kernel;
 mod looks;
 mod numbers;
@@ -31,7 +32,6 @@ mod room;
 mod shares;
 mod slots;
 pub(crate) mod threads;
-mod wire;
 
 use crate::actuator::Actuator;
 use crate::clock::{self, now};
@@ -41,6 +41,7 @@ use crate::scout::View;
 pub(crate) use books::REPORT;
 use guard::Guarded;
 use hold::Hold;
+use intf::{DeviceCfg, Heartbeat, SchedStats, Settings, WorkloadCtx};
 use kernel::{Loaded, Rule, ScxError};
 use looks::Counts;
 use owners::Owners;
@@ -52,34 +53,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::byte_budget::{others_room, whole};
 use weir_core::plan::{ActionKind, OutcomeKind};
+use weir_core::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP, SchedSettings};
 use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
-use wire::{Beat, Count, Device, Life, Settings};
 
-/// The smallest limit that means something: a tick in a second.
-const MIN_CPUS: f64 = 0.001;
-/// Looks at all budgets in one period, and the least and most time between two.
-const TICKS_PER_PERIOD: u64 = 20;
-const TICK_LEAST: Nanos = Nanos::from_millis(1);
-const TICK_MOST: Nanos = Nanos::from_millis(10);
-/// Debt that is carried, as time at the workload's rate.
-const DEBT: Nanos = Nanos::from_millis(500);
-/// A parked task runs after this long, whatever its debt; where more than ten of a workload wait, after
-/// longer, since turns are not earned; in the end in any case. The kernel's watchdog waits for 30 s.
-const TURN: Nanos = Nanos::from_millis(500);
-const TURN_EACH: Nanos = Nanos::from_millis(50);
-const TURN_MOST: Nanos = Nanos::from_millis(5_000);
-/// A workload that was parked saves up for a run of this part of a period.
-const RUNS_PER_PERIOD: u64 = 10;
-/// What one interval may leave open for the next, as time at the set-point.
-const CARRY: Nanos = Nanos::from_millis(200);
-/// What a device may move beyond its set-point before guarded workloads are held back, as time at the set-point.
-const GUARD: Nanos = Nanos::from_millis(5);
 /// Ticks of ours that may be lost before nobody is limited any more, and the least time.
 const PATIENCE_TICKS: u64 = 10;
 const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
 /// After the kernel has thrown the scheduler out.
 const RETRY_AFTER: Nanos = Nanos::from_millis(10_000);
-/// There while the driver is loaded and offers functions to BPF programs (`kernel/weir_bpf.c`).
+/// There while the driver is loaded and offers functions to BPF programs (`kernel/access_counters/bpf.c`).
 const DRIVER_TYPES: &str = "kernel/btf/weir_cxl";
 /// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time it waits for weir.
 const MOVING: Nanos = Nanos::from_millis(20);
@@ -105,7 +87,7 @@ pub(crate) struct Scx {
     holds: BTreeMap<WorkloadId, Hold>,
     /// Full mode only: who is not limited.
     guarded: BTreeMap<WorkloadId, Guarded>,
-    beat: Beat,
+    beat: Heartbeat,
     /// Times the scheduler had given up waiting for us.
     opened: u64,
     followed: Option<WorkloadId>,
@@ -153,7 +135,7 @@ impl Scx {
             min_cpus: MIN_CPUS,
             grain_ns: Nanos(self.settings.tick_ns),
             refill_on_write_ratio: 0.0,
-            period_ns: Nanos(self.settings.room_ns),
+            period_ns: Nanos(self.settings.burst_ns),
             min_quota_ns: Nanos(0),
             // What an estimate missed is charged later.
             is_exact: matches!(self.rule, Rule::Partial | Rule::Full) && self.counts != Counts::Not,
@@ -171,18 +153,16 @@ impl Scx {
             .0
             .saturating_mul(PATIENCE_TICKS)
             .max(PATIENCE_LEAST.0);
-        let period = clock::nanos(options.period);
-        let tick = (period.0 / TICKS_PER_PERIOD).clamp(TICK_LEAST.0, TICK_MOST.0);
+        let set = SchedSettings::for_period(clock::nanos(options.period));
         let settings = Settings {
-            tick_ns: tick,
-            // What can be saved up of the budget, as time at the workload's rate.
-            room_ns: (period.0 / 2).max(2 * tick),
-            debt_ns: DEBT.0,
-            turn_ns: TURN.0,
-            turn_each_ns: TURN_EACH.0,
-            turn_most_ns: TURN_MOST.0,
-            run_ns: period.0 / RUNS_PER_PERIOD,
-            patience_ns: patience,
+            tick_ns: set.tick.0,
+            burst_ns: set.burst.0,
+            debt_ns: set.debt.0,
+            starvation_ns: set.starvation.0,
+            starvation_each_ns: set.starvation_each.0,
+            starvation_max_ns: set.starvation_max.0,
+            run_ns: set.run.0,
+            heartbeat_timeout_ns: patience,
             cpu_count: 0,
             queue_count: 0,
         };
@@ -205,14 +185,14 @@ impl Scx {
             } else {
                 Counts::Not
             },
-            slots: Slots::below(wire::SLOTS),
+            slots: Slots::below(intf::MAX_SLOTS),
             owners: Owners::default(),
             shares: Shares::new(),
             holds: BTreeMap::new(),
             guarded: BTreeMap::new(),
-            beat: Beat {
+            beat: Heartbeat {
                 slots: 1,
-                ..Beat::default()
+                ..Heartbeat::default()
             },
             opened: 0,
             followed: None,
@@ -260,7 +240,7 @@ impl Scx {
         }
         if !was_anybody_held {
             // A silence until now did nobody any harm.
-            self.opened = self.life().map_or(0, |life| life.opened);
+            self.opened = self.life().map_or(0, |life| life.suspensions);
         }
         self.follow(actuator);
         outcomes
@@ -284,7 +264,7 @@ impl Scx {
             Ok(loaded) => {
                 self.trouble = None;
                 self.opened = 0;
-                self.slots = Slots::below(wire::SLOTS);
+                self.slots = Slots::below(intf::MAX_SLOTS);
                 self.owners = Owners::default();
                 self.shares = Shares::new();
                 self.guarded = BTreeMap::new();
@@ -312,7 +292,7 @@ impl Scx {
         tracing::info!("weir's scheduler is in the kernel, for {whose}");
         // With many tasks that takes longer than it waits for us; its clock ran already.
         self.say_we_live().map_err(|why| why.to_string())?;
-        self.opened = self.life().map_or(0, |life| life.opened);
+        self.opened = self.life().map_or(0, |life| life.suspensions);
         Ok(())
     }
 
@@ -345,18 +325,18 @@ impl Scx {
     /// If weir was silent for too long, nobody was limited meanwhile: whoever looks at bandwidth must know.
     fn notice_silence(&mut self) {
         let Some(life) = self.life() else { return };
-        if life.opened > self.opened {
-            let patience_ms = self.settings.patience_ns / 1_000_000;
+        if life.suspensions > self.opened {
+            let patience_ms = self.settings.heartbeat_timeout_ns / 1_000_000;
             tracing::warn!(
-                times = life.opened - self.opened,
+                times = life.suspensions - self.opened,
                 patience_ms,
                 "weir did not get to say anything for so long that its scheduler limited nobody meanwhile"
             );
         }
-        self.opened = life.opened;
+        self.opened = life.suspensions;
     }
 
-    fn life(&self) -> Option<Life> {
+    fn life(&self) -> Option<SchedStats> {
         self.loaded.as_ref().and_then(Loaded::life)
     }
 
@@ -398,7 +378,7 @@ impl Scx {
             }
             *given.entry(hold.device).or_default() += hold.rate.bytes_per_sec;
         }
-        let fits = |d: &&weir_core::topology::Device| (d.id.0 as usize) < wire::DEVICES;
+        let fits = |d: &&weir_core::topology::Device| (d.id.0 as usize) < intf::MAX_DEVICES;
         let mut devices = 0;
         for device in machine.devices.iter().filter(fits) {
             devices = devices.max(device.id.0 + 1);
@@ -408,7 +388,7 @@ impl Scx {
             let given = given.get(&device.id).copied().unwrap_or(0);
             let groups = machine.groups.iter().filter(|g| g.id.device == device.id);
             let nodes: Option<Vec<u64>> = groups.map(|g| g.node.map(|n| u64::from(n.0))).collect();
-            let told = Device {
+            let cfg = DeviceCfg {
                 nodes: nodes
                     .filter(|_| self.counts == Counts::Itself)
                     .unwrap_or_default(),
@@ -420,17 +400,17 @@ impl Scx {
                 } else {
                     0
                 },
-                guard_bytes: if self.rule == Rule::Full {
-                    whole(target as f64 * GUARD.secs_f64())
+                overload_cap_bytes: if self.rule == Rule::Full {
+                    whole(target as f64 * OVERLOAD_CAP.secs_f64())
                 } else {
                     0
                 },
             };
-            loaded.set_device(device.id.0, &told)?;
+            loaded.set_device(device.id.0, &cfg)?;
         }
         // A device that went has neither counters nor a set-point.
         for gone in (0..devices).filter(|n| machine.devices.iter().all(|d| d.id.0 != *n)) {
-            loaded.set_device(gone, &Device::default())?;
+            loaded.set_device(gone, &DeviceCfg::default())?;
         }
         self.beat.count += 1;
         self.beat.devices = u64::from(devices);
@@ -443,8 +423,11 @@ impl Scx {
         devices: &[weir_core::topology::Device],
         is_counted: bool,
     ) -> Option<String> {
-        if let Some(device) = devices.iter().find(|d| d.id.0 as usize >= wire::DEVICES) {
-            let (id, last) = (device.id, wire::DEVICES - 1);
+        if let Some(device) = devices
+            .iter()
+            .find(|d| d.id.0 as usize >= intf::MAX_DEVICES)
+        {
+            let (id, last) = (device.id, intf::MAX_DEVICES - 1);
             return Some(format!(
                 "it knows devices 0 to {last}, and {id} came: restart weir with --backend cgroup to limit for that one"
             ));
@@ -460,7 +443,7 @@ impl Scx {
         Some(Reading::new(now(), Nanos(count.parked_ns)))
     }
 
-    fn count(&self, id: &WorkloadId) -> Option<Count> {
+    fn count(&self, id: &WorkloadId) -> Option<WorkloadCtx> {
         let held = self.holds.get(id).map(|h| h.slot);
         let slot = held.or_else(|| self.guarded.get(id).map(|g| g.slot))?;
         self.loaded.as_ref()?.count(slot)

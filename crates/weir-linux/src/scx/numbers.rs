@@ -5,7 +5,7 @@
 
 use libbpf_rs::btf::{Btf, types};
 
-/// Enumeration, name, and value as in `bpf/weir_kernel.h`.
+/// Enumeration, name, and value as in `bpf/include/vmlinux_min.h`.
 const NUMBERS: &[(&str, &str, u64)] = &[
     ("scx_ops_flags", "SCX_OPS_ENQ_LAST", 1 << 1),
     ("scx_ops_flags", "SCX_OPS_SWITCH_PARTIAL", 1 << 3),
@@ -52,7 +52,7 @@ fn value(btf: &Btf<'_>, of: &str, name: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    const HEADER: &str = include_str!("../../../../bpf/weir_kernel.h");
+    const HEADER: &str = include_str!("../../../../bpf/include/vmlinux_min.h");
 
     /// `(1ULL << 63 | 2)`, `(1U << 0)`.
     fn evaluate(text: &str) -> u64 {

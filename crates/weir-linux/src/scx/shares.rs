@@ -12,8 +12,8 @@
 //! The unit is that of a task's weight: 100 is a task of niceness 0 that is for itself. Children of the root
 //! compete with each other as they are, as with the kernel's own scheduler.
 
+use super::intf::MAX_HWEIGHTS;
 use super::slots::Slots;
-use super::wire::SHARES;
 use crate::clock::now;
 use crate::files::{Buffer, open_beneath};
 use crate::parse::decimal;
@@ -56,7 +56,7 @@ pub(super) struct Shares {
 impl Shares {
     pub(super) fn new() -> Self {
         Shares {
-            slots: Slots::below(SHARES),
+            slots: Slots::below(MAX_HWEIGHTS),
             told: BTreeMap::new(),
             inner: BTreeMap::new(),
         }

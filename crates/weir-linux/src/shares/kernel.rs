@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counting program in the kernel (`bpf/weir_count.bpf.c`): loaded, asked, and gone with this process.
+//! The counting program in the kernel (`bpf/probes/task_counts.bpf.c`): loaded, asked, and gone with this process.
 
 use super::events::Chosen;
 use super::wire::{COUNTED, Sum, Turn};
@@ -19,7 +19,7 @@ use weir_core::{Missing, Nanos};
 use weir_events::Config;
 
 /// The compiled program.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir_count.bpf.o"));
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/task_counts.bpf.o"));
 /// What asks a CPU for what it has counted so far.
 const ASK: &str = "weir_count_now";
 /// `BPF_F_TEST_RUN_ON_CPU`: on the CPU that is named.
@@ -81,9 +81,9 @@ impl Kernel {
             MapHandle::try_from(&found).map_err(|e| refused(&e))
         };
         let (turns, cgroups, processes) = (
-            map("weir_turns")?,
-            map("weir_cgroups")?,
-            map("weir_processes")?,
+            map("cpu_states")?,
+            map("cgroup_counts")?,
+            map("process_counts")?,
         );
         let mut cpus = BTreeSet::new();
         for cpu in online(roots)? {
@@ -220,7 +220,7 @@ fn open(
     let mut opened = ObjectBuilder::default().open_memory(OBJECT)?;
     for mut map in opened.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
-        if name == "weir_events" {
+        if name == "cpu_events" {
             let places = u32::try_from(cpu_count.saturating_mul(COUNTED)).unwrap_or(u32::MAX);
             map.set_max_entries(places)?;
         }
@@ -240,8 +240,8 @@ fn open(
 /// Opens the events on a CPU and gives them to the program, which keeps them open.
 fn count_on(object: &Object, chosen: &Chosen, cpu: u32) -> Result<(), Missing> {
     let set = Set::open_raw(&chosen.pmu, chosen.kind, cpu, &chosen.all())?;
-    let Some(map) = object.maps().find(|m| m.name() == "weir_events") else {
-        return Err(Missing::Lost("no map weir_events".into()));
+    let Some(map) = object.maps().find(|m| m.name() == "cpu_events") else {
+        return Err(Missing::Lost("no map cpu_events".into()));
     };
     for (place, fd) in set.descriptors().enumerate() {
         let place = cpu as usize * COUNTED + place;

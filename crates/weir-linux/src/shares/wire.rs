@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/weir_count_wire.h`: rows of 64-bit words in the machine's byte order.
+//! The other side of `bpf/probes/task_counts_intf.h`: rows of 64-bit words in the machine's byte order.
 
 /// Events that are read at each switch, at most.
 pub(crate) const COUNTED: usize = 2;
@@ -83,7 +83,7 @@ pub(super) fn members<'a>(header: &'a str, name: &str) -> Vec<&'a str> {
 mod tests {
     use super::*;
 
-    const HEADER: &str = include_str!("../../../../bpf/weir_count_wire.h");
+    const HEADER: &str = include_str!("../../../../bpf/probes/task_counts_intf.h");
 
     #[test]
     fn both_sides_have_the_same_words_in_the_same_order() {
@@ -95,10 +95,10 @@ mod tests {
             "second_enabled_ns",
             "second_running_ns",
         ];
-        assert_eq!(members(HEADER, "weir_sum"), sum);
+        assert_eq!(members(HEADER, "event_counts"), sum);
         let turn = ["key", "known", "lost", "last"];
-        assert_eq!(members(HEADER, "weir_turn"), turn);
-        let line = HEADER.lines().find(|l| l.contains("WEIR_COUNTED\t"));
+        assert_eq!(members(HEADER, "cpu_state"), turn);
+        let line = HEADER.lines().find(|l| l.contains("MAX_EVENTS\t"));
         let number = line.unwrap().split_whitespace().last().unwrap();
         assert_eq!(number, COUNTED.to_string());
     }

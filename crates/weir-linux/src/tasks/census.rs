@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/weir_tasks_wire.h`: rows of threads as they come, in pieces of any length, folded into
+//! The other side of `bpf/probes/task_iter_intf.h`: rows of threads as they come, in pieces of any length, folded into
 //! processes. A row is 88 bytes in the machine's byte order; the last one says how many there were, so that an answer
 //! that was cut short is not taken for a machine with few processes.
 

@@ -2,7 +2,7 @@
 use super::*;
 use proptest::prelude::*;
 
-const HEADER: &str = include_str!("../../../../bpf/weir_tasks_wire.h");
+const HEADER: &str = include_str!("../../../../bpf/probes/task_iter_intf.h");
 
 /// A row as the program writes it.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ pub(crate) fn census(pieces: &[&[u8]]) -> Result<Census, Torn> {
 
 #[test]
 fn both_sides_have_the_same_words_in_the_same_order() {
-    let body = HEADER.split_once("struct weir_task {").unwrap().1;
+    let body = HEADER.split_once("struct task_row {").unwrap().1;
     let body = body.split_once('}').unwrap().0;
     let field = |line: &str| {
         Some(
@@ -97,7 +97,7 @@ fn both_sides_have_the_same_words_in_the_same_order() {
     for (name, bit) in flags {
         let line = HEADER
             .lines()
-            .find(|l| l.contains(&format!("WEIR_TASK_{name}\t")));
+            .find(|l| l.contains(&format!("TASK_ROW_{name}\t")));
         let word = line.unwrap().split_whitespace().last().unwrap();
         assert_eq!(word, bit.to_string(), "{name}");
     }
@@ -163,7 +163,7 @@ fn names_are_any_bytes_up_to_their_nul() {
 
 #[test]
 fn faults_are_those_of_all_threads_and_pages_may_be_unknown() {
-    assert!(HEADER.contains("#define WEIR_PAGES_UNKNOWN\t(~0ULL)"));
+    assert!(HEADER.contains("#define TASK_ROW_PAGES_UNKNOWN\t(~0ULL)"));
     let faults = |faults, row| Row { faults, ..row };
     let unknown = Row {
         resident_pages: PAGES_UNKNOWN,

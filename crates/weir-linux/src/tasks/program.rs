@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The iterator in the kernel (`bpf/weir_tasks.bpf.c`): loaded, read, and gone with this process.
+//! The iterator in the kernel (`bpf/probes/task_iter.bpf.c`): loaded, read, and gone with this process.
 
 use super::Source;
 use super::census::{Census, Sweep};
@@ -9,8 +9,8 @@ use std::io::Read;
 use weir_core::Missing;
 
 /// The compiled program.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir_tasks.bpf.o"));
-const PROGRAM: &str = "weir_tasks";
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/task_iter.bpf.o"));
+const PROGRAM: &str = "weir_task_iter";
 const WHAT: &str = "the task iterator";
 /// As many as the kernel has ready at once (`bpf_seq_read`, eight pages).
 const CHUNK: usize = 32 * 1024;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/weir_usage_wire.h`: a page of cgroups, in the machine's byte order. The daemon writes ids, the
+//! The other side of `bpf/probes/cgroup_cpu_intf.h`: a page of cgroups, in the machine's byte order. The daemon writes ids, the
 //! program the rest.
 
 use weir_core::Nanos;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const HEADER: &str = include_str!("../../../../bpf/weir_usage_wire.h");
+    const HEADER: &str = include_str!("../../../../bpf/probes/cgroup_cpu_intf.h");
 
     #[test]
     fn both_sides_have_the_same_words_in_the_same_order() {
@@ -75,19 +75,19 @@ mod tests {
         };
         let words = |names: [&str; 4]| names.map(|n| format!("__u64 {n}")).to_vec();
         assert_eq!(
-            members("weir_usage"),
+            members("cgroup_cpu_row"),
             words(["id", "flags", "cpu_ns", "throttled_ns"])
         );
         assert_eq!(
-            members("weir_usage_page"),
-            ["__u64 count", "struct weir_usage rows[WEIR_USAGE_ROWS]"]
+            members("cgroup_cpu_page"),
+            ["__u64 count", "struct cgroup_cpu_row rows[CGROUP_CPU_ROWS]"]
         );
         for (name, value) in [
             ("ROWS", ROWS as u64),
-            ("THERE", THERE),
+            ("FOUND", THERE),
             ("THROTTLED", THROTTLED),
         ] {
-            let line = format!("#define WEIR_USAGE_{name}\t{value}");
+            let line = format!("#define CGROUP_CPU_{name}\t{value}");
             assert!(HEADER.lines().any(|l| l == line), "{line}");
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program in the kernel (`bpf/weir_usage.bpf.c`): loaded, run, and gone with this process.
+//! The program in the kernel (`bpf/probes/cgroup_cpu.bpf.c`): loaded, run, and gone with this process.
 
 use super::Source;
 use super::page::{self, PAGE, ROWS, Row};
@@ -8,9 +8,9 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use weir_core::Missing;
 
 /// The compiled program.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir_usage.bpf.o"));
-const PROGRAM: &str = "weir_usage";
-const MAP: &str = "weir_usage_page";
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cgroup_cpu.bpf.o"));
+const PROGRAM: &str = "weir_cgroup_cpu";
+const MAP: &str = "cgroup_cpu_page";
 const WHAT: &str = "the program that adds up CPU time";
 /// The map's only element.
 const KEY: [u8; 4] = [0; 4];

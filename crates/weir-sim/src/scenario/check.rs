@@ -7,7 +7,7 @@ use Part::{Index, Key};
 use std::collections::BTreeSet;
 use weir_core::controller::Goal;
 use weir_core::evaluation::Expect;
-use weir_hw::profile::Profile;
+use weir_hw::memory_device::Profile;
 
 /// Why a scenario is not run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

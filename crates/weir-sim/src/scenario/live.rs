@@ -18,8 +18,8 @@ use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::evaluation::Expect;
 use weir_core::policy::Policy;
-use weir_hw::DeviceProfile;
-use weir_hw::profile::Profile;
+use weir_hw::QueueTimes;
+use weir_hw::memory_device::Profile;
 
 /// Fitted, and the only figure that is: one reader alone needs 27.39 CPU-s per GiB on the testbed, 1.633 µs a
 /// line, of which it waits a quarter of 6.002 µs (`scenarios/recorded/live-fio-stress.toml`).
@@ -158,7 +158,7 @@ pub(super) fn is_live(text: &str) -> bool {
 pub(super) fn parse(text: &str) -> Result<Scenario, toml::de::Error> {
     let live: Live = toml::from_str(text)?;
     let m = &live.machine;
-    let queue = DeviceProfile {
+    let queue = QueueTimes {
         service_ns: m.service_ns,
         idle_ns: m.idle_ns,
     };

@@ -13,7 +13,7 @@ use crate::variant::Attribution;
 use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::evaluation::Expect;
-use weir_hw::profile::{Profile, ProfileError};
+use weir_hw::memory_device::{Profile, ProfileError};
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use weir_sim::{Backend, Measures, Scenario, Variant, WorkloadSeries, run};
 
 const STEP: &str = include_str!("../../../../scenarios/sim/step.toml");
-/// What a parked task waits for at most, while no more than ten of its workload wait (`turn_ns`).
+/// What a parked task waits for at most, while no more than ten of its workload wait (`starvation_ns`).
 const TURN_MS: f64 = 500.0;
 /// A slice ends at the first tick of the kernel (HZ=250) after 4 ms.
 const SLICE_MS: f64 = 8.0;

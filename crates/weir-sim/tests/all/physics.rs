@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simulated machine against formulas.
 
-use weir_hw::loaded::{Equilibrium, LoadedDevice, Requester};
-use weir_hw::profile::Profile;
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
 use weir_sim::{Backend, Measures, Scenario, Variant, run};
 
 const GIB: f64 = 1073741824.0;

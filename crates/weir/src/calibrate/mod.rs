@@ -71,8 +71,8 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
     let place = Place::ready(&path, args.out.is_none())?;
     let stop = watch()?;
     // Whoever must go if memory runs out all the same: we.
-    let volunteered = weir_bench::memory::volunteer();
-    announce(&site, budget_ns, volunteered.is_err());
+    let oom_preference = weir_bench::memory::prefer_oom_kill();
+    announce(&site, budget_ns, oom_preference.is_err());
     let outcome = measured(args, &site, traffic, budget_ns, stop)?;
     finish(args, outcome, place)
 }

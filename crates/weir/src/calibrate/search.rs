@@ -122,8 +122,8 @@ fn delay_for(points: &[Point], bytes_per_sec: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_hw::profile::Profile;
-    use weir_hw::sweep::{LoadMix, curve};
+    use weir_hw::memory_device::Profile;
+    use weir_hw::memory_device::mlc_sweep::{LoadMix, curve};
 
     fn point(delay: Option<u64>, bytes_per_sec: f64, latency_ns: f64) -> Point {
         let latency = Timing {
@@ -212,7 +212,7 @@ mod tests {
         ] {
             let profile = Profile::named(name).unwrap();
             let at = |delay: u32| curve(&profile, threads, LoadMix::Reads, &[delay])[0];
-            let rest = |p: weir_hw::sweep::Point, delay| {
+            let rest = |p: weir_hw::memory_device::mlc_sweep::SweepPoint, delay| {
                 point(delay, p.bandwidth_bytes_per_sec, p.latency_ns)
             };
             // The model's delay is MLC's, of which the idle latency is no unit: a step of it is 1 ns here.
@@ -223,7 +223,9 @@ mod tests {
             let found = knee(&points).unwrap().bytes_per_sec.get();
             let fine: Vec<u32> = (0..1000).chain((1000..20_000).step_by(20)).collect();
             let fine = curve(&profile, threads, LoadMix::Reads, &fine);
-            let power = |p: &&weir_hw::sweep::Point| p.bandwidth_bytes_per_sec / p.latency_ns;
+            let power = |p: &&weir_hw::memory_device::mlc_sweep::SweepPoint| {
+                p.bandwidth_bytes_per_sec / p.latency_ns
+            };
             let best = fine
                 .iter()
                 .max_by(|a, b| power(a).total_cmp(&power(b)))

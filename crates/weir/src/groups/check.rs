@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use weir_acpi::hmat::{Figure, Hmat};
+use weir_acpi::hmat::{DataType, Hmat};
 use weir_acpi::slit::Slit;
 use weir_acpi::srat::Srat;
 use weir_acpi::{Firmware, Kind, Table, cpio};
@@ -216,22 +216,22 @@ fn figures(hmat: &Hmat, nodes: &Nodes, domain: u32, node: Option<u32>, findings:
     let reach = &node.reach;
     for (figure, name, found) in [
         (
-            Figure::ReadLatency,
+            DataType::ReadLatency,
             "read latency (ns)",
             reach.read_latency_ns,
         ),
         (
-            Figure::WriteLatency,
+            DataType::WriteLatency,
             "write latency (ns)",
             reach.write_latency_ns,
         ),
         (
-            Figure::ReadBandwidth,
+            DataType::ReadBandwidth,
             "read bandwidth (MB/s)",
             reach.read_bandwidth_mb_per_sec,
         ),
         (
-            Figure::WriteBandwidth,
+            DataType::WriteBandwidth,
             "write bandwidth (MB/s)",
             reach.write_bandwidth_mb_per_sec,
         ),

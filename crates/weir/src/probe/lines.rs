@@ -20,11 +20,11 @@ pub fn reads(roots: &Roots, node: u32) -> Result<Box<dyn FnMut() -> u64>, Missin
     cpu::pin(place.cpu).map_err(place::refused)?;
     // They were just written: once around, and all of them are given up.
     for _ in 0..=ring.lines() / LOADS as usize {
-        ring.rare_batch_ns();
+        ring.flushed_batch_ns();
     }
     Ok(Box::new(move || {
         for _ in 0..BATCHES {
-            ring.rare_batch_ns();
+            ring.flushed_batch_ns();
         }
         u64::from(BATCHES * LOADS)
     }))

@@ -4,7 +4,7 @@
 use crate::calibrate::site::nearest_with_cpus;
 use std::fmt;
 use std::io::ErrorKind;
-use weir_bench::chase::{BATCH_LOADS, WARM_LOADS, can_give_up};
+use weir_bench::chase::{BATCH_LOADS, WARM_LOADS, can_flush_lines};
 use weir_bench::{BenchError, Buffer, LINE_BYTES, Ring};
 use weir_core::{Bytes, Missing};
 use weir_linux::{Node, Nodes, Roots};
@@ -52,7 +52,7 @@ impl fmt::Display for Place {
 /// # Errors
 /// No node is online, none has enough free memory, the kernel gives none, or there is no CPU.
 pub fn take(roots: &Roots, numbers: &[u32], allowed: &[u32]) -> Result<(Ring, Place), Missing> {
-    can_give_up().map_err(|why| Missing::NotSupported(why.to_string()))?;
+    can_flush_lines().map_err(|why| Missing::NotSupported(why.to_string()))?;
     let nodes = Nodes::read(roots).map_err(|why| Missing::Lost(why.to_string()))?;
     let node = node(&nodes, numbers)?;
     let place = Place {

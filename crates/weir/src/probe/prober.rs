@@ -183,7 +183,7 @@ impl Device {
             return false;
         }
         if let Ok((ring, _)) = &mut self.ring {
-            self.timings_ns.push_back(ring.rare_batch_ns());
+            self.timings_ns.push_back(ring.flushed_batch_ns());
         }
         self.read_bytes += u64::from(LOADS) * LINE_BYTES as u64;
         while self.timings_ns.len() > BATCHES_MIN {

@@ -9,9 +9,9 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::path::Path;
 use weir_core::BytesPerSec;
-use weir_hw::loaded::LoadedDevice;
-use weir_hw::profile::Profile;
-use weir_hw::sweep::{self, DELAYS, LoadMix, Point};
+use weir_hw::memory_device::LoadedDevice;
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::mlc_sweep::{self, DELAYS, LoadMix, SweepPoint};
 
 /// Cells of the bar that shows a latency.
 const BAR_CELLS: usize = 40;
@@ -105,7 +105,7 @@ struct CurvePoint {
 pub fn device(args: &DeviceArgs) -> Result<Exit> {
     let profile = profile(&args.profile)?;
     let mix = args.mix.mix();
-    let points = sweep::curve(&profile, f64::from(args.threads), mix, &DELAYS);
+    let points = mlc_sweep::curve(&profile, f64::from(args.threads), mix, &DELAYS);
     let device = LoadedDevice::new(&profile);
     let knee = device.knee_bytes_per_sec(mix.write_ratio(), mix.is_non_temporal());
     if args.json {
@@ -127,8 +127,8 @@ fn profile(name: &str) -> Result<Profile> {
     Ok(Profile::parse(&text, name)?)
 }
 
-fn json(profile: &Profile, threads: u32, mix: LoadMix, knee: f64, points: &[Point]) -> Curve {
-    let point = |p: &Point| CurvePoint {
+fn json(profile: &Profile, threads: u32, mix: LoadMix, knee: f64, points: &[SweepPoint]) -> Curve {
+    let point = |p: &SweepPoint| CurvePoint {
         delay: p.delay,
         bandwidth_bytes_per_sec: p.bandwidth_bytes_per_sec,
         latency_ns: p.latency_ns,
@@ -146,7 +146,13 @@ fn json(profile: &Profile, threads: u32, mix: LoadMix, knee: f64, points: &[Poin
     }
 }
 
-fn table(profile: &Profile, threads: u32, mix: LoadMix, knee: f64, points: &[Point]) -> String {
+fn table(
+    profile: &Profile,
+    threads: u32,
+    mix: LoadMix,
+    knee: f64,
+    points: &[SweepPoint],
+) -> String {
     let rate = |value: f64| crate::text::rate(BytesPerSec::new(value));
     let title = crate::text::harmless(&profile.title);
     let mut out = format!(
@@ -188,7 +194,7 @@ mod tests {
     #[test]
     fn the_table_shows_a_row_per_delay() {
         let profile = Profile::named("asic-x16").unwrap();
-        let points = sweep::curve(&profile, 16.0, LoadMix::Reads, &DELAYS);
+        let points = mlc_sweep::curve(&profile, 16.0, LoadMix::Reads, &DELAYS);
         let text = table(&profile, 16, LoadMix::Reads, 40e9, &points);
         assert_eq!(text.lines().count(), 4 + DELAYS.len());
         let full = text.lines().nth(4).unwrap();
@@ -203,7 +209,7 @@ mod tests {
     #[test]
     fn json_names_units() {
         let profile = Profile::named("agilex-i").unwrap();
-        let points = sweep::curve(&profile, 8.0, LoadMix::NtWrites, &[0, 1000]);
+        let points = mlc_sweep::curve(&profile, 8.0, LoadMix::NtWrites, &[0, 1000]);
         let value =
             serde_json::to_value(json(&profile, 8, LoadMix::NtWrites, 9e9, &points)).unwrap();
         assert_eq!(value["mix"], "nt-writes");

@@ -5,7 +5,7 @@ use super::builtin::Loaded;
 use super::choice::Choice;
 use anyhow::{Context, Result};
 use std::time::Duration;
-use weir_hw::profile::Profile;
+use weir_hw::memory_device::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
 use weir_report::Subject;
 use weir_report::results::{Caveat, LimitedLatency, Origin, Results, Run};

@@ -3,10 +3,10 @@
 //! after the boot sees each thing that can be wrong.
 
 #[allow(dead_code)]
-#[path = "../../../weir-acpi/src/tests/made.rs"]
-mod made;
+#[path = "../../../weir-acpi/src/tests/builders.rs"]
+mod builders;
 
-use made::{GIB, memory, processor};
+use builders::{GIB, memory, processor};
 use serde_json::Value;
 use std::fs;
 use std::path::PathBuf;
@@ -20,16 +20,16 @@ struct World(tempfile::TempDir);
 impl World {
     fn new() -> World {
         let world = World(tempfile::tempdir().unwrap());
-        let srat = made::srat(&[
+        let srat = builders::srat(&[
             processor(0, 0),
             memory(0, 0, GIB, 1),
             memory(1, GIB, GIB, 1),
         ]);
         world.write("sys/firmware/acpi/tables/SRAT", srat);
-        let slit = made::slit(&[&[10, 20], &[20, 10]]);
+        let slit = builders::slit(&[&[10, 20], &[20, 10]]);
         world.write("sys/firmware/acpi/tables/SLIT", slit);
         let cells = [80, 300];
-        let hmat = made::hmat(&[made::locality(0, 1000, &[0], &[0, 1], &cells)]);
+        let hmat = builders::hmat(&[builders::locality(0, 1000, &[0], &[0, 1], &cells)]);
         world.write("sys/firmware/acpi/tables/HMAT", hmat);
         world
     }
@@ -194,7 +194,7 @@ fn each_thing_that_can_be_wrong_is_found() {
         "{findings:?}"
     );
 
-    let newer = made::srat(&[memory(1, GIB, GIB, 1)]);
+    let newer = builders::srat(&[memory(1, GIB, GIB, 1)]);
     world.write("sys/firmware/acpi/tables/SRAT", newer);
     assert!(world.findings()[0].contains("SRAT is not the overlay's"));
 }
@@ -251,7 +251,7 @@ fn bad_input_writes_nothing() {
         refused(&["--sizes", "1/2,1/2"], part);
         world.write(&format!("{tables}/{name}"), &good);
     }
-    let overlapping = made::srat(&[
+    let overlapping = builders::srat(&[
         processor(0, 0),
         memory(0, 0, 2 * GIB, 1),
         memory(1, GIB, GIB, 1),
@@ -272,16 +272,16 @@ fn tables_that_linux_takes_are_taken() {
             .collect::<Vec<_>>()
     };
     let body = [&2_u64.to_le_bytes()[..], &[10, 20, 20, 10], &[0; 60]].concat();
-    let spare = made::table(weir_acpi::Kind::Slit, 1, &body);
+    let spare = builders::table(weir_acpi::Kind::Slit, 1, &body);
     world.write(&format!("{tables}/SLIT"), spare);
     assert_eq!(signatures(&world.json(&dry)), ["SRAT", "SLIT", "HMAT"]);
     world.write(
         &format!("{tables}/SLIT"),
-        made::slit(&[&[10, 5], &[20, 10]]),
+        builders::slit(&[&[10, 5], &[20, 10]]),
     );
-    let mut short = made::hmat(&[made::locality(0, 1, &[0], &[1], &[1])]);
+    let mut short = builders::hmat(&[builders::locality(0, 1, &[0], &[1], &[1])]);
     short[36 + 4 + 16] = 200;
-    world.write(&format!("{tables}/HMAT"), made::seal(short));
+    world.write(&format!("{tables}/HMAT"), builders::seal(short));
     let report = world.json(&dry);
     assert_eq!(signatures(&report), ["SRAT"]);
     let notes = report["notes"].to_string();

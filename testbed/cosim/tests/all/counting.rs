@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The RTL behind the server counts what is in the stream, and a register shows all that was there before
+//! The RTL behind the server counts what is in the trace, and a register shows all that was there before
 //! it was read. No virtual machine: accesses are put into the file, registers are read over vfio-user.
 
 use crate::common::{BASE_BYTES, GROUP_BYTES, GROUPS, RINGS, Server, rtl, text};
 use std::process::Command;
 use vfio_user::Client;
-use weir_hw::regmap;
-use weir_hw::stream::{Record, Stream};
+use weir_hw::access_counters::regmap;
+use weir_ipc::access_trace::{AccessTrace, TraceRecord};
 
-/// Pushes as the plugin does; there is room, since each round is smaller than a ring.
-fn push(stream: &Stream, ring: usize, records: &[Record]) {
+/// Pushes as the device model does; there is room, since each round is smaller than a ring.
+fn push(trace: &AccessTrace, ring: usize, records: &[TraceRecord]) {
     for record in records {
-        assert!(stream.push(ring, *record), "the ring is full");
+        assert!(trace.push(ring, *record), "the ring is full");
     }
 }
 
@@ -58,7 +58,7 @@ impl Random {
 
 /// Accesses within the groups and around them, and what counters must say of them: reads and writes of each
 /// group, and outside.
-fn accesses(random: &mut Random, count: u64, queue_fill: u8) -> (Vec<Record>, [u64; 6]) {
+fn accesses(random: &mut Random, count: u64, queue_fill: u8) -> (Vec<TraceRecord>, [u64; 6]) {
     let mut counts = [0; 6];
     let mut records = Vec::new();
     for _ in 0..count {
@@ -69,7 +69,7 @@ fn accesses(random: &mut Random, count: u64, queue_fill: u8) -> (Vec<Record>, [u
             _ => GROUPS,
         };
         counts[group as usize * 2 + usize::from(is_write)] += 1;
-        records.push(Record {
+        records.push(TraceRecord {
             line: address / 64,
             is_write,
             queue_fill,
@@ -83,7 +83,7 @@ fn registers_show_all_that_was_pushed_before() {
     let Some(library) = rtl() else { return };
     let server = Server::start(&library);
     let mut client = server.connect();
-    let stream = &Stream::open(server.stream_words()).expect("a stream");
+    let trace = &AccessTrace::open(server.trace_words()).expect("a trace");
     assert_eq!(
         load32(&mut client, regmap::VERSION_REG),
         regmap::VERSION_VALUE
@@ -96,7 +96,7 @@ fn registers_show_all_that_was_pushed_before() {
     for round in 0..40 {
         let count = 1 + random.below(2000);
         let (records, counts) = accesses(&mut random, count, 0);
-        push(stream, round % RINGS, &records);
+        push(trace, round % RINGS, &records);
         for (sum, count) in wanted.iter_mut().zip(counts) {
             *sum += count;
         }
@@ -108,13 +108,13 @@ fn registers_show_all_that_was_pushed_before() {
     assert_eq!(load(&mut client, regmap::OUTSIDE_READS_REG), wanted[4]);
     assert_eq!(load(&mut client, regmap::OUTSIDE_WRITES_REG), wanted[5]);
 
-    // A cut stays while the counters go on.
-    let window = load(&mut client, regmap::CUT_OFFSET_BYTES_REG);
-    store32(&mut client, regmap::CUT_CONTROL_REG, 1);
-    assert_eq!(load32(&mut client, regmap::CUT_COUNT_REG), 1);
+    // A snapshot stays while the counters go on.
+    let window = load(&mut client, regmap::SNAPSHOT_OFFSET_BYTES_REG);
+    store32(&mut client, regmap::SNAPSHOT_CONTROL_REG, 1);
+    assert_eq!(load32(&mut client, regmap::SNAPSHOT_COUNT_REG), 1);
     let (records, counts) = accesses(&mut random, 500, 0);
-    push(stream, 0, &records);
-    assert_eq!(counters(&mut client, window), wanted[..4], "the cut");
+    push(trace, 0, &records);
+    assert_eq!(counters(&mut client, window), wanted[..4], "the snapshot");
     let now: Vec<u64> = wanted.iter().zip(counts).map(|(a, b)| a + b).collect();
     let is = counters(&mut client, regmap::COUNTERS_OFFSET_BYTES);
     assert_eq!(is, now[..4], "the counters");
@@ -137,7 +137,7 @@ fn load_is_that_of_the_queue_the_accesses_met() {
     let Some(library) = rtl() else { return };
     let server = Server::start(&library);
     let mut client = server.connect();
-    let stream = &Stream::open(server.stream_words()).expect("a stream");
+    let trace = &AccessTrace::open(server.trace_words()).expect("a trace");
     let mut random = Random(1);
     for (entries, at_load) in [
         (5, regmap::DEVLOAD_OPTIMAL_CLOCKS_REG),
@@ -147,7 +147,7 @@ fn load_is_that_of_the_queue_the_accesses_met() {
         let before = load(&mut client, at_load);
         // Several windows of 256 clocks, of at most 4 accesses each.
         let (records, _) = accesses(&mut random, 16_000, entries);
-        push(stream, 0, &records);
+        push(trace, 0, &records);
         let after = load(&mut client, at_load);
         assert!(
             after >= before + 256,
@@ -171,7 +171,7 @@ fn a_signal_ends_it_and_nothing_is_left() {
     let dir = server.dir.path().to_path_buf();
     let out = server.child.wait_with_output().expect("its output");
     assert!(out.status.success(), "{}", text(&out.stderr));
-    for left in ["socket", "stream"] {
+    for left in ["socket", "trace"] {
         assert!(!dir.join(left).exists(), "{left} is left");
     }
 }

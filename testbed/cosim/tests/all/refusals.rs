@@ -4,7 +4,7 @@
 use crate::common::{Server, command, false_library, text};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use weir_hw::stream::Stream;
+use weir_ipc::access_trace::AccessTrace;
 
 /// What the server says when it refuses.
 fn refused(library: &Path, dir: &Path, more: &[&str]) -> String {
@@ -21,7 +21,7 @@ fn wrong(defines: &[&str]) -> String {
     let dir = tempfile::tempdir().expect("a folder");
     let library = false_library(dir.path(), defines);
     let said = refused(&library, dir.path(), &[]);
-    for left in ["socket", "stream"] {
+    for left in ["socket", "trace"] {
         assert!(!dir.path().join(left).exists(), "{left} is left: {said}");
     }
     said
@@ -39,7 +39,7 @@ fn libraries_that_are_none() {
     let said = refused(&missing, dir.path(), &[]);
     says(
         &said,
-        "no.so: rtl/model GROUPS CHANNELS GROUP_BYTES_LOG2 builds one",
+        "no.so: rtl/build-model GROUPS CHANNELS GROUP_BYTES_LOG2 builds one",
     );
     let garbage = dir.path().join("garbage.so");
     std::fs::write(&garbage, "not a library").expect("room");
@@ -54,7 +54,7 @@ fn libraries_that_are_none() {
 fn libraries_of_another_kind() {
     says(
         &wrong(&["ABI=7"]),
-        "has interface 7, this program knows 1: build it again with rtl/model",
+        "has interface 7, this program knows 1: build it again with rtl/build-model",
     );
     says(
         &wrong(&["VERSION=9"]),
@@ -79,10 +79,10 @@ fn libraries_of_another_kind() {
 }
 
 #[test]
-fn a_socket_or_a_stream_that_is_there_is_somebody_elses() {
+fn an_existing_socket_or_trace_is_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let library = false_library(dir.path(), &[]);
-    let (socket, stream): (PathBuf, _) = (dir.path().join("socket"), dir.path().join("stream"));
+    let (socket, trace): (PathBuf, _) = (dir.path().join("socket"), dir.path().join("trace"));
     std::fs::write(&socket, "").expect("room");
     let said = refused(&library, dir.path(), &[]);
     says(
@@ -90,14 +90,14 @@ fn a_socket_or_a_stream_that_is_there_is_somebody_elses() {
         "if it is left from a weir-cosim that was killed, remove it",
     );
     assert!(socket.exists(), "it is not ours to remove");
-    assert!(!stream.exists(), "ours is");
+    assert!(!trace.exists(), "ours is");
     std::fs::remove_file(&socket).expect("it is there");
-    std::fs::write(&stream, "").expect("room");
+    std::fs::write(&trace, "").expect("room");
     says(
         &refused(&library, dir.path(), &[]),
-        "stream exists: another weir-cosim uses it",
+        "trace exists: another weir-cosim uses it",
     );
-    assert!(stream.exists(), "it is not ours to remove");
+    assert!(trace.exists(), "it is not ours to remove");
 }
 
 #[test]
@@ -123,9 +123,9 @@ fn a_lost_access_ends_the_device() {
     let mut data = [0; 4];
     client.region_read(0, 0x18000, &mut data).expect("a device");
     assert_eq!(u32::from_le_bytes(data), 0x5249_4557);
-    Stream::open(server.stream_words())
-        .expect("a stream")
-        .lose();
+    AccessTrace::open(server.trace_words())
+        .expect("a trace")
+        .count_lost();
     let out = server.end();
     assert_eq!(out.status.code(), Some(1));
     says(
@@ -142,7 +142,7 @@ fn a_broken_ring_ends_the_device() {
     let server = Server::start(&false_library(dir.path(), &[]));
     let _client = server.connect();
     // What ring 0 says was pushed: more than it holds.
-    server.stream_words()[16].store(1 << 40, Ordering::Relaxed);
+    server.trace_words()[16].store(1 << 40, Ordering::Relaxed);
     let out = server.end();
     assert_eq!(out.status.code(), Some(1));
     says(

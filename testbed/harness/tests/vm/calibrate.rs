@@ -10,7 +10,7 @@ use crate::common::{
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::ops::Range;
-use weir_hw::{CoreWindow, Device, DeviceProfile};
+use weir_hw::{CoreWindow, QueueModel, QueueTimes};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 
@@ -36,11 +36,11 @@ fn machine() -> Machine {
 /// that follows pointers: each goes on at its own time, the earliest first.
 fn modelled(machine: &Machine, loaders: usize, rest_ns: u64) -> (f64, f64) {
     const SPAN_NS: u64 = 200_000_000;
-    let profile = DeviceProfile {
+    let profile = QueueTimes {
         service_ns: machine.service_ns,
         idle_ns: machine.idle_ns,
     };
-    let device = Device::new(profile, 100_000_000);
+    let device = QueueModel::new(profile, 100_000_000);
     // Three instructions a line, or about so.
     let line_ns = 3 * machine.instruction_ps / 1000;
     let mut windows = vec![CoreWindow::new(machine.window_lines); loaders];
@@ -115,9 +115,9 @@ fn number(value: &Value, key: &str) -> Result<f64> {
 
 fn it_finds_idle_latency_and_knee(vm: &Vm) -> Result<()> {
     vm.switch_model_on()?;
-    let before = vm.ledger().group(0).read_lines;
+    let before = vm.ground_truth().group(0).read_lines;
     let reply = attempt(vm, "weir calibrate --json --memory 32MiB --budget 25s");
-    let moved = vm.ledger().group(0).read_lines - before;
+    let moved = vm.ground_truth().group(0).read_lines - before;
     vm.switch_model_off();
     let reply = reply?;
     println!("{}\n{moved} lines", reply.stderr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The way that counts by task take on AMD's Zen 5 and on Intel's Granite Rapids, from the table of events to a workload's
-//! figure: a CPU with that name and those events (`testbed/core`), which count what each vCPU really fills from the emulated
+//! figure: a CPU with that name and those events (`testbed/guest-pmu`), which count what each vCPU really fills from the emulated
 //! device. weir must find them, hold reads against the device's own counters, take them unasked, and share out by them what
 //! nobody could know by CPU time: on Granite Rapids also who writes.
 
@@ -10,8 +10,8 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use weir_testbed::driver;
 use weir_testbed::guest::{load_core, own_pages};
+use weir_testbed::kernel_modules;
 use weir_testbed::machine::{CoreEvents, Machine};
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
@@ -72,7 +72,7 @@ fn start_two(vm: &Vm) -> Result<()> {
 }
 
 /// What one of the two read and wrote in the same ten seconds: by weir, in bytes a second of all its ticks, and in lines by
-/// the ledger.
+/// the ground truth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moved {
     said: [f64; 2],
@@ -85,7 +85,7 @@ impl Moved {
     }
 }
 
-/// What weir and the ledger say of both.
+/// What weir and the ground truth say of both.
 fn watch(vm: &Vm, arguments: &str, provenance: &str) -> Result<[Moved; 2]> {
     let pid = start_weir(vm, arguments)?;
     until(
@@ -95,7 +95,7 @@ fn watch(vm: &Vm, arguments: &str, provenance: &str) -> Result<[Moved; 2]> {
     next_line(vm)?;
     let lines = || {
         [1, 2].map(|owner| {
-            let tally = vm.ledger().owner(owner);
+            let tally = vm.ground_truth().owner(owner);
             [tally.read_lines, tally.write_lines]
         })
     };
@@ -128,7 +128,7 @@ fn watch(vm: &Vm, arguments: &str, provenance: &str) -> Result<[Moved; 2]> {
     Ok(both)
 }
 
-/// The first's part of what both moved: by weir, and by the ledger.
+/// The first's part of what both moved: by weir, and by the ground truth.
 fn parts(vm: &Vm, arguments: &str, provenance: &str) -> Result<(f64, f64)> {
     let [(a, a_lines), (b, b_lines)] = watch(vm, arguments, provenance)?.map(Moved::all);
     Ok((a / (a + b), a_lines / (a_lines + b_lines)))
@@ -136,9 +136,9 @@ fn parts(vm: &Vm, arguments: &str, provenance: &str) -> Result<(f64, f64)> {
 
 fn counts_know_what_time_does_not(vm: &Vm) -> Result<()> {
     let (by_counts, truth) = parts(vm, "--shares counts", "sampled")?;
-    println!("by counts: the first has {by_counts:.3}, by the ledger {truth:.3}");
+    println!("by counts: the first has {by_counts:.3}, by the ground truth {truth:.3}");
     let (by_time, truth_then) = parts(vm, "--shares cpu-time", "apportioned")?;
-    println!("by CPU time: the first has {by_time:.3}, by the ledger {truth_then:.3}");
+    println!("by CPU time: the first has {by_time:.3}, by the ground truth {truth_then:.3}");
     ensure!((by_counts - truth).abs() < 0.03, "{by_counts} for {truth}");
     // Else this shows nothing.
     ensure!(
@@ -181,8 +181,8 @@ fn writes_are_the_writers(vm: &Vm) -> Result<()> {
 
 /// A guest with such CPUs, the model on.
 fn boot(bench: &Bench, cpus: CoreEvents) -> Result<Vm> {
-    let core = driver::build_core(&bench.env, &mut |line| println!("{line}"))?;
-    let files = vec![GuestFile::new(core, "lib/weir_core.ko")];
+    let core = kernel_modules::build_guest_pmu(&bench.env, &mut |line| println!("{line}"))?;
+    let files = vec![GuestFile::new(core, "lib/weir_guest_pmu.ko")];
     let machine = Machine {
         core_events: Some(cpus),
         ..machine_with_a_device()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does the RTL count what a real kernel does? The guest has two devices over the same memory: the
 //! emulated one, whose registers are shared memory, and the simulated RTL, fed access by access. The driver
-//! reads both; both must say what the emulated device's own books (the ledger) say, to the line.
+//! reads both; both must say what the emulated device's own books (the ground truth) say, to the line.
 //!
 //! Comparisons that must be exact are made with the model switched off, which counts nothing. While it
 //! counts, each figure must lie between two others.
@@ -9,7 +9,7 @@
 use crate::common::both::{GROUPS, LINE_BYTES, RTL, SHARED, bind, fio, ready};
 use crate::common::{Questions, attempt, ends_with, until};
 use anyhow::{Context, Result, ensure};
-use weir_hw::stream::Stream;
+use weir_ipc::access_trace::AccessTrace;
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
@@ -54,9 +54,9 @@ fn from_binary(vm: &Vm, file: &str) -> Result<Bytes> {
     bytes(&numbers(&vm.run(&format!("od -A n -v -t u8 {file}"))?)?)
 }
 
-fn from_ledger(vm: &Vm) -> Bytes {
+fn from_ground_truth(vm: &Vm) -> Bytes {
     [0, 1].map(|group| {
-        let tally = vm.ledger().group(group);
+        let tally = vm.ground_truth().group(group);
         (
             tally.read_lines * LINE_BYTES,
             tally.write_lines * LINE_BYTES,
@@ -72,12 +72,13 @@ fn value(vm: &Vm, file: &str) -> Result<u64> {
 }
 
 fn take_a_cut(vm: &Vm) -> Result<()> {
-    vm.run(&format!("echo 1 > {RTL}/cut/take")).map(drop)
+    vm.run(&format!("echo 1 > {RTL}/snapshot/trigger"))
+        .map(drop)
 }
 
 /// The counts, once all who know them agree. The model must be off.
 fn agreed(vm: &Vm) -> Result<Bytes> {
-    let ledger = from_ledger(vm);
+    let ground_truth = from_ground_truth(vm);
     take_a_cut(vm)?;
     let views = [
         ("shared memory, text", from_text(vm, SHARED)?),
@@ -87,16 +88,22 @@ fn agreed(vm: &Vm) -> Result<Bytes> {
         ),
         ("RTL, text", from_text(vm, RTL)?),
         ("RTL, binary", from_binary(vm, &format!("{RTL}/counters"))?),
-        ("RTL, cut", from_binary(vm, &format!("{RTL}/cut/counters"))?),
+        (
+            "RTL, snapshot",
+            from_binary(vm, &format!("{RTL}/snapshot/counters"))?,
+        ),
     ];
     for (name, view) in views {
-        ensure!(view == ledger, "{name} {view:?}, ledger {ledger:?}");
+        ensure!(
+            view == ground_truth,
+            "{name} {view:?}, ground truth {ground_truth:?}"
+        );
     }
     ensure!(
-        from_ledger(vm) == ledger,
+        from_ground_truth(vm) == ground_truth,
         "lines were counted with the model off"
     );
-    Ok(ledger)
+    Ok(ground_truth)
 }
 
 /// Starts a reader of each group that does not end by itself.
@@ -108,10 +115,10 @@ fn start_readers(vm: &Vm) -> Result<()> {
         );
         vm.run(&format!("{reader} > /run/fio{group} 2>&1 < /dev/null &"))?;
     }
-    let before = from_ledger(vm);
+    let before = from_ground_truth(vm);
     // Until both move data.
     for _ in 0..600 {
-        let now = from_ledger(vm);
+        let now = from_ground_truth(vm);
         if (0..GROUPS).all(|g| now[g].0 > before[g].0 + (1 << 21)) {
             return Ok(());
         }
@@ -119,7 +126,7 @@ fn start_readers(vm: &Vm) -> Result<()> {
     }
     anyhow::bail!(
         "the readers do not begin: {:?} after {before:?}",
-        from_ledger(vm)
+        from_ground_truth(vm)
     )
 }
 
@@ -206,27 +213,33 @@ fn while_counting_neither_is_behind(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// A cut lies between the counters before and after it, and stays while they go on.
-fn a_cut_is_kept_while_counting(vm: &Vm) -> Result<()> {
-    let (live, cut) = (format!("{RTL}/counters"), format!("{RTL}/cut/counters"));
+/// A snapshot lies between the counters before and after it, and stays while they go on.
+fn a_snapshot_is_kept_while_counting(vm: &Vm) -> Result<()> {
+    let (live, snapshot) = (
+        format!("{RTL}/counters"),
+        format!("{RTL}/snapshot/counters"),
+    );
     let mut last: Bytes = [(0, 0); GROUPS];
     for _ in 0..20 {
-        let count = value(vm, "cut/count")?;
+        let count = value(vm, "snapshot/count")?;
         let before = from_binary(vm, &live)?;
         take_a_cut(vm)?;
         let after = from_binary(vm, &live)?;
-        let kept = from_binary(vm, &cut)?;
-        ensure!(value(vm, "cut/count")? == count + 1, "not one cut more");
+        let kept = from_binary(vm, &snapshot)?;
+        ensure!(
+            value(vm, "snapshot/count")? == count + 1,
+            "not one snapshot more"
+        );
         ensure!(
             at_least(&kept, &before) && at_least(&after, &kept),
-            "{before:?}, cut {kept:?}, {after:?}"
+            "{before:?}, snapshot {kept:?}, {after:?}"
         );
         ensure!(
             at_least(&kept, &last) && kept != last,
             "{last:?}, then {kept:?}"
         );
-        let again = from_binary(vm, &cut)?;
-        ensure!(again == kept, "the cut {kept:?} became {again:?}");
+        let again = from_binary(vm, &snapshot)?;
+        ensure!(again == kept, "the snapshot {kept:?} became {again:?}");
         last = kept;
     }
     Ok(())
@@ -274,7 +287,7 @@ fn devload_falls_without_load(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// The events of perf count from when they are enabled; what they saw must be what the ledger saw.
+/// The events of perf count from when they are enabled; what they saw must be what the ground truth saw.
 fn perf_counts_the_rtl(vm: &Vm) -> Result<()> {
     let before = agreed(vm)?;
     vm.switch_model_on()?;
@@ -292,14 +305,14 @@ fn perf_counts_the_rtl(vm: &Vm) -> Result<()> {
 
 /// The kfunc asks for a node; two devices count its memory, and it must not add them up.
 fn bpf_counts_memory_once(vm: &Vm) -> Result<()> {
-    let ledger = agreed(vm)?;
+    let ground_truth = agreed(vm)?;
     let slots = "/sys/fs/bpf/weir_slots";
     vm.run("bpftool prog loadall /tests/kfunc.bpf.o /sys/fs/bpf/weir autoattach")?;
-    for (group, counted) in ledger.iter().enumerate() {
+    for (group, counted) in ground_truth.iter().enumerate() {
         let node = group + 1;
         ensure!(
             counted.0 > 0 && counted.1 > 0,
-            "nothing to count: {ledger:?}"
+            "nothing to count: {ground_truth:?}"
         );
         let script = format!(
             "bpftool map update pinned {slots} key 0 0 0 0 value {node} 0 0 0 0 0 0 0; usleep 1000
@@ -309,7 +322,7 @@ fn bpf_counts_memory_once(vm: &Vm) -> Result<()> {
         let answer = numbers(&vm.run(&script)?)?;
         ensure!(
             answer == [0, counted.0, counted.1],
-            "node {node}: {answer:?}, ledger {counted:?}"
+            "node {node}: {answer:?}, ground truth {counted:?}"
         );
     }
     vm.run(&format!("rm -r /sys/fs/bpf/weir {slots}")).map(drop)
@@ -337,8 +350,8 @@ fn rtl_driver_and_ledger_count_the_same() -> Result<()> {
     questions.ask("while counting, neither is behind", || {
         while_counting_neither_is_behind(&vm)
     });
-    questions.ask("a cut is kept while counting", || {
-        a_cut_is_kept_while_counting(&vm)
+    questions.ask("a snapshot is kept while counting", || {
+        a_snapshot_is_kept_while_counting(&vm)
     });
     questions.ask("DevLoad rises under load", || devload_rises_under_load(&vm));
     stop_readers(&vm)?;
@@ -347,12 +360,15 @@ fn rtl_driver_and_ledger_count_the_same() -> Result<()> {
         devload_falls_without_load(&vm)
     });
     questions.ask("after all that they still agree", || agreed(&vm).map(drop));
-    let ledger = from_ledger(&vm);
+    let ground_truth = from_ground_truth(&vm);
     let summary = vm.finish_cosim()?;
     println!("{summary:?}");
     questions.ask("the RTL took every access, and no other", || {
-        let lines: u64 = ledger.iter().map(|(r, w)| (r + w) / LINE_BYTES).sum();
-        ensure!(summary.accesses == lines, "{summary:?}, ledger {lines}");
+        let lines: u64 = ground_truth.iter().map(|(r, w)| (r + w) / LINE_BYTES).sum();
+        ensure!(
+            summary.accesses == lines,
+            "{summary:?}, ground truth {lines}"
+        );
         Ok(())
     });
     questions.done()
@@ -373,9 +389,9 @@ fn a_full_ring_makes_its_cpu_wait() -> Result<()> {
     vm.switch_model_on()?;
     vm.run("for i in 0 1; do dd if=/cxl$i/file of=/dev/null bs=1M; done 2> /dev/null")?;
     vm.switch_model_off();
-    let ledger = agreed(&vm)?;
+    let ground_truth = agreed(&vm)?;
     let summary = vm.finish_cosim()?;
-    println!("ledger {ledger:?}, {summary:?}");
+    println!("ground truth {ground_truth:?}, {summary:?}");
     ensure!(summary.lost == 0 && summary.waits > 0, "{summary:?}");
     Ok(())
 }
@@ -389,36 +405,41 @@ fn a_server_that_dies_is_a_lost_device() -> Result<()> {
     let mut vm = bench.boot(&machine(), vec![], &BootOptions::default())?;
     bind(&vm)?;
     vm.cosim().context("it has one")?.kill()?;
-    for file in ["group0/read_bytes", "counters", "cut/count", "devload/load"] {
+    for file in [
+        "group0/read_bytes",
+        "counters",
+        "snapshot/count",
+        "devload/load",
+    ] {
         let said = ends_with(&vm, 1, &format!("cat {RTL}/{file}"))?;
         ensure!(said.contains("No such device"), "{file}: {said}");
     }
-    ends_with(&vm, 1, &format!("echo 1 > {RTL}/cut/take"))?;
+    ends_with(&vm, 1, &format!("echo 1 > {RTL}/snapshot/trigger"))?;
 
     vm.switch_model_on()?;
     vm.run("for i in 0 1; do dd if=/cxl$i/file of=/dev/null bs=1M; done 2> /dev/null")?;
     vm.switch_model_off();
     let said = vm.console_tail();
     ensure!(said.contains("from now on they are lost"), "{said}");
-    let ledger = from_ledger(&vm);
+    let ground_truth = from_ground_truth(&vm);
     let shared = from_text(&vm, SHARED)?;
     ensure!(
-        shared == ledger,
-        "shared memory {shared:?}, ledger {ledger:?}"
+        shared == ground_truth,
+        "shared memory {shared:?}, ground truth {ground_truth:?}"
     );
 
-    let words = vm.cosim().context("it has one")?.stream_words()?;
-    let stream = Stream::open(&words).context("a stream")?;
+    let words = vm.cosim().context("it has one")?.trace_words()?;
+    let trace = AccessTrace::open(&words).context("a trace")?;
     let pushed: u64 = (0..machine().cpu_count)
-        .map(|ring| stream.pushed(ring))
+        .map(|ring| trace.pushed(ring))
         .sum();
-    let lines: u64 = ledger.iter().map(|(r, w)| (r + w) / LINE_BYTES).sum();
+    let lines: u64 = ground_truth.iter().map(|(r, w)| (r + w) / LINE_BYTES).sum();
     println!(
         "{lines} lines, {pushed} in the rings, {} lost",
-        stream.lost()
+        trace.lost()
     );
     ensure!(
-        stream.lost() > 0 && stream.lost() + pushed == lines,
+        trace.lost() > 0 && trace.lost() + pushed == lines,
         "not all are accounted for"
     );
 

@@ -37,7 +37,7 @@ fn machine(cosim: bool) -> Machine {
 }
 
 fn lines(vm: &Vm) -> u64 {
-    let tallies = (0..GROUPS).map(|g| vm.ledger().group(g));
+    let tallies = (0..GROUPS).map(|g| vm.ground_truth().group(g));
     tallies.map(|t| t.read_lines + t.write_lines).sum()
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Do the counters tell the truth, all the way up? Two groups are read and written on a real kernel
-//! under the device model; then the emulated device's own books (the ledger), the driver's text
+//! under the device model; then the emulated device's own books (the ground truth), the driver's text
 //! files, its binary file, perf's and weir's figures must say the same.
 //!
 //! Comparisons that must be exact are made with the model switched off, which counts nothing, so
 //! that no line moves between two looks. The kernel itself touches both nodes a little (`struct
-//! page`s lie in the memory they describe): the ledger's owner map, filled from the guest's page
+//! page`s lie in the memory they describe): the ground truth's owner map, filled from the guest's page
 //! tables, tells the files' lines from those.
 
 use crate::common::{
@@ -53,9 +53,9 @@ fn from_binary(vm: &Vm) -> Result<Bytes> {
     numbers(&vm.run(&format!("od -A n -v -t u8 {DEVICE}/counters"))?)
 }
 
-fn from_ledger(vm: &Vm) -> Bytes {
+fn from_ground_truth(vm: &Vm) -> Bytes {
     [0, 1].map(|group| {
-        let tally = vm.ledger().group(group);
+        let tally = vm.ground_truth().group(group);
         (
             tally.read_lines * LINE_BYTES,
             tally.write_lines * LINE_BYTES,
@@ -65,21 +65,24 @@ fn from_ledger(vm: &Vm) -> Bytes {
 
 /// The counts, once all who know them agree. The model must be off.
 fn agreed(vm: &Vm) -> Result<Bytes> {
-    let (ledger, text, binary) = (from_ledger(vm), from_text(vm)?, from_binary(vm)?);
-    ensure!(text == ledger, "text files {text:?}, ledger {ledger:?}");
+    let (ground_truth, text, binary) = (from_ground_truth(vm), from_text(vm)?, from_binary(vm)?);
     ensure!(
-        binary == ledger,
-        "binary file {binary:?}, ledger {ledger:?}"
+        text == ground_truth,
+        "text files {text:?}, ground truth {ground_truth:?}"
     );
     ensure!(
-        from_ledger(vm) == ledger,
+        binary == ground_truth,
+        "binary file {binary:?}, ground truth {ground_truth:?}"
+    );
+    ensure!(
+        from_ground_truth(vm) == ground_truth,
         "lines were counted with the model off"
     );
-    Ok(ledger)
+    Ok(ground_truth)
 }
 
 /// What a command moved, by group, and what of it was in the file of each group (its owner in the
-/// ledger is the group's number plus one). In lines.
+/// ground truth is the group's number plus one). In lines.
 struct Moved {
     groups: Bytes,
     files: Bytes,
@@ -88,7 +91,7 @@ struct Moved {
 fn moved(vm: &Vm, command: &str) -> Result<Moved> {
     let owners = || {
         [1, 2].map(|owner| {
-            let tally = vm.ledger().owner(owner);
+            let tally = vm.ground_truth().owner(owner);
             (tally.read_lines, tally.write_lines)
         })
     };
@@ -130,7 +133,7 @@ fn prepare(vm: &Vm) -> Result<()> {
             let first = u64::from_str_radix(first, 16)?;
             let last = u64::from_str_radix(last, 16)?;
             for address in (first..=last).step_by(4096) {
-                vm.ledger().set_owner(address - base, node as u8);
+                vm.ground_truth().set_owner(address - base, node as u8);
             }
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does the counter driver hold on a live kernel? Its own script asks everything inside the guest
-//! (`kernel/tests/run-in-guest.sh`): refused maps, files, kfunc, a lost device, removal under load.
+//! (`kernel/access_counters/tests/run-in-guest.sh`): refused maps, files, kfunc, a lost device, removal under load.
 
 use crate::common::{Bench, MODULE};
 use anyhow::{Result, ensure};
@@ -33,7 +33,7 @@ fn the_driver_passes_its_own_tests() -> Result<()> {
     let Some(bench) = Bench::ready("driver")? else {
         return Ok(());
     };
-    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/tests");
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernel/access_counters/tests");
     let mut files = vec![
         GuestFile::new(scripts.join("run-in-guest.sh"), "tests/run-in-guest.sh"),
         GuestFile::new(scripts.join("lib.sh"), "tests/lib.sh"),

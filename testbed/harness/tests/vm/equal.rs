@@ -9,7 +9,7 @@ use crate::common::{
 use anyhow::{Context, Result, ensure};
 use std::process::{Child, Command};
 use std::time::Duration;
-use weir_hw::ledger::{Tally, VcpuTally};
+use weir_ipc::ground_truth::{LineCounts, VcpuCounts};
 use weir_testbed::time::STEP;
 use weir_testbed::vm::Vm;
 
@@ -17,7 +17,7 @@ use weir_testbed::vm::Vm;
 const STEPS: u32 = 300;
 const STOPPED_SEC: u32 = 3;
 
-/// All that the ledger says at one step.
+/// All that the ground truth says at one step.
 #[derive(Debug, PartialEq)]
 struct Moment {
     at: Duration,
@@ -27,17 +27,17 @@ struct Moment {
 }
 
 fn moment(vm: &Vm) -> Moment {
-    let ledger = vm.ledger();
-    let vcpu = |v: VcpuTally| (v.instructions, v.stall_ns, v.accesses, v.pc);
-    let tally = |t: Tally| (t.read_lines, t.write_lines, t.read_latency_sum_ns);
-    let owners = (0..=2).map(|owner| tally(ledger.owner(owner)));
+    let ground_truth = vm.ground_truth();
+    let vcpu = |v: VcpuCounts| (v.instructions, v.stall_ns, v.accesses, v.pc);
+    let tally = |t: LineCounts| (t.read_lines, t.write_lines, t.read_latency_sum_ns);
+    let owners = (0..=2).map(|owner| tally(ground_truth.owner(owner)));
     Moment {
         at: vm.now(),
         vcpus: (0..vm.machine.cpu_count)
-            .map(|i| vcpu(ledger.vcpu(i)))
+            .map(|i| vcpu(ground_truth.vcpu(i)))
             .collect(),
-        tallies: owners.chain([tally(ledger.group(0))]).collect(),
-        latencies: ledger.latency_buckets(),
+        tallies: owners.chain([tally(ground_truth.group(0))]).collect(),
+        latencies: ground_truth.latency_buckets(),
     }
 }
 
@@ -50,7 +50,7 @@ fn stop_for_a_while(pid: u32) -> Result<Child> {
         .context("cannot start sh")
 }
 
-/// What one guest does: what the ledger says at each step, and what weir wrote.
+/// What one guest does: what the ground truth says at each step, and what weir wrote.
 fn one(bench: &Bench, is_stopped: bool) -> Result<(Vec<Moment>, String)> {
     let vm = &bench.guest()?;
     vm.run(&format!("insmod {MODULE}"))?;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use weir_testbed::env::Environment;
+use weir_testbed::guest_env::Environment;
 use weir_testbed::vm::beside;
 
 fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str> {

@@ -8,10 +8,10 @@ use anyhow::{Result, ensure};
 use std::path::Path;
 use weir_report::results::{Results, Run};
 use weir_testbed::guest::{self, Instance, SLICE};
-use weir_testbed::live::{self, Mode};
+use weir_testbed::live_run::{self, Mode};
 use weir_testbed::scenario::Scenario;
 use weir_testbed::vm::{GuestFile, Vm, beside};
-use weir_testbed::{driver, env::Environment};
+use weir_testbed::{guest_env::Environment, kernel_modules};
 
 /// Deviation of the scheduler from the set-point, windows of 100 ms. Some 2.5 % is usual.
 const RMSE_RATIO_MAX: f64 = 0.05;
@@ -27,7 +27,7 @@ fn weir_by(backend: &str) -> Mode {
 
 /// Full mode.
 fn the_scheduler_holds(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<Run> {
-    let held = live::run(vm, scenario, all, &weir_by("scx-full"))?;
+    let held = live_run::run(vm, scenario, all, &weir_by("scx-full"))?;
     let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
     println!("scx-full: RMSE {rmse:.4}, bias {bias:.4}");
     ensure!(rmse <= RMSE_RATIO_MAX, "RMSE {rmse}");
@@ -44,7 +44,10 @@ fn prepared(settle_sec: u64, measure_sec: u64) -> Result<(Vm, Scenario, Vec<Inst
     scenario.control.measure_sec = measure_sec;
     let env = Environment::ready(&mut say)?;
     let files = [
-        GuestFile::new(driver::build(&env, &mut say)?.module, "lib/weir_cxl.ko"),
+        GuestFile::new(
+            kernel_modules::build(&env, &mut say)?.module,
+            "lib/weir_cxl.ko",
+        ),
         GuestFile::new(beside("weir")?, "usr/local/bin/weir"),
     ];
     let vm = Vm::boot(&env, &scenario.machine, &files)?;
@@ -62,8 +65,8 @@ fn prepared(settle_sec: u64, measure_sec: u64) -> Result<(Vm, Scenario, Vec<Inst
 
 /// Without weir, and with it by `cpu.max`.
 fn weir_halves_the_overload(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<Vec<Run>> {
-    let free = live::run(vm, scenario, all, &Mode::Free)?;
-    let held = live::run(vm, scenario, all, &weir_by("cgroup"))?;
+    let free = live_run::run(vm, scenario, all, &Mode::Free)?;
+    let held = live_run::run(vm, scenario, all, &weir_by("cgroup"))?;
     let (before, after) = (
         free.bandwidth.mean_bytes_per_sec,
         held.bandwidth.mean_bytes_per_sec,

@@ -51,7 +51,7 @@ fn set_quotas(vm: &Vm, value: &str) -> Result<()> {
 
 /// A task that sleeps 10 ms and looks how late it is, beside two that compute, for some seconds.
 fn work(vm: &Vm) -> Result<Seen> {
-    let lines = || vm.ledger().group(0).read_lines as f64;
+    let lines = || vm.ground_truth().group(0).read_lines as f64;
     let (before, begun) = (lines(), vm.now());
     let text = vm.try_run(
         &format!(

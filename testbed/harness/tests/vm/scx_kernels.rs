@@ -10,7 +10,7 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
-use weir_testbed::kernels::{FIRST, NEWER, Series, TOO_OLD, WITHOUT};
+use weir_testbed::other_kernels::{FIRST, NEWER, Series, TOO_OLD, WITHOUT};
 use weir_testbed::vm::Vm;
 
 const RULES: [&str; 5] = [

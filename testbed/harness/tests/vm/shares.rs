@@ -202,10 +202,10 @@ fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
 /// found out, and the reads did come from the device: else that would be said.
 fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
     common::freeze(vm, true)?;
-    let before = vm.ledger().group(0).read_lines;
+    let before = vm.ground_truth().group(0).read_lines;
     let asked = "weir run --json --share-event sw:page-faults --duration 1s 2> /run/said";
     let done = attempt(vm, asked);
-    let read = vm.ledger().group(0).read_lines - before;
+    let read = vm.ground_truth().group(0).read_lines - before;
     common::freeze(vm, false)?;
     let text = done?.stdout;
     let line = text.lines().next().context("no line")?;
@@ -226,7 +226,7 @@ fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
 }
 
 /// Nothing to go by but CPU time and where memory lies: two readers of which one has a fifth of a CPU, and one beside
-/// them that is as busy, in ordinary memory. Judged by the ledger, which tells pages apart by their owner.
+/// them that is as busy, in ordinary memory. Judged by the ground truth, which tells pages apart by their owner.
 fn the_last_resort(vm: &Vm) -> Result<()> {
     const NAMES: [&str; 3] = ["a", "b", "elsewhere"];
     let elsewhere = make_cgroup(vm, NAMES[2])?;
@@ -247,7 +247,7 @@ fn the_last_resort(vm: &Vm) -> Result<()> {
     }
     own_pages(vm, "/cxl0/a", 1)?;
     own_pages(vm, "/cxl0/b", 2)?;
-    let read_lines = || [1, 2].map(|owner| vm.ledger().owner(owner).read_lines);
+    let read_lines = || [1, 2].map(|owner| vm.ground_truth().owner(owner).read_lines);
     let mut bytes = BTreeMap::new();
     let mut moved = [0; 2];
     with_event(vm, "--shares cpu-time", || {
@@ -277,7 +277,7 @@ fn the_last_resort(vm: &Vm) -> Result<()> {
     let ours = NAMES.map(|name| of(name) / all);
     let theirs = moved[0] as f64 / (moved[0] + moved[1]) as f64;
     println!(
-        "by CPU time and memory: {ours:.3?} of the bytes; a read {theirs:.3} of them by the ledger"
+        "by CPU time and memory: {ours:.3?} of the bytes; a read {theirs:.3} of them by the ground truth"
     );
     ensure!(moved[1] > 0 && all > 0.0, "{moved:?} lines, {bytes:?}");
     ensure!((ours[0] - theirs).abs() < 0.08, "{ours:?}, {theirs}");

@@ -90,7 +90,7 @@ fn clocks_agree(vm: &Vm) -> Result<()> {
 
 fn instructions(vm: &Vm) -> u64 {
     let cpus = 0..vm.machine.cpu_count;
-    cpus.map(|i| vm.ledger().vcpu(i).instructions).sum()
+    cpus.map(|i| vm.ground_truth().vcpu(i).instructions).sum()
 }
 
 /// A sleep of so long in an idle guest ends when it should, and costs next to no instructions.

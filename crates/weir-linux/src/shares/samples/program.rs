@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sampling program in the kernel (`bpf/weir_sample.bpf.c`), and an event on each CPU that runs it.
+//! The sampling program in the kernel (`bpf/probes/samples.bpf.c`), and an event on each CPU that runs it.
 
 use super::super::Key;
 use super::wire::{self, Fate, Range, Taken};
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, RawFd};
 use weir_core::{Missing, Nanos};
 
 /// The compiled program.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/weir_sample.bpf.o"));
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/samples.bpf.o"));
 const PROGRAM: &str = "weir_sample_memory";
 /// How often it is looked for CPUs that came or went.
 const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
@@ -49,9 +49,9 @@ impl Program {
         };
         let mut program = Program {
             taps: BTreeMap::new(),
-            memory: map("weir_memory")?,
-            samples: map("weir_samples")?,
-            fates: map("weir_fates")?,
+            memory: map("device_memory")?,
+            samples: map("sample_counts")?,
+            fates: map("sample_stats")?,
             object,
             tapped,
             roots: roots.clone(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/weir_sample_wire.h`: rows of 64-bit words in the machine's byte order.
+//! The other side of `bpf/probes/samples_intf.h`: rows of 64-bit words in the machine's byte order.
 
 use super::super::wire::words;
 
@@ -74,7 +74,7 @@ mod tests {
     use super::super::super::wire::members;
     use super::*;
 
-    const HEADER: &str = include_str!("../../../../../bpf/weir_sample_wire.h");
+    const HEADER: &str = include_str!("../../../../../bpf/probes/samples_intf.h");
 
     fn number(name: &str) -> usize {
         let line = HEADER.lines().find(|l| l.contains(&format!("{name}\t")));
@@ -84,19 +84,22 @@ mod tests {
 
     #[test]
     fn both_sides_have_the_same_words_in_the_same_order() {
-        assert_eq!(members(HEADER, "weir_range"), ["first", "last", "place"]);
-        assert_eq!(members(HEADER, "weir_ranges"), ["count", "of[WEIR_RANGES]"]);
-        assert_eq!(members(HEADER, "weir_taken"), ["of[WEIR_PLACES]"]);
+        assert_eq!(members(HEADER, "memory_range"), ["first", "last", "group"]);
+        assert_eq!(
+            members(HEADER, "memory_ranges"),
+            ["count", "ranges[MAX_RANGES]"]
+        );
+        assert_eq!(members(HEADER, "sample_counts"), ["by_group[MAX_GROUPS]"]);
         let fate = [
-            "taken",
+            "counted",
             "without_address",
             "elsewhere",
             "from_cache",
             "lost",
         ];
-        assert_eq!(members(HEADER, "weir_fate"), fate);
+        assert_eq!(members(HEADER, "sample_stats"), fate);
         assert_eq!(
-            (number("WEIR_RANGES"), number("WEIR_PLACES")),
+            (number("MAX_RANGES"), number("MAX_GROUPS")),
             (RANGES, PLACES)
         );
     }

@@ -5,8 +5,8 @@ use super::lab::{Lab, command, heads, number, picture, signed_percent, text, wor
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write;
-use weir_hw::profile::Profile;
-use weir_hw::sweep::{self, LoadMix};
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::mlc_sweep::{self, LoadMix};
 use weir_report::{
     Axis, Cell, CellKind, Curve, Ink, Panel, Part, Plot, Section, Shape, Table, plot,
 };
@@ -95,7 +95,7 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
         String::from("profile,threads,mix,kind,delay,bandwidth_bytes_per_sec,latency_ns\n");
     let profile = Profile::named("asic-x16")?;
     for curve in all.iter().filter(|c| c.device == "cxl") {
-        let model = sweep::curve(&profile, f64::from(curve.threads), curve.mix, &fine());
+        let model = mlc_sweep::curve(&profile, f64::from(curve.threads), curve.mix, &fine());
         let (row, figure) = judged(curve, &model);
         rows.push(row);
         figures.push(figure);
@@ -165,7 +165,7 @@ fn verdict(lab: &mut Lab, figures: &[serde_json::Value]) {
 }
 
 /// How far the model is off on one measured curve: cells, and the same as JSON.
-fn judged(curve: &Measured, model: &[sweep::Point]) -> (Vec<Cell>, serde_json::Value) {
+fn judged(curve: &Measured, model: &[mlc_sweep::SweepPoint]) -> (Vec<Cell>, serde_json::Value) {
     let errors = errors(curve, model);
     let mean = errors.iter().map(|e| e.abs()).sum::<f64>() / errors.len().max(1) as f64;
     let worse = |a: f64, e: f64| if e.abs() > a.abs() { e } else { a };
@@ -208,7 +208,7 @@ fn judged(curve: &Measured, model: &[sweep::Point]) -> (Vec<Cell>, serde_json::V
 }
 
 /// Measured points and the model's.
-fn points_csv(curve: &Measured, model: &[sweep::Point]) -> String {
+fn points_csv(curve: &Measured, model: &[mlc_sweep::SweepPoint]) -> String {
     let mut csv = String::new();
     let mut line = |kind: &str, delay: u32, rate: f64, latency: f64| {
         let (threads, mix) = (curve.threads, curve.mix.name());
@@ -236,7 +236,7 @@ fn fine() -> Vec<u32> {
 }
 
 /// Model ÷ measured − 1 at the same bandwidth, below 97 % of the measured peak.
-fn errors(curve: &Measured, model: &[sweep::Point]) -> Vec<f64> {
+fn errors(curve: &Measured, model: &[mlc_sweep::SweepPoint]) -> Vec<f64> {
     let peak = curve
         .rows
         .iter()
@@ -252,9 +252,9 @@ fn errors(curve: &Measured, model: &[sweep::Point]) -> Vec<f64> {
 }
 
 /// The model's latency at a bandwidth, on the branch before the peak.
-fn latency_at(model: &[sweep::Point], bytes_per_sec: f64) -> Option<f64> {
+fn latency_at(model: &[mlc_sweep::SweepPoint], bytes_per_sec: f64) -> Option<f64> {
     // Delays rise along the curve, so bandwidth falls: the last crossing is the unsaturated one.
-    let pairs: Vec<&[sweep::Point]> = model.windows(2).collect();
+    let pairs: Vec<&[mlc_sweep::SweepPoint]> = model.windows(2).collect();
     let around = pairs.iter().rev().find(|p| {
         p[0].bandwidth_bytes_per_sec >= bytes_per_sec
             && p[1].bandwidth_bytes_per_sec <= bytes_per_sec
@@ -284,7 +284,7 @@ fn picture_of(all: &[Measured]) -> Result<Plot> {
     let panel = |mix: LoadMix| {
         let mut curves = Vec::new();
         for (ink, threads) in Ink::CURVES.into_iter().zip(threads) {
-            let model = sweep::curve(&profile, f64::from(threads), mix, &fine());
+            let model = mlc_sweep::curve(&profile, f64::from(threads), mix, &fine());
             let points = model
                 .iter()
                 .map(|p| (p.bandwidth_bytes_per_sec / 1e9, p.latency_ns))
@@ -327,7 +327,7 @@ fn picture_of(all: &[Measured]) -> Result<Plot> {
 /// The profile of the thesis's FPGA: its figures 1 and 15 have this shape.
 fn thesis_curve() -> Result<Plot> {
     let profile = Profile::named("agilex-thesis")?;
-    let model = sweep::curve(
+    let model = mlc_sweep::curve(
         &profile,
         f64::from(profile.host.cores),
         LoadMix::Reads,

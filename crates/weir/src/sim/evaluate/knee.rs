@@ -8,8 +8,8 @@ use serde_json::json;
 use weir_core::knee::{self, LoadPoint};
 use weir_core::units::GIB;
 use weir_core::{BytesPerSec, Nanos};
-use weir_hw::profile::Profile;
-use weir_hw::sweep::{DELAYS, LoadMix, curve};
+use weir_hw::memory_device::Profile;
+use weir_hw::memory_device::mlc_sweep::{DELAYS, LoadMix, curve};
 use weir_report::{Cell, CellKind, Part, Section, Table};
 
 const TITLE: &str = "Is the knee found?";
@@ -149,7 +149,7 @@ fn measure(
     noise: f64,
     random: &mut Random,
 ) -> Vec<LoadPoint> {
-    let mut measured = |p: &weir_hw::sweep::Point| LoadPoint {
+    let mut measured = |p: &weir_hw::memory_device::mlc_sweep::SweepPoint| LoadPoint {
         bytes_per_sec: BytesPerSec::new(p.bandwidth_bytes_per_sec),
         latency_ns: Nanos::rounded(p.latency_ns * (1.0 + noise * random.normal())),
     };
@@ -170,7 +170,7 @@ fn at_load(
     threads: f64,
     mix: LoadMix,
     bytes_per_sec: f64,
-) -> weir_hw::sweep::Point {
+) -> weir_hw::memory_device::mlc_sweep::SweepPoint {
     let at = |delay: u32| curve(profile, threads, mix, &[delay])[0];
     let (mut low, mut high) = (DELAYS[0], DELAYS[DELAYS.len() - 1]);
     while high - low > 1 {
@@ -182,7 +182,9 @@ fn at_load(
         }
     }
     let (a, b) = (at(low), at(high));
-    let far = |p: &weir_hw::sweep::Point| (p.bandwidth_bytes_per_sec - bytes_per_sec).abs();
+    let far = |p: &weir_hw::memory_device::mlc_sweep::SweepPoint| {
+        (p.bandwidth_bytes_per_sec - bytes_per_sec).abs()
+    };
     if far(&a) < far(&b) { a } else { b }
 }
 
@@ -190,7 +192,9 @@ fn at_load(
 fn true_knee(profile: &Profile, threads: f64, mix: LoadMix) -> f64 {
     let fine: Vec<u32> = (0..1000).chain((1000..20_000).step_by(20)).collect();
     let points = curve(profile, threads, mix, &fine);
-    let power = |p: &weir_hw::sweep::Point| p.bandwidth_bytes_per_sec / p.latency_ns;
+    let power = |p: &weir_hw::memory_device::mlc_sweep::SweepPoint| {
+        p.bandwidth_bytes_per_sec / p.latency_ns
+    };
     let best = points.iter().max_by(|a, b| power(a).total_cmp(&power(b)));
     best.map_or(0.0, |p| p.bandwidth_bytes_per_sec)
 }

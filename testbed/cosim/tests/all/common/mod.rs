@@ -15,18 +15,18 @@ pub const GROUP_BYTES: u64 = 1 << 27;
 pub const BASE_BYTES: u64 = (1 << 32) + (1 << 21);
 pub const RINGS: usize = 2;
 
-/// A folder with a socket and a stream in it; the server ends with this.
+/// A folder with a socket and a trace in it; the server ends with this.
 pub struct Server {
     pub dir: tempfile::TempDir,
     pub child: Child,
 }
 
-/// The arguments for a library, with socket and stream in `dir`.
+/// The arguments for a library, with socket and trace in `dir`.
 pub fn command(library: &Path, dir: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir-cosim"));
     command.arg("--json").arg("--library").arg(library);
     command.arg("--socket").arg(dir.join("socket"));
-    command.arg("--stream").arg(dir.join("stream"));
+    command.arg("--trace").arg(dir.join("trace"));
     for (option, number) in [
         ("--rings", RINGS as u64),
         ("--groups", GROUPS),
@@ -57,11 +57,11 @@ impl Server {
         Client::new(&self.dir.path().join("socket")).expect("it serves")
     }
 
-    /// The stream, as the plugin maps it: for the rest of the process.
-    pub fn stream_words(&self) -> &'static [AtomicU64] {
-        let path = self.dir.path().join("stream");
+    /// The trace, as the device model maps it: for the rest of the process.
+    pub fn trace_words(&self) -> &'static [AtomicU64] {
+        let path = self.dir.path().join("trace");
         let file = File::options().read(true).write(true).open(path);
-        let file = file.expect("a stream");
+        let file = file.expect("a trace");
         let bytes = file.metadata().expect("its length").len() as usize;
         // SAFETY: a fresh mapping that stays; all who have it store whole words, as atomics may.
         unsafe {
@@ -90,11 +90,11 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// The RTL, or nothing, said aloud, where it cannot be built.
 pub fn rtl() -> Option<PathBuf> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/model");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/build-model");
     let log2 = GROUP_BYTES.trailing_zeros().to_string();
     let mut command = Command::new(script);
     let out = command.args([&GROUPS.to_string(), "2", &log2]).output();
-    let out = out.expect("rtl/model starts");
+    let out = out.expect("rtl/build-model starts");
     if out.status.code() == Some(3) {
         // Not eprintln: the runner would keep it to itself.
         let why = text(&out.stderr);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The hand of the harness inside the guest: reads commands from a virtio-serial port, runs each in a
-//! thread of its own, writes the results back. Started by the guest's init; lives as long as the
-//! guest. `weir-agent pages FILE` prints where a file lies in physical memory,
-//! `weir-agent now` the guest's clocks, `weir-agent count` what perf counts of an event while a command runs;
-//! `weir-agent unpack` takes the files that the harness has put into a PCI device; `weir-agent hold` keeps patterns in memory and looks at them again and again.
+//! Agent of the harness inside the guest: reads commands from a virtio-serial port, runs each in a
+//! thread of its own, writes the results back. The guest's init starts it; it lives as long as the guest.
+//! `weir-agent pages FILE` prints the physical addresses of a file, `weir-agent now` the guest's clocks,
+//! `weir-agent count` perf's count of an event while a command runs; `weir-agent unpack` unpacks the files that the
+//! harness has put into a PCI device; `weir-agent hold` keeps patterns in memory and checks them again and again.
 
 mod count;
-mod hold;
 mod pages;
+mod pattern_holder;
 mod unpack;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -27,7 +27,7 @@ fn main() -> std::io::Result<()> {
         ["now"] => now(),
         ["unpack"] => unpack::unpack(),
         ["count", pmu, event, field, command] => count::count(pmu, event, field, command),
-        ["hold", mib, seed, file] => hold::hold(mib, seed, file),
+        ["hold", mib, seed, file] => pattern_holder::hold(mib, seed, file),
         _ => Err(std::io::Error::other(
             "usage: weir-agent [pages FILE | now | unpack | count PMU EVENT FIELD=N COMMAND | hold MIB SEED FILE]",
         )),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where a file's pages lie in physical memory, from the kernel's own page tables
-//! (`Documentation/admin-guide/mm/pagemap.rst`). Tells the ledger whose data is where, so that the
+//! (`Documentation/admin-guide/mm/pagemap.rst`). Gives the owners of pages for the ground truth, so that the
 //! truth per workload does not depend on anything weir measures.
 
 use rustix::mm::{MapFlags, ProtFlags};

@@ -3,8 +3,8 @@
 
 use super::{Bench, skip};
 use anyhow::{Context, Result};
-use weir_testbed::driver::{self, Driver};
-use weir_testbed::kernels::Series;
+use weir_testbed::kernel_modules::{self, Driver};
+use weir_testbed::other_kernels::Series;
 
 impl Bench {
     /// The same with another kernel; nothing, said aloud, where that is not to be had or cannot be fetched. The driver
@@ -21,7 +21,7 @@ impl Bench {
             Err(why) => return skip(test, &format!("{why:#}")),
         };
         let driver = match env.headers() {
-            Some(_) => Some(driver::build(&env, say)?),
+            Some(_) => Some(kernel_modules::build(&env, say)?),
             None => None,
         };
         Ok(Some(Bench {

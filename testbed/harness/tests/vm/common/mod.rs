@@ -27,8 +27,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use weir_testbed::driver::{self, Driver};
-use weir_testbed::env::{Environment, copy};
+use weir_testbed::guest_env::{Environment, copy};
+use weir_testbed::kernel_modules::{self, Driver};
 use weir_testbed::lock;
 use weir_testbed::machine::Machine;
 use weir_testbed::protocol::Reply;
@@ -66,7 +66,7 @@ impl Bench {
     /// The environment or the driver does not build.
     pub fn ready(test: &str) -> Result<Option<Bench>> {
         let root = rustix::process::geteuid().is_root();
-        let weir = beside("weir").and_then(|weir| beside("libweir_plugin.so").map(|_| weir));
+        let weir = beside("weir").and_then(|weir| beside("libweir_device_model.so").map(|_| weir));
         let weir = match (root, weir) {
             (true, Ok(weir)) => weir,
             (true, Err(lacking)) => return skip(test, &format!("{lacking:#}")),
@@ -74,7 +74,7 @@ impl Bench {
         };
         let say = &mut |line: &str| println!("{line}");
         let env = Environment::ready(say)?;
-        let driver = driver::build(&env, say)?;
+        let driver = kernel_modules::build(&env, say)?;
         Ok(Some(Bench {
             env,
             driver: Some(driver),
@@ -476,7 +476,7 @@ pub fn machine_with_a_device() -> Machine {
 /// # Errors
 /// The guest is gone.
 pub fn bytes_per_sec(vm: &Vm, sec: u64) -> Result<f64> {
-    let lines = || vm.ledger().group(0).read_lines as f64;
+    let lines = || vm.ground_truth().group(0).read_lines as f64;
     let (before, begun) = (lines(), vm.now());
     vm.sleep(Duration::from_secs(sec))?;
     Ok((lines() - before) * 64.0 / (vm.now() - begun).as_secs_f64())

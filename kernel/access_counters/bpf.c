@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The counters for BPF programs: kfunc weir_cxl_counter_read()
+ *
+ *   extern int weir_cxl_counter_read(int nid, bool write, __u64 *bytes) __ksym;
+ *
+ *   __u64 bytes = 0;
+ *   if (!weir_cxl_counter_read(nid, false, &bytes))
+ *           ... bytes read from the memory of NUMA node nid ...
+ *
+ * The thesis passes a NUMA node and gets the counter (5.1.4, 5.4.1); so here,
+ * with an error beside the count, because "no such counter" is not "no
+ * traffic". A node may hold several groups: their counts are added. Memory that two
+ * devices count (hardware, and a simulation of it) is counted once, by the device
+ * with the lower number.
+ *
+ * Programs call this from a scheduler with a run queue locked, or from an NMI.
+ * So it takes no lock, does not sleep, and does a bounded number of MMIO reads
+ * (one takes about a microsecond on hardware): nodes with more than
+ * WEIR_BPF_GROUPS_MAX groups are refused. The way from a node to its groups is
+ * a sorted array, made anew when a device comes or goes and read under RCU. The
+ * removal of a device waits for the readers of the old array.
+ *
+ * A loaded program that calls the kfunc holds the module: rmmod says it is in use.
+ */
+
+#include <linux/bpf.h>
+#include <linux/btf.h>
+#include <linux/btf_ids.h>
+#include <linux/module.h>
+#include <linux/numa.h>
+#include <linux/rcupdate.h>
+#include <linux/slab.h>
+#include <linux/sort.h>
+
+#include "weir_cxl.h"
+
+#define WEIR_BPF_GROUPS_MAX	16
+
+/**
+ * struct weir_node_group - says that a group's memory is of a node
+ * @cxl: the device
+ * @group: the group
+ * @nid: the node
+ */
+struct weir_node_group {
+	struct weir_cxl *cxl;
+	u32 group;
+	int nid;
+};
+
+/**
+ * struct weir_index - all groups that belong to a node
+ * @count: how many
+ * @entries: ordered by node, then by address, then by device
+ */
+struct weir_index {
+	u32 count;
+	struct weir_node_group entries[] __counted_by(count);
+};
+
+/* Replaced under weir_cxl_lock, read under RCU. NULL without devices. */
+static struct weir_index __rcu *weir_index;
+
+/* The first entry of a node or of the next higher one. */
+static u32 weir_index_find(const struct weir_index *index, int nid)
+{
+	u32 low = 0, high = index->count;
+
+	while (low < high) {
+		u32 middle = low + (high - low) / 2;
+
+		if (index->entries[middle].nid < nid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int weir_node_read(const struct weir_index *index, int nid, bool write, u64 *bytes)
+{
+	u32 first = weir_index_find(index, nid);
+	u64 sum = 0, part;
+	u32 i;
+	int ret;
+
+	for (i = first; i < index->count && index->entries[i].nid == nid; i++) {
+		if (i - first == WEIR_BPF_GROUPS_MAX)
+			return -E2BIG;
+		ret = weir_cxl_read(index->entries[i].cxl, index->entries[i].group, write, &part);
+		if (ret)
+			return ret;
+		sum += part;
+	}
+	if (i == first)
+		return -ENODEV;
+
+	*bytes = sum;
+	return 0;
+}
+
+__bpf_kfunc_start_defs();
+
+/**
+ * weir_cxl_counter_read - bytes moved from or to the memory of a NUMA node
+ * @nid: the node
+ * @write: bytes written, else bytes read
+ * @bytes: set to the count since the device was reset, modulo 2^64
+ *
+ * Return: 0; -ENODEV if no counter covers the node or its device is lost;
+ * -E2BIG if more than 16 groups lie in it. @bytes is only set with 0.
+ */
+__bpf_kfunc int weir_cxl_counter_read(int nid, bool write, u64 *bytes)
+{
+	const struct weir_index *index;
+
+	guard(rcu)();
+	index = rcu_dereference(weir_index);
+	return index ? weir_node_read(index, nid, write, bytes) : -ENODEV;
+}
+
+__bpf_kfunc_end_defs();
+
+BTF_KFUNCS_START(weir_kfunc_ids)
+BTF_ID_FLAGS(func, weir_cxl_counter_read)
+BTF_KFUNCS_END(weir_kfunc_ids)
+
+static const struct btf_kfunc_id_set weir_kfuncs = {
+	.owner = THIS_MODULE,
+	.set = &weir_kfunc_ids,
+};
+
+/**
+ * weir_bpf_init - offer the kfunc to schedulers, system call and tracing programs
+ *
+ * Return: 0 or an error of the BPF subsystem. Taken back when the module goes.
+ */
+int weir_bpf_init(void)
+{
+	int ret;
+
+	ret = register_btf_kfunc_id_set(BPF_PROG_TYPE_STRUCT_OPS, &weir_kfuncs);
+	ret = ret ?: register_btf_kfunc_id_set(BPF_PROG_TYPE_SYSCALL, &weir_kfuncs);
+	return ret ?: register_btf_kfunc_id_set(BPF_PROG_TYPE_TRACING, &weir_kfuncs);
+}
+
+static u64 weir_base(const struct weir_node_group *entry)
+{
+	return entry->cxl->groups[entry->group].base;
+}
+
+static int weir_compare_entries(const void *a, const void *b)
+{
+	const struct weir_node_group *left = a, *right = b;
+
+	if (left->nid != right->nid)
+		return left->nid - right->nid;
+	if (weir_base(left) != weir_base(right))
+		return weir_base(left) < weir_base(right) ? -1 : 1;
+	return left->cxl->id - right->cxl->id;
+}
+
+/* Leaves out groups with memory that an earlier device counts as well. */
+static void weir_index_dedup(struct weir_index *index)
+{
+	u32 kept = 0, i;
+
+	for (i = 0; i < index->count; i++) {
+		const struct weir_node_group *entry = &index->entries[i];
+		const struct weir_node_group *last = kept ? &index->entries[kept - 1] : NULL;
+
+		if (last && last->cxl != entry->cxl && last->nid == entry->nid &&
+		    weir_base(last) == weir_base(entry))
+			continue;
+		index->entries[kept++] = *entry;
+	}
+	index->count = kept;
+}
+
+/* NULL with *ret 0 is the index of no groups. */
+static struct weir_index *weir_index_make(int *ret)
+{
+	struct weir_index *index;
+	struct weir_cxl *cxl;
+	u32 room = 0, i;
+
+	*ret = 0;
+	list_for_each_entry(cxl, &weir_cxl_devices, entry)
+		room += cxl->group_count;
+	if (!room)
+		return NULL;
+	index = kvzalloc(struct_size(index, entries, room), GFP_KERNEL);
+	if (!index) {
+		*ret = -ENOMEM;
+		return NULL;
+	}
+
+	index->count = room;
+	room = 0;
+	list_for_each_entry(cxl, &weir_cxl_devices, entry) {
+		for (i = 0; i < cxl->group_count; i++) {
+			int nid = phys_to_target_node(cxl->groups[i].base);
+
+			if (nid == NUMA_NO_NODE)
+				continue;
+			index->entries[room].cxl = cxl;
+			index->entries[room].group = i;
+			index->entries[room].nid = nid;
+			room++;
+		}
+	}
+	index->count = room;
+	sort(index->entries, room, sizeof(index->entries[0]), weir_compare_entries, NULL);
+	weir_index_dedup(index);
+	return index;
+}
+
+/**
+ * weir_bpf_update - rebuild the index of nodes from weir_cxl_devices
+ *
+ * Called with weir_cxl_lock held. When it returns, no program reads a device
+ * that is not in the list, also on failure; then no counters are found at all
+ * until the next update.
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int weir_bpf_update(void)
+{
+	struct weir_index *new, *old;
+	int ret;
+
+	new = weir_index_make(&ret);
+	old = rcu_replace_pointer(weir_index, new, lockdep_is_held(&weir_cxl_lock));
+	synchronize_rcu();
+	kvfree(old);
+	return ret;
+}
