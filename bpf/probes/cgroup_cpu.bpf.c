@@ -8,7 +8,7 @@
  * The kernel keeps these sums for each CPU. It adds them up, for a cgroup and all
  * below it, when its cpu.stat is read. BPF programs of this type may not call the
  * function that does so; therefore the daemon reads cpu.stat of a few ancestors
- * before it runs this program (crates/weir-linux/src/usage).
+ * before it runs this program (crates/weir-linux/src/workloads/cpu_time/bpf).
  *
  * Nothing is locked: a sum is one word, and an update is seen whole or not at all.
  * Programs of this type may call bpf_cgroup_from_id() since Linux 6.10.

@@ -2,7 +2,7 @@
 /*
  * Interface of cgroup_cpu.bpf.c: one page with a row for each cgroup. The daemon
  * writes the ids, the program the rest. The other side is
- * crates/weir-linux/src/usage/page.rs; a test compares the two.
+ * crates/weir-linux/src/workloads/cpu_time/bpf/page.rs; a test compares the two.
  */
 #ifndef WEIR_CGROUP_CPU_INTF_H
 #define WEIR_CGROUP_CPU_INTF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Interface of samples.bpf.c. The other side is
- * crates/weir-linux/src/shares/samples/wire.rs; a test compares the two.
+ * crates/weir-linux/src/task_traffic/sampling/intf.rs; a test compares the two.
  */
 #ifndef WEIR_SAMPLES_INTF_H
 #define WEIR_SAMPLES_INTF_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Interface of task_counts.bpf.c. The other side is
- * crates/weir-linux/src/shares/wire.rs; a test compares the two.
+ * crates/weir-linux/src/task_traffic/counting_intf.rs; a test compares the two.
  */
 #ifndef WEIR_TASK_COUNTS_INTF_H
 #define WEIR_TASK_COUNTS_INTF_H

@@ -2,7 +2,7 @@
 /*
  * Interface of the scheduler: the values of its maps, shared with the daemon. All
  * members are 64-bit words, so that both sides agree on the layout;
- * crates/weir-linux/src/scx/wire.rs is the other side, and a test compares the two.
+ * crates/weir-linux/src/backends/sched_ext/wire.rs is the other side, and a test compares the two.
  *
  * The daemon writes settings once, and configurations, cgroups and the heartbeat
  * whenever they change; it never writes the scheduler's contexts and statistics.

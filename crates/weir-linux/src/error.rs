@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What can stop weir on this host. Each names the thing and the next move.
 
-use crate::cxl::Fabric;
+use crate::inventory::cxl::Fabric;
+use crate::inventory::numa::Topology;
 use crate::options::Roots;
-use crate::topology::Topology;
 use std::io;
 use std::path::PathBuf;
 
@@ -91,7 +91,7 @@ impl LinuxError {
                     others.join("; ")
                 ),
             },
-            next_move: crate::cxl::next_move(&Fabric::read(roots)),
+            next_move: crate::inventory::cxl::next_move(&Fabric::read(roots)),
             nodes: roots.sys.join("devices/system/node"),
             counters: roots.sys.join("class/weir_cxl"),
         }

@@ -140,7 +140,7 @@ pub struct Options {
     /// on the process name.
     pub exclude: Vec<String>,
     /// Nodes that are CXL memory, whatever the machine says; where its counters do not name nodes, in the order of their
-    /// groups. Empty leaves it to the evidence ([`crate::cxl::NodeVerdict`]).
+    /// groups. Empty leaves it to the evidence ([`crate::inventory::cxl::NodeVerdict`]).
     pub nodes: Vec<u32>,
     /// Ids of workloads that were given a weight: one that is not there is told.
     pub weighted: Vec<String>,

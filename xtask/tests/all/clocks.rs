@@ -46,7 +46,7 @@ const WORDS: &[(&str, &str)] = &[
 /// Functions that may, as `file: function` (or the file, where it is no Rust), and why.
 const ALLOWED: &[(&str, &str)] = &[
     (
-        "crates/weir-linux/src/shares/calibration_tests.rs: naps",
+        "crates/weir-linux/src/task_traffic/calibration_tests.rs: naps",
         "a nap is what is counted, however long it is",
     ),
     (

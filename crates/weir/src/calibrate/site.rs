@@ -6,7 +6,7 @@ use crate::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
 use weir_core::Bytes;
 use weir_core::topology::{Device, Group};
-use weir_linux::{Node, Nodes, Roots, Traffic, cores};
+use weir_linux::{Node, Nodes, Roots, Traffic, cpu_topology};
 
 const MIB: u64 = 1 << 20;
 /// Of a huge page: buffers are whole ones.
@@ -62,9 +62,9 @@ impl Site {
         let allowed = weir_bench::cpu::allowed()?;
         let near_cpus = near.map(|near| &near.cpus[..]).unwrap_or_default();
         let (probe_cpu, load_cpus) = cpus(args.threads, &allowed, near_cpus, |cpu| {
-            cores::siblings(roots, cpu)
+            cpu_topology::siblings(roots, cpu)
         })?;
-        let cache_bytes = cores::last_cache_bytes(roots, probe_cpu);
+        let cache_bytes = cpu_topology::last_cache_bytes(roots, probe_cpu);
         let wanted = args.memory.map(|size| size.0);
         let (ring_bytes, thread_bytes) = share(wanted, node, load_cpus.len() as u64, cache_bytes)?;
         Ok(Site {

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 use weir_core::{Bytes, Missing};
 use weir_linux::Roots;
-use weir_linux::perf::{self, Counting, Origin, Target};
+use weir_linux::pmu::{self, Counting, Origin, Target};
 
 /// A device, a group of one, or all there is.
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ struct Row {
 /// # Errors
 /// Nothing can be counted here, perf is refused, the command cannot be started.
 pub fn count(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
-    let targets = perf::here(roots, &args.devices.nodes(roots)?);
+    let targets = pmu::here(roots, &args.devices.nodes(roots)?);
     if targets.is_empty() {
         bail!("no event of CXL traffic stands here: weir events says what is lacking");
     }

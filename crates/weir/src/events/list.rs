@@ -14,7 +14,7 @@ use weir_events::{
     encode, tables,
 };
 use weir_linux::Roots;
-use weir_linux::perf::Machine;
+use weir_linux::pmu::Machine;
 
 /// Everything.
 #[derive(Serialize)]

@@ -13,7 +13,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 use weir_linux::Roots;
-use weir_linux::copies::{Kernel, Layout, Map, Moved, Owner, Refusal, Sysfs, resize as carry_out};
+use weir_linux::virtual_copies::{
+    Kernel, Layout, Map, Moved, Owner, Refusal, Sysfs, resize as carry_out,
+};
 
 /// Patience is kept in whole seconds.
 const PATIENCE_MIN: Duration = Duration::from_secs(1);

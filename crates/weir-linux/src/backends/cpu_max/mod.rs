@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The back end `cgroup`: limits by `cpu.max` of the leaf a workload is in.
+//!
+//! Facts that shape it (kernel, sched-bwc.rst; measured on 6.18 at HZ=250):
+//! - enforcement has the grain of a scheduler tick; the average is honoured by carrying debt over;
+//! - **every write refills the whole quota**: the same 10 ms/100 ms written each 50 ms yields 28 %
+//!   instead of 10 %. So nothing is written that is there already (compared in microseconds), and the
+//!   refill is announced as `refill_on_write_ratio` for the controller to reckon with;
+//! - a rewrite just after the regular refill gives almost nothing away, so rewrites wait for it where
+//!   its moment is known (see [`crate::backends::cpu_max::period_phase`]); bursts of several limits are staggered by the kernel;
+//! - quota ≥ 1 ms, period ≤ 1 s (see [`crate::backends::cpu_max::quota`]); a quota below `cpu.max.burst` is refused, and
+//!   a burst is what a limit should not have, so it is lowered to 0 meanwhile.
+//!
+//! **Theirs and ours.** What was there before is *theirs*; in force is the tighter of the two. If
+//! what is there is not what we wrote, somebody else wrote it: that is the new theirs. Ours is set
+//! again where it is tighter, at most once a second for each cgroup, so that two controllers do not
+//! fight at full speed.
+//!
+//! ```text
+//!            limit: lock, check, journal       others write
+//!   (free) ─────────────────────────► held ◄──────────────► contested
+//!      ▲                               │                        │
+//!      └──────── put back, journal ────┴── release ─────────────┘
+//! ```
+
+pub(crate) mod limited;
+pub(crate) mod move_process;
+pub(crate) mod period_phase;
+pub(crate) mod quota;
+pub(crate) mod rewrite_timing;
+pub(crate) mod target;
+pub(crate) mod write_order;
+
+use crate::backends::sched_ext::threads::Moved;
+use crate::error::LinuxError;
+use crate::inventory::sched_ext_state::SchedExt;
+use crate::kernel::clock::now;
+use crate::kernel::escape::escape;
+use crate::kernel::fd_budget::{Budget, Rank, is_want};
+use crate::kernel::files::{Buffer, inode, open_to_change};
+use crate::kernel::parse::cgroup::CpuMax;
+use crate::kernel::parse::decimal;
+use crate::leases::Claim;
+use crate::leases::journal::{Lease, Record, Take};
+use crate::leases::restore::{self, Given, ResetReport};
+use crate::options::{Options, Roots};
+use crate::workloads::discovery::{View, Watched};
+use crate::workloads::exclude::Rules;
+use limited::{Hold, parse_max};
+use period_phase::Search;
+use quota::{period_us, quota, tighter};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use target::{Aim, Target, never, outcome};
+use weir_core::plan::OutcomeKind;
+use weir_core::{CpuShare, Nanos, WorkloadId};
+
+/// Shortest time between two writes of ours over somebody else's, per cgroup.
+const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
+/// Limits that are looked after at one tick: so many, or this part of all where that is more. Every
+/// one has its turn within this many ticks: a second at 50 ms, no longer than a contest waits anyway.
+/// Before a write of ours each is looked at in any case.
+const TEND_LEAST: usize = 8;
+const TEND_PART: usize = 20;
+/// And no more than this: of ten thousand limits each has its turn within 4 s at 50 ms. In tests less, so that it happens.
+const TEND_MOST: usize = if cfg!(test) { 40 } else { 128 };
+
+/// The back end.
+pub(crate) struct Actuator {
+    roots: Roots,
+    pub(crate) root: Arc<OwnedFd>,
+    proc: Arc<OwnedFd>,
+    rules: Rules,
+    pub(crate) period_us: u64,
+    take_processes: bool,
+    read_only: bool,
+    claim: Option<Claim>,
+    budget: Arc<Budget>,
+    pub(crate) holds: BTreeMap<WorkloadId, Hold>,
+    /// What the other back end holds, told in the same journal.
+    moves: BTreeMap<u64, Moved>,
+    /// Whose turn it was last to be looked after, and the round of the view they were compared with.
+    tended: Option<WorkloadId>,
+    compared: u64,
+    /// When refills whose moment is not known are searched again.
+    pub(crate) search: Search,
+    pub(crate) sched_ext: SchedExt,
+    pub(crate) buffer: Buffer,
+}
+
+impl Actuator {
+    pub(crate) fn new(
+        options: &Options,
+        root: Arc<OwnedFd>,
+        proc: Arc<OwnedFd>,
+        rules: Rules,
+        budget: Arc<Budget>,
+    ) -> Self {
+        Actuator {
+            roots: options.roots.clone(),
+            root,
+            proc,
+            rules,
+            period_us: period_us(options.period),
+            take_processes: options.take_processes,
+            read_only: options.read_only,
+            claim: None,
+            budget,
+            holds: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            tended: None,
+            compared: 0,
+            search: Search::default(),
+            sched_ext: SchedExt::new(&options.roots).trusting(options.trust_cpu_max),
+            buffer: Buffer::new(),
+        }
+    }
+
+    pub(crate) fn hold(&self, id: &WorkloadId) -> Option<&Hold> {
+        self.holds.get(id)
+    }
+
+    /// Whether this limit is looser than the one of ours that is in force.
+    pub(crate) fn would_raise(&self, id: &WorkloadId, cpus: CpuShare) -> bool {
+        let ours = quota(cpus, self.period_us);
+        self.holds
+            .get(id)
+            .is_some_and(|hold| hold.ours.is_tighter_than(&ours))
+    }
+
+    pub(crate) fn is_holding(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// Takes the right to limit, once, and puts back what a weir that died has left.
+    pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
+        if self.claim.is_some() {
+            return Ok(ResetReport::default());
+        }
+        let (claim, report) = Claim::take(&self.roots)?;
+        self.claim = Some(claim);
+        Ok(report)
+    }
+
+    /// Lets a workload use at most `cpus`.
+    pub(crate) fn limit(
+        &mut self,
+        id: &WorkloadId,
+        watched: Option<&Watched>,
+        cpus: CpuShare,
+    ) -> OutcomeKind {
+        let outcome = self.try_limit(id, watched, cpus);
+        outcome.unwrap_or_else(|why| why)
+    }
+
+    fn try_limit(
+        &mut self,
+        id: &WorkloadId,
+        watched: Option<&Watched>,
+        cpus: CpuShare,
+    ) -> Result<OutcomeKind, OutcomeKind> {
+        let watched = watched
+            .filter(|w| !w.source.is_gone())
+            .ok_or(OutcomeKind::Vanished)?;
+        if self.read_only {
+            return Err(OutcomeKind::Refused("opened read-only".into()));
+        }
+        if let Some(why) = &watched.excluded {
+            return Err(never(why));
+        }
+        if let Some(why) = self.sched_ext.refusal() {
+            return Err(OutcomeKind::Refused(why));
+        }
+        let ours = quota(cpus, self.period_us);
+        if !self.holds.contains_key(id) {
+            match self.acquire(watched, ours)? {
+                Some(hold) => {
+                    self.holds.insert(id.clone(), hold);
+                }
+                None => return Ok(OutcomeKind::Unchanged),
+            }
+        }
+        let outcome = self.set(id, ours);
+        if matches!(outcome, Err(OutcomeKind::Vanished)) {
+            self.forget(id);
+        }
+        outcome
+    }
+
+    /// Takes hold of a cgroup: nothing if what others set is tight enough.
+    fn acquire(&mut self, watched: &Watched, ours: CpuMax) -> Result<Option<Hold>, OutcomeKind> {
+        self.claim()
+            .map_err(|e| OutcomeKind::Refused(e.to_string()))?;
+        let mut aim = self.aim();
+        let (dir, path, take) = aim.target(&watched.source)?;
+        let taken = take.clone();
+        let held = self.take_hold(watched, (dir, path, take), ours);
+        if !matches!(held, Ok(Some(_)))
+            && let Some(take) = taken
+        {
+            self.bring_home(&take);
+            let _ = self.note(&Record::Done { inode: take.inode });
+        }
+        held
+    }
+
+    pub(crate) fn aim(&mut self) -> Aim<'_> {
+        Aim {
+            root: &self.root,
+            proc: &self.proc,
+            rules: &self.rules,
+            take_processes: self.take_processes,
+            buffer: &mut self.buffer,
+        }
+    }
+
+    fn take_hold(
+        &mut self,
+        watched: &Watched,
+        (dir, path, take): Target,
+        ours: CpuMax,
+    ) -> Result<Option<Hold>, OutcomeKind> {
+        self.aim().check_members(watched, &dir, take.as_ref())?;
+        let name = escape(&path);
+        let max = open_to_change(&dir, "cpu.max").map_err(|e| match e {
+            Errno::NOENT => OutcomeKind::Refused(format!(
+                "{name} has no cpu.max, the cpu controller is not enabled for it: echo +cpu > \
+                 cgroup.subtree_control in the cgroup above"
+            )),
+            e => outcome(e, &name),
+        })?;
+        let theirs = parse_max(self.buffer.read(&max), &name)?;
+        if tighter(theirs, ours) == theirs {
+            return Ok(None);
+        }
+        let burst_us = match self.buffer.read_at(&dir, "cpu.max.burst") {
+            Ok(text) => decimal(text).ok(),
+            Err(e) if is_want(e) => return Err(outcome(e, &name)),
+            Err(_) => None,
+        };
+        let inode = inode(&dir).map_err(|e| outcome(e, &name))?.st_ino;
+        let lease = Lease {
+            path,
+            inode,
+            theirs,
+            burst_us,
+            ours: Vec::new(),
+        };
+        if let Some(take) = &take {
+            self.note(&Record::Take(take.clone()))?;
+            move_process::carry(self.root.as_fd(), &self.proc, &dir, take, &mut self.buffer)?;
+        }
+        self.note(&lease.hold())?;
+        let has_burst = burst_us.is_some_and(|b| b > 0);
+        Ok(Some(Hold {
+            dir: self.budget.keep(dir, Rank::Seldom),
+            max: self.budget.keep(max, Rank::EachTick),
+            ours,
+            written: theirs,
+            contest_at: Nanos(0),
+            has_burst,
+            taken: take,
+            phase: None,
+            trouble: None,
+            lease,
+        }))
+    }
+
+    /// Makes the tighter of theirs and `ours` be in force.
+    pub(crate) fn set(
+        &mut self,
+        id: &WorkloadId,
+        ours: CpuMax,
+    ) -> Result<OutcomeKind, OutcomeKind> {
+        self.see_theirs(id)?;
+        let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
+        hold.ours = ours;
+        let want = tighter(hold.lease.theirs, ours);
+        if want == hold.written {
+            return Ok(OutcomeKind::Unchanged);
+        }
+        let record = Record::Wrote {
+            inode: hold.lease.inode,
+            max: want.to_string(),
+        };
+        self.note(&record)?;
+        let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
+        hold.lease.note_ours(want);
+        let root = self.root.as_fd();
+        if hold.has_burst {
+            hold.write(root, "cpu.max.burst", "0")?;
+            hold.has_burst = false;
+        }
+        hold.write_max(root, &want.to_string())?;
+        hold.written = want;
+        Ok(OutcomeKind::Applied)
+    }
+
+    /// Reads what is there; if it is not what we wrote, it is theirs. Returns whether it was not.
+    fn see_theirs(&mut self, id: &WorkloadId) -> Result<bool, OutcomeKind> {
+        let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
+        let current = hold.read_max(self.root.as_fd(), &mut self.buffer, id.as_str())?;
+        if current == hold.written {
+            return Ok(false);
+        }
+        let (was, expected) = (hold.lease.theirs, hold.written);
+        tracing::warn!(cgroup = %id, %was, %expected, now = %current, "cpu.max was changed by somebody else");
+        hold.lease.theirs = current;
+        hold.written = current;
+        let record = hold.lease.hold();
+        self.note(&record)?;
+        Ok(true)
+    }
+
+    /// Looks after what is held: cgroups that are gone are dropped, those that are no workload any
+    /// more (a leaf that got children, a process that ended in a cgroup that stays) are released, and
+    /// where somebody else wrote, ours is set again if it is tighter. Called once a tick; the part
+    /// that reads files takes turns.
+    pub(crate) fn tend(&mut self, view: &View) {
+        let at = now();
+        if view.round != self.compared {
+            self.compared = view.round;
+            let is_over = |id: &&WorkloadId| view.get(id).is_none();
+            let over: Vec<_> = self.holds.keys().filter(is_over).cloned().collect();
+            for id in over {
+                tracing::info!(workload = %id, "no workload any more: its limit is put back");
+                // What fails is tried again at the next tick.
+                if matches!(self.release(&id), OutcomeKind::Failed(_)) {
+                    self.compared = 0;
+                }
+            }
+        }
+        for id in self.turn() {
+            let tended = match self.see_theirs(&id) {
+                Ok(_) => self.contest(&id, at),
+                Err(why) => Err(why),
+            };
+            if tended == Err(OutcomeKind::Vanished) {
+                self.forget(&id);
+                continue;
+            }
+            let Some(hold) = self.holds.get_mut(&id) else {
+                continue;
+            };
+            let before = std::mem::replace(&mut hold.trouble, tended.err());
+            if let Some(why) = hold.trouble.as_ref().filter(|_| before.is_none()) {
+                tracing::warn!(cgroup = %id, ?why, "cannot look after a limit");
+            }
+        }
+        self.compact();
+    }
+
+    /// Whose turn it is to be looked after; each time the next ones.
+    fn turn(&mut self) -> Vec<WorkloadId> {
+        let part = self.holds.len().div_ceil(TEND_PART);
+        let count = part.clamp(TEND_LEAST, TEND_MOST);
+        let from = self.tended.take().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut turn: Vec<_> = self
+            .holds
+            .range((from, Bound::Unbounded))
+            .map(|(id, _)| id.clone())
+            .take(count + 1)
+            .collect();
+        // Behind the last of them the next turn begins, or with the first, if that was the end.
+        if turn.len() > count {
+            turn.pop();
+            self.tended = turn.last().cloned();
+        }
+        turn
+    }
+
+    fn contest(&mut self, id: &WorkloadId, at: Nanos) -> Result<(), OutcomeKind> {
+        let Some(hold) = self.holds.get_mut(id) else {
+            return Ok(());
+        };
+        let ours_is_missing = tighter(hold.lease.theirs, hold.ours) != hold.written;
+        if !ours_is_missing || at < hold.contest_at {
+            return Ok(());
+        }
+        hold.contest_at = Nanos(at.0.saturating_add(CONTEST_EVERY.0));
+        let ours = hold.ours;
+        self.set(id, ours).map(|_| ())
+    }
+
+    /// Puts back what was there before.
+    pub(crate) fn release(&mut self, id: &WorkloadId) -> OutcomeKind {
+        let Some(hold) = self.holds.get(id) else {
+            return OutcomeKind::Unchanged;
+        };
+        let (lease, buffer) = (&hold.lease, &mut self.buffer);
+        let given = hold.with_dir(self.root.as_fd(), |dir| {
+            Ok(restore::give_back_in(dir, lease, buffer))
+        });
+        let given = given.unwrap_or_else(|e| match e {
+            Errno::NODEV => Given::Vanished,
+            e => Given::Failed(e.to_string()),
+        });
+        let kind = match given {
+            Given::Restored => OutcomeKind::Applied,
+            Given::Unchanged => OutcomeKind::Unchanged,
+            Given::Vanished => OutcomeKind::Vanished,
+            Given::LeftAlone(why) => {
+                tracing::info!(cgroup = %id, why, "limit left alone");
+                OutcomeKind::Unchanged
+            }
+            // Still held and still in the journal: tried again, at the latest by `weir reset`.
+            Given::Failed(why) => return OutcomeKind::Failed(why),
+        };
+        self.forget(id);
+        kind
+    }
+
+    /// Puts everything back. The journal goes when nothing is left in it.
+    pub(crate) fn release_all(&mut self) -> Vec<(WorkloadId, OutcomeKind)> {
+        let ids: Vec<_> = self.holds.keys().cloned().collect();
+        let outcomes: Vec<_> = ids
+            .into_iter()
+            .map(|id| (id.clone(), self.release(&id)))
+            .collect();
+        if self.holds.is_empty()
+            && self.moves.is_empty()
+            && let Some(claim) = self.claim.take()
+        {
+            claim.end();
+        }
+        outcomes
+    }
+
+    /// Drops a hold whose limit is put back or gone.
+    fn forget(&mut self, id: &WorkloadId) {
+        let Some(hold) = self.holds.remove(id) else {
+            return;
+        };
+        if let Some(take) = &hold.taken {
+            self.bring_home(take);
+        }
+        // If this cannot be written, the next start finds the cgroup as it should be, or gone.
+        let _ = self.note(&Record::Done {
+            inode: hold.lease.inode,
+        });
+    }
+
+    fn bring_home(&mut self, take: &Take) {
+        let given = move_process::give_back(self.root.as_fd(), take, &mut self.buffer);
+        if let Given::LeftAlone(why) | Given::Failed(why) = given {
+            tracing::warn!(pid = take.pid, why, "process not brought back");
+        }
+    }
+
+    /// Writes down whose threads are about to be moved.
+    pub(crate) fn note_moved(&mut self, moved: &Moved) -> Result<(), OutcomeKind> {
+        self.note(&Record::Moved(moved.clone()))?;
+        self.moves.insert(moved.inode, moved.clone());
+        Ok(())
+    }
+
+    /// They have what was theirs again.
+    pub(crate) fn note_returned(&mut self, inode: u64) {
+        self.moves.remove(&inode);
+        let _ = self.note(&Record::Done { inode });
+        self.compact();
+    }
+
+    fn note(&mut self, record: &Record) -> Result<(), OutcomeKind> {
+        let claim = self.claim.as_mut();
+        let claim = claim.ok_or_else(|| OutcomeKind::Failed("no journal is open".into()))?;
+        claim.note(record)
+    }
+
+    fn compact(&mut self) {
+        let Some(claim) = self.claim.as_mut() else {
+            return;
+        };
+        claim.compact(|| {
+            let leases = self.holds.values().flat_map(|hold| hold.lease.records());
+            let takes = self.holds.values().filter_map(|h| h.taken.clone());
+            let moves = self.moves.values().cloned().map(Record::Moved);
+            leases.chain(takes.map(Record::Take)).chain(moves).collect()
+        });
+    }
+
+    /// As if killed: descriptors close, nothing is put back.
+    #[cfg(test)]
+    pub(crate) fn crash(&mut self) {
+        self.holds.clear();
+        self.claim = None;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The cgroup through which one process is limited.
+//!
+//! A process that is alone in its leaf is limited there. One that shares its leaf is refused, unless
+//! the operator told weir to take such processes: then it is moved into `/weir.slice/pid-PID-START`
+//! for as long as it is limited, and back to where it was. That leaf belongs to systemd or to a
+//! container runtime, whose accounting the process leaves meanwhile; that is why it must be asked for.
+//! Processes it starts meanwhile are limited with it, and go back with it.
+
+use crate::kernel::escape::{escape, unescape};
+use crate::kernel::fd_budget::is_want;
+use crate::kernel::files::{Buffer, inode, open_beneath, open_dir, write_at};
+use crate::kernel::parse::cgroup::{lists, pids};
+use crate::kernel::parse::process::cgroup_path;
+use crate::leases::journal::Take;
+use crate::leases::restore::Given;
+use crate::workloads::discovery::Process;
+use crate::workloads::processes::proc_pid::{Unread, read_stat};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
+use rustix::io::Errno;
+use weir_core::plan::OutcomeKind;
+
+const SLICE: &str = "weir.slice";
+
+/// Where a process is.
+pub(crate) struct Home {
+    pub(crate) path: Vec<u8>,
+    /// Nothing in the root cgroup, which has no limit.
+    pub(crate) dir: Option<OwnedFd>,
+    /// Processes that share it.
+    pub(crate) others: usize,
+}
+
+/// Finds the cgroup of a process that is still the one that was seen.
+pub(crate) fn home(
+    root: BorrowedFd<'_>,
+    proc: &OwnedFd,
+    process: &Process,
+    buffer: &mut Buffer,
+) -> Result<Home, OutcomeKind> {
+    still_there(proc, process.pid, process.start_ticks, buffer)?;
+    let text = buffer.read_at(proc, &format!("{}/cgroup", process.pid));
+    let path = match text.map(cgroup_path) {
+        Ok(Ok(path)) => path.to_vec(),
+        Ok(Err(e)) => return Err(OutcomeKind::Refused(format!("not in a cgroup v2: {e}"))),
+        Err(e) if is_want(e) => {
+            return Err(OutcomeKind::Failed(format!("process {}: {e}", process.pid)));
+        }
+        Err(_) => return Err(OutcomeKind::Vanished),
+    };
+    if path == b"/" {
+        return Ok(Home {
+            path,
+            dir: None,
+            others: 0,
+        });
+    }
+    let dir = open_beneath(root, &path).map_err(|e| {
+        OutcomeKind::Refused(format!(
+            "its cgroup {} cannot be opened: {e}",
+            escape(&path)
+        ))
+    })?;
+    let inside = buffer
+        .read_at(&dir, "cgroup.procs")
+        .map_err(|_| Errno::NODEV);
+    let inside = inside.ok().and_then(|text| pids(text).ok());
+    let inside = inside.ok_or_else(|| {
+        OutcomeKind::Refused(format!(
+            "the processes of {} cannot be listed",
+            escape(&path)
+        ))
+    })?;
+    let others = inside.iter().filter(|pid| **pid != process.pid).count();
+    Ok(Home {
+        path,
+        dir: Some(dir),
+        others,
+    })
+}
+
+fn still_there(
+    proc: &OwnedFd,
+    pid: u32,
+    start_ticks: u64,
+    buffer: &mut Buffer,
+) -> Result<(), OutcomeKind> {
+    let stat = read_stat(proc, pid, buffer).map_err(|why| match why {
+        Unread::Gone(_) => OutcomeKind::Vanished,
+        Unread::Want(e) => OutcomeKind::Failed(format!("process {pid}: {e}")),
+    })?;
+    if stat.start_ticks == start_ticks {
+        Ok(())
+    } else {
+        Err(OutcomeKind::Vanished)
+    }
+}
+
+/// Makes the cgroup for a process, without moving it, and what to write down before doing so.
+pub(crate) fn prepare(
+    root: BorrowedFd<'_>,
+    process: &Process,
+    home: &Home,
+) -> Result<(OwnedFd, Take), OutcomeKind> {
+    let refused = |what: &str, e: Errno| OutcomeKind::Refused(format!("{what}: {e}"));
+    let name = format!("pid-{}-{}", process.pid, process.start_ticks);
+    make(root, SLICE).map_err(|e| refused("cannot make /weir.slice", e))?;
+    let slice = open_dir(root, SLICE.as_bytes()).map_err(|e| refused("/weir.slice", e))?;
+    let mut buffer = Buffer::new();
+    let enabled = buffer
+        .read_at(&slice, "cgroup.subtree_control")
+        .map(|t| lists(t, b"cpu"));
+    if enabled != Ok(true) {
+        write_at(&slice, "cgroup.subtree_control", "+cpu").map_err(|e| {
+            let next = "enable it above: echo +cpu > cgroup.subtree_control in the cgroup root";
+            OutcomeKind::Refused(format!("no cpu controller in /weir.slice: {e}; {next}"))
+        })?;
+    }
+    make(slice.as_fd(), &name).map_err(|e| refused("cannot make its cgroup", e))?;
+    let dir = open_dir(&slice, name.as_bytes()).map_err(|e| refused("its cgroup", e))?;
+    let stat = inode(&dir).map_err(|e| refused("its cgroup", e))?;
+    let from_inode = match &home.dir {
+        Some(dir) => inode(dir).map_err(|_| OutcomeKind::Vanished)?.st_ino,
+        None => inode(root).map_err(|_| OutcomeKind::Vanished)?.st_ino,
+    };
+    let take = Take {
+        pid: process.pid,
+        start_ticks: process.start_ticks,
+        from: escape(&home.path),
+        from_inode,
+        to: format!("/{SLICE}/{name}"),
+        inode: stat.st_ino,
+    };
+    Ok((dir, take))
+}
+
+fn make(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    match mkdirat(
+        dir,
+        name,
+        Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH,
+    ) {
+        Err(Errno::EXIST) => Ok(()),
+        other => other,
+    }
+}
+
+/// Moves the process. A process id can be recycled between a look and the move, so it is looked at
+/// again afterwards: if it is another one then, it goes back at once.
+pub(crate) fn carry(
+    root: BorrowedFd<'_>,
+    proc: &OwnedFd,
+    dir: &OwnedFd,
+    take: &Take,
+    buffer: &mut Buffer,
+) -> Result<(), OutcomeKind> {
+    still_there(proc, take.pid, take.start_ticks, buffer)?;
+    match write_at(dir, "cgroup.procs", &take.pid.to_string()) {
+        Ok(()) => {}
+        Err(Errno::SRCH) => return Err(OutcomeKind::Vanished),
+        Err(e) => {
+            return Err(OutcomeKind::Failed(format!(
+                "cannot move it to {}: {e}",
+                take.to
+            )));
+        }
+    }
+    still_there(proc, take.pid, take.start_ticks, buffer).inspect_err(|_| {
+        let _ = give_back(root, take, buffer);
+    })
+}
+
+/// Brings all processes of the cgroup back to where the first came from and removes the cgroup.
+pub(crate) fn give_back(root: BorrowedFd<'_>, take: &Take, buffer: &mut Buffer) -> Given {
+    let Some(own) = unescape(&take.to).filter(|to| is_ours(to)) else {
+        return Given::LeftAlone(format!("{} is not below /{SLICE}", take.to));
+    };
+    let dir = match open_beneath(root, &own) {
+        Ok(dir) if inode(&dir).is_ok_and(|s| s.st_ino == take.inode) => dir,
+        Err(e) if is_want(e) => return Given::Failed(format!("{}: {e}", take.to)),
+        _ => return Given::Vanished,
+    };
+    let inside = match buffer.read_at(&dir, "cgroup.procs") {
+        Ok(text) => pids(text).unwrap_or_default(),
+        Err(e) if is_want(e) => return Given::Failed(format!("{}: {e}", take.to)),
+        Err(_) => Vec::new(),
+    };
+    if !inside.is_empty() {
+        let from = unescape(&take.from).unwrap_or_default();
+        let target = if from == b"/" {
+            root.try_clone_to_owned().ok()
+        } else {
+            open_beneath(root, &from).ok()
+        };
+        let same = |dir: &OwnedFd| inode(dir).is_ok_and(|s| s.st_ino == take.from_inode);
+        let Some(target) = target.filter(same) else {
+            return Given::LeftAlone(format!(
+                "{} is gone: it stays in {}, without limit",
+                take.from, take.to
+            ));
+        };
+        for pid in inside {
+            match write_at(&target, "cgroup.procs", &pid.to_string()) {
+                Ok(()) | Err(Errno::SRCH) => {}
+                Err(e) => {
+                    return Given::Failed(format!(
+                        "process {pid} cannot go back to {}: {e}",
+                        take.from
+                    ));
+                }
+            }
+        }
+    }
+    remove(root, &own)
+}
+
+/// Removes an empty cgroup of ours.
+pub(crate) fn remove(root: BorrowedFd<'_>, path: &[u8]) -> Given {
+    let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    let slice = match open_dir(root, SLICE.as_bytes()) {
+        Ok(slice) => slice,
+        Err(_) => return Given::Vanished,
+    };
+    match unlinkat(&slice, name, AtFlags::REMOVEDIR) {
+        Ok(()) => Given::Restored,
+        Err(Errno::NOENT) => Given::Vanished,
+        Err(e) => Given::Failed(format!("{} cannot be removed: {e}", escape(path))),
+    }
+}
+
+/// Whether a path is one that [`prepare`] makes: `/weir.slice/pid-…`, one level deep.
+fn is_ours(path: &[u8]) -> bool {
+    let name = path.strip_prefix(b"/weir.slice/pid-").unwrap_or_default();
+    !name.is_empty() && name.iter().all(|b| b.is_ascii_digit() || *b == b'-')
+}
+
+#[cfg(test)]
+#[path = "move_process_tests.rs"]
+mod tests;

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use crate::fake::Fake;
+use crate::kernel::files::open_root;
+use std::sync::atomic::AtomicBool;
+
+const OWN: &str = "sys/fs/cgroup/weir.slice/pid-100-4000";
+const FIO_PROCS: &str = "sys/fs/cgroup/system.slice/fio.service/cgroup.procs";
+
+fn process(pid: u32, start_ticks: u64) -> Process {
+    let gone = AtomicBool::new(false);
+    Process {
+        pid,
+        start_ticks,
+        gone,
+    }
+}
+
+/// A process that was taken and not given back.
+fn taken(fake: &Fake) -> (OwnedFd, Take) {
+    fake.write("sys/fs/cgroup/weir.slice/cgroup.subtree_control", "cpu\n");
+    fake.cgroup("weir.slice/pid-100-4000", &[]);
+    let root = open_root(&fake.roots().cgroup).unwrap();
+    let proc = open_root(&fake.roots().proc).unwrap();
+    let mut buffer = Buffer::new();
+    let process = process(100, 4000);
+    let home = home(root.as_fd(), &proc, &process, &mut buffer).unwrap();
+    let (dir, take) = prepare(root.as_fd(), &process, &home).unwrap();
+    carry(root.as_fd(), &proc, &dir, &take, &mut buffer).unwrap();
+    assert_eq!(fake.read(format!("{OWN}/cgroup.procs")), "100");
+    (root, take)
+}
+
+#[test]
+fn home_is_where_the_process_is() {
+    let fake = Fake::new();
+    let root = open_root(&fake.roots().cgroup).unwrap();
+    let proc = open_root(&fake.roots().proc).unwrap();
+    let find = |pid, start| {
+        home(
+            root.as_fd(),
+            &proc,
+            &process(pid, start),
+            &mut Buffer::new(),
+        )
+    };
+    let fio = find(100, 4000).unwrap();
+    assert_eq!(
+        (fio.path.as_slice(), fio.others),
+        (&b"/system.slice/fio.service"[..], 0)
+    );
+    assert_eq!(
+        find(100, 4001).err(),
+        Some(OutcomeKind::Vanished),
+        "recycled"
+    );
+    assert_eq!(find(99, 1).err(), Some(OutcomeKind::Vanished));
+    fake.write("proc/100/cgroup", "0::/../other\n");
+    assert!(
+        matches!(find(100, 4000), Err(OutcomeKind::Refused(_))),
+        "outside our namespace"
+    );
+    fake.write("proc/100/cgroup", "1:cpu:/\n");
+    assert!(matches!(find(100, 4000), Err(OutcomeKind::Refused(_))));
+    fake.write("proc/100/cgroup", "0::/\n");
+    assert!(find(100, 4000).unwrap().dir.is_none());
+}
+
+#[test]
+fn what_was_taken_goes_back_with_its_children() {
+    let fake = Fake::new();
+    let (root, take) = taken(&fake);
+    fake.write(format!("{OWN}/cgroup.procs"), "100\n107\n");
+    give_back(root.as_fd(), &take, &mut Buffer::new());
+    assert_eq!(
+        fake.read(FIO_PROCS),
+        "107",
+        "the last of the two that were written"
+    );
+}
+
+#[test]
+fn an_empty_cgroup_of_ours_is_removed() {
+    let fake = Fake::new();
+    let (root, take) = taken(&fake);
+    for entry in std::fs::read_dir(fake.path(OWN)).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    assert_eq!(
+        give_back(root.as_fd(), &take, &mut Buffer::new()),
+        Given::Restored
+    );
+    assert!(!fake.path(OWN).exists());
+    assert_eq!(
+        give_back(root.as_fd(), &take, &mut Buffer::new()),
+        Given::Vanished
+    );
+}
+
+#[test]
+fn without_its_old_home_a_process_stays() {
+    let fake = Fake::new();
+    let (root, take) = taken(&fake);
+    std::fs::rename(fake.path("sys/fs/cgroup/system.slice"), fake.path("old")).unwrap();
+    let given = give_back(root.as_fd(), &take, &mut Buffer::new());
+    assert!(matches!(given, Given::LeftAlone(_)), "{given:?}");
+    fake.cgroup("system.slice/fio.service", &[]);
+    let given = give_back(root.as_fd(), &take, &mut Buffer::new());
+    assert!(
+        matches!(given, Given::LeftAlone(_)),
+        "another cgroup has its name: {given:?}"
+    );
+}
+
+#[test]
+fn only_our_own_cgroups_are_emptied() {
+    for to in [
+        "/system.slice/fio.service",
+        "/weir.slice",
+        "/weir.slice/pid-",
+        "/weir.slice/pid-1/../..",
+        "/weir.slice/pid-1/x",
+        "weir.slice/pid-1",
+    ] {
+        assert!(!is_ours(to.as_bytes()), "{to}");
+    }
+    assert!(is_ours(b"/weir.slice/pid-1-2"));
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From no limit to one and back: who is in a cgroup comes under weir's scheduler, and returns.
+
+use super::intf::{self, WorkloadCfg};
+use super::loader::{Loaded, ScxError};
+use super::rate::{only_device, rate_of};
+use super::thread_scan::{Portion, Roll};
+use super::threads::{self, Moved};
+use super::{FOLLOWED_AT_ONCE, Scx};
+use crate::backends::cpu_max::Actuator;
+use crate::backends::cpu_max::target::{never, outcome};
+use crate::kernel::escape::escape;
+use crate::kernel::files::Buffer;
+use crate::leases::restore::Given;
+use crate::workloads::discovery::{Source, View, Watched};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use weir_core::plan::{Decision, OutcomeKind};
+use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
+
+/// A cgroup whose tasks are scheduled by weir.
+pub(super) struct Hold {
+    pub(super) slot: u32,
+    /// Nobody had the slot until now.
+    is_new: bool,
+    dir: OwnedFd,
+    pub(super) moved: Moved,
+    roll: Roll,
+    pub(super) device: DeviceId,
+    pub(super) cpus: CpuShare,
+    pub(super) rate: WorkloadCfg,
+    /// It is limited no more, and its threads are being given back.
+    pub(super) is_leaving: bool,
+}
+
+impl Scx {
+    pub(super) fn limit(
+        &mut self,
+        id: &WorkloadId,
+        watched: Option<&Watched>,
+        verdict: Option<&Decision>,
+        cpus: CpuShare,
+        actuator: &mut Actuator,
+    ) -> Result<OutcomeKind, OutcomeKind> {
+        let watched = watched
+            .filter(|w| !w.source.is_gone())
+            .ok_or(OutcomeKind::Vanished)?;
+        if let Some(why) = &watched.excluded {
+            return Err(never(why));
+        }
+        if let Some(hold) = self.holds.get_mut(id) {
+            hold.cpus = cpus;
+            if std::mem::take(&mut hold.is_leaving) {
+                hold.roll = Roll::default();
+                let loaded = self.loaded.as_ref().ok_or_else(gone)?;
+                loaded.set_rate(hold.slot, hold.rate).map_err(failed)?;
+            }
+            return Ok(OutcomeKind::Applied);
+        }
+        if watched.limit.is_some_and(|max| max.cpus().is_some()) {
+            return Err(OutcomeKind::Refused(
+                "it has a cpu.max of its own, which the kernel does not enforce on SCHED_EXT \
+                 tasks: use --backend cgroup"
+                    .into(),
+            ));
+        }
+        let device = only_device(watched)?;
+        self.load().map_err(OutcomeKind::Refused)?;
+        if !self.rule.takes_all() {
+            // It moves tasks there at once.
+            self.start().map_err(OutcomeKind::Refused)?;
+        }
+        self.say_we_live().map_err(failed)?;
+        let mut hold = self.acquire(id, watched, device, cpus, actuator)?;
+        if let Some(rate) = verdict.and_then(|v| rate_of(v, cpus, hold.rate.device)) {
+            hold.rate = rate;
+        }
+        let begun = self.begin(&mut hold, actuator);
+        self.holds.insert(id.clone(), hold);
+        if let Err(why) = begun {
+            self.release(id, actuator);
+            return Err(why);
+        }
+        Ok(OutcomeKind::Applied)
+    }
+
+    /// Finds the cgroup, looks at who is in it, and gives it a slot. Nothing is changed yet.
+    fn acquire(
+        &mut self,
+        id: &WorkloadId,
+        watched: &Watched,
+        device: DeviceId,
+        cpus: CpuShare,
+        actuator: &mut Actuator,
+    ) -> Result<Hold, OutcomeKind> {
+        let Source::Cgroup(leaf) = &watched.source else {
+            return Err(OutcomeKind::Refused(
+                "the scheduler limits cgroups: use --by cgroup, or --backend cgroup".into(),
+            ));
+        };
+        actuator
+            .claim()
+            .map_err(|e| OutcomeKind::Refused(e.to_string()))?;
+        let (dir, path, _) = actuator.aim().target(&watched.source)?;
+        actuator.aim().check_members(watched, &dir, None)?;
+        let (slot, is_new) = self.slot_for(id).ok_or_else(|| {
+            let most = intf::MAX_SLOTS - 1;
+            OutcomeKind::Refused(format!(
+                "{most} workloads are limited already, no more fit: {id}"
+            ))
+        })?;
+        Ok(Hold {
+            slot,
+            is_new,
+            dir,
+            moved: Moved {
+                path: escape(&path),
+                inode: leaf.inode,
+                policies: BTreeMap::new(),
+            },
+            roll: Roll::default(),
+            device,
+            cpus,
+            rate: WorkloadCfg {
+                active: intf::MODE_LIMITED,
+                device: u64::from(device.0),
+                ..WorkloadCfg::default()
+            },
+            is_leaving: false,
+        })
+    }
+
+    /// From here on its threads are scheduled by weir.
+    fn begin(&mut self, hold: &mut Hold, actuator: &mut Actuator) -> Result<(), OutcomeKind> {
+        let loaded = self.loaded.as_ref().ok_or_else(gone)?;
+        if std::mem::take(&mut hold.is_new) {
+            loaded.clear_count(hold.slot).map_err(failed)?;
+        }
+        loaded.set_rate(hold.slot, hold.rate).map_err(failed)?;
+        let share = self.owners.set_slot(hold.moved.inode, hold.slot);
+        loaded
+            .own(hold.moved.inode, hold.slot, share)
+            .map_err(failed)?;
+        self.beat.slots = u64::from(self.slots.end());
+        self.beat.epoch += 1;
+        // This says also that we live: to look at who is in it may have taken long.
+        self.beat.count += 1;
+        loaded.set_beat(self.beat).map_err(failed)?;
+        if self.rule.takes_all() {
+            // All tasks are the scheduler's already.
+            return Ok(());
+        }
+        actuator.note_moved(&hold.moved)?;
+        let begun = hold.follow(self.moving_until, actuator);
+        begun.map(drop).map_err(|e| outcome(e, &hold.moved.path))
+    }
+
+    /// From now on it is held back no more. Its threads are given back as soon as there is time.
+    pub(crate) fn release(&mut self, id: &WorkloadId, actuator: &mut Actuator) -> OutcomeKind {
+        let Some(hold) = self.holds.get_mut(id) else {
+            return OutcomeKind::Unchanged;
+        };
+        hold.set_free(self.loaded.as_ref());
+        if self.rule.takes_all() {
+            self.forget(id, actuator);
+            return OutcomeKind::Applied;
+        }
+        if !std::mem::replace(&mut hold.is_leaving, true) {
+            hold.roll.begin_again();
+        }
+        let kind = match hold.leave(self.moving_until, actuator) {
+            Ok(done) if !done.is_whole || done.changed > 0 => return OutcomeKind::Applied,
+            Ok(_) => OutcomeKind::Unchanged,
+            Err(Errno::NOENT | Errno::NODEV) => OutcomeKind::Vanished,
+            Err(e) => return OutcomeKind::Failed(format!("scheduling policy: {e}")),
+        };
+        self.forget(id, actuator);
+        kind
+    }
+
+    /// Gives all threads of a workload back, however long it takes.
+    fn release_now(&mut self, id: &WorkloadId, actuator: &mut Actuator) -> OutcomeKind {
+        let Some(hold) = self.holds.get(id) else {
+            return OutcomeKind::Unchanged;
+        };
+        hold.set_free(self.loaded.as_ref());
+        let given = if self.rule.takes_all() {
+            Given::Restored
+        } else {
+            threads::give_back_in(hold.dir.as_fd(), &hold.moved, &mut Buffer::new())
+        };
+        let kind = match given {
+            Given::Restored => OutcomeKind::Applied,
+            Given::Unchanged | Given::LeftAlone(_) => OutcomeKind::Unchanged,
+            Given::Vanished => OutcomeKind::Vanished,
+            Given::Failed(why) => return OutcomeKind::Failed(why),
+        };
+        self.forget(id, actuator);
+        kind
+    }
+
+    /// Nothing of it is the scheduler's any more.
+    fn forget(&mut self, id: &WorkloadId, actuator: &mut Actuator) {
+        let Some(hold) = self.holds.remove(id) else {
+            return;
+        };
+        self.tell(id, &hold);
+        self.slots.give(hold.slot);
+        self.beat.slots = u64::from(self.slots.end());
+        self.beat.epoch += 1;
+        let share = self.owners.set_slot(hold.moved.inode, 0);
+        if let Some(loaded) = &self.loaded {
+            if let Err(why) = loaded.own(hold.moved.inode, 0, share) {
+                tracing::warn!("{why}");
+            }
+            let _ = loaded.set_beat(self.beat);
+        }
+        if !self.rule.takes_all() {
+            actuator.note_returned(hold.moved.inode);
+        }
+    }
+
+    /// What became of a workload and of its device, for those who look for reasons.
+    pub(super) fn tell(&self, id: &WorkloadId, hold: &Hold) {
+        let Some(loaded) = &self.loaded else { return };
+        let (count, meter) = (loaded.count(hold.slot), loaded.meter(hold.device.0));
+        tracing::debug!(workload = %id, ?count, ?meter, life = ?loaded.life(), "scheduled by weir so far");
+    }
+
+    pub(crate) fn release_all(
+        &mut self,
+        actuator: &mut Actuator,
+    ) -> Vec<(WorkloadId, OutcomeKind)> {
+        let ids: Vec<_> = self.holds.keys().cloned().collect();
+        let outcomes = ids.into_iter().map(|id| {
+            let released = self.release_now(&id, actuator);
+            (id, released)
+        });
+        outcomes.collect()
+    }
+
+    /// Cgroups that are no workload any more, or gone.
+    pub(super) fn drop_the_gone(&mut self, view: &View, actuator: &mut Actuator) {
+        let is_over = |id: &WorkloadId| view.get(id).is_none_or(|w| w.source.is_gone());
+        let staying = self.holds.iter().filter(|(_, hold)| !hold.is_leaving);
+        let over: Vec<_> = staying
+            .map(|(id, _)| id)
+            .filter(|id| is_over(id))
+            .cloned()
+            .collect();
+        for id in over {
+            tracing::info!(workload = %id, "no workload any more: its tasks are given back");
+            if let OutcomeKind::Failed(why) = self.release(&id, actuator) {
+                tracing::warn!(workload = %id, why, "its tasks are not given back");
+            }
+        }
+    }
+
+    /// Looks for threads that joined limited cgroups from outside, and goes on giving back those of others; the
+    /// cgroups take turns.
+    pub(super) fn follow(&mut self, actuator: &mut Actuator) {
+        if self.rule.takes_all() {
+            return;
+        }
+        let from = self.followed.take();
+        let mut last = None;
+        let mut left = Vec::new();
+        let rest = self
+            .holds
+            .iter_mut()
+            .filter(|(id, _)| from.as_ref().is_none_or(|f| *id > f));
+        for (id, hold) in rest.take(FOLLOWED_AT_ONCE) {
+            let done = if hold.is_leaving {
+                hold.leave(self.moving_until, actuator)
+            } else {
+                hold.follow(self.moving_until, actuator)
+            };
+            match done {
+                Ok(done) if !done.is_whole || done.changed > 0 => {}
+                Ok(_) | Err(Errno::NOENT | Errno::NODEV) => {
+                    left.extend(hold.is_leaving.then(|| id.clone()));
+                }
+                Err(e) => {
+                    tracing::warn!(workload = %id, "its threads cannot be followed: {e}");
+                }
+            }
+            last = Some(id.clone());
+        }
+        let is_end = last.is_none() || last.as_ref() == self.holds.keys().next_back();
+        self.followed = if is_end { None } else { last };
+        for id in left {
+            self.forget(&id, actuator);
+        }
+    }
+}
+
+impl Hold {
+    /// Nobody of it is held back any more.
+    fn set_free(&self, loaded: Option<&Loaded>) {
+        let free = WorkloadCfg {
+            active: intf::MODE_FREE,
+            ..self.rate
+        };
+        if let Some(loaded) = loaded
+            && let Err(why) = loaded.set_rate(self.slot, free)
+        {
+            tracing::warn!("{why}");
+        }
+    }
+
+    fn follow(&mut self, until: Nanos, actuator: &mut Actuator) -> Result<Portion, Errno> {
+        self.roll
+            .renew(|| threads::list(&self.dir, &mut actuator.buffer))?;
+        self.roll.go_on(until, |tid| {
+            let note = |moved: &Moved| actuator.note_moved(moved).map_err(|_| Errno::IO);
+            threads::take(tid, &mut self.moved, note)
+        })
+    }
+
+    fn leave(&mut self, until: Nanos, actuator: &mut Actuator) -> Result<Portion, Errno> {
+        self.roll
+            .renew(|| threads::list(&self.dir, &mut actuator.buffer))?;
+        self.roll
+            .go_on(until, |tid| threads::give(tid, &self.moved))
+    }
+}
+
+fn failed(e: ScxError) -> OutcomeKind {
+    OutcomeKind::Failed(e.to_string())
+}
+
+fn gone() -> OutcomeKind {
+    OutcomeKind::Failed("weir's scheduler is not in the kernel".into())
+}

@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The back end `scx`: limits in device bytes, kept by weir's own scheduler in the kernel (`bpf/`).
+//!
+//! ```text
+//!  Plan ─► rate of each limited workload ─┐
+//!          room for all others           ─┼─► maps ─► scheduler: budgets, each millisecond
+//!          a beat at each tick           ─┘
+//!  threads of limited cgroups ─► SCHED_EXT (only those: all others stay where they are)
+//! ```
+//!
+//! - A workload that is cut may move what the plan allows it; at its floor, or when its limit is being
+//!   raised on the way out, it may move its limit in CPUs times its intensity.
+//! - What the limited ones are not given of the set-point is the others' room. Then all budgets and
+//!   that room make the set-point, so the device is held there even where an estimate is wrong.
+//! - A thread of `SCHED_EXT` is not under the `cpu.max` of its cgroup, so a workload that has one set
+//!   by others is refused.
+//! - The scheduler is loaded when weir starts, because that takes its time, and leaves when weir ends. It begins
+//!   to schedule at the first tick: a daemon that is one of ten thousand tasks must have told it first what each
+//!   cgroup is worth, its own too. While nobody is limited it has no tasks and looks ten times a second at nothing.
+
+mod cgroup_map;
+mod cpu_room;
+mod device_counts;
+mod hweight;
+mod intf;
+mod kernel_enums;
+mod limited;
+mod loader;
+mod overload_cap;
+mod rate;
+mod slots;
+mod stats;
+mod thread_scan;
+pub(crate) mod threads;
+
+use crate::backends::cpu_max::Actuator;
+use crate::error::LinuxError;
+use crate::kernel::clock::{self, now};
+use crate::options::{Backend, CounterSource, Options, Roots};
+use crate::workloads::discovery::View;
+use cgroup_map::Owners;
+use device_counts::Counts;
+use hweight::Shares;
+use intf::{DeviceCfg, Heartbeat, SchedStats, Settings, WorkloadCtx};
+use limited::Hold;
+use loader::{Loaded, Rule, ScxError};
+use overload_cap::Guarded;
+use rate::rate_of;
+use rustix::fd::AsFd;
+use slots::Slots;
+pub(crate) use stats::REPORT;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_core::byte_budget::{others_room, whole};
+use weir_core::plan::{ActionKind, OutcomeKind};
+use weir_core::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP, SchedSettings};
+use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
+
+/// Ticks of ours that may be lost before nobody is limited any more, and the least time.
+const PATIENCE_TICKS: u64 = 10;
+const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
+/// After the kernel has thrown the scheduler out.
+const RETRY_AFTER: Nanos = Nanos::from_millis(10_000);
+/// There while the driver is loaded and offers functions to BPF programs (`kernel/access_counters/bpf.c`).
+const DRIVER_TYPES: &str = "kernel/btf/weir_cxl";
+/// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time it waits for weir.
+const MOVING: Nanos = Nanos::from_millis(20);
+/// Cgroups whose threads are looked through at one tick.
+const FOLLOWED_AT_ONCE: usize = 32;
+
+/// Why this back end cannot be used here, as far as can be said without trying.
+pub(crate) fn refusal(roots: &Roots) -> Option<String> {
+    loader::refusal(roots).map(|e| e.to_string())
+}
+
+/// The back end.
+pub(crate) struct Scx {
+    roots: Roots,
+    settings: Settings,
+    loaded: Option<Loaded>,
+    rule: Rule,
+    counts: Counts,
+    slots: Slots,
+    owners: Owners,
+    /// Full mode only.
+    shares: Shares,
+    holds: BTreeMap<WorkloadId, Hold>,
+    /// Full mode only: who is not limited.
+    guarded: BTreeMap<WorkloadId, Guarded>,
+    beat: Heartbeat,
+    /// Times the scheduler had given up waiting for us.
+    opened: u64,
+    followed: Option<WorkloadId>,
+    /// Who is not under the scheduler by then has to wait for the next interval.
+    moving_until: Nanos,
+    /// Why it is not in the kernel although it should be, and when to try again.
+    trouble: Option<(String, Nanos)>,
+}
+
+impl Scx {
+    /// This back end, if it is asked for and can be used. `is_counted`: weir can tell what devices move.
+    ///
+    /// # Errors
+    /// It is asked for by name, and something stands in its way.
+    pub(crate) fn choose(options: &Options, is_counted: bool) -> Result<Option<Self>, LinuxError> {
+        if options.read_only || options.backend == Backend::Cgroup {
+            return Ok(None);
+        }
+        if options.backend == Backend::Auto
+            && let Some(why) = cpu_room::shortage(&options.roots)
+        {
+            tracing::info!("limits by cpu.max: {why}");
+            return Ok(None);
+        }
+        if options.backend == Backend::Scx
+            && let Some(why) = cpu_room::shortage(&options.roots)
+        {
+            tracing::warn!("limited tasks may get less than their limit: {why}");
+        }
+        let mut scx = Scx::new(options, is_counted);
+        match scx.load() {
+            Ok(()) => Ok(Some(scx)),
+            Err(why) if options.backend != Backend::Auto => Err(LinuxError::NoScheduler(why)),
+            Err(why) => {
+                tracing::info!("limits by cpu.max: {why}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// What the controller has to know of it. A write costs nothing and is exact.
+    pub(crate) fn describe(&self) -> weir_core::topology::Actuator {
+        weir_core::topology::Actuator {
+            name: "scx".into(),
+            min_cpus: MIN_CPUS,
+            grain_ns: Nanos(self.settings.tick_ns),
+            refill_on_write_ratio: 0.0,
+            period_ns: Nanos(self.settings.burst_ns),
+            min_quota_ns: Nanos(0),
+            // What an estimate missed is charged later.
+            is_exact: matches!(self.rule, Rule::Partial | Rule::Full) && self.counts != Counts::Not,
+        }
+    }
+
+    /// Whether all ordinary tasks are the scheduler's.
+    pub(crate) fn takes_all(&self) -> bool {
+        self.rule.takes_all()
+    }
+
+    fn new(options: &Options, is_counted: bool) -> Self {
+        let interval = clock::nanos(options.interval);
+        let patience = interval
+            .0
+            .saturating_mul(PATIENCE_TICKS)
+            .max(PATIENCE_LEAST.0);
+        let set = SchedSettings::for_period(clock::nanos(options.period));
+        let settings = Settings {
+            tick_ns: set.tick.0,
+            burst_ns: set.burst.0,
+            debt_ns: set.debt.0,
+            starvation_ns: set.starvation.0,
+            starvation_each_ns: set.starvation_each.0,
+            starvation_max_ns: set.starvation_max.0,
+            run_ns: set.run.0,
+            heartbeat_timeout_ns: patience,
+            cpu_count: 0,
+            queue_count: 0,
+        };
+        Scx {
+            roots: options.roots.clone(),
+            settings,
+            loaded: None,
+            rule: match options.backend {
+                Backend::ScxFull => Rule::Full,
+                Backend::Thesis(variant) => Rule::Thesis(variant),
+                Backend::Cgroup | Backend::Scx | Backend::Auto => Rule::Partial,
+            },
+            // Whoever asks for events of perf has the device counted by them alone.
+            counts: if options.counters != CounterSource::Perf
+                && options.roots.sys.join(DRIVER_TYPES).exists()
+            {
+                Counts::Itself
+            } else if is_counted {
+                Counts::ByUs
+            } else {
+                Counts::Not
+            },
+            slots: Slots::below(intf::MAX_SLOTS),
+            owners: Owners::default(),
+            shares: Shares::new(),
+            holds: BTreeMap::new(),
+            guarded: BTreeMap::new(),
+            beat: Heartbeat {
+                slots: 1,
+                ..Heartbeat::default()
+            },
+            opened: 0,
+            followed: None,
+            moving_until: Nanos(0),
+            trouble: None,
+        }
+    }
+
+    /// Carries a plan out: one outcome per action, in their order.
+    pub(crate) fn apply(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        machine: &Description,
+        actuator: &mut Actuator,
+    ) -> Vec<OutcomeKind> {
+        self.notice_the_end(actuator);
+        let was_anybody_held = !(self.holds.is_empty() && self.guarded.is_empty());
+        if was_anybody_held {
+            self.notice_silence();
+        }
+        self.drop_the_gone(view, actuator);
+        self.moving_until = Nanos(now().0.saturating_add(MOVING.0));
+        let verdict = |id: &WorkloadId| plan.workloads.iter().find(|v| v.id == *id);
+        let mut outcomes = Vec::with_capacity(plan.actions.len());
+        for action in &plan.actions {
+            let id = &action.workload;
+            outcomes.push(match action.kind {
+                ActionKind::Limit { cpus } => {
+                    let limited = self.limit(id, view.get(id), verdict(id), cpus, actuator);
+                    limited.unwrap_or_else(|why| why)
+                }
+                ActionKind::Release => self.release(id, actuator),
+            });
+        }
+        let fed = self
+            .share(plan, view, actuator)
+            .and_then(|()| self.guard(plan, view))
+            .and_then(|()| self.feed(plan, machine));
+        if let Err(why) = fed {
+            tracing::warn!("{why}");
+        }
+        if let Err(why) = self.start() {
+            self.lose(why, actuator);
+        }
+        if !was_anybody_held {
+            // A silence until now did nobody any harm.
+            self.opened = self.life().map_or(0, |life| life.suspensions);
+        }
+        self.follow(actuator);
+        outcomes
+    }
+
+    /// Puts the scheduler into the kernel, if it is not there.
+    fn load(&mut self) -> Result<(), String> {
+        if self.loaded.is_some() {
+            return Ok(());
+        }
+        if let Some((why, until)) = &self.trouble
+            && now() < *until
+        {
+            return Err(why.clone());
+        }
+        let loaded = match loader::refusal(&self.roots) {
+            Some(why) => Err(why),
+            None => Loaded::new(self.settings, self.rule),
+        };
+        match loaded {
+            Ok(loaded) => {
+                self.trouble = None;
+                self.opened = 0;
+                self.slots = Slots::below(intf::MAX_SLOTS);
+                self.owners = Owners::default();
+                self.shares = Shares::new();
+                self.guarded = BTreeMap::new();
+                self.beat.slots = 1;
+                self.loaded = Some(loaded);
+                Ok(())
+            }
+            Err(why) => {
+                let why = why.to_string();
+                self.trouble = Some((why.clone(), Nanos(now().0.saturating_add(RETRY_AFTER.0))));
+                Err(why)
+            }
+        }
+    }
+
+    /// Has it schedule, if it does not yet.
+    fn start(&mut self) -> Result<(), String> {
+        let Some(loaded) = &mut self.loaded else {
+            return Ok(());
+        };
+        if !loaded.start().map_err(|why| why.to_string())? {
+            return Ok(());
+        }
+        let whose = self.rule.whose();
+        tracing::info!("weir's scheduler is in the kernel, for {whose}");
+        // With many tasks that takes longer than it waits for us; its clock ran already.
+        self.say_we_live().map_err(|why| why.to_string())?;
+        self.opened = self.life().map_or(0, |life| life.suspensions);
+        Ok(())
+    }
+
+    /// Before and after what may take long.
+    fn say_we_live(&mut self) -> Result<(), ScxError> {
+        self.beat.count += 1;
+        let loaded = self.loaded.as_ref();
+        loaded.map_or(Ok(()), |loaded| loaded.set_beat(self.beat))
+    }
+
+    /// It schedules nobody any more, and is not loaded again at once.
+    fn lose(&mut self, why: String, actuator: &mut Actuator) {
+        tracing::warn!("{why}");
+        self.trouble = Some((why, Nanos(now().0.saturating_add(RETRY_AFTER.0))));
+        self.loaded = None;
+        self.release_all(actuator);
+    }
+
+    /// If the kernel has thrown the scheduler out, all tasks run under the kernel's own again; what is
+    /// left is to say so and to give them their policies back.
+    fn notice_the_end(&mut self, actuator: &mut Actuator) {
+        let Some(end) = self.loaded.as_ref().and_then(Loaded::end) else {
+            return;
+        };
+        let why = format!("the kernel took weir's scheduler out: {}", end.text);
+        self.report(&end);
+        self.lose(why, actuator);
+    }
+
+    /// If weir was silent for too long, nobody was limited meanwhile: whoever looks at bandwidth must know.
+    fn notice_silence(&mut self) {
+        let Some(life) = self.life() else { return };
+        if life.suspensions > self.opened {
+            let patience_ms = self.settings.heartbeat_timeout_ns / 1_000_000;
+            tracing::warn!(
+                times = life.suspensions - self.opened,
+                patience_ms,
+                "weir did not get to say anything for so long that its scheduler limited nobody meanwhile"
+            );
+        }
+        self.opened = life.suspensions;
+    }
+
+    fn life(&self) -> Option<SchedStats> {
+        self.loaded.as_ref().and_then(Loaded::life)
+    }
+
+    /// Full mode: tells the scheduler what part of the CPUs each cgroup is worth.
+    fn share(&mut self, plan: &Plan, view: &View, actuator: &mut Actuator) -> Result<(), ScxError> {
+        let Some(loaded) = self.loaded.as_ref().filter(|_| self.rule == Rule::Full) else {
+            return Ok(());
+        };
+        let root = Arc::clone(&actuator.root);
+        let news = self
+            .shares
+            .update(view, plan, root.as_fd(), &mut actuator.buffer);
+        for (index, weight) in news.weights {
+            loaded.set_share(index, weight)?;
+        }
+        if !news.indices.is_empty() {
+            self.beat.epoch += 1;
+        }
+        for (cgroup, share) in news.indices {
+            let slot = self.owners.set_share(cgroup, share);
+            loaded.own(cgroup, slot, share)?;
+        }
+        Ok(())
+    }
+
+    /// Tells the scheduler what everybody may do, and that we live.
+    fn feed(&mut self, plan: &Plan, machine: &Description) -> Result<(), ScxError> {
+        let Some(loaded) = &self.loaded else {
+            return Ok(());
+        };
+        let mut given: BTreeMap<DeviceId, u64> = BTreeMap::new();
+        for (id, hold) in self.holds.iter_mut().filter(|(_, h)| !h.is_leaving) {
+            let verdict = plan.workloads.iter().find(|v| v.id == *id);
+            if let Some(rate) = verdict.and_then(|v| rate_of(v, hold.cpus, hold.rate.device))
+                && rate != hold.rate
+            {
+                hold.rate = rate;
+                loaded.set_rate(hold.slot, rate)?;
+            }
+            *given.entry(hold.device).or_default() += hold.rate.bytes_per_sec;
+        }
+        let fits = |d: &&weir_core::topology::Device| (d.id.0 as usize) < intf::MAX_DEVICES;
+        let mut devices = 0;
+        for device in machine.devices.iter().filter(fits) {
+            devices = devices.max(device.id.0 + 1);
+            let state = plan.devices.iter().find(|d| d.id == device.id);
+            let target = state.and_then(|d| d.set_point_bytes_per_sec);
+            let target = target.map_or(0, |t| whole(t.get()));
+            let given = given.get(&device.id).copied().unwrap_or(0);
+            let groups = machine.groups.iter().filter(|g| g.id.device == device.id);
+            let nodes: Option<Vec<u64>> = groups.map(|g| g.node.map(|n| u64::from(n.0))).collect();
+            let cfg = DeviceCfg {
+                nodes: nodes
+                    .filter(|_| self.counts == Counts::Itself)
+                    .unwrap_or_default(),
+                set_point_bytes_per_sec: target,
+                others_bytes_per_sec: state.map_or(0, |d| others_room(d, given)),
+                // While nobody is limited all of it is the others' room: what they leave of it is nobody's credit.
+                carry_bytes: if given > 0 {
+                    whole(target as f64 * CARRY.secs_f64())
+                } else {
+                    0
+                },
+                overload_cap_bytes: if self.rule == Rule::Full {
+                    whole(target as f64 * OVERLOAD_CAP.secs_f64())
+                } else {
+                    0
+                },
+            };
+            loaded.set_device(device.id.0, &cfg)?;
+        }
+        // A device that went has neither counters nor a set-point.
+        for gone in (0..devices).filter(|n| machine.devices.iter().all(|d| d.id.0 != *n)) {
+            loaded.set_device(gone, &DeviceCfg::default())?;
+        }
+        self.beat.count += 1;
+        self.beat.devices = u64::from(devices);
+        loaded.set_beat(self.beat)
+    }
+
+    /// What it cannot follow of a machine that has changed, and what to do.
+    pub(crate) fn outgrown(
+        &self,
+        devices: &[weir_core::topology::Device],
+        is_counted: bool,
+    ) -> Option<String> {
+        if let Some(device) = devices
+            .iter()
+            .find(|d| d.id.0 as usize >= intf::MAX_DEVICES)
+        {
+            let (id, last) = (device.id, intf::MAX_DEVICES - 1);
+            return Some(format!(
+                "it knows devices 0 to {last}, and {id} came: restart weir with --backend cgroup to limit for that one"
+            ));
+        }
+        (is_counted && self.counts == Counts::Not).then(|| {
+            "counters came after it was loaded, and it goes by estimates: restart weir to use them".into()
+        })
+    }
+
+    /// Time its tasks were parked: what `throttled` is for the other back end.
+    pub(crate) fn parked(&self, id: &WorkloadId) -> Option<Reading<Nanos>> {
+        let count = self.count(id)?;
+        Some(Reading::new(now(), Nanos(count.parked_ns)))
+    }
+
+    fn count(&self, id: &WorkloadId) -> Option<WorkloadCtx> {
+        let held = self.holds.get(id).map(|h| h.slot);
+        let slot = held.or_else(|| self.guarded.get(id).map(|g| g.slot))?;
+        self.loaded.as_ref()?.count(slot)
+    }
+
+    /// Why limits do not hold at the moment, if so.
+    pub(crate) fn complaint(&self) -> Option<Missing> {
+        let (why, _) = self.trouble.as_ref()?;
+        Some(Missing::NotSupported(why.clone()))
+    }
+}

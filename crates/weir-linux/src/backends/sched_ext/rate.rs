@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From the plan to what the scheduler is told of one workload: its rate, its intensity, its device.
+
+use super::intf::{self, WorkloadCfg};
+use crate::workloads::discovery::Watched;
+use std::collections::BTreeSet;
+use weir_core::byte_budget::budget_of;
+use weir_core::plan::{Decision, OutcomeKind};
+use weir_core::{CpuShare, DeviceId};
+
+/// A budget is for one device: who uses several is not for this back end.
+pub(super) fn only_device(watched: &Watched) -> Result<DeviceId, OutcomeKind> {
+    let devices: BTreeSet<DeviceId> = watched.uses.iter().map(|u| u.group.device).collect();
+    let mut devices = devices.into_iter();
+    match (devices.next(), devices.next()) {
+        (Some(device), None) if (device.0 as usize) < intf::MAX_DEVICES => Ok(device),
+        (Some(_), _) => Err(OutcomeKind::Refused(format!(
+            "it uses several devices, or one beyond the first {}: use --backend cgroup",
+            intf::MAX_DEVICES
+        ))),
+        (None, _) => Err(OutcomeKind::Refused("it has no memory on a device".into())),
+    }
+}
+
+/// What the plan lets a workload move; nothing if the plan does not know its intensity.
+pub(super) fn rate_of(verdict: &Decision, cpus: CpuShare, device: u64) -> Option<WorkloadCfg> {
+    let budget = budget_of(verdict, cpus)?;
+    Some(WorkloadCfg {
+        active: intf::MODE_LIMITED,
+        bytes_per_sec: budget.bytes_per_sec,
+        intensity_bytes_per_sec: budget.intensity_bytes_per_cpu_sec,
+        device,
+    })
+}

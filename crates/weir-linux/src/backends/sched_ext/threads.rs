@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who is scheduled by weir: threads of a limited cgroup get the policy `SCHED_EXT`, and their own
+//! one back. Children inherit it from their parents, so mostly there is nothing to do; who joins the
+//! cgroup from outside is found at one of the next looks.
+//!
+//! Asking and moving takes its time, on a slow machine two seconds for ten thousand threads, and the scheduler waits
+//! no longer for a word of weir's. So it is done in portions ([`super::thread_scan`]).
+//!
+//! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved; real-time threads and
+//! those that asked for `SCHED_EXT` themselves are left alone. Niceness stays as it is.
+
+use crate::kernel::escape::unescape;
+use crate::kernel::files::{Buffer, inode, open_beneath};
+use crate::leases::restore::Given;
+use crate::workloads::cgroups::cgroup_type;
+use crate::workloads::processes::sched_policy::{
+    RESET_ON_FORK, SCHED_BATCH, SCHED_EXT, SCHED_IDLE, SCHED_OTHER, policy, set_policy,
+};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A cgroup whose threads were moved, in the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Moved {
+    pub(crate) path: String,
+    pub(crate) inode: u64,
+    /// Threads whose policy was not `SCHED_OTHER`, with it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) policies: BTreeMap<u32, i32>,
+}
+
+/// Moves a thread under the scheduler. False if it is not one that is moved.
+pub(super) fn take(
+    tid: u32,
+    moved: &mut Moved,
+    note: impl FnOnce(&Moved) -> Result<(), Errno>,
+) -> Result<bool, Errno> {
+    let was = policy(tid)?;
+    let bare = was & !RESET_ON_FORK;
+    if ![SCHED_OTHER, SCHED_BATCH, SCHED_IDLE].contains(&bare) {
+        return Ok(false);
+    }
+    if bare != SCHED_OTHER {
+        moved.policies.insert(tid, bare);
+        note(moved)?;
+    }
+    set_policy(tid, SCHED_EXT | was & RESET_ON_FORK)?;
+    Ok(true)
+}
+
+/// Gives a thread its policy back. One that is not `SCHED_EXT` (any more) is as somebody else wants it.
+pub(super) fn give(tid: u32, moved: &Moved) -> Result<bool, Errno> {
+    let is = policy(tid)?;
+    if is & !RESET_ON_FORK != SCHED_EXT {
+        return Ok(false);
+    }
+    let own = moved.policies.get(&tid).copied().unwrap_or(SCHED_OTHER);
+    set_policy(tid, own | is & RESET_ON_FORK)?;
+    Ok(true)
+}
+
+/// Looks until nobody is left who is `SCHED_EXT`: a thread may be born between look and change.
+pub(crate) fn give_back_in(dir: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buffer) -> Given {
+    let mut given = Given::Unchanged;
+    for _ in 0..16 {
+        let threads = match list(dir, buffer) {
+            Ok(threads) => threads,
+            Err(Errno::NOENT | Errno::NODEV) => return Given::Vanished,
+            Err(e) => return Given::Failed(format!("cgroup.threads: {e}")),
+        };
+        let mut is_changed = false;
+        for tid in threads {
+            match give(tid, moved) {
+                Ok(done) => is_changed |= done,
+                Err(Errno::SRCH) => {}
+                Err(e) => return Given::Failed(format!("scheduling policy: {e}")),
+            }
+        }
+        if !is_changed {
+            return given;
+        }
+        given = Given::Restored;
+    }
+    given
+}
+
+/// The same for a cgroup that has yet to be opened.
+pub(crate) fn give_back(root: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buffer) -> Given {
+    let Some(path) = unescape(&moved.path) else {
+        return Given::Failed("a path that weir would not write".into());
+    };
+    match open_beneath(root, &path) {
+        Ok(dir) => match inode(&dir) {
+            Ok(stat) if stat.st_ino == moved.inode => give_back_in(dir.as_fd(), moved, buffer),
+            _ => Given::Vanished,
+        },
+        Err(Errno::NOENT | Errno::NODEV) => Given::Vanished,
+        Err(e) => Given::Failed(format!("not opened below the cgroup root: {e}")),
+    }
+}
+
+/// The threads of a cgroup; of a threaded domain, those below it too.
+pub(crate) fn list(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
+    cgroup_type::threads(dir, buffer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::kernel::files::open_root;
+
+    fn moved() -> Moved {
+        Moved {
+            path: "/a".into(),
+            inode: 1,
+            policies: BTreeMap::new(),
+        }
+    }
+
+    /// Our own thread, to be moved about: without privilege from ordinary to `SCHED_EXT` and back.
+    fn own() -> u32 {
+        // SAFETY: takes nothing and returns a number.
+        u32::try_from(unsafe { libc::gettid() }).unwrap()
+    }
+
+    #[test]
+    fn a_thread_goes_and_comes_back() {
+        let (me, before) = (own(), policy(own()).unwrap());
+        let mut record = moved();
+        assert_eq!(
+            take(u32::MAX, &mut record, |_| Ok(())),
+            Err(Errno::SRCH),
+            "nobody's number"
+        );
+        let took = take(me, &mut record, |_| Ok(()));
+        if took == Err(Errno::INVAL) {
+            // This kernel has no SCHED_EXT, and nothing was changed.
+            assert_eq!(policy(me).unwrap(), before);
+            return;
+        }
+        assert_eq!(took, Ok(true));
+        assert_eq!(policy(me).unwrap(), SCHED_EXT);
+        assert_eq!(give(me, &record), Ok(true));
+        assert_eq!(policy(me).unwrap(), before);
+        assert_eq!(give(me, &record), Ok(false));
+    }
+
+    #[test]
+    fn a_policy_of_its_own_is_written_down_before_the_move() {
+        let before = policy(own()).unwrap();
+        if set_policy(own(), SCHED_BATCH).is_err() {
+            return;
+        }
+        let (mut record, mut noted) = (moved(), 0);
+        let took = take(own(), &mut record, |_| {
+            noted += 1;
+            Err(Errno::NOSPC)
+        });
+        assert_eq!((took, noted), (Err(Errno::NOSPC), 1));
+        assert_eq!(
+            policy(own()).unwrap(),
+            SCHED_BATCH,
+            "not noted, so not moved"
+        );
+        assert_eq!(record.policies.get(&own()), Some(&SCHED_BATCH));
+        set_policy(own(), before).unwrap();
+    }
+
+    #[test]
+    fn a_cgroup_that_is_gone_or_another_is_left_alone() {
+        let fake = Fake::new();
+        let root = open_root(&fake.roots().cgroup).unwrap();
+        let mut buffer = Buffer::new();
+        assert_eq!(
+            give_back(root.as_fd(), &moved(), &mut buffer),
+            Given::Vanished
+        );
+        fake.write("sys/fs/cgroup/a/cgroup.threads", "");
+        assert_eq!(
+            give_back(root.as_fd(), &moved(), &mut buffer),
+            Given::Vanished
+        );
+        let dir = open_beneath(&root, b"/a").unwrap();
+        let same = Moved {
+            inode: inode(&dir).unwrap().st_ino,
+            ..moved()
+        };
+        assert_eq!(
+            give_back(root.as_fd(), &same, &mut buffer),
+            Given::Unchanged
+        );
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Events of perf as counters of devices.
+
+use super::pmu::{Counting, Machine, Origin, Target, targets};
+use super::{Counters, Kind, class_devices, read_node, read_number};
+use crate::inventory::cxl::Fabric;
+use crate::inventory::numa::MemoryNode;
+use crate::kernel::clock::now;
+use crate::options::Roots;
+use std::collections::BTreeMap;
+use weir_core::observation::{GroupReading, Multiplexing, Skipped};
+use weir_core::topology::{Device, Fact, Group};
+use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
+
+impl Counters {
+    /// Says what perf could count, and where no driver counts, has it counted.
+    pub(super) fn add_perf(
+        &mut self,
+        roots: &Roots,
+        nodes: &[MemoryNode],
+        capacity: Option<BytesPerSec>,
+        before: &[Device],
+    ) {
+        let cxl: Vec<u32> = nodes.iter().map(|node| node.id.0).collect();
+        let targets = perf_targets(roots, &cxl);
+        self.facts.push(fact(roots, &targets));
+        if !self.sources.is_empty() {
+            return;
+        }
+        let mut devices: BTreeMap<String, Vec<Target>> = BTreeMap::new();
+        for target in targets {
+            devices
+                .entry(target.device.clone())
+                .or_default()
+                .push(target);
+        }
+        for (number, name) in super::reopen::numbered(devices.keys(), before) {
+            let targets = devices.remove(&name).unwrap_or_default();
+            if let Err(why) = self.add_counting(number, &name, targets, capacity) {
+                self.facts.push(Fact {
+                    name: format!("perf.{name}"),
+                    value: Err(why),
+                    next_move: Some(crate::kernel::privilege::next_move(roots)),
+                });
+            }
+        }
+        self.ask_for_nodes(nodes);
+    }
+
+    /// Asks for the node of what was opened and is of none.
+    fn ask_for_nodes(&mut self, nodes: &[MemoryNode]) {
+        let lacks = |source: &super::Source| {
+            let mut groups = self.groups.iter().filter(|g| g.id.device == source.device);
+            matches!(source.kind, Kind::Perf { .. }) && groups.all(|group| group.node.is_none())
+        };
+        let names: Vec<&str> = self
+            .sources
+            .iter()
+            .zip(&self.devices)
+            // Memory of the driver's groups is offline where it names no node.
+            .filter(|(source, device)| lacks(source) && !device.name.starts_with("weir_cxl"))
+            .map(|(_, device)| device.name.as_str())
+            .collect();
+        if !names.is_empty() {
+            let fact = super::node_join::not_of_one_node(&names.join(", "), nodes);
+            self.facts.push(fact);
+        }
+    }
+
+    fn add_counting(
+        &mut self,
+        device: DeviceId,
+        name: &str,
+        targets: Vec<Target>,
+        capacity: Option<BytesPerSec>,
+    ) -> Result<(), Missing> {
+        let counting: Vec<Counting> = targets
+            .into_iter()
+            .map(Target::open)
+            .collect::<Result<_, _>>()?;
+        let group = |counting: &Counting| Group {
+            id: GroupId {
+                device,
+                index: counting.target.group,
+            },
+            node: counting.target.node.map(NodeId),
+            size_bytes: Bytes(0),
+        };
+        self.groups.extend(counting.iter().map(group));
+        let count = u32::try_from(counting.len()).unwrap_or(u32::MAX);
+        let kind = Kind::Perf {
+            counting,
+            running_ratio: 1.0,
+        };
+        self.add_device(device, name.to_owned(), capacity, count, kind);
+        Ok(())
+    }
+
+    /// Devices whose sets of events took turns at the last reading.
+    pub(crate) fn running(&self) -> Vec<Multiplexing> {
+        let seen = |source: &super::Source| match source.kind {
+            Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(Multiplexing {
+                id: source.device,
+                ratio: running_ratio,
+            }),
+            _ => None,
+        };
+        self.sources.iter().filter_map(seen).collect()
+    }
+
+    /// The same in words.
+    pub(crate) fn scaled(&self) -> Vec<Skipped> {
+        let note = |seen: Multiplexing| Skipped {
+            what: format!("perf events of {}", seen.id),
+            why: Missing::NotSupported(format!(
+                "all at once: they take turns and ran {:.0} % of the time; figures are scaled",
+                seen.ratio * 100.0
+            )),
+        };
+        self.running().into_iter().map(note).collect()
+    }
+}
+
+/// What perf can count here. `cxl` are the nodes of CXL memory.
+pub(crate) fn perf_targets(roots: &Roots, cxl: &[u32]) -> Vec<Target> {
+    let class = roots.sys.join("class/weir_cxl");
+    let groups = class_devices(&class)
+        .into_iter()
+        .filter_map(|(number, dir)| {
+            let count = u32::try_from(read_number(&dir.join("group_count")).ok()?).ok()?;
+            Some((
+                format!("weir_cxl{number}"),
+                count.min(super::GROUP_COUNT_MAX),
+            ))
+        });
+    let groups = groups.collect();
+    let mut targets = targets(
+        &Machine::probe(roots),
+        &Fabric::read_with(roots, cxl),
+        cxl,
+        &groups,
+    );
+    for target in targets
+        .iter_mut()
+        .filter(|t| groups.contains_key(&t.device))
+    {
+        let dir = class
+            .join(&target.device)
+            .join(format!("group{}", target.group));
+        target.node = read_node(&dir).map(|node| node.0);
+    }
+    targets
+}
+
+/// What perf counts, or why it does not and what to do.
+fn fact(roots: &Roots, targets: &[Target]) -> Fact {
+    let (value, next_move) = match (told(targets), Machine::probe(roots).obstacle()) {
+        (Ok(text), _) => (Ok(text), None),
+        (Err(_), Some((why, next_move))) => (Err(Missing::NotSupported(why)), Some(next_move)),
+        (Err(why), None) => (Err(why), Some("`weir events` says what is lacking".into())),
+    };
+    Fact {
+        name: "perf.cxl".into(),
+        value,
+        next_move,
+    }
+}
+
+/// What to do where nothing counts.
+pub(super) fn next_move(roots: &Roots) -> String {
+    let events = match Machine::probe(roots).obstacle() {
+        Some((_, next_move)) => next_move,
+        None => "`weir events` says what this CPU and its kernel lack to count CXL traffic".into(),
+    };
+    format!(
+        "{events}; a device with access counters of its own needs weir's driver (kernel/README.md in weir's sources)"
+    )
+}
+
+fn told(targets: &[Target]) -> Result<String, Missing> {
+    let Some(first) = targets.first() else {
+        let why = "no table has an event of CXL traffic that stands here";
+        return Err(Missing::NotSupported(why.into()));
+    };
+    let one = |way: &str, origin: &Result<Origin, Missing>| match origin {
+        Ok(o) => {
+            let turns = match o.sets {
+                1 => String::new(),
+                sets => format!(", {sets} sets take turns: scaled"),
+            };
+            format!(
+                "{way} by {} ({:?}, {:?}{turns})",
+                o.family, o.of, o.provenance
+            )
+            .to_lowercase()
+        }
+        Err(_) => format!("{way} not"),
+    };
+    let count = targets.len();
+    let of = match count {
+        1 => first.device.clone(),
+        _ => format!("{count} groups or devices"),
+    };
+    Ok(format!(
+        "{of}: {}, {}",
+        one("reads", &first.reads),
+        one("writes", &first.writes)
+    ))
+}
+
+/// Reads all groups of a device; gives the smallest part of the time that something ran.
+pub(super) fn read(
+    device: DeviceId,
+    counting: &mut [Counting],
+    seen: &mut Vec<GroupReading>,
+) -> f64 {
+    let mut smallest = 1.0f64;
+    for counting in counting {
+        let before = now();
+        let bytes = counting.read();
+        // A set is read at one moment, several one after the other.
+        let at = Nanos(before.0 + now().0.saturating_sub(before.0) / 2);
+        let reading = |value: Result<u64, Missing>| Reading {
+            at,
+            value: value.map(Bytes),
+        };
+        seen.push(GroupReading {
+            id: GroupId {
+                device,
+                index: counting.target.group,
+            },
+            read_bytes: reading(bytes.read),
+            write_bytes: reading(bytes.write),
+        });
+        smallest = smallest.min(bytes.running_ratio);
+    }
+    smallest
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Performance monitoring units of this host, and the events of weir-events' tables on them.
+//!
+//! ```text
+//! /proc/cpuinfo ─► Machine ─► which tables and events are here ─► (`weir events`)
+//! /sys/bus/event_source ─┘              │
+//!                                       ├─► source: targets ─► set (opened) ─► meter ─► bytes
+//!                                       └─► latency: occupancy and inserts ─► set (opened) ─► mean wait
+//! ```
+//!
+//! Counting an event of a device or a socket tells what everybody does, so the kernel asks for root,
+//! `CAP_PERFMON`, or `kernel.perf_event_paranoid` below 1.
+
+mod bytes;
+pub(crate) mod latency;
+mod machine;
+mod multiplexing;
+mod pmus;
+mod sampled_event;
+mod set;
+mod source;
+
+use crate::inventory::numa::Topology;
+use crate::options::Roots;
+
+pub use machine::{Machine, Standing};
+pub(crate) use multiplexing::Turn;
+pub use pmus::Pmu;
+pub(crate) use sampled_event::{Tap, Tapped};
+pub(crate) use set::{Counted, Set};
+pub use source::{Bytes, Counting, Origin, Target, targets};
+
+/// What perf can count of CXL traffic on this machine. `named` are nodes of CXL memory by `--device`;
+/// empty leaves it to the evidence.
+pub fn here(roots: &Roots, named: &[u32]) -> Vec<Target> {
+    let nodes = Topology::probe(roots, named)
+        .memory_nodes
+        .unwrap_or_default();
+    let nodes: Vec<u32> = nodes.iter().map(|node| node.id.0).collect();
+    crate::counters::perf_targets(roots, &nodes)
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the machine is: NUMA nodes, CXL devices, CPUs, and the facts that `weir doctor` prints.
+
+pub(crate) mod bind;
+pub mod cpu_topology;
+pub mod cxl;
+pub(crate) mod facts;
+pub(crate) mod group_nodes;
+pub(crate) mod hotplug;
+pub(crate) mod hypervisor;
+pub(crate) mod memory_nodes;
+pub(crate) mod node_facts;
+pub(crate) mod numa;
+pub(crate) mod sched_ext_state;
+pub mod virtual_copies;

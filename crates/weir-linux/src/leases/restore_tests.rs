@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+use super::*;
+use crate::fake::Fake;
+use crate::kernel::files::inode;
+use std::os::unix::fs::PermissionsExt;
+
+const FIO: &str = "/system.slice/fio.service";
+
+fn max_of(path: &str) -> String {
+    format!("sys/fs/cgroup{path}/cpu.max")
+}
+
+fn inode_of(fake: &Fake, path: &str) -> u64 {
+    inode(open_root(&fake.path(format!("sys/fs/cgroup{path}"))).unwrap())
+        .unwrap()
+        .st_ino
+}
+
+/// A journal as a weir leaves that is killed after having written `wrote` to each cgroup.
+fn left_behind(fake: &Fake, lines: &str) {
+    fake.write("run/weir/journal.jsonl", lines);
+    for (path, mode) in [("run/weir", 0o700), ("run/weir/journal.jsonl", 0o600)] {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(fake.path(path), mode).unwrap();
+    }
+}
+
+fn hold(fake: &Fake, path: &str, wrote: &[&str]) -> String {
+    let inode = inode_of(fake, path);
+    let mut text = format!(
+        "{{\"op\":\"hold\",\"path\":\"{path}\",\"inode\":{inode},\"max\":\"max 100000\",\"burst_us\":7}}\n"
+    );
+    for max in wrote {
+        text += &format!("{{\"op\":\"wrote\",\"inode\":{inode},\"max\":\"{max}\"}}\n");
+    }
+    text
+}
+
+fn ids(list: &[WorkloadId]) -> Vec<&str> {
+    list.iter().map(WorkloadId::as_str).collect()
+}
+
+#[test]
+fn without_a_journal_there_is_nothing_to_do() {
+    let fake = Fake::new();
+    assert!(reset(&fake.roots()).unwrap().is_empty());
+    assert!(!fake.path("run/weir").exists());
+    assert!(reset_even_if_running(&fake.roots()).unwrap().is_empty());
+}
+
+#[test]
+fn a_burst_comes_back_under_the_quota_that_stands() {
+    let burst = format!("sys/fs/cgroup{FIO}/cpu.max.burst");
+    // Whatever somebody else set since is left alone, but the lowered burst was ours.
+    for (there, wanted) in [
+        ("50000 100000", "7"),
+        ("5 100000", "5"),
+        ("max 100000", "7"),
+    ] {
+        let fake = Fake::new();
+        left_behind(&fake, &hold(&fake, FIO, &["2000 20000"]));
+        fake.write(max_of(FIO), there);
+        fake.write(&burst, "0\n");
+        let report = reset(&fake.roots()).unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        assert_eq!(fake.read(max_of(FIO)), there);
+        assert_eq!(fake.read(&burst), wanted, "under {there}");
+    }
+}
+
+#[test]
+fn each_moment_of_death_is_restored_exactly() {
+    // What was in the file when weir died: the last value, the one before (the last did not get
+    // there), or still theirs.
+    for (there, restored) in [("2000 20000", 1), ("1000 20000", 1), ("max 100000", 0)] {
+        let fake = Fake::new();
+        left_behind(
+            &fake,
+            &hold(&fake, FIO, &["5 5", "1000 20000", "2000 20000"]),
+        );
+        fake.write(max_of(FIO), there);
+        let report = reset(&fake.roots()).unwrap();
+        assert_eq!(report.restored.len() + report.unchanged.len(), 1);
+        assert!(report.restored.len() >= restored, "{there}: {report:?}");
+        assert_eq!(fake.read(max_of(FIO)), "max 100000");
+        let burst = fake.read(format!("sys/fs/cgroup{FIO}/cpu.max.burst"));
+        assert_eq!(burst, "7", "was 0, as weir leaves it");
+        assert!(!fake.path("run/weir/journal.jsonl").exists());
+        assert!(reset(&fake.roots()).unwrap().is_empty(), "once is enough");
+    }
+}
+
+#[test]
+fn values_of_others_are_left_alone() {
+    let fake = Fake::new();
+    left_behind(&fake, &hold(&fake, FIO, &["1000 20000"]));
+    fake.write(max_of(FIO), "5 5\n");
+    let report = reset(&fake.roots()).unwrap();
+    assert_eq!(report.left_alone.len(), 1);
+    assert!(report.left_alone[0].why.contains("5 5"));
+    assert_eq!(fake.read(max_of(FIO)), "5 5\n");
+    assert!(report.is_clean());
+}
+
+#[test]
+fn gone_cgroups_and_new_ones_under_the_old_name() {
+    let fake = Fake::new();
+    fake.cgroup("a", &[]);
+    let text = hold(&fake, FIO, &["1000 20000"]) + &hold(&fake, "/a", &["1000 20000"]);
+    left_behind(&fake, &text);
+    fake.remove("sys/fs/cgroup/a");
+    std::fs::rename(fake.path(format!("sys/fs/cgroup{FIO}")), fake.path("old")).unwrap();
+    fake.cgroup("system.slice/fio.service", &[100]);
+    fake.write(max_of(FIO), "1000 20000");
+    let mut report = reset(&fake.roots()).unwrap();
+    report.vanished.sort();
+    assert_eq!(ids(&report.vanished), ["/a", FIO]);
+    assert_eq!(fake.read(max_of(FIO)), "1000 20000");
+}
+
+#[test]
+fn a_hostile_journal_writes_nothing_outside_the_tree() {
+    let fake = Fake::new();
+    fake.write("outside/cpu.max", "1000 20000");
+    let inode = inode(open_root(&fake.path("outside")).unwrap())
+        .unwrap()
+        .st_ino;
+    std::os::unix::fs::symlink(fake.path("outside"), fake.path("sys/fs/cgroup/link")).unwrap();
+    let absolute = fake.path("outside").display().to_string();
+    let mut text = String::new();
+    for (n, path) in [
+        "/../../../outside",
+        "/link",
+        "/a/../../../../outside",
+        &absolute,
+    ]
+    .iter()
+    .enumerate()
+    {
+        // The right inode with each path in turn: only the path stands between.
+        let inode = if n == 0 { inode } else { inode + n as u64 };
+        text += &format!(
+            "{{\"op\":\"hold\",\"path\":\"{path}\",\"inode\":{inode},\"max\":\"max 100000\"}}\n"
+        );
+        text += &format!("{{\"op\":\"wrote\",\"inode\":{inode},\"max\":\"1000 20000\"}}\n");
+    }
+    text += "{\"op\":\"take\",\"pid\":1,\"start_ticks\":1,\"from\":\"/\",\"from_inode\":1,\"to\":\"/system.slice/fio.service\",\"inode\":1}\n";
+    left_behind(&fake, &text);
+    let report = reset(&fake.roots()).unwrap();
+    assert!(
+        report.restored.is_empty() && report.unchanged.is_empty(),
+        "{report:?}"
+    );
+    assert_eq!(fake.read("outside/cpu.max"), "1000 20000");
+    assert!(report.left_alone[0].why.contains("not below /weir.slice"));
+    assert_eq!(
+        fake.read(format!("sys/fs/cgroup{FIO}/cgroup.procs")),
+        "100\n"
+    );
+}
+
+#[test]
+fn damage_is_reported_kept_and_does_not_stop_the_rest() {
+    let fake = Fake::new();
+    left_behind(
+        &fake,
+        &format!("{{nonsense\n{}", hold(&fake, FIO, &["1000 20000"])),
+    );
+    fake.write(max_of(FIO), "1000 20000");
+    let report = reset(&fake.roots()).unwrap();
+    assert_eq!(ids(&report.restored), [FIO]);
+    assert_eq!(report.problems.len(), 1);
+    assert!(!report.is_clean());
+    assert_eq!(fake.read(max_of(FIO)), "max 100000");
+    assert!(fake.path("run/weir/journal.damaged").exists());
+    assert!(!fake.path("run/weir/journal.jsonl").exists());
+}
+
+#[test]
+fn what_fails_is_tried_again() {
+    let fake = Fake::new();
+    left_behind(&fake, &hold(&fake, FIO, &["1000 20000"]));
+    fake.write(max_of(FIO), "unreadable");
+    let report = reset(&fake.roots()).unwrap();
+    assert_eq!(report.failed.len(), 1);
+    fake.write(max_of(FIO), "1000 20000");
+    assert_eq!(ids(&reset(&fake.roots()).unwrap().restored), [FIO]);
+}
+
+#[test]
+fn a_living_weir_is_not_reset_unless_it_is_asked_for() {
+    let fake = Fake::new();
+    left_behind(&fake, &hold(&fake, FIO, &["1000 20000"]));
+    fake.write(max_of(FIO), "1000 20000");
+    let dir = RunDir::open(&fake.roots()).unwrap().unwrap();
+    let _lock = dir.lock().unwrap();
+    assert!(matches!(
+        reset(&fake.roots()),
+        Err(LinuxError::Locked { .. })
+    ));
+    let report = reset_even_if_running(&fake.roots()).unwrap();
+    assert_eq!(ids(&report.restored), [FIO]);
+    assert!(
+        fake.path("run/weir/journal.jsonl").exists(),
+        "the living weir's own"
+    );
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What came or went while weir runs, taken over: devices join and leave, groups are on other nodes. Limits stay as they
+//! are: those of a device that went are taken off by the controller, which limits no workload for it any more.
+//!
+//! Not everything can be taken over. What cannot stands among the skips, with what to do.
+
+use super::LinuxPlatform;
+use crate::counters::Counters;
+use crate::inventory::facts;
+use crate::inventory::group_nodes::groups_on_nodes;
+use crate::inventory::hotplug::{News, ProbedMachine, Subsystem};
+use crate::inventory::numa::Topology;
+use crate::options::Backend;
+use crate::workloads::discovery::View;
+use crate::workloads::task_iter;
+use rustix::fs::{fstat, stat};
+use std::collections::BTreeSet;
+use weir_core::observation::{GroupReading, WorkloadReading};
+use weir_core::topology::{CountedBy, Device, Fact, Group};
+use weir_core::{GroupId, Missing, Nanos, NodeId};
+
+/// How often groups without a node are asked for one.
+const NODES_EVERY: Nanos = Nanos::from_millis(1000);
+
+/// Nodes of CXL memory that no counters are of.
+pub(super) fn uncounted<'a>(
+    topology: &'a Topology,
+    counters: &'a Counters,
+) -> impl Iterator<Item = NodeId> + 'a {
+    let nodes = topology.memory_nodes.iter().flatten().map(|node| node.id);
+    let has = |node| counters.groups.iter().any(|group| group.node == Some(node));
+    nodes.filter(move |node| !has(*node))
+}
+
+fn on(group: &Group) -> String {
+    match group.node {
+        Some(node) => format!("{} is on {node}", group.id),
+        None => format!("{} is on no node", group.id),
+    }
+}
+
+/// Groups that are on another node than before. Until workloads were looked at with the new ones, what they have there is
+/// not known: else a workload would be charged for another node's traffic.
+#[derive(Debug, Default)]
+pub(super) struct Stale {
+    /// Views before this one do not know.
+    number: u64,
+    groups: BTreeSet<GroupId>,
+}
+
+impl Stale {
+    fn between(before: &[Group], now: &[Group], number: u64) -> Stale {
+        let node = |groups: &[Group], id| groups.iter().find(|g| g.id == id).map(|g| g.node);
+        let ids = before.iter().chain(now).map(|group| group.id);
+        let moved = ids.filter(|id| node(before, *id) != node(now, *id));
+        Stale {
+            number,
+            groups: moved.collect(),
+        }
+    }
+
+    /// More of them, from a later list on.
+    fn add(&mut self, more: Stale) {
+        self.number = more.number;
+        self.groups.extend(more.groups);
+    }
+
+    /// Looks from this view on may know.
+    pub(super) fn settle(&mut self, view: &View) {
+        if view.watched >= self.number {
+            self.groups.clear();
+        }
+    }
+
+    /// Their counts are not read yet: else all of it would be traffic without an owner, which leaves nothing for the workloads that cause it.
+    pub(super) fn hold_back(&self, seen: &mut [GroupReading]) {
+        for group in seen.iter_mut().filter(|g| self.groups.contains(&g.id)) {
+            for reading in [&mut group.read_bytes, &mut group.write_bytes] {
+                reading.value = Err(Missing::NotYetRead);
+            }
+        }
+    }
+
+    /// Takes out of workloads what is not known.
+    pub(super) fn take_out(&self, workloads: &mut [WorkloadReading]) {
+        if self.groups.is_empty() {
+            return;
+        }
+        for workload in workloads {
+            let known = |group: &GroupId| !self.groups.contains(group);
+            workload.uses.retain(|use_| known(&use_.group));
+        }
+    }
+}
+
+impl LinuxPlatform {
+    /// Where the scout's findings come from.
+    pub(super) fn note_sources(&mut self) {
+        let residency = Fact {
+            name: "residency.source".into(),
+            value: Ok(self.view.residency.clone()),
+            next_move: None,
+        };
+        let processes = task_iter::fact_of(self.view.tasks.clone());
+        let ids = self.view.workloads.iter().map(|w| w.id.as_str());
+        let names = self.wanted.facts(ids);
+        for new in names
+            .into_iter()
+            .chain([residency, processes, self.usage.fact()])
+        {
+            let facts = &mut self.description.facts;
+            match facts.iter_mut().find(|f| f.name == new.name) {
+                Some(fact) => *fact = new,
+                None => facts.push(new),
+            }
+        }
+    }
+
+    /// What came or went since, if it is time to look.
+    pub(super) fn follow_machine(&mut self, at: Nanos) {
+        self.refresh_nodes(at);
+        if let Some(found) = self.hotplug.look(at, &self.description.devices) {
+            self.adopt(found);
+        }
+    }
+
+    /// Groups whose memory came online since the start.
+    fn refresh_nodes(&mut self, at: Nanos) {
+        if at.0.saturating_sub(self.nodes_at.0) < NODES_EVERY.0 {
+            return;
+        }
+        self.nodes_at = at;
+        if self.counters.refresh_nodes(&self.roots) {
+            self.place();
+        }
+    }
+
+    /// Groups are others, or on other nodes.
+    fn place(&mut self) {
+        let groups = &self.counters.groups;
+        let number = self.pace.watch(groups_on_nodes(groups));
+        let stale = Stale::between(&self.description.groups, groups, number);
+        self.stale.add(stale);
+        if let Some(shares) = &mut self.shares {
+            shares.place(groups);
+        }
+        for group in groups {
+            let known = self.description.groups.iter().find(|g| g.id == group.id);
+            if known.is_some_and(|known| known.node != group.node) {
+                let sentence = format!("{} now", on(group));
+                self.hotplug.say(&group.id.to_string(), sentence);
+            }
+        }
+        self.description.groups.clone_from(groups);
+    }
+
+    fn adopt(&mut self, mut found: ProbedMachine) {
+        let kept = found.counters.keep(&mut self.counters);
+        self.say_devices(&found.counters);
+        let is_same = self.description.devices == found.counters.devices
+            && self.description.groups == found.counters.groups;
+        self.counters = found.counters;
+        self.bounds.follow(found.bounds, &kept);
+        self.take_facts(found.description.facts);
+        self.description.cpu_count = found.description.cpu_count;
+        if self.description.actuator.is_none() {
+            self.description.actuator = found.description.actuator;
+        }
+        if !is_same {
+            self.description.devices.clone_from(&self.counters.devices);
+            self.place();
+        }
+        if !is_same || self.waits.is_none() {
+            let (roots, facts) = (&self.roots, &mut self.description.facts);
+            self.waits =
+                crate::counters::latency::open(roots, &found.topology, &self.counters, facts);
+        }
+        self.say_nodes(&found.topology);
+        let news = self.hotplug.news();
+        self.say_sources(&news, found.can_count);
+        self.say_cgroups(&news);
+        self.say_scheduler(&news);
+    }
+
+    /// Facts of the machine itself are others now; all else that was found stays.
+    fn take_facts(&mut self, machine: Vec<Fact>) {
+        let count = machine.len();
+        let before = std::mem::replace(&mut self.description.facts, machine);
+        for fact in before.into_iter().skip(self.fact_count) {
+            let facts = &mut self.description.facts;
+            if facts.iter().take(count).all(|f| f.name != fact.name) {
+                facts.push(fact);
+            }
+        }
+        self.fact_count = count;
+        if let Some(scx) = &self.scx {
+            facts::scheduler_in_use(&mut self.description, scx.takes_all());
+        }
+    }
+
+    /// Which devices came and went.
+    fn say_devices(&mut self, found: &Counters) {
+        let before = &self.description.devices;
+        let is_in = |device: &Device, all: &[Device]| {
+            let same = |other: &&Device| (&other.name, other.id) == (&device.name, device.id);
+            all.iter().find(same).is_some()
+        };
+        for device in found.devices.iter().filter(|device| !is_in(device, before)) {
+            let groups = found.groups.iter().filter(|g| g.id.device == device.id);
+            let groups: Vec<String> = groups.map(on).collect();
+            let (id, name) = (device.id, device.name.escape_debug());
+            let uncounted = match device.counted_by {
+                CountedBy::Unknown => ", without counters",
+                _ => "",
+            };
+            let groups = groups.join("; ");
+            let sentence = format!("device {id} ({name}) came: {groups}{uncounted}");
+            self.hotplug.say(&device.name, sentence);
+        }
+        // Where counters came to a node, it did not go.
+        let is_replaced = |device: &Device| {
+            let same = |other: &Device| other.id == device.id;
+            device.counted_by == CountedBy::Unknown && found.devices.iter().any(same)
+        };
+        let gone = |device: &&Device| !is_in(device, &found.devices) && !is_replaced(device);
+        for device in before.iter().filter(gone) {
+            let (id, name) = (device.id, device.name.escape_debug());
+            let sentence = format!("device {id} ({name}) went: nothing is limited for it any more");
+            self.hotplug.say(&device.name, sentence);
+        }
+    }
+
+    /// Nodes whose traffic is not seen, other than at the start.
+    fn say_nodes(&mut self, topology: &Topology) {
+        let lacking: BTreeSet<NodeId> = uncounted(topology, &self.counters)
+            .filter(|node| !self.hotplug.uncounted.contains(node))
+            .collect();
+        let names: Vec<String> = lacking.iter().map(NodeId::to_string).collect();
+        let is_node = |thing: &str| thing.starts_with("node");
+        self.hotplug
+            .settle(|thing| is_node(thing) && !names.iter().any(|name| name == thing));
+        for name in &names {
+            let why = "it is CXL memory without counters, so its traffic is not seen; counters are taken up when they come";
+            self.hotplug.stand(name, Missing::NotSupported(why.into()));
+        }
+    }
+
+    /// Sources of events.
+    fn say_sources(&mut self, news: &News, can_count: bool) {
+        let is_pmu = |(kind, _): &&(Subsystem, String)| *kind == Subsystem::Pmu;
+        let pmus: Vec<&str> = news
+            .iter()
+            .filter(is_pmu)
+            .map(|(_, name)| name.as_str())
+            .collect();
+        if !pmus.is_empty() {
+            tracing::debug!("PMUs came: {}", pmus.join(", "));
+        }
+        if can_count {
+            self.hotplug.wants_counts = false;
+            let why = "events that count the accesses of each task came after weir started: restart weir to use them";
+            self.hotplug
+                .stand("counts of tasks", Missing::NotSupported(why.into()));
+        }
+    }
+
+    /// A tree that is mounted over the one that weir looks at.
+    fn say_cgroups(&mut self, news: &News) {
+        if news.iter().all(|(kind, _)| *kind != Subsystem::Cgroups) {
+            return;
+        }
+        let place = |found: rustix::fs::Stat| (found.st_dev, found.st_ino);
+        let here = fstat(&self.root).map(place);
+        let there = stat(&self.roots.cgroup).map(place);
+        let path = self.roots.cgroup.display().to_string();
+        if here == there {
+            let sentence = format!("cgroup version 2 came at {path}");
+            return self.hotplug.say("cgroups", sentence);
+        }
+        let why = format!(
+            "version 2 was mounted at {path} after weir started: restart weir to see the workloads in it"
+        );
+        self.hotplug.stand("cgroups", Missing::NotSupported(why));
+    }
+
+    /// What weir's own scheduler cannot follow, or could be used for now.
+    fn say_scheduler(&mut self, news: &News) {
+        let is_counted = self.counters.are_counted();
+        if let Some(scx) = &self.scx {
+            if let Some(why) = scx.outgrown(&self.counters.devices, is_counted) {
+                self.hotplug
+                    .stand("weir's scheduler", Missing::NotSupported(why));
+            }
+            return;
+        }
+        if news.iter().all(|(kind, _)| *kind != Subsystem::SchedExt) {
+            return;
+        }
+        let options = self.hotplug.options();
+        if self.is_limiting && options.backend == Backend::Auto {
+            let why =
+                "it came after weir started, and limits are set by cpu.max: restart weir to use it";
+            self.hotplug
+                .stand("sched_ext", Missing::NotSupported(why.into()));
+        } else {
+            let sentence = "sched_ext came: weir's own scheduler could be used (--backend)";
+            self.hotplug.say("sched_ext", sentence.into());
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "adopt_tests.rs"]
+mod tests;

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host as a [`Platform`]. One tick:
+//!
+//! 1. wait for the next point of the tick grid;
+//! 2. read the counters of every device, then `cpu.stat` of every workload that can use one: close
+//!    together, since rates are made of both (see [`crate::workloads::cpu_time`]);
+//! 3. add what the scout last found (memory by group, weights, limits of others, exclusions).
+//!
+//! What cannot be read is missing with its reason; what is gone is skipped, counted once, and gone
+//! from the next view. Only a machine without CXL memory and without counters cannot be opened.
+
+use crate::backends::cpu_max::Actuator;
+use crate::backends::cpu_max::period_phase::patience_us;
+use crate::backends::cpu_max::write_order::in_order;
+use crate::backends::sched_ext::Scx;
+use crate::counters::Counters;
+use crate::counters::idle_groups::Quiet;
+use crate::counters::link_bound::Bounds;
+use crate::counters::pmu::latency::Waits;
+use crate::error::LinuxError;
+use crate::inventory::group_nodes::groups_on_nodes;
+use crate::inventory::hotplug::{Hotplug, ProbedMachine};
+use crate::kernel::clock::{self, Ticker, now};
+use crate::kernel::fd_budget::Budget;
+use crate::kernel::files::{Buffer, open_root};
+use crate::options::{Options, Roots};
+use crate::task_traffic::Shares;
+use crate::workloads::cgroups::tree::Tree;
+use crate::workloads::cpu_time::bpf::Usage;
+use crate::workloads::cpu_time::{self, Eye, Repose, Rests, kind};
+use crate::workloads::discovery::{Scout, View};
+use crate::workloads::discovery_thread::Pace;
+use crate::workloads::exclude::Rules;
+use crate::workloads::operator_names::Wanted;
+use crate::workloads::processes::sched_policy;
+use adopt::Stale;
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use weir_core::observation::{Skipped, WorkloadReading};
+use weir_core::overload_poll::OverloadPoll;
+use weir_core::plan::{ActionKind, OutcomeKind};
+use weir_core::processes::Processes;
+use weir_core::sched_stats::SchedStats;
+use weir_core::topology::Fact;
+use weir_core::{
+    CpuShare, Description, Missing, Nanos, Observation, Outcome, Plan, Platform, PlatformError,
+    WorkloadId,
+};
+
+/// This machine.
+pub struct LinuxPlatform {
+    roots: Roots,
+    description: Description,
+    counters: Counters,
+    /// What counts of them are held against.
+    bounds: Bounds,
+    /// Names that the operator gave.
+    wanted: Arc<Wanted>,
+    pace: Pace,
+    view: Arc<View>,
+    rests: Rests,
+    quiet: Quiet,
+    pub(crate) usage: Usage,
+    root: Arc<OwnedFd>,
+    proc: Arc<OwnedFd>,
+    /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
+    /// asked for CPU clocks by process id.
+    own_proc: bool,
+    actuator: Actuator,
+    /// In its place, where it is asked for and can be used.
+    scx: Option<Scx>,
+    /// Counts for each task, where they are wanted and can be had.
+    shares: Option<Shares>,
+    /// Events that tell of latency, where there are any.
+    waits: Option<Waits>,
+    /// What others had set where we just released: until the scout has looked again, its view still
+    /// has our own limit there.
+    released: BTreeMap<WorkloadId, (Option<f64>, u64)>,
+    ticker: Ticker,
+    rush: OverloadPoll,
+    is_limiting: bool,
+    /// Longest wait of one tick for the refill of a limit, and the period of limits.
+    patience: Nanos,
+    period: Nanos,
+    seq: u64,
+    nodes_at: Nanos,
+    hotplug: Hotplug,
+    /// Facts of the machine itself come first among all; so many.
+    fact_count: usize,
+    stale: Stale,
+    buffer: Buffer,
+    space: Vec<u8>,
+}
+
+impl LinuxPlatform {
+    /// Opens the host. Unless `read_only`, this takes the lock, so that one weir limits at a time,
+    /// and puts back what a weir left that died.
+    ///
+    /// # Errors
+    /// [`LinuxError::NoCxl`] if there is nothing to watch; [`LinuxError::Locked`] with the process
+    /// id of another weir; an unsound lock or journal; `/proc` or the cgroup root not there.
+    pub fn open(options: Options) -> Result<Self, LinuxError> {
+        Self::open_with(options, Pace::thread)
+    }
+
+    /// Opens the host with the slow half of looking done between ticks instead of beside them: for
+    /// benchmarks and tests, which want each tick to cost the same and see the same.
+    ///
+    /// # Errors
+    /// As [`LinuxPlatform::open`].
+    pub fn open_inline(options: Options) -> Result<Self, LinuxError> {
+        Self::open_with(options, Pace::inline)
+    }
+
+    fn open_with(options: Options, run: fn(Scout) -> io::Result<Pace>) -> Result<Self, LinuxError> {
+        let roots = options.roots.clone();
+        let mut hotplug = Hotplug::begin(&options);
+        let mut found = ProbedMachine::probe(&options, &[]);
+        if found.counters.devices.is_empty() {
+            return Err(LinuxError::no_cxl(&roots, &found.topology));
+        }
+        let scx = Scx::choose(&options, found.counters.are_counted())?;
+        found.limited_by(scx.as_ref());
+        let (counters, facts) = (&found.counters, &mut found.description.facts);
+        let fact_count = facts.len();
+        let waits = crate::counters::latency::open(&roots, &found.topology, counters, facts);
+        let shares = Shares::choose(&options, &counters.groups, facts)?;
+        let uncounted = adopt::uncounted(&found.topology, counters);
+        hotplug.know(uncounted, shares.is_some());
+        let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
+        let proc = Arc::new(proc);
+        let (budget, for_settled) = Budget::of_process();
+        let tree = Tree::open(&roots.cgroup, Arc::clone(&budget))
+            .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
+        let root = tree.root();
+        let rules = Rules::of(&options);
+        let wanted = Arc::clone(&rules.wanted);
+        let scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
+        let mut scout = scout.keeping(for_settled);
+        scout.watch(groups_on_nodes(&found.counters.groups));
+        let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
+        let actuator = Actuator::new(&options, root_too, proc_too, rules, budget);
+        let mut pace =
+            run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
+        hotplug.is_beside = matches!(pace, Pace::Thread { .. });
+        let view = pace.view().0;
+        let rests = Rests::of(&view);
+        let mut platform = LinuxPlatform {
+            own_proc: sched_policy::is_own(&*proc),
+            view,
+            rests,
+            quiet: Quiet::default(),
+            usage: Usage::begin(&options),
+            description: found.description,
+            counters: found.counters,
+            bounds: found.bounds,
+            wanted,
+            pace,
+            root,
+            proc,
+            actuator,
+            scx,
+            shares,
+            waits,
+            released: BTreeMap::new(),
+            ticker: Ticker::new(options.interval),
+            rush: OverloadPoll::default(),
+            is_limiting: !options.read_only,
+            patience: Nanos(patience_us(options.interval).saturating_mul(1000)),
+            period: clock::nanos(options.period),
+            seq: 0,
+            nodes_at: now(),
+            hotplug,
+            fact_count,
+            stale: Stale::default(),
+            buffer: Buffer::new(),
+            space: Vec::new(),
+            roots,
+        };
+        platform.note_sources();
+        platform.claim()?;
+        Ok(platform)
+    }
+
+    /// Takes the right to limit where it is wanted, and notes what an earlier weir had left.
+    fn claim(&mut self) -> Result<(), LinuxError> {
+        if !self.is_limiting {
+            return Ok(());
+        }
+        let report = self.actuator.claim()?;
+        if report.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(?report, "a weir died while it was limiting");
+        let text = format!(
+            "put back {}, gone {}, left alone {}, failed {}",
+            report.restored.len() + report.unchanged.len(),
+            report.vanished.len(),
+            report.left_alone.len(),
+            report.failed.len()
+        );
+        let value = if report.is_clean() {
+            Ok(text)
+        } else {
+            let problems = report.problems.join("; ");
+            Err(Missing::Lost(format!("{text}; {problems}")))
+        };
+        let next_move = value.is_err();
+        let next_move = next_move.then(|| "look at the journal, then: weir reset".into());
+        let name = "leases.recovered".into();
+        self.description.facts.push(Fact {
+            name,
+            value,
+            next_move,
+        });
+        Ok(())
+    }
+
+    /// Sleeps until the next tick is due, and looks for the scheduler meanwhile, if it needs that.
+    fn wait(&mut self) {
+        let every = self.scx.as_ref().and_then(Scx::looks_every);
+        let (counters, space) = (&mut self.counters, &mut self.space);
+        let bounds = &mut self.bounds;
+        self.ticker.wait(every, || {
+            if let Some(scx) = &self.scx {
+                scx.look(&bounds.read(counters, space).0);
+            }
+        });
+    }
+
+    /// Looks at all workloads of the view.
+    fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadReading> {
+        let mut seen = Vec::with_capacity(view.workloads.len());
+        let holds = &self.actuator.holds;
+        let mut glances = cpu_time::glances(view, holds, &mut self.rests, &self.quiet);
+        let root = self.root.as_fd();
+        self.usage.sweep(&mut glances, root, &mut self.buffer);
+        let mut eye = Eye {
+            root,
+            proc: &self.proc,
+            own_proc: self.own_proc,
+            buffer: &mut self.buffer,
+            skipped,
+            vanished: false,
+        };
+        for mut glance in glances {
+            let (watched, is_idle) = (glance.watched, glance.repose == Repose::Idle);
+            let mut uses_count = true;
+            let parked = self.scx.as_ref().and_then(|scx| scx.parked(&watched.id));
+            let times = match glance.told.take() {
+                Some(told) => told,
+                None => {
+                    let Some(times) = eye.see(&mut glance) else {
+                        continue;
+                    };
+                    uses_count = self.rests.note(glance.place, &watched.source, &times);
+                    times
+                }
+            };
+            let theirs = match glance.hold {
+                Some(hold) => hold.theirs(),
+                None => match self.released.get(&watched.id) {
+                    Some((theirs, _)) => *theirs,
+                    None => watched.limit.and_then(|max| max.cpus()),
+                },
+            };
+            seen.push(WorkloadReading {
+                id: watched.id.clone(),
+                kind: kind(watched),
+                cpu_ns: times.0,
+                throttled_ns: parked.unwrap_or(times.1),
+                resident_bytes: watched.resident_bytes.filter(|_| uses_count && !is_idle),
+                uses: match uses_count {
+                    true => watched.uses.clone(),
+                    false => Vec::new(),
+                },
+                weight: watched.weight,
+                their_limit_cpus: theirs.map(CpuShare::new),
+                excluded: watched.excluded.clone(),
+            });
+        }
+        if eye.vanished {
+            self.pace.hurry();
+        }
+        seen
+    }
+
+    /// Limits that are set and not enforced.
+    fn unenforced(&mut self) -> Option<Skipped> {
+        if let Some(why) = self.scx.as_ref().and_then(Scx::complaint) {
+            return Some(Skipped {
+                what: "weir's scheduler".into(),
+                why,
+            });
+        }
+        if !self.actuator.is_holding() {
+            return None;
+        }
+        let why = self.actuator.sched_ext.refusal()?;
+        Some(Skipped {
+            what: "cpu.max".into(),
+            why: Missing::NotSupported(why),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn rests(&self) -> &Rests {
+        &self.rests
+    }
+
+    /// Remembers what others had set where we stop holding.
+    fn remember(&mut self, id: &WorkloadId) {
+        if let Some(hold) = self.actuator.hold(id) {
+            self.released
+                .insert(id.clone(), (hold.theirs(), self.view.round));
+        }
+    }
+}
+
+impl Platform for LinuxPlatform {
+    fn describe(&self) -> &Description {
+        &self.description
+    }
+
+    fn observe(&mut self) -> Result<Observation, PlatformError> {
+        self.wait();
+        self.follow_machine(now());
+        let (view, is_last) = self.pace.view();
+        if view.round != self.view.round {
+            // Two rounds on, every limit in the view was read after the release.
+            self.released
+                .retain(|_, (_, round)| *round + 2 >= view.round);
+            self.rests.follow(&self.view, &view);
+            self.view = Arc::clone(&view);
+            self.note_sources();
+        }
+        let mut skipped = view.skipped.clone();
+        if is_last {
+            let why = Missing::Lost("the scout ended: workloads are as last seen".into());
+            skipped.push(Skipped {
+                what: "scout".into(),
+                why,
+            });
+        }
+        skipped.extend(self.unenforced());
+        skipped.extend(self.hotplug.standing());
+        let (mut groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
+        skipped.extend(dropped);
+        self.stale.settle(&view);
+        self.stale.hold_back(&mut groups);
+        self.quiet.follow(&groups);
+        if let Some(scx) = &self.scx {
+            scx.look(&groups);
+        }
+        skipped.extend(self.counters.scaled());
+        let shares = self.shares.as_mut();
+        let taken = shares.map(|shares| shares.take(&view, &mut skipped));
+        let mut workloads = self.look(&view, &mut skipped);
+        self.stale.take_out(&mut workloads);
+        if let (Some(shares), Some(taken)) = (&mut self.shares, taken) {
+            shares.fill(taken, &mut workloads, &mut skipped);
+        }
+        let seq = self.seq;
+        self.seq += 1;
+        Ok(Observation {
+            seq,
+            at: now(),
+            groups,
+            latencies: self.waits.iter_mut().map(Waits::read).collect(),
+            loads: self.counters.loads(),
+            running: self.counters.running(),
+            own: Vec::new(),
+            workloads,
+            skipped,
+        })
+    }
+
+    fn on_plan(&mut self, plan: &Plan) {
+        if let Some(shares) = &mut self.shares {
+            shares.on_plan(&plan.devices);
+        }
+        let interval = self.ticker.interval();
+        if let Some(early) = self.rush.next(plan, interval).filter(|_| self.is_limiting) {
+            self.ticker.pull(early);
+        }
+    }
+
+    fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
+        let view = Arc::clone(&self.view);
+        if let Some(scx) = &mut self.scx {
+            let done = scx.apply(plan, &view, &self.description, &mut self.actuator);
+            let outcome = |(action, result): (&weir_core::Action, OutcomeKind)| Outcome {
+                workload: action.workload.clone(),
+                result,
+            };
+            return plan.actions.iter().zip(done).map(outcome).collect();
+        }
+        self.actuator.tend(&view);
+        let mut outcomes: Vec<Option<OutcomeKind>> = vec![None; plan.actions.len()];
+        let begun = now();
+        let mut new = Vec::new();
+        for (wait, _, i) in in_order(&self.actuator, plan, begun) {
+            let action = &plan.actions[i];
+            let id = &action.workload;
+            let result = match action.kind {
+                ActionKind::Limit { cpus } => {
+                    if wait > Nanos(0) && wait <= self.patience {
+                        clock::sleep_until(Nanos(begun.0.saturating_add(wait.0)));
+                    }
+                    let result = self.actuator.limit(id, view.get(id), cpus);
+                    if result == OutcomeKind::Applied && self.actuator.needs_phase(id) {
+                        new.push(id.clone());
+                    }
+                    result
+                }
+                ActionKind::Release => {
+                    self.remember(id);
+                    self.actuator.release(id)
+                }
+            };
+            outcomes[i] = Some(result);
+        }
+        if self.period <= self.patience {
+            self.actuator.spread(&new);
+        }
+        let outcome = |(action, result): (&weir_core::Action, Option<OutcomeKind>)| Outcome {
+            workload: action.workload.clone(),
+            result: result.unwrap_or(OutcomeKind::Unchanged),
+        };
+        plan.actions.iter().zip(outcomes).map(outcome).collect()
+    }
+
+    fn scheduler(&self) -> Option<SchedStats> {
+        self.scx.as_ref().and_then(Scx::books)
+    }
+
+    fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
+        self.view.processes()
+    }
+
+    fn release_all(&mut self) -> Vec<Outcome> {
+        let mut outcomes = Vec::new();
+        if let Some(scx) = &mut self.scx {
+            outcomes = scx.release_all(&mut self.actuator);
+        }
+        outcomes.extend(self.actuator.release_all());
+        let outcome = |(workload, result)| Outcome { workload, result };
+        outcomes.into_iter().map(outcome).collect()
+    }
+}
+
+impl Drop for LinuxPlatform {
+    fn drop(&mut self) {
+        for outcome in self.release_all() {
+            if let OutcomeKind::Failed(why) = outcome.result {
+                tracing::warn!(workload = %outcome.workload, why, "limit left behind: weir reset");
+            }
+        }
+    }
+}
+
+#[path = "adopt.rs"]
+mod adopt;
+
+#[cfg(test)]
+mod tests;

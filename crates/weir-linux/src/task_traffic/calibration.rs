@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Does the event that is to count for tasks count what the device moves? Names and bits of events were published for other
+//! CPUs, or mean something else on this one; so before they are counted for workloads they are counted for a thread of our own
+//! that reads lines of a device, of which it is known how many they are.
+//!
+//! ```text
+//!   device ──── quiet? ────┬──── reads of our own ────┐
+//!                          │ event, for this thread   ├─► event ÷ device, device less what it moves anyway
+//!                          └ device's own counters ───┘   within 10 %: it holds
+//! ```
+//!
+//! What the device counts is what the event is judged by: a prefetcher that brings the neighbours of lines is in both. That
+//! as much reached the device as was read says that the lines came from there at all. Where the device counts nothing, the
+//! lines that were read must do. Source of the bound: `docs/guide/events.md`.
+
+use super::core_events::Chosen;
+use crate::counters::pmu::{Counted, Set};
+use crate::counters::totals::Traffic;
+use crate::error::LinuxError;
+use crate::options::{Options, Reads};
+use std::time::{Duration, Instant};
+use weir_core::topology::Group;
+use weir_core::units::LINE_BYTES;
+use weir_core::{GroupId, Missing};
+
+/// How far an event may be off.
+const BOUND_RATIO: f64 = 0.1;
+/// Shortest look at what the device moves without us.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// What others move comes in bursts, of which a look just before knows nothing, and makes an event that holds look as if it
+/// counted too little. One that does not hold is not made to by that, unless it counts too much by as much.
+const TRIES: usize = 3;
+
+/// What came of it. All in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Counts {
+    /// That were read.
+    read: f64,
+    /// By the event.
+    event: f64,
+    /// By the device, less what others moved; nothing where it does not count.
+    device: Option<f64>,
+    /// What others move on it in that time.
+    others: f64,
+}
+
+/// An event against what it should have counted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Verdict {
+    /// It counts so many times what it should, which is near enough.
+    Holds(f64),
+    /// It does not.
+    Differs(f64),
+    /// Nothing can be said.
+    Unknown(Missing),
+}
+
+/// Whether the event holds, where it is one of traffic.
+pub(super) fn of(options: &Options, groups: &[Group], chosen: &Chosen) -> Verdict {
+    let Some(reads) = options.reads else {
+        return Verdict::Unknown(Missing::NotSupported(
+            "there is nobody to read known lines".into(),
+        ));
+    };
+    let place = groups
+        .iter()
+        .find_map(|group| Some((group.id, group.node?.0)));
+    let Some((group, node)) = place else {
+        let why = "no group of a device is on a node that is online";
+        return Verdict::Unknown(Missing::NotSupported(why.into()));
+    };
+    // A thread of its own: reads are pinned to a CPU, and so is who makes them.
+    let one = || {
+        let counted = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| measured(options, reads, (group, node), chosen));
+            let panicked = |_| Err(Missing::Lost("the thread that reads has panicked".into()));
+            thread.join().unwrap_or_else(panicked)
+        });
+        counted.map_or_else(Verdict::Unknown, judged)
+    };
+    best_of(std::iter::repeat_with(one).take(TRIES))
+}
+
+/// The first that holds; else the last that says something.
+fn best_of(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
+    let mut best = Verdict::Unknown(Missing::NotYetRead);
+    for verdict in verdicts {
+        match &verdict {
+            Verdict::Holds(_) => return verdict,
+            Verdict::Unknown(_) if matches!(best, Verdict::Differs(_)) => {}
+            _ => best = verdict,
+        }
+    }
+    best
+}
+
+fn judged(counts: Counts) -> Verdict {
+    let unknown = |why: String| Verdict::Unknown(Missing::Lost(why));
+    if counts.read <= 0.0 {
+        return unknown("nothing was read".into());
+    }
+    if let Some(device) = counts.device {
+        if counts.others > counts.read / 2.0 {
+            return unknown("others use the device too much meanwhile".into());
+        }
+        let arrived = device / counts.read;
+        if arrived < 1.0 - BOUND_RATIO {
+            return unknown(format!(
+                "only {arrived:.2} of what was read came from the device"
+            ));
+        }
+    }
+    let ratio = counts.event / counts.device.unwrap_or(counts.read);
+    match (ratio - 1.0).abs() <= BOUND_RATIO {
+        true => Verdict::Holds(ratio),
+        false => Verdict::Differs(ratio),
+    }
+}
+
+/// Makes the reads, with everything that counts.
+fn measured(
+    options: &Options,
+    reads: Reads,
+    (group, node): (GroupId, u32),
+    chosen: &Chosen,
+) -> Result<Counts, Missing> {
+    let mut work = reads(&options.roots, node)?;
+    let mut set = Set::open_here(&chosen.pmu, chosen.kind, &chosen.configs)?;
+    let traffic = Traffic::open(&options.roots, options.counters, &options.nodes);
+    let mut traffic = traffic.map_err(|e: LinuxError| Missing::Lost(e.to_string()))?;
+    let mut of_device = || {
+        let all = traffic.read();
+        let seen = all.iter().find(|seen| seen.id == group);
+        seen.and_then(|seen| seen.read_bytes.ok().map(|bytes| bytes.0))
+    };
+    let since = |before: Option<u64>, now: Option<u64>| Some(now?.checked_sub(before?)? as f64);
+    let (begun, first) = (Instant::now(), of_device());
+    std::thread::sleep(QUIET);
+    let (quiet, before) = (begun.elapsed(), of_device());
+    let failed = |e: std::io::Error| Missing::Lost(format!("{}: {e}", chosen.name));
+    let (begun, from) = (Instant::now(), set.read().map_err(failed)?);
+    let lines = work();
+    let (to, span) = (set.read().map_err(failed)?, begun.elapsed());
+    let after = of_device();
+    let others = since(first, before).unwrap_or(0.0) * span.as_secs_f64() / quiet.as_secs_f64();
+    Ok(Counts {
+        read: (lines * LINE_BYTES) as f64,
+        event: bytes(&from, &to, &chosen.bytes)?,
+        device: since(before, after).map(|moved| moved - others),
+        others,
+    })
+}
+
+/// What an event counted between two readings, as bytes; scaled if it did not run all the time.
+fn bytes(from: &Counted, to: &Counted, each: &[u64]) -> Result<f64, Missing> {
+    let turn = to.turn_since(from)?;
+    let of = |(place, bytes): (usize, &u64)| to.count_since(from, place) * *bytes as f64;
+    Ok(turn.scaled(each.iter().enumerate().map(of).sum()))
+}
+
+/// What the verdict makes of an event: who asked for it has it in any case, and is told; unasked it is taken if it holds, or
+/// if it is documented and nothing speaks against it.
+///
+/// # Errors
+/// It is not to be taken: why.
+pub(super) fn admitted(
+    mut chosen: Chosen,
+    verdict: Verdict,
+    is_asked_for: bool,
+) -> Result<Chosen, Missing> {
+    let not_taken = |why: String| {
+        let name = &chosen.name;
+        Err(Missing::NotSupported(format!(
+            "{name}: not taken unasked, {why}"
+        )))
+    };
+    let said = match verdict {
+        Verdict::Holds(ratio) => format!("calibrated: {ratio:.2} of what the device moved"),
+        Verdict::Differs(ratio) => {
+            let why = format!("it counts {ratio:.2} of what the device moves");
+            if !is_asked_for {
+                return not_taken(why);
+            }
+            tracing::warn!("{}: {why}; shares by it may be wrong", chosen.name);
+            format!("uncalibrated: {why}")
+        }
+        Verdict::Unknown(why) if !is_asked_for && !chosen.is_documented => {
+            return not_taken(format!("it could not be calibrated: {why}"));
+        }
+        Verdict::Unknown(why) => format!("uncalibrated: {why}"),
+    };
+    chosen.name = format!("{}; {said}", chosen.name);
+    Ok(chosen)
+}
+
+#[cfg(test)]
+#[path = "calibration_tests.rs"]
+mod tests;

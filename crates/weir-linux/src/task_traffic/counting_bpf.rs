@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The counting program in the kernel (`bpf/probes/task_counts.bpf.c`): loaded, asked, and gone with this process.
+
+use super::core_events::Chosen;
+use super::counting_intf::{COUNTED, Sum, Turn};
+use super::{Key, Source};
+use crate::counters::pmu::Set;
+use crate::inventory::numa::online;
+use crate::kernel::bpf;
+use crate::kernel::clock::now;
+use crate::options::{By, Roots};
+use libbpf_rs::{
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput,
+};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::collections::BTreeSet;
+use std::os::fd::{AsRawFd, RawFd};
+use weir_core::{Missing, Nanos};
+use weir_events::Config;
+
+/// The compiled program.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/task_counts.bpf.o"));
+/// What asks a CPU for what it has counted so far.
+const ASK: &str = "weir_count_now";
+/// `BPF_F_TEST_RUN_ON_CPU`: on the CPU that is named.
+const ON_CPU: u32 = 1;
+/// How often it is looked for CPUs that came online.
+const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
+
+/// The program, in the kernel as long as this lives.
+pub(crate) struct Kernel {
+    // The order matters: the link first, so that nobody counts into maps that go.
+    _link: Link,
+    turns: MapHandle,
+    cgroups: MapHandle,
+    processes: MapHandle,
+    object: Object,
+    roots: Roots,
+    chosen: Chosen,
+    cpus: BTreeSet<u32>,
+    cpus_at: Nanos,
+    lost: u64,
+}
+
+/// What of it could be counted here, as far as can be said without loading the program: reads alone, if stores cannot be
+/// counted beside them. Its name then says which.
+pub(crate) fn openable(roots: &Roots, mut chosen: Chosen) -> Result<Chosen, Missing> {
+    bpf::has_types(roots)?;
+    let first = online(roots).ok().and_then(|cpus| cpus.first().copied());
+    let first = first.unwrap_or(0);
+    let open = |configs: &[Config]| Set::open_raw(&chosen.pmu, chosen.kind, first, configs);
+    let Some(stores) = &chosen.stores else {
+        return open(&chosen.configs).map(|_| chosen);
+    };
+    match open(&chosen.all()) {
+        Ok(_) => chosen.name = format!("{}, stores by {}", chosen.name, stores.name),
+        Err(why) => {
+            open(&chosen.configs)?;
+            let told = format!("stores not told from loads ({}: {why})", stores.name);
+            chosen.name = format!("{}, {told}", chosen.name);
+            chosen.stores = None;
+        }
+    }
+    Ok(chosen)
+}
+
+impl Kernel {
+    /// Loads it; it counts from then on.
+    ///
+    /// # Errors
+    /// The kernel refuses the program or the events.
+    pub(crate) fn load(roots: &Roots, by: By, chosen: Chosen) -> Result<Kernel, Missing> {
+        bpf::quiet();
+        let cpu_count = libbpf_rs::num_possible_cpus().map_err(|e| refused(&e))?;
+        let object = open(by, cpu_count, chosen.all().len())
+            .and_then(libbpf_rs::OpenObject::load)
+            .map_err(|e| refused(&e))?;
+        let map = |name: &str| -> Result<MapHandle, Missing> {
+            let found = object.maps().find(|m| m.name() == name);
+            let found = found.ok_or_else(|| Missing::Lost(format!("no map {name}")))?;
+            MapHandle::try_from(&found).map_err(|e| refused(&e))
+        };
+        let (turns, cgroups, processes) = (
+            map("cpu_states")?,
+            map("cgroup_counts")?,
+            map("process_counts")?,
+        );
+        let mut cpus = BTreeSet::new();
+        for cpu in online(roots)? {
+            count_on(&object, &chosen, cpu)?;
+            cpus.insert(cpu);
+        }
+        let mut link = None;
+        for prog in object
+            .progs_mut()
+            .filter(|p| p.name() == "weir_count_switch")
+        {
+            link = Some(prog.attach().map_err(|e| refused(&e))?);
+        }
+        let mut kernel = Kernel {
+            _link: link.ok_or_else(|| Missing::Lost("no program to attach".into()))?,
+            turns,
+            cgroups,
+            processes,
+            object,
+            roots: roots.clone(),
+            chosen,
+            cpus,
+            cpus_at: now(),
+            lost: 0,
+        };
+        // Who runs now, and from which count on.
+        kernel.ask(|_| true);
+        Ok(kernel)
+    }
+
+    /// Lets CPUs count up to now. One that went offline meanwhile has nothing to say.
+    fn ask(&mut self, is_meant: impl Fn(u32) -> bool) {
+        let Some(program) = self.object.progs_mut().find(|p| p.name() == ASK) else {
+            return;
+        };
+        for cpu in self.cpus.iter().copied().filter(|cpu| is_meant(*cpu)) {
+            let input = ProgramInput {
+                cpu,
+                flags: ON_CPU,
+                ..ProgramInput::default()
+            };
+            if let Err(why) = program.test_run(input) {
+                tracing::trace!(cpu, %why, "not asked");
+            }
+        }
+    }
+
+    /// CPUs that came online since the last look.
+    fn follow_cpus(&mut self) {
+        let at = now();
+        if at.0.saturating_sub(self.cpus_at.0) < CPUS_EVERY.0 {
+            return;
+        }
+        self.cpus_at = at;
+        let Ok(there) = online(&self.roots) else {
+            return;
+        };
+        let there: BTreeSet<u32> = there.into_iter().collect();
+        for cpu in there.difference(&self.cpus) {
+            if let Err(why) = count_on(&self.object, &self.chosen, *cpu) {
+                tracing::warn!(cpu, %why, "its tasks are not counted");
+            }
+        }
+        self.cpus = there;
+    }
+}
+
+impl Source for Kernel {
+    fn name(&self) -> &str {
+        &self.chosen.name
+    }
+
+    fn bytes(&self) -> &[u64] {
+        &self.chosen.bytes
+    }
+
+    fn store_bytes(&self) -> Option<u64> {
+        self.chosen.stores.as_ref().map(|stores| stores.bytes)
+    }
+
+    fn refresh(&mut self, who: &BTreeSet<Key>) -> u64 {
+        self.follow_cpus();
+        let key = 0u32.to_ne_bytes();
+        let rows = self.turns.lookup_percpu(&key, MapFlags::ANY);
+        let rows = rows.ok().flatten().unwrap_or_default();
+        let turns: Vec<Turn> = rows.iter().map(|row| Turn::from_bytes(row)).collect();
+        self.ask(|cpu| {
+            let turn = turns.get(cpu as usize).copied().unwrap_or_default();
+            who.contains(&Key(turn.key))
+        });
+        let lost: u64 = turns.iter().map(|turn| turn.lost).sum();
+        let more = lost.saturating_sub(self.lost);
+        self.lost = lost;
+        more
+    }
+
+    fn of_cgroup(&mut self, id: Key) -> Result<Sum, Missing> {
+        let found = self
+            .cgroups
+            .lookup_percpu(&id.0.to_ne_bytes(), MapFlags::ANY);
+        let rows = found.map_err(|e| unread(&e))?.unwrap_or_default();
+        let sums = rows.iter().map(|row| Sum::from_bytes(row));
+        Ok(sums.fold(Sum::default(), Sum::plus))
+    }
+
+    fn of_process(&mut self, id: Key) -> Result<Sum, Missing> {
+        let pid = i32::try_from(id.0).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| Missing::Lost("no process id".into()))?;
+        let fd = pidfd_open(pid, PidfdFlags::empty())
+            .map_err(|e| Missing::Lost(format!("process {}: {e}", id.0)))?;
+        let key: RawFd = fd.as_raw_fd();
+        match self.processes.lookup(&key.to_ne_bytes(), MapFlags::ANY) {
+            Ok(row) => Ok(row.map_or_else(Sum::default, |row| Sum::from_bytes(&row))),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(Sum::default()),
+            Err(e) => Err(unread(&e)),
+        }
+    }
+
+    fn forget(&mut self, is_there: &dyn Fn(Key) -> bool) {
+        let key = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
+        let gone: Vec<u64> = self.cgroups.keys().map(|bytes| key(&bytes)).collect();
+        for key in gone.into_iter().filter(|key| !is_there(Key(*key))) {
+            // Not there is as good.
+            let _ = self.cgroups.delete(&key.to_ne_bytes());
+        }
+    }
+}
+
+fn open(
+    by: By,
+    cpu_count: usize,
+    event_count: usize,
+) -> Result<libbpf_rs::OpenObject, libbpf_rs::Error> {
+    let mut opened = ObjectBuilder::default().open_memory(OBJECT)?;
+    for mut map in opened.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name == "cpu_events" {
+            let places = u32::try_from(cpu_count.saturating_mul(COUNTED)).unwrap_or(u32::MAX);
+            map.set_max_entries(places)?;
+        }
+        if name.ends_with(".rodata")
+            && let Some(first) = map
+                .initial_value_mut()
+                .and_then(|v| v.first_chunk_mut::<16>())
+        {
+            let by_process = u64::from(by == By::Process);
+            first[..8].copy_from_slice(&(event_count as u64).to_ne_bytes());
+            first[8..].copy_from_slice(&by_process.to_ne_bytes());
+        }
+    }
+    Ok(opened)
+}
+
+/// Opens the events on a CPU and gives them to the program, which keeps them open.
+fn count_on(object: &Object, chosen: &Chosen, cpu: u32) -> Result<(), Missing> {
+    let set = Set::open_raw(&chosen.pmu, chosen.kind, cpu, &chosen.all())?;
+    let Some(map) = object.maps().find(|m| m.name() == "cpu_events") else {
+        return Err(Missing::Lost("no map cpu_events".into()));
+    };
+    for (place, fd) in set.descriptors().enumerate() {
+        let place = cpu as usize * COUNTED + place;
+        let key = u32::try_from(place).unwrap_or(u32::MAX).to_ne_bytes();
+        map.update(&key, &fd.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|e| refused(&e))?;
+    }
+    Ok(())
+}
+
+fn refused(error: &libbpf_rs::Error) -> Missing {
+    bpf::refused("the counting program", error)
+}
+
+fn unread(error: &libbpf_rs::Error) -> Missing {
+    Missing::Lost(format!("counts of tasks: {error}"))
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who is in a monitoring group. A new task is in the group of the one that made it, so most find their way
+//! alone; one that came into the cgroup by a move did not, and one that left it by a move is still counted: both are looked for.
+//! A task that somebody else has put into a group stays there.
+
+use super::tree::{Standing, Tree, standing};
+use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, read_long, write_at};
+use crate::kernel::parse::cgroup::pids;
+use crate::workloads::cgroups::cgroup_type::threads;
+use crate::workloads::discovery::Source as Watches;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+
+/// Longest list of threads that is read.
+const LIST_MAX: usize = 4 << 20;
+/// Most threads of a process.
+const THREADS_MAX: usize = 100_000;
+
+/// The roots that are needed.
+pub(super) struct Ground<'a> {
+    pub(super) cgroup: &'a OwnedFd,
+    pub(super) proc: &'a OwnedFd,
+    pub(super) tree: &'a Tree,
+}
+
+impl Ground<'_> {
+    /// Threads of a workload.
+    pub(super) fn threads(
+        &self,
+        source: &Watches,
+        buffer: &mut Buffer,
+    ) -> Result<BTreeSet<u32>, Errno> {
+        match source {
+            Watches::Cgroup(leaf) => {
+                let root = self.cgroup.as_fd();
+                Ok(known(leaf.with_dir(root, |dir| threads(dir, buffer))?))
+            }
+            Watches::Process(process) => self.threads_of(process.pid),
+            Watches::Inner(inner) => {
+                let dir = inner.dir(self.cgroup.as_fd())?;
+                Ok(known(threads(&dir, buffer)?))
+            }
+            Watches::Set(set) => {
+                let mut threads = BTreeSet::new();
+                for pid in set.pids() {
+                    // Gone is as good.
+                    threads.extend(self.threads_of(pid).unwrap_or_default());
+                }
+                Ok(threads)
+            }
+        }
+    }
+
+    fn threads_of(&self, pid: u32) -> Result<BTreeSet<u32>, Errno> {
+        let dir = open_path_dir(self.proc, &format!("{pid}/task"))?;
+        let mut threads = BTreeSet::new();
+        for_each_dir(&dir, THREADS_MAX, |name| {
+            threads.extend(pids(name).unwrap_or_default());
+        })?;
+        Ok(threads)
+    }
+
+    fn standing(&self, thread: u32, buffer: &mut Buffer) -> Standing {
+        let read = buffer.read_at(self.proc, &format!("{thread}/cpu_resctrl_groups"));
+        read.map_or(Standing::Unknown, standing)
+    }
+
+    /// Sends one back to the root's group, if it is in this one.
+    fn send_back(&self, thread: u32, group: &str, buffer: &mut Buffer) {
+        if self.standing(thread, buffer) == Standing::In(group.to_owned()) {
+            // Gone is as good.
+            let _ = write_at(&self.tree.root, "tasks", &format!("{thread}\n"));
+        }
+    }
+}
+
+fn parsed(list: &[u8]) -> Result<BTreeSet<u32>, Errno> {
+    Ok(known(pids(list).map_err(|_| Errno::INVAL)?))
+}
+
+/// Without 0, which stands for one outside our PID namespace.
+fn known(threads: Vec<u32>) -> BTreeSet<u32> {
+    threads.into_iter().filter(|thread| *thread > 0).collect()
+}
+
+/// Members of a group.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    known: BTreeSet<u32>,
+    /// Of them, those that others count.
+    pub(super) foreign: BTreeSet<u32>,
+}
+
+impl Members {
+    /// Brings a group up to date. With `recount` the kernel is asked who is in it: all tasks of the machine are gone
+    /// through for that.
+    ///
+    /// # Errors
+    /// The workload cannot be asked, or the group took somebody for a reason of its own.
+    pub(super) fn follow(
+        &mut self,
+        ground: &Ground<'_>,
+        source: &Watches,
+        (name, mark, dir): (&str, &str, &OwnedFd),
+        recount: bool,
+        buffer: &mut Buffer,
+    ) -> Result<(), Errno> {
+        // Before the threads: whoever is made in between is in both.
+        let inside: BTreeSet<u32> = match recount {
+            true => parsed(&read_long(dir, "tasks", LIST_MAX)?)?,
+            false => BTreeSet::new(),
+        };
+        let threads = ground.threads(source, buffer)?;
+        let left = self.known.union(&inside);
+        for thread in left.filter(|thread| !threads.contains(thread)) {
+            ground.send_back(*thread, name, buffer);
+        }
+        self.foreign.clear();
+        if recount {
+            // A number may be used again, by one that came by a move.
+            self.known.retain(|thread| inside.contains(thread));
+        }
+        let mut trouble = None;
+        for thread in threads.difference(&self.known) {
+            let is_ours = match ground.standing(*thread, buffer) {
+                Standing::In(group) if group == name => continue,
+                Standing::In(group) => group
+                    .strip_prefix(mark)
+                    .is_some_and(|rest| rest.starts_with('-')),
+                Standing::Free => true,
+                Standing::Controlled => false,
+                Standing::Unknown => ground.tree.foreign_groups == 0,
+            };
+            let moved = match is_ours {
+                true => write_at(dir, "tasks", &format!("{thread}\n")),
+                false => Err(Errno::INVAL),
+            };
+            match moved {
+                Ok(()) | Err(Errno::SRCH) => {}
+                // It is in a group with limits.
+                Err(Errno::INVAL) => {
+                    self.foreign.insert(*thread);
+                }
+                Err(e) => trouble = Some(e),
+            }
+        }
+        self.known = threads.difference(&self.foreign).copied().collect();
+        match trouble {
+            Some(e) => {
+                self.known.clear();
+                Err(e)
+            }
+            None => Ok(()),
+        }
+    }
+}

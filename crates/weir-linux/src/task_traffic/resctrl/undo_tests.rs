@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a killed weir left is given back, and nothing else is touched.
+
+use super::tests::{Cpu, MASKS, OWED, ROOT, World, groups, mounted};
+use super::*;
+use crate::fake::Fake;
+use crate::leases::restore::reset;
+use std::fs;
+
+fn killed(fake: &Fake, note: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    fake.write(OWED, note);
+    for (path, mode) in [("run/weir", 0o700), (OWED, 0o600)] {
+        fs::set_permissions(fake.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+}
+
+const NOTE: &str = "{\"mark\":\"weir-7-ab\",\"setting\":{\"file\":\"info/L3_MON/mbm_total_bytes_config\",\
+    \"theirs\":\"0=0x7f;1=0x15\",\"ours\":\"0=0x30;1=0x30\"}}";
+
+#[test]
+fn reset_gives_back_what_a_killed_weir_left() {
+    let fake = mounted(Cpu::Masks);
+    fake.write(MASKS, "0=0x30;1=0x30\n");
+    for name in [
+        "weir-7-ab-0",
+        "weir-7-ab-12",
+        "weir-7-abc-0",
+        "weir-8-1-0",
+        "theirs",
+    ] {
+        fs::create_dir_all(fake.path(format!("{ROOT}/mon_groups/{name}"))).unwrap();
+    }
+    killed(&fake, NOTE);
+    let report = reset(&fake.roots()).unwrap();
+    assert!(
+        report.is_clean() && report.restored.len() == 3,
+        "{report:?}"
+    );
+    assert_eq!(fake.read(MASKS).trim(), "0=0x7f;1=0x15");
+    assert_eq!(groups(&fake), ["theirs", "weir-7-abc-0", "weir-8-1-0"]);
+    assert!(reset(&fake.roots()).unwrap().is_empty());
+}
+
+#[test]
+fn the_next_weir_gives_back_too() {
+    let fake = mounted(Cpu::Masks);
+    fake.write(MASKS, "0=0x30;1=0x30\n");
+    fs::create_dir_all(fake.path(format!("{ROOT}/mon_groups/weir-7-ab-0"))).unwrap();
+    killed(&fake, NOTE);
+    let world = World::new(&fake, 9, Errno::NOSPC);
+    assert!(groups(&fake).is_empty());
+    // A second one has to wait, and reset leaves the living alone.
+    let tree = Tree::open(&fake.roots()).unwrap();
+    let second = Resctrl::with(&fake.roots(), tree, Box::new(Directories));
+    assert!(second.err().unwrap().to_string().contains("another weir"));
+    assert!(reset(&fake.roots()).unwrap().is_empty());
+    assert_eq!(fake.read(MASKS), "0=0x30;1=0x30\n");
+    drop(world);
+    assert_eq!(fake.read(MASKS).trim(), "0=0x7f;1=0x15");
+}
+
+#[test]
+fn what_somebody_set_since_stays_and_what_is_not_mounted_is_owed() {
+    let fake = mounted(Cpu::Masks);
+    fake.write(MASKS, "0=0x33;1=0x30\n");
+    killed(&fake, NOTE);
+    let report = reset(&fake.roots()).unwrap();
+    assert_eq!((report.left_alone.len(), report.restored.len()), (1, 0));
+    assert_eq!(fake.read(MASKS), "0=0x33;1=0x30\n");
+    killed(&fake, NOTE);
+    fake.remove(format!("{ROOT}/info"));
+    let report = reset(&fake.roots()).unwrap();
+    assert!(
+        report.failed[0].why.contains("mount -t resctrl"),
+        "{report:?}"
+    );
+    assert!(fake.path(OWED).exists());
+    // Without a setting nothing is owed: groups go with the mount.
+    killed(&fake, "{\"mark\":\"weir-7-ab\",\"setting\":null}");
+    assert!(reset(&fake.roots()).unwrap().is_empty());
+    assert!(!fake.path(OWED).exists());
+}
+
+#[test]
+fn a_note_that_weir_would_not_write_does_nothing() {
+    let fake = mounted(Cpu::Masks);
+    fake.write("victim", "precious");
+    fs::create_dir_all(fake.path(format!("{ROOT}/mon_groups/theirs-0"))).unwrap();
+    for note in [
+        "{\"mark\":\"theirs\",\"setting\":null}",
+        "{\"mark\":\"weir-\",\"setting\":null}",
+        "{\"mark\":\"weir-/../theirs\",\"setting\":null}",
+        &NOTE.replace("info/L3_MON/mbm_total_bytes_config", "../../../victim"),
+        "{\"mark\":7}",
+        "\u{0}",
+        "",
+    ] {
+        killed(&fake, note);
+        let report = reset(&fake.roots()).unwrap();
+        assert_eq!(report.problems.len(), 1, "{note}: {report:?}");
+        assert!(reset(&fake.roots()).unwrap().is_empty(), "it is put aside");
+    }
+    killed(&fake, &" ".repeat(70_000));
+    assert!(reset(&fake.roots()).is_err());
+    fake.remove(OWED);
+    std::os::unix::fs::symlink(fake.path("victim"), fake.path(OWED)).unwrap();
+    assert!(reset(&fake.roots()).is_err());
+    assert_eq!(groups(&fake), ["theirs-0"]);
+    assert_eq!(fake.read("victim"), "precious");
+}

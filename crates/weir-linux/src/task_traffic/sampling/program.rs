@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sampling program in the kernel (`bpf/probes/samples.bpf.c`), and an event on each CPU that runs it.
+
+use super::super::Key;
+use super::intf::{self, Fate, Range, Taken};
+use crate::counters::pmu::{Tap, Tapped};
+use crate::inventory::numa::online;
+use crate::kernel::bpf;
+use crate::kernel::clock::now;
+use crate::options::{By, Roots};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use weir_core::{Missing, Nanos};
+
+/// The compiled program.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/samples.bpf.o"));
+const PROGRAM: &str = "weir_sample_memory";
+/// How often it is looked for CPUs that came or went.
+const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
+
+/// The program, in the kernel as long as this lives.
+pub(super) struct Program {
+    // The order matters: events first, so that nobody counts into maps that go.
+    taps: BTreeMap<u32, Tap>,
+    memory: MapHandle,
+    samples: MapHandle,
+    fates: MapHandle,
+    object: Object,
+    tapped: Tapped,
+    roots: Roots,
+    on: bool,
+    cpus_at: Nanos,
+}
+
+impl Program {
+    /// Loads it; nothing is sampled yet.
+    ///
+    /// # Errors
+    /// The kernel refuses the program or the event.
+    pub(super) fn load(roots: &Roots, by: By, tapped: Tapped) -> Result<Program, Missing> {
+        bpf::quiet();
+        let object = open(by).and_then(libbpf_rs::OpenObject::load);
+        let object = object.map_err(|e| refused(&e))?;
+        let map = |name: &str| -> Result<MapHandle, Missing> {
+            let found = object.maps().find(|m| m.name() == name);
+            let found = found.ok_or_else(|| Missing::Lost(format!("no map {name}")))?;
+            MapHandle::try_from(&found).map_err(|e| refused(&e))
+        };
+        let mut program = Program {
+            taps: BTreeMap::new(),
+            memory: map("device_memory")?,
+            samples: map("sample_counts")?,
+            fates: map("sample_stats")?,
+            object,
+            tapped,
+            roots: roots.clone(),
+            on: false,
+            cpus_at: now(),
+        };
+        for cpu in online(roots)? {
+            program.tap(cpu)?;
+        }
+        Ok(program)
+    }
+
+    fn tap(&mut self, cpu: u32) -> Result<(), Missing> {
+        let found = self.object.progs().find(|p| p.name() == PROGRAM);
+        let found = found.ok_or_else(|| Missing::Lost(format!("no program {PROGRAM}")))?;
+        let program: RawFd = found.as_fd().as_raw_fd();
+        let mut tap = Tap::open(&self.tapped, cpu, Some(program))?;
+        if self.on {
+            let failed = |e| Missing::Lost(format!("CPU {cpu}: {e}"));
+            tap.switch(true).map_err(failed)?;
+        }
+        self.taps.insert(cpu, tap);
+        Ok(())
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.on
+    }
+
+    /// Lets all CPUs sample, or none.
+    pub(super) fn switch(&mut self, on: bool) {
+        self.on = on;
+        for (cpu, tap) in &mut self.taps {
+            if let Err(why) = tap.switch(on) {
+                tracing::warn!(cpu, on, %why, "sampling is not switched");
+            }
+        }
+    }
+
+    /// Where memory is that samples are taken of.
+    pub(super) fn watch(&mut self, ranges: &[Range]) -> Result<(), Missing> {
+        let (key, value) = (0u32.to_ne_bytes(), intf::to_bytes(ranges));
+        let done = self.memory.update(&key, &value, MapFlags::ANY);
+        done.map_err(|e| unread(&e))
+    }
+
+    /// CPUs that came and went since the last look. How often the kernel held samples back.
+    pub(super) fn tend(&mut self) -> u64 {
+        let times = self.taps.values_mut().map(Tap::throttled).sum();
+        let at = now();
+        if at.0.saturating_sub(self.cpus_at.0) < CPUS_EVERY.0 {
+            return times;
+        }
+        self.cpus_at = at;
+        let Ok(there) = online(&self.roots) else {
+            return times;
+        };
+        let there: BTreeSet<u32> = there.into_iter().collect();
+        self.taps.retain(|cpu, _| there.contains(cpu));
+        for cpu in there {
+            if !self.taps.contains_key(&cpu)
+                && let Err(why) = self.tap(cpu)
+            {
+                tracing::warn!(cpu, %why, "its tasks are not sampled");
+            }
+        }
+        times
+    }
+
+    /// Samples of a cgroup or a process so far, by place; who had none has zeros.
+    pub(super) fn taken(&self, key: Key) -> Result<Taken, Missing> {
+        let key = key.0.to_ne_bytes();
+        let rows = self.samples.lookup_percpu(&key, MapFlags::ANY);
+        let rows = rows.map_err(|e| unread(&e))?.unwrap_or_default();
+        Ok(intf::taken(&rows))
+    }
+
+    /// What became of all samples so far.
+    pub(super) fn fate(&self) -> Fate {
+        let rows = self.fates.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        Fate::from_rows(&rows.ok().flatten().unwrap_or_default())
+    }
+
+    /// Frees what is kept of others than these.
+    pub(super) fn forget(&self, is_there: &dyn Fn(Key) -> bool) {
+        let key = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
+        let all: Vec<u64> = self.samples.keys().map(|bytes| key(&bytes)).collect();
+        for key in all.into_iter().filter(|key| !is_there(Key(*key))) {
+            // Not there is as good.
+            let _ = self.samples.delete(&key.to_ne_bytes());
+        }
+    }
+}
+
+fn open(by: By) -> Result<libbpf_rs::OpenObject, libbpf_rs::Error> {
+    let mut opened = ObjectBuilder::default().open_memory(OBJECT)?;
+    for mut map in opened.maps_mut() {
+        if map.name().to_string_lossy().ends_with(".rodata")
+            && let Some(first) = map
+                .initial_value_mut()
+                .and_then(|v| v.first_chunk_mut::<8>())
+        {
+            *first = u64::from(by == By::Process).to_ne_bytes();
+        }
+    }
+    Ok(opened)
+}
+
+fn refused(error: &libbpf_rs::Error) -> Missing {
+    bpf::refused("the sampling program", error)
+}
+
+fn unread(error: &libbpf_rs::Error) -> Missing {
+    Missing::Lost(format!("samples: {error}"))
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What each has read so far, by group: what was sampled, and while nothing is, as much at each look as lately.
+
+use super::super::Key;
+use super::intf::{PLACES, Taken};
+use std::collections::BTreeMap;
+use weir_core::Missing;
+
+/// How much a new look counts beside those before.
+const NEW_RATIO: f64 = 0.2;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Account {
+    last: Taken,
+    bytes: [f64; PLACES],
+    /// A look's, lately.
+    lately: [f64; PLACES],
+}
+
+pub(super) struct Ledger {
+    /// What a sample stands for.
+    bytes: u64,
+    accounts: BTreeMap<Key, Account>,
+}
+
+impl Ledger {
+    pub(super) fn new(bytes: u64) -> Ledger {
+        Ledger {
+            bytes,
+            accounts: BTreeMap::new(),
+        }
+    }
+
+    /// Samples that were taken while they were on.
+    pub(super) fn add(&mut self, key: Key, taken: &Taken) -> [u64; PLACES] {
+        let first = || Account {
+            last: *taken,
+            ..Account::default()
+        };
+        let account = self.accounts.entry(key).or_insert_with(first);
+        for (place, now) in taken.iter().enumerate() {
+            // Less than before is begun anew.
+            let more = now.checked_sub(account.last[place]).unwrap_or(*now);
+            let more = more as f64 * self.bytes as f64;
+            account.bytes[place] += more;
+            let lately = &mut account.lately[place];
+            *lately += NEW_RATIO * (more - *lately);
+        }
+        account.last = *taken;
+        account.told()
+    }
+
+    /// None were taken: as lately. Who was never seen has no share.
+    pub(super) fn hold(&mut self, key: Key, taken: &Taken) -> Result<[u64; PLACES], Missing> {
+        let account = self.accounts.get_mut(&key).ok_or(Missing::NotYetRead)?;
+        account.last = *taken;
+        for (bytes, lately) in account.bytes.iter_mut().zip(account.lately) {
+            *bytes += lately;
+        }
+        Ok(account.told())
+    }
+
+    /// Nothing is known any more.
+    pub(super) fn skip(&mut self, key: Key, taken: &Taken) {
+        if let Some(account) = self.accounts.get_mut(&key) {
+            account.last = *taken;
+            account.lately = Default::default();
+        }
+    }
+
+    pub(super) fn forget(&mut self, is_there: &dyn Fn(Key) -> bool) {
+        self.accounts.retain(|key, _| is_there(*key));
+    }
+}
+
+impl Account {
+    fn told(&self) -> [u64; PLACES] {
+        // Never negative, and never NaN: sums of such.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        self.bytes.map(|bytes| bytes as u64)
+    }
+}

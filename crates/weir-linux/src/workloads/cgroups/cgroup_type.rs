@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `cgroup.type` (kernel, cgroup-v2.rst, "Threads"). Threads of one process may be spread over *threaded* cgroups; libvirt
+//! has one for each virtual CPU. Above them is the *threaded domain*, whose `cgroup.procs` lists all these processes, and
+//! to which their memory is charged. The domain is the workload: threaded cgroups have no list of processes. The root
+//! cgroup may be such a domain too, and has no file that says so.
+
+use crate::kernel::files::{Buffer, for_each_dir, open_beneath, open_dir, read_long};
+use crate::kernel::parse::cgroup::pids;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+
+const FILE: &str = "cgroup.type";
+/// Longest list of threads that is read.
+const LIST_MAX: usize = 4 << 20;
+/// Most cgroups of one threaded domain: 4096 virtual CPUs, and as many other threads.
+const BELOW_MAX: usize = 8192;
+
+/// Whether the cgroups below `dir` are threaded, so that all their threads count for `dir`.
+pub(crate) fn is_threaded_domain(dir: impl AsFd, buffer: &mut Buffer) -> bool {
+    is(dir, b"domain threaded", buffer)
+}
+
+/// Whether threads in `dir` count for a cgroup above.
+pub(crate) fn is_threaded(dir: impl AsFd, buffer: &mut Buffer) -> bool {
+    is(dir, b"threaded", buffer)
+}
+
+fn is(dir: impl AsFd, wanted: &[u8], buffer: &mut Buffer) -> bool {
+    let text = buffer.read_once_at(dir, FILE);
+    text.is_ok_and(|text| text.trim_ascii() == wanted)
+}
+
+/// The cgroup that lists a process with a thread in `path`: itself, or the first above that is not threaded.
+pub(crate) fn domain_of<'a>(
+    root: BorrowedFd<'_>,
+    mut path: &'a [u8],
+    buffer: &mut Buffer,
+) -> &'a [u8] {
+    while path.len() > 1 && open_beneath(root, path).is_ok_and(|dir| is_threaded(dir, buffer)) {
+        let end = path.iter().rposition(|b| *b == b'/').unwrap_or(0);
+        path = path.get(..end.max(1)).unwrap_or(b"/");
+    }
+    path
+}
+
+/// Ids of all threads of a cgroup; of a threaded domain those below it too. 0 is one of another PID namespace.
+///
+/// # Errors
+/// A list that cannot be read or is none, or [`Errno::TOOBIG`] for more cgroups than a domain may have.
+pub(crate) fn threads(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
+    let dir = dir.as_fd();
+    let mut found = list(dir)?;
+    if !is_threaded_domain(dir, buffer) {
+        return Ok(found);
+    }
+    let mut waiting: Vec<OwnedFd> = below(dir)?;
+    let mut count = 0;
+    while let Some(dir) = waiting.pop() {
+        count += 1;
+        if count > BELOW_MAX {
+            return Err(Errno::TOOBIG);
+        }
+        match list(dir.as_fd()) {
+            Ok(more) => found.extend(more),
+            // Removed meanwhile, or a cgroup that is no valid part of the domain and so has no threads.
+            Err(Errno::NOENT | Errno::NODEV | Errno::OPNOTSUPP) => continue,
+            Err(e) => return Err(e),
+        }
+        waiting.extend(below(dir.as_fd())?);
+    }
+    Ok(found)
+}
+
+fn list(dir: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> {
+    let text = read_long(dir, "cgroup.threads", LIST_MAX)?;
+    pids(&text).map_err(|_| Errno::INVAL)
+}
+
+fn below(dir: BorrowedFd<'_>) -> Result<Vec<OwnedFd>, Errno> {
+    let mut names = Vec::new();
+    for_each_dir(dir, BELOW_MAX, |name| names.push(name.to_vec()))?;
+    // One that cannot be opened was removed meanwhile.
+    Ok(names
+        .iter()
+        .filter_map(|name| open_dir(dir, name).ok())
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::kernel::files::open_root;
+
+    #[test]
+    fn threads_of_a_domain_are_those_below_it_too() {
+        let fake = Fake::new();
+        let lists = [
+            ("vm", "domain threaded", "10\n"),
+            ("vm/vcpu0", "threaded", "11\n12\n"),
+            ("vm/emulator", "threaded", ""),
+            ("vm/emulator/deep", "threaded", "13\n"),
+            ("plain", "domain", "20\n"),
+            ("plain/below", "domain", "21\n"),
+        ];
+        for (path, kind, threads) in lists {
+            fake.cgroup(path, &[]);
+            let file = |name| format!("sys/fs/cgroup/{path}/{name}");
+            fake.write(file("cgroup.type"), format!("{kind}\n"));
+            fake.write(file("cgroup.threads"), threads);
+        }
+        let root = open_root(&fake.roots().cgroup).unwrap();
+        let of = |path: &str| {
+            let dir = open_beneath(&root, path.as_bytes()).unwrap();
+            let mut found = threads(&dir, &mut Buffer::new()).unwrap();
+            found.sort_unstable();
+            found
+        };
+        assert_eq!(of("/vm"), [10, 11, 12, 13]);
+        assert_eq!(of("/plain"), [20]);
+    }
+
+    #[test]
+    fn a_thread_counts_for_the_first_cgroup_above_that_is_not_threaded() {
+        let fake = Fake::new();
+        for (path, kind) in [
+            ("vm.scope", "domain"),
+            ("vm.scope/libvirt", "domain threaded"),
+            ("vm.scope/libvirt/emulator", "threaded"),
+            ("vm.scope/libvirt/emulator/deep", "threaded"),
+            ("loose", "threaded"),
+        ] {
+            fake.cgroup(path, &[]);
+            fake.write(
+                format!("sys/fs/cgroup/{path}/cgroup.type"),
+                format!("{kind}\n"),
+            );
+        }
+        let root = open_root(&fake.roots().cgroup).unwrap();
+        let mut buffer = Buffer::new();
+        for (path, domain) in [
+            ("/vm.scope/libvirt/emulator/deep", "/vm.scope/libvirt"),
+            ("/vm.scope/libvirt/emulator", "/vm.scope/libvirt"),
+            ("/vm.scope/libvirt", "/vm.scope/libvirt"),
+            ("/vm.scope", "/vm.scope"),
+            ("/loose", "/"),
+            ("/", "/"),
+            ("/init.scope", "/init.scope"),
+            ("/../outside", "/../outside"),
+        ] {
+            let found = domain_of(root.as_fd(), path.as_bytes(), &mut buffer);
+            assert_eq!(found, domain.as_bytes(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The leaves of the cgroup v2 tree. A leaf has no child directories; apart from the root, processes
+//! live in leaves only where controllers are handed down (kernel, cgroup-v2.rst, "No Internal Process Constraint"). Elsewhere
+//! they may live in inner ones too ([`crate::workloads::cgroups::inner`]). A threaded domain counts as a leaf, and has all that is below it
+//! ([`crate::workloads::cgroups::cgroup_type`]).
+//!
+//! *Kept.* Each leaf keeps two descriptors: `cpu.stat`, which every tick reads, and, while there are
+//! plenty, its directory, so that its other files are opened without a path. When descriptors run
+//! short, further leaves are *cold*: opened by path for each read, slower and otherwise the same, and
+//! reported (see [`crate::kernel::fd_budget`]).
+//!
+//! *Walking.* A walk opens every directory, so it happens when something changed: the root's count
+//! of descendants, or a leaf that answered "gone". A removed leaf always does the latter, a new one
+//! the former. For what slips through all the same there is a walk every half a minute, and at each refresh where the
+//! count cannot be read.
+//!
+//! *Not seen is not gone.* What a walk could not open for want of descriptors or memory stays as it
+//! was last seen, with all that was known below it, and the next refresh walks again.
+
+use super::inner::Inner;
+use super::walk::{Visited, for_each_cgroup};
+use crate::kernel::escape::escape;
+use crate::kernel::fd_budget::{Budget, Kept, Rank, is_want};
+use crate::kernel::files::{self, Buffer, gone_if_absent, inode, open_root, open_same};
+use crate::kernel::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat, descendants, pids};
+use crate::kernel::parse::{Malformed, decimal};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use weir_core::observation::Skipped;
+use weir_core::{Missing, Nanos, WorkloadId};
+
+const WALK_EVERY: Nanos = Nanos::from_millis(30_000);
+/// The file that lists a cgroup's processes.
+const LIST: &str = "cgroup.procs";
+
+/// Why a file of a cgroup or a process could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The cgroup or process is not there any more.
+    Gone,
+    /// This one file is not there.
+    NoFile,
+    /// A want of ours ([`is_want`]), with the path: it says nothing about the file.
+    Want(Missing),
+    /// Something else, with the path.
+    Other(Missing),
+}
+
+impl Trouble {
+    pub(crate) fn from_errno(error: Errno, what: &str) -> Self {
+        match error {
+            Errno::NODEV | Errno::SRCH => Trouble::Gone,
+            Errno::NOENT => Trouble::NoFile,
+            e if is_want(e) => Trouble::Want(Missing::Lost(format!("{what}: {error}"))),
+            Errno::PERM | Errno::ACCESS => {
+                Trouble::Other(Missing::NotPermitted(format!("{what}: {error}")))
+            }
+            _ => Trouble::Other(Missing::Lost(format!("{what}: {error}"))),
+        }
+    }
+
+    pub(crate) fn malformed(error: Malformed, what: &str) -> Self {
+        Trouble::Other(Missing::Lost(format!("{what}: {error}")))
+    }
+
+    /// As the absence of a value of `what`.
+    pub(crate) fn into_missing(self, what: &str) -> Missing {
+        match self {
+            Trouble::Gone => Missing::Lost(format!("{what}: went away")),
+            Trouble::NoFile => Missing::NotSupported(format!("{what}: no such file")),
+            Trouble::Want(why) | Trouble::Other(why) => why,
+        }
+    }
+}
+
+/// One leaf.
+#[derive(Debug)]
+pub(crate) struct Leaf {
+    pub(crate) id: WorkloadId,
+    /// Path below the cgroup root, with its slash.
+    pub(crate) path: Vec<u8>,
+    /// Inode number of the directory: the cgroup's id.
+    pub(crate) inode: u64,
+    dir: Option<Kept>,
+    stat: Option<Kept>,
+    gone: AtomicBool,
+}
+
+impl Leaf {
+    /// Marks it as gone; returns whether that is news.
+    pub(crate) fn mark_gone(&self) -> bool {
+        !self.gone.swap(true, Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Relaxed)
+    }
+
+    /// Whether nothing of it is kept open.
+    fn is_cold(&self) -> bool {
+        self.stat.is_none() && self.dir.is_none()
+    }
+
+    /// Calls `use_it` with the directory.
+    ///
+    /// # Errors
+    /// [`Errno::NODEV`] if another cgroup has that path by now.
+    pub(crate) fn with_dir<T>(
+        &self,
+        root: BorrowedFd<'_>,
+        use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        if let Some(dir) = &self.dir {
+            return use_it(dir.as_fd());
+        }
+        use_it(open_same(root, &self.path, self.inode)?.as_fd())
+    }
+
+    /// CPU time and throttling.
+    pub(crate) fn cpu_stat(
+        &self,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<CpuStat, Trouble> {
+        let read = match &self.stat {
+            Some(fd) => buffer.read(fd),
+            None => {
+                let fd = self.with_dir(root, |dir| {
+                    files::open_file(dir, "cpu.stat").map_err(gone_if_absent)
+                });
+                fd.and_then(|fd| buffer.read(fd))
+            }
+        };
+        let text = read.map_err(|e| Trouble::from_errno(e, &self.file("cpu.stat")))?;
+        cpu_stat(text).map_err(|e| Trouble::malformed(e, &self.file("cpu.stat")))
+    }
+
+    /// A file of it with one record, parsed.
+    pub(crate) fn read<T>(
+        &self,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+        name: &str,
+        parse: impl FnOnce(&[u8]) -> Result<T, Malformed>,
+    ) -> Result<T, Trouble> {
+        let read = self.with_dir(root, |dir| buffer.read_once_at(dir, name));
+        let text = read.map_err(|e| Trouble::from_errno(e, &self.file(name)))?;
+        parse(text).map_err(|e| Trouble::malformed(e, &self.file(name)))
+    }
+
+    /// Who is in it, by its list, where somebody keeps that open.
+    pub(crate) fn pids(
+        &self,
+        list: Option<&Kept>,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<Vec<u32>, Trouble> {
+        let read = match list {
+            Some(list) => buffer.read_list(list),
+            None => self.with_dir(root, |dir| buffer.read_list_at(dir, LIST)),
+        };
+        let text = read.map_err(|e| Trouble::from_errno(e, &self.file(LIST)))?;
+        pids(text).map_err(|e| Trouble::malformed(e, &self.file(LIST)))
+    }
+
+    /// Its list, to be kept open.
+    pub(crate) fn list(&self, root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+        self.with_dir(root, |dir| files::open_file(dir, LIST))
+    }
+
+    /// The limit now in force.
+    pub(crate) fn cpu_max(
+        &self,
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+    ) -> Result<CpuMax, Trouble> {
+        self.read(root, buffer, "cpu.max", cpu_max)
+    }
+
+    /// Its weight: 100 is normal; 1 for an idle cgroup, which reads as 0.
+    pub(crate) fn weight(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> f64 {
+        let weight = self.read(root, buffer, "cpu.weight", decimal);
+        weight.map_or(100.0, |w| w.clamp(1, 10_000) as f64)
+    }
+
+    /// The path of a file of it, for messages.
+    pub(crate) fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.id)
+    }
+}
+
+/// The leaves, refreshed when something changed.
+pub(crate) struct Tree {
+    root: Arc<OwnedFd>,
+    leaves: BTreeMap<Vec<u8>, Arc<Leaf>>,
+    inner: BTreeMap<Vec<u8>, Arc<Inner>>,
+    budget: Arc<Budget>,
+    descendants: Option<u64>,
+    walked_at: Option<Nanos>,
+    skipped: Vec<Skipped>,
+}
+
+impl Tree {
+    /// Opens the tree. Leaves keep descriptors out of `budget`.
+    pub(crate) fn open(path: &Path, budget: Arc<Budget>) -> Result<Self, Errno> {
+        Ok(Tree {
+            root: Arc::new(open_root(path)?),
+            leaves: BTreeMap::new(),
+            inner: BTreeMap::new(),
+            budget,
+            descendants: None,
+            walked_at: None,
+            skipped: Vec::new(),
+        })
+    }
+
+    pub(crate) fn root(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.root)
+    }
+
+    /// In the order of their paths.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = &Arc<Leaf>> {
+        self.leaves.values()
+    }
+
+    /// Those that have others below them, but for the root, in the order of their paths.
+    pub(crate) fn inner(&self) -> impl Iterator<Item = &Arc<Inner>> {
+        self.inner.values()
+    }
+
+    /// Whether the processes of the cgroup with this path are listed.
+    pub(crate) fn knows(&self, path: &[u8]) -> bool {
+        self.leaves.contains_key(path) || self.inner.contains_key(path)
+    }
+
+    /// The ids of all cgroups whose processes are listed.
+    pub(crate) fn ids(&self) -> BTreeSet<u64> {
+        let leaves = self.leaves.values().map(|leaf| leaf.inode);
+        let inner = self.inner.values().map(|inner| inner.inode);
+        let root = inode(&*self.root).map(|stat| stat.st_ino);
+        leaves.chain(inner).chain(root).collect()
+    }
+
+    /// What the last walk could not look at.
+    pub(crate) fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// Walks the tree if something changed.
+    ///
+    /// A tree that is not cgroup v2 has no leaves: what looks like them below a v1 mount is something
+    /// else.
+    pub(crate) fn refresh(&mut self, now: Nanos, buffer: &mut Buffer) {
+        match buffer.read_at(&*self.root, "cgroup.controllers") {
+            Ok(_) => {}
+            Err(e) if is_want(e) => {
+                self.skipped = vec![unseen(e, self.leaves.len())];
+                return;
+            }
+            Err(e) => {
+                let why =
+                    format!("cgroup.controllers: {e}: not a cgroup v2 tree (see `weir doctor`)");
+                let (what, why) = ("/".into(), Missing::NotSupported(why));
+                self.skipped = vec![Skipped { what, why }];
+                self.leaves.clear();
+                self.inner.clear();
+                self.walked_at = None;
+                return;
+            }
+        }
+        let count = buffer
+            .read_at(&*self.root, "cgroup.stat")
+            .ok()
+            .and_then(descendants);
+        let overdue = self
+            .walked_at
+            .is_none_or(|at| now.0.saturating_sub(at.0) >= WALK_EVERY.0);
+        let changed = count.is_none() || count != self.descendants;
+        if overdue || changed || self.leaves.values().any(|leaf| leaf.is_gone()) {
+            self.descendants = count;
+            self.walked_at = Some(now);
+            self.walk(buffer);
+        }
+    }
+
+    fn walk(&mut self, buffer: &mut Buffer) {
+        let old = std::mem::take(&mut self.leaves);
+        let mut leaves = BTreeMap::new();
+        let old_inner = std::mem::take(&mut self.inner);
+        let mut wants = Vec::new();
+        let budget = &self.budget;
+        self.skipped = for_each_cgroup(&self.root, buffer, |path, found| {
+            let found = match found {
+                Ok(Visited::Inner { inode, below }) => {
+                    let inner = inner_at(path, inode, below, old_inner.get(path));
+                    self.inner.insert(path.to_vec(), inner);
+                    return;
+                }
+                Ok(Visited::Leaf(dir)) => inode(&dir).map(|stat| (stat.st_ino, dir)),
+                Err(e) => Err(e),
+            };
+            let (inode, dir) = match found {
+                Ok(found) => found,
+                Err(e) => return wants.push((path.to_vec(), e)),
+            };
+            let known = old
+                .get(path)
+                .filter(|leaf| leaf.inode == inode && !leaf.is_gone())
+                .filter(|leaf| !leaf.is_cold() || !budget.has_room(Rank::EachTick));
+            let leaf = match known {
+                Some(leaf) => Arc::clone(leaf),
+                None => Arc::new(new_leaf(path, inode, dir, budget)),
+            };
+            leaves.insert(path.to_vec(), leaf);
+        });
+        if let Some((_, error)) = wants.first() {
+            let error = *error;
+            let before = leaves.len();
+            for (path, _) in &wants {
+                keep_below(path, &old, &mut leaves);
+                let inner = old_inner.range(path.clone()..);
+                let inner = inner.take_while(|(known, _)| known.starts_with(path));
+                let inner = inner.filter(|(known, _)| is_below(path, known));
+                self.inner
+                    .extend(inner.map(|(known, inner)| (known.clone(), Arc::clone(inner))));
+            }
+            self.skipped.push(unseen(error, leaves.len() - before));
+            self.descendants = None;
+        }
+        self.leaves = leaves;
+        let cold = self.leaves.values().filter(|leaf| leaf.is_cold()).count();
+        if cold > 0 {
+            let text = format!("{cold} cgroups are opened anew for each look: raise LimitNOFILE");
+            let why = Missing::NotSupported(text);
+            self.skipped.push(Skipped {
+                what: "file descriptors".into(),
+                why,
+            });
+        }
+    }
+}
+
+/// Of what begins with `path`: whether it is that cgroup or below it, and no sibling with a longer name.
+fn is_below(path: &[u8], known: &[u8]) -> bool {
+    matches!(known.get(path.len()), None | Some(b'/'))
+}
+
+/// What was known at `path` and below stays known.
+fn keep_below(
+    path: &[u8],
+    old: &BTreeMap<Vec<u8>, Arc<Leaf>>,
+    leaves: &mut BTreeMap<Vec<u8>, Arc<Leaf>>,
+) {
+    let known = old.range(path.to_vec()..);
+    for (known, leaf) in known.take_while(|(known, _)| known.starts_with(path)) {
+        if is_below(path, known) && !leaf.is_gone() {
+            leaves
+                .entry(known.clone())
+                .or_insert_with(|| Arc::clone(leaf));
+        }
+    }
+}
+
+/// The one that was known there, if it is the same still.
+pub(crate) fn inner_at(
+    path: &[u8],
+    inode: u64,
+    below: Vec<Vec<u8>>,
+    old: Option<&Arc<Inner>>,
+) -> Arc<Inner> {
+    let id = WorkloadId::new(escape(path));
+    let new = Inner::new(id, path, inode, below);
+    match old {
+        Some(old) if new.is_like(old) => Arc::clone(old),
+        Some(old) => Arc::new(new.following(old)),
+        None => Arc::new(new),
+    }
+}
+
+fn unseen(error: Errno, kept: usize) -> Skipped {
+    let text = format!(
+        "cgroups could not be opened: {error}: {kept} known ones are kept as last seen, new ones are \
+         not seen; raise LimitNOFILE"
+    );
+    Skipped {
+        what: "cgroup tree".into(),
+        why: Missing::Lost(text),
+    }
+}
+
+fn new_leaf(path: &[u8], inode: u64, dir: OwnedFd, budget: &Arc<Budget>) -> Leaf {
+    let mut stat = None;
+    if budget.has_room(Rank::EachTick)
+        && let Ok(fd) = files::open_file(&dir, "cpu.stat")
+    {
+        stat = budget.keep(fd, Rank::EachTick);
+    }
+    Leaf {
+        id: WorkloadId::new(escape(path)),
+        path: path.to_vec(),
+        inode,
+        stat,
+        dir: budget.keep(dir, Rank::Seldom),
+        gone: AtomicBool::new(false),
+    }
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every cgroup of a tree once; of a threaded domain ([`crate::workloads::cgroups::cgroup_type`]) itself and none below. The tree may be hostile: how deep, how long and how many is bounded.
+
+use super::cgroup_type::{is_threaded, is_threaded_domain};
+use crate::kernel::escape::escape;
+use crate::kernel::fd_budget::is_want;
+use crate::kernel::files::{Buffer, for_each_dir, inode, open_dir};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::rc::Rc;
+use weir_core::Missing;
+use weir_core::observation::Skipped;
+
+/// Deeper cgroups are not looked at. systemd and Kubernetes stay below ten.
+pub(crate) const DEPTH_MAX: usize = 64;
+/// Nor are longer paths.
+const PATH_MAX: usize = 4096;
+/// More directories are not looked at: a user may make cgroups in a delegated subtree.
+const DIRS_MAX: usize = 200_000;
+/// Most entries of one directory.
+const ENTRIES_MAX: usize = 100_000;
+
+/// A directory that waits to be walked: as its parent and its name, not as a descriptor of its own,
+/// since one level may have thousands.
+struct Waiting {
+    parent: Option<Rc<OwnedFd>>,
+    path: Vec<u8>,
+    depth: usize,
+}
+
+/// A cgroup.
+pub(crate) enum Visited {
+    /// One without others below it, or a threaded domain.
+    Leaf(OwnedFd),
+    /// With the names of those right below it.
+    Inner { inode: u64, below: Vec<Vec<u8>> },
+}
+
+/// Calls `each` with the path of every cgroup but the root, and with that of every directory that could not be opened or
+/// listed for want of something of ours ([`is_want`]); returns what else could not be looked at.
+pub(crate) fn for_each_cgroup(
+    root: &OwnedFd,
+    buffer: &mut Buffer,
+    mut each: impl FnMut(&[u8], Result<Visited, Errno>),
+) -> Vec<Skipped> {
+    let mut skipped = Vec::new();
+    let mut skip = |path: &[u8], why: String| {
+        let what = if path.is_empty() {
+            "/".into()
+        } else {
+            escape(path)
+        };
+        skipped.push(Skipped {
+            what,
+            why: Missing::Lost(why),
+        });
+    };
+    let mut waiting = match children(root) {
+        Ok(names) => names.iter().map(|name| below(None, b"", name, 0)).collect(),
+        Err(e) => {
+            if is_want(e) {
+                each(b"", Err(e));
+            } else {
+                skip(b"", e.to_string());
+            }
+            Vec::new()
+        }
+    };
+    let mut dirs = 0;
+    while let Some(Waiting {
+        parent,
+        path,
+        depth,
+    }) = waiting.pop()
+    {
+        dirs += 1;
+        if dirs > DIRS_MAX {
+            skip(&path, too_many());
+            break;
+        }
+        if depth > DEPTH_MAX || path.len() > PATH_MAX {
+            skip(&path, too_deep());
+            continue;
+        }
+        let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+        let opened = open_dir(parent.as_deref().unwrap_or(root), name);
+        match opened.and_then(|dir| Ok((children(&dir)?, dir))) {
+            // Its threads' processes are those of the root cgroup. Deeper ones are below a domain.
+            Ok((_, dir)) if depth == 1 && is_threaded(&dir, buffer) => {}
+            Ok((names, dir)) if names.is_empty() || is_threaded_domain(&dir, buffer) => {
+                each(&path, Ok(Visited::Leaf(dir)));
+            }
+            Ok((names, dir)) => {
+                let dir = Rc::new(dir);
+                let below = |name: &Vec<u8>| below(Some(&dir), &path, name, depth);
+                waiting.extend(names.iter().map(below));
+                if let Ok(stat) = inode(&dir) {
+                    let (inode, below) = (stat.st_ino, names);
+                    each(&path, Ok(Visited::Inner { inode, below }));
+                }
+            }
+            // Removed while we walked: as if it had never been there.
+            Err(Errno::NOENT | Errno::NODEV) => {}
+            Err(e) if is_want(e) => each(&path, Err(e)),
+            Err(e) => skip(&path, e.to_string()),
+        }
+    }
+    skipped
+}
+
+fn too_many() -> String {
+    format!("more than {DIRS_MAX} cgroups: the rest is not looked at")
+}
+
+fn too_deep() -> String {
+    format!("below {DEPTH_MAX} levels or {PATH_MAX} bytes: not looked at")
+}
+
+fn below(parent: Option<&Rc<OwnedFd>>, path: &[u8], name: &[u8], depth: usize) -> Waiting {
+    Waiting {
+        parent: parent.cloned(),
+        path: [path, b"/", name].concat(),
+        depth: depth + 1,
+    }
+}
+
+/// Names of the directories in `dir`. A directory with two links has none (its own `.` and the entry
+/// in its parent), which saves listing the forty files of a leaf; file systems that do not count
+/// links this way show one link.
+fn children(dir: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
+    let mut names = Vec::new();
+    if inode(dir)?.st_nlink != 2 {
+        for_each_dir(dir, ENTRIES_MAX, |name| names.push(name.to_vec()))?;
+    }
+    Ok(names)
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a tick needs to know of a workload, put together from what the scout asked and looked at.
+
+use super::cgroups::cache::Asked;
+use super::cgroups::tree::{Leaf, Trouble};
+use super::discovery::{Source, Watched};
+use super::exclude::Rules;
+use super::processes::numa_stat::{self, Charged};
+use super::processes::{Member, Members, Resident};
+use crate::inventory::group_nodes::GroupOnNode;
+use crate::kernel::files::Buffer;
+use rustix::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use weir_core::observation::Use;
+use weir_core::processes::Processes;
+use weir_core::{Bytes, GroupId, Missing, Nanos, Reading};
+
+/// Puts together what was asked and looked at.
+pub(crate) struct Judge<'a> {
+    pub(crate) members: &'a Members,
+    pub(crate) groups: &'a [GroupOnNode],
+    pub(crate) rules: &'a Rules,
+    pub(crate) root: &'a OwnedFd,
+    pub(crate) at: Nanos,
+}
+
+impl Judge<'_> {
+    /// What a tick needs to know of a leaf.
+    pub(crate) fn leaf(&self, leaf: &Arc<Leaf>, asked: &mut Asked, buffer: &mut Buffer) -> Watched {
+        let pids = asked.pids.as_deref().unwrap_or_default();
+        let members = pids
+            .iter()
+            .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
+        let members: Vec<(u32, &Member)> = members.collect();
+        let mut resident = self.members.resident(pids);
+        // There are processes in it, and no maps can be read: another PID namespace (ids are 0), no permission, a kernel
+        // without numa_maps.
+        let unseen = resident.at.is_none() && resident.unread == 0;
+        let somebody = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
+        asked.stands_in = unseen && somebody && asked.pids != Err(Trouble::NoFile);
+        let charged = asked
+            .charged
+            .get_or_insert_with(|| self.charged(leaf, buffer));
+        let uses = match charged {
+            Err(why) if asked.stands_in => {
+                let why = resident.missing.as_ref().unwrap_or(why).clone();
+                let missing =
+                    |g: &GroupOnNode| use_of(g.group, Reading::missing(self.at, why.clone()));
+                self.groups.iter().map(missing).collect()
+            }
+            Ok(charged) if asked.stands_in => {
+                resident = charged.resident();
+                uses(self.groups, &resident, self.at)
+            }
+            Ok(charged) if resident.at.is_some() && resident.unread == 0 => {
+                match resident.is_unknown() || pids.contains(&0) {
+                    true => charged.add_unseen(&mut resident),
+                    false => charged.add_unmapped(&mut resident),
+                }
+                uses(self.groups, &resident, self.at)
+            }
+            _ => uses(self.groups, &resident, self.at),
+        };
+        Watched {
+            processes: processes(&uses, asked.at, &members),
+            id: leaf.id.clone(),
+            source: Source::Cgroup(Arc::clone(leaf)),
+            weight: asked.weight,
+            limit: asked.limit,
+            excluded: self
+                .rules
+                .on_cgroup(leaf.id.as_str(), &leaf.path, members.into_iter()),
+            uses,
+            resident_bytes: resident.all_bytes(),
+        }
+    }
+
+    fn charged(&self, leaf: &Leaf, buffer: &mut Buffer) -> Result<Charged, Missing> {
+        let is_watched = |node| self.groups.iter().any(|g| g.node == node);
+        numa_stat::ask(leaf, self.root.as_fd(), is_watched, self.at, buffer)
+    }
+}
+
+/// Who is in it, where it has memory on a device: nobody asks of the others, and there are many.
+pub(crate) fn processes(uses: &[Use], at: Nanos, members: &[(u32, &Member)]) -> Option<Processes> {
+    let seen = members.iter().filter(|(_, m)| !m.is_kernel);
+    let seen = seen.map(|(pid, m)| (*pid, m.comm.as_str(), m.spent.last()));
+    (!uses.is_empty()).then(|| Processes::of(at, seen))
+}
+
+fn use_of(group: GroupId, resident_bytes: Reading<Bytes>) -> Use {
+    Use {
+        group,
+        resident_bytes,
+        sampled_read_bytes: None,
+        sampled_write_bytes: None,
+    }
+}
+
+/// Memory by group. A group without any is left out, unless a process was not looked at yet or may not be.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(crate) fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Vec<Use> {
+    let of = |g: &GroupOnNode| {
+        let bytes = resident.bytes.get(&g.node).copied().unwrap_or(0);
+        // 0 ≤ part ≤ 1, so the product fits.
+        let bytes = if g.part < 1.0 {
+            (bytes as f64 * g.part) as u64
+        } else {
+            bytes
+        };
+        let at = resident.at.unwrap_or(at);
+        if bytes > 0 {
+            Some(use_of(g.group, Reading::new(at, Bytes(bytes))))
+        } else if resident.unread > 0 {
+            Some(use_of(g.group, Reading::missing(at, Missing::NotYetRead)))
+        } else if let Some(why @ Missing::NotPermitted(_)) = &resident.missing {
+            Some(use_of(g.group, Reading::missing(at, why.clone())))
+        } else {
+            None
+        }
+    };
+    groups.iter().filter_map(of).collect()
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! CPU time of many cgroups at once, by a program in the kernel ([`program`], [`page`]): in the place of one read of
+//! `cpu.stat` for each, which is the dearest part of a tick.
+//!
+//! ```text
+//! a look ─► who is to be read, by the cgroup under the root that they are below
+//!             ├─ most of those below it: cpu.stat of that one, then the program for all of them
+//!             └─ few of them, or none such: cpu.stat of each ([`crate::workloads::cpu_time`])
+//! ```
+//!
+//! **Why one file is read all the same.** The kernel keeps a cgroup's CPU time by CPU, and adds it up when somebody asks:
+//! of the cgroup and of all below it (kernel, `css_rstat_flush`). What the program reads is as of then.
+//!
+//! **Believed after a comparison.** The first answer must lie between two reads of `cpu.stat` of the same cgroup. Whatever
+//! fails afterwards, files are read again, for good; of a cgroup that the program does not find, at once.
+
+mod page;
+mod program;
+
+use crate::kernel::background_load::{Beside, Found};
+use crate::kernel::bpf::{has_types, is_cgroup2};
+use crate::kernel::clock::now;
+use crate::kernel::files::{Buffer, open_beneath};
+use crate::options::{By, Options, TaskSource};
+use crate::workloads::cgroups::tree::Leaf;
+use crate::workloads::cpu_time::{Glance, Times, throttled_times};
+use crate::workloads::discovery::Source as From;
+use page::Row;
+use program::Program;
+use rustix::fd::BorrowedFd;
+use weir_core::topology::Fact;
+use weir_core::{Missing, Nanos, Reading};
+
+/// The fact's name.
+pub(crate) const FACT: &str = "cpu_time.source";
+/// Fewer are read by file: they cost less than the page does.
+const WORTH_IT: usize = 8;
+/// One in so many of those below a cgroup must be wanted: adding up is done for all of them.
+const WANTED_OF: usize = 4;
+/// How many are compared with their files.
+const COMPARED: usize = 4;
+
+/// What knows the CPU time of cgroups.
+pub(crate) trait Source: Send {
+    /// Of these, by id, in their order; nothing of one that is not there.
+    ///
+    /// # Errors
+    /// It cannot be had any more.
+    fn read(&mut self, ids: &[u64]) -> Result<Vec<Option<Row>>, Missing>;
+}
+
+/// Where CPU time is read.
+pub(crate) struct Usage {
+    source: Beside<dyn Source>,
+    is_compared: bool,
+    by: By,
+}
+
+impl Usage {
+    /// As [`Usage::choose`], but nobody waits for it: until it is there files are read.
+    pub(crate) fn begin(options: &Options) -> Usage {
+        if refusal(options).is_err() {
+            return Usage::choose(options);
+        }
+        Usage::of(Beside::begin("weir-usage", load), options.by)
+    }
+
+    /// The program, where it can be had.
+    pub(crate) fn choose(options: &Options) -> Usage {
+        let found = refusal(options).and_then(|()| load());
+        Usage::of(Beside::settled(found), options.by)
+    }
+
+    fn of(source: Beside<dyn Source>, by: By) -> Usage {
+        Usage {
+            source,
+            is_compared: false,
+            by,
+        }
+    }
+
+    /// Reads those of a look that are worth it; the others have nothing swept afterwards.
+    pub(crate) fn sweep(
+        &mut self,
+        glances: &mut [Glance<'_>],
+        root: BorrowedFd<'_>,
+        buffer: &mut Buffer,
+    ) {
+        let Some(source) = self.source.get() else {
+            return;
+        };
+        let (places, at) = wanted(glances, root, buffer);
+        if places.is_empty() {
+            return;
+        }
+        let leaves: Vec<&Leaf> = places.iter().filter_map(|p| leaf(&glances[*p])).collect();
+        if !self.is_compared {
+            if let Err(why) = compare(source, &leaves, root, buffer) {
+                return self.leave(why);
+            }
+            self.is_compared = true;
+        }
+        let ids: Vec<u64> = leaves.iter().map(|leaf| leaf.inode).collect();
+        match source.read(&ids) {
+            Ok(rows) => {
+                for (place, row) in places.into_iter().zip(rows) {
+                    glances[place].swept = row.map(|row| times(row, at));
+                }
+            }
+            Err(why) => self.leave(why),
+        }
+    }
+
+    fn leave(&mut self, why: Missing) {
+        tracing::warn!(%why, "cpu.stat of each cgroup is read from now on");
+        self.source.fail(why);
+    }
+
+    /// For people. Nothing is lacking without it: files are there.
+    pub(crate) fn told(&self) -> String {
+        match (self.by, self.source.lacking()) {
+            (By::Process, _) => "the CPU clock of each process".into(),
+            (By::Cgroup, None) => "a BPF program for all cgroups at once".into(),
+            (By::Cgroup, Some(why)) => {
+                format!("cpu.stat of each cgroup, one by one; no BPF program: {why}")
+            }
+        }
+    }
+
+    pub(crate) fn fact(&self) -> Fact {
+        Fact {
+            name: FACT.into(),
+            value: Ok(self.told()),
+            next_move: None,
+        }
+    }
+}
+
+/// Whether it may be loaded here, as far as can be said without trying.
+fn refusal(options: &Options) -> Result<(), Missing> {
+    if options.tasks == TaskSource::Walk || options.by == By::Process {
+        return Err(Missing::NotSupported("not asked for".into()));
+    }
+    is_cgroup2(&options.roots)?;
+    has_types(&options.roots)
+}
+
+fn load() -> Found<dyn Source> {
+    Ok(Box::new(Program::load()?))
+}
+
+fn leaf<'a>(glance: &Glance<'a>) -> Option<&'a Leaf> {
+    match &glance.watched.source {
+        From::Cgroup(leaf) => Some(leaf),
+        From::Process(_) | From::Set(_) | From::Inner(_) => None,
+    }
+}
+
+/// The cgroup under the root that this one is below.
+fn top_of<'a>(glance: &Glance<'a>) -> Option<&'a [u8]> {
+    let path = &leaf(glance)?.path;
+    let end = path.iter().skip(1).position(|b| *b == b'/')?;
+    path.get(..=end)
+}
+
+/// The places of those to be read at once, added up by now, and when that was.
+fn wanted(
+    glances: &[Glance<'_>],
+    root: BorrowedFd<'_>,
+    buffer: &mut Buffer,
+) -> (Vec<usize>, Nanos) {
+    let mut places = Vec::new();
+    let mut first = 0;
+    // Ids begin with their paths, so that those below one cgroup stand together.
+    for below in glances.chunk_by(|one, next| top_of(one) == top_of(next)) {
+        let of_these = first..first + below.len();
+        first = of_these.end;
+        let Some(top) = below.first().and_then(top_of) else {
+            continue;
+        };
+        let awake = of_these.filter(|place| glances[*place].told.is_none());
+        let awake: Vec<usize> = awake.collect();
+        let is_worth_it = awake.len() >= WORTH_IT && awake.len() * WANTED_OF >= below.len();
+        if is_worth_it && is_added_up(top, root, buffer) {
+            places.extend(awake);
+        }
+    }
+    (places, now())
+}
+
+fn is_added_up(path: &[u8], root: BorrowedFd<'_>, buffer: &mut Buffer) -> bool {
+    let dir = open_beneath(root, path);
+    dir.is_ok_and(|dir| buffer.read_once_at(&dir, "cpu.stat").is_ok())
+}
+
+fn times(row: Row, at: Nanos) -> Times {
+    (
+        Reading::new(at, row.cpu),
+        throttled_times(row.throttled, at),
+    )
+}
+
+/// Whether some of these are told as their files tell them.
+fn compare(
+    source: &mut dyn Source,
+    leaves: &[&Leaf],
+    root: BorrowedFd<'_>,
+    buffer: &mut Buffer,
+) -> Result<(), Missing> {
+    for leaf in leaves.iter().take(COMPARED) {
+        let before = leaf.cpu_stat(root, buffer);
+        let row = source.read(&[leaf.inode])?.into_iter().next().flatten();
+        let after = leaf.cpu_stat(root, buffer);
+        let (Ok(before), Ok(after)) = (before, after) else {
+            // It has gone; a file says so.
+            continue;
+        };
+        let differs = |what: &str| {
+            let text = format!("{what} of {} differs from its cpu.stat", leaf.id);
+            Err(Missing::Lost(text))
+        };
+        let Some(row) = row else {
+            return differs("what it finds");
+        };
+        let is_between = |ns: u64, least: u64, most: u64| (least..=most).contains(&(ns / 1000));
+        if !is_between(row.cpu.0, before.usage_usec, after.usage_usec) {
+            return differs("the CPU time");
+        }
+        let throttled = row.throttled.map(|t| t.0);
+        let agrees = match (throttled, before.throttled_usec, after.throttled_usec) {
+            (Some(ns), Some(before), Some(after)) => is_between(ns, before, after),
+            (row, before, after) => row.is_none() && (before.is_none() || after.is_none()),
+        };
+        if !agrees {
+            return differs("the throttled time");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

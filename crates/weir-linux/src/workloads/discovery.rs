@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The slow half of looking: which workloads there are and what changes slowly about them. It runs
+//! in a thread of its own, about once a second (every two where weir only observes), and leaves its findings as one [`View`]; a tick takes
+//! the newest view and never waits for a walk or for page tables.
+//!
+//! One round:
+//! 1. *find* workloads: leaves of the cgroup tree, or processes;
+//! 2. *ask* for processes: the kernel for all at once, where it lets us ([`crate::workloads::task_iter`]), else each workload for its
+//!    own; and each for weight and limit (see [`crate::workloads::cgroups::cache`], new ones at once);
+//! 3. *look* at the memory of processes, within a time budget (see [`crate::workloads::processes`]);
+//! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
+
+use super::cgroups::cache::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM};
+use super::cgroups::inner::Inner;
+use super::cgroups::non_leaf::{Lists, Outside, hidden};
+use super::cgroups::tree::{Leaf, Tree};
+use super::classify::{Judge, processes, uses};
+use super::cond_resched::Rests;
+use super::exclude::Rules;
+use super::processes::Members;
+use super::processes::proc_pid::weight_of_nice;
+use super::processes::process_set::ProcessSet;
+use super::task_iter::Tasks;
+use crate::inventory::group_nodes::GroupOnNode;
+use crate::kernel::clock::now;
+use crate::kernel::fd_budget::{Budget, is_want};
+use crate::kernel::files::{Buffer, for_each_dir};
+use crate::kernel::parse::cgroup::CpuMax;
+use crate::options::{By, Options};
+use rustix::fd::{AsFd, OwnedFd};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use weir_core::observation::{Excluded, Skipped, Use};
+use weir_core::processes::Processes;
+use weir_core::{Bytes, Missing, Nanos, WorkloadId};
+
+/// Time for looks at memory in the first round and in later ones.
+const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
+const BUDGET: Nanos = Nanos::from_millis(50);
+/// Most processes that are looked at.
+const PROCESSES_MAX: usize = 100_000;
+
+/// What a tick needs to know of the slow things.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) round: u64,
+    /// With which list of groups it was made ([`crate::workloads::discovery_thread::Pace::watch`]).
+    pub(crate) watched: u64,
+    /// By id.
+    pub(crate) workloads: Vec<Arc<Watched>>,
+    pub(crate) skipped: Vec<Skipped>,
+    /// Where residency comes from, for people.
+    pub(crate) residency: String,
+    /// Where processes are learned from.
+    pub(crate) tasks: String,
+    /// [`View::processes`], once somebody asked.
+    pub(crate) by_id: OnceLock<Arc<BTreeMap<WorkloadId, Processes>>>,
+}
+
+impl View {
+    /// Who is in workloads with memory on a device.
+    pub(crate) fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
+        let of = |w: &Arc<Watched>| Some((w.id.clone(), w.processes.clone()?));
+        let all = || Arc::new(self.workloads.iter().filter_map(of).collect());
+        Arc::clone(self.by_id.get_or_init(all))
+    }
+
+    pub(crate) fn get(&self, id: &WorkloadId) -> Option<&Watched> {
+        let at = self.workloads.binary_search_by(|w| w.id.cmp(id)).ok()?;
+        self.workloads.get(at).map(|w| &**w)
+    }
+}
+
+/// A workload and the slow facts about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Watched {
+    pub(crate) id: WorkloadId,
+    pub(crate) source: Source,
+    pub(crate) weight: f64,
+    pub(crate) limit: Option<CpuMax>,
+    pub(crate) excluded: Option<Excluded>,
+    pub(crate) uses: Vec<Use>,
+    /// All its memory, where that is known.
+    pub(crate) resident_bytes: Option<Bytes>,
+    /// Who is in it, if it has memory on a device.
+    pub(crate) processes: Option<Processes>,
+}
+
+/// What a tick reads of it.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    Cgroup(Arc<Leaf>),
+    Process(Arc<Process>),
+    Set(Arc<ProcessSet>),
+    Inner(Arc<Inner>),
+}
+
+impl Source {
+    /// Whether a tick found that it is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Source::Cgroup(leaf) => leaf.is_gone(),
+            Source::Process(process) => process.gone.load(Ordering::Relaxed),
+            // Such a one is not in the next view.
+            Source::Set(_) | Source::Inner(_) => false,
+        }
+    }
+}
+
+/// A process as a workload.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) start_ticks: u64,
+    pub(crate) gone: AtomicBool,
+}
+
+impl Process {
+    /// `pid:PID@STARTTIME`: a recycled process id is another workload.
+    pub(crate) fn id(&self) -> WorkloadId {
+        WorkloadId::new(format!("pid:{}@{}", self.pid, self.start_ticks))
+    }
+}
+
+/// What workloads are, and what remembers them.
+enum Finder {
+    Cgroups {
+        tree: Tree,
+        /// By path.
+        asked: Vec<(Arc<Leaf>, Asked)>,
+    },
+    Processes {
+        known: BTreeMap<WorkloadId, Arc<Process>>,
+    },
+}
+
+/// The slow half.
+pub(crate) struct Scout {
+    finder: Finder,
+    members: Members,
+    groups: Vec<GroupOnNode>,
+    rules: Rules,
+    proc: Arc<OwnedFd>,
+    tasks: Tasks,
+    /// When all of them are to be read at once again.
+    sweep_at: Nanos,
+    outside: Outside,
+    buffer: Buffer,
+    round: u64,
+    rests: Rests,
+    /// Whether it rests at all: where it has a thread of its own.
+    may_rest: bool,
+    is_for_limits: bool,
+    /// For files of what is settled.
+    kept: Arc<Budget>,
+}
+
+impl Scout {
+    /// As `options` say.
+    pub(crate) fn choose(options: &Options, tree: Tree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        let scout = match options.by {
+            By::Cgroup => Self::of_cgroups(tree, proc, rules),
+            By::Process => Self::of_processes(proc, rules),
+        };
+        let tasks = Tasks::begin(options);
+        scout.with_tasks(tasks).for_limits(!options.read_only)
+    }
+
+    /// Workloads are the leaves of `tree`.
+    pub(crate) fn of_cgroups(tree: Tree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        Self::new(
+            Finder::Cgroups {
+                tree,
+                asked: Vec::new(),
+            },
+            proc,
+            rules,
+        )
+    }
+
+    /// Workloads are processes.
+    pub(crate) fn of_processes(proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        Self::new(
+            Finder::Processes {
+                known: BTreeMap::new(),
+            },
+            proc,
+            rules,
+        )
+    }
+
+    fn new(finder: Finder, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+        let members = Members::new(Arc::clone(&proc), Vec::new());
+        Scout {
+            finder,
+            members,
+            groups: Vec::new(),
+            rules,
+            proc,
+            tasks: Tasks::walk(),
+            sweep_at: Nanos(0),
+            outside: Outside::default(),
+            buffer: Buffer::new(),
+            round: 0,
+            rests: Rests::default(),
+            may_rest: false,
+            is_for_limits: false,
+            kept: Budget::new(0),
+        }
+    }
+
+    /// Processes are learned from there, and no more from files alone.
+    pub(crate) fn with_tasks(mut self, tasks: Tasks) -> Self {
+        self.tasks = tasks;
+        self
+    }
+
+    /// What it finds is for limits.
+    pub(crate) fn for_limits(mut self, is_for_limits: bool) -> Self {
+        self.is_for_limits = is_for_limits;
+        self.members.hurries = is_for_limits;
+        self
+    }
+
+    /// Files of what is settled stay open out of `budget`.
+    pub(crate) fn keeping(mut self, budget: Arc<Budget>) -> Self {
+        self.kept = budget;
+        self
+    }
+
+    pub(crate) fn is_for_limits(&self) -> bool {
+        self.is_for_limits
+    }
+
+    /// From now on it keeps no CPU busy for long. While there is somebody whose memory was never looked at, it hurries.
+    pub(crate) fn take_time(&mut self) {
+        self.may_rest = true;
+    }
+
+    /// The groups whose nodes count from now on.
+    pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) {
+        let mut nodes: Vec<_> = groups.iter().map(|g| g.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        self.members.watch(nodes);
+        self.groups = groups;
+        if let Finder::Cgroups { asked, .. } = &mut self.finder {
+            for (_, answers) in asked {
+                (answers.charged, answers.watched) = (None, None);
+            }
+        }
+    }
+
+    /// Whether there is a process whose memory was never looked at.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.members.has_unread()
+    }
+
+    /// One round.
+    pub(crate) fn round(&mut self, at: Nanos) -> View {
+        self.round += 1;
+        let budget = if self.round == 1 {
+            FIRST_BUDGET
+        } else {
+            BUDGET
+        };
+        self.rests.begin(self.may_rest && !self.has_unread());
+        self.members.begin_round();
+        let mut view = View {
+            round: self.round,
+            ..View::default()
+        };
+        match &mut self.finder {
+            Finder::Cgroups { .. } => self.cgroups(at, budget, &mut view),
+            Finder::Processes { .. } => self.processes(at, budget, &mut view),
+        }
+        view.tasks = self.tasks.told();
+        view.workloads.sort_by(|a, b| a.id.cmp(&b.id));
+        view
+    }
+
+    fn cgroups(&mut self, at: Nanos, budget: Nanos, view: &mut View) {
+        self.ask_cgroups(at);
+        let until = Nanos(now().0.saturating_add(budget.0));
+        self.members.look(at, until, &mut self.buffer);
+        self.judge_cgroups(at, view);
+    }
+
+    /// Which there are, and who is in them.
+    fn ask_cgroups(&mut self, at: Nanos) {
+        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+            return;
+        };
+        tree.refresh(at, &mut self.buffer);
+        let root = tree.root();
+        let mut census = None;
+        if at >= self.sweep_at {
+            census = self.tasks.sweep(&mut || self.rests.rest());
+            self.sweep_at = Nanos(at.0.saturating_add(ASK_EVERY.0));
+        }
+        let how = match &census {
+            Some(census) => Ask::Census(census),
+            None if self.tasks.is_walk() => Ask::Lists,
+            None => Ask::NewOnes,
+        };
+        let owner_every = if self.is_for_limits {
+            OWNER_EVERY
+        } else {
+            OWNER_SELDOM
+        };
+        let mut before = std::mem::take(asked).into_iter().peekable();
+        for leaf in tree.leaves() {
+            // Both are in the order of paths.
+            while before.next_if(|(old, _)| old.path < leaf.path).is_some() {}
+            let old = before.next_if(|(old, _)| old.path == leaf.path);
+            let mut answers = Asked::of(
+                leaf,
+                old.map(|(_, answers)| answers),
+                root.as_fd(),
+                at,
+                how,
+                owner_every,
+                &mut self.buffer,
+            );
+            let mut nobody_changed = true;
+            for pid in answers.pids.iter().flatten() {
+                // Who was met when it was asked is there as far as it knows.
+                if answers.at != at && self.members.still_known(*pid) {
+                    continue;
+                }
+                self.members
+                    .meet_by(census.as_ref(), *pid, at, &mut self.buffer);
+                nobody_changed &= self.members.is_calm(*pid);
+                self.rests.rest();
+            }
+            if answers.at == at
+                && matches!(how, Ask::Lists)
+                && !self.is_for_limits
+                && answers.settle(nobody_changed)
+            {
+                answers.keep_list(leaf, root.as_fd(), &self.kept);
+                for pid in answers.pids.iter().flatten() {
+                    self.members.keep_stat(*pid, &self.kept);
+                }
+            }
+            asked.push((Arc::clone(leaf), answers));
+        }
+        self.ask_outside(how, at);
+    }
+
+    /// Which processes are in no leaf.
+    fn ask_outside(&mut self, how: Ask<'_>, at: Nanos) {
+        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+            return;
+        };
+        let of_leaf = |(_, answers): &(_, Asked)| answers.pids.clone().unwrap_or_default();
+        let (proc, in_leaves) = (&self.proc, asked.iter().flat_map(of_leaf));
+        let lists = Lists {
+            tree,
+            proc,
+            how,
+            at,
+            in_leaves,
+        };
+        self.outside.ask(lists, &mut self.buffer);
+        let census = how.census();
+        for pid in self.outside.pids() {
+            if !matches!(how, Ask::NewOnes) || !self.members.still_known(pid) {
+                self.members.meet_by(census, pid, at, &mut self.buffer);
+                self.rests.rest();
+            }
+        }
+    }
+
+    /// What they have, and whether they may be limited.
+    fn judge_cgroups(&mut self, at: Nanos, view: &mut View) {
+        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+            return;
+        };
+        let root = tree.root();
+        view.skipped.extend_from_slice(tree.skipped());
+        let (mut stands_in, mut charged) = (0usize, 0usize);
+        for (leaf, answers) in asked {
+            let is_as_before = answers.at != at
+                && !self
+                    .members
+                    .is_any_fresh(answers.pids.as_deref().unwrap_or_default());
+            let watched = match answers.watched.take() {
+                Some(watched) if is_as_before => watched,
+                _ => {
+                    let with = Judge {
+                        members: &self.members,
+                        groups: &self.groups,
+                        rules: &self.rules,
+                        root: &root,
+                        at,
+                    };
+                    let watched = Arc::new(with.leaf(leaf, answers, &mut self.buffer));
+                    self.rests.rest();
+                    watched
+                }
+            };
+            answers.watched = Some(Arc::clone(&watched));
+            view.workloads.push(watched);
+            stands_in += usize::from(answers.stands_in);
+            charged += usize::from(matches!(answers.charged, Some(Ok(_))));
+        }
+        let (outside, said) = self.outside.judge(&Judge {
+            members: &self.members,
+            groups: &self.groups,
+            rules: &self.rules,
+            root: &root,
+            at,
+        });
+        view.workloads.extend(outside.into_iter().map(Arc::new));
+        view.skipped.extend(said);
+        view.residency = format!(
+            "numa_maps of processes; memory.numa_stat for {stands_in} of {count} cgroups, and for page cache \
+             that nobody has mapped of {charged}",
+            count = view.workloads.len()
+        );
+    }
+
+    fn processes(&mut self, at: Nanos, budget: Nanos, view: &mut View) {
+        let Finder::Processes { known } = &mut self.finder else {
+            return;
+        };
+        let census = self.tasks.sweep(&mut || self.rests.rest());
+        let mut found: Vec<u32> = match &census {
+            Some(census) => census.pids().collect(),
+            None => listed(&self.proc, known, view),
+        };
+        found.retain(|pid| {
+            self.rests.rest();
+            self.members
+                .meet_by(census.as_ref(), *pid, at, &mut self.buffer)
+        });
+        let until = Nanos(now().0.saturating_add(budget.0));
+        self.members.look(at, until, &mut self.buffer);
+        let mut before = std::mem::take(known);
+        for pid in found {
+            let Some(member) = self.members.get(pid).filter(|m| !m.is_kernel) else {
+                continue;
+            };
+            let gone = AtomicBool::new(false);
+            let process = Process {
+                pid,
+                start_ticks: member.start_ticks,
+                gone,
+            };
+            let id = process.id();
+            let process = before.remove(&id).unwrap_or_else(|| Arc::new(process));
+            known.insert(id.clone(), Arc::clone(&process));
+            let resident = self.members.resident(&[pid]);
+            let uses = uses(&self.groups, &resident, at);
+            view.workloads.push(Arc::new(Watched {
+                weight: weight_of_nice(member.nice),
+                limit: None,
+                excluded: self.rules.on_process(id.as_str(), pid, member),
+                processes: processes(&uses, at, &[(pid, member)]),
+                uses,
+                resident_bytes: resident.all_bytes(),
+                source: Source::Process(process),
+                id,
+            }));
+        }
+        view.residency = format!("numa_maps of {} processes", view.workloads.len());
+        let hidden = hidden(&self.proc, &self.groups, at);
+        view.workloads.extend(hidden.map(Arc::new));
+    }
+}
+
+/// All that `/proc` has; for want of something of ours, those known before too.
+fn listed(proc: &OwnedFd, known: &BTreeMap<WorkloadId, Arc<Process>>, view: &mut View) -> Vec<u32> {
+    let mut found = Vec::new();
+    let listed = for_each_dir(proc, PROCESSES_MAX, |name| {
+        let number = crate::kernel::parse::decimal(name)
+            .ok()
+            .and_then(|n| u32::try_from(n).ok());
+        found.extend(number);
+    });
+    if let Err(e) = listed {
+        if is_want(e) {
+            found.extend(known.values().map(|process| process.pid));
+            found.sort_unstable();
+            found.dedup();
+        }
+        let why = Missing::Lost(e.to_string());
+        view.skipped.push(Skipped {
+            what: "/proc".into(),
+            why,
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "discovery_tests.rs"]
+pub(crate) mod tests;

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lets the scout run beside the loop: in a thread, or, where a test wants to know what happens when,
+//! between two ticks.
+
+use super::cgroups::cache::ASK_EVERY;
+use super::discovery::{Scout, View};
+use crate::inventory::group_nodes::GroupOnNode;
+use crate::kernel::clock::now;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use weir_core::Nanos;
+
+const ROUND_EVERY: Duration = Duration::from_millis(1000);
+/// Where weir only observes: as often as processes are asked for.
+const OBSERVING_EVERY: Duration = Duration::from_nanos(ASK_EVERY.0);
+/// While the memory of somebody is unknown, the traffic of his group cannot be shared out rightly.
+const UNREAD_EVERY: Duration = Duration::from_millis(20);
+/// After a workload vanished the next round comes early, but not at once: they go in swarms.
+const HURRY_AFTER: Duration = Duration::from_millis(200);
+
+/// The scout, running.
+pub(crate) enum Pace {
+    /// A round is made by whoever asks, when one is due.
+    Inline {
+        scout: Box<Scout>,
+        view: Arc<View>,
+        made_at: Nanos,
+        hurry: bool,
+        watched: u64,
+    },
+    /// A thread makes the rounds.
+    Thread {
+        shared: Arc<Shared>,
+        thread: JoinHandle<()>,
+    },
+}
+
+/// What the thread and the loop share.
+pub(crate) struct Shared {
+    view: Mutex<Arc<View>>,
+    /// Groups to watch, and which time it is that they are others.
+    groups: Mutex<(u64, Option<Vec<GroupOnNode>>)>,
+    stop: AtomicBool,
+    hurry: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A view is replaced as a whole, so a thread that died has left a good one.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pace {
+    /// Rounds between ticks; the first at once.
+    pub(crate) fn inline(mut scout: Scout) -> io::Result<Self> {
+        let made_at = now();
+        let view = Arc::new(scout.round(made_at));
+        Ok(Pace::Inline {
+            scout: Box::new(scout),
+            view,
+            made_at,
+            hurry: false,
+            watched: 0,
+        })
+    }
+
+    /// Rounds in a thread; the first before it starts, so that the first tick has a view.
+    pub(crate) fn thread(mut scout: Scout) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            view: Mutex::new(Arc::new(scout.round(now()))),
+            groups: Mutex::new((0, None)),
+            stop: AtomicBool::new(false),
+            hurry: AtomicBool::new(false),
+        });
+        scout.take_time();
+        let theirs = Arc::clone(&shared);
+        let builder = thread::Builder::new().name("weir-scout".into());
+        let thread = builder.spawn(move || run(scout, &theirs))?;
+        Ok(Pace::Thread { shared, thread })
+    }
+
+    /// The newest view, and whether it will never be renewed.
+    pub(crate) fn view(&mut self) -> (Arc<View>, bool) {
+        match self {
+            Pace::Thread { shared, thread } => {
+                (Arc::clone(&lock(&shared.view)), thread.is_finished())
+            }
+            Pace::Inline {
+                scout,
+                view,
+                made_at,
+                hurry,
+                watched,
+            } => {
+                let at = now();
+                let age = Duration::from_nanos(at.0.saturating_sub(made_at.0));
+                if age >= ROUND_EVERY || std::mem::take(hurry) {
+                    *view = Arc::new(View {
+                        watched: *watched,
+                        ..scout.round(at)
+                    });
+                    *made_at = at;
+                }
+                (Arc::clone(view), false)
+            }
+        }
+    }
+
+    /// Something vanished: the next round should come soon.
+    pub(crate) fn hurry(&mut self) {
+        match self {
+            Pace::Inline { hurry, .. } => *hurry = true,
+            Pace::Thread { shared, thread } => {
+                shared.hurry.store(true, Ordering::Relaxed);
+                thread.thread().unpark();
+            }
+        }
+    }
+
+    /// The groups whose nodes count from the next round on. Views made with them have at least this number.
+    pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) -> u64 {
+        let number = match self {
+            Pace::Inline { scout, watched, .. } => {
+                scout.watch(groups);
+                *watched += 1;
+                *watched
+            }
+            Pace::Thread { shared, .. } => {
+                let mut waiting = lock(&shared.groups);
+                *waiting = (waiting.0 + 1, Some(groups));
+                waiting.0
+            }
+        };
+        self.hurry();
+        number
+    }
+}
+
+impl Drop for Pace {
+    fn drop(&mut self) {
+        // Not joined: it may be in the page tables of a huge process, and it only reads.
+        if let Pace::Thread { shared, thread } = self {
+            shared.stop.store(true, Ordering::Relaxed);
+            thread.thread().unpark();
+        }
+    }
+}
+
+fn run(mut scout: Scout, shared: &Shared) {
+    let mut watched = 0;
+    loop {
+        thread::park_timeout(match scout.is_for_limits() {
+            _ if scout.has_unread() => UNREAD_EVERY,
+            true => ROUND_EVERY,
+            false => OBSERVING_EVERY,
+        });
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        if shared.hurry.swap(false, Ordering::Relaxed) {
+            thread::sleep(HURRY_AFTER);
+        }
+        let (number, groups) = {
+            let mut waiting = lock(&shared.groups);
+            (waiting.0, waiting.1.take())
+        };
+        if let Some(groups) = groups {
+            scout.watch(groups);
+            watched = number;
+        }
+        let view = Arc::new(View {
+            watched,
+            ..scout.round(now())
+        });
+        *lock(&shared.view) = view;
+    }
+}

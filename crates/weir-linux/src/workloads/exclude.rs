@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who is never limited: kernel threads, PID 1, weir itself, real-time tasks,
+//! and what the operator excludes. A cgroup is never limited if one of its processes is not.
+//!
+//! `cpu.max` does not hold back real-time tasks, but it does hold back whom they wait for.
+
+use super::operator_names::Wanted;
+use super::processes::Member;
+use crate::kernel::escape::glob_matches;
+use crate::kernel::files::read_path;
+use crate::kernel::parse::process::cgroup_path;
+use crate::options::{Options, Roots};
+use std::sync::Arc;
+use weir_core::observation::Excluded;
+
+/// The rules, and who we are.
+#[derive(Clone, Debug)]
+pub(crate) struct Rules {
+    globs: Vec<String>,
+    own_pid: u32,
+    /// Our own cgroup and that of PID 1, where they are known: for cgroups with more processes than
+    /// weir lists.
+    own_cgroup: Option<Vec<u8>>,
+    init_cgroup: Option<Vec<u8>>,
+    /// Which of the patterns, and of other names that were given, have met anything.
+    pub(crate) wanted: Arc<Wanted>,
+}
+
+impl Rules {
+    /// As `options` say, on this machine.
+    pub(crate) fn of(options: &Options) -> Self {
+        let mut rules = Self::new(
+            options.exclude.clone(),
+            cgroup_of(&options.roots, "self"),
+            cgroup_of(&options.roots, "1"),
+        );
+        rules.wanted = Arc::new(Wanted::new(&options.exclude, &options.weighted));
+        rules
+    }
+
+    pub(crate) fn new(
+        globs: Vec<String>,
+        own_cgroup: Option<Vec<u8>>,
+        init_cgroup: Option<Vec<u8>>,
+    ) -> Self {
+        Rules {
+            globs,
+            own_pid: std::process::id(),
+            own_cgroup,
+            init_cgroup,
+            wanted: Arc::default(),
+        }
+    }
+
+    /// The verdict on a process.
+    pub(crate) fn on_process(&self, id: &str, pid: u32, member: &Member) -> Option<Excluded> {
+        self.wanted.see(&[id, &member.comm]);
+        self.on_pid(pid)
+            .or_else(|| member.is_kernel.then_some(Excluded::Kernel))
+            .or_else(|| self.by_user(&[id, &member.comm]))
+            .or_else(|| member.real_time.then_some(Excluded::RealTime))
+    }
+
+    /// The verdict on a cgroup with these processes.
+    pub(crate) fn on_cgroup<'a>(
+        &self,
+        id: &str,
+        path: &[u8],
+        members: impl Iterator<Item = (u32, &'a Member)>,
+    ) -> Option<Excluded> {
+        if self.init_cgroup.as_deref() == Some(path) {
+            return Some(Excluded::Init);
+        }
+        if self.own_cgroup.as_deref() == Some(path) {
+            return Some(Excluded::Weir);
+        }
+        let (mut real_time, mut kernel, mut count) = (false, 0usize, 0usize);
+        for (pid, member) in members {
+            if let Some(why) = self.on_pid(pid) {
+                return Some(why);
+            }
+            real_time |= member.real_time && !member.is_kernel;
+            kernel += usize::from(member.is_kernel);
+            count += 1;
+        }
+        if count > 0 && kernel == count {
+            return Some(Excluded::Kernel);
+        }
+        self.by_user(&[id])
+            .or_else(|| real_time.then_some(Excluded::RealTime))
+    }
+
+    fn on_pid(&self, pid: u32) -> Option<Excluded> {
+        match pid {
+            1 => Some(Excluded::Init),
+            pid if pid == self.own_pid => Some(Excluded::Weir),
+            _ => None,
+        }
+    }
+
+    fn by_user(&self, names: &[&str]) -> Option<Excluded> {
+        let hit = self
+            .globs
+            .iter()
+            .find(|glob| names.iter().any(|name| glob_matches(glob, name)));
+        hit.map(|glob| Excluded::ByUser(glob.clone()))
+    }
+}
+
+/// The cgroup of a process, where it can be known.
+fn cgroup_of(roots: &Roots, process: &str) -> Option<Vec<u8>> {
+    let text = read_path(&roots.proc.join(process).join("cgroup")).ok()?;
+    cgroup_path(&text).ok().map(<[u8]>::to_vec)
+}

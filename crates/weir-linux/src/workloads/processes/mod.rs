@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Processes and the memory they can reach on the nodes weir watches.
+//!
+//! *Why not `memory.numa_stat`.* A page of a shared file (tmpfs, a mapped file) is charged to the
+//! cgroup that touched it first, which is often the one that created the file and not the one that
+//! reads it. `/proc/PID/numa_maps` shows what each process has mapped, whoever was charged, so
+//! `memory.numa_stat` is only used where no `numa_maps` can be read.
+//!
+//! *Counting.* In a workload of several processes, private memory adds up, and a file that several
+//! of them map counts once, with the most that one of them has of it. Two workloads that map the
+//! same file both have it: this is who *can* reach the memory. Where a process has no page mapped
+//! (read(2) on a file on the node), nothing is seen here: see [`numa_stat`].
+//!
+//! *Elsewhere.* Pages on other nodes are summed in the same pass.
+//!
+//! *Cost.* `numa_maps` walks the page tables of a process, milliseconds for each gigabyte in small
+//! pages, under its `mmap_lock`. So a process is looked at again only when its memory can have changed
+//! and not too often ([`rescan`]), and all looks of one round have a time budget. First
+//! looks have a budget of their own: until a process has had one, its workload cannot be limited.
+
+pub(crate) mod numa_maps;
+pub(crate) mod numa_stat;
+pub(crate) mod proc_pid;
+pub(crate) mod process_set;
+pub(crate) mod rescan;
+pub(crate) mod sched_policy;
+
+use crate::kernel::clock::{now, thread_cpu};
+use crate::kernel::fd_budget::{Budget, Kept, Rank};
+use crate::kernel::files::{Buffer, for_each_line, open_file};
+use crate::kernel::parse::process::{Stat, mapping};
+use crate::workloads::cpu_time::rate::Spent;
+use crate::workloads::nice_boost::{Haste, is_crowded};
+use crate::workloads::task_iter::census::{Census, Task};
+use numa_maps::{ELSEWHERE, Usage, add};
+use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
+use rescan::{Due, moved};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use weir_core::{Bytes, Missing, Nanos, NodeId};
+
+/// Time for first looks in one round, beyond the round's budget.
+const FIRST_LOOKS: Nanos = Nanos::from_millis(500);
+/// How often the threads of a process are asked for their policy.
+const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
+/// Most bytes of `numa_maps` that are read: 65 530 mappings (`vm.max_map_count`) with short names.
+const MAPS_MAX: u64 = 64 << 20;
+
+/// Why it is not known what such a process has.
+pub(crate) const HIDDEN: &str = "processes in another PID namespace are not seen";
+
+/// A process.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) start_ticks: u64,
+    pub(crate) comm: String,
+    pub(crate) nice: i64,
+    pub(crate) is_kernel: bool,
+    /// Whether one of its threads is.
+    pub(crate) real_time: bool,
+    /// CPU time.
+    pub(crate) spent: Spent,
+    memory: Memory,
+    due: Due,
+    policy_at: Nanos,
+    /// In which it was last there, and in which something of it was read.
+    round: u64,
+    read_in: u64,
+    /// Its `stat`, kept open.
+    stat: Option<Kept>,
+}
+
+#[derive(Clone, Debug)]
+enum Memory {
+    NotYetRead,
+    Read { at: Nanos, usage: Usage },
+    Missing(Missing),
+}
+
+/// What a set of processes has.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Resident {
+    /// The oldest look that went into it.
+    pub(crate) at: Option<Nanos>,
+    /// By node, with [`ELSEWHERE`].
+    pub(crate) bytes: BTreeMap<NodeId, u64>,
+    /// Processes not looked at so far.
+    pub(crate) unread: usize,
+    /// Why one of them could not be looked at.
+    pub(crate) missing: Option<Missing>,
+}
+
+impl Resident {
+    /// Of processes in another PID namespace.
+    pub(crate) fn hidden() -> Self {
+        Resident {
+            missing: Some(Missing::NotPermitted(HIDDEN.into())),
+            ..Resident::default()
+        }
+    }
+
+    /// Whether there may be more: a process was not looked at so far, or may not be.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.unread > 0 || matches!(self.missing, Some(Missing::NotPermitted(_)))
+    }
+
+    /// On all nodes together; nothing while somebody's part is not known.
+    pub(crate) fn all_bytes(&self) -> Option<Bytes> {
+        let is_known = self.at.is_some() && self.unread == 0 && self.missing.is_none();
+        let sum = || {
+            self.bytes
+                .values()
+                .fold(0, |a: u64, b| a.saturating_add(*b))
+        };
+        is_known.then(|| Bytes(sum()))
+    }
+}
+
+/// All processes weir has met.
+pub(crate) struct Members {
+    proc: Arc<OwnedFd>,
+    nodes: Vec<NodeId>,
+    by_pid: BTreeMap<u32, Member>,
+    round: u64,
+    chunk: Box<[u8]>,
+    /// Somebody was not looked at after the last round.
+    has_unread: bool,
+    /// Nobody may keep it from a CPU for long while it looks.
+    pub(crate) hurries: bool,
+}
+
+impl Members {
+    pub(crate) fn new(proc: Arc<OwnedFd>, nodes: Vec<NodeId>) -> Self {
+        let chunk = vec![0; 64 * 1024].into_boxed_slice();
+        Members {
+            proc,
+            nodes,
+            by_pid: BTreeMap::new(),
+            round: 0,
+            chunk,
+            has_unread: false,
+            hurries: false,
+        }
+    }
+
+    /// Nodes whose memory counts. A change makes all looks void.
+    pub(crate) fn watch(&mut self, nodes: Vec<NodeId>) {
+        if self.nodes != nodes {
+            self.nodes = nodes;
+            self.has_unread = !self.by_pid.is_empty();
+            for member in self.by_pid.values_mut() {
+                member.memory = Memory::NotYetRead;
+                member.due.renew();
+            }
+        }
+    }
+
+    pub(crate) fn get(&self, pid: u32) -> Option<&Member> {
+        self.by_pid.get(&pid)
+    }
+
+    /// Whether there is somebody whom the last round did not come to look at.
+    pub(crate) fn has_unread(&self) -> bool {
+        self.has_unread
+    }
+
+    /// Whether something of one of these was read in this round, or nothing is known of it.
+    pub(crate) fn is_any_fresh(&self, pids: &[u32]) -> bool {
+        pids.iter().any(|pid| {
+            let member = self.by_pid.get(pid);
+            member.is_none_or(|member| member.read_in == self.round)
+        })
+    }
+
+    /// Whether nothing showed a change of it when it was last met.
+    pub(crate) fn is_calm(&self, pid: u32) -> bool {
+        self.by_pid
+            .get(&pid)
+            .is_some_and(|member| member.is_kernel || member.due.is_calm())
+    }
+
+    /// Starts a round: whoever is not met in it is forgotten at its end.
+    pub(crate) fn begin_round(&mut self) {
+        self.round += 1;
+    }
+
+    /// Notes that a process is there. False if it is not.
+    pub(crate) fn meet(&mut self, pid: u32, at: Nanos, buffer: &mut Buffer) -> bool {
+        // Kernel threads, mostly more than all others, stay what they are.
+        if let Some(kernel) = self.by_pid.get_mut(&pid).filter(|m| m.is_kernel)
+            && at < kernel.policy_at
+        {
+            kernel.round = self.round;
+            return true;
+        }
+        let stat = match self.stat(pid, buffer) {
+            Ok(stat) => stat,
+            Err(Unread::Gone(_)) => return false,
+            Err(Unread::Want(_)) => return self.still_known(pid),
+        };
+        let known = self
+            .by_pid
+            .get_mut(&pid)
+            .filter(|m| m.start_ticks == stat.start_ticks);
+        match known {
+            Some(member) => {
+                (member.round, member.read_in) = (self.round, self.round);
+                if member.comm.as_bytes() != stat.comm {
+                    member.comm = String::from_utf8_lossy(&stat.comm).into_owned();
+                }
+                member.nice = stat.nice;
+                member.spent.note(at, cpu_of(&stat));
+                member.due.note(Some(signs_of(&stat)), at);
+                member.real_time |= stat.is_real_time();
+                if at >= member.policy_at
+                    && let Ok(real_time) = is_real_time(&self.proc, pid, &stat, buffer)
+                {
+                    member.policy_at = Nanos(at.0.saturating_add(POLICY_EVERY.0));
+                    member.real_time = real_time;
+                }
+            }
+            None => {
+                let Ok(real_time) = is_real_time(&self.proc, pid, &stat, buffer) else {
+                    return false;
+                };
+                let member = Member {
+                    real_time,
+                    ..new_member(&stat, self.round, at)
+                };
+                self.by_pid.insert(pid, member);
+            }
+        }
+        true
+    }
+
+    /// Its `stat`, by the file that is kept open as long as that is its own.
+    fn stat(&mut self, pid: u32, buffer: &mut Buffer) -> Result<Stat, Unread> {
+        if let Some(member) = self.by_pid.get_mut(&pid)
+            && let Some(kept) = &member.stat
+        {
+            if let Some(stat) = read_kept_stat(kept, buffer) {
+                return Ok(stat);
+            }
+            // It has ended, and its number may be another's by now.
+            member.stat = None;
+        }
+        read_stat(&self.proc, pid, buffer)
+    }
+
+    /// Keeps the `stat` of one that was met open from now on, while there is room.
+    pub(crate) fn keep_stat(&mut self, pid: u32, budget: &Arc<Budget>) {
+        if let Some(member) = self.by_pid.get_mut(&pid)
+            && member.stat.is_none()
+            && !member.is_kernel
+            && budget.has_room(Rank::EachTick)
+            && let Ok(stat) = open_stat(&self.proc, pid)
+        {
+            member.stat = budget.keep(stat, Rank::EachTick);
+        }
+    }
+
+    /// Notes that a process is there, by the census where that has it. False if it is not.
+    pub(crate) fn meet_by(
+        &mut self,
+        census: Option<&Census>,
+        pid: u32,
+        at: Nanos,
+        buffer: &mut Buffer,
+    ) -> bool {
+        let Some(task) = census.and_then(|census| census.get(pid)) else {
+            return self.meet(pid, at, buffer);
+        };
+        let fresh = Member::of_task(task, self.round, at);
+        match self.by_pid.get_mut(&pid) {
+            Some(member) if member.start_ticks == task.start_ticks => {
+                member.spent.note(at, task.cpu);
+                member.due.note(task.signs, at);
+                member.renew(fresh);
+            }
+            _ => drop(self.by_pid.insert(pid, fresh)),
+        }
+        true
+    }
+
+    /// Keeps what is known of a process that was not or could not be looked at. False if nothing is known.
+    pub(crate) fn still_known(&mut self, pid: u32) -> bool {
+        let known = self.by_pid.get_mut(&pid);
+        known.map(|member| member.round = self.round).is_some()
+    }
+
+    /// Looks at the memory of those whose turn it is, new ones first, then the longest waiting, until
+    /// `until`, or a little longer while there are new ones. At least one is looked at. Nobody looks where nothing shows
+    /// a change: what is known of such a process is good as of when it was last met.
+    pub(crate) fn look(&mut self, at: Nanos, until: Nanos, buffer: &mut Buffer) {
+        let round = self.round;
+        let mut looked = false;
+        let mut unread = self.forget_absent();
+        let moved = moved(&self.proc, buffer);
+        let first = Nanos(until.0.saturating_add(FIRST_LOOKS.0));
+        let hurries = self.hurries && is_crowded(&self.proc, buffer);
+        for (due_at, pid) in self.turn(at, moved) {
+            let until = if due_at == Nanos(0) { first } else { until };
+            if looked && now() >= until {
+                break;
+            }
+            looked = true;
+            let before = thread_cpu();
+            let haste = hurries.then(Haste::begin);
+            let usage = self.read_maps(pid);
+            drop(haste);
+            // Its own CPU time: a look that waited for a CPU has cost no more, and must not put off the next.
+            let cost = Nanos(thread_cpu().0.saturating_sub(before.0));
+            let ended = now();
+            if let Some(member) = self.by_pid.get_mut(&pid) {
+                member.read_in = round;
+                unread -= usize::from(member.is_unread());
+                let same = matches!((&member.memory, &usage),
+                    (Memory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
+                member.due.looked(at, cost, same, moved);
+                member.memory = match usage {
+                    Ok(usage) => Memory::Read { at: ended, usage },
+                    Err(why) => Memory::Missing(why),
+                };
+            }
+        }
+        self.has_unread = unread > 0;
+    }
+
+    /// Forgets who was not met in this round. Returns how many others were never looked at.
+    fn forget_absent(&mut self) -> usize {
+        let round = self.round;
+        let mut unread = 0;
+        self.by_pid.retain(|_, member| {
+            let is_there = member.round == round;
+            unread += usize::from(is_there && member.is_unread());
+            is_there
+        });
+        unread
+    }
+
+    /// Who is to be looked at, in this order.
+    fn turn(&mut self, at: Nanos, moved: Option<u64>) -> Vec<(Nanos, u32)> {
+        let mut turn = Vec::new();
+        for (pid, member) in &mut self.by_pid {
+            if member.is_kernel || member.due.at() > at {
+                continue;
+            }
+            match &mut member.memory {
+                Memory::Read { at: then, .. } if member.due.is_as_it_was(at, moved) => {
+                    let good_as_of = member.due.passed(at).max(*then);
+                    if good_as_of != *then {
+                        *then = good_as_of;
+                        member.read_in = self.round;
+                    }
+                }
+                _ => turn.push((member.due.at(), *pid)),
+            }
+        }
+        turn.sort_unstable();
+        turn
+    }
+
+    /// What these processes have together.
+    pub(crate) fn resident(&self, pids: &[u32]) -> Resident {
+        let mut sum = Resident::default();
+        let mut files: BTreeMap<(NodeId, u64), u64> = BTreeMap::new();
+        for member in pids
+            .iter()
+            .filter_map(|pid| self.by_pid.get(pid))
+            .filter(|m| !m.is_kernel)
+        {
+            match &member.memory {
+                Memory::NotYetRead => sum.unread += 1,
+                Memory::Missing(why) => sum.missing = Some(why.clone()),
+                Memory::Read { at, usage } => {
+                    sum.at = Some(sum.at.map_or(*at, |old: Nanos| old.min(*at)));
+                    for (node, bytes) in &usage.private {
+                        add(&mut sum.bytes, *node, *bytes);
+                    }
+                    for (key, bytes) in &usage.files {
+                        let most = files.entry(*key).or_default();
+                        *most = (*most).max(*bytes);
+                    }
+                }
+            }
+        }
+        for ((node, _), bytes) in files {
+            add(&mut sum.bytes, node, bytes);
+        }
+        sum
+    }
+
+    fn read_maps(&mut self, pid: u32) -> Result<Usage, Missing> {
+        let name = format!("{pid}/numa_maps");
+        let missing = |e: Errno| match e {
+            Errno::NOENT => Missing::NotSupported(format!("/proc/{name}: {e} (CONFIG_NUMA off?)")),
+            Errno::PERM | Errno::ACCESS => Missing::NotPermitted(format!("/proc/{name}: {e}")),
+            _ => Missing::Lost(format!("/proc/{name}: {e}")),
+        };
+        let fd = open_file(&*self.proc, &name).map_err(missing)?;
+        let mut usage = Usage::default();
+        let mut malformed = false;
+        let nodes = &self.nodes;
+        for_each_line(&fd, &mut self.chunk, MAPS_MAX, |line| match mapping(line) {
+            Ok(map) => {
+                for (node, bytes) in map.nodes() {
+                    let node = Some(NodeId(node)).filter(|n| nodes.contains(n));
+                    if bytes > 0 {
+                        usage.add(node.unwrap_or(ELSEWHERE), map.file, bytes);
+                    }
+                }
+            }
+            Err(_) => malformed = true,
+        })
+        .map_err(missing)?;
+        if malformed && usage == Usage::default() {
+            return Err(Missing::Lost(format!(
+                "/proc/{name}: no line of the form ADDRESS POLICY …"
+            )));
+        }
+        Ok(usage)
+    }
+}
+
+impl Member {
+    fn of_task(task: &Task, round: u64, at: Nanos) -> Member {
+        Member {
+            start_ticks: task.start_ticks,
+            comm: String::from_utf8_lossy(task.comm()).into_owned(),
+            nice: task.nice,
+            is_kernel: task.is_kernel,
+            real_time: task.real_time,
+            spent: Spent::new(at, task.cpu),
+            memory: Memory::NotYetRead,
+            due: Due::new(task.signs, at),
+            policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
+            round,
+            read_in: round,
+            stat: None,
+        }
+    }
+
+    /// Whether its memory was never looked at, and is to be.
+    fn is_unread(&self) -> bool {
+        !self.is_kernel && matches!(self.memory, Memory::NotYetRead)
+    }
+
+    /// The same process, seen anew; what its memory is stays.
+    fn renew(&mut self, fresh: Member) {
+        self.comm = fresh.comm;
+        self.nice = fresh.nice;
+        self.real_time = fresh.real_time;
+        self.policy_at = fresh.policy_at;
+        (self.round, self.read_in) = (fresh.round, fresh.read_in);
+        // Nobody reads it while all are read at once.
+        self.stat = None;
+    }
+}
+
+fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
+    Member {
+        start_ticks: stat.start_ticks,
+        comm: String::from_utf8_lossy(&stat.comm).into_owned(),
+        nice: stat.nice,
+        is_kernel: stat.is_kernel,
+        real_time: stat.is_real_time(),
+        spent: Spent::new(at, cpu_of(stat)),
+        memory: Memory::NotYetRead,
+        due: Due::new(Some(signs_of(stat)), at),
+        policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
+        round,
+        read_in: round,
+        stat: None,
+    }
+}
+
+/// A process as it is now, without its memory: for a check just before acting.
+pub(crate) fn fresh(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Member, Unread> {
+    let stat = read_stat(proc, pid, buffer)?;
+    let real_time = is_real_time(proc, pid, &stat, buffer)?;
+    Ok(Member {
+        real_time,
+        ..new_member(&stat, 0, Nanos(0))
+    })
+}
+
+/// The same by its first thread alone, where all are asked in another way.
+pub(crate) fn fresh_leader(
+    proc: &OwnedFd,
+    pid: u32,
+    buffer: &mut Buffer,
+) -> Result<Member, Unread> {
+    let stat = read_stat(proc, pid, buffer)?;
+    Ok(new_member(&stat, 0, Nanos(0)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Scheduling policies of threads, asked of the kernel by number: one call, where a look into `/proc` takes four and
+//! a limit may have to ask of ten thousand. Only for numbers of our own `/proc`, which [`is_own`] tells.
+
+use rustix::fd::AsFd;
+use rustix::fs::readlinkat;
+use rustix::io::Errno;
+
+pub(crate) const SCHED_OTHER: i32 = 0;
+pub(crate) const SCHED_BATCH: i32 = 3;
+pub(crate) const SCHED_IDLE: i32 = 5;
+/// Source: kernel, include/uapi/linux/sched.h.
+pub(crate) const SCHED_EXT: i32 = 7;
+/// Beside the policy: children start with the ordinary one.
+pub(crate) const RESET_ON_FORK: i32 = 0x4000_0000;
+
+/// Whether the numbers of processes in this `/proc` are those that system calls take: `self` there is us.
+pub(crate) fn is_own(proc: impl AsFd) -> bool {
+    let link = readlinkat(proc, "self", Vec::new());
+    link.is_ok_and(|l| l.to_bytes() == std::process::id().to_string().as_bytes())
+}
+
+/// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
+pub(crate) fn is_real_time(policy: i32) -> bool {
+    matches!(policy & !RESET_ON_FORK, 1 | 2 | 6)
+}
+
+/// Whether one of these threads is real-time; those that ended are not.
+pub(crate) fn any_real_time(mut tids: impl Iterator<Item = u32>) -> bool {
+    tids.any(|tid| policy(tid).is_ok_and(is_real_time))
+}
+
+/// Lists of a cgroup name a thread of another PID namespace 0, which to system calls is the caller.
+fn number(tid: u32) -> Result<libc::pid_t, Errno> {
+    match libc::pid_t::try_from(tid) {
+        Ok(0) | Err(_) => Err(Errno::SRCH),
+        Ok(tid) => Ok(tid),
+    }
+}
+
+pub(crate) fn policy(tid: u32) -> Result<i32, Errno> {
+    let tid = number(tid)?;
+    // SAFETY: takes a number and returns one.
+    let policy = unsafe { libc::sched_getscheduler(tid) };
+    if policy < 0 {
+        Err(last_error())
+    } else {
+        Ok(policy)
+    }
+}
+
+/// With the priority 0: for ordinary policies.
+pub(crate) fn set_policy(tid: u32, policy: i32) -> Result<(), Errno> {
+    let tid = number(tid)?;
+    // SAFETY: all its members are numbers, and 0 is one.
+    let param: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: reads `param`, which lives.
+    let done = unsafe { libc::sched_setscheduler(tid, policy, &raw const param) };
+    if done < 0 { Err(last_error()) } else { Ok(()) }
+}
+
+fn last_error() -> Errno {
+    let code = std::io::Error::last_os_error().raw_os_error();
+    Errno::from_raw_os_error(code.unwrap_or(libc::EIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::files::open_root;
+
+    #[test]
+    fn only_a_proc_whose_self_is_us_is_our_own() {
+        assert!(is_own(open_root("/proc".as_ref()).unwrap()));
+        let dir = tempfile::tempdir().unwrap();
+        let other = || open_root(dir.path()).unwrap();
+        assert!(!is_own(other()));
+        let parent = rustix::process::getppid().unwrap().as_raw_nonzero();
+        std::os::unix::fs::symlink(parent.to_string(), dir.path().join("self")).unwrap();
+        assert!(!is_own(other()));
+    }
+
+    #[test]
+    fn policies_of_our_own_and_of_a_thread_that_is_not_there() {
+        assert_eq!(policy(std::process::id()), Ok(SCHED_OTHER));
+        assert_eq!(policy(u32::MAX), Err(Errno::SRCH));
+        assert_eq!(policy(0), Err(Errno::SRCH), "not ours");
+        assert_eq!(set_policy(0, SCHED_BATCH), Err(Errno::SRCH));
+        assert_eq!(policy(std::process::id()), Ok(SCHED_OTHER));
+        assert_eq!(policy(0x3fff_ffff), Err(Errno::SRCH));
+        assert!(is_real_time(2) && is_real_time(1 | RESET_ON_FORK) && is_real_time(6));
+        assert!(!is_real_time(SCHED_OTHER) && !is_real_time(SCHED_EXT | RESET_ON_FORK));
+    }
+}

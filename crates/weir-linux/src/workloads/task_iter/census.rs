@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The other side of `bpf/probes/task_iter_intf.h`: rows of threads as they come, in pieces of any length, folded into
+//! processes. A row is 88 bytes in the machine's byte order; the last one says how many there were, so that an answer
+//! that was cut short is not taken for a machine with few processes.
+
+use crate::kernel::parse::process::Stat;
+use crate::workloads::processes::proc_pid::{NANOS_PER_TICK, cpu_of, signs_of};
+use crate::workloads::processes::rescan::Signs;
+use std::collections::BTreeSet;
+use thiserror::Error;
+use weir_core::Nanos;
+
+/// Bytes of a row.
+pub(crate) const ROW: usize = 88;
+/// Most rows that are taken in: memory is bounded, and a host with more threads is walked.
+const ROWS_MAX: u64 = 1 << 20;
+
+const KERNEL: u64 = 1;
+const REAL_TIME: u64 = 2;
+const DEAD: u64 = 4;
+const END: u64 = 8;
+
+const PAGES_UNKNOWN: u64 = u64::MAX;
+
+/// Why rows make no census.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(crate) enum Torn {
+    /// The last piece ends within a row.
+    #[error("{0} bytes are left over, and a row has {ROW}")]
+    Short(usize),
+    /// No row says that it is the last.
+    #[error("it ends after {0} rows without saying so")]
+    NoEnd(u64),
+    /// Rows are lacking.
+    #[error("{seen} rows, and by its end there are {said}")]
+    Count {
+        /// That came.
+        seen: u64,
+        /// That were sent.
+        said: u64,
+    },
+    /// Rows after the last one.
+    #[error("rows after its end")]
+    AfterEnd,
+    /// No process has such an id.
+    #[error("a process id of {0}")]
+    Id(u64),
+    /// More than weir has room for.
+    #[error("more than {ROWS_MAX} threads")]
+    TooMany,
+}
+
+/// A process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Task {
+    pub(crate) pid: u32,
+    /// Id of the cgroup that lists it: the inode number of the directory.
+    pub(crate) cgroup: u64,
+    /// As field 22 of `/proc/PID/stat`.
+    pub(crate) start_ticks: u64,
+    /// Of all its threads, ended ones included; of one that runs as of the last tick of its CPU.
+    pub(crate) cpu: Nanos,
+    /// What changes with its memory, where that could be told.
+    pub(crate) signs: Option<Signs>,
+    pub(crate) nice: i64,
+    comm: [u8; 16],
+    pub(crate) is_kernel: bool,
+    /// Whether one of its threads is.
+    pub(crate) real_time: bool,
+    /// A zombie: `/proc` has it, lists of cgroups do not.
+    is_dead: bool,
+}
+
+impl Task {
+    /// One that was asked by its files.
+    pub(crate) fn of_files(pid: u32, stat: &Stat, real_time: bool, cgroup: u64) -> Task {
+        let mut comm = [0; 16];
+        for (place, byte) in comm.iter_mut().zip(&stat.comm) {
+            *place = *byte;
+        }
+        Task {
+            pid,
+            cgroup,
+            start_ticks: stat.start_ticks,
+            cpu: cpu_of(stat),
+            signs: Some(signs_of(stat)),
+            nice: stat.nice,
+            comm,
+            is_kernel: stat.is_kernel,
+            real_time,
+            is_dead: false,
+        }
+    }
+
+    /// Its name, up to 15 bytes. That of a kernel thread lacks what `/proc` adds to it.
+    pub(crate) fn comm(&self) -> &[u8] {
+        self.comm.split(|b| *b == 0).next().unwrap_or_default()
+    }
+}
+
+/// All processes at about one time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Census {
+    /// By id.
+    tasks: Vec<Task>,
+    /// Living processes by cgroup.
+    by_cgroup: Vec<(u64, u32)>,
+}
+
+impl Census {
+    pub(crate) fn get(&self, pid: u32) -> Option<&Task> {
+        let at = self.tasks.binary_search_by_key(&pid, |t| t.pid).ok()?;
+        self.tasks.get(at)
+    }
+
+    /// With one more, who is not in it.
+    pub(crate) fn add(&mut self, task: Task) {
+        let of_it = (task.cgroup, task.pid);
+        let at = self.by_cgroup.partition_point(|one| *one < of_it);
+        self.by_cgroup.insert(at, of_it);
+        let at = self.tasks.partition_point(|one| one.pid < task.pid);
+        self.tasks.insert(at, task);
+    }
+
+    /// All, in the order of their ids.
+    pub(crate) fn pids(&self) -> impl Iterator<Item = u32> {
+        self.tasks.iter().map(|task| task.pid)
+    }
+
+    /// Living processes in none of these cgroups, but for kernel threads.
+    pub(crate) fn beside(&self, cgroups: &BTreeSet<u64>) -> impl Iterator<Item = u32> {
+        let living = self.tasks.iter().filter(|t| !t.is_dead && !t.is_kernel);
+        living
+            .filter(|task| !cgroups.contains(&task.cgroup))
+            .map(|task| task.pid)
+    }
+
+    /// Those that `cgroup.procs` of this cgroup lists: of a threaded domain, all whose threads are in it or below.
+    pub(crate) fn of_cgroup(&self, id: u64) -> Vec<u32> {
+        let from = self.by_cgroup.partition_point(|(cgroup, _)| *cgroup < id);
+        let rest = self.by_cgroup.get(from..).unwrap_or_default();
+        let of_it = rest.iter().take_while(|(cgroup, _)| *cgroup == id);
+        of_it.map(|(_, pid)| *pid).collect()
+    }
+}
+
+/// A thread that is not the first of its process.
+#[derive(Debug)]
+struct Thread {
+    tgid: u32,
+    cpu: Nanos,
+    faults: u64,
+    real_time: bool,
+}
+
+/// A census while rows come in.
+#[derive(Debug, Default)]
+pub(crate) struct Sweep {
+    /// The start of a row whose end has not come yet.
+    held: Vec<u8>,
+    rows: u64,
+    end: Option<u64>,
+    tasks: Vec<Task>,
+    threads: Vec<Thread>,
+}
+
+impl Sweep {
+    /// Takes in what came next.
+    ///
+    /// # Errors
+    /// What no kernel writes.
+    pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Torn> {
+        if !self.held.is_empty() {
+            let (more, rest) = bytes.split_at(bytes.len().min(ROW - self.held.len()));
+            self.held.extend_from_slice(more);
+            bytes = rest;
+            if self.held.len() < ROW {
+                return Ok(());
+            }
+            let row = std::mem::take(&mut self.held);
+            self.row(&row)?;
+        }
+        let rows = bytes.chunks_exact(ROW);
+        self.held.extend_from_slice(rows.remainder());
+        for row in rows {
+            self.row(row)?;
+        }
+        Ok(())
+    }
+
+    /// Whether its last row is there.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    fn row(&mut self, row: &[u8]) -> Result<(), Torn> {
+        let word = |place: usize| {
+            let bytes = row.get(place * 8..place * 8 + 8);
+            let bytes = bytes.and_then(|b| b.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        let (pid, flags) = (word(0), word(3));
+        if self.end.is_some() {
+            return Err(Torn::AfterEnd);
+        }
+        if flags & END != 0 {
+            self.end = Some(pid);
+            return Ok(());
+        }
+        if self.rows >= ROWS_MAX {
+            return Err(Torn::TooMany);
+        }
+        self.rows += 1;
+        let (cgroup, cpu, real_time) = (word(2), Nanos(word(5)), flags & REAL_TIME != 0);
+        let (faults, resident_pages) = (word(6), word(7));
+        let tgid = id(word(1))?;
+        if id(pid)? != tgid {
+            self.threads.push(Thread {
+                tgid,
+                cpu,
+                faults,
+                real_time,
+            });
+            return Ok(());
+        }
+        let comm = row.get(ROW - 16..).and_then(|b| b.try_into().ok());
+        self.tasks.push(Task {
+            pid: tgid,
+            cgroup,
+            // Rounded down, as there (kernel, `nsec_to_clock_t`).
+            start_ticks: word(4) / NANOS_PER_TICK,
+            cpu,
+            signs: (resident_pages != PAGES_UNKNOWN).then_some(Signs {
+                faults,
+                resident_pages,
+            }),
+            nice: word(8).cast_signed(),
+            comm: comm.unwrap_or_default(),
+            is_kernel: flags & KERNEL != 0,
+            real_time,
+            is_dead: flags & DEAD != 0,
+        });
+        Ok(())
+    }
+
+    /// Nothing more comes.
+    ///
+    /// # Errors
+    /// Something should have.
+    pub(crate) fn done(mut self) -> Result<Census, Torn> {
+        match self.end {
+            _ if !self.held.is_empty() => return Err(Torn::Short(self.held.len())),
+            None => return Err(Torn::NoEnd(self.rows)),
+            Some(said) if said != self.rows => {
+                return Err(Torn::Count {
+                    seen: self.rows,
+                    said,
+                });
+            }
+            Some(_) => {}
+        }
+        // They come in this order: nothing is moved.
+        self.tasks.sort_by_key(|task| task.pid);
+        self.tasks.dedup_by_key(|task| task.pid);
+        let mut tasks = self.tasks;
+        for thread in &self.threads {
+            // One whose process was not there yet, or not any more, is nobody's.
+            if let Ok(at) = tasks.binary_search_by_key(&thread.tgid, |t| t.pid)
+                && let Some(task) = tasks.get_mut(at)
+            {
+                task.cpu = Nanos(task.cpu.0.saturating_add(thread.cpu.0));
+                task.real_time |= thread.real_time;
+                if let Some(signs) = &mut task.signs {
+                    signs.faults = signs.faults.wrapping_add(thread.faults);
+                }
+            }
+        }
+        let living = tasks.iter().filter(|task| !task.is_dead);
+        let mut by_cgroup: Vec<_> = living.map(|task| (task.cgroup, task.pid)).collect();
+        by_cgroup.sort_unstable();
+        Ok(Census { tasks, by_cgroup })
+    }
+}
+
+/// `pid_t` is positive.
+fn id(word: u64) -> Result<u32, Torn> {
+    let pid = u32::try_from(word).ok().filter(|pid| *pid > 0);
+    pid.filter(|pid| *pid <= i32::MAX.cast_unsigned())
+        .ok_or(Torn::Id(word))
+}
+
+#[cfg(test)]
+#[path = "census_tests.rs"]
+pub(crate) mod tests;

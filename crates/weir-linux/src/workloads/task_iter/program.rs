@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The iterator in the kernel (`bpf/probes/task_iter.bpf.c`): loaded, read, and gone with this process.
+
+use super::Source;
+use super::census::{Census, Sweep};
+use crate::kernel::bpf;
+use libbpf_rs::{Iter, Link, Object};
+use std::io::Read;
+use weir_core::Missing;
+
+/// The compiled program.
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/task_iter.bpf.o"));
+const PROGRAM: &str = "weir_task_iter";
+const WHAT: &str = "the task iterator";
+/// As many as the kernel has ready at once (`bpf_seq_read`, eight pages).
+const CHUNK: usize = 32 * 1024;
+
+/// The iterator; it costs nothing while it is not read.
+pub(super) struct Program {
+    // The order matters: the link first.
+    link: Link,
+    _object: Object,
+    chunk: Box<[u8]>,
+}
+
+impl Program {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// The kernel refuses the program.
+    pub(super) fn load() -> Result<Program, Missing> {
+        let object = bpf::load(OBJECT, WHAT)?;
+        let mut link = None;
+        for program in object.progs_mut().filter(|p| p.name() == PROGRAM) {
+            link = Some(program.attach().map_err(|e| bpf::refused(WHAT, &e))?);
+        }
+        Ok(Program {
+            link: link.ok_or_else(|| Missing::Lost(format!("no program {PROGRAM}")))?,
+            _object: object,
+            chunk: vec![0; CHUNK].into_boxed_slice(),
+        })
+    }
+}
+
+impl Source for Program {
+    fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing> {
+        let unread = |what: String| Missing::Lost(format!("{WHAT}: {what}"));
+        let mut rows = Iter::new(&self.link).map_err(|e| unread(e.to_string()))?;
+        let mut sweep = Sweep::default();
+        loop {
+            match rows.read(&mut self.chunk) {
+                Ok(0) => break,
+                Ok(count) => {
+                    let bytes = self.chunk.get(..count).unwrap_or_default();
+                    sweep.take(bytes).map_err(|e| unread(e.to_string()))?;
+                    // Asked again, the kernel would go on with whoever has come since.
+                    if sweep.is_ended() {
+                        break;
+                    }
+                    between();
+                }
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(unread(e.to_string())),
+            }
+        }
+        sweep.done().map_err(|e| unread(e.to_string()))
+    }
+}
