@@ -7,12 +7,12 @@ use criterion::{
     BatchSize, BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main,
 };
 use std::hint::black_box;
-use weir_core::attribution::{AccessSignal, attribute};
-use weir_core::bandwidth::{Meter, device_rates};
-use weir_core::observation::{GroupReading, Missing, Use, WorkloadKind, WorkloadReading};
-use weir_core::plan::OutcomeKind;
 use weir_core::policy::{Demand, Policy, split};
-use weir_core::topology::{Actuator, Device, Group};
+use weir_core::rates::attribution::{AccessSignal, attribute};
+use weir_core::rates::bandwidth::{Meter, device_rates};
+use weir_core::seam::observation::{GroupReading, Missing, Use, WorkloadKind, WorkloadReading};
+use weir_core::seam::plan::OutcomeKind;
+use weir_core::seam::topology::{Actuator, Device, Group};
 use weir_core::{
     Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome,
     Reading, State, WorkloadId, step,
@@ -38,7 +38,7 @@ fn machine() -> Description {
             name: "bench".into(),
             capacity_bytes_per_sec: Some(BytesPerSec::new(RATE as f64)),
             counter_mask_bytes: u64::MAX,
-            counted_by: weir_core::topology::CountedBy::Model,
+            counted_by: weir_core::seam::topology::CountedBy::Model,
         }],
         groups: (0..GROUPS)
             .map(|i| Group {

@@ -15,8 +15,8 @@
 //!
 //! *One step.*
 //!
-//! 1. Rates of groups and devices ([`crate::bandwidth`]); CPU use and signs of access of every
-//!    workload; group rates shared out to workloads ([`crate::attribution`]).
+//! 1. Rates of groups and devices ([`crate::rates::bandwidth`]); CPU use and signs of access of every
+//!    workload; group rates shared out to workloads ([`crate::rates::attribution`]).
 //! 2. `demand`: κ, wanted CPU and demand. A missing reading changes none of them.
 //! 3. `devices`: the PI term on (T − B)/T moves the correction; what nobody may limit (excluded
 //!    workloads, traffic without an owner, what is too small to matter) is taken off the budget
@@ -51,11 +51,11 @@ pub use setpoint::Goal;
 pub use state::State;
 pub use writes::WRITES_PER_STEP;
 
-use crate::attribution::{Provenance, attribute};
-use crate::bandwidth::device_rates;
-use crate::observation::Observation;
-use crate::plan::Plan;
-use crate::topology::Description;
+use crate::rates::attribution::{Provenance, attribute};
+use crate::rates::bandwidth::device_rates;
+use crate::seam::observation::Observation;
+use crate::seam::plan::Plan;
+use crate::seam::topology::Description;
 use demand::StepContext;
 
 /// One step. Pure: the same state, config, machine and observation give the same plan, byte for

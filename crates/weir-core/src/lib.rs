@@ -2,7 +2,7 @@
 //! The pure core of weir. Read the modules in the order the data flows:
 //!
 //! ```text
-//! counters ─► bandwidth ─► attribution ─► policy ─► controller ─► plan
+//! seam::observation ─► rates (counters, bandwidth, attribution) ─► controller (with policy) ─► seam::plan ─► enforcement
 //! ```
 //!
 //! Nothing here opens a file, reads a clock, starts a thread or depends on hash order: the world
@@ -11,34 +11,21 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
-pub mod attribution;
-pub mod bandwidth;
-pub mod byte_budget;
-pub mod class_rank;
-pub mod conformance;
 pub mod controller;
-pub mod count_check;
-pub mod counters;
+pub mod enforcement;
 pub mod evaluation;
 pub mod ids;
 pub mod knee;
-pub mod observation;
-pub mod overload_poll;
 pub mod owner;
-pub mod plan;
-pub mod platform;
 pub mod policy;
-pub mod processes;
-pub mod sched_settings;
-pub mod sched_stats;
-pub mod snapshot;
-pub mod topology;
+pub mod rates;
+pub mod seam;
 pub mod units;
 
 pub use controller::{Config, State, step};
 pub use ids::{DeviceId, GroupId, NodeId, WorkloadId};
-pub use observation::{Missing, Observation, Reading};
-pub use plan::{Action, Outcome, Plan};
-pub use platform::{Platform, PlatformError};
-pub use topology::Description;
+pub use seam::observation::{Missing, Observation, Reading};
+pub use seam::plan::{Action, Outcome, Plan};
+pub use seam::platform::{Platform, PlatformError};
+pub use seam::topology::Description;
 pub use units::{Bytes, BytesPerSec, CpuShare, Nanos};

@@ -11,7 +11,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-use weir_core::plan::ActionKind;
+use weir_core::seam::plan::ActionKind;
 use weir_core::{Action, CpuShare, Plan, Platform, WorkloadId};
 use weir_linux::{By, LinuxPlatform, Options, Roots};
 

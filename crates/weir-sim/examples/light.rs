@@ -3,7 +3,7 @@
 //! weir-sim --example light -- scenarios/sim/phases.toml [SEEDS] [VARIANT…]`. Blocks of light readers of all seeds are taken
 //! together, because the 99th percentile of one run hangs on a few waits for a CPU.
 
-use weir_core::plan::ActionKind;
+use weir_core::seam::plan::ActionKind;
 use weir_core::{Observation, Plan};
 use weir_sim::scenario::Role;
 use weir_sim::{Histogram, Scenario, Variant, run_watched};

@@ -4,7 +4,7 @@
 //! `bpf/sched/budget_timer.bpf.h`; only where the numbers are kept differs.
 
 use weir_core::Nanos;
-use weir_core::sched_settings::SchedSettings;
+use weir_core::enforcement::sched_settings::SchedSettings;
 use weir_sched::{
     Bucket, EXT_ERROR_NS, ExtCount, OVERLOAD_CAP_DEBT_NS, OVERSHOOT_FADE_NS, SCALE_ONE, SLICE_NS,
     billable_bytes, estimate, ext_count_tail, scale, scale_factor,

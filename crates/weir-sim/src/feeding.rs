@@ -9,10 +9,10 @@ use crate::machine::Machine;
 use crate::partial::{Partial, Server};
 use crate::platform::SimPlatform;
 use crate::variant::{Backend, WeirOptions};
-use weir_core::byte_budget::{budget_of, others_room, whole};
-use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
-use weir_core::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP};
-use weir_core::topology::Actuator;
+use weir_core::enforcement::byte_budget::{budget_of, others_room, whole};
+use weir_core::enforcement::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP};
+use weir_core::seam::plan::{ActionKind, Outcome, OutcomeKind, Plan};
+use weir_core::seam::topology::Actuator;
 use weir_core::{CpuShare, Nanos};
 
 /// The scheduler in the kernel, where a back end needs it; nobody is limited yet.

@@ -13,14 +13,14 @@ use crate::room::Room;
 use crate::scenario::{Role, Scenario};
 use crate::sensors::Signs;
 use crate::variant::{Backend, WeirOptions};
-use weir_core::class_rank::CpuShortage;
-use weir_core::observation::{
+use weir_core::enforcement::class_rank::CpuShortage;
+use weir_core::enforcement::overload_poll::OverloadPoll;
+use weir_core::seam::observation::{
     Excluded, GroupReading, LatencyReading, LatencySource, Missing, Use, WorkloadKind,
     WorkloadReading,
 };
-use weir_core::overload_poll::OverloadPoll;
-use weir_core::plan::{ActionKind, Outcome, OutcomeKind, Plan};
-use weir_core::topology::{Actuator, Description, Device, Fact, Group};
+use weir_core::seam::plan::{ActionKind, Outcome, OutcomeKind, Plan};
+use weir_core::seam::topology::{Actuator, Description, Device, Fact, Group};
 use weir_core::units::off_beat;
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, NodeId, Observation, Platform, PlatformError,
@@ -421,7 +421,7 @@ fn describe(
         name: format!("{} (simulated)", d.profile),
         capacity_bytes_per_sec: None,
         counter_mask_bytes: u64::MAX,
-        counted_by: weir_core::topology::CountedBy::Model,
+        counted_by: weir_core::seam::topology::CountedBy::Model,
     };
     let resident = |device: u32, index: u32| {
         let of = |w: &&crate::scenario::Workload| (w.device, w.group) == (device, index);

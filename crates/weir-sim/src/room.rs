@@ -3,8 +3,8 @@
 //! on the machine can see: at each look it counts the tasks that run or wait.
 
 use crate::machine::{At, Machine};
-use weir_core::bandwidth::Ewma;
-use weir_core::class_rank::CpuShortage;
+use weir_core::enforcement::class_rank::CpuShortage;
+use weir_core::rates::bandwidth::Ewma;
 
 /// Time constant of the count, and how long limits are in force before they are judged: intensities are measured
 /// on stalled CPUs at first, and the first limits are too high.

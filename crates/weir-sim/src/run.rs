@@ -34,7 +34,7 @@ pub enum SimError {
         /// When, in seconds since the start.
         at_sec: u64,
         /// Why.
-        why: weir_core::class_rank::CpuShortage,
+        why: weir_core::enforcement::class_rank::CpuShortage,
     },
 }
 
@@ -185,7 +185,7 @@ fn weir(
     witness.begin(&config, platform.describe());
     while let Ok(seen) = platform.observe() {
         let plan = step(&mut state, &config, platform.describe(), &seen);
-        let estimate = |v: &weir_core::plan::Decision| {
+        let estimate = |v: &weir_core::seam::plan::Decision| {
             Some((platform.position(&v.id)?, v.bandwidth.bytes_per_sec.get()))
         };
         judge.note(

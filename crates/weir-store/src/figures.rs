@@ -5,9 +5,9 @@
 //! `unknown_ns` and not to the mean: missing is not zero.
 
 use std::collections::BTreeMap;
-use weir_core::attribution::Provenance;
-use weir_core::observation::LatencyReading;
-use weir_core::plan::{Decision, DeviceState, OutcomeKind, Plan, Why};
+use weir_core::rates::attribution::Provenance;
+use weir_core::seam::observation::LatencyReading;
+use weir_core::seam::plan::{Decision, DeviceState, OutcomeKind, Plan, Why};
 use weir_core::{DeviceId, Nanos, WorkloadId};
 
 /// What figures are means of, at least; ticks further apart have one span each.

@@ -14,9 +14,9 @@ pub use totals::Totals;
 
 use std::fmt::Write;
 use totals::{WorkloadTotals, quoted};
-use weir_core::observation::{GroupReading, Reading};
-use weir_core::snapshot::{Delivery, Snapshot};
-use weir_core::topology::CountedBy;
+use weir_core::seam::observation::{GroupReading, Reading};
+use weir_core::seam::snapshot::{Delivery, Snapshot};
+use weir_core::seam::topology::CountedBy;
 use weir_core::{GroupId, Nanos, WorkloadId};
 
 /// How the text is written.

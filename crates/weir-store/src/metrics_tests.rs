@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
-use weir_core::attribution::{Estimate, Provenance};
-use weir_core::observation::{Missing, Multiplexing, WorkloadKind, WorkloadReading};
-use weir_core::plan::{Decision, Why};
-use weir_core::topology::{Description, Device, Group};
+use weir_core::rates::attribution::{Estimate, Provenance};
+use weir_core::seam::observation::{Missing, Multiplexing, WorkloadKind, WorkloadReading};
+use weir_core::seam::plan::{Decision, Why};
+use weir_core::seam::topology::{Description, Device, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, NodeId, Observation, Plan};
 
 const GROUP: GroupId = GroupId {

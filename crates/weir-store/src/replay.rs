@@ -4,7 +4,7 @@
 use crate::error::StoreError;
 use crate::reader::{Recording, Session, Ticks};
 use crate::tick::Tick;
-use weir_core::plan::{Action, Outcome, OutcomeKind, Plan};
+use weir_core::seam::plan::{Action, Outcome, OutcomeKind, Plan};
 use weir_core::{Description, Observation, Platform, PlatformError};
 
 /// One session, tick by tick.

@@ -4,8 +4,8 @@
 use crate::checksum::Sum;
 use crate::code::seal;
 use serde::{Deserialize, Serialize};
-use weir_core::plan::{Outcome, Plan};
-use weir_core::snapshot::SelfCost;
+use weir_core::seam::plan::{Outcome, Plan};
+use weir_core::seam::snapshot::SelfCost;
 use weir_core::{Config, Description, Observation};
 
 /// What is known when a run begins.

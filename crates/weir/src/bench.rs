@@ -25,8 +25,8 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use weir_core::plan::{ActionKind, OutcomeKind};
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::snapshot::Snapshot;
 use weir_core::{BytesPerSec, Config, Nanos};
 use weir_linux::{LinuxPlatform, Options, Roots};
 

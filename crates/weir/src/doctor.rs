@@ -13,7 +13,7 @@ use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 use weir_core::{Description, Missing};
 use weir_linux::{By, Options, Roots};
 
@@ -305,7 +305,7 @@ fn facts(facts: &[Fact], paint: &impl Fn(&str, &str) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::topology::{Actuator, Device};
+    use weir_core::seam::topology::{Actuator, Device};
     use weir_core::{DeviceId, Nanos};
 
     fn fact(name: &str, value: Result<&str, &str>) -> Fact {
@@ -327,7 +327,7 @@ mod tests {
                 name: "weir_cxl0".into(),
                 capacity_bytes_per_sec: None,
                 counter_mask_bytes: u64::MAX,
-                counted_by: weir_core::topology::CountedBy::AccessCounters,
+                counted_by: weir_core::seam::topology::CountedBy::AccessCounters,
             }],
             groups: Vec::new(),
             actuator: Some(Actuator {

@@ -10,11 +10,11 @@ use crate::{recordings, text, words};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fmt::Write;
-use weir_core::observation::LatencyReading;
 use weir_core::owner::owner;
-use weir_core::plan::{Decision, DeviceState};
-use weir_core::sched_stats::{SchedStats, WorkloadStats};
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::observation::LatencyReading;
+use weir_core::seam::plan::{Decision, DeviceState};
+use weir_core::seam::sched_stats::{SchedStats, WorkloadStats};
+use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
 /// Names shown when a name was not found.
@@ -114,7 +114,7 @@ pub fn tell(
 fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Decision>> {
     let all = &snapshot.plan.workloads;
     let Some(name) = name else {
-        use weir_core::plan::Why;
+        use weir_core::seam::plan::Why;
         let concerns = |verdict: &&Decision| {
             verdict.limit_cpus.is_some() || matches!(verdict.why, Why::NotEnforced { .. })
         };

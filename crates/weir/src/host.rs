@@ -9,8 +9,8 @@ use anyhow::{Context, Result, anyhow};
 use std::path::Path;
 use std::time::Duration;
 use weir_core::Platform;
-use weir_core::platform::DryRun;
 use weir_core::policy::Policy;
+use weir_core::seam::platform::DryRun;
 use weir_linux::{
     Backend, By, CounterSource, LinuxError, LinuxPlatform, Options, Roots, ShareSource,
     ThesisVariant,

@@ -4,10 +4,10 @@
 
 use crate::text;
 use weir_core::Nanos;
-use weir_core::attribution::Provenance;
-use weir_core::observation::{Excluded, LatencyReading, LatencySource};
-use weir_core::plan::{Decision, DirectionTraffic, TrafficBreakdown, Why};
-use weir_core::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
+use weir_core::rates::attribution::Provenance;
+use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource};
+use weir_core::seam::plan::{Decision, DirectionTraffic, TrafficBreakdown, Why};
+use weir_core::seam::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
 
 /// From this age on it is said.
 const OLD: Nanos = Nanos::from_millis(1000);
@@ -256,7 +256,7 @@ pub fn provenance_long(provenance: Provenance) -> &'static str {
 mod tests {
     use super::*;
     use weir_core::DeviceId;
-    use weir_core::sched_stats::DeviceStats;
+    use weir_core::seam::sched_stats::DeviceStats;
 
     #[test]
     fn a_limit_that_has_not_yet_ended_is_not_called_none() {

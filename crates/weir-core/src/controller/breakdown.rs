@@ -4,10 +4,10 @@
 //! shared out as its reads are, and that is an estimate even where the reads are not.
 
 use super::state::State;
-use crate::attribution::{AccessSignal, Attributed, Attribution, Estimate, Provenance};
-use crate::bandwidth::GroupRate;
-use crate::observation::{Observation, Use};
-use crate::plan::{DirectionTraffic, TrafficBreakdown};
+use crate::rates::attribution::{AccessSignal, Attributed, Attribution, Estimate, Provenance};
+use crate::rates::bandwidth::GroupRate;
+use crate::seam::observation::{Observation, Use};
+use crate::seam::plan::{DirectionTraffic, TrafficBreakdown};
 use crate::units::Nanos;
 
 /// Makes the figures of all workloads. `shares` and `found` are in the order of workloads and their active uses.
@@ -93,8 +93,8 @@ fn plus(a: TrafficBreakdown, b: TrafficBreakdown) -> TrafficBreakdown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::{GroupReading, Missing, Reading, WorkloadKind, WorkloadReading};
-    use crate::topology::{Description, Device, Group};
+    use crate::seam::observation::{GroupReading, Missing, Reading, WorkloadKind, WorkloadReading};
+    use crate::seam::topology::{Description, Device, Group};
     use crate::units::BytesPerSec;
     use crate::{Bytes, Config, DeviceId, GroupId, Plan, WorkloadId, step};
 
@@ -111,7 +111,7 @@ mod tests {
                 name: "weir_cxl0".into(),
                 capacity_bytes_per_sec: None,
                 counter_mask_bytes: u64::MAX,
-                counted_by: crate::topology::CountedBy::AccessCounters,
+                counted_by: crate::seam::topology::CountedBy::AccessCounters,
             }],
             groups: vec![Group {
                 id: GROUP,

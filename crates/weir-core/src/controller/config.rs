@@ -9,7 +9,7 @@
 
 use super::setpoint::Goal;
 use crate::policy::Policy;
-use crate::topology::Actuator;
+use crate::seam::topology::Actuator;
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

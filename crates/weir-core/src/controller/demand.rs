@@ -14,14 +14,14 @@
 
 use super::config::Gains;
 use super::state::{DeviceUse, GroupUse, State, WorkloadState};
-use crate::attribution::{
+use crate::ids::DeviceId;
+use crate::rates::attribution::{
     AccessSignal, Attributed, Attribution, Estimate, Provenance, part_share, sampled_share,
 };
-use crate::bandwidth::GroupRate;
-use crate::counters::{Counter, Delta, FULL_MASK, Limits};
-use crate::ids::DeviceId;
-use crate::observation::{Missing, Observation, Reading, Use, WorkloadReading};
-use crate::topology::Description;
+use crate::rates::bandwidth::GroupRate;
+use crate::rates::counters::{Counter, Delta, FULL_MASK, Limits};
+use crate::seam::observation::{Missing, Observation, Reading, Use, WorkloadReading};
+use crate::seam::topology::Description;
 use crate::units::{Bytes, Nanos};
 
 /// Less CPU than this says nothing about κ.
@@ -62,7 +62,7 @@ const PLAIN: Limits = Limits {
     per_sec: None,
 };
 
-/// Reads the counters of all workloads. Gives the shares for [`crate::attribution::attribute`], in
+/// Reads the counters of all workloads. Gives the shares for [`crate::rates::attribution::attribute`], in
 /// the order of workloads and their active uses, and the workloads that began anew under their old
 /// name while a limit of ours was thought to be on them.
 pub(super) fn signals(

@@ -21,11 +21,11 @@ use super::config::Gains;
 use super::demand::StepContext;
 use super::setpoint::{DeviceSample, Setpoint};
 use super::state::{DeviceUse, State, WorkloadState};
-use crate::attribution::Attribution;
-use crate::bandwidth::{DeviceRate, Ewma, GroupRate};
 use crate::ids::DeviceId;
-use crate::observation::LatencyReading;
 use crate::policy::{Demand, Policy, split};
+use crate::rates::attribution::Attribution;
+use crate::rates::bandwidth::{DeviceRate, Ewma, GroupRate};
+use crate::seam::observation::LatencyReading;
 use crate::units::{BytesPerSec, Nanos};
 
 /// Largest relative error that is taken as it is.

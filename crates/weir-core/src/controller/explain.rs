@@ -5,12 +5,12 @@
 use super::config::Config;
 use super::devices::DeviceTrack;
 use super::state::{LimitState, State, WorkloadState};
-use crate::attribution::{Estimate, Provenance};
-use crate::bandwidth::DeviceRate;
 use crate::ids::DeviceId;
-use crate::observation::{Observation, WorkloadReading};
-use crate::plan::{ActionKind, Decision, DeviceState, Why};
-use crate::topology::Description;
+use crate::rates::attribution::{Estimate, Provenance};
+use crate::rates::bandwidth::DeviceRate;
+use crate::seam::observation::{Observation, WorkloadReading};
+use crate::seam::plan::{ActionKind, Decision, DeviceState, Why};
+use crate::seam::topology::Description;
 use crate::units::{BytesPerSec, CpuShare};
 
 /// The devices' states, by id.

@@ -35,8 +35,8 @@ use super::devices::{DeviceTrack, LimitCounts};
 use super::state::{DeviceUse, State, WorkloadState};
 use super::writes::{self, WRITES_PER_STEP};
 use crate::ids::DeviceId;
-use crate::plan::{Action, ActionKind};
-use crate::topology::Actuator;
+use crate::seam::plan::{Action, ActionKind};
+use crate::seam::topology::Actuator;
 use crate::units::{CpuShare, Nanos};
 
 /// Off by more than this is written whatever was written before.

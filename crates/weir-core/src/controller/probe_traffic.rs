@@ -2,11 +2,11 @@
 //! What weir reads of a device to measure it. The device counts it with all the rest; whoever shares a group's
 //! count out to workloads must not give it to one of them.
 
-use crate::attribution::Attribution;
-use crate::bandwidth::GroupRate;
-use crate::counters::{Counter, FULL_MASK, Limits};
 use crate::ids::GroupId;
-use crate::observation::ProbeReading;
+use crate::rates::attribution::Attribution;
+use crate::rates::bandwidth::GroupRate;
+use crate::rates::counters::{Counter, FULL_MASK, Limits};
+use crate::seam::observation::ProbeReading;
 use crate::units::BytesPerSec;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -60,9 +60,9 @@ pub(super) fn leave_unattributed(found: &mut Attribution, all: &[GroupRate], oth
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribution::{AccessSignal, attribute};
     use crate::ids::DeviceId;
-    use crate::observation::{Missing, Reading};
+    use crate::rates::attribution::{AccessSignal, attribute};
+    use crate::seam::observation::{Missing, Reading};
     use crate::units::{Bytes, Nanos};
 
     const GROUP: GroupId = GroupId {

@@ -16,8 +16,8 @@
 //! *Failing open.* Where latency was not known for [`BLIND`] there is no target, and limits end.
 
 use super::config::Gains;
-use crate::bandwidth::Ewma;
 use crate::knee::{Knee, LoadPoint, find};
+use crate::rates::bandwidth::Ewma;
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
 

@@ -8,12 +8,12 @@
 use super::devices::DeviceTrack;
 use super::probe_traffic::ProbeTraffic;
 use super::writes::WRITES_PER_STEP;
-use crate::attribution::Estimate;
-use crate::bandwidth::{Ewma, Meter};
-use crate::counters::Counter;
 use crate::ids::{DeviceId, GroupId, WorkloadId};
-use crate::observation::WorkloadReading;
-use crate::plan::{Action, ActionKind, Outcome, OutcomeKind, TrafficBreakdown};
+use crate::rates::attribution::Estimate;
+use crate::rates::bandwidth::{Ewma, Meter};
+use crate::rates::counters::Counter;
+use crate::seam::observation::WorkloadReading;
+use crate::seam::plan::{Action, ActionKind, Outcome, OutcomeKind, TrafficBreakdown};
 use crate::units::Nanos;
 
 /// Steps for which a limited workload may be missing before its limit is given up.

@@ -3,8 +3,8 @@
 //! whom does it cut, and what does it do when the world misbehaves?
 
 use crate::plant::{CAPACITY, KAPPA, Plant};
-use weir_core::plan::{ActionKind, Decision, Why};
 use weir_core::policy::Policy;
+use weir_core::seam::plan::{ActionKind, Decision, Why};
 use weir_core::{BytesPerSec, Config, Plan, Platform, State, step};
 
 /// The thesis holds 40 % of what its device can carry.

@@ -3,9 +3,9 @@
 //! broken world that fails it and it only.
 
 use crate::plant::{Plant, cpus};
-use weir_core::conformance::{Violation, act, dry_run, watch};
-use weir_core::observation::{Missing, Skipped};
-use weir_core::plan::OutcomeKind;
+use weir_core::seam::conformance::{Violation, act, dry_run, watch};
+use weir_core::seam::observation::{Missing, Skipped};
+use weir_core::seam::plan::OutcomeKind;
 use weir_core::{
     Bytes, Description, Nanos, Observation, Outcome, Plan, Platform, PlatformError, Reading,
 };

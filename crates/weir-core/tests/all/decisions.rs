@@ -2,10 +2,12 @@
 //! Single decisions on made-up, noiseless observations, where every figure can be computed by hand.
 //! Nothing reacts here: bandwidth and CPU use stay what they are, whatever is decided.
 
-use weir_core::attribution::Provenance;
-use weir_core::observation::{Excluded, GroupReading, Missing, Use, WorkloadKind, WorkloadReading};
-use weir_core::plan::{ActionKind, Decision, OutcomeKind, Why};
-use weir_core::topology::{Actuator, Device, Group};
+use weir_core::rates::attribution::Provenance;
+use weir_core::seam::observation::{
+    Excluded, GroupReading, Missing, Use, WorkloadKind, WorkloadReading,
+};
+use weir_core::seam::plan::{ActionKind, Decision, OutcomeKind, Why};
+use weir_core::seam::topology::{Actuator, Device, Group};
 use weir_core::{
     Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
     Reading, State, WorkloadId, step,
@@ -57,7 +59,7 @@ impl World {
             name: format!("weir_cxl{id}"),
             capacity_bytes_per_sec: None,
             counter_mask_bytes: u64::MAX,
-            counted_by: weir_core::topology::CountedBy::Model,
+            counted_by: weir_core::seam::topology::CountedBy::Model,
         };
         let machine = Description {
             cpu_count: 8,

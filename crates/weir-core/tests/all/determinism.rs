@@ -3,11 +3,11 @@
 
 use crate::plant::{CAPACITY, Dice, GROUP, Plant};
 use proptest::prelude::*;
-use weir_core::observation::{
+use weir_core::policy::Policy;
+use weir_core::seam::observation::{
     Excluded, GroupReading, Missing, ProbeReading, Use, WorkloadKind, WorkloadReading,
 };
-use weir_core::plan::{ActionKind, OutcomeKind};
-use weir_core::policy::Policy;
+use weir_core::seam::plan::{ActionKind, OutcomeKind};
 use weir_core::{
     Bytes, BytesPerSec, Config, CpuShare, DeviceId, GroupId, Nanos, Observation, Outcome, Platform,
     Reading, State, WorkloadId, step,

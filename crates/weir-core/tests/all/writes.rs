@@ -2,9 +2,9 @@
 //! How many changes a step asks for, over a thousand workloads that keep to their limits.
 
 use weir_core::controller::WRITES_PER_STEP;
-use weir_core::observation::{Excluded, GroupReading, Use, WorkloadKind, WorkloadReading};
-use weir_core::plan::{ActionKind, OutcomeKind};
-use weir_core::topology::{Actuator, Device, Group};
+use weir_core::seam::observation::{Excluded, GroupReading, Use, WorkloadKind, WorkloadReading};
+use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::topology::{Actuator, Device, Group};
 use weir_core::{
     Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
     Reading, State, WorkloadId, step,
@@ -57,7 +57,7 @@ impl World {
                 name: "weir_cxl0".into(),
                 capacity_bytes_per_sec: None,
                 counter_mask_bytes: u64::MAX,
-                counted_by: weir_core::topology::CountedBy::Model,
+                counted_by: weir_core::seam::topology::CountedBy::Model,
             }],
             groups: vec![Group {
                 id: GROUP,

@@ -5,7 +5,7 @@
 use super::{Counters, read_number};
 use crate::kernel::clock::now;
 use std::path::Path;
-use weir_core::observation::{DevLoad, DevLoadReading};
+use weir_core::seam::observation::{DevLoad, DevLoadReading};
 use weir_core::{Missing, Reading};
 
 impl Counters {

@@ -2,7 +2,7 @@
 //! Which groups moved next to nothing since the look before. A workload with memory in these alone, which has not run, need
 //! not be looked at closely: there is nothing to share out (see [`crate::workloads::cpu_time`]).
 
-use weir_core::observation::{GroupReading, Use};
+use weir_core::seam::observation::{GroupReading, Use};
 use weir_core::{Bytes, GroupId, Nanos, Reading};
 
 /// A group that moves less is quiet, in bytes per second: less than a page in a scheduler tick.

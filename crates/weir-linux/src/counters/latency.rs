@@ -6,7 +6,7 @@ use super::Counters;
 use super::pmu::latency::{Source, Waits, find};
 use crate::inventory::numa::Topology;
 use crate::options::Roots;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 use weir_core::{DeviceId, Missing};
 
 const NAME: &str = "latency.source";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The most that a device can move, by its PCIe link, and counts held against it ([`weir_core::count_check`]).
+//! The most that a device can move, by its PCIe link, and counts held against it ([`weir_core::rates::count_check`]).
 //!
 //! `current_link_speed` and `current_link_width` of the device's PCI function (kernel,
 //! `Documentation/ABI/testing/sysfs-bus-pci`) say what the link carries in each direction. Counters that are not of one PCI
@@ -11,9 +11,9 @@ use crate::kernel::parse::decimal;
 use crate::options::Roots;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use weir_core::count_check::{CountCheck, FASTEST_BYTES_PER_SEC};
-use weir_core::observation::{GroupReading, Skipped};
-use weir_core::topology::{Device, Fact};
+use weir_core::rates::count_check::{CountCheck, FASTEST_BYTES_PER_SEC};
+use weir_core::seam::observation::{GroupReading, Skipped};
+use weir_core::seam::topology::{Device, Fact};
 use weir_core::{Bytes, DeviceId, GroupId, Missing, Reading};
 
 /// The time of a reading may be off by as much as a look takes, and counters may be read late: a link is believed twice what it carries.
@@ -160,7 +160,7 @@ fn read_link(dir: &Path) -> Option<Link> {
 mod tests {
     use super::*;
     use crate::fake::Fake;
-    use weir_core::topology::CountedBy;
+    use weir_core::seam::topology::CountedBy;
     use weir_core::{BytesPerSec, Nanos};
 
     const PCI: &str = "sys/devices/pci0000:16/0000:17:00.0";

@@ -30,8 +30,8 @@ use rustix::fd::OwnedFd;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use weir_core::observation::GroupReading;
-use weir_core::topology::{CountedBy, Device, Fact, Group};
+use weir_core::seam::observation::GroupReading;
+use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
 
 /// Most groups a register map can hold (`contract/registers.toml`).

@@ -10,7 +10,7 @@ use crate::kernel::parse::decimal;
 use crate::options::Roots;
 use std::collections::BTreeMap;
 use std::path::Path;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 use weir_core::{Missing, NodeId};
 
 /// The fact that says that counts belong to no node.

@@ -8,8 +8,8 @@ use crate::inventory::numa::MemoryNode;
 use crate::kernel::clock::now;
 use crate::options::Roots;
 use std::collections::BTreeMap;
-use weir_core::observation::{GroupReading, Multiplexing, Skipped};
-use weir_core::topology::{Device, Fact, Group};
+use weir_core::seam::observation::{GroupReading, Multiplexing, Skipped};
+use weir_core::seam::topology::{Device, Fact, Group};
 use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, Reading};
 
 impl Counters {

@@ -4,7 +4,7 @@
 use super::{Counters, Kind, node_join, read_node};
 use crate::options::Roots;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_core::topology::Device;
+use weir_core::seam::topology::Device;
 use weir_core::{DeviceId, GroupId};
 
 impl Counters {
@@ -87,7 +87,7 @@ pub(super) fn numbered<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::topology::CountedBy;
+    use weir_core::seam::topology::CountedBy;
 
     #[test]
     fn a_device_keeps_its_number_whatever_comes_and_goes() {

@@ -5,8 +5,8 @@ use super::Counters;
 use crate::error::LinuxError;
 use crate::inventory::numa::Topology;
 use crate::options::{CounterSource, Roots};
-use weir_core::observation::GroupReading;
-use weir_core::topology::{Device, Group};
+use weir_core::seam::observation::GroupReading;
+use weir_core::seam::topology::{Device, Group};
 
 /// Devices and their counters, found once.
 pub struct Traffic {

@@ -12,7 +12,7 @@ use crate::kernel::privilege;
 use crate::leases::journal::JOURNAL;
 use crate::leases::run_dir;
 use crate::options::{By, CounterSource, Options, Roots};
-use weir_core::topology::{Actuator, Fact};
+use weir_core::seam::topology::{Actuator, Fact};
 use weir_core::{Description, Missing, Nanos};
 
 /// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find with these options, and what

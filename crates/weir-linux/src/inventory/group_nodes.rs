@@ -2,7 +2,7 @@
 //! Monitoring groups and the memory nodes they appear as.
 
 use std::collections::BTreeMap;
-use weir_core::topology::Group;
+use weir_core::seam::topology::Group;
 use weir_core::{GroupId, NodeId};
 
 /// A group and the node it appears as. Groups that share a node share its memory by their sizes.

@@ -5,7 +5,7 @@ use super::cxl::{Classified, Fabric, next_move};
 use super::numa::Topology;
 use crate::options::Roots;
 use weir_core::Missing;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 
 impl Topology {
     /// For `weir doctor`.

@@ -5,7 +5,7 @@
 use super::files::read_path;
 use crate::options::Roots;
 use weir_core::Missing;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 
 const NAME: &str = "privilege";
 /// All of the initial user namespace (user_namespaces(7)).

@@ -11,7 +11,7 @@ use crate::options::Roots;
 use journal::{Journal, Lease, Record};
 use restore::ResetReport;
 use run_dir::{Lock, RunDir};
-use weir_core::plan::OutcomeKind;
+use weir_core::seam::plan::OutcomeKind;
 
 pub(crate) struct Claim {
     dir: RunDir,

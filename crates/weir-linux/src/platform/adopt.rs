@@ -15,8 +15,8 @@ use crate::workloads::discovery::View;
 use crate::workloads::task_iter;
 use rustix::fs::{fstat, stat};
 use std::collections::BTreeSet;
-use weir_core::observation::{GroupReading, WorkloadReading};
-use weir_core::topology::{CountedBy, Device, Fact, Group};
+use weir_core::seam::observation::{GroupReading, WorkloadReading};
+use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{GroupId, Missing, Nanos, NodeId};
 
 /// How often groups without a node are asked for one.

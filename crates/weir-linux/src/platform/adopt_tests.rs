@@ -2,8 +2,8 @@
 use super::*;
 use crate::fake::Fake;
 use crate::options::{By, Options};
-use weir_core::observation::GroupReading;
-use weir_core::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::observation::GroupReading;
+use weir_core::seam::plan::{ActionKind, OutcomeKind};
 use weir_core::{
     Action, Bytes, CpuShare, DeviceId, Observation, Plan, Platform, Reading, State, WorkloadId,
     step,

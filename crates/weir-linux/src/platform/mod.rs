@@ -38,12 +38,12 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use weir_core::observation::{Skipped, WorkloadReading};
-use weir_core::overload_poll::OverloadPoll;
-use weir_core::plan::{ActionKind, OutcomeKind};
-use weir_core::processes::Processes;
-use weir_core::sched_stats::SchedStats;
-use weir_core::topology::Fact;
+use weir_core::enforcement::overload_poll::OverloadPoll;
+use weir_core::seam::observation::{Skipped, WorkloadReading};
+use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::processes::Processes;
+use weir_core::seam::sched_stats::SchedStats;
+use weir_core::seam::topology::Fact;
 use weir_core::{
     CpuShare, Description, Missing, Nanos, Observation, Outcome, Plan, Platform, PlatformError,
     WorkloadId,

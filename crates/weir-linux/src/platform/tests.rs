@@ -3,8 +3,9 @@ use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::options::By;
 use crate::workloads::discovery::Source;
-use weir_core::observation::Excluded;
-use weir_core::{Action, Bytes, conformance};
+use weir_core::seam::conformance;
+use weir_core::seam::observation::Excluded;
+use weir_core::{Action, Bytes};
 
 const FIO: &str = "/system.slice/fio.service";
 const FIO_DIR: &str = "sys/fs/cgroup/system.slice/fio.service";

@@ -19,7 +19,7 @@ use crate::counters::totals::Traffic;
 use crate::error::LinuxError;
 use crate::options::{Options, Reads};
 use std::time::{Duration, Instant};
-use weir_core::topology::Group;
+use weir_core::seam::topology::Group;
 use weir_core::units::LINE_BYTES;
 use weir_core::{GroupId, Missing};
 

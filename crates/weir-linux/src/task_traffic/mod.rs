@@ -28,9 +28,9 @@ use resctrl::Resctrl;
 pub(crate) use resctrl::undo::{FILE as OWED, LOCK as OWED_LOCK, settle};
 use sampling::Samples;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_core::observation::{Skipped, Use, WorkloadReading};
-use weir_core::plan::DeviceState;
-use weir_core::topology::{Fact, Group};
+use weir_core::seam::observation::{Skipped, Use, WorkloadReading};
+use weir_core::seam::plan::DeviceState;
+use weir_core::seam::topology::{Fact, Group};
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading, WorkloadId};
 
 /// How often the kernel is told whose counts nobody will ask for any more.

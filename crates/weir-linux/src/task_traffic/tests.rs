@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use weir_core::DeviceId;
-use weir_core::observation::WorkloadKind;
+use weir_core::seam::observation::WorkloadKind;
 
 fn sum(count: u64, enabled_ns: u64, running_ns: u64) -> Sum {
     let mut sum = Sum::default();

@@ -11,8 +11,8 @@ use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::files::Buffer;
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use weir_core::observation::Use;
-use weir_core::processes::Processes;
+use weir_core::seam::observation::Use;
+use weir_core::seam::processes::Processes;
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading};
 
 /// Puts together what was asked and looked at.

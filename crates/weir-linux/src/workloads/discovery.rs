@@ -31,8 +31,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use weir_core::observation::{Excluded, Skipped, Use};
-use weir_core::processes::Processes;
+use weir_core::seam::observation::{Excluded, Skipped, Use};
+use weir_core::seam::processes::Processes;
 use weir_core::{Bytes, Missing, Nanos, WorkloadId};
 
 /// Time for looks at memory in the first round and in later ones.

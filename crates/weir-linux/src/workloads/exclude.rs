@@ -11,7 +11,7 @@ use crate::kernel::files::read_path;
 use crate::kernel::parse::process::cgroup_path;
 use crate::options::{Options, Roots};
 use std::sync::Arc;
-use weir_core::observation::Excluded;
+use weir_core::seam::observation::Excluded;
 
 /// The rules, and who we are.
 #[derive(Clone, Debug)]

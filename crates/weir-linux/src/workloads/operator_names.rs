@@ -11,7 +11,7 @@ use crate::options::{By, Options, Roots};
 use rustix::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use weir_core::Missing;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 
 /// Facts about names begin so.
 pub const NAMES: &str = "names.";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simulated host keeps what every world behind `Platform` promises.
 
-use weir_core::conformance::{act, dry_run, watch};
+use weir_core::seam::conformance::{act, dry_run, watch};
 use weir_core::{CpuShare, Platform, PlatformError};
 use weir_sim::{Attribution, Backend, Scenario, SimPlatform, WeirOptions};
 

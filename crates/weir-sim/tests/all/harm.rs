@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What weir must not do to workloads that use a device little: cut them, or make them wait longer than without control.
 
-use weir_core::plan::ActionKind;
+use weir_core::seam::plan::ActionKind;
 use weir_core::{Observation, Plan};
 use weir_sim::{Attribution, Histogram, Measures, Scenario, Variant, run, run_watched};
 

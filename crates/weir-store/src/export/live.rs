@@ -8,8 +8,8 @@ use super::{Cell, Table, spelled};
 use crate::figures::{DeviceRow, Span, WorkloadRow, outcome_code, word};
 use crate::writer::signed;
 use std::collections::BTreeMap;
-use weir_core::observation::LatencyReading;
-use weir_core::plan::{ActionKind, Outcome, Plan};
+use weir_core::seam::observation::LatencyReading;
+use weir_core::seam::plan::{ActionKind, Outcome, Plan};
 use weir_core::{DeviceId, Nanos, WorkloadId};
 
 /// Lines in the making.

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::iter::Peekable;
 use std::sync::Arc;
-use weir_core::attribution::Provenance;
-use weir_core::observation::{GroupReading, Missing, WorkloadKind, WorkloadReading};
 use weir_core::owner::owner;
+use weir_core::rates::attribution::Provenance;
+use weir_core::seam::observation::{GroupReading, Missing, WorkloadKind, WorkloadReading};
 use weir_core::{DeviceId, GroupId, Nanos, Observation, WorkloadId};
 
 /// What is counted over the life of a weir.
@@ -134,9 +134,9 @@ fn next_with<T, I: Iterator<Item = T>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_core::attribution::Estimate;
-    use weir_core::observation::Reading;
-    use weir_core::plan::{Decision, Plan, Why};
+    use weir_core::rates::attribution::Estimate;
+    use weir_core::seam::observation::Reading;
+    use weir_core::seam::plan::{Decision, Plan, Why};
     use weir_core::{BytesPerSec, CpuShare};
 
     /// A tick at `sec`: cgroups and their bytes per second, and a process.

@@ -8,7 +8,7 @@ use crate::tick::Tick;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params, params_from_iter};
 use std::collections::{BTreeMap, HashMap};
-use weir_core::plan::ActionKind;
+use weir_core::seam::plan::ActionKind;
 use weir_core::{Nanos, WorkloadId};
 
 /// Texts remembered at most. Beyond, they are written anew: processes come and go for months.

@@ -3,7 +3,7 @@
 
 use crate::made::{INTERVAL_MS, NAMES, Plant, desk, recorded, start};
 use proptest::prelude::*;
-use weir_core::observation::{
+use weir_core::seam::observation::{
     Excluded, Missing, Multiplexing, ProbeReading, Skipped, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::{
@@ -117,7 +117,7 @@ fn a_recording_is_a_world_like_any_other() {
     recorded(&path, 50);
     let recording = Recording::open(&path).unwrap();
     let mut world = Replayed::new(&recording, &recording.sessions()[0]);
-    assert_eq!(weir_core::conformance::watch(&mut world, 60), []);
+    assert_eq!(weir_core::seam::conformance::watch(&mut world, 60), []);
 }
 
 #[test]

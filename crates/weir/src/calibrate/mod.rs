@@ -80,7 +80,8 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
 /// A weir that limits would limit the load as well.
 fn nobody_limits(run: &Path) -> Result<()> {
     let other = publish::read(&run.join(publish::FILE_NAME)).ok();
-    let is_live = |s: &weir_core::snapshot::Snapshot| publish::is_live(s, publish::wall_unix_ms());
+    let is_live =
+        |s: &weir_core::seam::snapshot::Snapshot| publish::is_live(s, publish::wall_unix_ms());
     match other.filter(|other| other.limiting && is_live(other)) {
         Some(other) => bail!(
             "weir {pid} limits here, and would limit the load of a calibration: stop it first (kill -TERM {pid})",

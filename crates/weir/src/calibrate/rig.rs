@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_bench::chase::BATCH_LOADS;
 use weir_bench::{Buffer, LINE_BYTES, Loaders, Mix, Ring, Timing, cpu};
-use weir_core::observation::GroupReading;
+use weir_core::seam::observation::GroupReading;
 use weir_linux::Traffic;
 
 /// A point is known well enough.

@@ -5,7 +5,7 @@ use super::cli::CalibrateArgs;
 use crate::text::harmless;
 use anyhow::{Context, Result, bail, ensure};
 use weir_core::Bytes;
-use weir_core::topology::{Device, Group};
+use weir_core::seam::topology::{Device, Group};
 use weir_linux::{Node, Nodes, Roots, Traffic, cpu_topology};
 
 const MIB: u64 = 1 << 20;

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use weir_core::Description;
-use weir_core::topology::{Device, Fact};
+use weir_core::seam::topology::{Device, Fact};
 use weir_core::{BytesPerSec, Missing};
 
 /// Version of the schema that this weir writes, and the only one that it reads.

@@ -11,7 +11,7 @@
 //!
 //! *Cost.* At most 1 % of the time of one CPU for all devices together, whatever a load takes; a load is a line of 64 bytes,
 //! so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are nobody's
-//! (`weir_core::observation::ProbeReading`); its memory is taken out of the memory of weir's own workload, whose CPU time would
+//! (`weir_core::seam::observation::ProbeReading`); its memory is taken out of the memory of weir's own workload, whose CPU time would
 //! else be taken for use of the device.
 //!
 //! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a machine that does nothing
@@ -26,13 +26,13 @@ use place::PART_OF_FREE;
 use prober::{Found, Prober};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::observation::{
+use weir_core::seam::observation::{
     Excluded, LatencyReading, LatencySource, ProbeReading, WorkloadReading,
 };
-use weir_core::plan::{Outcome, Plan};
-use weir_core::processes::Processes;
-use weir_core::sched_stats::SchedStats;
-use weir_core::topology::{Fact, Group};
+use weir_core::seam::plan::{Outcome, Plan};
+use weir_core::seam::processes::Processes;
+use weir_core::seam::sched_stats::SchedStats;
+use weir_core::seam::topology::{Fact, Group};
 use weir_core::{
     Bytes, Description, DeviceId, GroupId, Missing, Nanos, Observation, Platform, PlatformError,
     Reading, WorkloadId,

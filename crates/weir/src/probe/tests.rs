@@ -4,7 +4,7 @@
 use super::place::Place;
 use super::*;
 use std::path::Path;
-use weir_core::observation::{Use, WorkloadKind};
+use weir_core::seam::observation::{Use, WorkloadKind};
 use weir_core::{NodeId, WorkloadId};
 
 const DEVICE: DeviceId = DeviceId(0);
@@ -162,12 +162,12 @@ impl Platform for Bare {
 }
 
 fn bare(node: u32) -> Box<dyn Platform> {
-    let device = weir_core::topology::Device {
+    let device = weir_core::seam::topology::Device {
         id: DEVICE,
         name: "weir_cxl0".into(),
         capacity_bytes_per_sec: None,
         counter_mask_bytes: u64::MAX,
-        counted_by: weir_core::topology::CountedBy::Unknown,
+        counted_by: weir_core::seam::topology::CountedBy::Unknown,
     };
     Box::new(Bare(Description {
         devices: vec![device],

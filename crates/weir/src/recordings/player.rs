@@ -16,8 +16,8 @@ use std::sync::mpsc::{
 };
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_core::plan::DeviceState;
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::plan::DeviceState;
+use weir_core::seam::snapshot::Snapshot;
 use weir_store::{Recording, Replayed, Session, Tick};
 
 /// How far before its aim a jump reads: the curves of a wide screen.

@@ -20,7 +20,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::snapshot::Snapshot;
 use weir_core::{Plan, Platform, PlatformError, State, step};
 use weir_store::{Recording, Replayed, Session, Start, Tick};
 

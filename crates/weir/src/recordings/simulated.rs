@@ -5,7 +5,7 @@
 use crate::host;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
-use weir_core::plan::{Outcome, Plan};
+use weir_core::seam::plan::{Outcome, Plan};
 use weir_core::{Config, Description, Observation};
 use weir_sim::Witness;
 use weir_store::{Recorder, Recording, Start, StoreError, Tick};

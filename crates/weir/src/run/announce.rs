@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::text;
 use std::io::{self, Write};
 use weir_core::Description;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 use weir_linux::Roots;
 
 /// Says on stderr what will happen, before it happens.

@@ -13,7 +13,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use weir_core::plan::{Action, ActionKind, Outcome, OutcomeKind, Plan, Why};
+use weir_core::seam::plan::{Action, ActionKind, Outcome, OutcomeKind, Plan, Why};
 use weir_core::{CpuShare, WorkloadId};
 
 /// An adjustment by less than this ratio is not an event.

@@ -4,7 +4,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
-use weir_core::snapshot::SelfCost;
+use weir_core::seam::snapshot::SelfCost;
 use weir_core::{CpuShare, Nanos};
 
 /// CPU time of the calling thread so far.

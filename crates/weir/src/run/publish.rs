@@ -23,7 +23,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use weir_core::snapshot::{SCHEMA_VERSION, Snapshot};
+use weir_core::seam::snapshot::{SCHEMA_VERSION, Snapshot};
 
 /// In the directory of weir's run-time files.
 pub const FILE_NAME: &str = "snapshot.json";

@@ -17,8 +17,8 @@ use crate::recordings::tape::Tape;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tracing::warn;
-use weir_core::plan::{Outcome, Plan};
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::plan::{Outcome, Plan};
+use weir_core::seam::snapshot::Snapshot;
 use weir_core::{
     Config, Description, DeviceId, Missing, Nanos, Observation, Platform, PlatformError, State,
     step,

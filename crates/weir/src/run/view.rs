@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weir_core::observation::Skipped;
-use weir_core::plan::Plan;
-use weir_core::processes::Processes;
-use weir_core::sched_stats::SchedStats;
-use weir_core::snapshot::{Delivery, Snapshot};
-use weir_core::topology::Description;
+use weir_core::seam::observation::Skipped;
+use weir_core::seam::plan::Plan;
+use weir_core::seam::processes::Processes;
+use weir_core::seam::sched_stats::SchedStats;
+use weir_core::seam::snapshot::{Delivery, Snapshot};
+use weir_core::seam::topology::Description;
 use weir_core::{CpuShare, Nanos, WorkloadId};
 use weir_store::Tick;
 
@@ -128,8 +128,8 @@ fn note_limits(snapshot: &mut Snapshot, plan: &Plan, now_ms: u64) {
 mod tests {
     use super::*;
     use weir_core::BytesPerSec;
-    use weir_core::attribution::{Estimate, Provenance};
-    use weir_core::plan::{Decision, Why};
+    use weir_core::rates::attribution::{Estimate, Provenance};
+    use weir_core::seam::plan::{Decision, Why};
 
     fn plan(at_ms: u64, throttled: &[(&str, u64)]) -> Plan {
         let verdict = |(id, ms): &(&str, u64)| Decision {

@@ -13,7 +13,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Sparkline};
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::snapshot::Snapshot;
 
 /// Above the set-point by more than this ratio is shown in red, any amount above it in yellow.
 const OVER: f64 = 0.05;
@@ -299,7 +299,7 @@ fn textwrap(sentence: &str, cells: usize) -> Vec<String> {
 }
 
 fn row_style(row: &Row) -> Style {
-    use weir_core::plan::Why;
+    use weir_core::seam::plan::Why;
     if row.branch.is_some() {
         return BOLD;
     }

@@ -2,8 +2,8 @@
 //! Why a table has no rows, or lacks some: one that is empty without a word looks as if all were well.
 
 use crate::text;
-use weir_core::snapshot::Snapshot;
-use weir_core::topology::Fact;
+use weir_core::seam::snapshot::Snapshot;
+use weir_core::seam::topology::Fact;
 
 /// Why a fact has no value.
 fn missing(snapshot: &Snapshot, name: &str) -> Option<String> {
@@ -51,7 +51,7 @@ pub fn reason(snapshot: Option<&Snapshot>) -> String {
 mod tests {
     use super::*;
     use crate::top::testing;
-    use weir_core::topology::Group;
+    use weir_core::seam::topology::Group;
     use weir_core::{Bytes, DeviceId, GroupId, Missing, NodeId};
 
     fn snapshot() -> Snapshot {

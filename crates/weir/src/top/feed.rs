@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Duration;
 use weir_core::Config;
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
 /// Without a daemon nobody needs fifty looks a second.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use weir_core::DeviceId;
-use weir_core::plan::DeviceState;
+use weir_core::seam::plan::DeviceState;
 
 const STEP_MS: u64 = 500;
 /// As many steps as the widest screen has columns: over four minutes.

@@ -30,7 +30,7 @@ use std::io::{self, IsTerminal, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
 const POLL: Duration = Duration::from_millis(100);

@@ -18,10 +18,10 @@ use crate::recordings::player::Past;
 use crate::{text, words};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use weir_core::observation::DevLoad;
-use weir_core::plan::{Decision, DeviceState};
-use weir_core::sched_stats::WorkloadStats;
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::observation::DevLoad;
+use weir_core::seam::plan::{Decision, DeviceState};
+use weir_core::seam::sched_stats::WorkloadStats;
+use weir_core::seam::snapshot::Snapshot;
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
 
 const MEAN_MS: u64 = 1000;
@@ -337,7 +337,9 @@ impl Model {
         for snapshot in &self.recent {
             for verdict in &snapshot.plan.workloads {
                 let mean = means.entry(&verdict.id).or_default();
-                if verdict.bandwidth.provenance != weir_core::attribution::Provenance::Unknown {
+                if verdict.bandwidth.provenance
+                    != weir_core::rates::attribution::Provenance::Unknown
+                {
                     mean.bandwidth.add(verdict.bandwidth.bytes_per_sec.get());
                 }
                 if let Some(cpu) = verdict.cpu_cpus {
@@ -454,7 +456,7 @@ mod tests {
             let mib = [147.0, 153.0, 450.0, 462.0, 0.0];
             for (verdict, mib) in snapshot.plan.workloads.iter_mut().zip(mib) {
                 verdict.bandwidth.bytes_per_sec = BytesPerSec::new(mib * 1_048_576.0);
-                verdict.bandwidth.provenance = weir_core::attribution::Provenance::Counted;
+                verdict.bandwidth.provenance = weir_core::rates::attribution::Provenance::Counted;
             }
             model.add(snapshot);
             let rates = model.rows().iter().filter_map(|row| row.bandwidth);

@@ -4,7 +4,7 @@
 use super::model::Row;
 use crate::{text, words};
 use unicode_width::UnicodeWidthStr;
-use weir_core::attribution::Provenance;
+use weir_core::rates::attribution::Provenance;
 
 /// Columns besides the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

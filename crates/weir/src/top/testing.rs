@@ -2,13 +2,13 @@
 //! A snapshot for tests of screens: one device over its set-point, workloads of each kind.
 
 use std::collections::BTreeMap;
-use weir_core::attribution::{Estimate, Provenance};
-use weir_core::observation::{Excluded, LatencyReading, LatencySource, Reading};
-use weir_core::plan::{Decision, DeviceState, Plan, Why};
-use weir_core::processes::Processes;
-use weir_core::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
-use weir_core::snapshot::{SelfCost, Snapshot};
-use weir_core::topology::Device;
+use weir_core::rates::attribution::{Estimate, Provenance};
+use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, Reading};
+use weir_core::seam::plan::{Decision, DeviceState, Plan, Why};
+use weir_core::seam::processes::Processes;
+use weir_core::seam::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
+use weir_core::seam::snapshot::{SelfCost, Snapshot};
+use weir_core::seam::topology::Device;
 use weir_core::{BytesPerSec, CpuShare, DeviceId, Nanos, WorkloadId};
 
 const MIB: f64 = 1_048_576.0;
@@ -27,7 +27,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         name: "weir_cxl0".into(),
         capacity_bytes_per_sec: Some(BytesPerSec::new(400.0 * MIB)),
         counter_mask_bytes: u64::MAX,
-        counted_by: weir_core::topology::CountedBy::AccessCounters,
+        counted_by: weir_core::seam::topology::CountedBy::AccessCounters,
     }];
     snapshot.latencies = vec![LatencyReading {
         id,

@@ -7,8 +7,8 @@ use super::tag::tag;
 use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
-use weir_core::attribution::{Estimate, Provenance};
-use weir_core::plan::{Decision, Why};
+use weir_core::rates::attribution::{Estimate, Provenance};
+use weir_core::seam::plan::{Decision, Why};
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
 
 /// A path is cut here: what is deeper shows as one name. Snapshots may come from anybody.

@@ -13,11 +13,11 @@
 //!
 //! Shortcuts against a real kernel: no competition for CPUs, no slack timers, one thread is one CPU.
 
-use weir_core::observation::{
+use weir_core::seam::observation::{
     GroupReading, LatencyReading, LatencySource, Missing, Use, WorkloadKind, WorkloadReading,
 };
-use weir_core::plan::{ActionKind, OutcomeKind};
-use weir_core::topology::{Actuator, Device, Group};
+use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::topology::{Actuator, Device, Group};
 use weir_core::units::GIB;
 use weir_core::{
     Bytes, BytesPerSec, CpuShare, Description, DeviceId, GroupId, Nanos, Observation, Outcome,
@@ -115,7 +115,7 @@ impl Plant {
             name: "plant".into(),
             capacity_bytes_per_sec: Some(BytesPerSec::new(CAPACITY)),
             counter_mask_bytes: u64::MAX,
-            counted_by: weir_core::topology::CountedBy::Model,
+            counted_by: weir_core::seam::topology::CountedBy::Model,
         };
         let description = Description {
             kernel: "plant".into(),
@@ -280,7 +280,7 @@ impl Plant {
             their_limit_cpus: None,
             excluded: reader
                 .excluded
-                .then(|| weir_core::observation::Excluded::ByUser("/kept*".into())),
+                .then(|| weir_core::seam::observation::Excluded::ByUser("/kept*".into())),
         }
     }
 

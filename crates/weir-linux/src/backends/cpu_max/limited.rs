@@ -11,7 +11,7 @@ use crate::leases::journal::{Lease, Take};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use weir_core::Nanos;
-use weir_core::plan::OutcomeKind;
+use weir_core::seam::plan::OutcomeKind;
 
 /// A cgroup we hold. Its descriptors are kept while the budget has room, and opened anew otherwise.
 pub(crate) struct Hold {

@@ -64,7 +64,7 @@ fn so_many_are_looked_after_at_a_tick_and_no_more() {
 
 #[test]
 fn what_lowers_a_limit_is_done_before_what_raises_one() {
-    use weir_core::plan::ActionKind::{Limit, Release};
+    use weir_core::seam::plan::ActionKind::{Limit, Release};
     let (world, names) = many(6);
     let cpus = |cpus: f64| Limit {
         cpus: CpuShare::new(cpus),
@@ -77,7 +77,7 @@ fn what_lowers_a_limit_is_done_before_what_raises_one() {
         cpus(0.7),
         cpus(0.1),
     ];
-    let action = |(name, kind): (&String, weir_core::plan::ActionKind)| weir_core::Action {
+    let action = |(name, kind): (&String, weir_core::seam::plan::ActionKind)| weir_core::Action {
         workload: WorkloadId::new(name.as_str()),
         kind,
     };

@@ -55,7 +55,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use target::{Aim, Target, never, outcome};
-use weir_core::plan::OutcomeKind;
+use weir_core::seam::plan::OutcomeKind;
 use weir_core::{CpuShare, Nanos, WorkloadId};
 
 /// Shortest time between two writes of ours over somebody else's, per cgroup.

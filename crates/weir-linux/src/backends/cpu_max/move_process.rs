@@ -19,7 +19,7 @@ use crate::workloads::processes::proc_pid::{Unread, read_stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
 use rustix::io::Errno;
-use weir_core::plan::OutcomeKind;
+use weir_core::seam::plan::OutcomeKind;
 
 const SLICE: &str = "weir.slice";
 

@@ -15,8 +15,8 @@ use crate::workloads::processes::sched_policy::{any_real_time, is_own};
 use crate::workloads::processes::{fresh, fresh_leader};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use weir_core::observation::Excluded;
-use weir_core::plan::OutcomeKind;
+use weir_core::seam::observation::Excluded;
+use weir_core::seam::plan::OutcomeKind;
 
 /// The directory of a cgroup, its path, and the move of a process into it where one is needed.
 pub(crate) type Target = (OwnedFd, Vec<u8>, Option<Take>);

@@ -2,7 +2,7 @@
 //! In which order the changes of one tick are made.
 
 use super::Actuator;
-use weir_core::plan::ActionKind;
+use weir_core::seam::plan::ActionKind;
 use weir_core::{Action, Nanos, Plan};
 
 /// The positions of a plan's actions, each with the wait for its refill, and whether it lets its workload run more.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether the CPUs have room for tasks that rank below all others, which is where partial mode has limited ones
-//! (`weir_core::class_rank`).
+//! (`weir_core::enforcement::class_rank`).
 
 use crate::inventory::numa::online;
 use crate::kernel::files::{Buffer, open_root};

@@ -7,7 +7,7 @@ use super::Scx;
 use super::intf::{self, DeviceSample};
 use super::loader::Rule;
 use std::collections::BTreeMap;
-use weir_core::observation::GroupReading;
+use weir_core::seam::observation::GroupReading;
 use weir_core::{DeviceId, Missing, Nanos};
 
 /// Between two looks: a few of the scheduler's own, and well within what a limit is about.

@@ -145,7 +145,7 @@ fn leaves(view: &View, plan: &Plan) -> Vec<Leaf> {
 }
 
 fn whole(weight: f64) -> u64 {
-    weir_core::byte_budget::whole(weight).clamp(1, 10_000)
+    weir_core::enforcement::byte_budget::whole(weight).clamp(1, 10_000)
 }
 
 fn weight_at(root: BorrowedFd<'_>, path: &[u8], buffer: &mut Buffer) -> u64 {
@@ -199,7 +199,7 @@ fn parts(leaves: &[Leaf], inner: impl Fn(&[u8]) -> u64) -> BTreeMap<u64, u64> {
             };
             part *= mine as f64 / all.max(1) as f64;
         }
-        weir_core::byte_budget::whole(part).max(1)
+        weir_core::enforcement::byte_budget::whole(part).max(1)
     };
     leaves.iter().map(|l| (l.inode, part(l))).collect()
 }

@@ -16,7 +16,7 @@ use crate::workloads::discovery::{Source, View, Watched};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use weir_core::plan::{Decision, OutcomeKind};
+use weir_core::seam::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
 
 /// A cgroup whose tasks are scheduled by weir.

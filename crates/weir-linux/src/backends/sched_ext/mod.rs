@@ -51,9 +51,9 @@ use slots::Slots;
 pub(crate) use stats::REPORT;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::byte_budget::{others_room, whole};
-use weir_core::plan::{ActionKind, OutcomeKind};
-use weir_core::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP, SchedSettings};
+use weir_core::enforcement::byte_budget::{others_room, whole};
+use weir_core::enforcement::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP, SchedSettings};
+use weir_core::seam::plan::{ActionKind, OutcomeKind};
 use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
 
 /// Ticks of ours that may be lost before nobody is limited any more, and the least time.
@@ -129,8 +129,8 @@ impl Scx {
     }
 
     /// What the controller has to know of it. A write costs nothing and is exact.
-    pub(crate) fn describe(&self) -> weir_core::topology::Actuator {
-        weir_core::topology::Actuator {
+    pub(crate) fn describe(&self) -> weir_core::seam::topology::Actuator {
+        weir_core::seam::topology::Actuator {
             name: "scx".into(),
             min_cpus: MIN_CPUS,
             grain_ns: Nanos(self.settings.tick_ns),
@@ -378,7 +378,7 @@ impl Scx {
             }
             *given.entry(hold.device).or_default() += hold.rate.bytes_per_sec;
         }
-        let fits = |d: &&weir_core::topology::Device| (d.id.0 as usize) < intf::MAX_DEVICES;
+        let fits = |d: &&weir_core::seam::topology::Device| (d.id.0 as usize) < intf::MAX_DEVICES;
         let mut devices = 0;
         for device in machine.devices.iter().filter(fits) {
             devices = devices.max(device.id.0 + 1);
@@ -420,7 +420,7 @@ impl Scx {
     /// What it cannot follow of a machine that has changed, and what to do.
     pub(crate) fn outgrown(
         &self,
-        devices: &[weir_core::topology::Device],
+        devices: &[weir_core::seam::topology::Device],
         is_counted: bool,
     ) -> Option<String> {
         if let Some(device) = devices

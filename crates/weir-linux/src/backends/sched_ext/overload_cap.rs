@@ -12,7 +12,7 @@ use super::rate::only_device;
 use crate::workloads::discovery::{Source, View, Watched};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::byte_budget::whole;
+use weir_core::enforcement::byte_budget::whole;
 use weir_core::{DeviceId, Plan, WorkloadId};
 
 /// A rate that moved by less is not worth a write.

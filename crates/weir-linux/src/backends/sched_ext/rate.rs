@@ -4,8 +4,8 @@
 use super::intf::{self, WorkloadCfg};
 use crate::workloads::discovery::Watched;
 use std::collections::BTreeSet;
-use weir_core::byte_budget::budget_of;
-use weir_core::plan::{Decision, OutcomeKind};
+use weir_core::enforcement::byte_budget::budget_of;
+use weir_core::seam::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId};
 
 /// A budget is for one device: who uses several is not for this back end.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use weir_core::sched_stats::{DeviceStats, Mode, Queueing, SchedStats, WorkloadStats};
+use weir_core::seam::sched_stats::{DeviceStats, Mode, Queueing, SchedStats, WorkloadStats};
 use weir_core::{Bytes, DeviceId, Nanos, WorkloadId};
 
 /// In the directory of weir's run-time files: the last time the kernel took the scheduler out.

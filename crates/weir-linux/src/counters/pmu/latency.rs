@@ -19,7 +19,7 @@ use super::machine::Machine;
 use super::set::{Counted, Set};
 use crate::kernel::clock::now;
 use crate::options::Roots;
-use weir_core::observation::{LatencyReading, LatencySource};
+use weir_core::seam::observation::{LatencyReading, LatencySource};
 use weir_core::{DeviceId, Missing, Nanos, Reading};
 use weir_events::groups::fit;
 use weir_events::{Config, Event, Latency, Table, tables};

@@ -42,7 +42,7 @@ pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
     let counters = Counters::probe(roots, &cxl, None);
     let counted = |number: u32| {
         // Without counters every node is a group of which nothing is known.
-        let on = |group: &&weir_core::topology::Group| {
+        let on = |group: &&weir_core::seam::topology::Group| {
             group.node.is_some_and(|node| node.0 == number) && counters.are_counted()
         };
         let groups = counters.groups.iter().filter(on);

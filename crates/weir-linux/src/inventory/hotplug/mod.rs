@@ -22,8 +22,8 @@ pub(crate) use names::Subsystem;
 pub(crate) use probed::ProbedMachine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::{Builder, JoinHandle};
-use weir_core::observation::Skipped;
-use weir_core::topology::Device;
+use weir_core::seam::observation::Skipped;
+use weir_core::seam::topology::Device;
 use weir_core::{Missing, Nanos, NodeId};
 
 /// Between two looks at names.

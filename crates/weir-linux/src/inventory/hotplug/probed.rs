@@ -8,7 +8,7 @@ use crate::inventory::facts;
 use crate::inventory::numa::Topology;
 use crate::options::Options;
 use weir_core::Description;
-use weir_core::topology::Device;
+use weir_core::seam::topology::Device;
 
 /// What was found.
 pub(crate) struct ProbedMachine {

@@ -34,8 +34,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use tasks::{Ground, Members};
 use tree::{Directories, Events, Knob, Maker, Tree};
 use undo::{Debts, Ledger, Setting};
-use weir_core::observation::Skipped;
-use weir_core::topology::Fact;
+use weir_core::seam::observation::Skipped;
+use weir_core::seam::topology::Fact;
 use weir_core::{Missing, Nanos};
 
 /// How often it is looked who came and left.

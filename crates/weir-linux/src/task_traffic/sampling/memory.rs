@@ -5,7 +5,7 @@ use super::intf::{PLACES, RANGES, Range};
 use crate::inventory::memory_nodes::Nodes;
 use crate::options::Roots;
 use weir_core::Missing;
-use weir_core::topology::Group;
+use weir_core::seam::topology::Group;
 
 /// The ranges of all groups that are on a node; the place of a group is its place in the list.
 ///

@@ -28,9 +28,9 @@ use intf::Fate;
 use program::Program;
 use std::collections::{BTreeMap, BTreeSet};
 use totals::Ledger;
-use weir_core::observation::Skipped;
-use weir_core::plan::DeviceState;
-use weir_core::topology::{Fact, Group};
+use weir_core::seam::observation::Skipped;
+use weir_core::seam::plan::DeviceState;
+use weir_core::seam::topology::{Fact, Group};
 use weir_core::{GroupId, Missing, Nanos};
 
 /// The fact's name.

@@ -17,7 +17,7 @@ use crate::options::{By, Roots};
 use rustix::fd::AsFd;
 use std::path::Path;
 use weir_core::Missing;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 
 /// The fact about a cgroup namespace; there only in one.
 pub const NAMESPACE: &str = "cgroup.namespace";

@@ -17,7 +17,7 @@ use crate::workloads::processes::process_set::{ProcessSet, UNLISTED};
 use crate::workloads::processes::{Member, Resident};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use weir_core::observation::{Excluded, Skipped};
+use weir_core::seam::observation::{Excluded, Skipped};
 use weir_core::{Missing, Nanos, WorkloadId};
 
 /// What is said of processes of the root cgroup with memory on a device.

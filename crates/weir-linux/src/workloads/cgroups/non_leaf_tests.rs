@@ -6,7 +6,7 @@ use crate::platform::LinuxPlatform;
 use crate::workloads::discovery::tests::{FIO, SECOND, bytes, scout_with, watched as found};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weir_core::attribution::Provenance;
+use weir_core::rates::attribution::Provenance;
 use weir_core::{Config, Platform, State, step};
 
 fn kind(fake: &Fake, path: &str, kind: &str) {
@@ -353,7 +353,7 @@ proptest! {
         }
         for (id, (ms, here, elsewhere)) in &memory {
             let mib = (1u64 << 20) as f64;
-            let share = weir_core::attribution::part_share(ms / 1e3, here * mib, (here + elsewhere) * mib);
+            let share = weir_core::rates::attribution::part_share(ms / 1e3, here * mib, (here + elsewhere) * mib);
             moved.insert(id.clone(), share * 1e9);
         }
         let total = moved.values().sum::<f64>().round();

@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use weir_core::observation::Skipped;
+use weir_core::seam::observation::Skipped;
 use weir_core::{Missing, Nanos, WorkloadId};
 
 const WALK_EVERY: Nanos = Nanos::from_millis(30_000);

@@ -9,7 +9,7 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::rc::Rc;
 use weir_core::Missing;
-use weir_core::observation::Skipped;
+use weir_core::seam::observation::Skipped;
 
 /// Deeper cgroups are not looked at. systemd and Kubernetes stay below ten.
 pub(crate) const DEPTH_MAX: usize = 64;

@@ -33,7 +33,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use weir_core::observation::{Skipped, WorkloadKind};
+use weir_core::seam::observation::{Skipped, WorkloadKind};
 use weir_core::{Missing, Nanos, Reading, WorkloadId};
 
 /// Looks without anything on the device before a workload rests.

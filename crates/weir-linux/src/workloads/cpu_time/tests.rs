@@ -4,7 +4,7 @@ use crate::fake::Fake;
 use crate::kernel::clock::made;
 use crate::options::By;
 use crate::platform::LinuxPlatform;
-use weir_core::plan::{Action, ActionKind, Plan};
+use weir_core::seam::plan::{Action, ActionKind, Plan};
 use weir_core::{CpuShare, Observation, Platform};
 
 const STRESS: &str = "/system.slice/stress.service";

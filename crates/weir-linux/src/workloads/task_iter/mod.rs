@@ -27,7 +27,7 @@ use census::Census;
 use completeness::Whole;
 use program::Program;
 use weir_core::Missing;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 
 /// The fact's name.
 pub(crate) const FACT: &str = "processes.source";

@@ -2,13 +2,13 @@
 //! A small machine in numbers, under weir's control: something to record.
 
 use std::path::Path;
-use weir_core::observation::{
+use weir_core::seam::observation::{
     GroupReading, LatencyReading, LatencySource, Missing, Skipped, Use, WorkloadKind,
     WorkloadReading,
 };
-use weir_core::plan::{ActionKind, Outcome, OutcomeKind};
-use weir_core::snapshot::SelfCost;
-use weir_core::topology::{Actuator, CountedBy, Device, Fact, Group};
+use weir_core::seam::plan::{ActionKind, Outcome, OutcomeKind};
+use weir_core::seam::snapshot::SelfCost;
+use weir_core::seam::topology::{Actuator, CountedBy, Device, Fact, Group};
 use weir_core::{
     Bytes, BytesPerSec, Config, CpuShare, Description, DeviceId, GroupId, Nanos, NodeId,
     Observation, Reading, State, WorkloadId, step,

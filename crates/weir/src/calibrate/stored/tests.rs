@@ -2,7 +2,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::fs;
-use weir_core::topology::Group;
+use weir_core::seam::topology::Group;
 use weir_core::{Bytes, DeviceId, GroupId};
 
 const SIZE: u64 = 1 << 30;
@@ -15,7 +15,7 @@ fn machine(count: u32) -> Description {
             name: format!("weir_cxl{n}"),
             capacity_bytes_per_sec: None,
             counter_mask_bytes: u64::MAX,
-            counted_by: weir_core::topology::CountedBy::AccessCounters,
+            counted_by: weir_core::seam::topology::CountedBy::AccessCounters,
         });
         machine.groups.push(Group {
             id: GroupId {

@@ -9,7 +9,7 @@ use http::Answer;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use weir_core::snapshot::Snapshot;
+use weir_core::seam::snapshot::Snapshot;
 use weir_core::{Observation, Plan};
 use weir_store::metrics::{Dialect, Totals, metrics};
 

@@ -25,9 +25,9 @@ use std::thread;
 use std::time::Duration;
 use tracing::{info, warn};
 use weir_core::Nanos;
-use weir_core::observation::LatencyReading;
-use weir_core::plan::{Outcome, Plan};
-use weir_core::snapshot::Delivery;
+use weir_core::seam::observation::LatencyReading;
+use weir_core::seam::plan::{Outcome, Plan};
+use weir_core::seam::snapshot::Delivery;
 use weir_store::Tick;
 use weir_store::export::Live;
 

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use weir_core::snapshot::Delivery;
+use weir_core::seam::snapshot::Delivery;
 
 /// An hour at one batch each 10 s.
 const BATCHES_MAX: usize = 360;

@@ -4,9 +4,9 @@
 
 use super::{Model, Row};
 use crate::text;
-use weir_core::attribution::Provenance;
-use weir_core::processes::Process;
-use weir_core::snapshot::Snapshot;
+use weir_core::rates::attribution::Provenance;
+use weir_core::seam::processes::Process;
+use weir_core::seam::snapshot::Snapshot;
 use weir_core::{BytesPerSec, CpuShare, Nanos, WorkloadId};
 
 /// What a row below a workload is.

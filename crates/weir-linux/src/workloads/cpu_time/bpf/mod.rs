@@ -28,7 +28,7 @@ use crate::workloads::discovery::Source as From;
 use page::Row;
 use program::Program;
 use rustix::fd::BorrowedFd;
-use weir_core::topology::Fact;
+use weir_core::seam::topology::Fact;
 use weir_core::{Missing, Nanos, Reading};
 
 /// The fact's name.

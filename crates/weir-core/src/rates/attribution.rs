@@ -31,7 +31,7 @@
 //! one. A workload alone in its group needs no sign: it gets the count itself. The parts of a group
 //! add up to its count whenever one share is positive; what then has no owner is reported.
 
-use crate::bandwidth::GroupRate;
+use crate::rates::bandwidth::GroupRate;
 use crate::units::BytesPerSec;
 use serde::{Deserialize, Serialize};
 

@@ -3,11 +3,11 @@
 //! nothing but layout.
 
 use crate::ids::WorkloadId;
-use crate::observation::{DevLoadReading, LatencyReading, Skipped};
-use crate::plan::{Outcome, Plan};
-use crate::processes::Processes;
-use crate::sched_stats::SchedStats;
-use crate::topology::Description;
+use crate::seam::observation::{DevLoadReading, LatencyReading, Skipped};
+use crate::seam::plan::{Outcome, Plan};
+use crate::seam::processes::Processes;
+use crate::seam::sched_stats::SchedStats;
+use crate::seam::topology::Description;
 use crate::units::{CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

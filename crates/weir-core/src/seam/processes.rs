@@ -2,7 +2,7 @@
 //! Who is in a workload, for screens: its busiest processes, each with its CPU use and its part of the workload's CPU
 //! time.
 //!
-//! A workload's bytes are known, those of a process in it are not. As in the last resort of [`crate::attribution`] its
+//! A workload's bytes are known, those of a process in it are not. As in the last resort of [`crate::rates::attribution`] its
 //! part of the CPU time is taken for its part of the bytes; unlike there, who has how much memory on a device is not
 //! looked at. It is an estimate, and wrong for a process that computes beside one that reads.
 

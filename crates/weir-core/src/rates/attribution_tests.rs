@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::ids::{DeviceId, GroupId};
-use crate::observation::Missing;
+use crate::seam::observation::Missing;
 use crate::units::Nanos;
 use proptest::prelude::*;
 

@@ -15,9 +15,9 @@
 //! interval. A missing reading leaves the base alone: the next difference then spans the gap, and
 //! its mean is right.
 //!
-//! What a device could not have moved is better not passed on at all: see [`crate::count_check`].
+//! What a device could not have moved is better not passed on at all: see [`crate::rates::count_check`].
 
-use crate::observation::{Missing, Reading};
+use crate::seam::observation::{Missing, Reading};
 use crate::units::Nanos;
 
 /// A counter that uses all 64 bits.

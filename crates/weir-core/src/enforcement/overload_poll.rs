@@ -3,7 +3,7 @@
 //! known after two looks, and they rise as the overload ends, so the first limits need a second write: at the usual pace
 //! that is half a second of overload.
 
-use crate::plan::{DeviceState, Plan};
+use crate::seam::plan::{DeviceState, Plan};
 use crate::units::{BytesPerSec, Nanos};
 
 /// Above the set-point by this part a device is far from it: as the controller takes it while the first limits show their

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The decision as a value: printable, comparable, replayable. Another function carries it out.
 
-use crate::attribution::{Estimate, Provenance};
 use crate::ids::{DeviceId, WorkloadId};
+use crate::rates::attribution::{Estimate, Provenance};
 use crate::units::{BytesPerSec, CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -92,7 +92,7 @@ pub enum Why {
     /// It is on the list of those never limited.
     Excluded {
         /// The rule.
-        by: crate::observation::Excluded,
+        by: crate::seam::observation::Excluded,
     },
     /// Not enough is known yet to limit it.
     Learning,

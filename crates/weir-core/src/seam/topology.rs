@@ -3,7 +3,7 @@
 //! is nothing more than this value, printed.
 
 use crate::ids::{DeviceId, GroupId, NodeId};
-use crate::observation::Missing;
+use crate::seam::observation::Missing;
 use crate::units::{Bytes, BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
 

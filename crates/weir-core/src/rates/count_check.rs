@@ -12,7 +12,7 @@
 //!
 //! A jump is taken off all later counts. Otherwise whoever takes a rate over the gap (Prometheus) would find it there.
 
-use crate::observation::{Missing, Reading};
+use crate::seam::observation::{Missing, Reading};
 use crate::units::{Bytes, Nanos};
 
 /// More than this is moved by no device: an upper bound where nothing is known about its link. 16 lanes of 64 GT/s, the

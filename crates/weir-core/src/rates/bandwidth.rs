@@ -9,11 +9,11 @@
 //! A device's bandwidth is the sum over its groups. If one of them cannot be read the sum is not
 //! known: a part is not passed off as the whole.
 
-use crate::count_check::FASTEST_BYTES_PER_SEC;
-use crate::counters::{Counter, FULL_MASK, Limits};
 use crate::ids::{DeviceId, GroupId};
-use crate::observation::{GroupReading, Missing, Reading};
-use crate::topology::Description;
+use crate::rates::count_check::FASTEST_BYTES_PER_SEC;
+use crate::rates::counters::{Counter, FULL_MASK, Limits};
+use crate::seam::observation::{GroupReading, Missing, Reading};
+use crate::seam::topology::Description;
 use crate::units::{Bytes, BytesPerSec, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -232,7 +232,7 @@ fn plus(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::{Device, Group};
+    use crate::seam::topology::{Device, Group};
 
     const A: GroupId = GroupId {
         device: DeviceId(0),
@@ -255,7 +255,7 @@ mod tests {
                 name: "weir_cxl0".into(),
                 capacity_bytes_per_sec: None,
                 counter_mask_bytes: mask,
-                counted_by: crate::topology::CountedBy::AccessCounters,
+                counted_by: crate::seam::topology::CountedBy::AccessCounters,
             }],
             groups: vec![group(A), group(B)],
             ..Description::default()

@@ -17,12 +17,12 @@
 //! | `dry-run` | observe-only refuses every action and reaches nothing behind it |
 //! | `alive` | the world can be observed at all |
 
-use crate::counters::{FULL_MASK, Limits, delta};
 use crate::ids::{GroupId, WorkloadId};
-use crate::observation::{Missing, Observation, Reading};
-use crate::plan::{Action, ActionKind, Outcome, OutcomeKind, Plan};
-use crate::platform::{DryRun, Platform, PlatformError};
-use crate::topology::Description;
+use crate::rates::counters::{FULL_MASK, Limits, delta};
+use crate::seam::observation::{Missing, Observation, Reading};
+use crate::seam::plan::{Action, ActionKind, Outcome, OutcomeKind, Plan};
+use crate::seam::platform::{DryRun, Platform, PlatformError};
+use crate::seam::topology::Description;
 use crate::units::{CpuShare, Nanos};
 use std::collections::BTreeMap;
 use std::fmt;

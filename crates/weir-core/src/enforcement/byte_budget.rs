@@ -2,7 +2,7 @@
 //! From a verdict to a budget: what back ends that limit in device bytes are told of one workload.
 
 use crate::CpuShare;
-use crate::plan::{Decision, DeviceState, Why};
+use crate::seam::plan::{Decision, DeviceState, Why};
 
 /// Bytes a second, whole and at least 1, because 0 would be no limit or no charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub fn whole(value: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attribution::Estimate;
+    use crate::rates::attribution::Estimate;
     use crate::{BytesPerSec, WorkloadId};
 
     fn verdict(why: Why, allowed: Option<f64>, intensity: Option<f64>) -> Decision {

@@ -3,11 +3,11 @@
 //! Linux, the simulator, a replayed recording. Wrappers work on any world.
 
 use crate::ids::WorkloadId;
-use crate::observation::Observation;
-use crate::plan::{Outcome, OutcomeKind, Plan};
-use crate::processes::Processes;
-use crate::sched_stats::SchedStats;
-use crate::topology::Description;
+use crate::seam::observation::Observation;
+use crate::seam::plan::{Outcome, OutcomeKind, Plan};
+use crate::seam::processes::Processes;
+use crate::seam::sched_stats::SchedStats;
+use crate::seam::topology::Description;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl<P: Platform> Platform for DryRun<P> {
     }
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
-        let refuse = |action: &crate::plan::Action| Outcome {
+        let refuse = |action: &crate::seam::plan::Action| Outcome {
             workload: action.workload.clone(),
             result: OutcomeKind::Refused("observe-only: start with --limit to act".into()),
         };
