@@ -55,6 +55,7 @@ fn machine() -> Description {
             period_ns: Nanos(20_000_000),
             min_quota_ns: Nanos(0),
             is_exact: false,
+            lowers_weights: false,
         }),
         facts: Vec::new(),
     }
@@ -83,6 +84,7 @@ fn observation(ids: &[WorkloadId], n: u64) -> Observation {
         resident_bytes: None,
         weight: 100.0,
         their_limit_cpus: None,
+        limited_weight: None,
         excluded: None,
     };
     Observation {

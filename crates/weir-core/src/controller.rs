@@ -23,7 +23,8 @@
 //!    T·c first; the rest is split by the policy. Several devices are treated one by one.
 //! 4. A workload's limit is allowed ÷ κ, in CPUs; of several devices the tightest counts.
 //! 5. `limits`: slew, floor, dead band, spacing of writes, release; `writes`: how many at once, and which first.
-//! 6. `explain`: a state per device and a verdict per workload, with the reason.
+//! 6. `weights`: the part of its weight with which a limited workload competes.
+//! 7. `explain`: a state per device and a verdict per workload, with the reason.
 //!
 //! *Feed-forward and feedback.* A new load is answered by steps 2 to 4 within two or three
 //! intervals, without waiting for an integral to move. The first cut is too mild: κ was measured on
@@ -44,6 +45,7 @@ mod limits;
 mod probe_traffic;
 mod setpoint;
 mod state;
+mod weights;
 mod writes;
 
 pub use config::{Config, ConfigError};
@@ -100,6 +102,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
         _ => limits::release_all(state, seen.at, &mut actions),
     }
     actions.sort_by(|a, b| a.workload.cmp(&b.workload));
+    let weights = weights::propose(state, &context, machine, seen);
 
     let case = explain::PlanContext {
         config,
@@ -115,6 +118,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
         devices: explain::devices(state, &rates),
         workloads: explain::verdicts(&case, &state.workloads, seen),
         actions,
+        weights,
     }
 }
 

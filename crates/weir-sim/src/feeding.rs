@@ -58,6 +58,7 @@ pub(crate) fn actuator(period_ns: u64) -> Actuator {
         period_ns: Nanos(settings.burst_ns),
         min_quota_ns: Nanos(0),
         is_exact: true,
+        lowers_weights: false,
     }
 }
 

@@ -16,8 +16,8 @@ use crate::variant::{Backend, WeirOptions};
 use weir_core::enforcement::class_rank::CpuShortage;
 use weir_core::enforcement::overload_poll::OverloadPoll;
 use weir_core::seam::observation::{
-    Excluded, GroupReading, LatencyReading, LatencySource, Missing, Use, WorkloadKind,
-    WorkloadReading,
+    Excluded, GroupReading, LatencyReading, LatencySource, LimitedWeight, Missing, Use,
+    WorkloadKind, WorkloadReading,
 };
 use weir_core::seam::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::seam::topology::{Actuator, Description, Device, Fact, Group};
@@ -49,6 +49,8 @@ pub struct SimPlatform {
     signs: Signs,
     pub(crate) refills: Refills,
     pub(crate) held: Vec<bool>,
+    /// Part of its own weight that each workload has.
+    weight_ratio: Vec<f64>,
     latency_before: Vec<(f64, f64)>,
     room: Room,
     rush: OverloadPoll,
@@ -100,6 +102,7 @@ impl SimPlatform {
             due: (scenario.control.control_from_sec * 1e9) as u64,
             end: (scenario.run_sec() * 1e9) as u64,
             held: vec![false; labels.len()],
+            weight_ratio: vec![1.0; labels.len()],
             latency_before: vec![(0.0, 0.0); scenario.devices.len()],
             truth: vec![0.0; labels.len()],
             room: Room::default(),
@@ -188,6 +191,9 @@ impl SimPlatform {
             resident_bytes: resident.map(|(_, bytes)| Bytes(bytes)),
             weight,
             their_limit_cpus: None,
+            limited_weight: (self.weight_ratio[index] < 1.0).then(|| LimitedWeight::Lowered {
+                ratio: self.weight_ratio[index],
+            }),
             excluded,
         }
     }
@@ -250,16 +256,29 @@ impl SimPlatform {
         }
         self.spend(self.options.write_ns);
         self.machine.write_cpu_max(index as u32, Some(limit));
-        if !std::mem::replace(&mut self.held[index], true) {
-            self.weigh(index, self.options.limited_weight_ratio);
-        }
+        self.held[index] = true;
         OutcomeKind::Applied
     }
 
-    /// Changes the weight of a workload's tasks by this part. How far a task is ahead of or behind others stays.
-    fn weigh(&mut self, index: usize, part: f64) {
+    /// Gives a limited workload this part of its own weight. How far its tasks are ahead of or behind others stays.
+    fn weigh(&mut self, index: usize, ratio: f64) {
+        if self.weight_ratio[index] == ratio {
+            return;
+        }
+        self.spend_write();
+        self.weight_ratio[index] = ratio;
         for task in self.machine.workloads[index].tasks.clone() {
-            self.machine.tasks[task as usize].weight *= part;
+            self.machine.tasks[task as usize].weight = self.labels[index].weight * ratio;
+        }
+    }
+
+    /// Weights of what has a limit, once that is set.
+    fn change_weights(&mut self, plan: &Plan) {
+        for change in &plan.weights {
+            let found = self.find(&change.workload);
+            if let Some(index) = found.filter(|index| self.held[*index]) {
+                self.weigh(index, change.ratio.clamp(0.0, 1.0));
+            }
         }
     }
 
@@ -272,7 +291,7 @@ impl SimPlatform {
         }
         self.spend(self.options.write_ns);
         self.machine.write_cpu_max(index as u32, None);
-        self.weigh(index, 1.0 / self.options.limited_weight_ratio);
+        self.weigh(index, 1.0);
         self.refills.forget(index);
         OutcomeKind::Applied
     }
@@ -360,6 +379,7 @@ impl Platform for SimPlatform {
         if !new.is_empty() {
             self.spread_refills(&new);
         }
+        self.change_weights(plan);
         let outcome = |(action, result): (&weir_core::Action, OutcomeKind)| Outcome {
             workload: action.workload.clone(),
             result,
@@ -451,6 +471,7 @@ fn describe(
             period_ns: Nanos(period_ns),
             min_quota_ns: Nanos(QUOTA_MIN_NS as u64),
             is_exact: false,
+            lowers_weights: true,
         }),
         facts: vec![Fact {
             name: "scenario".into(),

@@ -74,8 +74,6 @@ pub struct WeirOptions {
     pub waits_for_refill: bool,
     /// Refills of new limits are moved apart.
     pub staggers: bool,
-    /// Weight of a workload while it has a limit, as a part of its own: an experiment, which no back end does.
-    pub limited_weight_ratio: f64,
     /// By what it shares out the traffic of a group; nothing is the scenario's.
     pub attribution: Option<Attribution>,
     /// The device tells its mean latency (DevLoad or a performance counter).
@@ -101,7 +99,6 @@ impl Default for WeirOptions {
             period_ms: None,
             waits_for_refill: true,
             staggers: true,
-            limited_weight_ratio: 1.0,
             attribution: None,
             sees_latency: false,
             looks_every_ns: 0,
@@ -169,11 +166,16 @@ impl Variant {
         }
     }
 
-    /// The same where a limited workload also has a quarter of its weight: what of light users' waits is due to weights.
-    pub fn weir_with_low_weights(scenario: &Scenario) -> Variant {
+    /// The same where limited workloads keep their weight: what of light users' waits is due to weights.
+    pub fn weir_without_weights(scenario: &Scenario) -> Variant {
+        Variant::weir_with_weights(0.0, scenario)
+    }
+
+    /// The same with this [`Config::limited_weight_ratio`].
+    pub fn weir_with_weights(ratio: f64, scenario: &Scenario) -> Variant {
         match Variant::weir(scenario) {
             Variant::Weir(mut options) => {
-                options.limited_weight_ratio = 0.25;
+                options.config.limited_weight_ratio = ratio;
                 Variant::Weir(options)
             }
             other => other,
@@ -191,14 +193,21 @@ impl Variant {
         }
     }
 
-    /// By the name that [`Variant::name`] gives.
+    /// By the name that [`Variant::name`] gives, or `weir@RATIO` for [`Variant::weir_with_weights`].
     pub fn named(name: &str, scenario: &Scenario) -> Option<Variant> {
+        if let Some(part) = name.strip_prefix("weir@") {
+            let part = part
+                .parse()
+                .ok()
+                .filter(|part| (0.0..=1.0).contains(part))?;
+            return Some(Variant::weir_with_weights(part, scenario));
+        }
         let scx = Backend::SCHEDULERS.map(|b| Variant::weir_with(b, scenario));
         let looks = [Backend::Scx, Backend::ScxFull];
         let looks = looks.map(|b| Variant::weir_that_looks(b, scenario));
         Variant::all(scenario)
             .into_iter()
-            .chain([Variant::Monitor, Variant::weir_with_low_weights(scenario)])
+            .chain([Variant::Monitor, Variant::weir_without_weights(scenario)])
             .chain(scx)
             .chain(looks)
             .find(|v| v.name() == name)
@@ -219,7 +228,9 @@ impl Variant {
             } => "thesis-cgroups-simple",
             Variant::Monitor => "thesis-monitor",
             Variant::Weir(options) => match (options.backend, options.looks_every_ns) {
-                (Backend::Cgroup, _) if options.limited_weight_ratio < 1.0 => "weir-low-weights",
+                (Backend::Cgroup, _) if options.config.limited_weight_ratio <= 0.0 => {
+                    "weir-without-weights"
+                }
                 (Backend::Cgroup, _) => "weir",
                 (Backend::Scx, 0) => "weir-scx",
                 (Backend::Scx, _) => "weir-scx-looks",

@@ -92,6 +92,7 @@ fn said_of(id: &str) -> String {
         resident_bytes: None,
         weight: 100.0,
         their_limit_cpus: None,
+        limited_weight: None,
         excluded: None,
     };
     let verdict = Decision {
@@ -105,6 +106,7 @@ fn said_of(id: &str) -> String {
         intensity_bytes_per_cpu_sec: None,
         allowed_bytes_per_sec: None,
         limit_cpus: Some(weir_core::CpuShare::new(0.5)),
+        limited_weight: None,
         throttled_ns: None,
         why: Why::Learning,
     };

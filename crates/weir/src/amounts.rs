@@ -35,6 +35,10 @@ pub enum SetPoint {
     OfKnee(f64),
 }
 
+/// The weight of a limited workload: a part of the weight that goes with its limit, above 0 and at most 1, or 0 for its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LimitedWeight(pub f64);
+
 /// A positive span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
@@ -169,6 +173,25 @@ fn of_knee(rest: &str) -> Option<SetPoint> {
     }
 }
 
+impl FromStr for LimitedWeight {
+    type Err = AmountError;
+
+    fn from_str(text: &str) -> Result<Self, AmountError> {
+        if text.trim() == "off" {
+            return Ok(LimitedWeight(0.0));
+        }
+        let percent = text.trim().strip_suffix('%').and_then(split_number);
+        match percent {
+            Some((number, "")) if (1.0..=100.0).contains(&number) => {
+                Ok(LimitedWeight(number / 100.0))
+            }
+            _ => Err(AmountError(format!(
+                "{text:?} is no weight of limited workloads: write 1% to 100%, or off"
+            ))),
+        }
+    }
+}
+
 impl FromStr for Size {
     type Err = AmountError;
 
@@ -266,6 +289,7 @@ macro_rules! from_toml {
         }
     };
 }
+from_toml!(LimitedWeight, false, "a part such as \"60%\", or \"off\"");
 from_toml!(
     Rate,
     true,

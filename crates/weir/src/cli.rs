@@ -6,7 +6,7 @@ mod bench;
 
 pub use bench::{Bench, BenchArgs, BenchLoopArgs, BenchRecordArgs};
 
-use crate::amounts::{Rate, SetPoint, Span};
+use crate::amounts::{LimitedWeight, Rate, SetPoint, Span};
 use crate::calibrate::cli::CalibrateArgs;
 use crate::devices::NodeArgs;
 use crate::events::cli::EventsArgs;
@@ -230,6 +230,11 @@ pub struct LoopArgs {
     /// Period of the CPU limits (cpu.max) [default: 20.6ms: no multiple of what programs wake at]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub period: Option<Span>,
+
+    /// Weight (cpu.weight) of a limited workload: this part of what its limit is of the CPU time that it would use; off
+    /// leaves weights alone [default: 60%]
+    #[arg(long, value_name = "PERCENT|off")]
+    pub limited_weight: Option<LimitedWeight>,
 
     /// Never limit workloads whose name matches; may be given several times. Names are as `weir top` and systemd show them
     #[arg(long, value_name = "GLOB")]

@@ -338,6 +338,7 @@ mod tests {
                 period_ns: Nanos::from_millis(20),
                 min_quota_ns: Nanos::from_millis(1),
                 is_exact: false,
+                lowers_weights: false,
             }),
             facts: vec![
                 fact("cxl.counters.weir_cxl0", Ok("1 group")),

@@ -185,7 +185,11 @@ fn sentence(verdict: &Decision, since_ms: Option<u64>, now_ms: u64) -> String {
         (Some(cpus), None) => format!("limited to {} CPU", text::cpus(cpus)),
         (None, _) => "not limited".to_owned(),
     };
-    line += &format!(": {}", words::verdict_long(verdict));
+    line += &format!(
+        "{}: {}",
+        words::weight(verdict),
+        words::verdict_long(verdict)
+    );
     line
 }
 

@@ -5,7 +5,7 @@
 //! worked out is an error that names file, line and key and says what is allowed. A controller that
 //! runs as root must not guess what its operator meant.
 
-use crate::amounts::{Rate, SetPoint, Span};
+use crate::amounts::{LimitedWeight, Rate, SetPoint, Span};
 use crate::calibrate::stored::common_knee;
 use crate::cli::{BackendName, ByName, CountersName, LoopArgs, PolicyName, SharesName};
 use crate::devices::DeviceNode;
@@ -25,11 +25,12 @@ use weir_core::{BytesPerSec, Config, Description, Nanos};
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Keys of the core's `Config` that have a flag of their own, and its name.
-const NOT_IN_CONTROLLER: [(&str, &str); 4] = [
+const NOT_IN_CONTROLLER: [(&str, &str); 5] = [
     ("set_point_bytes_per_sec", "set-point"),
     ("goal", "set-point"),
     ("policy", "policy"),
     ("limit", "limit"),
+    ("limited_weight_ratio", "limited-weight"),
 ];
 
 /// Everything `weir run` needs to know.
@@ -98,6 +99,7 @@ struct File {
     probe: Option<bool>,
     interval: Option<Span>,
     period: Option<Span>,
+    limited_weight: Option<LimitedWeight>,
     exclude: Vec<String>,
     trust_cpu_max: Option<bool>,
     duration: Option<Span>,
@@ -136,6 +138,9 @@ impl Settings {
             .unwrap_or(PolicyName::MaxMin)
             .policy();
         config.limit = args.limit.or(file.limit).unwrap_or(false);
+        if let Some(LimitedWeight(ratio)) = args.limited_weight.or(file.limited_weight) {
+            config.limited_weight_ratio = ratio;
+        }
         config.set_point_bytes_per_sec = None;
         // The set-point is checked when it is known in bytes; the rest can be checked now.
         let rest = Config {

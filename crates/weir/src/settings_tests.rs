@@ -53,6 +53,28 @@ fn whoever_is_trusted_is_asked_of_a_switch() {
 }
 
 #[test]
+fn the_weight_of_limited_workloads_is_a_part_or_off() {
+    let ratio = |flags: &[&str], file| settings(flags, file).unwrap().config.limited_weight_ratio;
+    assert_eq!(ratio(&[], None), Config::default().limited_weight_ratio);
+    assert_eq!(ratio(&["--limited-weight", "40%"], None), 0.4);
+    let file = Some("limited-weight = 'off'");
+    assert_eq!(ratio(&[], file), 0.0);
+    assert_eq!(ratio(&["--limited-weight=100%"], file), 1.0);
+    for bad in ["0%", "101%", "0.5", "-5%", "nan%", "", "half"] {
+        let said = complaint(&[&format!("--limited-weight={bad}")], None);
+        assert!(said.contains("1% to 100%, or off"), "{bad}: {said}");
+    }
+    let said = complaint(
+        &[],
+        Some("limit = false\n[controller]\nlimited_weight_ratio = 0.5"),
+    );
+    assert!(
+        said.contains("use the key limited-weight") && said.contains("line 3"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_set_point_without_a_unit_is_a_slip_wherever_it_stands() {
     let said = complaint(&["--set-point", "4"], None);
     assert!(said.starts_with("--set-point: 4 B/s"), "{said}");

@@ -5,7 +5,7 @@
 use crate::text;
 use weir_core::Nanos;
 use weir_core::rates::attribution::Provenance;
-use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource};
+use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, LimitedWeight};
 use weir_core::seam::plan::{Decision, DirectionTraffic, TrafficBreakdown, Why};
 use weir_core::seam::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
 
@@ -40,6 +40,23 @@ pub fn latency(latency: &LatencyReading, now: Nanos) -> String {
 fn is_being_released(verdict: &Decision) -> bool {
     let needs_none = matches!(verdict.why, Why::BelowWaterLine | Why::DeviceHasRoom);
     verdict.limit_cpus.is_some() && needs_none
+}
+
+/// What weir made of the weight of a limited workload, to be put behind its limit; empty where it has its own.
+pub fn weight(verdict: &Decision) -> String {
+    match verdict
+        .limited_weight
+        .as_ref()
+        .filter(|_| verdict.limit_cpus.is_some())
+    {
+        Some(LimitedWeight::Lowered { ratio }) => {
+            format!(", at {} of its weight", text::percent(*ratio))
+        }
+        Some(LimitedWeight::LeftAlone { why }) => {
+            format!(", at its own weight ({})", text::harmless(why))
+        }
+        None => String::new(),
+    }
 }
 
 /// Why a workload has the limit it has, or none. At most 10 cells.
@@ -273,6 +290,25 @@ mod tests {
         let cut = &snapshot.plan.workloads[0];
         assert_eq!(verdict_short(cut), "cut");
         assert!(!verdict_long(cut).contains("released"));
+    }
+
+    #[test]
+    fn a_weight_is_told_with_the_limit_it_goes_with() {
+        let snapshot = crate::top::testing::snapshot(0, 200.0);
+        let mut verdict = snapshot.plan.workloads[0].clone();
+        assert_eq!(weight(&verdict), "");
+        verdict.limited_weight = Some(LimitedWeight::Lowered { ratio: 0.25 });
+        assert_eq!(weight(&verdict), ", at 25 % of its weight");
+        let why = "cpu.idle is 1\u{1b}[2J".to_owned();
+        verdict.limited_weight = Some(LimitedWeight::LeftAlone { why });
+        let said = weight(&verdict);
+        assert!(
+            said.starts_with(", at its own weight (cpu.idle is 1"),
+            "{said}"
+        );
+        assert!(!said.contains('\u{1b}'));
+        verdict.limit_cpus = None;
+        assert_eq!(weight(&verdict), "", "no limit of ours");
     }
 
     #[test]

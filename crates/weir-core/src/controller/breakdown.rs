@@ -142,6 +142,7 @@ mod tests {
                 resident_bytes: None,
                 weight: 100.0,
                 their_limit_cpus: None,
+                limited_weight: None,
                 excluded: None,
             };
         Observation {

@@ -59,6 +59,10 @@ pub struct Config {
     /// A workload's limit is rewritten at most once in this time, unless it is off by more than a
     /// quarter.
     pub min_write_interval_ms: u64,
+    /// A limited workload has this, times its limit as a part of the CPU time that it would use, of its own weight
+    /// (`cpu.weight`), where the back end can: so it does not keep others from a CPU when its quota is refilled. 0 leaves
+    /// weights alone.
+    pub limited_weight_ratio: f64,
     /// Weights by workload id, instead of those found on the system; 100 is normal.
     pub weights: BTreeMap<String, f64>,
 }
@@ -83,6 +87,7 @@ impl Default for Config {
             intensity_alpha: 0.2,
             bandwidth_alpha: None,
             min_write_interval_ms: 600,
+            limited_weight_ratio: 0.6,
             weights: BTreeMap::new(),
         }
     }
@@ -145,7 +150,7 @@ impl Config {
         Ok(())
     }
 
-    fn ranges(&self) -> [Range; 11] {
+    fn ranges(&self) -> [Range; 12] {
         [
             ("headroom_ratio", self.headroom_ratio, 0.0, 0.9),
             ("dead_band_ratio", self.dead_band_ratio, 0.0, 0.5),
@@ -158,6 +163,7 @@ impl Config {
             ("floor_cpus", self.floor_cpus, 0.001, 1024.0),
             ("floor_sum_cpus", self.floor_sum_cpus, 0.001, 1024.0),
             ("intensity_alpha", self.intensity_alpha, 0.01, 1.0),
+            ("limited_weight_ratio", self.limited_weight_ratio, 0.0, 1.0),
         ]
     }
 
@@ -181,6 +187,7 @@ impl Config {
             floor,
             floor_sum,
             alpha,
+            limited_weight,
         ] = given.map(|g| g.1);
         let set_point = self
             .set_point_bytes_per_sec
@@ -198,6 +205,7 @@ impl Config {
             floor,
             floor_sum,
             alpha,
+            limited_weight,
             bandwidth_alpha: self.bandwidth_alpha.filter(|a| (0.01..=1.0).contains(a)),
             write_interval: Nanos::from_millis(self.min_write_interval_ms.min(60_000)),
         }
@@ -225,6 +233,8 @@ pub(super) struct Gains {
     /// Of all users of a device together.
     pub floor_sum: f64,
     pub alpha: f64,
+    /// Of the weight that goes with a limit; 0 leaves weights alone.
+    pub limited_weight: f64,
     pub bandwidth_alpha: Option<f64>,
     pub write_interval: Nanos,
 }
@@ -282,6 +292,7 @@ mod tests {
             period_ns: Nanos::from_millis(10),
             min_quota_ns: Nanos(0),
             is_exact: false,
+            lowers_weights: false,
         };
         let usual = Config::default().gains();
         let with = |actuator: Option<&Actuator>| {

@@ -73,6 +73,7 @@ fn verdict(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadRead
         intensity_bytes_per_cpu_sec: kappas().next().map(|_| kappas().sum()),
         allowed_bytes_per_sec: allowed().next().map(|_| BytesPerSec::new(allowed().sum())),
         limit_cpus: tracked.hold.in_force.map(CpuShare::new),
+        limited_weight: found.limited_weight.clone(),
         throttled_ns: found.throttled_ns.ok().copied(),
         why: why(case, tracked, found),
     }

@@ -35,6 +35,8 @@ pub struct State {
     pub(super) devices: Vec<DeviceTrack>,
     /// By id.
     pub(super) workloads: Vec<WorkloadState>,
+    /// The workload with which the last list of weights ended.
+    pub(super) weighed_last: Option<WorkloadId>,
 }
 
 impl State {
@@ -195,6 +197,10 @@ pub(super) struct LimitState {
     pub absent_steps: u32,
     /// Steps for which a change was wanted and left over (see [`super::writes`]).
     pub waited_steps: u32,
+    /// The CPUs that it would use without a limit: the most seen lately.
+    pub would_use: f64,
+    /// The part of its weight that was asked for last, and when.
+    pub weight_asked: Option<(f64, Nanos)>,
     /// The limit that may be there is that of another workload under its name, and is to be taken off.
     pub is_reborn: bool,
 }

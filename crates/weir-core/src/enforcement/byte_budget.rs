@@ -64,6 +64,7 @@ mod tests {
             intensity_bytes_per_cpu_sec: intensity,
             allowed_bytes_per_sec: allowed.map(BytesPerSec::new),
             limit_cpus: None,
+            limited_weight: None,
             throttled_ns: None,
             why,
         }

@@ -247,12 +247,31 @@ pub struct WorkloadReading {
     /// All its memory, on whatever node: what the parts in `uses` are parts of. Nothing where only those are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<Bytes>,
-    /// Weight when it competes: 100 is normal (`cpu.weight`).
+    /// Its own weight when it competes, also while weir has lowered that: 100 is normal (`cpu.weight`).
     pub weight: f64,
     /// The limit that others set on it, before ours.
     pub their_limit_cpus: Option<CpuShare>,
+    /// What weir made of its weight while it is limited; nothing where it has its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_weight: Option<LimitedWeight>,
     /// Why it may never be limited, if so.
     pub excluded: Option<Excluded>,
+}
+
+/// The weight of a workload under a limit of weir's (see [`crate::seam::plan::WeightChange`]).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitedWeight {
+    /// It has this part of its own weight.
+    Lowered {
+        /// 0 to 1.
+        ratio: f64,
+    },
+    /// It keeps its own for as long as the limit lasts.
+    LeftAlone {
+        /// Why.
+        why: String,
+    },
 }
 
 /// A sign of how much of a group's traffic a workload causes.

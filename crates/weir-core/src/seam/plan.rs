@@ -3,6 +3,7 @@
 
 use crate::ids::{DeviceId, WorkloadId};
 use crate::rates::attribution::{Estimate, Provenance};
+use crate::seam::observation::LimitedWeight;
 use crate::units::{BytesPerSec, CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,9 @@ pub struct Plan {
     pub workloads: Vec<Decision>,
     /// What is to change in the world, by workload id. Empty when nothing is to change.
     pub actions: Vec<Action>,
+    /// Weights of limited workloads that are to change, by workload id, after the actions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<WeightChange>,
 }
 
 /// One device at this step.
@@ -77,6 +81,9 @@ pub struct Decision {
     pub allowed_bytes_per_sec: Option<BytesPerSec>,
     /// The limit now in force by our will, if any.
     pub limit_cpus: Option<CpuShare>,
+    /// What weir made of its weight, while it has a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_weight: Option<LimitedWeight>,
     /// Cumulative time it was held back, where known.
     pub throttled_ns: Option<Nanos>,
     /// Why.
@@ -147,6 +154,17 @@ pub enum ActionKind {
     },
     /// Take our limit away.
     Release,
+}
+
+/// A change of the weight that a limited workload has when it competes for a CPU (`cpu.weight`). With the limit the weight
+/// ends, too. What became of it shows in the next observation ([`LimitedWeight`]): a weight that cannot be changed is no
+/// reason to refuse a limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WeightChange {
+    /// Which workload.
+    pub workload: WorkloadId,
+    /// Part of its own weight that it is to have: 1 is all of it.
+    pub ratio: f64,
 }
 
 /// What became of one action.

@@ -111,6 +111,9 @@ pub struct Actuator {
     /// held without a correction by the controller.
     #[serde(default)]
     pub is_exact: bool,
+    /// It can lower the weight of a workload while that is limited.
+    #[serde(default)]
+    pub lowers_weights: bool,
 }
 
 impl Actuator {

@@ -80,6 +80,7 @@ impl World {
                 period_ns: Nanos(20 * MS),
                 min_quota_ns: Nanos(0),
                 is_exact: false,
+                lowers_weights: false,
             }),
             ..Description::default()
         };
@@ -127,6 +128,7 @@ impl World {
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,
+            limited_weight: None,
             excluded: w.excluded.then_some(Excluded::Kernel),
         });
         Observation {

@@ -5,7 +5,8 @@ use crate::plant::{CAPACITY, Dice, GROUP, Plant};
 use proptest::prelude::*;
 use weir_core::policy::Policy;
 use weir_core::seam::observation::{
-    Excluded, GroupReading, Missing, ProbeReading, Use, WorkloadKind, WorkloadReading,
+    Excluded, GroupReading, LimitedWeight, Missing, ProbeReading, Use, WorkloadKind,
+    WorkloadReading,
 };
 use weir_core::seam::plan::{ActionKind, OutcomeKind};
 use weir_core::{
@@ -133,6 +134,9 @@ fn wild_observation(dice: &mut Dice) -> Observation {
             weight: wild_float(dice),
             their_limit_cpus: (dice.next().is_multiple_of(2))
                 .then(|| CpuShare::new(wild_float(dice))),
+            limited_weight: (dice.next().is_multiple_of(2)).then(|| LimitedWeight::Lowered {
+                ratio: wild_float(dice),
+            }),
             excluded: (dice.next().is_multiple_of(5)).then_some(Excluded::Kernel),
         });
     }
@@ -155,8 +159,10 @@ proptest! {
             config.intensity_alpha = wild_float(&mut dice);
             config.bandwidth_alpha = Some(wild_float(&mut dice));
             config.min_write_interval_ms = dice.next();
+            config.limited_weight_ratio = wild_float(&mut dice);
             config.weights.insert("/w1".into(), wild_float(&mut dice));
             if let Some(actuator) = &mut machine.actuator {
+                actuator.lowers_weights = true;
                 actuator.min_cpus = wild_float(&mut dice);
                 actuator.refill_on_write_ratio = wild_float(&mut dice);
                 actuator.period_ns = Nanos(wild(&mut dice));
@@ -176,6 +182,10 @@ proptest! {
             }
             prop_assert!(plan.actions.is_sorted_by(|a, b| a.workload < b.workload));
             prop_assert!(plan.workloads.is_sorted_by(|a, b| a.id < b.id));
+            prop_assert!(plan.weights.is_sorted_by(|a, b| a.workload < b.workload));
+            for change in &plan.weights {
+                prop_assert!((0.1..=1.0).contains(&change.ratio), "{:?}", change);
+            }
             let outcomes: Vec<Outcome> = plan.actions.iter().map(|a| Outcome {
                 workload: a.workload.clone(),
                 result: match dice.next() % 5 {

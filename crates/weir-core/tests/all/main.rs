@@ -8,4 +8,5 @@ mod conformance;
 mod decisions;
 mod determinism;
 mod goals;
+mod weights;
 mod writes;

@@ -72,6 +72,7 @@ impl World {
                 period_ns: Nanos(20_000_000),
                 min_quota_ns: Nanos(0),
                 is_exact: false,
+                lowers_weights: false,
             }),
             ..Description::default()
         };
@@ -112,6 +113,7 @@ impl World {
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,
+            limited_weight: None,
             excluded: one.excluded.then_some(Excluded::Kernel),
         };
         Observation {

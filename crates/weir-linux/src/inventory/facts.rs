@@ -83,6 +83,7 @@ fn actuator(options: &Options) -> Actuator {
         period_ns: Nanos(period_us(options.period) * 1000),
         min_quota_ns: Nanos(QUOTA_MIN_US * 1000),
         is_exact: false,
+        lowers_weights: true,
     }
 }
 

@@ -7,16 +7,21 @@
 //! take   a process, where it was, where it goes            on disk BEFORE the move
 //! moved  a cgroup whose threads weir schedules             on disk BEFORE the move
 //! done   given back, or gone: nothing left to do
+//!
+//! weight       cgroup (path and inode), its weight before   on disk BEFORE the first change
+//! weighed      the weight we are about to write             before each change
+//! weight_done  given back, or gone
 //! ```
 //!
 //! A reader puts a value back only if what is there is one of the last two that were written: the
 //! last may not have reached the cgroup when weir died. A later `hold` of the same cgroup replaces
 //! what to put back (somebody changed it meanwhile).
 //!
-//! The file is flushed to its device for `hold`, `take` and `moved` only. A SIGKILL loses nothing that was
+//! The file is flushed to its device for `hold`, `take`, `moved` and `weight` only. A SIGKILL loses nothing that was
 //! written; a power cut does, but it loses the cgroups, too.
 
 use super::run_dir::{RunDir, distrust};
+use crate::backends::cpu_max::weight::{NICES, WEIGHTS, WeightLease};
 use crate::backends::sched_ext::threads::Moved;
 use crate::error::LinuxError;
 use crate::kernel::escape::{escape, unescape};
@@ -62,6 +67,35 @@ pub(crate) enum Record {
     Done {
         inode: u64,
     },
+    Weight {
+        path: String,
+        inode: u64,
+        weight: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        nice: Option<i64>,
+    },
+    Weighed {
+        inode: u64,
+        weight: u64,
+    },
+    WeightDone {
+        inode: u64,
+    },
+}
+
+impl Record {
+    /// It tells that something is given back, and makes the journal shorter when that is rewritten.
+    fn is_end(&self) -> bool {
+        matches!(self, Record::Done { .. } | Record::WeightDone { .. })
+    }
+
+    /// It must be on the device before what it tells of is done.
+    fn is_begin(&self) -> bool {
+        matches!(
+            self,
+            Record::Hold { .. } | Record::Take(_) | Record::Moved(_) | Record::Weight { .. }
+        )
+    }
 }
 
 /// A process that was moved into a cgroup of its own, and from where.
@@ -123,8 +157,20 @@ pub(crate) struct Story {
     pub(crate) leases: Vec<Lease>,
     pub(crate) takes: Vec<Take>,
     pub(crate) moves: Vec<Moved>,
+    pub(crate) weights: Vec<WeightLease>,
     /// Lines that make no sense.
     pub(crate) problems: Vec<String>,
+}
+
+impl Story {
+    /// The records that tell it anew.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let leases = self.leases.iter().flat_map(Lease::records);
+        let weights = self.weights.iter().flat_map(WeightLease::records);
+        let takes = self.takes.iter().cloned().map(Record::Take);
+        let moves = self.moves.iter().cloned().map(Record::Moved);
+        leases.chain(weights).chain(takes).chain(moves).collect()
+    }
 }
 
 /// The journal of a living weir.
@@ -168,23 +214,20 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Writes one record; `hold`, `take` and `moved` are on the device when this returns.
+    /// Writes one record; one that something begins with is on the device when this returns.
     ///
     /// # Errors
-    /// The kernel's; `EFBIG` where a reader would refuse the journal for its size: all but `done`, which make it
-    /// shorter when it is rewritten.
+    /// The kernel's; `EFBIG` where a reader would refuse the journal for its size: all but records of an end, which make
+    /// it shorter when it is rewritten.
     pub(crate) fn append(&mut self, record: &Record) -> Result<(), Errno> {
         self.text.clear();
         line(&mut self.text, record)?;
         let size = self.size.saturating_add(self.text.len() as u64);
-        if size > SIZE_MAX - DONE_ROOM && !matches!(record, Record::Done { .. }) {
+        if size > SIZE_MAX - DONE_ROOM && !record.is_end() {
             return Err(Errno::FBIG);
         }
         self.write()?;
-        if matches!(
-            record,
-            Record::Hold { .. } | Record::Take(_) | Record::Moved(_)
-        ) {
+        if record.is_begin() {
             fdatasync(&self.file)?;
         }
         Ok(())
@@ -281,15 +324,13 @@ pub(crate) fn put_aside(dir: &RunDir) -> Result<(), LinuxError> {
 
 /// What the text tells. Lines that make no sense are problems, and the others count all the same.
 pub(crate) fn parse(text: &[u8]) -> Story {
-    let mut leases: BTreeMap<u64, Lease> = BTreeMap::new();
-    let mut takes: BTreeMap<u64, Take> = BTreeMap::new();
-    let mut moves: BTreeMap<u64, Moved> = BTreeMap::new();
+    let mut open = Open::default();
     let mut problems = Vec::new();
     let mut more = 0usize;
     for (number, line) in text.split_inclusive(|b| *b == b'\n').enumerate() {
         let told = match serde_json::from_slice::<Record>(line) {
             Ok(_) if !line.ends_with(b"\n") => Err("cut off in mid-write".to_owned()),
-            Ok(record) => tell(record, &mut leases, &mut takes, &mut moves),
+            Ok(record) => open.tell(record),
             Err(e) => Err(e.to_string()),
         };
         let Err(why) = told else { continue };
@@ -303,64 +344,97 @@ pub(crate) fn parse(text: &[u8]) -> Story {
         problems.push(format!("and {more} more"));
     }
     Story {
-        leases: leases.into_values().collect(),
-        takes: takes.into_values().collect(),
-        moves: moves.into_values().collect(),
+        leases: open.leases.into_values().collect(),
+        takes: open.takes.into_values().collect(),
+        moves: open.moves.into_values().collect(),
+        weights: open.weights.into_values().collect(),
         problems,
     }
 }
 
-fn tell(
-    record: Record,
-    leases: &mut BTreeMap<u64, Lease>,
-    takes: &mut BTreeMap<u64, Take>,
-    moves: &mut BTreeMap<u64, Moved>,
-) -> Result<(), String> {
-    let value = |max: &str| cpu_max(max.as_bytes()).map_err(|e| e.to_string());
-    match record {
-        Record::Hold {
-            path,
-            inode,
-            max,
-            burst_us,
-        } => {
-            let theirs = value(&max)?;
-            let path = unescape(&path).ok_or("a path that weir would not write")?;
-            let ours = leases
-                .remove(&inode)
-                .map(|old| old.ours)
-                .unwrap_or_default();
-            leases.insert(
+/// What is not given back so far, by inode.
+#[derive(Default)]
+struct Open {
+    leases: BTreeMap<u64, Lease>,
+    takes: BTreeMap<u64, Take>,
+    moves: BTreeMap<u64, Moved>,
+    weights: BTreeMap<u64, WeightLease>,
+}
+
+impl Open {
+    fn tell(&mut self, record: Record) -> Result<(), String> {
+        let value = |max: &str| cpu_max(max.as_bytes()).map_err(|e| e.to_string());
+        match record {
+            Record::Hold {
+                path,
                 inode,
-                Lease {
+                max,
+                burst_us,
+            } => {
+                let theirs = value(&max)?;
+                let path = unescape(&path).ok_or(PATH)?;
+                let old = self.leases.remove(&inode);
+                let lease = Lease {
                     path,
                     inode,
                     theirs,
                     burst_us,
-                    ours,
-                },
-            );
+                    ours: old.map(|old| old.ours).unwrap_or_default(),
+                };
+                self.leases.insert(inode, lease);
+            }
+            Record::Wrote { inode, max } => {
+                let max = value(&max)?;
+                let lease = self.leases.get_mut(&inode);
+                lease.ok_or(NOT_HELD)?.note_ours(max);
+            }
+            Record::Take(take) => {
+                self.takes.insert(take.inode, take);
+            }
+            Record::Moved(moved) => {
+                self.moves.insert(moved.inode, moved);
+            }
+            Record::Done { inode } => {
+                self.leases.remove(&inode);
+                self.takes.remove(&inode);
+                self.moves.remove(&inode);
+            }
+            Record::Weight {
+                path,
+                inode,
+                weight,
+                nice,
+            } => {
+                let lease = WeightLease {
+                    path: unescape(&path).ok_or(PATH)?,
+                    inode,
+                    theirs: a_weight(weight)?,
+                    nice: nice.filter(|nice| NICES.contains(nice)),
+                    ours: Vec::new(),
+                };
+                self.weights.insert(inode, lease);
+            }
+            Record::Weighed { inode, weight } => {
+                let weight = a_weight(weight)?;
+                let lease = self.weights.get_mut(&inode);
+                lease.ok_or(NOT_HELD)?.note_ours(weight);
+            }
+            Record::WeightDone { inode } => {
+                self.weights.remove(&inode);
+            }
         }
-        Record::Wrote { inode, max } => {
-            let max = value(&max)?;
-            let lease = leases
-                .get_mut(&inode)
-                .ok_or("a value for a cgroup that is not held")?;
-            lease.note_ours(max);
-        }
-        Record::Take(take) => {
-            takes.insert(take.inode, take);
-        }
-        Record::Moved(moved) => {
-            moves.insert(moved.inode, moved);
-        }
-        Record::Done { inode } => {
-            leases.remove(&inode);
-            takes.remove(&inode);
-            moves.remove(&inode);
-        }
+        Ok(())
     }
-    Ok(())
+}
+
+const PATH: &str = "a path that weir would not write";
+const NOT_HELD: &str = "a value for a cgroup that is not held";
+
+fn a_weight(weight: u64) -> Result<u64, String> {
+    let is_one = WEIGHTS.contains(&weight);
+    is_one
+        .then_some(weight)
+        .ok_or_else(|| format!("{weight} is no weight"))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub(crate) mod run_dir;
 
 use crate::error::LinuxError;
 use crate::options::Roots;
-use journal::{Journal, Lease, Record};
+use journal::{Journal, Record};
 use restore::ResetReport;
 use run_dir::{Lock, RunDir};
 use weir_core::seam::plan::OutcomeKind;
@@ -28,10 +28,7 @@ impl Claim {
         let lock = dir.lock()?;
         let report = restore::restore(roots, &dir)?;
         let again = journal::read(&dir)?.unwrap_or_default();
-        let leases = again.leases.iter().flat_map(Lease::records);
-        let takes = again.takes.iter().cloned().map(Record::Take);
-        let moves = again.moves.iter().cloned().map(Record::Moved);
-        let leftovers: Vec<_> = leases.chain(takes).chain(moves).collect();
+        let leftovers = again.records();
         let journal = Journal::rewrite(&dir, &leftovers)?;
         Ok((
             Claim {
@@ -67,11 +64,7 @@ impl Claim {
     /// Removes the journal if nothing is left in it, and lets go of the lock.
     pub(crate) fn end(self) {
         let told = journal::read(&self.dir);
-        let is_over = told.is_ok_and(|story| {
-            story.is_none_or(|story| {
-                story.leases.is_empty() && story.takes.is_empty() && story.moves.is_empty()
-            })
-        });
+        let is_over = told.is_ok_and(|story| story.is_none_or(|story| story.records().is_empty()));
         if is_over && let Err(e) = journal::remove(&self.dir) {
             tracing::warn!("{e}");
         }

@@ -19,6 +19,7 @@ use crate::task_traffic;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use weir_core::WorkloadId;
 
 /// What became of the limits of a weir that died.
@@ -124,52 +125,78 @@ pub(crate) fn restore(roots: &Roots, dir: &RunDir) -> Result<ResetReport, LinuxE
 /// Puts everything back; also returns the records of what has to be tried again.
 fn put_back(roots: &Roots, story: &Story) -> Result<(ResetReport, Vec<Record>), LinuxError> {
     let root = open_root(&roots.cgroup).map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
-    let mut report = ResetReport {
-        problems: story.problems.clone(),
-        ..ResetReport::default()
+    let root = root.as_fd();
+    let problems = story.problems.clone();
+    let mut back = Back {
+        report: ResetReport {
+            problems,
+            ..ResetReport::default()
+        },
+        again: Vec::new(),
     };
-    let mut again = Vec::new();
     let mut buffer = Buffer::new();
+    // Of a cgroup of which both were changed the most that was done is told, and all that was not.
+    let limits: BTreeSet<u64> = story.leases.iter().map(|l| l.inode).collect();
+    let mut weighed = BTreeSet::new();
+    for lease in &story.weights {
+        let workload = WorkloadId::new(escape(&lease.path));
+        let given = in_cgroup(root, &lease.path, lease.inode, |dir| {
+            lease.give_back_in(dir, &mut buffer)
+        });
+        let has_limit = limits.contains(&lease.inode);
+        match given {
+            Given::Unchanged | Given::Vanished if has_limit => {}
+            Given::Restored if has_limit => {
+                weighed.insert(lease.inode);
+            }
+            given => back.tell(workload, given, || lease.records()),
+        }
+    }
     for lease in &story.leases {
         let workload = WorkloadId::new(escape(&lease.path));
-        match give_back(root.as_fd(), lease, &mut buffer) {
-            Given::Restored => report.restored.push(workload),
-            Given::Unchanged => report.unchanged.push(workload),
-            Given::Vanished => report.vanished.push(workload),
-            Given::LeftAlone(why) => report.left_alone.push(NotRestored { workload, why }),
-            Given::Failed(why) => {
-                again.extend(lease.records());
-                report.failed.push(NotRestored { workload, why });
-            }
-        }
+        let given = in_cgroup(root, &lease.path, lease.inode, |dir| {
+            give_back_in(dir, lease, &mut buffer)
+        });
+        let given = match given {
+            Given::Unchanged if weighed.contains(&lease.inode) => Given::Restored,
+            given => given,
+        };
+        back.tell(workload, given, || lease.records());
     }
     for taken in &story.takes {
         let workload = WorkloadId::new(format!("pid:{}@{}", taken.pid, taken.start_ticks));
-        match move_process::give_back(root.as_fd(), taken, &mut buffer) {
-            Given::Restored => report.restored.push(workload),
-            Given::Unchanged => report.unchanged.push(workload),
-            Given::Vanished => report.vanished.push(workload),
-            Given::LeftAlone(why) => report.left_alone.push(NotRestored { workload, why }),
-            Given::Failed(why) => {
-                again.push(Record::Take(taken.clone()));
-                report.failed.push(NotRestored { workload, why });
-            }
-        }
+        let given = move_process::give_back(root, taken, &mut buffer);
+        back.tell(workload, given, || vec![Record::Take(taken.clone())]);
     }
     for moved in &story.moves {
         let workload = WorkloadId::new(moved.path.clone());
-        match threads::give_back(root.as_fd(), moved, &mut buffer) {
+        let given = threads::give_back(root, moved, &mut buffer);
+        back.tell(workload, given, || vec![Record::Moved(moved.clone())]);
+    }
+    Ok((back.report, back.again))
+}
+
+/// What has become of everything so far.
+struct Back {
+    report: ResetReport,
+    /// Records of what has to be tried again.
+    again: Vec<Record>,
+}
+
+impl Back {
+    fn tell(&mut self, workload: WorkloadId, given: Given, records: impl FnOnce() -> Vec<Record>) {
+        let report = &mut self.report;
+        match given {
             Given::Restored => report.restored.push(workload),
             Given::Unchanged => report.unchanged.push(workload),
             Given::Vanished => report.vanished.push(workload),
             Given::LeftAlone(why) => report.left_alone.push(NotRestored { workload, why }),
             Given::Failed(why) => {
-                again.push(Record::Moved(moved.clone()));
+                self.again.extend(records());
                 report.failed.push(NotRestored { workload, why });
             }
         }
     }
-    Ok((report, again))
 }
 
 /// What became of one lease.
@@ -182,11 +209,16 @@ pub(crate) enum Given {
     Failed(String),
 }
 
-/// Puts one limit back.
-fn give_back(root: BorrowedFd<'_>, lease: &Lease, buffer: &mut Buffer) -> Given {
-    match open_beneath(root, &lease.path) {
+/// Puts one thing back in the cgroup at this path, if that is still the same one.
+fn in_cgroup(
+    root: BorrowedFd<'_>,
+    path: &[u8],
+    wanted: u64,
+    give_back: impl FnOnce(BorrowedFd<'_>) -> Given,
+) -> Given {
+    match open_beneath(root, path) {
         Ok(dir) => match inode(&dir) {
-            Ok(stat) if stat.st_ino == lease.inode => give_back_in(dir.as_fd(), lease, buffer),
+            Ok(stat) if stat.st_ino == wanted => give_back(dir.as_fd()),
             _ => Given::Vanished,
         },
         Err(Errno::NOENT | Errno::NODEV) => Given::Vanished,

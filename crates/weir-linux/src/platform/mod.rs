@@ -25,10 +25,11 @@ use crate::kernel::fd_budget::Budget;
 use crate::kernel::files::{Buffer, open_root};
 use crate::options::{Options, Roots};
 use crate::task_traffic::Shares;
+use crate::workloads::cgroups::cache::OWNER_EVERY;
 use crate::workloads::cgroups::tree::Tree;
 use crate::workloads::cpu_time::bpf::Usage;
 use crate::workloads::cpu_time::{self, Eye, Repose, Rests, kind};
-use crate::workloads::discovery::{Scout, View};
+use crate::workloads::discovery::{Scout, Source, View};
 use crate::workloads::discovery_thread::Pace;
 use crate::workloads::exclude::Rules;
 use crate::workloads::operator_names::Wanted;
@@ -77,7 +78,7 @@ pub struct LinuxPlatform {
     waits: Option<Waits>,
     /// What others had set where we just released: until the scout has looked again, its view still
     /// has our own limit there.
-    released: BTreeMap<WorkloadId, (Option<f64>, u64)>,
+    released: BTreeMap<WorkloadId, Released>,
     ticker: Ticker,
     rush: OverloadPoll,
     is_limiting: bool,
@@ -92,6 +93,22 @@ pub struct LinuxPlatform {
     stale: Stale,
     buffer: Buffer,
     space: Vec<u8>,
+}
+
+/// What others had set where we released a limit.
+struct Released {
+    limit_cpus: Option<f64>,
+    weight: Option<f64>,
+    round: u64,
+    at: Nanos,
+}
+
+impl Released {
+    /// Two rounds on, and once its owner's decisions were asked for again, the view shows nothing of ours.
+    fn is_needed(&self, view: &View, at: Nanos) -> bool {
+        let asked_again = at.0.saturating_sub(self.at.0) >= OWNER_EVERY.0;
+        self.round + 2 >= view.round || !asked_again
+    }
 }
 
 impl LinuxPlatform {
@@ -259,13 +276,15 @@ impl LinuxPlatform {
                     times
                 }
             };
-            let theirs = match glance.hold {
-                Some(hold) => hold.theirs(),
+            let (theirs, weight) = match glance.hold {
+                Some(hold) => (hold.theirs(), hold.weight.theirs()),
                 None => match self.released.get(&watched.id) {
-                    Some((theirs, _)) => *theirs,
-                    None => watched.limit.and_then(|max| max.cpus()),
+                    Some(released) => (released.limit_cpus, released.weight),
+                    None => (watched.limit.and_then(|max| max.cpus()), None),
                 },
             };
+            // That of a process is its nice value.
+            let weight = weight.filter(|_| matches!(watched.source, Source::Cgroup(_)));
             seen.push(WorkloadReading {
                 id: watched.id.clone(),
                 kind: kind(watched),
@@ -276,7 +295,8 @@ impl LinuxPlatform {
                     true => watched.uses.clone(),
                     false => Vec::new(),
                 },
-                weight: watched.weight,
+                weight: weight.unwrap_or(watched.weight),
+                limited_weight: glance.hold.and_then(|hold| hold.weight.seen()),
                 their_limit_cpus: theirs.map(CpuShare::new),
                 excluded: watched.excluded.clone(),
             });
@@ -313,8 +333,13 @@ impl LinuxPlatform {
     /// Remembers what others had set where we stop holding.
     fn remember(&mut self, id: &WorkloadId) {
         if let Some(hold) = self.actuator.hold(id) {
-            self.released
-                .insert(id.clone(), (hold.theirs(), self.view.round));
+            let released = Released {
+                limit_cpus: hold.theirs(),
+                weight: hold.weight.theirs(),
+                round: self.view.round,
+                at: now(),
+            };
+            self.released.insert(id.clone(), released);
         }
     }
 }
@@ -329,9 +354,9 @@ impl Platform for LinuxPlatform {
         self.follow_machine(now());
         let (view, is_last) = self.pace.view();
         if view.round != self.view.round {
-            // Two rounds on, every limit in the view was read after the release.
+            let at = now();
             self.released
-                .retain(|_, (_, round)| *round + 2 >= view.round);
+                .retain(|_, released| released.is_needed(&view, at));
             self.rests.follow(&self.view, &view);
             self.view = Arc::clone(&view);
             self.note_sources();
@@ -424,6 +449,9 @@ impl Platform for LinuxPlatform {
         }
         if self.period <= self.patience {
             self.actuator.spread(&new);
+        }
+        for change in &plan.weights {
+            self.actuator.weigh(&change.workload, change.ratio);
         }
         let outcome = |(action, result): (&weir_core::Action, Option<OutcomeKind>)| Outcome {
             workload: action.workload.clone(),

@@ -4,7 +4,8 @@ use crate::fake::{Fake, stat_line};
 use crate::options::By;
 use crate::workloads::discovery::Source;
 use weir_core::seam::conformance;
-use weir_core::seam::observation::Excluded;
+use weir_core::seam::observation::{Excluded, LimitedWeight};
+use weir_core::seam::plan::WeightChange;
 use weir_core::{Action, Bytes};
 
 const FIO: &str = "/system.slice/fio.service";
@@ -210,7 +211,88 @@ fn a_limit_is_ours_and_theirs_is_still_shown() {
         );
         hurry(&mut platform);
     }
+    for released in platform.released.values_mut() {
+        released.at = Nanos(0);
+    }
+    hurry(&mut platform);
+    platform.observe().unwrap();
     assert!(platform.released.is_empty());
+}
+
+/// A round of the scout may show what a cgroup answered some seconds ago.
+#[test]
+fn what_was_theirs_is_remembered_until_the_scout_has_asked_again() {
+    let at = Nanos::from_millis(100_000);
+    let released = Released {
+        limit_cpus: None,
+        weight: Some(300.0),
+        round: 10,
+        at,
+    };
+    let is_needed = |round: u64, ms: u64| {
+        let view = View {
+            round,
+            ..View::default()
+        };
+        released.is_needed(&view, Nanos(at.0 + ms * 1_000_000))
+    };
+    assert!(is_needed(11, 7000), "no round since");
+    assert!(is_needed(20, 5000), "asked before the release");
+    assert!(!is_needed(20, 6000));
+}
+
+#[test]
+fn a_lowered_weight_is_not_theirs() {
+    let fake = Fake::new();
+    let file = format!("{FIO_DIR}/cpu.weight");
+    fake.write(&file, "300\n");
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    let weigh = |ratio| Plan {
+        weights: vec![WeightChange {
+            workload: WorkloadId::new(FIO),
+            ratio,
+        }],
+        ..plan(FIO, limit(0.25))
+    };
+    platform.apply(&weigh(0.5));
+    assert_eq!(fake.read(&file).trim(), "150");
+    hurry(&mut platform);
+    let seen = platform.observe().unwrap();
+    let found = workload(&seen, FIO);
+    assert_eq!(found.weight, 300.0);
+    let lowered = LimitedWeight::Lowered { ratio: 0.5 };
+    assert_eq!(found.limited_weight, Some(lowered));
+    platform.apply(&plan(FIO, ActionKind::Release));
+    assert_eq!(fake.read(&file).trim(), "300");
+    let seen = platform.observe().unwrap();
+    assert_eq!(workload(&seen, FIO).limited_weight, None);
+    assert_eq!(workload(&seen, FIO).weight, 300.0);
+    platform.apply(&weigh(0.1));
+    assert_eq!(fake.read(&file).trim(), "30");
+    drop(platform);
+    assert_eq!(fake.read(&file).trim(), "300", "at the end of weir");
+}
+
+/// What observes only changes no weight, whatever the plan says.
+#[test]
+fn no_weight_is_changed_without_a_limit() {
+    let fake = Fake::new();
+    let mut platform = open(&fake, By::Cgroup);
+    platform.observe().unwrap();
+    let all = Plan {
+        weights: ["/", FIO, "/init.scope", "/weir.service"]
+            .map(|id| WeightChange {
+                workload: WorkloadId::new(id),
+                ratio: 0.5,
+            })
+            .to_vec(),
+        ..Plan::default()
+    };
+    platform.apply(&all);
+    assert_eq!(fake.read(format!("{FIO_DIR}/cpu.weight")).trim(), "100");
+    let weir = fake.read("sys/fs/cgroup/weir.service/cpu.weight");
+    assert_eq!(weir.trim(), "100");
 }
 
 #[test]

@@ -219,6 +219,7 @@ fn seen(pid: u32, uses: Vec<Use>) -> WorkloadReading {
         resident_bytes: None,
         weight: 100.0,
         their_limit_cpus: None,
+        limited_weight: None,
         excluded: None,
     }
 }

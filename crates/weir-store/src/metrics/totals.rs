@@ -151,6 +151,7 @@ mod tests {
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None::<CpuShare>,
+            limited_weight: None,
             excluded: None,
         };
         let cgroups = rates.iter().map(|(id, _)| seen(id, WorkloadKind::Cgroup));
@@ -166,6 +167,7 @@ mod tests {
             intensity_bytes_per_cpu_sec: None,
             allowed_bytes_per_sec: None,
             limit_cpus: None,
+            limited_weight: None,
             throttled_ns: None,
             why: Why::ObserveOnly,
         };

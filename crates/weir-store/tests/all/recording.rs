@@ -4,7 +4,8 @@
 use crate::made::{INTERVAL_MS, NAMES, Plant, desk, recorded, start};
 use proptest::prelude::*;
 use weir_core::seam::observation::{
-    Excluded, Missing, Multiplexing, ProbeReading, Skipped, Use, WorkloadKind, WorkloadReading,
+    Excluded, LimitedWeight, Missing, Multiplexing, ProbeReading, Skipped, Use, WorkloadKind,
+    WorkloadReading,
 };
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, Observation, Plan, Platform, Reading, State,
@@ -362,6 +363,13 @@ fn any_workload() -> impl Strategy<Value = WorkloadReading> {
                     resident_bytes: all.map(Bytes),
                     weight: f64::from(weight) / 7.0,
                     their_limit_cpus,
+                    limited_weight: match weight % 3 {
+                        0 => None,
+                        1 => Some(LimitedWeight::Lowered {
+                            ratio: f64::from(weight) / 1e6,
+                        }),
+                        _ => Some(LimitedWeight::LeftAlone { why: "why".into() }),
+                    },
                     excluded: real_time.then_some(Excluded::RealTime),
                 }
             },

@@ -109,6 +109,7 @@ fn workload(here: &[(u32, u64)]) -> WorkloadReading {
         resident_bytes: Some(Bytes(40 << 20)),
         weight: 100.0,
         their_limit_cpus: None,
+        limited_weight: None,
         excluded: Some(Excluded::Weir),
     }
 }

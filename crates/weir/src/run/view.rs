@@ -143,6 +143,7 @@ mod tests {
             intensity_bytes_per_cpu_sec: None,
             allowed_bytes_per_sec: None,
             limit_cpus: Some(CpuShare::new(0.1)),
+            limited_weight: None,
             throttled_ns: Some(Nanos::from_millis(*ms)),
             why: Why::Learning,
         };

@@ -337,6 +337,7 @@ fn limit_line(row: &Row, known_since_unix_ms: Option<u64>, now_unix_ms: u64) -> 
         let span = text::ago(now_unix_ms.saturating_sub(since));
         limit += &format!(" for {more}{span}");
     }
+    limit += &words::weight(&row.verdict);
     if let Some(allowed) = row.verdict.allowed_bytes_per_sec {
         limit += &format!(" · may have {}", text::rate(allowed));
     }

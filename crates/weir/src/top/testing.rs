@@ -46,6 +46,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
             correction_ratio: 1.0,
         }],
         workloads: workloads(mib),
+        weights: Vec::new(),
         actions: Vec::new(),
     };
     snapshot.scheduler = Some(books());
@@ -162,6 +163,7 @@ fn verdict(id: &str, mib: f64, cpus: f64, why: Why) -> Decision {
         intensity_bytes_per_cpu_sec: (mib > 0.0).then_some(mib * MIB / cpus),
         allowed_bytes_per_sec: None,
         limit_cpus: None,
+        limited_weight: None,
         throttled_ns: None,
         why,
     }

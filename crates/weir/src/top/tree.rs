@@ -161,6 +161,7 @@ fn sum(path: &str, body: &[Block]) -> Row {
         intensity_bytes_per_cpu_sec: intensity.map(|(bytes, cpus)| bytes / cpus),
         allowed_bytes_per_sec: None,
         limit_cpus: None,
+        limited_weight: None,
         throttled_ns: None,
         why: Why::ObserveOnly,
     };

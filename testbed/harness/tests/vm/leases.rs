@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does every limit end, however weir ends? Two real readers overload the emulated device on a real
 //! kernel and are limited; then weir is asked to end, is killed, finds others writing the same
-//! files, or the cgroup is gone. What stood in `cpu.max` and `cpu.max.burst` before must stand there
-//! again, to the byte, and what others set meanwhile must not be lost.
+//! files, or the cgroup is gone. What stood in `cpu.max`, `cpu.max.burst`, `cpu.weight` and `cpu.weight.nice` before must stand
+//! there again, to the byte, and what others set meanwhile must not be lost.
 //!
-//! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none.
+//! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none. `a` has a weight, and
+//! `b` a nice value for which there is no weight: a written 4 reads as nice 14.
 
 use crate::common::{
     Bench, LINES, MODULE, Questions, SET_POINT, SLICE, aside, attempt, empty_cgroup, ends_with,
@@ -14,12 +15,14 @@ use anyhow::{Context, Result, ensure};
 use weir_testbed::vm::Vm;
 
 /// What stands in the files of `a` and `b` while weir is not there.
-const THEIRS: &str = "70000 100000\n20000\nmax 100000\n0\n";
+const THEIRS: &str = "70000 100000\n20000\n10\n10\nmax 100000\n0\n4\n15\n";
+/// Lines of a cgroup in it: limit, burst, weight, nice value.
+const FILES: usize = 4;
 
 fn files(vm: &Vm) -> Result<String> {
     vm.run(&format!(
-        "cd {SLICE} && cat a.service/cpu.max a.service/cpu.max.burst b.service/cpu.max \
-         b.service/cpu.max.burst"
+        "cd {SLICE} && for name in a b; do cd $name.service &&
+         cat cpu.max cpu.max.burst cpu.weight cpu.weight.nice && cd ..; done"
     ))
 }
 
@@ -37,7 +40,8 @@ fn set_theirs(vm: &Vm) -> Result<()> {
     vm.run(&format!(
         "killall -KILL weir; weir reset > /dev/null
          cd {SLICE} && echo 0 > a.service/cpu.max.burst && echo 70000 100000 > a.service/cpu.max &&
-         echo 20000 > a.service/cpu.max.burst && echo max 100000 > b.service/cpu.max"
+         echo 20000 > a.service/cpu.max.burst && echo max 100000 > b.service/cpu.max &&
+         echo 10 > a.service/cpu.weight && echo 15 > b.service/cpu.weight.nice"
     ))?;
     ensure!(files(vm)? == THEIRS, "the guest's own: {}", files(vm)?);
     Ok(())
@@ -49,7 +53,14 @@ fn limit_both(vm: &Vm) -> Result<u32> {
     let pid = load_weir(vm, &format!("--limit --set-point {SET_POINT}"))?;
     until(vm, &held("a", "70000 100000"))?;
     until(vm, &held("b", "max 100000"))?;
+    until(vm, &weighed("a", 10))?;
+    until(vm, &weighed("b", 4))?;
     Ok(pid)
+}
+
+/// A condition: a lower weight than `theirs` is in force.
+fn weighed(name: &str, theirs: u64) -> String {
+    format!("[ \"$(cat {SLICE}/{name}.service/cpu.weight)\" -lt {theirs} ]")
 }
 
 /// A condition: something else than `theirs` is in force.
@@ -85,6 +96,11 @@ fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
         let limited = limited.with_context(|| format!("{id} is not in {told}"))?;
         ensure!(limited["verdict"]["limit_cpus"].is_f64(), "{limited}");
         ensure!(limited["limited_since_unix_ms"].is_u64(), "{limited}");
+        let ratio = &limited["verdict"]["limited_weight"]["lowered"]["ratio"];
+        ensure!(
+            ratio.as_f64().is_some_and(|r| r < 1.0),
+            "no lower weight: {limited}"
+        );
         let began = about("changes")
             .into_iter()
             .any(|c| c["workload"] == id.as_str());
@@ -149,8 +165,12 @@ fn kill_in_mid_throttle(vm: &Vm) -> Result<String> {
     let status = signal_weir(vm, pid, "KILL")?;
     ensure!(status == 128 + 9, "weir ended with {status}");
     let left = files(vm)?;
-    for (line, theirs) in left.lines().zip(THEIRS.lines()).step_by(2) {
-        ensure!(line != theirs, "nothing is left to put back: {left}");
+    for (place, (line, theirs)) in left.lines().zip(THEIRS.lines()).enumerate() {
+        let is_changed = place % FILES == 0 || place % FILES == 2;
+        ensure!(
+            !is_changed || line != theirs,
+            "nothing is left to put back: {left}"
+        );
     }
     Ok(left)
 }
@@ -243,11 +263,65 @@ fn what_others_set_is_respected_and_kept(vm: &Vm) -> Result<()> {
     let left = files(vm)?;
     let lines: Vec<&str> = left.lines().collect();
     ensure!(
-        lines[0] == "1000 100000" && lines[2] == "90000 100000",
+        lines[0] == "1000 100000" && lines[FILES] == "90000 100000",
         "theirs is lost: {left}"
     );
     // All of its burst that the kernel takes under the new quota.
-    ensure!(lines[1] == "1000" && lines[3] == "0", "bursts: {left}");
+    ensure!(
+        lines[1] == "1000" && lines[FILES + 1] == "0",
+        "bursts: {left}"
+    );
+    ensure!(
+        lines[2..4] == ["10", "10"] && lines[FILES + 2..] == ["4", "15"],
+        "{left}"
+    );
+    Ok(())
+}
+
+/// Somebody gives `a` another weight, and makes `b` idle, while weir has lowered both.
+fn weights_that_others_set_stay(vm: &Vm) -> Result<()> {
+    let pid = limit_both(vm)?;
+    vm.run(&format!(
+        "cd {SLICE} && echo 77 > a.service/cpu.weight && echo 1 > b.service/cpu.idle"
+    ))?;
+    for name in ["a", "b"] {
+        until(
+            vm,
+            &format!("grep -q 'left alone while it is limited.*{name}.service' {LINES}.err"),
+        )?;
+    }
+    let told = once_both_are_told(vm, "weir explain --json", |told| &told["workloads"])?;
+    let text = told.to_string();
+    ensure!(text.contains("somebody else set weight 77"), "{told}");
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(status == 0, "weir ended with {status}");
+    let left = files(vm)?;
+    let lines: Vec<&str> = left.lines().collect();
+    ensure!(
+        lines[2] == "77" && lines[FILES + 2] == "0",
+        "theirs is lost: {left}"
+    );
+    vm.run(&format!("echo 0 > {SLICE}/b.service/cpu.idle"))?;
+    set_theirs(vm)
+}
+
+/// With weights off none is touched.
+fn weights_are_left_alone_if_that_is_asked_for(vm: &Vm) -> Result<()> {
+    set_theirs(vm)?;
+    let flags = format!("--limit --set-point {SET_POINT} --limited-weight off");
+    let pid = load_weir(vm, &flags)?;
+    until(vm, &held("a", "70000 100000"))?;
+    until(vm, &held("b", "max 100000"))?;
+    for _ in 0..5 {
+        next_line(vm)?;
+        for name in ["a", "b"] {
+            let theirs = if name == "a" { 10 } else { 4 };
+            let touched = attempt(vm, &weighed(name, theirs))?;
+            ensure!(touched.status == Some(1), "{name}: {}", files(vm)?);
+        }
+    }
+    signal_weir(vm, pid, "TERM")?;
+    ensure!(files(vm)? == THEIRS, "after it: {}", files(vm)?);
     Ok(())
 }
 
@@ -305,6 +379,12 @@ fn every_limit_ends() -> Result<()> {
     q.ask("one weir at a time", || two_do_not_limit_at_once(vm));
     q.ask("others write cpu.max", || {
         what_others_set_is_respected_and_kept(vm)
+    });
+    q.ask("others write cpu.weight", || {
+        weights_that_others_set_stay(vm)
+    });
+    q.ask("weights off", || {
+        weights_are_left_alone_if_that_is_asked_for(vm)
     });
     q.ask("others write after the kill", || {
         a_change_after_the_kill_is_left_alone(vm)

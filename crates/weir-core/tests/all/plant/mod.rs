@@ -134,6 +134,7 @@ impl Plant {
                 period_ns: Nanos(PERIOD),
                 min_quota_ns: Nanos(0),
                 is_exact: false,
+                lowers_weights: false,
             }),
             facts: Vec::new(),
         };
@@ -278,6 +279,7 @@ impl Plant {
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,
+            limited_weight: None,
             excluded: reader
                 .excluded
                 .then(|| weir_core::seam::observation::Excluded::ByUser("/kept*".into())),

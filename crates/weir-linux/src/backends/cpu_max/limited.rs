@@ -3,6 +3,7 @@
 
 use super::period_phase::Phase;
 use super::target::outcome;
+use super::weight::HeldWeight;
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::Kept;
 use crate::kernel::files::{Buffer, open_same, overwrite, write_at};
@@ -27,6 +28,8 @@ pub(crate) struct Hold {
     /// `cpu.max.burst` is not lowered yet.
     pub(crate) has_burst: bool,
     pub(crate) taken: Option<Take>,
+    /// `cpu.weight`.
+    pub(crate) weight: HeldWeight,
     /// When its quota is refilled, once that is known.
     pub(crate) phase: Option<Phase>,
     /// Looking after it failed, and that was said.

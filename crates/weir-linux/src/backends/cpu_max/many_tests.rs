@@ -2,6 +2,7 @@
 //! Many limits at once.
 
 use super::*;
+use turns::TEND_MOST;
 
 /// So many services, all limited.
 fn many(count: usize) -> (World, Vec<String>) {

@@ -29,6 +29,8 @@ pub(crate) mod period_phase;
 pub(crate) mod quota;
 pub(crate) mod rewrite_timing;
 pub(crate) mod target;
+mod turns;
+pub(crate) mod weight;
 pub(crate) mod write_order;
 
 use crate::backends::sched_ext::threads::Moved;
@@ -52,21 +54,15 @@ use quota::{period_us, quota, tighter};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 use target::{Aim, Target, never, outcome};
+use turns::Turns;
+use weight::{HeldWeight, Scale};
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::{CpuShare, Nanos, WorkloadId};
 
 /// Shortest time between two writes of ours over somebody else's, per cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
-/// Limits that are looked after at one tick: so many, or this part of all where that is more. Every
-/// one has its turn within this many ticks: a second at 50 ms, no longer than a contest waits anyway.
-/// Before a write of ours each is looked at in any case.
-const TEND_LEAST: usize = 8;
-const TEND_PART: usize = 20;
-/// And no more than this: of ten thousand limits each has its turn within 4 s at 50 ms. In tests less, so that it happens.
-const TEND_MOST: usize = if cfg!(test) { 40 } else { 128 };
 
 /// The back end.
 pub(crate) struct Actuator {
@@ -82,8 +78,8 @@ pub(crate) struct Actuator {
     pub(crate) holds: BTreeMap<WorkloadId, Hold>,
     /// What the other back end holds, told in the same journal.
     moves: BTreeMap<u64, Moved>,
-    /// Whose turn it was last to be looked after, and the round of the view they were compared with.
-    tended: Option<WorkloadId>,
+    turns: Turns,
+    /// The round of the view that holds were compared with.
     compared: u64,
     /// When refills whose moment is not known are searched again.
     pub(crate) search: Search,
@@ -111,7 +107,7 @@ impl Actuator {
             budget,
             holds: BTreeMap::new(),
             moves: BTreeMap::new(),
-            tended: None,
+            turns: Turns::default(),
             compared: 0,
             search: Search::default(),
             sched_ext: SchedExt::new(&options.roots).trusting(options.trust_cpu_max),
@@ -263,6 +259,7 @@ impl Actuator {
             contest_at: Nanos(0),
             has_burst,
             taken: take,
+            weight: HeldWeight::default(),
             phase: None,
             trouble: None,
             lease,
@@ -333,7 +330,7 @@ impl Actuator {
                 }
             }
         }
-        for id in self.turn() {
+        for id in self.turns.next(&self.holds) {
             let tended = match self.see_theirs(&id) {
                 Ok(_) => self.contest(&id, at),
                 Err(why) => Err(why),
@@ -342,6 +339,7 @@ impl Actuator {
                 self.forget(&id);
                 continue;
             }
+            self.on_weight(&id, |scale, hold| scale.look_after(hold));
             let Some(hold) = self.holds.get_mut(&id) else {
                 continue;
             };
@@ -351,25 +349,6 @@ impl Actuator {
             }
         }
         self.compact();
-    }
-
-    /// Whose turn it is to be looked after; each time the next ones.
-    fn turn(&mut self) -> Vec<WorkloadId> {
-        let part = self.holds.len().div_ceil(TEND_PART);
-        let count = part.clamp(TEND_LEAST, TEND_MOST);
-        let from = self.tended.take().map_or(Bound::Unbounded, Bound::Excluded);
-        let mut turn: Vec<_> = self
-            .holds
-            .range((from, Bound::Unbounded))
-            .map(|(id, _)| id.clone())
-            .take(count + 1)
-            .collect();
-        // Behind the last of them the next turn begins, or with the first, if that was the end.
-        if turn.len() > count {
-            turn.pop();
-            self.tended = turn.last().cloned();
-        }
-        turn
     }
 
     fn contest(&mut self, id: &WorkloadId, at: Nanos) -> Result<(), OutcomeKind> {
@@ -385,8 +364,33 @@ impl Actuator {
         self.set(id, ours).map(|_| ())
     }
 
+    /// Gives a workload that has a limit of ours this part of its own weight.
+    pub(crate) fn weigh(&mut self, id: &WorkloadId, ratio: f64) {
+        self.on_weight(id, |scale, hold| scale.weigh(hold, ratio));
+    }
+
+    fn on_weight<T>(
+        &mut self,
+        id: &WorkloadId,
+        change: impl FnOnce(&mut Scale<'_>, &mut Hold) -> T,
+    ) -> Option<T> {
+        let hold = self.holds.get_mut(id)?;
+        let mut scale = Scale {
+            root: &self.root,
+            claim: self.claim.as_mut()?,
+            buffer: &mut self.buffer,
+        };
+        Some(change(&mut scale, hold))
+    }
+
     /// Puts back what was there before.
     pub(crate) fn release(&mut self, id: &WorkloadId) -> OutcomeKind {
+        let weight = self.on_weight(id, |scale, hold| scale.give_back(hold));
+        match weight {
+            Some(Given::Failed(why)) => return OutcomeKind::Failed(why),
+            Some(Given::LeftAlone(why)) => tracing::info!(cgroup = %id, why, "weight left alone"),
+            _ => {}
+        }
         let Some(hold) = self.holds.get(id) else {
             return OutcomeKind::Unchanged;
         };
@@ -431,6 +435,7 @@ impl Actuator {
 
     /// Drops a hold whose limit is put back or gone.
     fn forget(&mut self, id: &WorkloadId) {
+        self.on_weight(id, |scale, hold| scale.end(hold, HeldWeight::default()));
         let Some(hold) = self.holds.remove(id) else {
             return;
         };
@@ -475,7 +480,8 @@ impl Actuator {
             return;
         };
         claim.compact(|| {
-            let leases = self.holds.values().flat_map(|hold| hold.lease.records());
+            let of = |hold: &Hold| [hold.lease.records(), hold.weight.records()].concat();
+            let leases = self.holds.values().flat_map(of);
             let takes = self.holds.values().filter_map(|h| h.taken.clone());
             let moves = self.moves.values().cloned().map(Record::Moved);
             leases.chain(takes.map(Record::Take)).chain(moves).collect()

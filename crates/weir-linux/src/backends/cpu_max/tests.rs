@@ -5,6 +5,7 @@ use crate::kernel::files::open_root;
 use crate::options::By;
 use crate::workloads::cgroups::tree::Tree;
 use crate::workloads::discovery::Scout;
+use turns::TEND_PART;
 
 const FIO: &str = "/system.slice/fio.service";
 const FIO_MAX: &str = "sys/fs/cgroup/system.slice/fio.service/cpu.max";
@@ -420,3 +421,6 @@ fn a_process_in_company_is_refused_or_taken() {
 
 #[path = "many_tests.rs"]
 mod many;
+
+#[path = "weight_tests.rs"]
+mod weight;

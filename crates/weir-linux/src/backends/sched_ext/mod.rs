@@ -139,6 +139,7 @@ impl Scx {
             min_quota_ns: Nanos(0),
             // What an estimate missed is charged later.
             is_exact: matches!(self.rule, Rule::Partial | Rule::Full) && self.counts != Counts::Not,
+            lowers_weights: false,
         }
     }
 

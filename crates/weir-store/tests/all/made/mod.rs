@@ -49,6 +49,7 @@ pub fn machine() -> Description {
             period_ns: Nanos::from_millis(20),
             min_quota_ns: Nanos::from_millis(1),
             is_exact: false,
+            lowers_weights: false,
         }),
         facts: vec![Fact {
             name: "resctrl.smba".into(),
@@ -191,6 +192,7 @@ impl Plant {
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,
+            limited_weight: None,
             excluded: None,
         };
         let skipped = (self.seq % 5 == 3).then(|| Skipped {

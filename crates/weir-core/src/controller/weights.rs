@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The part of its weight with which a limited workload competes for a CPU.
+//!
+//! A limit by `cpu.max` takes a workload off its CPU and brings it back at the next refill. A task that woke on that CPU
+//! meanwhile then waits behind it for a slice. With a lower weight the limited workload gets its next slice later, and
+//! waits instead: it has less to lose, for its limit stops it anyway.
+//!
+//! - The weight follows the limit: a workload that may use a third of the CPU time that it would use has a third of its
+//!   weight, times [`super::Config::limited_weight_ratio`]. So the weight of a limit that is being raised comes back with it,
+//!   before the limit goes, and the workload still gets what its limit allows.
+//! - What it *would use* is seen: CPU time used and time held back together. The most of the last [`MEMORY_SECS`] counts, so
+//!   that a workload that slept wakes with the weight that it went to sleep with. One that waits for a CPU and does not
+//!   reach its limit is held back less, is seen to want less, and gets weight back.
+//! - A weight changes when it is off by more than [`DEAD_BAND`]; at most [`CHANGES_PER_STEP`] in a step, by turns. Each is a
+//!   line in the journal and a write of `cpu.weight`, which takes the lock of every CPU's run queue.
+//! - What became of a change is seen in the next observation. Where the weight is not what it should be, it is asked for
+//!   again after [`AGAIN_AFTER`]; where the platform leaves it alone, it is not.
+
+use super::demand::StepContext;
+use super::state::{State, WorkloadState};
+use crate::seam::observation::{LimitedWeight, Observation};
+use crate::seam::plan::{ActionKind, WeightChange};
+use crate::seam::topology::Description;
+use crate::units::Nanos;
+
+/// No workload has less of its weight than this.
+const LEAST: f64 = 0.1;
+
+/// A weight that is off by no more than this stays.
+const DEAD_BAND: f64 = 0.2;
+
+/// Time in which it is forgotten what a workload would use, in seconds.
+const MEMORY_SECS: f64 = 20.0;
+
+/// Most weights that change in one step.
+const CHANGES_PER_STEP: usize = 16;
+
+/// A change that does not show is asked for again after this time.
+const AGAIN_AFTER: Nanos = Nanos::from_millis(1000);
+
+/// The weights that are to change, by workload id.
+pub(super) fn propose(
+    state: &mut State,
+    context: &StepContext<'_>,
+    machine: &Description,
+    seen: &Observation,
+) -> Vec<WeightChange> {
+    let actuator = machine.actuator.as_ref();
+    if !actuator.is_some_and(|actuator| actuator.lowers_weights) {
+        return Vec::new();
+    }
+    let part = context.gains.limited_weight;
+    let mut due: Vec<(usize, f64)> = Vec::new();
+    for (position, tracked) in state.workloads.iter_mut().enumerate() {
+        let found = tracked.now.index.and_then(|i| seen.workloads.get(i));
+        let Some((found, limit)) = found.zip(limit(tracked)) else {
+            tracked.hold.weight_asked = None;
+            continue;
+        };
+        let would_use = would_use(tracked, context.dt);
+        let has = match &found.limited_weight {
+            None => 1.0,
+            Some(LimitedWeight::Lowered { ratio }) => *ratio,
+            Some(LimitedWeight::LeftAlone { .. }) => continue,
+        };
+        let wants = match part > 0.0 && part * limit < would_use {
+            true => (part * limit / would_use).max(LEAST),
+            false => 1.0,
+        };
+        let is_near =
+            |ratio: f64| (wants / ratio - 1.0).abs() <= DEAD_BAND && (wants < 1.0 || ratio >= 1.0);
+        let is_asked = tracked.hold.weight_asked.is_some_and(|(ratio, then)| {
+            is_near(ratio) && context.at.0.saturating_sub(then.0) < AGAIN_AFTER.0
+        });
+        if !is_near(has) && !is_asked {
+            due.push((position, wants));
+        }
+    }
+    by_turns(state, due, context.at)
+}
+
+/// The CPUs that it would use without a limit.
+fn would_use(tracked: &mut WorkloadState, dt: f64) -> f64 {
+    let hold = &mut tracked.hold;
+    let now = tracked
+        .now
+        .cpu
+        .map_or(0.0, |cpus| cpus + tracked.now.throttled_ratio);
+    hold.would_use = now.max(hold.would_use * (-dt / MEMORY_SECS).exp());
+    hold.would_use
+}
+
+/// The limit that it has or gets, and keeps.
+fn limit(tracked: &WorkloadState) -> Option<f64> {
+    match tracked.hold.asked {
+        Some(ActionKind::Limit { cpus }) => Some(cpus.get()),
+        Some(ActionKind::Release) => None,
+        None => tracked.hold.in_force.filter(|_| !tracked.hold.is_reborn),
+    }
+}
+
+/// As many as one step may change, beginning behind the last of the step before.
+fn by_turns(state: &mut State, mut due: Vec<(usize, f64)>, at: Nanos) -> Vec<WeightChange> {
+    let last = state.weighed_last.take();
+    if due.len() > CHANGES_PER_STEP {
+        let id = |position: usize| state.workloads.get(position).map(|t| &t.id);
+        let first = due.iter().position(|(p, _)| id(*p) > last.as_ref());
+        due.rotate_left(first.unwrap_or(0));
+        due.truncate(CHANGES_PER_STEP);
+        let last = due.last().and_then(|(position, _)| id(*position)).cloned();
+        state.weighed_last = last;
+    }
+    let mut changes = Vec::with_capacity(due.len());
+    for (position, ratio) in due {
+        let Some(tracked) = state.workloads.get_mut(position) else {
+            continue;
+        };
+        tracked.hold.weight_asked = Some((ratio, at));
+        changes.push(WeightChange {
+            workload: tracked.id.clone(),
+            ratio,
+        });
+    }
+    changes.sort_by(|a, b| a.workload.cmp(&b.workload));
+    changes
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which weight goes with a limit. One device at four times its set-point and readers that want a CPU each, so that the
+//! limits are known: a quarter of a CPU for one reader. Nothing reacts.
+
+use weir_core::seam::observation::{
+    GroupReading, LimitedWeight, Use, WorkloadKind, WorkloadReading,
+};
+use weir_core::seam::plan::{ActionKind, OutcomeKind, WeightChange};
+use weir_core::seam::topology::{Actuator, CountedBy, Device, Group};
+use weir_core::{
+    Bytes, BytesPerSec, Config, Description, DeviceId, GroupId, Nanos, Observation, Outcome, Plan,
+    Reading, State, WorkloadId, step,
+};
+
+const MS: u64 = 1_000_000;
+const GROUP: GroupId = GroupId {
+    device: DeviceId(0),
+    index: 0,
+};
+
+struct World {
+    machine: Description,
+    config: Config,
+    state: State,
+    turn: u64,
+    /// CPU time used and held back so far, in nanoseconds, and what is made of the weight.
+    readers: Vec<(f64, f64, Option<LimitedWeight>)>,
+    limits: Vec<Option<f64>>,
+    /// Bytes per CPU-second.
+    intensity: f64,
+    moved: f64,
+    /// Changes of weights are carried out.
+    obeys: bool,
+    /// Limited readers use this part of their limit, and are not held back where it is below 1.
+    reach: f64,
+}
+
+fn id(reader: usize) -> WorkloadId {
+    WorkloadId::new(format!("/r{reader:03}"))
+}
+
+impl World {
+    fn new(readers: usize) -> Self {
+        let actuator = Actuator {
+            name: "cgroup".into(),
+            min_cpus: 0.001,
+            grain_ns: Nanos(4 * MS),
+            refill_on_write_ratio: 0.0,
+            period_ns: Nanos(20 * MS),
+            min_quota_ns: Nanos(0),
+            is_exact: false,
+            lowers_weights: true,
+        };
+        World {
+            machine: Description {
+                cpu_count: 1024,
+                devices: vec![Device {
+                    id: DeviceId(0),
+                    name: "weir_cxl0".into(),
+                    capacity_bytes_per_sec: None,
+                    counter_mask_bytes: u64::MAX,
+                    counted_by: CountedBy::Model,
+                }],
+                groups: vec![Group {
+                    id: GROUP,
+                    node: None,
+                    size_bytes: Bytes(1 << 30),
+                }],
+                actuator: Some(actuator),
+                ..Description::default()
+            },
+            config: Config {
+                set_point_bytes_per_sec: Some(BytesPerSec::new(1e9)),
+                limit: true,
+                ..Config::default()
+            },
+            state: State::default(),
+            turn: 0,
+            readers: vec![(0.0, 0.0, None); readers],
+            limits: vec![None; readers],
+            intensity: 4e9 / readers as f64,
+            moved: 0.0,
+            obeys: true,
+            reach: 1.0,
+        }
+    }
+
+    fn see(&mut self) -> Observation {
+        self.turn += 1;
+        let at = Nanos(self.turn * 50 * MS);
+        for (reader, limit) in self.readers.iter_mut().zip(&self.limits) {
+            let (used, held) = match limit {
+                Some(limit) if self.reach < 1.0 => (limit * self.reach, 0.0),
+                Some(limit) => (limit.min(1.0), (1.0 - limit).max(0.0)),
+                None => (1.0, 0.0),
+            };
+            reader.0 += used * 50e6;
+            reader.1 += held * 50e6;
+            self.moved += used * 0.05 * self.intensity;
+        }
+        let workload = |(i, (used, held, weight)): (usize, &(f64, f64, Option<LimitedWeight>))| {
+            WorkloadReading {
+                id: id(i),
+                kind: WorkloadKind::Cgroup,
+                cpu_ns: Reading::new(at, Nanos(*used as u64)),
+                throttled_ns: Reading::new(at, Nanos(*held as u64)),
+                uses: vec![Use {
+                    group: GROUP,
+                    resident_bytes: Reading::new(at, Bytes(1 << 20)),
+                    sampled_read_bytes: None,
+                    sampled_write_bytes: None,
+                }],
+                resident_bytes: None,
+                weight: 100.0,
+                their_limit_cpus: None,
+                limited_weight: weight.clone(),
+                excluded: None,
+            }
+        };
+        Observation {
+            seq: self.turn,
+            at,
+            groups: vec![GroupReading {
+                id: GROUP,
+                read_bytes: Reading::new(at, Bytes(self.moved as u64)),
+                write_bytes: Reading::new(at, Bytes(0)),
+            }],
+            workloads: self.readers.iter().enumerate().map(workload).collect(),
+            ..Observation::default()
+        }
+    }
+
+    fn tick(&mut self) -> Plan {
+        let seen = self.see();
+        let plan = step(&mut self.state, &self.config, &self.machine, &seen);
+        let mut outcomes = Vec::new();
+        for action in &plan.actions {
+            let place = (0..self.limits.len()).find(|i| id(*i) == action.workload);
+            self.limits[place.expect("a reader")] = match action.kind {
+                ActionKind::Limit { cpus } => Some(cpus.get()),
+                ActionKind::Release => None,
+            };
+            outcomes.push(Outcome {
+                workload: action.workload.clone(),
+                result: OutcomeKind::Applied,
+            });
+        }
+        self.state.note(&outcomes);
+        for change in plan.weights.iter().filter(|_| self.obeys) {
+            let place = (0..self.limits.len()).find(|i| id(*i) == change.workload);
+            let lowered = LimitedWeight::Lowered {
+                ratio: change.ratio,
+            };
+            self.readers[place.expect("a reader")].2 = (change.ratio < 1.0).then_some(lowered);
+        }
+        plan
+    }
+
+    /// All changes of weights in so many ticks.
+    fn ticks(&mut self, count: usize) -> Vec<WeightChange> {
+        (0..count).flat_map(|_| self.tick().weights).collect()
+    }
+
+    fn ratio(&self, reader: usize) -> f64 {
+        match &self.readers[reader].2 {
+            Some(LimitedWeight::Lowered { ratio }) => *ratio,
+            _ => 1.0,
+        }
+    }
+}
+
+#[test]
+fn the_weight_is_a_part_of_what_the_limit_is_of_the_time_it_would_use() {
+    for part in [0.6, 1.0] {
+        let mut world = World::new(1);
+        world.config.limited_weight_ratio = part;
+        let changes = world.ticks(40);
+        assert!(!changes.is_empty() && changes.len() < 5, "{changes:?}");
+        let limit = world.limits[0].expect("limited");
+        let wanted = part * limit;
+        let got = world.ratio(0);
+        assert!(
+            (got / wanted - 1.0).abs() <= 0.25,
+            "{got} instead of {wanted}"
+        );
+    }
+}
+
+#[test]
+fn a_weight_comes_with_a_limit_and_not_before() {
+    let mut world = World::new(1);
+    loop {
+        let plan = world.tick();
+        if plan.weights.is_empty() {
+            assert_eq!(plan.actions, [], "a limit without its weight");
+            continue;
+        }
+        assert_eq!(plan.actions.len(), 1);
+        break;
+    }
+}
+
+#[test]
+fn no_weight_is_changed_where_that_is_off_or_cannot_be() {
+    let mut off = World::new(2);
+    off.config.limited_weight_ratio = 0.0;
+    assert_eq!(off.ticks(60), []);
+    assert!(off.limits[0].is_some());
+    let mut cannot = World::new(2);
+    cannot
+        .machine
+        .actuator
+        .as_mut()
+        .expect("there")
+        .lowers_weights = false;
+    assert_eq!(cannot.ticks(60), []);
+    let mut observing = World::new(2);
+    observing.config.limit = false;
+    assert_eq!(observing.ticks(60), []);
+}
+
+#[test]
+fn a_weight_follows_a_limit_that_is_raised_and_goes_with_it() {
+    let mut world = World::new(1);
+    world.ticks(40);
+    assert!(world.ratio(0) < 0.2, "{}", world.ratio(0));
+    world.config.set_point_bytes_per_sec = Some(BytesPerSec::new(2.4e9));
+    world.ticks(200);
+    let limit = world.limits[0].expect("limited");
+    let (wanted, got) = (0.6 * limit, world.ratio(0));
+    assert!(
+        limit > 0.4 && (got / wanted - 1.0).abs() <= 0.25,
+        "{got} for {limit}"
+    );
+    // Nothing is asked for a workload that loses its limit: with the limit goes the weight.
+    world.config.limit = false;
+    assert_eq!(world.ticks(5), []);
+    assert_eq!(world.limits[0], None);
+}
+
+#[test]
+fn who_does_not_reach_its_limit_gets_weight_back() {
+    let mut world = World::new(1);
+    world.ticks(40);
+    let before = world.ratio(0);
+    world.reach = 0.9;
+    world.ticks(800);
+    let (limit, after) = (world.limits[0], world.ratio(0));
+    assert!(
+        after > 1.5 * before,
+        "{after} and {before}, limit {limit:?}"
+    );
+}
+
+#[test]
+fn what_is_not_carried_out_is_asked_for_again_each_second() {
+    let mut world = World::new(1);
+    world.obeys = false;
+    let count = world.ticks(20 * 10).len();
+    assert!((6..=14).contains(&count), "{count} in ten seconds");
+    world.readers[0].2 = Some(LimitedWeight::LeftAlone {
+        why: "cpu.idle is 1".into(),
+    });
+    assert_eq!(world.ticks(100), [], "it is left alone");
+    let plan = world.tick();
+    assert_eq!(plan.workloads[0].limited_weight, world.readers[0].2);
+}
+
+#[test]
+fn many_weights_change_by_turns() {
+    let mut world = World::new(100);
+    let mut changed = std::collections::BTreeSet::new();
+    for _ in 0..60 {
+        let plan = world.tick();
+        assert!(plan.weights.len() <= 16, "{}", plan.weights.len());
+        assert!(plan.weights.is_sorted_by(|a, b| a.workload < b.workload));
+        changed.extend(plan.weights.into_iter().map(|change| change.workload));
+    }
+    assert_eq!(changed.len(), 100);
+    // Those that cannot be changed do not keep others from their turn.
+    let mut world = World::new(100);
+    world.obeys = false;
+    let asked = world.ticks(60).into_iter().map(|change| change.workload);
+    assert_eq!(asked.collect::<std::collections::BTreeSet<_>>().len(), 100);
+}
+
+#[test]
+fn plans_of_before_are_read_and_written_as_they_were() {
+    let plan = World::new(1).tick();
+    let text = serde_json::to_string(&plan).expect("a plan");
+    assert!(!text.contains("weight"), "{text}");
+    assert_eq!(serde_json::from_str::<Plan>(&text).expect("a plan"), plan);
+}

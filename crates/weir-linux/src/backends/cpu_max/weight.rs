@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The weight (`cpu.weight`) of a cgroup while weir limits it: a part of its own, where the plan says so.
+//!
+//! What the files mean (kernel, `Documentation/admin-guide/cgroup-v2.rst` and `kernel/sched/core.c`):
+//! - `cpu.weight` and `cpu.weight.nice` are two views of one value. A nice value is finer than a weight where both are small
+//!   (nice 17 and 18 both read as weight 2), so both are noted and both are there again afterwards.
+//! - A cgroup with `cpu.idle` = 1 has the least weight there is, reads as weight 0, and takes no other: left alone.
+//! - A weight counts among the siblings of the cgroup. A cgroup that has no siblings with tasks gains and loses nothing.
+//!
+//! **Theirs and ours.** As for limits, what was there before is *theirs*. A value that is not the one we wrote is somebody
+//! else's: it stays, and weir leaves that weight alone for as long as the limit lasts.
+
+use super::limited::Hold;
+use crate::kernel::escape::escape;
+use crate::kernel::fd_budget::is_want;
+use crate::kernel::files::{Buffer, write_at};
+use crate::kernel::parse::{decimal, signed};
+use crate::leases::Claim;
+use crate::leases::journal::Record;
+use crate::leases::restore::Given;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use weir_core::seam::observation::LimitedWeight;
+
+/// Weights that the kernel takes.
+pub(crate) const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
+/// Nice values that the kernel takes.
+pub(crate) const NICES: std::ops::RangeInclusive<i64> = -20..=19;
+/// Why it is left alone where `cpu.idle` is set.
+const IDLE: &str = "cpu.idle is 1: it has the least weight already";
+
+/// A cgroup whose weight we changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WeightLease {
+    pub(crate) path: Vec<u8>,
+    pub(crate) inode: u64,
+    /// What to put back.
+    pub(crate) theirs: u64,
+    /// The same as `cpu.weight.nice` tells it, where the kernel does.
+    pub(crate) nice: Option<i64>,
+    /// The last two values we wrote, oldest first.
+    pub(crate) ours: Vec<u64>,
+}
+
+impl WeightLease {
+    fn begin(&self) -> Record {
+        Record::Weight {
+            path: escape(&self.path),
+            inode: self.inode,
+            weight: self.theirs,
+            nice: self.nice,
+        }
+    }
+
+    /// The records that tell it anew.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        let weighed = |weight: &u64| Record::Weighed {
+            inode: self.inode,
+            weight: *weight,
+        };
+        std::iter::once(self.begin())
+            .chain(self.ours.iter().map(weighed))
+            .collect()
+    }
+
+    pub(crate) fn note_ours(&mut self, weight: u64) {
+        self.ours.push(weight);
+        if self.ours.len() > 2 {
+            self.ours.remove(0);
+        }
+    }
+
+    /// Puts it back, given its directory.
+    pub(crate) fn give_back_in(&self, dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Given {
+        let current = match read_weight(dir, buffer) {
+            Ok(current) => current,
+            Err(Errno::NOENT | Errno::NODEV) => return Given::Vanished,
+            Err(e) => return Given::Failed(format!("cpu.weight: {e}")),
+        };
+        if current == self.theirs {
+            return Given::Unchanged;
+        }
+        if !self.ours.contains(&current) {
+            let theirs = self.theirs;
+            return Given::LeftAlone(format!(
+                "somebody set weight {current} since; it was {theirs}"
+            ));
+        }
+        match self.put_back(dir, buffer) {
+            Ok(()) => Given::Restored,
+            Err(Errno::NODEV) => Given::Vanished,
+            Err(e) => Given::Failed(format!("cpu.weight: {e}")),
+        }
+    }
+
+    fn put_back(&self, dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<(), Errno> {
+        write_at(dir, "cpu.weight", &self.theirs.to_string())?;
+        // Where that was finer than a weight can say.
+        if let Some(nice) = self.nice
+            && read_nice(dir, buffer) != Some(nice)
+        {
+            write_at(dir, "cpu.weight.nice", &nice.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// What became of the weight of a cgroup that is held.
+#[derive(Debug, Default)]
+pub(crate) enum HeldWeight {
+    /// Nothing was asked for.
+    #[default]
+    Untouched,
+    /// Ours to change.
+    Leased {
+        lease: WeightLease,
+        /// The part of theirs that is in force.
+        ratio: f64,
+        /// What should be there.
+        written: u64,
+    },
+    /// Not to be changed while the limit lasts.
+    LeftAlone(String),
+}
+
+impl HeldWeight {
+    /// As an observation tells it.
+    pub(crate) fn seen(&self) -> Option<LimitedWeight> {
+        match self {
+            HeldWeight::Leased { ratio, .. } if *ratio < 1.0 => {
+                Some(LimitedWeight::Lowered { ratio: *ratio })
+            }
+            HeldWeight::LeftAlone(why) => Some(LimitedWeight::LeftAlone { why: why.clone() }),
+            HeldWeight::Untouched | HeldWeight::Leased { .. } => None,
+        }
+    }
+
+    /// The weight that others gave it, where a view may show ours.
+    pub(crate) fn theirs(&self) -> Option<f64> {
+        match self {
+            HeldWeight::Leased { lease, .. } => Some(lease.theirs as f64),
+            HeldWeight::Untouched | HeldWeight::LeftAlone(_) => None,
+        }
+    }
+
+    /// The records that tell it anew.
+    pub(crate) fn records(&self) -> Vec<Record> {
+        match self {
+            HeldWeight::Leased { lease, .. } => lease.records(),
+            HeldWeight::Untouched | HeldWeight::LeftAlone(_) => Vec::new(),
+        }
+    }
+}
+
+/// What a change of a weight needs.
+pub(crate) struct Scale<'a> {
+    pub(crate) root: &'a OwnedFd,
+    pub(crate) claim: &'a mut Claim,
+    pub(crate) buffer: &'a mut Buffer,
+}
+
+impl Scale<'_> {
+    /// Gives a limited cgroup this part of its own weight.
+    pub(crate) fn weigh(&mut self, hold: &mut Hold, ratio: f64) {
+        if matches!(hold.weight, HeldWeight::LeftAlone(_)) {
+            return;
+        }
+        match self.try_weigh(hold, ratio.clamp(0.0, 1.0)) {
+            Ok(()) => {}
+            // It is gone, which the limit finds too, or weir has no descriptor left for it: asked for again.
+            Err(Refusal::Later) => {}
+            Err(Refusal::Never(why)) => self.leave_alone(hold, why),
+        }
+    }
+
+    /// Finds out whether somebody else has changed it.
+    pub(crate) fn look_after(&mut self, hold: &mut Hold) {
+        if let HeldWeight::Leased { ratio, written, .. } = &hold.weight
+            && *ratio < 1.0
+        {
+            let written = *written;
+            let current = hold.with_dir(self.root.as_fd(), |dir| read_weight(dir, self.buffer));
+            if let Ok(current) = current
+                && current != written
+            {
+                self.leave_alone(hold, changed(current, written));
+            }
+        }
+    }
+
+    /// Puts it back, before its limit.
+    pub(crate) fn give_back(&mut self, hold: &mut Hold) -> Given {
+        let HeldWeight::Leased { lease, .. } = &hold.weight else {
+            return Given::Unchanged;
+        };
+        let given = hold.with_dir(self.root.as_fd(), |dir| {
+            Ok(lease.give_back_in(dir, self.buffer))
+        });
+        let given = given.unwrap_or_else(|e| match e {
+            Errno::NODEV => Given::Vanished,
+            e => Given::Failed(format!("cpu.weight: {e}")),
+        });
+        if !matches!(given, Given::Failed(_)) {
+            self.end(hold, HeldWeight::Untouched);
+        }
+        given
+    }
+
+    /// Nothing of it is left to be put back.
+    pub(crate) fn end(&mut self, hold: &mut Hold, then: HeldWeight) {
+        if let HeldWeight::Leased { lease, .. } = std::mem::replace(&mut hold.weight, then) {
+            // If this cannot be written, the next start finds a weight that is not ours, or nothing.
+            let inode = lease.inode;
+            let _ = self.claim.note(&Record::WeightDone { inode });
+        }
+    }
+
+    fn leave_alone(&mut self, hold: &mut Hold, why: String) {
+        let cgroup = escape(&hold.lease.path);
+        tracing::info!(
+            cgroup,
+            why,
+            "its cpu.weight is left alone while it is limited"
+        );
+        self.end(hold, HeldWeight::LeftAlone(why));
+    }
+
+    fn try_weigh(&mut self, hold: &mut Hold, ratio: f64) -> Result<(), Refusal> {
+        let is_ours = matches!(hold.weight, HeldWeight::Leased { ratio, .. } if ratio < 1.0);
+        if ratio >= 1.0 && !is_ours {
+            return Ok(());
+        }
+        let found = hold.with_dir(self.root.as_fd(), |dir| read_weight(dir, self.buffer));
+        let found = found.map_err(Refusal::of)?;
+        if !is_ours {
+            self.lease(hold, found)?;
+        }
+        let HeldWeight::Leased { lease, written, .. } = &mut hold.weight else {
+            return Err(Refusal::Later);
+        };
+        if found != *written {
+            return Err(Refusal::Never(changed(found, *written)));
+        }
+        let weight = match ratio >= 1.0 {
+            true => lease.theirs,
+            false => part_of(lease.theirs, ratio),
+        };
+        if weight != lease.theirs {
+            let inode = lease.inode;
+            let record = Record::Weighed { inode, weight };
+            self.claim.note(&record).map_err(|_| Refusal::Later)?;
+            lease.note_ours(weight);
+        }
+        let lease = lease.clone();
+        let put = hold.with_dir(self.root.as_fd(), |dir| match weight == lease.theirs {
+            true if found == weight => Ok(()),
+            true => lease.put_back(dir, self.buffer),
+            false => write_at(dir, "cpu.weight", &weight.to_string()),
+        });
+        put.map_err(Refusal::of)?;
+        let cgroup = escape(&lease.path);
+        tracing::debug!(cgroup, weight, theirs = lease.theirs, "cpu.weight");
+        hold.weight = HeldWeight::Leased {
+            lease,
+            ratio,
+            written: weight,
+        };
+        Ok(())
+    }
+
+    /// Notes what is there, before it is changed for the first time.
+    fn lease(&mut self, hold: &mut Hold, theirs: u64) -> Result<(), Refusal> {
+        let read = hold.with_dir(self.root.as_fd(), |dir| {
+            Ok((is_idle(dir, self.buffer)?, read_nice(dir, self.buffer)))
+        });
+        let (is_idle, nice) = read.map_err(Refusal::of)?;
+        if is_idle || !WEIGHTS.contains(&theirs) {
+            return Err(Refusal::Never(IDLE.into()));
+        }
+        let lease = WeightLease {
+            path: hold.lease.path.clone(),
+            inode: hold.lease.inode,
+            theirs,
+            nice,
+            ours: Vec::new(),
+        };
+        let noted = self.claim.note(&lease.begin());
+        noted.map_err(|_| Refusal::Later)?;
+        hold.weight = HeldWeight::Leased {
+            lease,
+            ratio: 1.0,
+            written: theirs,
+        };
+        Ok(())
+    }
+}
+
+/// Why a weight was not changed.
+enum Refusal {
+    /// It may be at another time.
+    Later,
+    /// Not while the limit lasts.
+    Never(String),
+}
+
+impl Refusal {
+    fn of(e: Errno) -> Self {
+        match e {
+            Errno::NODEV => Refusal::Later,
+            e if is_want(e) => Refusal::Later,
+            Errno::NOENT => Refusal::Never("it has no cpu.weight".into()),
+            e => Refusal::Never(format!("cpu.weight: {e}")),
+        }
+    }
+}
+
+fn changed(now: u64, expected: u64) -> String {
+    format!("somebody else set weight {now} where weir had set {expected}")
+}
+
+/// This part of a weight; the kernel takes none below 1.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn part_of(theirs: u64, ratio: f64) -> u64 {
+    let part = (theirs as f64 * ratio).round() as u64;
+    part.clamp(*WEIGHTS.start(), theirs.max(*WEIGHTS.start()))
+}
+
+fn read_weight(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<u64, Errno> {
+    decimal(buffer.read_at(dir, "cpu.weight")?).map_err(|_| Errno::INVAL)
+}
+
+fn read_nice(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<i64> {
+    let nice = signed(buffer.read_at(dir, "cpu.weight.nice").ok()?).ok()?;
+    NICES.contains(&nice).then_some(nice)
+}
+
+/// Kernels before 5.15 have no `cpu.idle`.
+fn is_idle(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<bool, Errno> {
+    match buffer.read_at(dir, "cpu.idle") {
+        Ok(text) => Ok(decimal(text) == Ok(1)),
+        Err(Errno::NOENT) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_weight_is_a_weight_and_no_more_than_the_whole() {
+        for (theirs, ratio, part) in [
+            (100, 0.25, 25),
+            (100, 0.0, 1),
+            (1, 0.5, 1),
+            (10_000, 0.999, 9_990),
+            (3, 0.5, 2),
+            (100, f64::NAN, 1),
+        ] {
+            assert_eq!(part_of(theirs, ratio), part, "{ratio} of {theirs}");
+        }
+    }
+}
