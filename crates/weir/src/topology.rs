@@ -9,7 +9,9 @@ use anyhow::Result;
 use std::fmt::Display;
 use weir_core::Bytes;
 use weir_linux::Roots;
-use weir_linux::cxl::{Dax, DaxParent, Fabric, Known, Memory, Node, Region, Target, Window};
+use weir_linux::cxl::{
+    CxlMemory, CxlNode, Dax, DaxParent, DecoderTarget, Fabric, Known, Region, Window,
+};
 
 /// Shows it.
 ///
@@ -69,7 +71,7 @@ fn page(fabric: &Fabric) -> String {
     let mut roots: Vec<Branch> = fabric.nodes.iter().map(|n| node(fabric, n)).collect();
     roots.extend(fabric.windows.iter().map(|w| window(fabric, w)));
     let left_over = fabric.devices.iter().filter(|device| {
-        let has_it = |node: &Node| {
+        let has_it = |node: &CxlNode| {
             let devices = node.devices.as_ref();
             devices.is_ok_and(|names| names.contains(&device.name))
         };
@@ -99,7 +101,7 @@ fn page(fabric: &Fabric) -> String {
 }
 
 /// Where the memory of a device is that no region has. That it is nowhere is said with proof only.
-fn where_else(device: &Memory) -> String {
+fn where_else(device: &CxlMemory) -> String {
     match &device.is_in_use {
         Ok(false) => {
             ": its memory is nowhere (no decoder of it is set, no memory lies in its window)".into()
@@ -109,7 +111,7 @@ fn where_else(device: &Memory) -> String {
     }
 }
 
-fn node(fabric: &Fabric, node: &Node) -> Branch {
+fn node(fabric: &Fabric, node: &CxlNode) -> Branch {
     let counters = match &node.counters[..] {
         [] => String::new(),
         groups => format!(", counted as {}", groups.join(" ")),
@@ -151,7 +153,7 @@ fn node(fabric: &Fabric, node: &Node) -> Branch {
 }
 
 /// A dax device that is made of no region.
-fn soft(dax: &Dax, node: &Node) -> String {
+fn soft(dax: &Dax, node: &CxlNode) -> String {
     let what = match dax.of {
         DaxParent::SoftReserved => "soft-reserved memory",
         DaxParent::PersistentMemory => "persistent memory",
@@ -205,7 +207,7 @@ fn region(fabric: &Fabric, region: &Region) -> Branch {
     }
 }
 
-fn target(fabric: &Fabric, target: &Target) -> Branch {
+fn target(fabric: &Fabric, target: &DecoderTarget) -> Branch {
     let device = target.device.as_ref().ok();
     let device = device.and_then(|name| fabric.devices.iter().find(|d| d.name == *name));
     let line = match (&target.device, &target.decoder) {
@@ -219,7 +221,7 @@ fn target(fabric: &Fabric, target: &Target) -> Branch {
     }
 }
 
-fn memory(device: &Memory) -> Vec<Branch> {
+fn memory(device: &CxlMemory) -> Vec<Branch> {
     let serial = known(&device.serial, |serial| format!("{serial:#x}"));
     let pmem = match &device.pmem_bytes {
         Ok(0) => String::new(),
@@ -265,7 +267,7 @@ fn window(fabric: &Fabric, window: &Window) -> Branch {
     );
     // Regions that are a node stand there.
     let homeless = fabric.regions.iter().filter(|r| {
-        let shown = |node: &Node| {
+        let shown = |node: &CxlNode| {
             node.regions
                 .as_ref()
                 .is_ok_and(|names| names.contains(&r.name))

@@ -4,5 +4,6 @@
 mod clocks;
 mod dependencies;
 mod generated;
+mod names;
 mod testplan;
 mod tidy;

@@ -3,7 +3,7 @@
 //! which device their figure is, is decided here.
 
 use super::Counters;
-use super::pmu::latency::{Source, Waits, find};
+use super::pmu::latency::{LatencyCounters, Waits, find};
 use crate::inventory::numa::Topology;
 use crate::options::Roots;
 use weir_core::seam::topology::Fact;
@@ -16,7 +16,7 @@ fn found(
     roots: &Roots,
     topology: &Topology,
     counters: &Counters,
-) -> Result<(Source, DeviceId), Missing> {
+) -> Result<(LatencyCounters, DeviceId), Missing> {
     let source = find(roots)?;
     let nodes = topology.memory_nodes.as_deref().unwrap_or_default();
     let has = |node| counters.groups.iter().any(|g| g.node == Some(node));

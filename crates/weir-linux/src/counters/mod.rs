@@ -46,11 +46,11 @@ pub(crate) struct Counters {
     pub(crate) devices: Vec<Device>,
     pub(crate) groups: Vec<Group>,
     pub(crate) facts: Vec<Fact>,
-    sources: Vec<Source>,
+    sources: Vec<DeviceSource>,
 }
 
 /// Where the counts of one device come from.
-struct Source {
+struct DeviceSource {
     device: DeviceId,
     group_count: u32,
     kind: Kind,
@@ -291,7 +291,7 @@ impl Counters {
             counter_mask_bytes,
             counted_by,
         });
-        self.sources.push(Source {
+        self.sources.push(DeviceSource {
             device,
             group_count,
             kind,
@@ -311,12 +311,12 @@ impl Counters {
 
     /// Whether anything counts: without it, groups are only nodes.
     pub(crate) fn are_counted(&self) -> bool {
-        let counts = |source: &Source| !matches!(source.kind, Kind::None(_));
+        let counts = |source: &DeviceSource| !matches!(source.kind, Kind::None(_));
         self.sources.iter().any(counts)
     }
 }
 
-impl Source {
+impl DeviceSource {
     fn read(&mut self, space: &mut Vec<u8>, seen: &mut Vec<GroupReading>) {
         let before = now();
         if before < self.retry_at {

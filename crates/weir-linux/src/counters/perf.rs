@@ -49,7 +49,7 @@ impl Counters {
 
     /// Asks for the node of what was opened and is of none.
     fn ask_for_nodes(&mut self, nodes: &[MemoryNode]) {
-        let lacks = |source: &super::Source| {
+        let lacks = |source: &super::DeviceSource| {
             let mut groups = self.groups.iter().filter(|g| g.id.device == source.device);
             matches!(source.kind, Kind::Perf { .. }) && groups.all(|group| group.node.is_none())
         };
@@ -98,7 +98,7 @@ impl Counters {
 
     /// Devices whose sets of events took turns at the last reading.
     pub(crate) fn running(&self) -> Vec<Multiplexing> {
-        let seen = |source: &super::Source| match source.kind {
+        let seen = |source: &super::DeviceSource| match source.kind {
             Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(Multiplexing {
                 id: source.device,
                 ratio: running_ratio,

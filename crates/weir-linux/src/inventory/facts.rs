@@ -27,7 +27,7 @@ pub fn describe(options: &Options) -> Description {
     crate::counters::link_bound::Bounds::of(roots, &counters.devices, facts);
     facts.extend(crate::task_traffic::facts(options));
     facts.push(crate::workloads::task_iter::fact(options));
-    facts.push(crate::workloads::cpu_time::bpf::Usage::choose(options).fact());
+    facts.push(crate::workloads::cpu_time::bpf::CpuTimeBpf::choose(options).fact());
     facts.extend(crate::workloads::operator_names::names(options));
     description
 }

@@ -6,17 +6,17 @@ use std::thread::JoinHandle;
 use weir_core::Missing;
 
 /// Something, or why not.
-pub(crate) type Found<T> = Result<Box<T>, Missing>;
+pub(crate) type LoadState<T> = Result<Box<T>, Missing>;
 
 /// Something that is there, is coming, or is not to be had.
 pub(crate) struct Beside<T: ?Sized> {
-    found: Found<T>,
-    coming: Option<JoinHandle<Found<T>>>,
+    found: LoadState<T>,
+    coming: Option<JoinHandle<LoadState<T>>>,
 }
 
 impl<T: ?Sized + Send + 'static> Beside<T> {
     /// It is there, or is not to be had.
-    pub(crate) fn settled(found: Found<T>) -> Self {
+    pub(crate) fn settled(found: LoadState<T>) -> Self {
         Beside {
             found,
             coming: None,
@@ -24,7 +24,7 @@ impl<T: ?Sized + Send + 'static> Beside<T> {
     }
 
     /// It is loaded by a thread of this name.
-    pub(crate) fn begin(name: &str, load: impl FnOnce() -> Found<T> + Send + 'static) -> Self {
+    pub(crate) fn begin(name: &str, load: impl FnOnce() -> LoadState<T> + Send + 'static) -> Self {
         match std::thread::Builder::new().name(name.into()).spawn(load) {
             Ok(coming) => Beside {
                 found: Err(Missing::NotYetRead),

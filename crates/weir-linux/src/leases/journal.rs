@@ -22,7 +22,7 @@
 
 use super::run_dir::{RunDir, distrust};
 use crate::backends::cpu_max::weight::{NICES, WEIGHTS, WeightLease};
-use crate::backends::sched_ext::threads::Moved;
+use crate::backends::sched_ext::threads::ScxThread;
 use crate::error::LinuxError;
 use crate::kernel::escape::{escape, unescape};
 use crate::kernel::parse::cgroup::{CpuMax, cpu_max};
@@ -63,7 +63,7 @@ pub(crate) enum Record {
         max: String,
     },
     Take(Take),
-    Moved(Moved),
+    Moved(ScxThread),
     Done {
         inode: u64,
     },
@@ -156,7 +156,7 @@ impl Lease {
 pub(crate) struct Story {
     pub(crate) leases: Vec<Lease>,
     pub(crate) takes: Vec<Take>,
-    pub(crate) moves: Vec<Moved>,
+    pub(crate) moves: Vec<ScxThread>,
     pub(crate) weights: Vec<WeightLease>,
     /// Lines that make no sense.
     pub(crate) problems: Vec<String>,
@@ -357,7 +357,7 @@ pub(crate) fn parse(text: &[u8]) -> Story {
 struct Open {
     leases: BTreeMap<u64, Lease>,
     takes: BTreeMap<u64, Take>,
-    moves: BTreeMap<u64, Moved>,
+    moves: BTreeMap<u64, ScxThread>,
     weights: BTreeMap<u64, WeightLease>,
 }
 

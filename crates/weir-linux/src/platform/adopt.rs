@@ -8,7 +8,7 @@ use super::LinuxPlatform;
 use crate::counters::Counters;
 use crate::inventory::facts;
 use crate::inventory::group_nodes::groups_on_nodes;
-use crate::inventory::hotplug::{News, ProbedMachine, Subsystem};
+use crate::inventory::hotplug::{HotplugChanges, ProbedMachine, Subsystem};
 use crate::inventory::numa::Topology;
 use crate::options::Backend;
 use crate::workloads::discovery::View;
@@ -246,7 +246,7 @@ impl LinuxPlatform {
     }
 
     /// Sources of events.
-    fn say_sources(&mut self, news: &News, can_count: bool) {
+    fn say_sources(&mut self, news: &HotplugChanges, can_count: bool) {
         let is_pmu = |(kind, _): &&(Subsystem, String)| *kind == Subsystem::Pmu;
         let pmus: Vec<&str> = news
             .iter()
@@ -265,7 +265,7 @@ impl LinuxPlatform {
     }
 
     /// A tree that is mounted over the one that weir looks at.
-    fn say_cgroups(&mut self, news: &News) {
+    fn say_cgroups(&mut self, news: &HotplugChanges) {
         if news.iter().all(|(kind, _)| *kind != Subsystem::Cgroups) {
             return;
         }
@@ -284,7 +284,7 @@ impl LinuxPlatform {
     }
 
     /// What weir's own scheduler cannot follow, or could be used for now.
-    fn say_scheduler(&mut self, news: &News) {
+    fn say_scheduler(&mut self, news: &HotplugChanges) {
         let is_counted = self.counters.are_counted();
         if let Some(scx) = &self.scx {
             if let Some(why) = scx.outgrown(&self.counters.devices, is_counted) {

@@ -24,12 +24,12 @@ use crate::kernel::clock::{self, Ticker, now};
 use crate::kernel::fd_budget::Budget;
 use crate::kernel::files::{Buffer, open_root};
 use crate::options::{Options, Roots};
-use crate::task_traffic::Shares;
+use crate::task_traffic::TaskTraffic;
 use crate::workloads::cgroups::cache::OWNER_EVERY;
-use crate::workloads::cgroups::tree::Tree;
-use crate::workloads::cpu_time::bpf::Usage;
-use crate::workloads::cpu_time::{self, Eye, Repose, Rests, kind};
-use crate::workloads::discovery::{Scout, Source, View};
+use crate::workloads::cgroups::tree::CgroupTree;
+use crate::workloads::cpu_time::bpf::CpuTimeBpf;
+use crate::workloads::cpu_time::{self, CpuTimeReader, IdleSkips, Repose, kind};
+use crate::workloads::discovery::{Discovery, View, WorkloadSource};
 use crate::workloads::discovery_thread::Pace;
 use crate::workloads::exclude::Rules;
 use crate::workloads::operator_names::Wanted;
@@ -61,9 +61,9 @@ pub struct LinuxPlatform {
     wanted: Arc<Wanted>,
     pace: Pace,
     view: Arc<View>,
-    rests: Rests,
+    rests: IdleSkips,
     quiet: Quiet,
-    pub(crate) usage: Usage,
+    pub(crate) usage: CpuTimeBpf,
     root: Arc<OwnedFd>,
     proc: Arc<OwnedFd>,
     /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
@@ -73,7 +73,7 @@ pub struct LinuxPlatform {
     /// In its place, where it is asked for and can be used.
     scx: Option<Scx>,
     /// Counts for each task, where they are wanted and can be had.
-    shares: Option<Shares>,
+    shares: Option<TaskTraffic>,
     /// Events that tell of latency, where there are any.
     waits: Option<Waits>,
     /// What others had set where we just released: until the scout has looked again, its view still
@@ -131,7 +131,10 @@ impl LinuxPlatform {
         Self::open_with(options, Pace::inline)
     }
 
-    fn open_with(options: Options, run: fn(Scout) -> io::Result<Pace>) -> Result<Self, LinuxError> {
+    fn open_with(
+        options: Options,
+        run: fn(Discovery) -> io::Result<Pace>,
+    ) -> Result<Self, LinuxError> {
         let roots = options.roots.clone();
         let mut hotplug = Hotplug::begin(&options);
         let mut found = ProbedMachine::probe(&options, &[]);
@@ -143,18 +146,18 @@ impl LinuxPlatform {
         let (counters, facts) = (&found.counters, &mut found.description.facts);
         let fact_count = facts.len();
         let waits = crate::counters::latency::open(&roots, &found.topology, counters, facts);
-        let shares = Shares::choose(&options, &counters.groups, facts)?;
+        let shares = TaskTraffic::choose(&options, &counters.groups, facts)?;
         let uncounted = adopt::uncounted(&found.topology, counters);
         hotplug.know(uncounted, shares.is_some());
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
         let proc = Arc::new(proc);
         let (budget, for_settled) = Budget::of_process();
-        let tree = Tree::open(&roots.cgroup, Arc::clone(&budget))
+        let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
         let root = tree.root();
         let rules = Rules::of(&options);
         let wanted = Arc::clone(&rules.wanted);
-        let scout = Scout::choose(&options, tree, Arc::clone(&proc), rules.clone());
+        let scout = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone());
         let mut scout = scout.keeping(for_settled);
         scout.watch(groups_on_nodes(&found.counters.groups));
         let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
@@ -163,13 +166,13 @@ impl LinuxPlatform {
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
         hotplug.is_beside = matches!(pace, Pace::Thread { .. });
         let view = pace.view().0;
-        let rests = Rests::of(&view);
+        let rests = IdleSkips::of(&view);
         let mut platform = LinuxPlatform {
             own_proc: sched_policy::is_own(&*proc),
             view,
             rests,
             quiet: Quiet::default(),
-            usage: Usage::begin(&options),
+            usage: CpuTimeBpf::begin(&options),
             description: found.description,
             counters: found.counters,
             bounds: found.bounds,
@@ -254,7 +257,7 @@ impl LinuxPlatform {
         let mut glances = cpu_time::glances(view, holds, &mut self.rests, &self.quiet);
         let root = self.root.as_fd();
         self.usage.sweep(&mut glances, root, &mut self.buffer);
-        let mut eye = Eye {
+        let mut eye = CpuTimeReader {
             root,
             proc: &self.proc,
             own_proc: self.own_proc,
@@ -284,7 +287,7 @@ impl LinuxPlatform {
                 },
             };
             // That of a process is its nice value.
-            let weight = weight.filter(|_| matches!(watched.source, Source::Cgroup(_)));
+            let weight = weight.filter(|_| matches!(watched.source, WorkloadSource::Cgroup(_)));
             seen.push(WorkloadReading {
                 id: watched.id.clone(),
                 kind: kind(watched),
@@ -326,7 +329,7 @@ impl LinuxPlatform {
     }
 
     #[cfg(test)]
-    pub(crate) fn rests(&self) -> &Rests {
+    pub(crate) fn rests(&self) -> &IdleSkips {
         &self.rests
     }
 

@@ -2,7 +2,7 @@
 use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::options::By;
-use crate::workloads::discovery::Source;
+use crate::workloads::discovery::WorkloadSource;
 use weir_core::seam::conformance;
 use weir_core::seam::observation::{Excluded, LimitedWeight};
 use weir_core::seam::plan::WeightChange;
@@ -148,7 +148,7 @@ fn vanished_and_malformed_things_are_counted_skips() {
     let mut platform = open(&fake, By::Cgroup);
     platform.observe().unwrap();
     // As the kernel answers on a descriptor of a removed cgroup: here by a mark.
-    let Source::Cgroup(leaf) = platform
+    let WorkloadSource::Cgroup(leaf) = platform
         .view
         .get(&WorkloadId::new(FIO))
         .unwrap()

@@ -13,7 +13,7 @@
 //! as much reached the device as was read says that the lines came from there at all. Where the device counts nothing, the
 //! lines that were read must do. Source of the bound: `docs/guide/events.md`.
 
-use super::core_events::Chosen;
+use super::core_events::ChosenEvents;
 use crate::counters::pmu::{Counted, Set};
 use crate::counters::totals::Traffic;
 use crate::error::LinuxError;
@@ -34,7 +34,7 @@ const TRIES: usize = 3;
 
 /// What came of it. All in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Counts {
+struct CalibrationCounts {
     /// That were read.
     read: f64,
     /// By the event.
@@ -47,7 +47,7 @@ struct Counts {
 
 /// An event against what it should have counted.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum CalibrationResult {
     /// It counts so many times what it should, which is near enough.
     Holds(f64),
     /// It does not.
@@ -57,9 +57,9 @@ pub(super) enum Verdict {
 }
 
 /// Whether the event holds, where it is one of traffic.
-pub(super) fn of(options: &Options, groups: &[Group], chosen: &Chosen) -> Verdict {
+pub(super) fn of(options: &Options, groups: &[Group], chosen: &ChosenEvents) -> CalibrationResult {
     let Some(reads) = options.reads else {
-        return Verdict::Unknown(Missing::NotSupported(
+        return CalibrationResult::Unknown(Missing::NotSupported(
             "there is nobody to read known lines".into(),
         ));
     };
@@ -68,7 +68,7 @@ pub(super) fn of(options: &Options, groups: &[Group], chosen: &Chosen) -> Verdic
         .find_map(|group| Some((group.id, group.node?.0)));
     let Some((group, node)) = place else {
         let why = "no group of a device is on a node that is online";
-        return Verdict::Unknown(Missing::NotSupported(why.into()));
+        return CalibrationResult::Unknown(Missing::NotSupported(why.into()));
     };
     // A thread of its own: reads are pinned to a CPU, and so is who makes them.
     let one = || {
@@ -77,26 +77,26 @@ pub(super) fn of(options: &Options, groups: &[Group], chosen: &Chosen) -> Verdic
             let panicked = |_| Err(Missing::Lost("the thread that reads has panicked".into()));
             thread.join().unwrap_or_else(panicked)
         });
-        counted.map_or_else(Verdict::Unknown, judged)
+        counted.map_or_else(CalibrationResult::Unknown, judged)
     };
     best_of(std::iter::repeat_with(one).take(TRIES))
 }
 
 /// The first that holds; else the last that says something.
-fn best_of(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
-    let mut best = Verdict::Unknown(Missing::NotYetRead);
+fn best_of(verdicts: impl Iterator<Item = CalibrationResult>) -> CalibrationResult {
+    let mut best = CalibrationResult::Unknown(Missing::NotYetRead);
     for verdict in verdicts {
         match &verdict {
-            Verdict::Holds(_) => return verdict,
-            Verdict::Unknown(_) if matches!(best, Verdict::Differs(_)) => {}
+            CalibrationResult::Holds(_) => return verdict,
+            CalibrationResult::Unknown(_) if matches!(best, CalibrationResult::Differs(_)) => {}
             _ => best = verdict,
         }
     }
     best
 }
 
-fn judged(counts: Counts) -> Verdict {
-    let unknown = |why: String| Verdict::Unknown(Missing::Lost(why));
+fn judged(counts: CalibrationCounts) -> CalibrationResult {
+    let unknown = |why: String| CalibrationResult::Unknown(Missing::Lost(why));
     if counts.read <= 0.0 {
         return unknown("nothing was read".into());
     }
@@ -113,8 +113,8 @@ fn judged(counts: Counts) -> Verdict {
     }
     let ratio = counts.event / counts.device.unwrap_or(counts.read);
     match (ratio - 1.0).abs() <= BOUND_RATIO {
-        true => Verdict::Holds(ratio),
-        false => Verdict::Differs(ratio),
+        true => CalibrationResult::Holds(ratio),
+        false => CalibrationResult::Differs(ratio),
     }
 }
 
@@ -123,8 +123,8 @@ fn measured(
     options: &Options,
     reads: Reads,
     (group, node): (GroupId, u32),
-    chosen: &Chosen,
-) -> Result<Counts, Missing> {
+    chosen: &ChosenEvents,
+) -> Result<CalibrationCounts, Missing> {
     let mut work = reads(&options.roots, node)?;
     let mut set = Set::open_here(&chosen.pmu, chosen.kind, &chosen.configs)?;
     let traffic = Traffic::open(&options.roots, options.counters, &options.nodes);
@@ -144,7 +144,7 @@ fn measured(
     let (to, span) = (set.read().map_err(failed)?, begun.elapsed());
     let after = of_device();
     let others = since(first, before).unwrap_or(0.0) * span.as_secs_f64() / quiet.as_secs_f64();
-    Ok(Counts {
+    Ok(CalibrationCounts {
         read: (lines * LINE_BYTES) as f64,
         event: bytes(&from, &to, &chosen.bytes)?,
         device: since(before, after).map(|moved| moved - others),
@@ -165,10 +165,10 @@ fn bytes(from: &Counted, to: &Counted, each: &[u64]) -> Result<f64, Missing> {
 /// # Errors
 /// It is not to be taken: why.
 pub(super) fn admitted(
-    mut chosen: Chosen,
-    verdict: Verdict,
+    mut chosen: ChosenEvents,
+    verdict: CalibrationResult,
     is_asked_for: bool,
-) -> Result<Chosen, Missing> {
+) -> Result<ChosenEvents, Missing> {
     let not_taken = |why: String| {
         let name = &chosen.name;
         Err(Missing::NotSupported(format!(
@@ -176,8 +176,10 @@ pub(super) fn admitted(
         )))
     };
     let said = match verdict {
-        Verdict::Holds(ratio) => format!("calibrated: {ratio:.2} of what the device moved"),
-        Verdict::Differs(ratio) => {
+        CalibrationResult::Holds(ratio) => {
+            format!("calibrated: {ratio:.2} of what the device moved")
+        }
+        CalibrationResult::Differs(ratio) => {
             let why = format!("it counts {ratio:.2} of what the device moves");
             if !is_asked_for {
                 return not_taken(why);
@@ -185,10 +187,10 @@ pub(super) fn admitted(
             tracing::warn!("{}: {why}; shares by it may be wrong", chosen.name);
             format!("uncalibrated: {why}")
         }
-        Verdict::Unknown(why) if !is_asked_for && !chosen.is_documented => {
+        CalibrationResult::Unknown(why) if !is_asked_for && !chosen.is_documented => {
             return not_taken(format!("it could not be calibrated: {why}"));
         }
-        Verdict::Unknown(why) => format!("uncalibrated: {why}"),
+        CalibrationResult::Unknown(why) => format!("uncalibrated: {why}"),
     };
     chosen.name = format!("{}; {said}", chosen.name);
     Ok(chosen)

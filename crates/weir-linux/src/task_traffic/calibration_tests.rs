@@ -9,8 +9,8 @@ use weir_events::Config;
 
 const MIB: f64 = 1_048_576.0;
 
-fn counts(event: f64, device: Option<f64>, others: f64) -> Counts {
-    Counts {
+fn counts(event: f64, device: Option<f64>, others: f64) -> CalibrationCounts {
+    CalibrationCounts {
         read: 4.0 * MIB,
         event: event * MIB,
         device: device.map(|d| d * MIB),
@@ -18,8 +18,8 @@ fn counts(event: f64, device: Option<f64>, others: f64) -> Counts {
     }
 }
 
-fn chosen(is_documented: bool) -> Chosen {
-    Chosen {
+fn chosen(is_documented: bool) -> ChosenEvents {
+    ChosenEvents {
         name: "READS".into(),
         is_documented,
         kind: 1,
@@ -33,25 +33,43 @@ fn chosen(is_documented: bool) -> Chosen {
 
 #[test]
 fn an_event_is_judged_by_the_device() {
-    assert_eq!(judged(counts(4.0, Some(4.0), 0.0)), Verdict::Holds(1.0));
+    assert_eq!(
+        judged(counts(4.0, Some(4.0), 0.0)),
+        CalibrationResult::Holds(1.0)
+    );
     // Neighbours of lines that a prefetcher brings are in both.
-    assert_eq!(judged(counts(7.6, Some(8.0), 0.0)), Verdict::Holds(0.95));
-    assert_eq!(judged(counts(4.0, Some(8.0), 0.0)), Verdict::Differs(0.5));
-    assert_eq!(judged(counts(0.0, Some(4.0), 0.0)), Verdict::Differs(0.0));
+    assert_eq!(
+        judged(counts(7.6, Some(8.0), 0.0)),
+        CalibrationResult::Holds(0.95)
+    );
+    assert_eq!(
+        judged(counts(4.0, Some(8.0), 0.0)),
+        CalibrationResult::Differs(0.5)
+    );
+    assert_eq!(
+        judged(counts(0.0, Some(4.0), 0.0)),
+        CalibrationResult::Differs(0.0)
+    );
     // Without one, by what was read.
-    assert_eq!(judged(counts(4.2, None, 0.0)), Verdict::Holds(1.05));
-    assert_eq!(judged(counts(6.0, None, 0.0)), Verdict::Differs(1.5));
+    assert_eq!(
+        judged(counts(4.2, None, 0.0)),
+        CalibrationResult::Holds(1.05)
+    );
+    assert_eq!(
+        judged(counts(6.0, None, 0.0)),
+        CalibrationResult::Differs(1.5)
+    );
 }
 
 #[test]
 fn a_burst_of_others_is_tried_again_and_a_wrong_event_is_not_made_right_by_that() {
-    let unknown = || Verdict::Unknown(Missing::NotYetRead);
+    let unknown = || CalibrationResult::Unknown(Missing::NotYetRead);
     let (holds, low, lower) = (
-        Verdict::Holds(0.98),
-        Verdict::Differs(0.8),
-        Verdict::Differs(0.7),
+        CalibrationResult::Holds(0.98),
+        CalibrationResult::Differs(0.8),
+        CalibrationResult::Differs(0.7),
     );
-    let of = |all: &[&Verdict]| best_of(all.iter().map(|verdict| (*verdict).clone()));
+    let of = |all: &[&CalibrationResult]| best_of(all.iter().map(|verdict| (*verdict).clone()));
     assert_eq!(of(&[&low, &unknown(), &holds]), holds);
     assert_eq!(of(&[&low, &lower, &unknown()]), lower);
     assert_eq!(of(&[&unknown(), &unknown()]), unknown());
@@ -66,12 +84,12 @@ fn a_burst_of_others_is_tried_again_and_a_wrong_event_is_not_made_right_by_that(
 #[test]
 fn what_cannot_be_judged_is_not() {
     let why = |counts| match judged(counts) {
-        Verdict::Unknown(why) => why.to_string(),
+        CalibrationResult::Unknown(why) => why.to_string(),
         other => panic!("{other:?}"),
     };
     assert!(why(counts(4.0, Some(1.0), 0.0)).contains("0.25 of what was read"));
     assert!(why(counts(4.0, Some(4.0), 3.0)).contains("others use the device"));
-    let nothing = Counts {
+    let nothing = CalibrationCounts {
         read: 0.0,
         ..counts(1.0, None, 0.0)
     };
@@ -80,16 +98,16 @@ fn what_cannot_be_judged_is_not() {
 
 #[test]
 fn who_asks_has_it_and_others_what_holds() {
-    let gone = || Verdict::Unknown(Missing::Lost("no node".into()));
+    let gone = || CalibrationResult::Unknown(Missing::Lost("no node".into()));
     let name = |is_documented, verdict, is_asked_for| {
         admitted(chosen(is_documented), verdict, is_asked_for).map(|chosen| chosen.name)
     };
     for is_documented in [true, false] {
-        let holds = name(is_documented, Verdict::Holds(0.97), false).unwrap();
+        let holds = name(is_documented, CalibrationResult::Holds(0.97), false).unwrap();
         assert_eq!(holds, "READS; calibrated: 0.97 of what the device moved");
-        let differs = name(is_documented, Verdict::Differs(1.9), false).unwrap_err();
+        let differs = name(is_documented, CalibrationResult::Differs(1.9), false).unwrap_err();
         assert!(differs.to_string().contains("counts 1.90"), "{differs}");
-        let asked = name(is_documented, Verdict::Differs(1.9), true).unwrap();
+        let asked = name(is_documented, CalibrationResult::Differs(1.9), true).unwrap();
         assert!(asked.contains("uncalibrated: it counts 1.90"), "{asked}");
         assert!(
             name(is_documented, gone(), true)
@@ -171,7 +189,7 @@ fn an_event_of_this_thread_is_counted_while_it_reads() {
         config: Config([0, 0, 0, 0]),
         bytes: 64,
     };
-    let with_stores = Chosen {
+    let with_stores = ChosenEvents {
         stores: Some(stores),
         ..chosen(true)
     };
@@ -180,7 +198,7 @@ fn an_event_of_this_thread_is_counted_while_it_reads() {
     assert!((ratio - 1.0).abs() < BOUND_RATIO, "{counts:?}");
     // None of it came from the device, and that is what is said.
     let verdict = of(&options, &[group(1)], &chosen(true));
-    let Verdict::Unknown(why) = verdict else {
+    let CalibrationResult::Unknown(why) = verdict else {
         panic!("{verdict:?}");
     };
     assert!(
@@ -190,6 +208,6 @@ fn an_event_of_this_thread_is_counted_while_it_reads() {
     let full = of(&options, &[group(7)], &chosen(true));
     assert_eq!(
         full,
-        Verdict::Unknown(Missing::NotSupported("node7 is full".into()))
+        CalibrationResult::Unknown(Missing::NotSupported("node7 is full".into()))
     );
 }

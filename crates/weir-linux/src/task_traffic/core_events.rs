@@ -9,7 +9,7 @@ use weir_events::{Amount, Config, Event, Provenance, Scope, Table, Traffic, tabl
 
 /// Events that count together on each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenEvents {
     /// For people: what it is and how far to trust it.
     pub(crate) name: String,
     pub(crate) is_documented: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Stores {
     pub(crate) bytes: u64,
 }
 
-impl Chosen {
+impl ChosenEvents {
     /// Events of reads, and the one of stores behind them.
     pub(crate) fn all(&self) -> Vec<Config> {
         let stores = self.stores.as_ref().map(|stores| stores.config);
@@ -52,7 +52,7 @@ const SOFTWARE_EVENTS: [(&str, u64); 4] = [
 ///
 /// # Errors
 /// It has none: why.
-pub(crate) fn best(machine: &Machine) -> Result<Chosen, Missing> {
+pub(crate) fn best(machine: &Machine) -> Result<ChosenEvents, Missing> {
     let of_this_cpu = |table: &&Table| !table.cpu.is_empty() && machine.has(table);
     let Some(table) = tables().iter().find(of_this_cpu) else {
         return Err(match &machine.cpu {
@@ -82,7 +82,7 @@ pub(crate) fn best(machine: &Machine) -> Result<Chosen, Missing> {
         ) {
             Ok(chosen) => {
                 let stores = stores_beside(machine, table, &chosen);
-                return Ok(Chosen { stores, ..chosen });
+                return Ok(ChosenEvents { stores, ..chosen });
             }
             Err(not_here) => why = not_here,
         }
@@ -91,7 +91,7 @@ pub(crate) fn best(machine: &Machine) -> Result<Chosen, Missing> {
 }
 
 /// What tells stores from loads, if it can be counted together with the reads.
-fn stores_beside(machine: &Machine, table: &Table, reads: &Chosen) -> Option<Stores> {
+fn stores_beside(machine: &Machine, table: &Table, reads: &ChosenEvents) -> Option<Stores> {
     if reads.configs.len() >= COUNTED {
         return None;
     }
@@ -111,9 +111,9 @@ fn stores_beside(machine: &Machine, table: &Table, reads: &Chosen) -> Option<Sto
 ///
 /// # Errors
 /// There is no such event here.
-pub(crate) fn named(machine: &Machine, name: &str) -> Result<Chosen, Missing> {
+pub(crate) fn named(machine: &Machine, name: &str) -> Result<ChosenEvents, Missing> {
     if let Some((name, config)) = SOFTWARE_EVENTS.iter().find(|(known, _)| *known == name) {
-        return Ok(Chosen {
+        return Ok(ChosenEvents {
             name: format!("{name} (no traffic: for trying it out)"),
             is_documented: true,
             kind: SOFTWARE,
@@ -147,15 +147,15 @@ fn encoded(
     table: &Table,
     events: &[&Event],
     provenance: Provenance,
-) -> Result<Chosen, Missing> {
-    let mut chosen: Option<Chosen> = None;
+) -> Result<ChosenEvents, Missing> {
+    let mut chosen: Option<ChosenEvents> = None;
     for event in events {
         let standing = machine.standing(table, event);
         let Some((pmu, config)) = standing.here.into_iter().next() else {
             let nothing = || Missing::NotSupported(format!("{} is not here", event.name));
             return Err(standing.why.into_iter().next().unwrap_or_else(nothing));
         };
-        let chosen = chosen.get_or_insert_with(|| Chosen {
+        let chosen = chosen.get_or_insert_with(|| ChosenEvents {
             name: String::new(),
             is_documented: provenance == Provenance::Documented,
             kind: pmu.kind,
@@ -178,7 +178,7 @@ fn encoded(
         || Err(Missing::NotSupported("no event".into())),
         |chosen| {
             let name = format!("{} ({}, {word})", names.join(" + "), table.family);
-            Ok(Chosen { name, ..chosen })
+            Ok(ChosenEvents { name, ..chosen })
         },
     )
 }

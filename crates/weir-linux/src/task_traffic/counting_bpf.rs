@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The counting program in the kernel (`bpf/probes/task_counts.bpf.c`): loaded, asked, and gone with this process.
 
-use super::core_events::Chosen;
-use super::counting_intf::{COUNTED, Sum, Turn};
-use super::{Key, Source};
+use super::core_events::ChosenEvents;
+use super::counting_intf::{COUNTED, CpuState, Sum};
+use super::{Key, TrafficSource};
 use crate::counters::pmu::Set;
 use crate::inventory::numa::online;
 use crate::kernel::bpf;
@@ -28,7 +28,7 @@ const ON_CPU: u32 = 1;
 const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// The program, in the kernel as long as this lives.
-pub(crate) struct Kernel {
+pub(crate) struct CountingBpf {
     // The order matters: the link first, so that nobody counts into maps that go.
     _link: Link,
     turns: MapHandle,
@@ -36,7 +36,7 @@ pub(crate) struct Kernel {
     processes: MapHandle,
     object: Object,
     roots: Roots,
-    chosen: Chosen,
+    chosen: ChosenEvents,
     cpus: BTreeSet<u32>,
     cpus_at: Nanos,
     lost: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Kernel {
 
 /// What of it could be counted here, as far as can be said without loading the program: reads alone, if stores cannot be
 /// counted beside them. Its name then says which.
-pub(crate) fn openable(roots: &Roots, mut chosen: Chosen) -> Result<Chosen, Missing> {
+pub(crate) fn openable(roots: &Roots, mut chosen: ChosenEvents) -> Result<ChosenEvents, Missing> {
     bpf::has_types(roots)?;
     let first = online(roots).ok().and_then(|cpus| cpus.first().copied());
     let first = first.unwrap_or(0);
@@ -64,12 +64,16 @@ pub(crate) fn openable(roots: &Roots, mut chosen: Chosen) -> Result<Chosen, Miss
     Ok(chosen)
 }
 
-impl Kernel {
+impl CountingBpf {
     /// Loads it; it counts from then on.
     ///
     /// # Errors
     /// The kernel refuses the program or the events.
-    pub(crate) fn load(roots: &Roots, by: By, chosen: Chosen) -> Result<Kernel, Missing> {
+    pub(crate) fn load(
+        roots: &Roots,
+        by: By,
+        chosen: ChosenEvents,
+    ) -> Result<CountingBpf, Missing> {
         bpf::quiet();
         let cpu_count = libbpf_rs::num_possible_cpus().map_err(|e| refused(&e))?;
         let object = open(by, cpu_count, chosen.all().len())
@@ -97,7 +101,7 @@ impl Kernel {
         {
             link = Some(prog.attach().map_err(|e| refused(&e))?);
         }
-        let mut kernel = Kernel {
+        let mut kernel = CountingBpf {
             _link: link.ok_or_else(|| Missing::Lost("no program to attach".into()))?,
             turns,
             cgroups,
@@ -151,7 +155,7 @@ impl Kernel {
     }
 }
 
-impl Source for Kernel {
+impl TrafficSource for CountingBpf {
     fn name(&self) -> &str {
         &self.chosen.name
     }
@@ -169,7 +173,7 @@ impl Source for Kernel {
         let key = 0u32.to_ne_bytes();
         let rows = self.turns.lookup_percpu(&key, MapFlags::ANY);
         let rows = rows.ok().flatten().unwrap_or_default();
-        let turns: Vec<Turn> = rows.iter().map(|row| Turn::from_bytes(row)).collect();
+        let turns: Vec<CpuState> = rows.iter().map(|row| CpuState::from_bytes(row)).collect();
         self.ask(|cpu| {
             let turn = turns.get(cpu as usize).copied().unwrap_or_default();
             who.contains(&Key(turn.key))
@@ -238,7 +242,7 @@ fn open(
 }
 
 /// Opens the events on a CPU and gives them to the program, which keeps them open.
-fn count_on(object: &Object, chosen: &Chosen, cpu: u32) -> Result<(), Missing> {
+fn count_on(object: &Object, chosen: &ChosenEvents, cpu: u32) -> Result<(), Missing> {
     let set = Set::open_raw(&chosen.pmu, chosen.kind, cpu, &chosen.all())?;
     let Some(map) = object.maps().find(|m| m.name() == "cpu_events") else {
         return Err(Missing::Lost("no map cpu_events".into()));

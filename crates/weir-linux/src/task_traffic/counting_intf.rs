@@ -6,7 +6,7 @@ pub(crate) const COUNTED: usize = 2;
 
 /// One event's part of a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct EventCount {
     pub(crate) count: u64,
     /// How long it was to count while they ran whose sum it is, and how long it did.
     pub(crate) enabled_ns: u64,
@@ -15,14 +15,14 @@ pub(crate) struct Part {
 
 /// What somebody did while it ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sum(pub(crate) [Part; COUNTED]);
+pub(crate) struct Sum(pub(crate) [EventCount; COUNTED]);
 
 impl Sum {
     /// Words that are missing are 0.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Sum {
         let mut words = words(bytes);
         let mut next = || words.next().unwrap_or(0);
-        Sum(std::array::from_fn(|_| Part {
+        Sum(std::array::from_fn(|_| EventCount {
             count: next(),
             enabled_ns: next(),
             running_ns: next(),
@@ -42,7 +42,7 @@ impl Sum {
 
 /// What a CPU is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct CpuState {
     /// Who runs; 0: nobody.
     pub(crate) key: u64,
     /// Its events were read at the last switch.
@@ -51,11 +51,11 @@ pub(crate) struct Turn {
     pub(crate) lost: u64,
 }
 
-impl Turn {
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Turn {
+impl CpuState {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> CpuState {
         let mut words = words(bytes);
         let mut next = || words.next().unwrap_or(0);
-        Turn {
+        CpuState {
             key: next(),
             known: next() != 0,
             lost: next(),
@@ -107,7 +107,7 @@ mod tests {
     fn words_are_where_they_are() {
         let bytes: Vec<u8> = (1..=6u64).flat_map(u64::to_ne_bytes).collect();
         let sum = Sum::from_bytes(&bytes);
-        let second = Part {
+        let second = EventCount {
             count: 4,
             enabled_ns: 5,
             running_ns: 6,
@@ -115,11 +115,11 @@ mod tests {
         assert_eq!((sum.0[0].running_ns, sum.0[1]), (3, second));
         assert_eq!(Sum::from_bytes(&[1, 2, 3]), Sum::default());
         assert_eq!(sum.plus(sum).0[1].count, 8);
-        let turn = Turn {
+        let turn = CpuState {
             key: 1,
             known: true,
             lost: 3,
         };
-        assert_eq!(Turn::from_bytes(&bytes), turn);
+        assert_eq!(CpuState::from_bytes(&bytes), turn);
     }
 }

@@ -15,14 +15,14 @@ mod counting_intf;
 mod resctrl;
 mod sampling;
 
-use crate::counters::pmu::{Machine, Turn};
+use crate::counters::pmu::{Machine, MuxGroup};
 use crate::error::LinuxError;
 use crate::kernel::clock::now;
 use crate::options::{Options, ShareSource};
-use crate::workloads::discovery::{Source as Watches, View};
+use crate::workloads::discovery::{View, WorkloadSource as Watches};
 use crate::workloads::processes::process_set::UNLISTED;
-use core_events::Chosen;
-use counting_bpf::Kernel;
+use core_events::ChosenEvents;
+use counting_bpf::CountingBpf;
 use counting_intf::Sum;
 use resctrl::Resctrl;
 pub(crate) use resctrl::undo::{FILE as OWED, LOCK as OWED_LOCK, settle};
@@ -44,7 +44,7 @@ const COUNTS: &str = "shares.counts";
 pub(crate) struct Key(pub(crate) u64);
 
 /// What counts for workloads.
-pub(crate) trait Source: Send {
+pub(crate) trait TrafficSource: Send {
     /// What it counts.
     fn name(&self) -> &str;
     /// What one count of each event of reads stands for.
@@ -90,7 +90,7 @@ struct Account {
 }
 
 /// What was counted until a moment.
-pub(crate) struct Taken {
+pub(crate) struct TrafficReading {
     at: Nanos,
     of: BTreeMap<WorkloadId, Count>,
 }
@@ -104,14 +104,14 @@ enum Count {
 }
 
 /// Counts of workloads, as signs of use in an observation.
-pub(crate) struct Shares {
-    source: Box<dyn Source>,
+pub(crate) struct TaskTraffic {
+    source: Box<dyn TrafficSource>,
     accounts: BTreeMap<WorkloadId, Account>,
     forgot_at: Nanos,
 }
 
 /// The event that could count here.
-fn candidate(options: &Options) -> Result<Chosen, Missing> {
+fn candidate(options: &Options) -> Result<ChosenEvents, Missing> {
     let machine = Machine::probe(&options.roots);
     let chosen = match &options.share_event {
         Some(name) => core_events::named(&machine, name)?,
@@ -130,7 +130,7 @@ fn is_asked_for(options: &Options) -> bool {
 }
 
 /// The event that counts here, once it was compared with what it should count.
-fn found(options: &Options, groups: &[Group]) -> Result<Chosen, Missing> {
+fn found(options: &Options, groups: &[Group]) -> Result<ChosenEvents, Missing> {
     let chosen = candidate(options)?;
     let verdict = calibration::of(options, groups, &chosen);
     calibration::admitted(chosen, verdict, is_asked_for(options))
@@ -147,7 +147,7 @@ pub(crate) fn facts(options: &Options) -> Vec<Fact> {
     facts
 }
 
-fn boxed(source: impl Source + 'static) -> Box<dyn Source> {
+fn boxed(source: impl TrafficSource + 'static) -> Box<dyn TrafficSource> {
     Box::new(source)
 }
 
@@ -172,7 +172,7 @@ fn told(counts: &Result<String, Missing>, how: &str) -> Vec<Fact> {
     }
 }
 
-impl Shares {
+impl TaskTraffic {
     /// Counts, where they are wanted and can be had; what shares are made of becomes a fact.
     ///
     /// # Errors
@@ -181,14 +181,14 @@ impl Shares {
         options: &Options,
         groups: &[Group],
         facts: &mut Vec<Fact>,
-    ) -> Result<Option<Shares>, LinuxError> {
+    ) -> Result<Option<TaskTraffic>, LinuxError> {
         let is_named = options.share_event.is_some();
-        let loaded: Result<Box<dyn Source>, Missing> = match options.shares {
+        let loaded: Result<Box<dyn TrafficSource>, Missing> = match options.shares {
             ShareSource::CpuTime if !is_named => Err(Missing::NotSupported("not asked for".into())),
             ShareSource::Resctrl if !is_named => Resctrl::open(options, false).map(boxed),
             ShareSource::Samples => Samples::open(options).map(boxed),
             _ => found(options, groups)
-                .and_then(|chosen| Kernel::load(&options.roots, options.by, chosen))
+                .and_then(|chosen| CountingBpf::load(&options.roots, options.by, chosen))
                 .map(boxed),
         };
         let is_auto = options.shares == ShareSource::Auto && !is_named;
@@ -206,7 +206,7 @@ impl Shares {
         match loaded {
             Ok(mut source) => {
                 source.place(groups);
-                Ok(Some(Shares::new(source)))
+                Ok(Some(TaskTraffic::new(source)))
             }
             Err(why) if options.shares == ShareSource::Samples => Err(LinuxError::NoSamples(why)),
             Err(why) if options.shares == ShareSource::Counts || is_named => {
@@ -217,8 +217,8 @@ impl Shares {
         }
     }
 
-    fn new(source: Box<dyn Source>) -> Shares {
-        Shares {
+    fn new(source: Box<dyn TrafficSource>) -> TaskTraffic {
+        TaskTraffic {
             source,
             accounts: BTreeMap::new(),
             forgot_at: now(),
@@ -237,12 +237,12 @@ impl Shares {
 
     /// Takes what was counted until now for all who have memory on a device. As soon after the devices' own counters as can
     /// be: what is counted in between is in one and not in the other.
-    pub(crate) fn take(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Taken {
+    pub(crate) fn take(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> TrafficReading {
         let users = || view.workloads.iter().filter(|w| !w.uses.is_empty());
         let who: BTreeMap<Key, &Watches> = users().map(|w| (key(&w.source), &w.source)).collect();
         self.source.follow(&who);
         let lost = self.source.refresh(&who.keys().copied().collect());
-        let mut taken = Taken {
+        let mut taken = TrafficReading {
             at: now(),
             of: BTreeMap::new(),
         };
@@ -277,7 +277,7 @@ impl Shares {
     /// Adds what was taken to the uses of workloads.
     pub(crate) fn fill(
         &mut self,
-        mut taken: Taken,
+        mut taken: TrafficReading,
         seen: &mut [WorkloadReading],
         skipped: &mut Vec<Skipped>,
     ) {
@@ -380,7 +380,7 @@ impl Account {
                 return Err(Missing::Lost("counts began anew".into()));
             }
             let before = (last.enabled_ns, last.running_ns);
-            let turn = match Turn::between(before, (now.enabled_ns, now.running_ns)) {
+            let turn = match MuxGroup::between(before, (now.enabled_ns, now.running_ns)) {
                 // It did not run, and was not to.
                 Err(Missing::NotYetRead) => continue,
                 turn => turn?,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-use super::counting_intf::{COUNTED, Part};
+use super::counting_intf::{COUNTED, EventCount};
 use super::*;
 use crate::kernel::clock::thread_cpu;
 use crate::options::{By, Roots};
@@ -11,7 +11,7 @@ use weir_core::seam::observation::WorkloadKind;
 
 fn sum(count: u64, enabled_ns: u64, running_ns: u64) -> Sum {
     let mut sum = Sum::default();
-    sum.0[0] = Part {
+    sum.0[0] = EventCount {
         count,
         enabled_ns,
         running_ns,
@@ -22,7 +22,7 @@ fn sum(count: u64, enabled_ns: u64, running_ns: u64) -> Sum {
 /// Reads and, of them, stores; both were counted all the time.
 fn reads_and_stores(reads: u64, stores: u64, ns: u64) -> Sum {
     let mut sum = sum(reads, ns, ns);
-    sum.0[1] = Part {
+    sum.0[1] = EventCount {
         count: stores,
         enabled_ns: ns,
         running_ns: ns,
@@ -147,7 +147,7 @@ fn loads_and_stores_are_told_apart_where_the_source_can() {
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<BTreeMap<Key, Sum>>>, Arc<Mutex<Vec<Key>>>);
 
-impl Source for Told {
+impl TrafficSource for Told {
     fn name(&self) -> &str {
         "told"
     }
@@ -227,7 +227,7 @@ fn seen(pid: u32, uses: Vec<Use>) -> WorkloadReading {
 #[test]
 fn only_who_uses_a_group_is_asked_for() {
     let told = Told::default();
-    let mut shares = Shares::new(Box::new(told.clone()));
+    let mut shares = TaskTraffic::new(Box::new(told.clone()));
     let view = view(&[7], &[8]);
     for (count, wanted) in [(10, 0), (12, 128)] {
         told.0
@@ -250,7 +250,7 @@ fn only_who_uses_a_group_is_asked_for() {
 #[test]
 fn turns_are_told() {
     let told = Told::default();
-    let mut shares = Shares::new(Box::new(told.clone()));
+    let mut shares = TaskTraffic::new(Box::new(told.clone()));
     let mut skipped = Vec::new();
     for running in [0, 50] {
         told.0
@@ -268,7 +268,7 @@ fn turns_are_told() {
 #[test]
 fn who_is_gone_is_forgotten() {
     let told = Told::default();
-    let mut shares = Shares::new(Box::new(told.clone()));
+    let mut shares = TaskTraffic::new(Box::new(told.clone()));
     for pid in [7, 8] {
         told.0.lock().unwrap().insert(Key(pid), sum(1, 1, 1));
         shares.accounts.insert(process(7).id(), Account::default());
@@ -287,7 +287,7 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
         ..Options::default()
     };
     let mut facts = Vec::new();
-    let shares = Shares::choose(&options, &[], &mut facts).unwrap();
+    let shares = TaskTraffic::choose(&options, &[], &mut facts).unwrap();
     assert!(shares.is_none());
     assert!(facts[0].value.as_ref().unwrap().contains("CPU time"));
     let why = facts[1].value.as_ref().unwrap_err().to_string();
@@ -300,13 +300,13 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
         shares: ShareSource::Counts,
         ..options.clone()
     };
-    assert!(Shares::choose(&counts, &[], &mut facts).is_err());
+    assert!(TaskTraffic::choose(&counts, &[], &mut facts).is_err());
     // The kernel's own events stand everywhere, but not the types that the program needs.
     let named = Options {
         share_event: Some("sw:cpu-clock".into()),
         ..options
     };
-    let why = Shares::choose(&named, &[], &mut facts)
+    let why = TaskTraffic::choose(&named, &[], &mut facts)
         .err()
         .unwrap()
         .to_string();
@@ -329,7 +329,7 @@ proptest! {
                 .map(|(resident, index)| use_of(index, *resident))
                 .collect();
             let mut now = sum(count, enabled, running);
-            now.0[1] = Part { count: running, enabled_ns: enabled, running_ns: count };
+            now.0[1] = EventCount { count: running, enabled_ns: enabled, running_ns: count };
             let more = match tells_stores {
                 true => account.advance(now, &[64], Some(64)),
                 false => account.advance(now, &[64; COUNTED], None),
@@ -351,7 +351,7 @@ proptest! {
 fn the_kernel_counts_this_process() {
     let roots = Roots::default();
     let chosen = core_events::named(&Machine::probe(&roots), "sw:cpu-clock").unwrap();
-    let mut kernel = match Kernel::load(&roots, By::Process, chosen) {
+    let mut kernel = match CountingBpf::load(&roots, By::Process, chosen) {
         Ok(kernel) => kernel,
         Err(why) => {
             let _ = writeln!(std::io::stderr(), "SKIP counting program: {why}");
@@ -388,7 +388,8 @@ fn the_kernel_counts_stores_beside_reads() {
         bytes: 64,
     });
     let opened = counting_bpf::openable(&roots, chosen.clone());
-    let mut kernel = match opened.and_then(|chosen| Kernel::load(&roots, By::Process, chosen)) {
+    let mut kernel = match opened.and_then(|chosen| CountingBpf::load(&roots, By::Process, chosen))
+    {
         Ok(kernel) => kernel,
         Err(why) => {
             let _ = writeln!(std::io::stderr(), "SKIP counting program: {why}");

@@ -3,10 +3,10 @@
 
 use super::cgroups::cache::Asked;
 use super::cgroups::tree::{Leaf, Trouble};
-use super::discovery::{Source, Watched};
+use super::discovery::{Watched, WorkloadSource};
 use super::exclude::Rules;
 use super::processes::numa_stat::{self, Charged};
-use super::processes::{Member, Members, Resident};
+use super::processes::{CachedProcess, ProcessCache, Resident};
 use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::files::Buffer;
 use rustix::fd::{AsFd, OwnedFd};
@@ -16,22 +16,22 @@ use weir_core::seam::processes::Processes;
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading};
 
 /// Puts together what was asked and looked at.
-pub(crate) struct Judge<'a> {
-    pub(crate) members: &'a Members,
+pub(crate) struct Classifier<'a> {
+    pub(crate) members: &'a ProcessCache,
     pub(crate) groups: &'a [GroupOnNode],
     pub(crate) rules: &'a Rules,
     pub(crate) root: &'a OwnedFd,
     pub(crate) at: Nanos,
 }
 
-impl Judge<'_> {
+impl Classifier<'_> {
     /// What a tick needs to know of a leaf.
     pub(crate) fn leaf(&self, leaf: &Arc<Leaf>, asked: &mut Asked, buffer: &mut Buffer) -> Watched {
         let pids = asked.pids.as_deref().unwrap_or_default();
         let members = pids
             .iter()
             .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
-        let members: Vec<(u32, &Member)> = members.collect();
+        let members: Vec<(u32, &CachedProcess)> = members.collect();
         let mut resident = self.members.resident(pids);
         // There are processes in it, and no maps can be read: another PID namespace (ids are 0), no permission, a kernel
         // without numa_maps.
@@ -64,7 +64,7 @@ impl Judge<'_> {
         Watched {
             processes: processes(&uses, asked.at, &members),
             id: leaf.id.clone(),
-            source: Source::Cgroup(Arc::clone(leaf)),
+            source: WorkloadSource::Cgroup(Arc::clone(leaf)),
             weight: asked.weight,
             limit: asked.limit,
             excluded: self
@@ -82,7 +82,11 @@ impl Judge<'_> {
 }
 
 /// Who is in it, where it has memory on a device: nobody asks of the others, and there are many.
-pub(crate) fn processes(uses: &[Use], at: Nanos, members: &[(u32, &Member)]) -> Option<Processes> {
+pub(crate) fn processes(
+    uses: &[Use],
+    at: Nanos,
+    members: &[(u32, &CachedProcess)],
+) -> Option<Processes> {
     let seen = members.iter().filter(|(_, m)| !m.is_kernel);
     let seen = seen.map(|(pid, m)| (*pid, m.comm.as_str(), m.spent.last()));
     (!uses.is_empty()).then(|| Processes::of(at, seen))

@@ -13,12 +13,12 @@ const REST: Nanos = Nanos::from_millis(6);
 
 /// The rests of one walk.
 #[derive(Debug, Default)]
-pub(crate) struct Rests {
+pub(crate) struct CondResched {
     is_on: bool,
     since: Nanos,
 }
 
-impl Rests {
+impl CondResched {
     /// A walk begins.
     pub(crate) fn begin(&mut self, is_on: bool) {
         self.is_on = is_on;
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn it_rests_after_a_stretch_and_only_where_it_may() {
         let long_ago = |is_on| {
-            let mut rests = Rests {
+            let mut rests = CondResched {
                 is_on,
                 since: Nanos(0),
             };

@@ -13,11 +13,11 @@
 use super::cgroups::cache::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM};
 use super::cgroups::inner::Inner;
 use super::cgroups::non_leaf::{Lists, Outside, hidden};
-use super::cgroups::tree::{Leaf, Tree};
-use super::classify::{Judge, processes, uses};
-use super::cond_resched::Rests;
+use super::cgroups::tree::{CgroupTree, Leaf};
+use super::classify::{Classifier, processes, uses};
+use super::cond_resched::CondResched;
 use super::exclude::Rules;
-use super::processes::Members;
+use super::processes::ProcessCache;
 use super::processes::proc_pid::weight_of_nice;
 use super::processes::process_set::ProcessSet;
 use super::task_iter::Tasks;
@@ -76,7 +76,7 @@ impl View {
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) id: WorkloadId,
-    pub(crate) source: Source,
+    pub(crate) source: WorkloadSource,
     pub(crate) weight: f64,
     pub(crate) limit: Option<CpuMax>,
     pub(crate) excluded: Option<Excluded>,
@@ -89,21 +89,21 @@ pub(crate) struct Watched {
 
 /// What a tick reads of it.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum WorkloadSource {
     Cgroup(Arc<Leaf>),
     Process(Arc<Process>),
     Set(Arc<ProcessSet>),
     Inner(Arc<Inner>),
 }
 
-impl Source {
+impl WorkloadSource {
     /// Whether a tick found that it is gone.
     pub(crate) fn is_gone(&self) -> bool {
         match self {
-            Source::Cgroup(leaf) => leaf.is_gone(),
-            Source::Process(process) => process.gone.load(Ordering::Relaxed),
+            WorkloadSource::Cgroup(leaf) => leaf.is_gone(),
+            WorkloadSource::Process(process) => process.gone.load(Ordering::Relaxed),
             // Such a one is not in the next view.
-            Source::Set(_) | Source::Inner(_) => false,
+            WorkloadSource::Set(_) | WorkloadSource::Inner(_) => false,
         }
     }
 }
@@ -126,7 +126,7 @@ impl Process {
 /// What workloads are, and what remembers them.
 enum Finder {
     Cgroups {
-        tree: Tree,
+        tree: CgroupTree,
         /// By path.
         asked: Vec<(Arc<Leaf>, Asked)>,
     },
@@ -136,9 +136,9 @@ enum Finder {
 }
 
 /// The slow half.
-pub(crate) struct Scout {
+pub(crate) struct Discovery {
     finder: Finder,
-    members: Members,
+    members: ProcessCache,
     groups: Vec<GroupOnNode>,
     rules: Rules,
     proc: Arc<OwnedFd>,
@@ -148,7 +148,7 @@ pub(crate) struct Scout {
     outside: Outside,
     buffer: Buffer,
     round: u64,
-    rests: Rests,
+    rests: CondResched,
     /// Whether it rests at all: where it has a thread of its own.
     may_rest: bool,
     is_for_limits: bool,
@@ -156,9 +156,14 @@ pub(crate) struct Scout {
     kept: Arc<Budget>,
 }
 
-impl Scout {
+impl Discovery {
     /// As `options` say.
-    pub(crate) fn choose(options: &Options, tree: Tree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+    pub(crate) fn choose(
+        options: &Options,
+        tree: CgroupTree,
+        proc: Arc<OwnedFd>,
+        rules: Rules,
+    ) -> Self {
         let scout = match options.by {
             By::Cgroup => Self::of_cgroups(tree, proc, rules),
             By::Process => Self::of_processes(proc, rules),
@@ -168,7 +173,7 @@ impl Scout {
     }
 
     /// Workloads are the leaves of `tree`.
-    pub(crate) fn of_cgroups(tree: Tree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
+    pub(crate) fn of_cgroups(tree: CgroupTree, proc: Arc<OwnedFd>, rules: Rules) -> Self {
         Self::new(
             Finder::Cgroups {
                 tree,
@@ -191,8 +196,8 @@ impl Scout {
     }
 
     fn new(finder: Finder, proc: Arc<OwnedFd>, rules: Rules) -> Self {
-        let members = Members::new(Arc::clone(&proc), Vec::new());
-        Scout {
+        let members = ProcessCache::new(Arc::clone(&proc), Vec::new());
+        Discovery {
             finder,
             members,
             groups: Vec::new(),
@@ -203,7 +208,7 @@ impl Scout {
             outside: Outside::default(),
             buffer: Buffer::new(),
             round: 0,
-            rests: Rests::default(),
+            rests: CondResched::default(),
             may_rest: false,
             is_for_limits: false,
             kept: Budget::new(0),
@@ -389,7 +394,7 @@ impl Scout {
             let watched = match answers.watched.take() {
                 Some(watched) if is_as_before => watched,
                 _ => {
-                    let with = Judge {
+                    let with = Classifier {
                         members: &self.members,
                         groups: &self.groups,
                         rules: &self.rules,
@@ -406,7 +411,7 @@ impl Scout {
             stands_in += usize::from(answers.stands_in);
             charged += usize::from(matches!(answers.charged, Some(Ok(_))));
         }
-        let (outside, said) = self.outside.judge(&Judge {
+        let (outside, said) = self.outside.judge(&Classifier {
             members: &self.members,
             groups: &self.groups,
             rules: &self.rules,
@@ -461,7 +466,7 @@ impl Scout {
                 processes: processes(&uses, at, &[(pid, member)]),
                 uses,
                 resident_bytes: resident.all_bytes(),
-                source: Source::Process(process),
+                source: WorkloadSource::Process(process),
                 id,
             }));
         }

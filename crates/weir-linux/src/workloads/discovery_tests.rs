@@ -19,7 +19,7 @@ fn group(device: u32, index: u32, node: u32, part: f64) -> GroupOnNode {
     }
 }
 
-pub(crate) fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Scout {
+pub(crate) fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Discovery {
     let roots = fake.roots();
     let proc = Arc::new(open_root(&roots.proc).unwrap());
     let globs = globs.iter().map(|g| (*g).to_owned()).collect();
@@ -29,10 +29,10 @@ pub(crate) fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Scout
         Some(b"/init.scope".to_vec()),
     );
     let mut scout = if by_process {
-        Scout::of_processes(proc, rules)
+        Discovery::of_processes(proc, rules)
     } else {
-        Scout::of_cgroups(
-            Tree::open(&roots.cgroup, crate::kernel::fd_budget::Budget::new(100)).unwrap(),
+        Discovery::of_cgroups(
+            CgroupTree::open(&roots.cgroup, crate::kernel::fd_budget::Budget::new(100)).unwrap(),
             proc,
             rules,
         )
@@ -321,7 +321,7 @@ struct Rows {
     more_ns: u64,
 }
 
-impl crate::workloads::task_iter::Source for Rows {
+impl crate::workloads::task_iter::TaskRows for Rows {
     fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing> {
         between();
         if self.times == 0 {
@@ -378,7 +378,7 @@ fn told(view: &View) -> String {
 fn rows_and_files_give_the_same_view() {
     for (by_process, globs) in [(false, &["*stress*"][..]), (true, &["str*"])] {
         let fake = Fake::new();
-        let without_looks = |mut scout: Scout| {
+        let without_looks = |mut scout: Discovery| {
             scout.watch(Vec::new());
             scout.round(Nanos(SECOND))
         };
@@ -437,7 +437,7 @@ fn files_kept_open_are_let_go_once_all_processes_are_read_at_once() {
     // Of each of four cgroups its list and its process.
     let budget = Budget::new(8);
     let mut scout = scout_with(&fake, false, &[]).keeping(Arc::clone(&budget));
-    let round = |scout: &mut Scout, seconds: u64| scout.round(Nanos((100 + seconds) * SECOND));
+    let round = |scout: &mut Discovery, seconds: u64| scout.round(Nanos((100 + seconds) * SECOND));
     let all = || {
         let keep = |_| budget.keep(open_root(&fake.roots().proc).unwrap(), Rank::EachTick);
         let kept: Vec<_> = (0..8).filter_map(keep).collect();

@@ -3,7 +3,7 @@
 //! between two ticks.
 
 use super::cgroups::cache::ASK_EVERY;
-use super::discovery::{Scout, View};
+use super::discovery::{Discovery, View};
 use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::clock::now;
 use std::io;
@@ -25,7 +25,7 @@ const HURRY_AFTER: Duration = Duration::from_millis(200);
 pub(crate) enum Pace {
     /// A round is made by whoever asks, when one is due.
     Inline {
-        scout: Box<Scout>,
+        scout: Box<Discovery>,
         view: Arc<View>,
         made_at: Nanos,
         hurry: bool,
@@ -54,7 +54,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Pace {
     /// Rounds between ticks; the first at once.
-    pub(crate) fn inline(mut scout: Scout) -> io::Result<Self> {
+    pub(crate) fn inline(mut scout: Discovery) -> io::Result<Self> {
         let made_at = now();
         let view = Arc::new(scout.round(made_at));
         Ok(Pace::Inline {
@@ -67,7 +67,7 @@ impl Pace {
     }
 
     /// Rounds in a thread; the first before it starts, so that the first tick has a view.
-    pub(crate) fn thread(mut scout: Scout) -> io::Result<Self> {
+    pub(crate) fn thread(mut scout: Discovery) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             view: Mutex::new(Arc::new(scout.round(now()))),
             groups: Mutex::new((0, None)),
@@ -148,7 +148,7 @@ impl Drop for Pace {
     }
 }
 
-fn run(mut scout: Scout, shared: &Shared) {
+fn run(mut scout: Discovery, shared: &Shared) {
     let mut watched = 0;
     loop {
         thread::park_timeout(match scout.is_for_limits() {

@@ -5,7 +5,7 @@
 //! `cpu.max` does not hold back real-time tasks, but it does hold back whom they wait for.
 
 use super::operator_names::Wanted;
-use super::processes::Member;
+use super::processes::CachedProcess;
 use crate::kernel::escape::glob_matches;
 use crate::kernel::files::read_path;
 use crate::kernel::parse::process::cgroup_path;
@@ -53,7 +53,12 @@ impl Rules {
     }
 
     /// The verdict on a process.
-    pub(crate) fn on_process(&self, id: &str, pid: u32, member: &Member) -> Option<Excluded> {
+    pub(crate) fn on_process(
+        &self,
+        id: &str,
+        pid: u32,
+        member: &CachedProcess,
+    ) -> Option<Excluded> {
         self.wanted.see(&[id, &member.comm]);
         self.on_pid(pid)
             .or_else(|| member.is_kernel.then_some(Excluded::Kernel))
@@ -66,7 +71,7 @@ impl Rules {
         &self,
         id: &str,
         path: &[u8],
-        members: impl Iterator<Item = (u32, &'a Member)>,
+        members: impl Iterator<Item = (u32, &'a CachedProcess)>,
     ) -> Option<Excluded> {
         if self.init_cgroup.as_deref() == Some(path) {
             return Some(Excluded::Init);

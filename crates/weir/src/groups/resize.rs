@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 use weir_linux::Roots;
 use weir_linux::virtual_copies::{
-    Kernel, Layout, Map, Moved, Owner, Refusal, Sysfs, resize as carry_out,
+    Layout, Map, MemoryBlocks, MemorySysfs, MovedBlocks, Owner, Refusal, resize as carry_out,
 };
 
 /// Patience is kept in whole seconds.
@@ -28,7 +28,7 @@ struct Page {
     groups: Vec<Row>,
     free_bytes: u64,
     violations: Vec<String>,
-    moved: Vec<Moved>,
+    moved: Vec<MovedBlocks>,
     refused: Vec<Refusal>,
 }
 
@@ -45,7 +45,7 @@ struct Row {
 pub fn resize(args: &ResizeArgs, roots: &Roots) -> Result<Exit> {
     let layout = read_layout(&args.copies)?;
     let page = if args.check {
-        let kernel = Sysfs::open(roots)?;
+        let kernel = MemorySysfs::open(roots)?;
         is_possible(&layout, &kernel, &args.copies)?;
         let map = Map::read(&kernel, &layout)?;
         page(&map, map.violations().is_empty(), vec![], vec![])
@@ -53,7 +53,7 @@ pub fn resize(args: &ResizeArgs, roots: &Roots) -> Result<Exit> {
         if args.patience.0 < PATIENCE_MIN {
             bail!("--patience: at least 1s");
         }
-        let mut kernel = Sysfs::open_to_act(roots, args.patience.0)?;
+        let mut kernel = MemorySysfs::open_to_act(roots, args.patience.0)?;
         is_possible(&layout, &kernel, &args.copies)?;
         let wanted: Vec<(u32, u64)> = args.sizes.iter().map(|s| (s.node, s.bytes)).collect();
         if let Some(twice) = wanted.iter().enumerate().find_map(|(at, (node, _))| {
@@ -81,7 +81,7 @@ pub fn resize(args: &ResizeArgs, roots: &Roots) -> Result<Exit> {
 }
 
 /// Whether copies can lie so on this kernel; what is wrong is said of the file.
-fn is_possible(layout: &Layout, kernel: &impl Kernel, path: &Path) -> Result<()> {
+fn is_possible(layout: &Layout, kernel: &impl MemoryBlocks, path: &Path) -> Result<()> {
     let found = layout.blocks(kernel.block_bytes());
     found.with_context(|| path.display().to_string())?;
     Ok(())
@@ -108,7 +108,7 @@ fn read_layout(path: &Path) -> Result<Layout> {
     toml::from_str(&text).with_context(|| name.to_string())
 }
 
-fn page(map: &Map, complete: bool, moved: Vec<Moved>, refused: Vec<Refusal>) -> Page {
+fn page(map: &Map, complete: bool, moved: Vec<MovedBlocks>, refused: Vec<Refusal>) -> Page {
     let rows = map.nodes.iter().zip(map.counts());
     let free = map.owners.iter().filter(|o| **o == Owner::Nobody).count();
     Page {

@@ -15,7 +15,7 @@ use weir_core::Nanos;
 use weir_core::seam::plan::OutcomeKind;
 
 /// A cgroup we hold. Its descriptors are kept while the budget has room, and opened anew otherwise.
-pub(crate) struct Hold {
+pub(crate) struct LimitedCgroup {
     pub(crate) lease: Lease,
     pub(crate) dir: Option<Kept>,
     /// `cpu.max`, for reading and writing.
@@ -36,7 +36,7 @@ pub(crate) struct Hold {
     pub(crate) trouble: Option<OutcomeKind>,
 }
 
-impl Hold {
+impl LimitedCgroup {
     /// Whether the moment of refill of what is in force is not known.
     pub(crate) fn needs_phase(&self) -> bool {
         !self.phase.is_some_and(|p| p.is_of(self.written.period_us))

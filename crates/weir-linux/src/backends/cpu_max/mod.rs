@@ -33,7 +33,7 @@ mod turns;
 pub(crate) mod weight;
 pub(crate) mod write_order;
 
-use crate::backends::sched_ext::threads::Moved;
+use crate::backends::sched_ext::threads::ScxThread;
 use crate::error::LinuxError;
 use crate::inventory::sched_ext_state::SchedExt;
 use crate::kernel::clock::now;
@@ -48,14 +48,14 @@ use crate::leases::restore::{self, Given, ResetReport};
 use crate::options::{Options, Roots};
 use crate::workloads::discovery::{View, Watched};
 use crate::workloads::exclude::Rules;
-use limited::{Hold, parse_max};
+use limited::{LimitedCgroup, parse_max};
 use period_phase::Search;
 use quota::{period_us, quota, tighter};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use target::{Aim, Target, never, outcome};
+use target::{LimitTarget, TargetFinder, never, outcome};
 use turns::Turns;
 use weight::{HeldWeight, Scale};
 use weir_core::seam::plan::OutcomeKind;
@@ -75,9 +75,9 @@ pub(crate) struct Actuator {
     read_only: bool,
     claim: Option<Claim>,
     budget: Arc<Budget>,
-    pub(crate) holds: BTreeMap<WorkloadId, Hold>,
+    pub(crate) holds: BTreeMap<WorkloadId, LimitedCgroup>,
     /// What the other back end holds, told in the same journal.
-    moves: BTreeMap<u64, Moved>,
+    moves: BTreeMap<u64, ScxThread>,
     turns: Turns,
     /// The round of the view that holds were compared with.
     compared: u64,
@@ -115,7 +115,7 @@ impl Actuator {
         }
     }
 
-    pub(crate) fn hold(&self, id: &WorkloadId) -> Option<&Hold> {
+    pub(crate) fn hold(&self, id: &WorkloadId) -> Option<&LimitedCgroup> {
         self.holds.get(id)
     }
 
@@ -187,7 +187,11 @@ impl Actuator {
     }
 
     /// Takes hold of a cgroup: nothing if what others set is tight enough.
-    fn acquire(&mut self, watched: &Watched, ours: CpuMax) -> Result<Option<Hold>, OutcomeKind> {
+    fn acquire(
+        &mut self,
+        watched: &Watched,
+        ours: CpuMax,
+    ) -> Result<Option<LimitedCgroup>, OutcomeKind> {
         self.claim()
             .map_err(|e| OutcomeKind::Refused(e.to_string()))?;
         let mut aim = self.aim();
@@ -203,8 +207,8 @@ impl Actuator {
         held
     }
 
-    pub(crate) fn aim(&mut self) -> Aim<'_> {
-        Aim {
+    pub(crate) fn aim(&mut self) -> TargetFinder<'_> {
+        TargetFinder {
             root: &self.root,
             proc: &self.proc,
             rules: &self.rules,
@@ -216,9 +220,9 @@ impl Actuator {
     fn take_hold(
         &mut self,
         watched: &Watched,
-        (dir, path, take): Target,
+        (dir, path, take): LimitTarget,
         ours: CpuMax,
-    ) -> Result<Option<Hold>, OutcomeKind> {
+    ) -> Result<Option<LimitedCgroup>, OutcomeKind> {
         self.aim().check_members(watched, &dir, take.as_ref())?;
         let name = escape(&path);
         let max = open_to_change(&dir, "cpu.max").map_err(|e| match e {
@@ -251,7 +255,7 @@ impl Actuator {
         }
         self.note(&lease.hold())?;
         let has_burst = burst_us.is_some_and(|b| b > 0);
-        Ok(Some(Hold {
+        Ok(Some(LimitedCgroup {
             dir: self.budget.keep(dir, Rank::Seldom),
             max: self.budget.keep(max, Rank::EachTick),
             ours,
@@ -372,7 +376,7 @@ impl Actuator {
     fn on_weight<T>(
         &mut self,
         id: &WorkloadId,
-        change: impl FnOnce(&mut Scale<'_>, &mut Hold) -> T,
+        change: impl FnOnce(&mut Scale<'_>, &mut LimitedCgroup) -> T,
     ) -> Option<T> {
         let hold = self.holds.get_mut(id)?;
         let mut scale = Scale {
@@ -456,7 +460,7 @@ impl Actuator {
     }
 
     /// Writes down whose threads are about to be moved.
-    pub(crate) fn note_moved(&mut self, moved: &Moved) -> Result<(), OutcomeKind> {
+    pub(crate) fn note_moved(&mut self, moved: &ScxThread) -> Result<(), OutcomeKind> {
         self.note(&Record::Moved(moved.clone()))?;
         self.moves.insert(moved.inode, moved.clone());
         Ok(())
@@ -480,7 +484,7 @@ impl Actuator {
             return;
         };
         claim.compact(|| {
-            let of = |hold: &Hold| [hold.lease.records(), hold.weight.records()].concat();
+            let of = |hold: &LimitedCgroup| [hold.lease.records(), hold.weight.records()].concat();
             let leases = self.holds.values().flat_map(of);
             let takes = self.holds.values().filter_map(|h| h.taken.clone());
             let moves = self.moves.values().cloned().map(Record::Moved);

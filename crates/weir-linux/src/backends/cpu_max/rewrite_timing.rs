@@ -4,7 +4,7 @@
 //! should wait.
 
 use super::Actuator;
-use super::limited::Hold;
+use super::limited::LimitedCgroup;
 use super::period_phase::{LOOKS_PER_PERIOD, Phase, Watch, shifts};
 use crate::kernel::clock::{now, sleep, sleep_until};
 use crate::kernel::parse::cgroup::CpuMax;
@@ -45,7 +45,7 @@ impl Actuator {
         if self.is_short() || !(2..=STEERED_MAX).contains(&self.holds.len()) {
             return Vec::new();
         }
-        let is_whole = |hold: &Hold| hold.written.period_us == self.period_us;
+        let is_whole = |hold: &LimitedCgroup| hold.written.period_us == self.period_us;
         let unknown = self
             .holds
             .iter()
@@ -102,13 +102,13 @@ impl Actuator {
 
     /// Whether a limit is in force whose moment of refill is not known.
     pub(crate) fn needs_phase(&self, id: &WorkloadId) -> bool {
-        self.holds.get(id).is_some_and(Hold::needs_phase)
+        self.holds.get(id).is_some_and(LimitedCgroup::needs_phase)
     }
 
     /// Moves the refills of new limits apart from each other and from those of others: each gets one
     /// longer period. Takes about two periods.
     fn steer(&mut self, ids: &[WorkloadId]) {
-        let is_steerable = |h: &Hold| h.written == h.ours && h.written.quota_us.is_some();
+        let is_steerable = |h: &LimitedCgroup| h.written == h.ours && h.written.quota_us.is_some();
         let new: Vec<(WorkloadId, Phase)> = ids
             .iter()
             .filter_map(|id| Some((id, self.holds.get(id).filter(|h| is_steerable(h))?)))
@@ -118,7 +118,7 @@ impl Actuator {
         if self.holds.len() > STEERED_MAX || self.holds.len() < 2 {
             return;
         }
-        let known = |(id, hold): (&WorkloadId, &Hold)| {
+        let known = |(id, hold): (&WorkloadId, &LimitedCgroup)| {
             let phase = hold.phase.filter(|p| p.is_of(self.period_us));
             phase.filter(|_| !ids.contains(id)).map(|p| p.offset_ns())
         };
@@ -146,11 +146,11 @@ impl Actuator {
     fn carry_out(&mut self, moves: &[Move]) {
         let begun = now();
         let (period, late) = (Nanos(self.period_us * 1000), self.late());
-        let mut steps: Vec<(Nanos, &Move, Step)> = Vec::new();
+        let mut steps: Vec<(Nanos, &Move, RewriteStep)> = Vec::new();
         for m in moves {
             let first = begun.0 + m.phase.wait(begun).0;
-            steps.push((Nanos(first), m, Step::Longer));
-            steps.push((Nanos(first + period.0), m, Step::Back));
+            steps.push((Nanos(first), m, RewriteStep::Longer));
+            steps.push((Nanos(first + period.0), m, RewriteStep::Back));
         }
         steps.sort_by_key(|(at, ..)| *at);
         for (at, m, step) in steps {
@@ -159,7 +159,7 @@ impl Actuator {
                 continue;
             };
             let is_late = || now().0 > at.0.saturating_add(late.0);
-            let is_longer = step == Step::Longer && !is_late();
+            let is_longer = step == RewriteStep::Longer && !is_late();
             let limit = CpuMax {
                 period_us: self.period_us + if is_longer { m.shift_us } else { 0 },
                 ..ours
@@ -169,8 +169,8 @@ impl Actuator {
             if let Some(hold) = self.holds.get_mut(&m.id) {
                 let phase = hold.phase.filter(|_| is_known);
                 hold.phase = match step {
-                    Step::Longer => phase,
-                    Step::Back => phase.map(|p| p.later(m.shift_us)),
+                    RewriteStep::Longer => phase,
+                    RewriteStep::Back => phase.map(|p| p.later(m.shift_us)),
                 };
             }
         }
@@ -186,7 +186,7 @@ struct Move {
 
 /// The two writes of a move.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum RewriteStep {
     Longer,
     Back,
 }

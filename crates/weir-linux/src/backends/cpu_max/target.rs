@@ -8,7 +8,7 @@ use crate::kernel::files::{Buffer, open_same};
 use crate::kernel::parse::cgroup::pids;
 use crate::leases::journal::Take;
 use crate::workloads::cgroups::cgroup_type;
-use crate::workloads::discovery::{Source, Watched};
+use crate::workloads::discovery::{Watched, WorkloadSource};
 use crate::workloads::exclude::Rules;
 use crate::workloads::processes::proc_pid::Unread;
 use crate::workloads::processes::sched_policy::{any_real_time, is_own};
@@ -19,10 +19,10 @@ use weir_core::seam::observation::Excluded;
 use weir_core::seam::plan::OutcomeKind;
 
 /// The directory of a cgroup, its path, and the move of a process into it where one is needed.
-pub(crate) type Target = (OwnedFd, Vec<u8>, Option<Take>);
+pub(crate) type LimitTarget = (OwnedFd, Vec<u8>, Option<Take>);
 
 /// What it takes to find it.
-pub(crate) struct Aim<'a> {
+pub(crate) struct TargetFinder<'a> {
     pub(crate) root: &'a OwnedFd,
     pub(crate) proc: &'a OwnedFd,
     pub(crate) rules: &'a Rules,
@@ -30,23 +30,23 @@ pub(crate) struct Aim<'a> {
     pub(crate) buffer: &'a mut Buffer,
 }
 
-impl Aim<'_> {
+impl TargetFinder<'_> {
     /// The cgroup to limit a workload by, and the move that this needs.
-    pub(crate) fn target(&mut self, source: &Source) -> Result<Target, OutcomeKind> {
+    pub(crate) fn target(&mut self, source: &WorkloadSource) -> Result<LimitTarget, OutcomeKind> {
         let root = self.root.as_fd();
         let process = match source {
-            Source::Cgroup(leaf) => {
+            WorkloadSource::Cgroup(leaf) => {
                 let name = leaf.id.as_str();
                 let dir = open_same(root, &leaf.path, leaf.inode).map_err(|e| outcome(e, name))?;
                 return Ok((dir, leaf.path.clone(), None));
             }
-            Source::Process(process) => process,
-            Source::Set(_) => {
+            WorkloadSource::Process(process) => process,
+            WorkloadSource::Set(_) => {
                 return Err(OutcomeKind::Refused(
                     "its processes are in no cgroup that weir can limit".into(),
                 ));
             }
-            Source::Inner(_) => {
+            WorkloadSource::Inner(_) => {
                 return Err(OutcomeKind::Refused(
                     "cgroups below it would be limited too".into(),
                 ));
@@ -98,8 +98,8 @@ impl Aim<'_> {
             }
         }
         let path = match &watched.source {
-            Source::Cgroup(leaf) => leaf.path.as_slice(),
-            Source::Process(_) | Source::Set(_) | Source::Inner(_) => b"",
+            WorkloadSource::Cgroup(leaf) => leaf.path.as_slice(),
+            WorkloadSource::Process(_) | WorkloadSource::Set(_) | WorkloadSource::Inner(_) => b"",
         };
         let kernel = |tid: &u32| members.iter().any(|(pid, m)| pid == tid && m.is_kernel);
         let has_kernel = members.iter().any(|(_, m)| m.is_kernel);

@@ -3,8 +3,8 @@ use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::kernel::files::open_root;
 use crate::options::By;
-use crate::workloads::cgroups::tree::Tree;
-use crate::workloads::discovery::Scout;
+use crate::workloads::cgroups::tree::CgroupTree;
+use crate::workloads::discovery::Discovery;
 use turns::TEND_PART;
 
 const FIO: &str = "/system.slice/fio.service";
@@ -12,7 +12,7 @@ const FIO_MAX: &str = "sys/fs/cgroup/system.slice/fio.service/cpu.max";
 
 struct World {
     fake: Fake,
-    scout: Scout,
+    scout: Discovery,
     actuator: Actuator,
     view: View,
 }
@@ -31,12 +31,12 @@ impl World {
         change(&mut options);
         let proc = Arc::new(open_root(&options.roots.proc).unwrap());
         let budget = Budget::new(budget);
-        let tree = Tree::open(&options.roots.cgroup, Arc::clone(&budget)).unwrap();
+        let tree = CgroupTree::open(&options.roots.cgroup, Arc::clone(&budget)).unwrap();
         let root = tree.root();
         let rules = Rules::new(options.exclude.clone(), None, None);
         let mut scout = match options.by {
-            By::Cgroup => Scout::of_cgroups(tree, Arc::clone(&proc), rules.clone()),
-            By::Process => Scout::of_processes(Arc::clone(&proc), rules.clone()),
+            By::Cgroup => Discovery::of_cgroups(tree, Arc::clone(&proc), rules.clone()),
+            By::Process => Discovery::of_processes(Arc::clone(&proc), rules.clone()),
         };
         let view = scout.round(Nanos(1));
         let actuator = Actuator::new(&options, root, proc, rules, budget);

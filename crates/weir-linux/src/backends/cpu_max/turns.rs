@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which limits are looked after at a tick: all of them, by turns.
 
-use super::limited::Hold;
+use super::limited::LimitedCgroup;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use weir_core::WorkloadId;
@@ -22,7 +22,7 @@ pub(crate) struct Turns {
 
 impl Turns {
     /// Whose turn it is; each time the next ones.
-    pub(crate) fn next(&mut self, holds: &BTreeMap<WorkloadId, Hold>) -> Vec<WorkloadId> {
+    pub(crate) fn next(&mut self, holds: &BTreeMap<WorkloadId, LimitedCgroup>) -> Vec<WorkloadId> {
         let part = holds.len().div_ceil(TEND_PART);
         let count = part.clamp(TEND_LEAST, TEND_MOST);
         let from = self.last.take().map_or(Bound::Unbounded, Bound::Excluded);

@@ -10,7 +10,7 @@
 //! **Theirs and ours.** As for limits, what was there before is *theirs*. A value that is not the one we wrote is somebody
 //! else's: it stays, and weir leaves that weight alone for as long as the limit lasts.
 
-use super::limited::Hold;
+use super::limited::LimitedCgroup;
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::is_want;
 use crate::kernel::files::{Buffer, write_at};
@@ -161,7 +161,7 @@ pub(crate) struct Scale<'a> {
 
 impl Scale<'_> {
     /// Gives a limited cgroup this part of its own weight.
-    pub(crate) fn weigh(&mut self, hold: &mut Hold, ratio: f64) {
+    pub(crate) fn weigh(&mut self, hold: &mut LimitedCgroup, ratio: f64) {
         if matches!(hold.weight, HeldWeight::LeftAlone(_)) {
             return;
         }
@@ -174,7 +174,7 @@ impl Scale<'_> {
     }
 
     /// Finds out whether somebody else has changed it.
-    pub(crate) fn look_after(&mut self, hold: &mut Hold) {
+    pub(crate) fn look_after(&mut self, hold: &mut LimitedCgroup) {
         if let HeldWeight::Leased { ratio, written, .. } = &hold.weight
             && *ratio < 1.0
         {
@@ -189,7 +189,7 @@ impl Scale<'_> {
     }
 
     /// Puts it back, before its limit.
-    pub(crate) fn give_back(&mut self, hold: &mut Hold) -> Given {
+    pub(crate) fn give_back(&mut self, hold: &mut LimitedCgroup) -> Given {
         let HeldWeight::Leased { lease, .. } = &hold.weight else {
             return Given::Unchanged;
         };
@@ -207,7 +207,7 @@ impl Scale<'_> {
     }
 
     /// Nothing of it is left to be put back.
-    pub(crate) fn end(&mut self, hold: &mut Hold, then: HeldWeight) {
+    pub(crate) fn end(&mut self, hold: &mut LimitedCgroup, then: HeldWeight) {
         if let HeldWeight::Leased { lease, .. } = std::mem::replace(&mut hold.weight, then) {
             // If this cannot be written, the next start finds a weight that is not ours, or nothing.
             let inode = lease.inode;
@@ -215,7 +215,7 @@ impl Scale<'_> {
         }
     }
 
-    fn leave_alone(&mut self, hold: &mut Hold, why: String) {
+    fn leave_alone(&mut self, hold: &mut LimitedCgroup, why: String) {
         let cgroup = escape(&hold.lease.path);
         tracing::info!(
             cgroup,
@@ -225,7 +225,7 @@ impl Scale<'_> {
         self.end(hold, HeldWeight::LeftAlone(why));
     }
 
-    fn try_weigh(&mut self, hold: &mut Hold, ratio: f64) -> Result<(), Refusal> {
+    fn try_weigh(&mut self, hold: &mut LimitedCgroup, ratio: f64) -> Result<(), Refusal> {
         let is_ours = matches!(hold.weight, HeldWeight::Leased { ratio, .. } if ratio < 1.0);
         if ratio >= 1.0 && !is_ours {
             return Ok(());
@@ -269,7 +269,7 @@ impl Scale<'_> {
     }
 
     /// Notes what is there, before it is changed for the first time.
-    fn lease(&mut self, hold: &mut Hold, theirs: u64) -> Result<(), Refusal> {
+    fn lease(&mut self, hold: &mut LimitedCgroup, theirs: u64) -> Result<(), Refusal> {
         let read = hold.with_dir(self.root.as_fd(), |dir| {
             Ok((is_idle(dir, self.buffer)?, read_nice(dir, self.buffer)))
         });

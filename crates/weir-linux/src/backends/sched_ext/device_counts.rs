@@ -15,7 +15,7 @@ const EVERY: Nanos = Nanos::from_millis(10);
 
 /// Who counts what a device moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Counts {
+pub(super) enum DeviceCounts {
     /// The scheduler, each time it looks.
     Itself,
     /// weir, now and then.
@@ -28,7 +28,8 @@ impl Scx {
     /// How often the counters are to be read for the scheduler; nothing if it has no need of that now.
     pub(crate) fn looks_every(&self) -> Option<Nanos> {
         let is_anybody_held = !(self.holds.is_empty() && self.guarded.is_empty());
-        (self.counts == Counts::ByUs && is_anybody_held && self.loaded.is_some()).then_some(EVERY)
+        (self.counts == DeviceCounts::ByUs && is_anybody_held && self.loaded.is_some())
+            .then_some(EVERY)
     }
 
     /// Tells the scheduler what the counters showed.
@@ -37,7 +38,7 @@ impl Scx {
         let Some(loaded) = self.loaded.as_ref().filter(|_| is_wanted) else {
             return;
         };
-        if self.counts != Counts::ByUs {
+        if self.counts != DeviceCounts::ByUs {
             return;
         }
         for (device, seen) in sums(groups) {

@@ -17,7 +17,7 @@ use super::slots::Slots;
 use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, open_beneath};
 use crate::kernel::parse::decimal;
-use crate::workloads::discovery::{Source, View};
+use crate::workloads::discovery::{View, WorkloadSource};
 use rustix::fd::BorrowedFd;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const USUAL: u64 = 100;
 
 /// A leaf of the tree: the cgroup's id, its path below the root, its own weight.
 #[derive(Clone, Debug)]
-pub(super) struct Leaf {
+pub(super) struct WeightedLeaf {
     inode: u64,
     path: Vec<u8>,
     weight: u64,
@@ -38,7 +38,7 @@ pub(super) struct Leaf {
 
 /// What the scheduler has to be told.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct News {
+pub(super) struct WeightChanges {
     /// Share by index.
     pub(super) weights: Vec<(u32, u64)>,
     /// Cgroups that have an index from now on, or (0) none any more.
@@ -47,15 +47,15 @@ pub(super) struct News {
 
 /// The shares that were told.
 #[derive(Debug)]
-pub(super) struct Shares {
+pub(super) struct Hweights {
     slots: Slots,
     told: BTreeMap<u64, (u32, u64)>,
     inner: BTreeMap<Vec<u8>, (Nanos, u64)>,
 }
 
-impl Shares {
+impl Hweights {
     pub(super) fn new() -> Self {
-        Shares {
+        Hweights {
             slots: Slots::below(MAX_HWEIGHTS),
             told: BTreeMap::new(),
             inner: BTreeMap::new(),
@@ -69,7 +69,7 @@ impl Shares {
         plan: &Plan,
         root: BorrowedFd<'_>,
         buffer: &mut Buffer,
-    ) -> News {
+    ) -> WeightChanges {
         let leaves = leaves(view, plan);
         let at = now();
         let paths: BTreeSet<&[u8]> = leaves
@@ -89,8 +89,8 @@ impl Shares {
         self.changes(&parts)
     }
 
-    fn changes(&mut self, parts: &BTreeMap<u64, u64>) -> News {
-        let mut news = News::default();
+    fn changes(&mut self, parts: &BTreeMap<u64, u64>) -> WeightChanges {
+        let mut news = WeightChanges::default();
         let gone: Vec<u64> = self
             .told
             .keys()
@@ -125,7 +125,7 @@ impl Shares {
     }
 }
 
-fn leaves(view: &View, plan: &Plan) -> Vec<Leaf> {
+fn leaves(view: &View, plan: &Plan) -> Vec<WeightedLeaf> {
     let idle: BTreeSet<&WorkloadId> = plan
         .workloads
         .iter()
@@ -133,7 +133,7 @@ fn leaves(view: &View, plan: &Plan) -> Vec<Leaf> {
         .map(|v| &v.id)
         .collect();
     let leaf = |w: &Arc<crate::workloads::discovery::Watched>| match &w.source {
-        Source::Cgroup(leaf) if !leaf.is_gone() => Some(Leaf {
+        WorkloadSource::Cgroup(leaf) if !leaf.is_gone() => Some(WeightedLeaf {
             inode: leaf.inode,
             path: leaf.path.clone(),
             weight: whole(w.weight),
@@ -168,7 +168,7 @@ fn parent(path: &[u8]) -> &[u8] {
 }
 
 /// The part of each leaf, by its id. `inner` knows the weights of the cgroups above.
-fn parts(leaves: &[Leaf], inner: impl Fn(&[u8]) -> u64) -> BTreeMap<u64, u64> {
+fn parts(leaves: &[WeightedLeaf], inner: impl Fn(&[u8]) -> u64) -> BTreeMap<u64, u64> {
     let own: BTreeMap<&[u8], u64> = leaves
         .iter()
         .map(|l| (l.path.as_slice(), l.weight))
@@ -183,7 +183,7 @@ fn parts(leaves: &[Leaf], inner: impl Fn(&[u8]) -> u64) -> BTreeMap<u64, u64> {
     for path in &active {
         *sums.entry(parent(path)).or_default() += weight(path);
     }
-    let part = |leaf: &Leaf| {
+    let part = |leaf: &WeightedLeaf| {
         let mut part = 0.0;
         for path in ancestors(&leaf.path) {
             let mine = weight(path);
@@ -208,8 +208,8 @@ fn parts(leaves: &[Leaf], inner: impl Fn(&[u8]) -> u64) -> BTreeMap<u64, u64> {
 mod tests {
     use super::*;
 
-    fn leaf(inode: u64, path: &str, weight: u64, is_active: bool) -> Leaf {
-        Leaf {
+    fn leaf(inode: u64, path: &str, weight: u64, is_active: bool) -> WeightedLeaf {
+        WeightedLeaf {
             inode,
             path: path.into(),
             weight,
@@ -241,7 +241,7 @@ mod tests {
     fn nobody_is_worth_nothing_and_a_lone_leaf_has_all_its_parent_has() {
         let deep = leaf(1, "/a/b/c/d", 1, true);
         assert_eq!(parts(std::slice::from_ref(&deep), inner)[&1], 100);
-        let many: Vec<Leaf> = (0..1000)
+        let many: Vec<WeightedLeaf> = (0..1000)
             .map(|i| leaf(i, &format!("/a/{i}"), 1, true))
             .collect();
         assert!(parts(&many, inner).into_values().all(|p| p == 1));
@@ -250,13 +250,13 @@ mod tests {
 
     #[test]
     fn only_changes_are_told_and_an_index_is_used_again() {
-        let mut shares = Shares::new();
+        let mut shares = Hweights::new();
         let news = shares.changes(&BTreeMap::from([(7, 100), (8, 50)]));
         assert_eq!(news.weights, [(1, 100), (2, 50)]);
         assert_eq!(news.indices, [(7, 1), (8, 2)]);
         assert_eq!(
             shares.changes(&BTreeMap::from([(7, 100), (8, 60)])),
-            News {
+            WeightChanges {
                 weights: vec![(2, 60)],
                 indices: vec![]
             }

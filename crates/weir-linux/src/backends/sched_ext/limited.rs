@@ -5,14 +5,14 @@ use super::intf::{self, WorkloadCfg};
 use super::loader::{Loaded, ScxError};
 use super::rate::{only_device, rate_of};
 use super::thread_scan::{Portion, Roll};
-use super::threads::{self, Moved};
+use super::threads::{self, ScxThread};
 use super::{FOLLOWED_AT_ONCE, Scx};
 use crate::backends::cpu_max::Actuator;
 use crate::backends::cpu_max::target::{never, outcome};
 use crate::kernel::escape::escape;
 use crate::kernel::files::Buffer;
 use crate::leases::restore::Given;
-use crate::workloads::discovery::{Source, View, Watched};
+use crate::workloads::discovery::{View, Watched, WorkloadSource};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -20,12 +20,12 @@ use weir_core::seam::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
 
 /// A cgroup whose tasks are scheduled by weir.
-pub(super) struct Hold {
+pub(super) struct LimitedWorkload {
     pub(super) slot: u32,
     /// Nobody had the slot until now.
     is_new: bool,
     dir: OwnedFd,
-    pub(super) moved: Moved,
+    pub(super) moved: ScxThread,
     roll: Roll,
     pub(super) device: DeviceId,
     pub(super) cpus: CpuShare,
@@ -93,8 +93,8 @@ impl Scx {
         device: DeviceId,
         cpus: CpuShare,
         actuator: &mut Actuator,
-    ) -> Result<Hold, OutcomeKind> {
-        let Source::Cgroup(leaf) = &watched.source else {
+    ) -> Result<LimitedWorkload, OutcomeKind> {
+        let WorkloadSource::Cgroup(leaf) = &watched.source else {
             return Err(OutcomeKind::Refused(
                 "the scheduler limits cgroups: use --by cgroup, or --backend cgroup".into(),
             ));
@@ -110,11 +110,11 @@ impl Scx {
                 "{most} workloads are limited already, no more fit: {id}"
             ))
         })?;
-        Ok(Hold {
+        Ok(LimitedWorkload {
             slot,
             is_new,
             dir,
-            moved: Moved {
+            moved: ScxThread {
                 path: escape(&path),
                 inode: leaf.inode,
                 policies: BTreeMap::new(),
@@ -132,7 +132,11 @@ impl Scx {
     }
 
     /// From here on its threads are scheduled by weir.
-    fn begin(&mut self, hold: &mut Hold, actuator: &mut Actuator) -> Result<(), OutcomeKind> {
+    fn begin(
+        &mut self,
+        hold: &mut LimitedWorkload,
+        actuator: &mut Actuator,
+    ) -> Result<(), OutcomeKind> {
         let loaded = self.loaded.as_ref().ok_or_else(gone)?;
         if std::mem::take(&mut hold.is_new) {
             loaded.clear_count(hold.slot).map_err(failed)?;
@@ -222,7 +226,7 @@ impl Scx {
     }
 
     /// What became of a workload and of its device, for those who look for reasons.
-    pub(super) fn tell(&self, id: &WorkloadId, hold: &Hold) {
+    pub(super) fn tell(&self, id: &WorkloadId, hold: &LimitedWorkload) {
         let Some(loaded) = &self.loaded else { return };
         let (count, meter) = (loaded.count(hold.slot), loaded.meter(hold.device.0));
         tracing::debug!(workload = %id, ?count, ?meter, life = ?loaded.life(), "scheduled by weir so far");
@@ -295,7 +299,7 @@ impl Scx {
     }
 }
 
-impl Hold {
+impl LimitedWorkload {
     /// Nobody of it is held back any more.
     fn set_free(&self, loaded: Option<&Loaded>) {
         let free = WorkloadCfg {
@@ -313,7 +317,7 @@ impl Hold {
         self.roll
             .renew(|| threads::list(&self.dir, &mut actuator.buffer))?;
         self.roll.go_on(until, |tid| {
-            let note = |moved: &Moved| actuator.note_moved(moved).map_err(|_| Errno::IO);
+            let note = |moved: &ScxThread| actuator.note_moved(moved).map_err(|_| Errno::IO);
             threads::take(tid, &mut self.moved, note)
         })
     }

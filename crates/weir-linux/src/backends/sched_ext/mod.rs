@@ -39,10 +39,10 @@ use crate::kernel::clock::{self, now};
 use crate::options::{Backend, CounterSource, Options, Roots};
 use crate::workloads::discovery::View;
 use cgroup_map::Owners;
-use device_counts::Counts;
-use hweight::Shares;
+use device_counts::DeviceCounts;
+use hweight::Hweights;
 use intf::{DeviceCfg, Heartbeat, SchedStats, Settings, WorkloadCtx};
-use limited::Hold;
+use limited::LimitedWorkload;
 use loader::{Loaded, Rule, ScxError};
 use overload_cap::Guarded;
 use rate::rate_of;
@@ -79,12 +79,12 @@ pub(crate) struct Scx {
     settings: Settings,
     loaded: Option<Loaded>,
     rule: Rule,
-    counts: Counts,
+    counts: DeviceCounts,
     slots: Slots,
     owners: Owners,
     /// Full mode only.
-    shares: Shares,
-    holds: BTreeMap<WorkloadId, Hold>,
+    shares: Hweights,
+    holds: BTreeMap<WorkloadId, LimitedWorkload>,
     /// Full mode only: who is not limited.
     guarded: BTreeMap<WorkloadId, Guarded>,
     beat: Heartbeat,
@@ -138,7 +138,8 @@ impl Scx {
             period_ns: Nanos(self.settings.burst_ns),
             min_quota_ns: Nanos(0),
             // What an estimate missed is charged later.
-            is_exact: matches!(self.rule, Rule::Partial | Rule::Full) && self.counts != Counts::Not,
+            is_exact: matches!(self.rule, Rule::Partial | Rule::Full)
+                && self.counts != DeviceCounts::Not,
             lowers_weights: false,
         }
     }
@@ -180,15 +181,15 @@ impl Scx {
             counts: if options.counters != CounterSource::Perf
                 && options.roots.sys.join(DRIVER_TYPES).exists()
             {
-                Counts::Itself
+                DeviceCounts::Itself
             } else if is_counted {
-                Counts::ByUs
+                DeviceCounts::ByUs
             } else {
-                Counts::Not
+                DeviceCounts::Not
             },
             slots: Slots::below(intf::MAX_SLOTS),
             owners: Owners::default(),
-            shares: Shares::new(),
+            shares: Hweights::new(),
             holds: BTreeMap::new(),
             guarded: BTreeMap::new(),
             beat: Heartbeat {
@@ -267,7 +268,7 @@ impl Scx {
                 self.opened = 0;
                 self.slots = Slots::below(intf::MAX_SLOTS);
                 self.owners = Owners::default();
-                self.shares = Shares::new();
+                self.shares = Hweights::new();
                 self.guarded = BTreeMap::new();
                 self.beat.slots = 1;
                 self.loaded = Some(loaded);
@@ -391,7 +392,7 @@ impl Scx {
             let nodes: Option<Vec<u64>> = groups.map(|g| g.node.map(|n| u64::from(n.0))).collect();
             let cfg = DeviceCfg {
                 nodes: nodes
-                    .filter(|_| self.counts == Counts::Itself)
+                    .filter(|_| self.counts == DeviceCounts::Itself)
                     .unwrap_or_default(),
                 set_point_bytes_per_sec: target,
                 others_bytes_per_sec: state.map_or(0, |d| others_room(d, given)),
@@ -433,7 +434,7 @@ impl Scx {
                 "it knows devices 0 to {last}, and {id} came: restart weir with --backend cgroup to limit for that one"
             ));
         }
-        (is_counted && self.counts == Counts::Not).then(|| {
+        (is_counted && self.counts == DeviceCounts::Not).then(|| {
             "counters came after it was loaded, and it goes by estimates: restart weir to use them".into()
         })
     }

@@ -9,7 +9,7 @@ use super::cgroup_map::Owners;
 use super::intf::{self, WorkloadCfg};
 use super::loader::{Loaded, Rule, ScxError};
 use super::rate::only_device;
-use crate::workloads::discovery::{Source, View, Watched};
+use crate::workloads::discovery::{View, Watched, WorkloadSource};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::enforcement::byte_budget::whole;
@@ -136,7 +136,7 @@ fn rates(plan: &Plan, view: &View) -> BTreeMap<WorkloadId, (u64, WorkloadCfg)> {
 
 /// The same conditions as for a limit.
 fn limitable(watched: &Watched) -> Option<(u64, DeviceId)> {
-    let Source::Cgroup(leaf) = &watched.source else {
+    let WorkloadSource::Cgroup(leaf) = &watched.source else {
         return None;
     };
     let is_theirs = watched.limit.is_some_and(|max| max.cpus().is_some());

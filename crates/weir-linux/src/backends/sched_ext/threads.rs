@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 /// A cgroup whose threads were moved, in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Moved {
+pub(crate) struct ScxThread {
     pub(crate) path: String,
     pub(crate) inode: u64,
     /// Threads whose policy was not `SCHED_OTHER`, with it.
@@ -34,8 +34,8 @@ pub(crate) struct Moved {
 /// Moves a thread under the scheduler. False if it is not one that is moved.
 pub(super) fn take(
     tid: u32,
-    moved: &mut Moved,
-    note: impl FnOnce(&Moved) -> Result<(), Errno>,
+    moved: &mut ScxThread,
+    note: impl FnOnce(&ScxThread) -> Result<(), Errno>,
 ) -> Result<bool, Errno> {
     let was = policy(tid)?;
     let bare = was & !RESET_ON_FORK;
@@ -51,7 +51,7 @@ pub(super) fn take(
 }
 
 /// Gives a thread its policy back. One that is not `SCHED_EXT` (any more) is as somebody else wants it.
-pub(super) fn give(tid: u32, moved: &Moved) -> Result<bool, Errno> {
+pub(super) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
     let is = policy(tid)?;
     if is & !RESET_ON_FORK != SCHED_EXT {
         return Ok(false);
@@ -62,7 +62,7 @@ pub(super) fn give(tid: u32, moved: &Moved) -> Result<bool, Errno> {
 }
 
 /// Looks until nobody is left who is `SCHED_EXT`: a thread may be born between look and change.
-pub(crate) fn give_back_in(dir: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buffer) -> Given {
+pub(crate) fn give_back_in(dir: BorrowedFd<'_>, moved: &ScxThread, buffer: &mut Buffer) -> Given {
     let mut given = Given::Unchanged;
     for _ in 0..16 {
         let threads = match list(dir, buffer) {
@@ -87,7 +87,7 @@ pub(crate) fn give_back_in(dir: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buff
 }
 
 /// The same for a cgroup that has yet to be opened.
-pub(crate) fn give_back(root: BorrowedFd<'_>, moved: &Moved, buffer: &mut Buffer) -> Given {
+pub(crate) fn give_back(root: BorrowedFd<'_>, moved: &ScxThread, buffer: &mut Buffer) -> Given {
     let Some(path) = unescape(&moved.path) else {
         return Given::Failed("a path that weir would not write".into());
     };
@@ -112,8 +112,8 @@ mod tests {
     use crate::fake::Fake;
     use crate::kernel::files::open_root;
 
-    fn moved() -> Moved {
-        Moved {
+    fn moved() -> ScxThread {
+        ScxThread {
             path: "/a".into(),
             inode: 1,
             policies: BTreeMap::new(),
@@ -184,7 +184,7 @@ mod tests {
             Given::Vanished
         );
         let dir = open_beneath(&root, b"/a").unwrap();
-        let same = Moved {
+        let same = ScxThread {
             inode: inode(&dir).unwrap().st_ino,
             ..moved()
         };

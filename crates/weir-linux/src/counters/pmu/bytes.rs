@@ -9,7 +9,7 @@ use weir_events::Traffic;
 
 /// What one event of a set stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct EventTerm {
     pub(crate) traffic: Traffic,
     pub(crate) bytes: u64,
 }
@@ -34,7 +34,7 @@ impl Meter {
     ///
     /// # Errors
     /// The set did not run at all since the last: nothing is known, and the next reading spans the gap.
-    pub(crate) fn advance(&mut self, now: Counted, parts: &[Part]) -> Result<Share, Missing> {
+    pub(crate) fn advance(&mut self, now: Counted, parts: &[EventTerm]) -> Result<Share, Missing> {
         let turn = now.turn_since(&self.last)?;
         for (place, part) in parts.iter().enumerate() {
             let bytes = turn.scaled(now.count_since(&self.last, place)) * part.bytes as f64;
@@ -68,12 +68,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const LINES: [Part; 2] = [
-        Part {
+    const LINES: [EventTerm; 2] = [
+        EventTerm {
             traffic: Traffic::Read,
             bytes: 64,
         },
-        Part {
+        EventTerm {
             traffic: Traffic::Write,
             bytes: 32,
         },

@@ -38,7 +38,7 @@ enum Unit {
 
 /// A group that is to be opened.
 #[derive(Clone, Debug, PartialEq)]
-struct Plan {
+struct LatencyEvents {
     pmu: String,
     kind: u32,
     cpu: u32,
@@ -49,10 +49,10 @@ struct Plan {
 
 /// What can be had on this machine.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Source {
+pub(crate) struct LatencyCounters {
     /// For people.
     pub(crate) name: String,
-    plans: Vec<Plan>,
+    plans: Vec<LatencyEvents>,
 }
 
 /// Waiting that was seen in some time, scaled to all of that time.
@@ -81,11 +81,11 @@ pub(crate) struct Waits {
 ///
 /// # Errors
 /// Why there are none.
-pub(crate) fn find(roots: &Roots) -> Result<Source, Missing> {
+pub(crate) fn find(roots: &Roots) -> Result<LatencyCounters, Missing> {
     of(&Machine::probe(roots))
 }
 
-fn of(machine: &Machine) -> Result<Source, Missing> {
+fn of(machine: &Machine) -> Result<LatencyCounters, Missing> {
     let is_of_this = |table: &&Table| !table.cpu.is_empty() && machine.has(table);
     let table = tables().iter().find(is_of_this);
     let Some(table) = table.filter(|table| !table.latency.is_empty()) else {
@@ -102,14 +102,18 @@ fn of(machine: &Machine) -> Result<Source, Missing> {
         plans.extend(plan(machine, table, latency)?);
     }
     let named: Vec<&str> = table.latency.iter().map(|l| l.total.as_str()).collect();
-    Ok(Source {
+    Ok(LatencyCounters {
         name: format!("{} ({})", named.join(" + "), table.family),
         plans,
     })
 }
 
 /// A group on each PMU that has all the events of a latency, for each CPU it is to be opened on.
-fn plan(machine: &Machine, table: &Table, latency: &Latency) -> Result<Vec<Plan>, Missing> {
+fn plan(
+    machine: &Machine,
+    table: &Table,
+    latency: &Latency,
+) -> Result<Vec<LatencyEvents>, Missing> {
     let names = [
         Some(&latency.total),
         Some(&latency.requests),
@@ -128,7 +132,7 @@ fn plan(machine: &Machine, table: &Table, latency: &Latency) -> Result<Vec<Plan>
         );
         return Err(Missing::NotSupported(why));
     }
-    let mut of_pmu: Vec<Plan> = Vec::new();
+    let mut of_pmu: Vec<LatencyEvents> = Vec::new();
     for (place, event) in events.iter().enumerate() {
         let standing = machine.standing(table, event);
         if standing.here.is_empty() {
@@ -137,7 +141,7 @@ fn plan(machine: &Machine, table: &Table, latency: &Latency) -> Result<Vec<Plan>
         }
         for (pmu, config) in standing.here {
             if place == 0 {
-                of_pmu.extend(pmu.cpus.iter().map(|cpu| Plan {
+                of_pmu.extend(pmu.cpus.iter().map(|cpu| LatencyEvents {
                     pmu: pmu.name.clone(),
                     kind: pmu.kind,
                     cpu: *cpu,
@@ -154,13 +158,13 @@ fn plan(machine: &Machine, table: &Table, latency: &Latency) -> Result<Vec<Plan>
     Ok(of_pmu)
 }
 
-impl Source {
+impl LatencyCounters {
     /// Opens all groups, which count from then on.
     ///
     /// # Errors
     /// perf refuses one: with the PMU's name.
     pub(crate) fn open(&self, device: DeviceId) -> Result<Waits, Missing> {
-        let open = |plan: &Plan| {
+        let open = |plan: &LatencyEvents| {
             Ok(Gauge {
                 set: Set::open_raw(&plan.pmu, plan.kind, plan.cpu, &plan.configs)?,
                 unit: plan.unit,

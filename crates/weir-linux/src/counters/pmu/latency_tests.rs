@@ -184,14 +184,14 @@ fn why_there_is_none_is_said() {
 #[test]
 fn a_real_group_is_opened_and_read() {
     let _clock = crate::kernel::clock::made::clock();
-    let plan = |kind| Plan {
+    let plan = |kind| LatencyEvents {
         pmu: "software".into(),
         kind,
         cpu: 0,
         configs: [0, 3, 0].map(|config| Config([config, 0, 0, 0])).to_vec(),
         unit: Unit::Cycles,
     };
-    let source = |kind| Source {
+    let source = |kind| LatencyCounters {
         name: String::new(),
         plans: vec![plan(kind)],
     };

@@ -33,7 +33,7 @@ pub struct Machine {
 
 /// How an event stands here.
 #[derive(Debug, PartialEq)]
-pub struct Standing<'a> {
+pub struct EventStatus<'a> {
     /// PMUs that can count it, each with its encoding.
     pub here: Vec<(&'a Pmu, Config)>,
     /// Why not those that look as if they could, or why there is none.
@@ -106,8 +106,8 @@ impl Machine {
     }
 
     /// How an event stands here.
-    pub fn standing(&self, table: &Table, event: &Event) -> Standing<'_> {
-        let mut standing = Standing {
+    pub fn standing(&self, table: &Table, event: &Event) -> EventStatus<'_> {
+        let mut standing = EventStatus {
             here: Vec::new(),
             why: Vec::new(),
         };

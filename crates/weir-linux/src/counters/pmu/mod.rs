@@ -23,8 +23,8 @@ mod source;
 use crate::inventory::numa::Topology;
 use crate::options::Roots;
 
-pub use machine::{Machine, Standing};
-pub(crate) use multiplexing::Turn;
+pub use machine::{EventStatus, Machine};
+pub(crate) use multiplexing::MuxGroup;
 pub use pmus::Pmu;
 pub(crate) use sampled_event::{Tap, Tapped};
 pub(crate) use set::{Counted, Set};

@@ -6,17 +6,17 @@ use weir_core::Missing;
 
 /// How much of the time between two readings events counted. Never nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct MuxGroup {
     enabled_ns: u64,
     running_ns: u64,
 }
 
-impl Turn {
+impl MuxGroup {
     /// From two readings of (how long they were to count, how long they did).
     ///
     /// # Errors
     /// They did not count at all: nothing is known, and the next reading spans the gap.
-    pub(crate) fn between(before: (u64, u64), now: (u64, u64)) -> Result<Turn, Missing> {
+    pub(crate) fn between(before: (u64, u64), now: (u64, u64)) -> Result<MuxGroup, Missing> {
         let enabled_ns = now.0.saturating_sub(before.0);
         let running_ns = now.1.saturating_sub(before.1).min(enabled_ns);
         match (enabled_ns, running_ns) {
@@ -24,7 +24,7 @@ impl Turn {
             (_, 0) => Err(Missing::Lost(format!(
                 "the events had no turn for {enabled_ns} ns"
             ))),
-            _ => Ok(Turn {
+            _ => Ok(MuxGroup {
                 enabled_ns,
                 running_ns,
             }),
@@ -51,10 +51,10 @@ impl Counted {
     /// The turn since an earlier reading of the same set.
     ///
     /// # Errors
-    /// As [`Turn::between`].
-    pub(crate) fn turn_since(&self, before: &Counted) -> Result<Turn, Missing> {
+    /// As [`MuxGroup::between`].
+    pub(crate) fn turn_since(&self, before: &Counted) -> Result<MuxGroup, Missing> {
         let times = |counted: &Counted| (counted.enabled_ns, counted.running_ns);
-        Turn::between(times(before), times(self))
+        MuxGroup::between(times(before), times(self))
     }
 
     /// What an event counted since then. Counts are 64 bits wide and widened by the kernel: they go back only when a device
@@ -72,21 +72,21 @@ mod tests {
 
     #[test]
     fn it_scales_by_the_time_between_two_readings() {
-        let turn = Turn::between((100, 100), (300, 150)).unwrap();
+        let turn = MuxGroup::between((100, 100), (300, 150)).unwrap();
         assert_eq!((turn.running_ns(), turn.running_ratio()), (50.0, 0.25));
         assert_eq!(turn.scaled(10.0), 40.0);
         // Clocks of CPUs differ a little.
         assert_eq!(
-            Turn::between((0, 0), (10, 12)).unwrap().running_ratio(),
+            MuxGroup::between((0, 0), (10, 12)).unwrap().running_ratio(),
             1.0
         );
     }
 
     #[test]
     fn without_a_turn_nothing_is_known() {
-        let same = Turn::between((7, 7), (7, 7)).unwrap_err();
+        let same = MuxGroup::between((7, 7), (7, 7)).unwrap_err();
         assert_eq!(same, Missing::NotYetRead);
-        let none = Turn::between((7, 7), (17, 7)).unwrap_err();
+        let none = MuxGroup::between((7, 7), (17, 7)).unwrap_err();
         assert!(none.to_string().contains("no turn for 10 ns"), "{none}");
     }
 }

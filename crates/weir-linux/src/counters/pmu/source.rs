@@ -11,7 +11,7 @@
 //! For each way of traffic the best amount is taken that stands here: documented before raw, and as near to
 //! the device as can be.
 
-use super::bytes::{Meter, Part, Share};
+use super::bytes::{EventTerm, Meter, Share};
 use super::machine::Machine;
 use super::pmus::Pmu;
 use super::set::Set;
@@ -35,7 +35,7 @@ pub struct Target {
     /// Likewise.
     pub writes: Result<Origin, Missing>,
     /// Events that count at the same time on one PMU, in the order they are opened in.
-    pub(super) sets: Vec<Plan>,
+    pub(super) sets: Vec<CounterPlan>,
 }
 
 /// Where figures come from.
@@ -53,11 +53,11 @@ pub struct Origin {
 
 /// A set that is to be opened.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
+pub(super) struct CounterPlan {
     pmu: Pmu,
     cpu: u32,
     configs: Vec<Config>,
-    parts: Vec<Part>,
+    parts: Vec<EventTerm>,
 }
 
 /// Bytes of a target since it was opened.
@@ -76,7 +76,7 @@ pub struct Bytes {
 pub struct Counting {
     /// What it is.
     pub target: Target,
-    sets: Vec<(String, Set, Vec<Part>, Meter)>,
+    sets: Vec<(String, Set, Vec<EventTerm>, Meter)>,
 }
 
 impl Target {
@@ -85,7 +85,7 @@ impl Target {
     /// # Errors
     /// perf refuses one: with the PMU's name.
     pub fn open(self) -> Result<Counting, Missing> {
-        let open = |plan: &Plan| {
+        let open = |plan: &CounterPlan| {
             let set = Set::open(&plan.pmu, plan.cpu, &plan.configs)?;
             Ok((
                 plan.pmu.name.clone(),
@@ -148,7 +148,7 @@ fn way(traffic: Traffic) -> usize {
 }
 
 /// An amount that stands here: on which PMUs each of its events can be counted.
-struct Found<'a> {
+struct CountableAmount<'a> {
     table: &'a Table,
     amount: &'a Amount,
     events: Vec<(&'a Event, Vec<&'a Pmu>)>,
@@ -208,7 +208,7 @@ fn best<'a>(
     machine: &'a Machine,
     of: Scope,
     is_meant: impl Fn(&Pmu) -> bool,
-) -> [Option<Found<'a>>; 2] {
+) -> [Option<CountableAmount<'a>>; 2] {
     [Traffic::Read, Traffic::Write].map(|traffic| {
         let amounts = tables()
             .iter()
@@ -231,7 +231,7 @@ fn best<'a>(
                 (!pmus.is_empty()).then_some((event, pmus))
             };
             let events = amount.plus.iter().map(on).collect::<Option<_>>()?;
-            Some(Found {
+            Some(CountableAmount {
                 table,
                 amount,
                 events,
@@ -244,7 +244,7 @@ fn target(
     device: &str,
     group: u32,
     node: Option<u32>,
-    found: &[Option<Found>; 2],
+    found: &[Option<CountableAmount>; 2],
 ) -> Option<Target> {
     let [reads, writes] = found;
     if reads.is_none() && writes.is_none() {
@@ -274,7 +274,7 @@ fn no(what: &str) -> Missing {
 }
 
 /// Adds the sets of an amount: for each PMU and each CPU it is to be opened on.
-fn add(plans: &mut Vec<Plan>, found: &Found, group: u32) -> Origin {
+fn add(plans: &mut Vec<CounterPlan>, found: &CountableAmount, group: u32) -> Origin {
     let mut turns = 1;
     let mut pmus: BTreeMap<&str, (&Pmu, Vec<&Event>)> = BTreeMap::new();
     for (event, on) in &found.events {
@@ -306,12 +306,12 @@ fn add(plans: &mut Vec<Plan>, found: &Found, group: u32) -> Origin {
                 .iter()
                 .filter_map(|e| pmu.encode(&terms(e)).ok())
                 .collect();
-            let part = |event: &&Event| Part {
+            let part = |event: &&Event| EventTerm {
                 traffic: found.amount.traffic,
                 bytes: event.bytes.unwrap_or(0).into(),
             };
-            let parts: Vec<Part> = set.iter().map(part).collect();
-            plans.extend(pmu.cpus.iter().map(|cpu| Plan {
+            let parts: Vec<EventTerm> = set.iter().map(part).collect();
+            plans.extend(pmu.cpus.iter().map(|cpu| CounterPlan {
                 pmu: pmu.clone(),
                 cpu: *cpu,
                 configs: configs.clone(),

@@ -5,7 +5,7 @@
 
 use super::nodes::{KMEM, placed};
 use super::places::meet;
-use super::{Dax, DaxParent, Fabric, Memory, Region};
+use super::{CxlMemory, Dax, DaxParent, Fabric, Region};
 
 /// Where nothing is known of the machine.
 const ANYWHERE: &str = "bring CXL memory online as system RAM: daxctl online-memory";
@@ -77,7 +77,7 @@ fn of_region(fabric: &Fabric, region: &Region) -> Option<String> {
     is_unused.then(|| format!("{name} has no dax device: cxl enable-region {name}"))
 }
 
-fn of_device(fabric: &Fabric, device: &Memory) -> Option<String> {
+fn of_device(fabric: &Fabric, device: &CxlMemory) -> Option<String> {
     let name = Some(&device.name).filter(|name| is_plain(name))?;
     let is_free = device.is_in_use == Ok(false) && device.regions.is_empty();
     let bridge = device.bridge.as_ref().ok().filter(|_| is_free)?;

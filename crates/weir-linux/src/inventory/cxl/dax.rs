@@ -3,7 +3,7 @@
 //! is what it lies below: a CXL region, `hmem.N` (soft-reserved memory), or `ndbusN` (persistent memory).
 
 use super::read::{base, is_numbered};
-use super::sysfs::{Sysfs, lost};
+use super::sysfs::{CxlSysfs, lost};
 use super::{Dax, DaxParent, Fabric, Known};
 use crate::inventory::numa::missing;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Adds them to their regions, and those of no region to the fabric. `objects` are those of the CXL bus.
-pub(super) fn add(sysfs: &mut Sysfs, objects: &BTreeMap<String, PathBuf>, fabric: &mut Fabric) {
+pub(super) fn add(sysfs: &mut CxlSysfs, objects: &BTreeMap<String, PathBuf>, fabric: &mut Fabric) {
     let dir = sysfs.path("bus/dax/devices");
     // No dax bus: no dax device.
     for name in sysfs.names(&dir).unwrap_or_default() {

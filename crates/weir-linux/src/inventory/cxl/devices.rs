@@ -8,7 +8,7 @@
 use super::nodes::{Links, placed};
 use super::places::{Places, Span, meet, total};
 use super::read::Read;
-use super::{Fabric, Known, Memory, Region, Window};
+use super::{CxlMemory, Fabric, Known, Region, Window};
 use weir_core::Missing;
 
 /// Devices that have the node's memory.
@@ -40,10 +40,10 @@ fn by_windows(bus: &Read, links: &Links) -> Known<Vec<String>> {
     if links.windows.is_empty() {
         return unknown("no region and no CXL window has its memory".into());
     }
-    let mut found: Vec<&Memory> = Vec::new();
+    let mut found: Vec<&CxlMemory> = Vec::new();
     for window in &links.windows {
         for bridge in window.bridges.clone()? {
-            let below: Vec<&Memory> = free(bus, &bridge).collect();
+            let below: Vec<&CxlMemory> = free(bus, &bridge).collect();
             match below[..] {
                 [device] if device.bridge.is_err() => {
                     return unknown(format!("where {} is plugged is not known", device.name));
@@ -67,7 +67,7 @@ fn by_windows(bus: &Read, links: &Links) -> Known<Vec<String>> {
             }
         }
     }
-    let size = |sum: u64, device: &&Memory| {
+    let size = |sum: u64, device: &&CxlMemory| {
         let ram = device.ram_bytes.as_ref().ok()?;
         let pmem = device.pmem_bytes.as_ref().ok()?;
         sum.checked_add(*ram)?.checked_add(*pmem)
@@ -80,8 +80,8 @@ fn by_windows(bus: &Read, links: &Links) -> Known<Vec<String>> {
 }
 
 /// Devices below a host bridge whose memory is not elsewhere.
-fn free<'a>(bus: &'a Read, bridge: &str) -> impl Iterator<Item = &'a Memory> {
-    let is_elsewhere = |device: &Memory| {
+fn free<'a>(bus: &'a Read, bridge: &str) -> impl Iterator<Item = &'a CxlMemory> {
+    let is_elsewhere = |device: &CxlMemory| {
         let set = bus.decoders.iter().any(|d| d.device == device.name);
         set || bus.fabric.regions_of(device).any(has_memory)
     };
@@ -100,7 +100,7 @@ fn has_memory(region: &Region) -> bool {
 }
 
 impl Fabric {
-    fn regions_of<'a>(&'a self, device: &'a Memory) -> impl Iterator<Item = &'a Region> {
+    fn regions_of<'a>(&'a self, device: &'a CxlMemory) -> impl Iterator<Item = &'a Region> {
         let is_of_it = |region: &&Region| device.regions.contains(&region.name);
         self.regions.iter().filter(is_of_it)
     }
@@ -108,8 +108,8 @@ impl Fabric {
 
 /// Notes of each device whether its memory is in use.
 pub(super) fn note_use(bus: &mut Read, places: &Places) {
-    let use_of = |device: &Memory| {
-        let has_it = |node: &super::Node| {
+    let use_of = |device: &CxlMemory| {
+        let has_it = |node: &super::CxlNode| {
             node.devices
                 .as_ref()
                 .is_ok_and(|names| names.contains(&device.name))
@@ -130,7 +130,7 @@ pub(super) fn note_use(bus: &mut Read, places: &Places) {
 }
 
 /// The proof: no decoder of the device is set, and no memory that the kernel knows lies in a window that leads to it.
-fn is_nowhere(fabric: &Fabric, device: &Memory, places: &Places) -> Known<()> {
+fn is_nowhere(fabric: &Fabric, device: &CxlMemory, places: &Places) -> Known<()> {
     let unknown = |why: String| Err(Missing::NotSupported(why));
     let bridge = device.bridge.clone()?;
     let mut spans = Vec::new();

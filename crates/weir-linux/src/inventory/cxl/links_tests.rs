@@ -3,7 +3,7 @@
 
 use super::machines_tests::{OF_REGION, WINDOW, dax, device, machine, object, region, window};
 use super::tests::Tree;
-use super::{Fabric, Memory, next_move};
+use super::{CxlMemory, Fabric, next_move};
 use weir_core::Missing;
 
 const GIB: u64 = 1 << 30;
@@ -14,7 +14,7 @@ fn devices_of(tree: &Tree, node: u32) -> Result<Vec<String>, Missing> {
     found.unwrap().devices
 }
 
-fn memory(fabric: &Fabric, name: &str) -> Memory {
+fn memory(fabric: &Fabric, name: &str) -> CxlMemory {
     let found = fabric.devices.iter().find(|device| device.name == name);
     found.unwrap().clone()
 }

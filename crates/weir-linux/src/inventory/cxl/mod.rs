@@ -45,11 +45,11 @@ pub struct Fabric {
     /// Regions: what of a window is memory, and of which devices.
     pub regions: Vec<Region>,
     /// Memory devices.
-    pub devices: Vec<Memory>,
+    pub devices: Vec<CxlMemory>,
     /// Dax devices that are made of no region.
     pub dax: Vec<Dax>,
     /// Nodes with memory and without CPUs, CXL memory or not.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<CxlNode>,
     /// PMUs of CXL ports of sockets. The kernel does not say which port has which.
     pub port_pmus: Vec<String>,
     /// What could not be read.
@@ -87,14 +87,14 @@ pub struct Region {
     /// Bytes at a time from each device in turn.
     pub granularity_bytes: Known<u64>,
     /// Its parts in the order in which they take turns.
-    pub targets: Vec<Target>,
+    pub targets: Vec<DecoderTarget>,
     /// Dax devices made of it.
     pub dax: Vec<Dax>,
 }
 
 /// A device's part in a region.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Target {
+pub struct DecoderTarget {
     /// The decoder in the device.
     pub decoder: Known<String>,
     /// The device.
@@ -136,7 +136,7 @@ pub enum DaxParent {
 
 /// A memory device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Memory {
+pub struct CxlMemory {
     /// As the kernel calls it: `mem0`.
     pub name: String,
     /// Its serial number.
@@ -167,7 +167,7 @@ pub struct Memory {
 
 /// A node with memory and without CPUs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Node {
+pub struct CxlNode {
     /// Its number.
     pub id: u32,
     /// Its memory.
@@ -208,7 +208,7 @@ impl Fabric {
     }
 
     /// Nodes that are CXL memory.
-    pub fn cxl_nodes(&self) -> impl Iterator<Item = &Node> {
+    pub fn cxl_nodes(&self) -> impl Iterator<Item = &CxlNode> {
         self.nodes.iter().filter(|node| node.verdict.is_cxl)
     }
 }

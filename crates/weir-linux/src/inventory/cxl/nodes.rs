@@ -5,7 +5,7 @@ use super::evidence::Evidence;
 use super::places::{Places, Span, meet};
 use super::read::{self, Read};
 use super::verdict::{Case, NodeVerdict, classify};
-use super::{Dax, Fabric, Known, Node, Region, Window, devices};
+use super::{CxlNode, Dax, Fabric, Known, Region, Window, devices};
 use crate::counters::Counters;
 use crate::inventory::numa::{MemoryNode, memory_nodes};
 use crate::options::Roots;
@@ -52,7 +52,7 @@ pub(super) fn add(roots: &Roots, named: &[u32], bus: &mut Read) {
         let id = node.id.0;
         let links = machine.links(&bus.fabric, id);
         let regions: Vec<String> = links.regions.iter().map(|r| r.name.clone()).collect();
-        let node = Node {
+        let node = CxlNode {
             id,
             size_bytes: match node.size_bytes.0 {
                 0 => Err(Missing::Lost(format!("node{id}/meminfo has no size"))),

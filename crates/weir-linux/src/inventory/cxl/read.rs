@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The CXL bus: windows, regions, devices.
 
-use super::sysfs::{Sysfs, lost, natural};
-use super::{Fabric, Known, Memory, Region, Target, Window, dax};
+use super::sysfs::{CxlSysfs, lost, natural};
+use super::{CxlMemory, DecoderTarget, Fabric, Known, Region, Window, dax};
 use crate::counters::pmu::Machine;
 use crate::options::Roots;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ pub(super) struct Decoder {
 /// # Errors
 /// There is no sysfs. What else cannot be read is among the problems.
 pub(super) fn bus(roots: &Roots) -> Known<Read> {
-    let mut sysfs = Sysfs::open(&roots.sys)?;
+    let mut sysfs = CxlSysfs::open(&roots.sys)?;
     let mut read = Read {
         fabric: Fabric::default(),
         decoders: Vec::new(),
@@ -82,7 +82,7 @@ pub(super) fn bus(roots: &Roots) -> Known<Read> {
 }
 
 /// One that is not set has size 0.
-fn decoder(sysfs: &mut Sysfs, real: &Path) -> Option<Decoder> {
+fn decoder(sysfs: &mut CxlSysfs, real: &Path) -> Option<Decoder> {
     let size_bytes = sysfs.number(real, "size").ok().filter(|size| *size > 0)?;
     let start = sysfs.number(real, "start").ok()?;
     let endpoint = real.parent().unwrap_or(real);
@@ -99,7 +99,7 @@ pub(super) fn is_numbered(name: &str, stem: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
-fn objects(sysfs: &Sysfs, problems: &mut Vec<Missing>) -> Bus {
+fn objects(sysfs: &CxlSysfs, problems: &mut Vec<Missing>) -> Bus {
     let dir = sysfs.path("bus/cxl/devices");
     let order = sysfs.names(&dir).unwrap_or_else(|why| {
         problems.push(match why {
@@ -120,7 +120,7 @@ fn objects(sysfs: &Sysfs, problems: &mut Vec<Missing>) -> Bus {
     Bus { objects, order }
 }
 
-fn window(sysfs: &mut Sysfs, name: &str, real: &Path) -> Window {
+fn window(sysfs: &mut CxlSysfs, name: &str, real: &Path) -> Window {
     Window {
         name: name.to_owned(),
         start: sysfs.number(real, "start"),
@@ -130,7 +130,7 @@ fn window(sysfs: &mut Sysfs, name: &str, real: &Path) -> Window {
 }
 
 /// The targets of a window are numbers of downstream ports, which are links in the port above it.
-fn bridges(sysfs: &mut Sysfs, real: &Path) -> Known<Vec<String>> {
+fn bridges(sysfs: &mut CxlSysfs, real: &Path) -> Known<Vec<String>> {
     let list = sysfs.text(real, "target_list")?;
     let port = real.parent().unwrap_or(real);
     let bridge = |number: &str| {
@@ -153,7 +153,7 @@ pub(super) fn base(path: &Path) -> Known<String> {
         .ok_or_else(|| lost(path, "it has no name"))
 }
 
-fn region(sysfs: &mut Sysfs, bus: &Bus, name: &str, real: &Path) -> Region {
+fn region(sysfs: &mut CxlSysfs, bus: &Bus, name: &str, real: &Path) -> Region {
     let ways = sysfs.number(real, "interleave_ways");
     let count = ways
         .as_ref()
@@ -177,7 +177,7 @@ fn region(sysfs: &mut Sysfs, bus: &Bus, name: &str, real: &Path) -> Region {
 }
 
 /// A region without memory has all ones there (kernel, `resource_show` of a region).
-fn address(sysfs: &mut Sysfs, real: &Path) -> Known<u64> {
+fn address(sysfs: &mut CxlSysfs, real: &Path) -> Known<u64> {
     match sysfs.number(real, "resource")? {
         u64::MAX => Err(Missing::NotSupported(format!(
             "{}: none yet",
@@ -187,7 +187,7 @@ fn address(sysfs: &mut Sysfs, real: &Path) -> Known<u64> {
     }
 }
 
-fn target(sysfs: &mut Sysfs, bus: &Bus, real: &Path, place: u64) -> Target {
+fn target(sysfs: &mut CxlSysfs, bus: &Bus, real: &Path, place: u64) -> DecoderTarget {
     let file = format!("target{place}");
     let decoder = sysfs
         .text(real, &file)
@@ -208,10 +208,10 @@ fn target(sysfs: &mut Sysfs, bus: &Bus, real: &Path, place: u64) -> Target {
         let endpoint = place.parent().unwrap_or(place);
         base(&sysfs.real(&endpoint.join("uport"))?)
     });
-    Target { decoder, device }
+    DecoderTarget { decoder, device }
 }
 
-fn memory(sysfs: &mut Sysfs, bus: &Bus, name: &str, real: &Path) -> Memory {
+fn memory(sysfs: &mut CxlSysfs, bus: &Bus, name: &str, real: &Path) -> CxlMemory {
     // …/pci0000:0c/0000:0c:00.0/0000:0d:00.0/mem0: bridge, root port, (switches,) device.
     let names: Vec<&str> = real.iter().filter_map(|part| part.to_str()).collect();
     let at = names
@@ -239,7 +239,7 @@ fn memory(sysfs: &mut Sysfs, bus: &Bus, name: &str, real: &Path) -> Memory {
             let place = bus.objects.get(*endpoint);
             place.is_some_and(|place| sysfs.real(&place.join("uport")).as_deref() == Ok(real))
         });
-    Memory {
+    CxlMemory {
         name: name.to_owned(),
         serial: sysfs.number(real, "serial"),
         ram_bytes: sysfs.number(real, "ram/size"),
@@ -262,7 +262,7 @@ fn memory(sysfs: &mut Sysfs, bus: &Bus, name: &str, real: &Path) -> Memory {
 
 /// PMUs by their names, which have the device's number in them; access counters by the PCI function that
 /// they hang below.
-fn counters(sysfs: &Sysfs, bus: &Bus, fabric: &mut Fabric) {
+fn counters(sysfs: &CxlSysfs, bus: &Bus, fabric: &mut Fabric) {
     let pmus = sysfs
         .names(&sysfs.path("bus/event_source/devices"))
         .unwrap_or_default();

@@ -15,7 +15,7 @@ const ENTRY_COUNT_MAX: usize = 16_384;
 const VALUE_LEN_MAX: usize = 256;
 
 /// sysfs, or a tree that looks like it.
-pub(super) struct Sysfs {
+pub(super) struct CxlSysfs {
     root: PathBuf,
     buffer: Buffer,
 }
@@ -24,10 +24,10 @@ pub(super) fn lost(path: &Path, why: impl std::fmt::Display) -> Missing {
     Missing::Lost(format!("{}: {why}", path.display()))
 }
 
-impl Sysfs {
+impl CxlSysfs {
     pub(super) fn open(root: &Path) -> Known<Self> {
         let root = fs::canonicalize(root).map_err(|e| missing(root, &e))?;
-        Ok(Sysfs {
+        Ok(CxlSysfs {
             root,
             buffer: Buffer::new(),
         })
@@ -59,7 +59,7 @@ impl Sysfs {
         Ok(names)
     }
 
-    /// The only line of a file in a directory that was found by [`Sysfs::real`].
+    /// The only line of a file in a directory that was found by [`CxlSysfs::real`].
     pub(super) fn text(&mut self, dir: &Path, name: &str) -> Known<String> {
         let path = dir.join(name);
         let failed = |e: rustix::io::Errno| missing(&path, &io::Error::from(e));

@@ -37,7 +37,7 @@ const FORGET: Nanos = Nanos::from_millis(600_000);
 const CHANGES_MAX: u32 = 2_000;
 
 /// What came, by kind and name.
-pub(crate) type News = BTreeSet<(Subsystem, String)>;
+pub(crate) type HotplugChanges = BTreeSet<(Subsystem, String)>;
 
 /// Watches for it.
 pub(crate) struct Hotplug {
@@ -53,7 +53,7 @@ pub(crate) struct Hotplug {
     /// The machine is looked at beside the loop, which does not wait for it.
     pub(crate) is_beside: bool,
     probing: Option<JoinHandle<ProbedMachine>>,
-    news: News,
+    news: HotplugChanges,
     said: Said,
     /// What cannot be used as it is, with the next move.
     standing: BTreeMap<String, Missing>,
@@ -79,7 +79,7 @@ impl Hotplug {
             is_settling: false,
             is_beside: false,
             probing: None,
-            news: News::new(),
+            news: HotplugChanges::new(),
             said: Said::default(),
             standing: BTreeMap::new(),
             uncounted: BTreeSet::new(),
@@ -165,7 +165,7 @@ impl Hotplug {
     }
 
     /// What came since it was asked last.
-    pub(crate) fn news(&mut self) -> News {
+    pub(crate) fn news(&mut self) -> HotplugChanges {
         std::mem::take(&mut self.news)
     }
 

@@ -6,7 +6,7 @@ use crate::error::LinuxError;
 
 /// What the kernel says of one of its memory blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum BlockState {
     /// There is no such block: the copy is not plugged in.
     Absent,
     /// Nobody can use it.
@@ -16,14 +16,14 @@ pub enum State {
 }
 
 /// What is asked of the kernel. The real one is [`super::Sysfs`].
-pub trait Kernel {
+pub trait MemoryBlocks {
     /// Size of its blocks.
     fn block_bytes(&self) -> u64;
     /// The state of a block.
     ///
     /// # Errors
     /// It cannot be read.
-    fn state(&self, block: u64) -> Result<State, LinuxError>;
+    fn state(&self, block: u64) -> Result<BlockState, LinuxError>;
     /// The node a block belongs to.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Map {
     ///
     /// # Errors
     /// The layout is impossible here, a copy is not (wholly) plugged in, or copies share a node.
-    pub fn read(kernel: &dyn Kernel, layout: &Layout) -> Result<Self, LinuxError> {
+    pub fn read(kernel: &dyn MemoryBlocks, layout: &Layout) -> Result<Self, LinuxError> {
         let block_bytes = kernel.block_bytes();
         let count = layout.blocks(block_bytes)?;
         let first: Vec<u64> = layout.bases_bytes.iter().map(|b| b / block_bytes).collect();
@@ -96,10 +96,10 @@ impl Map {
     }
 
     /// The owner of one block, asked anew.
-    pub(super) fn look(&self, kernel: &dyn Kernel, offset: u64) -> Result<Owner, LinuxError> {
+    pub(super) fn look(&self, kernel: &dyn MemoryBlocks, offset: u64) -> Result<Owner, LinuxError> {
         let mut online = Vec::new();
         for copy in 0..self.first.len() {
-            if kernel.state(self.block(copy, offset))? == State::Online {
+            if kernel.state(self.block(copy, offset))? == BlockState::Online {
                 online.push(copy);
             }
         }
@@ -160,14 +160,14 @@ impl Map {
 }
 
 fn node_of_copy(
-    kernel: &dyn Kernel,
+    kernel: &dyn MemoryBlocks,
     base: u64,
     blocks: std::ops::Range<u64>,
 ) -> Result<u32, LinuxError> {
     let wrong = |why: String| LinuxError::Copies(format!("the copy at {base:#x}: {why}"));
     let mut node = None;
     for block in blocks {
-        if kernel.state(block)? == State::Absent {
+        if kernel.state(block)? == BlockState::Absent {
             return Err(wrong(format!(
                 "memory{block} is not there; is it plugged in (lsmem)?"
             )));

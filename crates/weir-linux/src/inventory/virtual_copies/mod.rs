@@ -31,9 +31,9 @@ mod sysfs;
 #[cfg(test)]
 mod tests;
 
-pub use map::{Kernel, Map, Owner, State};
-pub use resize::{Moved, Refusal, Report, resize};
-pub use sysfs::Sysfs;
+pub use map::{BlockState, Map, MemoryBlocks, Owner};
+pub use resize::{MovedBlocks, Refusal, Report, resize};
+pub use sysfs::MemorySysfs;
 
 use crate::error::LinuxError;
 use serde::Deserialize;

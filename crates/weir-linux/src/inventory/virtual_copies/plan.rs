@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 /// One step; offsets count blocks of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Step {
+pub(super) enum ResizeStep {
     /// Nobody has it, this copy shall.
     Online { copy: usize, offset: u64 },
     /// This copy has it and shall not.
@@ -16,7 +16,7 @@ pub(super) enum Step {
 }
 
 /// Steps that did not work and are not tried again.
-pub(super) type Refused = BTreeSet<Step>;
+pub(super) type Refused = BTreeSet<ResizeStep>;
 
 /// How many blocks each copy shall have, if that can be: whole blocks, and no more than there are.
 pub(super) fn targets(map: &Map, wanted: &[(u32, u64)]) -> Result<Vec<u64>, LinuxError> {
@@ -52,7 +52,7 @@ pub(super) fn targets(map: &Map, wanted: &[(u32, u64)]) -> Result<Vec<u64>, Linu
 }
 
 /// The next step, or nothing if there is none left that may work.
-pub(super) fn next(map: &Map, targets: &[u64], refused: &Refused) -> Option<Step> {
+pub(super) fn next(map: &Map, targets: &[u64], refused: &Refused) -> Option<ResizeStep> {
     let counts = map.counts();
     let pairs = || counts.iter().zip(targets).enumerate();
     let offsets = |owner: Owner| {
@@ -63,17 +63,17 @@ pub(super) fn next(map: &Map, targets: &[u64], refused: &Refused) -> Option<Step
             .filter(move |(_, o)| **o == owner);
         of.map(|(offset, _)| offset as u64)
     };
-    let allowed = |step: &Step| !refused.contains(step);
+    let allowed = |step: &ResizeStep| !refused.contains(step);
     // Who shall grow gets what nobody has, lowest first.
     for (copy, _) in pairs().filter(|(_, (has, target))| has < target) {
-        let online = |offset| Step::Online { copy, offset };
+        let online = |offset| ResizeStep::Online { copy, offset };
         if let Some(step) = offsets(Owner::Nobody).map(online).find(allowed) {
             return Some(step);
         }
     }
     // Then somebody who has too much gives a block, highest first.
     for (copy, _) in pairs().filter(|(_, (has, target))| has > target) {
-        let offline = |offset| Step::Offline { copy, offset };
+        let offline = |offset| ResizeStep::Offline { copy, offset };
         let mine: Vec<u64> = offsets(Owner::Copy(copy)).collect();
         if let Some(step) = mine.into_iter().rev().map(offline).find(allowed) {
             return Some(step);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Carrying it out, one block after the other.
 
-use super::map::{Kernel, Map, Owner};
-use super::plan::{Refused, Step, next, targets};
-use super::{Caches, Layout, State};
+use super::map::{Map, MemoryBlocks, Owner};
+use super::plan::{Refused, ResizeStep, next, targets};
+use super::{BlockState, Caches, Layout};
 use crate::error::LinuxError;
 use serde::Serialize;
 use std::time::Instant;
 
 /// A block that changed hands.
 #[derive(Clone, Debug, Serialize)]
-pub struct Moved {
+pub struct MovedBlocks {
     /// Which node gave or got it.
     pub node: u32,
     /// The kernel's number of the block.
@@ -36,7 +36,7 @@ pub struct Refusal {
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Step by step.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<MovedBlocks>,
     /// What did not work. Other blocks were tried instead.
     pub refused: Vec<Refusal>,
     /// Whether every group has the size that was asked for.
@@ -51,7 +51,7 @@ pub struct Report {
 /// What was asked for cannot be, caches would spoil the data, a block is online twice (before, or by somebody else's doing meanwhile),
 /// or the kernel's states cannot be read. What was done until then stays done, and is allowed.
 pub fn resize(
-    kernel: &mut dyn Kernel,
+    kernel: &mut dyn MemoryBlocks,
     layout: &Layout,
     wanted: &[(u32, u64)],
 ) -> Result<Report, LinuxError> {
@@ -68,15 +68,15 @@ pub fn resize(
     let targets = targets(&map, wanted)?;
     let (mut moved, mut refused, mut refusals) = (Vec::new(), Refused::new(), Vec::new());
     while let Some(step) = next(&map, &targets, &refused) {
-        let (Step::Online { copy, offset } | Step::Offline { copy, offset }) = step;
+        let (ResizeStep::Online { copy, offset } | ResizeStep::Offline { copy, offset }) = step;
         let block = map.block(copy, offset);
         let node = map.nodes.get(copy).copied().unwrap_or(u32::MAX);
         let start = Instant::now();
         match take(kernel, &map, step)? {
-            Ok(()) => moved.push(Moved {
+            Ok(()) => moved.push(MovedBlocks {
                 node,
                 block,
-                online: matches!(step, Step::Online { .. }),
+                online: matches!(step, ResizeStep::Online { .. }),
                 took_ms: start.elapsed().as_secs_f64() * 1000.0,
             }),
             Err(why) => {
@@ -104,10 +104,14 @@ pub fn resize(
 }
 
 /// One step. The inner error is the kernel's refusal.
-fn take(kernel: &mut dyn Kernel, map: &Map, step: Step) -> Result<Result<(), String>, LinuxError> {
+fn take(
+    kernel: &mut dyn MemoryBlocks,
+    map: &Map,
+    step: ResizeStep,
+) -> Result<Result<(), String>, LinuxError> {
     match step {
-        Step::Offline { copy, offset } => Ok(kernel.offline(map.block(copy, offset))),
-        Step::Online { copy, offset } => {
+        ResizeStep::Offline { copy, offset } => Ok(kernel.offline(map.block(copy, offset))),
+        ResizeStep::Online { copy, offset } => {
             // Asked now, not when the map was read.
             if map.look(kernel, offset)? != Owner::Nobody {
                 return Ok(Err("somebody else has brought it online meanwhile".into()));
@@ -117,7 +121,7 @@ fn take(kernel: &mut dyn Kernel, map: &Map, step: Step) -> Result<Result<(), Str
             if let Owner::Several(copies) = map.look(kernel, offset)? {
                 let mut said = map.violation(offset, &copies);
                 let back = kernel.offline(block);
-                if back.is_ok() && kernel.state(block)? == State::Offline {
+                if back.is_ok() && kernel.state(block)? == BlockState::Offline {
                     said += &format!(
                         "; memory{block}, which weir had just brought online, is offline again"
                     );

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The real kernel: `/sys/devices/system/memory` (`Documentation/admin-guide/mm/memory-hotplug.rst`).
 
-use super::map::{Kernel, State};
+use super::map::{BlockState, MemoryBlocks};
 use crate::error::LinuxError;
 use crate::inventory::memory_nodes::hexadecimal;
 use crate::kernel::files::read_path;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const LOCK: &str = "groups.lock";
 
 /// Memory blocks of this machine, and the right to move them: one weir at a time.
-pub struct Sysfs {
+pub struct MemorySysfs {
     memory: PathBuf,
     nodes: PathBuf,
     block_bytes: u64,
@@ -23,7 +23,7 @@ pub struct Sysfs {
     _lock: Option<Lock>,
 }
 
-impl Sysfs {
+impl MemorySysfs {
     /// To look.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Sysfs {
         let block_bytes = block_bytes.ok_or_else(|| {
             LinuxError::Copies(format!("{} is no size in hexadecimal", path.display()))
         })?;
-        Ok(Sysfs {
+        Ok(MemorySysfs {
             memory,
             nodes: roots.sys.join("devices/system/node"),
             block_bytes,
@@ -50,10 +50,10 @@ impl Sysfs {
     /// # Errors
     /// Another weir is at it, or this kernel does things by itself that would put a block online twice.
     pub fn open_to_act(roots: &Roots, patience: Duration) -> Result<Self, LinuxError> {
-        let sysfs = Sysfs::open(roots)?;
+        let sysfs = MemorySysfs::open(roots)?;
         sysfs.keeps_its_hands_off(roots)?;
         let lock = RunDir::open_or_make(roots)?.lock_file(LOCK)?;
-        Ok(Sysfs {
+        Ok(MemorySysfs {
             patience,
             _lock: Some(lock),
             ..sysfs
@@ -110,18 +110,18 @@ impl Sysfs {
     }
 }
 
-impl Kernel for Sysfs {
+impl MemoryBlocks for MemorySysfs {
     fn block_bytes(&self) -> u64 {
         self.block_bytes
     }
 
-    fn state(&self, block: u64) -> Result<State, LinuxError> {
+    fn state(&self, block: u64) -> Result<BlockState, LinuxError> {
         let path = self.file(block);
         match read_path(&path) {
-            Ok(text) if text.trim_ascii() == b"offline" => Ok(State::Offline),
+            Ok(text) if text.trim_ascii() == b"offline" => Ok(BlockState::Offline),
             // Going in and going out count as being in.
-            Ok(_) => Ok(State::Online),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(State::Absent),
+            Ok(_) => Ok(BlockState::Online),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(BlockState::Absent),
             Err(e) => Err(LinuxError::io("read", path, e)),
         }
     }

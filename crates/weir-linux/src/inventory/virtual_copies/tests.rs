@@ -2,8 +2,8 @@
 //! A kernel that says no, dies, and is meddled with; and that itself counts how often a block of device
 //! memory is online. The sysfs side runs over files.
 
-use super::map::{Kernel, Map, Owner, State};
-use super::{Caches, Layout, Sysfs, resize};
+use super::map::{BlockState, Map, MemoryBlocks, Owner};
+use super::{Caches, Layout, MemorySysfs, resize};
 use crate::error::LinuxError;
 use crate::fake::Fake;
 use proptest::prelude::*;
@@ -61,18 +61,18 @@ impl Played {
     }
 }
 
-impl Kernel for Played {
+impl MemoryBlocks for Played {
     fn block_bytes(&self) -> u64 {
         BLOCK
     }
-    fn state(&self, block: u64) -> Result<State, LinuxError> {
+    fn state(&self, block: u64) -> Result<BlockState, LinuxError> {
         if self.steps > self.life {
             return Err(LinuxError::Copies("dead".into()));
         }
         Ok(if self.online.contains(&block) {
-            State::Online
+            BlockState::Online
         } else {
-            State::Offline
+            BlockState::Offline
         })
     }
     fn node(&self, block: u64) -> Result<Option<u32>, LinuxError> {
@@ -299,7 +299,7 @@ fn files() -> Fake {
 #[test]
 fn over_files_the_states_are_written() {
     let (fake, layout) = (files(), layout(2, 2));
-    let mut kernel = Sysfs::open_to_act(&fake.roots(), Duration::from_secs(5)).unwrap();
+    let mut kernel = MemorySysfs::open_to_act(&fake.roots(), Duration::from_secs(5)).unwrap();
     let report = resize(&mut kernel, &layout, &[(1, BLOCK), (2, BLOCK)]).unwrap();
     assert!(report.complete);
     assert_eq!(report.map.owners, [Owner::Copy(0), Owner::Copy(1)]);
@@ -312,7 +312,7 @@ fn over_files_the_states_are_written() {
         [8, 9, 10, 11].map(state),
         ["online_movable", "offline\n", "offline\n", "online_movable"]
     );
-    let second = Sysfs::open_to_act(&fake.roots(), Duration::from_secs(5));
+    let second = MemorySysfs::open_to_act(&fake.roots(), Duration::from_secs(5));
     assert!(
         matches!(second, Err(LinuxError::Locked { .. })),
         "one at a time"
@@ -323,7 +323,7 @@ fn over_files_the_states_are_written() {
 fn a_kernel_that_acts_by_itself_is_refused() {
     let fake = files();
     let refused = |part: &str| {
-        let said = Sysfs::open_to_act(&fake.roots(), Duration::ZERO)
+        let said = MemorySysfs::open_to_act(&fake.roots(), Duration::ZERO)
             .err()
             .unwrap()
             .to_string();
@@ -338,7 +338,7 @@ fn a_kernel_that_acts_by_itself_is_refused() {
     refused("memmap_on_memory=0");
     fake.write(inside, "N\n");
     fake.remove("sys/devices/system/memory/memory11");
-    let kernel = Sysfs::open_to_act(&fake.roots(), Duration::ZERO).unwrap();
+    let kernel = MemorySysfs::open_to_act(&fake.roots(), Duration::ZERO).unwrap();
     let said = Map::read(&kernel, &layout(2, 2)).unwrap_err().to_string();
     assert!(said.contains("memory11 is not there"), "{said}");
 }

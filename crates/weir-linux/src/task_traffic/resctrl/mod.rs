@@ -19,21 +19,21 @@ mod tasks;
 mod tree;
 pub(crate) mod undo;
 
-use super::counting_intf::{Part, Sum};
-use super::{Key, Source};
+use super::counting_intf::{EventCount, Sum};
+use super::{Key, TrafficSource};
 use crate::error::LinuxError;
 use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, open_dir, open_root, write_at};
 use crate::leases::restore::ResetReport;
 use crate::options::{Options, Roots};
-use crate::workloads::discovery::Source as Watches;
+use crate::workloads::discovery::WorkloadSource as Watches;
 use counter::Counter;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
-use tasks::{Ground, Members};
-use tree::{Directories, Events, Knob, Maker, Tree};
-use undo::{Debts, Ledger, Setting};
+use tasks::{Ground, GroupTasks};
+use tree::{Directories, Events, Knob, Maker, ResctrlTree};
+use undo::{ResctrlLeases, Setting, UndoFile};
 use weir_core::seam::observation::Skipped;
 use weir_core::seam::topology::Fact;
 use weir_core::{Missing, Nanos};
@@ -51,7 +51,7 @@ const FACT: &str = "shares.resctrl";
 /// A group that weir has made.
 struct Group {
     name: String,
-    members: Members,
+    members: GroupTasks,
     counter: Counter,
     born: Nanos,
     recount_at: Nanos,
@@ -60,21 +60,21 @@ struct Group {
 }
 
 /// A workload's.
-enum State {
+enum GroupState {
     Counted(Box<Group>),
     Not { why: Missing, again_at: Nanos },
 }
 
 /// Monitoring groups of workloads.
 pub(crate) struct Resctrl {
-    tree: Tree,
+    tree: ResctrlTree,
     maker: Box<dyn Maker>,
-    ledger: Ledger,
+    ledger: UndoFile,
     mark: String,
     roots: Roots,
     cgroup: OwnedFd,
     proc: OwnedFd,
-    groups: BTreeMap<Key, State>,
+    groups: BTreeMap<Key, GroupState>,
     made: u64,
     follow_at: Nanos,
     buffer: Buffer,
@@ -83,7 +83,7 @@ pub(crate) struct Resctrl {
 
 /// For `weir doctor`.
 pub(crate) fn fact(options: &Options) -> Fact {
-    let value = Tree::open(&options.roots).map(|tree| {
+    let value = ResctrlTree::open(&options.roots).map(|tree| {
         let ids = tree.id_count.map_or("?".into(), |n| n.to_string());
         let others = tree.foreign_groups;
         let unasked = match refusal_unasked(&tree, false) {
@@ -103,7 +103,7 @@ pub(crate) fn fact(options: &Options) -> Fact {
 }
 
 /// Why it is not for `--shares auto`.
-fn refusal_unasked(tree: &Tree, is_read_only: bool) -> Option<String> {
+fn refusal_unasked(tree: &ResctrlTree, is_read_only: bool) -> Option<String> {
     match () {
         () if is_read_only => Some("weir only looks, and this makes groups".into()),
         () if tree.events == Events::Remote => {
@@ -120,16 +120,16 @@ impl Resctrl {
     /// # Errors
     /// It cannot be used, or (`unasked`) should not be.
     pub(super) fn open(options: &Options, unasked: bool) -> Result<Resctrl, Missing> {
-        let tree = Tree::open(&options.roots)?;
+        let tree = ResctrlTree::open(&options.roots)?;
         if let Some(why) = refusal_unasked(&tree, options.read_only).filter(|_| unasked) {
             return Err(Missing::NotSupported(why));
         }
         Resctrl::with(&options.roots, tree, Box::new(Directories))
     }
 
-    fn with(roots: &Roots, tree: Tree, maker: Box<dyn Maker>) -> Result<Resctrl, Missing> {
+    fn with(roots: &Roots, tree: ResctrlTree, maker: Box<dyn Maker>) -> Result<Resctrl, Missing> {
         let refused = |e: LinuxError| Missing::NotPermitted(e.to_string());
-        let (ledger, left) = Ledger::open(roots, &*maker).map_err(refused)?;
+        let (ledger, left) = UndoFile::open(roots, &*maker).map_err(refused)?;
         if !left.is_empty() {
             tracing::warn!(report = ?left, "a weir died while it counted by resctrl");
         }
@@ -183,7 +183,7 @@ impl Resctrl {
     }
 
     fn note(&self, setting: Option<Setting>) -> Result<(), Missing> {
-        let debts = Debts {
+        let debts = ResctrlLeases {
             mark: self.mark.clone(),
             setting,
         };
@@ -233,7 +233,7 @@ impl Resctrl {
         match opened {
             Ok(()) => Ok(Group {
                 name,
-                members: Members::default(),
+                members: GroupTasks::default(),
                 counter,
                 born: at,
                 recount_at: Nanos(at.0.saturating_add(RECOUNT_EVERY.0)),
@@ -251,21 +251,21 @@ impl Resctrl {
     fn attend(&mut self, key: Key, source: &Watches, at: Nanos) {
         let is_due = match self.groups.get(&key) {
             None => true,
-            Some(State::Not { again_at, .. }) => *again_at <= at,
-            Some(State::Counted(_)) => false,
+            Some(GroupState::Not { again_at, .. }) => *again_at <= at,
+            Some(GroupState::Counted(_)) => false,
         };
         if is_due {
             let state = match self.make(at) {
-                Ok(group) => State::Counted(Box::new(group)),
+                Ok(group) => GroupState::Counted(Box::new(group)),
                 Err(why) => {
                     self.say(&why);
                     let again_at = Nanos(at.0.saturating_add(AGAIN.0));
-                    State::Not { why, again_at }
+                    GroupState::Not { why, again_at }
                 }
             };
             self.groups.insert(key, state);
         }
-        let Some(State::Counted(group)) = self.groups.get_mut(&key) else {
+        let Some(GroupState::Counted(group)) = self.groups.get_mut(&key) else {
             return;
         };
         let Ok(dir) = open_dir(&self.tree.mon_groups, group.name.as_bytes()) else {
@@ -313,8 +313,8 @@ impl Resctrl {
     fn count(&mut self, id: Key) -> Result<Sum, Missing> {
         let group = match self.groups.get_mut(&id) {
             None => return Err(Missing::NotYetRead),
-            Some(State::Not { why, .. }) => return Err(why.clone()),
-            Some(State::Counted(group)) => group,
+            Some(GroupState::Not { why, .. }) => return Err(why.clone()),
+            Some(GroupState::Counted(group)) => group,
         };
         let dir = open_dir(&self.tree.mon_groups, group.name.as_bytes());
         let dir = dir.map_err(|e| Missing::Lost(format!("resctrl: {}: {e}", group.name)))?;
@@ -335,7 +335,7 @@ impl Resctrl {
         // Always counting; begun anew with a new group.
         let age = now().0.saturating_sub(group.born.0);
         let mut sum = Sum::default();
-        sum.0[0] = Part {
+        sum.0[0] = EventCount {
             count,
             enabled_ns: age,
             running_ns: age,
@@ -345,7 +345,7 @@ impl Resctrl {
 
     /// Gives a group back.
     fn remove(&mut self, key: Key) {
-        if let Some(State::Counted(group)) = self.groups.remove(&key)
+        if let Some(GroupState::Counted(group)) = self.groups.remove(&key)
             && let Err(e) = self.maker.remove(&self.tree.mon_groups, &group.name)
         {
             tracing::warn!(group = group.name, %e, "resctrl group left behind until weir ends");
@@ -353,7 +353,7 @@ impl Resctrl {
     }
 }
 
-impl Source for Resctrl {
+impl TrafficSource for Resctrl {
     fn name(&self) -> &str {
         self.tree.name()
     }
@@ -370,9 +370,9 @@ impl Source for Resctrl {
         }
         self.follow_at = Nanos(at.0.saturating_add(FOLLOW_EVERY.0));
         // First those that go: their ids are for those that come.
-        let old = |state: &State| match state {
-            State::Counted(group) => group.wanted_at.0.saturating_add(KEPT.0) <= at.0,
-            State::Not { .. } => true,
+        let old = |state: &GroupState| match state {
+            GroupState::Counted(group) => group.wanted_at.0.saturating_add(KEPT.0) <= at.0,
+            GroupState::Not { .. } => true,
         };
         let gone = self.groups.iter();
         let gone = gone.filter(|(key, state)| !who.contains_key(key) && old(state));
@@ -420,9 +420,9 @@ impl Source for Resctrl {
                     .to_owned(),
             );
         }
-        let of = |state: &State| match state {
-            State::Not { why, .. } => Some(why.to_string()),
-            State::Counted(group) => group.trouble.as_ref().map(ToString::to_string),
+        let of = |state: &GroupState| match state {
+            GroupState::Not { why, .. } => Some(why.to_string()),
+            GroupState::Counted(group) => group.trouble.as_ref().map(ToString::to_string),
         };
         let mut whys: BTreeMap<String, usize> = BTreeMap::new();
         for why in self.groups.values().filter_map(of) {

@@ -3,11 +3,11 @@
 //! alone; one that came into the cgroup by a move did not, and one that left it by a move is still counted: both are looked for.
 //! A task that somebody else has put into a group stays there.
 
-use super::tree::{Standing, Tree, standing};
+use super::tree::{GroupPlace, ResctrlTree, standing};
 use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, read_long, write_at};
 use crate::kernel::parse::cgroup::pids;
 use crate::workloads::cgroups::cgroup_type::threads;
-use crate::workloads::discovery::Source as Watches;
+use crate::workloads::discovery::WorkloadSource as Watches;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ const THREADS_MAX: usize = 100_000;
 pub(super) struct Ground<'a> {
     pub(super) cgroup: &'a OwnedFd,
     pub(super) proc: &'a OwnedFd,
-    pub(super) tree: &'a Tree,
+    pub(super) tree: &'a ResctrlTree,
 }
 
 impl Ground<'_> {
@@ -61,14 +61,14 @@ impl Ground<'_> {
         Ok(threads)
     }
 
-    fn standing(&self, thread: u32, buffer: &mut Buffer) -> Standing {
+    fn standing(&self, thread: u32, buffer: &mut Buffer) -> GroupPlace {
         let read = buffer.read_at(self.proc, &format!("{thread}/cpu_resctrl_groups"));
-        read.map_or(Standing::Unknown, standing)
+        read.map_or(GroupPlace::Unknown, standing)
     }
 
     /// Sends one back to the root's group, if it is in this one.
     fn send_back(&self, thread: u32, group: &str, buffer: &mut Buffer) {
-        if self.standing(thread, buffer) == Standing::In(group.to_owned()) {
+        if self.standing(thread, buffer) == GroupPlace::In(group.to_owned()) {
             // Gone is as good.
             let _ = write_at(&self.tree.root, "tasks", &format!("{thread}\n"));
         }
@@ -86,13 +86,13 @@ fn known(threads: Vec<u32>) -> BTreeSet<u32> {
 
 /// Members of a group.
 #[derive(Debug, Default)]
-pub(super) struct Members {
+pub(super) struct GroupTasks {
     known: BTreeSet<u32>,
     /// Of them, those that others count.
     pub(super) foreign: BTreeSet<u32>,
 }
 
-impl Members {
+impl GroupTasks {
     /// Brings a group up to date. With `recount` the kernel is asked who is in it: all tasks of the machine are gone
     /// through for that.
     ///
@@ -124,13 +124,13 @@ impl Members {
         let mut trouble = None;
         for thread in threads.difference(&self.known) {
             let is_ours = match ground.standing(*thread, buffer) {
-                Standing::In(group) if group == name => continue,
-                Standing::In(group) => group
+                GroupPlace::In(group) if group == name => continue,
+                GroupPlace::In(group) => group
                     .strip_prefix(mark)
                     .is_some_and(|rest| rest.starts_with('-')),
-                Standing::Free => true,
-                Standing::Controlled => false,
-                Standing::Unknown => ground.tree.foreign_groups == 0,
+                GroupPlace::Free => true,
+                GroupPlace::Controlled => false,
+                GroupPlace::Unknown => ground.tree.foreign_groups == 0,
             };
             let moved = match is_ours {
                 true => write_at(dir, "tasks", &format!("{thread}\n")),

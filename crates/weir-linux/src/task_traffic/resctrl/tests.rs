@@ -112,7 +112,7 @@ impl World {
             answer,
             names: Arc::clone(&names),
         };
-        let tree = Tree::open(&fake.roots()).unwrap();
+        let tree = ResctrlTree::open(&fake.roots()).unwrap();
         let resctrl = Resctrl::with(&fake.roots(), tree, Box::new(maker)).unwrap();
         World { resctrl, names }
     }
@@ -157,7 +157,7 @@ pub(super) fn groups(fake: &Fake) -> Vec<String> {
 }
 
 fn why_not(fake: &Fake) -> String {
-    Tree::open(&fake.roots()).unwrap_err().to_string()
+    ResctrlTree::open(&fake.roots()).unwrap_err().to_string()
 }
 
 #[test]
@@ -178,15 +178,21 @@ fn what_is_lacking_is_named() {
     fake.write(&features, "mbm_total_bytes\n");
     assert!(why_not(&fake).contains("neither slow nor remote"));
     fake.write(&features, vec![b'm'; 1 << 20]);
-    assert!(matches!(Tree::open(&fake.roots()), Err(Missing::Lost(_))));
+    assert!(matches!(
+        ResctrlTree::open(&fake.roots()),
+        Err(Missing::Lost(_))
+    ));
     fake.remove(&features);
     std::os::unix::fs::symlink("/proc/uptime", fake.path(&features)).unwrap();
-    assert!(matches!(Tree::open(&fake.roots()), Err(Missing::Lost(_))));
+    assert!(matches!(
+        ResctrlTree::open(&fake.roots()),
+        Err(Missing::Lost(_))
+    ));
 }
 
 #[test]
 fn each_cpu_has_its_events() {
-    let of = |cpu| Tree::open(&mounted(cpu).roots()).unwrap();
+    let of = |cpu| ResctrlTree::open(&mounted(cpu).roots()).unwrap();
     assert_eq!(of(Cpu::Plain).events, Events::Remote);
     assert_eq!(of(Cpu::Masks).events, Events::Slow(Knob::Mask));
     let filters = of(Cpu::Filters);
@@ -196,7 +202,7 @@ fn each_cpu_has_its_events() {
     fs::create_dir_all(fake.path(format!("{ROOT}/database"))).unwrap();
     fs::create_dir_all(fake.path(format!("{ROOT}/mon_groups/theirs"))).unwrap();
     fs::create_dir_all(fake.path(format!("{ROOT}/mon_groups/weir-1-2-3"))).unwrap();
-    assert_eq!(Tree::open(&fake.roots()).unwrap().foreign_groups, 2);
+    assert_eq!(ResctrlTree::open(&fake.roots()).unwrap().foreign_groups, 2);
 }
 
 #[test]
@@ -318,7 +324,7 @@ fn who_comes_and_leaves_is_followed() {
     world.follow(&[100]);
     assert_eq!(fake.read(format!("{ROOT}/tasks")), "");
     for state in world.resctrl.groups.values_mut() {
-        if let State::Counted(group) = state {
+        if let GroupState::Counted(group) = state {
             group.recount_at = Nanos(0);
         }
     }
@@ -357,7 +363,7 @@ fn a_cgroup_is_asked_for_its_threads() {
     let fake = mounted(Cpu::Masks);
     let cgroup = "sys/fs/cgroup/system.slice/fio.service";
     fake.write(format!("{cgroup}/cgroup.threads"), "100\n0\n");
-    let mut tree = crate::workloads::cgroups::tree::Tree::open(
+    let mut tree = crate::workloads::cgroups::tree::CgroupTree::open(
         &fake.roots().cgroup,
         crate::kernel::fd_budget::Budget::new(9),
     )
@@ -384,7 +390,7 @@ fn a_cgroup_is_asked_for_its_threads() {
     fake.remove(cgroup);
     assert!(follow(&mut world).is_err());
     for state in world.resctrl.groups.values_mut() {
-        if let State::Counted(group) = state {
+        if let GroupState::Counted(group) = state {
             group.wanted_at = Nanos(0);
         }
     }
@@ -437,7 +443,7 @@ fn it_is_taken_unasked_only_where_it_disturbs_nobody() {
     let bare = Fake::new();
     let mut options = bare.options(By::Process);
     options.shares = ShareSource::Resctrl;
-    let refused = crate::task_traffic::Shares::choose(&options, &[], &mut Vec::new());
+    let refused = crate::task_traffic::TaskTraffic::choose(&options, &[], &mut Vec::new());
     let why = refused.err().unwrap().to_string();
     assert!(
         why.contains("resctrl cannot be used") && why.contains("leave --shares"),
@@ -452,12 +458,12 @@ fn it_is_taken_unasked_only_where_it_disturbs_nobody() {
 
 #[test]
 fn what_stands_in_proc_is_understood() {
-    use tree::{Standing, standing};
+    use tree::{GroupPlace, standing};
     let of = |text: &str| standing(text.as_bytes());
-    assert_eq!(of(FREE), Standing::Free);
-    assert_eq!(of("res:/\nmon:a b\n"), Standing::In("a b".into()));
-    assert_eq!(of("res:x\nmon:\n"), Standing::Controlled);
+    assert_eq!(of(FREE), GroupPlace::Free);
+    assert_eq!(of("res:/\nmon:a b\n"), GroupPlace::In("a b".into()));
+    assert_eq!(of("res:x\nmon:\n"), GroupPlace::Controlled);
     for text in ["", "res:\nmon:\n", "mon:a\n", "res:/\n"] {
-        assert_eq!(of(text), Standing::Unknown, "{text}");
+        assert_eq!(of(text), GroupPlace::Unknown, "{text}");
     }
 }

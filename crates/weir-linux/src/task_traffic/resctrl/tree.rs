@@ -85,7 +85,7 @@ impl Events {
 
 /// resctrl, mounted, with counters of bandwidth.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct ResctrlTree {
     pub(super) root: OwnedFd,
     pub(super) mon_groups: OwnedFd,
     pub(super) events: Events,
@@ -97,12 +97,12 @@ pub(super) struct Tree {
     pub(super) foreign_groups: usize,
 }
 
-impl Tree {
+impl ResctrlTree {
     /// Opens it.
     ///
     /// # Errors
     /// It is not there, not mounted, or counts no bandwidth.
-    pub(super) fn open(roots: &Roots) -> Result<Tree, Missing> {
+    pub(super) fn open(roots: &Roots) -> Result<ResctrlTree, Missing> {
         let path = path(roots);
         let root = open_root(&path).map_err(|e| absent(e, &path.display().to_string()))?;
         let mut buffer = Buffer::new();
@@ -133,7 +133,7 @@ impl Tree {
         let groups = "mon_groups";
         let mon_groups = open_path_dir(&root, groups).map_err(|e| absent(e, groups))?;
         let ids = text(&root, "info/L3_MON/num_rmids", &mut buffer);
-        Ok(Tree {
+        Ok(ResctrlTree {
             foreign_groups: foreign_groups(&root, &mon_groups),
             id_count: ids.ok().and_then(|text| decimal(text.as_bytes()).ok()),
             root,
@@ -197,7 +197,7 @@ fn foreign_groups(root: &OwnedFd, mon_groups: &OwnedFd) -> usize {
 
 /// Which group a task is in (`/proc/TID/cpu_resctrl_groups`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum GroupPlace {
     /// In none but the root's.
     Free,
     /// In this monitoring group of the root's.
@@ -209,16 +209,16 @@ pub(super) enum Standing {
 }
 
 /// Reads `res:GROUP` and `mon:GROUP`.
-pub(super) fn standing(bytes: &[u8]) -> Standing {
+pub(super) fn standing(bytes: &[u8]) -> GroupPlace {
     let after = |key: &[u8]| {
         let line = lines(bytes).find_map(|line| line.strip_prefix(key));
         line.map(<[u8]>::trim_ascii)
     };
     match (after(b"res:"), after(b"mon:")) {
-        (Some(b"/"), Some(b"")) => Standing::Free,
-        (Some(b"/"), Some(group)) => Standing::In(String::from_utf8_lossy(group).into_owned()),
-        (Some(b"/" | b"") | None, _) => Standing::Unknown,
-        (Some(_), _) => Standing::Controlled,
+        (Some(b"/"), Some(b"")) => GroupPlace::Free,
+        (Some(b"/"), Some(group)) => GroupPlace::In(String::from_utf8_lossy(group).into_owned()),
+        (Some(b"/" | b"") | None, _) => GroupPlace::Unknown,
+        (Some(_), _) => GroupPlace::Controlled,
     }
 }
 

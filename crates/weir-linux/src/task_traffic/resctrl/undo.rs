@@ -29,7 +29,7 @@ const SIZE_MAX: u64 = 64 * 1024;
 
 /// What is owed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Debts {
+pub(super) struct ResctrlLeases {
     /// Names of groups begin with it.
     pub(super) mark: String,
     /// A setting that was changed.
@@ -44,26 +44,26 @@ pub(super) struct Setting {
 }
 
 /// The right to count by resctrl, and the note of what is owed.
-pub(super) struct Ledger {
+pub(super) struct UndoFile {
     dir: RunDir,
     _lock: Lock,
 }
 
-impl Ledger {
+impl UndoFile {
     /// Takes the lock, and settles what a weir that died has left.
     pub(super) fn open(
         roots: &Roots,
         maker: &dyn Maker,
-    ) -> Result<(Ledger, ResetReport), LinuxError> {
+    ) -> Result<(UndoFile, ResetReport), LinuxError> {
         let dir = RunDir::open_or_make(roots)?;
         let lock = dir.lock_file(LOCK)?;
         let mut report = ResetReport::default();
         settle_under_lock(roots, &dir, maker, &mut report)?;
-        Ok((Ledger { dir, _lock: lock }, report))
+        Ok((UndoFile { dir, _lock: lock }, report))
     }
 
     /// Writes it down. What it announces must not be done if this fails.
-    pub(super) fn note(&self, debts: &Debts) -> Result<(), LinuxError> {
+    pub(super) fn note(&self, debts: &ResctrlLeases) -> Result<(), LinuxError> {
         let error = |e: Errno| LinuxError::io("write", self.dir.file(NEW), e);
         let text = serde_json::to_vec(debts).map_err(|_| error(Errno::INVAL))?;
         match unlinkat(self.dir.fd(), NEW, AtFlags::empty()) {
@@ -153,11 +153,11 @@ fn settle_under_lock(
 }
 
 /// What is noted, if anything is; the inner error says why it makes no sense.
-fn read(dir: &RunDir) -> Result<Option<Result<Debts, String>>, LinuxError> {
+fn read(dir: &RunDir) -> Result<Option<Result<ResctrlLeases, String>>, LinuxError> {
     let Some(bytes) = read_trusted(dir, FILE, SIZE_MAX)? else {
         return Ok(None);
     };
-    let debts = serde_json::from_slice::<Debts>(&bytes).map_err(|e| e.to_string());
+    let debts = serde_json::from_slice::<ResctrlLeases>(&bytes).map_err(|e| e.to_string());
     Ok(Some(debts.and_then(|debts| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let is_mark = debts.mark.len() > PREFIX.len() && debts.mark.chars().all(is_plain);
@@ -170,7 +170,12 @@ fn read(dir: &RunDir) -> Result<Option<Result<Debts, String>>, LinuxError> {
 }
 
 /// Whether nothing is owed any more.
-fn give_back(roots: &Roots, debts: &Debts, maker: &dyn Maker, report: &mut ResetReport) -> bool {
+fn give_back(
+    roots: &Roots,
+    debts: &ResctrlLeases,
+    maker: &dyn Maker,
+    report: &mut ResetReport,
+) -> bool {
     let failures = report.failed.len();
     let path = tree::path(roots);
     let failed = |what: &str, why: String| NotRestored {
@@ -205,11 +210,11 @@ fn give_back(roots: &Roots, debts: &Debts, maker: &dyn Maker, report: &mut Reset
         match put_back(&root, setting) {
             Ok(true) => report.restored.push(id),
             Ok(false) => report.unchanged.push(id),
-            Err(Refusal::Theirs(now)) => report.left_alone.push(failed(
+            Err(UndoRefusal::Theirs(now)) => report.left_alone.push(failed(
                 &setting.file,
                 format!("somebody set {now} since; it was {}", setting.theirs),
             )),
-            Err(Refusal::Failed(why)) => report.failed.push(failed(&setting.file, why)),
+            Err(UndoRefusal::Failed(why)) => report.failed.push(failed(&setting.file, why)),
         }
     }
     report.failed.len() == failures
@@ -237,22 +242,23 @@ fn groups_of(root: &OwnedFd, mark: &str, report: &mut ResetReport) -> Vec<String
     names
 }
 
-enum Refusal {
+enum UndoRefusal {
     Theirs(String),
     Failed(String),
 }
 
 /// Whether it had to be.
-fn put_back(root: &OwnedFd, setting: &Setting) -> Result<bool, Refusal> {
+fn put_back(root: &OwnedFd, setting: &Setting) -> Result<bool, UndoRefusal> {
     let mut buffer = Buffer::new();
-    let now = text(root, &setting.file, &mut buffer).map_err(|e| Refusal::Failed(e.to_string()))?;
+    let now =
+        text(root, &setting.file, &mut buffer).map_err(|e| UndoRefusal::Failed(e.to_string()))?;
     if are_same(&now, &setting.theirs) {
         return Ok(false);
     }
     if !are_same(&now, &setting.ours) {
-        return Err(Refusal::Theirs(now));
+        return Err(UndoRefusal::Theirs(now));
     }
-    set(root, &setting.file, &setting.theirs).map_err(Refusal::Failed)?;
+    set(root, &setting.file, &setting.theirs).map_err(UndoRefusal::Failed)?;
     Ok(true)
 }
 

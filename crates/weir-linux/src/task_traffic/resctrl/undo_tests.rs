@@ -51,7 +51,7 @@ fn the_next_weir_gives_back_too() {
     let world = World::new(&fake, 9, Errno::NOSPC);
     assert!(groups(&fake).is_empty());
     // A second one has to wait, and reset leaves the living alone.
-    let tree = Tree::open(&fake.roots()).unwrap();
+    let tree = ResctrlTree::open(&fake.roots()).unwrap();
     let second = Resctrl::with(&fake.roots(), tree, Box::new(Directories));
     assert!(second.err().unwrap().to_string().contains("another weir"));
     assert!(reset(&fake.roots()).unwrap().is_empty());

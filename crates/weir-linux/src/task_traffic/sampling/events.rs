@@ -7,7 +7,7 @@ use weir_events::{Config, Sample, Table, tables};
 
 /// What is sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct ChosenSampler {
     /// For people: what it is and what it leaves out.
     pub(super) name: String,
     pub(super) tapped: Tapped,
@@ -27,7 +27,7 @@ const MINOR_FAULTS: u64 = 5;
 ///
 /// # Errors
 /// It has none: why.
-pub(super) fn best(machine: &Machine) -> Result<Chosen, Missing> {
+pub(super) fn best(machine: &Machine) -> Result<ChosenSampler, Missing> {
     let of_this_cpu = |table: &&Table| !table.cpu.is_empty() && machine.has(table);
     let Some(table) = tables().iter().find(of_this_cpu) else {
         return Err(match &machine.cpu {
@@ -56,9 +56,9 @@ pub(super) fn best(machine: &Machine) -> Result<Chosen, Missing> {
 ///
 /// # Errors
 /// There is no such event here.
-pub(super) fn named(machine: &Machine, name: &str) -> Result<Chosen, Missing> {
+pub(super) fn named(machine: &Machine, name: &str) -> Result<ChosenSampler, Missing> {
     if name == FAULTS {
-        return Ok(Chosen {
+        return Ok(ChosenSampler {
             name: format!("{FAULTS} (no traffic: for trying it out)"),
             tapped: Tapped {
                 pmu: "software".into(),
@@ -82,7 +82,7 @@ pub(super) fn named(machine: &Machine, name: &str) -> Result<Chosen, Missing> {
     }
 }
 
-fn encoded(machine: &Machine, table: &Table, sample: &Sample) -> Result<Chosen, Missing> {
+fn encoded(machine: &Machine, table: &Table, sample: &Sample) -> Result<ChosenSampler, Missing> {
     let lacking = || Missing::NotSupported(format!("{} is not here", sample.event));
     let event = table.event(&sample.event).ok_or_else(lacking)?;
     let standing = machine.standing(table, event);
@@ -90,7 +90,7 @@ fn encoded(machine: &Machine, table: &Table, sample: &Sample) -> Result<Chosen, 
         return Err(standing.why.into_iter().next().unwrap_or_else(lacking));
     };
     let note = sample.note.as_ref().map(|note| format!(": {note}"));
-    Ok(Chosen {
+    Ok(ChosenSampler {
         name: format!(
             "{} ({}){}",
             event.name,

@@ -26,11 +26,11 @@ pub(super) fn to_bytes(ranges: &[Range]) -> Vec<u8> {
 }
 
 /// Somebody's samples, by place.
-pub(super) type Taken = [u64; PLACES];
+pub(super) type SampleCounts = [u64; PLACES];
 
 /// Adds up what CPUs have. Words that are missing are 0.
-pub(super) fn taken(rows: &[Vec<u8>]) -> Taken {
-    let mut sum = Taken::default();
+pub(super) fn taken(rows: &[Vec<u8>]) -> SampleCounts {
+    let mut sum = SampleCounts::default();
     for row in rows {
         for (ours, theirs) in sum.iter_mut().zip(words(row)) {
             *ours = ours.wrapping_add(theirs);

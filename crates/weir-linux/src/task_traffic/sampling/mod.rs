@@ -17,17 +17,17 @@ mod program;
 mod totals;
 
 use super::counting_intf::Sum;
-use super::{Key, Source};
+use super::{Key, TrafficSource};
 use crate::counters::pmu::{Machine, Tap};
 use crate::inventory::numa::online;
 use crate::kernel::bpf::has_types;
 use crate::kernel::clock::now;
 use crate::options::{Options, Roots};
-use events::Chosen;
+use events::ChosenSampler;
 use intf::Fate;
-use program::Program;
+use program::SamplingProgram;
 use std::collections::{BTreeMap, BTreeSet};
-use totals::Ledger;
+use totals::SampleTotals;
 use weir_core::seam::observation::Skipped;
 use weir_core::seam::plan::DeviceState;
 use weir_core::seam::topology::{Fact, Group};
@@ -46,9 +46,9 @@ const KERNEL: (u32, u32) = (6, 3);
 
 /// The program, and what came of it.
 pub(super) struct Samples {
-    program: Program,
-    ledger: Ledger,
-    chosen: Chosen,
+    program: SamplingProgram,
+    ledger: SampleTotals,
+    chosen: ChosenSampler,
     roots: Roots,
     groups: Vec<Group>,
     /// Why no sample is anybody's.
@@ -60,7 +60,7 @@ pub(super) struct Samples {
 }
 
 /// Whether samples could be had here, and of what.
-fn found(options: &Options) -> Result<Chosen, Missing> {
+fn found(options: &Options) -> Result<ChosenSampler, Missing> {
     let roots = &options.roots;
     let machine = Machine::probe(roots);
     let chosen = match &options.share_event {
@@ -91,7 +91,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 /// For `weir doctor`.
 pub(super) fn fact(options: &Options) -> Fact {
-    let can = |chosen: Chosen| {
+    let can = |chosen: ChosenSampler| {
         format!(
             "can be used (--shares samples): {}; not taken unasked",
             chosen.name
@@ -126,11 +126,11 @@ impl Samples {
     /// It cannot be had.
     pub(super) fn open(options: &Options) -> Result<Samples, Missing> {
         let chosen = found(options)?;
-        let mut program = Program::load(&options.roots, options.by, chosen.tapped.clone())?;
+        let mut program = SamplingProgram::load(&options.roots, options.by, chosen.tapped.clone())?;
         program.switch(true);
         Ok(Samples {
             program,
-            ledger: Ledger::new(chosen.bytes),
+            ledger: SampleTotals::new(chosen.bytes),
             chosen,
             roots: options.roots.clone(),
             groups: Vec::new(),
@@ -171,7 +171,7 @@ fn note(why: Missing) -> Skipped {
     }
 }
 
-impl Source for Samples {
+impl TrafficSource for Samples {
     fn name(&self) -> &str {
         &self.chosen.name
     }
@@ -184,7 +184,7 @@ impl Source for Samples {
         // Sums are kept by a group's place in the list: where one has another, they begin anew.
         let ids = |groups: &[Group]| -> Vec<GroupId> { groups.iter().map(|g| g.id).collect() };
         if !ids(groups).starts_with(&ids(&self.groups)) {
-            self.ledger = Ledger::new(self.chosen.bytes);
+            self.ledger = SampleTotals::new(self.chosen.bytes);
         }
         self.groups = groups.to_vec();
         self.watch();

@@ -2,7 +2,7 @@
 //! The sampling program in the kernel (`bpf/probes/samples.bpf.c`), and an event on each CPU that runs it.
 
 use super::super::Key;
-use super::intf::{self, Fate, Range, Taken};
+use super::intf::{self, Fate, Range, SampleCounts};
 use crate::counters::pmu::{Tap, Tapped};
 use crate::inventory::numa::online;
 use crate::kernel::bpf;
@@ -20,7 +20,7 @@ const PROGRAM: &str = "weir_sample_memory";
 const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// The program, in the kernel as long as this lives.
-pub(super) struct Program {
+pub(super) struct SamplingProgram {
     // The order matters: events first, so that nobody counts into maps that go.
     taps: BTreeMap<u32, Tap>,
     memory: MapHandle,
@@ -33,12 +33,12 @@ pub(super) struct Program {
     cpus_at: Nanos,
 }
 
-impl Program {
+impl SamplingProgram {
     /// Loads it; nothing is sampled yet.
     ///
     /// # Errors
     /// The kernel refuses the program or the event.
-    pub(super) fn load(roots: &Roots, by: By, tapped: Tapped) -> Result<Program, Missing> {
+    pub(super) fn load(roots: &Roots, by: By, tapped: Tapped) -> Result<SamplingProgram, Missing> {
         bpf::quiet();
         let object = open(by).and_then(libbpf_rs::OpenObject::load);
         let object = object.map_err(|e| refused(&e))?;
@@ -47,7 +47,7 @@ impl Program {
             let found = found.ok_or_else(|| Missing::Lost(format!("no map {name}")))?;
             MapHandle::try_from(&found).map_err(|e| refused(&e))
         };
-        let mut program = Program {
+        let mut program = SamplingProgram {
             taps: BTreeMap::new(),
             memory: map("device_memory")?,
             samples: map("sample_counts")?,
@@ -122,7 +122,7 @@ impl Program {
     }
 
     /// Samples of a cgroup or a process so far, by place; who had none has zeros.
-    pub(super) fn taken(&self, key: Key) -> Result<Taken, Missing> {
+    pub(super) fn taken(&self, key: Key) -> Result<SampleCounts, Missing> {
         let key = key.0.to_ne_bytes();
         let rows = self.samples.lookup_percpu(&key, MapFlags::ANY);
         let rows = rows.map_err(|e| unread(&e))?.unwrap_or_default();

@@ -151,15 +151,15 @@ fn near_is_half_of_a_set_point_of_any_device() {
     assert!(is_near(&two));
 }
 
-fn taken(first: u64, second: u64) -> intf::Taken {
-    let mut taken = intf::Taken::default();
+fn taken(first: u64, second: u64) -> intf::SampleCounts {
+    let mut taken = intf::SampleCounts::default();
     taken[..2].copy_from_slice(&[first, second]);
     taken
 }
 
 #[test]
 fn the_ledger_adds_holds_and_forgets() {
-    let mut ledger = Ledger::new(10);
+    let mut ledger = SampleTotals::new(10);
     let (one, two) = (Key(1), Key(2));
     assert_eq!(ledger.add(one, &taken(100, 0))[0], 0, "the first look");
     assert_eq!(ledger.add(one, &taken(105, 2))[..2], [50, 20]);

@@ -2,7 +2,7 @@
 //! What each has read so far, by group: what was sampled, and while nothing is, as much at each look as lately.
 
 use super::super::Key;
-use super::intf::{PLACES, Taken};
+use super::intf::{PLACES, SampleCounts};
 use std::collections::BTreeMap;
 use weir_core::Missing;
 
@@ -10,32 +10,32 @@ use weir_core::Missing;
 const NEW_RATIO: f64 = 0.2;
 
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Account {
-    last: Taken,
+struct SampleAccount {
+    last: SampleCounts,
     bytes: [f64; PLACES],
     /// A look's, lately.
     lately: [f64; PLACES],
 }
 
-pub(super) struct Ledger {
+pub(super) struct SampleTotals {
     /// What a sample stands for.
     bytes: u64,
-    accounts: BTreeMap<Key, Account>,
+    accounts: BTreeMap<Key, SampleAccount>,
 }
 
-impl Ledger {
-    pub(super) fn new(bytes: u64) -> Ledger {
-        Ledger {
+impl SampleTotals {
+    pub(super) fn new(bytes: u64) -> SampleTotals {
+        SampleTotals {
             bytes,
             accounts: BTreeMap::new(),
         }
     }
 
     /// Samples that were taken while they were on.
-    pub(super) fn add(&mut self, key: Key, taken: &Taken) -> [u64; PLACES] {
-        let first = || Account {
+    pub(super) fn add(&mut self, key: Key, taken: &SampleCounts) -> [u64; PLACES] {
+        let first = || SampleAccount {
             last: *taken,
-            ..Account::default()
+            ..SampleAccount::default()
         };
         let account = self.accounts.entry(key).or_insert_with(first);
         for (place, now) in taken.iter().enumerate() {
@@ -51,7 +51,11 @@ impl Ledger {
     }
 
     /// None were taken: as lately. Who was never seen has no share.
-    pub(super) fn hold(&mut self, key: Key, taken: &Taken) -> Result<[u64; PLACES], Missing> {
+    pub(super) fn hold(
+        &mut self,
+        key: Key,
+        taken: &SampleCounts,
+    ) -> Result<[u64; PLACES], Missing> {
         let account = self.accounts.get_mut(&key).ok_or(Missing::NotYetRead)?;
         account.last = *taken;
         for (bytes, lately) in account.bytes.iter_mut().zip(account.lately) {
@@ -61,7 +65,7 @@ impl Ledger {
     }
 
     /// Nothing is known any more.
-    pub(super) fn skip(&mut self, key: Key, taken: &Taken) {
+    pub(super) fn skip(&mut self, key: Key, taken: &SampleCounts) {
         if let Some(account) = self.accounts.get_mut(&key) {
             account.last = *taken;
             account.lately = Default::default();
@@ -73,7 +77,7 @@ impl Ledger {
     }
 }
 
-impl Account {
+impl SampleAccount {
     fn told(&self) -> [u64; PLACES] {
         // Never negative, and never NaN: sums of such.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]

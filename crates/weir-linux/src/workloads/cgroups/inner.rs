@@ -29,11 +29,11 @@ pub(crate) struct Inner {
     pub(crate) inode: u64,
     /// Names of the cgroups right below.
     below: Vec<Vec<u8>>,
-    clocks: Mutex<Clocks>,
+    clocks: Mutex<CgroupClocks>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Clocks {
+struct CgroupClocks {
     /// When it was last read: of it with all below, and of each below.
     all_usec: Option<u64>,
     below_usec: BTreeMap<Vec<u8>, u64>,
@@ -123,7 +123,7 @@ impl Inner {
         Ok(Nanos(clocks.own_usec.saturating_mul(1000)))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clocks> {
+    fn lock(&self) -> MutexGuard<'_, CgroupClocks> {
         self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,15 +6,15 @@
 use super::cache::{Ask, OWNER_EVERY, in_root};
 use super::hierarchy;
 use super::inner::Inner;
-use super::tree::{Tree, inner_at};
+use super::tree::{CgroupTree, inner_at};
 use super::unlisted::{Unlisted, beside};
 use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::files::{Buffer, for_each_dir, inode};
-use crate::workloads::classify::{Judge, processes, uses};
-use crate::workloads::discovery::{Source, Watched};
+use crate::workloads::classify::{Classifier, processes, uses};
+use crate::workloads::discovery::{Watched, WorkloadSource};
 use crate::workloads::processes::numa_maps::ELSEWHERE;
 use crate::workloads::processes::process_set::{ProcessSet, UNLISTED};
-use crate::workloads::processes::{Member, Resident};
+use crate::workloads::processes::{CachedProcess, Resident};
 use rustix::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use weir_core::seam::observation::{Excluded, Skipped};
@@ -45,7 +45,7 @@ pub(crate) struct Outside {
 
 /// What [`Outside::ask`] goes by.
 pub(crate) struct Lists<'a, I> {
-    pub(crate) tree: &'a Tree,
+    pub(crate) tree: &'a CgroupTree,
     pub(crate) proc: &'a OwnedFd,
     pub(crate) how: Ask<'a>,
     pub(crate) at: Nanos,
@@ -97,10 +97,10 @@ impl Outside {
     }
 
     /// Those with memory on a device, as workloads, and what there is to say of them.
-    pub(crate) fn judge(&mut self, with: &Judge<'_>) -> (Vec<Watched>, Vec<Skipped>) {
+    pub(crate) fn judge(&mut self, with: &Classifier<'_>) -> (Vec<Watched>, Vec<Skipped>) {
         let of_inner = |inner: &Arc<Inner>, pids: &[u32], has_hidden, why| {
             let members = users(with, pids);
-            let source = Source::Inner(Arc::clone(inner));
+            let source = WorkloadSource::Inner(Arc::clone(inner));
             watched(with, &members, has_hidden, (inner.id.clone(), source, why))
         };
         let below = |(inner, pids): &(Arc<Inner>, Vec<u32>)| {
@@ -147,7 +147,7 @@ fn has_some(watched: &Watched) -> bool {
 
 /// Those of them that use a device, as one workload with this id and number.
 fn set(
-    with: &Judge<'_>,
+    with: &Classifier<'_>,
     pids: &[u32],
     kept: &mut Option<Arc<ProcessSet>>,
     (id, number, why): (&str, u64, Excluded),
@@ -160,7 +160,7 @@ fn set(
     let set = kept.get_or_insert_with(|| Arc::new(ProcessSet::new(number)));
     let numbered: Vec<_> = members.iter().map(|(p, m)| (*p, m.start_ticks)).collect();
     set.follow(&numbered);
-    let source = Source::Set(Arc::clone(set));
+    let source = WorkloadSource::Set(Arc::clone(set));
     watched(with, &members, false, (WorkloadId::new(id), source, why))
 }
 
@@ -168,7 +168,7 @@ fn set(
 pub(crate) fn hidden(proc: &OwnedFd, groups: &[GroupOnNode], at: Nanos) -> Option<Watched> {
     hierarchy::has_hidden(proc).then(|| Watched {
         id: WorkloadId::new(UNLISTED_ID),
-        source: Source::Set(Arc::new(ProcessSet::hidden())),
+        source: WorkloadSource::Set(Arc::new(ProcessSet::hidden())),
         weight: 100.0,
         limit: None,
         excluded: Some(Excluded::Unlisted),
@@ -193,7 +193,7 @@ fn whole_root(root: &OwnedFd, old: Option<Arc<Inner>>) -> Option<Arc<Inner>> {
 }
 
 /// Those of them that have memory on a device, or of which that is not known.
-fn users<'a>(with: &Judge<'a>, pids: &[u32]) -> Vec<(u32, &'a Member)> {
+fn users<'a>(with: &Classifier<'a>, pids: &[u32]) -> Vec<(u32, &'a CachedProcess)> {
     let is_user = |pid: &u32| {
         let resident = with.members.resident(&[*pid]);
         let mut here = resident.bytes.range(..ELSEWHERE);
@@ -207,10 +207,10 @@ fn users<'a>(with: &Judge<'a>, pids: &[u32]) -> Vec<(u32, &'a Member)> {
 
 /// They as a workload. What hidden ones have is not known, so it is not known of all together.
 fn watched(
-    with: &Judge<'_>,
-    members: &[(u32, &Member)],
+    with: &Classifier<'_>,
+    members: &[(u32, &CachedProcess)],
     has_hidden: bool,
-    (id, source, why): (WorkloadId, Source, Excluded),
+    (id, source, why): (WorkloadId, WorkloadSource, Excluded),
 ) -> Option<Watched> {
     let pids: Vec<u32> = members.iter().map(|(pid, _)| *pid).collect();
     let resident = match has_hidden {

@@ -43,7 +43,7 @@ fn a_threaded_domain_is_one_workload_that_may_be_limited() {
         (bytes(domain), domain.excluded.clone()),
         (vec![Some(4 << 20)], None)
     );
-    assert!(matches!(domain.source, Source::Cgroup(_)));
+    assert!(matches!(domain.source, WorkloadSource::Cgroup(_)));
     let ids: Vec<&str> = view.workloads.iter().map(|w| w.id.as_str()).collect();
     assert!(!ids.iter().any(|id| id.contains("vcpu")), "{ids:?}");
     assert!(view.skipped.is_empty(), "{:?}", view.skipped);

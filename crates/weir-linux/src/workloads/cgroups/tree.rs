@@ -194,7 +194,7 @@ impl Leaf {
 }
 
 /// The leaves, refreshed when something changed.
-pub(crate) struct Tree {
+pub(crate) struct CgroupTree {
     root: Arc<OwnedFd>,
     leaves: BTreeMap<Vec<u8>, Arc<Leaf>>,
     inner: BTreeMap<Vec<u8>, Arc<Inner>>,
@@ -204,10 +204,10 @@ pub(crate) struct Tree {
     skipped: Vec<Skipped>,
 }
 
-impl Tree {
+impl CgroupTree {
     /// Opens the tree. Leaves keep descriptors out of `budget`.
     pub(crate) fn open(path: &Path, budget: Arc<Budget>) -> Result<Self, Errno> {
-        Ok(Tree {
+        Ok(CgroupTree {
             root: Arc::new(open_root(path)?),
             leaves: BTreeMap::new(),
             inner: BTreeMap::new(),

@@ -6,14 +6,14 @@ use crate::workloads::cgroups::walk::DEPTH_MAX;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-fn open(fake: &Fake, descriptors: usize) -> (Tree, Buffer) {
+fn open(fake: &Fake, descriptors: usize) -> (CgroupTree, Buffer) {
     (
-        Tree::open(&fake.roots().cgroup, Budget::new(descriptors)).unwrap(),
+        CgroupTree::open(&fake.roots().cgroup, Budget::new(descriptors)).unwrap(),
         Buffer::new(),
     )
 }
 
-fn names(tree: &Tree) -> Vec<String> {
+fn names(tree: &CgroupTree) -> Vec<String> {
     tree.leaves().map(|leaf| leaf.id.to_string()).collect()
 }
 

@@ -10,7 +10,7 @@
 //! ```
 
 use super::cgroup_type::domain_of;
-use super::tree::Tree;
+use super::tree::CgroupTree;
 use crate::kernel::escape::escape;
 use crate::kernel::files::{Buffer, for_each_dir, open_beneath};
 use crate::kernel::parse::decimal;
@@ -45,7 +45,7 @@ impl Unlisted {
     pub(crate) fn find(
         &mut self,
         candidates: impl Iterator<Item = u32>,
-        tree: &Tree,
+        tree: &CgroupTree,
         proc: &OwnedFd,
         buffer: &mut Buffer,
     ) {
@@ -83,7 +83,7 @@ impl Unlisted {
 }
 
 /// Where the cgroup of this process is; of one that cannot be asked it is not known, and that is as good as listed.
-fn place(pid: u32, tree: &Tree, proc: &OwnedFd, buffer: &mut Buffer) -> Place {
+fn place(pid: u32, tree: &CgroupTree, proc: &OwnedFd, buffer: &mut Buffer) -> Place {
     let Ok(text) = buffer.read_once_at(proc, &format!("{pid}/cgroup")) else {
         return Place::Listed;
     };

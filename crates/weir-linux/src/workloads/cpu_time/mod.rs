@@ -19,13 +19,13 @@
 pub(crate) mod bpf;
 pub(crate) mod rate;
 
-use crate::backends::cpu_max::limited::Hold;
+use crate::backends::cpu_max::limited::LimitedCgroup;
 use crate::counters::idle_groups::Quiet;
 use crate::kernel::clock::{self, now};
 use crate::kernel::files::Buffer;
 use crate::workloads::cgroups::inner::Inner;
 use crate::workloads::cgroups::tree::{Leaf, Trouble};
-use crate::workloads::discovery::{Process, Source, View, Watched};
+use crate::workloads::discovery::{Process, View, Watched, WorkloadSource};
 use crate::workloads::processes::HIDDEN;
 use crate::workloads::processes::proc_pid::{Unread, cpu_of, read_stat};
 use crate::workloads::processes::process_set::ProcessSet;
@@ -45,7 +45,7 @@ const REST: Nanos = Nanos::from_millis(1000);
 pub(crate) type Times = (Reading<Nanos>, Reading<Nanos>);
 
 /// What is needed to look, and what is noticed by it.
-pub(crate) struct Eye<'a> {
+pub(crate) struct CpuTimeReader<'a> {
     pub(crate) root: BorrowedFd<'a>,
     pub(crate) proc: &'a OwnedFd,
     /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
@@ -57,7 +57,7 @@ pub(crate) struct Eye<'a> {
     pub(crate) vanished: bool,
 }
 
-impl Eye<'_> {
+impl CpuTimeReader<'_> {
     /// Reads one by itself, unless it was read with others; nothing if it is gone.
     pub(crate) fn see(&mut self, glance: &mut Glance<'_>) -> Option<Times> {
         let watched = glance.watched;
@@ -65,10 +65,10 @@ impl Eye<'_> {
             return Some(times);
         }
         match &watched.source {
-            Source::Cgroup(leaf) => self.leaf(leaf),
-            Source::Process(process) => self.process(&watched.id, process, glance.hold),
-            Source::Set(set) => Some(self.process_set(set)),
-            Source::Inner(inner) => self.inner(inner),
+            WorkloadSource::Cgroup(leaf) => self.leaf(leaf),
+            WorkloadSource::Process(process) => self.process(&watched.id, process, glance.hold),
+            WorkloadSource::Set(set) => Some(self.process_set(set)),
+            WorkloadSource::Inner(inner) => self.inner(inner),
         }
     }
 
@@ -99,7 +99,7 @@ impl Eye<'_> {
         &mut self,
         id: &WorkloadId,
         process: &Process,
-        hold: Option<&Hold>,
+        hold: Option<&LimitedCgroup>,
     ) -> Option<Times> {
         let cpu = if self.own_proc {
             clock::process_cpu(process.pid)
@@ -200,7 +200,7 @@ pub(crate) struct Glance<'a> {
     /// Its place in the view.
     pub(crate) place: usize,
     pub(crate) watched: &'a Watched,
-    pub(crate) hold: Option<&'a Hold>,
+    pub(crate) hold: Option<&'a LimitedCgroup>,
     pub(crate) repose: Repose,
     /// It rests, and this was read of it before.
     pub(crate) told: Option<Times>,
@@ -223,8 +223,8 @@ pub(crate) enum Repose {
 /// All of a view that are there still, in its order.
 pub(crate) fn glances<'a>(
     view: &'a View,
-    holds: &'a BTreeMap<WorkloadId, Hold>,
-    rests: &mut Rests,
+    holds: &'a BTreeMap<WorkloadId, LimitedCgroup>,
+    rests: &mut IdleSkips,
     quiet: &Quiet,
 ) -> Vec<Glance<'a>> {
     let mut glances = Vec::with_capacity(view.workloads.len());
@@ -261,14 +261,16 @@ pub(crate) fn glances<'a>(
 /// The kind of thing a workload is.
 pub(crate) fn kind(watched: &Watched) -> WorkloadKind {
     match watched.source {
-        Source::Cgroup(_) | Source::Set(_) | Source::Inner(_) => WorkloadKind::Cgroup,
-        Source::Process(_) => WorkloadKind::Process,
+        WorkloadSource::Cgroup(_) | WorkloadSource::Set(_) | WorkloadSource::Inner(_) => {
+            WorkloadKind::Cgroup
+        }
+        WorkloadSource::Process(_) => WorkloadKind::Process,
     }
 }
 
 /// Who rests, and what was last read of them: one for each workload of a view, in its order.
 #[derive(Default)]
-pub(crate) struct Rests {
+pub(crate) struct IdleSkips {
     of: Vec<Rest>,
 }
 
@@ -296,10 +298,10 @@ impl Rest {
     }
 }
 
-impl Rests {
+impl IdleSkips {
     /// Those of the first view.
     pub(crate) fn of(view: &View) -> Self {
-        let mut rests = Rests::default();
+        let mut rests = IdleSkips::default();
         rests.follow(&View::default(), view);
         rests
     }
@@ -338,7 +340,7 @@ impl Rests {
 
     /// Takes in what was read. Returns whether its memory may be told: not at the first look after a
     /// rest in which it had none.
-    pub(crate) fn note(&mut self, place: usize, source: &Source, times: &Times) -> bool {
+    pub(crate) fn note(&mut self, place: usize, source: &WorkloadSource, times: &Times) -> bool {
         let Some(rest) = self.of.get_mut(place) else {
             return true;
         };
@@ -366,23 +368,25 @@ impl Rests {
     }
 }
 
-fn number(source: &Source) -> u64 {
+fn number(source: &WorkloadSource) -> u64 {
     match source {
-        Source::Cgroup(leaf) => leaf.inode,
-        Source::Process(process) => process.pid.into(),
-        Source::Set(set) => set.number,
-        Source::Inner(inner) => inner.inode,
+        WorkloadSource::Cgroup(leaf) => leaf.inode,
+        WorkloadSource::Process(process) => process.pid.into(),
+        WorkloadSource::Set(set) => set.number,
+        WorkloadSource::Inner(inner) => inner.inode,
     }
 }
 
-fn is_same(old: &Source, new: &Source) -> bool {
+fn is_same(old: &WorkloadSource, new: &WorkloadSource) -> bool {
     match (old, new) {
-        (Source::Cgroup(old), Source::Cgroup(new)) => {
+        (WorkloadSource::Cgroup(old), WorkloadSource::Cgroup(new)) => {
             Arc::ptr_eq(old, new) || (old.inode == new.inode && old.path == new.path)
         }
-        (Source::Process(old), Source::Process(new)) => Arc::ptr_eq(old, new),
-        (Source::Set(old), Source::Set(new)) => Arc::ptr_eq(old, new),
-        (Source::Inner(old), Source::Inner(new)) => old.inode == new.inode && old.id == new.id,
+        (WorkloadSource::Process(old), WorkloadSource::Process(new)) => Arc::ptr_eq(old, new),
+        (WorkloadSource::Set(old), WorkloadSource::Set(new)) => Arc::ptr_eq(old, new),
+        (WorkloadSource::Inner(old), WorkloadSource::Inner(new)) => {
+            old.inode == new.inode && old.id == new.id
+        }
         _ => false,
     }
 }

@@ -32,7 +32,7 @@ use crate::kernel::parse::process::{Stat, mapping};
 use crate::workloads::cpu_time::rate::Spent;
 use crate::workloads::nice_boost::{Haste, is_crowded};
 use crate::workloads::task_iter::census::{Census, Task};
-use numa_maps::{ELSEWHERE, Usage, add};
+use numa_maps::{ELSEWHERE, NodePages, add};
 use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
 use rescan::{Due, moved};
 use rustix::fd::OwnedFd;
@@ -53,7 +53,7 @@ pub(crate) const HIDDEN: &str = "processes in another PID namespace are not seen
 
 /// A process.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct CachedProcess {
     pub(crate) start_ticks: u64,
     pub(crate) comm: String,
     pub(crate) nice: i64,
@@ -62,7 +62,7 @@ pub(crate) struct Member {
     pub(crate) real_time: bool,
     /// CPU time.
     pub(crate) spent: Spent,
-    memory: Memory,
+    memory: ReachableMemory,
     due: Due,
     policy_at: Nanos,
     /// In which it was last there, and in which something of it was read.
@@ -73,9 +73,9 @@ pub(crate) struct Member {
 }
 
 #[derive(Clone, Debug)]
-enum Memory {
+enum ReachableMemory {
     NotYetRead,
-    Read { at: Nanos, usage: Usage },
+    Read { at: Nanos, usage: NodePages },
     Missing(Missing),
 }
 
@@ -119,10 +119,10 @@ impl Resident {
 }
 
 /// All processes weir has met.
-pub(crate) struct Members {
+pub(crate) struct ProcessCache {
     proc: Arc<OwnedFd>,
     nodes: Vec<NodeId>,
-    by_pid: BTreeMap<u32, Member>,
+    by_pid: BTreeMap<u32, CachedProcess>,
     round: u64,
     chunk: Box<[u8]>,
     /// Somebody was not looked at after the last round.
@@ -131,10 +131,10 @@ pub(crate) struct Members {
     pub(crate) hurries: bool,
 }
 
-impl Members {
+impl ProcessCache {
     pub(crate) fn new(proc: Arc<OwnedFd>, nodes: Vec<NodeId>) -> Self {
         let chunk = vec![0; 64 * 1024].into_boxed_slice();
-        Members {
+        ProcessCache {
             proc,
             nodes,
             by_pid: BTreeMap::new(),
@@ -151,13 +151,13 @@ impl Members {
             self.nodes = nodes;
             self.has_unread = !self.by_pid.is_empty();
             for member in self.by_pid.values_mut() {
-                member.memory = Memory::NotYetRead;
+                member.memory = ReachableMemory::NotYetRead;
                 member.due.renew();
             }
         }
     }
 
-    pub(crate) fn get(&self, pid: u32) -> Option<&Member> {
+    pub(crate) fn get(&self, pid: u32) -> Option<&CachedProcess> {
         self.by_pid.get(&pid)
     }
 
@@ -225,7 +225,7 @@ impl Members {
                 let Ok(real_time) = is_real_time(&self.proc, pid, &stat, buffer) else {
                     return false;
                 };
-                let member = Member {
+                let member = CachedProcess {
                     real_time,
                     ..new_member(&stat, self.round, at)
                 };
@@ -272,7 +272,7 @@ impl Members {
         let Some(task) = census.and_then(|census| census.get(pid)) else {
             return self.meet(pid, at, buffer);
         };
-        let fresh = Member::of_task(task, self.round, at);
+        let fresh = CachedProcess::of_task(task, self.round, at);
         match self.by_pid.get_mut(&pid) {
             Some(member) if member.start_ticks == task.start_ticks => {
                 member.spent.note(at, task.cpu);
@@ -317,11 +317,11 @@ impl Members {
                 member.read_in = round;
                 unread -= usize::from(member.is_unread());
                 let same = matches!((&member.memory, &usage),
-                    (Memory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
+                    (ReachableMemory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
                 member.due.looked(at, cost, same, moved);
                 member.memory = match usage {
-                    Ok(usage) => Memory::Read { at: ended, usage },
-                    Err(why) => Memory::Missing(why),
+                    Ok(usage) => ReachableMemory::Read { at: ended, usage },
+                    Err(why) => ReachableMemory::Missing(why),
                 };
             }
         }
@@ -348,7 +348,7 @@ impl Members {
                 continue;
             }
             match &mut member.memory {
-                Memory::Read { at: then, .. } if member.due.is_as_it_was(at, moved) => {
+                ReachableMemory::Read { at: then, .. } if member.due.is_as_it_was(at, moved) => {
                     let good_as_of = member.due.passed(at).max(*then);
                     if good_as_of != *then {
                         *then = good_as_of;
@@ -372,9 +372,9 @@ impl Members {
             .filter(|m| !m.is_kernel)
         {
             match &member.memory {
-                Memory::NotYetRead => sum.unread += 1,
-                Memory::Missing(why) => sum.missing = Some(why.clone()),
-                Memory::Read { at, usage } => {
+                ReachableMemory::NotYetRead => sum.unread += 1,
+                ReachableMemory::Missing(why) => sum.missing = Some(why.clone()),
+                ReachableMemory::Read { at, usage } => {
                     sum.at = Some(sum.at.map_or(*at, |old: Nanos| old.min(*at)));
                     for (node, bytes) in &usage.private {
                         add(&mut sum.bytes, *node, *bytes);
@@ -392,7 +392,7 @@ impl Members {
         sum
     }
 
-    fn read_maps(&mut self, pid: u32) -> Result<Usage, Missing> {
+    fn read_maps(&mut self, pid: u32) -> Result<NodePages, Missing> {
         let name = format!("{pid}/numa_maps");
         let missing = |e: Errno| match e {
             Errno::NOENT => Missing::NotSupported(format!("/proc/{name}: {e} (CONFIG_NUMA off?)")),
@@ -400,7 +400,7 @@ impl Members {
             _ => Missing::Lost(format!("/proc/{name}: {e}")),
         };
         let fd = open_file(&*self.proc, &name).map_err(missing)?;
-        let mut usage = Usage::default();
+        let mut usage = NodePages::default();
         let mut malformed = false;
         let nodes = &self.nodes;
         for_each_line(&fd, &mut self.chunk, MAPS_MAX, |line| match mapping(line) {
@@ -415,7 +415,7 @@ impl Members {
             Err(_) => malformed = true,
         })
         .map_err(missing)?;
-        if malformed && usage == Usage::default() {
+        if malformed && usage == NodePages::default() {
             return Err(Missing::Lost(format!(
                 "/proc/{name}: no line of the form ADDRESS POLICY …"
             )));
@@ -424,16 +424,16 @@ impl Members {
     }
 }
 
-impl Member {
-    fn of_task(task: &Task, round: u64, at: Nanos) -> Member {
-        Member {
+impl CachedProcess {
+    fn of_task(task: &Task, round: u64, at: Nanos) -> CachedProcess {
+        CachedProcess {
             start_ticks: task.start_ticks,
             comm: String::from_utf8_lossy(task.comm()).into_owned(),
             nice: task.nice,
             is_kernel: task.is_kernel,
             real_time: task.real_time,
             spent: Spent::new(at, task.cpu),
-            memory: Memory::NotYetRead,
+            memory: ReachableMemory::NotYetRead,
             due: Due::new(task.signs, at),
             policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
             round,
@@ -444,11 +444,11 @@ impl Member {
 
     /// Whether its memory was never looked at, and is to be.
     fn is_unread(&self) -> bool {
-        !self.is_kernel && matches!(self.memory, Memory::NotYetRead)
+        !self.is_kernel && matches!(self.memory, ReachableMemory::NotYetRead)
     }
 
     /// The same process, seen anew; what its memory is stays.
-    fn renew(&mut self, fresh: Member) {
+    fn renew(&mut self, fresh: CachedProcess) {
         self.comm = fresh.comm;
         self.nice = fresh.nice;
         self.real_time = fresh.real_time;
@@ -459,15 +459,15 @@ impl Member {
     }
 }
 
-fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
-    Member {
+fn new_member(stat: &Stat, round: u64, at: Nanos) -> CachedProcess {
+    CachedProcess {
         start_ticks: stat.start_ticks,
         comm: String::from_utf8_lossy(&stat.comm).into_owned(),
         nice: stat.nice,
         is_kernel: stat.is_kernel,
         real_time: stat.is_real_time(),
         spent: Spent::new(at, cpu_of(stat)),
-        memory: Memory::NotYetRead,
+        memory: ReachableMemory::NotYetRead,
         due: Due::new(Some(signs_of(stat)), at),
         policy_at: Nanos(at.0.saturating_add(POLICY_EVERY.0)),
         round,
@@ -477,10 +477,14 @@ fn new_member(stat: &Stat, round: u64, at: Nanos) -> Member {
 }
 
 /// A process as it is now, without its memory: for a check just before acting.
-pub(crate) fn fresh(proc: &OwnedFd, pid: u32, buffer: &mut Buffer) -> Result<Member, Unread> {
+pub(crate) fn fresh(
+    proc: &OwnedFd,
+    pid: u32,
+    buffer: &mut Buffer,
+) -> Result<CachedProcess, Unread> {
     let stat = read_stat(proc, pid, buffer)?;
     let real_time = is_real_time(proc, pid, &stat, buffer)?;
-    Ok(Member {
+    Ok(CachedProcess {
         real_time,
         ..new_member(&stat, 0, Nanos(0))
     })
@@ -491,7 +495,7 @@ pub(crate) fn fresh_leader(
     proc: &OwnedFd,
     pid: u32,
     buffer: &mut Buffer,
-) -> Result<Member, Unread> {
+) -> Result<CachedProcess, Unread> {
     let stat = read_stat(proc, pid, buffer)?;
     Ok(new_member(&stat, 0, Nanos(0)))
 }

@@ -14,14 +14,14 @@ const FILES_MAX: usize = 4096;
 
 /// Bytes by node: private ones, and files by a hash of their name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct NodePages {
     pub(crate) private: BTreeMap<NodeId, u64>,
     pub(crate) files: BTreeMap<(NodeId, u64), u64>,
 }
 
-impl Usage {
+impl NodePages {
     /// The same on watched nodes, and about as much elsewhere.
-    pub(crate) fn is_much_like(&self, other: &Usage) -> bool {
+    pub(crate) fn is_much_like(&self, other: &NodePages) -> bool {
         let (old, new) = (self.elsewhere(), other.elsewhere());
         old.abs_diff(new) <= old / ELSEWHERE_PART
             && self

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A process by its files in `/proc`: `stat`, and the policies of its threads.
 
-use super::rescan::Signs;
+use super::rescan::ChangeSigns;
 use super::sched_policy;
 use crate::kernel::fd_budget::is_want;
 use crate::kernel::files::{Buffer, for_each_dir, open_file};
@@ -29,8 +29,8 @@ pub(crate) fn weight_of_nice(nice: i64) -> f64 {
 }
 
 /// What changes with its memory.
-pub(crate) fn signs_of(stat: &Stat) -> Signs {
-    Signs {
+pub(crate) fn signs_of(stat: &Stat) -> ChangeSigns {
+    ChangeSigns {
         faults: stat.faults,
         resident_pages: stat.resident_pages,
     }

@@ -23,11 +23,11 @@ pub(crate) struct ProcessSet {
     pub(crate) number: u64,
     /// There are others in it, of another PID namespace, of which nothing can be read.
     pub(crate) has_hidden: bool,
-    clocks: Mutex<Clocks>,
+    clocks: Mutex<ProcessClocks>,
 }
 
 #[derive(Debug, Default)]
-struct Clocks {
+struct ProcessClocks {
     /// CPU time of each when it was last read.
     of: BTreeMap<Numbered, Option<Nanos>>,
     sum: Nanos,
@@ -78,7 +78,7 @@ impl ProcessSet {
         clocks.sum
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clocks> {
+    fn lock(&self) -> MutexGuard<'_, ProcessClocks> {
         self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

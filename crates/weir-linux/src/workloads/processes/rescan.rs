@@ -31,15 +31,15 @@ const GREAT_PART: u64 = 8;
 
 /// What changes with the memory of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Signs {
+pub(crate) struct ChangeSigns {
     /// Page faults of all its threads so far.
     pub(crate) faults: u64,
     /// Pages it has, as the kernel counts them without asking each CPU.
     pub(crate) resident_pages: u64,
 }
 
-impl Signs {
-    fn is_far_from(self, other: Signs) -> bool {
+impl ChangeSigns {
+    fn is_far_from(self, other: ChangeSigns) -> bool {
         let apart = self.resident_pages.abs_diff(other.resident_pages);
         apart > GREAT_PAGES && apart > other.resident_pages / GREAT_PART
     }
@@ -54,7 +54,7 @@ pub(crate) fn moved(proc: &OwnedFd, buffer: &mut Buffer) -> Option<u64> {
 #[derive(Clone, Copy, Debug)]
 struct Before {
     at: Nanos,
-    signs: Option<Signs>,
+    signs: Option<ChangeSigns>,
     moved: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Due {
     /// Time between the last look and the next.
     pause: Nanos,
     /// As of when it was last met.
-    signs: Option<Signs>,
+    signs: Option<ChangeSigns>,
     met_at: Nanos,
     /// They were the same when it was met before.
     is_calm: bool,
@@ -76,7 +76,7 @@ pub(crate) struct Due {
 
 impl Due {
     /// Of one that was never looked at.
-    pub(crate) fn new(signs: Option<Signs>, met_at: Nanos) -> Due {
+    pub(crate) fn new(signs: Option<ChangeSigns>, met_at: Nanos) -> Due {
         Due {
             at: Nanos(0),
             not_before: Nanos(0),
@@ -99,12 +99,12 @@ impl Due {
     }
 
     /// It was met again at `at`, with these signs.
-    pub(crate) fn note(&mut self, signs: Option<Signs>, at: Nanos) {
+    pub(crate) fn note(&mut self, signs: Option<ChangeSigns>, at: Nanos) {
         self.is_calm = signs.is_some() && self.signs == signs;
         self.signs = signs;
         self.met_at = at;
         let before = self.before.and_then(|before| before.signs);
-        let is_far = |(new, old): (Signs, Signs)| new.is_far_from(old);
+        let is_far = |(new, old): (ChangeSigns, ChangeSigns)| new.is_far_from(old);
         if signs.zip(before).is_some_and(is_far) {
             self.at = self.at.min(self.not_before);
         }
@@ -150,7 +150,7 @@ impl Due {
 mod tests {
     use super::*;
 
-    const MINE: Signs = Signs {
+    const MINE: ChangeSigns = ChangeSigns {
         faults: 7,
         resident_pages: 80_000,
     };
@@ -184,8 +184,8 @@ mod tests {
         assert!(!due.is_as_it_was(at, Some(4)), "pages were moved");
         assert!(!due.is_as_it_was(at, None), "nobody knows");
         for signs in [
-            Signs { faults: 8, ..MINE },
-            Signs {
+            ChangeSigns { faults: 8, ..MINE },
+            ChangeSigns {
                 resident_pages: 79_999,
                 ..MINE
             },
@@ -207,7 +207,7 @@ mod tests {
     fn calm_is_who_shows_the_same_twice() {
         let mut due = Due::new(Some(MINE), Nanos(0));
         assert!(!due.is_calm(), "nobody knows what was before");
-        let faults = |faults| Some(Signs { faults, ..MINE });
+        let faults = |faults| Some(ChangeSigns { faults, ..MINE });
         for (signs, is_calm) in [
             (faults(7), true),
             (faults(8), false),
@@ -231,7 +231,7 @@ mod tests {
         }
         let last = Nanos(at.0 - LOOK_EVERY_MAX.0);
         let with = |resident_pages| {
-            Some(Signs {
+            Some(ChangeSigns {
                 resident_pages,
                 ..MINE
             })

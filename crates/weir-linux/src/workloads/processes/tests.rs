@@ -6,12 +6,12 @@ use crate::workloads::processes::rescan::LOOK_EVERY;
 use proptest::prelude::*;
 use std::fs;
 
-fn members(fake: &Fake) -> (Members, Buffer) {
+fn members(fake: &Fake) -> (ProcessCache, Buffer) {
     let proc = Arc::new(open_root(&fake.roots().proc).unwrap());
-    (Members::new(proc, vec![NodeId(1)]), Buffer::new())
+    (ProcessCache::new(proc, vec![NodeId(1)]), Buffer::new())
 }
 
-fn look(members: &mut Members, buffer: &mut Buffer, pids: &[u32], at: Nanos) {
+fn look(members: &mut ProcessCache, buffer: &mut Buffer, pids: &[u32], at: Nanos) {
     members.begin_round();
     for pid in pids {
         members.meet(*pid, at, buffer);
@@ -236,7 +236,7 @@ fn one_that_ended_on_a_real_kernel_is_gone_though_its_file_is_kept() {
         .spawn()
         .unwrap();
     let proc = open_root(std::path::Path::new("/proc")).unwrap();
-    let mut members = Members::new(Arc::new(proc), vec![]);
+    let mut members = ProcessCache::new(Arc::new(proc), vec![]);
     let (mut buffer, budget) = (Buffer::new(), Budget::new(1));
     let is_kept = || !budget.has_room(Rank::EachTick);
     members.begin_round();
@@ -297,7 +297,7 @@ fn our_own_memory_adds_up_on_a_real_kernel() {
         eprintln!("skipped: this kernel has no numa_maps");
         return;
     }
-    let mut members = Members::new(Arc::new(proc), (0..64).map(NodeId).collect());
+    let mut members = ProcessCache::new(Arc::new(proc), (0..64).map(NodeId).collect());
     look(&mut members, &mut Buffer::new(), &[pid], Nanos(1));
     let sum: u64 = members.resident(&[pid]).bytes.values().sum();
     assert!((100 << 10..1 << 40).contains(&sum), "{sum} bytes");
@@ -330,7 +330,7 @@ proptest! {
         fs::write(dir.path().join("100/stat"), stat_line(100, "fio", 0, 1, 1)).unwrap();
         fs::write(dir.path().join("100/numa_maps"), &bytes).unwrap();
         let proc = Arc::new(open_root(dir.path()).unwrap());
-        let mut members = Members::new(proc, vec![NodeId(1)]);
+        let mut members = ProcessCache::new(proc, vec![NodeId(1)]);
         look(&mut members, &mut Buffer::new(), &[100], Nanos(1));
         prop_assert_eq!(members.resident(&[100]).unread, 0);
     }

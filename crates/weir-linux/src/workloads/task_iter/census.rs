@@ -5,7 +5,7 @@
 
 use crate::kernel::parse::process::Stat;
 use crate::workloads::processes::proc_pid::{NANOS_PER_TICK, cpu_of, signs_of};
-use crate::workloads::processes::rescan::Signs;
+use crate::workloads::processes::rescan::ChangeSigns;
 use std::collections::BTreeSet;
 use thiserror::Error;
 use weir_core::Nanos;
@@ -61,7 +61,7 @@ pub(crate) struct Task {
     /// Of all its threads, ended ones included; of one that runs as of the last tick of its CPU.
     pub(crate) cpu: Nanos,
     /// What changes with its memory, where that could be told.
-    pub(crate) signs: Option<Signs>,
+    pub(crate) signs: Option<ChangeSigns>,
     pub(crate) nice: i64,
     comm: [u8; 16],
     pub(crate) is_kernel: bool,
@@ -230,7 +230,7 @@ impl Sweep {
             // Rounded down, as there (kernel, `nsec_to_clock_t`).
             start_ticks: word(4) / NANOS_PER_TICK,
             cpu,
-            signs: (resident_pages != PAGES_UNKNOWN).then_some(Signs {
+            signs: (resident_pages != PAGES_UNKNOWN).then_some(ChangeSigns {
                 faults,
                 resident_pages,
             }),

@@ -176,7 +176,7 @@ fn faults_are_those_of_all_threads_and_pages_may_be_unknown() {
         row(21, 20, 1),
     ];
     let census = census(&[&bytes(&rows)]).unwrap();
-    let signs = Signs {
+    let signs = ChangeSigns {
         faults: 7,
         resident_pages: 100,
     };

@@ -9,7 +9,7 @@
 //! Where weir only observes, those few are asked by their files each time. Where it limits, the sweep is not used at all:
 //! a process that comes hidden would not be known for that long, and who is never to be limited must be known.
 
-use super::Source;
+use super::TaskRows;
 use super::census::{Census, Task};
 use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, for_each_dir, inode, open_beneath, open_root};
@@ -41,7 +41,7 @@ pub(super) struct Whole<S> {
     buffer: Buffer,
 }
 
-impl<S: Source> Whole<S> {
+impl<S: TaskRows> Whole<S> {
     /// # Errors
     /// The roots cannot be opened.
     pub(super) fn new(
@@ -107,7 +107,7 @@ impl<S: Source> Whole<S> {
     }
 }
 
-impl<S: Source> Source for Whole<S> {
+impl<S: TaskRows> TaskRows for Whole<S> {
     fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing> {
         // A list that cannot be had is had the next time.
         let before = (now() >= self.compare_at).then(|| listed(&self.proc).ok());
@@ -150,7 +150,7 @@ mod tests {
     /// Shows these, with nothing in their rows but id and cgroup.
     struct Shows(Vec<u32>);
 
-    impl Source for Shows {
+    impl TaskRows for Shows {
         fn sweep(&mut self, _: &mut dyn FnMut()) -> Result<Census, Missing> {
             let row = |pid: &u32| rows::row((*pid).into(), (*pid).into(), 7);
             let rows: Vec<_> = self.0.iter().map(row).collect();

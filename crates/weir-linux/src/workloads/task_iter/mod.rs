@@ -15,7 +15,7 @@ pub(crate) mod census;
 mod completeness;
 mod program;
 
-use crate::kernel::background_load::{Beside, Found};
+use crate::kernel::background_load::{Beside, LoadState};
 use crate::kernel::bpf::{PROC, has_types, is_cgroup2, is_on};
 use crate::kernel::files::{Buffer, inode, open_beneath, open_root, read_path};
 use crate::kernel::parse::process::cgroup_path;
@@ -25,7 +25,7 @@ use crate::workloads::processes::proc_pid::read_stat;
 use crate::workloads::processes::sched_policy;
 use census::Census;
 use completeness::Whole;
-use program::Program;
+use program::TaskIterProgram;
 use weir_core::Missing;
 use weir_core::seam::topology::Fact;
 
@@ -35,7 +35,7 @@ pub(crate) const FACT: &str = "processes.source";
 const INITIAL_TIME: &str = "time:[4026531834]";
 
 /// What tells of all processes at once.
-pub(crate) trait Source: Send {
+pub(crate) trait TaskRows: Send {
     /// Reads all; calls `between` now and then, for others to have the CPU.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ pub(crate) trait Source: Send {
 }
 
 /// Where processes are learned from.
-pub(crate) struct Tasks(Beside<dyn Source>);
+pub(crate) struct Tasks(Beside<dyn TaskRows>);
 
 impl Tasks {
     /// As [`Tasks::choose`], but nobody waits for it: where all may be well the iterator is loaded beside (the kernel's types
@@ -77,7 +77,7 @@ impl Tasks {
     }
 
     #[cfg(test)]
-    pub(crate) fn of(source: impl Source + 'static) -> Tasks {
+    pub(crate) fn of(source: impl TaskRows + 'static) -> Tasks {
         Tasks(Beside::settled(Ok(Box::new(source))))
     }
 
@@ -99,7 +99,7 @@ impl Tasks {
 
     /// For people. Nothing is lacking without it: files are there.
     pub(crate) fn told(&self) -> String {
-        match self.0.there().map(Source::hidden) {
+        match self.0.there().map(TaskRows::hidden) {
             Ok(0) => "a BPF iterator over all tasks".into(),
             Ok(hidden) => format!(
                 "a BPF iterator over tasks, and files of {hidden} that this host hides from it; to limit, files of all"
@@ -124,10 +124,10 @@ pub(crate) fn fact_of(told: String) -> Fact {
     }
 }
 
-fn found(options: &Options) -> Found<dyn Source> {
+fn found(options: &Options) -> LoadState<dyn TaskRows> {
     let (roots, by) = (&options.roots, options.by);
     refusal(roots, by)?;
-    let mut all = Whole::new(Program::load()?, roots, by, !options.read_only)?;
+    let mut all = Whole::new(TaskIterProgram::load()?, roots, by, !options.read_only)?;
     let census = all.sweep(&mut || ())?;
     agrees(roots, by, &census)?;
     Ok(Box::new(all))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The iterator in the kernel (`bpf/probes/task_iter.bpf.c`): loaded, read, and gone with this process.
 
-use super::Source;
+use super::TaskRows;
 use super::census::{Census, Sweep};
 use crate::kernel::bpf;
 use libbpf_rs::{Iter, Link, Object};
@@ -16,25 +16,25 @@ const WHAT: &str = "the task iterator";
 const CHUNK: usize = 32 * 1024;
 
 /// The iterator; it costs nothing while it is not read.
-pub(super) struct Program {
+pub(super) struct TaskIterProgram {
     // The order matters: the link first.
     link: Link,
     _object: Object,
     chunk: Box<[u8]>,
 }
 
-impl Program {
+impl TaskIterProgram {
     /// Loads it.
     ///
     /// # Errors
     /// The kernel refuses the program.
-    pub(super) fn load() -> Result<Program, Missing> {
+    pub(super) fn load() -> Result<TaskIterProgram, Missing> {
         let object = bpf::load(OBJECT, WHAT)?;
         let mut link = None;
         for program in object.progs_mut().filter(|p| p.name() == PROGRAM) {
             link = Some(program.attach().map_err(|e| bpf::refused(WHAT, &e))?);
         }
-        Ok(Program {
+        Ok(TaskIterProgram {
             link: link.ok_or_else(|| Missing::Lost(format!("no program {PROGRAM}")))?,
             _object: object,
             chunk: vec![0; CHUNK].into_boxed_slice(),
@@ -42,7 +42,7 @@ impl Program {
     }
 }
 
-impl Source for Program {
+impl TaskRows for TaskIterProgram {
     fn sweep(&mut self, between: &mut dyn FnMut()) -> Result<Census, Missing> {
         let unread = |what: String| Missing::Lost(format!("{WHAT}: {what}"));
         let mut rows = Iter::new(&self.link).map_err(|e| unread(e.to_string()))?;

@@ -5,10 +5,10 @@ use crate::fake::Fake;
 use crate::kernel::clock::process_cpu;
 use crate::kernel::fd_budget::Budget;
 use crate::workloads::cgroups::cache::ASK_EVERY;
-use crate::workloads::cgroups::tree::Tree;
-use crate::workloads::discovery::Scout;
+use crate::workloads::cgroups::tree::CgroupTree;
+use crate::workloads::discovery::Discovery;
 use crate::workloads::exclude::Rules;
-use crate::workloads::processes::Members;
+use crate::workloads::processes::ProcessCache;
 use crate::workloads::processes::proc_pid::signs_of;
 use rustix::fd::AsFd;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -131,12 +131,13 @@ fn roots() -> Roots {
 }
 
 /// The iterator, or a word on why there is none.
-fn iterator(test: &str) -> Option<Whole<Program>> {
+fn iterator(test: &str) -> Option<Whole<TaskIterProgram>> {
     let say = |what: &str| {
         let _ = writeln!(std::io::stderr(), "SKIP {test}: {what}");
     };
     let whole = |program| Whole::new(program, &roots(), By::Cgroup, false);
-    let loaded = refusal(&roots(), By::Cgroup).and_then(|()| Program::load().and_then(whole));
+    let loaded =
+        refusal(&roots(), By::Cgroup).and_then(|()| TaskIterProgram::load().and_then(whole));
     let mut program = loaded.map_err(|why| say(&why.to_string())).ok()?;
     let census = program.sweep(&mut || ()).unwrap();
     assert_eq!(agrees(&roots(), By::Cgroup, &census), Ok(()));
@@ -173,7 +174,7 @@ impl Drop for Waiting {
 
 type Facts = (u64, String, i64, bool, bool);
 
-fn facts_by(members: &Members, pid: u32) -> Option<Facts> {
+fn facts_by(members: &ProcessCache, pid: u32) -> Option<Facts> {
     let m = members.get(pid)?;
     // What /proc adds to names of kernel threads is not in the task.
     let comm = if m.is_kernel { "" } else { &m.comm };
@@ -193,7 +194,7 @@ fn walked() -> Vec<(u32, Facts)> {
     let pid = |name: &[u8]| std::str::from_utf8(name).ok()?.parse::<u32>().ok();
     crate::kernel::files::for_each_dir(&proc, 100_000, |name| pids.extend(pid(name))).unwrap();
     pids.sort_unstable();
-    let mut members = Members::new(proc, Vec::new());
+    let mut members = ProcessCache::new(proc, Vec::new());
     members.begin_round();
     pids.retain(|pid| members.meet(*pid, Nanos(1), &mut Buffer::new()));
     let facts = |pid| Some((pid, facts_by(&members, pid)?));
@@ -202,7 +203,7 @@ fn walked() -> Vec<(u32, Facts)> {
 
 fn swept(census: &Census) -> Vec<(u32, Facts)> {
     let proc = Arc::new(open_root(&roots().proc).unwrap());
-    let mut members = Members::new(proc, Vec::new());
+    let mut members = ProcessCache::new(proc, Vec::new());
     members.begin_round();
     let all = census.pids();
     let facts = |pid| {
@@ -401,11 +402,11 @@ fn what_asking_costs() {
     };
     let thousand = Thousand::new().unwrap();
     let proc = Arc::new(open_root(&roots().proc).unwrap());
-    let open = || Tree::open(&thousand.dir, Budget::new(10_000)).unwrap();
+    let open = || CgroupTree::open(&thousand.dir, Budget::new(10_000)).unwrap();
     let scout = |tasks| {
         let rules = Rules::new(Vec::new(), None, None);
         // For limits: all are asked each time, settled or not.
-        let scout = Scout::of_cgroups(open(), Arc::clone(&proc), rules);
+        let scout = Discovery::of_cgroups(open(), Arc::clone(&proc), rules);
         scout.with_tasks(tasks).for_limits(true)
     };
     let mut scouts = [
@@ -416,7 +417,7 @@ fn what_asking_costs() {
     let mut tree = open();
     tree.refresh(Nanos(1), &mut buffer);
     let root = tree.root();
-    let mut members = Members::new(proc, Vec::new());
+    let mut members = ProcessCache::new(proc, Vec::new());
     let mut costs: [Vec<u64>; 4] = Default::default();
     for turn in 1..=TURNS {
         let at = Nanos(turn * ASK_EVERY.0);

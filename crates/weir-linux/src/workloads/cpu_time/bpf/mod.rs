@@ -17,16 +17,16 @@
 mod page;
 mod program;
 
-use crate::kernel::background_load::{Beside, Found};
+use crate::kernel::background_load::{Beside, LoadState};
 use crate::kernel::bpf::{has_types, is_cgroup2};
 use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, open_beneath};
 use crate::options::{By, Options, TaskSource};
 use crate::workloads::cgroups::tree::Leaf;
 use crate::workloads::cpu_time::{Glance, Times, throttled_times};
-use crate::workloads::discovery::Source as From;
+use crate::workloads::discovery::WorkloadSource as From;
 use page::Row;
-use program::Program;
+use program::CpuTimeProgram;
 use rustix::fd::BorrowedFd;
 use weir_core::seam::topology::Fact;
 use weir_core::{Missing, Nanos, Reading};
@@ -41,7 +41,7 @@ const WANTED_OF: usize = 4;
 const COMPARED: usize = 4;
 
 /// What knows the CPU time of cgroups.
-pub(crate) trait Source: Send {
+pub(crate) trait CpuTimeSource: Send {
     /// Of these, by id, in their order; nothing of one that is not there.
     ///
     /// # Errors
@@ -50,29 +50,29 @@ pub(crate) trait Source: Send {
 }
 
 /// Where CPU time is read.
-pub(crate) struct Usage {
-    source: Beside<dyn Source>,
+pub(crate) struct CpuTimeBpf {
+    source: Beside<dyn CpuTimeSource>,
     is_compared: bool,
     by: By,
 }
 
-impl Usage {
-    /// As [`Usage::choose`], but nobody waits for it: until it is there files are read.
-    pub(crate) fn begin(options: &Options) -> Usage {
+impl CpuTimeBpf {
+    /// As [`CpuTimeBpf::choose`], but nobody waits for it: until it is there files are read.
+    pub(crate) fn begin(options: &Options) -> CpuTimeBpf {
         if refusal(options).is_err() {
-            return Usage::choose(options);
+            return CpuTimeBpf::choose(options);
         }
-        Usage::of(Beside::begin("weir-usage", load), options.by)
+        CpuTimeBpf::of(Beside::begin("weir-usage", load), options.by)
     }
 
     /// The program, where it can be had.
-    pub(crate) fn choose(options: &Options) -> Usage {
+    pub(crate) fn choose(options: &Options) -> CpuTimeBpf {
         let found = refusal(options).and_then(|()| load());
-        Usage::of(Beside::settled(found), options.by)
+        CpuTimeBpf::of(Beside::settled(found), options.by)
     }
 
-    fn of(source: Beside<dyn Source>, by: By) -> Usage {
-        Usage {
+    fn of(source: Beside<dyn CpuTimeSource>, by: By) -> CpuTimeBpf {
+        CpuTimeBpf {
             source,
             is_compared: false,
             by,
@@ -145,8 +145,8 @@ fn refusal(options: &Options) -> Result<(), Missing> {
     has_types(&options.roots)
 }
 
-fn load() -> Found<dyn Source> {
-    Ok(Box::new(Program::load()?))
+fn load() -> LoadState<dyn CpuTimeSource> {
+    Ok(Box::new(CpuTimeProgram::load()?))
 }
 
 fn leaf<'a>(glance: &Glance<'a>) -> Option<&'a Leaf> {
@@ -202,7 +202,7 @@ fn times(row: Row, at: Nanos) -> Times {
 
 /// Whether some of these are told as their files tell them.
 fn compare(
-    source: &mut dyn Source,
+    source: &mut dyn CpuTimeSource,
     leaves: &[&Leaf],
     root: BorrowedFd<'_>,
     buffer: &mut Buffer,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The program in the kernel (`bpf/probes/cgroup_cpu.bpf.c`): loaded, run, and gone with this process.
 
-use super::Source;
+use super::CpuTimeSource;
 use super::page::{self, PAGE, ROWS, Row};
 use crate::kernel::bpf;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
@@ -16,23 +16,23 @@ const WHAT: &str = "the program that adds up CPU time";
 const KEY: [u8; 4] = [0; 4];
 
 /// The program; it costs nothing while it is not run.
-pub(super) struct Program {
+pub(super) struct CpuTimeProgram {
     object: Object,
     map: MapHandle,
     page: Box<[u8]>,
 }
 
-impl Program {
+impl CpuTimeProgram {
     /// Loads it.
     ///
     /// # Errors
     /// The kernel refuses it: before Linux 6.10 such a program may not look up cgroups.
-    pub(super) fn load() -> Result<Program, Missing> {
+    pub(super) fn load() -> Result<CpuTimeProgram, Missing> {
         let object = bpf::load(OBJECT, WHAT)?;
         let found = object.maps().find(|map| map.name() == MAP);
         let found = found.ok_or_else(|| Missing::Lost(format!("no map {MAP}")))?;
         let map = MapHandle::try_from(&found).map_err(|e| unread(&e))?;
-        Ok(Program {
+        Ok(CpuTimeProgram {
             object,
             map,
             page: vec![0; PAGE].into_boxed_slice(),
@@ -40,7 +40,7 @@ impl Program {
     }
 }
 
-impl Source for Program {
+impl CpuTimeSource for CpuTimeProgram {
     fn read(&mut self, ids: &[u64]) -> Result<Vec<Option<Row>>, Missing> {
         let mut rows = Vec::with_capacity(ids.len());
         let found = self.object.progs_mut().find(|p| p.name() == PROGRAM);

@@ -28,7 +28,7 @@ fn id_of(dir: &Path) -> u64 {
     inode(open_root(dir).unwrap()).unwrap().st_ino
 }
 
-impl Source for SchedStats {
+impl CpuTimeSource for SchedStats {
     fn read(&mut self, ids: &[u64]) -> Result<Vec<Option<Row>>, Missing> {
         if self.is_broken.load(Ordering::Relaxed) {
             return Err(Missing::Lost("it broke".into()));
@@ -63,8 +63,8 @@ fn machine(services: usize) -> (Fake, LinuxPlatform, SchedStats) {
     }
     fake.write("sys/fs/cgroup/system.slice/cpu.stat", "usage_usec 1\n");
     let mut platform = LinuxPlatform::open_inline(fake.options(By::Cgroup)).unwrap();
-    let source = Beside::settled(Ok(Box::new(books.clone()) as Box<dyn Source>));
-    platform.usage = Usage::of(source, By::Cgroup);
+    let source = Beside::settled(Ok(Box::new(books.clone()) as Box<dyn CpuTimeSource>));
+    platform.usage = CpuTimeBpf::of(source, By::Cgroup);
     (fake, platform, books)
 }
 
@@ -128,8 +128,8 @@ fn one_that_does_not_find_them_or_breaks_is_left() {
     assert_eq!(cpu(&platform.observe().unwrap(), FIO), BY_FILE);
     assert!(platform.usage.told().contains("it broke"));
     let (_fake, mut platform, _) = machine(10);
-    let blind: Box<dyn Source> = Box::new(SchedStats::default());
-    platform.usage = Usage::of(Beside::settled(Ok(blind)), By::Cgroup);
+    let blind: Box<dyn CpuTimeSource> = Box::new(SchedStats::default());
+    platform.usage = CpuTimeBpf::of(Beside::settled(Ok(blind)), By::Cgroup);
     assert_eq!(cpu(&platform.observe().unwrap(), FIO), BY_FILE);
     assert!(platform.usage.told().contains("what it finds"));
 }
@@ -150,12 +150,12 @@ fn who_is_not_found_later_is_read_by_file() {
 #[test]
 fn files_that_are_not_the_kernels_are_read_one_by_one() {
     let fake = Fake::new();
-    let told = Usage::choose(&fake.options(By::Cgroup)).told();
+    let told = CpuTimeBpf::choose(&fake.options(By::Cgroup)).told();
     assert!(
         told.contains("one by one") && told.contains("is not cgroup v2"),
         "{told}"
     );
-    let told = Usage::begin(&fake.options(By::Process)).told();
+    let told = CpuTimeBpf::begin(&fake.options(By::Process)).told();
     assert!(told.contains("CPU clock"), "{told}");
 }
 
@@ -209,7 +209,7 @@ fn the_program_says_what_cpu_stat_says() {
     if hybrid.join("cgroup.procs").exists() {
         options.roots.cgroup = hybrid;
     }
-    let loaded = refusal(&options).and_then(|()| Program::load());
+    let loaded = refusal(&options).and_then(|()| CpuTimeProgram::load());
     let mut program = match loaded {
         Ok(program) => program,
         Err(why) => return skip(&why.to_string()),
