@@ -40,7 +40,7 @@ struct Axes {
 
 /// Where one panel is.
 #[derive(Clone, Copy)]
-struct Panel {
+struct ChartPanel {
     at: At,
     size: At,
     first_in_row: bool,
@@ -204,7 +204,7 @@ fn is_drawable(point: &Point) -> bool {
 }
 
 /// Panels in rows, the last row as wide as the others.
-fn panels(count: usize) -> Vec<Panel> {
+fn panels(count: usize) -> Vec<ChartPanel> {
     let rows = count.div_ceil(PANELS_A_ROW);
     let columns = count.div_ceil(rows);
     let named = if count > 1 { 26.0 } else { 0.0 };
@@ -215,7 +215,7 @@ fn panels(count: usize) -> Vec<Panel> {
         let (row, column) = (i / columns, i % columns);
         let x = LEFT + column as f32 * (width + GAP.0);
         let y = top + row as f32 * (height + GAP.1);
-        Panel {
+        ChartPanel {
             at: (x, y),
             size: (width, height),
             first_in_row: column == 0,
@@ -226,7 +226,7 @@ fn panels(count: usize) -> Vec<Panel> {
     (0..count).map(place).collect()
 }
 
-impl Panel {
+impl ChartPanel {
     fn x(&self, axes: &Axes, seconds: f64) -> f32 {
         self.at.0 + ((seconds / axes.seconds).clamp(0.0, 1.0) as f32) * self.size.0
     }
@@ -255,7 +255,7 @@ fn mean(axes: &Axes, run: &Run) -> String {
 }
 
 /// Above a panel.
-fn panel_name(panel: &Panel, axes: &Axes, runs: &Drawn) -> Option<Mark> {
+fn panel_name(panel: &ChartPanel, axes: &Axes, runs: &Drawn) -> Option<Mark> {
     let (ink, run) = runs.named()?;
     let at = (panel.at.0, panel.at.1 - 8.0);
     let text = format!("{}{}", runs.name, mean(axes, run));
@@ -321,7 +321,7 @@ fn legend(marks: &mut Vec<Mark>, fonts: &Fonts, axes: &Axes, shown: &[Drawn]) {
 }
 
 /// Shading, grid, axes, numbers.
-fn frame(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
+fn frame(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes) {
     let (from, to) = axes.measured_sec;
     let (from, to) = (panel.x(axes, from), panel.x(axes, to));
     if to > from {
@@ -359,7 +359,7 @@ fn frame(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
     time_axis(marks, panel, axes);
 }
 
-fn time_axis(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
+fn time_axis(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes) {
     let bottom = panel.bottom();
     let muted = |x, y, text| words(Ink::Muted, (x, y), Anchor::Middle, 13.0, false, text);
     let axis = |points| Mark::Line {
@@ -413,7 +413,7 @@ pub fn ticks(largest: f64, most: usize) -> Vec<(f64, String)> {
 
 /// A line through the windows, broken where a window has no value. Where windows are closer than
 /// pixels, each pixel shows the lowest and the highest of its windows: nothing is smoothed away.
-fn curve(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes, ink: Ink, series: &[Point]) {
+fn curve(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes, ink: Ink, series: &[Point]) {
     let dense = series.len() > 2 * panel.size.0 as usize;
     for part in series.split(|p| !is_drawable(p)) {
         let mut points: Vec<At> = Vec::new();
@@ -444,7 +444,7 @@ fn curve(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes, ink: Ink, series: &[
 }
 
 /// Set-point and capacity, named at the right end of a row.
-fn references(marks: &mut Vec<Mark>, panel: &Panel, axes: &Axes) {
+fn references(marks: &mut Vec<Mark>, panel: &ChartPanel, axes: &Axes) {
     let lines = [
         (Ink::Capacity, "capacity", axes.capacity),
         (Ink::SetPoint, "set-point", axes.set_point),

@@ -148,7 +148,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn phase(&mut self, w: &scenario::Workload, p: &scenario::Phase) -> Phase {
+    fn phase(&mut self, w: &scenario::WorkloadConfig, p: &scenario::PhaseConfig) -> Phase {
         if let Some(lock) = p.lock {
             self.lock_count = self.lock_count.max(lock as usize + 1);
         }
@@ -170,7 +170,7 @@ impl Maker<'_> {
         }
     }
 
-    fn access(&mut self, w: &scenario::Workload, p: &scenario::Phase) -> What {
+    fn access(&mut self, w: &scenario::WorkloadConfig, p: &scenario::PhaseConfig) -> What {
         let bytes = p.block_kib.unwrap_or(4096) as f64 * 1024.0;
         let software_lines = bytes / LINE_BYTES as f64;
         let writes = p.write_ratio.unwrap_or(0.0);
@@ -241,7 +241,7 @@ fn task(workload: u32, weight: f64, last_cpu: u32) -> Task {
 }
 
 /// One workload with its threads. Its random numbers depend on its position alone.
-fn add(machine: &mut Machine, seed: u64, w: &scenario::Workload, phases: &[Phase]) {
+fn add(machine: &mut Machine, seed: u64, w: &scenario::WorkloadConfig, phases: &[Phase]) {
     let index = machine.workloads.len() as u32;
     let mut rng = Rng::new(seed, 1000 + u64::from(index));
     let first = machine.tasks.len() as u32;

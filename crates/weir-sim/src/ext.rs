@@ -14,10 +14,10 @@
 //! Not here: the cost of the tick and of decisions, and the daemon's silence (it never hangs here). The
 //! scheduler's own tick is never late, so no CPU has to find a spent budget by itself (`budget_exhausted`).
 
-use crate::books::SchedStats;
 use crate::full::Full;
 use crate::machine::{At, Machine};
 use crate::partial::Partial;
+use crate::scx_budgets::SchedStats;
 use std::collections::VecDeque;
 
 /// What goes for one mode only.

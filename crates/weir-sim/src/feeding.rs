@@ -2,12 +2,12 @@
 //! Limits as budgets in device bytes, as weir-linux feeds its scheduler (see its `scx/mod.rs`): the rate of
 //! each limited workload, and what is left of the set-point for all others.
 
-use crate::books::{Account, Mode, Rate, SchedStats, Settings};
 use crate::ext::{Ext, Rule};
 use crate::full::Full;
 use crate::machine::Machine;
 use crate::partial::{Partial, Server};
 use crate::platform::SimPlatform;
+use crate::scx_budgets::{Account, Mode, Rate, SchedStats, Settings};
 use crate::variant::{Backend, WeirOptions};
 use weir_core::enforcement::byte_budget::{budget_of, others_room, whole};
 use weir_core::enforcement::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP};

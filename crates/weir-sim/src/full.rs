@@ -26,7 +26,7 @@ struct Run {
 
 /// A task (`struct weir_task`).
 #[derive(Clone, Copy, Debug, Default)]
-struct Member {
+struct FullModeTask {
     weight: u64,
     vtime: u64,
     /// Its weight, while it wants a CPU.
@@ -45,7 +45,7 @@ pub(crate) struct Full {
     /// The furthest anybody has begun to run at.
     vtime_now: u64,
     /// By task.
-    members: Vec<Member>,
+    members: Vec<FullModeTask>,
     /// By position of the workload.
     shares: Vec<Share>,
     /// By CPU.
@@ -59,9 +59,9 @@ impl Full {
         for (workload, weight) in tasks {
             shares[*workload].part += weight;
         }
-        let member = |(_, weight): &(usize, u64)| Member {
+        let member = |(_, weight): &(usize, u64)| FullModeTask {
             weight: *weight,
-            ..Member::default()
+            ..FullModeTask::default()
         };
         Full {
             vtime_now: 0,

@@ -43,8 +43,8 @@
 
 mod actuator;
 mod balance;
-mod books;
 mod build;
+mod cpu_room;
 mod eevdf;
 mod ext;
 mod feeding;
@@ -61,10 +61,10 @@ mod queue;
 mod quota;
 mod realtime;
 mod rng;
-mod room;
 mod run;
 pub mod scenario;
 mod scx;
+mod scx_budgets;
 mod sensors;
 mod steps;
 mod tally;

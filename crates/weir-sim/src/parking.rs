@@ -3,10 +3,10 @@
 //! moved, cut who is to wait, release who is not. A cut takes effect at once, as a kick of another CPU
 //! does within microseconds.
 
-use crate::books::{Meter, Rate};
 use crate::ext::{Comes, Ext, Rule};
 use crate::machine::Machine;
 use crate::queue::Event;
+use crate::scx_budgets::{Meter, Rate};
 
 impl Ext {
     /// Moves those parked tasks of a workload that may go to the run queue: them and their virtual times.

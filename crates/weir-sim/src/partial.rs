@@ -6,9 +6,9 @@
 //! back to the run queue. What the kernel guarantees (`ext_server`, Linux 7.0): 50 ms after 950 ms in
 //! which no such task ran on a CPU although one waits there. `scx-served` asks what would be if weir raised that.
 
-use crate::books::{Account, Mode, Rate};
 use crate::ext::{Comes, Ext, Rule};
 use crate::machine::{At, Machine};
+use crate::scx_budgets::{Account, Mode, Rate};
 
 /// CPU time that is guaranteed to `SCHED_EXT` on each CPU, and in how long.
 #[derive(Clone, Copy, Debug)]

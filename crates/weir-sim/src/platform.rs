@@ -7,11 +7,11 @@
 
 use crate::actuator::Refills;
 use crate::build::{Built, Label};
+use crate::cpu_room::CpuRoom;
 use crate::machine::{Machine, Scheduler};
 use crate::quota::CpuMax;
-use crate::room::Room;
 use crate::scenario::{Role, Scenario};
-use crate::sensors::Signs;
+use crate::sensors::AccessSource;
 use crate::variant::{Backend, WeirOptions};
 use weir_core::enforcement::class_rank::CpuShortage;
 use weir_core::enforcement::overload_poll::OverloadPoll;
@@ -46,13 +46,13 @@ pub struct SimPlatform {
     pub(crate) interval_ns: u64,
     pub(crate) period_ns: u64,
     counter_read_ns: u64,
-    signs: Signs,
+    signs: AccessSource,
     pub(crate) refills: Refills,
     pub(crate) held: Vec<bool>,
     /// Part of its own weight that each workload has.
     weight_ratio: Vec<f64>,
     latency_before: Vec<(f64, f64)>,
-    room: Room,
+    room: CpuRoom,
     rush: OverloadPoll,
     due: u64,
     end: u64,
@@ -97,7 +97,7 @@ impl SimPlatform {
         }
         SimPlatform {
             description,
-            signs: Signs::new(&scenario.sensors, options.attribution, &labels, seed),
+            signs: AccessSource::new(&scenario.sensors, options.attribution, &labels, seed),
             counter_read_ns: scenario.sensors.counter_read_ns,
             due: (scenario.control.control_from_sec * 1e9) as u64,
             end: (scenario.run_sec() * 1e9) as u64,
@@ -105,7 +105,7 @@ impl SimPlatform {
             weight_ratio: vec![1.0; labels.len()],
             latency_before: vec![(0.0, 0.0); scenario.devices.len()],
             truth: vec![0.0; labels.len()],
-            room: Room::default(),
+            room: CpuRoom::default(),
             rush: OverloadPoll::default(),
             options: options.clone(),
             daemon: daemon.unwrap_or(0),
@@ -444,7 +444,7 @@ fn describe(
         counted_by: weir_core::seam::topology::CountedBy::Model,
     };
     let resident = |device: u32, index: u32| {
-        let of = |w: &&crate::scenario::Workload| (w.device, w.group) == (device, index);
+        let of = |w: &&crate::scenario::WorkloadConfig| (w.device, w.group) == (device, index);
         let each = scenario.workloads.iter().filter(of);
         each.map(|w| u64::from(w.count) * w.resident_mib)
             .sum::<u64>()

@@ -151,7 +151,7 @@ fn thesis(
     let mut built = build(scenario, seed, Some("cbc"))?;
     prepare(scenario, &mut built.machine);
     let mut thesis = Thesis::new(built, scenario, is_individual, seed);
-    let mut judge = Judge::new(scenario);
+    let mut judge = EstimateErrors::new(scenario);
     let from = nanos(scenario.control.control_from_sec);
     thesis.run(from, nanos(scenario.run_sec()), |machine, estimates| {
         let truth: Vec<f64> = machine.workloads.iter().map(|w| w.tally.bytes()).collect();
@@ -181,7 +181,7 @@ fn weir(
     prepare(scenario, &mut built.machine);
     let mut platform = SimPlatform::of(built, scenario, options, seed);
     let mut state = State::default();
-    let mut judge = Judge::new(scenario);
+    let mut judge = EstimateErrors::new(scenario);
     witness.begin(&config, platform.describe());
     while let Ok(seen) = platform.observe() {
         let plan = step(&mut state, &config, platform.describe(), &seen);
@@ -222,16 +222,16 @@ fn weir(
 }
 
 /// Compares estimates with the truth: means over a second, within the measured time.
-struct Judge {
+struct EstimateErrors {
     from: u64,
     last: Option<(u64, Vec<f64>)>,
     /// By second and workload: estimated and true bytes.
     seconds: BTreeMap<(u64, usize), (f64, f64)>,
 }
 
-impl Judge {
+impl EstimateErrors {
     fn new(scenario: &Scenario) -> Self {
-        Judge {
+        EstimateErrors {
             from: nanos(scenario.control.settle_sec),
             last: None,
             seconds: BTreeMap::new(),

@@ -23,13 +23,13 @@ pub(crate) struct Accesses {
 }
 
 /// What weir has for sharing out the traffic of a group.
-pub(crate) enum Signs {
+pub(crate) enum AccessSource {
     Counts(Counts),
     Samples(Samplers),
     CpuTime,
 }
 
-impl Signs {
+impl AccessSource {
     /// Those of the scenario, or others that were asked for.
     pub(crate) fn new(
         settings: &Sensors,
@@ -38,21 +38,21 @@ impl Signs {
         seed: u64,
     ) -> Self {
         match asked.unwrap_or(settings.shares) {
-            Attribution::Counts => Signs::Counts(Counts::new(settings, labels, seed)),
-            Attribution::Samples => Signs::Samples(Samplers::new(settings, labels, seed)),
-            Attribution::CpuTime => Signs::CpuTime,
+            Attribution::Counts => AccessSource::Counts(Counts::new(settings, labels, seed)),
+            Attribution::Samples => AccessSource::Samples(Samplers::new(settings, labels, seed)),
+            Attribution::CpuTime => AccessSource::CpuTime,
         }
     }
 
     /// What is known of a workload's accesses to a group. Call `settle_all` before.
     pub(crate) fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> Accesses {
         let (read, stored) = match self {
-            Signs::CpuTime => return Accesses::default(),
-            Signs::Samples(samplers) => {
+            AccessSource::CpuTime => return Accesses::default(),
+            AccessSource::Samples(samplers) => {
                 let [read, stored] = samplers.read(machine, workload, group);
                 (read, Some(stored))
             }
-            Signs::Counts(counts) => counts.read(machine, workload, group),
+            AccessSource::Counts(counts) => counts.read(machine, workload, group),
         };
         Accesses {
             read: Some(read),

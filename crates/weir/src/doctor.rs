@@ -18,7 +18,7 @@ use weir_core::{Description, Missing};
 use weir_linux::{By, Options, Roots};
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct DoctorReport<'a> {
     can_observe: bool,
     can_limit: bool,
     lacking: Vec<Lack>,
@@ -46,7 +46,7 @@ pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
         .extend(facts_of_calibration(&roots.state, &description));
     description.facts.extend(names_of_the_running(roots));
     let lacking = lacking(&description, options.by);
-    let report = Report {
+    let report = DoctorReport {
         can_observe: lacking.iter().all(|lack| lack.needed_for != OBSERVE),
         can_limit: lacking.is_empty(),
         lacking,
@@ -178,7 +178,7 @@ fn lack(
     }
 }
 
-fn page(report: &Report, colours: bool) -> String {
+fn page(report: &DoctorReport, colours: bool) -> String {
     let paint = |code: &str, text: &str| match colours {
         true => format!("\u{1b}[{code}m{text}\u{1b}[0m"),
         false => text.to_owned(),
@@ -364,7 +364,7 @@ mod tests {
             "it is seen by nothing and limited by nothing"
         );
         assert_eq!(found[1].next_moves, ["mend cgroup.v2"]);
-        let report = Report {
+        let report = DoctorReport {
             can_observe: true,
             can_limit: false,
             lacking: found,

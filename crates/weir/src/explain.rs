@@ -4,7 +4,7 @@
 
 use crate::cli::ExplainArgs;
 use crate::exit::{Exit, print, print_json};
-use crate::run::changes::{self, Change};
+use crate::run::changes::{self, MachineChange};
 use crate::run::publish::{self, is_live, wall_unix_ms};
 use crate::{recordings, text, words};
 use anyhow::{Context, Result, bail};
@@ -29,7 +29,7 @@ struct Explanation<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduler: Option<&'a SchedStats>,
     workloads: Vec<Explained<'a>>,
-    changes: &'a [Change],
+    changes: &'a [MachineChange],
 }
 
 #[derive(Serialize)]
@@ -82,10 +82,10 @@ pub fn tell(
     args: &ExplainArgs,
     snapshot: &Snapshot,
     now_ms: u64,
-    last: impl FnOnce(&dyn Fn(&Change) -> bool) -> Result<(Vec<Change>, u64)>,
+    last: impl FnOnce(&dyn Fn(&MachineChange) -> bool) -> Result<(Vec<MachineChange>, u64)>,
 ) -> Result<Exit> {
     let chosen = choose(snapshot, args.workload.as_deref())?;
-    let about = |change: &Change| {
+    let about = |change: &MachineChange| {
         args.workload.is_none() || chosen.iter().any(|verdict| verdict.id == change.workload)
     };
     let (changes, unreadable) = last(&about)?;
@@ -196,7 +196,7 @@ fn sentence(verdict: &Decision, since_ms: Option<u64>, now_ms: u64) -> String {
 fn page(
     snapshot: &Snapshot,
     chosen: &[&Decision],
-    changes: &[Change],
+    changes: &[MachineChange],
     unreadable: u64,
     now_ms: u64,
 ) -> String {

@@ -28,14 +28,14 @@ pub fn topology(args: &TopologyArgs, roots: &Roots) -> Result<Exit> {
 }
 
 /// A line and what hangs below it.
-struct Branch {
+struct TopologyBranch {
     line: String,
-    below: Vec<Branch>,
+    below: Vec<TopologyBranch>,
 }
 
-impl Branch {
-    fn new(line: impl Into<String>) -> Branch {
-        Branch {
+impl TopologyBranch {
+    fn new(line: impl Into<String>) -> TopologyBranch {
+        TopologyBranch {
             line: line.into(),
             below: Vec::new(),
         }
@@ -68,7 +68,7 @@ fn size(bytes: &Known<u64>) -> String {
 
 fn page(fabric: &Fabric) -> String {
     let mut out = String::new();
-    let mut roots: Vec<Branch> = fabric.nodes.iter().map(|n| node(fabric, n)).collect();
+    let mut roots: Vec<TopologyBranch> = fabric.nodes.iter().map(|n| node(fabric, n)).collect();
     roots.extend(fabric.windows.iter().map(|w| window(fabric, w)));
     let left_over = fabric.devices.iter().filter(|device| {
         let has_it = |node: &CxlNode| {
@@ -77,7 +77,7 @@ fn page(fabric: &Fabric) -> String {
         };
         device.regions.is_empty() && !fabric.nodes.iter().any(has_it)
     });
-    roots.extend(left_over.map(|device| Branch {
+    roots.extend(left_over.map(|device| TopologyBranch {
         line: format!("{}: in no region{}", device.name, where_else(device)),
         below: memory(device),
     }));
@@ -111,12 +111,12 @@ fn where_else(device: &CxlMemory) -> String {
     }
 }
 
-fn node(fabric: &Fabric, node: &CxlNode) -> Branch {
+fn node(fabric: &Fabric, node: &CxlNode) -> TopologyBranch {
     let counters = match &node.counters[..] {
         [] => String::new(),
         groups => format!(", counted as {}", groups.join(" ")),
     };
-    let mut branch = Branch::new(format!(
+    let mut branch = TopologyBranch::new(format!(
         "node{}: {}{counters}, {}",
         node.id,
         size(&node.size_bytes),
@@ -132,17 +132,17 @@ fn node(fabric: &Fabric, node: &CxlNode) -> Branch {
         .filter(|r| is_here(&r.name, &node.regions));
     below.extend(regions.map(|r| region(fabric, r)));
     let own = fabric.dax.iter().filter(|dax| node.dax.contains(&dax.name));
-    below.extend(own.map(|dax| Branch::new(soft(dax, node))));
+    below.extend(own.map(|dax| TopologyBranch::new(soft(dax, node))));
     // Those of regions stand there.
     if node.regions.is_err() && node.verdict.is_cxl {
         match &node.devices {
-            Err(why) => below.push(Branch::new(format!("– {why}"))),
+            Err(why) => below.push(TopologyBranch::new(format!("– {why}"))),
             Ok(_) => below.extend(
                 fabric
                     .devices
                     .iter()
                     .filter(|device| is_here(&device.name, &node.devices))
-                    .map(|device| Branch {
+                    .map(|device| TopologyBranch {
                         line: format!("{}, in no region", device.name),
                         below: memory(device),
                     }),
@@ -172,7 +172,7 @@ fn soft(dax: &Dax, node: &CxlNode) -> String {
     )
 }
 
-fn region(fabric: &Fabric, region: &Region) -> Branch {
+fn region(fabric: &Fabric, region: &Region) -> TopologyBranch {
     let (name, mode) = (&region.name, plain(&region.mode));
     let dax: Vec<&str> = region.dax.iter().map(|dax| dax.name.as_str()).collect();
     let dax = match &dax[..] {
@@ -201,13 +201,13 @@ fn region(fabric: &Fabric, region: &Region) -> Branch {
             known(start, |a| format!("{a:#x}"))
         ),
     };
-    Branch {
+    TopologyBranch {
         line,
         below: region.targets.iter().map(|t| target(fabric, t)).collect(),
     }
 }
 
-fn target(fabric: &Fabric, target: &DecoderTarget) -> Branch {
+fn target(fabric: &Fabric, target: &DecoderTarget) -> TopologyBranch {
     let device = target.device.as_ref().ok();
     let device = device.and_then(|name| fabric.devices.iter().find(|d| d.name == *name));
     let line = match (&target.device, &target.decoder) {
@@ -215,13 +215,13 @@ fn target(fabric: &Fabric, target: &DecoderTarget) -> Branch {
         (_, Err(why)) => format!("({why})"),
         (device, decoder) => format!("{}, by its {}", plain(device), plain(decoder)),
     };
-    Branch {
+    TopologyBranch {
         line,
         below: device.map(memory).unwrap_or_default(),
     }
 }
 
-fn memory(device: &CxlMemory) -> Vec<Branch> {
+fn memory(device: &CxlMemory) -> Vec<TopologyBranch> {
     let serial = known(&device.serial, |serial| format!("{serial:#x}"));
     let pmem = match &device.pmem_bytes {
         Ok(0) => String::new(),
@@ -253,11 +253,11 @@ fn memory(device: &CxlMemory) -> Vec<Branch> {
             or_none(&device.counters, "none (weir_cxl)")
         ),
     ]
-    .map(Branch::new)
+    .map(TopologyBranch::new)
     .into()
 }
 
-fn window(fabric: &Fabric, window: &Window) -> Branch {
+fn window(fabric: &Fabric, window: &Window) -> TopologyBranch {
     let start = known(&window.start, |start| format!("{start:#x}"));
     let bridges = known(&window.bridges, |bridges| bridges.join(" and "));
     let name = &window.name;
@@ -274,7 +274,7 @@ fn window(fabric: &Fabric, window: &Window) -> Branch {
         };
         r.window.as_ref() == Ok(name) && !fabric.nodes.iter().any(shown)
     });
-    let mut branch = Branch::new(line);
+    let mut branch = TopologyBranch::new(line);
     branch.below.extend(homeless.map(|r| region(fabric, r)));
     branch
 }
@@ -285,9 +285,9 @@ mod tests {
 
     #[test]
     fn branches_are_drawn_and_names_are_harmless() {
-        let mut tree = Branch::new("a\u{1b}[2J");
-        tree.below = vec![Branch::new("b"), Branch::new("c")];
-        tree.below[0].below.push(Branch::new("d"));
+        let mut tree = TopologyBranch::new("a\u{1b}[2J");
+        tree.below = vec![TopologyBranch::new("b"), TopologyBranch::new("c")];
+        tree.below[0].below.push(TopologyBranch::new("d"));
         let mut out = String::new();
         tree.draw(&mut out, "");
         assert_eq!(out, "a\\u{1b}[2J\n├─ b\n│  └─ d\n└─ c\n");

@@ -12,15 +12,15 @@
 //!  ground truth (shared):  stood_ns, until_ns ◄── the harness grants time
 //! ```
 //!
-//! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in the order
-//! of their numbers, beginning with another one each window. A vCPU that is not in turn never executes a block: it leaves
-//! the block again that it has begun. Its interrupts it takes before, when QEMU's thread comes round to it: so after time
-//! stood, or was moved on by the main loop, all come round once before any executes. What the guest does depends on nothing
-//! but what was put into it, whatever else makes QEMU's thread go round. Windows end at multiples of their length, and
-//! timers run at their ends.
+//! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in
+//! the order of their numbers, beginning with another one each window. A vCPU that is not in turn never
+//! executes a block: it leaves the block again that it has begun. Its interrupts it takes before, when
+//! QEMU's thread comes round to it: so after time stood, or was moved on by the main loop, all come round
+//! once before any executes. What the guest does depends on nothing but what was put into it, whatever else
+//! makes QEMU's thread go round. Windows end at multiples of their length, and timers run at their ends.
 //!
-//! Time stands at the moment that the harness has granted; then the ground truth says so, and input from outside meets a
-//! guest that does not move.
+//! Time stands at the moment that the harness has granted; then the ground truth says so, and input from
+//! outside meets a guest that does not move.
 
 use crate::grant::Grant;
 use crate::internals::{BottomHalf, Cpu, Internals};
@@ -51,7 +51,7 @@ thread_local! {
 
 /// What happens when a vCPU has come to the end of a window or begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum VcpuTurn {
     /// It runs on.
     Runs,
     /// It is another's turn: it leaves the block.
@@ -218,7 +218,7 @@ impl Clock {
     }
 
     /// A vCPU begins the block at `pc` with its counter at the limit.
-    pub fn turn(&self, index: usize, pc: u64) -> Turn {
+    pub fn turn(&self, index: usize, pc: u64) -> VcpuTurn {
         self.vcpus[index].pc.store(pc, Relaxed);
         if self.is_jumping.load(SeqCst) {
             // The main loop has woken this vCPU, and goes on to others.
@@ -227,8 +227,8 @@ impl Clock {
         loop {
             match self.turn.load(Relaxed) {
                 NO_TURN => {
-                    if let Turn::Leaves = self.open_window(index) {
-                        return Turn::Leaves;
+                    if let VcpuTurn::Leaves = self.open_window(index) {
+                        return VcpuTurn::Leaves;
                     }
                 }
                 turn if turn == index => {
@@ -237,13 +237,13 @@ impl Clock {
                     if vcpu.is_before(self.window_end_ps.load(Relaxed)) {
                         self.budget(vcpu);
                         self.is_executing.store(true, Relaxed);
-                        return Turn::Runs;
+                        return VcpuTurn::Runs;
                     }
                     self.rest(vcpu);
                     vcpu.has_arrived.store(true, Relaxed);
                     self.pass_on(index);
                 }
-                turn if self.can_run(&self.vcpus[turn]) => return Turn::Leaves,
+                turn if self.can_run(&self.vcpus[turn]) => return VcpuTurn::Leaves,
                 turn => {
                     self.rest(&self.vcpus[turn]);
                     self.pass_on(turn);
@@ -272,16 +272,16 @@ impl Clock {
     }
 
     /// All have used up the window: time goes on to its end, and as far as is granted.
-    fn open_window(&self, index: usize) -> Turn {
+    fn open_window(&self, index: usize) -> VcpuTurn {
         let now_ps = self.window_end_ps.load(Relaxed);
         self.now_ps.store(now_ps, Relaxed);
         if now_ps >= self.granted_ps() {
             self.stand(now_ps);
             self.wait_while_time_stands(now_ps);
-            return Turn::Leaves;
+            return VcpuTurn::Leaves;
         }
         if self.gathers.load(Relaxed) && !self.have_all_met(index) {
-            return Turn::Leaves;
+            return VcpuTurn::Leaves;
         }
         if !self.has_stood.swap(false, Relaxed) {
             (self.hooks.publish)(self);
@@ -289,7 +289,7 @@ impl Clock {
         self.internals.with_big_lock(|| self.run_timers());
         (self.hooks.begin)();
         self.begin_window(now_ps, self.granted_ps());
-        Turn::Runs
+        VcpuTurn::Runs
     }
 
     fn granted_ps(&self) -> i64 {
@@ -304,8 +304,9 @@ impl Clock {
         self.gather();
     }
 
-    /// From here on no vCPU executes anything before all have met what came in: an interrupt is taken when QEMU's thread
-    /// comes round to its vCPU, and where the thread is after time stood, or was moved on by the main loop, is chance.
+    /// From here on no vCPU executes anything before all have met what came in: an interrupt is taken when
+    /// QEMU's thread comes round to its vCPU, and where the thread is after time stood, or was moved on by
+    /// the main loop, is chance.
     fn gather(&self) {
         for vcpu in self.vcpus() {
             vcpu.has_met.store(false, Relaxed);
@@ -334,7 +335,8 @@ impl Clock {
             vcpu.wake(if is_idle { now_ps } else { i64::MIN });
             vcpu.has_arrived.store(false, Relaxed);
         }
-        // Each window another vCPU is the first: the first finds the device idle, and the last meets the lines of all.
+        // Each window another vCPU is the first: the first finds the device idle, and the last meets the
+        // lines of all.
         let first = (now_ps / self.window_ps) as usize % self.vcpus().len().max(1);
         self.pass_on(first.wrapping_sub(1));
     }
@@ -394,8 +396,9 @@ impl Clock {
         self.is_jumping.store(false, SeqCst);
     }
 
-    /// On to the next timer, or to what is granted; false where time stands. No vCPU has anything left of a window before
-    /// timers run: one that a timer wakes asks for its turn first, and waits there for the end of the jump.
+    /// On to the next timer, or to what is granted; false where time stands. No vCPU has anything left of a
+    /// window before timers run: one that a timer wakes asks for its turn first, and waits there for the
+    /// end of the jump.
     fn jump_once(&self) -> bool {
         let now_ps = self.now_ps.load(Relaxed);
         let until_ps = self.granted_ps();
@@ -452,7 +455,8 @@ impl Clock {
             Some(vcpu) if !RUNS_MAIN_LOOP.get() => {
                 (vcpu.now_ps(self.pace_ps()) / 1000).max(self.newest_ns.load(Relaxed))
             }
-            // The vCPUs' thread arms the timer that would end each turn after 100 ms: at moments that the host chooses.
+            // The vCPUs' thread arms the timer that would end each turn after 100 ms: at moments that the
+            // host chooses.
             None if self.internals.is_running() => NEVER_NS,
             _ => self.now_ps.load(Relaxed) / 1000,
         }

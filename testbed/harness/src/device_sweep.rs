@@ -23,7 +23,7 @@ const MEASURE: Duration = Duration::from_secs(5);
 
 /// One line of the table.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub struct SweepRow {
     /// `3 readers`, `5 readers, quota of 2`
     pub name: String,
     /// Readers running.
@@ -76,7 +76,7 @@ pub fn measure(
     scenario: &Scenario,
     all: &[Instance],
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<Row>> {
+) -> Result<Vec<SweepRow>> {
     vm.start_sampling(READERS as u8);
     let driven = drive(vm, scenario, all, say);
     let series = vm.stop_sampling()?;
@@ -165,7 +165,7 @@ fn rows(
     series: &Series,
     windows: &[Window],
     offsets: ClockOffsets,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<SweepRow>> {
     let mut logs = BTreeMap::new();
     for instance in all {
         logs.insert(&instance.name, guest::blocks(vm, instance)?);
@@ -184,7 +184,7 @@ fn rows(
         let span = (w.to - w.from).as_secs_f64();
         let bytes_per_sec = delta(&|s| lines(&s.device)) * 64.0 / span;
         let reads = delta(&|s| s.device.read_lines);
-        Row {
+        SweepRow {
             name: w.name.clone(),
             readers: w.readers,
             bytes_per_sec,
@@ -198,7 +198,7 @@ fn rows(
 }
 
 /// The rows for a terminal.
-pub fn table(rows: &[Row]) -> String {
+pub fn table(rows: &[SweepRow]) -> String {
     let mut text = format!(
         "{:24} {:>9} {:>9} {:>12} {:>12} {:>10}\n",
         "", "MiB/s", "capacity", "block ms", "device µs", "CPU s/MiB"
@@ -219,7 +219,7 @@ pub fn table(rows: &[Row]) -> String {
 }
 
 /// What the plant must show before a controller is judged on it; the sentence says what was found.
-pub fn checks(rows: &[Row]) -> Vec<(bool, String)> {
+pub fn checks(rows: &[SweepRow]) -> Vec<(bool, String)> {
     let alone = |n: usize| rows.iter().find(|r| r.readers == n);
     let (Some(one), Some(two), Some(three), Some(five)) = (alone(1), alone(2), alone(3), alone(5))
     else {
@@ -256,7 +256,7 @@ pub fn checks(rows: &[Row]) -> Vec<(bool, String)> {
 
 /// Largest difference of a row's bandwidth between runs, relative to the row's mean; nothing for one
 /// run.
-pub fn spread(runs: &[Vec<Row>]) -> Option<f64> {
+pub fn spread(runs: &[Vec<SweepRow>]) -> Option<f64> {
     let first = runs.first().filter(|_| runs.len() > 1)?;
     let of_row = |i: usize| {
         let rates: Vec<f64> = runs

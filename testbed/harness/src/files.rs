@@ -3,7 +3,7 @@
 //! (`weir-agent unpack`). So one booted guest, kept as a snapshot, serves tests with different programs.
 
 use crate::guest_env::{copy, pack};
-use crate::shm::Shared;
+use crate::shm::SharedMemory;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ impl GuestFile {
 }
 
 /// Packs files into the BAR; `dir` is scratch.
-pub(crate) fn put(bar: &Shared, dir: &Path, files: &[GuestFile]) -> Result<()> {
+pub(crate) fn put(bar: &SharedMemory, dir: &Path, files: &[GuestFile]) -> Result<()> {
     let stage = dir.join("files");
     for file in files {
         copy(&file.from, &stage.join(&file.to))?;

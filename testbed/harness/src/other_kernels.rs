@@ -19,7 +19,7 @@ use std::process::Command;
 
 /// Which kernel.
 #[derive(Clone, Copy, Debug, Hash)]
-pub struct Series {
+pub struct KernelSeries {
     /// The suite that has it.
     pub suite: &'static str,
     /// How its release begins; the newest one that does is taken.
@@ -29,28 +29,28 @@ pub struct Series {
 }
 
 /// The first that weir's scheduler can do with.
-pub const FIRST: Series = Series {
+pub const FIRST: KernelSeries = KernelSeries {
     suite: "trixie-backports",
     version: "7.0",
     with_headers: true,
 };
 
 /// Newer than the environment's own.
-pub const NEWER: Series = Series {
+pub const NEWER: KernelSeries = KernelSeries {
     suite: "trixie-backports",
     version: "7.3",
     with_headers: true,
 };
 
 /// The last that is too old for weir's scheduler.
-pub const TOO_OLD: Series = Series {
+pub const TOO_OLD: KernelSeries = KernelSeries {
     suite: "trixie-backports",
     version: "6.19",
     with_headers: false,
 };
 
 /// Its packager left sched_ext out; the driver does not build against it either.
-pub const WITHOUT: Series = Series {
+pub const WITHOUT: KernelSeries = KernelSeries {
     suite: "trixie",
     version: "6.12",
     with_headers: false,
@@ -106,7 +106,7 @@ impl Environment {
     /// No package source, disk full.
     pub fn with_kernel(
         &self,
-        series: Series,
+        series: KernelSeries,
         say: &mut dyn FnMut(&str),
     ) -> Result<Option<Environment>> {
         let mut hasher = DefaultHasher::new();
@@ -136,7 +136,7 @@ impl Environment {
     }
 }
 
-fn fetch(root: &Path, series: Series, into: &PathBuf) -> Result<bool> {
+fn fetch(root: &Path, series: KernelSeries, into: &PathBuf) -> Result<bool> {
     std::fs::create_dir_all(into)?;
     output(
         Command::new("mmdebstrap")

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 
 /// A file of shared 64-bit words, removed when dropped.
-pub struct Shared {
+pub struct SharedMemory {
     path: PathBuf,
     at: *mut AtomicU64,
     words: usize,
 }
 // SAFETY: the mapping is only handed out as atomics.
-unsafe impl Send for Shared {}
+unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedMemory {}
 
-impl Shared {
+impl SharedMemory {
     /// Create and map a file of `words` zero words, readable by us alone.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Shared {
             )
             .with_context(|| format!("map {}", path.display()))?
         };
-        Ok(Shared {
+        Ok(SharedMemory {
             path,
             at: at.cast(),
             words,
@@ -64,7 +64,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: our mapping; no code holds a borrow of `self` any more.
         let _ = unsafe { rustix::mm::munmap(self.at.cast(), self.words * 8) };

@@ -4,7 +4,7 @@
 
 use crate::host_process;
 use crate::sampler::{Sample, Series};
-use crate::shm::Shared;
+use crate::shm::SharedMemory;
 use anyhow::{Context, Result, bail};
 use rustix::thread::futex;
 use std::hash::{DefaultHasher, Hasher};
@@ -61,7 +61,7 @@ fn count_guests(change: fn(usize) -> usize) {
 
 /// The time of one guest.
 pub(crate) struct GuestTime {
-    ground_truth: Shared,
+    ground_truth: SharedMemory,
     pid: u32,
     sampling: Mutex<Option<Sampling>>,
 }
@@ -74,7 +74,7 @@ struct Sampling {
 
 impl GuestTime {
     /// Of the guest whose QEMU is `pid`.
-    pub(crate) fn new(ground_truth: Shared, pid: u32) -> Self {
+    pub(crate) fn new(ground_truth: SharedMemory, pid: u32) -> Self {
         count_guests(|guests| guests + 1);
         GuestTime {
             ground_truth,

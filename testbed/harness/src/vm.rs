@@ -12,7 +12,7 @@ use crate::qemu::{self, SharedFiles, Sockets, Start};
 use crate::qmp::Monitor;
 use crate::sampler::Series;
 use crate::scratch::Scratch;
-use crate::shm::Shared;
+use crate::shm::SharedMemory;
 use crate::snapshot::{self, Snapshot};
 use crate::time::{GuestTime, STEP};
 use anyhow::{Context, Result, bail};
@@ -72,8 +72,8 @@ pub struct Vm {
     line: Mutex<Line>,
     monitor: Mutex<Monitor>,
     time: GuestTime,
-    bar: Shared,
-    files: Shared,
+    bar: SharedMemory,
+    files: SharedMemory,
     cosim: Option<Cosim>,
     watcher: Mutex<Option<Watcher>>,
     scratch: Scratch,
@@ -184,13 +184,13 @@ impl Vm {
             vcpu_count: machine.cpu_count,
             memory_bytes: machine.device_bytes(),
         };
-        let ground_truth = Shared::create(&format!("{name}.ground-truth"), layout.words())?;
+        let ground_truth = SharedMemory::create(&format!("{name}.ground-truth"), layout.words())?;
         let truth = GroundTruth::create(ground_truth.words(), layout)
             .context("the ground truth's file is too small")?;
         truth.set_stopped_at(start.at_ns());
         truth.grant_until(start.at_ns());
-        let bar = Shared::create(&format!("{name}.bar"), BAR_WORDS)?;
-        let files = Shared::create(&format!("{name}.files"), files::BAR_BYTES / 8)?;
+        let bar = SharedMemory::create(&format!("{name}.bar"), BAR_WORDS)?;
+        let files = SharedMemory::create(&format!("{name}.files"), files::BAR_BYTES / 8)?;
         let server = || Cosim::start(machine, name, dir);
         let cosim = machine.cosim.then(server).transpose()?;
         let (line, agent) = Line::pair()?;

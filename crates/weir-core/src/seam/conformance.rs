@@ -58,7 +58,7 @@ pub fn watch<P: Platform>(world: &mut P, looks: usize) -> Vec<Violation> {
     let machine = world.describe().clone();
     check_machine(&mut all, &machine);
     let mut before: Option<Observation> = None;
-    let mut ledger = Ledger::default();
+    let mut ledger = CountLog::default();
     for _ in 0..looks {
         let seen = match world.observe() {
             Ok(seen) => seen,
@@ -304,9 +304,9 @@ type Place = (Option<WorkloadId>, Option<GroupId>, &'static str);
 
 /// The last reading of every counter.
 #[derive(Default)]
-struct Ledger(BTreeMap<Place, (Nanos, Option<u64>)>);
+struct CountLog(BTreeMap<Place, (Nanos, Option<u64>)>);
 
-impl Ledger {
+impl CountLog {
     fn check(&mut self, all: &mut Violations, machine: &Description, seen: &Observation) {
         for group in &seen.groups {
             let device = machine.devices.iter().find(|d| d.id == group.id.device);

@@ -24,7 +24,7 @@ pub(crate) fn quantile_ns(tail: &Tail, at: &Equilibrium, quantile: f64) -> f64 {
         quantile.clamp(0.0, 1.0 - 1e-6)
     };
     let mean_ns = body_mean_ns(tail, (at.latency_ns - at.queued_ns).max(0.0));
-    let wait = Wait::new(at.queued_ns, at.queued_deviation_ns);
+    let wait = TailWait::new(at.queued_ns, at.queued_deviation_ns);
     let bodies: [(f64, f64); BODY_POINTS as usize] = std::array::from_fn(|n| {
         let z = (n as f64 - f64::from(BODY_POINTS / 2)) * 0.25;
         let body = (tail.spread * z - 0.5 * tail.spread * tail.spread).exp() * mean_ns;
@@ -61,19 +61,19 @@ pub(crate) fn quantile_ns(tail: &Tail, at: &Equilibrium, quantile: f64) -> f64 {
 }
 
 /// A gamma distribution by the cube-root transformation of Wilson and Hilferty (PNAS 17, 1931).
-struct Wait {
+struct TailWait {
     mean_ns: f64,
     shape: f64,
 }
 
-impl Wait {
+impl TailWait {
     fn new(mean_ns: f64, deviation_ns: f64) -> Self {
         let ratio = if deviation_ns > 0.0 {
             mean_ns / deviation_ns
         } else {
             1.0
         };
-        Wait {
+        TailWait {
             mean_ns,
             shape: (ratio * ratio).clamp(1.0, 1e6),
         }

@@ -2,7 +2,7 @@
 //! What a scenario may not be: values out of range, keys in the wrong place, impossible machines.
 
 use super::place::{Part, line_of};
-use super::{Device, Kind, Phase, Scenario, Workload};
+use super::{Device, Kind, PhaseConfig, Scenario, WorkloadConfig};
 use Part::{Index, Key};
 use std::collections::BTreeSet;
 use weir_core::controller::Goal;
@@ -242,7 +242,7 @@ fn known_device(path: &[Part], scenario: &Scenario, device: u32) -> Checked {
     }
 }
 
-fn check_workload(path: &[Part], scenario: &Scenario, w: &Workload) -> Checked {
+fn check_workload(path: &[Part], scenario: &Scenario, w: &WorkloadConfig) -> Checked {
     let at = |key| join(path, key);
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if w.name.is_empty() || !w.name.chars().all(plain) {
@@ -294,7 +294,7 @@ fn check_workload(path: &[Part], scenario: &Scenario, w: &Workload) -> Checked {
 }
 
 /// Keys, whether they are given, and the kinds they belong to.
-fn keys(phase: &Phase) -> [(&'static str, bool, &'static [Kind]); 11] {
+fn keys(phase: &PhaseConfig) -> [(&'static str, bool, &'static [Kind]); 11] {
     const ACCESS: &[Kind] = &[Kind::Access];
     [
         (
@@ -319,7 +319,7 @@ fn keys(phase: &Phase) -> [(&'static str, bool, &'static [Kind]); 11] {
     ]
 }
 
-fn check_phase(path: &[Part], w: &Workload, phase: &Phase) -> Checked {
+fn check_phase(path: &[Part], w: &WorkloadConfig, phase: &PhaseConfig) -> Checked {
     let at = |key| join(path, key);
     for (key, is_given, kinds) in keys(phase) {
         if is_given && !kinds.contains(&phase.kind) {

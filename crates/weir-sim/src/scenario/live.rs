@@ -12,7 +12,9 @@
 //!
 //! Operations of the work beside have another unit than stress-ng's: only gains can be compared.
 
-use super::{Control, Device, Kind, Machine, Phase, Role, Scenario, Sensors, Workload};
+use super::{
+    Control, Device, Kind, MachineConfig, PhaseConfig, Role, Scenario, Sensors, WorkloadConfig,
+};
 use crate::variant::Attribution;
 use serde::Deserialize;
 use weir_core::controller::Goal;
@@ -165,11 +167,11 @@ pub(super) fn parse(text: &str) -> Result<Scenario, toml::de::Error> {
     let profile = Profile::of_queue(queue, f64::from(m.window_lines), m.cpu_count);
     let busy_ns = INSTRUCTIONS_PER_LINE * m.instruction_ps as f64 / 1e3;
     let c = &live.control;
-    let default = Machine::default();
+    let default = MachineConfig::default();
     Ok(Scenario {
         name: live.name,
         about: live.about,
-        machine: Machine {
+        machine: MachineConfig {
             cores: m.cpu_count,
             threads_per_core: 1,
             hz: 250,
@@ -206,8 +208,8 @@ pub(super) fn parse(text: &str) -> Result<Scenario, toml::de::Error> {
     })
 }
 
-fn workload(w: &LiveWorkload, busy_ns: f64) -> Workload {
-    let common = Workload {
+fn workload(w: &LiveWorkload, busy_ns: f64) -> WorkloadConfig {
+    let common = WorkloadConfig {
         name: w.name.clone(),
         count: w.count,
         threads: 1,
@@ -225,7 +227,7 @@ fn workload(w: &LiveWorkload, busy_ns: f64) -> Workload {
         stop_ms: None,
         phases: Vec::new(),
     };
-    let phase = |kind| Phase {
+    let phase = |kind| PhaseConfig {
         kind,
         for_ms: None,
         times: None,
@@ -249,11 +251,11 @@ fn workload(w: &LiveWorkload, busy_ns: f64) -> Workload {
             think_us,
             rate_iops,
             realtime,
-        } => Workload {
+        } => WorkloadConfig {
             group: *group,
             resident_mib: *file_mib,
             realtime: *realtime,
-            phases: vec![Phase {
+            phases: vec![PhaseConfig {
                 block_kib: Some(*block_kib),
                 write_ratio: Some(rw.write_ratio()),
                 rate_bytes_per_sec: (*rate_iops > 0.0)
@@ -263,7 +265,7 @@ fn workload(w: &LiveWorkload, busy_ns: f64) -> Workload {
             }],
             ..common
         },
-        Load::StressNg { workers, .. } => Workload {
+        Load::StressNg { workers, .. } => WorkloadConfig {
             threads: *workers,
             weight: (w.weight / f64::from((*workers).max(1))).max(1.0),
             phases: vec![phase(Kind::Compute)],

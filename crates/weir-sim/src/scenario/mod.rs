@@ -25,7 +25,7 @@ pub struct Scenario {
     pub about: String,
     /// The machine.
     #[serde(default)]
-    pub machine: Machine,
+    pub machine: MachineConfig,
     /// Its CXL devices.
     #[serde(rename = "device")]
     pub devices: Vec<Device>,
@@ -36,7 +36,7 @@ pub struct Scenario {
     pub sensors: Sensors,
     /// What runs.
     #[serde(rename = "workload")]
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<WorkloadConfig>,
     /// What goes wrong, and when.
     #[serde(default, rename = "fault")]
     pub faults: Vec<Fault>,
@@ -48,7 +48,7 @@ pub struct Scenario {
 /// CPUs and kernel.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Machine {
+pub struct MachineConfig {
     /// Cores.
     pub cores: u32,
     /// Hardware threads of a core: 1 or 2.
@@ -66,11 +66,11 @@ pub struct Machine {
     pub llc_mib: f64,
 }
 
-impl Default for Machine {
+impl Default for MachineConfig {
     /// The thesis's (6.1): Xeon Silver 4416+, 20 cores, 40 threads, 37.5 MiB of cache. It does not tell its HZ: at 1000
     /// its loop can hold the 3 GiB/s of figure 12, at 250 its 100 % (1 ms in 1 ms) gives 2.5 (docs/simulator.md).
     fn default() -> Self {
-        Machine {
+        MachineConfig {
             cores: 20,
             threads_per_core: 2,
             smt_speed_ratio: 0.6,
@@ -196,7 +196,7 @@ pub enum Role {
 /// One kind of workload, `count` times, each a cgroup of its own.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Workload {
+pub struct WorkloadConfig {
     /// Name; with `count` above 1 a number is added.
     pub name: String,
     /// How many of it.
@@ -241,7 +241,7 @@ pub struct Workload {
     pub stop_ms: Option<u64>,
     /// What it does, again and again.
     #[serde(rename = "phase")]
-    pub phases: Vec<Phase>,
+    pub phases: Vec<PhaseConfig>,
 }
 
 /// Kinds of phase.
@@ -259,7 +259,7 @@ pub enum Kind {
 /// One phase; which keys belong to which kind is checked.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Phase {
+pub struct PhaseConfig {
     /// What is done.
     pub kind: Kind,
     /// How long; for ever without.

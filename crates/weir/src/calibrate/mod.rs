@@ -27,7 +27,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use stored::{Place, Profile, StoredKnee, StoredPoint};
+use stored::{Profile, ProfilePlace, StoredKnee, StoredPoint};
 use weir_bench::cpu::{now_ns, spin_step_ns};
 use weir_core::BytesPerSec;
 use weir_core::knee::NoKnee;
@@ -68,7 +68,7 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
         Some(path) => path.clone(),
         None => stored::path(&roots.state, &site.device.name),
     };
-    let place = Place::ready(&path, args.out.is_none())?;
+    let place = ProfilePlace::ready(&path, args.out.is_none())?;
     let stop = watch()?;
     // Whoever must go if memory runs out all the same: we.
     let oom_preference = weir_bench::memory::prefer_oom_kill();
@@ -305,7 +305,7 @@ fn why_no_knee(why: &NoKnee) -> String {
     }
 }
 
-fn finish(args: &CalibrateArgs, mut outcome: Outcome, place: Place) -> Result<Exit> {
+fn finish(args: &CalibrateArgs, mut outcome: Outcome, place: ProfilePlace) -> Result<Exit> {
     // What is no good must not take the place of what was; a file that was asked for is something else.
     if outcome.verdict.lacking.is_none() || args.out.is_some() {
         let path = place.keep(&outcome.profile)?;

@@ -218,17 +218,17 @@ pub fn path(state: &Path, device: &str) -> PathBuf {
 }
 
 /// A place for a profile, known to be writable before the device is loaded for a minute.
-pub struct Place {
+pub struct ProfilePlace {
     file: tempfile::NamedTempFile,
     path: PathBuf,
 }
 
-impl Place {
+impl ProfilePlace {
     /// Makes its directory, if that is weir's own, and a file beside it.
     ///
     /// # Errors
     /// The directory cannot be made or written.
-    pub fn ready(path: &Path, is_ours: bool) -> Result<Place> {
+    pub fn ready(path: &Path, is_ours: bool) -> Result<ProfilePlace> {
         let dir = match path.parent() {
             Some(dir) if dir != Path::new("") => dir,
             _ => Path::new("."),
@@ -248,7 +248,7 @@ impl Place {
             .prefix(".weir-")
             .tempfile_in(dir)
             .with_context(hint)?;
-        Ok(Place {
+        Ok(ProfilePlace {
             file,
             path: path.to_owned(),
         })

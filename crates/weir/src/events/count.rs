@@ -14,7 +14,7 @@ use weir_linux::pmu::{self, Counting, Origin, Target};
 
 /// A device, a group of one, or all there is.
 #[derive(Serialize)]
-struct Row {
+struct CountRow {
     device: String,
     group: u32,
     node: Option<u32>,
@@ -45,7 +45,7 @@ pub fn count(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
     };
     let status = Command::new(program).args(arguments).status();
     let status = status.with_context(|| format!("cannot start {program}"))?;
-    let rows: Vec<Row> = counting.into_iter().map(row).collect();
+    let rows: Vec<CountRow> = counting.into_iter().map(row).collect();
     if args.json {
         print_json(&rows)?;
     } else {
@@ -58,10 +58,10 @@ pub fn count(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
     })
 }
 
-fn row(mut counting: Counting) -> Row {
+fn row(mut counting: Counting) -> CountRow {
     let bytes = counting.read();
     let target = counting.target;
-    Row {
+    CountRow {
         device: target.device,
         group: target.group,
         node: target.node,
@@ -73,7 +73,7 @@ fn row(mut counting: Counting) -> Row {
     }
 }
 
-fn page(rows: &[Row]) -> String {
+fn page(rows: &[CountRow]) -> String {
     let mut out = String::new();
     let amount = |bytes: &Result<u64, Missing>| {
         bytes

@@ -18,7 +18,7 @@ use weir_linux::pmu::Machine;
 
 /// Everything.
 #[derive(Serialize)]
-pub struct Report {
+pub struct EventsReport {
     /// Vendor, family and model of the CPU as `perf` writes them, or why that is not known.
     pub cpu: Result<String, Missing>,
     /// What says that this is a virtual machine, if so.
@@ -47,7 +47,7 @@ pub struct Family {
     pub is_this_cpu: bool,
     pub sources: &'static BTreeMap<String, String>,
     pub pmus: BTreeMap<&'static str, Unit>,
-    pub events: Vec<Row>,
+    pub events: Vec<EventRow>,
     pub amounts: Vec<Sum>,
     /// Events that tell whose writes are.
     pub stores: Vec<Writers>,
@@ -69,7 +69,7 @@ pub struct Unit {
 
 /// An event.
 #[derive(Serialize)]
-pub struct Row {
+pub struct EventRow {
     pub name: &'static str,
     pub pmu: &'static str,
     /// What `perf stat -e` takes for the first PMU of that kind.
@@ -151,7 +151,7 @@ pub fn list(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
             names.join(", ")
         );
     }
-    let report = Report {
+    let report = EventsReport {
         cpu: machine
             .cpu
             .as_ref()
@@ -181,7 +181,7 @@ fn family(table: &'static Table, machine: &Machine) -> Family {
             }
         })
     });
-    let events: Vec<Row> = table
+    let events: Vec<EventRow> = table
         .event
         .iter()
         .map(|event| row(table, event, machine))
@@ -244,7 +244,7 @@ fn expected(pmu: &Pmu, event: &Event) -> Option<Config> {
     encode(&event.terms, |name| fields.get(name)).ok()
 }
 
-fn row(table: &'static Table, event: &'static Event, machine: &Machine) -> Row {
+fn row(table: &'static Table, event: &'static Event, machine: &Machine) -> EventRow {
     let standing = machine.standing(table, event);
     let pmu = table.pmu.get(&event.pmu);
     let example = pmu
@@ -254,7 +254,7 @@ fn row(table: &'static Table, event: &'static Event, machine: &Machine) -> Row {
         .and_then(|pmu| pmu.each.as_ref())
         .map(|each| format!(",{each}=0"));
     let name = example.unwrap_or_default();
-    Row {
+    EventRow {
         name: &event.name,
         pmu: &event.pmu,
         perf: format!("{name}/{}{}/", event.terms, each.unwrap_or_default()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir events` for people.
 
-use super::list::{Family, Report, Row, Sum, Writers};
+use super::list::{EventRow, EventsReport, Family, Sum, Writers};
 use crate::text;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ fn word(value: impl Serialize) -> String {
 }
 
 /// Families one a line; those of this machine, or the one that was asked for, in full.
-pub fn page(report: &Report, in_full: bool) -> String {
+pub fn page(report: &EventsReport, in_full: bool) -> String {
     // Writing into a String cannot fail, here and below.
     let mut out = String::new();
     let cpu = match &report.cpu {
@@ -105,7 +105,7 @@ fn full(out: &mut String, family: &Family) {
     out.push('\n');
 }
 
-fn event(out: &mut String, row: &Row) {
+fn event(out: &mut String, row: &EventRow) {
     let traffic = row.traffic.map(word).unwrap_or_default();
     let unit = match row.bytes_per_count {
         Some(1) => format!("{traffic} bytes"),

@@ -18,7 +18,7 @@ use weir_acpi::{Firmware, Kind, Split, Table, cpio, split};
 use weir_linux::Roots;
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct AcpiReport<'a> {
     /// Nothing with `--dry-run`.
     overlay: Option<&'a Path>,
     groups: Vec<GroupRow>,
@@ -60,7 +60,7 @@ pub fn acpi(args: &AcpiArgs, roots: &Roots) -> Result<Exit> {
     if !args.dry_run {
         write_new(&args.out, &cpio::pack(&made.tables))?;
     }
-    let report = Report {
+    let report = AcpiReport {
         overlay: (!args.dry_run).then_some(args.out.as_path()),
         groups: made.groups.iter().map(group_row).collect(),
         tables: made.tables.iter().map(table_row).collect(),
@@ -219,7 +219,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-fn page(report: &Report, out: &Path) -> String {
+fn page(report: &AcpiReport, out: &Path) -> String {
     let mut page = String::new();
     // Writing into a String cannot fail, here and below.
     for group in &report.groups {

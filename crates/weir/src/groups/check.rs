@@ -19,15 +19,15 @@ use weir_acpi::{Firmware, Kind, Table, cpio};
 use weir_linux::{Nodes, Roots};
 
 #[derive(Serialize)]
-struct Report {
+struct CheckReport {
     as_written: bool,
-    groups: Vec<Row>,
+    groups: Vec<CheckRow>,
     findings: Vec<String>,
 }
 
 /// A memory-only domain, and the node it became.
 #[derive(Serialize)]
-struct Row {
+struct CheckRow {
     domain: u32,
     node: Option<u32>,
     size_bytes: u64,
@@ -66,7 +66,7 @@ pub fn check(args: &AcpiArgs, overlay: &Path, roots: &Roots) -> Result<Exit> {
         let nodes = Nodes::read(roots)?;
         groups = compare(&firmware, &nodes, &mut findings);
     }
-    let report = Report {
+    let report = CheckReport {
         as_written: findings.is_empty(),
         groups,
         findings,
@@ -103,7 +103,7 @@ fn not_taken(wanted: &Table, used: Option<&Table>) -> Option<String> {
 }
 
 /// All domains with memory: where they are, what they should be, what they are.
-fn compare(firmware: &Firmware, nodes: &Nodes, findings: &mut Vec<String>) -> Vec<Row> {
+fn compare(firmware: &Firmware, nodes: &Nodes, findings: &mut Vec<String>) -> Vec<CheckRow> {
     let Some(block_bytes) = nodes.block_bytes else {
         findings.push("this kernel does not tell memory blocks (CONFIG_MEMORY_HOTPLUG)".into());
         return Vec::new();
@@ -150,7 +150,7 @@ fn place(
     domain: u32,
     block_bytes: u64,
     findings: &mut Vec<String>,
-) -> Row {
+) -> CheckRow {
     let size_bytes = srat.memory(domain).iter().map(|s| s.length_bytes).sum();
     let mut found: BTreeSet<u32> = BTreeSet::new();
     let mut missing = 0_u64;
@@ -183,7 +183,7 @@ fn place(
             node.id
         ));
     }
-    Row {
+    CheckRow {
         domain,
         node,
         size_bytes,
@@ -252,7 +252,7 @@ fn number(value: Option<u64>) -> String {
     value.map_or_else(|| "not known".to_owned(), |n| n.to_string())
 }
 
-fn page(report: &Report) -> String {
+fn page(report: &CheckReport) -> String {
     let mut page = String::new();
     for row in &report.groups {
         let node = row

@@ -13,9 +13,9 @@ use weir_linux::cxl::Fabric;
 use weir_linux::{Node, Nodes, Options, Reach, Roots};
 
 #[derive(Serialize)]
-struct Report {
+struct GroupsReport {
     block_bytes: Option<u64>,
-    groups: Vec<Row>,
+    groups: Vec<GroupRow>,
     /// Other nodes with memory and without CPUs.
     others: Vec<OtherNode>,
 }
@@ -28,7 +28,7 @@ struct OtherNode {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct GroupRow {
     node: u32,
     size_bytes: u64,
     used_bytes: u64,
@@ -63,7 +63,7 @@ pub fn list(args: &ListArgs, roots: &Roots) -> Result<Exit> {
         .iter()
         .filter(|n| n.total_bytes > 0 && is_cxl(&fabric, n));
     let others = fabric.nodes.iter().filter(|node| !node.verdict.is_cxl);
-    let report = Report {
+    let report = GroupsReport {
         block_bytes: nodes.block_bytes,
         groups: groups
             .map(|node| row(node, &with_cpus, &counters))
@@ -83,13 +83,13 @@ pub fn list(args: &ListArgs, roots: &Roots) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn row(node: &Node, with_cpus: &[u32], counters: &Description) -> Row {
+fn row(node: &Node, with_cpus: &[u32], counters: &Description) -> GroupRow {
     let near = with_cpus.iter().filter_map(|cpu| node.distances.get(cpu));
     let counted = counters
         .groups
         .iter()
         .filter(|g| g.node.is_some_and(|n| n.0 == node.id));
-    Row {
+    GroupRow {
         node: node.id,
         size_bytes: node.total_bytes,
         used_bytes: node.total_bytes.saturating_sub(node.free_bytes),
@@ -99,7 +99,7 @@ fn row(node: &Node, with_cpus: &[u32], counters: &Description) -> Row {
     }
 }
 
-fn page(report: &Report) -> String {
+fn page(report: &GroupsReport) -> String {
     if report.groups.is_empty() {
         let page =
             "no group: no node is CXL memory. `weir groups acpi` splits a device into groups\n";
@@ -139,7 +139,7 @@ fn is_cxl(fabric: &Fabric, node: &Node) -> bool {
     found.map_or(!node.has_cpus, |found| found.verdict.is_cxl)
 }
 
-fn others(report: &Report) -> String {
+fn others(report: &GroupsReport) -> String {
     let line = |other: &OtherNode| format!("no group: node{}, {}\n", other.node, other.why);
     report
         .others

@@ -25,7 +25,7 @@ const LAYOUT_BYTES_MAX: usize = 64 * 1024;
 struct Page {
     complete: bool,
     block_bytes: u64,
-    groups: Vec<Row>,
+    groups: Vec<ResizeRow>,
     free_bytes: u64,
     violations: Vec<String>,
     moved: Vec<MovedBlocks>,
@@ -33,7 +33,7 @@ struct Page {
 }
 
 #[derive(Serialize)]
-struct Row {
+struct ResizeRow {
     node: u32,
     size_bytes: u64,
 }
@@ -115,7 +115,7 @@ fn page(map: &Map, complete: bool, moved: Vec<MovedBlocks>, refused: Vec<Refusal
         complete,
         block_bytes: map.block_bytes,
         groups: rows
-            .map(|(node, count)| Row {
+            .map(|(node, count)| ResizeRow {
                 node: *node,
                 size_bytes: count * map.block_bytes,
             })

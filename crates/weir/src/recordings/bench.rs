@@ -23,7 +23,7 @@ use weir_store::{Recorder, Recording, Start, Tick};
 
 /// What was measured.
 #[derive(Serialize)]
-struct Figures {
+struct RecordingFigures {
     scenario: String,
     hours: f64,
     interval_ms: u64,
@@ -95,7 +95,7 @@ pub fn bench(args: &BenchRecordArgs) -> Result<Exit> {
         .context("the recording has gone")?
         .len();
     let workload_hours = recorded.workload_ticks as f64 * args.interval.0.as_secs_f64() / 3600.0;
-    let figures = Figures {
+    let figures = RecordingFigures {
         scenario: args.scenario.clone(),
         hours: args.hours,
         interval_ms: u64::try_from(args.interval.0.as_millis()).unwrap_or(u64::MAX),
@@ -228,7 +228,7 @@ impl Write for Counted {
     }
 }
 
-fn said(figures: &Figures) -> String {
+fn said(figures: &RecordingFigures) -> String {
     let mut out = format!(
         "{}: {} h of {} workloads, {} ticks {} ms apart\n\
          file: {} bytes, {:.0} bytes per workload and hour\n\

@@ -6,7 +6,7 @@ use super::replay::{head, next};
 use crate::cli::ExplainArgs;
 use crate::exit::Exit;
 use crate::explain::tell;
-use crate::run::changes::{Change, Changes};
+use crate::run::changes::{Changes, MachineChange};
 use crate::run::view::View;
 use crate::text;
 use anyhow::{Context, Result};
@@ -35,7 +35,7 @@ pub fn explain(args: &ExplainArgs, path: &Path) -> Result<Exit> {
     let mut world = Replayed::new(&recording, session);
     let mut view = View::new(head(&session.start));
     let mut changes = Changes::default();
-    let mut past: VecDeque<Change> = VecDeque::new();
+    let mut past: VecDeque<MachineChange> = VecDeque::new();
     let mut now = None;
     let mut exit = Exit::Done;
     while let Some(read) = next(&mut world) {
@@ -59,7 +59,8 @@ pub fn explain(args: &ExplainArgs, path: &Path) -> Result<Exit> {
     let now =
         now.context("the recording has no tick until then: leave --at out, or give a later time")?;
     tell(args, view.snapshot(), now, |about| {
-        let mut last: Vec<Change> = past.into_iter().filter(|change| about(change)).collect();
+        let mut last: Vec<MachineChange> =
+            past.into_iter().filter(|change| about(change)).collect();
         last.drain(..last.len().saturating_sub(args.changes));
         Ok((last, 0))
     })?;

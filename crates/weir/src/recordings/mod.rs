@@ -14,6 +14,6 @@ pub mod export;
 pub mod info;
 pub mod player;
 pub mod record;
+pub mod recorder_thread;
 pub mod replay;
 pub mod simulated;
-pub mod tape;

@@ -46,7 +46,7 @@ pub enum Wish {
 pub type Past = (u64, Vec<DeviceState>);
 
 /// What comes from the tape.
-pub enum Shown {
+pub enum ReplayScreen {
     /// The next tick.
     Tick(Box<Snapshot>),
     /// Somewhere else: forget what was, this came before, and this is now.
@@ -57,9 +57,9 @@ pub enum Shown {
 }
 
 /// The screen's end of it.
-pub struct Tape {
+pub struct ReplayTicks {
     wishes: Sender<Wish>,
-    shown: Receiver<Shown>,
+    shown: Receiver<ReplayScreen>,
     damaged: Arc<AtomicU64>,
     /// How it came about, for the screen's first line.
     pub origin: &'static str,
@@ -67,12 +67,12 @@ pub struct Tape {
     pub span_unix_ms: (u64, u64),
 }
 
-impl Tape {
+impl ReplayTicks {
     /// Plays it from its beginning.
     ///
     /// # Errors
     /// It is no recording, has no such session, or no thread can be had.
-    pub fn start(args: &ReplayArgs) -> Result<Tape> {
+    pub fn start(args: &ReplayArgs) -> Result<ReplayTicks> {
         // Opened here too, so that what is wrong with it is said before the screen changes.
         let recording = Recording::open(&args.file)?;
         let sessions = chosen(&recording, args)?;
@@ -94,7 +94,7 @@ impl Tape {
                 Player::new(&recording, sessions, &args, counted).run(&asked, &send)
             })
             .context("cannot start the replaying thread")?;
-        Ok(Tape {
+        Ok(ReplayTicks {
             wishes,
             shown,
             damaged,
@@ -105,7 +105,7 @@ impl Tape {
 
     /// The same by another name on the screen.
     #[must_use]
-    pub fn named(mut self, origin: &'static str) -> Tape {
+    pub fn named(mut self, origin: &'static str) -> ReplayTicks {
         self.origin = origin;
         self
     }
@@ -122,18 +122,18 @@ impl Tape {
     }
 
     /// What has come since.
-    pub fn poll(&self) -> Option<Shown> {
+    pub fn poll(&self) -> Option<ReplayScreen> {
         self.shown.try_recv().ok()
     }
 
     /// The end of the recording; waits until it is read. Nothing if there is no tick in it.
-    pub fn last(&self) -> Option<Shown> {
+    pub fn last(&self) -> Option<ReplayScreen> {
         self.wish(Wish::Pause(true));
         self.wish(Wish::End);
         // Ticks that were on their way come first.
         loop {
             match self.shown.recv() {
-                Ok(Shown::Tick(_)) => {}
+                Ok(ReplayScreen::Tick(_)) => {}
                 Ok(jump) => return Some(jump),
                 Err(_) => return None,
             }
@@ -185,7 +185,7 @@ impl<'a> Player<'a> {
     }
 
     /// Until the screen has gone.
-    fn run(mut self, wishes: &Receiver<Wish>, shown: &SyncSender<Shown>) -> Result<()> {
+    fn run(mut self, wishes: &Receiver<Wish>, shown: &SyncSender<ReplayScreen>) -> Result<()> {
         self.open(0, None)?;
         loop {
             let wish = match self.wait() {
@@ -198,7 +198,9 @@ impl<'a> Player<'a> {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             };
             let message = match wish {
-                None => self.take()?.map(|snapshot| Shown::Tick(Box::new(snapshot))),
+                None => self
+                    .take()?
+                    .map(|snapshot| ReplayScreen::Tick(Box::new(snapshot))),
                 Some(wish) => self.grant(wish, wishes)?,
             };
             if let Some(message) = message
@@ -230,7 +232,7 @@ impl<'a> Player<'a> {
     }
 
     /// Does what is wished. Jumps that were asked for meanwhile are made as one.
-    fn grant(&mut self, wish: Wish, wishes: &Receiver<Wish>) -> Result<Option<Shown>> {
+    fn grant(&mut self, wish: Wish, wishes: &Receiver<Wish>) -> Result<Option<ReplayScreen>> {
         self.anchor = None;
         let mut by = match wish {
             Wish::Pause(paused) => {
@@ -239,7 +241,9 @@ impl<'a> Player<'a> {
             }
             Wish::Step { back: false } => {
                 self.paused = true;
-                return Ok(self.take()?.map(|snapshot| Shown::Tick(Box::new(snapshot))));
+                return Ok(self
+                    .take()?
+                    .map(|snapshot| ReplayScreen::Tick(Box::new(snapshot))));
             }
             Wish::Step { back: true } => {
                 self.paused = true;
@@ -270,7 +274,7 @@ impl<'a> Player<'a> {
     }
 
     /// To the last tick that is not later than this; to the first if all are.
-    fn jump(&mut self, to_unix_ms: u64) -> Result<Shown> {
+    fn jump(&mut self, to_unix_ms: u64) -> Result<ReplayScreen> {
         let begun = |session: &&Session| session.start.started_unix_ms <= to_unix_ms;
         let place = self.sessions.iter().rposition(begun).unwrap_or(0);
         let end = match self.sessions.get(place) {
@@ -302,7 +306,7 @@ impl<'a> Player<'a> {
             past.pop();
             recent.push(self.view.snapshot().clone());
         }
-        Ok(Shown::Jump { past, recent })
+        Ok(ReplayScreen::Jump { past, recent })
     }
 
     /// Puts the tape at the beginning of a session, or at some tick not later than `from`.
@@ -412,8 +416,8 @@ mod tests {
         }
     }
 
-    fn started(path: &Path) -> Tape {
-        Tape::start(&ReplayArgs {
+    fn started(path: &Path) -> ReplayTicks {
+        ReplayTicks::start(&ReplayArgs {
             file: path.to_owned(),
             top: true,
             // So slow that nothing comes that was not asked for.
@@ -424,11 +428,11 @@ mod tests {
     }
 
     /// What was before, and when the newest is, after the next jump or step.
-    fn after(tape: &Tape, wish: Wish) -> (Option<usize>, u64) {
+    fn after(tape: &ReplayTicks, wish: Wish) -> (Option<usize>, u64) {
         tape.wish(wish);
         match tape.shown.recv().unwrap() {
-            Shown::Tick(snapshot) => (None, snapshot.wall_unix_ms - FIRST_MS),
-            Shown::Jump { past, recent } => {
+            ReplayScreen::Tick(snapshot) => (None, snapshot.wall_unix_ms - FIRST_MS),
+            ReplayScreen::Jump { past, recent } => {
                 let newest = recent.last().unwrap();
                 assert!(recent.len() <= 20, "{}", recent.len());
                 let all = past.len() + recent.len();

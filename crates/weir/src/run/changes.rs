@@ -31,7 +31,7 @@ const OLDER_FILE_NAME: &str = "changes.1.jsonl";
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Change {
+pub struct MachineChange {
     /// Wall-clock time, milliseconds since the Unix epoch.
     pub wall_unix_ms: u64,
     /// The tick.
@@ -39,7 +39,7 @@ pub struct Change {
     /// Whom it concerns.
     pub workload: WorkloadId,
     /// What happened.
-    pub what: What,
+    pub what: ChangeKind,
     /// The limit before, if there was one.
     pub from_cpus: Option<CpuShare>,
     /// The limit now, if there is one.
@@ -54,7 +54,7 @@ pub struct Change {
 /// Kinds of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum ChangeKind {
     /// It came under a limit.
     Limited,
     /// Its limit was moved.
@@ -69,21 +69,21 @@ pub enum What {
     Failed,
 }
 
-impl What {
+impl ChangeKind {
     /// For people.
     pub fn word(self) -> &'static str {
         match self {
-            What::Limited => "limited",
-            What::Adjusted => "adjusted",
-            What::Released => "released",
-            What::Vanished => "ended",
-            What::Refused => "not limited",
-            What::Failed => "failed",
+            ChangeKind::Limited => "limited",
+            ChangeKind::Adjusted => "adjusted",
+            ChangeKind::Released => "released",
+            ChangeKind::Vanished => "ended",
+            ChangeKind::Refused => "not limited",
+            ChangeKind::Failed => "failed",
         }
     }
 }
 
-impl Change {
+impl MachineChange {
     /// One line for people, harmless on a terminal.
     pub fn sentence(&self) -> String {
         let mut line = format!(
@@ -125,12 +125,17 @@ pub struct Changes {
 
 impl Changes {
     /// The events of one tick, in the plan's order.
-    pub fn of(&mut self, wall_unix_ms: u64, plan: &Plan, outcomes: &[Outcome]) -> Vec<Change> {
+    pub fn of(
+        &mut self,
+        wall_unix_ms: u64,
+        plan: &Plan,
+        outcomes: &[Outcome],
+    ) -> Vec<MachineChange> {
         let pairs = plan.actions.iter().zip(outcomes);
         let events = pairs.filter_map(|(action, outcome)| {
             let known = self.known.entry(action.workload.clone()).or_default();
             let (what, from_cpus, detail) = event(known, wall_unix_ms, action, &outcome.result)?;
-            Some(Change {
+            Some(MachineChange {
                 wall_unix_ms,
                 seq: plan.seq,
                 workload: action.workload.clone(),
@@ -161,23 +166,23 @@ fn why<'a>(plan: &'a Plan, id: &WorkloadId) -> Option<&'a Why> {
     plan.workloads.get(found).map(|verdict| &verdict.why)
 }
 
-type Event = (What, Option<CpuShare>, Option<String>);
+type Event = (ChangeKind, Option<CpuShare>, Option<String>);
 
 fn event(known: &mut Known, now_ms: u64, action: &Action, outcome: &OutcomeKind) -> Option<Event> {
     match outcome {
         OutcomeKind::Unchanged => None,
         OutcomeKind::Vanished => {
             let from = std::mem::take(known).cpus;
-            from.is_some().then_some((What::Vanished, from, None))
+            from.is_some().then_some((ChangeKind::Vanished, from, None))
         }
-        OutcomeKind::Refused(why) => once(known, What::Refused, why),
-        OutcomeKind::Failed(why) => once(known, What::Failed, why),
+        OutcomeKind::Refused(why) => once(known, ChangeKind::Refused, why),
+        OutcomeKind::Failed(why) => once(known, ChangeKind::Failed, why),
         OutcomeKind::Applied => {
             known.refusal = None;
             match action.kind {
                 ActionKind::Release => {
                     let from = known.cpus.take();
-                    Some((What::Released, from, None))
+                    Some((ChangeKind::Released, from, None))
                 }
                 ActionKind::Limit { cpus } => limited(known, now_ms, cpus),
             }
@@ -185,7 +190,7 @@ fn event(known: &mut Known, now_ms: u64, action: &Action, outcome: &OutcomeKind)
     }
 }
 
-fn once(known: &mut Known, what: What, why: &str) -> Option<Event> {
+fn once(known: &mut Known, what: ChangeKind, why: &str) -> Option<Event> {
     if known.refusal.as_deref() == Some(why) {
         return None;
     }
@@ -196,14 +201,14 @@ fn once(known: &mut Known, what: What, why: &str) -> Option<Event> {
 fn limited(known: &mut Known, now_ms: u64, cpus: CpuShare) -> Option<Event> {
     let from = known.cpus.replace(cpus);
     let what = if from.is_none() {
-        What::Limited
+        ChangeKind::Limited
     } else {
-        What::Adjusted
+        ChangeKind::Adjusted
     };
     let moved = (cpus.get() - known.written_cpus.get()).abs();
     let large = moved > known.written_cpus.get() * ADJUSTED_BY;
     let old = now_ms.saturating_sub(known.written_ms) >= ADJUSTED_AFTER_MS;
-    if what == What::Adjusted && !large && !old {
+    if what == ChangeKind::Adjusted && !large && !old {
         return None;
     }
     known.written_cpus = cpus;
@@ -237,7 +242,7 @@ impl ChangeLog {
     ///
     /// # Errors
     /// The disk is full, or the directory has gone.
-    pub fn add(&mut self, changes: &[Change]) -> io::Result<()> {
+    pub fn add(&mut self, changes: &[MachineChange]) -> io::Result<()> {
         let mut lines = Vec::new();
         for change in changes {
             serde_json::to_writer(&mut lines, change)?;
@@ -272,8 +277,8 @@ fn append(path: &Path) -> io::Result<File> {
 pub fn last(
     dir: &Path,
     count: usize,
-    wanted: impl Fn(&Change) -> bool,
-) -> io::Result<(Vec<Change>, u64)> {
+    wanted: impl Fn(&MachineChange) -> bool,
+) -> io::Result<(Vec<MachineChange>, u64)> {
     let mut text = Vec::new();
     for name in [OLDER_FILE_NAME, FILE_NAME] {
         match File::open(dir.join(name)) {
@@ -283,7 +288,7 @@ pub fn last(
         }
     }
     let mut unreadable = 0;
-    let mut found: Vec<Change> = Vec::new();
+    let mut found: Vec<MachineChange> = Vec::new();
     for line in text
         .split(|byte| *byte == b'\n')
         .rev()
@@ -314,7 +319,12 @@ fn read_tail(mut file: File, into: &mut Vec<u8>) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn tick(changes: &mut Changes, ms: u64, kind: ActionKind, result: OutcomeKind) -> Vec<What> {
+    fn tick(
+        changes: &mut Changes,
+        ms: u64,
+        kind: ActionKind,
+        result: OutcomeKind,
+    ) -> Vec<ChangeKind> {
         let workload = WorkloadId::new("/a");
         let actions = vec![Action {
             workload: workload.clone(),
@@ -338,13 +348,13 @@ mod tests {
     fn small_adjustments_are_not_events_and_large_or_old_ones_are() {
         let mut changes = Changes::default();
         let mut at = |ms, cpus| tick(&mut changes, ms, limit(cpus), OutcomeKind::Applied);
-        assert_eq!(at(0, 1.0), [What::Limited]);
+        assert_eq!(at(0, 1.0), [ChangeKind::Limited]);
         assert_eq!(at(200, 1.25), [], "25 % is not yet large");
-        assert_eq!(at(400, 1.26), [What::Adjusted]);
+        assert_eq!(at(400, 1.26), [ChangeKind::Adjusted]);
         assert_eq!(at(10_399, 1.25), []);
         assert_eq!(
             at(10_400, 1.25),
-            [What::Adjusted],
+            [ChangeKind::Adjusted],
             "ten seconds after the last event"
         );
     }
@@ -360,9 +370,9 @@ mod tests {
                 OutcomeKind::Refused(why.into()),
             )
         };
-        assert_eq!(no("busy"), [What::Refused]);
+        assert_eq!(no("busy"), [ChangeKind::Refused]);
         assert_eq!(no("busy"), []);
-        assert_eq!(no("gone"), [What::Refused]);
+        assert_eq!(no("gone"), [ChangeKind::Refused]);
     }
 
     #[test]
@@ -370,18 +380,18 @@ mod tests {
         let mut changes = Changes::default();
         assert_eq!(
             tick(&mut changes, 0, limit(1.0), OutcomeKind::Applied),
-            [What::Limited]
+            [ChangeKind::Limited]
         );
         let released = tick(&mut changes, 1, ActionKind::Release, OutcomeKind::Applied);
-        assert_eq!(released, [What::Released]);
+        assert_eq!(released, [ChangeKind::Released]);
         assert_eq!(tick(&mut changes, 2, limit(1.0), OutcomeKind::Vanished), []);
         assert_eq!(
             tick(&mut changes, 3, limit(1.0), OutcomeKind::Applied),
-            [What::Limited]
+            [ChangeKind::Limited]
         );
         assert_eq!(
             tick(&mut changes, 4, limit(1.0), OutcomeKind::Vanished),
-            [What::Vanished]
+            [ChangeKind::Vanished]
         );
     }
 
@@ -389,11 +399,11 @@ mod tests {
     fn the_list_on_disk_is_bounded_and_survives_a_broken_line() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = ChangeLog::open(dir.path()).unwrap();
-        let change = |seq| Change {
+        let change = |seq| MachineChange {
             wall_unix_ms: seq,
             seq,
             workload: WorkloadId::new("/a".repeat(500)),
-            what: What::Limited,
+            what: ChangeKind::Limited,
             from_cpus: None,
             to_cpus: Some(CpuShare::new(0.5)),
             detail: None,

@@ -31,12 +31,12 @@ use crate::devices;
 use crate::exit::Exit;
 use crate::host;
 use crate::probe::Probed;
-use crate::recordings::tape::Tape;
+use crate::recordings::recorder_thread::RecorderThread;
 use crate::settings::Settings;
 use crate::text;
 use announce::announce;
 use anyhow::{Context, Result, anyhow, bail};
-use changes::{Change, ChangeLog, What};
+use changes::{ChangeKind, ChangeLog, MachineChange};
 use metrics::Exporter;
 use outlet::Outlet;
 use publish::Publisher;
@@ -183,7 +183,7 @@ fn exporter(address: SocketAddr) -> Result<Exporter> {
 }
 
 /// Begins the recording, if one is wanted.
-fn tape(settings: &Settings, machine: &Description) -> Result<Option<Tape>> {
+fn tape(settings: &Settings, machine: &Description) -> Result<Option<RecorderThread>> {
     let Some(path) = &settings.record else {
         return Ok(None);
     };
@@ -196,10 +196,10 @@ fn tape(settings: &Settings, machine: &Description) -> Result<Option<Tape>> {
         config: settings.config.clone(),
         description: machine.clone(),
     };
-    Tape::start(path, &start).map(Some)
+    RecorderThread::start(path, &start).map(Some)
 }
 
-fn end_tape(tape: &mut Tape) -> Result<()> {
+fn end_tape(tape: &mut RecorderThread) -> Result<()> {
     let path = tape.finish().context("the recording has no proper end")?;
     let path = text::harmless(&path.to_string_lossy());
     match tape.lost() {
@@ -372,8 +372,8 @@ fn say_released(outcomes: &[Outcome]) -> usize {
     left
 }
 
-fn log_events(events: &[Change]) {
-    let weighty = |event: &&Change| event.what != What::Adjusted;
+fn log_events(events: &[MachineChange]) {
+    let weighty = |event: &&MachineChange| event.what != ChangeKind::Adjusted;
     if events.iter().filter(weighty).count() > EVENTS_LOGGED_MAX {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
         for event in events {
@@ -389,9 +389,11 @@ fn log_events(events: &[Change]) {
     for event in events {
         let sentence = event.sentence();
         match event.what {
-            What::Refused | What::Failed => warn!("{sentence}"),
-            What::Adjusted => debug!("{sentence}"),
-            What::Limited | What::Released | What::Vanished => info!("{sentence}"),
+            ChangeKind::Refused | ChangeKind::Failed => warn!("{sentence}"),
+            ChangeKind::Adjusted => debug!("{sentence}"),
+            ChangeKind::Limited | ChangeKind::Released | ChangeKind::Vanished => {
+                info!("{sentence}")
+            }
         }
     }
 }

@@ -30,7 +30,7 @@ pub struct DeviceArgs {
 
     /// What the threads do
     #[arg(long, value_enum, default_value = "reads")]
-    pub mix: MixName,
+    pub mix: DeviceMix,
 
     /// Print the curve as JSON
     #[arg(long)]
@@ -48,7 +48,7 @@ own, up to twice that they share; beyond, more shared cores of the same kind are
 
 /// What the loading threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MixName {
+pub enum DeviceMix {
     /// Reads only
     Reads,
     /// Two lines read for each written
@@ -64,14 +64,14 @@ pub enum MixName {
     NtWrites,
 }
 
-impl MixName {
+impl DeviceMix {
     fn mix(self) -> LoadMix {
         match self {
-            MixName::Reads => LoadMix::Reads,
-            MixName::TwoToOne => LoadMix::TwoToOne,
-            MixName::ThreeToOne => LoadMix::ThreeToOne,
-            MixName::OneToOne => LoadMix::OneToOne,
-            MixName::NtWrites => LoadMix::NtWrites,
+            DeviceMix::Reads => LoadMix::Reads,
+            DeviceMix::TwoToOne => LoadMix::TwoToOne,
+            DeviceMix::ThreeToOne => LoadMix::ThreeToOne,
+            DeviceMix::OneToOne => LoadMix::OneToOne,
+            DeviceMix::NtWrites => LoadMix::NtWrites,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! words, the keys.
 
 use super::help::{self, BOLD, DIM};
-use super::model::{DeviceRow, Model, Row};
+use super::model::{DeviceRow, Model, TopRow};
 use super::table;
 use super::tag::tag;
 use crate::{text, words};
@@ -298,7 +298,7 @@ fn textwrap(sentence: &str, cells: usize) -> Vec<String> {
     lines
 }
 
-fn row_style(row: &Row) -> Style {
+fn row_style(row: &TopRow) -> Style {
     use weir_core::seam::plan::Why;
     if row.branch.is_some() {
         return BOLD;
@@ -314,7 +314,7 @@ fn row_style(row: &Row) -> Style {
     }
 }
 
-fn limit_line(row: &Row, known_since_unix_ms: Option<u64>, now_unix_ms: u64) -> String {
+fn limit_line(row: &TopRow, known_since_unix_ms: Option<u64>, now_unix_ms: u64) -> String {
     if let Some(inside) = &row.inside {
         let seen = inside.age.map_or_else(String::new, |age| {
             format!(", seen {:.1} s ago", age.secs_f64())

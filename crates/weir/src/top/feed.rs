@@ -4,7 +4,7 @@
 
 use crate::cli::{ByName, TopArgs};
 use crate::host;
-use crate::recordings::player::{Shown, Tape};
+use crate::recordings::player::{ReplayScreen, ReplayTicks};
 use crate::run::publish::{self, is_live, wall_unix_ms};
 use crate::run::tick::{Loop, Sinks};
 use crate::text;
@@ -32,7 +32,7 @@ pub enum Feed {
     /// Our own loop in a thread.
     Own(Receiver<Result<Snapshot>>),
     /// A recording; at its end the last tick stays.
-    Recorded(Tape),
+    Recorded(ReplayTicks),
 }
 
 impl Feed {
@@ -67,10 +67,10 @@ impl Feed {
     ///
     /// # Errors
     /// The source has dried up: the daemon has ended, or nothing can be observed any more.
-    pub fn poll(&mut self) -> Result<Option<Shown>> {
+    pub fn poll(&mut self) -> Result<Option<ReplayScreen>> {
         let snapshot = match self {
             Feed::Recorded(tape) => return Ok(tape.poll()),
-            Feed::File(snapshot) => return Ok(snapshot.take().map(Shown::Tick)),
+            Feed::File(snapshot) => return Ok(snapshot.take().map(ReplayScreen::Tick)),
             Feed::Daemon { path, last_seq } => {
                 let snapshot =
                     publish::read(path).context("the weir that was running has ended")?;
@@ -93,7 +93,7 @@ impl Feed {
                 }
             },
         };
-        Ok(snapshot.map(|snapshot| Shown::Tick(Box::new(snapshot))))
+        Ok(snapshot.map(|snapshot| ReplayScreen::Tick(Box::new(snapshot))))
     }
 
     /// Where the figures come from, for the screen's first line.

@@ -11,12 +11,12 @@ const STEPS_KEPT: usize = 512;
 
 /// A mean in the making.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Mean {
+pub struct WindowMean {
     sum: f64,
     count: u32,
 }
 
-impl Mean {
+impl WindowMean {
     /// Takes in a value.
     pub fn add(&mut self, value: f64) {
         self.sum += value;
@@ -30,15 +30,15 @@ impl Mean {
 }
 
 #[derive(Debug, Default)]
-struct Curve {
+struct HistoryCurve {
     steps: VecDeque<Option<f64>>,
-    current: Mean,
+    current: WindowMean,
 }
 
 /// The curves of all devices.
 #[derive(Debug, Default)]
 pub struct History {
-    curves: BTreeMap<DeviceId, Curve>,
+    curves: BTreeMap<DeviceId, HistoryCurve>,
     step_began_ms: u64,
 }
 

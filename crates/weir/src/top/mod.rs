@@ -17,7 +17,7 @@ pub mod tree;
 
 use crate::cli::TopArgs;
 use crate::exit::{Exit, print, print_json};
-use crate::recordings::player::{Shown, Tape};
+use crate::recordings::player::{ReplayScreen, ReplayTicks};
 use crate::run::publish::wall_unix_ms;
 use crate::text;
 use anyhow::{Context, Result};
@@ -74,7 +74,7 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
 ///
 /// # Errors
 /// There is nothing in it, or the terminal cannot be used.
-pub fn recorded(tape: Tape) -> Result<Exit> {
+pub fn recorded(tape: ReplayTicks) -> Result<Exit> {
     let is_screen = io::stdout().is_terminal();
     let last = if is_screen { None } else { tape.last() };
     let mut feed = Feed::Recorded(tape);
@@ -215,10 +215,10 @@ fn live(feed: &mut Feed, hint: &'static str) -> Result<()> {
     result
 }
 
-fn take_in(model: &mut Model, shown: Shown) {
+fn take_in(model: &mut Model, shown: ReplayScreen) {
     match shown {
-        Shown::Tick(snapshot) => model.add(*snapshot),
-        Shown::Jump { past, recent } => model.jump(&past, recent),
+        ReplayScreen::Tick(snapshot) => model.add(*snapshot),
+        ReplayScreen::Jump { past, recent } => model.jump(&past, recent),
     }
 }
 

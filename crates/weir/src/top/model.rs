@@ -11,7 +11,7 @@ mod inside;
 
 pub use inside::Inside;
 
-use super::history::{History, Mean, total};
+use super::history::{History, WindowMean, total};
 use super::tag::tag;
 use super::tree;
 use crate::recordings::player::Past;
@@ -64,7 +64,7 @@ impl Sort {
 
 /// One line of the table.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct TopRow {
     /// The newest verdict; its figures are those of one tick.
     pub verdict: Decision,
     /// Mean bandwidth.
@@ -102,11 +102,11 @@ pub struct Branch {
     pub limited: usize,
 }
 
-impl Row {
+impl TopRow {
     /// A workload of which no more is known than this.
-    pub fn leaf(verdict: Decision) -> Row {
+    pub fn leaf(verdict: Decision) -> TopRow {
         let (tag, keep) = tag(verdict.id.as_str(), "");
-        Row {
+        TopRow {
             label: tag + &text::harmless(verdict.id.as_str()),
             keep,
             verdict,
@@ -152,7 +152,7 @@ pub struct Model {
     /// Snapshots of the last second, oldest first.
     recent: VecDeque<Snapshot>,
     history: History,
-    rows: Vec<Row>,
+    rows: Vec<TopRow>,
     sort: Sort,
     /// No tree.
     list: bool,
@@ -234,7 +234,7 @@ impl Model {
     }
 
     fn device(&self, newest: &Snapshot, state: &DeviceState) -> DeviceRow {
-        let mut mean = Mean::default();
+        let mut mean = WindowMean::default();
         for snapshot in &self.recent {
             let same = snapshot
                 .plan
@@ -283,7 +283,7 @@ impl Model {
         }
     }
 
-    fn make_rows(&self) -> Vec<Row> {
+    fn make_rows(&self) -> Vec<TopRow> {
         let Some(newest) = self.snapshot() else {
             return Vec::new();
         };
@@ -295,14 +295,14 @@ impl Model {
             .collect();
         let all: BytesPerSec = traffic.into_iter().sum();
         let wanted = self.filter.to_lowercase();
-        let mut rows: Vec<Row> = newest
+        let mut rows: Vec<TopRow> = newest
             .plan
             .workloads
             .iter()
             .map(|v| row(newest, v, &means, all))
             .filter(|row| wanted.is_empty() || row.label.to_lowercase().contains(&wanted))
             .collect();
-        let key = |row: &Row| self.key(row);
+        let key = |row: &TopRow| self.key(row);
         if self.list {
             rows.sort_by_cached_key(key);
             return self.open_up(newest, rows);
@@ -317,7 +317,7 @@ impl Model {
     }
 
     /// By what rows are sorted.
-    fn key(&self, row: &Row) -> (Reverse<i64>, WorkloadId) {
+    fn key(&self, row: &TopRow) -> (Reverse<i64>, WorkloadId) {
         let value = match self.sort {
             Sort::Bandwidth => row.bandwidth.map(BytesPerSec::get),
             // In thousandths, so that a tenth of a small share counts too.
@@ -359,9 +359,9 @@ impl Model {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Means {
-    bandwidth: Mean,
-    cpu: Mean,
-    held: Mean,
+    bandwidth: WindowMean,
+    cpu: WindowMean,
+    held: WindowMean,
 }
 
 fn row(
@@ -369,11 +369,11 @@ fn row(
     verdict: &Decision,
     means: &BTreeMap<&WorkloadId, Means>,
     all: BytesPerSec,
-) -> Row {
+) -> TopRow {
     let means = means.get(&verdict.id).copied().unwrap_or_default();
     let bandwidth = means.bandwidth.get().map(BytesPerSec::new);
     let books = newest.scheduler.as_ref();
-    Row {
+    TopRow {
         bandwidth,
         share: bandwidth
             .filter(|_| all > BytesPerSec::ZERO)
@@ -384,7 +384,7 @@ fn row(
         scheduled: books
             .and_then(|books| books.workloads.get(&verdict.id))
             .copied(),
-        ..Row::leaf(verdict.clone())
+        ..TopRow::leaf(verdict.clone())
     }
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The table's cells as text, for the live screen and for plain output alike.
 
-use super::model::Row;
+use super::model::TopRow;
 use crate::{text, words};
 use unicode_width::UnicodeWidthStr;
 use weir_core::rates::attribution::Provenance;
 
 /// Columns besides the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Column {
+pub enum TopColumn {
     /// Device bandwidth; `~` marks an estimate.
     Bandwidth,
     /// Part of the devices' traffic.
@@ -36,8 +36,8 @@ const NAME_LEAST: usize = 20;
 const WHY_LONG: usize = 40;
 
 /// The columns that fit on a screen of this width.
-fn columns(width: usize) -> &'static [Column] {
-    use Column::{Bandwidth, Cpu, Figure, Held, Intensity, Limit, Share, Why};
+fn columns(width: usize) -> &'static [TopColumn] {
+    use TopColumn::{Bandwidth, Cpu, Figure, Held, Intensity, Limit, Share, Why};
     match width {
         0..56 => &[Bandwidth, Cpu, Limit],
         56..76 => &[Bandwidth, Share, Cpu, Limit, Why],
@@ -46,48 +46,48 @@ fn columns(width: usize) -> &'static [Column] {
     }
 }
 
-impl Column {
+impl TopColumn {
     /// In cells.
     pub fn width(self) -> usize {
         match self {
-            Column::Bandwidth => 11,
-            Column::Share | Column::Held => 5,
-            Column::Intensity => 9,
-            Column::Cpu | Column::Limit => 6,
-            Column::Figure => 8,
-            Column::Why => 10,
+            TopColumn::Bandwidth => 11,
+            TopColumn::Share | TopColumn::Held => 5,
+            TopColumn::Intensity => 9,
+            TopColumn::Cpu | TopColumn::Limit => 6,
+            TopColumn::Figure => 8,
+            TopColumn::Why => 10,
         }
     }
 
     /// With the unit where the cells have none.
     pub fn title(self) -> &'static str {
         match self {
-            Column::Bandwidth => "BANDWIDTH",
-            Column::Share => "SHARE",
-            Column::Intensity => "MiB/CPU·s",
-            Column::Cpu => "CPU",
-            Column::Limit => "LIMIT",
-            Column::Held => "HELD",
-            Column::Figure => "FIGURE",
-            Column::Why => "WHY",
+            TopColumn::Bandwidth => "BANDWIDTH",
+            TopColumn::Share => "SHARE",
+            TopColumn::Intensity => "MiB/CPU·s",
+            TopColumn::Cpu => "CPU",
+            TopColumn::Limit => "LIMIT",
+            TopColumn::Held => "HELD",
+            TopColumn::Figure => "FIGURE",
+            TopColumn::Why => "WHY",
         }
     }
 
     /// The cell's text, not yet aligned. Missing is a dash, never a zero.
-    pub fn cell(self, row: &Row) -> String {
+    pub fn cell(self, row: &TopRow) -> String {
         let verdict = &row.verdict;
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".to_owned());
-        if let (Column::Why, Some(branch)) = (self, &row.branch) {
+        if let (TopColumn::Why, Some(branch)) = (self, &row.branch) {
             return match branch.limited {
                 0 => format!("{} in it", branch.workloads),
                 limited => format!("{limited} of {}", branch.workloads),
             };
         }
-        if let (Column::Why, Some(_)) = (self, &row.inside) {
+        if let (TopColumn::Why, Some(_)) = (self, &row.inside) {
             return "by CPU".to_owned();
         }
         match self {
-            Column::Bandwidth => {
+            TopColumn::Bandwidth => {
                 let mark = match verdict.bandwidth.provenance {
                     Provenance::Counted | Provenance::Unknown => "",
                     Provenance::Sampled | Provenance::Apportioned => "~",
@@ -97,16 +97,18 @@ impl Column {
                         .map(|rate| format!("{mark}{}", text::rate(rate))),
                 )
             }
-            Column::Share => or_dash(row.share.map(text::percent)),
-            Column::Intensity => or_dash(verdict.intensity_bytes_per_cpu_sec.map(text::intensity)),
-            Column::Cpu => or_dash(row.cpu.map(text::cpus)),
-            Column::Limit => or_dash(verdict.limit_cpus.map(text::cpus)),
-            Column::Held => {
+            TopColumn::Share => or_dash(row.share.map(text::percent)),
+            TopColumn::Intensity => {
+                or_dash(verdict.intensity_bytes_per_cpu_sec.map(text::intensity))
+            }
+            TopColumn::Cpu => or_dash(row.cpu.map(text::cpus)),
+            TopColumn::Limit => or_dash(verdict.limit_cpus.map(text::cpus)),
+            TopColumn::Held => {
                 let held = row.held.get();
                 or_dash((held > 0.0).then(|| text::percent(held)))
             }
-            Column::Figure => words::provenance(verdict.bandwidth.provenance).to_owned(),
-            Column::Why => words::verdict_short(verdict).to_owned(),
+            TopColumn::Figure => words::provenance(verdict.bandwidth.provenance).to_owned(),
+            TopColumn::Why => words::verdict_short(verdict).to_owned(),
         }
     }
 }
@@ -115,7 +117,7 @@ impl Column {
 /// it the reason is told at length.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    columns: &'static [Column],
+    columns: &'static [TopColumn],
     name: usize,
     why: usize,
 }
@@ -127,9 +129,9 @@ impl Layout {
         let others: usize = columns.iter().map(|column| column.width() + 1).sum();
         let room = width.saturating_sub(others);
         let name = room.min(longest.max(NAME_LEAST));
-        let has_why = columns.last() == Some(&Column::Why);
+        let has_why = columns.last() == Some(&TopColumn::Why);
         let why = if has_why {
-            Column::Why.width() + room - name
+            TopColumn::Why.width() + room - name
         } else {
             0
         };
@@ -146,7 +148,7 @@ impl Layout {
         Layout {
             columns,
             name: longest.clamp(NAME_LEAST, WIDE),
-            why: Column::Why.width(),
+            why: TopColumn::Why.width(),
         }
     }
 
@@ -161,12 +163,12 @@ impl Layout {
     }
 
     /// One workload's line.
-    pub fn line(&self, row: &Row) -> String {
+    pub fn line(&self, row: &TopRow) -> String {
         let mut line = text::left_keeping(&row.label, row.keep, self.name);
         for column in self.columns {
             line.push(' ');
             line += &match column {
-                Column::Why if self.why >= WHY_LONG => self.align(*column, &why_long(row)),
+                TopColumn::Why if self.why >= WHY_LONG => self.align(*column, &why_long(row)),
                 _ => self.align(*column, &column.cell(row)),
             };
         }
@@ -174,17 +176,17 @@ impl Layout {
     }
 
     /// Numbers to the right, words to the left.
-    fn align(&self, column: Column, text: &str) -> String {
+    fn align(&self, column: TopColumn, text: &str) -> String {
         match column {
-            Column::Why => text::left(text, self.why),
-            Column::Figure => text::left(text, column.width()),
+            TopColumn::Why => text::left(text, self.why),
+            TopColumn::Figure => text::left(text, column.width()),
             _ => text::right(text, column.width()),
         }
     }
 }
 
 /// Why it has the limit it has; of an inner cgroup, how many have one; of a process, what its figure is.
-pub fn why_long(row: &Row) -> String {
+pub fn why_long(row: &TopRow) -> String {
     if row.inside.is_some() {
         return "its part of the workload's bytes, by CPU time".to_owned();
     }
@@ -200,7 +202,7 @@ pub fn why_long(row: &Row) -> String {
 }
 
 /// The longest name on the screen, in cells.
-pub fn longest_name(rows: &[Row]) -> usize {
+pub fn longest_name(rows: &[TopRow]) -> usize {
     let names = rows.iter().map(|row| row.label.width());
     names.max().unwrap_or(0)
 }
@@ -235,7 +237,7 @@ mod tests {
             .iter()
             .find(|row| row.verdict.id.as_str() == "/weir")
             .unwrap();
-        assert_eq!(Column::Bandwidth.cell(weir), "–");
-        assert_eq!(Column::Cpu.cell(weir), "–");
+        assert_eq!(TopColumn::Bandwidth.cell(weir), "–");
+        assert_eq!(TopColumn::Cpu.cell(weir), "–");
     }
 }

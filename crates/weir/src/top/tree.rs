@@ -2,7 +2,7 @@
 //! Workloads as the tree of cgroups that they are the leaves of. Inner cgroups have the sums of what is
 //! below them; one with a single child is not worth a line and is written before its child.
 
-use super::model::{Branch, Row};
+use super::model::{Branch, TopRow};
 use super::tag::tag;
 use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,22 +18,22 @@ const CPUS_LEAST: f64 = 0.001;
 
 #[derive(Default)]
 struct Node {
-    leaf: Option<Row>,
+    leaf: Option<TopRow>,
     children: BTreeMap<String, Node>,
 }
 
 /// A line, and what stands below it.
 struct Block {
-    row: Row,
+    row: TopRow,
     body: Vec<Block>,
 }
 
 /// Leaves as lines of a tree, siblings in the order of `key`, with nothing below what is folded.
 pub fn arrange<K: Ord>(
-    leaves: Vec<Row>,
+    leaves: Vec<TopRow>,
     folded: &BTreeSet<WorkloadId>,
-    key: &dyn Fn(&Row) -> K,
-) -> Vec<Row> {
+    key: &dyn Fn(&TopRow) -> K,
+) -> Vec<TopRow> {
     let mut root = Node::default();
     for row in leaves {
         let mut node = &mut root;
@@ -55,7 +55,7 @@ pub fn arrange<K: Ord>(
     rows
 }
 
-fn blocks<K: Ord>(node: Node, path: &str, key: &dyn Fn(&Row) -> K) -> Vec<Block> {
+fn blocks<K: Ord>(node: Node, path: &str, key: &dyn Fn(&TopRow) -> K) -> Vec<Block> {
     let children = node.children.into_iter();
     let mut blocks: Vec<Block> = children
         .map(|(name, child)| block(child, name, path, key))
@@ -64,7 +64,12 @@ fn blocks<K: Ord>(node: Node, path: &str, key: &dyn Fn(&Row) -> K) -> Vec<Block>
     blocks
 }
 
-fn block<K: Ord>(mut node: Node, mut name: String, above: &str, key: &dyn Fn(&Row) -> K) -> Block {
+fn block<K: Ord>(
+    mut node: Node,
+    mut name: String,
+    above: &str,
+    key: &dyn Fn(&TopRow) -> K,
+) -> Block {
     while node.leaf.is_none() && node.children.len() == 1 {
         let Some((below, child)) = node.children.pop_first() else {
             break;
@@ -74,7 +79,7 @@ fn block<K: Ord>(mut node: Node, mut name: String, above: &str, key: &dyn Fn(&Ro
     }
     let path = format!("{above}/{name}");
     let (tag, keep) = tag(&path, above);
-    let label = |row: &Row| {
+    let label = |row: &TopRow| {
         let is_path = above.is_empty() && row.verdict.id.as_str().starts_with('/');
         let slash = if is_path { "/" } else { "" };
         format!("{tag}{}", text::harmless(&format!("{slash}{name}")))
@@ -100,7 +105,7 @@ fn block<K: Ord>(mut node: Node, mut name: String, above: &str, key: &dyn Fn(&Ro
     Block { row, body }
 }
 
-fn lay_out(block: Block, depth: usize, folded: &BTreeSet<WorkloadId>, rows: &mut Vec<Row>) {
+fn lay_out(block: Block, depth: usize, folded: &BTreeSet<WorkloadId>, rows: &mut Vec<TopRow>) {
     let Block { mut row, body } = block;
     let is_open = !folded.contains(&row.verdict.id);
     if let Some(branch) = &mut row.branch {
@@ -125,9 +130,9 @@ fn lay_out(block: Block, depth: usize, folded: &BTreeSet<WorkloadId>, rows: &mut
 }
 
 /// What is below, as one row. What is not known of some is the sum of the others.
-fn sum(path: &str, body: &[Block]) -> Row {
+fn sum(path: &str, body: &[Block]) -> TopRow {
     let rows = || body.iter().map(|block| &block.row);
-    let add = |value: fn(&Row) -> Option<f64>| -> Option<f64> {
+    let add = |value: fn(&TopRow) -> Option<f64>| -> Option<f64> {
         let known = rows().filter_map(value);
         known.fold(None, |sum, value| Some(sum.unwrap_or(0.0) + value))
     };
@@ -165,13 +170,13 @@ fn sum(path: &str, body: &[Block]) -> Row {
         throttled_ns: None,
         why: Why::ObserveOnly,
     };
-    Row {
+    TopRow {
         bandwidth: bandwidth.map(BytesPerSec::new),
         share: add(|row| row.share),
         cpu: cpu.map(CpuShare::new),
         held: CpuShare::new(add(|row| Some(row.held.get())).unwrap_or(0.0)),
         branch: Some(branch),
-        ..Row::leaf(verdict)
+        ..TopRow::leaf(verdict)
     }
 }
 
@@ -181,17 +186,17 @@ mod tests {
     use super::*;
     use std::cmp::Reverse;
 
-    fn leaf(id: &str, mib: f64) -> Row {
+    fn leaf(id: &str, mib: f64) -> TopRow {
         let verdict = &snapshot(0, 100.0).plan.workloads[0];
         let verdict = Decision {
             id: WorkloadId::new(id),
             limit_cpus: (mib > 50.0).then(|| CpuShare::new(0.1)),
             ..verdict.clone()
         };
-        Row {
+        TopRow {
             bandwidth: (mib > 0.0).then(|| BytesPerSec::new(mib)),
             cpu: Some(CpuShare::new(0.5)),
-            ..Row::leaf(verdict)
+            ..TopRow::leaf(verdict)
         }
     }
 
@@ -199,9 +204,9 @@ mod tests {
         let leaves = leaves.iter().map(|(id, mib)| leaf(id, *mib)).collect();
         let folded = folded.iter().map(|id| WorkloadId::new(*id)).collect();
         // Bits of positive numbers are in their order.
-        let key = |row: &Row| Reverse(row.bandwidth.map_or(0, |rate| rate.get().to_bits()));
+        let key = |row: &TopRow| Reverse(row.bandwidth.map_or(0, |rate| rate.get().to_bits()));
         let rows = arrange(leaves, &folded, &key);
-        let said = |row: &Row| {
+        let said = |row: &TopRow| {
             let rate = row.bandwidth.map_or("–".into(), |r| r.get().to_string());
             format!("{} {rate}", row.label)
         };
@@ -277,7 +282,7 @@ mod tests {
         for (row, begin) in rows.iter().zip(begins) {
             assert!(row.starts_with(begin), "{row} is not {begin}…");
         }
-        let row = Row::leaf(leaf(all[0].0, 4.0).verdict);
+        let row = TopRow::leaf(leaf(all[0].0, 4.0).verdict);
         let cut = text::left_keeping(&row.label, row.keep, 40);
         assert!(
             cut.starts_with("pod:2f4c1a71/1d1f1d1f1d1f /ku") && cut.contains('…'),

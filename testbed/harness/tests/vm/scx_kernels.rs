@@ -10,7 +10,7 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
-use weir_testbed::other_kernels::{FIRST, NEWER, Series, TOO_OLD, WITHOUT};
+use weir_testbed::other_kernels::{FIRST, KernelSeries, NEWER, TOO_OLD, WITHOUT};
 use weir_testbed::vm::Vm;
 
 const RULES: [&str; 5] = [
@@ -127,7 +127,7 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
 /// These rules are taken by the kernel of `series`.
 fn are_taken(
     test: &str,
-    series: Series,
+    series: KernelSeries,
     rules: &[&str],
     tell: &mut dyn FnMut(String),
 ) -> Result<()> {
@@ -196,7 +196,7 @@ fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
     Ok(())
 }
 
-fn on(test: &str, series: Series) -> Result<Option<Bench>> {
+fn on(test: &str, series: KernelSeries) -> Result<Option<Bench>> {
     match Bench::ready(test)? {
         Some(bench) => bench.with_kernel(test, series),
         None => Ok(None),

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Modules: [`read`] and [`dax`] (what sysfs says), [`places`] (addresses of nodes), [`evidence`] (CPUs,
-//! accelerators, drivers, firmware), [`verdict`] (which nodes are CXL memory), [`nodes`] and [`devices`] (links),
+//! accelerators, drivers, firmware), [`classification`] (which nodes are CXL memory), [`nodes`] and [`devices`] (links),
 //! [`advice`] (the next move).
 //!
 //! A link that is not known has its reason; nothing is guessed from sizes or from numbers that happen to be
@@ -17,6 +17,7 @@
 //! of it is a problem, and so is whatever is too long, no text, or in a circle.
 
 mod advice;
+mod classification;
 mod dax;
 mod devices;
 mod evidence;
@@ -24,12 +25,11 @@ mod nodes;
 mod places;
 mod read;
 mod sysfs;
-mod verdict;
 
 pub(crate) use advice::next_move;
+pub use classification::{MemoryKind, NodeVerdict};
 pub(crate) use nodes::{Classified, classified};
 pub(crate) use places::node_of;
-pub use verdict::{MemoryKind, NodeVerdict};
 
 use serde::Serialize;
 use weir_core::Missing;

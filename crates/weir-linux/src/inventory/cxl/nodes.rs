@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Nodes with memory and without CPUs: which of them are CXL memory, and what of the bus they are.
 
+use super::classification::{Case, NodeVerdict, classify};
 use super::evidence::Evidence;
 use super::places::{Places, Span, meet};
 use super::read::{self, Read};
-use super::verdict::{Case, NodeVerdict, classify};
 use super::{CxlNode, Dax, Fabric, Known, Region, Window, devices};
 use crate::counters::Counters;
 use crate::inventory::numa::{MemoryNode, memory_nodes};

@@ -52,7 +52,10 @@ fn profile(device: u32, knee: f64) -> Profile {
 
 fn keep(state: &Path, profile: &Profile) -> PathBuf {
     let path = path(state, &profile.device);
-    Place::ready(&path, true).unwrap().keep(profile).unwrap()
+    ProfilePlace::ready(&path, true)
+        .unwrap()
+        .keep(profile)
+        .unwrap()
 }
 
 #[test]
@@ -67,7 +70,7 @@ fn what_was_kept_is_read_and_replaced_whole() {
     }
     let files = fs::read_dir(dir.path().join("devices")).unwrap().count();
     assert_eq!(files, 1, "something was left behind");
-    drop(Place::ready(&path(dir.path(), "other"), true).unwrap());
+    drop(ProfilePlace::ready(&path(dir.path(), "other"), true).unwrap());
     assert!(read(dir.path(), "other").unwrap().is_none());
 }
 

@@ -61,7 +61,7 @@ fn accept(listener: &TcpListener, source: &Source) {
             thread::sleep(Duration::from_millis(100));
             continue;
         };
-        let place = Place(Arc::clone(&open));
+        let place = RequestPath(Arc::clone(&open));
         if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
             continue;
         }
@@ -77,9 +77,9 @@ fn accept(listener: &TcpListener, source: &Source) {
 }
 
 /// One of the connections; given back whatever ends it.
-struct Place(Arc<AtomicUsize>);
+struct RequestPath(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for RequestPath {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -51,7 +51,7 @@ pub fn begin(settings: &Settings) -> Result<Option<Pusher>> {
     if token.is_some() && !target.is_loopback() {
         warn!("{target}: the token travels without encryption, and others may read it on the way");
     }
-    let how = How {
+    let how = PushOptions {
         target,
         token,
         every,
@@ -80,7 +80,7 @@ pub fn end(pusher: &mut Pusher) {
 }
 
 /// What is pushed, and how.
-struct How {
+struct PushOptions {
     /// To whom.
     target: Target,
     /// What to show there.
@@ -113,7 +113,7 @@ impl Pusher {
     ///
     /// # Errors
     /// No thread can be had.
-    fn start(how: How) -> Result<Pusher> {
+    fn start(how: PushOptions) -> Result<Pusher> {
         let queue = Arc::new(Queue::default());
         let (ticks, seen) = sync_channel(QUEUE_TICKS);
         let (ended, done) = sync_channel(1);

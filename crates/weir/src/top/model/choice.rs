@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What of the table is looked at: order, filter, tree, and the chosen row.
 
-use super::{Branch, Model, Row, Sort};
+use super::{Branch, Model, Sort, TopRow};
 
 impl Model {
     /// The order of rows.
@@ -16,7 +16,7 @@ impl Model {
     }
 
     /// The workloads in the chosen order.
-    pub fn rows(&self) -> &[Row] {
+    pub fn rows(&self) -> &[TopRow] {
         &self.rows
     }
 
@@ -52,7 +52,7 @@ impl Model {
         self.rows = self.make_rows();
     }
 
-    fn chosen_branch(&self) -> Option<(&Row, Branch)> {
+    fn chosen_branch(&self) -> Option<(&TopRow, Branch)> {
         let row = self.rows.get(self.selected())?;
         Some((row, row.branch?))
     }

@@ -2,7 +2,7 @@
 //! Processes below their workload, as rows. What is told of them is in the snapshot; their bytes are the workload's by
 //! their part of its CPU time.
 
-use super::{Model, Row};
+use super::{Model, TopRow};
 use crate::text;
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::processes::Process;
@@ -24,7 +24,7 @@ const NOT_TOLD: &str = "processes are told of workloads with memory on a device"
 
 impl Model {
     /// Puts processes below the workloads that are open.
-    pub(super) fn open_up(&self, newest: &Snapshot, rows: Vec<Row>) -> Vec<Row> {
+    pub(super) fn open_up(&self, newest: &Snapshot, rows: Vec<TopRow>) -> Vec<TopRow> {
         if self.open.is_empty() {
             return rows;
         }
@@ -42,7 +42,7 @@ impl Model {
         all
     }
 
-    fn below(&self, newest: &Snapshot, row: &Row) -> Vec<Row> {
+    fn below(&self, newest: &Snapshot, row: &TopRow) -> Vec<TopRow> {
         let Some(told) = newest.processes.get(&row.verdict.id) else {
             let why = if self.is_recorded {
                 IN_RECORDING
@@ -66,7 +66,7 @@ impl Model {
             let figures = (process.cpu_cpus, process.part_ratio);
             inner(row, &process.pid.to_string(), &label, figures, (what, age))
         };
-        let mut rows: Vec<Row> = told.busiest.iter().map(process).collect();
+        let mut rows: Vec<TopRow> = told.busiest.iter().map(process).collect();
         let others = told.others;
         if others.count > 0 {
             let label = format!("{} others", others.count);
@@ -80,12 +80,12 @@ impl Model {
 
 /// A row below `row`.
 fn inner(
-    row: &Row,
+    row: &TopRow,
     key: &str,
     label: &str,
     (cpu, part): (Option<CpuShare>, Option<f64>),
     (what, age): (String, Option<Nanos>),
-) -> Row {
+) -> TopRow {
     let mut verdict = row.verdict.clone();
     // No cgroup has such a name.
     verdict.id = WorkloadId::new(format!("{}//{key}", row.verdict.id));
@@ -94,7 +94,7 @@ fn inner(
     verdict.intensity_bytes_per_cpu_sec = None;
     verdict.limit_cpus = None;
     let of = |rate: BytesPerSec, part: f64| BytesPerSec::new(rate.get() * part);
-    Row {
+    TopRow {
         bandwidth: row.bandwidth.zip(part).map(|(rate, part)| of(rate, part)),
         share: row.share.zip(part).map(|(share, part)| share * part),
         cpu,
@@ -102,6 +102,6 @@ fn inner(
         keep: 0,
         depth: row.depth + 1,
         inside: Some(Inside { what, age }),
-        ..Row::leaf(verdict)
+        ..TopRow::leaf(verdict)
     }
 }

@@ -4,7 +4,7 @@
 use super::{Bench, skip};
 use anyhow::{Context, Result};
 use weir_testbed::kernel_modules::{self, Driver};
-use weir_testbed::other_kernels::Series;
+use weir_testbed::other_kernels::KernelSeries;
 
 impl Bench {
     /// The same with another kernel; nothing, said aloud, where that is not to be had or cannot be fetched. The driver
@@ -12,7 +12,7 @@ impl Bench {
     ///
     /// # Errors
     /// The driver does not build against it.
-    pub fn with_kernel(&self, test: &str, series: Series) -> Result<Option<Bench>> {
+    pub fn with_kernel(&self, test: &str, series: KernelSeries) -> Result<Option<Bench>> {
         let say = &mut |line: &str| println!("{line}");
         // A package source that fails for a moment is no fault of weir's.
         let env = match self.env.with_kernel(series, say) {

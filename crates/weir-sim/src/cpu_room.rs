@@ -13,7 +13,7 @@ const SETTLE_NS: u64 = 2_000_000_000;
 
 /// What was seen so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Room {
+pub(crate) struct CpuRoom {
     /// Ordinary tasks of others that want a CPU.
     others: Ewma,
     looked_at: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Room {
     shortage: Option<CpuShortage>,
 }
 
-impl Room {
+impl CpuRoom {
     /// A look. `daemon` is weir's own task.
     pub(crate) fn look(&mut self, machine: &Machine, daemon: u32) {
         let Some(ext) = machine.ext.as_deref() else {
