@@ -115,8 +115,9 @@ struct task_struct {
 } CORE;
 
 /*
- * Id of the cgroup that a task's process is in: the inode number of its directory. Threads of one process may be in
- * several threaded cgroups (libvirt has one for each virtual CPU); all of them count for their domain.
+ * Id of the cgroup that a task's process is in: the inode number of its directory. Threads of one process
+ * may be in several threaded cgroups (libvirt has one for each virtual CPU); all of them count for their
+ * domain.
  */
 static __always_inline u64 task_cgroup_id(const struct task_struct *task)
 {

@@ -14,9 +14,10 @@ static struct device_ctx *device_ctx_of(u64 device)
 }
 
 /*
- * Overload cap. The device has a budget of its own: its set-point less the bytes it moved. Workloads that the daemon
- * does not limit share this budget freely. Once it is spent, those that used more than their part are throttled at
- * once, until the daemon, which samples less often, has made a plan. @counted is meaningless if !@is_known.
+ * Overload cap. The device has a budget of its own: its set-point less the bytes it moved. Workloads that
+ * the daemon does not limit share this budget freely. Once it is spent, those that used more than their
+ * part are throttled at once, until the daemon, which samples less often, has made a plan. @counted is
+ * meaningless if !@is_known.
  */
 static void update_overload_cap(struct device_cfg *dcfg, struct device_ctx *dctx, u64 counted, bool is_known, u64 dt)
 {
@@ -194,8 +195,8 @@ GLOBAL_FN int preempt_over_budget(u32 index)
 }
 
 /*
- * Wakes an idle CPU for queued tasks: one may have gone idle just when they were enqueued. Tasks in a run queue are
- * no load: if they were counted, the device would stay idle for them.
+ * Wakes an idle CPU for queued tasks: one may have gone idle just when they were enqueued. Tasks in a run
+ * queue are no load: if they were counted, the device would stay idle for them.
  */
 GLOBAL_FN int kick_idle_for_queue(u32 index)
 {
@@ -366,7 +367,10 @@ static void release_all(u64 slots, u64 now, u64 dt)
 		release_workload(i, now, dt);
 }
 
-/* The timer may be late: its CPU is busy with interrupts, or the kernel runs timers in a thread, which waits too. */
+/*
+ * The timer may be late: its CPU is busy with interrupts, or the kernel runs timers in a thread, which
+ * waits too.
+ */
 static void record_timer_gap(struct sched_stats *stats, u64 dt, bool is_busy)
 {
 	struct timer_ctx *timerc;
@@ -394,7 +398,10 @@ static void check_heartbeat(struct sched_stats *stats, struct heartbeat *hb, str
 	}
 }
 
-/* Ticks are @every_ns apart from start to start. However long one takes, other tasks get a quarter of the interval. */
+/*
+ * Ticks are @every_ns apart from start to start. However long one takes, other tasks get a quarter of the
+ * interval.
+ */
 static u64 next_tick_ns(u64 begun, u64 every_ns)
 {
 	u64 took = bpf_ktime_get_ns() - begun;
@@ -403,8 +410,8 @@ static u64 next_tick_ns(u64 begun, u64 every_ns)
 }
 
 /*
- * The interval is measured by the timer's own clock (ktime). The scheduler's clock may be stale here and go back, and
- * each time it did, all budgets would be refilled for an interval that did not exist.
+ * The interval is measured by the timer's own clock (ktime). The scheduler's clock may be stale here and go
+ * back, and each time it did, all budgets would be refilled for an interval that did not exist.
  */
 static int tick(void *map, int *key, struct bpf_timer *timer)
 {

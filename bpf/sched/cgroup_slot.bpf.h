@@ -6,8 +6,8 @@
 #define WEIR_CGROUP_SLOT_BPF_H
 
 /*
- * A task's slot is cached in its scx.dsq_vtime, which FIFO queues do not use: a word of the task itself costs no
- * lookup. From the top: id of the cgroup (32 bits), epoch of cgroup_to_workload (24), slot (8).
+ * A task's slot is cached in its scx.dsq_vtime, which FIFO queues do not use: a word of the task itself
+ * costs no lookup. From the top: id of the cgroup (32 bits), epoch of cgroup_to_workload (24), slot (8).
  */
 #define TAG_SLOT	0xffULL
 #define TAG_EPOCH	0xffffffULL

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bytes transferred by a device since the last tick: read from its counters through the driver's kfunc or, without
- * the driver, extrapolated from the daemon's last sample. A part of main.bpf.c.
+ * Bytes transferred by a device since the last tick: read from its counters through the driver's kfunc or,
+ * without the driver, extrapolated from the daemon's last sample. A part of main.bpf.c.
  */
 #ifndef WEIR_DEVICE_BYTES_BPF_H
 #define WEIR_DEVICE_BYTES_BPF_H

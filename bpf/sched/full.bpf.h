@@ -17,7 +17,10 @@
 #ifndef WEIR_FULL_BPF_H
 #define WEIR_FULL_BPF_H
 
-/* Written by the daemon: a cgroup's part of the CPUs, in the unit of a task's weight; 0: each task counts alone. */
+/*
+ * Written by the daemon: a cgroup's part of the CPUs, in the unit of a task's weight; 0: each task counts
+ * alone.
+ */
 ARRAY(cgroup_hweights, MAX_HWEIGHTS, u64);
 /* Sum of the weights of the cgroup's tasks that run or wait. */
 ARRAY(active_weights, MAX_HWEIGHTS, u64);
@@ -150,9 +153,9 @@ void BPF_PROG(weir_full_enqueue, struct task_struct *p, u64 enq_flags)
 }
 
 /*
- * Growth of a task's vtime in a run. A cgroup's hweight is shared by the tasks that were runnable during the whole
- * run: a task that wakes and preempts had no part of it. So the smaller sum of weights counts, that of the beginning
- * (in @cpuc) or that of now.
+ * Growth of a task's vtime in a run. A cgroup's hweight is shared by the tasks that were runnable during
+ * the whole run: a task that wakes and preempts had no part of it. So the smaller sum of weights counts,
+ * that of the beginning (in @cpuc) or that of now.
  */
 static u64 vtime_of_run(struct task_struct *p, struct task_ctx *taskc, struct cpu_ctx *cpuc, u64 run)
 {
@@ -176,8 +179,8 @@ static u64 current_run_ns(struct cpu_ctx *cpuc)
 }
 
 /*
- * The kernel calls dispatch() before it enqueues the task with an expired slice. Without this check, a task with
- * the smallest vtime would wait for another task after each slice.
+ * The kernel calls dispatch() before it enqueues the task with an expired slice. Without this check, a task
+ * with the smallest vtime would wait for another task after each slice.
  */
 static __noinline bool is_first_in_queue(struct task_struct *prev, struct cpu_ctx *cpuc, u64 queue, u64 run)
 {
@@ -196,9 +199,9 @@ static __noinline bool is_first_in_queue(struct task_struct *prev, struct cpu_ct
 }
 
 /*
- * A task begins to run: vtime_now advances to its vtime, but not past the head of the queue, since a task may be
- * dispatched out of order. If another CPU was faster, its value stands, which is as good. vtime_now never goes back:
- * a task that ran at the later value would wait until all others have reached it.
+ * A task begins to run: vtime_now advances to its vtime, but not past the head of the queue, since a task
+ * may be dispatched out of order. If another CPU was faster, its value stands, which is as good. vtime_now
+ * never goes back: a task that ran at the later value would wait until all others have reached it.
  */
 static __noinline int advance_vtime(struct cpu_ctx *cpuc, struct task_ctx *taskc, u64 queue)
 {

@@ -2,7 +2,7 @@
 /*
  * Interface of the scheduler: the values of its maps, shared with the daemon. All
  * members are 64-bit words, so that both sides agree on the layout;
- * crates/weir-linux/src/backends/sched_ext/wire.rs is the other side, and a test compares the two.
+ * crates/weir-linux/src/backends/sched_ext/intf.rs is the other side, and a test compares the two.
  *
  * The daemon writes settings once, and configurations, cgroups and the heartbeat
  * whenever they change; it never writes the scheduler's contexts and statistics.
@@ -65,7 +65,10 @@ struct heartbeat {
 /* Modes of a slot. */
 #define MODE_FREE	0
 #define MODE_LIMITED	1
-/* Overload cap: throttled only while the device is above its set-point and the workload used more than its part. */
+/*
+ * Overload cap: throttled only while the device is above its set-point and the workload used more than its
+ * part.
+ */
 #define MODE_CAPPED	2
 
 /**
@@ -163,7 +166,8 @@ struct workload_ctx {
  * @capped_scale: scale of those
  * @capped_ticks: ticks at which the overload cap was reached
  * @overshoot_bytes: recent bytes above its set-point (signed); 0 where that is not known
- * @ext_bytes, @ext_ns, @ext_estimated_bytes, @ext_error_bytes, @ext_spread_ns: struct weir_ext_count, where the daemon counts
+ * @ext_bytes, @ext_ns, @ext_estimated_bytes, @ext_error_bytes, @ext_spread_ns: struct weir_ext_count,
+ *     where the daemon counts
  * @is_limiting: 1: a workload was limited at the last tick
  * @ext_updates: samples of the daemon that were taken in
  */

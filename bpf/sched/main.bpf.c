@@ -189,8 +189,8 @@ static struct cpu_ctx *cpu_ctx_of(u32 cpu)
 }
 
 /*
- * May run on another CPU: a change of a running task's policy, nice value, affinity or cgroup calls stopping() and
- * running() on the caller's CPU.
+ * May run on another CPU: a change of a running task's policy, nice value, affinity or cgroup calls
+ * stopping() and running() on the caller's CPU.
  */
 static struct cpu_ctx *cpu_ctx_of_task(struct task_struct *p)
 {
@@ -305,8 +305,8 @@ static __noinline void park(struct task_struct *p, u64 slot, u64 enq_flags)
 }
 
 /*
- * As a rule no CPU must be kicked: the waking task found no idle CPU, and at the end of a slice the CPU itself
- * dispatches from the run queue next. The tick finds CPUs that go idle in between.
+ * As a rule no CPU must be kicked: the waking task found no idle CPU, and at the end of a slice the CPU
+ * itself dispatches from the run queue next. The tick finds CPUs that go idle in between.
  */
 static void enqueue(struct task_struct *p, u64 enq_flags)
 {
@@ -360,8 +360,8 @@ void BPF_PROG(weir_running, struct task_struct *p)
 }
 
 /*
- * The tick reads @since and the sum concurrently. If it reads between the two writes, it misses this run once or
- * counts it twice; the sum is cumulative, so the next tick corrects that.
+ * The tick reads @since and the sum concurrently. If it reads between the two writes, it misses this run
+ * once or counts it twice; the sum is cumulative, so the next tick corrects that.
  */
 static u64 account_run(struct cpu_ctx *cpuc)
 {
@@ -383,9 +383,10 @@ void BPF_PROG(weir_stopping, struct task_struct *p, bool runnable)
 }
 
 /*
- * A task of a higher class takes the CPU: ours must not wait behind it while other CPUs are idle. While a BPF program
- * runs, the kernel regards the preempted task as migration-disabled; without SCX_OPS_ENQ_MIGRATION_DISABLED it would
- * not be enqueued, but stay on its CPU with a new slice, and where it is preempted often never reach the end of one.
+ * A task of a higher class takes the CPU: ours must not wait behind it while other CPUs are idle. While a
+ * BPF program runs, the kernel regards the preempted task as migration-disabled; without
+ * SCX_OPS_ENQ_MIGRATION_DISABLED it would not be enqueued, but stay on its CPU with a new slice, and where
+ * it is preempted often never reach the end of one.
  */
 SEC("struct_ops/weir_cpu_release")
 void BPF_PROG(weir_cpu_release, s32 cpu, struct scx_cpu_release_args *args)

@@ -128,7 +128,10 @@ static bool is_overloaded(void)
 	return false;
 }
 
-/* No direct dispatch to an idle CPU: the task's limit is computed at the enqueue. The CPU that is returned is woken. */
+/*
+ * No direct dispatch to an idle CPU: the task's limit is computed at the enqueue. The CPU that is returned
+ * is woken.
+ */
 SEC("struct_ops/weir_thesis_select_cpu")
 s32 BPF_PROG(weir_thesis_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {

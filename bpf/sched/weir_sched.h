@@ -23,8 +23,8 @@
 #define WEIR_SCHED_H
 
 /*
- * Settings of the scheduler that the simulator repeats. crates/weir-sched/build.rs makes Rust constants of the
- * lines from here to the next empty line: a comment of one line, then a name and a decimal number.
+ * Settings of the scheduler that the simulator repeats. crates/weir-sched/build.rs makes Rust constants of
+ * the lines from here to the next empty line: a comment of one line, then a name and a decimal number.
  */
 /* Longest time slice, nanoseconds. Seldom reached, because ticks preempt tasks of workloads in debt. */
 #define WEIR_SLICE_NS	4000000ULL
@@ -34,9 +34,9 @@
 #define WEIR_WAKEUP_CREDIT_NS	4000000ULL
 /* A waking task preempts a running one that is ahead of it by more vtime than this, nanoseconds. */
 #define WEIR_PREEMPT_LAG_NS	500000ULL
-/* Largest debt of a device towards capped workloads, as time at its set-point: bounds their wait for an overload of others. */
+/* Largest debt of a device towards capped workloads, as time at its set-point: bounds their wait. */
 #define WEIR_OVERLOAD_CAP_DEBT_NS	100000000ULL
-/* Largest error of earlier estimates that a sample of the daemon corrects, as time at the set-point, nanoseconds. */
+/* Largest error of earlier estimates that a sample of the daemon corrects, as time at the set-point. */
 #define WEIR_EXT_ERROR_NS	200000000ULL
 /* Time in which a device's recent overshoot fades, nanoseconds. */
 #define WEIR_OVERSHOOT_FADE_NS	100000000ULL
@@ -102,8 +102,8 @@ static inline u64 weir_bytes(u64 bytes_per_sec, u64 ns)
 }
 
 /*
- * Largest budget that a workload can save up, as the burst of a token bucket: its rate times @burst_ns, and in
- * any case two runs of @run_ns, or a workload that runs rarely could never use its rate.
+ * Largest budget that a workload can save up, as the burst of a token bucket: its rate times @burst_ns, and
+ * in any case two runs of @run_ns, or a workload that runs rarely could never use its rate.
  */
 static inline u64 weir_burst_bytes(u64 bytes_per_sec, u64 burst_ns, u64 intensity_bytes_per_sec, u64 run_ns)
 {
@@ -152,8 +152,8 @@ static inline u64 weir_estimate(u64 intensity_bytes_per_sec, u64 run_ns)
 }
 
 /*
- * Whether a budget is used up, with @run_ns since the last charge at their estimate: a CPU checks this by itself
- * when the tick is late.
+ * Whether a budget is used up, with @run_ns since the last charge at their estimate: a CPU checks this by
+ * itself when the tick is late.
  */
 static inline int weir_budget_exhausted(const struct weir_bucket *bucket, u64 intensity_bytes_per_sec, u64 run_ns)
 {
@@ -189,8 +189,8 @@ struct weir_ext_count {
 };
 
 /*
- * Bytes that such a device is assumed to have transferred in an interval: the estimate, and a part of the open error.
- * Over many samples the sum is the device's count, however bad the estimates are.
+ * Bytes that such a device is assumed to have transferred in an interval: the estimate, and a part of the
+ * open error. Over many samples the sum is the device's count, however bad the estimates are.
  */
 static inline u64 weir_ext_count_advance(struct weir_ext_count *ext, u64 estimated, u64 ns)
 {
@@ -212,9 +212,10 @@ static inline u64 weir_ext_count_advance(struct weir_ext_count *ext, u64 estimat
 #define WEIR_EXT_SPREAD_NS	(WEIR_NS_PER_SEC / 20)
 
 /*
- * A sample of the daemon: the count was @bytes at @at_ns. @after is the part of the estimates that came later. A count
- * that went back, or a sample after a long time, gives no error; at most @most is corrected. A count that stands still
- * while tasks run may be updated seldom: then the next sample that differs covers all that time.
+ * A sample of the daemon: the count was @bytes at @at_ns. @after is the part of the estimates that came
+ * later. A count that went back, or a sample after a long time, gives no error; at most @most is corrected.
+ * A count that stands still while tasks run may be updated seldom: then the next sample that differs covers
+ * all that time.
  */
 static inline void weir_ext_count_update(struct weir_ext_count *ext, u64 bytes, u64 at_ns, u64 after, s64 most)
 {
@@ -290,9 +291,9 @@ static inline int weir_run_affordable(const struct weir_bucket *bucket, u64 inte
 }
 
 /*
- * Recent overshoot of a device: bytes above its set-point; below 0: bytes that it left unused. It fades within
- * @fade_ns, because the budgets have taken older intervals into account, and is bounded by the set-point times a
- * tenth of that.
+ * Recent overshoot of a device: bytes above its set-point; below 0: bytes that it left unused. It fades
+ * within @fade_ns, because the budgets have taken older intervals into account, and is bounded by the
+ * set-point times a tenth of that.
  */
 static inline s64 weir_overshoot_bytes(s64 overshoot, u64 counted, u64 set_point_bytes_per_sec, u64 ns, u64 fade_ns)
 {
@@ -308,11 +309,12 @@ static inline s64 weir_overshoot_bytes(s64 overshoot, u64 counted, u64 set_point
 }
 
 /*
- * Whether a device admits one more task: as long as the running tasks cannot fill it up to its set-point and a quarter
- * more. The quarter covers the gaps between runs: if one task would just fill the device, one at a time would fall
- * behind. A recent @overshoot is subtracted, so that it is repaid within a run: runs end late, and the next run
- * compensates for that. Without this check, all workloads with budgets that grow in step would run at once, overload
- * the device together and then wait together: the mean would be right, and each access slow.
+ * Whether a device admits one more task: as long as the running tasks cannot fill it up to its set-point
+ * and a quarter more. The quarter covers the gaps between runs: if one task would just fill the device, one
+ * at a time would fall behind. A recent @overshoot is subtracted, so that it is repaid within a run: runs
+ * end late, and the next run compensates for that. Without this check, all workloads with budgets that grow
+ * in step would run at once, overload the device together and then wait together: the mean would be right,
+ * and each access slow.
  */
 static inline int weir_device_admits(u64 load_bytes_per_sec, u64 set_point_bytes_per_sec, s64 overshoot, u64 run_ns)
 {
@@ -327,8 +329,9 @@ static inline int weir_device_admits(u64 load_bytes_per_sec, u64 set_point_bytes
 }
 
 /*
- * Longest time that a task stays parked. A run after it is time that the workload's budget does not cover, so the more
- * of its tasks are parked, the rarer these runs are: one each @each_ns, as long as all fit into @most_ns.
+ * Longest time that a task stays parked. A run after it is time that the workload's budget does not cover,
+ * so the more of its tasks are parked, the rarer these runs are: one each @each_ns, as long as all fit into
+ * @most_ns.
  */
 static inline u64 weir_starvation_ns(u64 waiting, u64 each_ns, u64 least_ns, u64 most_ns)
 {
@@ -337,7 +340,10 @@ static inline u64 weir_starvation_ns(u64 waiting, u64 each_ns, u64 least_ns, u64
 	return weir_min(weir_max(all, least_ns), most_ns);
 }
 
-/* A parked task runs after @starvation_ns, debt or not: no task starves, and the kernel's watchdog does not fire. */
+/*
+ * A parked task runs after @starvation_ns, debt or not: no task starves, and the kernel's watchdog does not
+ * fire.
+ */
 static inline int weir_starvation_due(u64 parked_at_ns, u64 now_ns, u64 starvation_ns)
 {
 	return now_ns > parked_at_ns && now_ns - parked_at_ns >= starvation_ns;
@@ -348,9 +354,9 @@ static inline int weir_starvation_due(u64 parked_at_ns, u64 now_ns, u64 starvati
 #define WEIR_WEIGHT_MAX		(1ULL << 20)
 
 /*
- * Virtual time of a run in full mode: slower the larger the weight. A task's weight is its own; within a cgroup with
- * an hweight it is the task's part of that, @task_weight of @sum, so that a cgroup gets as much with a hundred tasks
- * as with one. @hweight 0: the task counts alone.
+ * Virtual time of a run in full mode: slower the larger the weight. A task's weight is its own; within a
+ * cgroup with an hweight it is the task's part of that, @task_weight of @sum, so that a cgroup gets as much
+ * with a hundred tasks as with one. @hweight 0: the task counts alone.
  */
 static inline u64 weir_vtime(u64 run_ns, u64 task_weight, u64 hweight, u64 sum)
 {

@@ -116,8 +116,8 @@ impl Hmat {
             .unwrap_or(0)
     }
 
-    /// The value that Linux shows for a memory domain (`access0/initiators/`): the best from any initiator, or
-    /// from the one that the table puts next to it.
+    /// The value that Linux shows for a memory domain (`access0/initiators/`): the best from any initiator,
+    /// or from the one that the table puts next to it.
     pub fn best(&self, figure: DataType, target: u32) -> Option<u64> {
         let next_to = self.entries.iter().find_map(|(_, entry)| match entry {
             HmatEntry::Proximity { memory, initiator } if *memory == target => *initiator,

@@ -24,8 +24,8 @@ pub struct Slit {
 }
 
 impl Slit {
-    /// Reads the matrix. As Linux does, it looks at the localities that the table says; what lies behind them is room
-    /// to spare (`slit_valid` and `acpi_parse_slit` in `drivers/acpi/numa/srat.c`).
+    /// Reads the matrix. As Linux does, it looks at the localities that the table says; what lies behind
+    /// them is room to spare (`slit_valid` and `acpi_parse_slit` in `drivers/acpi/numa/srat.c`).
     ///
     /// # Errors
     /// It has no room for its number of domains, or Linux would not take its distances.

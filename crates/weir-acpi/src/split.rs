@@ -25,7 +25,8 @@ pub struct Firmware {
 }
 
 impl Firmware {
-    /// Reads the tables; only the first must be there, and sound. Linux runs without a SLIT or HMAT that makes no sense.
+    /// Reads the tables; only the first must be there, and sound. Linux runs without a SLIT or HMAT that
+    /// makes no sense.
     ///
     /// # Errors
     /// The SRAT is not sound.

@@ -96,8 +96,8 @@ impl Table {
         }
     }
 
-    /// Results of `interpret` for each structure behind the first `prologue` bytes of the body, with its place
-    /// there. `length` reads a structure's length from the bytes that begin with it.
+    /// Results of `interpret` for each structure behind the first `prologue` bytes of the body, with its
+    /// place there. `length` reads a structure's length from the bytes that begin with it.
     ///
     /// # Errors
     /// One is cut short, shorter than `least`, runs past the end, or `interpret` refuses it.

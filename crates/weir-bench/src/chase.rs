@@ -3,8 +3,9 @@
 //! Each load needs the address that the one before brings, so never are two on their way.
 //!
 //! The order is one cycle through all lines (Sattolo 1986): several short ones would stay in a cache. For a
-//! continuous walk that is enough: the caches have evicted a line before the walk returns to it. An occasional
-//! probe on an otherwise idle machine flushes each line after use instead ([`Ring::flushed_batch_ns`]).
+//! continuous walk that is enough: the caches have evicted a line before the walk returns to it. An
+//! occasional probe on an otherwise idle machine flushes each line after use instead
+//! ([`Ring::flushed_batch_ns`]).
 
 use crate::cpu::now_ns;
 use crate::{BenchError, Buffer, LINE_BYTES};
@@ -55,8 +56,8 @@ impl Ring {
         (now_ns() - start) as f64 / f64::from(BATCH_LOADS)
     }
 
-    /// The same for occasional probes: [`WARM_LOADS`] come first and are not timed, and afterwards the lines of all
-    /// these loads are flushed from the caches, each with its neighbour.
+    /// The same for occasional probes: [`WARM_LOADS`] come first and are not timed, and afterwards the
+    /// lines of all these loads are flushed from the caches, each with its neighbour.
     pub fn flushed_batch_ns(&mut self) -> f64 {
         let first = self.at;
         // SAFETY: every line of the ring has the address of another.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Load: threads that read (or write) memory of their own, line after line, and pause after every few lines
-//! for an injected delay. The delay sets the load, as in Intel's Memory Latency Checker; the resulting bandwidth
-//! is measured.
+//! for an injected delay. The delay sets the load, as in Intel's Memory Latency Checker; the resulting
+//! bandwidth is measured.
 
 use crate::{BenchError, Buffer, LINE_BYTES, cpu};
 use std::sync::Arc;
@@ -185,8 +185,8 @@ unsafe fn chunk(start: *mut u8, mix: Mix) {
     }
 }
 
-/// Reads a line and discards the value. The load's target is another register than its address: a pointer chase
-/// loads into the register of the address, and the testbed's model distinguishes the two by that.
+/// Reads a line and discards the value. The load's target is another register than its address: a pointer
+/// chase loads into the register of the address, and the testbed's model distinguishes the two by that.
 ///
 /// # Safety
 /// `place` is a line that is ours.

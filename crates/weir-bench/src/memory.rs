@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory on one node. Pages are bound to that node (`mbind(2)`, `MPOL_BIND`), touched so that they exist, and
-//! then checked (`move_pages(2)` without targets): memory that lies elsewhere is an error, so that nothing is
-//! measured on a wrong node.
+//! Memory on one node. Pages are bound to that node (`mbind(2)`, `MPOL_BIND`), touched so that they exist,
+//! and then checked (`move_pages(2)` without targets): memory that lies elsewhere is an error, so that
+//! nothing is measured on a wrong node.
 //!
 //! A full node makes the kernel's OOM killer end a process. It must not end one that was there before us: see
 //! [`prefer_oom_kill`].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Statistics of some hundred timings. The mean of the middle half: an interrupt makes one batch a hundred times
-//! longer and has nothing to do with memory, and a median of few values is coarser.
+//! Statistics of some hundred timings. The mean of the middle half: an interrupt makes one batch a hundred
+//! times longer and has nothing to do with memory, and a median of few values is coarser.
 
 /// The timings of one point.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -233,9 +233,9 @@ pub struct Amount {
     pub note: Option<String>,
 }
 
-/// An event that gives the ratio of tasks' writes, where no event counts the writes of a task: lines that a CPU
-/// fetches in order to store to them (RFO). Each of them is written back later. It is no [`Amount`]: the lines it
-/// counts are reads, and the read counts include them.
+/// An event that gives the ratio of tasks' writes, where no event counts the writes of a task: lines that a
+/// CPU fetches in order to store to them (RFO). Each of them is written back later. It is no [`Amount`]:
+/// the lines it counts are reads, and the read counts include them.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {

@@ -106,7 +106,7 @@ pub struct Run {
     pub seed: u64,
     /// Device bandwidth, reads + writes, over 100 ms windows.
     pub bandwidth: Bandwidth,
-    /// Latency of one line at the device, from the ledger.
+    /// Latency of one line at the device, from the ground truth.
     pub device_latency: Latency,
     /// Block latency of the light reader.
     pub light_reader: Latency,
@@ -126,7 +126,7 @@ pub struct Run {
     pub settle_ms: Option<f64>,
     /// Highest mean over 500 ms after settling, above the set-point, relative to it.
     pub overshoot_ratio: Option<f64>,
-    /// Estimates per workload against the ledger: RMSE over 1 s windows relative to the truth.
+    /// Estimates per workload against the ground truth: RMSE over 1 s windows relative to the truth.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub estimate_error_ratio: BTreeMap<String, f64>,
     /// Bandwidth over time, for the picture.

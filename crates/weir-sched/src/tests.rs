@@ -226,8 +226,8 @@ fn turns_and_silence_have_their_time_and_survive_clocks_that_differ() {
 
 const MS: u64 = 1_000_000;
 
-/// Estimates that are off by any factor, and looks at odd moments: what the device is taken to have moved follows what it
-/// moved, never further away than what it moves in three looks.
+/// Estimates that are off by any factor, and looks at odd moments: what the device is taken to have moved
+/// follows what it moved, never further away than what it moves in three looks.
 #[test]
 fn what_is_taken_for_moved_follows_what_was_moved_whatever_the_estimates_say() {
     for percent in [0, 30, 90, 100, 110, 250] {

@@ -60,7 +60,8 @@ impl Block {
     /// # Errors
     /// There is none, it is no library of the block, or one with another interface.
     pub fn load(path: &Path) -> Result<Block> {
-        // SAFETY: the user names a program to be run; `rtl/build-model` builds it without initialisers of its own.
+        // SAFETY: the user names a program to be run; `rtl/build-model` builds it without initialisers of
+        // its own.
         let library = unsafe { Library::new(path) };
         let library = library.with_context(|| {
             format!(

@@ -38,8 +38,8 @@ use weir_ipc::access_trace::TraceLayout;
 /// The simulated RTL of the access counters as a PCI device of a virtual machine.
 ///
 /// Start it before QEMU; it is ready when its socket is there. QEMU takes the device with
-/// -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"SOCKET"}}' and the device model the trace
-/// with trace=TRACE.
+/// -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"SOCKET"}}' and the device model the
+/// trace with trace=TRACE.
 #[derive(Parser)]
 #[command(name = "weir-cosim", version)]
 struct Args {

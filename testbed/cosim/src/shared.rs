@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The access trace's file: made here, mapped, locked while this program takes from it (the device model looks
-//! at the lock), and removed at the end.
+//! The access trace's file: made here, mapped, locked while this program takes from it (the device model
+//! looks at the lock), and removed at the end.
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};

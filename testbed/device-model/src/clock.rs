@@ -12,15 +12,15 @@
 //!  ground truth (shared):  stood_ns, until_ns ◄── the harness grants time
 //! ```
 //!
-//! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in the order
-//! of their numbers, beginning with another one each window. A vCPU that is not in turn never executes a block: it leaves
-//! the block again that it has begun. Its interrupts it takes before, when QEMU's thread comes round to it: so after time
-//! stood, or was moved on by the main loop, all come round once before any executes. What the guest does depends on nothing
-//! but what was put into it, whatever else makes QEMU's thread go round. Windows end at multiples of their length, and
-//! timers run at their ends.
+//! Each vCPU runs until its own clock has come to the end of the window; then it is the next one's turn, in
+//! the order of their numbers, beginning with another one each window. A vCPU that is not in turn never
+//! executes a block: it leaves the block again that it has begun. Its interrupts it takes before, when
+//! QEMU's thread comes round to it: so after time stood, or was moved on by the main loop, all come round
+//! once before any executes. What the guest does depends on nothing but what was put into it, whatever else
+//! makes QEMU's thread go round. Windows end at multiples of their length, and timers run at their ends.
 //!
-//! Time stands at the moment that the harness has granted; then the ground truth says so, and input from outside meets a
-//! guest that does not move.
+//! Time stands at the moment that the harness has granted; then the ground truth says so, and input from
+//! outside meets a guest that does not move.
 
 use crate::grant::Grant;
 use crate::internals::{BottomHalf, Cpu, Internals};
@@ -304,8 +304,9 @@ impl Clock {
         self.gather();
     }
 
-    /// From here on no vCPU executes anything before all have met what came in: an interrupt is taken when QEMU's thread
-    /// comes round to its vCPU, and where the thread is after time stood, or was moved on by the main loop, is chance.
+    /// From here on no vCPU executes anything before all have met what came in: an interrupt is taken when
+    /// QEMU's thread comes round to its vCPU, and where the thread is after time stood, or was moved on by
+    /// the main loop, is chance.
     fn gather(&self) {
         for vcpu in self.vcpus() {
             vcpu.has_met.store(false, Relaxed);
@@ -334,7 +335,8 @@ impl Clock {
             vcpu.wake(if is_idle { now_ps } else { i64::MIN });
             vcpu.has_arrived.store(false, Relaxed);
         }
-        // Each window another vCPU is the first: the first finds the device idle, and the last meets the lines of all.
+        // Each window another vCPU is the first: the first finds the device idle, and the last meets the
+        // lines of all.
         let first = (now_ps / self.window_ps) as usize % self.vcpus().len().max(1);
         self.pass_on(first.wrapping_sub(1));
     }
@@ -394,8 +396,9 @@ impl Clock {
         self.is_jumping.store(false, SeqCst);
     }
 
-    /// On to the next timer, or to what is granted; false where time stands. No vCPU has anything left of a window before
-    /// timers run: one that a timer wakes asks for its turn first, and waits there for the end of the jump.
+    /// On to the next timer, or to what is granted; false where time stands. No vCPU has anything left of a
+    /// window before timers run: one that a timer wakes asks for its turn first, and waits there for the
+    /// end of the jump.
     fn jump_once(&self) -> bool {
         let now_ps = self.now_ps.load(Relaxed);
         let until_ps = self.granted_ps();
@@ -452,7 +455,8 @@ impl Clock {
             Some(vcpu) if !RUNS_MAIN_LOOP.get() => {
                 (vcpu.now_ps(self.pace_ps()) / 1000).max(self.newest_ns.load(Relaxed))
             }
-            // The vCPUs' thread arms the timer that would end each turn after 100 ms: at moments that the host chooses.
+            // The vCPUs' thread arms the timer that would end each turn after 100 ms: at moments that the
+            // host chooses.
             None if self.internals.is_running() => NEVER_NS,
             _ => self.now_ps.load(Relaxed) / 1000,
         }

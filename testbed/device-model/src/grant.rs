@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Time as the harness grants it: a word of the ground truth says until when the guest may run, another where time stands.
-//! Both sides sleep on the other's word.
+//! Time as the harness grants it: a word of the ground truth says until when the guest may run, another
+//! where time stands. Both sides sleep on the other's word.
 
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, AtomicU64};

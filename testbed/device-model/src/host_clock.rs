@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The host's clock as QEMU sees it, which is the guest's: the harness preloads this library, so that QEMU's calls of
-//! `gettimeofday` end here.
+//! The host's clock as QEMU sees it, which is the guest's: the harness preloads this library, so that
+//! QEMU's calls of `gettimeofday` end here.
 //!
-//! QEMU resizes a vCPU's TLB by how much of it was used in the last 100 ms (`accel/tcg/cputlb.c`, `tlb_mmu_resize_locked`).
-//! What a TLB still holds, the guest can see: an entry that is gone is walked for again, and the walk sets the page's
-//! accessed bit, which the kernel clears without a flush (`folio_referenced`).
+//! QEMU resizes a vCPU's TLB by how much of it was used in the last 100 ms (`accel/tcg/cputlb.c`,
+//! `tlb_mmu_resize_locked`). What a TLB still holds, the guest can see: an entry that is gone is walked for
+//! again, and the walk sets the page's accessed bit, which the kernel clears without a flush
+//! (`folio_referenced`).
 
 use crate::PLUGIN;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Functions of QEMU that are not in its plugin API, but exported by an executable that has loadable modules of its
-//! own, as distributions build it. A QEMU that lacks one of them is refused by name.
+//! Functions of QEMU that are not in its plugin API, but exported by an executable that has loadable
+//! modules of its own, as distributions build it. A QEMU that lacks one of them is refused by name.
 #![allow(missing_docs)]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -75,8 +75,8 @@ fn symbol(name: &str) -> Result<*mut c_void, String> {
     Ok(at)
 }
 
-/// Slots of the accelerator's table of operations in which the clock's functions are looked for. The first ones are
-/// the object's own; no version so far has more.
+/// Slots of the accelerator's table of operations in which the clock's functions are looked for. The first
+/// ones are the object's own; no version so far has more.
 const SLOTS: std::ops::Range<usize> = 8..36;
 const PROBE: i64 = 0x7765_6972_0000_0001;
 
@@ -87,9 +87,10 @@ unsafe extern "C" fn probe() -> i64 {
 unsafe extern "C" fn ignore(_: i64) {}
 
 impl Internals {
-    /// Makes `virtual_clock` the guest's clock and `ticks` its TSC. In the accelerator's table these stand as three
-    /// pointers one after the other (`get_virtual_clock`, `set_virtual_clock`, `get_elapsed_ticks`), where TCG has none;
-    /// where they stand differs between versions, so a probe is put into each free slot until QEMU answers with it.
+    /// Makes `virtual_clock` the guest's clock and `ticks` its TSC. In the accelerator's table these stand
+    /// as three pointers one after the other (`get_virtual_clock`, `set_virtual_clock`,
+    /// `get_elapsed_ticks`), where TCG has none; where they stand differs between versions, so a probe is
+    /// put into each free slot until QEMU answers with it.
     ///
     /// # Errors
     /// The table is not as it must be: nothing was changed.
@@ -97,7 +98,8 @@ impl Internals {
         let refuse = || {
             "this QEMU keeps its clock elsewhere: its accelerator's table is not as virtual time needs it".to_string()
         };
-        // SAFETY: the table is as long as this in every version that exports the symbols above; no vCPU runs yet.
+        // SAFETY: the table is as long as this in every version that exports the symbols above; no vCPU
+        // runs yet.
         unsafe {
             let table = (self.cpus_get_accel)();
             if table.is_null() {
@@ -174,21 +176,22 @@ impl Internals {
         unsafe { (self.runstate_is_running)() }
     }
 
-    /// Lets translations name the vCPU that runs them. Where vCPUs share a thread, QEMU 10.1 to 11.1 compile the index
-    /// of the vCPU that translates into code that all of them run; translations made for parallel use have no such
-    /// constant.
+    /// Lets translations name the vCPU that runs them. Where vCPUs share a thread, QEMU 10.1 to 11.1
+    /// compile the index of the vCPU that translates into code that all of them run; translations made for
+    /// parallel use have no such constant.
     pub fn translate_for_parallel_use(&self, cpu: *mut Cpu) {
         // SAFETY: before anything is translated.
         unsafe { (self.tcg_cpu_init_cflags)(cpu, true) }
     }
 
-    /// Leaves the block of translated code that has just begun, before it does anything, and gives the thread to the
-    /// next vCPU. Does not return to the caller.
+    /// Leaves the block of translated code that has just begun, before it does anything, and gives the
+    /// thread to the next vCPU. Does not return to the caller.
     ///
     /// # Safety
     /// Only from a callback at a block's start, on the vCPU's thread, with nothing on the stack that needs dropping.
     pub unsafe fn leave_block(&self, cpu: *mut Cpu) {
-        // SAFETY: as above. All of the guest's registers are in memory at a block's start, the program counter too.
+        // SAFETY: as above. All of the guest's registers are in memory at a block's start, the program
+        // counter too.
         unsafe {
             (self.cpu_exit)(cpu);
             (self.cpu_loop_exit)(cpu);

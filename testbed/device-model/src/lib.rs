@@ -10,11 +10,12 @@
 //!
 //! # Time
 //!
-//! The guest's time is the device model's own ([`clock`]): each vCPU's clock advances by a fixed time per instruction and by
-//! stalls. The host's clock is not read at all, so a run is the same on a busy host as on a quiet one.
+//! The guest's time is the device model's own ([`clock`]): each vCPU's clock advances by a fixed time per
+//! instruction and by stalls. The host's clock is not read at all, so a run is the same on a busy host as
+//! on a quiet one.
 //!
-//! The model is off until the harness switches it on through the ground truth: booting under it would take minutes. Until
-//! then instructions are counted, at a faster pace, and no memory access is looked at.
+//! The model is off until the harness switches it on through the ground truth: booting under it would take
+//! minutes. Until then instructions are counted, at a faster pace, and no memory access is looked at.
 
 mod args;
 mod clock;
@@ -46,8 +47,8 @@ pub static qemu_plugin_version: c_int = q::VERSION;
 
 /// Model time of an instruction while the model is off.
 const BOOT_INSTRUCTION_PS: u64 = 1000;
-/// Instructions that a PAUSE counts for, since it leaves translated code and is dear to emulate: while the model is off,
-/// and while it is on (a real one takes 40 to 140 cycles).
+/// Instructions that a PAUSE counts for, since it leaves translated code and is dear to emulate: while the
+/// model is off, and while it is on (a real one takes 40 to 140 cycles).
 const BOOT_PAUSE: u64 = 300;
 const MODEL_PAUSE: u64 = 40;
 
@@ -198,7 +199,8 @@ unsafe extern "C" fn on_hlt(vcpu: c_uint, _: *mut c_void) {
     }
 }
 
-/// The harness has switched the model on: all code is translated anew. QEMU wants a vCPU's thread to ask for that.
+/// The harness has switched the model on: all code is translated anew. QEMU wants a vCPU's thread to ask
+/// for that.
 fn instrument_if_switched_on() {
     let Some(plugin) = PLUGIN.get() else { return };
     if plugin.model.ground_truth().is_on() && !INSTRUMENTED.swap(true, Ordering::AcqRel) {
@@ -216,8 +218,9 @@ unsafe extern "C" fn on_reset(_: *mut c_void) {
     }
 }
 
-/// New code is translated: its instructions are counted, and with the model on its memory accesses looked at. The
-/// counter is looked at before the block's own instructions are added, so that a block that is left has not counted.
+/// New code is translated: its instructions are counted, and with the model on its memory accesses looked
+/// at. The counter is looked at before the block's own instructions are added, so that a block that is left
+/// has not counted.
 unsafe extern "C" fn on_translate(tb: *mut q::Tb, _: *mut c_void) {
     let Some(plugin) = PLUGIN.get() else { return };
     let is_modelled = INSTRUMENTED.load(Ordering::Acquire);
@@ -225,7 +228,8 @@ unsafe extern "C" fn on_translate(tb: *mut q::Tb, _: *mut c_void) {
         score: plugin.scoreboard.0,
         offset: 0,
     };
-    // SAFETY: `tb` and its instructions are valid during this call; the scoreboard lives as long as the device model.
+    // SAFETY: `tb` and its instructions are valid during this call; the scoreboard lives as long as the
+    // device model.
     unsafe {
         let count = q::qemu_plugin_tb_n_insns(tb);
         let pc = std::ptr::without_provenance_mut(q::qemu_plugin_tb_vaddr(tb) as usize);

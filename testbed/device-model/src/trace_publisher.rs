@@ -2,8 +2,8 @@
 //! Producer of the access trace. A vCPU with a full ring waits until there is room, so nothing is
 //! lost while a consumer runs: back pressure, which its clock sees as a host that is late.
 //!
-//! The consumer holds a lock on the file (`flock`), which the kernel drops with the process. When it can
-//! be had from here, the consumer has ended: accesses without room are counted as lost, and the guest goes on.
+//! The consumer holds a lock on the file (`flock`), which the kernel drops with the process. When it can be
+//! had from here, the consumer has ended: accesses without room are counted as lost, and the guest goes on.
 
 use crate::shared::map_words;
 use rustix::fd::OwnedFd;

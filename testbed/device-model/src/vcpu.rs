@@ -39,8 +39,8 @@ impl Vcpu {
         std::mem::replace(&mut self.last_line, line) == line
     }
 
-    /// Read one line from the device at `clock_ns`. The vCPU goes on once it is issued, or, if it is awaited, once it is
-    /// there.
+    /// Read one line from the device at `clock_ns`. The vCPU goes on once it is issued, or, if it is
+    /// awaited, once it is there.
     pub fn read_line(&mut self, device: &QueueModel, clock_ns: u64, is_awaited: bool) -> Read {
         let at = self.window.issue_at_ns(clock_ns);
         let done = device.access(at);

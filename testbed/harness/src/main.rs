@@ -2,7 +2,7 @@
 //! `weir-testbed`: scenarios on a real kernel with an emulated CXL device. Progress goes to stderr,
 //! results to stdout and to files.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::{Parser, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -158,7 +158,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             let met = attributions(&scenarios, &out, &mut say)?;
             Ok(met || !check)
         }
-        Command::Plant { .. } => bail!("the command `plant` is called `sweep` now"),
+        Command::Plant { .. } => Err(former("plant", "sweep")),
         Command::Sweep {
             scenario,
             out,
@@ -170,6 +170,11 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             Ok(met || !check)
         }
     }
+}
+
+/// A command that is called otherwise now.
+fn former(old: &str, new: &str) -> anyhow::Error {
+    anyhow!("the command `{old}` is called `{new}` now")
 }
 
 fn cpu_count() -> usize {
@@ -306,4 +311,47 @@ fn sweeps(
     }
     write_json(&out.join("sweep.json"), &runs)?;
     Ok(met)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_former_name_of_a_command_names_the_new_one() {
+        for more in [
+            &[][..],
+            &["a.toml"],
+            &["a.toml", "--repeat", "2", "--check"],
+        ] {
+            let words = ["weir-testbed", "plant"].iter().chain(more);
+            let args = Args::try_parse_from(words).expect("it is a command still");
+            assert!(matches!(args.command, Command::Plant { .. }));
+        }
+        let said = former("plant", "sweep").to_string();
+        assert!(said.contains("`sweep` now"), "{said}");
+        let help = Args::command().render_help().to_string();
+        assert!(help.contains("sweep") && !help.contains("plant "), "{help}");
+    }
+
+    #[test]
+    fn a_sweep_takes_what_it_took_by_its_former_name() {
+        let words = [
+            "weir-testbed",
+            "sweep",
+            "a.toml",
+            "--repeat",
+            "2",
+            "--check",
+        ];
+        let args = Args::try_parse_from(words).expect("a command");
+        let Command::Sweep {
+            repeat, check, out, ..
+        } = args.command
+        else {
+            panic!("another command");
+        };
+        assert_eq!((repeat, check, out), (2, true, "out/sweep".into()));
+    }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Trace of the accesses that the emulated device counts, for a second counter of the same accesses: the RTL in
-//! a simulator, fed with the accesses of a real kernel.
+//! Trace of the accesses that the emulated device counts, for a second counter of the same accesses: the
+//! RTL in a simulator, fed with the accesses of a real kernel.
 //!
 //! ```text
 //!  vCPU 0 ──push──► ring 0 ──┐

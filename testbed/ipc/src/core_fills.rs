@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines of device memory that each emulated CPU has filled, and those of them that it filled in order to store to them: counts
-//! that a real CPU's PMU has and the device has not. They lie in the emulated device's BAR, behind all registers of the
-//! map, where no driver reads; the testbed's module `weir_guest_pmu` shows them as events of perf.
+//! Lines of device memory that each emulated CPU has filled, and those of them that it filled in order to
+//! store to them: counts that a real CPU's PMU has and the device has not. They lie in the emulated
+//! device's BAR, behind all registers of the map, where no driver reads; the testbed's module
+//! `weir_guest_pmu` shows them as events of perf.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use weir_hw::access_counters::Bar;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ground truth of the emulated device: each line that it moved is counted here. Estimates are compared with
-//! these counts. The device model writes, the harness reads, through one shared file; the guest never sees it.
+//! Ground truth of the emulated device: each line that it moved is counted here. Estimates are compared
+//! with these counts. The device model writes, the harness reads, through one shared file; the guest never
+//! sees it.
 //!
 //! All cells are 64-bit, only ever added to, and read without a lock: a reader may see one line
 //! counted in one cell and not yet in the next, never a torn number.
@@ -174,8 +175,8 @@ impl<'a> GroundTruth<'a> {
         &self.words[7]
     }
 
-    /// Where the guest's time stands, or stood last: once it is what was granted, all that the guest did until then is
-    /// in the ground truth.
+    /// Where the guest's time stands, or stood last: once it is what was granted, all that the guest did
+    /// until then is in the ground truth.
     pub fn stopped_at_ns(&self) -> u64 {
         self.stopped_at_word().load(Ordering::Acquire)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables that Linux accepts are accepted: room to spare, oddities of domains that are not split. How Linux reads them:
-//! `drivers/acpi/numa/srat.c` (`slit_valid`, `acpi_parse_slit`), `mm/numa_memblks.c` (`numa_cleanup_meminfo`,
-//! `numa_add_memblk`).
+//! Tables that Linux accepts are accepted: room to spare, oddities of domains that are not split. How Linux
+//! reads them: `drivers/acpi/numa/srat.c` (`slit_valid`, `acpi_parse_slit`), `mm/numa_memblks.c`
+//! (`numa_cleanup_meminfo`, `numa_add_memblk`).
 
 use super::builders::{GIB, firmware, machine, memory, processor, sizes, srat, table};
 use crate::srat::Span;

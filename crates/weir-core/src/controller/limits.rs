@@ -353,8 +353,9 @@ fn settle(
         clippy::cast_sign_loss,
         reason = "0 to 4e9"
     )]
-    let until = Nanos(context.at.0.saturating_add(wait as u64));
-    let longest = LONGEST_PAUSE.0.max(wait as u64);
+    let wait = wait as u64;
+    let until = Nanos(context.at.0.saturating_add(wait));
+    let longest = LONGEST_PAUSE.0.max(wait);
     for track in devices.iter_mut().filter(|d| Some(d.id) == device) {
         let paused = track.settle_until.0.saturating_sub(track.settle_from.0);
         if track.bound.limited == 0 {

@@ -162,7 +162,8 @@ impl LoadedDevice {
     pub fn solve(&mut self, requesters: &[Requester], out: &mut Equilibrium) {
         let (offered_mix, offered) = self.prepare_windows(requesters);
         let mut mix = self.last_mix.unwrap_or(offered_mix);
-        // Without non-temporal stores the mix follows from the requested lines, and is found with the latency.
+        // Without non-temporal stores the mix follows from the requested lines, and is found with the
+        // latency.
         let is_plain = !requesters.iter().any(|r| r.is_non_temporal);
         for _ in 0..MIXES_MAX {
             let mut station = self.station(mix, offered);

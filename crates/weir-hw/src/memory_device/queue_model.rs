@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The CXL device as a queue: one server that needs `service_ns` a line, behind a constant
-//! `idle_ns` of link and DRAM. With a bounded window of lines per core ([`crate::memory_device::CoreWindow`]) this
-//! is a closed network, and its loaded latency has a knee: below saturation an access takes about
-//! `idle_ns`, above it `cores × window × service_ns` (thesis figure 15 shows the same shape).
+//! The CXL device as a queue: one server that needs `service_ns` a line, behind a constant `idle_ns` of
+//! link and DRAM. With a bounded window of lines per core ([`crate::memory_device::CoreWindow`]) this is a
+//! closed network, and its loaded latency has a knee: below saturation an access takes about `idle_ns`,
+//! above it `cores × window × service_ns` (thesis figure 15 shows the same shape).
 //!
 //! # Out-of-order time
 //!

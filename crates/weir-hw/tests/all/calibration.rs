@@ -97,7 +97,8 @@ fn all_in_the_window(profile: &mut Profile) {
     }
 }
 
-/// What is taken away: its name, how, the threads of the curves that it shows in, and the least error without it.
+/// What is taken away: its name, how, the threads of the curves that it shows in, and the least error
+/// without it.
 type Case = (&'static str, fn(&mut Profile), u32, f64);
 
 /// Each assumption taken away: without it curves that were held out are missed.

@@ -144,7 +144,8 @@ proptest! {
     }
 }
 
-/// Neither write-backs nor the probe's neighbour may make an idler core wait longer. 1 %, because with nearly idle threads the probe's reads are a part of the mix.
+/// Neither write-backs nor the probe's neighbour may make an idler core wait longer. 1 %, because with
+/// nearly idle threads the probe's reads are a part of the mix.
 #[test]
 fn a_longer_delay_never_waits_longer() {
     use weir_hw::memory_device::mlc_sweep::{DELAYS, LoadMix, curve};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The models of hardware against measurements and against each other: one program, a module for each question.
+//! The models of hardware against measurements and against each other: one program, a module for each
+//! question.
 
 // The modules of the calibration example, tested here.
 #[path = "../../examples/calibrate/fit.rs"]

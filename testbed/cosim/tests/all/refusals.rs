@@ -101,6 +101,19 @@ fn an_existing_socket_or_trace_is_refused() {
 }
 
 #[test]
+fn the_former_name_of_a_flag_names_the_new_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let library = false_library(dir.path(), &[]);
+    let out = command(&library, dir.path())
+        .args(["--stream", "x"])
+        .output();
+    let out = out.expect("the server starts");
+    assert_eq!(out.status.code(), Some(2), "wrong usage");
+    says(&text(&out.stderr), "the flag is called --trace now");
+    assert!(!dir.path().join("trace").exists(), "nothing was begun");
+}
+
+#[test]
 fn numbers_that_make_no_sense() {
     let dir = tempfile::tempdir().expect("a folder");
     let library = false_library(dir.path(), &[]);

@@ -329,7 +329,7 @@ fn bpf_counts_memory_once(vm: &Vm) -> Result<()> {
 }
 
 #[test]
-fn rtl_driver_and_ledger_count_the_same() -> Result<()> {
+fn rtl_driver_and_ground_truth_count_the_same() -> Result<()> {
     let Some(bench) = ready("cosim", &machine())? else {
         return Ok(());
     };

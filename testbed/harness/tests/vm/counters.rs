@@ -371,7 +371,7 @@ fn weir_knows_both_nodes(vm: &Vm) -> Result<()> {
 }
 
 #[test]
-fn ledger_driver_perf_and_weir_count_the_same() -> Result<()> {
+fn ground_truth_driver_perf_and_weir_count_the_same() -> Result<()> {
     let Some(bench) = Bench::ready("counters")? else {
         return Ok(());
     };

@@ -31,14 +31,14 @@ fn with_samples(vm: &Vm, arguments: &str, ask: impl FnOnce() -> Result<()>) -> R
 
 /// Samples so far of the first two groups, by cgroup or process.
 fn taken(vm: &Vm) -> Result<BTreeMap<u64, [u64; 2]>> {
-    let rows = json(vm, "bpftool -j map dump name weir_samples")?;
+    let rows = json(vm, "bpftool -j map dump name sample_counts")?;
     let mut sums = BTreeMap::new();
     for row in rows.as_array().context("no array")? {
         let row = &row["formatted"];
         let key = row["key"].as_u64().context("no key")?;
         let cpus = row["values"].as_array().context("no values")?;
         let of = |place: usize| -> u64 {
-            let of_cpu = |cpu: &serde_json::Value| cpu["value"]["of"][place].as_u64();
+            let of_cpu = |cpu: &serde_json::Value| cpu["value"]["by_group"][place].as_u64();
             cpus.iter().filter_map(of_cpu).sum()
         };
         let others: u64 = (2..16).map(of).sum();
@@ -50,7 +50,7 @@ fn taken(vm: &Vm) -> Result<BTreeMap<u64, [u64; 2]>> {
 
 /// What became of all samples.
 fn fate(vm: &Vm, word: &str) -> Result<u64> {
-    let rows = json(vm, "bpftool -j map dump name weir_fates")?;
+    let rows = json(vm, "bpftool -j map dump name sample_stats")?;
     let cpus = rows[0]["formatted"]["values"].as_array();
     let of_cpu = |cpu: &serde_json::Value| cpu["value"][word].as_u64();
     Ok(cpus.context("no values")?.iter().filter_map(of_cpu).sum())
@@ -147,7 +147,7 @@ fn device_pages_are_taken_by_group(vm: &Vm) -> Result<()> {
             elsewhere >= 30_000 / PERIOD && lost == 0,
             "DRAM was not seen"
         );
-        ensure!(fate(vm, "taken")? >= all, "more than were taken");
+        ensure!(fate(vm, "counted")? >= all, "more than were taken");
         Ok(())
     });
     for path in paths {
@@ -239,18 +239,18 @@ fn samples_are_off_far_from_overload(vm: &Vm) -> Result<()> {
             vm,
             &format!("tail -n 1 {LINES} | grep -q 'no device is near its set-point'"),
         )?;
-        let before = fate(vm, "taken")? + fate(vm, "elsewhere")?;
+        let before = fate(vm, "counted")? + fate(vm, "elsewhere")?;
         vm.run("sleep 2")?;
-        let after = fate(vm, "taken")? + fate(vm, "elsewhere")?;
+        let after = fate(vm, "counted")? + fate(vm, "elsewhere")?;
         ensure!(before > 0, "none before it was known");
         ensure!(before == after, "{} samples while off", after - before);
         Ok(())
     })?;
     with_samples(vm, "--set-point 64KiB/s", || {
         vm.run("sleep 4")?;
-        let before = fate(vm, "taken")?;
+        let before = fate(vm, "counted")?;
         vm.run("sleep 2")?;
-        let more = fate(vm, "taken")? - before;
+        let more = fate(vm, "counted")? - before;
         println!("{more} samples in two seconds near overload");
         ensure!(more > 0, "off near overload");
         Ok(())

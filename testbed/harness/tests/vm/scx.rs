@@ -104,7 +104,7 @@ fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
 /// Run time of all limited workloads in seconds: by the scheduler's books, and by the kernel's.
 fn run_sec(vm: &Vm) -> Result<(f64, f64)> {
     let text = vm.run(&format!(
-        "cat {SLICE}/*.service/cpu.stat | sed -n 's/usage_usec //p'; bpftool -j map dump name weir_counts"
+        "cat {SLICE}/*.service/cpu.stat | sed -n 's/usage_usec //p'; bpftool -j map dump name workload_ctxs"
     ))?;
     let (usec, books) = text.split_once('[').context("no books")?;
     let usec: f64 = usec.lines().filter_map(|l| l.parse::<f64>().ok()).sum();
@@ -228,14 +228,14 @@ fn another_scheduler_is_left_alone(vm: &Vm) -> Result<()> {
 
 /// One word of the scheduler's own books, largest over all workloads.
 fn most(vm: &Vm, word: &str) -> Result<u64> {
-    let slots = common::json(vm, "bpftool -j map dump name weir_counts")?;
+    let slots = common::json(vm, "bpftool -j map dump name workload_ctxs")?;
     let slots = slots.as_array().context("no array")?;
     let words = slots
         .iter()
         .filter_map(|s| s["formatted"]["value"][word].as_u64());
     words
         .max()
-        .with_context(|| format!("no {word} in weir_counts"))
+        .with_context(|| format!("no {word} in workload_ctxs"))
 }
 
 /// A workload of many tasks far above its budget: each of them has its turn.
@@ -252,7 +252,7 @@ fn nobody_waits_for_long(vm: &Vm) -> Result<()> {
     let (worst, parks, turns) = (
         most(vm, "worst_ns")?,
         most(vm, "parks")?,
-        most(vm, "turns")?,
+        most(vm, "starvation_runs")?,
     );
     println!(
         "16 tasks of one workload: longest wait {worst} ns, {parks} times parked, {turns} turns in debt"

@@ -94,12 +94,12 @@ struct Worst {
 
 impl Worst {
     fn look(&mut self, vm: &Vm) -> Result<()> {
-        let slots = common::json(vm, "bpftool -j map dump name weir_counts")?;
+        let slots = common::json(vm, "bpftool -j map dump name workload_ctxs")?;
         for slot in slots.as_array().context("no array")? {
             let word = |name: &str| slot["formatted"]["value"][name].as_u64().unwrap_or(0);
             self.wait_ns = self.wait_ns.max(word("worst_ns"));
             self.parks = self.parks.max(word("parks"));
-            self.turns = self.turns.max(word("turns"));
+            self.turns = self.turns.max(word("starvation_runs"));
             self.waiting = self.waiting.max(word("waiting"));
         }
         Ok(())
@@ -235,12 +235,12 @@ fn no_task_is_late_for_long(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String
     )?;
     // Before, while there were few, it had no need to hurry.
     common::haste::watch(vm)?;
-    let late = "bpftool -j map dump name weir_life | grep -o '\"late\":[0-9]*' | cut -d: -f2";
+    let late = "bpftool -j map dump name sched_stats | grep -o '\"stalled_dispatches\":[0-9]*' | cut -d: -f2";
     until(vm, &format!("[ $({late}) -ge 1 ]"))?;
-    let (vtime, begun) = (number(vm, VARIABLES, "weir_vtime_now")?, uptime_ns(vm)?);
-    let more = number(vm, "name weir_life", "late")? + stress.late_turns;
+    let (vtime, begun) = (number(vm, VARIABLES, "vtime_now")?, uptime_ns(vm)?);
+    let more = number(vm, "name sched_stats", "stalled_dispatches")? + stress.late_turns;
     until(vm, &format!("[ $({late}) -ge {more} ]"))?;
-    let grown = (number(vm, VARIABLES, "weir_vtime_now")? - vtime) as f64;
+    let grown = (number(vm, VARIABLES, "vtime_now")? - vtime) as f64;
     let ratio = grown / (uptime_ns(vm)? - begun);
     common::haste::await_change(vm)?;
     let hurried = common::haste::changes(vm)?;

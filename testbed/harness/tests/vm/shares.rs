@@ -27,7 +27,7 @@ fn with_event(vm: &Vm, arguments: &str, ask: impl FnOnce() -> Result<()>) -> Res
 
 /// What was counted so far, by cgroup id: the first event, and whether it ran all the time.
 fn counted(vm: &Vm) -> Result<BTreeMap<u64, u64>> {
-    let rows = json(vm, "bpftool -j map dump name weir_cgroups")?;
+    let rows = json(vm, "bpftool -j map dump name cgroup_counts")?;
     let rows = rows.as_array().context("no array")?;
     let mut sums = BTreeMap::new();
     for row in rows.iter().map(|row| &row["formatted"]) {

@@ -17,13 +17,19 @@ pub fn state(word: &str) -> String {
     format!("[ \"$(cat {STATE})\" = {word} ]")
 }
 
-/// Prints what may explain a failure: weir's words, the kernel's, and the scheduler's books.
+/// Prints what may explain a failure: weir's log, the kernel's log, and the scheduler's maps.
 pub fn say_why(vm: &Vm) {
     let log = format!("tail -n 30 {LINES}.err; dmesg | tail -n 40; cat {STATE}");
     println!("{}", vm.run(&log).unwrap_or_default());
-    for map in ["life", "meters", "devices", "rates", "counts"] {
-        let first = format!("bpftool map dump name weir_{map} | head -n 60");
-        println!("weir_{map}: {}", vm.run(&first).unwrap_or_default());
+    for map in [
+        "sched_stats",
+        "device_ctxs",
+        "device_cfgs",
+        "workload_cfgs",
+        "workload_ctxs",
+    ] {
+        let first = format!("bpftool map dump name {map} | head -n 60");
+        println!("{map}: {}", vm.run(&first).unwrap_or_default());
     }
 }
 
