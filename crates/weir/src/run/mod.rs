@@ -31,7 +31,7 @@ use crate::devices;
 use crate::exit::Exit;
 use crate::host;
 use crate::probe::Probed;
-use crate::recordings::tape::Tape;
+use crate::recordings::recorder_thread::RecorderThread;
 use crate::settings::Settings;
 use crate::text;
 use announce::announce;
@@ -108,7 +108,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     check_limits_are_possible(&settings, platform.describe())?;
     announce(&settings, platform.describe(), roots);
     let mut sinks = sinks(&settings, roots)?;
-    sinks.tape = tape(&settings, platform.describe())?;
+    sinks.recorder = recorder(&settings, platform.describe())?;
     sinks.exporter = settings.metrics.map(exporter).transpose()?;
     sinks.pusher = push::begin(&settings)?;
     let policy = host::policy_name(settings.config.policy);
@@ -136,7 +136,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
         }
     }
     let left = say_released(&released);
-    let recorded = ticks.tape().map_or(Ok(()), end_tape);
+    let recorded = ticks.recorder().map_or(Ok(()), end_recorder);
     if let Some(pusher) = ticks.pusher() {
         push::end(pusher);
     }
@@ -183,7 +183,7 @@ fn exporter(address: SocketAddr) -> Result<Exporter> {
 }
 
 /// Begins the recording, if one is wanted.
-fn tape(settings: &Settings, machine: &Description) -> Result<Option<Tape>> {
+fn recorder(settings: &Settings, machine: &Description) -> Result<Option<RecorderThread>> {
     let Some(path) = &settings.record else {
         return Ok(None);
     };
@@ -196,13 +196,15 @@ fn tape(settings: &Settings, machine: &Description) -> Result<Option<Tape>> {
         config: settings.config.clone(),
         description: machine.clone(),
     };
-    Tape::start(path, &start).map(Some)
+    RecorderThread::start(path, &start).map(Some)
 }
 
-fn end_tape(tape: &mut Tape) -> Result<()> {
-    let path = tape.finish().context("the recording has no proper end")?;
+fn end_recorder(recorder: &mut RecorderThread) -> Result<()> {
+    let path = recorder
+        .finish()
+        .context("the recording has no proper end")?;
     let path = text::harmless(&path.to_string_lossy());
-    match tape.lost() {
+    match recorder.lost() {
         0 => info!("recorded in {path}"),
         lost => warn!("recorded in {path}, without {lost} ticks that the disk was too slow for"),
     }
@@ -239,7 +241,7 @@ fn run_until(
             }
             return Err(error).context("cannot write the JSON lines to stdout");
         }
-        if let Some(error) = ticks.tape().and_then(|tape| tape.take_error()) {
+        if let Some(error) = ticks.recorder().and_then(|recorder| recorder.take_error()) {
             if purpose == Purpose::Record {
                 return Err(error).context("the recording cannot be written");
             }

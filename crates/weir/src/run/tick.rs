@@ -13,7 +13,7 @@ use super::publish::{LEAST_SPACING, Publisher};
 use super::push::Pusher;
 use super::view::View;
 use super::wall::Wall;
-use crate::recordings::tape::Tape;
+use crate::recordings::recorder_thread::RecorderThread;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tracing::warn;
@@ -52,7 +52,7 @@ pub struct Sinks {
     /// Lines of JSON, one per tick.
     pub lines: Option<Outlet>,
     /// The recording.
-    pub tape: Option<Tape>,
+    pub recorder: Option<RecorderThread>,
     /// Metrics for Prometheus.
     pub exporter: Option<Exporter>,
     /// Lines for a time-series server.
@@ -136,8 +136,8 @@ impl Loop {
     }
 
     /// The recording, if there is one.
-    pub fn tape(&mut self) -> Option<&mut Tape> {
-        self.sinks.tape.as_mut()
+    pub fn recorder(&mut self) -> Option<&mut RecorderThread> {
+        self.sinks.recorder.as_mut()
     }
 
     /// What pushes to a server, if there is one.
@@ -205,9 +205,9 @@ impl Loop {
             .changes
             .of(tick.wall_unix_ms, &tick.plan, &tick.outcomes);
         let machine = self.platform.0.describe();
-        if let Some(tape) = &mut self.sinks.tape {
-            tape.follow(machine);
-            tape.add(&tick);
+        if let Some(recorder) = &mut self.sinks.recorder {
+            recorder.follow(machine);
+            recorder.add(&tick);
         }
         if let Some(exporter) = &mut self.sinks.exporter {
             exporter.count(&tick.observation, &tick.plan);

@@ -4,7 +4,7 @@
 
 use crate::cli::{ByName, TopArgs};
 use crate::host;
-use crate::recordings::player::{Shown, Tape};
+use crate::recordings::replay_screen::{ReplayScreen, Shown};
 use crate::run::publish::{self, is_live, wall_unix_ms};
 use crate::run::tick::{Loop, Sinks};
 use crate::text;
@@ -32,7 +32,7 @@ pub enum Feed {
     /// Our own loop in a thread.
     Own(Receiver<Result<Snapshot>>),
     /// A recording; at its end the last tick stays.
-    Recorded(Tape),
+    Recorded(ReplayScreen),
 }
 
 impl Feed {
@@ -69,7 +69,7 @@ impl Feed {
     /// The source has dried up: the daemon has ended, or nothing can be observed any more.
     pub fn poll(&mut self) -> Result<Option<Shown>> {
         let snapshot = match self {
-            Feed::Recorded(tape) => return Ok(tape.poll()),
+            Feed::Recorded(replay) => return Ok(replay.poll()),
             Feed::File(snapshot) => return Ok(snapshot.take().map(Shown::Tick)),
             Feed::Daemon { path, last_seq } => {
                 let snapshot =
@@ -101,12 +101,12 @@ impl Feed {
         let name = match self {
             Feed::File(_) => "from a file",
             Feed::Daemon { .. } => "from the running weir",
-            Feed::Recorded(tape) => {
-                let (begin, end) = tape.span_unix_ms;
+            Feed::Recorded(replay) => {
+                let (begin, end) = replay.span_unix_ms;
                 let now = newest.map_or(begin, |snapshot| snapshot.wall_unix_ms);
                 let place = text::clock(now.saturating_sub(begin));
                 let whole = text::clock(end - begin);
-                return format!("{}: {place} of {whole}", tape.origin);
+                return format!("{}: {place} of {whole}", replay.origin);
             }
             Feed::Own(_) => "no weir is running: looking only",
         };

@@ -27,7 +27,7 @@ struct Entry {
 }
 
 /// The loop's end of it.
-pub struct Tape {
+pub struct RecorderThread {
     queue: Option<SyncSender<Entry>>,
     /// How the session began.
     start: Start,
@@ -38,12 +38,12 @@ pub struct Tape {
     lost: u64,
 }
 
-impl Tape {
+impl RecorderThread {
     /// Begins a session in the file.
     ///
     /// # Errors
     /// The file cannot be recorded into, or no thread can be had.
-    pub fn start(path: &Path, start: &Start) -> Result<Tape> {
+    pub fn start(path: &Path, start: &Start) -> Result<RecorderThread> {
         let recorder = Recorder::open(path, start)?;
         let (queue, entries) = sync_channel(QUEUE_TICKS);
         let (ended, done) = sync_channel(1);
@@ -56,7 +56,7 @@ impl Tape {
                 let _ = ended.send(write(recorder, &entries, &told));
             })
             .context("cannot start the recording thread")?;
-        Ok(Tape {
+        Ok(RecorderThread {
             queue: Some(queue),
             start: start.clone(),
             begins: None,

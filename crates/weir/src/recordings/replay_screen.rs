@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording on the screen, and its hands on the tape: pause, step, jump.
+//! A recording on the screen, and moving through it: pause, step, jump.
 //!
 //! A jump reads from some way before its aim on, as far as the curves reach back, so that the screen
 //! is what it would be had one watched all along. What the past is needed for is told in few words
@@ -45,7 +45,7 @@ pub enum Wish {
 /// The devices at some earlier tick.
 pub type Past = (u64, Vec<DeviceState>);
 
-/// What comes from the tape.
+/// What comes from the recording.
 pub enum Shown {
     /// The next tick.
     Tick(Box<Snapshot>),
@@ -57,7 +57,7 @@ pub enum Shown {
 }
 
 /// The screen's end of it.
-pub struct Tape {
+pub struct ReplayScreen {
     wishes: Sender<Wish>,
     shown: Receiver<Shown>,
     damaged: Arc<AtomicU64>,
@@ -67,12 +67,12 @@ pub struct Tape {
     pub span_unix_ms: (u64, u64),
 }
 
-impl Tape {
+impl ReplayScreen {
     /// Plays it from its beginning.
     ///
     /// # Errors
     /// It is no recording, has no such session, or no thread can be had.
-    pub fn start(args: &ReplayArgs) -> Result<Tape> {
+    pub fn start(args: &ReplayArgs) -> Result<ReplayScreen> {
         // Opened here too, so that what is wrong with it is said before the screen changes.
         let recording = Recording::open(&args.file)?;
         let sessions = chosen(&recording, args)?;
@@ -94,7 +94,7 @@ impl Tape {
                 Player::new(&recording, sessions, &args, counted).run(&asked, &send)
             })
             .context("cannot start the replaying thread")?;
-        Ok(Tape {
+        Ok(ReplayScreen {
             wishes,
             shown,
             damaged,
@@ -105,7 +105,7 @@ impl Tape {
 
     /// The same by another name on the screen.
     #[must_use]
-    pub fn named(mut self, origin: &'static str) -> Tape {
+    pub fn named(mut self, origin: &'static str) -> ReplayScreen {
         self.origin = origin;
         self
     }
@@ -141,7 +141,7 @@ impl Tape {
     }
 }
 
-/// Where on the tape.
+/// Where in the recording.
 struct Player<'a> {
     recording: &'a Recording,
     sessions: Vec<&'a Session>,
@@ -157,7 +157,7 @@ struct Player<'a> {
     now_unix_ms: u64,
     paused: bool,
     damaged: Arc<AtomicU64>,
-    /// A time of the tape, and when it was shown.
+    /// A time of the recording, and when it was shown.
     anchor: Option<(Instant, u64)>,
 }
 
@@ -305,7 +305,7 @@ impl<'a> Player<'a> {
         Ok(Shown::Jump { past, recent })
     }
 
-    /// Puts the tape at the beginning of a session, or at some tick not later than `from`.
+    /// Goes to the beginning of a session, or at some tick not later than `from`.
     fn open(&mut self, place: usize, from: Option<u64>) -> Result<()> {
         self.load(place, from)?;
         self.advance()
@@ -412,8 +412,8 @@ mod tests {
         }
     }
 
-    fn started(path: &Path) -> Tape {
-        Tape::start(&ReplayArgs {
+    fn started(path: &Path) -> ReplayScreen {
+        ReplayScreen::start(&ReplayArgs {
             file: path.to_owned(),
             top: true,
             // So slow that nothing comes that was not asked for.
@@ -424,9 +424,9 @@ mod tests {
     }
 
     /// What was before, and when the newest is, after the next jump or step.
-    fn after(tape: &Tape, wish: Wish) -> (Option<usize>, u64) {
-        tape.wish(wish);
-        match tape.shown.recv().unwrap() {
+    fn after(screen: &ReplayScreen, wish: Wish) -> (Option<usize>, u64) {
+        screen.wish(wish);
+        match screen.shown.recv().unwrap() {
             Shown::Tick(snapshot) => (None, snapshot.wall_unix_ms - FIRST_MS),
             Shown::Jump { past, recent } => {
                 let newest = recent.last().unwrap();
@@ -442,12 +442,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.weir");
         record(&path, 2, 50);
-        let tape = started(&path);
+        let screen = started(&path);
         let day = 86_400_000;
         let last = (TICKS - 1) * 50;
-        assert_eq!(tape.span_unix_ms.1 - tape.span_unix_ms.0, day + last);
+        assert_eq!(screen.span_unix_ms.1 - screen.span_unix_ms.0, day + last);
         assert_eq!(
-            tape.shown.recv().map(|_| ()),
+            screen.shown.recv().map(|_| ()),
             Ok(()),
             "the first tick comes by itself"
         );
@@ -467,9 +467,9 @@ mod tests {
             (Wish::End, (Some(400), day + last)),
             (Wish::Start, (Some(1), 0)),
         ] {
-            assert_eq!(after(&tape, wish), wanted, "{wish:?}");
+            assert_eq!(after(&screen, wish), wanted, "{wish:?}");
         }
-        assert_eq!(tape.damaged(), 0);
+        assert_eq!(screen.damaged(), 0);
     }
 
     #[test]
@@ -477,14 +477,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.weir");
         record(&path, 1, 3000);
-        let tape = started(&path);
+        let screen = started(&path);
         assert_eq!(
-            tape.shown.recv().map(|_| ()),
+            screen.shown.recv().map(|_| ()),
             Ok(()),
             "the first tick comes by itself"
         );
         for (by, wanted) in [(10_000, 9_000), (-4_000, 3_000), (-1, 0), (-1, 0)] {
-            assert_eq!(after(&tape, Wish::By(by)).1, wanted, "{by}");
+            assert_eq!(after(&screen, Wish::By(by)).1, wanted, "{by}");
         }
     }
 }
