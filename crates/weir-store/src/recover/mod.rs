@@ -39,6 +39,8 @@ pub struct Recovered {
     pub sessions: u64,
     /// Sessions of which the settings and the machine are lost: no row and no copy of it could be read.
     pub sessions_without_settings: u64,
+    /// Sessions that were written without checksums, in format 1: damage of them may have passed unnoticed.
+    pub sessions_without_checksums: u64,
     /// Ticks.
     pub ticks: u64,
     /// Spans of figures.

@@ -240,7 +240,10 @@ impl Found {
         };
         let mut row = match (self.row, self.copy) {
             (Some(row), _) if self.extent.is_some() => row,
-            (Some(row), _) if is_old => mended(row),
+            (Some(row), _) if is_old => {
+                recovered.sessions_without_checksums += 1;
+                mended(row)
+            }
             (_, Some(copy)) => SessionRow::new(id, &copy).map_err(|error| error.to_string())?,
             _ => {
                 recovered.sessions_without_settings += 1;

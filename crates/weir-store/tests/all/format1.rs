@@ -38,7 +38,9 @@ fn change(path: &Path, sql: &str) {
 
 #[test]
 fn it_is_upgraded_to_the_last_bit() {
-    for (name, sessions, count, lines) in [(FILES[0], 1, 140, 12), (FILES[1], 2, 151, 10)] {
+    for (name, sessions, count, lines, bare) in
+        [(FILES[0], 1, 140, 12, 1), (FILES[1], 2, 151, 10, 0)]
+    {
         let dir = desk();
         let new = dir.path().join("new.weir");
         let found = recover(&data(name), &new).unwrap();
@@ -47,6 +49,7 @@ fn it_is_upgraded_to_the_last_bit() {
             (sessions, count),
             "{found:?}"
         );
+        assert_eq!(found.sessions_without_checksums, bare, "{found:?}");
         let lost = found.lost_ticks + found.missing_at_end + found.unknown_ends;
         assert_eq!(
             (lost, found.damaged, found.unchecked),

@@ -154,6 +154,12 @@ fn said(recovered: &Recovered) -> String {
         bare,
         format!("settings and machine {of} are lost: `weir replay --check` says nothing of it"),
     );
+    let old = recovered.sessions_without_checksums;
+    let of = sessions(old);
+    add(
+        old,
+        format!("there were no checksums {of}: damage may have passed unnoticed"),
+    );
     let damaged = recovered.damaged;
     add(
         damaged,
