@@ -34,9 +34,21 @@ pub enum StoreError {
         /// Its format.
         found: u32,
     },
+    /// An older weir wrote it, in a format that is no longer shown or recorded into.
+    #[error(
+        "{} is a recording of format {found}, which only `weir export` reads: `weir export --upgrade NEW {}` \
+         makes a recording of format {} of it",
+        path.display(), path.display(), crate::FORMAT
+    )]
+    TooOld {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+    },
     /// It was a recording, and a part of it is gone or wrong.
     #[error(
-        "{} is damaged: {what}; `weir export --salvage NEW {}` saves what can be read",
+        "{} is damaged: {what}; `weir export --recover NEW {}` writes what can be read into a new recording",
         path.display(), path.display()
     )]
     Damaged {
@@ -46,8 +58,8 @@ pub enum StoreError {
         what: String,
     },
     /// Damaged so that nothing can be had of it.
-    #[error("nothing can be saved of {}: {why}", path.display())]
-    BeyondSaving {
+    #[error("nothing can be recovered of {}: {why}", path.display())]
+    Unrecoverable {
         /// The file.
         path: PathBuf,
         /// What is missing.
@@ -91,15 +103,15 @@ impl StoreError {
         StoreError::Damaged { path, what }
     }
 
-    /// What a salvage of `path` into `new` came to.
-    pub(crate) fn saving<T>(
+    /// What recovering `path` into `new` came to.
+    pub(crate) fn recovering<T>(
         path: &Path,
         new: &Path,
         result: rusqlite::Result<Option<T>>,
     ) -> Result<T, StoreError> {
         match result {
-            Ok(Some(saved)) => Ok(saved),
-            Ok(None) => Err(StoreError::BeyondSaving {
+            Ok(Some(recovered)) => Ok(recovered),
+            Ok(None) => Err(StoreError::Unrecoverable {
                 path: path.to_owned(),
                 why: "no session and no tick can be read".to_owned(),
             }),

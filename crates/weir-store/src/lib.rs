@@ -2,17 +2,18 @@
 //! Recordings of what weir saw and decided, and exports of them.
 //!
 //! ```text
-//!  Tick ─► code ──────► document ─┐                      ┌─► Recording ─► Tick        (replay)
-//!   │                             ├─► one database file ─┤
-//!   └────► figures ───► rows ─────┘                      └─► rows ─► CSV, JSON, …     (export)
+//!  Tick ─► JSON ────► document ─┐                      ┌─► Recording ─► Tick        (replay)
+//!   │                           ├─► one database file ─┤
+//!   └────► rollup ──► rows ─────┘                      └─► rows ─► CSV, JSON, …     (export)
 //! ```
 //!
-//! * [`Recorder`] writes: each tick is one transaction. The tick itself goes into a compact document
-//!   ([`code`]), exact to the last bit; figures that people ask for go into plain columns, as means of
-//!   a second ([`figures`]).
-//! * [`Recording`] reads, and distrusts what it reads. [`salvage`] reads what is left of a damaged one.
-//! * Each thing that is read on its own has a checksum ([`checksum`]): what is not what was written is named, and not
-//!   handed out.
+//! * [`Recorder`] writes: each tick is one transaction. The tick itself goes into a document, exact to the last bit:
+//!   JSON in a zstd frame ([`format::frame`]). Figures that people ask for go into plain columns, as means of
+//!   a second ([`rollup`]).
+//! * [`Recording`] reads, and distrusts what it reads. [`recover`] writes what is left of a damaged one into a new one,
+//!   and makes one of today's format of an older one ([`format1`]).
+//! * Each thing that is read on its own has a checksum ([`format::checksum`]): what is not what was written is named,
+//!   and not handed out.
 //! * [`export`] writes rows for other programs, and the same rows of a run that goes on; [`metrics`] writes
 //!   the newest tick for Prometheus.
 //!
@@ -20,29 +21,27 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
-mod checksum;
-mod code;
 mod error;
 pub mod export;
-mod figures;
-mod file;
+mod format;
+mod format1;
 pub mod metrics;
+mod open;
 mod reader;
+mod recover;
 mod replay;
-mod salvage;
-mod session;
-mod tick;
+mod rollup;
 mod writer;
 
 pub use error::StoreError;
-pub use figures::SPAN;
+pub use format::tick::{Start, Tick};
 pub use reader::{Damage, Recording, Session, Survey, Ticks};
+pub use recover::{Recovered, recover};
 pub use replay::Replayed;
-pub use salvage::{Saved, salvage};
-pub use tick::{Start, Tick};
+pub use rollup::SPAN;
 pub use writer::Recorder;
 
-/// The newest format this weir writes and reads (`user_version` of the database).
-pub const FORMAT: u32 = 1;
+/// The format this weir writes and reads (`user_version` of the database).
+pub const FORMAT: u32 = 2;
 /// `weir` in ASCII: marks a database as a recording (`application_id`).
 pub const APPLICATION_ID: u32 = 0x7765_6972;

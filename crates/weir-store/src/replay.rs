@@ -2,8 +2,8 @@
 //! A recorded run as a world behind the one seam: it can be looked at again, and cannot be changed.
 
 use crate::error::StoreError;
+use crate::format::tick::Tick;
 use crate::reader::{Recording, Session, Ticks};
-use crate::tick::Tick;
 use weir_core::seam::plan::{Action, Outcome, OutcomeKind, Plan};
 use weir_core::{Description, Observation, Platform, PlatformError};
 

@@ -4,13 +4,13 @@
 
 mod csv;
 mod influx;
+mod influx_live;
 mod jsonl;
-mod live;
 mod parquet;
 mod tables;
 
 use crate::error::StoreError;
-use crate::file;
+use crate::open;
 use crate::reader::Recording;
 use crate::writer::signed;
 use rusqlite::Row;
@@ -19,7 +19,7 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
 use tables::Source;
 
-pub use live::Live;
+pub use influx_live::Live;
 
 /// What is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +128,7 @@ fn rows(
     range: Range,
     sink: &mut dyn Sink,
 ) -> Result<u64, StoreError> {
-    let trouble = |error| file::trouble(&recording.path, &error);
+    let trouble = |error| open::trouble(&recording.path, &error);
     let damaged = |what: String| StoreError::damaged(&recording.path, what);
     let source = table.source();
     let mut checks = recording.checks();
@@ -160,7 +160,7 @@ fn rows_of(
     group: i64,
     sink: &mut dyn Sink,
 ) -> Result<u64, StoreError> {
-    let trouble = |error| file::trouble(&recording.path, &error);
+    let trouble = |error| open::trouble(&recording.path, &error);
     let mut statement = recording
         .database
         .prepare_cached(source.query)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Texts, spans and actions against their checksums.
 
-use crate::checksum::{self, Sum};
+use crate::format::checksum::{self, Sum};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::HashSet;

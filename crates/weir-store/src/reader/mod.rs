@@ -11,10 +11,10 @@ mod survey;
 mod ticks;
 
 use crate::error::StoreError;
-use crate::figures::WORDS;
-use crate::file;
-use crate::session::{Extent, SessionRow, unsigned};
-use crate::tick::{RawTick, Seal, Start};
+use crate::format::session::{Extent, SessionRow, unsigned};
+use crate::format::tick::{RawTick, Seal, Start};
+use crate::rollup::WORDS;
+use crate::{format1, open};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::path::{Path, PathBuf};
 
@@ -36,24 +36,29 @@ pub struct Session {
     pub start: Start,
     /// When it ended, milliseconds since the Unix epoch; nothing if weir was killed or still runs.
     pub ended_unix_ms: Option<u64>,
-    /// Whether it has checksums. Without them (an earlier weir wrote it) damage may pass unnoticed.
-    pub is_checked: bool,
     /// Ticks that came after its last one and are lost; nothing where that is not known.
     pub missing_at_end: Option<u64>,
     pub(crate) extent: Extent,
+    /// Whether it has checksums, which only sessions of format 1 can lack.
+    is_checked: bool,
 }
 
 impl Session {
-    fn new(row: &SessionRow) -> Result<Session, String> {
+    fn new(row: SessionRow, format: u32) -> Result<Session, String> {
         let extent = row.check()?;
+        let row = match format {
+            format1::FORMAT => row.of_today(),
+            _ if extent.is_none() => return Err("it has no checksum".to_owned()),
+            _ => row,
+        };
         let ended = row.ended_unix_ms;
         Ok(Session {
             id: row.id,
             start: row.start()?,
             ended_unix_ms: ended.map(|ms| unsigned("ended_unix_ms", ms)).transpose()?,
-            is_checked: extent.is_some(),
             missing_at_end: extent.and_then(|extent| extent.missing_at_end),
             extent: extent.unwrap_or_default(),
+            is_checked: extent.is_some(),
         })
     }
 }
@@ -62,6 +67,7 @@ impl Session {
 pub struct Recording {
     pub(crate) database: Connection,
     pub(crate) path: PathBuf,
+    format: u32,
     sessions: Vec<Session>,
     has_checks: bool,
 }
@@ -70,18 +76,30 @@ impl Recording {
     /// Opens a recording; one that is being written is as good as any.
     ///
     /// # Errors
-    /// It is not there, no recording, of a newer format, or damaged where it begins or in a session's
+    /// It is not there, no recording, of another format, or damaged where it begins or in a session's
     /// own row.
     pub fn open(path: &Path) -> Result<Recording, StoreError> {
-        let path = file::settle(path)?;
+        let recording = Recording::open_for_export(path)?;
+        open::must_be_newest(&recording.path, recording.format)?;
+        Ok(recording)
+    }
+
+    /// The same of an older format too, for [`crate::export`]: its ticks cannot be read, its tables can.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn open_for_export(path: &Path) -> Result<Recording, StoreError> {
+        let path = open::settle(path)?;
         // Closed before the database is opened: closing it later would let go of the database's locks.
-        drop(file::inspect(&path)?);
-        let database = file::connect(&path, false)?;
-        let has_checks = file::check_schema(&path, &database)?;
-        let sessions = sessions(&path, &database)?;
+        let (file, format) = open::inspect(&path)?;
+        drop(file);
+        let database = open::connect(&path, false)?;
+        let has_checks = open::check_schema(&path, &database, format)?;
+        let sessions = sessions(&path, &database, format)?;
         let recording = Recording {
             database,
             path,
+            format,
             sessions,
             has_checks,
         };
@@ -91,7 +109,8 @@ impl Recording {
 
     /// Whether what the whole file stands on is there.
     fn check_opening(&self) -> Result<(), StoreError> {
-        if !self.sessions.iter().any(|session| session.is_checked) {
+        let is_checked = self.sessions.iter().any(|session| session.is_checked);
+        if self.format == format1::FORMAT && !is_checked {
             return Ok(());
         }
         if !self.has_checks {
@@ -120,6 +139,10 @@ impl Recording {
                     .and_then(|mut ask| ask.query_row(params![kind, code], |row| row.get(0)))
                     .optional();
                 let found: Option<String> = found.map_err(|error| self.trouble(&error))?;
+                let found = match self.format {
+                    format1::FORMAT => found.map(|word| format1::renamed::word(kind, word)),
+                    _ => found,
+                };
                 if found.as_deref() != Some(*wanted) {
                     let what = format!("the word for {kind} {code} is not {wanted}");
                     return Err(self.damaged(what));
@@ -133,8 +156,13 @@ impl Recording {
         StoreError::damaged(&self.path, what)
     }
 
+    /// The number of its format.
+    pub fn format(&self) -> u32 {
+        self.format
+    }
+
     fn trouble(&self, error: &rusqlite::Error) -> StoreError {
-        file::trouble(&self.path, error)
+        open::trouble(&self.path, error)
     }
 
     /// The runs in it, in the order in which they began.
@@ -179,15 +207,14 @@ impl Recording {
         tick: i64,
         checks: &mut Checks,
     ) -> Result<(i64, i64), StoreError> {
-        let query = format!("SELECT {} FROM tick WHERE id = ?", RawTick::COLUMNS);
         let found = self
             .database
-            .prepare_cached(&query)
+            .prepare_cached("SELECT * FROM tick WHERE id = ?")
             .and_then(|mut ask| ask.query_row([tick], RawTick::read).optional());
         let found = found.map_err(|error| self.trouble(&error))?;
         let row = found.ok_or_else(|| self.damaged(format!("tick {tick} is missing")))?;
         let must = self.must_check(row.session);
-        match row.seal() {
+        match row.seal {
             Seal::Missing if must => Err(format!("tick {tick}: it has no checksum")),
             Seal::Broken => Err(format!("tick {tick}: its checksum differs")),
             Seal::Holds | Seal::Missing => checks.actions(tick, must),
@@ -196,8 +223,7 @@ impl Recording {
         Ok((row.session, row.wall_unix_ms))
     }
 
-    /// All ticks of a session in order. After an error the ticks go on with the next document that
-    /// needs none before it.
+    /// All ticks of a session in order. After an error they go on with the next that begins a frame.
     pub fn ticks(&self, session: i64) -> Ticks<'_> {
         Ticks::new(self, session, None)
     }
@@ -222,16 +248,13 @@ impl Recording {
     /// # Errors
     /// The file is damaged.
     pub fn last_unix_ms(&self, session: i64) -> Result<Option<u64>, StoreError> {
-        let query = format!(
-            "SELECT {} FROM tick WHERE session = ? ORDER BY id DESC LIMIT ?",
-            RawTick::COLUMNS
-        );
+        let query = "SELECT * FROM tick WHERE session = ? ORDER BY id DESC LIMIT ?";
         let find = || -> rusqlite::Result<Option<u64>> {
-            let mut statement = self.database.prepare(&query)?;
+            let mut statement = self.database.prepare(query)?;
             let mut rows = statement.query(params![session, LAST_TRIED])?;
             while let Some(row) = rows.next()? {
                 let tick = RawTick::read(row)?;
-                if tick.seal() != Seal::Broken {
+                if tick.seal == Seal::Holds {
                     return Ok(u64::try_from(tick.wall_unix_ms).ok());
                 }
             }
@@ -262,7 +285,7 @@ impl Recording {
     }
 }
 
-fn sessions(path: &Path, database: &Connection) -> Result<Vec<Session>, StoreError> {
+fn sessions(path: &Path, database: &Connection, format: u32) -> Result<Vec<Session>, StoreError> {
     let read = || -> rusqlite::Result<(Option<i64>, Vec<SessionRow>)> {
         // Asked first: another session may begin meanwhile.
         let newest = "SELECT session FROM tick ORDER BY id DESC LIMIT 1";
@@ -273,15 +296,16 @@ fn sessions(path: &Path, database: &Connection) -> Result<Vec<Session>, StoreErr
         let rows = statement.query_map([SESSIONS_MAX as i64], SessionRow::read)?;
         Ok((newest, rows.collect::<rusqlite::Result<_>>()?))
     };
-    let (newest, rows) = read().map_err(|error| file::trouble(path, &error))?;
+    let (newest, rows) = read().map_err(|error| open::trouble(path, &error))?;
     let is_full = rows.len() == SESSIONS_MAX;
     if newest.is_some_and(|id| !is_full && rows.iter().all(|row| row.id != id)) {
         let what = "its last tick is of a session that is not there";
         return Err(StoreError::damaged(path, what));
     }
-    let sound = |row: &SessionRow| {
-        let what = |error| StoreError::damaged(path, format!("session {}: {error}", row.id));
-        Session::new(row).map_err(what)
+    let sound = |row: SessionRow| {
+        let id = row.id;
+        let what = |error| StoreError::damaged(path, format!("session {id}: {error}"));
+        Session::new(row, format).map_err(what)
     };
-    rows.iter().map(sound).collect()
+    rows.into_iter().map(sound).collect()
 }

@@ -52,11 +52,10 @@ impl Recording {
                 Err(error) => return Err(error),
             }
         }
-        let must = self.must_check(session);
         let mut checks = self.checks();
         let spans_of = "SELECT id FROM span WHERE session = ? ORDER BY id";
         self.each(spans_of, session, &mut damage, &mut |id| {
-            checks.span(id, must)
+            checks.span(id, true)
         });
         Ok(Survey {
             ticks,
@@ -82,11 +81,9 @@ impl Recording {
                 Err(format!("{table} {id} is of no session"))
             });
         }
-        // Names of a session without sums have none.
-        let must = self.sessions.iter().all(|session| session.is_checked);
         let texts = "SELECT id FROM text WHERE ? IS NOT NULL ORDER BY id";
         self.each(texts, 0, &mut damage, &mut |id| {
-            checks.text(id.unsigned_abs(), must).map(drop)
+            checks.text(id.unsigned_abs(), true).map(drop)
         });
         let ticks = "SELECT DISTINCT tick FROM action WHERE ? IS NOT NULL ORDER BY tick";
         self.each(ticks, 0, &mut damage, &mut |id| {

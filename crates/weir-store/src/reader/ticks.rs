@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ticks of a session in order: rows that hold what was written, and then what their documents say.
 
-use super::checks::Checks;
-use super::{Recording, Session};
-use crate::code::{Lookup, Reader};
+use super::Recording;
 use crate::error::StoreError;
-use crate::session::unsigned;
-use crate::tick::{RawTick, Seal, Tick};
+use crate::format::frame::Decoder;
+use crate::format::session::unsigned;
+use crate::format::tick::{RawTick, Seal, Tick};
+use crate::open;
 use rusqlite::{OptionalExtension, params};
-use serde::Deserialize;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Ticks read from the file at once.
 const BATCH: u32 = 64;
-/// Memory for texts that were looked up.
-const TEXTS_MAX_BYTES: usize = 64 << 20;
 
 /// Rows of ticks of one session, each as it was written or an error. After the error the rows go on.
 pub(super) struct Rows<'a> {
     recording: &'a Recording,
-    session: Option<&'a Session>,
     number: i64,
     /// The last one that was handed out or passed over.
     last: i64,
@@ -35,11 +31,9 @@ impl<'a> Rows<'a> {
     /// All of them, or from one on.
     pub(super) fn new(recording: &'a Recording, number: i64, from: Option<i64>) -> Rows<'a> {
         let session = recording.session(number);
-        let checked = session.filter(|session| session.is_checked);
-        let first = from.or(checked.map(|session| session.extent.first_tick));
+        let first = from.or(session.map(|session| session.extent.first_tick));
         let next = recording.session(number.saturating_add(1));
-        let next = next.filter(|next| next.is_checked);
-        let end = match (checked, next) {
+        let end = match (session, next) {
             (Some(session), _) if session.extent.last_tick.is_some() => session.extent.last_tick,
             (Some(_), Some(next)) => next.extent.first_tick.checked_sub(1),
             (Some(_), None) => last_of_spans(recording, number),
@@ -47,7 +41,6 @@ impl<'a> Rows<'a> {
         };
         Rows {
             recording,
-            session,
             number,
             last: first.map_or(0, |first| first.saturating_sub(1)),
             is_begun: first.is_some(),
@@ -58,11 +51,8 @@ impl<'a> Rows<'a> {
     }
 
     fn refill(&mut self) -> rusqlite::Result<()> {
-        let query = format!(
-            "SELECT {} FROM tick WHERE id > ? AND session = ? ORDER BY id LIMIT ?",
-            RawTick::COLUMNS
-        );
-        let mut statement = self.recording.database.prepare_cached(&query)?;
+        let query = "SELECT * FROM tick WHERE id > ? AND session = ? ORDER BY id LIMIT ?";
+        let mut statement = self.recording.database.prepare_cached(query)?;
         let rows = statement.query_map(params![self.last, self.number, BATCH], RawTick::read)?;
         // What stands before a damaged page is handed out before the error is.
         for row in rows {
@@ -95,17 +85,6 @@ impl<'a> Rows<'a> {
         let what = self.missing(end.saturating_add(1));
         self.fault(format!("{what} at the end of session {}", self.number))
     }
-
-    fn check(&self, row: &RawTick) -> Result<(), String> {
-        let is_checked = self.session.is_some_and(|session| session.is_checked);
-        match row.seal() {
-            Seal::Holds if is_checked => Ok(()),
-            Seal::Holds => Err(format!("session {} has lost its own checksum", self.number)),
-            Seal::Broken => Err("its checksum differs".to_owned()),
-            Seal::Missing if is_checked => Err("it has no checksum".to_owned()),
-            Seal::Missing => Ok(()),
-        }
-    }
 }
 
 /// No span ends after the last tick.
@@ -125,6 +104,11 @@ impl Iterator for Rows<'_> {
         if self.is_over {
             return None;
         }
+        let Recording { path, format, .. } = self.recording;
+        if let Err(error) = open::must_be_newest(path, *format) {
+            self.is_over = true;
+            return Some(Err(error));
+        }
         if self.batch.is_empty()
             && let Err(error) = self.refill()
         {
@@ -139,7 +123,7 @@ impl Iterator for Rows<'_> {
             return self.fault(format!("tick {} comes after tick {}", row.id, self.last));
         }
         let missing = row.id.saturating_sub(self.last).saturating_sub(1);
-        // What salvage could not save is counted where it is missing.
+        // What could not be recovered is counted where it is missing.
         if self.is_begun && missing > row.lost_before.max(0) {
             let what = self.missing(row.id);
             self.last = row.id.saturating_sub(1);
@@ -147,9 +131,11 @@ impl Iterator for Rows<'_> {
             return self.fault(what);
         }
         (self.last, self.is_begun) = (row.id, true);
-        match self.check(&row) {
-            Ok(()) => Some(Ok(row)),
-            Err(what) => self.fault(format!("tick {}: {what}", row.id)),
+        match row.seal {
+            Seal::Holds => Some(Ok(row)),
+            Seal::Broken | Seal::Missing => {
+                self.fault(format!("tick {}: its checksum differs", row.id))
+            }
         }
     }
 }
@@ -157,38 +143,32 @@ impl Iterator for Rows<'_> {
 /// Ticks of one session.
 pub struct Ticks<'a> {
     rows: Rows<'a>,
-    code: Reader,
+    /// Made with the first tick.
+    frames: Option<Decoder>,
     /// The row that was decoded last.
     last: i64,
-    /// After an error only a key can be read.
+    /// After an error only what begins a frame can be read.
     is_lost: bool,
-    texts: TextCache<'a>,
 }
 
 impl<'a> Ticks<'a> {
     pub(super) fn new(recording: &'a Recording, session: i64, from: Option<i64>) -> Ticks<'a> {
-        let rows = Rows::new(recording, session, from);
-        let must = rows.session.is_some_and(|session| session.is_checked);
         Ticks {
-            rows,
-            code: Reader::default(),
+            rows: Rows::new(recording, session, from),
+            frames: None,
             last: 0,
             is_lost: true,
-            texts: TextCache::new(recording.checks(), must),
         }
     }
 
     fn decode(&mut self, raw: &RawTick) -> Result<Tick, String> {
-        if raw.is_key != 0 {
-            self.code.restart();
-        }
-        self.texts.trouble = None;
-        let document = self.code.read(&raw.document, &mut self.texts);
-        let document = document.map_err(|error| match self.texts.trouble.take() {
-            Some(trouble) => trouble,
-            None => error.to_string(),
-        })?;
-        let mut tick = Tick::deserialize(document).map_err(|error| error.to_string())?;
+        let frames = match self.frames.take() {
+            Some(frames) => frames,
+            None => Decoder::new().map_err(|error| error.to_string())?,
+        };
+        let frames = self.frames.insert(frames);
+        let text = frames.read(&raw.document, raw.is_key != 0)?;
+        let mut tick: Tick = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         tick.wall_unix_ms = unsigned("wall_unix_ms", raw.wall_unix_ms)?;
         tick.lost_before = unsigned("lost_before", raw.lost_before)?;
         Ok(tick)
@@ -220,49 +200,5 @@ impl Iterator for Ticks<'_> {
                 |what| recording.damaged(format!("the document of tick {}: {what}", raw.id));
             return Some(decoded.map_err(damaged));
         }
-    }
-}
-
-/// Texts of the file that were looked up.
-struct TextCache<'a> {
-    checks: Checks<'a>,
-    must: bool,
-    known: HashMap<u64, String>,
-    bytes: usize,
-    /// Why a text was not given.
-    trouble: Option<String>,
-}
-
-impl<'a> TextCache<'a> {
-    fn new(checks: Checks<'a>, must: bool) -> TextCache<'a> {
-        TextCache {
-            checks,
-            must,
-            known: HashMap::new(),
-            bytes: 0,
-            trouble: None,
-        }
-    }
-}
-
-impl Lookup for TextCache<'_> {
-    fn text(&mut self, number: u64) -> Option<String> {
-        if let Some(text) = self.known.get(&number) {
-            return Some(text.clone());
-        }
-        let text = match self.checks.text(number, self.must) {
-            Ok(text) => text,
-            Err(what) => {
-                self.trouble = Some(what);
-                return None;
-            }
-        };
-        self.bytes += text.len();
-        if self.bytes > TEXTS_MAX_BYTES {
-            self.known.clear();
-            self.bytes = text.len();
-        }
-        self.known.insert(number, text.clone());
-        Some(text)
     }
 }

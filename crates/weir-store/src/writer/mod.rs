@@ -8,12 +8,12 @@
 
 mod rows;
 
-use crate::code::Writer;
 use crate::error::StoreError;
-use crate::figures::{SPAN, Span, WORDS};
-use crate::session::{Extent, SessionRow};
-use crate::tick::{RawTick, Start, Tick, Written};
-use crate::{APPLICATION_ID, FORMAT, checksum, file};
+use crate::format::frame::Encoder;
+use crate::format::session::{Extent, SessionRow};
+use crate::format::tick::{Document, RawTick, Seal, Start, Tick};
+use crate::rollup::{SPAN, Span, WORDS};
+use crate::{APPLICATION_ID, FORMAT, format, open};
 use rusqlite::{Connection, Transaction, params};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
@@ -21,9 +21,6 @@ use std::path::{Path, PathBuf};
 use weir_core::{Nanos, WorkloadId};
 
 pub(crate) use rows::{Numbering, TextTable, put_actions, put_span, put_text, signed};
-
-/// A document that needs none before it comes this often: what damage makes unreadable is not more.
-const TICKS_PER_KEY: u32 = 128;
 
 /// Texts of no meaning; together they do not fit a page.
 const ROOM_TEXTS: i64 = 2;
@@ -41,9 +38,8 @@ pub struct Recorder {
     copy: Option<Start>,
     interval: Nanos,
     next_tick: i64,
-    since_key: u32,
     lost: u64,
-    code: Writer,
+    frames: Encoder,
     texts: TextTable,
     last_at: Option<Nanos>,
     last_unix_ms: u64,
@@ -59,16 +55,15 @@ impl Recorder {
     /// There is something else at `path` (which is left as it is), another weir records there, or it
     /// cannot be written.
     pub fn open(path: &Path, start: &Start) -> Result<Recorder, StoreError> {
-        let path = file::settle(path)?;
+        let path = open::settle(path)?;
         let is_new = path.symlink_metadata().is_err();
-        let (database, lock, has_checks) = if is_new {
-            let (database, lock) = create(&path)?;
-            (database, lock, true)
-        } else {
-            extend(&path)?
+        let (database, lock) = match is_new {
+            true => create(&path)?,
+            false => extend(&path)?,
         };
-        let begun = begin(&database, start, has_checks);
-        let (session, extent, texts) = begun.map_err(|error| {
+        let begun = Encoder::new().map_err(unwritable);
+        let begun = begun.and_then(|frames| Ok((frames, begin(&database, start)?)));
+        let (frames, (session, extent, texts)) = begun.map_err(|error| {
             if is_new {
                 // It is ours and empty; if it cannot be removed, the error below is still the one to say.
                 let _ = std::fs::remove_file(&path);
@@ -83,9 +78,8 @@ impl Recorder {
             copy: Some(start.clone()),
             interval: Nanos::from_millis(start.interval_ms),
             next_tick: extent.first_tick,
-            since_key: 0,
             lost: 0,
-            code: Writer::default(),
+            frames,
             texts,
             last_at: None,
             last_unix_ms: 0,
@@ -103,40 +97,34 @@ impl Recorder {
         let result = self.try_add(tick);
         if let Err(error) = result {
             // What the database was given is undone, so what was remembered of it is wrong.
-            self.code.restart();
+            self.frames.restart();
             self.texts.forget();
-            self.since_key = 0;
             self.lost += 1 + tick.lost_before;
             return Err(StoreError::write(&self.path, error));
         }
         self.lost = 0;
         self.next_tick += 1;
-        self.since_key = (self.since_key + 1) % TICKS_PER_KEY;
         Ok(())
     }
 
     fn try_add(&mut self, tick: &Tick) -> rusqlite::Result<()> {
-        let is_key = self.since_key == 0;
-        if is_key {
-            self.code.restart();
-        }
+        let document = Document::new(tick, self.copy.as_ref());
+        let (document, is_key) = self.frames.add(&document).map_err(unwritable)?;
         let transaction = self.database.unchecked_transaction()?;
-        let mut texts = Numbering {
-            table: &mut self.texts,
-            database: &transaction,
-        };
-        let written = Written::new(tick, self.copy.as_ref());
-        self.code.take(&written).map_err(other)?;
-        let mut row = RawTick {
+        let row = RawTick {
             id: self.next_tick,
             session: self.session.id,
             wall_unix_ms: signed(tick.wall_unix_ms),
             is_key: is_key.into(),
             lost_before: signed(self.lost + tick.lost_before),
-            document: self.code.write(&mut texts)?,
+            document,
+            seal: Seal::Holds,
         };
-        row.put_sum();
         row.insert(&transaction)?;
+        let mut texts = Numbering {
+            table: &mut self.texts,
+            database: &transaction,
+        };
         put_actions(&mut texts, self.next_tick, tick)?;
         let dt = self.last_at.and_then(|before| tick.plan.at.since(before));
         (self.last_at, self.last_unix_ms) = (Some(tick.plan.at), tick.wall_unix_ms);
@@ -175,13 +163,11 @@ impl Recorder {
     fn try_turn(&mut self, start: &Start) -> rusqlite::Result<()> {
         self.try_finish(start.started_unix_ms)?;
         self.span = Span::default();
-        // By now there are tables of checksums.
-        let (session, extent, texts) = begin(&self.database, start, true)?;
+        let (session, extent, texts) = begin(&self.database, start)?;
         (self.session, self.extent, self.texts) = (session, extent, texts);
         self.next_tick = extent.first_tick;
         self.copy = Some(start.clone());
-        self.code = Writer::default();
-        self.since_key = 0;
+        self.frames.restart();
         // They are missing at the end of the session that was.
         self.lost = 0;
         self.last_at = None;
@@ -230,20 +216,18 @@ impl Recorder {
     }
 }
 
-fn other(error: serde_json::Error) -> rusqlite::Error {
-    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
-}
-
-pub(crate) fn unwritable(why: String) -> rusqlite::Error {
+pub(crate) fn unwritable(
+    why: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(why.into())
 }
 
 /// A new recording without sessions, and its lock.
 pub(crate) fn create(path: &Path) -> Result<(Connection, OwnedFd), StoreError> {
-    let file = file::make(path)?;
+    let file = open::make(path)?;
     let fill = || {
-        file::lock(path, &file)?;
-        let database = file::connect(path, true)?;
+        open::lock(path, &file)?;
+        let database = open::connect(path, true)?;
         let made = lay_out(&database);
         made.map_err(|error| StoreError::write(path, error))?;
         Ok(database)
@@ -263,33 +247,29 @@ fn lay_out(database: &Connection) -> rusqlite::Result<()> {
     let transaction = database.unchecked_transaction()?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
-    transaction.execute_batch(file::SCHEMA_1)?;
-    transaction.execute_batch(checksum::SCHEMA)?;
+    transaction.execute_batch(format::SCHEMA)?;
     transaction.commit()
 }
 
-/// Also whether it has tables of checksums.
-fn extend(path: &Path) -> Result<(Connection, OwnedFd, bool), StoreError> {
-    let file = file::inspect(path)?;
-    file::lock(path, &file)?;
-    let database = file::connect(path, true)?;
-    let has_checks = file::check_schema(path, &database)?;
-    Ok((database, file, has_checks))
+/// A recording that is there, and its lock.
+fn extend(path: &Path) -> Result<(Connection, OwnedFd), StoreError> {
+    let (file, format) = open::inspect(path)?;
+    open::must_be_newest(path, format)?;
+    open::lock(path, &file)?;
+    let database = open::connect(path, true)?;
+    open::check_schema(path, &database, format)?;
+    Ok((database, file))
 }
 
 /// The session, where its ticks begin, and the texts that are there.
 fn begin(
     database: &Connection,
     start: &Start,
-    has_checks: bool,
 ) -> rusqlite::Result<(SessionRow, Extent, TextTable)> {
     database.pragma_update(None, "synchronous", "NORMAL")?;
     // Where there can be no log (some network file systems) the journal does as well, more slowly.
     database.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     let transaction = database.unchecked_transaction()?;
-    if !has_checks {
-        transaction.execute_batch(checksum::SCHEMA)?;
-    }
     put_words(&transaction)?;
     let after = |table: &str| -> rusqlite::Result<i64> {
         let query = format!("SELECT coalesce(max(id), 0) FROM {table}");

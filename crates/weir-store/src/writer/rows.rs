@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The rows that a tick or a span leaves, each group with its checksum.
 
-use crate::checksum::{self, Sum};
-use crate::code::Texts;
-use crate::figures::{Span, outcome_code};
-use crate::tick::Tick;
+use crate::format::checksum::{self, Sum};
+use crate::format::tick::Tick;
+use crate::rollup::{Span, outcome_code};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, params, params_from_iter};
 use std::collections::{BTreeMap, HashMap};
@@ -46,9 +45,8 @@ pub(crate) struct Numbering<'a> {
     pub(crate) database: &'a Connection,
 }
 
-impl Texts for Numbering<'_> {
-    type Error = rusqlite::Error;
-
+impl Numbering<'_> {
+    /// The number of a text, which may be a new one.
     fn number(&mut self, text: &str) -> rusqlite::Result<u64> {
         if let Some(number) = self.table.numbers.get(text) {
             return Ok(*number);

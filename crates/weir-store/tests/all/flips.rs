@@ -2,14 +2,16 @@
 //! A byte that changed on the disk: what is read is what was written, or it is said what is wrong. Never
 //! other data.
 
-use crate::made::{add_session, desk, old, recorded};
+use crate::made::{add_session, cases, desk, recorded};
 use proptest::prelude::*;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 use weir_store::export::{Format, Range, Table, export};
-use weir_store::{Recording, Session, StoreError, Tick, salvage};
+use weir_store::{Recording, Session, StoreError, Tick, recover};
 
+/// Of two sessions: two frames and a part of a third each.
+const TICKS: [usize; 2] = [70, 75];
 const TABLES: [Table; 3] = [Table::Workloads, Table::Devices, Table::Actions];
 
 /// All that can be had of a file, and the first thing that was said to be wrong.
@@ -74,13 +76,16 @@ fn good() -> &'static Good {
     GOOD.get_or_init(|| {
         let dir = desk();
         let path = dir.path().join("a.weir");
-        recorded(&path, 135);
-        add_session(&path, 140, true);
+        recorded(&path, TICKS[0]);
+        add_session(&path, TICKS[1], true);
         let read = read(&path);
         assert_eq!(read.wrong, None);
         assert_eq!(read.surveyed, None);
-        assert_eq!((read.sessions.len(), read.ticks.len()), (2, 275));
-        assert!(read.tables.iter().all(|table| table.lines().count() > 10));
+        assert_eq!(
+            (read.sessions.len(), read.ticks.len()),
+            (2, TICKS[0] + TICKS[1])
+        );
+        assert!(read.tables.iter().all(|table| table.lines().count() > 5));
         let bytes = fs::read(path).unwrap();
         Good { bytes, read }
     })
@@ -112,15 +117,15 @@ fn holds(harmed: &[u8]) -> Result<(), TestCaseError> {
             prop_assert!(found.surveyed.is_some(), "overlooked by sums: {wrong}");
         }
     }
-    is_saved(&path, good)
+    is_recovered(&path, good)
 }
 
-/// What was saved is sound and was written.
-fn is_saved(path: &Path, good: &Read) -> Result<(), TestCaseError> {
-    let new = path.with_extension("saved");
-    let saved = match salvage(path, &new) {
-        Ok(saved) => saved,
-        Err(StoreError::BeyondSaving { .. } | StoreError::NotARecording { .. }) => return Ok(()),
+/// What was recovered is sound and was written.
+fn is_recovered(path: &Path, good: &Read) -> Result<(), TestCaseError> {
+    let new = path.with_extension("new");
+    let recovered = match recover(path, &new) {
+        Ok(recovered) => recovered,
+        Err(StoreError::Unrecoverable { .. } | StoreError::NotARecording { .. }) => return Ok(()),
         Err(StoreError::TooNew { .. } | StoreError::Damaged { .. }) => return Ok(()),
         Err(error) => return Err(TestCaseError::fail(error.to_string())),
     };
@@ -134,22 +139,25 @@ fn is_saved(path: &Path, good: &Read) -> Result<(), TestCaseError> {
         let wanted = wanted.map(|(_, tick)| &tick.observation);
         prop_assert_eq!(wanted, Some(&tick.observation));
     }
-    let known: u64 = saved.ticks + saved.lost_ticks + saved.missing_at_end;
-    if saved.sessions == 2 && saved.sessions_without_settings == 0 && saved.unknown_ends == 0 {
-        prop_assert_eq!(known, good.ticks.len() as u64, "{:?}", saved);
+    let known: u64 = recovered.ticks + recovered.lost_ticks + recovered.missing_at_end;
+    if recovered.sessions == 2
+        && recovered.sessions_without_settings == 0
+        && recovered.unknown_ends == 0
+    {
+        prop_assert_eq!(known, good.ticks.len() as u64, "{:?}", recovered);
     }
     for (found, wanted) in found.sessions.iter().zip(&good.sessions) {
         prop_assert!(
-            found.start == wanted.start || saved.sessions_without_settings > 0,
+            found.start == wanted.start || recovered.sessions_without_settings > 0,
             "{:?}",
-            saved
+            recovered
         );
     }
     Ok(())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(160))]
+    #![proptest_config(cases(160))]
 
     #[test]
     fn any_byte_changed(place: prop::sample::Index, change in 1u8..) {
@@ -178,19 +186,21 @@ proptest! {
     }
 }
 
-/// D2: bytes in a document that are still a document, with other figures.
+/// Bytes in a document that are still a document, with other figures.
 #[test]
 fn a_document_with_other_figures_is_never_shown() {
     let dir = desk();
     let path = dir.path().join("a.weir");
     let ticks = recorded(&path, 100);
     let database = rusqlite::Connection::open(&path).unwrap();
-    let get = "SELECT document FROM tick WHERE id = 42";
-    let mut document: Vec<u8> = database.query_one(get, [], |row| row.get(0)).unwrap();
-    // The highest byte of a positive double, which follows its mark: it stays one, and is another.
-    let mark = (6..document.len() - 8).find(|n| document[*n] == 6 && document[n + 8] == 0x41);
-    document[mark.unwrap() + 8] = 0x58;
-    let put = "UPDATE tick SET document = ? WHERE id = 42";
+    let get = "SELECT document FROM tick WHERE id = 33 AND is_key = 1";
+    let document: Vec<u8> = database.query_one(get, [], |row| row.get(0)).unwrap();
+    let whole = [&document[..], &[1, 0, 0]].concat();
+    let text = String::from_utf8(zstd::stream::decode_all(whole.as_slice()).unwrap()).unwrap();
+    let other = text.replacen("{\"Ok\":2", "{\"Ok\":3", 1);
+    assert_ne!(other, text);
+    let document = zstd::stream::encode_all(other.as_bytes(), 1).unwrap();
+    let put = "UPDATE tick SET document = ? WHERE id = 33";
     database.execute(put, [document]).unwrap();
     drop(database);
     let recording = Recording::open(&path).unwrap();
@@ -201,18 +211,16 @@ fn a_document_with_other_figures_is_never_shown() {
         .collect();
     assert_eq!(wrong.len(), 1, "{wrong:?}");
     assert!(
-        wrong[0].contains("tick 42: its checksum differs"),
+        wrong[0].contains("tick 33: its checksum differs"),
         "{wrong:?}"
     );
     let good: Vec<Tick> = read.into_iter().flatten().collect();
-    assert!(good[..] == ticks[..41], "and what needs it is not shown");
+    let wanted = [&ticks[..32], &ticks[64..]].concat();
+    assert!(good == wanted, "and the rest of its frame is not shown");
     let found = recording.survey(1).unwrap();
     assert_eq!((found.ticks, found.damage.places), (100, 1));
-    let saved = salvage(&path, &dir.path().join("b.weir")).unwrap();
-    assert_eq!(
-        (saved.ticks, saved.damaged, saved.missing_at_end),
-        (41, 1, 59)
-    );
+    let found = recover(&path, &dir.path().join("b.weir")).unwrap();
+    assert_eq!((found.ticks, found.damaged, found.lost_ticks), (68, 1, 32));
 }
 
 /// What is done to a recording of a hundred ticks, and what is said of it.
@@ -270,7 +278,7 @@ const HARM: [(&str, &str); 21] = [
     ),
     (
         "UPDATE session SET config = json_remove(config, '$.recorded')",
-        "session 1 has lost",
+        "session 1: it has no checksum",
     ),
     (
         "DELETE FROM session",
@@ -278,7 +286,7 @@ const HARM: [(&str, &str); 21] = [
     ),
     (
         "DROP TABLE text_check; DROP TABLE span_check; DROP TABLE action_check",
-        "checksums",
+        "text_check is missing",
     ),
 ];
 
@@ -297,61 +305,4 @@ fn each_kind_of_row_is_checked() {
         assert!(wrong.contains(wanted), "{sql}: {wrong:?}");
         assert!(found.surveyed.is_some(), "{sql}: overlooked by sums");
     }
-}
-
-/// Files of earlier weirs have no sums: they are read as they were, and are known by it.
-#[test]
-fn a_recording_without_checksums_is_read_and_can_be_gone_on_with() {
-    let dir = desk();
-    let path = dir.path().join("a.weir");
-    old(&path, 2);
-    let before = read(&path);
-    assert_eq!((before.wrong, before.ticks.len()), (None, 280));
-    assert!(before.sessions.iter().all(|session| !session.is_checked));
-    let new = add_session(&path, 30, true);
-    let found = read(&path);
-    assert_eq!((found.wrong, found.surveyed), (None, None));
-    let is_checked: Vec<bool> = found.sessions.iter().map(|s| s.is_checked).collect();
-    assert_eq!(is_checked, [false, false, true]);
-    assert!(found.ticks[..280] == before.ticks[..]);
-    let added = found.ticks[280..].iter().map(|(_, tick)| tick);
-    assert!(added.eq(&new));
-    // And harm is found where there are sums.
-    rusqlite::Connection::open(&path)
-        .unwrap()
-        .execute_batch("UPDATE tick SET wall_unix_ms = 1 WHERE id IN (100, 300)")
-        .unwrap();
-    let wrong = read(&path).wrong.unwrap();
-    assert!(wrong.contains("tick 300: its checksum differs"), "{wrong}");
-}
-
-/// The bits that say that a document has a sum may be hit, and the session's own row be lost.
-#[test]
-fn what_is_saved_has_sums_throughout_or_none() {
-    let dir = desk();
-    let path = dir.path().join("a.weir");
-    recorded(&path, 135);
-    let database = rusqlite::Connection::open(&path).unwrap();
-    let key = "SELECT id, document FROM tick WHERE is_key = 1 AND id > 1 LIMIT 1";
-    let (id, document): (i64, Vec<u8>) = database
-        .query_row(key, [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .unwrap();
-    database.execute("DELETE FROM session", []).unwrap();
-    let mut fewest = 135;
-    for bit in 0..64 {
-        let mut changed = document.clone();
-        changed[bit / 8] ^= 1 << (bit % 8);
-        database
-            .execute("UPDATE tick SET document = ? WHERE id = ?", (&changed, id))
-            .unwrap();
-        let new = dir.path().join(format!("{bit}.weir"));
-        let saved = salvage(&path, &new).unwrap();
-        assert_eq!(saved.damaged, 1, "bit {bit}");
-        fewest = fewest.min(saved.ticks);
-        let found = read(&new);
-        assert_eq!((found.wrong, found.surveyed), (None, None), "bit {bit}");
-        assert_eq!(found.ticks.len() as u64, saved.ticks, "bit {bit}");
-        assert!(found.sessions[0].is_checked, "bit {bit}");
-    }
-    assert!(fewest > 60, "{fewest} ticks were saved");
 }

@@ -7,6 +7,7 @@ mod made;
 mod cuts;
 mod flips;
 mod format;
+mod format1;
 mod hostile;
 mod live;
 mod recording;

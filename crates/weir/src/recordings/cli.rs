@@ -131,9 +131,17 @@ pub struct ExportArgs {
 
     /// Of a damaged recording: write what can be read into this new recording
     #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "what", "session", "from", "to", "out"])]
+    pub recover: Option<PathBuf>,
+
+    /// Of a recording of an older format: make a new recording of today's format of it
+    #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "what", "session", "from", "to", "out", "recover"])]
+    pub upgrade: Option<PathBuf>,
+
+    /// The name that --recover had
+    #[arg(long, value_name = "NEW", hide = true)]
     pub salvage: Option<PathBuf>,
 
-    /// With --out or --salvage print what was written as JSON; else write rows as JSON lines
+    /// With --out, --recover or --upgrade print what was written as JSON; else write rows as JSON lines
     #[arg(long)]
     pub json: bool,
 }
@@ -144,13 +152,17 @@ Examples:
   weir export today.weir --what devices --from 1h --to 2h
   weir export today.weir --format parquet --out today.parquet
   weir export today.weir --format influx --what devices | influx write …
-  weir export broken.weir --salvage saved.weir
+  weir export broken.weir --recover new.weir
+  weir export old.weir --upgrade new.weir
 
 Columns have their units in their names; docs/recording-format.md describes them. Control characters \
 in names are written as \\ooo, as bytes that are not UTF-8 are: a name cannot break a line or a screen.
 
 A damaged recording is exported up to the damage, and the exit code is 2; a file that --out was making \
-is removed then. --salvage ends with 1 if something is lost.";
+is removed then. --recover and --upgrade end with 1 if something is lost.
+
+Recordings of format 1 (weir before this version) are read by `weir export` only, and by this version and the \
+next: --upgrade makes recordings of them that `weir replay` and all else read.";
 
 /// A format for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

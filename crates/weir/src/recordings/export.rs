@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir export`: figures of a recording for other programs, and what can be saved of a damaged one.
+//! `weir export`: figures of a recording for other programs, and new recordings of what can be read of a damaged one
+//! or an old one.
 
 use super::cli::{ExportArgs, FormatName, WhatName};
 use crate::exit::{Exit, print, print_json};
@@ -10,17 +11,27 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::Duration;
 use weir_store::export::{Format, Range, Table};
-use weir_store::{Recording, Saved};
+use weir_store::{FORMAT, Recording, Recovered};
 
-/// Exports, or saves.
+/// Exports, or writes a new recording.
 ///
 /// # Errors
 /// It is no recording, it is damaged, or the output cannot be written.
 pub fn export(args: &ExportArgs) -> Result<Exit> {
-    if let Some(new) = &args.salvage {
-        return salvage(&args.file, new, args.json);
+    if args.salvage.is_some() {
+        bail!("--salvage is called --recover now");
     }
-    let recording = Recording::open(&args.file)?;
+    if let Some(new) = &args.recover {
+        return recover(&args.file, new, args.json);
+    }
+    if let Some(new) = &args.upgrade {
+        if Recording::open_for_export(&args.file).is_ok_and(|old| old.format() == FORMAT) {
+            let name = text::harmless(&args.file.to_string_lossy());
+            bail!("{name} is a recording of format {FORMAT} already: use it as it is");
+        }
+        return recover(&args.file, new, args.json);
+    }
+    let recording = Recording::open_for_export(&args.file)?;
     let range = range(args, &recording)?;
     let (table, format) = (table(args.what), format(args)?);
     let Some(path) = &args.out else {
@@ -92,28 +103,28 @@ fn range(args: &ExportArgs, recording: &Recording) -> Result<Range> {
     })
 }
 
-fn salvage(path: &Path, new: &Path, json: bool) -> Result<Exit> {
-    let saved = weir_store::salvage(path, new)?;
+fn recover(path: &Path, new: &Path, json: bool) -> Result<Exit> {
+    let recovered = weir_store::recover(path, new)?;
     if json {
-        print_json(&saved)?;
+        print_json(&recovered)?;
     } else {
         let name = text::harmless(&new.to_string_lossy());
-        print(&format!("{name}: {}", said(&saved)))?;
+        print(&format!("{name}: {}", said(&recovered)))?;
     }
-    let is_whole = saved.lost_ticks == 0
-        && saved.missing_at_end == 0
-        && saved.missing_at_end_about == 0
-        && saved.unknown_ends == 0
-        && saved.sessions_without_settings == 0
-        && saved.damaged == 0;
+    let is_whole = recovered.lost_ticks == 0
+        && recovered.missing_at_end == 0
+        && recovered.missing_at_end_about == 0
+        && recovered.unknown_ends == 0
+        && recovered.sessions_without_settings == 0
+        && recovered.damaged == 0;
     Ok(if is_whole { Exit::Done } else { Exit::Finding })
 }
 
-/// What was saved, and a line for each way in which something is lost.
-fn said(saved: &Saved) -> String {
+/// What was recovered, and a line for each way in which something is lost.
+fn said(recovered: &Recovered) -> String {
     let mut out = format!(
-        "{} sessions, {} ticks, {} spans of figures saved\n",
-        saved.sessions, saved.ticks, saved.spans
+        "{} sessions, {} ticks, {} spans of figures recovered\n",
+        recovered.sessions, recovered.ticks, recovered.spans
     );
     let sessions = |count| match count {
         1 => "of one session".to_owned(),
@@ -124,31 +135,37 @@ fn said(saved: &Saved) -> String {
             out += &format!("  {line}\n");
         }
     };
-    let lost = saved.lost_ticks;
+    let lost = recovered.lost_ticks;
     add(lost, format!("{lost} ticks are lost in the middle"));
-    let end = saved.missing_at_end;
+    let end = recovered.missing_at_end;
     add(end, format!("{end} ticks are missing at the end"));
-    let about = saved.missing_at_end_about;
+    let about = recovered.missing_at_end_about;
     let by_time = "ticks are missing at the end, by the time that is missing";
     add(about, format!("about {about} {by_time}"));
-    let unknown = saved.unknown_ends;
+    let unknown = recovered.unknown_ends;
     let ends = sessions(unknown);
     add(
         unknown,
         format!("how many ticks are missing at the end {ends} cannot be known"),
     );
-    let bare = saved.sessions_without_settings;
+    let bare = recovered.sessions_without_settings;
     let of = sessions(bare);
     add(
         bare,
         format!("settings and machine {of} are lost: `weir replay --check` says nothing of it"),
     );
-    let damaged = saved.damaged;
+    let old = recovered.sessions_without_checksums;
+    let of = sessions(old);
+    add(
+        old,
+        format!("there were no checksums {of}: damage may have passed unnoticed"),
+    );
+    let damaged = recovered.damaged;
     add(
         damaged,
         format!("{damaged} rows were not what was written, and are left out"),
     );
-    let unchecked = saved.unchecked;
+    let unchecked = recovered.unchecked;
     add(
         unchecked,
         format!("{unchecked} rows could not be checked: their checksums are lost"),

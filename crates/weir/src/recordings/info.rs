@@ -27,8 +27,6 @@ struct About {
     lost_ticks: u64,
     /// Nothing where it is not known.
     missing_ticks_at_end: Option<u64>,
-    /// Whether it has checksums.
-    checked: bool,
     damage: Damaged,
 }
 
@@ -81,7 +79,9 @@ pub fn info(path: &Path, json: bool) -> Result<Exit> {
         }
         if is_damaged {
             let name = text::harmless(&path.to_string_lossy());
-            out += &format!("`weir export --salvage NEW {name}` saves what can be read\n");
+            out += &format!(
+                "`weir export --recover NEW {name}` writes what can be read into a new recording\n"
+            );
         }
         print(&out)?;
     }
@@ -119,7 +119,6 @@ fn about(recording: &Recording, session: &Session) -> Result<About> {
         spans,
         lost_ticks,
         missing_ticks_at_end: session.missing_at_end,
-        checked: session.is_checked,
         damage: damage.into(),
     })
 }
@@ -154,9 +153,6 @@ fn said(about: &About) -> String {
     }
     if let Some(missing) = about.missing_ticks_at_end.filter(|count| *count > 0) {
         let _ = writeln!(out, "  {missing} ticks are missing at its end");
-    }
-    if !about.checked {
-        out += "  no checksums: an earlier weir wrote it, and damage may pass unnoticed\n";
     }
     if let Some(damage) = about.damage.said("  it") {
         out += &damage;

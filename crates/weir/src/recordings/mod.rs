@@ -2,8 +2,8 @@
 //! `weir record`, `weir replay`, `weir export`: every tick kept in a file, shown again, and handed to
 //! other programs. The file is weir-store's; here is how it gets its ticks and where they go.
 //!
-//! * [`tape`] takes ticks from the loop without stopping it;
-//! * [`player`] moves through a recording for the screen;
+//! * [`recorder_thread`] takes ticks from the loop without stopping it;
+//! * [`replay_screen`] moves through a recording for the screen;
 //! * [`simulated`] takes them from a simulated host;
 //! * [`record`], [`replay`], [`export`], [`explain`] are the commands, [`info`] is what `--info` prints.
 
@@ -12,8 +12,8 @@ pub mod cli;
 pub mod explain;
 pub mod export;
 pub mod info;
-pub mod player;
 pub mod record;
 pub mod recorder_thread;
 pub mod replay;
+pub mod replay_screen;
 pub mod simulated;

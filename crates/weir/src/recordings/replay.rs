@@ -8,7 +8,7 @@
 //! ```
 
 use super::cli::ReplayArgs;
-use super::player::ReplayTicks;
+use super::replay_screen::ReplayScreen;
 use crate::exit::{Exit, print, print_json};
 use crate::run::metrics::Exporter;
 use crate::run::view::View;
@@ -30,7 +30,7 @@ use weir_store::{Recording, Replayed, Session, Start, Tick};
 /// It is no recording, or the lines cannot be printed. Damage on the way is named and passed over.
 pub fn replay(args: &ReplayArgs) -> Result<Exit> {
     if args.top {
-        return top::recorded(ReplayTicks::start(args)?);
+        return top::recorded(ReplayScreen::start(args)?);
     }
     let recording = Recording::open(&args.file)?;
     if args.check {

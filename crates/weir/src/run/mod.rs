@@ -36,7 +36,7 @@ use crate::settings::Settings;
 use crate::text;
 use announce::announce;
 use anyhow::{Context, Result, anyhow, bail};
-use changes::{ChangeKind, ChangeLog, MachineChange};
+use changes::{Change, ChangeLog, What};
 use metrics::Exporter;
 use outlet::Outlet;
 use publish::Publisher;
@@ -108,7 +108,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     check_limits_are_possible(&settings, platform.describe())?;
     announce(&settings, platform.describe(), roots);
     let mut sinks = sinks(&settings, roots)?;
-    sinks.tape = tape(&settings, platform.describe())?;
+    sinks.recorder = recorder(&settings, platform.describe())?;
     sinks.exporter = settings.metrics.map(exporter).transpose()?;
     sinks.pusher = push::begin(&settings)?;
     let policy = host::policy_name(settings.config.policy);
@@ -136,7 +136,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
         }
     }
     let left = say_released(&released);
-    let recorded = ticks.tape().map_or(Ok(()), end_tape);
+    let recorded = ticks.recorder().map_or(Ok(()), end_recorder);
     if let Some(pusher) = ticks.pusher() {
         push::end(pusher);
     }
@@ -183,7 +183,7 @@ fn exporter(address: SocketAddr) -> Result<Exporter> {
 }
 
 /// Begins the recording, if one is wanted.
-fn tape(settings: &Settings, machine: &Description) -> Result<Option<RecorderThread>> {
+fn recorder(settings: &Settings, machine: &Description) -> Result<Option<RecorderThread>> {
     let Some(path) = &settings.record else {
         return Ok(None);
     };
@@ -199,10 +199,12 @@ fn tape(settings: &Settings, machine: &Description) -> Result<Option<RecorderThr
     RecorderThread::start(path, &start).map(Some)
 }
 
-fn end_tape(tape: &mut RecorderThread) -> Result<()> {
-    let path = tape.finish().context("the recording has no proper end")?;
+fn end_recorder(recorder: &mut RecorderThread) -> Result<()> {
+    let path = recorder
+        .finish()
+        .context("the recording has no proper end")?;
     let path = text::harmless(&path.to_string_lossy());
-    match tape.lost() {
+    match recorder.lost() {
         0 => info!("recorded in {path}"),
         lost => warn!("recorded in {path}, without {lost} ticks that the disk was too slow for"),
     }
@@ -239,7 +241,7 @@ fn run_until(
             }
             return Err(error).context("cannot write the JSON lines to stdout");
         }
-        if let Some(error) = ticks.tape().and_then(|tape| tape.take_error()) {
+        if let Some(error) = ticks.recorder().and_then(|recorder| recorder.take_error()) {
             if purpose == Purpose::Record {
                 return Err(error).context("the recording cannot be written");
             }
@@ -372,8 +374,8 @@ fn say_released(outcomes: &[Outcome]) -> usize {
     left
 }
 
-fn log_events(events: &[MachineChange]) {
-    let weighty = |event: &&MachineChange| event.what != ChangeKind::Adjusted;
+fn log_events(events: &[Change]) {
+    let weighty = |event: &&Change| event.what != What::Adjusted;
     if events.iter().filter(weighty).count() > EVENTS_LOGGED_MAX {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
         for event in events {
@@ -389,11 +391,9 @@ fn log_events(events: &[MachineChange]) {
     for event in events {
         let sentence = event.sentence();
         match event.what {
-            ChangeKind::Refused | ChangeKind::Failed => warn!("{sentence}"),
-            ChangeKind::Adjusted => debug!("{sentence}"),
-            ChangeKind::Limited | ChangeKind::Released | ChangeKind::Vanished => {
-                info!("{sentence}")
-            }
+            What::Refused | What::Failed => warn!("{sentence}"),
+            What::Adjusted => debug!("{sentence}"),
+            What::Limited | What::Released | What::Vanished => info!("{sentence}"),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! and nothing published) and for `weir bench loop` (over files in memory). What is decided is
 //! decided in weir-core; what is here is the order of things and the bookkeeping for screens.
 
-use super::changes::{ChangeLog, Changes, MachineChange};
+use super::changes::{Change, ChangeLog, Changes};
 use super::cost::{Meter, Stages, process_cpu, thread_cpu};
 use super::metrics::Exporter;
 use super::outlet::Outlet;
@@ -52,7 +52,7 @@ pub struct Sinks {
     /// Lines of JSON, one per tick.
     pub lines: Option<Outlet>,
     /// The recording.
-    pub tape: Option<RecorderThread>,
+    pub recorder: Option<RecorderThread>,
     /// Metrics for Prometheus.
     pub exporter: Option<Exporter>,
     /// Lines for a time-series server.
@@ -81,7 +81,7 @@ pub struct Ticked {
     /// CPU time of the stages.
     pub stages: Stages,
     /// What weir changed, as events.
-    pub events: Vec<MachineChange>,
+    pub events: Vec<Change>,
     /// Devices whose counters could not be read, with the reason.
     pub lost: BTreeMap<DeviceId, String>,
 }
@@ -136,8 +136,8 @@ impl Loop {
     }
 
     /// The recording, if there is one.
-    pub fn tape(&mut self) -> Option<&mut RecorderThread> {
-        self.sinks.tape.as_mut()
+    pub fn recorder(&mut self) -> Option<&mut RecorderThread> {
+        self.sinks.recorder.as_mut()
     }
 
     /// What pushes to a server, if there is one.
@@ -192,12 +192,7 @@ impl Loop {
     }
 
     /// Makes the tick the current snapshot, and records it. Its time is that of the look.
-    fn take_in(
-        &mut self,
-        seen: Observation,
-        plan: Plan,
-        outcomes: Vec<Outcome>,
-    ) -> Vec<MachineChange> {
+    fn take_in(&mut self, seen: Observation, plan: Plan, outcomes: Vec<Outcome>) -> Vec<Change> {
         let tick = Tick {
             wall_unix_ms: self.wall.unix_ms(seen.at),
             lost_before: 0,
@@ -210,9 +205,9 @@ impl Loop {
             .changes
             .of(tick.wall_unix_ms, &tick.plan, &tick.outcomes);
         let machine = self.platform.0.describe();
-        if let Some(tape) = &mut self.sinks.tape {
-            tape.follow(machine);
-            tape.add(&tick);
+        if let Some(recorder) = &mut self.sinks.recorder {
+            recorder.follow(machine);
+            recorder.add(&tick);
         }
         if let Some(exporter) = &mut self.sinks.exporter {
             exporter.count(&tick.observation, &tick.plan);
@@ -231,7 +226,7 @@ impl Loop {
         events
     }
 
-    fn publish(&mut self, events: &[MachineChange]) {
+    fn publish(&mut self, events: &[Change]) {
         let cost = self.publish_cost;
         let now = Instant::now();
         // The kernel is asked for readers no more often than it can matter.

@@ -7,7 +7,7 @@ use super::builtin::Loaded;
 use super::choice::Choice;
 use crate::exit::Exit;
 use crate::recordings::cli::ReplayArgs;
-use crate::recordings::player::ReplayTicks;
+use crate::recordings::replay_screen::ReplayScreen;
 use crate::recordings::simulated::Session;
 use crate::top;
 use anyhow::{Result, bail};
@@ -56,5 +56,5 @@ pub fn show(path: &Path) -> Result<Exit> {
         top: true,
         ..ReplayArgs::default()
     };
-    top::recorded(ReplayTicks::start(&replay)?.named("simulated"))
+    top::recorded(ReplayScreen::start(&replay)?.named("simulated"))
 }

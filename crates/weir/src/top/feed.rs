@@ -4,7 +4,7 @@
 
 use crate::cli::{ByName, TopArgs};
 use crate::host;
-use crate::recordings::player::{ReplayScreen, ReplayTicks};
+use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
 use crate::run::publish::{self, is_live, wall_unix_ms};
 use crate::run::tick::{Loop, Sinks};
 use crate::text;
@@ -32,7 +32,7 @@ pub enum Feed {
     /// Our own loop in a thread.
     Own(Receiver<Result<Snapshot>>),
     /// A recording; at its end the last tick stays.
-    Recorded(ReplayTicks),
+    Recorded(ReplayScreen),
 }
 
 impl Feed {
@@ -67,10 +67,10 @@ impl Feed {
     ///
     /// # Errors
     /// The source has dried up: the daemon has ended, or nothing can be observed any more.
-    pub fn poll(&mut self) -> Result<Option<ReplayScreen>> {
+    pub fn poll(&mut self) -> Result<Option<ReplayView>> {
         let snapshot = match self {
-            Feed::Recorded(tape) => return Ok(tape.poll()),
-            Feed::File(snapshot) => return Ok(snapshot.take().map(ReplayScreen::Tick)),
+            Feed::Recorded(replay) => return Ok(replay.poll()),
+            Feed::File(snapshot) => return Ok(snapshot.take().map(ReplayView::Tick)),
             Feed::Daemon { path, last_seq } => {
                 let snapshot =
                     publish::read(path).context("the weir that was running has ended")?;
@@ -93,7 +93,7 @@ impl Feed {
                 }
             },
         };
-        Ok(snapshot.map(|snapshot| ReplayScreen::Tick(Box::new(snapshot))))
+        Ok(snapshot.map(|snapshot| ReplayView::Tick(Box::new(snapshot))))
     }
 
     /// Where the figures come from, for the screen's first line.
@@ -101,12 +101,12 @@ impl Feed {
         let name = match self {
             Feed::File(_) => "from a file",
             Feed::Daemon { .. } => "from the running weir",
-            Feed::Recorded(tape) => {
-                let (begin, end) = tape.span_unix_ms;
+            Feed::Recorded(replay) => {
+                let (begin, end) = replay.span_unix_ms;
                 let now = newest.map_or(begin, |snapshot| snapshot.wall_unix_ms);
                 let place = text::clock(now.saturating_sub(begin));
                 let whole = text::clock(end - begin);
-                return format!("{}: {place} of {whole}", tape.origin);
+                return format!("{}: {place} of {whole}", replay.origin);
             }
             Feed::Own(_) => "no weir is running: looking only",
         };

@@ -2,7 +2,7 @@
 //! What keys do.
 
 use super::model::Model;
-use crate::recordings::player::Wish;
+use crate::recordings::replay_screen::Wish;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Of a filter; no name is longer on the screen.

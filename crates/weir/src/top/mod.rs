@@ -17,7 +17,7 @@ pub mod tree;
 
 use crate::cli::TopArgs;
 use crate::exit::{Exit, print, print_json};
-use crate::recordings::player::{ReplayScreen, ReplayTicks};
+use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
 use crate::run::publish::wall_unix_ms;
 use crate::text;
 use anyhow::{Context, Result};
@@ -74,10 +74,10 @@ pub fn top(args: &TopArgs, roots: &Roots) -> Result<Exit> {
 ///
 /// # Errors
 /// There is nothing in it, or the terminal cannot be used.
-pub fn recorded(tape: ReplayTicks) -> Result<Exit> {
+pub fn recorded(replay: ReplayScreen) -> Result<Exit> {
     let is_screen = io::stdout().is_terminal();
-    let last = if is_screen { None } else { tape.last() };
-    let mut feed = Feed::Recorded(tape);
+    let last = if is_screen { None } else { replay.last() };
+    let mut feed = Feed::Recorded(replay);
     if is_screen {
         live(&mut feed, NO_SCREEN)?;
     } else {
@@ -87,14 +87,14 @@ pub fn recorded(tape: ReplayTicks) -> Result<Exit> {
         take_in(&mut model, last.context("the recording has no tick")?);
         print(&plain(&model, &feed.name(model.snapshot())))?;
     }
-    let Feed::Recorded(tape) = feed else {
+    let Feed::Recorded(replay) = feed else {
         return Ok(Exit::Done);
     };
-    if tape.damaged() > 0 {
+    if replay.damaged() > 0 {
         let _ = writeln!(
             io::stderr(),
             "weir: {} places in the recording cannot be read: `weir replay FILE` names them",
-            tape.damaged()
+            replay.damaged()
         );
         return Ok(Exit::Trouble);
     }
@@ -215,10 +215,10 @@ fn live(feed: &mut Feed, hint: &'static str) -> Result<()> {
     result
 }
 
-fn take_in(model: &mut Model, shown: ReplayScreen) {
+fn take_in(model: &mut Model, shown: ReplayView) {
     match shown {
-        ReplayScreen::Tick(snapshot) => model.add(*snapshot),
-        ReplayScreen::Jump { past, recent } => model.jump(&past, recent),
+        ReplayView::Tick(snapshot) => model.add(*snapshot),
+        ReplayView::Jump { past, recent } => model.jump(&past, recent),
     }
 }
 
@@ -247,7 +247,7 @@ fn show(terminal: &mut ratatui::DefaultTerminal, feed: &mut Feed, stop: &AtomicB
         {
             match (keys::take(&mut model, key), &feed) {
                 (Act::Quit, _) => return Ok(()),
-                (Act::Wish(wish), Feed::Recorded(tape)) => tape.wish(wish),
+                (Act::Wish(wish), Feed::Recorded(replay)) => replay.wish(wish),
                 _ => {}
             }
         }

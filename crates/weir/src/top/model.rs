@@ -14,7 +14,7 @@ pub use inside::Inside;
 use super::history::{History, WindowMean, total};
 use super::tag::tag;
 use super::tree;
-use crate::recordings::player::Past;
+use crate::recordings::replay_screen::Past;
 use crate::{text, words};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -5,6 +5,7 @@ use crate::world::desk::{Desk, complaint, done, weir};
 use crate::world::{World, stderr, stdout};
 use serde_json::Value;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 /// A simulated recording; of several sessions where it is asked for again.
@@ -55,12 +56,12 @@ fn bytes_that_changed_are_named_by_each_command() {
     let output = weir(&["record", &file, "--info"]);
     assert_eq!(output.status.code(), Some(2));
     let said = stdout(&output);
-    assert!(said.contains(named) && said.contains("--salvage"), "{said}");
+    assert!(said.contains(named) && said.contains("--recover"), "{said}");
     let output = weir(&["record", &file, "--info", "--json"]);
     let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(found["sessions"][0]["damage"]["places"], 1, "{found}");
     let new = desk.text("b.weir");
-    let output = weir(&["export", &file, "--salvage", &new]);
+    let output = weir(&["export", &file, "--recover", &new]);
     assert_eq!(output.status.code(), Some(1));
     let said = stdout(&output);
     assert!(said.contains("29 ticks are lost in the middle"), "{said}");
@@ -89,7 +90,7 @@ fn figures_that_changed_are_not_exported() {
     // Figures that are not what was written are made anew from the ticks.
     let new = desk.text("b.weir");
     assert_eq!(
-        weir(&["export", &file, "--salvage", &new]).status.code(),
+        weir(&["export", &file, "--recover", &new]).status.code(),
         Some(1)
     );
     let rows = done(&["export", &new]).lines().count();
@@ -98,7 +99,7 @@ fn figures_that_changed_are_not_exported() {
 
 /// Two sessions, and the end cut off.
 #[test]
-fn several_sessions_are_saved_up_to_a_cut() {
+fn several_sessions_are_recovered_up_to_a_cut() {
     let desk = Desk::new();
     let file = desk.text("a.weir");
     record(&file);
@@ -114,15 +115,15 @@ fn several_sessions_are_saved_up_to_a_cut() {
         let said = complaint(&["record", &cut, "--info"]);
         assert!(said.contains("cut off"), "{said}");
         let new = desk.text(&format!("{percent}.weir"));
-        let output = weir(&["export", &cut, "--salvage", &new, "--json"]);
+        let output = weir(&["export", &cut, "--recover", &new, "--json"]);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-        let saved: Value = serde_json::from_str(&stdout(&output)).unwrap();
-        let ticks = saved["ticks"].as_u64().unwrap();
+        let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        let ticks = found["ticks"].as_u64().unwrap();
         // The first pages are tables and texts.
-        assert!(ticks + whole / 6 > whole * percent as u64 / 100, "{saved}");
-        assert_eq!(saved["sessions_without_settings"], 0, "{saved}");
+        assert!(ticks + whole / 6 > whole * percent as u64 / 100, "{found}");
+        assert_eq!(found["sessions_without_settings"], 0, "{found}");
         // Without a hole it decides as it did: settings and machine are there.
-        if saved["lost_ticks"] == 0 {
+        if found["lost_ticks"] == 0 {
             done(&["replay", &new, "--check"]);
             decided += 1;
         }
@@ -239,4 +240,83 @@ fn rows_of_a_run_follow_each_other() {
         let between = pair[1].0 - pair[0].0;
         assert!(between.abs_diff(pair[1].1 / 1_000_000) <= 1, "{rows:?}");
     }
+}
+
+/// A recording of format 1, of two sessions, the second of which was killed.
+fn format_1(desk: &Desk) -> String {
+    let kept = "../weir-store/tests/data/format-1-sums.weir";
+    let file = desk.text("old.weir");
+    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join(kept), &file).unwrap();
+    file
+}
+
+#[test]
+fn commands_name_the_next_move_for_a_recording_of_an_older_format() {
+    let desk = Desk::new();
+    let file = format_1(&desk);
+    let before = fs::read(&file).unwrap();
+    for args in [
+        &["replay", &file][..],
+        &["replay", &file, "--top"],
+        &["replay", &file, "--check"],
+        &["replay", &file, "--metrics=127.0.0.1:0"],
+        &["explain", "--recording", &file],
+        &["record", &file, "--info"],
+        &["sim", "step", "--record", &file],
+    ] {
+        let said = complaint(args);
+        assert!(said.contains("format 1"), "{args:?}: {said}");
+        let next = format!("`weir export --upgrade NEW {file}`");
+        assert!(said.contains(&next), "{args:?}: {said}");
+    }
+    let world = World::new();
+    let output = world.weir(&["record", &file, "--duration", "1s"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("--upgrade"), "{}", stderr(&output));
+    assert!(fs::read(&file).unwrap() == before, "it was changed");
+}
+
+#[test]
+fn a_recording_of_an_older_format_is_exported_and_upgraded() {
+    let desk = Desk::new();
+    let file = format_1(&desk);
+    let rows = done(&["export", &file]);
+    assert!(rows.lines().count() > 50, "{rows}");
+    let new = desk.text("new.weir");
+    let said = done(&["export", &file, "--upgrade", &new]);
+    assert!(said.contains("2 sessions, 151 ticks"), "{said}");
+    assert_eq!(done(&["replay", &new]).lines().count(), 151);
+    assert!(done(&["export", &new]).starts_with(&rows));
+    let info: Value = serde_json::from_str(&done(&["record", &new, "--info", "--json"])).unwrap();
+    assert_eq!(info["format"], 2, "{info}");
+    done(&["explain", "--recording", &new]);
+    let again = complaint(&["export", &new, "--upgrade", &desk.text("b.weir")]);
+    assert!(again.contains("of format 2 already"), "{again}");
+    assert!(!desk.path("b.weir").exists());
+    let exists = complaint(&["export", &file, "--upgrade", &new]);
+    assert!(exists.contains("exists"), "{exists}");
+}
+
+#[test]
+fn an_upgrade_says_what_is_lost() {
+    let desk = Desk::new();
+    let file = format_1(&desk);
+    harm(&file, 100);
+    let new = desk.text("new.weir");
+    let output = weir(&["export", &file, "--upgrade", &new]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = stdout(&output);
+    assert!(said.contains("29 ticks are lost in the middle"), "{said}");
+    assert!(said.contains("1 rows were not what was written"), "{said}");
+    assert_eq!(done(&["replay", &new]).lines().count(), 151 - 29);
+}
+
+#[test]
+fn the_old_name_of_a_flag_is_an_error_that_names_the_new_one() {
+    let desk = Desk::new();
+    let file = desk.text("a.weir");
+    record(&file);
+    let said = complaint(&["export", &file, "--salvage", &desk.text("b.weir")]);
+    assert!(said.contains("--recover"), "{said}");
+    assert!(!desk.path("b.weir").exists());
 }

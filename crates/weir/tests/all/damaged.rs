@@ -78,39 +78,39 @@ fn harmed(original: &Path, copy: &Path, harm: impl FnOnce(&mut Vec<u8>)) {
     fs::write(copy, bytes).unwrap();
 }
 
-/// What is saved is sound, a good part, and true.
-fn is_saved(desk: &Desk, name: &str, whole: &[&str]) {
-    let new = desk.text(&format!("saved-{name}"));
-    let output = weir(&["export", &desk.text(name), "--salvage", &new]);
+/// What is recovered is sound, a good part, and true.
+fn is_recovered(desk: &Desk, name: &str, whole: &[&str]) {
+    let new = desk.text(&format!("new-{name}"));
+    let output = weir(&["export", &desk.text(name), "--recover", &new]);
     assert!(
         matches!(output.status.code(), Some(0 | 1)),
         "{}",
         stderr(&output)
     );
-    let saved = done(&["replay", &new]);
-    let saved: Vec<Value> = saved
+    let found = done(&["replay", &new]);
+    let found: Vec<Value> = found
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert!(
-        saved.len() > whole.len() / 3,
+        found.len() > whole.len() / 3,
         "{name}: {} of {}",
-        saved.len(),
+        found.len(),
         whole.len()
     );
-    assert!(saved.len() < whole.len(), "{name}: nothing was missing");
-    for tick in &saved {
+    assert!(found.len() < whole.len(), "{name}: nothing was missing");
+    for tick in &found {
         let seq = tick["plan"]["seq"].as_u64().unwrap() as usize;
         let then: Value = serde_json::from_str(whole[seq]).unwrap();
         assert_eq!(tick["plan"], then["plan"], "{name}");
     }
     done(&["export", &new]);
-    let again = complaint(&["export", &desk.text(name), "--salvage", &new]);
+    let again = complaint(&["export", &desk.text(name), "--recover", &new]);
     assert!(again.contains("exists"), "{again}");
 }
 
 #[test]
-fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_saved() {
+fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_recovered() {
     let desk = Desk::new();
     let file = desk.text("a.weir");
     let world = World::new();
@@ -130,16 +130,16 @@ fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_saved() {
     });
     let cut = complaint(&["replay", &desk.text("cut.weir")]);
     assert!(
-        cut.contains("it is cut off") && cut.contains("--salvage"),
+        cut.contains("it is cut off") && cut.contains("--recover"),
         "{cut}"
     );
     for name in ["cut.weir", "hole.weir"] {
         let said = complaint(&["replay", &desk.text(name)]);
         assert!(
-            said.contains("is damaged") && said.contains("--salvage"),
+            said.contains("is damaged") && said.contains("--recover"),
             "{said}"
         );
-        is_saved(&desk, name, &whole);
+        is_recovered(&desk, name, &whole);
     }
     harmed(original, &desk.path("head.weir"), |bytes| {
         bytes[100..4096].fill(0)
@@ -147,11 +147,11 @@ fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_saved() {
     let lost = complaint(&[
         "export",
         &desk.text("head.weir"),
-        "--salvage",
+        "--recover",
         &desk.text("none.weir"),
     ]);
     assert!(
-        lost.contains("nothing can be saved") || lost.contains("not a recording"),
+        lost.contains("nothing can be recovered") || lost.contains("not a recording"),
         "{lost}"
     );
     assert!(!desk.path("none.weir").exists());

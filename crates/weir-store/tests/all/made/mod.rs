@@ -228,6 +228,13 @@ pub const NAMES: [&str; 4] = [
     "pid:12@345",
 ];
 
+/// How many cases a property is tried with: as many as the environment says, for long runs by hand.
+pub fn cases(default: u32) -> proptest::test_runner::Config {
+    let asked = std::env::var("WEIR_HARM_CASES").ok();
+    let asked = asked.and_then(|text| text.parse().ok());
+    proptest::test_runner::Config::with_cases(asked.unwrap_or(default))
+}
+
 /// In memory where that can be had: each of hundreds of cases would wait for the disk.
 pub fn desk() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
@@ -259,7 +266,7 @@ pub fn add_session_of(path: &Path, start: &Start, count: usize, is_finished: boo
     ticks
 }
 
-/// A recording of sessions of an earlier weir, which knew no checksums.
+/// A recording of sessions of the first writer of format 1, which knew no checksums.
 pub fn old(path: &Path, sessions: u32) {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-1.weir");
     std::fs::copy(data, path).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What is recorded.
 
-use crate::checksum::Sum;
-use crate::code::seal;
+use super::checksum::Sum;
+use crate::format1;
 use serde::{Deserialize, Serialize};
 use weir_core::seam::plan::{Outcome, Plan};
 use weir_core::seam::snapshot::SelfCost;
@@ -60,23 +60,21 @@ pub struct Tick {
     pub self_cost: Option<SelfCost>,
 }
 
-/// What stands in a tick's document.
+/// What is in a tick's document.
 #[derive(Serialize)]
-pub(crate) struct Written<'a> {
-    /// Put in when all else is written.
-    checksum: u32,
+pub(crate) struct Document<'a> {
     observation: &'a Observation,
     plan: &'a Plan,
     outcomes: &'a [Outcome],
     self_cost: Option<SelfCost>,
     /// In the first tick of a session: a copy of what the session's own row says, on another page.
+    #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<&'a Start>,
 }
 
-impl<'a> Written<'a> {
-    pub(crate) fn new(tick: &'a Tick, session: Option<&'a Start>) -> Written<'a> {
-        Written {
-            checksum: 0,
+impl<'a> Document<'a> {
+    pub(crate) fn new(tick: &'a Tick, session: Option<&'a Start>) -> Document<'a> {
+        Document {
             observation: &tick.observation,
             plan: &tick.plan,
             outcomes: &tick.outcomes,
@@ -86,7 +84,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// A row of `tick`, as it stands in a file: anything.
+/// A row of `tick`, as it is in a file: anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RawTick {
     pub(crate) id: i64,
@@ -96,33 +94,61 @@ pub(crate) struct RawTick {
     pub(crate) is_key: i64,
     pub(crate) lost_before: i64,
     pub(crate) document: Vec<u8>,
+    pub(crate) seal: Seal,
 }
 
-/// What a row says of itself.
+/// What a row's checksum says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seal {
     /// It is as it was written.
     Holds,
     /// It is not.
     Broken,
-    /// It was written without a sum.
+    /// It was written without a sum: some of format 1 are.
     Missing,
 }
 
 impl RawTick {
-    pub(crate) const COLUMNS: &str = "id, session, wall_unix_ms, is_key, lost_before, document";
-
+    /// A row of the table: five numbers, the document, and since format 2 the sum.
+    ///
+    /// # Errors
+    /// A column is not of its type.
     pub(crate) fn read(row: &rusqlite::Row) -> rusqlite::Result<RawTick> {
-        Ok(RawTick {
-            id: row.get(0)?,
-            session: row.get(1)?,
-            wall_unix_ms: row.get(2)?,
-            is_key: row.get(3)?,
-            lost_before: row.get(4)?,
-            document: row.get(5)?,
-        })
+        let mut numbers = [0; 5];
+        for (column, number) in numbers.iter_mut().enumerate() {
+            *number = row.get(column)?;
+        }
+        let sum = match row.as_ref().column_count() {
+            7 => Some(row.get(6)?),
+            _ => None,
+        };
+        Ok(RawTick::new(numbers, row.get(5)?, sum))
     }
 
+    /// Of format 1 if it has no column for a sum.
+    pub(crate) fn new(
+        [id, session, wall_unix_ms, is_key, lost_before]: [i64; 5],
+        document: Vec<u8>,
+        sum: Option<i64>,
+    ) -> RawTick {
+        let mut row = RawTick {
+            id,
+            session,
+            wall_unix_ms,
+            is_key,
+            lost_before,
+            document,
+            seal: Seal::Holds,
+        };
+        row.seal = match sum {
+            Some(sum) if sum == i64::from(row.sum(&[&row.document])) => Seal::Holds,
+            Some(_) => Seal::Broken,
+            None => format1::seal::of(&row),
+        };
+        row
+    }
+
+    /// Writes it, with its sum.
     pub(crate) fn insert(&self, database: &rusqlite::Connection) -> rusqlite::Result<()> {
         let row = rusqlite::params![
             self.id,
@@ -131,14 +157,16 @@ impl RawTick {
             self.is_key,
             self.lost_before,
             self.document,
+            self.sum(&[&self.document]),
         ];
         database
-            .prepare_cached("INSERT INTO tick VALUES (?, ?, ?, ?, ?, ?)")?
+            .prepare_cached("INSERT INTO tick VALUES (?, ?, ?, ?, ?, ?, ?)")?
             .execute(row)
             .map(drop)
     }
 
-    fn sum(&self, document: &[&[u8]]) -> u32 {
+    /// The sum of the row with a document that may lie in parts.
+    pub(crate) fn sum(&self, document: &[&[u8]]) -> u32 {
         let mut sum = Sum::of("tick");
         let row = [
             self.id,
@@ -150,22 +178,5 @@ impl RawTick {
         row.into_iter().for_each(|number| sum.whole(number));
         sum.parts(document);
         sum.end()
-    }
-
-    /// Whether it is what was written.
-    pub(crate) fn seal(&self) -> Seal {
-        match seal::split(&self.document) {
-            None => Seal::Missing,
-            Some((head, sum, tail)) if self.sum(&[head, tail]) == sum => Seal::Holds,
-            Some(_) => Seal::Broken,
-        }
-    }
-
-    /// Puts the sum into the document, if it has room for one.
-    pub(crate) fn put_sum(&mut self) {
-        if let Some((head, _, tail)) = seal::split(&self.document) {
-            let sum = self.sum(&[head, tail]);
-            seal::put(&mut self.document, sum);
-        }
     }
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ticks: those that the table leads to, and those that stand on pages that nothing leads to.
 
-use super::figures::{Anew, Covered, numbering};
+use super::documents::Documents;
 use super::pages::Place;
+use super::rollup::{Anew, Covered, numbering};
 use super::sessions::Sessions;
 use super::walk::walk;
-use super::{Saved, Saving, Source, Strays, Target};
-use crate::code::Reader;
-use crate::tick::{RawTick, Seal, Tick};
-use crate::writer::put_actions;
+use super::{Recovered, Source, Strays, Target};
+use crate::format::frame::Encoder;
+use crate::format::tick::{Document, RawTick, Seal, Start, Tick};
+use crate::format1;
+use crate::writer::{put_actions, unwritable};
 use rusqlite::types::Value;
-use serde::Deserialize;
 use std::collections::HashSet;
 
 /// Takes ticks in the order of their numbers.
@@ -21,9 +22,12 @@ struct Taking<'a, 'b> {
     /// Sessions with a tick that has the sum it must have; looked for when it is asked.
     sealed: Option<HashSet<i64>>,
     figures: Anew,
-    saved: &'a mut Saved,
-    code: Reader,
+    recovered: &'a mut Recovered,
+    documents: Documents,
+    /// For documents of format 1.
+    frames: Encoder,
     last: i64,
+    last_session: i64,
     /// The last one that was not what was written.
     broken: i64,
     is_whole: bool,
@@ -36,7 +40,7 @@ pub(super) fn copy(
     to: &mut Target,
     sessions: &mut Sessions,
     covered: Covered,
-    saved: &mut Saved,
+    recovered: &mut Recovered,
 ) -> rusqlite::Result<bool> {
     let mut taking = Taking {
         from,
@@ -44,9 +48,11 @@ pub(super) fn copy(
         sessions,
         sealed: None,
         figures: Anew::new(covered),
-        saved,
-        code: Reader::default(),
+        recovered,
+        documents: Documents::new(from.format)?,
+        frames: Encoder::new().map_err(unwritable)?,
         last: 0,
+        last_session: 0,
         broken: 0,
         is_whole: false,
     };
@@ -74,14 +80,24 @@ pub(super) fn copy(
         stray(&mut taking, place)?;
     }
     let Taking {
-        to, figures, saved, ..
+        to,
+        figures,
+        recovered,
+        ..
     } = &mut taking;
     figures.end(&mut numbering(&mut to.texts, to.database))?;
-    saved.spans += figures.made();
+    recovered.spans += figures.made();
     Ok(was_damaged)
 }
 
-fn raw(row: Vec<Value>) -> Option<RawTick> {
+fn raw(mut row: Vec<Value>, format: u32) -> Option<RawTick> {
+    let sum = match format {
+        format1::FORMAT => None,
+        _ => match row.pop()? {
+            Value::Integer(sum) => Some(sum),
+            _ => return None,
+        },
+    };
     let row: [Value; 6] = row.try_into().ok()?;
     let [
         Value::Integer(id),
@@ -94,21 +110,15 @@ fn raw(row: Vec<Value>) -> Option<RawTick> {
     else {
         return None;
     };
-    Some(RawTick {
-        id,
-        session,
-        wall_unix_ms,
-        is_key,
-        lost_before,
-        document,
-    })
+    let numbers = [id, session, wall_unix_ms, is_key, lost_before];
+    Some(RawTick::new(numbers, document, sum))
 }
 
 /// Sessions with a tick that the table leads to and that has the sum it must have.
 fn sealed(from: &Source) -> rusqlite::Result<HashSet<i64>> {
     let mut sealed = HashSet::new();
     walk(from.database, "tick", &mut |row| {
-        let found = raw(row).filter(|row| row.seal() == Seal::Holds);
+        let found = raw(row, from.format).filter(|row| row.seal == Seal::Holds);
         sealed.extend(found.map(|row| row.session));
         Ok(())
     })?;
@@ -136,56 +146,63 @@ impl Taking<'_, '_> {
     }
 
     fn take(&mut self, row: Vec<Value>) -> rusqlite::Result<()> {
-        let Some(mut row) = raw(row) else {
+        let Some(row) = raw(row, self.from.format) else {
             return Ok(());
         };
         if row.id <= self.last {
             return Ok(());
         }
-        let seal = row.seal();
-        if !self.sessions.can_be(row.session) || !self.fits(seal, row.session)? {
+        if !self.sessions.can_be(row.session) || !self.fits(row.seal, row.session)? {
             // It may come twice: by its table, and as a stray.
             let was_broken = std::mem::replace(&mut self.broken, row.id);
-            self.saved.damaged += u64::from(was_broken != row.id);
+            self.recovered.damaged += u64::from(was_broken != row.id);
             return Ok(());
         }
         let follows = self.is_whole && row.id == self.last.saturating_add(1);
-        if row.is_key != 0 {
-            self.code.restart();
-        } else if !follows {
-            self.is_whole = false;
-            return Ok(());
-        }
-        let mut texts = Saving(self.to.database);
-        let document = self.code.read(&row.document, &mut texts).ok();
-        let copy = document.and_then(crate::session::copy);
-        let tick = document.and_then(|document| Tick::deserialize(document).ok());
-        let Some(mut tick) = tick else {
-            self.is_whole = false;
-            return Ok(());
+        let read = match follows || row.is_key != 0 {
+            true => self.documents.read(&row, self.to.database),
+            false => None,
         };
-        self.is_whole = true;
+        self.is_whole = read.is_some();
+        match read {
+            Some((tick, copy)) => self.put(row, tick, copy),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a tick, and what belongs to it.
+    fn put(
+        &mut self,
+        mut row: RawTick,
+        mut tick: Tick,
+        copy: Option<Start>,
+    ) -> rusqlite::Result<()> {
         let missing = self
             .sessions
             .missing_before(&row, self.last, copy.is_some());
         row.wall_unix_ms = row.wall_unix_ms.max(0);
         row.lost_before = row.lost_before.max(0).saturating_add(missing);
-        row.put_sum();
         tick.wall_unix_ms = row.wall_unix_ms.unsigned_abs();
-        self.saved.lost_ticks = self.saved.lost_ticks.saturating_add(missing.unsigned_abs());
+        let lost = &mut self.recovered.lost_ticks;
+        *lost = lost.saturating_add(missing.unsigned_abs());
+        let follows = row.id == self.last.saturating_add(1);
+        if self.from.format == format1::FORMAT {
+            // Behind a hole, too, a reader waits for a key.
+            if !follows || row.session != self.last_session {
+                self.frames.restart();
+            }
+            let document = self.frames.add(&Document::new(&tick, copy.as_ref()));
+            let (document, is_key) = document.map_err(unwritable)?;
+            (row.document, row.is_key) = (document, is_key.into());
+        }
         row.insert(self.to.database)?;
-        self.saved.ticks += 1;
-        let interval = self.sessions.note(&row, &tick, seal, copy);
+        self.recovered.ticks += 1;
+        let interval = self.sessions.note(&row, &tick, copy);
         let mut texts = numbering(&mut self.to.texts, self.to.database);
         put_actions(&mut texts, row.id, &tick)?;
         let place = (row.id, row.session, interval);
-        self.figures.add(
-            &mut texts,
-            place,
-            &tick,
-            row.id == self.last.saturating_add(1),
-        )?;
-        self.last = row.id;
+        self.figures.add(&mut texts, place, &tick, follows)?;
+        (self.last, self.last_session) = (row.id, row.session);
         Ok(())
     }
 }

@@ -2,9 +2,10 @@
 //! Sessions: from their rows, from the copy in their first tick, or else from what their ticks tell.
 
 use super::walk::walk;
-use super::{Saved, Source, Strays};
-use crate::session::{self, Extent, SessionRow};
-use crate::tick::{RawTick, Seal, Start, Tick};
+use super::{Recovered, Source, Strays};
+use crate::format::session::{self, Extent, SessionRow};
+use crate::format::tick::{RawTick, Seal, Start, Tick};
+use crate::format1;
 use crate::writer::unwritable;
 use rusqlite::Connection;
 use rusqlite::types::Value;
@@ -25,24 +26,30 @@ struct Found {
     /// Of a row that is what was written.
     extent: Option<Extent>,
     copy: Option<Start>,
-    /// The first and the last tick that were saved.
+    /// The first and the last tick that were recovered.
     ticks: Option<(i64, i64)>,
     first_unix_ms: i64,
     last_unix_ms: i64,
     last_at: Nanos,
     steps: Vec<u64>,
-    /// Whether its ticks have sums: all of those that were saved, or none.
+    /// Whether its ticks have sums: all of those that were recovered, or none.
     is_sealed: Option<bool>,
 }
 
 /// All of them, by number.
 #[derive(Default)]
-pub(super) struct Sessions(BTreeMap<i64, Found>);
+pub(super) struct Sessions {
+    found: BTreeMap<i64, Found>,
+    format: u32,
+}
 
 impl Sessions {
     /// The rows that can be read. Of two for one session the later one counts: it knows the end.
     pub(super) fn read(from: &Source, strays: &mut Strays) -> rusqlite::Result<Sessions> {
-        let mut sessions = Sessions::default();
+        let mut sessions = Sessions {
+            format: from.format,
+            ..Sessions::default()
+        };
         walk(from.database, "session", &mut |row| {
             sessions.take(row);
             Ok(())
@@ -60,8 +67,12 @@ impl Sessions {
         let Some(row) = row(values).filter(|row| self.can_be(row.id)) else {
             return;
         };
-        let found = self.0.entry(row.id).or_default();
+        let found = self.found.entry(row.id).or_default();
         let extent = row.check().ok().flatten();
+        let row = match self.format {
+            format1::FORMAT => row.of_today(),
+            _ => row,
+        };
         let is_better = match (&found.row, found.extent) {
             (None, _) => true,
             (Some(_), None) => extent.is_some(),
@@ -79,18 +90,21 @@ impl Sessions {
 
     /// Whether all ticks of the session must have sums, or must not have them; nothing while that is not known.
     pub(super) fn is_sealed(&self, id: i64) -> Option<bool> {
-        let found = self.0.get(&id)?;
+        if self.format != format1::FORMAT {
+            return Some(true);
+        }
+        let found = self.found.get(&id)?;
         found.extent.map(|_| true).or(found.is_sealed)
     }
 
-    /// Something of this session was saved.
+    /// Something of this session was recovered.
     pub(super) fn meet(&mut self, id: i64) {
-        self.0.entry(id).or_default();
+        self.found.entry(id).or_default();
     }
 
     /// How many ticks are missing before this one, in its own session.
     pub(super) fn missing_before(&self, row: &RawTick, last: i64, is_first: bool) -> i64 {
-        let found = self.0.get(&row.session);
+        let found = self.found.get(&row.session);
         let before = match found.and_then(|found| found.ticks) {
             Some((_, last)) => last,
             None if is_first => return 0,
@@ -103,15 +117,9 @@ impl Sessions {
         row.id.saturating_sub(before).saturating_sub(1).max(0)
     }
 
-    /// A tick of it was saved. Gives the session's interval, as far as it is known.
-    pub(super) fn note(
-        &mut self,
-        row: &RawTick,
-        tick: &Tick,
-        seal: Seal,
-        copy: Option<Start>,
-    ) -> Nanos {
-        let found = self.0.entry(row.session).or_default();
+    /// A tick of it was recovered. Gives the session's interval, as far as it is known.
+    pub(super) fn note(&mut self, row: &RawTick, tick: &Tick, copy: Option<Start>) -> Nanos {
+        let found = self.found.entry(row.session).or_default();
         let at = tick.observation.at;
         match &mut found.ticks {
             Some((_, last)) => *last = row.id,
@@ -127,7 +135,7 @@ impl Sessions {
             found.steps.push(step.0);
         }
         (found.last_at, found.last_unix_ms) = (at, row.wall_unix_ms);
-        found.is_sealed.get_or_insert(seal == Seal::Holds);
+        found.is_sealed.get_or_insert(row.seal == Seal::Holds);
         found.copy = found.copy.take().or(copy);
         let known = found.row.as_ref().map(|row| row.interval_ms);
         let known = known.or(found
@@ -142,9 +150,9 @@ impl Sessions {
         mut self,
         to: &Connection,
         is_torn: bool,
-        saved: &mut Saved,
+        recovered: &mut Recovered,
     ) -> rusqlite::Result<()> {
-        let Some(last) = self.0.last_key_value().map(|(id, _)| *id) else {
+        let Some(last) = self.found.last_key_value().map(|(id, _)| *id) else {
             return Ok(());
         };
         // One of which nothing is left has a place nevertheless: numbers have no holes.
@@ -155,13 +163,16 @@ impl Sessions {
         for id in ids {
             let end = self.end(id, is_torn);
             match end {
-                End::Known(count) => saved.missing_at_end += count,
-                End::About(count) => saved.missing_at_end_about += count,
-                End::Unknown => saved.unknown_ends += 1,
+                End::Known(count) => recovered.missing_at_end += count,
+                End::About(count) => recovered.missing_at_end_about += count,
+                End::Unknown => recovered.unknown_ends += 1,
             }
-            if let Some(found) = self.0.remove(&id) {
-                found.row(id, end, saved).map_err(unwritable)?.insert(to)?;
-                saved.sessions += 1;
+            if let Some(found) = self.found.remove(&id) {
+                found
+                    .row(id, end, recovered)
+                    .map_err(unwritable)?
+                    .insert(to)?;
+                recovered.sessions += 1;
             }
         }
         Ok(())
@@ -169,10 +180,10 @@ impl Sessions {
 
     /// What is missing at the end of a session. Those before it have been taken out.
     fn end(&self, id: i64, is_torn: bool) -> End {
-        let Some(found) = self.0.get(&id) else {
+        let Some(found) = self.found.get(&id) else {
             return End::Known(0);
         };
-        let next = self.0.range(id + 1..).next().map(|(_, next)| next);
+        let next = self.found.range(id + 1..).next().map(|(_, next)| next);
         let first_of = |next: &Found| match (next.extent, &next.copy, next.ticks) {
             (Some(extent), ..) => Some(extent.first_tick),
             (None, Some(_), Some((first, _))) => Some(first),
@@ -216,7 +227,7 @@ enum End {
 
 impl Found {
     /// The row to be written: the row that was, a copy of it, or what the ticks tell.
-    fn row(self, id: i64, end: End, saved: &mut Saved) -> Result<SessionRow, String> {
+    fn row(self, id: i64, end: End, recovered: &mut Recovered) -> Result<SessionRow, String> {
         let is_old = self.extent.is_none() && self.is_sealed != Some(true);
         let (first_tick, last_tick) = self.ticks.unwrap_or((1, 0));
         let extent = Extent {
@@ -229,10 +240,13 @@ impl Found {
         };
         let mut row = match (self.row, self.copy) {
             (Some(row), _) if self.extent.is_some() => row,
-            (Some(row), _) if is_old => return Ok(mended(row)),
+            (Some(row), _) if is_old => {
+                recovered.sessions_without_checksums += 1;
+                mended(row)
+            }
             (_, Some(copy)) => SessionRow::new(id, &copy).map_err(|error| error.to_string())?,
             _ => {
-                saved.sessions_without_settings += 1;
+                recovered.sessions_without_settings += 1;
                 let mut steps = self.steps;
                 steps.sort_unstable();
                 let step = steps.get(steps.len() / 2).copied().unwrap_or(0);
@@ -248,10 +262,7 @@ impl Found {
                 SessionRow::new(id, &start).map_err(|error| error.to_string())?
             }
         };
-        // Ticks without sums make a session that must not be taken for a checked one.
-        if !is_old || self.ticks.is_none() {
-            row.put_sum(&extent, 0)?;
-        }
+        row.put_sum(&extent, 0)?;
         Ok(row)
     }
 }

@@ -30,14 +30,14 @@ proptest! {
         let path = dir.path().join("a.db");
         let database = rusqlite::Connection::open(&path).unwrap();
         database.execute_batch("PRAGMA synchronous = OFF").unwrap();
-        database.execute_batch(crate::file::SCHEMA_1).unwrap();
+        database.execute_batch(crate::format::SCHEMA).unwrap();
         database.execute_batch("BEGIN").unwrap();
         let mut wanted = BTreeMap::new();
         for (number, (wall, key, length, byte)) in (1i64..).zip(rows) {
             let document = vec![byte; length];
             database.execute(
-                "INSERT INTO tick VALUES (?, ?, ?, ?, ?, ?)",
-                params![number, number, wall, key, i64::from(byte), document],
+                "INSERT INTO tick VALUES (?, ?, ?, ?, ?, ?, ?)",
+                params![number, number, wall, key, i64::from(byte), document, number],
             ).unwrap();
             wanted.insert(number, vec![
                 Value::Integer(number),
@@ -46,6 +46,7 @@ proptest! {
                 Value::Integer(key),
                 Value::Integer(byte.into()),
                 Value::Blob(document),
+                Value::Integer(number),
             ]);
         }
         database.execute_batch("COMMIT").unwrap();

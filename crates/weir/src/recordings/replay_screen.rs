@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording on the screen, and its hands on the tape: pause, step, jump.
+//! A recording on the screen, and moving through it: pause, step, jump.
 //!
 //! A jump reads from some way before its aim on, as far as the curves reach back, so that the screen
 //! is what it would be had one watched all along. What the past is needed for is told in few words
@@ -45,8 +45,8 @@ pub enum Wish {
 /// The devices at some earlier tick.
 pub type Past = (u64, Vec<DeviceState>);
 
-/// What comes from the tape.
-pub enum ReplayScreen {
+/// What comes from the recording.
+pub enum ReplayView {
     /// The next tick.
     Tick(Box<Snapshot>),
     /// Somewhere else: forget what was, this came before, and this is now.
@@ -57,9 +57,9 @@ pub enum ReplayScreen {
 }
 
 /// The screen's end of it.
-pub struct ReplayTicks {
+pub struct ReplayScreen {
     wishes: Sender<Wish>,
-    shown: Receiver<ReplayScreen>,
+    shown: Receiver<ReplayView>,
     damaged: Arc<AtomicU64>,
     /// How it came about, for the screen's first line.
     pub origin: &'static str,
@@ -67,12 +67,12 @@ pub struct ReplayTicks {
     pub span_unix_ms: (u64, u64),
 }
 
-impl ReplayTicks {
+impl ReplayScreen {
     /// Plays it from its beginning.
     ///
     /// # Errors
     /// It is no recording, has no such session, or no thread can be had.
-    pub fn start(args: &ReplayArgs) -> Result<ReplayTicks> {
+    pub fn start(args: &ReplayArgs) -> Result<ReplayScreen> {
         // Opened here too, so that what is wrong with it is said before the screen changes.
         let recording = Recording::open(&args.file)?;
         let sessions = chosen(&recording, args)?;
@@ -94,7 +94,7 @@ impl ReplayTicks {
                 Player::new(&recording, sessions, &args, counted).run(&asked, &send)
             })
             .context("cannot start the replaying thread")?;
-        Ok(ReplayTicks {
+        Ok(ReplayScreen {
             wishes,
             shown,
             damaged,
@@ -105,7 +105,7 @@ impl ReplayTicks {
 
     /// The same by another name on the screen.
     #[must_use]
-    pub fn named(mut self, origin: &'static str) -> ReplayTicks {
+    pub fn named(mut self, origin: &'static str) -> ReplayScreen {
         self.origin = origin;
         self
     }
@@ -122,18 +122,18 @@ impl ReplayTicks {
     }
 
     /// What has come since.
-    pub fn poll(&self) -> Option<ReplayScreen> {
+    pub fn poll(&self) -> Option<ReplayView> {
         self.shown.try_recv().ok()
     }
 
     /// The end of the recording; waits until it is read. Nothing if there is no tick in it.
-    pub fn last(&self) -> Option<ReplayScreen> {
+    pub fn last(&self) -> Option<ReplayView> {
         self.wish(Wish::Pause(true));
         self.wish(Wish::End);
         // Ticks that were on their way come first.
         loop {
             match self.shown.recv() {
-                Ok(ReplayScreen::Tick(_)) => {}
+                Ok(ReplayView::Tick(_)) => {}
                 Ok(jump) => return Some(jump),
                 Err(_) => return None,
             }
@@ -141,7 +141,7 @@ impl ReplayTicks {
     }
 }
 
-/// Where on the tape.
+/// Where in the recording.
 struct Player<'a> {
     recording: &'a Recording,
     sessions: Vec<&'a Session>,
@@ -157,7 +157,7 @@ struct Player<'a> {
     now_unix_ms: u64,
     paused: bool,
     damaged: Arc<AtomicU64>,
-    /// A time of the tape, and when it was shown.
+    /// A time of the recording, and when it was shown.
     anchor: Option<(Instant, u64)>,
 }
 
@@ -185,7 +185,7 @@ impl<'a> Player<'a> {
     }
 
     /// Until the screen has gone.
-    fn run(mut self, wishes: &Receiver<Wish>, shown: &SyncSender<ReplayScreen>) -> Result<()> {
+    fn run(mut self, wishes: &Receiver<Wish>, shown: &SyncSender<ReplayView>) -> Result<()> {
         self.open(0, None)?;
         loop {
             let wish = match self.wait() {
@@ -200,7 +200,7 @@ impl<'a> Player<'a> {
             let message = match wish {
                 None => self
                     .take()?
-                    .map(|snapshot| ReplayScreen::Tick(Box::new(snapshot))),
+                    .map(|snapshot| ReplayView::Tick(Box::new(snapshot))),
                 Some(wish) => self.grant(wish, wishes)?,
             };
             if let Some(message) = message
@@ -232,7 +232,7 @@ impl<'a> Player<'a> {
     }
 
     /// Does what is wished. Jumps that were asked for meanwhile are made as one.
-    fn grant(&mut self, wish: Wish, wishes: &Receiver<Wish>) -> Result<Option<ReplayScreen>> {
+    fn grant(&mut self, wish: Wish, wishes: &Receiver<Wish>) -> Result<Option<ReplayView>> {
         self.anchor = None;
         let mut by = match wish {
             Wish::Pause(paused) => {
@@ -243,7 +243,7 @@ impl<'a> Player<'a> {
                 self.paused = true;
                 return Ok(self
                     .take()?
-                    .map(|snapshot| ReplayScreen::Tick(Box::new(snapshot))));
+                    .map(|snapshot| ReplayView::Tick(Box::new(snapshot))));
             }
             Wish::Step { back: true } => {
                 self.paused = true;
@@ -274,7 +274,7 @@ impl<'a> Player<'a> {
     }
 
     /// To the last tick that is not later than this; to the first if all are.
-    fn jump(&mut self, to_unix_ms: u64) -> Result<ReplayScreen> {
+    fn jump(&mut self, to_unix_ms: u64) -> Result<ReplayView> {
         let begun = |session: &&Session| session.start.started_unix_ms <= to_unix_ms;
         let place = self.sessions.iter().rposition(begun).unwrap_or(0);
         let end = match self.sessions.get(place) {
@@ -306,10 +306,10 @@ impl<'a> Player<'a> {
             past.pop();
             recent.push(self.view.snapshot().clone());
         }
-        Ok(ReplayScreen::Jump { past, recent })
+        Ok(ReplayView::Jump { past, recent })
     }
 
-    /// Puts the tape at the beginning of a session, or at some tick not later than `from`.
+    /// Goes to the beginning of a session, or at some tick not later than `from`.
     fn open(&mut self, place: usize, from: Option<u64>) -> Result<()> {
         self.load(place, from)?;
         self.advance()
@@ -416,8 +416,8 @@ mod tests {
         }
     }
 
-    fn started(path: &Path) -> ReplayTicks {
-        ReplayTicks::start(&ReplayArgs {
+    fn started(path: &Path) -> ReplayScreen {
+        ReplayScreen::start(&ReplayArgs {
             file: path.to_owned(),
             top: true,
             // So slow that nothing comes that was not asked for.
@@ -428,11 +428,11 @@ mod tests {
     }
 
     /// What was before, and when the newest is, after the next jump or step.
-    fn after(tape: &ReplayTicks, wish: Wish) -> (Option<usize>, u64) {
-        tape.wish(wish);
-        match tape.shown.recv().unwrap() {
-            ReplayScreen::Tick(snapshot) => (None, snapshot.wall_unix_ms - FIRST_MS),
-            ReplayScreen::Jump { past, recent } => {
+    fn after(screen: &ReplayScreen, wish: Wish) -> (Option<usize>, u64) {
+        screen.wish(wish);
+        match screen.shown.recv().unwrap() {
+            ReplayView::Tick(snapshot) => (None, snapshot.wall_unix_ms - FIRST_MS),
+            ReplayView::Jump { past, recent } => {
                 let newest = recent.last().unwrap();
                 assert!(recent.len() <= 20, "{}", recent.len());
                 let all = past.len() + recent.len();
@@ -446,12 +446,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.weir");
         record(&path, 2, 50);
-        let tape = started(&path);
+        let screen = started(&path);
         let day = 86_400_000;
         let last = (TICKS - 1) * 50;
-        assert_eq!(tape.span_unix_ms.1 - tape.span_unix_ms.0, day + last);
+        assert_eq!(screen.span_unix_ms.1 - screen.span_unix_ms.0, day + last);
         assert_eq!(
-            tape.shown.recv().map(|_| ()),
+            screen.shown.recv().map(|_| ()),
             Ok(()),
             "the first tick comes by itself"
         );
@@ -471,9 +471,9 @@ mod tests {
             (Wish::End, (Some(400), day + last)),
             (Wish::Start, (Some(1), 0)),
         ] {
-            assert_eq!(after(&tape, wish), wanted, "{wish:?}");
+            assert_eq!(after(&screen, wish), wanted, "{wish:?}");
         }
-        assert_eq!(tape.damaged(), 0);
+        assert_eq!(screen.damaged(), 0);
     }
 
     #[test]
@@ -481,14 +481,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.weir");
         record(&path, 1, 3000);
-        let tape = started(&path);
+        let screen = started(&path);
         assert_eq!(
-            tape.shown.recv().map(|_| ()),
+            screen.shown.recv().map(|_| ()),
             Ok(()),
             "the first tick comes by itself"
         );
         for (by, wanted) in [(10_000, 9_000), (-4_000, 3_000), (-1, 0), (-1, 0)] {
-            assert_eq!(after(&tape, Wish::By(by)).1, wanted, "{by}");
+            assert_eq!(after(&screen, Wish::By(by)).1, wanted, "{by}");
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::influx::Influx;
 use super::tables::Source;
 use super::{Cell, Table, spelled};
-use crate::figures::{DeviceRow, Span, WorkloadRow, outcome_code, word};
+use crate::rollup::{DeviceRow, Span, WorkloadRow, outcome_code, word};
 use crate::writer::signed;
 use std::collections::BTreeMap;
 use weir_core::seam::observation::LatencyReading;

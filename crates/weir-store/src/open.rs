@@ -6,7 +6,7 @@
 //! not follow links itself. Directories of the path may be links: whoever named the path chose them.
 
 use crate::error::StoreError;
-use crate::{APPLICATION_ID, FORMAT, checksum};
+use crate::{APPLICATION_ID, FORMAT, format, format1};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
@@ -22,8 +22,6 @@ const VALUE_MAX_BYTES: i32 = 64 << 20;
 const HEAD_BYTES: usize = 100;
 /// Files that the database keeps beside a recording that is being written.
 pub(crate) const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
-/// The tables and views of format 1.
-pub(crate) const SCHEMA_1: &str = include_str!("schema/1.sql");
 
 /// The file itself, with the links in its directory's path resolved.
 pub(crate) fn settle(path: &Path) -> Result<PathBuf, StoreError> {
@@ -62,17 +60,17 @@ pub(crate) fn make(path: &Path) -> Result<OwnedFd, StoreError> {
         .map_err(|error| StoreError::open(path, error))
 }
 
-/// Whether the file has the head of a recording that this weir knows, and all of its length; and its
-/// descriptor.
-pub(crate) fn inspect(path: &Path) -> Result<OwnedFd, StoreError> {
+/// The descriptor of a file that has the head of a recording that this weir knows, and all of its length; and the
+/// number of its format.
+pub(crate) fn inspect(path: &Path) -> Result<(OwnedFd, u32), StoreError> {
     match inspect_leniently(path)? {
-        (_, Some(what)) => Err(StoreError::damaged(path, what)),
-        (file, None) => Ok(file),
+        (_, _, Some(what)) => Err(StoreError::damaged(path, what)),
+        (file, format, None) => Ok((file, format)),
     }
 }
 
 /// The same where a part may be missing; says what.
-pub(crate) fn inspect_leniently(path: &Path) -> Result<(OwnedFd, Option<String>), StoreError> {
+pub(crate) fn inspect_leniently(path: &Path) -> Result<(OwnedFd, u32, Option<String>), StoreError> {
     // NONBLOCK: opening a FIFO that somebody put there must not hang.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match openat(CWD, path, flags, Mode::empty()) {
@@ -89,16 +87,28 @@ pub(crate) fn inspect_leniently(path: &Path) -> Result<(OwnedFd, Option<String>)
     let mut head = [0; HEAD_BYTES];
     let count =
         rustix::io::pread(&file, &mut head, 0).map_err(|error| StoreError::open(path, error))?;
-    let missing = judge(
+    let (format, missing) = check_head(
         path,
         &head[..count],
         u64::try_from(stat.st_size).unwrap_or(0),
     )?;
-    Ok((file, missing))
+    Ok((file, format, missing))
 }
 
-/// Offsets are those of the database file format (sqlite.org/fileformat2.html, 1.3).
-fn judge(path: &Path, head: &[u8], size: u64) -> Result<Option<String>, StoreError> {
+/// Old formats are exported and converted, and nothing else.
+pub(crate) fn must_be_newest(path: &Path, format: u32) -> Result<(), StoreError> {
+    match format {
+        FORMAT => Ok(()),
+        found => Err(StoreError::TooOld {
+            path: path.to_owned(),
+            found,
+        }),
+    }
+}
+
+/// Gives the format, and what of the file is missing. Offsets are those of the database file format
+/// (sqlite.org/fileformat2.html, 1.3).
+fn check_head(path: &Path, head: &[u8], size: u64) -> Result<(u32, Option<String>), StoreError> {
     let number = |at: usize| {
         let bytes = head
             .get(at..at + 4)
@@ -137,7 +147,8 @@ fn judge(path: &Path, head: &[u8], size: u64) -> Result<Option<String>, StoreErr
     };
     let wanted = u64::from(pages) * page;
     let is_cut = size < wanted && !companion(path, "-wal").exists();
-    Ok(is_cut.then(|| format!("it is cut off: it should have {wanted} bytes and has {size}")))
+    let missing = format!("it is cut off: it should have {wanted} bytes and has {size}");
+    Ok((format, is_cut.then_some(missing)))
 }
 
 /// Opens the database.
@@ -177,14 +188,18 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
 /// Whether the tables are those of the format, word for word. A table that only looks like ours could
 /// be a view that never ends. Indices and views that somebody added for themselves do no harm.
 ///
-/// Says whether there are tables of checksums: a weir that knew none may have made the file.
-pub(crate) fn check_schema(path: &Path, connection: &Connection) -> Result<bool, StoreError> {
+/// Says whether there are tables of checksums: the first writers of format 1 had none.
+pub(crate) fn check_schema(
+    path: &Path,
+    connection: &Connection,
+    format: u32,
+) -> Result<bool, StoreError> {
+    let (tables, checks) = match format {
+        format1::FORMAT => (format1::SCHEMA, format1::CHECKS),
+        _ => (format::SCHEMA, ""),
+    };
     let read = || -> rusqlite::Result<[Objects; 3]> {
-        let wanted = Connection::open_in_memory()?;
-        wanted.execute_batch(SCHEMA_1)?;
-        let checks = Connection::open_in_memory()?;
-        checks.execute_batch(checksum::SCHEMA)?;
-        Ok([objects(&wanted)?, objects(&checks)?, objects(connection)?])
+        Ok([made(tables)?, made(checks)?, objects(connection)?])
     };
     let [wanted, checks, found] = read().map_err(|error| trouble(path, &error))?;
     if found.iter().any(|object| object.0 == "trigger") {
@@ -199,11 +214,17 @@ pub(crate) fn check_schema(path: &Path, connection: &Connection) -> Result<bool,
         .find(|object| !found.contains(object))
     {
         Some((_, name, _)) => {
-            let why = format!("{name} is missing in it, or not as format {FORMAT} has it");
+            let why = format!("{name} is missing in it, or not as format {format} has it");
             Err(StoreError::not_a_recording(path, why))
         }
-        None => Ok(has_checks),
+        None => Ok(has_checks || format == FORMAT),
     }
+}
+
+fn made(tables: &str) -> rusqlite::Result<Objects> {
+    let database = Connection::open_in_memory()?;
+    database.execute_batch(tables)?;
+    objects(&database)
 }
 
 type Object = (String, String, Option<String>);

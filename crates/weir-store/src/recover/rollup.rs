@@ -3,10 +3,10 @@
 
 use super::sessions::Sessions;
 use super::walk::{value, walk};
-use super::{Saved, Source, Target};
-use crate::figures::{SPAN, Span};
+use super::{Recovered, Source, Target};
+use crate::format::tick::Tick;
 use crate::reader::Checks;
-use crate::tick::Tick;
+use crate::rollup::{SPAN, Span};
 use crate::writer::{Numbering, TextTable, put_span};
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
@@ -18,7 +18,7 @@ pub(super) fn copy(
     from: &Source,
     to: &Target,
     sessions: &mut Sessions,
-    saved: &mut Saved,
+    recovered: &mut Recovered,
 ) -> rusqlite::Result<Vec<(i64, i64)>> {
     let mut covered: Vec<(i64, i64)> = Vec::new();
     let written = Checks::new(to.database, true);
@@ -37,13 +37,13 @@ pub(super) fn copy(
         let (id, first) = (*id, *first);
         let follows = covered.last().is_none_or(|(_, before)| first > *before);
         if *last != id || first > id || !follows || !sessions.can_be(*session) {
-            saved.damaged += 1;
+            recovered.damaged += 1;
             return Ok(());
         }
         let holds = from.checks.span_holds(id);
         if holds == Some(false) {
             // Of a file that is cut off the figures may only be gone.
-            saved.damaged += u64::from(!from.is_cut);
+            recovered.damaged += u64::from(!from.is_cut);
             return Ok(());
         }
         if insert(to.database, "span", &row) {
@@ -56,9 +56,9 @@ pub(super) fn copy(
             written.put_span_sum(id)?;
             let is_unchecked =
                 has_tables && holds.is_none() && sessions.is_sealed(*session) == Some(true);
-            saved.unchecked += u64::from(is_unchecked);
+            recovered.unchecked += u64::from(is_unchecked);
             sessions.meet(*session);
-            saved.spans += 1;
+            recovered.spans += 1;
             covered.push((first, id));
         }
         Ok(())

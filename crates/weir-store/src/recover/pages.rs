@@ -209,7 +209,8 @@ fn shape(record: &[u8]) -> Option<Shape> {
     };
     let kinds: String = types.iter().map(kind).collect();
     match kinds.as_str() {
-        "niiiib" => Some(Shape::Tick),
+        // Of format 1 and of format 2.
+        "niiiib" | "niiiibi" => Some(Shape::Tick),
         "nt" => Some(Shape::Text),
         "niitiititt" | "nintiititt" => Some(Shape::Session),
         _ => None,

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be read of a damaged recording, as a sound one.
+//! What can be read of a recording, as a new and sound one: of a damaged one what is left, and of one of format 1
+//! all of it, in today's format.
 //!
 //! A database of pages loses what stood on the pages that are gone or wrong, and what could only be
 //! found through them. So rows are asked for by number past the holes ([`walk`]), and then each page is
-//! looked at for rows that nothing leads to any more ([`pages`]). What is found counts only if it holds
-//! what was written: by its checksum, or, in what an earlier weir wrote, if it can be decoded. After
-//! a hole documents go on with the next that needs none before it.
+//! searched for rows that nothing leads to any more ([`pages`]). What is found counts only if it holds
+//! what was written: by its checksum, or, in what the first writers of format 1 wrote, if it can be decoded. After
+//! a hole documents go on with the next that begins a frame.
 //!
 //! Actions are read from documents, and figures too where their own rows are lost. A session's row
 //! has a copy in the session's first tick ([`sessions`]).
 
-mod figures;
+mod documents;
 mod pages;
+mod rollup;
 mod sessions;
 mod ticks;
 mod walk;
 
-use crate::code::Lookup;
 use crate::error::StoreError;
-use crate::file;
 use crate::reader::Checks;
 use crate::writer::{self, TextTable, put_text};
+use crate::{format1, open};
 use pages::{Pages, Place, Shape};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Transaction};
+use rusqlite::{Connection, Transaction};
 use serde::Serialize;
 use sessions::Sessions;
 use std::collections::HashSet;
@@ -31,13 +32,15 @@ use std::fs::File;
 use std::path::Path;
 use walk::walk;
 
-/// What was saved, and what was not.
+/// What was recovered, and what was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Saved {
+pub struct Recovered {
     /// Sessions.
     pub sessions: u64,
     /// Sessions of which the settings and the machine are lost: no row and no copy of it could be read.
     pub sessions_without_settings: u64,
+    /// Sessions that were written without checksums, in format 1: damage of them may have passed unnoticed.
+    pub sessions_without_checksums: u64,
     /// Ticks.
     pub ticks: u64,
     /// Spans of figures.
@@ -62,21 +65,22 @@ pub struct Saved {
 ///
 /// # Errors
 /// `new` is there already or cannot be written; or nothing can be read.
-pub fn salvage(path: &Path, new: &Path) -> Result<Saved, StoreError> {
-    let path = file::settle(path)?;
-    let new = file::settle(new)?;
-    let (file, missing) = file::inspect_leniently(&path)?;
+pub fn recover(path: &Path, new: &Path) -> Result<Recovered, StoreError> {
+    let path = open::settle(path)?;
+    let new = open::settle(new)?;
+    let (file, format, missing) = open::inspect_leniently(&path)?;
     // Closed after the database: closing it before would let go of the database's locks.
     let pages = Pages::new(File::from(file));
-    let (damaged, has_checks) = open(&path)?;
+    let (damaged, has_checks) = connect(&path, format)?;
     let (target, _lock) = writer::create(&new)?;
     let from = Source {
         checks: Checks::new(&damaged, has_checks),
         database: &damaged,
         pages: pages.as_ref(),
+        format,
         is_cut: missing.is_some(),
     };
-    let result = StoreError::saving(&path, &new, copy(&from, &target));
+    let result = StoreError::recovering(&path, &new, copy(&from, &target));
     if result.is_err() {
         drop(target);
         // It is ours and of no use.
@@ -85,13 +89,13 @@ pub fn salvage(path: &Path, new: &Path) -> Result<Saved, StoreError> {
     result
 }
 
-fn open(path: &Path) -> Result<(Connection, bool), StoreError> {
-    let beyond = |why: String| StoreError::BeyondSaving {
+fn connect(path: &Path, format: u32) -> Result<(Connection, bool), StoreError> {
+    let beyond = |why: String| StoreError::Unrecoverable {
         path: path.to_owned(),
         why,
     };
-    let database = file::connect_leniently(path).map_err(|error| beyond(error.to_string()))?;
-    match file::check_schema(path, &database) {
+    let database = open::connect_leniently(path).map_err(|error| beyond(error.to_string()))?;
+    match open::check_schema(path, &database, format) {
         Err(StoreError::Damaged { what, .. }) => Err(beyond(format!("its first page: {what}"))),
         other => other.map(|has_checks| (database, has_checks)),
     }
@@ -102,6 +106,7 @@ struct Source<'a> {
     database: &'a Connection,
     checks: Checks<'a>,
     pages: Option<&'a Pages>,
+    format: u32,
     is_cut: bool,
 }
 
@@ -135,12 +140,12 @@ impl Strays {
 struct Target<'a> {
     database: &'a Transaction<'a>,
     texts: TextTable,
-    /// Numbers of texts that were saved.
+    /// Numbers of texts that were recovered.
     known: HashSet<i64>,
 }
 
-fn copy(from: &Source, target: &Connection) -> rusqlite::Result<Option<Saved>> {
-    let mut saved = Saved::default();
+fn copy(from: &Source, target: &Connection) -> rusqlite::Result<Option<Recovered>> {
+    let mut recovered = Recovered::default();
     let transaction = target.unchecked_transaction()?;
     writer::put_words(&transaction)?;
     let mut strays = from.pages.map(Strays::find).unwrap_or_default();
@@ -150,25 +155,37 @@ fn copy(from: &Source, target: &Connection) -> rusqlite::Result<Option<Saved>> {
         texts: TextTable::beginning_at(1),
         known: HashSet::new(),
     };
-    copy_texts(from, &mut strays, &mut to, &mut saved)?;
-    let covered = figures::copy(from, &to, &mut sessions, &mut saved)?;
-    let covered = figures::Covered::new(covered);
-    let was_damaged = ticks::copy(from, strays, &mut to, &mut sessions, covered, &mut saved)?;
+    copy_texts(from, &mut strays, &mut to, &mut recovered)?;
+    let covered = rollup::copy(from, &to, &mut sessions, &mut recovered)?;
+    let covered = rollup::Covered::new(covered);
+    let was_damaged = ticks::copy(
+        from,
+        strays,
+        &mut to,
+        &mut sessions,
+        covered,
+        &mut recovered,
+    )?;
     let is_torn = from.is_cut || was_damaged;
-    sessions.write(&transaction, is_torn, &mut saved)?;
-    if saved.sessions == 0 {
+    if from.format == format1::FORMAT {
+        drop_texts_of_documents(&transaction)?;
+    }
+    sessions.write(&transaction, is_torn, &mut recovered)?;
+    if recovered.sessions == 0 {
         return Ok(None);
     }
     transaction.commit()?;
-    Ok(Some(saved))
+    Ok(Some(recovered))
 }
 
 fn copy_texts(
     from: &Source,
     strays: &mut Strays,
     to: &mut Target,
-    saved: &mut Saved,
+    recovered: &mut Recovered,
 ) -> rusqlite::Result<()> {
+    // Most come twice: by their table, and from their page.
+    let mut broken = HashSet::new();
     let mut take = |row: Vec<Value>| {
         let [Value::Integer(id), Value::Text(text)] = row.as_slice() else {
             return Ok(());
@@ -178,10 +195,10 @@ fn copy_texts(
         }
         match from.checks.text_holds(*id, text) {
             Some(false) => {
-                saved.damaged += 1;
+                recovered.damaged += u64::from(broken.insert(*id));
                 return Ok(());
             }
-            None if from.checks.has_tables() => saved.unchecked += 1,
+            None if from.checks.has_tables() => recovered.unchecked += 1,
             Some(true) | None => {}
         }
         put_text(to.database, *id, text)?;
@@ -201,19 +218,13 @@ fn copy_texts(
     Ok(())
 }
 
-/// Texts that were saved.
-struct Saving<'a>(&'a Connection);
-
-impl Lookup for Saving<'_> {
-    fn text(&mut self, number: u64) -> Option<String> {
-        let id = i64::try_from(number).ok()?;
-        let mut statement = self
-            .0
-            .prepare_cached("SELECT text FROM text WHERE id = ?")
-            .ok()?;
-        statement
-            .query_row([id], |row| row.get(0))
-            .optional()
-            .ok()?
-    }
+/// In format 1 documents named texts by number, too.
+fn drop_texts_of_documents(new: &Connection) -> rusqlite::Result<()> {
+    new.execute_batch(
+        "CREATE TEMP TABLE used AS SELECT workload AS id FROM workload_figures
+            UNION SELECT workload FROM action UNION SELECT detail FROM action;
+         DELETE FROM text WHERE id NOT IN (SELECT id FROM used WHERE id IS NOT NULL);
+         DELETE FROM text_check WHERE id NOT IN (SELECT id FROM text);
+         DROP TABLE used;",
+    )
 }

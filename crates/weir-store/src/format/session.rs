@@ -7,11 +7,11 @@
 //! {…,"recorded":{"first_tick":1,"last_tick":400,"missing_at_end":0,"crc32":"0123abcd"}}
 //! ```
 //!
-//! The sum is of all columns; of `config` up to the sum's digits. A row without it was written by a weir
-//! that knew no sums.
+//! The sum is of all columns; of `config` up to the sum's digits. Only a row of format 1 may have none.
 
-use crate::checksum::Sum;
-use crate::tick::Start;
+use super::checksum::Sum;
+use super::tick::Start;
+use crate::format1::renamed;
 use rusqlite::{Connection, Row, params};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,18 @@ impl SessionRow {
         extent.map(Some).map_err(|error| format!("config: {error}"))
     }
 
+    /// A row of format 1 with the names of today. Its sum is of the names of then.
+    pub(crate) fn of_today(mut self) -> SessionRow {
+        let new = |root: &str, text: &str| {
+            let value = renamed::rename(root, serde_json::from_str(text).ok()?);
+            serde_json::to_string(&value).ok()
+        };
+        // What is no JSON is named where it is read.
+        self.config = new("config", &self.config).unwrap_or(self.config);
+        self.description = new("description", &self.description).unwrap_or(self.description);
+        self
+    }
+
     /// What it says.
     ///
     /// # Errors
@@ -285,6 +297,16 @@ mod tests {
         assert_eq!(row.start().unwrap().config, Config::default());
     }
 
+    /// As of a weir of tomorrow.
+    #[test]
+    fn settings_that_are_not_known_are_passed_over() {
+        let mut row = row();
+        row.config.insert_str(1, "\"of_tomorrow\":[1],");
+        row.put_sum(&Extent::default(), 0).unwrap();
+        assert_eq!(row.check(), Ok(Some(Extent::default())));
+        assert_eq!(row.start(), self::row().start());
+    }
+
     /// Else the end of a run would move its row to the end of the file.
     #[test]
     fn a_row_keeps_its_length() {
@@ -320,7 +342,7 @@ mod tests {
             bytes[place] ^= change;
             let Ok(config) = String::from_utf8(bytes) else { return Ok(()) };
             let harmed = SessionRow { config, ..row.clone() };
-            // Without the member it is a row of an older weir, and says the same.
+            // Without the member it is as a row of format 1, and says the same; in format 2 that is damage.
             match harmed.check() {
                 Ok(None) => {
                     let said = harmed.start();

@@ -5,8 +5,8 @@
 //!
 //! | thing | its sum stands in |
 //! |---|---|
-//! | a tick: row and document | the document ([`crate::code::seal`]) |
-//! | a session | the end of its `config` ([`crate::session`]) |
+//! | a tick: row and document | its column `crc32` ([`super::tick`]) |
+//! | a session | the end of its `config` ([`super::session`]) |
 //! | a text | `text_check` |
 //! | a span with its figures | `span_check` |
 //! | the actions of a tick | `action_check` |
@@ -18,9 +18,6 @@
 
 use crc32fast::Hasher;
 use rusqlite::types::ValueRef;
-
-/// Tables of sums, beside those of a format.
-pub(crate) const SCHEMA: &str = include_str!("schema/checks.sql");
 
 /// A sum in the making.
 pub(crate) struct Sum(Hasher);
@@ -53,7 +50,7 @@ impl Sum {
         self.value(ValueRef::Text(text.as_bytes()));
     }
 
-    /// Bytes that lie in parts, as one value.
+    /// Bytes that lie in parts, as one value: format 1 has its sum in the middle of them.
     pub(crate) fn parts(&mut self, parts: &[&[u8]]) {
         self.long(b"b", parts);
     }
