@@ -38,7 +38,11 @@ summary{cursor:pointer}a{color:inherit}.part{display:none}\
 table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}.bounds td:nth-child(2){white-space:normal}\
 .wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page);white-space:normal}\
 .figures .change,.figures .subject{display:none}.part{display:table-row}.part td{padding-top:.6rem;font-weight:600}\
-.figures tr.first td{border-top:0}}";
+.figures tr.first td{border-top:0}\
+.stack thead{display:none}.stack tr{display:block;padding:.5rem 0;border-top:1px solid var(--rule)}\
+.stack td{display:flex;justify-content:space-between;gap:1rem;padding:.05rem 0}.stack td:empty{display:none}\
+.stack td::before{content:attr(data-h);color:var(--muted);font-weight:400}.stack td.why{text-align:right}\
+.stack td:first-child{position:static;font-weight:600;text-align:left}}";
 
 const DARK: &str = ":root{--page:#14181d;--text:#e6e8eb;--muted:#9aa4b0;--rule:#2b3138;--soft:#1b2026;\
 --met:#5ec29a;--missed:#ff8a80}";

@@ -5,6 +5,7 @@ use super::super::batch::{Batch, Made};
 use super::super::choice::Choice;
 use super::lab::{Lab, command, heads, number, picture, text, words};
 use super::measured::{self, heavy};
+use super::processes::some_seconds;
 use anyhow::Result;
 use serde_json::json;
 use weir_report::{
@@ -12,9 +13,6 @@ use weir_report::{
 };
 
 const TITLE: &str = "6.4 CPU limits";
-/// Figure 14 shows so much from here.
-const DETAIL_FROM_SEC: f64 = 30.0;
-const DETAIL_SEC: f64 = 5.0;
 /// A limit that varies by less than this part of its mean is settled, one that varies by more is readjusted. The
 /// thesis has no number; printed are "settle" and "fluctuate heavily".
 const SETTLED: f64 = 0.1;
@@ -119,23 +117,18 @@ fn variation(lab: &mut Lab, batch: &Batch) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// Figure 14: the first seconds of figure 13's plateau at the full resolution.
+/// Figure 14: some seconds of figure 13 at the full resolution.
 fn detail(batch: &Batch) -> Plot {
     let panel = |(i, choice): (usize, &Choice)| {
         let mut curves = Vec::new();
         if let Some(made) = batch.of(i).next() {
             for w in heavy(made) {
                 let mut add = |name: &str, ink, values: &[f64]| {
-                    let within = |at: f64| (0.0..DETAIL_SEC).contains(&(at - DETAIL_FROM_SEC));
-                    let points = made.measures.series.iter().zip(values);
-                    let points = points
-                        .map(|(p, v)| (p.at_ms / 1e3, *v))
-                        .filter(|(at, _)| within(*at));
                     curves.push(Curve {
                         name: name.into(),
                         ink,
                         shape: Shape::Line,
-                        points: points.map(|(at, v)| (at - DETAIL_FROM_SEC, v)).collect(),
+                        points: some_seconds(batch, made, values.iter().copied()),
                     });
                 };
                 add("used", Ink::Held, &w.cpus);
@@ -151,7 +144,7 @@ fn detail(batch: &Batch) -> Plot {
     };
     Plot {
         title: "Figure 14: the same in detail, windows of 100 ms".into(),
-        x: Axis::linear("time after second 30 of the run, s"),
+        x: Axis::linear("time since the start of measuring, s"),
         y: Axis {
             to: Some(1.1),
             ..Axis::linear("CPUs")

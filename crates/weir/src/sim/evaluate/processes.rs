@@ -9,8 +9,7 @@ use serde_json::json;
 use weir_core::units::GIB;
 use weir_report::{Axis, Cell, CellKind, Curve, Ink, Panel, Part, Plot, Shape, Table, plot};
 
-/// Figures show so much from here.
-const FROM_SEC: f64 = 30.0;
+/// Figures show so much from the start of measuring.
 const FOR_SEC: f64 = 5.0;
 /// A window of 100 ms with less than this is none.
 const NOTHING_BYTES_PER_SEC: f64 = 0.01 * GIB;
@@ -105,10 +104,15 @@ fn verdict(is_kept: Option<bool>) -> Cell {
     }
 }
 
-/// Some seconds of a series of the first seed, from [`FROM_SEC`] on.
-fn some_seconds(made: &Made, values: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
+/// The first seconds of measuring of a series.
+pub fn some_seconds(
+    batch: &Batch,
+    made: &Made,
+    values: impl Iterator<Item = f64>,
+) -> Vec<(f64, f64)> {
+    let begins = batch.scenario.control.settle_sec;
     let points = made.measures.series.iter().zip(values);
-    let points = points.map(|(p, v)| (p.at_ms / 1e3 - FROM_SEC, v));
+    let points = points.map(|(p, v)| (p.at_ms / 1e3 - begins, v));
     points
         .filter(|(at, _)| (0.0..FOR_SEC).contains(at))
         .collect()
@@ -121,7 +125,7 @@ fn readers(batch: &Batch) -> Plot {
             name: w.name.clone(),
             ink: Ink::CURVES[n % Ink::CURVES.len()],
             shape: Shape::Line,
-            points: some_seconds(made, w.bytes_per_sec.iter().map(|v| v / GIB)),
+            points: some_seconds(batch, made, w.bytes_per_sec.iter().map(|v| v / GIB)),
         };
         let all = made
             .into_iter()
@@ -133,7 +137,7 @@ fn readers(batch: &Batch) -> Plot {
     };
     Plot {
         title: "Figure 10: bandwidth of each reader, first seed, windows of 100 ms".into(),
-        x: Axis::linear("time after second 30 of the run, s"),
+        x: Axis::linear("time since the start of measuring, s"),
         y: Axis::linear("GiB/s"),
         panels: batch.choices.iter().enumerate().map(panel).collect(),
         reference: None,
@@ -207,9 +211,13 @@ fn blocks(batch: &Batch) -> Plot {
                 (
                     "longest of the window",
                     Ink::Free,
-                    some_seconds(made, longest),
+                    some_seconds(batch, made, longest),
                 ),
-                ("mean of the window", Ink::Held, some_seconds(made, means)),
+                (
+                    "mean of the window",
+                    Ink::Held,
+                    some_seconds(batch, made, means),
+                ),
             ] {
                 curves.push(Curve {
                     name: name.into(),
@@ -227,7 +235,7 @@ fn blocks(batch: &Batch) -> Plot {
     Plot {
         title: "Figure 16: latency of blocks of 4 MiB over time, first seed, windows of 100 ms"
             .into(),
-        x: Axis::linear("time after second 30 of the run, s"),
+        x: Axis::linear("time since the start of measuring, s"),
         y: Axis::log("ms (logarithmic)"),
         panels: batch.choices.iter().enumerate().map(panel).collect(),
         reference: None,
