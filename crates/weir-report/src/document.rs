@@ -119,6 +119,8 @@ fn of_part(part: &Part) -> String {
 
 /// Tables of more columns than this do not fit on a narrow screen.
 const WIDE_FROM: usize = 4;
+/// Tables of so many columns are set smaller, to fit on a page of 1280 pixels.
+const DENSE_FROM: usize = 13;
 
 fn of_table(table: &Table) -> String {
     let mut html = String::new();
@@ -127,7 +129,11 @@ fn of_table(table: &Table) -> String {
     }
     // What is wider than a narrow screen has its cells below each other there, each with its head.
     let is_wide = table.heads.len() > WIDE_FROM;
-    let class = if is_wide { " class=\"stack\"" } else { "" };
+    let class = match table.heads.len() {
+        DENSE_FROM.. => " class=\"stack dense\"",
+        _ if is_wide => " class=\"stack\"",
+        _ => "",
+    };
     let _ = write!(html, "<div class=\"wide\"><table{class}>\n<thead><tr>");
     for (i, head) in table.heads.iter().enumerate() {
         let kind = table.rows.first().and_then(|r| r.get(i)).map(|c| c.kind);

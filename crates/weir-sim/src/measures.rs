@@ -195,10 +195,7 @@ impl Reader<'_> {
             series,
             written_bytes_per_sec: self.written(measured, secs),
             block_series: self.block_series(),
-            scheduler_calls: match &self.machine.scheduler {
-                Scheduler::Scx(scx) => Some(scx.calls),
-                Scheduler::Eevdf(_) => None,
-            },
+            scheduler_calls: self.scheduler_calls(),
             device_series: self.device_series(),
             workloads: self.workload_series(),
             controller_cpus: controller,
@@ -255,6 +252,13 @@ impl Reader<'_> {
         devices
             .map(|d| self.series(|w| w.device_bytes[d]))
             .collect()
+    }
+
+    fn scheduler_calls(&self) -> Option<SchedulerCalls> {
+        match &self.machine.scheduler {
+            Scheduler::Scx(scx) => Some(scx.calls),
+            Scheduler::Eevdf(_) => None,
+        }
     }
 
     /// Bytes written to all devices per second of the measured time.

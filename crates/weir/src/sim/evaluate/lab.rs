@@ -167,8 +167,8 @@ impl Lab {
         }
         let loaded = self.scenario(name)?;
         let mut batch = batch::run(&loaded, choices, &self.seeds, shed)?;
-        let csv = weir_report::series(&batch.results());
-        self.files.insert(format!("series-{name}.csv"), csv);
+        self.files
+            .insert(format!("series-{name}.csv"), series_csv(&batch));
         if let Some(csv) = workloads_csv(&batch) {
             self.files.insert(format!("workloads-{name}.csv"), csv);
         }
@@ -359,6 +359,22 @@ pub fn slim(made: &mut Made) {
     let workloads = &mut made.measures.workloads;
     workloads.retain(|w| w.role == Role::Heavy);
     workloads.shrink_to_fit();
+}
+
+/// Bandwidth over time of all runs. A part of a byte says nothing.
+fn series_csv(batch: &Batch) -> String {
+    let mut csv = String::from("backend,seed,at_ms,bytes_per_sec\n");
+    for made in &batch.runs {
+        let (label, seed) = (&batch.choices[made.choice].label, made.run.seed);
+        for point in &made.run.series {
+            let _ = writeln!(
+                csv,
+                "{label},{seed},{:.0},{:.0}",
+                point.at_ms, point.bytes_per_sec
+            );
+        }
+    }
+    csv
 }
 
 /// Each user of a device over time, first seed; nothing where there are too many.
