@@ -412,8 +412,8 @@ pub fn section(lab: &mut Lab) -> Section {
     }
 }
 
-/// A cause in words.
-pub fn told(cause: &Cause) -> [Cell; 3] {
+/// A cause as cells of a table.
+pub fn cells(cause: &Cause) -> [Cell; 3] {
     let (word, kind) = match cause.verdict {
         Verdict::Explained => ("explained", CellKind::Met),
         Verdict::Follows => ("follows", CellKind::Met),

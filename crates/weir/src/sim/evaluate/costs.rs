@@ -57,7 +57,7 @@ pub fn cost(lab: &mut Lab) -> Result<Section> {
         "thesis's controllers: CPU time per GiB",
         "−40 % within 5 points",
         spread(&changes),
-        changes.iter().all(|c| (c + 0.4).abs() <= POINTS),
+        !changes.is_empty() && changes.iter().all(|c| (c + 0.4).abs() <= POINTS),
     );
     let mut parts = vec![
         text(
@@ -87,9 +87,10 @@ pub fn throughput(lab: &mut Lab) -> Result<Section> {
         .filter(|i| batch.choices[*i].name.starts_with("thesis"))
         .filter_map(|i| Some(of_run(&batch, i, |r| r.throughput_ops_per_sec)?[1] / base? - 1.0))
         .collect();
-    let near = gains
-        .iter()
-        .all(|g| (0.045 - POINTS..=0.067 + POINTS).contains(g));
+    let near = !gains.is_empty()
+        && gains
+            .iter()
+            .all(|g| (0.045 - POINTS..=0.067 + POINTS).contains(g));
     lab.show(
         GAIN_TITLE,
         "thesis's controllers: work beside",

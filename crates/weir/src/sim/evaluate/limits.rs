@@ -78,7 +78,7 @@ fn variation(lab: &mut Lab, batch: &Batch) -> Vec<Vec<Cell>> {
             .zip(ours)
             .map(|(claim, v)| (claim == "settled") == (v < SETTLED));
         (claims, kept) = (
-            claims + u32::from(is_kept.is_some()),
+            claims + u32::from(claim.is_some()),
             kept + u32::from(is_kept == Some(true)),
         );
         let verdict = match is_kept {

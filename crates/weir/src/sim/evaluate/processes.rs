@@ -53,7 +53,7 @@ pub fn figure_10(lab: &mut Lab, batch: &Batch) -> Vec<Part> {
             _ => ("", None),
         };
         (claims, kept) = (
-            claims + u32::from(is_kept.is_some()),
+            claims + u32::from(!claim.is_empty()),
             kept + u32::from(is_kept == Some(true)),
         );
         rows.push(vec![
@@ -167,7 +167,7 @@ pub fn figure_16(lab: &mut Lab, batch: &Batch) -> Vec<Part> {
         let is_claimed = choice.name.starts_with("thesis-");
         let is_kept = ours.zip(base).filter(|_| is_claimed).map(|(o, b)| o > b);
         (claims, kept) = (
-            claims + u32::from(is_kept.is_some()),
+            claims + u32::from(is_claimed),
             kept + u32::from(is_kept == Some(true)),
         );
         let claim = if is_claimed { "higher than none" } else { "" };

@@ -28,7 +28,7 @@ pub fn of(lab: &mut Lab, printed_in: &str) -> Option<Part> {
             words(compared.figure),
             Cell::new(off.map_or("–".into(), signed_percent), CellKind::Missed),
         ];
-        row.extend(causes::told(&cause));
+        row.extend(causes::cells(&cause));
         rows.push(row);
         lab.compared[n].cause = Some(cause);
     }
