@@ -20,9 +20,12 @@ const FITTED_TO: &str = "thesis-scx";
 const SPREADS: [f64; 4] = [0.0, TURBO_SPREAD, SPEED_SPREAD, 0.65];
 const FIGURES: [&str; 2] = ["stddev_gib_per_sec", "mean_gib_per_sec"];
 
-/// Standard deviations and means of table 2 by spread.
-pub fn spread(lab: &mut Lab) -> Result<Section> {
-    let mut columns: Vec<Vec<[Option<f64>; 2]>> = Vec::new();
+/// Standard deviation and mean of each row of table 2.
+type Column = Vec<[Option<f64>; FIGURES.len()]>;
+
+/// The runs of each spread.
+fn columns(lab: &Lab) -> Result<Vec<Column>> {
+    let mut columns: Vec<Column> = Vec::new();
     for ratio in SPREADS {
         let mut loaded = lab.scenario(SCENARIO)?;
         if ratio > 0.0 {
@@ -36,6 +39,12 @@ pub fn spread(lab: &mut Lab) -> Result<Section> {
         let of = |i: usize| FIGURES.map(|f| measured::value(&batch, i, f).map(|v| v[1]));
         columns.push((0..choices.len()).map(of).collect());
     }
+    Ok(columns)
+}
+
+/// Standard deviations and means of table 2 by spread.
+pub fn spread(lab: &mut Lab) -> Result<Section> {
+    let columns = columns(lab)?;
     let mut rows = Vec::new();
     let mut figures = Vec::new();
     // Mean distance from the printed standard deviations, of those that the parameter was not fitted to.
