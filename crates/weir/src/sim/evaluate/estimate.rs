@@ -98,7 +98,7 @@ fn figures_7_and_8(lab: &mut Lab, batch: &Batch) -> Table {
     }
 }
 
-fn of_first<'a>(batch: &'a Batch) -> impl Iterator<Item = &'a EstimatePoint> {
+fn of_first(batch: &Batch) -> impl Iterator<Item = &EstimatePoint> {
     batch
         .of(0)
         .take(1)
