@@ -111,18 +111,30 @@ pub fn html(document: &Document) -> String {
 fn of_part(part: &Part) -> String {
     match part {
         Part::Words(words) => format!("<p>{}</p>\n", escape(words)),
-        Part::Picture(picture) => svg(picture),
+        Part::Picture(picture) => format!("<div class=\"wide\">{}</div>\n", svg(picture)),
         Part::Command(command) => format!("<pre>{}</pre>\n", escape(command)),
         Part::Table(table) => of_table(table),
     }
 }
+
+/// Tables of more columns than this do not fit on a narrow screen.
+const WIDE_FROM: usize = 4;
+/// Tables of so many columns are set smaller, to fit on a page of 1280 pixels.
+const DENSE_FROM: usize = 13;
 
 fn of_table(table: &Table) -> String {
     let mut html = String::new();
     if !table.title.is_empty() {
         let _ = writeln!(html, "<h3>{}</h3>", escape(&table.title));
     }
-    html += "<div class=\"wide\"><table>\n<thead><tr>";
+    // What is wider than a narrow screen has its cells below each other there, each with its head.
+    let is_wide = table.heads.len() > WIDE_FROM;
+    let class = match table.heads.len() {
+        DENSE_FROM.. => " class=\"stack dense\"",
+        _ if is_wide => " class=\"stack\"",
+        _ => "",
+    };
+    let _ = write!(html, "<div class=\"wide\"><table{class}>\n<thead><tr>");
     for (i, head) in table.heads.iter().enumerate() {
         let kind = table.rows.first().and_then(|r| r.get(i)).map(|c| c.kind);
         let left = matches!(kind, Some(CellKind::Words | CellKind::Long));
@@ -132,7 +144,9 @@ fn of_table(table: &Table) -> String {
     html += "</tr></thead>\n<tbody>\n";
     for row in &table.rows {
         html += "<tr>";
-        for cell in row {
+        for (i, cell) in row.iter().enumerate() {
+            let head = table.heads.get(i).filter(|h| is_wide && !h.is_empty());
+            let head = head.map_or(String::new(), |h| format!(" data-h=\"{}\"", escape(h)));
             let class = match cell.kind {
                 CellKind::Words => "n",
                 CellKind::Number => "v",
@@ -141,7 +155,11 @@ fn of_table(table: &Table) -> String {
                 CellKind::Missed => "v missed",
                 CellKind::Long => "why",
             };
-            let _ = write!(html, "<td class=\"{class}\">{}</td>", escape(&cell.text));
+            let _ = write!(
+                html,
+                "<td class=\"{class}\"{head}>{}</td>",
+                escape(&cell.text)
+            );
         }
         html += "</tr>\n";
     }

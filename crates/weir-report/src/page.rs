@@ -33,12 +33,17 @@ td.unit,td.change{color:var(--muted)}td.why{white-space:normal;min-width:9rem;co
 .facts td{white-space:normal}.facts td.n{white-space:nowrap}.sum{font-size:1.1rem;margin:.8rem 0}\
 .met{color:var(--met)}.missed{color:var(--missed);font-weight:600}\
 pre{background:var(--soft);padding:.8rem 1rem;overflow-x:auto;font-size:.85rem;line-height:1.45;border-radius:4px}\
+.dense{font-size:.8rem}.dense th,.dense td{padding-right:.25rem}.dense td.v,.dense th.v{padding-left:.3rem}\
 summary{cursor:pointer}a{color:inherit}.part{display:none}\
 @media(max-width:44rem){body{padding:1.25rem .8rem 3rem}.wide>svg{min-width:44rem}\
 table{font-size:.8rem}th,td{padding-right:.4rem}td.v,th.v{padding-left:.4rem}.bounds td:nth-child(2){white-space:normal}\
 .wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page);white-space:normal}\
 .figures .change,.figures .subject{display:none}.part{display:table-row}.part td{padding-top:.6rem;font-weight:600}\
-.figures tr.first td{border-top:0}}";
+.figures tr.first td{border-top:0}\
+.stack thead{display:none}.stack tr{display:block;padding:.5rem 0;border-top:1px solid var(--rule)}\
+.stack td{display:flex;justify-content:space-between;gap:1rem;padding:.05rem 0}.stack td:empty{display:none}\
+.stack td::before{content:attr(data-h);color:var(--muted);font-weight:400}.stack td.why{text-align:right}\
+.stack td:first-child{position:static;font-weight:600;justify-content:flex-start}.stack td:first-child::before{content:none}}";
 
 const DARK: &str = ":root{--page:#14181d;--text:#e6e8eb;--muted:#9aa4b0;--rule:#2b3138;--soft:#1b2026;\
 --met:#5ec29a;--missed:#ff8a80}";

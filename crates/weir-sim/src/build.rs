@@ -9,6 +9,7 @@ use crate::queue::Event;
 use crate::quota::{DEFAULT_SLICE_NS, Quota};
 use crate::rng::Rng;
 use crate::scenario::{self, Kind, Role, Scenario};
+use crate::speed::SpeedChanges;
 use crate::tally::Tally;
 use weir_core::WorkloadId;
 use weir_core::units::LINE_BYTES;
@@ -77,7 +78,8 @@ pub(crate) fn build(
     }
     let (classes, lock_count) = (maker.classes, maker.lock_count);
     let m = &scenario.machine;
-    let fluid = Fluid::new(classes, models, m.smt_speed_ratio);
+    let mut fluid = Fluid::new(classes, models, m.smt_speed_ratio);
+    fluid.spread_speed(m.speed_spread_ratio);
     let shape = Shape {
         threads_per_core: m.threads_per_core,
         tick_ns: 1_000_000_000 / u64::from(m.hz),
@@ -90,6 +92,10 @@ pub(crate) fn build(
     machine.scheduler = Scheduler::Eevdf(Eevdf);
     machine.locks = vec![Lock::default(); lock_count];
     machine.start_balancing();
+    if m.speed_spread_ratio > 0.0 {
+        machine.speed_changes = Some(SpeedChanges::new(m, seed));
+        machine.queue.push(0, Event::Speed);
+    }
     let mut labels = add_all(&mut machine, scenario, seed, &groups, &plans);
     let daemon = daemon.map(|name| add_daemon(&mut machine, seed, name, &mut labels));
     for (index, fault) in scenario.faults.iter().enumerate() {

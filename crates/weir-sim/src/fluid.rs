@@ -44,6 +44,8 @@ const QUANTILES: [(f64, f64); 8] = [
     (0.995, 0.005),
 ];
 const MEMO_MAX: usize = 4096;
+/// How many speeds of all CPUs there are where they change.
+pub(crate) const SPEED_LEVELS: usize = 9;
 /// Rounds for cores on which both threads access a device; each is a full solution. They begin where the last
 /// mix ended, so that one or two are enough mostly.
 const SMT_ROUNDS: usize = 4;
@@ -93,6 +95,9 @@ pub(crate) struct Fluid {
     models: Vec<LoadedDevice>,
     totals: Vec<DeviceTotals>,
     smt: f64,
+    /// Speeds that all CPUs can have, and which they have.
+    speeds: [f64; SPEED_LEVELS],
+    level: usize,
     counts: Vec<u32>,
     /// Kinds that run, ascending.
     active: Vec<u32>,
@@ -100,7 +105,8 @@ pub(crate) struct Fluid {
     integrals: Vec<f64>,
     devices: Vec<DeviceRate>,
     is_stale: bool,
-    memo: HashMap<Vec<(u32, u32)>, u32>,
+    /// By speed.
+    memo: [HashMap<Vec<(u32, u32)>, u32>; SPEED_LEVELS],
     solutions: Vec<Solution>,
     /// Shapes of latency distributions, by device and bucket of the mean.
     tails: HashMap<(u32, usize), [f64; 8]>,
@@ -128,18 +134,33 @@ impl Fluid {
             models,
             totals: vec![DeviceTotals::default(); device_count],
             smt,
+            speeds: [1.0; SPEED_LEVELS],
+            level: 0,
             counts: vec![0; kinds],
             active: Vec::new(),
             rates: vec![0.0; kinds],
             integrals: vec![0.0; kinds],
             devices: vec![DeviceRate::default(); device_count],
             is_stale: false,
-            memo: HashMap::new(),
+            memo: Default::default(),
             solutions: Vec::new(),
             tails: HashMap::new(),
             scratch: Scratch::default(),
             solved: 0,
         }
+    }
+
+    /// From now on the CPUs' speeds are the middles of equal parts of 1 ± `ratio`.
+    pub(crate) fn spread_speed(&mut self, ratio: f64) {
+        let middle = |level: usize| (2 * level + 1) as f64 / SPEED_LEVELS as f64 - 1.0;
+        self.speeds = std::array::from_fn(|level| 1.0 + ratio * middle(level));
+        self.set_speed(SPEED_LEVELS / 2);
+    }
+
+    /// All CPUs have this one of the speeds from now on.
+    pub(crate) fn set_speed(&mut self, level: usize) {
+        self.level = level;
+        self.is_stale = true;
     }
 
     pub(crate) fn class(&self, index: u32) -> &Class {
@@ -232,8 +253,7 @@ impl Fluid {
     /// A device gives only this part of its bandwidth from now on.
     pub(crate) fn degrade(&mut self, device: usize, capacity_ratio: f64) {
         self.models[device].set_health(capacity_ratio);
-        self.memo.clear();
-        self.solutions.clear();
+        self.forget_solutions();
         self.is_stale = true;
     }
 
@@ -245,7 +265,7 @@ impl Fluid {
         let mut key = std::mem::take(&mut self.scratch.key);
         key.clear();
         key.extend(self.active.iter().map(|k| (*k, self.counts[*k as usize])));
-        let known = self.memo.get(&key).copied();
+        let known = self.memo[self.level].get(&key).copied();
         let index = known.unwrap_or_else(|| self.solve(&key));
         self.scratch.key = key;
         let solution = &self.solutions[index as usize];
@@ -256,10 +276,14 @@ impl Fluid {
         true
     }
 
+    fn forget_solutions(&mut self) {
+        self.memo.iter_mut().for_each(HashMap::clear);
+        self.solutions.clear();
+    }
+
     fn solve(&mut self, key: &[(u32, u32)]) -> u32 {
         if self.solutions.len() >= MEMO_MAX {
-            self.memo.clear();
-            self.solutions.clear();
+            self.forget_solutions();
         }
         self.solved += 1;
         let mut solution = Solution::default();
@@ -268,6 +292,7 @@ impl Fluid {
             solution.devices.push(rate);
         }
         let computing = self.classes.len() as u32 * 3;
+        let speed = self.speeds[self.level];
         for (kind, _) in key.iter().filter(|(k, _)| *k >= computing) {
             let beside = match kind - computing {
                 0 => 0.0,
@@ -276,11 +301,11 @@ impl Fluid {
             };
             solution
                 .rates
-                .push((*kind, 1.0 - (1.0 - self.smt) * beside));
+                .push((*kind, speed * (1.0 - (1.0 - self.smt) * beside)));
         }
         let index = self.solutions.len() as u32;
         self.solutions.push(solution);
-        self.memo.insert(key.to_vec(), index);
+        self.memo[self.level].insert(key.to_vec(), index);
         index
     }
 
@@ -289,7 +314,7 @@ impl Fluid {
     fn executing(&self, class: u32, beside: u32, rates: &[(u32, f64)]) -> f64 {
         let kind = class * 3 + beside;
         let rate = rates.iter().find(|(k, _)| *k == kind).map_or(0.0, |r| r.1);
-        let speed = if beside == 1 { self.smt } else { 1.0 };
+        let speed = if beside == 1 { self.smt } else { 1.0 } * self.speeds[self.level];
         (rate * self.classes[class as usize].busy_ns / speed).min(1.0)
     }
 
@@ -323,7 +348,7 @@ impl Fluid {
         Requester {
             cores: f64::from(count),
             window_lines: class.window_lines.min(core_window) * share,
-            busy_ns: class.busy_ns / speed,
+            busy_ns: class.busy_ns / speed / self.speeds[self.level],
             write_ratio: class.write_ratio,
             is_non_temporal: class.is_non_temporal,
             threads_per_core: 1.0,

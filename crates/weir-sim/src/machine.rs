@@ -18,6 +18,7 @@ use crate::queue::{Event, Queue};
 use crate::quota::Quota;
 use crate::rng::Rng;
 use crate::scx::Scx;
+use crate::speed::SpeedChanges;
 use crate::tally::Tally;
 use std::collections::VecDeque;
 
@@ -151,6 +152,8 @@ pub(crate) struct Machine {
     /// weir's scheduler, beside the fair class or in its place.
     pub ext: Option<Box<Ext>>,
     pub rng: Rng,
+    /// The speed of all CPUs changes.
+    pub speed_changes: Option<SpeedChanges>,
     pub idle_count: usize,
     /// Tasks that wait for a CPU.
     pub waiting_count: usize,
@@ -188,6 +191,7 @@ impl Machine {
             scheduler: Scheduler::Eevdf(Eevdf),
             ext: None,
             rng,
+            speed_changes: None,
             idle_count: cpu_count,
             waiting_count: 0,
             stepping: None,
@@ -270,6 +274,7 @@ impl Machine {
             Event::Dispatch { cpu } => self.scx_replace(cpu),
             Event::Budgets => self.budgets(),
             Event::Balance => self.balance(),
+            Event::Speed => self.change_speed(),
             Event::Window => {
                 self.note_window();
                 self.queue
@@ -480,20 +485,5 @@ impl Machine {
             self.queue
                 .push(self.now + crate::quota::SLACK_NS, Event::Slack { group });
         }
-    }
-
-    /// CPU time of a workload: exact up to the last tick of each CPU, as cgroups count it.
-    pub(crate) fn cpu_ns(&self, workload: u32) -> u64 {
-        let tasks = self.workloads[workload as usize].tasks.clone();
-        let tick = self.shape.tick_ns;
-        let of = |task: u32| {
-            let t = &self.tasks[task as usize];
-            let At::Running(cpu) = t.at else {
-                return t.exec_ns;
-            };
-            let last_tick = self.now / tick * tick;
-            t.exec_ns + last_tick.saturating_sub(self.cpus[cpu as usize].charged_at)
-        };
-        tasks.map(of).sum()
     }
 }

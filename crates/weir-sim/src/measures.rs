@@ -4,9 +4,11 @@
 
 use crate::build::Label;
 use crate::histogram::Histogram;
-use crate::machine::Machine;
+use crate::machine::{Machine, Scheduler};
 use crate::scenario::{Role, Scenario};
+use crate::scx::SchedulerCalls;
 use crate::tally::Window;
+use crate::thesis::EstimatePoint;
 use std::collections::BTreeMap;
 use weir_core::evaluation::{Bandwidth, Latency, Point, settling};
 use weir_core::units::GIB;
@@ -50,6 +52,16 @@ pub struct Measures {
     /// Why a value is missing, by its dotted name.
     pub missing: BTreeMap<String, String>,
 
+    /// What of the bandwidth was written, in the measured time.
+    pub written_bytes_per_sec: f64,
+    /// Blocks of the readers that may be limited, in the windows of the series.
+    pub block_series: Vec<BlockWindow>,
+    /// Calls of the thesis's scheduler, from the start of the run.
+    pub scheduler_calls: Option<SchedulerCalls>,
+    /// How long each iteration of the thesis's loop took.
+    pub loop_ms: Vec<f64>,
+    /// What the thesis's loop estimated, where it only looks.
+    pub estimates: Vec<EstimatePoint>,
     /// Bandwidth of each device over time.
     pub device_series: Vec<Vec<f64>>,
     /// Each workload over time.
@@ -68,6 +80,27 @@ pub struct Measures {
     pub events: u64,
     /// Equilibria that were solved; all other mixes had been seen before.
     pub solved: u64,
+}
+
+/// Blocks that were done in one window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct BlockWindow {
+    /// How many.
+    pub count: u64,
+    /// Sum of their latencies.
+    pub sum_ns: f64,
+    /// The longest of them.
+    pub longest_ns: u64,
+}
+
+impl BlockWindow {
+    fn add(self, other: BlockWindow) -> Self {
+        BlockWindow {
+            count: self.count + other.count,
+            sum_ns: self.sum_ns + other.sum_ns,
+            longest_ns: self.longest_ns.max(other.longest_ns),
+        }
+    }
 }
 
 /// One workload over time, in the windows of the series.
@@ -160,6 +193,9 @@ impl Reader<'_> {
             settle_ms: settle_ms.map(|at| at - load_ms),
             overshoot_ratio,
             series,
+            written_bytes_per_sec: self.written(measured, secs),
+            block_series: self.block_series(),
+            scheduler_calls: self.scheduler_calls(),
             device_series: self.device_series(),
             workloads: self.workload_series(),
             controller_cpus: controller,
@@ -216,6 +252,29 @@ impl Reader<'_> {
         devices
             .map(|d| self.series(|w| w.device_bytes[d]))
             .collect()
+    }
+
+    fn scheduler_calls(&self) -> Option<SchedulerCalls> {
+        match &self.machine.scheduler {
+            Scheduler::Scx(scx) => Some(scx.calls),
+            Scheduler::Eevdf(_) => None,
+        }
+    }
+
+    /// Bytes written to all devices per second of the measured time.
+    fn written(&self, measured: (usize, usize), secs: f64) -> f64 {
+        let (first, last) = self.edges(measured);
+        let sum = |w: &Window| w.written_bytes.iter().sum::<f64>();
+        (sum(&last) - sum(&first)) / secs
+    }
+
+    fn block_series(&self) -> Vec<BlockWindow> {
+        let heavy: Vec<usize> = self.with_role(Role::Heavy).collect();
+        let of = |w: &Window| {
+            let blocks = heavy.iter().map(|i| w.blocks[*i]);
+            blocks.fold(BlockWindow::default(), BlockWindow::add)
+        };
+        self.machine.windows.iter().map(of).collect()
     }
 
     fn workload_series(&self) -> Vec<WorkloadSeries> {

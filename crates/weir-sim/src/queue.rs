@@ -30,6 +30,8 @@ pub(crate) enum Event {
     Balance,
     /// Bandwidth and limits are noted.
     Window,
+    /// The speed of all CPUs changes.
+    Speed,
     /// The measured time begins.
     Measure,
     /// A fault of the scenario, by position.

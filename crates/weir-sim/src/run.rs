@@ -8,7 +8,7 @@ use crate::platform::SimPlatform;
 use crate::queue::Event;
 use crate::quota::CpuMax;
 use crate::scenario::{Role, Scenario};
-use crate::scx::Scx;
+use crate::scx::{Scx, ScxReading, ScxVariant};
 use crate::thesis::Thesis;
 use crate::variant::{Variant, WeirOptions};
 use std::collections::BTreeMap;
@@ -76,11 +76,8 @@ pub fn run_watched(
 ) -> Result<Measures, SimError> {
     let mut measures = match variant {
         Variant::None => plain(scenario, seed, |_, _| ())?,
-        Variant::Scx(which) => plain(scenario, seed, |machine, _| {
-            let set_point = scenario.control.set_point_bytes_per_sec;
-            let scx = Scx::new(*which, set_point, machine.tasks.len());
-            machine.scheduler = Scheduler::Scx(Box::new(scx));
-        })?,
+        Variant::Scx(which) => thesis_scx(scenario, *which, ScxReading::default(), seed)?,
+        Variant::ScxRead(which, reading) => thesis_scx(scenario, *which, *reading, seed)?,
         Variant::Fixed(limit) => plain(scenario, seed, |machine, built| {
             limit_heavy(machine, built, *limit)
         })?,
@@ -110,6 +107,20 @@ fn prepare(scenario: &Scenario, machine: &mut Machine) {
     machine
         .queue
         .push(nanos(scenario.control.settle_sec), Event::Measure);
+}
+
+/// One of the thesis's schedulers.
+fn thesis_scx(
+    scenario: &Scenario,
+    which: ScxVariant,
+    reading: ScxReading,
+    seed: u64,
+) -> Result<Measures, SimError> {
+    plain(scenario, seed, |machine, _| {
+        let set_point = scenario.control.set_point_bytes_per_sec;
+        let scx = Scx::new(which, reading, set_point, machine.tasks.len());
+        machine.scheduler = Scheduler::Scx(Box::new(scx));
+    })
 }
 
 /// A run that nobody controls from outside.
@@ -166,6 +177,8 @@ fn thesis(
     };
     let mut measures = reader.read();
     measures.estimate_error_ratio = judge.errors(&thesis.labels);
+    measures.loop_ms = thesis.loop_ms;
+    measures.estimates = thesis.estimates;
     Ok(measures)
 }
 

@@ -49,6 +49,46 @@ const ALPHA: f64 = 0.3;
 pub(crate) const LIMIT_MIN: f64 = 0.01;
 const NORMAL: f64 = 100.0;
 
+/// What a task's limit is computed from, at each of its enqueues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LimitRule {
+    /// The last limit × threshold ÷ bandwidth, as eq. 4 says.
+    #[default]
+    OfLastLimit,
+    /// Threshold ÷ bandwidth alone.
+    OfNothing,
+    /// The CPU time that the task had since its last enqueue, as a part of that time, × threshold ÷ bandwidth: the text of
+    /// 4.3.3.2 has a limit "multiplied with the current CPU usage".
+    OfUsage,
+}
+
+/// Readings of the thesis's text that another reading may replace, to see what hangs on them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScxReading {
+    /// What a limit is computed from.
+    pub limit_rule: LimitRule,
+    /// How long `enqueue` takes until the task is in its queue.
+    pub enqueue_ns: u64,
+}
+
+impl Default for ScxReading {
+    fn default() -> Self {
+        ScxReading {
+            limit_rule: LimitRule::default(),
+            enqueue_ns: ENQUEUE_NS,
+        }
+    }
+}
+
+/// How often the scheduler was entered.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SchedulerCalls {
+    /// Calls of `enqueue`.
+    pub enqueues: u64,
+    /// Those that read the device's counters.
+    pub counter_reads: u64,
+}
+
 /// Which of the three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ScxVariant {
@@ -63,6 +103,11 @@ pub enum ScxVariant {
 /// The scheduler's state.
 pub(crate) struct Scx {
     variant: ScxVariant,
+    reading: ScxReading,
+    /// Calls so far.
+    pub(crate) calls: SchedulerCalls,
+    /// Of each task: when it was enqueued last, and its CPU time then.
+    enqueued: Vec<(u64, u64)>,
     set_point: f64,
     queue: VecDeque<u32>,
     parked: VecDeque<u32>,
@@ -75,9 +120,17 @@ pub(crate) struct Scx {
 }
 
 impl Scx {
-    pub(crate) fn new(variant: ScxVariant, set_point_bytes_per_sec: f64, tasks: usize) -> Self {
+    pub(crate) fn new(
+        variant: ScxVariant,
+        reading: ScxReading,
+        set_point_bytes_per_sec: f64,
+        tasks: usize,
+    ) -> Self {
         Scx {
             variant,
+            reading,
+            calls: SchedulerCalls::default(),
+            enqueued: vec![(0, 0); tasks],
             set_point: set_point_bytes_per_sec,
             queue: VecDeque::new(),
             parked: VecDeque::new(),
@@ -96,10 +149,25 @@ impl Scx {
         let (then, before) = self.counted;
         let value = (bytes - before) / (now - then).max(1) as f64 * 1e9;
         self.counted = (now, bytes);
+        self.calls.counter_reads += 1;
         self.bandwidth = Some(
             self.bandwidth
                 .map_or(value, |b| ALPHA * value + (1.0 - ALPHA) * b),
         );
+    }
+}
+
+impl Scx {
+    /// What the limit of a task that is enqueued now is a part of.
+    fn basis(&mut self, task: usize, now: u64, exec_ns: u64) -> f64 {
+        let (then, before) = std::mem::replace(&mut self.enqueued[task], (now, exec_ns));
+        match self.reading.limit_rule {
+            LimitRule::OfLastLimit => self.limits[task],
+            LimitRule::OfNothing => 1.0,
+            LimitRule::OfUsage => {
+                (exec_ns - before) as f64 / now.saturating_sub(then).max(1) as f64
+            }
+        }
     }
 }
 
@@ -119,7 +187,8 @@ impl Machine {
     fn scx_begin_enqueue(&mut self, task: u32, cpu: u32) {
         self.tasks[task as usize].at = At::Dispatchable;
         let event = Event::Enqueue { task, cpu };
-        self.queue.push(self.now + ENQUEUE_NS, event);
+        let takes_ns = self.scx().reading.enqueue_ns;
+        self.queue.push(self.now + takes_ns, event);
     }
 
     /// `enqueue` returns. A CPU that is idle looks at the queues: the base implementation of
@@ -135,6 +204,7 @@ impl Machine {
 
     fn scx_enqueue(&mut self, task: u32) {
         let now = self.now;
+        self.scx().calls.enqueues += 1;
         if now - self.scx().counted.0 >= REFRESH_NS {
             self.settle_all();
             let bytes = self.groups.iter().flatten().sum();
@@ -148,8 +218,8 @@ impl Machine {
         if is_bound {
             let total = scx.bandwidth.filter(|b| *b > 0.0);
             let factor = total.map_or(f64::INFINITY, |b| scx.set_point / b);
-            let limit = &mut scx.limits[task as usize];
-            *limit = (*limit * factor).clamp(LIMIT_MIN, 1.0);
+            let basis = scx.basis(task as usize, now, t.exec_ns);
+            scx.limits[task as usize] = (basis * factor).clamp(LIMIT_MIN, 1.0);
         }
         t.slice_ns = (SLICE_NS * scx.limits[task as usize]) as u64;
         let is_limited = scx.limits[task as usize] < 1.0;

@@ -3,6 +3,7 @@
 
 use crate::histogram::Histogram;
 use crate::machine::{At, Machine, Scheduler, Task};
+use crate::measures::BlockWindow;
 use weir_core::units::LINE_BYTES;
 
 /// Counts of one workload.
@@ -14,6 +15,8 @@ pub(crate) struct Tally {
     pub moved: Vec<(u32, [f64; 2])>,
     /// Blocks that were done, and how long each took.
     pub blocks: Histogram,
+    /// Those that were done since the last window ended.
+    pub block_window: BlockWindow,
     /// How long its tasks waited each time they wanted a CPU, for whatever reason.
     pub waits: Histogram,
     pub longest_wait_ns: u64,
@@ -36,6 +39,9 @@ impl Tally {
 
     pub(crate) fn end_block(&mut self, latency_ns: u64) {
         self.blocks.add(latency_ns as f64, 1.0);
+        self.block_window.count += 1;
+        self.block_window.sum_ns += latency_ns as f64;
+        self.block_window.longest_ns = self.block_window.longest_ns.max(latency_ns);
     }
 
     pub(crate) fn end_wait(&mut self, ns: u64) {
@@ -54,6 +60,10 @@ impl Tally {
 pub(crate) struct Window {
     /// Cumulative device bytes, read and written together, by device.
     pub device_bytes: Vec<f64>,
+    /// What of them was written.
+    pub written_bytes: Vec<f64>,
+    /// Blocks of each workload that were done in this window alone.
+    pub blocks: Vec<BlockWindow>,
     /// Cumulative device bytes by workload.
     pub bytes: Vec<f64>,
     /// Cumulative CPU time by workload.
@@ -68,9 +78,16 @@ impl Machine {
     pub(crate) fn note_window(&mut self) {
         self.settle_all();
         let devices = 0..self.fluid.device_count();
+        let written = devices.clone().map(|d| self.fluid.totals(d).write_bytes);
+        let written_bytes = written.collect();
+        let tallies = self.workloads.iter_mut().map(|w| &mut w.tally);
+        let blocks = tallies.map(|t| std::mem::take(&mut t.block_window));
+        let blocks = blocks.collect();
         let total = |d: usize| self.fluid.totals(d).read_bytes + self.fluid.totals(d).write_bytes;
         let window = Window {
             device_bytes: devices.map(total).collect(),
+            written_bytes,
+            blocks,
             bytes: self.workloads.iter().map(|w| w.tally.bytes()).collect(),
             ops: self.workloads.iter().map(|w| w.tally.ops).collect(),
             cpu_ns: (0..self.workloads.len() as u32)
@@ -100,6 +117,21 @@ impl Machine {
         let waits = |t: &&Task| matches!(t.at, At::Queued(_) | At::Throttled(_) | At::Dispatchable);
         let until_now = tasks.filter(waits).map(|t| self.now - t.wants_since);
         until_now.max().unwrap_or(0).max(w.tally.longest_wait_ns)
+    }
+
+    /// CPU time of a workload: exact up to the last tick of each CPU, as cgroups count it.
+    pub(crate) fn cpu_ns(&self, workload: u32) -> u64 {
+        let tasks = self.workloads[workload as usize].tasks.clone();
+        let tick = self.shape.tick_ns;
+        let of = |task: u32| {
+            let t = &self.tasks[task as usize];
+            let At::Running(cpu) = t.at else {
+                return t.exec_ns;
+            };
+            let last_tick = self.now / tick * tick;
+            t.exec_ns + last_tick.saturating_sub(self.cpus[cpu as usize].charged_at)
+        };
+        tasks.map(of).sum()
     }
 
     /// CPU time to the nanosecond.

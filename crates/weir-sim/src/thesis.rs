@@ -44,6 +44,23 @@ pub(crate) struct Thesis {
     group_bytes: Vec<f64>,
     group_rates: Vec<Option<f64>>,
     processes: Vec<Process>,
+    /// How long each iteration took, in milliseconds: waits for a CPU included.
+    pub loop_ms: Vec<f64>,
+    /// Each iteration's estimates, where it only looks.
+    pub estimates: Vec<EstimatePoint>,
+}
+
+/// What the loop knew of one process in one iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EstimatePoint {
+    /// Time of the iteration, from the start of the run.
+    pub at_ms: f64,
+    /// The process, by the name of its workload.
+    pub workload: String,
+    /// By samples alone (thesis, figure 7).
+    pub sampled_bytes_per_sec: f64,
+    /// By samples and the counters of its group (equation 3; figure 8).
+    pub combined_bytes_per_sec: f64,
 }
 
 /// A process that is bound to the device.
@@ -92,6 +109,8 @@ impl Thesis {
             read_at: 0,
             group_bytes: vec![0.0; groups.len()],
             group_rates: vec![None; groups.len()],
+            loop_ms: Vec::new(),
+            estimates: Vec::new(),
             machine,
             labels,
         }
@@ -107,11 +126,13 @@ impl Thesis {
                 .run_until((at + ITERATION_NS / 2).max(self.machine.now));
             let estimates = self.look();
             note(&self.machine, &estimates);
+            self.keep(&estimates);
             self.spend(end);
             self.machine
                 .run_until((at + ITERATION_NS).max(self.machine.now).min(end));
             self.decide(&estimates);
             self.write();
+            self.loop_ms.push((self.machine.now - at) as f64 / 1e6);
             at = (at + EVERY_NS).max(self.machine.now);
         }
         self.machine.run_until(end);
@@ -120,6 +141,21 @@ impl Thesis {
     fn spend(&mut self, end: u64) {
         self.machine.give(self.daemon, self.cpu_ns / 2.0);
         self.machine.run_until_served(self.daemon, end);
+    }
+
+    /// What is estimated is a result where nothing is limited by it.
+    fn keep(&mut self, estimates: &[Estimate]) {
+        if self.is_individual.is_some() {
+            return;
+        }
+        for (process, (workload, combined)) in self.processes.iter().zip(estimates) {
+            self.estimates.push(EstimatePoint {
+                at_ms: self.machine.now as f64 / 1e6,
+                workload: self.labels[*workload].name.clone(),
+                sampled_bytes_per_sec: process.rate.unwrap_or(0.0),
+                combined_bytes_per_sec: *combined,
+            });
+        }
     }
 
     /// Reads all counters and makes bandwidths of them: each process's, by eq. 3.

@@ -3,7 +3,7 @@
 
 use crate::quota::CpuMax;
 use crate::scenario::Scenario;
-use crate::scx::ScxVariant;
+use crate::scx::{ScxReading, ScxVariant};
 use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::{BytesPerSec, Config};
@@ -15,6 +15,8 @@ pub enum Variant {
     None,
     /// The thesis's scheduler (5.4.1).
     Scx(ScxVariant),
+    /// The same with another reading of the thesis's text.
+    ScxRead(ScxVariant, ScxReading),
     /// The thesis's user-space loop (5.4.2).
     Cgroups {
         /// Limits by the bandwidth of each (4.3.3.2) instead of that of all together (4.3.3.1).
@@ -217,9 +219,14 @@ impl Variant {
     pub fn name(&self) -> &'static str {
         match self {
             Variant::None => "none",
-            Variant::Scx(ScxVariant::RoundRobin) => "thesis-scx",
-            Variant::Scx(ScxVariant::Vtime) => "thesis-scx-vtime",
-            Variant::Scx(ScxVariant::ThrottleQueue) => "thesis-scx-throttle",
+            Variant::Scx(ScxVariant::RoundRobin) | Variant::ScxRead(ScxVariant::RoundRobin, _) => {
+                "thesis-scx"
+            }
+            Variant::Scx(ScxVariant::Vtime) | Variant::ScxRead(ScxVariant::Vtime, _) => {
+                "thesis-scx-vtime"
+            }
+            Variant::Scx(ScxVariant::ThrottleQueue)
+            | Variant::ScxRead(ScxVariant::ThrottleQueue, _) => "thesis-scx-throttle",
             Variant::Cgroups {
                 is_individual: true,
             } => "thesis-cgroups",
@@ -246,7 +253,7 @@ impl Variant {
     pub fn policy_and_backend(&self) -> (&'static str, &'static str) {
         match self {
             Variant::None => ("none", "none"),
-            Variant::Scx(_) => ("proportional", self.name()),
+            Variant::Scx(_) | Variant::ScxRead(..) => ("proportional", self.name()),
             Variant::Cgroups {
                 is_individual: true,
             } => ("balance-point", self.name()),

@@ -172,3 +172,56 @@ fn a_document_stands_alone_and_keeps_text_text() {
     assert!(page.contains("default-src 'none'"));
     assert!(page.contains("class=\"v missed\"") && page.ends_with("</body>\n</html>\n"));
 }
+
+/// On a narrow screen a wide table has its cells below each other: each says of which column it is, and a narrow table does not.
+#[test]
+fn cells_of_wide_tables_know_their_heads() {
+    let table = |columns: usize| Table {
+        title: String::new(),
+        heads: (0..columns).map(|n| format!("\"head {n}\"")).collect(),
+        rows: vec![vec![Cell::new("1", CellKind::Number); columns]],
+    };
+    let page = |columns| {
+        html(&Document {
+            title: "t".into(),
+            about: Vec::new(),
+            sections: vec![Section {
+                id: "t".into(),
+                title: "t".into(),
+                parts: vec![Part::Table(table(columns))],
+            }],
+        })
+    };
+    let (narrow, wide) = (page(4), page(5));
+    assert!(!narrow.contains("<table class=\"stack\">") && !narrow.contains("data-h="));
+    assert!(wide.contains("<table class=\"stack\">"), "{wide}");
+    assert_eq!(wide.matches("data-h=\"&quot;head ").count(), 5, "{wide}");
+    // The heads go where there is no room for them, and nowhere else.
+    let narrow_only = wide
+        .split_once("@media(max-width")
+        .expect("rules for narrow screens")
+        .1;
+    assert!(narrow_only.contains(".stack thead{display:none}"));
+}
+
+/// Pictures keep a size at which they can be read, and are scrolled instead.
+#[test]
+fn pictures_of_a_document_can_be_scrolled() {
+    let picture = bars(&Bars {
+        title: "t".into(),
+        axis: "s".into(),
+        printed: String::new(),
+        bars: Vec::new(),
+    });
+    let page = html(&Document {
+        title: "t".into(),
+        about: Vec::new(),
+        sections: vec![Section {
+            id: "t".into(),
+            title: "t".into(),
+            parts: vec![Part::Picture(picture)],
+        }],
+    });
+    assert!(page.contains("<div class=\"wide\"><svg "), "{page}");
+    assert!(page.contains(".wide>svg{min-width:44rem}"));
+}

@@ -104,6 +104,9 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
     let slice_us = m.bandwidth_slice_us as f64;
     within(&machine("bandwidth_slice_us"), slice_us, 1.0, 1e6)?;
     within(&machine("llc_mib"), m.llc_mib, 0.0, 4096.0)?;
+    let spread = m.speed_spread_ratio;
+    within(&machine("speed_spread_ratio"), spread, 0.0, 0.9)?;
+    within(&machine("speed_hold_ms"), m.speed_hold_ms, 1.0, 1e6)?;
     if !(1..=16).contains(&scenario.devices.len()) {
         return wrong(
             &[Key("device")],

@@ -64,6 +64,10 @@ pub struct MachineConfig {
     pub bandwidth_slice_us: u64,
     /// Last-level cache: a working set that fits causes no traffic.
     pub llc_mib: f64,
+    /// The speed of all CPUs together is uniformly distributed within 1 ± this. 0 is a constant speed.
+    pub speed_spread_ratio: f64,
+    /// Mean time, exponentially distributed, until they have another speed.
+    pub speed_hold_ms: f64,
 }
 
 impl Default for MachineConfig {
@@ -78,6 +82,8 @@ impl Default for MachineConfig {
             slice_us: 3000,
             bandwidth_slice_us: 5000,
             llc_mib: 37.5,
+            speed_spread_ratio: 0.0,
+            speed_hold_ms: 2000.0,
         }
     }
 }

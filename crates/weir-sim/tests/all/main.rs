@@ -9,4 +9,5 @@ mod harm;
 mod partial;
 mod physics;
 mod scenarios;
+mod speed;
 mod thesis;

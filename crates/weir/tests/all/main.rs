@@ -12,6 +12,7 @@ mod calibrate;
 mod checked;
 mod containers;
 mod damaged;
+mod evaluation;
 mod events;
 mod groups;
 mod later;

@@ -1,71 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Thesis 6.3, 6.3.1, 6.3.2 and 6.4: is the bandwidth held, and by which limits?
+//! Thesis 6.3, 6.3.1 and 6.3.2: is the bandwidth held?
 
-use super::super::batch::{Batch, Made};
-use super::lab::{
-    Compared, Lab, Printed, command, heads, number, of_run, over_seeds, picture, text, words,
-};
-use super::printed::{ASYMMETRIC, IDLE, TABLE_2};
+use super::super::batch::Batch;
+use super::lab::{Compared, Lab, command, heads, number, of_run, picture, text, words};
+use super::limits::cpu_limits;
+use super::measured::{self, heavy};
+use super::printed::{OF_TABLE_2, TABLE_2};
+use super::processes;
 use super::why;
 use anyhow::Result;
-use weir_core::evaluation::nearest_rank;
 use weir_core::units::GIB;
-use weir_report::{
-    Axis, Cell, CellKind, Curve, Ink, Panel, Part, Plot, Section, Shape, Table, plot,
-};
-use weir_sim::WorkloadSeries;
-use weir_sim::scenario::Role;
+use weir_report::{Cell, Part, Section, Table, plot};
 
 const BANDWIDTH: &str = "6.3 Is the bandwidth held?";
-
-/// Windows of the measured time, in GiB/s, sorted.
-fn windows(made: &Made, batch: &Batch) -> Vec<f64> {
-    let control = &batch.scenario.control;
-    let (from, to) = (control.settle_sec * 1e3, batch.scenario.run_sec() * 1e3);
-    let points = made.measures.series.iter();
-    let inside = points.filter(|p| p.at_ms >= from && p.at_ms < to);
-    let mut values: Vec<f64> = inside.map(|p| p.bytes_per_sec / GIB).collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
 
 /// A row for each controller: ours beside the printed figures.
 fn table_2(lab: &mut Lab, batch: &Batch) -> Vec<Vec<Cell>> {
     let mut rows = Vec::new();
     for (i, choice) in batch.choices.iter().enumerate() {
-        let mean = of_run(batch, i, |r| Some(r.bandwidth.mean_bytes_per_sec / GIB));
-        let stddev = of_run(batch, i, |r| Some(r.bandwidth.stddev_bytes_per_sec / GIB));
-        let rmse = of_run(batch, i, |r| {
-            Some(r.bandwidth.rmse_ratio * r.set_point_bytes_per_sec / GIB)
-        });
-        let at = |part| over_seeds(batch, i, |made| nearest_rank(&windows(made, batch), part));
         let mut row = vec![words(&choice.label)];
-        if let Some(printed) = TABLE_2.iter().find(|p| p.backend == choice.name) {
-            let of = |figure, value| Printed {
-                printed_in: "table 2",
-                backend: choice.name,
-                figure,
-                value,
-                decimals: 2,
-            };
-            for (figure, value, ours) in [
-                ("mean_gib_per_sec", printed.mean, mean),
-                ("stddev_gib_per_sec", printed.stddev, stddev),
-                ("rmse_gib_per_sec", printed.rmse, rmse),
-            ] {
-                row.extend(lab.compare(of(figure, value), ours));
-            }
-            for (quartile, ours) in printed.quartiles.into_iter().zip([at(0.25), at(0.75)]) {
-                row.push(number(ours.map(|o| o[1]), 2));
-                row.push(Cell::new(format!("{quartile:.2}"), CellKind::Faint));
-            }
-        } else {
-            for ours in [mean, stddev, rmse] {
-                row.extend([number(ours.map(|o| o[1]), 2), words(""), words("")]);
-            }
-            for ours in [at(0.25), at(0.75)] {
-                row.extend([number(ours.map(|o| o[1]), 2), words("")]);
-            }
+        for figure in OF_TABLE_2 {
+            row.extend(lab.beside(batch, i, ("table 2", figure), 2));
         }
         rows.push(row);
     }
@@ -80,7 +35,7 @@ pub fn limit(lab: &mut Lab) -> Result<Section> {
         title: "Table 2: bandwidth in GiB/s, ours beside the thesis's".into(),
         heads: heads(&[
             "", "mean", "thesis", "", "stddev", "thesis", "", "RMSE", "thesis", "", "Q1", "thesis",
-            "Q3", "thesis",
+            "", "Q3", "thesis", "",
         ]),
         rows,
     };
@@ -92,9 +47,11 @@ pub fn limit(lab: &mut Lab) -> Result<Section> {
         ),
         Part::Table(table),
     ];
+    parts.extend(refused(lab, "thesis-limit"));
     parts.push(text(shown(lab, &batch)));
     parts.extend(why::of(lab, "table 2"));
     parts.push(lab.bandwidth(&batch)?);
+    parts.extend(processes::figure_10(lab, &batch));
     parts.push(command("weir sim thesis-limit --backend all --seeds 3"));
     Ok(Section {
         id: "bandwidth".into(),
@@ -103,12 +60,20 @@ pub fn limit(lab: &mut Lab) -> Result<Section> {
     })
 }
 
+/// That weir's scheduler in partial mode is not among the controllers, and why.
+pub fn refused(lab: &Lab, scenario: &str) -> Option<Part> {
+    let why = lab.refused.get(scenario)?;
+    Some(text(format!(
+        "weir's scheduler in partial mode (scx) has no row, for weir refuses it here. {why}"
+    )))
+}
+
 /// Leaves what the summary says; returns the order in words.
 fn shown(lab: &mut Lab, batch: &Batch) -> String {
     let (is_same, said) = order(batch);
     let is_mean = |c: &&Compared| c.figure == "mean_gib_per_sec" && c.printed_in == "table 2";
     let means = lab.compared.iter().filter(is_mean);
-    let near = |c: &&Compared| c.deviation_ratio.abs() <= 0.1;
+    let near = |c: &&Compared| !c.is_far();
     let (count, near) = (means.clone().count(), means.filter(near).count());
     lab.show(
         BANDWIDTH,
@@ -132,22 +97,9 @@ pub fn idle(lab: &mut Lab) -> Result<Section> {
     let batch = lab.all("thesis-idle")?;
     let mut rows = Vec::new();
     for (i, choice) in batch.choices.iter().enumerate() {
-        let mean = of_run(&batch, i, |r| Some(r.bandwidth.mean_bytes_per_sec / GIB));
         let stddev = of_run(&batch, i, |r| Some(r.bandwidth.stddev_bytes_per_sec / GIB));
         let mut row = vec![words(&choice.label)];
-        match IDLE.iter().find(|(name, _)| *name == choice.name) {
-            Some((name, value)) => row.extend(lab.compare(
-                Printed {
-                    printed_in: "figure 11",
-                    backend: name,
-                    figure: "mean_gib_per_sec",
-                    value: *value,
-                    decimals: 2,
-                },
-                mean,
-            )),
-            None => row.extend([number(mean.map(|m| m[1]), 2), words(""), words("")]),
-        }
+        row.extend(lab.beside(&batch, i, ("figure 11", "mean_gib_per_sec"), 2));
         row.push(number(stddev.map(|s| s[1]), 2));
         rows.push(row);
     }
@@ -162,6 +114,7 @@ pub fn idle(lab: &mut Lab) -> Result<Section> {
         ),
         Part::Table(table),
     ];
+    parts.extend(refused(lab, "thesis-idle"));
     parts.extend(why::of(lab, "figure 11"));
     parts.push(lab.bandwidth(&batch)?);
     parts.push(command("weir sim thesis-idle --backend all --seeds 3"));
@@ -182,8 +135,8 @@ pub fn asymmetric(lab: &mut Lab) -> Result<Section> {
         });
         for (n, reader) in readers.into_iter().enumerate() {
             let label = if n == 0 { choice.label.as_str() } else { "" };
-            let mut row = vec![words(label), words(reader)];
-            row.extend(unequal(lab, &batch, i, n));
+            let mut row = vec![words(label), words(&reader)];
+            row.extend(unequal(lab, &batch, i, &reader));
             rows.push(row);
         }
     }
@@ -208,6 +161,7 @@ pub fn asymmetric(lab: &mut Lab) -> Result<Section> {
         ),
         Part::Table(table),
     ];
+    parts.extend(refused(lab, "thesis-asymmetric"));
     parts.extend(why::of(lab, "figure 12"));
     parts.push(picture(plot(
         &cpu_limits(&batch, "Figure 12: CPU use and limits, first seed"),
@@ -224,124 +178,14 @@ pub fn asymmetric(lab: &mut Lab) -> Result<Section> {
 }
 
 /// Bandwidth, CPU use and limit of one reader over the measured time, beside the thesis's.
-fn unequal(lab: &mut Lab, batch: &Batch, choice: usize, reader: usize) -> Vec<Cell> {
-    let from = batch.scenario.control.settle_sec * 1e3;
-    let mean = |pick: fn(&WorkloadSeries) -> &[f64]| {
-        over_seeds(batch, choice, |made| {
-            let points = made.measures.series.iter();
-            let points = points.zip(pick(heavy(made).nth(reader)?));
-            let inside = points.filter(|(p, v)| p.at_ms >= from && v.is_finite());
-            let values: Vec<f64> = inside.map(|(_, v)| *v).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        })
-    };
-    let rate = mean(|w| &w.bytes_per_sec);
+fn unequal(lab: &mut Lab, batch: &Batch, choice: usize, reader: &str) -> Vec<Cell> {
+    let rate = measured::of_series(batch, choice, reader, |w| &w.bytes_per_sec);
     let mut cells = vec![number(rate.map(|r| r[1] / GIB), 2)];
-    let is_printed = batch.choices[choice].name == "thesis-cgroups";
-    let printed = ASYMMETRIC.get(reader).filter(|_| is_printed);
-    for (figure, ours, value) in [
-        ("used_cpus", mean(|w| &w.cpus), printed.map(|p| p.1)),
-        ("limit_cpus", mean(|w| &w.limit_cpus), printed.map(|p| p.2)),
-    ] {
-        match printed.zip(value) {
-            Some(((backend, ..), value)) => cells.extend(lab.compare(
-                Printed {
-                    printed_in: "figure 12",
-                    backend,
-                    figure,
-                    value,
-                    decimals: 2,
-                },
-                ours,
-            )),
-            None => cells.extend([number(ours.map(|o| o[1]), 2), words(""), words("")]),
-        }
+    for which in ["used_cpus", "limit_cpus"] {
+        let figure = format!("{reader}_{which}");
+        cells.extend(lab.beside(batch, choice, ("figure 12", &figure), 2));
     }
     cells
-}
-
-/// Figures 13 and 14.
-pub fn limits(lab: &mut Lab) -> Result<Section> {
-    let batch = lab.all("thesis-limit")?;
-    let parts = vec![
-        text(
-            "The same runs as in 6.3: CPU use of each reader and its limit, first seed, means over 1 s. The limits of the sched_ext variants are what they shorten slices to, \
-             not quotas: use follows them only where somebody else waits for the CPU.",
-        ),
-        picture(plot(
-            &cpu_limits(&batch, "Figure 13: CPU use of each reader, and its limit"),
-            &lab.fonts,
-        )),
-        command("workloads-thesis-limit.csv has all of it"),
-    ];
-    Ok(Section {
-        id: "limits".into(),
-        title: "6.4 CPU limits".into(),
-        parts,
-    })
-}
-
-fn heavy(made: &Made) -> impl Iterator<Item = &WorkloadSeries> {
-    made.measures
-        .workloads
-        .iter()
-        .filter(|w| w.role == Role::Heavy)
-}
-
-fn cpu_limits(batch: &Batch, title: &str) -> Plot {
-    let panel = |(i, choice): (usize, &super::super::choice::Choice)| {
-        let mut curves = Vec::new();
-        let Some(made) = batch.of(i).next() else {
-            return Panel {
-                title: choice.label.clone(),
-                curves,
-            };
-        };
-        let over_time = |values: &[f64]| seconds(made, values);
-        let curve = |name: &str, ink, values: &[f64]| Curve {
-            name: name.into(),
-            ink,
-            shape: Shape::Line,
-            points: over_time(values),
-        };
-        for workload in heavy(made) {
-            curves.push(curve("used", Ink::Held, &workload.cpus));
-            if workload.limit_cpus.iter().any(|l| l.is_finite()) {
-                curves.push(curve("limit", Ink::Limit, &workload.limit_cpus));
-            }
-        }
-        Panel {
-            title: choice.label.clone(),
-            curves,
-        }
-    };
-    Plot {
-        title: title.into(),
-        x: Axis::linear("time since the start of the run, s"),
-        y: Axis {
-            to: Some(1.1),
-            ..Axis::linear("CPUs")
-        },
-        panels: batch.choices.iter().enumerate().map(panel).collect(),
-        reference: None,
-        panels_a_row: 3,
-    }
-}
-
-/// Means over a second (ten windows), at the second's beginning.
-fn seconds(made: &Made, values: &[f64]) -> Vec<(f64, f64)> {
-    let points: Vec<(f64, f64)> = made
-        .measures
-        .series
-        .iter()
-        .zip(values)
-        .map(|(p, v)| (p.at_ms / 1e3, *v))
-        .collect();
-    let mean = |part: &[(f64, f64)]| {
-        let sum: f64 = part.iter().map(|p| p.1).sum();
-        (part[0].0, sum / part.len() as f64)
-    };
-    points.chunks(10).map(mean).collect()
 }
 
 /// The variants of table 2 in the thesis's order, and whether ours fall in it: a step is `>`, one that is smaller
@@ -351,7 +195,7 @@ fn order(batch: &Batch) -> (bool, String) {
         let at = batch.choices.iter().position(|c| c.name == name)?;
         of_run(batch, at, |r| Some(r.bandwidth.mean_bytes_per_sec))
     };
-    let mut printed: Vec<(&str, f64)> = TABLE_2.iter().map(|p| (p.backend, p.mean)).collect();
+    let mut printed: Vec<(&str, f64)> = TABLE_2.iter().map(|(b, row)| (*b, row[0])).collect();
     printed.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut said = printed.first().map_or("", |p| p.0).to_owned();
     let mut is_same = true;

@@ -2,8 +2,8 @@
 //! Thesis 6.6 and 6.7: what reading costs, and what others gain.
 
 use super::super::batch::Batch;
-use super::lab::{Compared, Lab, Printed, command, heads, number, of_run, picture, text, words};
-use super::printed::{COST, THROUGHPUT_GAIN};
+use super::lab::{Compared, Lab, command, heads, number, of_run, picture, text, words};
+use super::printed;
 use super::why;
 use anyhow::Result;
 use weir_report::results::Run;
@@ -30,25 +30,9 @@ pub fn cost(lab: &mut Lab) -> Result<Section> {
     let base = of_run(&batch, 0, |r| r.cpu_sec_per_gib).map(|b| b[1]);
     for (i, choice) in batch.choices.iter().enumerate() {
         let ours = of_run(&batch, i, |r| r.cpu_sec_per_gib);
-        let printed = match choice.name {
-            "none" => Some(COST.0),
-            "cgroup" => None,
-            _ => Some(COST.1),
-        };
+        let printed = printed::find("figure 18", choice.name, "cpu_sec_per_gib").map(|p| p.value);
         let mut row = vec![words(&choice.label)];
-        match printed {
-            Some(value) => row.extend(lab.compare(
-                Printed {
-                    printed_in: "figure 18",
-                    backend: choice.name,
-                    figure: "cpu_sec_per_gib",
-                    value,
-                    decimals: 3,
-                },
-                ours,
-            )),
-            None => row.extend([number(ours.map(|o| o[1]), 3), words(""), words("")]),
-        }
+        row.extend(lab.beside(&batch, i, ("figure 18", "cpu_sec_per_gib"), 3));
         row.push(change(ours.map(|o| o[1]), base));
         rows.push(row);
         drawn.extend(bar(&choice.label, ours, printed, choice.name == "none"));
@@ -64,16 +48,16 @@ pub fn cost(lab: &mut Lab) -> Result<Section> {
         printed: "thesis, about (read off its text); line: range of the seeds".into(),
         bars: drawn,
     });
-    let change = |r: &Compared| base.map_or(0.0, |base| r.mean / base - 1.0);
+    let change = |r: &Compared| Some(r.mean? / base? - 1.0);
     let compared = lab.compared.iter();
     let controlled = compared.filter(|c| c.printed_in == "figure 18" && c.backend != "none");
-    let changes: Vec<f64> = controlled.map(change).collect();
+    let changes: Vec<f64> = controlled.filter_map(change).collect();
     lab.show(
         COST_TITLE,
         "thesis's controllers: CPU time per GiB",
         "−40 % within 5 points",
         spread(&changes),
-        changes.iter().all(|c| (c + 0.4).abs() <= POINTS),
+        !changes.is_empty() && changes.iter().all(|c| (c + 0.4).abs() <= POINTS),
     );
     let mut parts = vec![
         text(
@@ -103,9 +87,10 @@ pub fn throughput(lab: &mut Lab) -> Result<Section> {
         .filter(|i| batch.choices[*i].name.starts_with("thesis"))
         .filter_map(|i| Some(of_run(&batch, i, |r| r.throughput_ops_per_sec)?[1] / base? - 1.0))
         .collect();
-    let near = gains
-        .iter()
-        .all(|g| (0.045 - POINTS..=0.067 + POINTS).contains(g));
+    let near = !gains.is_empty()
+        && gains
+            .iter()
+            .all(|g| (0.045 - POINTS..=0.067 + POINTS).contains(g));
     lab.show(
         GAIN_TITLE,
         "thesis's controllers: work beside",
@@ -115,24 +100,16 @@ pub fn throughput(lab: &mut Lab) -> Result<Section> {
     );
     for (i, choice) in batch.choices.iter().enumerate() {
         let ours = of_run(&batch, i, |r| r.throughput_ops_per_sec);
-        let printed = THROUGHPUT_GAIN
-            .iter()
-            .find(|(name, _)| *name == choice.name);
-        let mut row = vec![
-            words(&choice.label),
-            number(ours.map(|o| o[1]), 0),
-            change(ours.map(|o| o[1]), base),
-        ];
-        row.push(printed.map_or(words(""), |(_, gain)| {
-            Cell::new(format!("+{:.1} %", gain * 1e2), CellKind::Faint)
-        }));
+        let printed = printed::find("figure 19", choice.name, "throughput_gain_percent");
+        let mut row = vec![words(&choice.label), number(ours.map(|o| o[1]), 0)];
+        row.extend(lab.beside(&batch, i, ("figure 19", "throughput_gain_percent"), 1));
         rows.push(row);
-        let at = printed.and_then(|(_, gain)| Some(base? * (1.0 + gain)));
+        let at = printed.and_then(|p| Some(base? * (1.0 + p.value / 1e2)));
         drawn.extend(bar(&choice.label, ours, at, choice.name == "none"));
     }
     let table = Table {
         title: "Figure 19: operations per second of the work beside".into(),
-        heads: heads(&["", "ops/s", "gain", "thesis"]),
+        heads: heads(&["", "ops/s", "gain, %", "thesis", ""]),
         rows,
     };
     let picture_of = bars(&Bars {
@@ -141,15 +118,19 @@ pub fn throughput(lab: &mut Lab) -> Result<Section> {
         printed: "the gain that the thesis prints, on our base; line: range of the seeds".into(),
         bars: drawn,
     });
-    let parts = vec![
+    let far = why::of(lab, "figure 19");
+    let mut parts = vec![
         text(
             "The thesis lets fio read 100 GiB and counts until then; here the work beside is counted over the measured time, which is a rate as \
               well. It prints two gains. Operations are of no absolute meaning: only gains are compared.",
         ),
         Part::Table(table),
+    ];
+    parts.extend(far);
+    parts.extend([
         picture(picture_of),
         command("weir sim thesis-limit --backend all --seeds 3"),
-    ];
+    ]);
     Ok(Section {
         id: "throughput".into(),
         title: GAIN_TITLE.into(),

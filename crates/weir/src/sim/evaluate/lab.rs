@@ -7,6 +7,9 @@ use super::super::choice::{self, Choice};
 use super::super::cli::EvaluateArgs;
 use super::super::results::subject;
 use super::super::table::range;
+use super::causes::{Cause, Tested};
+use super::measured;
+use super::printed::{self, Printed};
 use super::summary::Shown;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -16,9 +19,11 @@ use std::fmt::Write;
 use std::rc::Rc;
 use weir_report::results::Run;
 use weir_report::{Cell, CellKind, Fonts, Part, Picture};
-use weir_sim::Histogram;
 use weir_sim::scenario::Role;
+use weir_sim::{Backend, Histogram, SimError, Variant};
 
+/// What is within this ratio of a printed figure is near.
+pub const NEAR: f64 = 0.1;
 /// With more users of a device than this, single ones are not written as CSV: a hundred would be 10 MB.
 const WORKLOADS_MAX: usize = 24;
 /// Windows of 100 ms that a line of a single workload's CSV is the mean of.
@@ -35,16 +40,25 @@ pub struct Compared {
     pub backend: String,
     /// Which figure, with its unit as last word.
     pub figure: &'static str,
-    /// Lowest of the seeds.
-    pub lowest: f64,
-    /// Mean of the seeds.
-    pub mean: f64,
-    /// Highest of the seeds.
-    pub highest: f64,
+    /// Lowest, mean and highest of the seeds; nothing where no run gives the figure.
+    pub lowest: Option<f64>,
+    pub mean: Option<f64>,
+    pub highest: Option<f64>,
     /// What the thesis printed.
     pub printed: f64,
     /// Mean ÷ printed − 1.
-    pub deviation_ratio: f64,
+    pub deviation_ratio: Option<f64>,
+    /// Why it cannot be compared: it is not modelled, or the simulator was given it.
+    pub not_compared: Option<&'static str>,
+    /// What was found of a deviation of more than 10 %.
+    pub cause: Option<Cause>,
+}
+
+impl Compared {
+    /// More than 10 % from the printed figure.
+    pub fn is_far(&self) -> bool {
+        self.not_compared.is_none() && self.deviation_ratio.is_none_or(|off| off.abs() > NEAR)
+    }
 }
 
 /// The runs and everything that is written.
@@ -58,6 +72,12 @@ pub struct Lab {
     batches: BTreeMap<String, Rc<Batch>>,
     /// Everything that was compared with the thesis.
     pub compared: Vec<Compared>,
+    /// What came out where an assumption was varied.
+    pub tested: Vec<Tested>,
+    /// How much limits change with other readings of the text, by assumption.
+    pub limit_readings: Vec<(&'static str, Vec<Value>)>,
+    /// Back ends of weir that are refused in a scenario, and why.
+    pub refused: BTreeMap<String, String>,
     /// Figures of sections that are not runs of a scenario.
     pub figures: BTreeMap<&'static str, Value>,
     /// Figures that have an aim: scenario, and what a bound on the same figure is called.
@@ -81,6 +101,9 @@ impl Lab {
             is_quick: args.quick,
             batches: BTreeMap::new(),
             compared: Vec::new(),
+            tested: Vec::new(),
+            limit_readings: Vec::new(),
+            refused: BTreeMap::new(),
             aims: BTreeSet::new(),
             shown: Vec::new(),
             figures: BTreeMap::new(),
@@ -103,13 +126,35 @@ impl Lab {
         Ok(loaded)
     }
 
-    /// Runs of a scenario with everybody who controls.
+    /// Runs of a scenario with everything that controls: the thesis's six and weir; in the thesis's own scenarios weir's
+    /// scheduler as well, in both modes, unless it is refused there.
     ///
     /// # Errors
     /// As [`batch::run`].
     pub fn all(&mut self, name: &str) -> Result<Rc<Batch>> {
-        let scenario = self.scenario(name)?.scenario;
-        self.batch(name, &choice::all(&scenario))
+        let loaded = self.scenario(name)?;
+        let mut choices = choice::all(&loaded.scenario);
+        if name.starts_with("thesis-") && !self.batches.contains_key(name) {
+            let of = |backend| Choice::of(Variant::weir_with(backend, &loaded.scenario));
+            let partial = of(Backend::Scx);
+            match self.refusal(&loaded, &partial)? {
+                Some(why) => {
+                    self.refused.insert(name.to_owned(), why);
+                }
+                None => choices.push(partial),
+            }
+            choices.push(of(Backend::ScxFull));
+        }
+        self.batch(name, &choices)
+    }
+
+    /// Why a back end is refused in a scenario, if it is.
+    fn refusal(&self, loaded: &Loaded, choice: &Choice) -> Result<Option<String>> {
+        match weir_sim::run(&loaded.scenario, &choice.variant, self.seeds[0]) {
+            Ok(_) => Ok(None),
+            Err(refused @ SimError::Refused { .. }) => Ok(Some(refused.to_string())),
+            Err(other) => Err(other.into()),
+        }
     }
 
     /// Runs of a scenario. Asked for again, the same runs.
@@ -122,8 +167,8 @@ impl Lab {
         }
         let loaded = self.scenario(name)?;
         let mut batch = batch::run(&loaded, choices, &self.seeds, shed)?;
-        let csv = weir_report::series(&batch.results());
-        self.files.insert(format!("series-{name}.csv"), csv);
+        self.files
+            .insert(format!("series-{name}.csv"), series_csv(&batch));
         if let Some(csv) = workloads_csv(&batch) {
             self.files.insert(format!("workloads-{name}.csv"), csv);
         }
@@ -170,49 +215,64 @@ impl Lab {
         Ok(Part::Picture(picture))
     }
 
-    /// Compares with a printed figure; returns cells for ours, the printed one and the deviation.
-    pub fn compare(&mut self, with: Printed, values: Option<[f64; 3]>) -> [Cell; 3] {
-        let printed = Cell::new(format!("{:.*}", with.decimals, with.value), CellKind::Faint);
-        let Some([lowest, mean, highest]) = values else {
-            let none = || Cell::new("–", CellKind::Number);
-            return [none(), printed, none()];
-        };
-        let deviation_ratio = mean / with.value - 1.0;
+    /// A figure of ours; where the thesis prints it for this back end, beside the printed one with the deviation.
+    pub fn beside(
+        &mut self,
+        batch: &Batch,
+        choice: usize,
+        (printed_in, figure): (&str, &str),
+        decimals: usize,
+    ) -> [Cell; 3] {
+        let values = measured::value(batch, choice, figure);
+        match printed::find(printed_in, batch.choices[choice].name, figure) {
+            Some(printed) => self.compare(printed, values),
+            None => [number(values.map(|v| v[1]), decimals), words(""), words("")],
+        }
+    }
+
+    /// Notes a printed figure that cannot be compared, with the reason; ours beside it, if there is one.
+    pub fn not_compared(&mut self, with: Printed, mean: Option<f64>, why: &'static str) {
         self.compared.push(Compared {
             printed_in: with.printed_in,
             backend: with.backend.to_owned(),
             figure: with.figure,
-            lowest,
+            lowest: None,
             mean,
-            highest,
+            highest: None,
             printed: with.value,
-            deviation_ratio,
+            deviation_ratio: None,
+            not_compared: Some(why),
+            cause: None,
         });
-        let kind = if deviation_ratio.abs() > 0.1 {
-            CellKind::Missed
-        } else {
-            CellKind::Met
+    }
+
+    /// Compares with a printed figure; returns cells for ours, the printed one and the deviation.
+    pub fn compare(&mut self, with: Printed, values: Option<[f64; 3]>) -> [Cell; 3] {
+        let printed = Cell::new(format!("{:.*}", with.decimals, with.value), CellKind::Faint);
+        let off = values.map(|[_, mean, _]| mean / with.value - 1.0);
+        self.compared.push(Compared {
+            printed_in: with.printed_in,
+            backend: with.backend.to_owned(),
+            figure: with.figure,
+            lowest: values.map(|v| v[0]),
+            mean: values.map(|v| v[1]),
+            highest: values.map(|v| v[2]),
+            printed: with.value,
+            deviation_ratio: off,
+            not_compared: None,
+            cause: None,
+        });
+        let deviation = match off {
+            Some(off) if off.abs() <= NEAR => Cell::new(signed_percent(off), CellKind::Met),
+            Some(off) => Cell::new(signed_percent(off), CellKind::Missed),
+            None => Cell::new("–", CellKind::Number),
         };
         [
-            number(mean, with.decimals),
+            number(values.map(|v| v[1]), with.decimals),
             printed,
-            Cell::new(signed_percent(deviation_ratio), kind),
+            deviation,
         ]
     }
-}
-
-/// A printed figure.
-pub struct Printed<'a> {
-    /// Table or figure of the thesis.
-    pub printed_in: &'static str,
-    /// Who controlled.
-    pub backend: &'a str,
-    /// Which figure, with its unit as last word.
-    pub figure: &'static str,
-    /// The figure.
-    pub value: f64,
-    /// How many decimals are shown.
-    pub decimals: usize,
 }
 
 /// Lowest, mean and highest of the seeds of one choice.
@@ -299,6 +359,22 @@ pub fn slim(made: &mut Made) {
     let workloads = &mut made.measures.workloads;
     workloads.retain(|w| w.role == Role::Heavy);
     workloads.shrink_to_fit();
+}
+
+/// Bandwidth over time of all runs. A part of a byte says nothing.
+fn series_csv(batch: &Batch) -> String {
+    let mut csv = String::from("backend,seed,at_ms,bytes_per_sec\n");
+    for made in &batch.runs {
+        let (label, seed) = (&batch.choices[made.choice].label, made.run.seed);
+        for point in &made.run.series {
+            let _ = writeln!(
+                csv,
+                "{label},{seed},{:.0},{:.0}",
+                point.at_ms, point.bytes_per_sec
+            );
+        }
+    }
+    csv
 }
 
 /// Each user of a device over time, first seed; nothing where there are too many.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Thesis 6.5: latencies of blocks, and whether table 3 agrees with itself.
 
-use super::super::batch::{Batch, Made};
-use super::lab::{
-    Lab, Printed, command, heads, number, over_seeds, picture, signed_percent, text, words,
-};
-use super::printed::{TABLE_2, TABLE_3};
+use super::super::batch::Batch;
+use super::bandwidth::refused;
+use super::lab::{Lab, command, heads, number, over_seeds, picture, signed_percent, text, words};
+use super::printed::{OF_TABLE_3, TABLE_2, TABLE_3};
+use super::processes;
 use super::why;
 use anyhow::Result;
 use serde_json::json;
@@ -33,6 +33,7 @@ pub fn latency(lab: &mut Lab) -> Result<Section> {
         ),
         Part::Table(table(lab, &batch)),
     ];
+    parts.extend(refused(lab, "thesis-latency"));
     parts.extend(why::of(lab, "table 3"));
     parts.push(text("Does table 3 agree with itself? The thesis prints no bandwidth for this experiment. With the bandwidths of its table 2 \
                      (five readers; without control ten get more, up to 10 GiB/s) the law demands the means below. A row contradicts where \
@@ -40,6 +41,7 @@ pub fn latency(lab: &mut Lab) -> Result<Section> {
              way. A mean above it cannot be at that bandwidth."));
     parts.push(Part::Table(little(lab)));
     parts.push(picture(plot(&histograms(lab, &batch), &lab.fonts)));
+    parts.extend(processes::figure_16(lab, &batch));
     parts.push(command("weir sim thesis-latency --backend all --seeds 3"));
     Ok(Section {
         id: "latency".into(),
@@ -49,34 +51,11 @@ pub fn latency(lab: &mut Lab) -> Result<Section> {
 }
 
 fn table(lab: &mut Lab, batch: &Batch) -> Table {
-    let micros = |ns: Option<f64>| ns.map(|ns| ns / 1e3);
     let mut rows = Vec::new();
     for (i, choice) in batch.choices.iter().enumerate() {
-        let of =
-            |pick: fn(&Made) -> Option<f64>| over_seeds(batch, i, move |made| micros(pick(made)));
-        let ours = [
-            ("mean_us", of(|m| m.measures.limited_readers.mean_ns)),
-            ("stddev_us", of(|m| m.measures.limited_readers.stddev_ns)),
-            ("q1_us", of(|m| m.measures.limited_blocks.quantile_ns(0.25))),
-            ("q3_us", of(|m| m.measures.limited_blocks.quantile_ns(0.75))),
-        ];
-        let printed = TABLE_3.iter().find(|p| p.backend == choice.name);
-        let printed = printed.map(|p| [p.mean, p.stddev, p.quartiles[0], p.quartiles[1]]);
         let mut row = vec![words(&choice.label)];
-        for (n, (figure, values)) in ours.into_iter().enumerate() {
-            match printed {
-                Some(printed) => row.extend(lab.compare(
-                    Printed {
-                        printed_in: "table 3",
-                        backend: choice.name,
-                        figure,
-                        value: printed[n],
-                        decimals: 0,
-                    },
-                    values,
-                )),
-                None => row.extend([number(values.map(|v| v[1]), 0), words(""), words("")]),
-            }
+        for figure in OF_TABLE_3 {
+            row.extend(lab.beside(batch, i, ("table 3", figure), 0));
         }
         let starved = over_seeds(batch, i, |m| {
             Some(m.measures.limited_readers.p99_ns? / m.measures.little_bound_ns?)
@@ -114,29 +93,29 @@ fn table(lab: &mut Lab, batch: &Batch) -> Table {
 fn little(lab: &mut Lab) -> Table {
     let mut rows = Vec::new();
     let mut figures = Vec::new();
-    for (printed, bandwidth) in TABLE_3.iter().zip(&TABLE_2) {
-        let bound_us = READERS * BLOCK / (bandwidth.mean * GIB) * 1e6;
-        let implied = READERS * BLOCK / (printed.mean / 1e6) / GIB;
-        let off = printed.mean / bound_us - 1.0;
+    for ((backend, [printed, ..]), (_, [bandwidth, ..])) in TABLE_3.iter().zip(&TABLE_2) {
+        let bound_us = READERS * BLOCK / (bandwidth * GIB) * 1e6;
+        let implied = READERS * BLOCK / (printed / 1e6) / GIB;
+        let off = printed / bound_us - 1.0;
         let (kind, verdict) = if off.abs() > 0.1 {
             (CellKind::Missed, "contradicts")
         } else {
             (CellKind::Met, "agrees")
         };
         rows.push(vec![
-            words(printed.backend),
-            number(bandwidth.mean, 2),
+            words(*backend),
+            number(*bandwidth, 2),
             number(bound_us, 0),
-            number(printed.mean, 0),
+            number(*printed, 0),
             Cell::new(signed_percent(off), CellKind::Faint),
             number(implied, 2),
             Cell::new(verdict, kind),
         ]);
         figures.push(json!({
-            "backend": printed.backend,
-            "bandwidth_of_table_2_gib_per_sec": bandwidth.mean,
+            "backend": backend,
+            "bandwidth_of_table_2_gib_per_sec": bandwidth,
             "mean_by_littles_law_us": bound_us,
-            "printed_mean_us": printed.mean,
+            "printed_mean_us": printed,
             "bandwidth_of_printed_mean_gib_per_sec": implied,
             "off_ratio": off,
             "contradicts": off.abs() > 0.1,

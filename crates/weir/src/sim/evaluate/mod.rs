@@ -4,13 +4,15 @@
 //!
 //! ```text
 //! lab (runs, made once) ─► device, estimate, bandwidth, latency, costs, beyond, live, bounds, knee, … ─► page
-//! printed (the thesis's figures) ┘                                          └► why (deviations)
+//! printed, measured (each figure of both) ┘                                 └► why (deviations)
+//! causes (runs with one assumption varied) ─────────────────────────────────────┘
 //! ```
 
 mod ablation;
 mod bandwidth;
 mod beyond;
 mod bounds;
+mod causes;
 mod costs;
 mod crowd;
 mod device;
@@ -18,10 +20,15 @@ mod estimate;
 mod knee;
 mod lab;
 mod latency;
+mod limits;
 mod live;
+mod measured;
+mod overhead;
 mod printed;
+mod processes;
 mod shortcuts;
 mod speed;
+mod spread;
 mod summary;
 mod why;
 
@@ -39,16 +46,18 @@ use weir_report::{Document, Part, Section};
 type Make = fn(&mut Lab) -> Result<Section>;
 
 /// In the order of the page.
-const SECTIONS: [(&str, Make); 16] = [
+const SECTIONS: [(&str, Make); 18] = [
     ("device model", device::device),
     ("6.2 estimation", estimate::estimate),
     ("6.3 bandwidth", bandwidth::limit),
     ("6.3.1 idle system", bandwidth::idle),
     ("6.3.2 unequal readers", bandwidth::asymmetric),
-    ("6.4 limits", bandwidth::limits),
+    ("spread", spread::spread),
+    ("6.4 limits", limits::limits),
     ("6.5 latency", latency::latency),
     ("6.6 CPU cost", costs::cost),
     ("6.7 throughput", costs::throughput),
+    ("6.8 overhead", overhead::overhead),
     ("weir's aims", costs::promises),
     ("step of load", beyond::step),
     ("beyond the thesis", beyond::beyond),
@@ -67,12 +76,17 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<Exit> {
     let out = &args.out;
     fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     let mut lab = Lab::new(args)?;
+    eprintln!("── tested causes");
+    causes::test(&mut lab).context("tested causes")?;
     let mut sections = Vec::new();
     for (n, (name, make)) in SECTIONS.iter().enumerate() {
         eprintln!("── {} of {}: {name}", n + 1, SECTIONS.len() + 1);
         sections.push(make(&mut lab).with_context(|| format!("section {name}"))?);
     }
+    why::is_whole(&lab)?;
     why::show(&mut lab);
+    let after = sections.iter().position(|s| s.id == "aims");
+    sections.insert(after.unwrap_or(sections.len()), causes::section(&mut lab));
     sections.push(speed::speed(&mut lab));
     sections.insert(0, summary::summary(&lab));
     let figures = figures(&lab)?;
@@ -144,10 +158,10 @@ fn about(lab: &Lab) -> Vec<String> {
     let mut about = vec![
         "Chapter 6 of the thesis \"CXL bandwidth control\" (KIT, 2025): its controllers and weir's on the same simulated machine, 20 cores with 40 hardware \
          threads and an FPGA device of about 10 GiB/s. Names: thesis-scx, thesis-scx-vtime and thesis-scx-throttle are its schedulers (5.4.1), thesis-cgroups and \
-         thesis-cgroups-simple its loops in user space (5.4.2); cgroup is weir. No parameter was fitted for a single controller."
+         thesis-cgroups-simple its loops in user space (5.4.2); cgroup is weir with cpu.max, scx and scx-full are weir with its own scheduler, in partial and in full mode. No parameter was fitted for a single controller."
             .to_owned(),
-        "A simulator may know less than reality: its shortcuts are listed at the end. Where ours lies more than 10 % from a printed figure, the \
-         reason stands below the table, as far as it is known."
+        "A simulator may know less than reality: its shortcuts are listed at the end. Where ours lies more than 10 % from a printed figure, \
+         assumptions were varied one at a time; what comes nearest stands below the table, and what nothing explains is listed as such."
             .to_owned(),
         format!("{}. weir {}.", seeds(&lab.seeds), env!("CARGO_PKG_VERSION")),
     ];

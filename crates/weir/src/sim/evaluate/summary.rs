@@ -110,12 +110,12 @@ fn row(shown: &Shown) -> Vec<Cell> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::sim::cli::EvaluateArgs;
     use unicode_width::UnicodeWidthStr;
 
-    fn lab(verdicts: &[Option<bool>]) -> Lab {
+    pub fn lab(verdicts: &[Option<bool>]) -> Lab {
         let args = EvaluateArgs {
             out: "unused".into(),
             seeds: 1,
