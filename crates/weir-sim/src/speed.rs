@@ -22,7 +22,7 @@ pub(crate) struct SpeedChanges {
 }
 
 impl SpeedChanges {
-    pub(crate) fn new(machine: &scenario::Machine, seed: u64) -> Self {
+    pub(crate) fn new(machine: &scenario::MachineConfig, seed: u64) -> Self {
         SpeedChanges {
             rng: Rng::new(seed, STREAM),
             hold_ns: machine.speed_hold_ms * 1e6,

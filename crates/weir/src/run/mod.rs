@@ -36,7 +36,7 @@ use crate::settings::Settings;
 use crate::text;
 use announce::announce;
 use anyhow::{Context, Result, anyhow, bail};
-use changes::{Change, ChangeLog, What};
+use changes::{ChangeKind, ChangeLog, MachineChange};
 use metrics::Exporter;
 use outlet::Outlet;
 use publish::Publisher;
@@ -374,8 +374,8 @@ fn say_released(outcomes: &[Outcome]) -> usize {
     left
 }
 
-fn log_events(events: &[Change]) {
-    let weighty = |event: &&Change| event.what != What::Adjusted;
+fn log_events(events: &[MachineChange]) {
+    let weighty = |event: &&MachineChange| event.what != ChangeKind::Adjusted;
     if events.iter().filter(weighty).count() > EVENTS_LOGGED_MAX {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
         for event in events {
@@ -391,9 +391,11 @@ fn log_events(events: &[Change]) {
     for event in events {
         let sentence = event.sentence();
         match event.what {
-            What::Refused | What::Failed => warn!("{sentence}"),
-            What::Adjusted => debug!("{sentence}"),
-            What::Limited | What::Released | What::Vanished => info!("{sentence}"),
+            ChangeKind::Refused | ChangeKind::Failed => warn!("{sentence}"),
+            ChangeKind::Adjusted => debug!("{sentence}"),
+            ChangeKind::Limited | ChangeKind::Released | ChangeKind::Vanished => {
+                info!("{sentence}")
+            }
         }
     }
 }

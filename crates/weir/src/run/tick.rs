@@ -5,7 +5,7 @@
 //! and nothing published) and for `weir bench loop` (over files in memory). What is decided is
 //! decided in weir-core; what is here is the order of things and the bookkeeping for screens.
 
-use super::changes::{Change, ChangeLog, Changes};
+use super::changes::{ChangeLog, Changes, MachineChange};
 use super::cost::{Meter, Stages, process_cpu, thread_cpu};
 use super::metrics::Exporter;
 use super::outlet::Outlet;
@@ -81,7 +81,7 @@ pub struct Ticked {
     /// CPU time of the stages.
     pub stages: Stages,
     /// What weir changed, as events.
-    pub events: Vec<Change>,
+    pub events: Vec<MachineChange>,
     /// Devices whose counters could not be read, with the reason.
     pub lost: BTreeMap<DeviceId, String>,
 }
@@ -192,7 +192,12 @@ impl Loop {
     }
 
     /// Makes the tick the current snapshot, and records it. Its time is that of the look.
-    fn take_in(&mut self, seen: Observation, plan: Plan, outcomes: Vec<Outcome>) -> Vec<Change> {
+    fn take_in(
+        &mut self,
+        seen: Observation,
+        plan: Plan,
+        outcomes: Vec<Outcome>,
+    ) -> Vec<MachineChange> {
         let tick = Tick {
             wall_unix_ms: self.wall.unix_ms(seen.at),
             lost_before: 0,
@@ -226,7 +231,7 @@ impl Loop {
         events
     }
 
-    fn publish(&mut self, events: &[Change]) {
+    fn publish(&mut self, events: &[MachineChange]) {
         let cost = self.publish_cost;
         let now = Instant::now();
         // The kernel is asked for readers no more often than it can matter.
