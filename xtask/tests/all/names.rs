@@ -22,8 +22,7 @@ const DOORS: &[(&str, usize, &str)] = &[
         "the simulator's and the benchmarks' commands are to leave it",
     ),
     ("crates/weir-report", 18, "not in folders yet"),
-    ("crates/weir-sim", 30, "not in folders yet"),
-    ("crates/weir-store", 14, "not in folders yet"),
+    ("crates/weir-sim", 31, "not in folders yet"),
     ("testbed/device-model", 13, "not in folders yet"),
     ("testbed/harness", 34, "not in folders yet"),
 ];

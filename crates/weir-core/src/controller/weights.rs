@@ -8,9 +8,9 @@
 //! - The weight follows the limit: a workload that may use a third of the CPU time that it would use has a third of its
 //!   weight, times [`super::Config::limited_weight_ratio`]. So the weight of a limit that is being raised comes back with it,
 //!   before the limit goes, and the workload still gets what its limit allows.
-//! - What it *would use* is seen: CPU time used and time held back together. The most of the last [`MEMORY_SECS`] counts, so
-//!   that a workload that slept wakes with the weight that it went to sleep with. One that waits for a CPU and does not
-//!   reach its limit is held back less, is seen to want less, and gets weight back.
+//! - What it *would use* is seen: CPU time used and time held back together. It is learned over [`RISE_SECS`], so that the
+//!   device's correction can follow, and forgotten over [`MEMORY_SECS`], so that a workload that slept wakes with the weight
+//!   that it went to sleep with. One that runs and does not reach its limit gets weight back within [`WAITING_SECS`].
 //! - A weight changes when it is off by more than [`DEAD_BAND`]; at most [`CHANGES_PER_STEP`] in a step, by turns. Each is a
 //!   line in the journal and a write of `cpu.weight`, which takes the lock of every CPU's run queue.
 //! - What became of a change is seen in the next observation. Where the weight is not what it should be, it is asked for
@@ -31,6 +31,16 @@ const DEAD_BAND: f64 = 0.2;
 
 /// Time in which it is forgotten what a workload would use, in seconds.
 const MEMORY_SECS: f64 = 20.0;
+
+/// Time in which it is learned that a workload would use more, in seconds. A weight that falls at once takes the device
+/// below its set-point for some seconds.
+const RISE_SECS: f64 = 5.0;
+
+/// The same as [`MEMORY_SECS`] where it runs and does not reach its limit: then its weight is what keeps it back.
+const WAITING_SECS: f64 = 4.0;
+
+/// CPU use below which it is taken as asleep.
+const IDLE_CPUS: f64 = 0.01;
 
 /// Most weights that change in one step.
 const CHANGES_PER_STEP: usize = 16;
@@ -86,7 +96,13 @@ fn would_use(tracked: &mut WorkloadState, dt: f64) -> f64 {
         .now
         .cpu
         .map_or(0.0, |cpus| cpus + tracked.now.throttled_ratio);
-    hold.would_use = now.max(hold.would_use * (-dt / MEMORY_SECS).exp());
+    let waits = !hold.pinned && tracked.now.cpu.is_some_and(|cpus| cpus > IDLE_CPUS);
+    let memory_secs = match (now > hold.would_use, waits) {
+        (true, _) => RISE_SECS,
+        (false, true) => WAITING_SECS,
+        (false, false) => MEMORY_SECS,
+    };
+    hold.would_use += (now - hold.would_use) * (1.0 - (-dt / memory_secs).exp());
     hold.would_use
 }
 

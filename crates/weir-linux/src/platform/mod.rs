@@ -111,6 +111,9 @@ impl Released {
     }
 }
 
+/// Starts discovery, in a thread or not.
+type Start = fn(Discovery) -> io::Result<Pace>;
+
 impl LinuxPlatform {
     /// Opens the host. Unless `read_only`, this takes the lock, so that one weir limits at a time,
     /// and puts back what a weir left that died.
@@ -131,10 +134,7 @@ impl LinuxPlatform {
         Self::open_with(options, Pace::inline)
     }
 
-    fn open_with(
-        options: Options,
-        run: fn(Discovery) -> io::Result<Pace>,
-    ) -> Result<Self, LinuxError> {
+    fn open_with(options: Options, run: Start) -> Result<Self, LinuxError> {
         let roots = options.roots.clone();
         let mut hotplug = Hotplug::begin(&options);
         let mut found = ProbedMachine::probe(&options, &[]);
@@ -149,8 +149,8 @@ impl LinuxPlatform {
         let shares = TaskTraffic::choose(&options, &counters.groups, facts)?;
         let uncounted = adopt::uncounted(&found.topology, counters);
         hotplug.know(uncounted, shares.is_some());
-        let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e))?;
-        let proc = Arc::new(proc);
+        let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e));
+        let proc = Arc::new(proc?);
         let (budget, for_settled) = Budget::of_process();
         let tree = CgroupTree::open(&roots.cgroup, Arc::clone(&budget))
             .map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
@@ -160,17 +160,16 @@ impl LinuxPlatform {
         let scout = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone());
         let mut scout = scout.keeping(for_settled);
         scout.watch(groups_on_nodes(&found.counters.groups));
-        let (root_too, proc_too) = (Arc::clone(&root), Arc::clone(&proc));
-        let actuator = Actuator::new(&options, root_too, proc_too, rules, budget);
+        let dirs = [&root, &proc].map(Arc::clone);
+        let actuator = Actuator::new(&options, dirs, rules, budget);
         let mut pace =
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
         hotplug.is_beside = matches!(pace, Pace::Thread { .. });
         let view = pace.view().0;
-        let rests = IdleSkips::of(&view);
         let mut platform = LinuxPlatform {
             own_proc: sched_policy::is_own(&*proc),
+            rests: IdleSkips::of(&view),
             view,
-            rests,
             quiet: Quiet::default(),
             usage: CpuTimeBpf::begin(&options),
             description: found.description,

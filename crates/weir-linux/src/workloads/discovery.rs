@@ -29,48 +29,19 @@ use crate::kernel::parse::cgroup::CpuMax;
 use crate::options::{By, Options};
 use rustix::fd::{AsFd, OwnedFd};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 use weir_core::seam::observation::{Excluded, Skipped, Use};
 use weir_core::seam::processes::Processes;
 use weir_core::{Bytes, Missing, Nanos, WorkloadId};
+
+pub(crate) use super::view::View;
 
 /// Time for looks at memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
 const BUDGET: Nanos = Nanos::from_millis(50);
 /// Most processes that are looked at.
 const PROCESSES_MAX: usize = 100_000;
-
-/// What a tick needs to know of the slow things.
-#[derive(Debug, Default)]
-pub(crate) struct View {
-    pub(crate) round: u64,
-    /// With which list of groups it was made ([`crate::workloads::discovery_thread::Pace::watch`]).
-    pub(crate) watched: u64,
-    /// By id.
-    pub(crate) workloads: Vec<Arc<Watched>>,
-    pub(crate) skipped: Vec<Skipped>,
-    /// Where residency comes from, for people.
-    pub(crate) residency: String,
-    /// Where processes are learned from.
-    pub(crate) tasks: String,
-    /// [`View::processes`], once somebody asked.
-    pub(crate) by_id: OnceLock<Arc<BTreeMap<WorkloadId, Processes>>>,
-}
-
-impl View {
-    /// Who is in workloads with memory on a device.
-    pub(crate) fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
-        let of = |w: &Arc<Watched>| Some((w.id.clone(), w.processes.clone()?));
-        let all = || Arc::new(self.workloads.iter().filter_map(of).collect());
-        Arc::clone(self.by_id.get_or_init(all))
-    }
-
-    pub(crate) fn get(&self, id: &WorkloadId) -> Option<&Watched> {
-        let at = self.workloads.binary_search_by(|w| w.id.cmp(id)).ok()?;
-        self.workloads.get(at).map(|w| &**w)
-    }
-}
 
 /// A workload and the slow facts about it.
 #[derive(Clone, Debug)]

@@ -12,3 +12,4 @@ pub(crate) mod nice_boost;
 pub(crate) mod operator_names;
 pub(crate) mod processes;
 pub(crate) mod task_iter;
+pub(crate) mod view;

@@ -73,7 +73,7 @@ pub fn recover(path: &Path, new: &Path) -> Result<Recovered, StoreError> {
     let pages = Pages::new(File::from(file));
     let (damaged, has_checks) = connect(&path, format)?;
     let (target, _lock) = writer::create(&new)?;
-    let from = Source {
+    let from = DamagedFile {
         checks: Checks::new(&damaged, has_checks),
         database: &damaged,
         pages: pages.as_ref(),
@@ -102,7 +102,7 @@ fn connect(path: &Path, format: u32) -> Result<(Connection, bool), StoreError> {
 }
 
 /// The damaged file.
-struct Source<'a> {
+struct DamagedFile<'a> {
     database: &'a Connection,
     checks: Checks<'a>,
     pages: Option<&'a Pages>,
@@ -144,7 +144,7 @@ struct Target<'a> {
     known: HashSet<i64>,
 }
 
-fn copy(from: &Source, target: &Connection) -> rusqlite::Result<Option<Recovered>> {
+fn copy(from: &DamagedFile, target: &Connection) -> rusqlite::Result<Option<Recovered>> {
     let mut recovered = Recovered::default();
     let transaction = target.unchecked_transaction()?;
     writer::put_words(&transaction)?;
@@ -179,7 +179,7 @@ fn copy(from: &Source, target: &Connection) -> rusqlite::Result<Option<Recovered
 }
 
 fn copy_texts(
-    from: &Source,
+    from: &DamagedFile,
     strays: &mut Strays,
     to: &mut Target,
     recovered: &mut Recovered,

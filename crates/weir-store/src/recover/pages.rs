@@ -41,7 +41,7 @@ pub(super) struct Pages {
 }
 
 /// Of a row: its number, its length, what of it is on its own page, and where the rest begins.
-struct Cell<'a> {
+struct PageCell<'a> {
     id: i64,
     bytes: usize,
     local: &'a [u8],
@@ -130,7 +130,7 @@ impl Pages {
         Some(row)
     }
 
-    fn cell<'a>(&self, page: &'a [u8], offset: u16) -> Option<Cell<'a>> {
+    fn cell<'a>(&self, page: &'a [u8], offset: u16) -> Option<PageCell<'a>> {
         let mut rest = page.get(usize::from(offset)..)?;
         let bytes = varint(&mut rest)?;
         let id = varint(&mut rest)?.cast_signed();
@@ -141,7 +141,7 @@ impl Pages {
         let most = self.usable - 35;
         if bytes <= most {
             let local = rest.get(..bytes)?;
-            return Some(Cell {
+            return Some(PageCell {
                 id,
                 bytes,
                 local,
@@ -153,7 +153,7 @@ impl Pages {
         let local = if wanted <= most { wanted } else { least };
         let (local, rest) = rest.split_at_checked(local)?;
         let more = u32::from_be_bytes(*rest.first_chunk::<4>()?);
-        Some(Cell {
+        Some(PageCell {
             id,
             bytes,
             local,

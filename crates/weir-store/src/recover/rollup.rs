@@ -3,7 +3,7 @@
 
 use super::sessions::Sessions;
 use super::walk::{value, walk};
-use super::{Recovered, Source, Target};
+use super::{DamagedFile, Recovered, Target};
 use crate::format::tick::Tick;
 use crate::reader::Checks;
 use crate::rollup::{SPAN, Span};
@@ -15,7 +15,7 @@ use weir_core::{Nanos, WorkloadId};
 
 /// Copies spans with their figures; gives the first and the last tick of each, in order.
 pub(super) fn copy(
-    from: &Source,
+    from: &DamagedFile,
     to: &Target,
     sessions: &mut Sessions,
     recovered: &mut Recovered,

@@ -2,7 +2,7 @@
 //! Sessions: from their rows, from the copy in their first tick, or else from what their ticks tell.
 
 use super::walk::walk;
-use super::{Recovered, Source, Strays};
+use super::{DamagedFile, Recovered, Strays};
 use crate::format::session::{self, Extent, SessionRow};
 use crate::format::tick::{RawTick, Seal, Start, Tick};
 use crate::format1;
@@ -45,7 +45,7 @@ pub(super) struct Sessions {
 
 impl Sessions {
     /// The rows that can be read. Of two for one session the later one counts: it knows the end.
-    pub(super) fn read(from: &Source, strays: &mut Strays) -> rusqlite::Result<Sessions> {
+    pub(super) fn read(from: &DamagedFile, strays: &mut Strays) -> rusqlite::Result<Sessions> {
         let mut sessions = Sessions {
             format: from.format,
             ..Sessions::default()

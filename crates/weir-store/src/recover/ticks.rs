@@ -6,7 +6,7 @@ use super::pages::Place;
 use super::rollup::{Anew, Covered, numbering};
 use super::sessions::Sessions;
 use super::walk::walk;
-use super::{Recovered, Source, Strays, Target};
+use super::{DamagedFile, Recovered, Strays, Target};
 use crate::format::frame::Encoder;
 use crate::format::tick::{Document, RawTick, Seal, Start, Tick};
 use crate::format1;
@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 /// Takes ticks in the order of their numbers.
 struct Taking<'a, 'b> {
-    from: &'a Source<'a>,
+    from: &'a DamagedFile<'a>,
     to: &'a mut Target<'b>,
     sessions: &'a mut Sessions,
     /// Sessions with a tick that has the sum it must have; looked for when it is asked.
@@ -35,7 +35,7 @@ struct Taking<'a, 'b> {
 
 /// Copies ticks with what belongs to them. Says whether the table could not be read everywhere.
 pub(super) fn copy(
-    from: &Source,
+    from: &DamagedFile,
     mut strays: Strays,
     to: &mut Target,
     sessions: &mut Sessions,
@@ -115,7 +115,7 @@ fn raw(mut row: Vec<Value>, format: u32) -> Option<RawTick> {
 }
 
 /// Sessions with a tick that the table leads to and that has the sum it must have.
-fn sealed(from: &Source) -> rusqlite::Result<HashSet<i64>> {
+fn sealed(from: &DamagedFile) -> rusqlite::Result<HashSet<i64>> {
     let mut sealed = HashSet::new();
     walk(from.database, "tick", &mut |row| {
         let found = raw(row, from.format).filter(|row| row.seal == Seal::Holds);

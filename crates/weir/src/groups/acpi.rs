@@ -21,14 +21,14 @@ use weir_linux::Roots;
 struct AcpiReport<'a> {
     /// Nothing with `--dry-run`.
     overlay: Option<&'a Path>,
-    groups: Vec<GroupRow>,
+    groups: Vec<AcpiGroup>,
     tables: Vec<TableRow>,
     untouched: Vec<&'static str>,
     notes: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct GroupRow {
+struct AcpiGroup {
     domain: u32,
     share: String,
     size_bytes: u64,
@@ -75,12 +75,12 @@ pub fn acpi(args: &AcpiArgs, roots: &Roots) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn group_row(group: &weir_acpi::Group) -> GroupRow {
+fn group_row(group: &weir_acpi::Group) -> AcpiGroup {
     let span = |span: &weir_acpi::srat::Span| SpanRow {
         base_bytes: span.base_bytes,
         length_bytes: span.length_bytes,
     };
-    GroupRow {
+    AcpiGroup {
         domain: group.domain,
         share: group.share.to_string(),
         size_bytes: group.bytes(),

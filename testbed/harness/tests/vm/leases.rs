@@ -39,7 +39,7 @@ fn prepare(vm: &Vm) -> Result<()> {
 fn set_theirs(vm: &Vm) -> Result<()> {
     vm.run(&format!(
         "killall -KILL weir; weir reset > /dev/null
-         cd {SLICE} && echo 0 > a.service/cpu.max.burst && echo 70000 100000 > a.service/cpu.max &&
+         cd {SLICE} && echo 0 > b.service/cpu.idle && echo 0 > a.service/cpu.max.burst && echo 70000 100000 > a.service/cpu.max &&
          echo 20000 > a.service/cpu.max.burst && echo max 100000 > b.service/cpu.max &&
          echo 10 > a.service/cpu.weight && echo 15 > b.service/cpu.weight.nice"
     ))?;
@@ -296,12 +296,9 @@ fn weights_that_others_set_stay(vm: &Vm) -> Result<()> {
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(status == 0, "weir ended with {status}");
     let left = files(vm)?;
-    let lines: Vec<&str> = left.lines().collect();
-    ensure!(
-        lines[2] == "77" && lines[FILES + 2] == "0",
-        "theirs is lost: {left}"
-    );
-    vm.run(&format!("echo 0 > {SLICE}/b.service/cpu.idle"))?;
+    ensure!(left.lines().nth(2) == Some("77"), "theirs is lost: {left}");
+    let idle = vm.run(&format!("cat {SLICE}/b.service/cpu.idle"))?;
+    ensure!(idle.trim() == "1", "cpu.idle is {idle}");
     set_theirs(vm)
 }
 

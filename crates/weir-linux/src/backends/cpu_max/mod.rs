@@ -3,18 +3,13 @@
 //!
 //! Facts that shape it (kernel, sched-bwc.rst; measured on 6.18 at HZ=250):
 //! - enforcement has the grain of a scheduler tick; the average is honoured by carrying debt over;
-//! - **every write refills the whole quota**: the same 10 ms/100 ms written each 50 ms yields 28 %
-//!   instead of 10 %. So nothing is written that is there already (compared in microseconds), and the
-//!   refill is announced as `refill_on_write_ratio` for the controller to reckon with;
-//! - a rewrite just after the regular refill gives almost nothing away, so rewrites wait for it where
-//!   its moment is known (see [`crate::backends::cpu_max::period_phase`]); bursts of several limits are staggered by the kernel;
-//! - quota ≥ 1 ms, period ≤ 1 s (see [`crate::backends::cpu_max::quota`]); a quota below `cpu.max.burst` is refused, and
-//!   a burst is what a limit should not have, so it is lowered to 0 meanwhile.
+//! - **every write refills the whole quota**: the same 10 ms/100 ms written each 50 ms yields 28 % instead of 10 %. A
+//!   value that is there already is not written; `refill_on_write_ratio` tells the controller of the refill;
+//! - a rewrite just after the regular refill gives almost nothing away, so rewrites wait for it ([`period_phase`]);
+//! - quota ≥ 1 ms, period ≤ 1 s ([`mod@quota`]); a quota below `cpu.max.burst` is refused, so the burst is 0 meanwhile.
 //!
-//! **Theirs and ours.** What was there before is *theirs*; in force is the tighter of the two. If
-//! what is there is not what we wrote, somebody else wrote it: that is the new theirs. Ours is set
-//! again where it is tighter, at most once a second for each cgroup, so that two controllers do not
-//! fight at full speed.
+//! **Theirs and ours.** The value before is *theirs*; in force is the tighter of the two. A value that weir did not write
+//! is the new theirs. Ours is set again where it is tighter, at most once a second for each cgroup.
 //!
 //! ```text
 //!            limit: lock, check, journal       others write
@@ -90,8 +85,7 @@ pub(crate) struct Actuator {
 impl Actuator {
     pub(crate) fn new(
         options: &Options,
-        root: Arc<OwnedFd>,
-        proc: Arc<OwnedFd>,
+        [root, proc]: [Arc<OwnedFd>; 2],
         rules: Rules,
         budget: Arc<Budget>,
     ) -> Self {

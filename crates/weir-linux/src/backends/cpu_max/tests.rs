@@ -39,7 +39,7 @@ impl World {
             By::Process => Discovery::of_processes(Arc::clone(&proc), rules.clone()),
         };
         let view = scout.round(Nanos(1));
-        let actuator = Actuator::new(&options, root, proc, rules, budget);
+        let actuator = Actuator::new(&options, [root, proc], rules, budget);
         World {
             fake,
             scout,

@@ -27,7 +27,7 @@ pub(super) fn machine(without_cpus: &[(u32, u64, u64)]) -> Tree {
         let kib = count * BLOCK / 1024;
         tree.write(
             &format!("{dir}/meminfo"),
-            format!("CxlNode {id} MemTotal: {kib} kB\n"),
+            format!("Node {id} MemTotal: {kib} kB\n"),
         );
         for block in first..first + count {
             tree.write(&format!("{dir}/memory{block}/state"), "online\n");
@@ -271,7 +271,7 @@ fn persistent_memory_by_the_map_of_addresses() {
         let line = format!("00001000-0009ffff : System RAM\n{start:x}-{end:x} : {name}\n");
         tree.write("/proc/iomem", line);
     };
-    map("Persistent CxlMemory");
+    map("Persistent Memory");
     assert_eq!(verdict(&tree, 2).1, MemoryKind::Persistent);
     assert!(verdict(&tree, 3).0, "another's addresses");
     map("System RAM (NVIDIA)");
@@ -282,7 +282,7 @@ fn persistent_memory_by_the_map_of_addresses() {
         map(any);
         assert!(verdict(&tree, 2).0, "{any}");
     }
-    tree.write("/proc/iomem", "00000000-00000000 : Persistent CxlMemory\n");
+    tree.write("/proc/iomem", "00000000-00000000 : Persistent Memory\n");
     assert!(verdict(&tree, 2).0, "addresses are hidden");
 }
 
@@ -304,7 +304,7 @@ fn memory_of_gpus() {
     let initiator = format!("{NODES}/has_generic_initiator");
     for (files, said) in [
         (
-            &[(gpu, "CxlNode: 2\nStatus: online\n")][..],
+            &[(gpu, "Node: 2\nStatus: online\n")][..],
             "GPU 0009:01:00.0",
         ),
         (&[(&initiator[..], "2\n")], "has_generic_initiator"),
@@ -336,7 +336,7 @@ fn memory_of_gpus() {
         tree.write(&format!("{function}/numa_node"), node);
         assert!(verdict(&tree, 2).0, "{class} {node}");
     }
-    tree.write(gpu, "CxlNode: \u{1b}[2J\n");
+    tree.write(gpu, "Node: \u{1b}[2J\n");
     assert!(verdict(&tree, 2).0);
     // No sign of the GPU is left, but the kernel knows the windows, and the memory is in none.
     window(&tree, 0, WINDOW, 8 * GIB);

@@ -12,9 +12,9 @@ use weir_report::{Part, Section, Table};
 use weir_sim::{Attribution, Variant, WeirOptions};
 
 /// What is changed, by name.
-type Change = (&'static str, fn(&mut WeirOptions));
+type AblationChange = (&'static str, fn(&mut WeirOptions));
 
-const CHANGES: [Change; 18] = [
+const CHANGES: [AblationChange; 18] = [
     ("as it is", |_| ()),
     ("no feedback (kp = ki = 0)", |o| {
         (o.config.kp, o.config.ki_per_sec) = (0.0, 0.0)
@@ -59,7 +59,7 @@ pub fn ablation(lab: &mut Lab) -> Result<Section> {
     let mut figures = serde_json::Map::new();
     for name in SCENARIOS {
         let loaded = lab.scenario(name)?;
-        let choice = |(label, change): &Change| {
+        let choice = |(label, change): &AblationChange| {
             let Variant::Weir(mut options) = Variant::weir(&loaded.scenario) else {
                 return Choice::of(Variant::None);
             };

@@ -234,7 +234,7 @@ pub struct Tested {
 /// How much an assumption explains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum CauseResult {
     /// Within 10 % of the printed figure under it.
     Explained,
     /// At most half as far.
@@ -251,7 +251,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cause {
     /// How much it explains.
-    pub verdict: Verdict,
+    pub verdict: CauseResult,
     /// What was varied, or what it follows from.
     pub what: String,
     /// The deviation then.
@@ -319,7 +319,7 @@ pub fn nearest(lab: &Lab, printed_in: &str, backend: &str, figure: &str, off: f6
     let closest = tested.min_by(|a, b| deviation(a).abs().total_cmp(&deviation(b).abs()));
     let Some(closest) = closest else {
         return Cause {
-            verdict: Verdict::Unexplained,
+            verdict: CauseResult::Unexplained,
             what: "nothing that was varied counts for it".into(),
             deviation_ratio: None,
         };
@@ -327,9 +327,9 @@ pub fn nearest(lab: &Lab, printed_in: &str, backend: &str, figure: &str, off: f6
     let then = deviation(closest);
     Cause {
         verdict: match then.abs() {
-            near if near <= NEAR => Verdict::Explained,
-            less if less <= IN_PART * off.abs() => Verdict::InPart,
-            _ => Verdict::Unexplained,
+            near if near <= NEAR => CauseResult::Explained,
+            less if less <= IN_PART * off.abs() => CauseResult::InPart,
+            _ => CauseResult::Unexplained,
         },
         what: ASSUMPTIONS[closest.assumption].name.into(),
         deviation_ratio: Some(then),
@@ -415,11 +415,11 @@ pub fn section(lab: &mut Lab) -> Section {
 /// A cause as cells of a table.
 pub fn cells(cause: &Cause) -> [Cell; 3] {
     let (word, kind) = match cause.verdict {
-        Verdict::Explained => ("explained", CellKind::Met),
-        Verdict::Follows => ("follows", CellKind::Met),
-        Verdict::Contradicts => ("printed figures contradict", CellKind::Met),
-        Verdict::InPart => ("in part", CellKind::Missed),
-        Verdict::Unexplained => ("not explained", CellKind::Missed),
+        CauseResult::Explained => ("explained", CellKind::Met),
+        CauseResult::Follows => ("follows", CellKind::Met),
+        CauseResult::Contradicts => ("printed figures contradict", CellKind::Met),
+        CauseResult::InPart => ("in part", CellKind::Missed),
+        CauseResult::Unexplained => ("not explained", CellKind::Missed),
     };
     let then = cause.deviation_ratio.map_or(words("–"), |r| {
         Cell::new(signed_percent(r), CellKind::Number)

@@ -20,10 +20,10 @@ pub struct Printed {
 }
 
 /// A row of a table: what controlled, and its figures.
-type Row<const N: usize> = (&'static str, [f64; N]);
+type PrintedRow<const N: usize> = (&'static str, [f64; N]);
 
 /// Table 2 in GiB/s: five fio readers, 39 stress-ng workers, 20 to 55 s, target 4 GiB/s.
-pub const TABLE_2: [Row<5>; 6] = [
+pub const TABLE_2: [PrintedRow<5>; 6] = [
     ("none", [8.04, 0.81, 4.12, 7.73, 8.49]),
     ("thesis-scx", [6.32, 0.68, 2.42, 6.01, 6.71]),
     ("thesis-scx-vtime", [6.18, 0.64, 2.27, 5.86, 6.53]),
@@ -41,7 +41,7 @@ pub const OF_TABLE_2: [&str; 5] = [
 ];
 
 /// Table 3 in microseconds: blocks of 4 MiB of ten fio readers.
-pub const TABLE_3: [Row<4>; 6] = [
+pub const TABLE_3: [PrintedRow<4>; 6] = [
     ("none", [9003.0, 6093.0, 5072.0, 11120.0]),
     ("thesis-scx", [7772.0, 47229.0, 990.0, 1430.0]),
     ("thesis-scx-vtime", [6292.0, 42953.0, 1034.0, 1459.0]),
@@ -285,7 +285,7 @@ fn rows<const N: usize>(
     scenario: &'static str,
     decimals: usize,
     names: [&'static str; N],
-    table: &'static [Row<N>],
+    table: &'static [PrintedRow<N>],
 ) -> impl Iterator<Item = Printed> {
     table.iter().flat_map(move |(backend, values)| {
         let of = move |(figure, value)| Printed {

@@ -21,11 +21,11 @@ const SPREADS: [f64; 4] = [0.0, TURBO_SPREAD, SPEED_SPREAD, 0.65];
 const FIGURES: [&str; 2] = ["stddev_gib_per_sec", "mean_gib_per_sec"];
 
 /// Standard deviation and mean of each row of table 2.
-type Column = Vec<[Option<f64>; FIGURES.len()]>;
+type SpreadColumn = Vec<[Option<f64>; FIGURES.len()]>;
 
 /// The runs of each spread.
-fn columns(lab: &Lab) -> Result<Vec<Column>> {
-    let mut columns: Vec<Column> = Vec::new();
+fn columns(lab: &Lab) -> Result<Vec<SpreadColumn>> {
+    let mut columns: Vec<SpreadColumn> = Vec::new();
     for ratio in SPREADS {
         let mut loaded = lab.scenario(SCENARIO)?;
         if ratio > 0.0 {

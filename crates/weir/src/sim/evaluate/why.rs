@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deviations of more than 10 % from printed figures, each with its tested cause, or listed as not explained.
 
-use super::causes::{self, Cause, Verdict};
+use super::causes::{self, Cause, CauseResult};
 use super::lab::{Compared, Lab, NEAR, heads, signed_percent, words};
 use super::printed::{self, TABLE_2, TABLE_3};
 use weir_report::{Cell, CellKind, Part, Table};
@@ -51,7 +51,7 @@ fn cause(lab: &Lab, compared: &Compared) -> Cause {
         compared.figure,
         off,
     );
-    if nearest.verdict == Verdict::Explained {
+    if nearest.verdict == CauseResult::Explained {
         return nearest;
     }
     let found = match (compared.printed_in, compared.figure) {
@@ -87,7 +87,7 @@ fn rmse(lab: &Lab, compared: &Compared) -> Option<Cause> {
     ];
     let (what, then) = alone.into_iter().find(|(_, off)| off.abs() <= NEAR)?;
     Some(Cause {
-        verdict: Verdict::Follows,
+        verdict: CauseResult::Follows,
         what: what.into(),
         deviation_ratio: Some(then),
     })
@@ -100,7 +100,7 @@ fn littles_law(compared: &Compared) -> Option<Cause> {
     let law_us = READERS * BLOCK_GIB / bandwidth * 1e6;
     let contradicts = (printed / law_us - 1.0).abs() > NEAR;
     contradicts.then(|| Cause {
-        verdict: Verdict::Contradicts,
+        verdict: CauseResult::Contradicts,
         what: format!("Little's law at the bandwidth of table 2 demands {law_us:.0} µs"),
         deviation_ratio: compared.mean.map(|ours| ours / law_us - 1.0),
     })
@@ -134,7 +134,11 @@ pub fn show(lab: &mut Lab) {
         let far = compared.filter(|c| c.is_far());
         let explained = |c: &&&Compared| {
             let verdict = c.cause.as_ref().map(|cause| cause.verdict);
-            let open = [None, Some(Verdict::InPart), Some(Verdict::Unexplained)];
+            let open = [
+                None,
+                Some(CauseResult::InPart),
+                Some(CauseResult::Unexplained),
+            ];
             !open.contains(&verdict)
         };
         let (far_count, known) = (far.clone().count(), far.filter(explained).count());
@@ -214,7 +218,7 @@ mod tests {
             compared("thesis-scx-throttle", "rmse_gib_per_sec", 1.58, 1.16),
         ];
         let cause = rmse(&lab, &lab.compared[2]).unwrap();
-        assert_eq!(cause.verdict, Verdict::Follows);
+        assert_eq!(cause.verdict, CauseResult::Follows);
         assert_eq!(cause.what, "the printed mean in place of ours");
         assert!(cause.deviation_ratio.unwrap().abs() < NEAR);
     }
@@ -222,7 +226,10 @@ mod tests {
     #[test]
     fn a_printed_mean_that_the_law_forbids_contradicts() {
         let of = |backend: &str| littles_law(&compared(backend, "mean_us", 9800.0, 6671.0));
-        assert_eq!(of("thesis-cgroups").unwrap().verdict, Verdict::Contradicts);
+        assert_eq!(
+            of("thesis-cgroups").unwrap().verdict,
+            CauseResult::Contradicts
+        );
         // 6.18 GiB/s and 6292 µs belong together.
         assert_eq!(of("thesis-scx-vtime"), None);
     }
@@ -231,7 +238,7 @@ mod tests {
     fn what_nothing_was_varied_for_is_not_explained() {
         let lab = super::super::summary::tests::lab(&[]);
         let found = causes::nearest(&lab, "figure 18", "none", "cpu_sec_per_gib", 0.3);
-        assert_eq!(found.verdict, Verdict::Unexplained);
+        assert_eq!(found.verdict, CauseResult::Unexplained);
     }
 
     #[test]

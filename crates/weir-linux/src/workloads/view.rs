@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What discovery has found, as one value: a tick takes the newest and never waits for a walk.
+
+use super::discovery::Watched;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use weir_core::WorkloadId;
+use weir_core::seam::observation::Skipped;
+use weir_core::seam::processes::Processes;
+
+/// What a tick needs to know of the slow things.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    pub(crate) round: u64,
+    /// With which list of groups it was made ([`crate::workloads::discovery_thread::Pace::watch`]).
+    pub(crate) watched: u64,
+    /// By id.
+    pub(crate) workloads: Vec<Arc<Watched>>,
+    pub(crate) skipped: Vec<Skipped>,
+    /// Where residency comes from, for people.
+    pub(crate) residency: String,
+    /// Where processes are learned from.
+    pub(crate) tasks: String,
+    /// [`View::processes`], once somebody asked.
+    pub(crate) by_id: OnceLock<Arc<BTreeMap<WorkloadId, Processes>>>,
+}
+
+impl View {
+    /// Who is in workloads with memory on a device.
+    pub(crate) fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
+        let of = |w: &Arc<Watched>| Some((w.id.clone(), w.processes.clone()?));
+        let all = || Arc::new(self.workloads.iter().filter_map(of).collect());
+        Arc::clone(self.by_id.get_or_init(all))
+    }
+
+    pub(crate) fn get(&self, id: &WorkloadId) -> Option<&Watched> {
+        let at = self.workloads.binary_search_by(|w| w.id.cmp(id)).ok()?;
+        self.workloads.get(at).map(|w| &**w)
+    }
+}
