@@ -16,7 +16,7 @@ use crate::ext::{Comes, Ext, Rule};
 use crate::machine::Machine;
 use weir_sched::{PREEMPT_LAG_NS, WAKEUP_CREDIT_NS};
 
-/// Who runs on a CPU: since when, and his virtual time and his workload's sum then (`struct cpu_ctx`).
+/// The task that runs on a CPU: since when, and its virtual time and its workload's sum then (`struct cpu_ctx`).
 #[derive(Clone, Copy, Debug)]
 struct Run {
     since: u64,

@@ -92,11 +92,12 @@ pub(super) fn propose(
 /// The CPUs that it would use without a limit.
 fn would_use(tracked: &mut WorkloadState, dt: f64) -> f64 {
     let hold = &mut tracked.hold;
-    let now = tracked
-        .now
-        .cpu
-        .map_or(0.0, |cpus| cpus + tracked.now.throttled_ratio);
-    let waits = !hold.pinned && tracked.now.cpu.is_some_and(|cpus| cpus > IDLE_CPUS);
+    // A missing reading is no use of 0.
+    let Some(cpus) = tracked.now.cpu else {
+        return hold.would_use;
+    };
+    let now = cpus + tracked.now.throttled_ratio;
+    let waits = !hold.pinned && cpus > IDLE_CPUS;
     let memory_secs = match (now > hold.would_use, waits) {
         (true, _) => RISE_SECS,
         (false, true) => WAITING_SECS,

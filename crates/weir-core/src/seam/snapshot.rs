@@ -53,7 +53,7 @@ pub struct Snapshot {
     /// What weir's own scheduler did, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<SchedStats>,
-    /// Who is in workloads with memory on a device. Recordings do not keep it.
+    /// Processes of workloads with memory on a device. Recordings do not keep it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub processes: BTreeMap<WorkloadId, Processes>,
     /// What the writer itself costs; nothing if it did not measure.

@@ -26,7 +26,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Who is in workloads with memory on a device.
+    /// Processes of workloads with memory on a device.
     pub(crate) fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         let of = |w: &Arc<Watched>| Some((w.id.clone(), w.processes.clone()?));
         let all = || Arc::new(self.workloads.iter().filter_map(of).collect());

@@ -278,7 +278,7 @@ fn what_others_set_is_respected_and_kept(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Somebody gives `a` another weight, and makes `b` idle, while weir has lowered both.
+/// Another program gives `a` another weight, and makes `b` idle, while weir has lowered both.
 fn weights_that_others_set_stay(vm: &Vm) -> Result<()> {
     let pid = limit_both(vm)?;
     vm.run(&format!(

@@ -21,7 +21,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Whose turn it is; each time the next ones.
+    /// The limits that have their turn now; each time the next ones.
     pub(crate) fn next(&mut self, holds: &BTreeMap<WorkloadId, LimitedCgroup>) -> Vec<WorkloadId> {
         let part = holds.len().div_ceil(TEND_PART);
         let count = part.clamp(TEND_LEAST, TEND_MOST);

@@ -4,7 +4,7 @@
 //! What the files mean (kernel, `Documentation/admin-guide/cgroup-v2.rst` and `kernel/sched/core.c`):
 //! - `cpu.weight` and `cpu.weight.nice` are two views of one value. A nice value is finer than a weight where both are small
 //!   (nice 17 and 18 both read as weight 2), so both are noted and both are there again afterwards.
-//! - A cgroup with `cpu.idle` = 1 has the least weight there is, reads as weight 0, and takes no other: left alone.
+//! - A cgroup with `cpu.idle` = 1 has the least weight there is, reads as weight 0 or 1, and takes no other: left alone.
 //! - A weight counts among the siblings of the cgroup. A cgroup that has no siblings with tasks gains and loses nothing.
 //!
 //! **Theirs and ours.** As for limits, what was there before is *theirs*. A value that is not the one we wrote is somebody
@@ -79,6 +79,10 @@ impl WeightLease {
         };
         if current == self.theirs {
             return Given::Unchanged;
+        }
+        // Its weight reads as 1 then, which may be ours too, and cannot be written.
+        if is_idle(dir, buffer) == Ok(true) {
+            return Given::LeftAlone(IDLE.into());
         }
         if !self.ours.contains(&current) {
             let theirs = self.theirs;
@@ -230,8 +234,13 @@ impl Scale<'_> {
         if ratio >= 1.0 && !is_ours {
             return Ok(());
         }
-        let found = hold.with_dir(self.root.as_fd(), |dir| read_weight(dir, self.buffer));
-        let found = found.map_err(Refusal::of)?;
+        let read = hold.with_dir(self.root.as_fd(), |dir| {
+            Ok((read_weight(dir, self.buffer)?, is_idle(dir, self.buffer)?))
+        });
+        let (found, is_idle) = read.map_err(Refusal::of)?;
+        if is_idle {
+            return Err(Refusal::Never(IDLE.into()));
+        }
         if !is_ours {
             self.lease(hold, found)?;
         }
@@ -270,13 +279,11 @@ impl Scale<'_> {
 
     /// Notes what is there, before it is changed for the first time.
     fn lease(&mut self, hold: &mut LimitedCgroup, theirs: u64) -> Result<(), Refusal> {
-        let read = hold.with_dir(self.root.as_fd(), |dir| {
-            Ok((is_idle(dir, self.buffer)?, read_nice(dir, self.buffer)))
-        });
-        let (is_idle, nice) = read.map_err(Refusal::of)?;
-        if is_idle || !WEIGHTS.contains(&theirs) {
+        if !WEIGHTS.contains(&theirs) {
             return Err(Refusal::Never(IDLE.into()));
         }
+        let read = hold.with_dir(self.root.as_fd(), |dir| Ok(read_nice(dir, self.buffer)));
+        let nice = read.map_err(Refusal::of)?;
         let lease = WeightLease {
             path: hold.lease.path.clone(),
             inode: hold.lease.inode,

@@ -276,6 +276,28 @@ fn who_is_never_limited_is_never_weighed() {
     assert!(!world.journal().contains("weigh"));
 }
 
+/// An idle cgroup reads as weight 1 and takes no other. Here that is the weight that weir had set.
+#[test]
+fn a_cgroup_made_idle_at_our_weight_is_left_alone() {
+    for is_killed in [false, true] {
+        let mut world = World::new(Fake::new());
+        world.set("cpu.weight", "3");
+        world.limit(FIO, 0.5);
+        world.weigh(FIO, 0.1);
+        assert_eq!(world.file("cpu.weight"), "1");
+        world.set("cpu.idle", "1");
+        if is_killed {
+            drop(world.reset());
+        } else {
+            world.weigh(FIO, 0.9);
+            assert!(left_alone(world.seen()).contains("cpu.idle"));
+            world.actuator.release_all();
+        }
+        assert_eq!(world.file("cpu.weight"), "1", "killed: {is_killed}");
+        assert!(!world.fake.path("run/weir/journal.jsonl").exists());
+    }
+}
+
 /// What may happen to a workload's weight.
 #[derive(Clone, Copy, Debug)]
 enum Event {
@@ -283,9 +305,9 @@ enum Event {
     Weigh(f64),
     Release,
     Tend,
-    /// Somebody else writes this weight.
+    /// Another program writes this weight.
     Others(u64),
-    /// Somebody else makes it idle, or not idle.
+    /// Another program makes it idle, or not idle.
     Idle(bool),
     Killed,
 }
@@ -326,8 +348,8 @@ proptest! {
                     world.set("cpu.idle", "0");
                 }
                 Event::Idle(is_idle) => {
-                    // As the kernel does: 0 while it is idle, the normal weight afterwards.
-                    theirs = if is_idle { "0" } else { "100" }.to_owned();
+                    // As Linux 7.2 does: 1 while it is idle, the normal weight afterwards.
+                    theirs = if is_idle { "1" } else { "100" }.to_owned();
                     world.set("cpu.weight", &theirs);
                     world.set("cpu.idle", if is_idle { "1" } else { "0" });
                 }
