@@ -17,7 +17,8 @@ use crate::exit::{Exit, print, print_json};
 use crate::fake::Fake;
 use crate::run::cost::Stages;
 use crate::run::publish::Publisher;
-use crate::run::tick::{Loop, Sinks};
+use crate::run::sink::Sinks;
+use crate::run::tick::Loop;
 use crate::run::{changes::ChangeLog, make_run_dir};
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -161,11 +162,9 @@ fn open(roots: &Roots) -> Result<Loop> {
         set_point_bytes_per_sec: Some(BytesPerSec::new(SET_POINT)),
         ..Config::default()
     };
-    let sinks = Sinks {
-        publisher: Some(Publisher::new(&roots.run)),
-        change_log: Some(ChangeLog::open(&roots.run)?),
-        ..Sinks::default()
-    };
+    let mut sinks = Sinks::default();
+    sinks.add(ChangeLog::open(&roots.run)?);
+    sinks.add(Publisher::new(&roots.run));
     Ok(Loop::new(
         Box::new(platform),
         config,

@@ -42,7 +42,7 @@ impl Start {
 }
 
 /// One tick: what was seen, what was decided, what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tick {
     /// Wall-clock time, milliseconds since the Unix epoch.
     #[serde(skip)]

@@ -7,7 +7,7 @@ use crate::cli::ExplainArgs;
 use crate::exit::Exit;
 use crate::explain::tell;
 use crate::run::changes::{Changes, MachineChange};
-use crate::run::view::View;
+use crate::run::view::{Beside, View};
 use crate::text;
 use anyhow::{Context, Result};
 use std::collections::VecDeque;
@@ -54,7 +54,7 @@ pub fn explain(args: &ExplainArgs, path: &Path) -> Result<Exit> {
         while past.len() > CHANGES_MAX {
             past.pop_front();
         }
-        view.take_in(tick);
+        view.update(tick, Beside::default());
     }
     let now =
         now.context("the recording has no tick until then: leave --at out, or give a later time")?;

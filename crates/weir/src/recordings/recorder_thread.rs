@@ -5,70 +5,70 @@
 
 use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
+use tracing::{info, warn};
 use weir_core::Description;
 use weir_store::{Recorder, Start, StoreError, Tick};
 
+use crate::run::lossy::{Drained, Lossy, NotDrained};
 use crate::run::publish::wall_unix_ms;
+use crate::run::sink::{Sink, SinkTrouble, TickContext};
+use crate::text;
 
-/// Ticks that wait at most: three seconds of a stuck disk at 50 ms a tick.
-const QUEUE_TICKS: usize = 64;
 /// How long the end waits for the disk.
 const LAST_TICKS: Duration = Duration::from_secs(10);
 
 /// What goes to the thread.
 struct Entry {
-    tick: Tick,
+    tick: Arc<Tick>,
+    /// Ticks that were lost on the way before this one.
+    lost_before: u64,
     /// A session that begins with it: the machine has changed.
     begins: Option<Box<Start>>,
 }
 
 /// The loop's end of it.
 pub struct RecorderThread {
-    queue: Option<SyncSender<Entry>>,
+    queue: Option<Lossy<Entry>>,
     /// How the session began.
     start: Start,
     begins: Option<Box<Start>>,
-    done: Receiver<Result<PathBuf, StoreError>>,
+    ended: Drained<Result<PathBuf, StoreError>>,
     trouble: Arc<Mutex<Option<StoreError>>>,
+    /// Whether weir runs for the recording's sake.
+    is_needed: bool,
     lost_before: u64,
     lost: u64,
 }
 
 impl RecorderThread {
-    /// Begins a session in the file.
+    /// Begins a session in the file. If weir runs for it (`is_needed`), it stops when it cannot be written.
     ///
     /// # Errors
     /// The file cannot be recorded into, or no thread can be had.
-    pub fn start(path: &Path, start: &Start) -> Result<RecorderThread> {
+    pub fn start(path: &Path, start: &Start, is_needed: bool) -> Result<RecorderThread> {
         let recorder = Recorder::open(path, start)?;
-        let (queue, entries) = sync_channel(QUEUE_TICKS);
-        let (ended, done) = sync_channel(1);
         let trouble = Arc::new(Mutex::new(None));
-        let told = Arc::clone(&trouble);
-        thread::Builder::new()
-            .name("weir-record".into())
-            .spawn(move || {
-                // Nobody may be waiting any more.
-                let _ = ended.send(write(recorder, &entries, &told));
-            })
-            .context("cannot start the recording thread")?;
+        let noted = Arc::clone(&trouble);
+        let work = move |entries: Receiver<Entry>| write(recorder, &entries, &noted);
+        let (queue, ended) =
+            Lossy::start("weir-record", work).context("cannot start the recording thread")?;
         Ok(RecorderThread {
             queue: Some(queue),
             start: start.clone(),
             begins: None,
-            done,
+            ended,
             trouble,
+            is_needed,
             lost_before: 0,
             lost: 0,
         })
     }
 
     /// The machine as it is now. Where it is another one than it was, a session of its own begins with the next tick.
-    pub fn follow(&mut self, machine: &Description) {
+    fn follow(&mut self, machine: &Description) {
         if self.start.description.is_same_machine(machine) {
             return;
         }
@@ -78,52 +78,62 @@ impl RecorderThread {
     }
 
     /// Hands a tick over, or counts it as lost. Never waits.
-    pub fn add(&mut self, tick: &Tick) {
+    fn add(&mut self, tick: &Arc<Tick>) {
         let Some(queue) = &self.queue else { return };
-        let lost_before = self.lost_before;
         let entry = Entry {
-            tick: Tick {
-                lost_before,
-                ..tick.clone()
-            },
+            tick: Arc::clone(tick),
+            lost_before: self.lost_before,
             begins: self.begins.take(),
         };
-        match queue.try_send(entry) {
+        match queue.send(entry) {
             Ok(()) => self.lost_before = 0,
-            Err(TrySendError::Full(entry) | TrySendError::Disconnected(entry)) => {
+            Err(entry) => {
                 self.begins = entry.begins;
                 self.lost_before += 1;
-                self.lost += 1;
             }
         }
-    }
-
-    /// Why ticks cannot be written, once for each time that this begins.
-    pub fn take_error(&self) -> Option<StoreError> {
-        self.trouble
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-    }
-
-    /// Ticks so far that the disk was too slow for.
-    pub fn lost(&self) -> u64 {
-        self.lost
+        self.lost = queue.lost();
     }
 
     /// Waits for what is on the way, ends the session, and says where it lies.
-    ///
-    /// # Errors
-    /// The end could not be written, or not in time.
-    pub fn finish(&mut self) -> Result<PathBuf> {
+    fn end(&mut self) -> Result<PathBuf> {
         self.queue = None;
-        match self.done.recv_timeout(LAST_TICKS) {
+        match self.ended.within(LAST_TICKS) {
             Ok(result) => Ok(result?),
-            Err(RecvTimeoutError::Timeout) => Err(anyhow!(
+            Err(NotDrained::Late) => Err(anyhow!(
                 "the disk did not take the last ticks within {LAST_TICKS:?}"
             )),
-            Err(RecvTimeoutError::Disconnected) => Err(anyhow!("the recording thread has ended")),
+            Err(NotDrained::Ended) => Err(anyhow!("the recording thread has ended")),
         }
+    }
+}
+
+impl Sink for RecorderThread {
+    fn tick(&mut self, tick: &Arc<Tick>, context: &TickContext<'_>) -> Option<Result<(), String>> {
+        self.follow(context.machine);
+        self.add(tick);
+        None
+    }
+
+    fn trouble(&mut self) -> Option<SinkTrouble> {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let error = anyhow!(trouble.take()?);
+        Some(match self.is_needed {
+            true => SinkTrouble::Fatal(error.context("the recording cannot be written")),
+            false => SinkTrouble::Lossy(format!("{error:#}")),
+        })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        let path = self.end().context("the recording has no proper end")?;
+        let path = text::harmless(&path.to_string_lossy());
+        match self.lost {
+            0 => info!("recorded in {path}"),
+            lost => {
+                warn!("recorded in {path}, without {lost} ticks that the disk was too slow for");
+            }
+        }
+        Ok(())
     }
 }
 
@@ -134,13 +144,14 @@ fn write(
 ) -> Result<PathBuf, StoreError> {
     let mut is_failing = false;
     let (mut begins, mut lost) = (None, 0);
-    for mut entry in entries {
-        begins = entry.begins.take().or(begins);
-        entry.tick.lost_before += lost;
-        let result = put(&mut recorder, &mut begins, &entry.tick);
+    for entry in entries {
+        begins = entry.begins.or(begins);
+        let mut tick = Arc::unwrap_or_clone(entry.tick);
+        tick.lost_before = entry.lost_before + lost;
+        let result = put(&mut recorder, &mut begins, &tick);
         // What the recorder could not add it counts itself; what waits for a session to begin it does not know of.
         lost = match &begins {
-            Some(_) => entry.tick.lost_before + 1,
+            Some(_) => tick.lost_before + 1,
             None => 0,
         };
         let was_failing = std::mem::replace(&mut is_failing, result.is_err());

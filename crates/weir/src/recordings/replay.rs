@@ -11,7 +11,7 @@ use super::cli::ReplayArgs;
 use super::replay_screen::ReplayScreen;
 use crate::exit::{Exit, print, print_json};
 use crate::run::metrics::Exporter;
-use crate::run::view::View;
+use crate::run::view::{Beside, View};
 use crate::{host, settings, text, top};
 use anyhow::{Result, bail};
 use serde::Serialize;
@@ -53,7 +53,7 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit> {
 fn metrics(recording: &Recording, args: &ReplayArgs, address: SocketAddr) -> Result<Exit> {
     let exporter = RefCell::new(Exporter::start(address)?);
     let mut is_told = false;
-    let mut count = |tick: &Tick| exporter.borrow_mut().count(&tick.observation, &tick.plan);
+    let mut count = |tick: &Tick| exporter.borrow_mut().count(tick);
     let damaged = play(recording, args, &mut count, &mut |snapshot| {
         exporter.borrow_mut().leave(snapshot);
         if !std::mem::replace(&mut is_told, true) {
@@ -107,7 +107,7 @@ fn play(
             }
             pace.wait(tick.wall_unix_ms);
             met(&tick);
-            run.view.take_in(tick);
+            run.view.update(tick, Beside::default());
             show(run.view.snapshot())?;
         }
     }
@@ -144,7 +144,7 @@ impl<'a> Running<'a> {
         let mut view = View::new(head(start));
         if let Some(before) = before {
             view = before.view;
-            view.take_description(&start.description);
+            view.update_machine(&start.description);
             if let (Some(other), Some(before)) = (&mut other, before.other) {
                 other.state = before.state;
             }

@@ -7,7 +7,7 @@
 
 use super::cli::ReplayArgs;
 use super::replay::{Other, chosen, head, next};
-use crate::run::view::View;
+use crate::run::view::{Beside, View};
 use anyhow::{Context, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -364,7 +364,7 @@ impl<'a> Player<'a> {
             return Ok(None);
         };
         self.now_unix_ms = tick.wall_unix_ms;
-        self.view.take_in(tick);
+        self.view.update(tick, Beside::default());
         let snapshot = self.view.snapshot();
         let shown = match whole {
             true => Ok(snapshot.clone()),

@@ -6,6 +6,7 @@
 //! per reason), and an adjustment only when it is large against the last one written down
 //! ([`ADJUSTED_BY`]) or that one is old ([`ADJUSTED_AFTER_MS`]).
 
+use super::sink::{Sink, TickContext};
 use crate::{text, words};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -13,8 +14,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_core::seam::plan::{Action, ActionKind, Outcome, OutcomeKind, Plan, Why};
 use weir_core::{CpuShare, WorkloadId};
+use weir_store::Tick;
 
 /// An adjustment by less than this ratio is not an event.
 const ADJUSTED_BY: f64 = 0.25;
@@ -256,6 +259,16 @@ impl ChangeLog {
         self.file.write_all(&lines)?;
         self.size += lines.len() as u64;
         Ok(())
+    }
+}
+
+impl Sink for ChangeLog {
+    fn tick(&mut self, _: &Arc<Tick>, context: &TickContext<'_>) -> Option<Result<(), String>> {
+        if context.changes.is_empty() {
+            return None;
+        }
+        let failed = |error| format!("the list of changes cannot be written: {error}");
+        Some(self.add(context.changes).map_err(failed))
     }
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`view`], [`changes`] and
+//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`sink`] (the ways out), [`view`], [`changes`] and
 //! [`publish`] (what screens get), [`outlet`] (how lines leave), [`metrics`]
 //! (for Prometheus), [`push`] (for other servers), [`cost`] (what weir itself uses).
 //!
@@ -17,10 +17,12 @@
 mod announce;
 pub mod changes;
 pub mod cost;
+pub mod lossy;
 pub mod metrics;
 pub mod outlet;
 pub mod publish;
 pub mod push;
+pub mod sink;
 pub mod tick;
 pub mod view;
 pub mod wall;
@@ -38,18 +40,19 @@ use announce::announce;
 use anyhow::{Context, Result, anyhow, bail};
 use changes::{ChangeKind, ChangeLog, MachineChange};
 use metrics::Exporter;
-use outlet::Outlet;
+use outlet::{JsonLines, Outlet};
 use publish::Publisher;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use sink::{SinkTrouble, Sinks};
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use tick::{Loop, Sinks};
+use tick::Loop;
 use tracing::{debug, info, warn};
 use tracing_subscriber::EnvFilter;
 use weir_core::seam::plan::{Outcome, OutcomeKind};
@@ -107,10 +110,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     settings.resolve(platform.describe(), &roots.state)?;
     check_limits_are_possible(&settings, platform.describe())?;
     announce(&settings, platform.describe(), roots);
-    let mut sinks = sinks(&settings, roots)?;
-    sinks.recorder = recorder(&settings, platform.describe())?;
-    sinks.exporter = settings.metrics.map(exporter).transpose()?;
-    sinks.pusher = push::begin(&settings)?;
+    let sinks = sinks(&settings, purpose, platform.describe(), roots)?;
     let policy = host::policy_name(settings.config.policy);
     let config = settings.config.clone();
     let is_limiting = config.limit;
@@ -123,26 +123,13 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
         .and_then(|span| Instant::now().checked_add(span));
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let knees = KneeWatch::new(&settings, roots, ticks.machine());
-        run_until(&mut ticks, &stop, until, (purpose, is_limiting), knees)
+        run_until(&mut ticks, &stop, until, is_limiting, knees)
     }));
-    let released = ticks.release();
-    if let Some(lines) = ticks.lines() {
-        lines.flush();
-        if lines.dropped() > 0 {
-            warn!(
-                "{} lines of JSON were dropped: the reader was too slow",
-                lines.dropped()
-            );
-        }
-    }
-    let left = say_released(&released);
-    let recorded = ticks.recorder().map_or(Ok(()), end_recorder);
-    if let Some(pusher) = ticks.pusher() {
-        push::end(pusher);
-    }
+    let left = say_released(&ticks.release());
+    let handed_over = ticks.sinks().finish();
     log.flush();
     finish(ended.unwrap_or_else(|_| Err(our_fault())), left)?;
-    recorded?;
+    handed_over?;
     Ok(Exit::Done)
 }
 
@@ -183,7 +170,11 @@ fn exporter(address: SocketAddr) -> Result<Exporter> {
 }
 
 /// Begins the recording, if one is wanted.
-fn recorder(settings: &Settings, machine: &Description) -> Result<Option<RecorderThread>> {
+fn recorder(
+    settings: &Settings,
+    purpose: Purpose,
+    machine: &Description,
+) -> Result<Option<RecorderThread>> {
     let Some(path) = &settings.record else {
         return Ok(None);
     };
@@ -196,26 +187,14 @@ fn recorder(settings: &Settings, machine: &Description) -> Result<Option<Recorde
         config: settings.config.clone(),
         description: machine.clone(),
     };
-    RecorderThread::start(path, &start).map(Some)
-}
-
-fn end_recorder(recorder: &mut RecorderThread) -> Result<()> {
-    let path = recorder
-        .finish()
-        .context("the recording has no proper end")?;
-    let path = text::harmless(&path.to_string_lossy());
-    match recorder.lost() {
-        0 => info!("recorded in {path}"),
-        lost => warn!("recorded in {path}, without {lost} ticks that the disk was too slow for"),
-    }
-    Ok(())
+    RecorderThread::start(path, &start, purpose == Purpose::Record).map(Some)
 }
 
 fn run_until(
     ticks: &mut Loop,
     stop: &AtomicUsize,
     until: Option<Instant>,
-    (purpose, is_limiting): (Purpose, bool),
+    is_limiting: bool,
     mut knees: KneeWatch<'_>,
 ) -> Result<End> {
     let mut watch = Watch::default();
@@ -235,18 +214,13 @@ fn run_until(
             info!("the end of --duration");
             return Ok(End::Asked);
         }
-        if let Some(error) = ticks.lines().and_then(Outlet::take_error) {
-            if error.kind() == ErrorKind::BrokenPipe {
-                return Ok(End::ReaderLeft);
+        match ticks.sinks().trouble() {
+            None => {}
+            Some(SinkTrouble::ReaderLeft) => return Ok(End::ReaderLeft),
+            Some(SinkTrouble::Fatal(error)) => return Err(error),
+            Some(SinkTrouble::Lossy(error)) => {
+                warn!("{}; the loop goes on", text::harmless(&error));
             }
-            return Err(error).context("cannot write the JSON lines to stdout");
-        }
-        if let Some(error) = ticks.recorder().and_then(|recorder| recorder.take_error()) {
-            if purpose == Purpose::Record {
-                return Err(error).context("the recording cannot be written");
-            }
-            let error = format!("{:#}", anyhow!(error));
-            warn!("{}; the loop goes on", text::harmless(&error));
         }
         let ticked = match ticks.tick() {
             Ok(ticked) => ticked,
@@ -295,33 +269,49 @@ fn start_log(filter: &str) -> Result<Outlet> {
     Ok(outlet)
 }
 
-fn sinks(settings: &Settings, roots: &Roots) -> Result<Sinks> {
-    let lines = match settings.json {
-        true => Some(Outlet::start("weir-json", io::stdout()).context("cannot start the output")?),
-        false => None,
-    };
-    let nobody_sees = |why: String| {
+/// Every way out that was asked for.
+fn sinks(
+    settings: &Settings,
+    purpose: Purpose,
+    machine: &Description,
+    roots: &Roots,
+) -> Result<Sinks> {
+    let mut sinks = Sinks::default();
+    if let Some(recorder) = recorder(settings, purpose, machine)? {
+        sinks.add(recorder);
+    }
+    if let Some(address) = settings.metrics {
+        sinks.add(exporter(address)?);
+    }
+    if let Some(pusher) = push::begin(settings)? {
+        sinks.add(pusher);
+    }
+    if settings.json {
+        let lines = Outlet::start("weir-json", io::stdout()).context("cannot start the output")?;
+        sinks.add(JsonLines(lines));
+    }
+    add_screens(&mut sinks, roots);
+    Ok(sinks)
+}
+
+/// What `weir top` and `weir explain` read.
+fn add_screens(sinks: &mut Sinks, roots: &Roots) {
+    let unseen = |why: String| {
         let dir = text::harmless(&roots.run.to_string_lossy());
         warn!("{dir}: {why}; `weir top` and `weir explain` will not see this weir");
     };
-    let mut sinks = Sinks {
-        lines,
-        ..Sinks::default()
-    };
-    // Somebody who only observes may run beside one that limits, and must not speak in its place.
+    // One that only observes may run beside one that limits, and must not speak in its place.
     let other = publish::read(&roots.run.join(publish::FILE_NAME)).ok();
     if let Some(other) = other.filter(|other| publish::is_live(other, publish::wall_unix_ms())) {
-        nobody_sees(format!("weir {} publishes there", other.writer_pid));
-        return Ok(sinks);
+        return unseen(format!("weir {} publishes there", other.writer_pid));
     }
     match make_run_dir(&roots.run).and_then(|()| ChangeLog::open(&roots.run)) {
         Ok(log) => {
-            sinks.publisher = Some(Publisher::new(&roots.run));
-            sinks.change_log = Some(log);
+            sinks.add(log);
+            sinks.add(Publisher::new(&roots.run));
         }
-        Err(error) => nobody_sees(error.to_string()),
+        Err(error) => unseen(error.to_string()),
     }
-    Ok(sinks)
 }
 
 /// Asked to limit where that can never happen, weir fails at once: one that runs and does nothing

@@ -5,15 +5,13 @@
 //! writes to a pipe from the loop: lines go through a bounded queue to a thread of their own. What
 //! does not fit is dropped and counted. A reader who has gone away is not an error.
 
+use super::lossy::Lossy;
+use super::sink::{Shown, Sink, SinkTrouble, Wants};
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Lines that wait at most. At 50 ms a line this is three seconds of a stopped reader.
-const QUEUE_LINES: usize = 64;
 
 /// How long the end waits for the reader to take the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -26,54 +24,34 @@ enum Message {
 /// The queue's entry; clones write to the same place.
 #[derive(Clone)]
 pub struct Outlet {
-    queue: SyncSender<Message>,
-    dropped: Arc<AtomicU64>,
+    queue: Lossy<Message>,
     broken: Arc<Mutex<Option<io::Error>>>,
 }
 
 impl Outlet {
-    /// Starts the thread that writes to `sink`.
+    /// Starts the thread that writes to `file`.
     ///
     /// # Errors
     /// No thread can be had.
-    pub fn start(name: &str, mut sink: impl Write + Send + 'static) -> io::Result<Outlet> {
-        let (queue, lines) = sync_channel(QUEUE_LINES);
+    pub fn start(name: &str, mut file: impl Write + Send + 'static) -> io::Result<Outlet> {
         let broken = Arc::new(Mutex::new(None));
-        let outlet = Outlet {
-            queue,
-            dropped: Arc::default(),
-            broken: Arc::clone(&broken),
+        let error = Arc::clone(&broken);
+        let work = move |messages: Receiver<Message>| {
+            if let Err(why) = write_all(&messages, &mut file) {
+                *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+            }
         };
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                for message in lines {
-                    let done = match message {
-                        Message::Line(line) => sink.write_all(&line),
-                        Message::Flush(ack) => {
-                            let done = sink.flush();
-                            // The other side may have given up waiting: that is its right.
-                            let _ = ack.send(());
-                            done
-                        }
-                    };
-                    if let Err(error) = done {
-                        *broken.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                        return;
-                    }
-                }
-            })?;
-        Ok(outlet)
+        let (queue, _) = Lossy::start(name, work)?;
+        Ok(Outlet { queue, broken })
     }
 
     /// Queues a line, or drops it if the queue is full. Never waits.
     pub fn send(&self, line: Vec<u8>) {
-        if let Err(TrySendError::Full(_)) = self.queue.try_send(Message::Line(line)) {
-            self.dropped.fetch_add(1, Ordering::Relaxed);
-        }
+        // The queue counts what it does not take.
+        let _ = self.queue.send(Message::Line(line));
     }
 
-    /// Why nobody reads any more, once; nothing while all is well.
+    /// Why there is no reader any more, once; nothing while all is well.
     pub fn take_error(&self) -> Option<io::Error> {
         self.broken
             .lock()
@@ -83,7 +61,7 @@ impl Outlet {
 
     /// Lines dropped so far.
     pub fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        self.queue.lost()
     }
 
     /// Waits for the queued lines to be written, but not for long.
@@ -106,6 +84,57 @@ impl Outlet {
     }
 }
 
+/// Until all entries of the queue are gone, or the file takes nothing more.
+fn write_all(messages: &Receiver<Message>, file: &mut impl Write) -> io::Result<()> {
+    for message in messages {
+        match message {
+            Message::Line(line) => file.write_all(&line)?,
+            Message::Flush(ack) => {
+                let done = file.flush();
+                // The other side may have given up waiting: that is its right.
+                let _ = ack.send(());
+                done?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `--json`: each snapshot is a line.
+pub struct JsonLines(pub Outlet);
+
+impl Sink for JsonLines {
+    fn wants(&mut self, _: Instant) -> Wants {
+        Wants::Screen
+    }
+
+    fn show(&mut self, shown: &mut Shown<'_>) -> Option<Result<(), String>> {
+        let line = shown.json().map(<[u8]>::to_vec);
+        Some(line.map(|line| self.0.send(line)))
+    }
+
+    fn trouble(&mut self) -> Option<SinkTrouble> {
+        let error = self.0.take_error()?;
+        Some(match error.kind() {
+            io::ErrorKind::BrokenPipe => SinkTrouble::ReaderLeft,
+            _ => SinkTrouble::Fatal(
+                anyhow::Error::new(error).context("cannot write the JSON lines to stdout"),
+            ),
+        })
+    }
+
+    fn finish(&mut self) -> anyhow::Result<()> {
+        self.0.flush();
+        if self.0.dropped() > 0 {
+            tracing::warn!(
+                "{} lines of JSON were dropped: the reader was too slow",
+                self.0.dropped()
+            );
+        }
+        Ok(())
+    }
+}
+
 /// One log event is one write.
 impl Write for Outlet {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -120,6 +149,7 @@ impl Write for Outlet {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lossy::QUEUE_ITEMS;
     use super::*;
 
     /// A reader who never reads: writes block until the gate opens.
@@ -140,11 +170,11 @@ mod tests {
         let (_gate, wait) = sync_channel::<()>(0);
         let outlet = Outlet::start("test", Stuck(wait)).unwrap();
         // The gate stays shut: whoever waited for the reader would wait for ever.
-        for _ in 0..QUEUE_LINES * 3 {
+        for _ in 0..QUEUE_ITEMS * 3 {
             outlet.send(b"line\n".to_vec());
         }
         assert!(
-            outlet.dropped() >= QUEUE_LINES as u64,
+            outlet.dropped() >= QUEUE_ITEMS as u64,
             "dropped {}",
             outlet.dropped()
         );

@@ -10,6 +10,8 @@
 //! that he has read (inotify(7)): while somebody does, and for a while after, each tick is published, but for what that
 //! costs; else just often enough for who comes next to find it live.
 
+use super::cost::thread_cpu;
+use super::sink::{Shown, Sink, Wants};
 use crate::text;
 use anyhow::{Context, Result, bail};
 use rustix::fd::OwnedFd;
@@ -33,7 +35,7 @@ const READ_FOR: Duration = Duration::from_secs(10);
 /// So long after the start a first reader may come.
 const STARTED_FOR: Duration = Duration::from_secs(2);
 /// Between two snapshots at least.
-pub const LEAST_SPACING: Duration = Duration::from_millis(100);
+const LEAST_SPACING: Duration = Duration::from_millis(100);
 /// Between two snapshots that nobody reads. With an interval on top it is less than [`is_live`] asks for.
 const UNREAD_SPACING: Duration = Duration::from_millis(1200);
 
@@ -50,6 +52,9 @@ pub struct Publisher {
     path: PathBuf,
     next: PathBuf,
     readers: Readers,
+    last: Option<Instant>,
+    /// What the last snapshot took to make and to write.
+    last_cost: Duration,
 }
 
 impl Publisher {
@@ -59,11 +64,13 @@ impl Publisher {
             path: dir.join(FILE_NAME),
             next: dir.join(".snapshot.json.next"),
             readers: Readers::of(dir),
+            last: None,
+            last_cost: Duration::ZERO,
         }
     }
 
     /// How long to wait after a snapshot that cost `last_cost`.
-    pub fn spacing(&mut self, last_cost: Duration, now: Instant) -> Duration {
+    fn spacing(&mut self, last_cost: Duration, now: Instant) -> Duration {
         match self.readers.are_there(now) {
             true => spacing(last_cost),
             false => spacing(last_cost).max(UNREAD_SPACING),
@@ -92,6 +99,38 @@ impl Publisher {
             // Not there is as good as gone; anything else leaves an old file, which readers notice.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+impl Sink for Publisher {
+    fn wants(&mut self, now: Instant) -> Wants {
+        let since = self.last.map(|last| now - last);
+        // The kernel is asked for readers no more often than it can matter.
+        if since.is_some_and(|since| since < LEAST_SPACING) {
+            return Wants::Nothing;
+        }
+        let spacing = self.spacing(self.last_cost, now);
+        match since.is_none_or(|since| since >= spacing) {
+            true => Wants::Screen,
+            false => Wants::Nothing,
+        }
+    }
+
+    fn show(&mut self, shown: &mut Shown<'_>) -> Option<Result<(), String>> {
+        let published = shown.json().and_then(|json| {
+            let failed = |error| format!("the snapshot cannot be published: {error}");
+            let start = thread_cpu();
+            let published = self.publish(json).map_err(failed);
+            published.map(|()| thread_cpu().0.saturating_sub(start.0))
+        });
+        self.last = Some(Instant::now());
+        let write_ns = published.as_ref().copied().unwrap_or_default();
+        self.last_cost = Duration::from_nanos(shown.cpu().0 + write_ns);
+        Some(published.map(drop))
+    }
+
+    fn released(&mut self) {
+        self.withdraw();
     }
 }
 

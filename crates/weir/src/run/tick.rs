@@ -5,19 +5,15 @@
 //! and nothing published) and for `weir bench loop` (over files in memory). What is decided is
 //! decided in weir-core; what is here is the order of things and the bookkeeping for screens.
 
-use super::changes::{ChangeLog, Changes, MachineChange};
+use super::changes::{Changes, MachineChange};
 use super::cost::{Meter, Stages, process_cpu, thread_cpu};
-use super::metrics::Exporter;
-use super::outlet::Outlet;
-use super::publish::{LEAST_SPACING, Publisher};
-use super::push::Pusher;
-use super::view::View;
+use super::sink::{Shown, Sinks, TickContext, Wants};
+use super::view::{Beside, Screen, View};
 use super::wall::Wall;
-use crate::recordings::recorder_thread::RecorderThread;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tracing::warn;
-use weir_core::seam::plan::{Outcome, Plan};
+use weir_core::seam::plan::Outcome;
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::{
     Config, Description, DeviceId, Missing, Nanos, Observation, Platform, PlatformError, State,
@@ -42,23 +38,6 @@ impl Drop for Leased {
     }
 }
 
-/// Where ticks go besides the world.
-#[derive(Default)]
-pub struct Sinks {
-    /// The snapshot file.
-    pub publisher: Option<Publisher>,
-    /// The list of changes.
-    pub change_log: Option<ChangeLog>,
-    /// Lines of JSON, one per tick.
-    pub lines: Option<Outlet>,
-    /// The recording.
-    pub recorder: Option<RecorderThread>,
-    /// Metrics for Prometheus.
-    pub exporter: Option<Exporter>,
-    /// Lines for a time-series server.
-    pub pusher: Option<Pusher>,
-}
-
 /// The loop's state between two ticks.
 pub struct Loop {
     platform: Leased,
@@ -71,9 +50,6 @@ pub struct Loop {
     view: View,
     /// The snapshot as text: memory that is used again.
     json: Vec<u8>,
-    published: Option<Instant>,
-    publish_cost: Duration,
-    trouble: Option<String>,
 }
 
 /// What a tick was.
@@ -114,9 +90,6 @@ impl Loop {
             wall: Wall::default(),
             view,
             json: Vec::new(),
-            published: None,
-            publish_cost: Duration::ZERO,
-            trouble: None,
         }
     }
 
@@ -130,19 +103,9 @@ impl Loop {
         self.platform.0.describe()
     }
 
-    /// The reader of the JSON lines, if there is one.
-    pub fn lines(&self) -> Option<&Outlet> {
-        self.sinks.lines.as_ref()
-    }
-
-    /// The recording, if there is one.
-    pub fn recorder(&mut self) -> Option<&mut RecorderThread> {
-        self.sinks.recorder.as_mut()
-    }
-
-    /// What pushes to a server, if there is one.
-    pub fn pusher(&mut self) -> Option<&mut Pusher> {
-        self.sinks.pusher.as_mut()
+    /// Where the ticks go.
+    pub fn sinks(&mut self) -> &mut Sinks {
+        &mut self.sinks
     }
 
     /// One iteration. Blocks in the platform until the next tick is due.
@@ -166,8 +129,15 @@ impl Loop {
         self.state.note(&outcomes);
         let applied = thread_cpu();
         let lost = lost_counters(&seen);
-        let events = self.take_in(seen, plan, outcomes);
-        self.publish(&events);
+        let tick = Tick {
+            wall_unix_ms: self.wall.unix_ms(seen.at),
+            lost_before: 0,
+            self_cost: Some(self.meter.tick(seen.at, process_cpu())),
+            observation: seen,
+            plan,
+            outcomes,
+        };
+        let events = self.publish(tick);
         let stages = Stages {
             observe: between(start, observed),
             step: between(observed, decided),
@@ -182,119 +152,41 @@ impl Loop {
         })
     }
 
-    /// Gives all limits back; the snapshot is withdrawn, because it is not true any more.
+    /// Gives all limits back; sinks withdraw what is not true any more.
     pub fn release(&mut self) -> Vec<Outcome> {
         let outcomes = self.platform.release();
-        if let Some(publisher) = &self.sinks.publisher {
-            publisher.withdraw();
-        }
+        self.sinks.released();
         outcomes
     }
 
-    /// Makes the tick the current snapshot, and records it. Its time is that of the look.
-    fn take_in(
-        &mut self,
-        seen: Observation,
-        plan: Plan,
-        outcomes: Vec<Outcome>,
-    ) -> Vec<MachineChange> {
-        let tick = Tick {
-            wall_unix_ms: self.wall.unix_ms(seen.at),
-            lost_before: 0,
-            self_cost: Some(self.meter.tick(seen.at, process_cpu())),
-            observation: seen,
-            plan,
-            outcomes,
-        };
-        let events = self
+    /// Hands the tick to the sinks, and makes it the current snapshot. Returns what weir changed.
+    fn publish(&mut self, tick: Tick) -> Vec<MachineChange> {
+        let changes = self
             .changes
             .of(tick.wall_unix_ms, &tick.plan, &tick.outcomes);
-        let machine = self.platform.0.describe();
-        if let Some(recorder) = &mut self.sinks.recorder {
-            recorder.follow(machine);
-            recorder.add(&tick);
-        }
-        if let Some(exporter) = &mut self.sinks.exporter {
-            exporter.count(&tick.observation, &tick.plan);
-        }
-        if let Some(pusher) = &self.sinks.pusher {
-            pusher.add(&tick);
-            self.view.take_delivery(pusher.delivery());
-        }
-        if self.sinks.exporter.is_some() {
-            self.view.take_description(machine);
-        }
-        self.view.take_in(tick);
-        if let Some(exporter) = &mut self.sinks.exporter {
-            exporter.leave(self.view.snapshot());
-        }
-        events
-    }
-
-    fn publish(&mut self, events: &[MachineChange]) {
-        let cost = self.publish_cost;
-        let now = Instant::now();
-        // The kernel is asked for readers no more often than it can matter.
-        let too_soon = |last: Instant| now - last < LEAST_SPACING;
-        let is_asked = !self.published.is_some_and(too_soon);
-        let publisher = self.sinks.publisher.as_mut().filter(|_| is_asked);
-        let spacing = publisher.map(|p| p.spacing(cost, now));
-        let old = |last: Instant| spacing.is_some_and(|spacing| now - last >= spacing);
-        let to_file = spacing.is_some() && self.published.is_none_or(old);
-        let mut trouble = None;
-        if let Some(log) = &mut self.sinks.change_log
-            && !events.is_empty()
-            && let Err(error) = log.add(events)
-        {
-            trouble = Some(format!("the list of changes cannot be written: {error}"));
-        }
-        if to_file || self.sinks.lines.is_some() {
-            let start = thread_cpu();
-            self.look_closer();
-            self.json.clear();
-            match serde_json::to_writer(&mut self.json, self.view.snapshot()) {
-                Ok(()) => trouble = self.hand_out(to_file).err().or(trouble),
-                Err(error) => trouble = Some(format!("the snapshot cannot be written: {error}")),
-            }
-            if to_file {
-                self.published = Some(Instant::now());
-                self.publish_cost = Duration::from_nanos(between(start, thread_cpu()).0);
-            }
-        }
-        if to_file || !events.is_empty() {
-            self.say_once(trouble);
-        }
-    }
-
-    /// Adds to the snapshot what is asked for screens alone.
-    pub fn look_closer(&mut self) {
-        self.view.take_description(self.platform.0.describe());
-        self.view.take_books(self.platform.0.scheduler());
-        self.view.take_processes(self.platform.0.processes());
-    }
-
-    fn hand_out(&self, to_file: bool) -> Result<(), String> {
-        let mut result = Ok(());
-        if let Some(publisher) = &self.sinks.publisher
-            && to_file
-        {
-            let failed = |error| format!("the snapshot cannot be published: {error}");
-            result = publisher.publish(&self.json).map_err(failed);
-        }
-        if let Some(lines) = &self.sinks.lines {
-            lines.send([self.json.as_slice(), b"\n"].concat());
-        }
-        result
-    }
-
-    /// Screens are not worth stopping for: their trouble is logged when it begins.
-    fn say_once(&mut self, trouble: Option<String>) {
-        if let Some(what) = &trouble
-            && self.trouble != trouble
-        {
-            warn!("{what}; the loop goes on");
-        }
-        self.trouble = trouble;
+        let tick = Arc::new(tick);
+        let context = TickContext {
+            machine: self.platform.0.describe(),
+            changes: &changes,
+        };
+        self.sinks.tick(&tick, &context);
+        let wants = self.sinks.wants(Instant::now());
+        let start = thread_cpu();
+        let world = &mut self.platform.0;
+        let screen = (wants >= Wants::Screen).then(|| Screen {
+            scheduler: world.scheduler(),
+            processes: world.processes(),
+        });
+        let beside = Beside {
+            machine: (wants >= Wants::Figures).then(|| world.describe()),
+            screen,
+            delivery: self.sinks.delivery(),
+        };
+        self.view.update(Arc::unwrap_or_clone(tick), beside);
+        let cpu = between(start, thread_cpu());
+        let mut shown = Shown::new(self.view.snapshot(), &mut self.json, cpu);
+        self.sinks.show(&mut shown);
+        changes
     }
 }
 
@@ -321,6 +213,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
     use std::rc::Rc;
+    use weir_core::Plan;
 
     struct Breaks {
         machine: Description,

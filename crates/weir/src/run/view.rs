@@ -34,33 +34,8 @@ impl View {
         &self.snapshot
     }
 
-    /// What the scheduler did up to now.
-    pub fn take_books(&mut self, books: Option<SchedStats>) {
-        self.snapshot.scheduler = books;
-    }
-
-    /// Facts change while it runs: nodes come online, a source fails.
-    pub fn take_description(&mut self, now: &Description) {
-        if self.snapshot.description != *now {
-            self.snapshot.description = now.clone();
-        }
-    }
-
-    /// Who is in workloads.
-    pub fn take_processes(&mut self, now: Arc<BTreeMap<WorkloadId, Processes>>) {
-        if !Arc::ptr_eq(&self.processes, &now) {
-            self.snapshot.processes = BTreeMap::clone(&now);
-            self.processes = now;
-        }
-    }
-
-    /// What became of pushed figures up to now.
-    pub fn take_delivery(&mut self, delivery: Delivery) {
-        self.snapshot.push = Some(delivery);
-    }
-
     /// Makes the tick the current snapshot.
-    pub fn take_in(&mut self, tick: Tick) {
+    pub fn update(&mut self, tick: Tick, beside: Beside<'_>) {
         let snapshot = &mut self.snapshot;
         let seen = tick.observation;
         snapshot.wall_unix_ms = tick.wall_unix_ms;
@@ -73,7 +48,48 @@ impl View {
         snapshot.loads = seen.loads;
         snapshot.outcomes = tick.outcomes;
         snapshot.plan = tick.plan;
+        snapshot.push = beside.delivery;
+        if let Some(machine) = beside.machine {
+            self.update_machine(machine);
+        }
+        if let Some(screen) = beside.screen {
+            self.update_screen(screen);
+        }
     }
+
+    /// Facts change while it runs: nodes come online, a source fails.
+    pub fn update_machine(&mut self, now: &Description) {
+        if self.snapshot.description != *now {
+            self.snapshot.description = now.clone();
+        }
+    }
+
+    fn update_screen(&mut self, now: Screen) {
+        self.snapshot.scheduler = now.scheduler;
+        if !Arc::ptr_eq(&self.processes, &now.processes) {
+            self.snapshot.processes = BTreeMap::clone(&now.processes);
+            self.processes = now.processes;
+        }
+    }
+}
+
+/// What a snapshot says besides the tick. What is not given stays as it was given last.
+#[derive(Default)]
+pub struct Beside<'a> {
+    /// The machine as it is now.
+    pub machine: Option<&'a Description>,
+    /// What only screens show.
+    pub screen: Option<Screen>,
+    /// What became of pushed figures up to now.
+    pub delivery: Option<Delivery>,
+}
+
+/// What only screens show, and costs more to read.
+pub struct Screen {
+    /// What the scheduler did up to now.
+    pub scheduler: Option<SchedStats>,
+    /// Processes of workloads.
+    pub processes: Arc<BTreeMap<WorkloadId, Processes>>,
 }
 
 /// A file that stays malformed is one skip and not one a tick.

@@ -6,13 +6,14 @@ use crate::cli::{ByName, TopArgs};
 use crate::host;
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
 use crate::run::publish::{self, is_live, wall_unix_ms};
-use crate::run::tick::{Loop, Sinks};
+use crate::run::sink::{Shown, Sink, SinkTrouble, Sinks, Wants};
+use crate::run::tick::Loop;
 use crate::text;
 use anyhow::{Context, Result, anyhow};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weir_core::Config;
 use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
@@ -114,6 +115,27 @@ impl Feed {
     }
 }
 
+/// The screen that shows the ticks of our own loop. The loop waits for it: nothing is limited.
+struct ToScreen {
+    screen: SyncSender<Result<Snapshot>>,
+    is_gone: bool,
+}
+
+impl Sink for ToScreen {
+    fn wants(&mut self, _: Instant) -> Wants {
+        Wants::Screen
+    }
+
+    fn show(&mut self, shown: &mut Shown<'_>) -> Option<Result<(), String>> {
+        self.is_gone = self.screen.send(Ok(shown.snapshot().clone())).is_err();
+        None
+    }
+
+    fn trouble(&mut self) -> Option<SinkTrouble> {
+        self.is_gone.then_some(SinkTrouble::ReaderLeft)
+    }
+}
+
 fn own(roots: Roots, by: ByName, nodes: Vec<u32>) -> Result<Feed> {
     let (send, receive) = sync_channel(4);
     let (opened_send, opened) = sync_channel(1);
@@ -132,17 +154,16 @@ fn own(roots: Roots, by: ByName, nodes: Vec<u32>) -> Result<Feed> {
             let _ = opened_send.send(Ok(()));
             let config = Config::default();
             let policy = host::policy_name(config.policy);
-            let mut ticks = Loop::new(platform, config, &policy, OWN_INTERVAL, Sinks::default());
-            loop {
-                let next = match ticks.tick() {
-                    Ok(_) => {
-                        ticks.look_closer();
-                        Ok(ticks.snapshot().clone())
-                    }
-                    Err(error) => Err(anyhow::Error::new(error)),
-                };
-                let ended = next.is_err();
-                if send.send(next).is_err() || ended {
+            let mut sinks = Sinks::default();
+            sinks.add(ToScreen {
+                screen: send.clone(),
+                is_gone: false,
+            });
+            let mut ticks = Loop::new(platform, config, &policy, OWN_INTERVAL, sinks);
+            while ticks.sinks().trouble().is_none() {
+                if let Err(error) = ticks.tick() {
+                    // The screen may be gone as well.
+                    let _ = send.send(Err(error.into()));
                     return;
                 }
             }

@@ -4,13 +4,14 @@
 
 mod http;
 
+use super::sink::{Shown, Sink, TickContext, Wants};
 use anyhow::{Context, Result};
 use http::Answer;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_core::seam::snapshot::Snapshot;
-use weir_core::{Observation, Plan};
+use weir_store::Tick;
 use weir_store::metrics::{Dialect, Totals, metrics};
 
 /// Nobody asks more often than this; making the value costs a copy of the snapshot.
@@ -57,19 +58,43 @@ impl Exporter {
     }
 
     /// Counts a tick.
-    pub fn count(&mut self, seen: &Observation, plan: &Plan) {
-        self.totals.add(seen, plan);
+    pub fn count(&mut self, tick: &Tick) {
+        self.totals.add(&tick.observation, &tick.plan);
     }
 
-    /// Leaves the newest tick for those who ask.
+    /// Leaves the newest tick for the threads that answer, unless the last one is not old.
     pub fn leave(&mut self, snapshot: &Snapshot) {
-        if self.left_at.is_some_and(|at| at.elapsed() < SPACING) {
+        let now = Instant::now();
+        if !self.is_due(now) {
             return;
         }
-        self.left_at = Some(Instant::now());
+        self.left_at = Some(now);
         let value = Arc::new((snapshot.clone(), self.totals.clone()));
-        // Held by nobody for longer than it takes to copy a pointer.
+        // Held for no longer than it takes to copy a pointer.
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.left_at.is_none_or(|at| now - at >= SPACING)
+    }
+}
+
+impl Sink for Exporter {
+    fn tick(&mut self, tick: &Arc<Tick>, _: &TickContext<'_>) -> Option<Result<(), String>> {
+        self.count(tick);
+        None
+    }
+
+    fn wants(&mut self, now: Instant) -> Wants {
+        match self.is_due(now) {
+            true => Wants::Figures,
+            false => Wants::Nothing,
+        }
+    }
+
+    fn show(&mut self, shown: &mut Shown<'_>) -> Option<Result<(), String>> {
+        self.leave(shown.snapshot());
+        None
     }
 }
 

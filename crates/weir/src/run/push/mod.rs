@@ -14,25 +14,23 @@ mod target;
 
 pub use target::Target;
 
+use super::lossy::{Drained, Lossy};
+use super::sink::{Sink, TickContext};
 use crate::cli::ByName;
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 use queue::Queue;
 use send::Sender;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Duration;
 use tracing::{info, warn};
 use weir_core::Nanos;
-use weir_core::seam::observation::LatencyReading;
-use weir_core::seam::plan::{Outcome, Plan};
 use weir_core::seam::snapshot::Delivery;
 use weir_store::Tick;
 use weir_store::export::Live;
 
-/// Ticks that wait at most to become lines; that takes no network, so they hardly ever do.
-const QUEUE_TICKS: usize = 64;
 /// How long the end waits for the server to take the last lines.
 const LAST_LINES: Duration = Duration::from_secs(3);
 
@@ -61,24 +59,6 @@ pub fn begin(settings: &Settings) -> Result<Option<Pusher>> {
     Pusher::start(how).map(Some)
 }
 
-/// Sends what is left, and says what became of all.
-pub fn end(pusher: &mut Pusher) {
-    let end = pusher.finish();
-    let sent = end.sent_batches_total;
-    let (left, dropped, missed) = (
-        end.waiting_batches,
-        end.dropped_batches_total,
-        end.missed_ticks_total,
-    );
-    match (left, dropped, missed) {
-        (0, 0, 0) => info!("pushed {sent} batches"),
-        _ => warn!(
-            "pushed {sent} batches; not taken at the end: {left}, dropped: {dropped}; ticks missed: \
-             {missed}"
-        ),
-    }
-}
-
 /// What is pushed, and how.
 struct PushOptions {
     /// To whom.
@@ -93,17 +73,10 @@ struct PushOptions {
     with_workloads: bool,
 }
 
-/// What lines are made of.
-struct Seen {
-    wall_unix_ms: u64,
-    plan: Plan,
-    outcomes: Vec<Outcome>,
-    latencies: Vec<LatencyReading>,
-}
-
 /// The loop's end of it.
 pub struct Pusher {
-    ticks: Option<SyncSender<Seen>>,
+    /// Ticks that wait to become lines; that takes no network, so they hardly ever do.
+    ticks: Option<Lossy<Arc<Tick>>>,
     queue: Arc<Queue>,
     done: Receiver<()>,
 }
@@ -115,7 +88,6 @@ impl Pusher {
     /// No thread can be had.
     fn start(how: PushOptions) -> Result<Pusher> {
         let queue = Arc::new(Queue::default());
-        let (ticks, seen) = sync_channel(QUEUE_TICKS);
         let (ended, done) = sync_channel(1);
         let host = rustix::system::uname();
         let host = host.nodename().to_string_lossy();
@@ -126,16 +98,16 @@ impl Pusher {
             how.with_workloads,
         );
         let filled = Arc::clone(&queue);
-        let name = |name: &str| thread::Builder::new().name(name.into());
-        name("weir-lines")
-            .spawn(move || gather(live, &seen, &filled))
-            .context("cannot start the thread that makes lines")?;
+        let (ticks, _): (_, Drained<()>) =
+            Lossy::start("weir-lines", move |ticks| gather(live, &ticks, &filled))
+                .context("cannot start the thread that makes lines")?;
         let sender = Sender::new(how.target, how.token);
         let emptied = Arc::clone(&queue);
-        name("weir-push")
+        thread::Builder::new()
+            .name("weir-push".into())
             .spawn(move || {
                 sender.run(&emptied);
-                // Nobody may be waiting any more.
+                // The other side may have stopped waiting.
                 let _ = ended.send(());
             })
             .context("cannot start the pushing thread")?;
@@ -145,42 +117,52 @@ impl Pusher {
             done,
         })
     }
+}
 
-    /// Hands a tick over, or counts it as missed. Never waits.
-    pub fn add(&self, tick: &Tick) {
-        let Some(ticks) = &self.ticks else { return };
-        let seen = Seen {
-            wall_unix_ms: tick.wall_unix_ms,
-            plan: tick.plan.clone(),
-            outcomes: tick.outcomes.clone(),
-            latencies: tick.observation.latencies.clone(),
-        };
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = ticks.try_send(seen) {
+impl Sink for Pusher {
+    /// Hands a tick over, or counts it as missed.
+    fn tick(&mut self, tick: &Arc<Tick>, _: &TickContext<'_>) -> Option<Result<(), String>> {
+        let ticks = self.ticks.as_ref()?;
+        if ticks.send(Arc::clone(tick)).is_err() {
             self.queue.missed(1);
         }
+        None
     }
 
-    /// What became of the lines so far.
-    pub fn delivery(&self) -> Delivery {
-        self.queue.delivery()
+    fn delivery(&self) -> Option<Delivery> {
+        Some(self.queue.delivery())
     }
 
     /// Sends what there is, if the server takes it soon, and says what became of all.
-    fn finish(&mut self) -> Delivery {
+    fn finish(&mut self) -> Result<()> {
         self.ticks = None;
-        // Too late, or there was nobody to take it: the count says so.
+        // Too late, or the thread is gone: the counts say so.
         let _ = self.done.recv_timeout(LAST_LINES);
-        self.queue.delivery()
+        let end = self.queue.delivery();
+        let sent = end.sent_batches_total;
+        let (left, dropped, missed) = (
+            end.waiting_batches,
+            end.dropped_batches_total,
+            end.missed_ticks_total,
+        );
+        match (left, dropped, missed) {
+            (0, 0, 0) => info!("pushed {sent} batches"),
+            _ => warn!(
+                "pushed {sent} batches; not taken at the end: {left}, dropped: {dropped}; ticks missed: \
+                 {missed}"
+            ),
+        }
+        Ok(())
     }
 }
 
-fn gather(mut live: Live, ticks: &Receiver<Seen>, queue: &Queue) {
+fn gather(mut live: Live, ticks: &Receiver<Arc<Tick>>, queue: &Queue) {
     for tick in ticks {
         let lines = live.add(
             tick.wall_unix_ms,
             &tick.plan,
             &tick.outcomes,
-            &tick.latencies,
+            &tick.observation.latencies,
         );
         if let Some(lines) = lines {
             queue.add(&lines);
