@@ -16,7 +16,7 @@ pub use target::Target;
 
 use super::lossy::{Drained, Lossy};
 use super::sink::{Sink, TickContext};
-use crate::cli::ByName;
+use crate::cli::WorkloadsName;
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 use queue::Queue;
@@ -54,7 +54,7 @@ pub fn begin(settings: &Settings) -> Result<Option<Pusher>> {
         token,
         every,
         interval: settings.interval,
-        with_workloads: settings.by == ByName::Cgroup,
+        with_workloads: settings.workloads == WorkloadsName::Cgroup,
     };
     Pusher::start(how).map(Some)
 }
