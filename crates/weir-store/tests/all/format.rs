@@ -98,7 +98,8 @@ fn names_of_the_first_builds_are_read_as_those_of_today() {
 
 /// What the reader in Python says of a file; nothing if there is no Python, or nothing that reads zstd.
 fn other_reader(path: &Path) -> Option<Output> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/read-recording.py");
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/read-recording.py");
     let Ok(output) = Command::new("python3").arg(script).arg(path).output() else {
         eprintln!("SKIP read-recording.py: no python3 here");
         return None;
