@@ -4,7 +4,8 @@
 //!
 //! - [`map`]: the register map as data, checked;
 //! - [`render`]: its Rust and C views; [`render_scala`]: the one for the RTL;
-//! - [`generate`]: writes the views, or says which are stale.
+//! - [`generate`]: writes the views, or says which are stale;
+//! - [`generate_reference`]: the same for the generated parts of `docs/reference`.
 //!
 //! The checks are tests, so that `cargo test -p xtask` is all there is to remember. In `tests/all`:
 //! `generated.rs` (views are fresh), `dependencies.rs` (who may use whom), `tidy.rs` (sizes, licence
@@ -18,6 +19,7 @@ pub mod render_scala;
 use anyhow::{Context, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 const SOURCE: &str = "contract/registers.toml";
 
@@ -66,6 +68,39 @@ pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
             "not what {SOURCE} says; run `cargo xtask generate`:\n  {}",
             stale.join("\n  ")
         );
+    }
+    Ok(())
+}
+
+/// Writes the generated parts of `docs/reference`, or with `check` compares them. They are made of what is compiled into
+/// `weir`, so a test of that program makes them: the program itself does not carry the generator.
+///
+/// # Errors
+/// cargo cannot be run, the test does not build, or (with `check`) a page is stale.
+pub fn generate_reference(root: &Path, check: bool) -> anyhow::Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut test = Command::new(cargo);
+    test.args([
+        "test",
+        "--quiet",
+        "--release",
+        "-p",
+        "weir",
+        "--bin",
+        "weir",
+    ])
+    .args([
+        "reference_pages_are_what_the_program_says",
+        "--",
+        "--nocapture",
+    ])
+    .current_dir(root);
+    if !check {
+        test.env("WEIR_WRITE_REFERENCE", "1");
+    }
+    let status = test.status().context("cannot run cargo")?;
+    if !status.success() {
+        bail!("docs/reference is not what the program says, or it does not build: see above");
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `cargo xtask generate [--check]`: renders the views of `contract/`, or compares them.
+//! `cargo xtask generate [--check]`: renders the views of `contract/` and the generated parts of `docs/reference`, or
+//! compares them.
 //!
-//! Exit status: 0 done, 1 a view is stale or the map is wrong, 2 wrong usage.
+//! Exit status: 0 done, 1 something is stale or the map is wrong, 2 wrong usage.
 
 use std::process::ExitCode;
 
@@ -18,7 +19,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match xtask::generate(&xtask::repository_root(), check) {
+    let root = xtask::repository_root();
+    match xtask::generate(&root, check).and_then(|()| xtask::generate_reference(&root, check)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");

@@ -33,6 +33,8 @@ mod host;
 mod numbers;
 mod probe;
 mod recordings;
+#[cfg(test)]
+mod reference_tests;
 mod reset;
 mod run;
 mod settings;

@@ -25,7 +25,7 @@ use weir_core::{BytesPerSec, Config, Description, Nanos};
 const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// Keys of the core's `Config` that have a flag of their own, and its name.
-const NOT_IN_CONTROLLER: [(&str, &str); 5] = [
+pub const NOT_IN_CONTROLLER: [(&str, &str); 5] = [
     ("set_point_bytes_per_sec", "set-point"),
     ("goal", "set-point"),
     ("policy", "policy"),

@@ -155,7 +155,7 @@ Examples:
   weir export broken.weir --recover new.weir
   weir export old.weir --upgrade new.weir
 
-Columns have their units in their names; docs/recording-format.md describes them. Control characters \
+Columns have their units in their names; docs/reference/recording-format.md describes them. Control characters \
 in names are written as \\ooo, as bytes that are not UTF-8 are: a name cannot break a line or a screen.
 
 A damaged recording is exported up to the damage, and the exit code is 2; a file that --out was making \

@@ -80,7 +80,7 @@ pub struct ScenarioArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Print all figures as one JSON object (docs/results.md)
+    /// Print all figures as one JSON object (docs/reference/results.md)
     #[arg(long)]
     pub json: bool,
 
