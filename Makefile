@@ -59,7 +59,7 @@ rtl-prove: rtl-tools
 rtl-soak: rtl-tools
 	rtl/run-checks soak
 
-# The table in docs/rtl-resources.md. Registers at 512 groups alone take many minutes.
+# The table in docs/evidence/rtl.md. Registers at 512 groups alone take many minutes.
 rtl-resources: rtl-tools
 	rtl/report-resources
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one result format for live and simulated runs; `docs/results.md` documents it.
+//! The one result format for live and simulated runs; `docs/reference/results.md` documents it.
 //!
 //! A value that could not be measured is `null`, and the reason stands beside it under the same
 //! name in `missing`. The figures' definitions are those of [`weir_core::evaluation`], for every world.

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!  scenario (TOML) ─► machine ─────────────────────────────────────────► Measures
-//!                      │  tasks ─► scheduler ─► CPUs ─► fluid ─► devices    (docs/results.md)
+//!                      │  tasks ─► scheduler ─► CPUs ─► fluid ─► devices    (docs/reference/results.md)
 //!                      │            ▲ cpu.max                 (weir-hw)
 //!                      └─► Platform ─► weir_core::step ─► apply ─┘
 //! ```

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came out of a run. Names and definitions are those of `docs/results.md`, so that simulated
+//! What came out of a run. Names and definitions are those of `docs/reference/results.md`, so that simulated
 //! and live runs can be compared field by field; what only a simulator knows comes after them.
 
 use crate::build::Label;

@@ -17,7 +17,7 @@
 //! * [`export`] writes rows for other programs, and the same rows of a run that goes on; [`metrics`] writes
 //!   the newest tick for Prometheus.
 //!
-//! The format is public: `docs/recording-format.md`.
+//! The format is public: `docs/reference/recording-format.md`.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 

@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn document(profile: &Profile) -> Result<String, Box<dyn std::error::Error>> {
     let head = "# SPDX-License-Identifier: Apache-2.0 OR MIT\n\
         # Written by `cargo run -p weir-hw --release --example calibrate -- --write`; \
-        meaning of the keys: docs/device-model.md.\n";
+        meaning of the keys: docs/explanation/device-model.md.\n";
     Ok(format!("{head}{}", pairs_on_one_line(&profile.to_toml()?)))
 }
 

@@ -11,7 +11,7 @@
 //!
 //! What the device counts is what the event is judged by: a prefetcher that brings the neighbours of lines is in both. That
 //! as much reached the device as was read says that the lines came from there at all. Where the device counts nothing, the
-//! lines that were read must do. Source of the bound: `docs/guide/events.md`.
+//! lines that were read must do. Source of the bound: `docs/explanation/attribution.md`.
 
 use super::core_events::ChosenEvents;
 use crate::counters::pmu::{Counted, Set};

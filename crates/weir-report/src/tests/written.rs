@@ -87,11 +87,11 @@ fn fields(run: &Value) -> BTreeSet<String> {
 }
 
 fn documentation() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/results.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/results.md");
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The fields of a run that `docs/results.md` has a table row for.
+/// The fields of a run that `docs/reference/results.md` has a table row for.
 fn documented() -> BTreeSet<String> {
     documented_under("runs[].")
 }

@@ -71,8 +71,9 @@ pub struct MachineConfig {
 }
 
 impl Default for MachineConfig {
-    /// The thesis's (6.1): Xeon Silver 4416+, 20 cores, 40 threads, 37.5 MiB of cache. It does not tell its HZ: at 1000
-    /// its loop can hold the 3 GiB/s of figure 12, at 250 its 100 % (1 ms in 1 ms) gives 2.5 (docs/simulator.md).
+    /// The thesis's (6.1): Xeon Silver 4416+, 20 cores, 40 threads, 37.5 MiB of cache. It does not tell its HZ: at
+    /// 1000 its loop can hold the 3 GiB/s of figure 12, at 250 its 100 % (1 ms in 1 ms) gives 2.5
+    /// (docs/explanation/simulator.md).
     fn default() -> Self {
         MachineConfig {
             cores: 20,
@@ -131,7 +132,7 @@ pub struct Control {
     pub interval_ms: u64,
     /// Period of weir's limits. Where CPUs are saturated, a limited thread that becomes runnable waits for the
     /// thread before it, and loses what it cannot use up within its period; the longer the period, the longer
-    /// its blocks wait for the next (docs/simulator.md, ablation).
+    /// its blocks wait for the next (docs/evidence/simulator.md, ablation).
     /// Nothing is 10 ms, off the beat as weir's own default is ([`weir_core::units::off_beat`]).
     pub period_ms: Option<u64>,
     /// weir's policy: `proportional`, `balance-point` or `max-min`.

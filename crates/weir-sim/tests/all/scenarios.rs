@@ -201,9 +201,9 @@ fn keys() -> Vec<String> {
 
 #[test]
 fn every_key_of_a_scenario_is_documented() {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
     let read = |name: &str| std::fs::read_to_string(docs.join(name)).expect("documentation");
-    let pages = read("guide/simulator.md") + &read("results.md");
+    let pages = read("scenarios.md") + &read("results.md");
     let keys = keys();
     assert!(keys.len() > 55, "{keys:?}");
     for key in keys {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Figures of a recording as rows for other programs. Each format is a [`Sink`] of its own; what the
-//! columns mean is said once, in `docs/recording-format.md`.
+//! columns mean is said once, in `docs/reference/recording-format.md`.
 
 mod csv;
 mod influx;

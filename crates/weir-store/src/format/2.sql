@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 -- A recording of weir, format 2. Never edited once released: a new format is a new file beside this
--- one. Described for readers in docs/recording-format.md.
+-- one. Described for readers in docs/reference/recording-format.md.
 
 CREATE TABLE session (
     id INTEGER PRIMARY KEY,

@@ -24,7 +24,7 @@ pub(crate) use rows::{Numbering, TextTable, put_actions, put_span, put_text, sig
 
 /// Texts of no meaning; together they do not fit a page.
 const ROOM_TEXTS: i64 = 2;
-const ROOM: &str = "room, see docs/recording-format.md, Damage ";
+const ROOM: &str = "room, see docs/reference/recording-format.md, Damage ";
 const ROOM_CHARS: usize = 2100;
 
 /// A recording that is being written.

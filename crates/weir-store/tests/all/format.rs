@@ -69,7 +69,8 @@ fn format_2_is_read() {
 
 /// What the reader in Python says of a file; nothing if there is no Python, or nothing that reads zstd.
 fn other_reader(path: &Path) -> Option<Output> {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/read-recording.py");
+    let script =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/read-recording.py");
     let Ok(output) = Command::new("python3").arg(script).arg(path).output() else {
         eprintln!("SKIP read-recording.py: no python3 here");
         return None;

@@ -151,7 +151,7 @@ fn rows_that_break_the_rules_are_named() {
     }
 }
 
-/// Puts a document into a row, with the sum that it then must have (docs/recording-format.md).
+/// Puts a document into a row, with the sum that it then must have (docs/reference/recording-format.md).
 fn forge(path: &Path, id: i64, is_key: bool, document: &[u8]) {
     let database = rusqlite::Connection::open(path).unwrap();
     let get = "SELECT session, wall_unix_ms, lost_before FROM tick WHERE id = ?";

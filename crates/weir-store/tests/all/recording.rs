@@ -250,7 +250,7 @@ fn ticks_that_were_lost_are_counted_where_they_are_missing() {
 }
 
 /// Sizes do not depend on the machine: a bound on them is no race. The figures stand in
-/// docs/recording-format.md.
+/// docs/evidence/recordings.md.
 #[test]
 fn a_tick_costs_some_tens_of_bytes_a_workload() {
     let names: Vec<String> = (0..50).map(|n| format!("/w{n:02}")).collect();

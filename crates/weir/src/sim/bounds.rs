@@ -14,7 +14,7 @@ pub fn can_be_checked(subject: &Subject, choices: &[Choice], scenario: &str) -> 
     if subject.expect.is_empty() {
         bail!(
             "--check has nothing to judge: the scenario {scenario} states no bounds; state some under [expect] \
-             (docs/guide/simulator.md)"
+             (docs/reference/results.md)"
         );
     }
     let names = |choices: &[&Choice]| {

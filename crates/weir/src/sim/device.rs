@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir sim device`: the loaded-latency curve of a profile, as Intel MLC measures it on hardware.
-//! Model, profiles and their errors: `docs/device-model.md`.
+//! Model, profiles and their errors: `docs/explanation/device-model.md`.
 
 use crate::exit::{Exit, print, print_json};
 use anyhow::{Context, Result};

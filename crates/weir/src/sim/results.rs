@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A simulated run in the format of `docs/results.md`, and its scenario as reports see it.
+//! A simulated run in the format of `docs/reference/results.md`, and its scenario as reports see it.
 
 use super::builtin::Loaded;
 use super::choice::Choice;

@@ -219,7 +219,7 @@ fn two_recorders_do_not_mix() {
     assert_eq!(daemon.end().code, Some(0));
 }
 
-/// The day in docs/recording-format.md, shorter; `make bench` measures the day itself.
+/// The day in docs/evidence/recordings.md, shorter; `make bench` measures the day itself.
 #[test]
 fn simulated_hours_are_recorded_asked_and_exported() {
     let desk = Desk::new();

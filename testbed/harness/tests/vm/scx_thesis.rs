@@ -182,7 +182,7 @@ fn all_they_can_get(vm: &Vm) -> Result<f64> {
 
 /// They are named where one looks for them, and as what they are.
 fn they_are_told_of(vm: &Vm) -> Result<()> {
-    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/scheduler.md");
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     let guide = std::fs::read_to_string(guide).context(guide)?;
     let help = vm.run("weir run --help")?;
     for name in VARIANTS {

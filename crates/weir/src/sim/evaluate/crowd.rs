@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The thesis's scenario with more and with less work beside the readers: where what is left of the error comes
-//! from (docs/simulator.md).
+//! from (docs/explanation/simulator.md).
 
 use super::super::batch;
 use super::super::choice::{self, Choice};
@@ -58,6 +58,6 @@ pub fn reasons() -> Part {
     super::lab::text(
         "RMSE: with the thesis's 39 workers one of 40 threads is left for five readers that need 1.65. An idle thread takes waiting tasks from its \
          sibling first, so readers gather on one core and share its window of lines; each such meeting lasts one or two windows, too short for feedback. With any other \
-         number of workers it hardly happens (table below; docs/simulator.md). CPU time: on this machine it falls no further with anybody's limits (6.6).",
+         number of workers it hardly happens (table below; docs/explanation/simulator.md). CPU time: on this machine it falls no further with anybody's limits (6.6).",
     )
 }

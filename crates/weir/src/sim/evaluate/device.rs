@@ -12,7 +12,7 @@ use weir_report::{
 };
 
 const TITLE: &str = "The device model against measurements";
-/// Measured with Intel MLC; where from stands in docs/device-model.md and in the profiles.
+/// Measured with Intel MLC; where from stands in docs/explanation/device-model.md and in the profiles.
 const MEASURED: &str = include_str!("../../../../weir-hw/data/loaded-latency-asic-cxl.csv");
 /// Threads that the profile was not fitted to: 2, 8 and 32.
 const HELD_OUT: &str =
@@ -119,7 +119,7 @@ pub fn device(lab: &mut Lab) -> Result<Section> {
         text(
             "Measured with Intel MLC on an ASIC expander on PCIe 5.0 × 16; the model's profile was calibrated against the points of 4, 16 and 46 threads, and those of \
               2, 8 and 32 were held out. It says nothing of other devices. The thesis's FPGA (profile agilex-thesis) has no published curve but figure 15, a \
-              picture; its profile meets the single figures that agree with each other. DDR5 and the other profiles: docs/device-model.md.",
+              picture; its profile meets the single figures that agree with each other. DDR5 and the other profiles: docs/explanation/device-model.md.",
         ),
         Part::Table(table),
         picture(plot(&picture_of(&all)?, &lab.fonts)),

@@ -52,7 +52,7 @@ pub fn estimate(lab: &mut Lab) -> Result<Section> {
     lab.files
         .insert("estimates-thesis-estimate.csv".into(), csv(&batch));
     parts.push(text(
-        "weir has counts of each task where the CPU has an event for them (docs/guide/events.md); the simulated ones have an error of 5 % for each process. Means over 1 s against the truth:",
+        "weir has counts of each task where the CPU has an event for them (docs/explanation/attribution.md); the simulated ones have an error of 5 % for each process. Means over 1 s against the truth:",
     ));
     parts.push(Part::Table(errors(&batch)));
     parts.push(command(

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Prints the documents of a recording of weir, one JSON object a line (docs/recording-format.md).
+"""Prints the documents of a recording of weir, one JSON object a line (docs/reference/recording-format.md).
 
 Stops at the first session, text or tick that is not what was written.
 For trusted files: nothing here is bounded. Usage: read-recording.py FILE
