@@ -3,6 +3,7 @@
 
 mod clocks;
 mod dependencies;
+mod docs;
 mod generated;
 mod names;
 mod testplan;
