@@ -339,6 +339,22 @@ mod tests {
     }
 
     #[test]
+    fn the_former_name_of_a_back_end_names_the_new_one() {
+        for (old, new) in [
+            ("cgroup", "cpu-max"),
+            ("scx", "sched-ext"),
+            ("scx-full", "sched-ext-full"),
+        ] {
+            let said = mode("max-min", old, "").expect_err(old).to_string();
+            assert_eq!(
+                said,
+                format!("--backend {old} is called --backend {new} now")
+            );
+            assert!(mode("max-min", new, "").is_ok());
+        }
+    }
+
+    #[test]
     fn a_sweep_takes_what_it_took_by_its_former_name() {
         let words = [
             "weir-testbed",

@@ -88,7 +88,7 @@ mod tests {
         ];
         for (text, line) in [
             ("a = 1\n[expect]\n[expect.backends.sched-ext]\nb = 1\n", 3),
-            ("a = 1\n[expect.backends]\nscx = { b = 1 }\n", 3),
+            ("a = 1\n[expect.backends]\nsched-ext = { b = 1 }\n", 3),
             ("\n[expect]\nbackends.sched-ext.b = 1\n", 3),
             ("expect = { backends = { \"sched-ext\" = { b = 1 } } }\n", 1),
             ("expect = { c = 1 }\n\n", 0),

@@ -138,8 +138,8 @@ const WRONG: [(&str, &str, &[&str]); 27] = [
     ),
     (
         "[control]",
-        "sensors = { attribution = \"counts\" }\n[control]",
-        &["test:7", "attribution = counts", "called task-counts now"],
+        "[sensors]\nattribution = \"counts\"\n[control]",
+        &["test:8", "attribution = counts", "called task-counts now"],
     ),
     (
         "[control]",

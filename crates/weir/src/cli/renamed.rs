@@ -52,8 +52,8 @@ pub fn value(name: &str, old: &str) -> Option<&'static str> {
 fn flag_sentence(old: &str, new: &str) -> String {
     let mut text = format!("--{old} is called --{new} now");
     if new == "attribution" {
-        let values = SOURCES.map(|(old, new)| format!("{old} {new}"));
-        text += &format!(", and of its values {}", values.join(" and "));
+        let [(old, new), (also_old, also_new)] = SOURCES;
+        text += &format!("; its values {old} and {also_old} are called {new} and {also_new}");
     }
     text
 }
@@ -146,7 +146,7 @@ mod tests {
         ] {
             assert!(said(words).contains(wanted), "{words:?}: {}", said(words));
         }
-        let wanted = "--shares is called --attribution now, and of its values counts task-counts and samples sampling";
+        let wanted = "--shares is called --attribution now; its values counts and samples are called task-counts and sampling";
         let said = said(&["record", "a.weir", "--shares", "counts"]);
         assert!(said.contains(wanted), "{said}");
     }

@@ -145,7 +145,7 @@ fn a_recorded_run_is_explained() {
     let page = at("8s");
     assert_eq!(page.matches("  limited to ").count(), 5, "{page}");
     assert!(
-        page.contains("last changes") && page.contains("cut by max-min"),
+        page.contains("last changes") && page.contains("limited by max-min"),
         "{page}"
     );
     let one = done(&[
