@@ -32,7 +32,7 @@ run:
 	$(CARGO) build --release $(RUN_PROGRAMS)
 	@{ echo; echo "Meanwhile, simulated:"; target/release/weir sim thesis-limit; echo; } & sim=$$!; \
 	    $(TESTBED) env 2> >(cat >&2) && wait $$sim
-	$(TESTBED) live $(SCENARIO) --backend cgroup,scx-full --out out/live
+	$(TESTBED) live $(SCENARIO) --backend cpu-max,sched-ext-full --out out/live
 
 # One selection of packages (--workspace) for all, so that nothing is built twice. The environment is fetched while lints run.
 test: tools test-tools rtl-tools

@@ -45,18 +45,34 @@ pub struct Expect {
 
 /// What carries out limits in live and in simulated runs, as results name it: bounds can be stated for each.
 pub const BACKENDS: [&str; 11] = [
-    "cgroup",
-    "scx",
-    "scx-full",
-    "scx-served",
-    "scx-looks",
-    "scx-full-looks",
+    "cpu-max",
+    "sched-ext",
+    "sched-ext-full",
+    "sched-ext-served",
+    "sched-ext-polled",
+    "sched-ext-full-polled",
     "thesis-scx",
     "thesis-scx-vtime",
     "thesis-scx-throttle",
     "thesis-cgroups",
     "thesis-cgroups-simple",
 ];
+
+/// Back ends that were called otherwise: the former name and the one of [`BACKENDS`].
+const RENAMED_BACKENDS: [(&str, &str); 6] = [
+    ("cgroup", "cpu-max"),
+    ("scx", "sched-ext"),
+    ("scx-full", "sched-ext-full"),
+    ("scx-served", "sched-ext-served"),
+    ("scx-looks", "sched-ext-polled"),
+    ("scx-full-looks", "sched-ext-full-polled"),
+];
+
+/// What a back end is called today, if `old` is a former name. It is no name any more: this is for the error.
+pub fn renamed_backend(old: &str) -> Option<&'static str> {
+    let found = RENAMED_BACKENDS.iter().find(|(name, _)| *name == old);
+    found.map(|(_, new)| *new)
+}
 
 /// A bound that says nothing, or cannot be met or missed by anything.
 #[derive(Clone, Debug, PartialEq)]
@@ -169,6 +185,10 @@ impl Expect {
                 value: value.into(),
                 allowed,
             };
+            if let Some(new) = renamed_backend(name) {
+                let allowed = format!("this back end is called {new} now");
+                return Err(wrong(None, "given", allowed));
+            }
             if !BACKENDS.contains(&name.as_str()) {
                 let allowed = format!(
                     "no back end has this name; allowed are {}",
@@ -374,16 +394,31 @@ mod tests {
         for name in ["scxfull", "scx-ful", "none", "Cgroup", "", "cgroup "] {
             let wrong = with_own(name, own()).check().unwrap_err();
             assert_eq!(wrong.path, ["backends", name]);
-            assert!(wrong.allowed.contains("scx-full"), "{wrong:?}");
+            assert!(wrong.allowed.contains("sched-ext-full"), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_former_name_of_a_back_end_is_an_error_that_says_the_new_one() {
+        for (old, new) in RENAMED_BACKENDS {
+            assert!(BACKENDS.contains(&new) && !BACKENDS.contains(&old), "{old}");
+            assert_eq!(renamed_backend(new), None);
+            let own = Expect {
+                bias_ratio_max: Some(0.01),
+                ..Expect::default()
+            };
+            let wrong = with_own(old, own).check().unwrap_err();
+            assert_eq!(wrong.path, ["backends", old]);
+            assert!(wrong.to_string().contains(&format!("is called {new} now")));
         }
     }
 
     #[test]
     fn bounds_that_nothing_would_read_are_wrong() {
-        let nested = with_own("scx", with_own("cgroup", Expect::default()));
+        let nested = with_own("sched-ext", with_own("cpu-max", Expect::default()));
         let wrong = nested.check().unwrap_err();
-        assert_eq!(wrong.path, ["backends", "scx", "backends"]);
-        let empty = with_own("scx", Expect::default());
+        assert_eq!(wrong.path, ["backends", "sched-ext", "backends"]);
+        let empty = with_own("sched-ext", Expect::default());
         assert_eq!(empty.check().unwrap_err().value, "empty");
         assert!(Expect::default().is_empty() && !empty.is_empty());
     }
@@ -396,8 +431,8 @@ mod tests {
                 ..Expect::default()
             };
             assert_eq!(odd.check().unwrap_err().path, ["rmse_ratio_max"], "{value}");
-            let wrong = with_own("scx", odd).check().unwrap_err();
-            assert_eq!(wrong.path, ["backends", "scx", "rmse_ratio_max"]);
+            let wrong = with_own("sched-ext", odd).check().unwrap_err();
+            assert_eq!(wrong.path, ["backends", "sched-ext", "rmse_ratio_max"]);
         }
         // Nothing falls by more than all of it.
         let too_much = Expect {
@@ -405,7 +440,7 @@ mod tests {
             ..Expect::default()
         };
         assert!(too_much.check().is_err() && too_much.needs_free_run());
-        assert!(!with_own("scx", too_much).needs_free_run());
+        assert!(!with_own("sched-ext", too_much).needs_free_run());
     }
 
     #[test]

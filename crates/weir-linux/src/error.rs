@@ -56,16 +56,16 @@ pub enum LinuxError {
         why: String,
     },
     /// Limits by weir's own scheduler were asked for, and it cannot be used here.
-    #[error("the back end scx cannot be used: {0}")]
+    #[error("the back end sched-ext cannot be used: {0}")]
     NoScheduler(String),
     /// Counts for each task were asked for, and cannot be had here.
-    #[error("no counts for each task: {0}; see `weir events`, or leave --shares to itself")]
+    #[error("no counts for each task: {0}; see `weir events`, or leave --attribution out")]
     NoShares(weir_core::Missing),
     /// Shares by resctrl were asked for, and cannot be had here.
-    #[error("resctrl cannot be used: {0}; see `weir doctor`, or leave --shares to itself")]
+    #[error("resctrl cannot be used: {0}; see `weir doctor`, or leave --attribution out")]
     NoResctrl(weir_core::Missing),
     /// Shares by samples were asked for, and cannot be had here.
-    #[error("accesses cannot be sampled: {0}; see `weir doctor`, or leave --shares to itself")]
+    #[error("accesses cannot be sampled: {0}; see `weir doctor`, or leave --attribution out")]
     NoSamples(weir_core::Missing),
     /// Memory of a workload cannot be put where it was asked for.
     #[error("{0}")]

@@ -52,7 +52,7 @@ pub use kernel::escape::{escape, unescape};
 pub use kernel::parse;
 pub use leases::restore::{NotRestored, ResetReport, reset, reset_even_if_running};
 pub use options::{
-    Backend, By, CounterSource, Options, Reads, Roots, ShareSource, TaskSource, ThesisVariant,
+    AttributionSource, Backend, By, CounterSource, Options, Reads, Roots, TaskSource, ThesisVariant,
 };
 pub use platform::LinuxPlatform;
 pub use workloads::cgroups::hierarchy::{NAMESPACE, PIDS, V2};

@@ -58,11 +58,11 @@ pub enum By {
 pub enum Backend {
     /// `cpu.max` of the leaf a workload is in.
     #[default]
-    Cgroup,
+    CpuMax,
     /// weir's own scheduler, for limited workloads only (sched_ext, partial mode).
-    Scx,
+    SchedExt,
     /// weir's own scheduler, for all ordinary tasks (sched_ext, full mode).
-    ScxFull,
+    SchedExtFull,
     /// One of the thesis's schedulers, for comparison.
     Thesis(ThesisVariant),
     /// The scheduler where it can be used, else `cpu.max`.
@@ -94,20 +94,20 @@ pub enum CounterSource {
     Perf,
 }
 
-/// What says whose a group's traffic is.
+/// How the traffic of a group that several workloads share is attributed to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ShareSource {
+pub enum AttributionSource {
     /// Counts, where the CPU has an event for them that agrees with the device; else resctrl, where it is mounted, counts slow memory, is nobody
     /// else's and weir may act; else CPU time.
     #[default]
     Auto,
     /// Reads of CXL memory by task, counted with events of the CPU.
-    Counts,
+    TaskCounts,
     /// Bandwidth of resctrl's monitoring groups, made for the purpose.
     Resctrl,
     /// Samples of accesses, with the address of what was accessed.
-    Samples,
+    Sampling,
     /// CPU time × the part of a workload's memory that is on the device.
     CpuTime,
 }
@@ -158,10 +158,10 @@ pub struct Options {
     pub backend: Backend,
     /// Where device traffic is read.
     pub counters: CounterSource,
-    /// What says whose it is.
-    pub shares: ShareSource,
+    /// How it is attributed to workloads.
+    pub attribution: AttributionSource,
     /// The event that counts for tasks, where it is not to be the best of the tables.
-    pub share_event: Option<String>,
+    pub attribution_event: Option<String>,
     /// What an event is calibrated with before it counts for tasks; without it none is.
     pub reads: Option<Reads>,
     /// Where processes are learned from.
@@ -185,8 +185,8 @@ impl Default for Options {
             take_processes: false,
             backend: Backend::default(),
             counters: CounterSource::default(),
-            shares: ShareSource::default(),
-            share_event: None,
+            attribution: AttributionSource::default(),
+            attribution_event: None,
             reads: None,
             tasks: TaskSource::default(),
             read_only: false,

@@ -3,7 +3,7 @@
 //! what the work beside gained.
 //!
 //! ```text
-//! weir (scx-full) held the device at 36.2 of 36 MiB/s (RMSE 2.31 %; cgroup: 5.19 %); light reader's p99
+//! weir (sched-ext-full) held the device at 36.2 of 36 MiB/s (RMSE 2.31 %; cpu-max: 5.19 %); light reader's p99
 //! −67 % (12.1 to 4.01 ms), work beside +12 %.
 //! ```
 //!
@@ -182,7 +182,7 @@ impl Alike<'_> {
         }
     }
 
-    /// ` (RMSE 2.31 %; cgroup: 5.19 %)`: by what the best of several is the best. Nothing for a single one.
+    /// ` (RMSE 2.31 %; cpu-max: 5.19 %)`: by what the best of several is the best. Nothing for a single one.
     fn others(&self, all: &[&Alike]) -> String {
         let percent = |ratio| format!("{} %", percent(ratio, false));
         let other = |group: &&Alike| {

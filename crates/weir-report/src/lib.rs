@@ -58,7 +58,7 @@ pub use subject::Subject;
 pub use table::{COLUMNS, table};
 pub use terminal::{bounds_text, ending, origin_text, terminal};
 pub use text::{bandwidth_unit, number, time_unit, wrap};
-pub use weir_core::evaluation::Expect;
+pub use weir_core::evaluation::{Expect, renamed_backend};
 
 use crate::results::Results;
 use anyhow::{Context, Result};

@@ -92,18 +92,30 @@ fn columns(results: &Results, rows: &[Row], label: usize) -> Vec<Column> {
     }
 }
 
-/// A name in lines of at most [`HEAD_COLUMNS`]: policy above back end above seed, words above each other.
+/// The part of a name in lines of at most this width, broken after hyphens and between words; a longer word has a line of
+/// its own.
+fn broken(part: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut last = String::new();
+    for piece in part.split_inclusive(['-', ' ']) {
+        if !last.is_empty() && last.width() + piece.trim_end().width() > width {
+            lines.push(std::mem::take(&mut last));
+        }
+        last += piece;
+    }
+    lines.push(last);
+    lines
+}
+
+/// A name in lines of at most [`HEAD_COLUMNS`]: policy above back end above seed, words above each other. As few lines as
+/// that takes, and no wider than that takes.
 fn head(name: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for part in name.split_inclusive(['/', ',']) {
-        let mut last = String::new();
-        for piece in part.split_inclusive(['-', ' ']) {
-            if !last.is_empty() && last.width() + piece.trim_end().width() > HEAD_COLUMNS {
-                lines.push(std::mem::take(&mut last));
-            }
-            last += piece;
-        }
-        lines.push(last);
+        let fewest = broken(part, HEAD_COLUMNS);
+        let mut narrower = (1..HEAD_COLUMNS).map(|width| broken(part, width));
+        let narrowest = narrower.find(|lines| lines.len() == fewest.len());
+        lines.extend(narrowest.unwrap_or(fewest));
     }
     let wrapped = lines.iter().map(|l| wrap(l.trim(), HEAD_COLUMNS, 0));
     let wrapped: Vec<String> = wrapped.collect();

@@ -52,7 +52,7 @@ fn run(policy: &str, mean_mib: f64, latency_ns: f64) -> Run {
     Run {
         world: "vm".into(),
         policy: policy.into(),
-        backend: if policy == "none" { "none" } else { "cgroup" }.into(),
+        backend: if policy == "none" { "none" } else { "cpu-max" }.into(),
         set_point_bytes_per_sec: set_point,
         seed: 7,
         bandwidth: Bandwidth::of(&[(mean_mib - 1.0) * MIB, (mean_mib + 1.0) * MIB], set_point),

@@ -32,7 +32,7 @@ fn variants(base: &WeirOptions) -> Vec<(&'static str, Variant)> {
         ("refills not moved apart", with(&|o| o.staggers = false)),
         (
             "attribution by sampling",
-            with(&|o| o.attribution = Some(Attribution::Samples)),
+            with(&|o| o.attribution = Some(Attribution::Sampling)),
         ),
         ("interval 100 ms", with(&|o| o.interval_ms = Some(100))),
         ("interval 20 ms", with(&|o| o.interval_ms = Some(20))),

@@ -25,10 +25,10 @@ pub(crate) fn load(
     let cpu_count = machine.cpus.len();
     let partial = |server| Rule::Partial(Partial::new(server, cpu_count));
     let rule = match options.backend {
-        Backend::Cgroup => return,
-        Backend::Scx => partial(Server::USUAL),
-        Backend::ScxServed => partial(Server::RAISED),
-        Backend::ScxFull => {
+        Backend::CpuMax => return,
+        Backend::SchedExt => partial(Server::USUAL),
+        Backend::SchedExtServed => partial(Server::RAISED),
+        Backend::SchedExtFull => {
             let member = |t: &crate::machine::Task| (t.workload as usize, whole(t.weight).max(1));
             let members: Vec<(usize, u64)> = machine.tasks.iter().map(member).collect();
             Rule::Full(Full::new(&members, machine.workloads.len(), cpu_count))
@@ -51,7 +51,7 @@ pub(crate) fn load(
 pub(crate) fn actuator(period_ns: u64) -> Actuator {
     let settings = Settings::of_period(period_ns);
     Actuator {
-        name: "sim-scx".into(),
+        name: "sim-sched-ext".into(),
         min_cpus: MIN_CPUS,
         grain_ns: Nanos(settings.tick_ns),
         refill_on_write_ratio: 0.0,

@@ -4,7 +4,7 @@
 //!
 //! Below the fair class: a fair task that wakes on a CPU takes it from a `SCHED_EXT` task, which goes
 //! back to the run queue. What the kernel guarantees (`ext_server`, Linux 7.0): 50 ms after 950 ms in
-//! which no such task ran on a CPU although one waits there. `scx-served` asks what would be if weir raised that.
+//! which no such task ran on a CPU although one waits there. `sched-ext-served` asks what would be if weir raised that.
 
 use crate::ext::{Comes, Ext, Rule};
 use crate::machine::{At, Machine};

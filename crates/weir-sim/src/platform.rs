@@ -92,7 +92,7 @@ impl SimPlatform {
         let refills = Refills::new(options, interval_ns, period_ns, labels.len(), seed);
         crate::feeding::load(&mut machine, &groups, period_ns, options);
         let mut description = describe(&machine, scenario, &groups, &refills, period_ns);
-        if options.backend != Backend::Cgroup {
+        if options.backend != Backend::CpuMax {
             description.actuator = Some(crate::feeding::actuator(period_ns));
         }
         SimPlatform {
@@ -283,7 +283,7 @@ impl SimPlatform {
     }
 
     fn give_back(&mut self, index: usize) -> OutcomeKind {
-        if self.options.backend != Backend::Cgroup {
+        if self.options.backend != Backend::CpuMax {
             return self.end_budget(index);
         }
         if !std::mem::take(&mut self.held[index]) {
@@ -319,7 +319,7 @@ impl Platform for SimPlatform {
         let workloads = order.iter().map(|i| self.workload_seen(*i)).collect();
         self.order = order;
         let latencies = self.latencies();
-        if self.options.backend == Backend::Scx {
+        if self.options.backend == Backend::SchedExt {
             self.room.look(&self.machine, self.daemon);
         }
         self.truth.clear();
@@ -332,9 +332,9 @@ impl Platform for SimPlatform {
             at: self.now(),
             groups,
             latencies,
-            loads: Vec::new(),
+            devload: Vec::new(),
             running: Vec::new(),
-            own: Vec::new(),
+            probe_traffic: Vec::new(),
             workloads,
             skipped: Vec::new(),
         })
@@ -348,7 +348,7 @@ impl Platform for SimPlatform {
     }
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
-        if self.options.backend != Backend::Cgroup {
+        if self.options.backend != Backend::CpuMax {
             return self.apply_budgets(plan);
         }
         let begun = self.machine.now;

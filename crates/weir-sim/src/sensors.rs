@@ -37,9 +37,9 @@ impl AccessSource {
         labels: &[Label],
         seed: u64,
     ) -> Self {
-        match asked.unwrap_or(settings.shares) {
-            Attribution::Counts => AccessSource::Counts(Counts::new(settings, labels, seed)),
-            Attribution::Samples => AccessSource::Samples(Samplers::new(settings, labels, seed)),
+        match asked.unwrap_or(settings.attribution) {
+            Attribution::TaskCounts => AccessSource::Counts(Counts::new(settings, labels, seed)),
+            Attribution::Sampling => AccessSource::Samples(Samplers::new(settings, labels, seed)),
             Attribution::CpuTime => AccessSource::CpuTime,
         }
     }

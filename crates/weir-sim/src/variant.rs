@@ -30,14 +30,14 @@ pub enum Variant {
     Fixed(CpuMax),
 }
 
-/// By what weir shares out the traffic of a shared group (`--shares` of `weir run`).
+/// How the traffic of a shared group is attributed to workloads (`--attribution` of `weir run`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attribution {
     /// Reads of the device that the CPU counts for each task.
-    Counts,
+    TaskCounts,
     /// A sampler as bad as the thesis's.
-    Samples,
+    Sampling,
     /// CPU time × the part of a workload's memory that is in the group: the last resort.
     CpuTime,
 }
@@ -46,19 +46,23 @@ pub enum Attribution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// `cpu.max`.
-    Cgroup,
+    CpuMax,
     /// weir's scheduler, in partial mode.
-    Scx,
+    SchedExt,
     /// The same on a kernel that guarantees `SCHED_EXT` tasks 90 % of each CPU instead of 5 %: what weir could
     /// ask for, and does not yet.
-    ScxServed,
+    SchedExtServed,
     /// weir's scheduler for all ordinary tasks.
-    ScxFull,
+    SchedExtFull,
 }
 
 impl Backend {
     /// Those that are weir's scheduler.
-    pub const SCHEDULERS: [Backend; 3] = [Backend::Scx, Backend::ScxServed, Backend::ScxFull];
+    pub const SCHEDULERS: [Backend; 3] = [
+        Backend::SchedExt,
+        Backend::SchedExtServed,
+        Backend::SchedExtFull,
+    ];
 }
 
 /// weir on the simulated host.
@@ -95,7 +99,7 @@ impl Default for WeirOptions {
     /// close from Python on 2 CPUs; 0.86 µs a kept file, a handful of them for each workload.
     fn default() -> Self {
         WeirOptions {
-            backend: Backend::Cgroup,
+            backend: Backend::CpuMax,
             config: Config::default(),
             interval_ms: None,
             period_ms: None,
@@ -185,7 +189,7 @@ impl Variant {
     }
 
     /// The same where the scheduler cannot read the device's counters: weir looks for it, every 10 ms as on Linux.
-    pub fn weir_that_looks(backend: Backend, scenario: &Scenario) -> Variant {
+    pub fn weir_that_polls(backend: Backend, scenario: &Scenario) -> Variant {
         match Variant::weir_with(backend, scenario) {
             Variant::Weir(mut options) => {
                 options.looks_every_ns = 10_000_000;
@@ -205,8 +209,8 @@ impl Variant {
             return Some(Variant::weir_with_weights(part, scenario));
         }
         let scx = Backend::SCHEDULERS.map(|b| Variant::weir_with(b, scenario));
-        let looks = [Backend::Scx, Backend::ScxFull];
-        let looks = looks.map(|b| Variant::weir_that_looks(b, scenario));
+        let looks = [Backend::SchedExt, Backend::SchedExtFull];
+        let looks = looks.map(|b| Variant::weir_that_polls(b, scenario));
         Variant::all(scenario)
             .into_iter()
             .chain([Variant::Monitor, Variant::weir_without_weights(scenario)])
@@ -235,15 +239,15 @@ impl Variant {
             } => "thesis-cgroups-simple",
             Variant::Monitor => "thesis-monitor",
             Variant::Weir(options) => match (options.backend, options.looks_every_ns) {
-                (Backend::Cgroup, _) if options.config.limited_weight_ratio <= 0.0 => {
+                (Backend::CpuMax, _) if options.config.limited_weight_ratio <= 0.0 => {
                     "weir-without-weights"
                 }
-                (Backend::Cgroup, _) => "weir",
-                (Backend::Scx, 0) => "weir-scx",
-                (Backend::Scx, _) => "weir-scx-looks",
-                (Backend::ScxServed, _) => "weir-scx-served",
-                (Backend::ScxFull, 0) => "weir-scx-full",
-                (Backend::ScxFull, _) => "weir-scx-full-looks",
+                (Backend::CpuMax, _) => "weir",
+                (Backend::SchedExt, 0) => "weir-sched-ext",
+                (Backend::SchedExt, _) => "weir-sched-ext-polled",
+                (Backend::SchedExtServed, _) => "weir-sched-ext-served",
+                (Backend::SchedExtFull, 0) => "weir-sched-ext-full",
+                (Backend::SchedExtFull, _) => "weir-sched-ext-full-polled",
             },
             Variant::Fixed(_) => "fixed",
         }
@@ -262,10 +266,10 @@ impl Variant {
             } => ("proportional", self.name()),
             Variant::Monitor => ("none", "none"),
             Variant::Weir(options) => match options.backend {
-                Backend::Cgroup => (options.config.policy.name(), "sim-cgroup"),
-                Backend::Scx => (options.config.policy.name(), "sim-scx"),
-                Backend::ScxServed => (options.config.policy.name(), "sim-scx-served"),
-                Backend::ScxFull => (options.config.policy.name(), "sim-scx-full"),
+                Backend::CpuMax => (options.config.policy.name(), "sim-cpu-max"),
+                Backend::SchedExt => (options.config.policy.name(), "sim-sched-ext"),
+                Backend::SchedExtServed => (options.config.policy.name(), "sim-sched-ext-served"),
+                Backend::SchedExtFull => (options.config.policy.name(), "sim-sched-ext-full"),
             },
             Variant::Fixed(_) => ("none", "fixed"),
         }

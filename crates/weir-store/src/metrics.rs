@@ -284,7 +284,7 @@ fn cgroups(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
     let mut family = page.gauge("weir_throttle_ratio", "ratio", help);
     for (verdict, workload) in verdicts().filter(|(v, _)| v.throttled_ns.is_some()) {
         let held = snapshot
-            .held_cpus
+            .throttled_cpus
             .get(&verdict.id)
             .map_or(0.0, |held| held.get());
         family.of_cgroup(workload, &[], held);

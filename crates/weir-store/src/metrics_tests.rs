@@ -101,7 +101,7 @@ fn said_of(id: &str) -> String {
             bytes_per_sec: BytesPerSec::new(100.0),
             provenance: Provenance::Counted,
         },
-        figure: None,
+        traffic: None,
         cpu_cpus: None,
         intensity_bytes_per_cpu_sec: None,
         allowed_bytes_per_sec: None,

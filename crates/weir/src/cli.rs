@@ -3,6 +3,7 @@
 //! works out the meaning once flags and file are both known. Keys of the file equal the flag names.
 
 mod bench;
+pub mod renamed;
 
 pub use bench::{Bench, BenchArgs, BenchLoopArgs, BenchRecordArgs};
 
@@ -81,11 +82,11 @@ pub enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PolicyName {
-    /// Everybody is cut by the same factor
+    /// All workloads are limited by the same factor
     Proportional,
-    /// Larger users are cut more
+    /// Larger users are limited more
     BalancePoint,
-    /// Those below the common level keep all they use (default)
+    /// Those below their fair share keep all that they use (default)
     MaxMin,
 }
 
@@ -103,7 +104,7 @@ impl PolicyName {
 /// What counts as one workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum ByName {
+pub enum WorkloadsName {
     /// A leaf cgroup: a service, a pod, a scope (default)
     Cgroup,
     /// A process
@@ -115,12 +116,12 @@ pub enum ByName {
 #[serde(rename_all = "kebab-case")]
 pub enum BackendName {
     /// `cpu.max` of the leaf cgroup (default)
-    Cgroup,
+    CpuMax,
     /// weir's own scheduler (sched_ext, for limited workloads only)
-    Scx,
+    SchedExt,
     /// weir's own scheduler for all ordinary tasks: limits hold also where all CPUs are busy; cpu.max of
     /// others is not enforced meanwhile
-    ScxFull,
+    SchedExtFull,
     /// For comparison: the thesis's scheduler (5.4.1.3) for all ordinary tasks, round robin with scaled slices
     ThesisScx,
     /// For comparison: the same by virtual time (5.4.1.4)
@@ -143,18 +144,18 @@ pub enum CountersName {
     Perf,
 }
 
-/// What says whose a group's traffic is, where several share it.
+/// How the traffic of a group that several workloads share is attributed to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum SharesName {
+pub enum AttributionName {
     /// Counts, where the CPU has an event for them that agrees with the device; else resctrl or CPU time (default)
     Auto,
     /// Reads of CXL memory, counted for each task with events of the CPU (see `weir events`)
-    Counts,
+    TaskCounts,
     /// Traffic by resctrl, of monitoring groups that weir makes while it runs
     Resctrl,
     /// Samples of what tasks access, by physical address
-    Samples,
+    Sampling,
     /// CPU time × the part of a workload's memory that is on the device
     CpuTime,
 }
@@ -198,7 +199,7 @@ pub struct LoopArgs {
 
     /// What counts as one workload
     #[arg(long, value_enum)]
-    pub by: Option<ByName>,
+    pub workloads: Option<WorkloadsName>,
 
     /// What limits the workloads
     #[arg(long, value_enum)]
@@ -208,15 +209,15 @@ pub struct LoopArgs {
     #[arg(long, value_enum)]
     pub counters: Option<CountersName>,
 
-    /// What says whose a group's traffic is
+    /// How the traffic of a group that several workloads share is attributed to them
     #[arg(long, value_enum)]
-    pub shares: Option<SharesName>,
+    pub attribution: Option<AttributionName>,
 
     /// Count this event for each task, not the best one: a name of `weir events`, or sw:cpu-clock,
-    /// sw:task-clock, sw:page-faults, sw:context-switches to try it out. With --shares samples: what to
-    /// sample, or sw:minor-faults to try it out
+    /// sw:task-clock, sw:page-faults, sw:context-switches to try it out. With --attribution sampling: what
+    /// to sample, or sw:minor-faults to try it out
     #[arg(long, value_name = "EVENT", hide_short_help = true)]
-    pub share_event: Option<String>,
+    pub attribution_event: Option<String>,
 
     /// Measure each device's latency by loads of weir's own, in at most 1 % of the time of one CPU and 16 MiB of the
     /// device
@@ -313,7 +314,7 @@ pub struct TopArgs {
 
     /// What counts as one workload, when no daemon is running
     #[arg(long, value_enum)]
-    pub by: Option<ByName>,
+    pub workloads: Option<WorkloadsName>,
 
     /// Which nodes are the device's, when no daemon is running.
     #[command(flatten)]
@@ -338,7 +339,7 @@ pub struct DoctorArgs {
 
     /// What would count as one workload
     #[arg(long, value_enum)]
-    pub by: Option<ByName>,
+    pub workloads: Option<WorkloadsName>,
 
     /// Which nodes are the device's.
     #[command(flatten)]

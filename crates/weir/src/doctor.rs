@@ -67,7 +67,7 @@ pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
 /// As `weir run` would have them with this file and these flags.
 fn options(args: &DoctorArgs, roots: &Roots) -> Result<Options> {
     let mut given = LoopArgs {
-        by: args.by,
+        workloads: args.workloads,
         exclude: args.exclude.clone(),
         config: args.config.clone(),
         devices: args.devices.clone(),
@@ -331,7 +331,7 @@ mod tests {
             }],
             groups: Vec::new(),
             actuator: Some(Actuator {
-                name: "cgroup".into(),
+                name: "cpu-max".into(),
                 min_cpus: 0.01,
                 grain_ns: Nanos::from_millis(4),
                 refill_on_write_ratio: 1.0,

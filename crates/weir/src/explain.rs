@@ -36,7 +36,7 @@ struct Explanation<'a> {
 struct Explained<'a> {
     verdict: &'a Decision,
     limited_since_unix_ms: Option<u64>,
-    held_cpus: Option<weir_core::CpuShare>,
+    throttled_cpus: Option<weir_core::CpuShare>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduled: Option<&'a WorkloadStats>,
     explanation: String,
@@ -53,7 +53,7 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
     let path = roots.run.join(publish::FILE_NAME);
     if !path.exists() {
         bail!(
-            "no weir is running here, so nobody is limited by it; start one with `weir run`, or explain a recorded \
+            "weir is not running; no limits are in force; start it with `weir run`, or explain a recorded \
              run with --recording FILE"
         );
     }
@@ -164,7 +164,7 @@ fn explained<'a>(snapshot: &'a Snapshot, verdict: &'a Decision, now_ms: u64) -> 
     Explained {
         verdict,
         limited_since_unix_ms: since,
-        held_cpus: snapshot.held_cpus.get(&verdict.id).copied(),
+        throttled_cpus: snapshot.throttled_cpus.get(&verdict.id).copied(),
         scheduled: scheduled(snapshot, verdict),
         explanation: sentence(verdict, since, now_ms),
     }
@@ -243,7 +243,7 @@ fn latency(snapshot: &Snapshot, device: &DeviceState) -> String {
 
 /// Likewise, where the device says how busy it is.
 fn load(snapshot: &Snapshot, device: &DeviceState) -> String {
-    let seen = snapshot.loads.iter().find(|l| l.id == device.id);
+    let seen = snapshot.devload.iter().find(|l| l.id == device.id);
     seen.map_or_else(String::new, |seen| match &seen.load.value {
         Ok(load) => format!(", load {}", load.name()),
         Err(why) => format!(", load {}", text::harmless(&why.to_string())),
@@ -276,8 +276,8 @@ fn paragraph(snapshot: &Snapshot, verdict: &Decision, now_ms: u64) -> String {
         text::rate(verdict.bandwidth.bytes_per_sec),
         words::provenance_long(verdict.bandwidth.provenance)
     );
-    if let Some(figure) = &verdict.figure {
-        let _ = writeln!(out, "  {}", words::figure(figure));
+    if let Some(traffic) = &verdict.traffic {
+        let _ = writeln!(out, "  {}", words::traffic(traffic));
     }
     if let Some(allowed) = verdict.allowed_bytes_per_sec {
         let _ = writeln!(out, "  may have {}", text::rate(allowed));
@@ -288,8 +288,9 @@ fn paragraph(snapshot: &Snapshot, verdict: &Decision, now_ms: u64) -> String {
         or_unknown(verdict.cpu_cpus.map(text::cpus)),
         or_unknown(verdict.intensity_bytes_per_cpu_sec.map(text::intensity))
     );
-    if let Some(held) = snapshot.held_cpus.get(&verdict.id) {
-        let _ = writeln!(out, "  held back {} of the time", text::percent(held.get()));
+    if let Some(throttled) = snapshot.throttled_cpus.get(&verdict.id) {
+        let part = text::percent(throttled.get());
+        let _ = writeln!(out, "  throttled {part} of the time");
     }
     if let Some(books) = scheduled(snapshot, verdict) {
         let _ = writeln!(out, "  {}", words::scheduled(books));
@@ -359,11 +360,11 @@ mod tests {
         let page = page(&snapshot, &chosen, &[], 0, 63_000);
         for part in [
             "cxl0 moves 200 MiB/s, set-point 160 MiB/s",
-            "limited to 0.20 CPU for 1 min 3 s: cut by max-min: it asked for 210 MiB/s",
+            "limited to 0.20 CPU for 1 min 3 s: limited by max-min: it asked for 210 MiB/s",
             "may have 120 MiB/s",
-            "held back 80 % of the time",
+            "throttled 80 % of the time",
             "weir's scheduler has the limited tasks: 1000 ticks of 1.50 µs, 4.20 ms apart at most, 6400 times queued at 250 ns each",
-            "parked 1444 times, 12.5 s altogether, for 413.0 ms at most; 350 cuts, 2 turns in debt; 16 wait now",
+            "parked 1444 times, 12.5 s altogether, for 413.0 ms at most; 350 preemptions, 2 runs in debt; 16 wait now",
             "an estimate",
         ] {
             assert!(page.contains(part), "{page}");

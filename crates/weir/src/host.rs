@@ -2,7 +2,7 @@
 //! Where the command meets weir-linux: roots, options, and how the platform is opened to run or
 //! only to look.
 
-use crate::cli::{BackendName, ByName, CountersName, SharesName};
+use crate::cli::{AttributionName, BackendName, CountersName, WorkloadsName};
 use crate::devices::checked;
 use crate::settings::Settings;
 use anyhow::{Context, Result, anyhow};
@@ -12,7 +12,7 @@ use weir_core::Platform;
 use weir_core::policy::Policy;
 use weir_core::seam::platform::DryRun;
 use weir_linux::{
-    Backend, By, CounterSource, LinuxError, LinuxPlatform, Options, Roots, ShareSource,
+    AttributionSource, Backend, By, CounterSource, LinuxError, LinuxPlatform, Options, Roots,
     ThesisVariant,
 };
 
@@ -22,18 +22,18 @@ pub fn roots(root: Option<&Path>) -> Roots {
 }
 
 /// The platform's word for what a workload is.
-pub fn by(name: ByName) -> By {
+pub fn by(name: WorkloadsName) -> By {
     match name {
-        ByName::Cgroup => By::Cgroup,
-        ByName::Process => By::Process,
+        WorkloadsName::Cgroup => By::Cgroup,
+        WorkloadsName::Process => By::Process,
     }
 }
 
 fn backend(name: BackendName) -> Backend {
     match name {
-        BackendName::Cgroup => Backend::Cgroup,
-        BackendName::Scx => Backend::Scx,
-        BackendName::ScxFull => Backend::ScxFull,
+        BackendName::CpuMax => Backend::CpuMax,
+        BackendName::SchedExt => Backend::SchedExt,
+        BackendName::SchedExtFull => Backend::SchedExtFull,
         BackendName::ThesisScx => Backend::Thesis(ThesisVariant::RoundRobin),
         BackendName::ThesisScxVtime => Backend::Thesis(ThesisVariant::Vtime),
         BackendName::ThesisScxThrottle => Backend::Thesis(ThesisVariant::ThrottleQueue),
@@ -50,13 +50,13 @@ pub fn counters(name: CountersName) -> CounterSource {
     }
 }
 
-fn shares(name: SharesName) -> ShareSource {
+fn attribution(name: AttributionName) -> AttributionSource {
     match name {
-        SharesName::Auto => ShareSource::Auto,
-        SharesName::Counts => ShareSource::Counts,
-        SharesName::Resctrl => ShareSource::Resctrl,
-        SharesName::Samples => ShareSource::Samples,
-        SharesName::CpuTime => ShareSource::CpuTime,
+        AttributionName::Auto => AttributionSource::Auto,
+        AttributionName::TaskCounts => AttributionSource::TaskCounts,
+        AttributionName::Resctrl => AttributionSource::Resctrl,
+        AttributionName::Sampling => AttributionSource::Sampling,
+        AttributionName::CpuTime => AttributionSource::CpuTime,
     }
 }
 
@@ -77,7 +77,7 @@ pub fn policy_name(policy: Policy) -> String {
 pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
     Ok(Options {
         roots: roots.clone(),
-        by: by(settings.by),
+        by: by(settings.workloads),
         interval: settings.interval,
         exclude: settings.exclude.clone(),
         nodes: checked(&settings.devices, roots)?,
@@ -88,8 +88,8 @@ pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
         take_processes: false,
         backend: backend(settings.backend),
         counters: counters(settings.counters),
-        shares: shares(settings.shares),
-        share_event: settings.share_event.clone(),
+        attribution: attribution(settings.attribution),
+        attribution_event: settings.attribution_event.clone(),
         reads: Some(crate::probe::reads),
         tasks: weir_linux::TaskSource::Auto,
         read_only: !settings.config.limit,
@@ -111,7 +111,7 @@ pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platfor
 /// There is no CXL device to look at.
 pub fn open_to_look(
     roots: &Roots,
-    name: ByName,
+    name: WorkloadsName,
     nodes: Vec<u32>,
     interval: Duration,
 ) -> Result<Box<dyn Platform>> {

@@ -44,10 +44,14 @@ mod words;
 
 use clap::FromArgMatches;
 use cli::{Cli, Command};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let matches = numbers::command().get_matches();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let matches = numbers::command()
+        .try_get_matches_from(&words)
+        .unwrap_or_else(|error| cli::renamed::explained(error, &words).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let roots = host::roots(cli.root.as_deref());
     exit::code(match &cli.command {

@@ -7,7 +7,9 @@
 
 use crate::amounts::{LimitedWeight, Rate, SetPoint, Span};
 use crate::calibrate::stored::common_knee;
-use crate::cli::{BackendName, ByName, CountersName, LoopArgs, PolicyName, SharesName};
+use crate::cli::{
+    AttributionName, BackendName, CountersName, LoopArgs, PolicyName, WorkloadsName, renamed,
+};
 use crate::devices::DeviceNode;
 use crate::run::push::Target;
 use crate::text;
@@ -45,15 +47,15 @@ pub struct Settings {
     /// Nodes that are CXL memory, whatever the machine says.
     pub devices: Vec<DeviceNode>,
     /// What a workload is.
-    pub by: ByName,
+    pub workloads: WorkloadsName,
     /// What limits.
     pub backend: BackendName,
     /// Where device traffic is read.
     pub counters: CountersName,
-    /// What says whose it is.
-    pub shares: SharesName,
+    /// How it is attributed to workloads.
+    pub attribution: AttributionName,
     /// The event that counts for tasks, if not the best.
-    pub share_event: Option<String>,
+    pub attribution_event: Option<String>,
     /// Whether latency is measured by loads of weir's own.
     pub probe: bool,
     /// Between two looks.
@@ -91,11 +93,11 @@ struct File {
     capacity: Option<Rate>,
     device: Vec<DeviceNode>,
     policy: Option<PolicyName>,
-    by: Option<ByName>,
+    workloads: Option<WorkloadsName>,
     backend: Option<BackendName>,
     counters: Option<CountersName>,
-    shares: Option<SharesName>,
-    share_event: Option<String>,
+    attribution: Option<AttributionName>,
+    attribution_event: Option<String>,
     probe: Option<bool>,
     interval: Option<Span>,
     period: Option<Span>,
@@ -159,14 +161,20 @@ impl Settings {
             set_point: args.set_point.or(file.set_point),
             capacity: args.capacity.or(file.capacity).map(|rate| rate.0),
             devices: args.devices.or(file.device),
-            by: args.by.or(file.by).unwrap_or(ByName::Cgroup),
-            backend: args.backend.or(file.backend).unwrap_or(BackendName::Cgroup),
+            workloads: args
+                .workloads
+                .or(file.workloads)
+                .unwrap_or(WorkloadsName::Cgroup),
+            backend: args.backend.or(file.backend).unwrap_or(BackendName::CpuMax),
             counters: args
                 .counters
                 .or(file.counters)
                 .unwrap_or(CountersName::Auto),
-            shares: args.shares.or(file.shares).unwrap_or(SharesName::Auto),
-            share_event: args.share_event.clone().or(file.share_event),
+            attribution: args
+                .attribution
+                .or(file.attribution)
+                .unwrap_or(AttributionName::Auto),
+            attribution_event: args.attribution_event.clone().or(file.attribution_event),
             probe: args.probe.or(file.probe).unwrap_or(false),
             interval: span(args.interval, file.interval).unwrap_or(interval),
             period: span(args.period, file.period).unwrap_or(usual_period()),
@@ -229,10 +237,13 @@ impl Settings {
         if self.push.is_none() && self.push_token_file.is_some() {
             bail!("--push-token-file is for a server: say which with --push URL");
         }
-        let counts_none = matches!(self.shares, SharesName::CpuTime | SharesName::Resctrl);
-        if counts_none && self.share_event.is_some() {
+        let counts_none = matches!(
+            self.attribution,
+            AttributionName::CpuTime | AttributionName::Resctrl
+        );
+        if counts_none && self.attribution_event.is_some() {
             bail!(
-                "--share-event names an event to count for each task, and --shares cpu-time or resctrl counts \
+                "--attribution-event names an event to count for each task, and --attribution cpu-time or resctrl counts \
                  none: leave one of them out"
             );
         }
@@ -352,6 +363,9 @@ impl From<toml::de::Error> for Wrong {
 
 fn parse(text: &str) -> Result<File, Wrong> {
     let table = DeTable::parse(text)?;
+    if let Some(wrong) = former_name(table.get_ref()) {
+        return Err(wrong);
+    }
     if let Some((_, controller)) = table.get_ref().get_key_value("controller")
         && let Some(controller) = controller.get_ref().as_table()
     {
@@ -366,6 +380,23 @@ fn parse(text: &str) -> Result<File, Wrong> {
         }
     }
     Ok(toml::from_str(text)?)
+}
+
+/// A key or a value that is called otherwise now.
+fn former_name(table: &DeTable) -> Option<Wrong> {
+    table.iter().find_map(|(key, value)| {
+        let name = key.get_ref().as_ref();
+        if let Some(new) = renamed::key(name) {
+            let message = format!("unknown key {name}: it is called {new} now");
+            let at = key.span().start;
+            return Some(Wrong { at, message });
+        }
+        let old = value.get_ref().as_str()?;
+        let new = renamed::value(name, old)?;
+        let message = format!("unknown value \"{old}\" of {name}: it is called \"{new}\" now");
+        let at = value.span().start;
+        Some(Wrong { at, message })
+    })
 }
 
 /// The line's number from 1, and what it says, harmless.

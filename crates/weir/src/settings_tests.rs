@@ -83,6 +83,21 @@ fn a_set_point_without_a_unit_is_a_slip_wherever_it_stands() {
 }
 
 #[test]
+fn names_of_today_are_taken_from_the_file() {
+    let file = "attribution = 'task-counts'\nattribution-event = 'sw:cpu-clock'\nworkloads = 'process'\n\
+                backend = 'sched-ext-full'";
+    let got = settings(&[], Some(file)).unwrap();
+    assert_eq!(got.attribution, AttributionName::TaskCounts);
+    assert_eq!(got.attribution_event.as_deref(), Some("sw:cpu-clock"));
+    assert_eq!(got.workloads, WorkloadsName::Process);
+    assert_eq!(got.backend, BackendName::SchedExtFull);
+    let flags = ["--backend", "cpu-max", "--attribution", "sampling"];
+    let got = settings(&flags, Some(file)).unwrap();
+    assert_eq!(got.backend, BackendName::CpuMax);
+    assert_eq!(got.attribution, AttributionName::Sampling);
+}
+
+#[test]
 fn observing_is_the_default() {
     let got = settings(&[], None).unwrap();
     assert!(!got.config.limit && got.set_point.is_none());
@@ -117,6 +132,41 @@ fn nonsense_in_the_file_is_named_with_its_line() {
             &["line 4", "weights.\"/b\""],
         ),
         ("exclude = 'a'", &["line 1", "sequence"]),
+        (
+            "limit = true\nshares = 'auto'",
+            &["line 2", "unknown key shares: it is called attribution now"],
+        ),
+        (
+            "share-event = 'sw:cpu-clock'",
+            &["line 1", "share-event: it is called attribution-event now"],
+        ),
+        (
+            "\nby = 'process'",
+            &["line 2", "unknown key by: it is called workloads now"],
+        ),
+        (
+            "attribution = 'counts'",
+            &[
+                "line 1",
+                "\"counts\" of attribution",
+                "called \"task-counts\" now",
+            ],
+        ),
+        (
+            "attribution = 'samples'",
+            &["line 1", "called \"sampling\" now"],
+        ),
+        (
+            "json = true\nbackend = 'cgroup'",
+            &["line 2", "\"cgroup\" of backend", "called \"cpu-max\" now"],
+        ),
+        ("backend = 'scx'", &["line 1", "called \"sched-ext\" now"]),
+        (
+            "backend = \"scx-full\"",
+            &["line 1", "called \"sched-ext-full\" now"],
+        ),
+        // Flags of other commands were never keys.
+        ("budget = '1s'", &["line 1", "unknown field `budget`"]),
     ] {
         let said = complaint(&[], Some(file));
         for part in wanted {

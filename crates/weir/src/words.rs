@@ -7,7 +7,7 @@ use weir_core::Nanos;
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, LimitedWeight};
 use weir_core::seam::plan::{Decision, DirectionTraffic, TrafficBreakdown, Why};
-use weir_core::seam::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
+use weir_core::seam::sched_stats::{EnqueueCost, Mode, SchedStats, WorkloadStats};
 
 /// From this age on it is said.
 const OLD: Nanos = Nanos::from_millis(1000);
@@ -38,7 +38,7 @@ pub fn latency(latency: &LatencyReading, now: Nanos) -> String {
 
 /// A limit of before stands, and what weir now finds asks for none.
 fn is_being_released(verdict: &Decision) -> bool {
-    let needs_none = matches!(verdict.why, Why::BelowWaterLine | Why::DeviceHasRoom);
+    let needs_none = matches!(verdict.why, Why::BelowFairShare | Why::Headroom);
     verdict.limit_cpus.is_some() && needs_none
 }
 
@@ -59,7 +59,7 @@ pub fn weight(verdict: &Decision) -> String {
     }
 }
 
-/// Why a workload has the limit it has, or none. At most 10 cells.
+/// Why a workload has the limit it has, or none. At most 11 cells.
 pub fn verdict_short(verdict: &Decision) -> &'static str {
     match is_being_released(verdict) {
         true => "releasing",
@@ -90,11 +90,11 @@ fn why_short(why: &Why) -> &'static str {
             Excluded::ByUser(_) => "excluded",
         },
         Why::Learning => "learning",
-        Why::BelowWaterLine => "small user",
-        Why::DeviceHasRoom => "room",
-        Why::Cut { .. } => "cut",
+        Why::BelowFairShare => "below share",
+        Why::Headroom => "headroom",
+        Why::Limited { .. } => "limited",
         Why::AtFloor => "floor",
-        Why::Blind { .. } => "blind",
+        Why::NoData { .. } => "no data",
         Why::NotEnforced { .. } => "unenforced",
     }
 }
@@ -109,36 +109,39 @@ pub fn scheduler(books: &SchedStats) -> String {
     if let Some(each) = books.tick_cost_ns.0.checked_div(books.ticks) {
         line += &format!(": {} ticks of {}", books.ticks, Nanos(each));
     }
-    if books.worst_gap_ns > Nanos(0) {
-        line += &format!(", {} apart at most", books.worst_gap_ns);
+    if books.longest_gap_ns > Nanos(0) {
+        line += &format!(", {} apart at most", books.longest_gap_ns);
     }
-    if let Some(mean) = books.queueing.mean_ns() {
-        let Queueing {
+    if let Some(mean) = books.enqueue.mean_ns() {
+        let EnqueueCost {
             count, worst_ns, ..
-        } = books.queueing;
+        } = books.enqueue;
         line += &format!(", {count} times queued at {mean} each, {worst_ns} at most");
     }
-    let guarded: u64 = books.devices.iter().map(|d| d.guarded_intervals).sum();
-    if guarded > 0 {
-        line += &format!("; its guard held for {guarded} ticks");
+    let capped: u64 = books.devices.iter().map(|d| d.capped_ticks).sum();
+    if capped > 0 {
+        line += &format!("; its overload cap held for {capped} ticks");
     }
-    for device in books.devices.iter().filter(|d| d.looks > 0) {
+    for device in books.devices.iter().filter(|d| d.ext_updates > 0) {
         line += &format!(
             "; {} counted by weir for it {} times",
-            device.id, device.looks
+            device.id, device.ext_updates
         );
     }
     let lost: u64 = books.devices.iter().map(|d| d.lost_intervals).sum();
     if lost > 0 {
         line += &format!("; counters not read at {lost} ticks");
     }
-    if books.silences > 0 {
-        line += &format!("; gave up waiting for weir {} times", books.silences);
-    }
-    if books.late_turns > 0 {
+    if books.suspensions > 0 {
         line += &format!(
-            "; {} turns to tasks that waited for seconds",
-            books.late_turns
+            "; suspended all limits {} times without weir's heartbeat",
+            books.suspensions
+        );
+    }
+    if books.stalled_dispatches > 0 {
+        line += &format!(
+            "; {} dispatches of tasks that had waited for seconds",
+            books.stalled_dispatches
         );
     }
     line
@@ -147,16 +150,21 @@ pub fn scheduler(books: &SchedStats) -> String {
 /// What it did to one workload, where there is little room.
 pub fn scheduled_short(books: &WorkloadStats) -> String {
     format!(
-        "parked {} times for up to {}, {} wait now; {} cuts",
-        books.parks, books.worst_wait_ns, books.waiting, books.cuts
+        "parked {} times for up to {}, {} wait now; {} preemptions",
+        books.parks, books.worst_wait_ns, books.waiting, books.preempts
     )
 }
 
 /// What it did to one workload, as a line.
 pub fn scheduled(books: &WorkloadStats) -> String {
     format!(
-        "parked {} times, {} altogether, for {} at most; {} cuts, {} turns in debt; {} wait now",
-        books.parks, books.parked_ns, books.worst_wait_ns, books.cuts, books.turns, books.waiting
+        "parked {} times, {} altogether, for {} at most; {} preemptions, {} runs in debt; {} wait now",
+        books.parks,
+        books.parked_ns,
+        books.worst_wait_ns,
+        books.preempts,
+        books.starvation_runs,
+        books.waiting
     )
 }
 
@@ -182,34 +190,34 @@ pub fn why_long(why: &Why) -> String {
             }
         },
         Why::Learning => "not enough is known yet to limit it".to_owned(),
-        Why::BelowWaterLine => "it takes less than its fair part of the set-point".to_owned(),
-        Why::DeviceHasRoom => "the device has room".to_owned(),
-        Why::Cut {
+        Why::BelowFairShare => "it takes less than its fair share of the set-point".to_owned(),
+        Why::Headroom => "the device has headroom".to_owned(),
+        Why::Limited {
             policy,
             demand_bytes_per_sec,
             device_bytes_per_sec,
             asked_bytes_per_sec,
         } => {
-            let cut = format!(
-                "cut by {}: it asked for {}",
+            let limited = format!(
+                "limited by {}: it asked for {}",
                 text::harmless(policy),
                 text::rate(*demand_bytes_per_sec)
             );
             match asked_bytes_per_sec {
                 Some(asked) => format!(
-                    "{cut} of {} that all users together asked for",
+                    "{limited} of {} that all users together asked for",
                     text::rate(*asked)
                 ),
                 None => format!(
-                    "{cut} while the device moved {}",
+                    "{limited} while the device moved {}",
                     text::rate(*device_bytes_per_sec)
                 ),
             }
         }
         Why::AtFloor => "held at the floor that everybody keeps".to_owned(),
-        Why::Blind { detail } => {
+        Why::NoData { detail } => {
             format!(
-                "its traffic cannot be told at the moment: {}",
+                "its traffic is not known at the moment: {}",
                 text::harmless(detail)
             )
         }
@@ -233,7 +241,7 @@ pub fn provenance(provenance: Provenance) -> &'static str {
 }
 
 /// A bandwidth by direction, each with how it is known, and how old it is.
-pub fn figure(figure: &TrafficBreakdown) -> String {
+pub fn traffic(traffic: &TrafficBreakdown) -> String {
     let flow = |flow: &DirectionTraffic, shared: &str| {
         let how = match flow.provenance {
             Provenance::Counted => "counted",
@@ -245,15 +253,15 @@ pub fn figure(figure: &TrafficBreakdown) -> String {
     };
     let by_time = "an estimate, by CPU time and resident memory";
     // No source counts writes of a task.
-    let of_writes = match figure.read.provenance {
+    let of_writes = match traffic.read.provenance {
         Provenance::Sampled => "apportioned, as its reads are",
         _ => by_time,
     };
     format!(
         "reads {}, writes {}; readings up to {} ms old",
-        flow(&figure.read, by_time),
-        flow(&figure.write, of_writes),
-        figure.age_ns.0 / 1_000_000
+        flow(&traffic.read, by_time),
+        flow(&traffic.write, of_writes),
+        traffic.age_ns.0 / 1_000_000
     )
 }
 
@@ -279,16 +287,16 @@ mod tests {
     fn a_limit_that_has_not_yet_ended_is_not_called_none() {
         let snapshot = crate::top::testing::snapshot(0, 200.0);
         let mut verdict = snapshot.plan.workloads[1].clone();
-        assert_eq!(verdict_short(&verdict), "small user");
+        assert_eq!(verdict_short(&verdict), "below share");
         verdict.limit_cpus = Some(weir_core::CpuShare::new(0.07));
         assert_eq!(verdict_short(&verdict), "releasing");
         let long = verdict_long(&verdict);
         assert!(
-            long.contains("less than its fair part") && long.contains("being released"),
+            long.contains("less than its fair share") && long.contains("being released"),
             "{long}"
         );
         let cut = &snapshot.plan.workloads[0];
-        assert_eq!(verdict_short(cut), "cut");
+        assert_eq!(verdict_short(cut), "limited");
         assert!(!verdict_long(cut).contains("released"));
     }
 
@@ -315,7 +323,7 @@ mod tests {
     fn the_figures_of_a_cut_are_those_that_decided() {
         let rate = weir_core::BytesPerSec::new;
         let mib = 1_048_576.0;
-        let cut = Why::Cut {
+        let cut = Why::Limited {
             policy: "max-min".into(),
             demand_bytes_per_sec: rate(64.0 * mib),
             device_bytes_per_sec: rate(0.0),
@@ -323,7 +331,7 @@ mod tests {
         };
         assert_eq!(
             why_long(&cut),
-            "cut by max-min: it asked for 64.0 MiB/s of 1.17 GiB/s that all users together asked for"
+            "limited by max-min: it asked for 64.0 MiB/s of 1.17 GiB/s that all users together asked for"
         );
     }
 
@@ -333,23 +341,23 @@ mod tests {
             id: DeviceId(1),
             scale_ratio: 1.0,
             lost_intervals: 0,
-            looks: 0,
-            guarded_intervals: 0,
+            ext_updates: 0,
+            capped_ticks: 0,
         };
         let mut books = SchedStats {
             mode: Mode::Full,
             ticks: 0,
             tick_cost_ns: Nanos(0),
-            silences: 0,
-            late_turns: 0,
-            worst_gap_ns: Nanos(0),
-            queueing: Queueing::default(),
+            suspensions: 0,
+            stalled_dispatches: 0,
+            longest_gap_ns: Nanos(0),
+            enqueue: EnqueueCost::default(),
             devices: vec![device],
             workloads: std::collections::BTreeMap::new(),
         };
         let plain = "weir's scheduler has all ordinary tasks";
         assert_eq!(scheduler(&books), plain);
-        books.devices[0].looks = 7;
+        books.devices[0].ext_updates = 7;
         let told = format!("{plain}; cxl1 counted by weir for it 7 times");
         assert_eq!(scheduler(&books), told);
     }

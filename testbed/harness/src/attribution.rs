@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::fmt::Write;
 
 /// Where shares may come from: what the column is called, and `weir run`'s argument.
-pub const SOURCES: [&str; 2] = ["counts", "cpu-time"];
+pub const SOURCES: [&str; 2] = ["task-counts", "cpu-time"];
 /// What is promised of a workload that has a group to itself, and of one that shares it, by the best source.
 const ALONE_MAX: f64 = 0.01;
 const SHARING_MAX: f64 = 0.08;
@@ -52,11 +52,14 @@ pub fn measure(
 ) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     let has_counts = scenario.machine.core_events.is_some();
-    for source in SOURCES.iter().filter(|s| has_counts || **s != "counts") {
+    for source in SOURCES
+        .iter()
+        .filter(|s| has_counts || **s != "task-counts")
+    {
         let mode = Mode::Weir {
             policy: None,
-            backend: "cgroup".into(),
-            extra: format!("--shares {source}"),
+            backend: "cpu-max".into(),
+            extra: format!("--attribution {source}"),
         };
         rows.extend(by_one(vm, scenario, all, source, &mode, say)?);
     }
@@ -87,7 +90,10 @@ fn by_one(
             format!("nothing to compare of {name}: weir said nothing of it, or the device moved nothing for it")
         })?;
         let (in_group_count, is_alike) = company(all, instance);
-        let events = scenario.machine.core_events.filter(|_| source == "counts");
+        let events = scenario
+            .machine
+            .core_events
+            .filter(|_| source == "task-counts");
         rows.push(Row {
             case: scenario.name.clone(),
             workload: name.clone(),
@@ -163,7 +169,7 @@ pub fn checks(rows: &[Row]) -> Vec<(bool, String)> {
     let alone = worst("alone in its group", ALONE_MAX, &|r| r.in_group_count == 1);
     let what = "sharing a group, by counts";
     let sharing = worst(what, SHARING_MAX, &|r| {
-        r.in_group_count > 1 && r.source == "counts" && !r.is_guessed
+        r.in_group_count > 1 && r.source == "task-counts" && !r.is_guessed
     });
     alone.into_iter().chain(sharing).collect()
 }
@@ -190,12 +196,12 @@ mod tests {
     fn the_worst_of_each_kind_is_judged() {
         let rows = [
             row(1, "cpu-time", 0.004),
-            row(1, "counts", 0.012),
-            row(2, "counts", 0.03),
+            row(1, "task-counts", 0.012),
+            row(2, "task-counts", 0.03),
             row(2, "cpu-time", 0.4),
             Row {
                 is_guessed: true,
-                ..row(2, "counts", 0.5)
+                ..row(2, "task-counts", 0.5)
             },
         ];
         let passed: Vec<bool> = checks(&rows).iter().map(|(passed, _)| *passed).collect();

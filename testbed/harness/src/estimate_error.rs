@@ -96,7 +96,7 @@ fn courses(text: &str, span: &Span) -> BTreeMap<String, Course> {
 /// is none, the end of the look.
 fn counted_at_ms(tick: &Value, verdict: &Value) -> Option<f64> {
     let age = |verdict: &Value| match verdict["bandwidth"]["provenance"].as_str() {
-        Some("counted" | "sampled") => verdict["figure"]["age_ns"].as_f64(),
+        Some("counted" | "sampled") => verdict["traffic"]["age_ns"].as_f64(),
         _ => None,
     };
     let all = tick["plan"]["workloads"].as_array()?;
@@ -221,8 +221,9 @@ mod tests {
     #[test]
     fn an_estimates_age_is_not_that_of_the_counters() {
         let at = |provenance: &str| {
-            let mine = json!({"bandwidth": {"provenance": provenance}, "figure": {"age_ns": 3e9}});
-            let others = json!({"bandwidth": {"provenance": "counted"}, "figure": {"age_ns": 2e6}});
+            let mine = json!({"bandwidth": {"provenance": provenance}, "traffic": {"age_ns": 3e9}});
+            let others =
+                json!({"bandwidth": {"provenance": "counted"}, "traffic": {"age_ns": 2e6}});
             let alone = json!({"plan": {"at": 5e9, "workloads": [mine.clone()]}});
             let both = json!({"plan": {"at": 5e9, "workloads": [others, mine.clone()]}});
             [alone, both].map(|tick| counted_at_ms(&tick, &mine))

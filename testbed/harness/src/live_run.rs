@@ -113,7 +113,7 @@ fn drive(
     guest::start_readers(vm, all, scenario.seed)?;
     let run_sec = control.settle_sec + control.measure_sec;
     // A scheduler takes its time to load in a guest this slow, and is not to do so in the measured time.
-    let is_early = matches!(mode, Mode::Weir { backend, .. } if backend != "cgroup");
+    let is_early = matches!(mode, Mode::Weir { backend, .. } if backend != "cpu-max");
     if is_early {
         begin_control(vm, scenario, all, mode)?;
         let ready = format!(

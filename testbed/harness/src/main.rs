@@ -2,7 +2,7 @@
 //! `weir-testbed`: scenarios on a real kernel with an emulated CXL device. Progress goes to stderr,
 //! results to stdout and to files.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Parser, Subcommand};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ enum Command {
         #[arg(long, value_delimiter = ',', default_value = "max-min")]
         policy: Vec<String>,
         /// Back ends to run each policy with
-        #[arg(long, value_delimiter = ',', default_value = "cgroup")]
+        #[arg(long, value_delimiter = ',', default_value = "cpu-max")]
         backend: Vec<String>,
         /// Fail if a bound of the scenario is missed
         #[arg(long)]
@@ -63,7 +63,7 @@ enum Command {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
-    /// Compare weir's figure for each workload with the device's ground truth, by each source of shares
+    /// Compare weir's figure for each workload with the device's ground truth, by each source of attribution
     Attribution {
         /// Scenario files, a guest each
         #[arg(required = true)]
@@ -190,6 +190,9 @@ fn mode(name: &str, backend: &str, weir_args: &str) -> Result<Mode> {
             })
         });
         return parsed.with_context(|| format!("--policy {name}: quota:MICROSECONDS/MICROSECONDS"));
+    }
+    if let Some(new) = weir_report::renamed_backend(backend) {
+        bail!("--backend {backend} is called --backend {new} now");
     }
     let policy = (name != "observe").then(|| name.to_string());
     Ok(Mode::Weir {
@@ -333,6 +336,22 @@ mod tests {
         assert!(said.contains("`sweep` now"), "{said}");
         let help = Args::command().render_help().to_string();
         assert!(help.contains("sweep") && !help.contains("plant "), "{help}");
+    }
+
+    #[test]
+    fn the_former_name_of_a_back_end_names_the_new_one() {
+        for (old, new) in [
+            ("cgroup", "cpu-max"),
+            ("scx", "sched-ext"),
+            ("scx-full", "sched-ext-full"),
+        ] {
+            let said = mode("max-min", old, "").expect_err(old).to_string();
+            assert_eq!(
+                said,
+                format!("--backend {old} is called --backend {new} now")
+            );
+            assert!(mode("max-min", new, "").is_ok());
+        }
     }
 
     #[test]

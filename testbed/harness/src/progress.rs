@@ -4,7 +4,7 @@
 //! ```text
 //! weir-testbed live: 3 runs of 46 s guest time, about 4 min
 //! [ 0:12, about 3:50 left] booting Linux 6.18
-//! [ 1:40, about 2:20 left] run 2 of 3, with weir, cgroup: 45 %
+//! [ 1:40, about 2:20 left] run 2 of 3, with weir, cpu-max: 45 %
 //! ```
 //!
 //! All of it goes to stderr. On a terminal the last line is rewritten; elsewhere a line is added when a

@@ -164,7 +164,7 @@ mod tests {
         for sec in 0..3 {
             plan = step(&mut state, &config, &machine(), &seen(sec, rates));
         }
-        plan.workloads.iter().map(|v| v.figure).collect()
+        plan.workloads.iter().map(|v| v.traffic).collect()
     }
 
     fn figure(
@@ -226,7 +226,7 @@ mod tests {
             seen.workloads[1].uses[0].sampled_write_bytes = Some(Reading::new(at, Bytes(stored)));
             seen.groups[0].write_bytes = Reading::new(at, Bytes(written));
             let plan = step(&mut state, &config, &machine(), &seen);
-            let figures = plan.workloads.iter().filter_map(|v| v.figure);
+            let figures = plan.workloads.iter().filter_map(|v| v.traffic);
             writes.push(
                 figures
                     .map(|f| (f.write.bytes_per_sec.get(), f.write.provenance))
@@ -252,7 +252,7 @@ mod tests {
             let mut seen = seen(sec, &[(None, None)]);
             seen.groups[0].write_bytes = Reading::missing(seen.at, Missing::NotYetRead);
             let plan = step(&mut state, &config, &machine(), &seen);
-            assert_eq!(plan.workloads[0].figure, None);
+            assert_eq!(plan.workloads[0].traffic, None);
         }
     }
 }

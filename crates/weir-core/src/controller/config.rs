@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn who_holds_the_mean_by_itself_is_corrected_slowly_and_not_at_once() {
         let mut actuator = Actuator {
-            name: "scx".into(),
+            name: "sched-ext".into(),
             min_cpus: 0.001,
             grain_ns: Nanos(0),
             refill_on_write_ratio: 0.0,

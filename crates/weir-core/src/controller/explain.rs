@@ -68,7 +68,7 @@ fn verdict(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadRead
     Decision {
         id: tracked.id.clone(),
         bandwidth,
-        figure: tracked.now.figure,
+        traffic: tracked.now.figure,
         cpu_cpus: tracked.now.cpu.map(CpuShare::new),
         intensity_bytes_per_cpu_sec: kappas().next().map(|_| kappas().sum()),
         allowed_bytes_per_sec: allowed().next().map(|_| BytesPerSec::new(allowed().sum())),
@@ -90,7 +90,7 @@ fn why(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadReading)
         return Why::Learning;
     }
     if tracked.hold.blind_steps > 0 {
-        return Why::Blind {
+        return Why::NoData {
             detail: missing(case, tracked, found),
         };
     }
@@ -113,9 +113,9 @@ fn why(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadReading)
             .is_some_and(|d| !d.fits)
     };
     if tracked.loads.iter().any(full) {
-        Why::BelowWaterLine
+        Why::BelowFairShare
     } else {
-        Why::DeviceHasRoom
+        Why::Headroom
     }
 }
 
@@ -152,7 +152,7 @@ fn cut(case: &PlanContext<'_>, tracked: &WorkloadState, device: DeviceId) -> Why
         .find(|r| r.id == device)
         .and_then(|r| r.total().ok());
     let track = case.devices.iter().find(|track| track.id == device);
-    Why::Cut {
+    Why::Limited {
         policy: case.config.policy.name().to_owned(),
         demand_bytes_per_sec: BytesPerSec::new(load.map_or(0.0, |l| l.demand)),
         device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),

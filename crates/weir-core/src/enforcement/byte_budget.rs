@@ -21,7 +21,7 @@ pub fn budget_of(verdict: &Decision, cpus: CpuShare) -> Option<Budget> {
         .intensity_bytes_per_cpu_sec
         .filter(|k| k.is_finite() && *k > 0.0)?;
     let bytes_per_sec = match (&verdict.why, verdict.allowed_bytes_per_sec) {
-        (Why::Cut { .. }, Some(allowed)) => allowed.get(),
+        (Why::Limited { .. }, Some(allowed)) => allowed.get(),
         _ => cpus.get() * intensity,
     };
     Some(Budget {
@@ -59,7 +59,7 @@ mod tests {
         Decision {
             id: WorkloadId::new("/a"),
             bandwidth: Estimate::UNKNOWN,
-            figure: None,
+            traffic: None,
             cpu_cpus: None,
             intensity_bytes_per_cpu_sec: intensity,
             allowed_bytes_per_sec: allowed.map(BytesPerSec::new),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn cut() -> Why {
-        Why::Cut {
+        Why::Limited {
             policy: "max-min".into(),
             demand_bytes_per_sec: BytesPerSec::new(9e6),
             device_bytes_per_sec: BytesPerSec::new(9e6),
@@ -88,7 +88,7 @@ mod tests {
             intensity_bytes_per_cpu_sec: 20_000_000,
         };
         assert_eq!(told, wanted);
-        for why in [Why::AtFloor, Why::DeviceHasRoom, Why::BelowWaterLine] {
+        for why in [Why::AtFloor, Why::Headroom, Why::BelowFairShare] {
             let told = budget_of(&verdict(why, Some(3e6), Some(2e7)), half).unwrap();
             assert_eq!(told.bytes_per_sec, 10_000_000);
         }

@@ -39,7 +39,7 @@ impl fmt::Display for CpuShortage {
         write!(
             f,
             "limited tasks would rank below ordinary ones: other tasks want {:.1} of {} CPUs, and the limits allow {:.2} \
-             CPUs: use the back end cgroup or scx-full",
+             CPUs: use the back end cpu-max or sched-ext-full",
             self.others, self.cpus, self.allowed
         )
     }
@@ -55,7 +55,10 @@ mod tests {
         let short = CpuShortage::of(40.0, 39.2, 1.65).expect("0.8 is less than 1.65");
         let said = short.to_string();
         assert!(said.contains("39.2 of 40 CPUs"), "{said}");
-        assert!(said.contains("1.65") && said.contains("scx-full"), "{said}");
+        assert!(
+            said.contains("1.65") && said.contains("sched-ext-full"),
+            "{said}"
+        );
         // The same readers alone; and beside one worker fewer than leaves them their part.
         assert_eq!(CpuShortage::of(40.0, 0.2, 1.65), None);
         assert_eq!(CpuShortage::of(40.0, 38.3, 1.65), None);

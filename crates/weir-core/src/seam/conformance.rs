@@ -327,11 +327,11 @@ impl CountLog {
                 &group.write_bytes,
             );
         }
-        for own in &seen.own {
+        for own in &seen.probe_traffic {
             let place = (None, Some(own.id), "bytes that weir itself read");
             self.reading(all, seen.at, place, FULL_MASK, &own.read_bytes);
         }
-        for load in &seen.loads {
+        for load in &seen.devload {
             self.plain(all, seen.at, &format!("load of {}", load.id), &load.load);
         }
         for latency in &seen.latencies {

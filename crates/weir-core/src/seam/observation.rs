@@ -89,14 +89,14 @@ pub struct Observation {
     /// Loaded latency where the platform has a source, ordered by device.
     pub latencies: Vec<LatencyReading>,
     /// How busy devices say they are, of those that do, ordered by device.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub loads: Vec<DevLoadReading>,
+    #[serde(default, alias = "loads", skip_serializing_if = "Vec::is_empty")]
+    pub devload: Vec<DevLoadReading>,
     /// Devices whose events took turns, ordered by device; the others counted all the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Multiplexing>,
     /// What weir itself reads of groups to measure them, ordered by group. It is in their counts too.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub own: Vec<ProbeReading>,
+    #[serde(default, alias = "own", skip_serializing_if = "Vec::is_empty")]
+    pub probe_traffic: Vec<ProbeReading>,
     /// Workloads, ordered by id.
     pub workloads: Vec<WorkloadReading>,
     /// Things that should have been read and were not (a cgroup that went away in mid-read, a

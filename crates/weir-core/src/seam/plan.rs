@@ -71,8 +71,8 @@ pub struct Decision {
     /// Device bandwidth (reads + writes, all devices) and how we know it.
     pub bandwidth: Estimate,
     /// What it is made of; nothing where a part is not known, and in recordings of old.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub figure: Option<TrafficBreakdown>,
+    #[serde(default, alias = "figure", skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<TrafficBreakdown>,
     /// CPU used over the last interval.
     pub cpu_cpus: Option<CpuShare>,
     /// κ, device bytes per CPU-second, smoothed.
@@ -103,12 +103,15 @@ pub enum Why {
     },
     /// Not enough is known yet to limit it.
     Learning,
-    /// It is below its fair part of the set-point.
-    BelowWaterLine,
-    /// The device has room.
-    DeviceHasRoom,
-    /// It is cut to its part of the set-point.
-    Cut {
+    /// It is below its fair share of the set-point.
+    #[serde(alias = "below_water_line")]
+    BelowFairShare,
+    /// The device has headroom: all of its users together fit below the set-point.
+    #[serde(alias = "device_has_room")]
+    Headroom,
+    /// It is limited to its part of the set-point.
+    #[serde(alias = "cut")]
+    Limited {
         /// The policy that made the split.
         policy: String,
         /// What it asked for.
@@ -123,7 +126,8 @@ pub enum Why {
     AtFloor,
     /// Its traffic cannot be told at the moment. A limit it has is kept for a short while, then
     /// raised step by step and let go.
-    Blind {
+    #[serde(alias = "blind")]
+    NoData {
         /// What is missing.
         detail: String,
     },

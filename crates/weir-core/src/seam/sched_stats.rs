@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The books of a scheduler of weir's own: what it did, to whom, and what that cost. Counts are cumulative: of the
-//! scheduler since it was loaded, of a workload since it was given a budget.
+//! Statistics of weir's scheduler: what it did to which workload, and what that cost. Counts are cumulative: of the
+//! scheduler since it was loaded, of a workload since it was given a budget. Names are those of `bpf/sched/intf.h`.
 
 use crate::ids::{DeviceId, WorkloadId};
 use crate::units::{Bytes, Nanos};
@@ -26,16 +26,16 @@ pub struct SchedStats {
     pub ticks: u64,
     /// Time they took together.
     pub tick_cost_ns: Nanos,
-    /// Times it gave up waiting for a word from weir, and limited nobody.
-    pub silences: u64,
-    /// Tasks that waited in a run queue for seconds, and were let in out of turn.
+    /// Times it lost weir's heartbeat and suspended all limits.
+    pub suspensions: u64,
+    /// Tasks that waited in a run queue for seconds, and were dispatched out of turn.
     #[serde(default)]
-    pub late_turns: u64,
-    /// Longest time from one look to the next while somebody was limited.
+    pub stalled_dispatches: u64,
+    /// Longest time from one tick to the next while a workload was limited.
     #[serde(default)]
-    pub worst_gap_ns: Nanos,
+    pub longest_gap_ns: Nanos,
     /// What it costs to queue a task.
-    pub queueing: Queueing,
+    pub enqueue: EnqueueCost,
     /// By device.
     pub devices: Vec<DeviceStats>,
     /// Who has a budget, or a part that is guarded.
@@ -44,7 +44,7 @@ pub struct SchedStats {
 
 /// What queueing costs: one in many is timed, over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Queueing {
+pub struct EnqueueCost {
     /// Tasks that were queued or parked.
     pub count: u64,
     /// Of those, how many were timed.
@@ -55,7 +55,7 @@ pub struct Queueing {
     pub worst_ns: Nanos,
 }
 
-impl Queueing {
+impl EnqueueCost {
     /// Mean of those that were timed.
     pub fn mean_ns(&self) -> Option<Nanos> {
         self.timed_ns.0.checked_div(self.timed).map(Nanos)
@@ -71,11 +71,11 @@ pub struct DeviceStats {
     pub scale_ratio: f64,
     /// Intervals in which its counters could not be read.
     pub lost_intervals: u64,
-    /// Times weir told the scheduler what the device moved, where it cannot read the counters itself; else 0.
+    /// Times weir gave the scheduler the device's count, where it cannot read the counters itself; else 0.
     #[serde(default)]
-    pub looks: u64,
-    /// Intervals in which it was so far beyond its set-point that guarded workloads were held back.
-    pub guarded_intervals: u64,
+    pub ext_updates: u64,
+    /// Ticks at which it was so far beyond its set-point that capped workloads were throttled.
+    pub capped_ticks: u64,
 }
 
 /// One workload.
@@ -95,10 +95,10 @@ pub struct WorkloadStats {
     pub parked_ns: Nanos,
     /// The longest time one task was parked.
     pub worst_wait_ns: Nanos,
-    /// Parked tasks that ran because it was their turn, in spite of debt.
-    pub turns: u64,
-    /// Times a running task was cut.
-    pub cuts: u64,
+    /// Parked tasks that ran to avoid starvation, in spite of debt.
+    pub starvation_runs: u64,
+    /// Times a running task was preempted because its budget was used up.
+    pub preempts: u64,
     /// Tasks parked now.
     pub waiting: u64,
 }
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn nothing_timed_has_no_mean() {
-        let mut queueing = Queueing::default();
+        let mut queueing = EnqueueCost::default();
         assert_eq!(queueing.mean_ns(), None);
         (queueing.timed, queueing.timed_ns) = (4, Nanos(10));
         assert_eq!(queueing.mean_ns(), Some(Nanos(2)));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Version of the snapshot's schema; raised when a reader of the old one would go wrong.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// One tick.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,11 +41,11 @@ pub struct Snapshot {
     pub latencies: Vec<LatencyReading>,
     /// How busy devices say they are, of those that do.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub loads: Vec<DevLoadReading>,
-    /// Workloads that were held back since the tick before, and by how much: throttled time per wall
-    /// time, in CPUs (two threads held for the whole interval are 2).
+    pub devload: Vec<DevLoadReading>,
+    /// Workloads that were throttled since the tick before, and by how much: throttled time per wall
+    /// time, in CPUs (two threads throttled for the whole interval are 2).
     #[serde(default)]
-    pub held_cpus: BTreeMap<WorkloadId, CpuShare>,
+    pub throttled_cpus: BTreeMap<WorkloadId, CpuShare>,
     /// Workloads under a limit of ours, with the wall-clock time it began, in milliseconds since the
     /// Unix epoch.
     #[serde(default)]
@@ -82,8 +82,8 @@ impl Snapshot {
             plan: Plan::default(),
             outcomes: Vec::new(),
             latencies: Vec::new(),
-            loads: Vec::new(),
-            held_cpus: BTreeMap::new(),
+            devload: Vec::new(),
+            throttled_cpus: BTreeMap::new(),
             limited_since_unix_ms: BTreeMap::new(),
             scheduler: None,
             processes: BTreeMap::new(),

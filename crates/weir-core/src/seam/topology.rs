@@ -92,7 +92,7 @@ pub struct Group {
 /// Limits of the back end that carries out plans. The controller never asks for less or more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Actuator {
-    /// Its name: `cgroup`, `scx`, `sim`.
+    /// Its name: `cpu-max`, `sched-ext`, `sim`.
     pub name: String,
     /// Smallest limit it can hold, in CPUs.
     pub min_cpus: f64,

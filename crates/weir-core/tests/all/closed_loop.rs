@@ -133,10 +133,10 @@ fn a_light_user_is_untouched() {
         0.002,
     );
     near("mean", lp.held(10_000), 1.0, 0.01);
-    assert_eq!(lp.verdict("/light").why, Why::BelowWaterLine);
+    assert_eq!(lp.verdict("/light").why, Why::BelowFairShare);
     let heavy = lp.verdict("/heavy0");
     assert!(
-        matches!(&heavy.why, Why::Cut { policy, .. } if policy == "max-min"),
+        matches!(&heavy.why, Why::Limited { policy, .. } if policy == "max-min"),
         "{heavy:?}"
     );
     assert!(heavy.limit_cpus.is_some() && heavy.throttled_ns.is_some());
@@ -242,7 +242,7 @@ fn all_is_released_when_the_device_has_room() {
         );
     }
     assert_eq!(lp.limited(), 0, "{:?}", lp.plan.workloads);
-    assert_eq!(lp.verdict("/heavy0").why, Why::DeviceHasRoom);
+    assert_eq!(lp.verdict("/heavy0").why, Why::Headroom);
     let writes: u32 = lp.plant.readers.iter().map(|r| r.writes).sum();
     lp.run_ms(10_000);
     let later: u32 = lp.plant.readers.iter().map(|r| r.writes).sum();
@@ -268,7 +268,7 @@ fn counters_lost_for_a_while_hold_the_limits() {
     assert_eq!(before, after);
     let blind = &lp.verdict("/heavy0").why;
     assert!(
-        matches!(blind, Why::Blind { detail } if detail.contains("unplugged")),
+        matches!(blind, Why::NoData { detail } if detail.contains("unplugged")),
         "{blind:?}"
     );
     lp.plant.counters_lost = false;

@@ -412,7 +412,7 @@ fn a_repeated_reading_of_what_stood_still_is_no_use_of_cpu() {
     assert_eq!(a.cpu_cpus.map(|c| c.get()), Some(0.0));
     assert_eq!(a.bandwidth.provenance, Provenance::Apportioned);
     assert_eq!(a.bandwidth.bytes_per_sec.get(), 0.0);
-    assert!(!matches!(a.why, Why::Blind { .. }), "{:?}", a.why);
+    assert!(!matches!(a.why, Why::NoData { .. }), "{:?}", a.why);
     near(
         "the other has it all",
         verdict(&plan, "/b").bandwidth.bytes_per_sec.get(),
@@ -461,7 +461,7 @@ fn no_limit_begins_on_a_device_that_moves_nothing() {
     world.rates[0].1 = 4e6;
     let plan = world.tick();
     assert_eq!(plan.actions.len(), 1);
-    let Why::Cut {
+    let Why::Limited {
         asked_bytes_per_sec: Some(asked),
         demand_bytes_per_sec: demand,
         ..

@@ -108,7 +108,7 @@ fn wild_observation(dice: &mut Dice) -> Observation {
         });
     }
     for _ in 0..dice.next() % 3 {
-        seen.own.push(ProbeReading {
+        seen.probe_traffic.push(ProbeReading {
             id: wild_group(dice),
             read_bytes: wild_reading(dice, Bytes),
         });

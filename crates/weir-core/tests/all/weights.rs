@@ -42,7 +42,7 @@ fn id(reader: usize) -> WorkloadId {
 impl World {
     fn new(readers: usize) -> Self {
         let actuator = Actuator {
-            name: "cgroup".into(),
+            name: "cpu-max".into(),
             min_cpus: 0.001,
             grain_ns: Nanos(4 * MS),
             refill_on_write_ratio: 0.0,

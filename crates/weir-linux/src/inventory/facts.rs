@@ -76,7 +76,7 @@ pub(crate) fn description(
 /// The back end's limits; see [`crate::backends::cpu_max`] for where they come from.
 fn actuator(options: &Options) -> Actuator {
     Actuator {
-        name: "cgroup".into(),
+        name: "cpu-max".into(),
         min_cpus: MIN_CPUS,
         grain_ns: clock::scheduler_tick(),
         refill_on_write_ratio: refill_on_write_ratio(options),
@@ -141,7 +141,7 @@ fn sched_ext(options: &Options) -> Fact {
     fact(STATE, value, None)
 }
 
-const SCHEDULER: &str = "backend.scx";
+const SCHEDULER: &str = "backend.sched_ext";
 const STATE: &str = "sched_ext.state";
 
 /// It is our own scheduler that stands in the way of another one, and of `cpu.max` if it has all tasks.
@@ -171,8 +171,8 @@ fn scheduler(roots: &Roots) -> Fact {
     };
     let value = match crate::backends::sched_ext::refusal(roots) {
         None => Ok(format!(
-            "can be used: limits in device bytes, by a scheduler of weir's own for limited tasks (--backend scx) or, \
-             where the CPUs are all busy, for all ordinary ones (--backend scx-full){before}"
+            "can be used: limits in device bytes, by a scheduler of weir's own for limited tasks (--backend sched-ext) or, \
+             where the CPUs are all busy, for all ordinary ones (--backend sched-ext-full){before}"
         )),
         Some(why) => Err(Missing::NotSupported(format!("{why}{before}"))),
     };

@@ -71,7 +71,7 @@ fn a_device_that_comes_joins_with_its_node_and_its_users() {
         "cxl.counters.weir_cxl1",
         "numa.node2",
         "residency.source",
-        "shares.source",
+        "attribution.source",
         "kernel.tick",
     ] {
         assert_eq!(found(name), 1, "{name}");

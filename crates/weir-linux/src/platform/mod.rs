@@ -396,9 +396,9 @@ impl Platform for LinuxPlatform {
             at: now(),
             groups,
             latencies: self.waits.iter_mut().map(Waits::read).collect(),
-            loads: self.counters.loads(),
+            devload: self.counters.loads(),
             running: self.counters.running(),
-            own: Vec::new(),
+            probe_traffic: Vec::new(),
             workloads,
             skipped,
         })

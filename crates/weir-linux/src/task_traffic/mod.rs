@@ -18,7 +18,7 @@ mod sampling;
 use crate::counters::pmu::{Machine, MuxGroup};
 use crate::error::LinuxError;
 use crate::kernel::clock::now;
-use crate::options::{Options, ShareSource};
+use crate::options::{AttributionSource, Options};
 use crate::workloads::discovery::{View, WorkloadSource as Watches};
 use crate::workloads::processes::process_set::UNLISTED;
 use core_events::ChosenEvents;
@@ -36,8 +36,8 @@ use weir_core::{Bytes, GroupId, Missing, Nanos, Reading, WorkloadId};
 /// How often the kernel is told whose counts nobody will ask for any more.
 const FORGET_EVERY: Nanos = Nanos::from_millis(10_000);
 /// The facts' names: what shares are made of, and whether events of the CPU can be counted for them.
-pub(crate) const FACT: &str = "shares.source";
-const COUNTS: &str = "shares.counts";
+pub(crate) const FACT: &str = "attribution.source";
+const COUNTS: &str = "attribution.task_counts";
 
 /// A cgroup's id or a process's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,7 +113,7 @@ pub(crate) struct TaskTraffic {
 /// The event that could count here.
 fn candidate(options: &Options) -> Result<ChosenEvents, Missing> {
     let machine = Machine::probe(&options.roots);
-    let chosen = match &options.share_event {
+    let chosen = match &options.attribution_event {
         Some(name) => core_events::named(&machine, name)?,
         None => core_events::best(&machine)?,
     };
@@ -126,7 +126,7 @@ pub(crate) fn could_count(options: &Options) -> bool {
 }
 
 fn is_asked_for(options: &Options) -> bool {
-    options.shares == ShareSource::Counts || options.share_event.is_some()
+    options.attribution == AttributionSource::TaskCounts || options.attribution_event.is_some()
 }
 
 /// The event that counts here, once it was compared with what it should count.
@@ -182,16 +182,18 @@ impl TaskTraffic {
         groups: &[Group],
         facts: &mut Vec<Fact>,
     ) -> Result<Option<TaskTraffic>, LinuxError> {
-        let is_named = options.share_event.is_some();
-        let loaded: Result<Box<dyn TrafficSource>, Missing> = match options.shares {
-            ShareSource::CpuTime if !is_named => Err(Missing::NotSupported("not asked for".into())),
-            ShareSource::Resctrl if !is_named => Resctrl::open(options, false).map(boxed),
-            ShareSource::Samples => Samples::open(options).map(boxed),
+        let is_named = options.attribution_event.is_some();
+        let loaded: Result<Box<dyn TrafficSource>, Missing> = match options.attribution {
+            AttributionSource::CpuTime if !is_named => {
+                Err(Missing::NotSupported("not asked for".into()))
+            }
+            AttributionSource::Resctrl if !is_named => Resctrl::open(options, false).map(boxed),
+            AttributionSource::Sampling => Samples::open(options).map(boxed),
             _ => found(options, groups)
                 .and_then(|chosen| CountingBpf::load(&options.roots, options.by, chosen))
                 .map(boxed),
         };
-        let is_auto = options.shares == ShareSource::Auto && !is_named;
+        let is_auto = options.attribution == AttributionSource::Auto && !is_named;
         let loaded = match loaded {
             Err(why) if is_auto => {
                 let or = |also: Missing| {
@@ -208,11 +210,15 @@ impl TaskTraffic {
                 source.place(groups);
                 Ok(Some(TaskTraffic::new(source)))
             }
-            Err(why) if options.shares == ShareSource::Samples => Err(LinuxError::NoSamples(why)),
-            Err(why) if options.shares == ShareSource::Counts || is_named => {
+            Err(why) if options.attribution == AttributionSource::Sampling => {
+                Err(LinuxError::NoSamples(why))
+            }
+            Err(why) if options.attribution == AttributionSource::TaskCounts || is_named => {
                 Err(LinuxError::NoShares(why))
             }
-            Err(why) if options.shares == ShareSource::Resctrl => Err(LinuxError::NoResctrl(why)),
+            Err(why) if options.attribution == AttributionSource::Resctrl => {
+                Err(LinuxError::NoResctrl(why))
+            }
             Err(_) => Ok(None),
         }
     }

@@ -297,13 +297,13 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
     );
     assert_eq!(why.matches("not supported").count(), 1, "said once: {why}");
     let counts = Options {
-        shares: ShareSource::Counts,
+        attribution: AttributionSource::TaskCounts,
         ..options.clone()
     };
     assert!(TaskTraffic::choose(&counts, &[], &mut facts).is_err());
     // The kernel's own events stand everywhere, but not the types that the program needs.
     let named = Options {
-        share_event: Some("sw:cpu-clock".into()),
+        attribution_event: Some("sw:cpu-clock".into()),
         ..options
     };
     let why = TaskTraffic::choose(&named, &[], &mut facts)

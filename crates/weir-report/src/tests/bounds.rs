@@ -123,7 +123,7 @@ fn with_another(backend: &str) -> Results {
 
 #[test]
 fn each_back_end_is_judged_and_the_thesis_is_not() {
-    let mut results = with_another("scx-full");
+    let mut results = with_another("sched-ext-full");
     results.runs[2].light_reader.p99_ns = Some(1e9);
     let checks = checks(&subject(), &results);
     assert_eq!(checks.len(), 16);
@@ -131,14 +131,14 @@ fn each_back_end_is_judged_and_the_thesis_is_not() {
     let [missed] = missed[..] else {
         panic!("{missed:?}");
     };
-    assert_eq!(missed.run, "max-min/scx-full");
+    assert_eq!(missed.run, "max-min/sched-ext-full");
     let text = checks_table(&checks);
-    assert!(text.contains("\nmax-min/scx-full:\n"), "{text}");
+    assert!(text.contains("\nmax-min/sched-ext-full:\n"), "{text}");
     assert!(text.ends_with("15 of 16 bounds met\n"), "{text}");
     let thesis = with_another("thesis-scx");
     assert_eq!(crate::checks(&subject(), &thesis).len(), 8);
     assert_eq!(without_bounds(&subject(), &thesis), ["thesis-scx"]);
-    let mut other_policy = with_another("scx-full");
+    let mut other_policy = with_another("sched-ext-full");
     other_policy.runs[2].policy = "balance-point".into();
     assert_eq!(crate::checks(&subject(), &other_policy).len(), 16);
     assert!(without_bounds(&subject(), &other_policy).is_empty());
@@ -240,13 +240,13 @@ fn bounds_on_what_only_the_controlled_run_has() {
 
 #[test]
 fn a_back_end_may_have_bounds_of_its_own() {
-    let results = with_another("scx-full");
+    let results = with_another("sched-ext-full");
     let mut subject = subject();
     let own = Expect {
         rmse_ratio_max: Some(1e-9),
         ..Expect::default()
     };
-    subject.expect.backends.insert("scx-full".into(), own);
+    subject.expect.backends.insert("sched-ext-full".into(), own);
     let checks = checks(&subject, &results);
     let missed: Vec<(&str, &str)> = checks
         .iter()
@@ -255,7 +255,10 @@ fn a_back_end_may_have_bounds_of_its_own() {
         .collect();
     assert_eq!(
         missed,
-        [("max-min/scx-full", "device bandwidth: RMSE to set-point")]
+        [(
+            "max-min/sched-ext-full",
+            "device bandwidth: RMSE to set-point"
+        )]
     );
 }
 

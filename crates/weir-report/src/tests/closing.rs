@@ -30,7 +30,7 @@ fn is_one_sentence(sentence: &str) {
 fn one_controlled_run_is_named_by_its_back_end() {
     assert_eq!(
         closing(&results()),
-        "weir (cgroup) held the device at 36.4 of 36 MiB/s; light reader's p99 −50 % (8.00 to 4.00 ms), work \
+        "weir (cpu-max) held the device at 36.4 of 36 MiB/s; light reader's p99 −50 % (8.00 to 4.00 ms), work \
          beside +100 %."
     );
 }
@@ -40,12 +40,12 @@ fn of_several_runs_the_one_that_scatters_least_is_told() {
     let mut results = results();
     results.runs = vec![
         results.runs[0].clone(),
-        held_by("cgroup", 36.0, 3.0),
-        held_by("scx-full", 36.036, 0.5),
-        held_by("scx", 37.8, 1.0),
+        held_by("cpu-max", 36.0, 3.0),
+        held_by("sched-ext-full", 36.036, 0.5),
+        held_by("sched-ext", 37.8, 1.0),
     ];
     let sentence = closing(&results);
-    let start = "weir (scx-full) held the device at 36.0 of 36 MiB/s (RMSE 1.39 %; cgroup: 8.33 %; scx: \
+    let start = "weir (sched-ext-full) held the device at 36.0 of 36 MiB/s (RMSE 1.39 %; cpu-max: 8.33 %; sched-ext: \
                  5.72 %); light reader's p99 −50 %";
     assert!(sentence.starts_with(start), "{sentence}");
     for i in 0..4 {
@@ -61,7 +61,7 @@ fn runs_are_named_by_what_differs() {
     let mut results = results();
     let other = Run {
         policy: "proportional".into(),
-        ..held_by("cgroup", 36.0, 9.0)
+        ..held_by("cpu-max", 36.0, 9.0)
     };
     results.runs.push(other.clone());
     let sentence = closing(&results);
@@ -71,12 +71,12 @@ fn runs_are_named_by_what_differs() {
     );
     assert!(sentence.contains("; proportional: 25.0 %)"), "{sentence}");
     results.runs.push(Run {
-        backend: "scx".into(),
+        backend: "sched-ext".into(),
         ..other
     });
     let sentence = closing(&results);
     assert!(
-        sentence.contains("weir (max-min, cgroup) held"),
+        sentence.contains("weir (max-min, cpu-max) held"),
         "{sentence}"
     );
     // The same once more with another seed is no other run.
@@ -89,14 +89,14 @@ fn runs_are_named_by_what_differs() {
 #[test]
 fn a_device_that_was_not_held_is_not_said_to_be() {
     let mut results = results();
-    results.runs[1] = held_by("cgroup", 54.0, 1.0);
+    results.runs[1] = held_by("cpu-max", 54.0, 1.0);
     results.runs[1].light_reader.p99_ns = Some(9e6);
     assert_eq!(
         closing(&results),
-        "weir (cgroup) did not hold the device, which moved 54.0 MiB/s, 50.0 % above its set-point; light \
+        "weir (cpu-max) did not hold the device, which moved 54.0 MiB/s, 50.0 % above its set-point; light \
          reader's p99 +12 % (8.00 to 9.00 ms), work beside +100 %."
     );
-    results.runs[1] = held_by("cgroup", 18.0, 1.0);
+    results.runs[1] = held_by("cpu-max", 18.0, 1.0);
     results.runs[1].light_reader.p99_ns = Some(8e6);
     let sentence = closing(&results);
     assert!(
@@ -114,7 +114,7 @@ fn other_controllers_are_told_of_where_weir_did_not_run() {
     let mut results = results();
     let thesis = held_by("thesis-scx", 36.0, 0.1);
     results.runs.push(thesis.clone());
-    assert!(closing(&results).starts_with("weir (cgroup) held"));
+    assert!(closing(&results).starts_with("weir (cpu-max) held"));
     results.runs[1] = thesis;
     assert!(closing(&results).starts_with("thesis-scx held the device at 36.0 of 36 MiB/s;"));
     results.runs.truncate(2);
@@ -136,7 +136,7 @@ fn without_control_there_is_less_to_say() {
     results.runs = vec![held];
     assert_eq!(
         closing(&results),
-        "weir (cgroup) held the device at 36.4 of 36 MiB/s; light reader's p99 4.00 ms; no run without control \
+        "weir (cpu-max) held the device at 36.4 of 36 MiB/s; light reader's p99 4.00 ms; no run without control \
          was made to compare with."
     );
     assert_eq!(closing(&Results::default()), "No run was made.");
@@ -170,7 +170,7 @@ fn what_is_missing_is_said() {
     results.runs[1]
         .missing
         .insert("bandwidth".into(), no_window.into());
-    let start = format!("The device's bandwidth with weir (cgroup) is not known ({no_window}); ");
+    let start = format!("The device's bandwidth with weir (cpu-max) is not known ({no_window}); ");
     let sentence = closing(&results);
     assert!(sentence.starts_with(&start), "{sentence}");
 }

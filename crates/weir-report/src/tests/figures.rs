@@ -187,25 +187,25 @@ fn up_to_four_runs_stand_beside_each_other_on_80_columns() {
     let all = recorded();
     for names in [
         &["none"][..],
-        &["none", "max-min/cgroup"],
-        &["none", "max-min/cgroup", "max-min/scx-full"],
+        &["none", "max-min/cpu-max"],
+        &["none", "max-min/cpu-max", "max-min/sched-ext-full"],
         &[
             "none",
-            "max-min/cgroup",
-            "proportional/cgroup",
-            "balance-point/cgroup",
+            "max-min/cpu-max",
+            "proportional/cpu-max",
+            "balance-point/cpu-max",
         ],
         &[
             "none",
-            "max-min/cgroup",
-            "max-min/scx",
-            "max-min/scx-full-looks",
+            "max-min/cpu-max",
+            "max-min/sched-ext",
+            "max-min/sched-ext-full-polled",
         ],
         &[
             "none",
             "none/cpu.max 5000 20000 by hand",
             "max-min/thesis-scx-throttle",
-            "max-min/cgroup",
+            "max-min/cpu-max",
         ],
     ] {
         let run = |(name, run): (&&str, &Run)| {
@@ -233,7 +233,7 @@ fn up_to_four_runs_stand_beside_each_other_on_80_columns() {
 fn each_run_is_compared_with_the_first() {
     let mut results = results();
     results.runs.push(Run {
-        backend: "scx".into(),
+        backend: "sched-ext".into(),
         ..run("max-min", 36.0, 5_000.0)
     });
     let table = table(&results);

@@ -55,7 +55,7 @@ fn page_and_terminal_tell_all_of_it() {
             "device access p50, p99: ",
             SKEW,
             "every rate: ",
-            "weir (cgroup) held the device at",
+            "weir (cpu-max) held the device at",
             "nothing ran",
             "set-point 39.8 % of it. Measured for 8 s, 2 s after the start. Seed 7.",
         ] {

@@ -147,7 +147,7 @@ fn the_series_is_a_table_of_its_own() {
     ];
     results.runs[0].series.truncate(1);
     let expected = "run,policy,backend,at_ms,bytes_per_sec\n0,none,none,0,75497472\n\
-                    1,\"a,\"\"b\"\"\",cgroup,100,2\n1,\"a,\"\"b\"\"\",cgroup,200,\n";
+                    1,\"a,\"\"b\"\"\",cpu-max,100,2\n1,\"a,\"\"b\"\"\",cpu-max,200,\n";
     assert_eq!(files::series(&results), expected);
 }
 

@@ -67,9 +67,9 @@ impl Wrong {
     }
 }
 
-type Checked = Result<(), Wrong>;
+pub(super) type Checked = Result<(), Wrong>;
 
-fn wrong(path: &[Part], value: impl ToString, allowed: impl Into<String>) -> Checked {
+pub(super) fn wrong(path: &[Part], value: impl ToString, allowed: impl Into<String>) -> Checked {
     let (path, value, allowed) = (path.to_vec(), value.to_string(), allowed.into());
     Err(Wrong {
         path,

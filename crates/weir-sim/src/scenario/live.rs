@@ -195,7 +195,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, toml::de::Error> {
         },
         // The emulated CPU counts no accesses of a task unless it is asked to.
         sensors: Sensors {
-            shares: Attribution::CpuTime,
+            attribution: Attribution::CpuTime,
             ..Sensors::default()
         },
         workloads: live

@@ -6,6 +6,7 @@
 mod check;
 mod live;
 mod place;
+mod renamed;
 
 pub use check::ScenarioError;
 
@@ -152,8 +153,8 @@ pub struct Control {
 pub struct Sensors {
     /// Reading one counter pair (thesis 6.8.1: 4.9 µs).
     pub counter_read_ns: u64,
-    /// By what weir shares out the traffic of a shared group: `counts`, `samples` or `cpu-time`.
-    pub shares: Attribution,
+    /// How the traffic of a shared group is attributed to workloads: `task-counts`, `sampling` or `cpu-time`.
+    pub attribution: Attribution,
     /// Counts: standard deviation of the logarithm of each workload's own error, because an event leaves out what a
     /// prefetcher fetches, and programs differ in how much that is.
     pub counts_bias_stddev: f64,
@@ -168,14 +169,14 @@ pub struct Sensors {
 }
 
 impl Default for Sensors {
-    /// What `weir run --shares auto` takes on a CPU that has events for CXL memory (Granite Rapids: reads of each task, and
+    /// What `weir run --attribution auto` takes on a CPU that has events for CXL memory (Granite Rapids: reads of each task, and
     /// what of it was fetched by stores). How far such events are off was never measured; weir's calibration takes one
     /// within 10 %, which is two standard deviations here. The samples' figures are fitted to the thesis's figures 7 and 8: RMSE of the combined
     /// estimate 10 to 15 %.
     fn default() -> Self {
         Sensors {
             counter_read_ns: 4_900,
-            shares: Attribution::Counts,
+            attribution: Attribution::TaskCounts,
             counts_bias_stddev: 0.05,
             counts_stores: true,
             sampled_ratio: 0.005,
@@ -313,6 +314,7 @@ impl Scenario {
     /// # Errors
     /// Naming `origin`, line, key and what is allowed.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ScenarioError> {
+        renamed::check(text).map_err(|wrong| wrong.at(text, origin))?;
         let read = match live::is_live(text) {
             true => live::parse(text),
             false => toml::from_str(text),

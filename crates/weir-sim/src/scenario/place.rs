@@ -81,12 +81,16 @@ mod tests {
 
     #[test]
     fn keys_are_found_however_they_are_written() {
-        let path = [Key("expect"), Key("backends"), Part::Name("scx".into())];
+        let path = [
+            Key("expect"),
+            Key("backends"),
+            Part::Name("sched-ext".into()),
+        ];
         for (text, line) in [
-            ("a = 1\n[expect]\n[expect.backends.scx]\nb = 1\n", 3),
-            ("a = 1\n[expect.backends]\nscx = { b = 1 }\n", 3),
-            ("\n[expect]\nbackends.scx.b = 1\n", 3),
-            ("expect = { backends = { \"scx\" = { b = 1 } } }\n", 1),
+            ("a = 1\n[expect]\n[expect.backends.sched-ext]\nb = 1\n", 3),
+            ("a = 1\n[expect.backends]\nsched-ext = { b = 1 }\n", 3),
+            ("\n[expect]\nbackends.sched-ext.b = 1\n", 3),
+            ("expect = { backends = { \"sched-ext\" = { b = 1 } } }\n", 1),
             ("expect = { c = 1 }\n\n", 0),
         ] {
             let found = line_of(text, &path);

@@ -20,7 +20,7 @@ const SCENARIOS: [&str; 3] = [
 
 fn options() -> Vec<WeirOptions> {
     let sampled = WeirOptions {
-        attribution: Some(Attribution::Samples),
+        attribution: Some(Attribution::Sampling),
         sees_latency: true,
         waits_for_refill: false,
         ..WeirOptions::default()

@@ -124,7 +124,7 @@ fn a_realtime_task_never_waits_and_is_never_limited() {
     let beside = spinner("other", "beside", "count = 2");
     let scenario = on_one_cpu(&(beside + light));
     let all = Variant::all(&scenario).into_iter();
-    let schedulers = [Backend::ScxServed, Backend::ScxFull];
+    let schedulers = [Backend::SchedExtServed, Backend::SchedExtFull];
     for variant in all.chain(schedulers.map(|b| Variant::weir_with(b, &scenario))) {
         let m = run(&scenario, &variant, 1).expect("a run");
         let micros = |q: f64| m.light_blocks.quantile_ns(q).expect("blocks") / 1e3;

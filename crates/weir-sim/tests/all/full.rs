@@ -42,7 +42,7 @@ fn sleeper(name: &str) -> String {
 }
 
 fn held(scenario: &Scenario, seed: u64) -> Measures {
-    let variant = Variant::weir_with(Backend::ScxFull, scenario);
+    let variant = Variant::weir_with(Backend::SchedExtFull, scenario);
     run(scenario, &variant, seed).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -178,10 +178,10 @@ fn a_new_load_is_met_before_the_next_look() {
                 .map(|p| p.bytes_per_sec / m.set_point_bytes_per_sec)
                 .collect::<Vec<f64>>()
         };
-        let full = windows(Backend::ScxFull);
+        let full = windows(Backend::SchedExtFull);
         assert!(full.iter().all(|w| *w < 1.1), "{full:?}");
         assert!(full.iter().skip(1).all(|w| *w > 0.9), "{full:?}");
-        let partial = windows(Backend::ScxServed);
+        let partial = windows(Backend::SchedExtServed);
         assert!(partial.iter().all(|w| *w > 1.4), "{partial:?}");
     }
 }

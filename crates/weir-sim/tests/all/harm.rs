@@ -85,7 +85,7 @@ fn estimates_are_within_15_percent() {
 fn without_counts_the_estimate_is_as_good_as_memory_tells() {
     for (text, range) in [(PHASES, 0.3..1.5), (SMALL, 0.0..0.3), (BUSY, 0.0..0.15)] {
         let mut scenario = scenario(text, &[], 8.0);
-        scenario.sensors.shares = Attribution::CpuTime;
+        scenario.sensors.attribution = Attribution::CpuTime;
         let held = run(&scenario, &Variant::weir(&scenario), 1).expect("a run");
         let error = mean_error(&held);
         assert!(range.contains(&error), "{}: {error}", scenario.name);
@@ -94,9 +94,9 @@ fn without_counts_the_estimate_is_as_good_as_memory_tells() {
 
 #[test]
 fn light_users_are_never_limited() {
-    for shares in [Attribution::Counts, Attribution::CpuTime] {
+    for shares in [Attribution::TaskCounts, Attribution::CpuTime] {
         for mut scenario in all(6.0) {
-            scenario.sensors.shares = shares;
+            scenario.sensors.attribution = shares;
             let mut limited = Vec::new();
             let mut watch = |_: &Observation, plan: &Plan| {
                 let limits = plan.actions.iter();

@@ -48,8 +48,8 @@ fn is_as_promised(
 fn an_idle_machine_is_held_at_the_set_point() {
     for seed in 1..=5 {
         // A quantile is up to 3.2 % off: the next bucket after 2.0 is 2.067.
-        is_as_promised(&scenario(IDLE), Backend::Scx, (0.5, 2.1), seed);
-        is_as_promised(&scenario(IDLE), Backend::ScxFull, (0.5, 2.1), seed);
+        is_as_promised(&scenario(IDLE), Backend::SchedExt, (0.5, 2.1), seed);
+        is_as_promised(&scenario(IDLE), Backend::SchedExtFull, (0.5, 2.1), seed);
     }
 }
 
@@ -59,8 +59,8 @@ fn an_idle_machine_is_held_at_the_set_point() {
 fn a_saturated_machine_is_held_in_full_mode() {
     let scenario = scenario(SATURATED);
     for seed in 1..=5 {
-        is_as_promised(&scenario, Backend::ScxFull, (0.53, 2.0), seed);
-        let [free, held] = pair(&scenario, Backend::ScxFull, seed);
+        is_as_promised(&scenario, Backend::SchedExtFull, (0.53, 2.0), seed);
+        let [free, held] = pair(&scenario, Backend::SchedExtFull, seed);
         let rmse = held.bandwidth.rmse_ratio;
         assert!(rmse < 0.012, "seed {seed}: RMSE {rmse}");
         let [before, now] = [&free, &held].map(|m| m.throughput_ops_per_sec.expect("work beside"));
@@ -79,7 +79,12 @@ fn a_saturated_machine_is_held_in_full_mode() {
 #[test]
 fn a_saturated_machine_is_held_if_the_kernel_serves_limited_tasks() {
     for seed in 1..=5 {
-        is_as_promised(&scenario(SATURATED), Backend::ScxServed, (0.53, 2.1), seed);
+        is_as_promised(
+            &scenario(SATURATED),
+            Backend::SchedExtServed,
+            (0.53, 2.1),
+            seed,
+        );
     }
 }
 
@@ -90,10 +95,15 @@ fn a_saturated_machine_is_held_if_the_kernel_serves_limited_tasks() {
 fn a_saturated_machine_is_refused_with_the_reason() {
     let scenario = scenario(SATURATED);
     for seed in 1..=3 {
-        let variant = Variant::weir_with(Backend::Scx, &scenario);
+        let variant = Variant::weir_with(Backend::SchedExt, &scenario);
         let said = run(&scenario, &variant, seed).expect_err("39 workers want 39 of 40 CPUs");
         let said = said.to_string();
-        for word in ["weir-scx is refused", "of 40 CPUs", "cgroup", "scx-full"] {
+        for word in [
+            "weir-sched-ext is refused",
+            "of 40 CPUs",
+            "cpu-max",
+            "sched-ext-full",
+        ] {
             assert!(said.contains(word), "seed {seed}: {word}: {said}");
         }
     }
@@ -109,7 +119,7 @@ fn a_machine_with_room_for_limited_tasks_is_not_refused() {
         }
     }
     for seed in 1..=3 {
-        let held = &pair(&scenario, Backend::Scx, seed)[1];
+        let held = &pair(&scenario, Backend::SchedExt, seed)[1];
         let bias = held.bandwidth.bias_ratio;
         assert!(bias.abs() < 0.01, "seed {seed}: bias {bias}");
     }
@@ -124,7 +134,7 @@ fn a_machine_that_becomes_full_is_refused_then() {
             workload.start_ms = 8000;
         }
     }
-    let variant = Variant::weir_with(Backend::Scx, &scenario);
+    let variant = Variant::weir_with(Backend::SchedExt, &scenario);
     let said = run(&scenario, &variant, 1).expect_err("full from the eighth second on");
     let said = said.to_string();
     let second: Option<u64> = said
@@ -137,10 +147,13 @@ fn a_machine_that_becomes_full_is_refused_then() {
 /// second: the mean is as exact, and windows of 100 ms nearly so.
 #[test]
 fn what_weir_sees_holds_a_device_too() {
-    for (text, backend) in [(IDLE, Backend::Scx), (SATURATED, Backend::ScxFull)] {
+    for (text, backend) in [
+        (IDLE, Backend::SchedExt),
+        (SATURATED, Backend::SchedExtFull),
+    ] {
         let scenario = scenario(text);
         for seed in 1..=5 {
-            let variant = Variant::weir_that_looks(backend, &scenario);
+            let variant = Variant::weir_that_polls(backend, &scenario);
             let held = run(&scenario, &variant, seed).unwrap_or_else(|e| panic!("{e}"));
             let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
             assert!(rmse < 0.03, "{backend:?}, seed {seed}: RMSE {rmse}");
@@ -152,10 +165,13 @@ fn what_weir_sees_holds_a_device_too() {
 /// Every reader goes on moving: nobody is starved, and equal ones get the same.
 #[test]
 fn equal_readers_get_equal_parts() {
-    for (text, backend) in [(IDLE, Backend::Scx), (SATURATED, Backend::ScxFull)] {
+    for (text, backend) in [
+        (IDLE, Backend::SchedExt),
+        (SATURATED, Backend::SchedExtFull),
+    ] {
         let mut scenario = scenario(text);
         // Counts have an error of their own for each reader, and a reader that is taken for a larger one gets less.
-        scenario.sensors.shares = Attribution::CpuTime;
+        scenario.sensors.attribution = Attribution::CpuTime;
         are_equal(&pair(&scenario, backend, 7)[1]);
     }
 }

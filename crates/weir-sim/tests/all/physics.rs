@@ -188,7 +188,7 @@ fn one_seed_one_run() {
     let busy = reader(5, "") + &compute("stress", "count = 39");
     let scenario = scenario("cores = 20", &busy);
     let all = Variant::all(&scenario).into_iter();
-    let schedulers = [Backend::ScxServed, Backend::ScxFull];
+    let schedulers = [Backend::SchedExtServed, Backend::SchedExtFull];
     for variant in all.chain(schedulers.map(|b| Variant::weir_with(b, &scenario))) {
         let once = run(&scenario, &variant, 7).expect("a run");
         assert_eq!(

@@ -56,7 +56,7 @@ fn every_scenario_of_the_repository_runs() {
 }
 
 /// What is replaced by what, and what the error must name.
-const WRONG: [(&str, &str, &[&str]); 23] = [
+const WRONG: [(&str, &str, &[&str]); 27] = [
     ("cores = 2", "coers = 2", &["line 4", "coers", "cores"]),
     ("settle_sec = 0.5", "", &["settle_sec"]),
     (
@@ -128,8 +128,28 @@ const WRONG: [(&str, &str, &[&str]); 23] = [
     ("\"reader\"", "\"a b\"", &["test:12", "a b", "letters"]),
     (
         "[control]",
-        "[sensors]\nshares = \"guess\"\n[control]",
+        "[sensors]\nattribution = \"guess\"\n[control]",
         &["line 8", "guess", "counts", "cpu-time"],
+    ),
+    (
+        "[control]",
+        "[sensors]\nshares = \"cpu-time\"\n[control]",
+        &["test:8", "sensors.shares", "called sensors.attribution now"],
+    ),
+    (
+        "[control]",
+        "[sensors]\nattribution = \"counts\"\n[control]",
+        &["test:8", "attribution = counts", "called task-counts now"],
+    ),
+    (
+        "[control]",
+        "[sensors]\nattribution = \"samples\"\n[control]",
+        &["test:8", "attribution = samples", "called sampling now"],
+    ),
+    (
+        "[[workload]]",
+        "[expect.backends.scx-full]\nbias_ratio_max = 0.1\n[[workload]]",
+        &["test:11", "backends.scx-full", "called sched-ext-full now"],
     ),
     (
         "[control]",
@@ -139,19 +159,23 @@ const WRONG: [(&str, &str, &[&str]); 23] = [
     (
         "[[workload]]",
         "[expect.backends.scx-fll]\nbias_ratio_max = 0.1\n[[workload]]",
-        &["test:11", "expect.backends.scx-fll", "scx-full"],
+        &["test:11", "expect.backends.scx-fll", "sched-ext-full"],
     ),
     (
         "[[workload]]",
-        "[expect]\nbackends.scx.backends.scx.bias_ratio_max = 0.1\n[[workload]]",
-        &["test:12", "expect.backends.scx.backends", "not deeper"],
-    ),
-    (
-        "[[workload]]",
-        "[expect]\nbackends = { scx = { light_reduction_min = 1.5 } }\n[[workload]]",
+        "[expect]\nbackends.sched-ext.backends.sched-ext.bias_ratio_max = 0.1\n[[workload]]",
         &[
             "test:12",
-            "expect.backends.scx.light_reduction_min = 1.5",
+            "expect.backends.sched-ext.backends",
+            "not deeper",
+        ],
+    ),
+    (
+        "[[workload]]",
+        "[expect]\nbackends = { sched-ext = { light_reduction_min = 1.5 } }\n[[workload]]",
+        &[
+            "test:12",
+            "expect.backends.sched-ext.light_reduction_min = 1.5",
             "-10 to 1",
         ],
     ),

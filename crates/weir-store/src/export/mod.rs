@@ -10,6 +10,7 @@ mod parquet;
 mod tables;
 
 use crate::error::StoreError;
+use crate::format1::renamed;
 use crate::open;
 use crate::reader::Recording;
 use crate::writer::signed;
@@ -180,7 +181,13 @@ fn rows_of(
         cells.clear();
         for (index, (column, kind)) in source.columns.iter().enumerate() {
             let what = || format!("{column} in row {place} of {group} of {name}");
-            let cell = cell(row, index + 1, *kind);
+            let cell = match cell(row, index + 1, *kind) {
+                // Earlier builds had other words.
+                Some(Cell::Text(old)) if *column == "why" => {
+                    Some(Cell::Text(renamed::word("why", old)))
+                }
+                other => other,
+            };
             cells.push(cell.ok_or_else(|| StoreError::damaged(path, what()))?);
         }
         sink.row(&cells)?;

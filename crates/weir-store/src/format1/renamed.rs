@@ -18,7 +18,25 @@ use serde_json::{Map, Value};
 /// ("document.plan.workloads.why.why.cut", "limited")          the text "cut" in why.why
 /// ("word.why.cut", "limited")                                 the same in the table of words
 /// ```
-const RENAMED: &[(&str, &str)] = &[];
+const RENAMED: &[(&str, &str)] = &[
+    ("document.observation.loads", "devload"),
+    ("document.observation.own", "probe_traffic"),
+    ("document.plan.workloads.figure", "traffic"),
+    (
+        "document.plan.workloads.why.why.below_water_line",
+        "below_fair_share",
+    ),
+    (
+        "document.plan.workloads.why.why.device_has_room",
+        "headroom",
+    ),
+    ("document.plan.workloads.why.why.cut", "limited"),
+    ("document.plan.workloads.why.why.blind", "no_data"),
+    ("word.why.below_water_line", "below_fair_share"),
+    ("word.why.device_has_room", "headroom"),
+    ("word.why.cut", "limited"),
+    ("word.why.blind", "no_data"),
+];
 
 /// Gives what was read of a document, or of a session's `config` or `description`, the names of today.
 pub(crate) fn rename(root: &str, value: Value) -> Value {
@@ -107,10 +125,40 @@ mod tests {
     fn sessions_have_places_of_their_own() {
         let old = json!({"observation": {"own": 1}});
         assert_eq!(rename_by(TABLE, "config", old.clone()), old);
-        assert_eq!(
-            rename("document", old.clone()),
-            old,
-            "the table is for what was renamed"
-        );
+        assert_eq!(rename("config", old.clone()), old);
+        let new = json!({"observation": {"probe_traffic": 1}});
+        assert_eq!(rename("document", old), new);
+    }
+
+    /// Each new name is one that the types have: a document with it is read, and has it when it is written.
+    #[test]
+    fn the_table_leads_to_names_that_there_are() {
+        use weir_core::seam::plan::Why;
+        let observation = json!({"seq": 0, "at": 0, "groups": [], "latencies": [], "workloads": [], "skipped": [],
+            "own": [{"id": {"device": 0, "index": 0}, "read_bytes": {"at": 0, "value": {"Ok": 7}}}],
+            "loads": [{"id": 0, "load": {"at": 0, "value": {"Ok": "light"}}}],
+        });
+        let new = rename("document", json!({"observation": observation}));
+        let read: weir_core::Observation =
+            serde_json::from_value(new["observation"].clone()).unwrap();
+        assert_eq!((read.probe_traffic.len(), read.devload.len()), (1, 1));
+        let written = serde_json::to_value(&read).unwrap();
+        assert!(written.get("probe_traffic").is_some() && written.get("devload").is_some());
+        let places = RENAMED
+            .iter()
+            .filter_map(|(old, new)| Some((old.strip_prefix("word.why.")?, *new)));
+        let mut count = 0;
+        for (old, new) in places {
+            count += 1;
+            assert_eq!(word("why", old.to_owned()), new);
+            let why = json!({"why": old, "detail": "", "policy": "", "demand_bytes_per_sec": 1.0, "device_bytes_per_sec": 1.0});
+            let plan = json!({"plan": {"workloads": [{"why": why}]}});
+            let plan = rename("document", plan);
+            let why = &plan["plan"]["workloads"][0]["why"];
+            assert_eq!(why["why"], new);
+            let read: Why = serde_json::from_value(why.clone()).unwrap();
+            assert_eq!(serde_json::to_value(&read).unwrap()["why"], new);
+        }
+        assert_eq!(count, 4);
     }
 }

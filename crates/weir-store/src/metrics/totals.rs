@@ -162,7 +162,7 @@ mod tests {
                 bytes_per_sec: BytesPerSec::new(rate),
                 provenance: Provenance::Apportioned,
             },
-            figure: None,
+            traffic: None,
             cpu_cpus: None,
             intensity_bytes_per_cpu_sec: None,
             allowed_bytes_per_sec: None,

@@ -139,10 +139,8 @@ impl Recording {
                     .and_then(|mut ask| ask.query_row(params![kind, code], |row| row.get(0)))
                     .optional();
                 let found: Option<String> = found.map_err(|error| self.trouble(&error))?;
-                let found = match self.format {
-                    format1::FORMAT => found.map(|word| format1::renamed::word(kind, word)),
-                    _ => found,
-                };
+                // The first builds that wrote format 2 had the words of format 1.
+                let found = found.map(|word| format1::renamed::word(kind, word));
                 if found.as_deref() != Some(*wanted) {
                     let what = format!("the word for {kind} {code} is not {wanted}");
                     return Err(self.damaged(what));

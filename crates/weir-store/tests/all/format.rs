@@ -6,6 +6,8 @@ use crate::made;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use weir_core::seam::plan::Why;
+use weir_store::export::{Format, Range, Table, export};
 use weir_store::{Recording, Tick};
 
 pub fn data(name: &str) -> PathBuf {
@@ -65,6 +67,33 @@ fn format_2_is_read() {
         assert!(is_it(tick.unwrap(), &wanted), "{}", wanted.plan.seq);
     }
     assert_eq!(recording.counts(session.id).unwrap(), [70, 7, 0]);
+}
+
+/// The first builds that wrote format 2 had other names in it: they are read as those of today.
+#[test]
+fn names_of_the_first_builds_are_read_as_those_of_today() {
+    let kept = fs::read_to_string(data("format-2.jsonl")).unwrap();
+    assert!(kept.contains("\"figure\":{") && kept.contains("\"why\":\"cut\""));
+    let recording = Recording::open(&data("format-2.weir")).unwrap();
+    let ticks: Vec<Tick> = recording.ticks(1).map(Result::unwrap).collect();
+    let decisions = || ticks.iter().flat_map(|tick| &tick.plan.workloads);
+    assert!(decisions().any(|decision| decision.traffic.is_some()));
+    let is_limited = |why: &Why| matches!(why, Why::Limited { .. });
+    assert!(decisions().any(|decision| is_limited(&decision.why)));
+    let mut out = Vec::new();
+    export(
+        &recording,
+        Table::Workloads,
+        Format::Csv,
+        Range::default(),
+        &mut out,
+    )
+    .unwrap();
+    let rows = String::from_utf8(out).unwrap();
+    assert!(
+        rows.contains(",limited\n") && !rows.contains(",cut\n"),
+        "{rows}"
+    );
 }
 
 /// What the reader in Python says of a file; nothing if there is no Python, or nothing that reads zstd.

@@ -87,6 +87,39 @@ fn it_is_exported_as_what_is_made_of_it() {
     }
 }
 
+/// Documents and tables have the names of today, although the file has those of then.
+#[test]
+fn it_has_the_names_of_today_after_an_export() {
+    for name in FILES {
+        let exported = tables(&data(name)).unwrap();
+        let why = |word: &str| exported[0].contains(&format!(",{word}\n"));
+        assert!(why("limited") && !why("cut"), "{name}: {}", exported[0]);
+        let dir = desk();
+        let new = dir.path().join("new.weir");
+        recover(&data(name), &new).unwrap();
+        let said: Vec<_> = ticks(&new)
+            .iter()
+            .map(|tick| serde_json::to_string(tick).unwrap())
+            .collect();
+        let said = said.concat();
+        assert!(said.contains("\"traffic\":{\"read\""), "{name}");
+        assert!(said.contains("\"why\":\"limited\""), "{name}");
+        for former in ["own", "loads", "figure", "cut"] {
+            assert!(!said.contains(&format!("\"{former}\"")), "{name}: {former}");
+        }
+        let database = rusqlite::Connection::open(&new).unwrap();
+        let words: String = database
+            .query_one(
+                "SELECT group_concat(word, ' ' ORDER BY code) FROM word WHERE kind = 'why'",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        let wanted = "observe_only excluded learning below_fair_share headroom limited at_floor no_data not_enforced";
+        assert_eq!(words, wanted, "{name}");
+    }
+}
+
 #[test]
 fn what_is_made_of_it_can_be_gone_on_with() {
     let dir = desk();

@@ -177,7 +177,7 @@ fn columns_are_means_of_the_ticks() {
             / 10.0;
         assert!((cpu / 1e6 / mean - 1.0).abs() < 1e-3, "{cpu} and {mean}");
         assert_eq!((provenance.as_str(), *unknown), ("apportioned", 0));
-        assert_eq!(why, "cut");
+        assert_eq!(why, "limited");
     }
     let actions: u64 = database
         .query_one("SELECT count(*) FROM actions", [], |r| r.get(0))
@@ -394,7 +394,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
                     ratio,
                 })
                 .collect(),
-            own: vec![ProbeReading {
+            probe_traffic: vec![ProbeReading {
                 id: GroupId {
                     device: DeviceId(2),
                     index: 1,

@@ -37,14 +37,14 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
     pub memory: Option<Size>,
 
-    /// Time for all of it
+    /// How long it may take
     #[arg(
         long,
         value_name = "TIME",
         default_value = "60s",
         allow_negative_numbers = true
     )]
-    pub budget: Span,
+    pub max_duration: Span,
 
     /// Where device traffic is read
     #[arg(long, value_enum, default_value = "auto")]
@@ -52,7 +52,7 @@ pub struct CalibrateArgs {
 
     /// Keep the result although others use the device meanwhile
     #[arg(long)]
-    pub busy: bool,
+    pub allow_other_traffic: bool,
 
     /// Keep the profile in this file, and not where `weir run --set-point knee` looks for it
     #[arg(long, value_name = "FILE")]
@@ -108,12 +108,12 @@ fn is_node(name: &str) -> bool {
 }
 
 const HELP: &str = "\
-Loads the device step by step up to its limit, for up to --budget: whoever uses it meanwhile waits.
+Loads the device step by step up to its limit, for up to --max-duration: whoever uses it meanwhile waits.
 What is found is kept in /var/lib/weir/devices, for `weir run --limit --set-point knee*0.9`.
 
 Examples:
   weir calibrate
-  weir calibrate --device cxl1 --mix 2:1 --budget 3min
+  weir calibrate --device cxl1 --mix 2:1 --max-duration 3min
   weir calibrate --json --out /tmp/cxl0.toml | jq .knee
 
 Exit codes: 0 the knee is found and kept, 1 it is not (the reason is said), 2 trouble.";

@@ -53,9 +53,12 @@ pub const RECOMMENDED: f64 = 0.9;
 /// # Errors
 /// There is nothing to measure, or no place for it.
 pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
-    let budget_ns = u64::try_from(args.budget.0.as_nanos()).unwrap_or(u64::MAX);
+    let budget_ns = u64::try_from(args.max_duration.0.as_nanos()).unwrap_or(u64::MAX);
     if !(BUDGET_MIN_NS..=BUDGET_MAX_NS).contains(&budget_ns) {
-        bail!("budget is {:?}: allowed are 2s to 1h", args.budget.0);
+        bail!(
+            "--max-duration is {:?}: allowed are 2s to 1h",
+            args.max_duration.0
+        );
     }
     nobody_limits(&roots.run)?;
     args.mix.mix().check()?;
@@ -192,7 +195,12 @@ fn measured(
         ..Profile::begun(&site.device.name)
     };
     Ok(Outcome {
-        verdict: verdict(args.busy, &profile, knee.as_ref().err(), was_stopped),
+        verdict: verdict(
+            args.allow_other_traffic,
+            &profile,
+            knee.as_ref().err(),
+            was_stopped,
+        ),
         profile,
         kept_in: None,
     })
@@ -250,7 +258,7 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
             .push("it was interrupted: less was measured than was meant to be".to_owned());
     } else if !profile.complete {
         verdict.notes.push(
-            "the time was over before the knee was searched closely: give it more --budget"
+            "the time was over before the knee was searched closely: give it more --max-duration"
                 .to_owned(),
         );
     }
@@ -266,7 +274,7 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
     let scatter = profile.points.first().map(|idle| idle.latency_error_ratio);
     if let Some(scatter) = scatter.filter(|s| *s > SCATTER_MAX && !busy) {
         verdict.lacking = Some(format!(
-            "latency without load is known to ± {} only: repeat it when the CPUs have time, or keep it with --busy",
+            "latency without load is known to ± {} only: repeat it when the CPUs have time, or keep it with --allow-other-traffic",
             text::percent(scatter)
         ));
         return verdict;
@@ -280,7 +288,7 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
     );
     if part > OTHERS_MAX && !busy {
         verdict.lacking = Some(format!(
-            "{told}: repeat it when the device is quiet, or keep it with --busy"
+            "{told}: repeat it when the device is quiet, or keep it with --allow-other-traffic"
         ));
     } else if part > OTHERS_TOLD {
         verdict.notes.push(told);
@@ -292,7 +300,7 @@ fn why_no_knee(why: &NoKnee) -> String {
     let shown = |value: &f64| text::rate(BytesPerSec::new(*value));
     match why {
         NoKnee::TooFew { points } => {
-            format!("no knee: {points} different loads are too few; give it more --budget")
+            format!("no knee: {points} different loads are too few; give it more --max-duration")
         }
         NoKnee::NotReached { highest } => format!(
             "no knee: latency has not taken off up to {}; more --threads load the device more",

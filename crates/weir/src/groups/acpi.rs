@@ -55,7 +55,7 @@ struct TableRow {
 pub fn acpi(args: &AcpiArgs, roots: &Roots) -> Result<Exit> {
     let sizes = args.sizes.as_ref().context("--sizes is missing")?;
     let firmware = read_firmware(&tables_dir(args, roots))?;
-    let grain_bytes = args.grain_mib << 20;
+    let grain_bytes = args.align_mib << 20;
     let made = split(&firmware, args.domain, sizes, grain_bytes)?;
     if !args.dry_run {
         write_new(&args.out, &cpio::pack(&made.tables))?;

@@ -134,13 +134,13 @@ pub struct ResizeArgs {
     #[arg(long)]
     pub check: bool,
 
-    /// Where the copies are
-    #[arg(long, value_name = "FILE", default_value = "/etc/weir/copies.toml")]
-    pub copies: PathBuf,
+    /// Which addresses are the same memory: where the virtual copies are
+    #[arg(long, value_name = "FILE", default_value = "/etc/weir/alias-map.toml")]
+    pub alias_map: PathBuf,
 
     /// How long the kernel may try to empty one block [at least 1s]
     #[arg(long, value_name = "TIME", default_value = "10s")]
-    pub patience: Span,
+    pub offline_timeout: Span,
 
     /// Print everything as JSON
     #[arg(long)]
@@ -177,7 +177,7 @@ pub struct AcpiArgs {
     pub sizes: Option<Sizes>,
 
     /// After the boot: is what this overlay says what the kernel runs with?
-    #[arg(long, value_name = "OVERLAY", conflicts_with_all = ["domain", "out", "dry_run", "grain_mib"])]
+    #[arg(long, value_name = "OVERLAY", conflicts_with_all = ["domain", "out", "dry_run", "align_mib"])]
     pub check: Option<PathBuf>,
 
     /// The device's proximity domain [default: the only one with memory and without processors]
@@ -194,7 +194,7 @@ pub struct AcpiArgs {
 
     /// Groups begin at multiples of this. Memory can be taken out in blocks of this size only
     #[arg(long, value_name = "MIB", default_value_t = weir_acpi::GRAIN_BYTES >> 20, value_parser = clap::value_parser!(u64).range(2..=65_536))]
-    pub grain_mib: u64,
+    pub align_mib: u64,
 
     /// Say what would be written, and write nothing
     #[arg(long)]

@@ -43,18 +43,18 @@ struct ResizeRow {
 /// # Errors
 /// The layout is not known, the kernel cannot do it, or a block is online twice.
 pub fn resize(args: &ResizeArgs, roots: &Roots) -> Result<Exit> {
-    let layout = read_layout(&args.copies)?;
+    let layout = read_layout(&args.alias_map)?;
     let page = if args.check {
         let kernel = MemorySysfs::open(roots)?;
-        is_possible(&layout, &kernel, &args.copies)?;
+        is_possible(&layout, &kernel, &args.alias_map)?;
         let map = Map::read(&kernel, &layout)?;
         page(&map, map.violations().is_empty(), vec![], vec![])
     } else {
-        if args.patience.0 < PATIENCE_MIN {
-            bail!("--patience: at least 1s");
+        if args.offline_timeout.0 < PATIENCE_MIN {
+            bail!("--offline-timeout: at least 1s");
         }
-        let mut kernel = MemorySysfs::open_to_act(roots, args.patience.0)?;
-        is_possible(&layout, &kernel, &args.copies)?;
+        let mut kernel = MemorySysfs::open_to_act(roots, args.offline_timeout.0)?;
+        is_possible(&layout, &kernel, &args.alias_map)?;
         let wanted: Vec<(u32, u64)> = args.sizes.iter().map(|s| (s.node, s.bytes)).collect();
         if let Some(twice) = wanted.iter().enumerate().find_map(|(at, (node, _))| {
             wanted
@@ -87,11 +87,29 @@ fn is_possible(layout: &Layout, kernel: &impl MemoryBlocks, path: &Path) -> Resu
     Ok(())
 }
 
+/// Where the file has the name that it had by default before, to be put behind an error.
+fn former(path: &Path) -> String {
+    let old = path.with_file_name("copies.toml");
+    let is_default = path
+        .file_name()
+        .is_some_and(|name| name == "alias-map.toml");
+    match is_default && old.exists() {
+        true => format!(
+            "; {} is a former name of it: rename that file",
+            old.display()
+        ),
+        false => String::new(),
+    }
+}
+
 /// Which addresses are copies of each other decides what is brought online: the file must be beyond doubt.
 fn read_layout(path: &Path) -> Result<Layout> {
     let name = path.display();
     let meta = std::fs::metadata(path).with_context(|| {
-        format!("cannot read {name}, which says where the copies of device memory are (see --help)")
+        format!(
+            "cannot read {name}, which says where the copies of device memory are (see --help){}",
+            former(path)
+        )
     })?;
     let me = rustix::process::geteuid().as_raw();
     if (meta.uid() != me && meta.uid() != 0) || meta.mode() & 0o022 != 0 {

@@ -202,7 +202,7 @@ fn add_own(seen: &mut Observation, memory: &[(GroupId, u64)], found: &BTreeMap<D
             read_bytes: Reading::new(found.taken_at.min(seen.at), Bytes(found.read_bytes)),
         })
     });
-    seen.own = own.collect();
+    seen.probe_traffic = own.collect();
 }
 
 /// Takes our memory out of what weir's workload has.

@@ -133,9 +133,9 @@ fn its_memory_is_no_use_of_the_device_and_its_bytes_are_its_own() {
     assert_eq!(shared.uses[0].resident_bytes.ok(), Some(&Bytes(8 << 20)));
     let mut seen = seen_at(1);
     add_own(&mut seen, &memory, &found);
-    assert_eq!(seen.own[0].id, all[1].id);
+    assert_eq!(seen.probe_traffic[0].id, all[1].id);
     assert_eq!(
-        seen.own[0].read_bytes,
+        seen.probe_traffic[0].read_bytes,
         Reading::new(Nanos(90), Bytes(18_432))
     );
 }
@@ -204,7 +204,7 @@ fn a_node_of_this_machine_is_measured_and_given_back() {
     let mean = seen.latencies[0].mean_ns.ok().unwrap();
     assert!(mean.0 > 0 && seen.latencies[0].mean_ns.at <= seen.at);
     // Eight batches of 288 lines at least.
-    let own = seen.own[0].read_bytes.ok().unwrap();
+    let own = seen.probe_traffic[0].read_bytes.ok().unwrap();
     assert!(own.0 >= 8 * 288 * 64 && own.0 % (288 * 64) == 0, "{own}");
     assert!(told(&probed).as_ref().unwrap().contains("at most 1 %"));
     let rings = || {
@@ -235,5 +235,5 @@ fn a_node_that_is_not_there_is_a_reason_and_not_a_zero() {
         .unwrap_err()
         .to_string();
     assert!(why.contains("no node of the device is online"), "{why}");
-    assert!(seen.own.is_empty() && told(&probed).is_err());
+    assert!(seen.probe_traffic.is_empty() && told(&probed).is_err());
 }

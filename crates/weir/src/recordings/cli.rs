@@ -109,9 +109,9 @@ pub struct ExportArgs {
     #[arg(long, value_enum)]
     pub format: Option<FormatName>,
 
-    /// What of it
+    /// Which table of it
     #[arg(long, value_enum, default_value = "workloads")]
-    pub what: WhatName,
+    pub table: TableName,
 
     /// Only this session (see `weir record FILE --info`) [default: all of them]
     #[arg(long, value_name = "N")]
@@ -130,16 +130,12 @@ pub struct ExportArgs {
     pub out: Option<PathBuf>,
 
     /// Of a damaged recording: write what can be read into this new recording
-    #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "what", "session", "from", "to", "out"])]
+    #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "table", "session", "from", "to", "out"])]
     pub recover: Option<PathBuf>,
 
     /// Of a recording of an older format: make a new recording of today's format of it
-    #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "what", "session", "from", "to", "out", "recover"])]
+    #[arg(long, value_name = "NEW", conflicts_with_all = ["format", "table", "session", "from", "to", "out", "recover"])]
     pub upgrade: Option<PathBuf>,
-
-    /// The name that --recover had
-    #[arg(long, value_name = "NEW", hide = true)]
-    pub salvage: Option<PathBuf>,
 
     /// With --out, --recover or --upgrade print what was written as JSON; else write rows as JSON lines
     #[arg(long)]
@@ -149,9 +145,9 @@ pub struct ExportArgs {
 const EXPORT_HELP: &str = "\
 Examples:
   weir export today.weir > today.csv
-  weir export today.weir --what devices --from 1h --to 2h
+  weir export today.weir --table devices --from 1h --to 2h
   weir export today.weir --format parquet --out today.parquet
-  weir export today.weir --format influx --what devices | influx write …
+  weir export today.weir --format influx --table devices | influx write …
   weir export broken.weir --recover new.weir
   weir export old.weir --upgrade new.weir
 
@@ -179,7 +175,7 @@ pub enum FormatName {
 
 /// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum WhatName {
+pub enum TableName {
     /// Figures of workloads, means of a second or of a tick
     Workloads,
     /// Figures of devices, likewise

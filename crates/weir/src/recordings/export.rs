@@ -2,7 +2,7 @@
 //! `weir export`: figures of a recording for other programs, and new recordings of what can be read of a damaged one
 //! or an old one.
 
-use super::cli::{ExportArgs, FormatName, WhatName};
+use super::cli::{ExportArgs, FormatName, TableName};
 use crate::exit::{Exit, print, print_json};
 use crate::text;
 use anyhow::{Context, Result, bail};
@@ -18,9 +18,6 @@ use weir_store::{FORMAT, Recording, Recovered};
 /// # Errors
 /// It is no recording, it is damaged, or the output cannot be written.
 pub fn export(args: &ExportArgs) -> Result<Exit> {
-    if args.salvage.is_some() {
-        bail!("--salvage is called --recover now");
-    }
     if let Some(new) = &args.recover {
         return recover(&args.file, new, args.json);
     }
@@ -33,7 +30,7 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
     }
     let recording = Recording::open_for_export(&args.file)?;
     let range = range(args, &recording)?;
-    let (table, format) = (table(args.what), format(args)?);
+    let (table, format) = (table(args.table), format(args)?);
     let Some(path) = &args.out else {
         let out = io::stdout();
         if format == Format::Parquet && out.is_terminal() {
@@ -62,11 +59,11 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn table(what: WhatName) -> Table {
-    match what {
-        WhatName::Workloads => Table::Workloads,
-        WhatName::Devices => Table::Devices,
-        WhatName::Actions => Table::Actions,
+fn table(name: TableName) -> Table {
+    match name {
+        TableName::Workloads => Table::Workloads,
+        TableName::Devices => Table::Devices,
+        TableName::Actions => Table::Actions,
     }
 }
 

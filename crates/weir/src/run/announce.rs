@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What `weir run` says on stderr before it begins.
 
-use crate::cli::ByName;
+use crate::cli::WorkloadsName;
 use crate::host;
 use crate::settings::Settings;
 use crate::text;
@@ -33,7 +33,7 @@ pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots
     lines.push(format!(
         "looks every {:?} at each {}; {}",
         settings.interval,
-        if settings.by == ByName::Cgroup {
+        if settings.workloads == WorkloadsName::Cgroup {
             "leaf cgroup"
         } else {
             "process"
@@ -52,7 +52,7 @@ pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots
             "limits end when weir ends; what stood before is kept in {dir}"
         ));
     }
-    lines.extend(warnings(machine, settings.by));
+    lines.extend(warnings(machine, settings.workloads));
     let mut stderr = io::stderr().lock();
     for line in lines {
         // A closed stderr is no reason to leave a machine unguarded.
@@ -61,9 +61,9 @@ pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots
 }
 
 /// What is not as whoever starts weir may think: workloads that are not seen, names that fit none.
-fn warnings(machine: &Description, by: ByName) -> Vec<String> {
+fn warnings(machine: &Description, by: WorkloadsName) -> Vec<String> {
     let is_told = |name: &str| match name {
-        weir_linux::V2 => by == ByName::Cgroup,
+        weir_linux::V2 => by == WorkloadsName::Cgroup,
         weir_linux::NAMESPACE | weir_linux::PIDS => true,
         name => name.starts_with(weir_linux::NAMES),
     };

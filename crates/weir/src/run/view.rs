@@ -70,7 +70,7 @@ impl View {
         snapshot.skipped_total += new_skips(&snapshot.skipped, &seen.skipped);
         snapshot.skipped = seen.skipped;
         snapshot.latencies = seen.latencies;
-        snapshot.loads = seen.loads;
+        snapshot.devload = seen.devload;
         snapshot.outcomes = tick.outcomes;
         snapshot.plan = tick.plan;
     }
@@ -87,7 +87,7 @@ fn new_skips(before: &[Skipped], now: &[Skipped]) -> u64 {
 
 /// Who was held back since the tick before: both lists are ordered by id, so one pass does it.
 fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
-    snapshot.held_cpus.clear();
+    snapshot.throttled_cpus.clear();
     let Some(span) = plan.at.since(snapshot.plan.at) else {
         return;
     };
@@ -105,7 +105,7 @@ fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
             && to > from
         {
             let held = CpuShare::over(Nanos(to.0 - from.0), span);
-            snapshot.held_cpus.insert(now.id.clone(), held);
+            snapshot.throttled_cpus.insert(now.id.clone(), held);
         }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
                 bytes_per_sec: BytesPerSec::ZERO,
                 provenance: Provenance::Unknown,
             },
-            figure: None,
+            traffic: None,
             cpu_cpus: None,
             intensity_bytes_per_cpu_sec: None,
             allowed_bytes_per_sec: None,
@@ -162,7 +162,7 @@ mod tests {
         let now = plan(100, &[("/a", 60), ("/b", 10), ("/new", 99)]);
         hold_back(&mut snapshot, &now);
         let held: Vec<_> = snapshot
-            .held_cpus
+            .throttled_cpus
             .iter()
             .map(|(id, c)| (id.as_str(), c.get()))
             .collect();

@@ -24,7 +24,7 @@ pub fn can_be_checked(subject: &Subject, choices: &[Choice], scenario: &str) -> 
     let controlled: Vec<&Choice> = choices.iter().filter(|c| c.policy != "none").collect();
     if controlled.is_empty() {
         bail!(
-            "--check has nothing to judge: nothing is controlled in these runs; add one to --backend, such as cgroup"
+            "--check has nothing to judge: nothing is controlled in these runs; add one to --backend, such as cpu-max"
         );
     }
     // The runs to come, without their figures.
@@ -76,20 +76,20 @@ mod tests {
 
     #[test]
     fn what_can_be_judged_is() {
-        asked("thesis-limit", None, &["none", "cgroup", "scx-full"]).unwrap();
+        asked("thesis-limit", None, &["none", "cpu-max", "sched-ext-full"]).unwrap();
         asked("thesis-limit", None, &["none", "thesis-cgroups"]).unwrap();
         // Bounds that compare with nothing need no run without control.
-        asked("thesis-limit", Some("bias_ratio_max = 0.1"), &["cgroup"]).unwrap();
+        asked("thesis-limit", Some("bias_ratio_max = 0.1"), &["cpu-max"]).unwrap();
     }
 
     #[test]
     fn a_scenario_without_bounds_is_no_pass() {
-        let said = refusal("thesis-limit", Some(""), &["none", "cgroup"]);
+        let said = refusal("thesis-limit", Some(""), &["none", "cpu-max"]);
         assert!(said.contains("thesis-limit states no bounds"), "{said}");
-        let own = "[backends.scx]\nbias_ratio_max = 0.1";
-        let said = refusal("thesis-limit", Some(own), &["none", "cgroup"]);
-        assert!(said.ends_with("states no bounds for cgroup"), "{said}");
-        asked("thesis-limit", Some(own), &["none", "cgroup", "scx"]).unwrap();
+        let own = "[backends.sched-ext]\nbias_ratio_max = 0.1";
+        let said = refusal("thesis-limit", Some(own), &["none", "cpu-max"]);
+        assert!(said.ends_with("states no bounds for cpu-max"), "{said}");
+        asked("thesis-limit", Some(own), &["none", "cpu-max", "sched-ext"]).unwrap();
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn nothing_to_compare_with_is_no_pass() {
-        for backend in ["thesis-cgroups", "cgroup"] {
+        for backend in ["thesis-cgroups", "cpu-max"] {
             let said = refusal("thesis-limit", None, &[backend]);
             let wanted = format!("--backend none,{backend}");
             assert!(said.ends_with(&wanted), "{said}");

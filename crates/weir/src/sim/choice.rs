@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who controls: the names of flags, and what they mean in the simulator.
 
-use crate::cli::PolicyName;
+use crate::cli::{PolicyName, renamed};
 use crate::text::{harmless, perhaps};
 use anyhow::{Result, bail};
 use weir_sim::{Backend, Scenario, Variant};
 
 /// weir's own back end, as it is called everywhere else.
-pub const WEIR: &str = "cgroup";
+pub const WEIR: &str = "cpu-max";
 /// weir's scheduler, likewise; on a kernel that serves limited tasks better; and for all ordinary tasks.
-pub const WEIR_SCX: &str = "scx";
-pub const WEIR_SCX_SERVED: &str = "scx-served";
-pub const WEIR_SCX_FULL: &str = "scx-full";
+pub const WEIR_SCHED_EXT: &str = "sched-ext";
+pub const WEIR_SCHED_EXT_SERVED: &str = "sched-ext-served";
+pub const WEIR_SCHED_EXT_FULL: &str = "sched-ext-full";
 /// Where the scheduler cannot read the device's counters, and weir does for it.
-pub const WEIR_SCX_LOOKS: &str = "scx-looks";
-pub const WEIR_SCX_FULL_LOOKS: &str = "scx-full-looks";
+pub const WEIR_SCHED_EXT_POLLED: &str = "sched-ext-polled";
+pub const WEIR_SCHED_EXT_FULL_POLLED: &str = "sched-ext-full-polled";
 
 /// One of those compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,12 +38,12 @@ impl Choice {
         let (name, backend) = match &variant {
             Variant::Weir(options) => {
                 let name = match (options.backend, options.looks_every_ns) {
-                    (Backend::Cgroup, _) => WEIR,
-                    (Backend::Scx, 0) => WEIR_SCX,
-                    (Backend::Scx, _) => WEIR_SCX_LOOKS,
-                    (Backend::ScxServed, _) => WEIR_SCX_SERVED,
-                    (Backend::ScxFull, 0) => WEIR_SCX_FULL,
-                    (Backend::ScxFull, _) => WEIR_SCX_FULL_LOOKS,
+                    (Backend::CpuMax, _) => WEIR,
+                    (Backend::SchedExt, 0) => WEIR_SCHED_EXT,
+                    (Backend::SchedExt, _) => WEIR_SCHED_EXT_POLLED,
+                    (Backend::SchedExtServed, _) => WEIR_SCHED_EXT_SERVED,
+                    (Backend::SchedExtFull, 0) => WEIR_SCHED_EXT_FULL,
+                    (Backend::SchedExtFull, _) => WEIR_SCHED_EXT_FULL_POLLED,
                 };
                 (name, name)
             }
@@ -82,16 +82,19 @@ pub fn choose(
     // The thesis's loop as a mere observer is no controller: `all` leaves it out.
     let mut known = usual.clone();
     known.push(Choice::of(Variant::Monitor));
-    for backend in [Backend::Scx, Backend::ScxFull] {
-        known.push(Choice::of(Variant::weir_that_looks(backend, scenario)));
+    for backend in [Backend::SchedExt, Backend::SchedExtFull] {
+        known.push(Choice::of(Variant::weir_that_polls(backend, scenario)));
     }
     let mut chosen: Vec<Choice> = Vec::new();
     for name in backends {
         let found: Vec<&Choice> = match name.as_str() {
             // Partial mode is refused where the CPUs are full.
-            "all" => usual.iter().filter(|c| c.name != WEIR_SCX).collect(),
+            "all" => usual.iter().filter(|c| c.name != WEIR_SCHED_EXT).collect(),
             name => known.iter().filter(|c| c.name == name).collect(),
         };
+        if let Some(new) = renamed::value("backend", name) {
+            bail!("{}", renamed::value_sentence("backend", name, new));
+        }
         if found.is_empty() {
             let names: Vec<&str> = known.iter().map(|c| c.name).collect();
             bail!(
@@ -111,7 +114,7 @@ pub fn choose(
     }
     if !policies.is_empty() && !chosen.iter().any(|c| matches!(c.variant, Variant::Weir(_))) {
         bail!(
-            "--policy is for --backend {WEIR}, {WEIR_SCX} and {WEIR_SCX_FULL}: the thesis's controllers have policies of their own"
+            "--policy is for --backend {WEIR}, {WEIR_SCHED_EXT} and {WEIR_SCHED_EXT_FULL}: the thesis's controllers have policies of their own"
         );
     }
     Ok(chosen)
@@ -151,14 +154,17 @@ mod tests {
 
     #[test]
     fn names_are_found_and_kept_in_order() {
-        assert_eq!(names(&["cgroup", "none"], &[]).unwrap(), ["cgroup", "none"]);
+        assert_eq!(
+            names(&["cpu-max", "none"], &[]).unwrap(),
+            ["cpu-max", "none"]
+        );
         assert_eq!(names(&["none", "none"], &[]).unwrap(), ["none"]);
-        let looks = ["scx-looks", "scx-full-looks"];
-        assert_eq!(names(&looks, &[]).unwrap(), looks);
+        let polled = ["sched-ext-polled", "sched-ext-full-polled"];
+        assert_eq!(names(&polled, &[]).unwrap(), polled);
         assert_eq!(names(&["all"], &[]).unwrap().len(), 9);
         let two = [PolicyName::MaxMin, PolicyName::Proportional];
-        let labels = names(&["none", "cgroup"], &two).unwrap();
-        assert_eq!(labels, ["none", "cgroup/max-min", "cgroup/proportional"]);
+        let labels = names(&["none", "cpu-max"], &two).unwrap();
+        assert_eq!(labels, ["none", "cpu-max/max-min", "cpu-max/proportional"]);
     }
 
     /// The help and the answer to a wrong name list the same.
@@ -192,6 +198,6 @@ mod tests {
         let said = names(&["none"], &[PolicyName::MaxMin])
             .unwrap_err()
             .to_string();
-        assert!(said.contains("--policy is for --backend cgroup"), "{said}");
+        assert!(said.contains("--policy is for --backend cpu-max"), "{said}");
     }
 }

@@ -55,16 +55,16 @@ pub struct ScenarioArgs {
     #[arg(long, value_enum, value_delimiter = ',')]
     pub policy: Vec<PolicyName>,
 
-    /// Who controls, one run each: none, cgroup (weir), scx (weir with its scheduler), scx-served (the
-    /// same where the kernel serves limited tasks better), scx-full (the same for all ordinary tasks), scx-looks and
-    /// scx-full-looks (the same where weir reads the counters for its scheduler),
-    /// thesis-scx, thesis-scx-vtime, thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple,
-    /// thesis-monitor (watches only), or all but that and scx
+    /// What controls, one run each: none, cpu-max (weir), sched-ext (weir with its scheduler for limited tasks),
+    /// sched-ext-served (the same where the kernel serves limited tasks better), sched-ext-full (weir's scheduler for all
+    /// ordinary tasks), sched-ext-polled and sched-ext-full-polled (the same where weir reads the counters for its
+    /// scheduler), thesis-scx, thesis-scx-vtime, thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple,
+    /// thesis-monitor (watches only), or all but that and sched-ext
     #[arg(
         long,
         value_name = "NAME,…",
         value_delimiter = ',',
-        default_value = "none,cgroup"
+        default_value = "none,cpu-max"
     )]
     pub backend: Vec<String>,
 

@@ -47,16 +47,18 @@ pub const COLUMNS: [Column; 16] = {
         column("bias", Plain("%", 1), |r| {
             Some(r.bandwidth.bias_ratio * 1e2)
         }),
-        column("line", Time, |r| r.device_latency.mean_ns),
+        column("access", Time, |r| r.device_latency.mean_ns),
         column("block", Time, |r| r.limited_readers.latency.mean_ns),
-        column("bound", Time, |r| r.limited_readers.little_bound_ns),
+        column("Little", Time, |r| r.limited_readers.little_bound_ns),
         column("p99", Time, |r| r.limited_readers.latency.p99_ns),
-        column("p99÷", Plain("bound", 1), p99_per_bound),
+        column("p99/Little", Plain("×", 1), p99_per_bound),
         column("light p99", Time, |r| r.light_reader.p99_ns),
         column("CPU", Plain("s/GiB", 3), |r| r.cpu_sec_per_gib),
-        column("beside", Plain("ops/s", 0), |r| r.throughput_ops_per_sec),
-        column("settles", Plain("s", 1), |r| Some(r.settle_ms? / 1e3)),
-        column("over", Plain("%", 1), |r| Some(r.overshoot_ratio? * 1e2)),
+        column("others", Plain("ops/s", 0), |r| r.throughput_ops_per_sec),
+        column("settle", Plain("s", 1), |r| Some(r.settle_ms? / 1e3)),
+        column("overshoot", Plain("%", 1), |r| {
+            Some(r.overshoot_ratio? * 1e2)
+        }),
         column("estimate", Plain("median %", 1), |r| {
             Some(median_estimate_error(r)? * 1e2)
         }),

@@ -307,7 +307,7 @@ fn row_style(row: &TopRow) -> Style {
         return DIM;
     }
     match row.verdict.why {
-        Why::Cut { .. } | Why::AtFloor => Style::new().fg(Color::Yellow),
+        Why::Limited { .. } | Why::AtFloor => Style::new().fg(Color::Yellow),
         Why::NotEnforced { .. } => Style::new().fg(Color::Red),
         Why::Excluded { .. } => DIM,
         _ => Style::new(),

@@ -2,7 +2,7 @@
 //! Where a screen's snapshots come from: the daemon's file while a daemon is alive, our own eyes
 //! otherwise, or a file somebody kept.
 
-use crate::cli::{ByName, TopArgs};
+use crate::cli::{TopArgs, WorkloadsName};
 use crate::host;
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
 use crate::run::publish::{self, is_live, wall_unix_ms};
@@ -55,7 +55,7 @@ impl Feed {
             Ok(_) => None,
             Err(error) => Some(error),
         };
-        let by = args.by.unwrap_or(ByName::Cgroup);
+        let by = args.workloads.unwrap_or(WorkloadsName::Cgroup);
         own(roots.clone(), by, args.devices.nodes(roots)?).map_err(|error| match refused {
             // Both reasons matter to somebody without permission for the run-time directory.
             Some(refused) if path.exists() => error.context(format!("{refused:#}")),
@@ -114,7 +114,7 @@ impl Feed {
     }
 }
 
-fn own(roots: Roots, by: ByName, nodes: Vec<u32>) -> Result<Feed> {
+fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
     let (send, receive) = sync_channel(4);
     let (opened_send, opened) = sync_channel(1);
     // The platform is made inside the thread: it need not be able to travel between threads.

@@ -60,16 +60,17 @@ pub fn keys_line(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-const COLUMNS: [&str; 15] = [
+const COLUMNS: [&str; 16] = [
     "BANDWIDTH  device reads and writes, mean of a second;",
     "           ~ marks an estimate, – what is not known",
     "SHARE      part of all CXL traffic",
     "MiB/CPU·s  intensity: device bytes per CPU second",
     "CPU        CPUs in use",
     "LIMIT      CPUs that weir allows",
-    "HELD       time held back by the limit, of one CPU",
-    "WHY        cut: over its part of the set-point",
-    "           small user: below its part, not cut",
+    "THROTTLED  time throttled by the limit, of one CPU",
+    "WHY        limited: over its part of the set-point",
+    "           below share: below its part, not limited",
+    "           headroom: all fit; no data: traffic not known",
     "           releasing: a limit of before is on its way out",
     "           floor: at the least that everybody keeps",
     "Rows stand in steps of a tenth, so that they keep still.",

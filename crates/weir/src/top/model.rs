@@ -267,7 +267,7 @@ impl Model {
             name: known.map_or_else(String::new, |device| device.name.clone()),
             bandwidth: mean.get().map(BytesPerSec::new),
             capacity,
-            load: (newest.loads.iter().find(|l| l.id == state.id))
+            load: (newest.devload.iter().find(|l| l.id == state.id))
                 .and_then(|l| l.load.ok().copied()),
             latency_from: latency.map_or_else(Default::default, |seen| {
                 let source = words::latency_source(seen).unwrap_or("latency");
@@ -347,7 +347,7 @@ impl Model {
                 }
                 mean.held.add(
                     snapshot
-                        .held_cpus
+                        .throttled_cpus
                         .get(&verdict.id)
                         .map_or(0.0, |held| held.get()),
                 );

@@ -20,13 +20,15 @@ pub enum TopColumn {
     /// Our limit.
     Limit,
     /// Throttled time per time.
-    Held,
+    Throttled,
     /// How the bandwidth is known.
-    Figure,
+    Source,
     /// Why it has the limit it has.
     Why,
 }
 
+/// From this width on there is room for all columns but the source.
+const FULL: usize = 80;
 /// From this width on there is room for all columns.
 const WIDE: usize = 100;
 
@@ -37,12 +39,14 @@ const WHY_LONG: usize = 40;
 
 /// The columns that fit on a screen of this width.
 fn columns(width: usize) -> &'static [TopColumn] {
-    use TopColumn::{Bandwidth, Cpu, Figure, Held, Intensity, Limit, Share, Why};
+    use TopColumn::{Bandwidth, Cpu, Intensity, Limit, Share, Source, Throttled, Why};
     match width {
         0..56 => &[Bandwidth, Cpu, Limit],
-        56..76 => &[Bandwidth, Share, Cpu, Limit, Why],
-        76..WIDE => &[Bandwidth, Share, Intensity, Cpu, Limit, Held, Why],
-        _ => &[Bandwidth, Share, Intensity, Cpu, Limit, Held, Figure, Why],
+        56..FULL => &[Bandwidth, Share, Cpu, Limit, Why],
+        FULL..WIDE => &[Bandwidth, Share, Intensity, Cpu, Limit, Throttled, Why],
+        _ => &[
+            Bandwidth, Share, Intensity, Cpu, Limit, Throttled, Source, Why,
+        ],
     }
 }
 
@@ -51,11 +55,10 @@ impl TopColumn {
     pub fn width(self) -> usize {
         match self {
             TopColumn::Bandwidth => 11,
-            TopColumn::Share | TopColumn::Held => 5,
-            TopColumn::Intensity => 9,
-            TopColumn::Cpu | TopColumn::Limit => 6,
-            TopColumn::Figure => 8,
-            TopColumn::Why => 10,
+            TopColumn::Share | TopColumn::Cpu | TopColumn::Limit => 5,
+            TopColumn::Intensity | TopColumn::Throttled => 9,
+            TopColumn::Source => 8,
+            TopColumn::Why => 11,
         }
     }
 
@@ -67,8 +70,8 @@ impl TopColumn {
             TopColumn::Intensity => "MiB/CPU·s",
             TopColumn::Cpu => "CPU",
             TopColumn::Limit => "LIMIT",
-            TopColumn::Held => "HELD",
-            TopColumn::Figure => "FIGURE",
+            TopColumn::Throttled => "THROTTLED",
+            TopColumn::Source => "SOURCE",
             TopColumn::Why => "WHY",
         }
     }
@@ -103,11 +106,11 @@ impl TopColumn {
             }
             TopColumn::Cpu => or_dash(row.cpu.map(text::cpus)),
             TopColumn::Limit => or_dash(verdict.limit_cpus.map(text::cpus)),
-            TopColumn::Held => {
+            TopColumn::Throttled => {
                 let held = row.held.get();
                 or_dash((held > 0.0).then(|| text::percent(held)))
             }
-            TopColumn::Figure => words::provenance(verdict.bandwidth.provenance).to_owned(),
+            TopColumn::Source => words::provenance(verdict.bandwidth.provenance).to_owned(),
             TopColumn::Why => words::verdict_short(verdict).to_owned(),
         }
     }
@@ -179,13 +182,13 @@ impl Layout {
     fn align(&self, column: TopColumn, text: &str) -> String {
         match column {
             TopColumn::Why => text::left(text, self.why),
-            TopColumn::Figure => text::left(text, column.width()),
+            TopColumn::Source => text::left(text, column.width()),
             _ => text::right(text, column.width()),
         }
     }
 }
 
-/// Why it has the limit it has; of an inner cgroup, how many have one; of a process, what its figure is.
+/// Why it has the limit it has; of an inner cgroup, how many have one; of a process, how its bytes are known.
 pub fn why_long(row: &TopRow) -> String {
     if row.inside.is_some() {
         return "its part of the workload's bytes, by CPU time".to_owned();

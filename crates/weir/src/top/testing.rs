@@ -6,7 +6,7 @@ use weir_core::rates::attribution::{Estimate, Provenance};
 use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, Reading};
 use weir_core::seam::plan::{Decision, DeviceState, Plan, Why};
 use weir_core::seam::processes::Processes;
-use weir_core::seam::sched_stats::{Mode, Queueing, SchedStats, WorkloadStats};
+use weir_core::seam::sched_stats::{EnqueueCost, Mode, SchedStats, WorkloadStats};
 use weir_core::seam::snapshot::{SelfCost, Snapshot};
 use weir_core::seam::topology::Device;
 use weir_core::{BytesPerSec, CpuShare, DeviceId, Nanos, WorkloadId};
@@ -62,7 +62,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         .filter(|v| v.limit_cpus.is_some())
     {
         snapshot
-            .held_cpus
+            .throttled_cpus
             .insert(verdict.id.clone(), CpuShare::new(0.8));
         snapshot.limited_since_unix_ms.insert(verdict.id.clone(), 0);
     }
@@ -90,8 +90,8 @@ fn books() -> SchedStats {
         parks: 1444,
         parked_ns: Nanos(12_500_000_000),
         worst_wait_ns: Nanos(413_000_000),
-        cuts: 350,
-        turns: 2,
+        preempts: 350,
+        starvation_runs: 2,
         waiting: 16,
         ..WorkloadStats::default()
     };
@@ -100,10 +100,10 @@ fn books() -> SchedStats {
         mode: Mode::Partial,
         ticks: 1000,
         tick_cost_ns: Nanos(1_500_000),
-        worst_gap_ns: Nanos(4_200_000),
-        silences: 0,
-        late_turns: 0,
-        queueing: Queueing {
+        longest_gap_ns: Nanos(4_200_000),
+        suspensions: 0,
+        stalled_dispatches: 0,
+        enqueue: EnqueueCost {
             count: 6400,
             timed: 100,
             timed_ns: Nanos(25_000),
@@ -115,7 +115,7 @@ fn books() -> SchedStats {
 }
 
 fn workloads(mib: f64) -> Vec<Decision> {
-    let cut = Why::Cut {
+    let cut = Why::Limited {
         policy: "max-min".into(),
         demand_bytes_per_sec: BytesPerSec::new(210.0 * MIB),
         device_bytes_per_sec: BytesPerSec::new(mib * MIB),
@@ -132,7 +132,7 @@ fn workloads(mib: f64) -> Vec<Decision> {
             "/system.slice/light.service",
             mib * 0.05,
             0.01,
-            Why::BelowWaterLine,
+            Why::BelowFairShare,
         ),
         verdict(
             "/user.slice/\u{1b}[31mevil\nname",
@@ -158,7 +158,7 @@ fn verdict(id: &str, mib: f64, cpus: f64, why: Why) -> Decision {
             bytes_per_sec: BytesPerSec::new(mib * MIB),
             provenance: Provenance::Apportioned,
         },
-        figure: None,
+        traffic: None,
         cpu_cpus: Some(CpuShare::new(cpus)),
         intensity_bytes_per_cpu_sec: (mib > 0.0).then_some(mib * MIB / cpus),
         allowed_bytes_per_sec: None,

@@ -161,7 +161,7 @@ fn sum(path: &str, body: &[Block]) -> TopRow {
             bytes_per_sec: BytesPerSec::new(bandwidth.unwrap_or(0.0)),
             provenance: provenance.unwrap_or(Provenance::Unknown),
         },
-        figure: None,
+        traffic: None,
         cpu_cpus: cpu.map(CpuShare::new),
         intensity_bytes_per_cpu_sec: intensity.map(|(bytes, cpus)| bytes / cpus),
         allowed_bytes_per_sec: None,

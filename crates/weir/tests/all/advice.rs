@@ -30,10 +30,10 @@ fn what_cannot_be_used_has_no_check_mark() {
         }
     }
     for name in [
-        "backend.scx",
-        "shares.resctrl",
-        "shares.samples",
-        "shares.counts",
+        "backend.sched_ext",
+        "attribution.resctrl",
+        "attribution.sampling",
+        "attribution.task_counts",
         "sched_ext.state",
     ] {
         let why = fact(&world, name)["value"]["Err"]["detail"]

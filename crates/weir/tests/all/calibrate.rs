@@ -66,7 +66,7 @@ fn what_cannot_be_is_refused_before_anything_is_loaded() {
         (&["--threads", "1000"], "too many"),
         (&["--memory", "1GiB"], "half"),
         (&["--memory", "1MiB"], "too few"),
-        (&["--budget", "1ms"], "2s to 1h"),
+        (&["--max-duration", "1ms"], "2s to 1h"),
         (&["--out", "/nowhere/at/all.toml"], "--out FILE"),
     ] {
         let mut all = vec!["calibrate"];
@@ -103,7 +103,7 @@ fn interrupted_it_tells_what_it_has() {
     let arguments = [
         "calibrate",
         "--json",
-        "--budget",
+        "--max-duration",
         "5min",
         "--memory",
         "32MiB",

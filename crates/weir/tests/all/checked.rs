@@ -226,7 +226,7 @@ fn rows_of_a_run_follow_each_other() {
     let limit = ["record", &file, "--limit", "--set-point", "300MiB/s"];
     let args = [&limit[..], &["--interval", "20ms"]].concat();
     world.weir_for_looks(150, &args);
-    let rows = done(&["export", &file, "--what", "devices", "--json"]);
+    let rows = done(&["export", &file, "--table", "devices", "--json"]);
     let rows: Vec<(u64, u64)> = rows
         .lines()
         .map(|line| {
@@ -309,14 +309,4 @@ fn an_upgrade_says_what_is_lost() {
     assert!(said.contains("29 ticks are lost in the middle"), "{said}");
     assert!(said.contains("1 rows were not what was written"), "{said}");
     assert_eq!(done(&["replay", &new]).lines().count(), 151 - 29);
-}
-
-#[test]
-fn the_old_name_of_a_flag_is_an_error_that_names_the_new_one() {
-    let desk = Desk::new();
-    let file = desk.text("a.weir");
-    record(&file);
-    let said = complaint(&["export", &file, "--salvage", &desk.text("b.weir")]);
-    assert!(said.contains("--recover"), "{said}");
-    assert!(!desk.path("b.weir").exists());
 }

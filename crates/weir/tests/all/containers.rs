@@ -97,7 +97,7 @@ fn version_1_and_hybrid_hierarchies_are_named() {
         for part in [
             kind,
             "unified_cgroup_hierarchy=1",
-            "--by process",
+            "--workloads process",
             "✗ weir cannot observe here",
         ] {
             assert!(page.contains(part), "{part}: {page}");
@@ -108,7 +108,7 @@ fn version_1_and_hybrid_hierarchies_are_named() {
             "{table}"
         );
         // The next move works: processes are seen.
-        let (code, processes) = said(&world, &["top", "--once", "--by", "process"]);
+        let (code, processes) = said(&world, &["top", "--once", "--workloads", "process"]);
         assert!(code == Some(0) && processes.contains("pid:"), "{processes}");
         let (code, limited) = said(&world, &LIMIT);
         assert_eq!(code, Some(2), "{limited}");

@@ -114,15 +114,15 @@ fn every_printed_figure_is_compared(figures: &Value, page: &str) {
             .iter()
             .any(|r| r["backend"] == backend)
     };
-    assert!(has("scx-full") && has("thesis-scx") && !has("scx"));
+    assert!(has("sched-ext-full") && has("thesis-scx") && !has("sched-ext"));
     assert!(
-        page.contains("scx is refused") || page.contains("weir-scx is refused"),
-        "why scx has no row"
+        page.contains("sched-ext is refused") || page.contains("weir-sched-ext is refused"),
+        "why sched-ext has no row"
     );
     let idle = figures["scenarios"]["thesis-idle"]["runs"]
         .as_array()
         .unwrap();
-    assert!(idle.iter().any(|r| r["backend"] == "scx"));
+    assert!(idle.iter().any(|r| r["backend"] == "sched-ext"));
 }
 
 /// A verdict on a cause follows from the numbers beside it.

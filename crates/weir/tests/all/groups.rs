@@ -333,7 +333,7 @@ fn world_with_copies() -> World {
 fn memory_moves_between_copies() {
     let world = world_with_copies();
     let resize = |more: &[&str]| {
-        world.json(&[&["resize", "--copies", "copies.toml", "--json"], more].concat())
+        world.json(&[&["resize", "--alias-map", "copies.toml", "--json"], more].concat())
     };
     let sizes = |report: &Value| {
         let of = |group: &Value| group["size_bytes"].as_u64().unwrap() / MIB_128;
@@ -359,12 +359,12 @@ fn memory_moves_between_copies() {
 
     // Somebody else's hand.
     world.write("sys/devices/system/memory/memory10/state", "online\n");
-    let output = world.weir(&["resize", "--copies", "copies.toml", "--check"]);
+    let output = world.weir(&["resize", "--alias-map", "copies.toml", "--check"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         String::from_utf8_lossy(&output.stdout).contains("memory8 (node 1), memory10 (node 2)")
     );
-    let output = world.weir(&["resize", "--copies", "copies.toml", "1=0"]);
+    let output = world.weir(&["resize", "--alias-map", "copies.toml", "1=0"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("online in several copies"));
 }
@@ -382,8 +382,12 @@ fn a_resize_that_cannot_be_is_refused() {
             assert_eq!(fs::read_to_string(world.path(&state)).unwrap(), "offline\n");
         }
     };
-    let with = |size: &'static str| ["--copies", "copies.toml", size];
-    refused(&["1=128MiB", "--copies", "nowhere.toml"], "nowhere.toml");
+    let with = |size: &'static str| ["--alias-map", "copies.toml", size];
+    refused(&["1=128MiB", "--alias-map", "nowhere.toml"], "nowhere.toml");
+    refused(
+        &["1=128MiB", "--alias-map", "alias-map.toml"],
+        "copies.toml is a former name of it: rename that file",
+    );
     refused(&with("1=100MiB"), "no multiple of a block");
     refused(&with("1=384MiB"), "the device has 2");
     refused(&with("5=128MiB"), "node 5 is no copy");
@@ -393,8 +397,8 @@ fn a_resize_that_cannot_be_is_refused() {
         "node 1 is given twice",
     );
     refused(
-        &[&with("1=128MiB")[..], &["--patience", "10ms"]].concat(),
-        "--patience",
+        &[&with("1=128MiB")[..], &["--offline-timeout", "10ms"]].concat(),
+        "--offline-timeout",
     );
     world.write("sys/devices/system/memory/auto_online_blocks", "online\n");
     refused(&with("1=128MiB"), "memhp_default_state=offline");

@@ -89,7 +89,7 @@ fn is_recorded(file: &str, printed: &str) {
         1,
         "{second}"
     );
-    let devices = done(&["export", file, "--what", "devices"]);
+    let devices = done(&["export", file, "--table", "devices"]);
     let has = |session: &str, device: &str| {
         let line = |line: &str| line.starts_with(session) && line.split(',').nth(3) == Some(device);
         devices.lines().any(line)
@@ -99,7 +99,7 @@ fn is_recorded(file: &str, printed: &str) {
         "{devices}"
     );
     assert!(!has("1,", "1") && !has("3,", "1"), "{devices}");
-    let late = done(&["export", file, "--what", "workloads"]);
+    let late = done(&["export", file, "--table", "workloads"]);
     assert!(late.contains(LATE), "{late}");
 }
 

@@ -22,6 +22,7 @@ mod nodes;
 mod probe;
 mod push;
 mod recordings;
+mod renamed;
 mod run;
 mod screens;
 mod servers;

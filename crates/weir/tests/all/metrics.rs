@@ -156,7 +156,7 @@ fn processes_leave_no_series_behind() {
     let world = World::new();
     let address = free_address();
     let offer = format!("--metrics={address}");
-    let daemon = world.start(&["run", "--by", "process", &offer]);
+    let daemon = world.start(&["run", "--workloads", "process", &offer]);
     let mut page = String::new();
     world.wait("ticks are shown", || {
         page = ask(address, OPEN_METRICS)

@@ -135,7 +135,7 @@ fn figures_are_those_of_the_machine() {
             "by CPU, {heavy} has {found} of the light one"
         );
     }
-    let devices = done(&["export", &file, "--what", "devices", "--format", "jsonl"]);
+    let devices = done(&["export", &file, "--table", "devices", "--format", "jsonl"]);
     let last: Value = serde_json::from_str(devices.lines().last().unwrap()).unwrap();
     let (read, write) = (&last["read_bytes_per_sec"], &last["write_bytes_per_sec"]);
     let ratio = read.as_f64().unwrap() / write.as_f64().unwrap();

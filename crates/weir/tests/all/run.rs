@@ -487,7 +487,7 @@ fn an_observer_is_seen_and_does_not_speak_for_one_who_limits() {
 #[test]
 fn processes_are_workloads_too() {
     let world = World::new();
-    let ended = world.weir_for_looks(1, &["run", "--by", "process", "--json"]);
+    let ended = world.weir_for_looks(1, &["run", "--workloads", "process", "--json"]);
     let ticks = lines(&ended.stdout);
     // Process id and start time of the first reader, as the fake machine has them.
     verdict(ticks.last().unwrap(), "pid:1000@4000");

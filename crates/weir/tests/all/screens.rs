@@ -73,7 +73,7 @@ fn top_and_explain_show_what_the_daemon_does() {
     for part in [
         HEAVY[0],
         "limited to",
-        "cut by max-min",
+        "limited by max-min",
         "last changes",
         "set-point 300 MiB/s",
     ] {
@@ -85,7 +85,7 @@ fn top_and_explain_show_what_the_daemon_does() {
     );
     let light = stdout(&world.weir(&["explain", "light"]));
     assert!(
-        light.contains("not limited: it takes less than its fair part"),
+        light.contains("not limited: it takes less than its fair share"),
         "{light}"
     );
     let told = json(&world, &["explain", HEAVY[1], "--json", "--changes", "3"]);
@@ -109,7 +109,7 @@ fn top_and_explain_show_what_the_daemon_does() {
     let after = world.weir(&["explain"]);
     assert_eq!(after.status.code(), Some(2));
     assert!(
-        stderr(&after).contains("no weir is running"),
+        stderr(&after).contains("weir is not running; no limits are in force"),
         "{}",
         stderr(&after)
     );

@@ -61,7 +61,7 @@ fn the_thesis_scenario_in_seconds() {
     is_narrow(&text);
     let last = last_sentence(&text);
     assert!(
-        last.starts_with("weir (cgroup) held the device at 4.0"),
+        last.starts_with("weir (cpu-max) held the device at 4.0"),
         "{last}"
     );
     for part in [
@@ -83,7 +83,7 @@ fn last_sentence(text: &str) -> String {
 fn many_runs_have_a_row_each() {
     let dir = tempfile::tempdir().unwrap();
     let text = done(&["sim", &small(dir.path(), ""), "--backend", "all"]);
-    for name in ["none", "thesis-cgroups-simple", "cgroup", "scx-full"] {
+    for name in ["none", "thesis-cgroups-simple", "cpu-max", "sched-ext-full"] {
         let rows = text
             .lines()
             .filter(|l| l.split_whitespace().next() == Some(name));
@@ -112,9 +112,9 @@ fn json_is_the_documented_format_with_a_reason_for_every_null() {
         "thesis-scx-throttle",
         "thesis-cgroups",
         "thesis-cgroups-simple",
-        "cgroup",
-        "scx-served",
-        "scx-full",
+        "cpu-max",
+        "sched-ext-served",
+        "sched-ext-full",
     ];
     assert_eq!(names, all);
     for run in &results.runs {
@@ -226,7 +226,7 @@ fn slow_devices_have_units_that_show_something() {
             .map(str::to_owned)
             .collect::<Vec<_>>()
     };
-    assert!(!cells("cgroup").contains(&"0.00".to_owned()), "{text}");
+    assert!(!cells("cpu-max").contains(&"0.00".to_owned()), "{text}");
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn nonsense_is_answered_with_what_is_wrong_and_what_there_is() {
         (&["sim", "step", "--policy", "fair"], &["fair", "max-min"]),
         (
             &["sim", "step", "--backend", "none", "--policy", "max-min"],
-            &["--backend cgroup"],
+            &["--backend cpu-max"],
         ),
         (&["sim", "step", "--seeds", "0"], &["--seeds", "1..=1000"]),
         (&["sim", "step", "--out", "/dev/null/x"], &["/dev/null/x"]),

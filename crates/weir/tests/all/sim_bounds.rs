@@ -58,8 +58,8 @@ fn a_check_that_judges_nothing_is_no_pass() {
             "--backend none,thesis-cgroups",
         ),
         (
-            &["sim", "thesis-limit", "--backend", "cgroup", "--check"],
-            "--backend none,cgroup",
+            &["sim", "thesis-limit", "--backend", "cpu-max", "--check"],
+            "--backend none,cpu-max",
         ),
     ] {
         let output = weir(args);
@@ -75,7 +75,7 @@ fn each_back_end_and_seed_is_judged() {
     let dir = tempfile::tempdir().unwrap();
     // None can hold it so well: who is not judged would not miss it.
     let file = small(dir.path(), "[expect]\nrmse_ratio_max = 0.000001\n");
-    let backends = "none,cgroup,scx-full,thesis-cgroups";
+    let backends = "none,cpu-max,sched-ext-full,thesis-cgroups";
     let output = weir(&[
         "sim",
         &file,
@@ -87,7 +87,7 @@ fn each_back_end_and_seed_is_judged() {
     ]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}");
-    for run in ["max-min/cgroup", "max-min/scx-full"] {
+    for run in ["max-min/cpu-max", "max-min/sched-ext-full"] {
         for seed in [1, 2] {
             assert!(
                 text.contains(&format!("\n{run}, seed {seed}:\nMISSED ")),
@@ -117,15 +117,15 @@ fn bounds_that_nothing_reads_are_refused_by_line_and_key() {
             ":19: expect.backends.scxfull",
         ),
         (
-            "[expect]\n[expect.backends.cgroup.backends.scx]\nrmse_ratio_max = 0.1\n",
-            ":20: expect.backends.cgroup.backends",
+            "[expect]\n[expect.backends.cpu-max.backends.sched-ext]\nrmse_ratio_max = 0.1\n",
+            ":20: expect.backends.cpu-max.backends",
         ),
         (
-            "[expect.backend.scx]\nrmse_ratio_max = 0.1\n",
+            "[expect.backend.sched-ext]\nrmse_ratio_max = 0.1\n",
             "unknown field `backend`",
         ),
         (
-            "[expect.backends.scx]\nrmse_max = 0.1\n",
+            "[expect.backends.sched-ext]\nrmse_max = 0.1\n",
             "unknown field `rmse_max`",
         ),
         (
@@ -133,8 +133,8 @@ fn bounds_that_nothing_reads_are_refused_by_line_and_key() {
             ":21: expect.rmse_ratio_max = NaN",
         ),
         (
-            "[expect]\nbackends = { scx = {} }\n",
-            ":20: expect.backends.scx = empty",
+            "[expect]\nbackends = { sched-ext = {} }\n",
+            ":20: expect.backends.sched-ext = empty",
         ),
     ] {
         let output = weir(&["sim", &small(dir.path(), more)]);

@@ -59,14 +59,14 @@ fn recording_changes_no_figure_and_one_seed_gives_one_recording() {
     let with = done(&["sim", "step", "--json", "--record", file.to_str().unwrap()]);
     assert_eq!(with, done(&["sim", "step", "--json"]));
     let again = recorded(other.path(), &[]);
-    let rows = |file: &str| done(&["export", file, "--what", "devices"]);
+    let rows = |file: &str| done(&["export", file, "--table", "devices"]);
     assert_eq!(rows(file.to_str().unwrap()), rows(&again));
 }
 
 #[test]
 fn each_run_of_weir_is_a_session_later_than_what_is_there() {
     let dir = tempfile::tempdir().unwrap();
-    let more = ["--backend", "none,cgroup,scx-full", "--seeds", "2"];
+    let more = ["--backend", "none,cpu-max,sched-ext-full", "--seeds", "2"];
     let file = recorded(dir.path(), &more);
     recorded(dir.path(), &[]);
     let info: Value = serde_json::from_str(&done(&["record", &file, "--info", "--json"])).unwrap();
@@ -128,7 +128,7 @@ fn the_screen_without_a_terminal_is_a_table() {
     );
     let readers = table
         .lines()
-        .filter(|l| l.contains("/fio-") && l.contains("cut"));
+        .filter(|l| l.contains("/fio-") && l.contains("limited"));
     assert_eq!(readers.count(), 5, "{table}");
     let dir = tempfile::tempdir().unwrap();
     let file = recorded(dir.path(), &[]);
@@ -145,7 +145,7 @@ fn a_recorded_run_is_explained() {
     let page = at("8s");
     assert_eq!(page.matches("  limited to ").count(), 5, "{page}");
     assert!(
-        page.contains("last changes") && page.contains("cut by max-min"),
+        page.contains("last changes") && page.contains("limited by max-min"),
         "{page}"
     );
     let one = done(&[

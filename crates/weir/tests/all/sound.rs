@@ -67,7 +67,7 @@ fn a_jump_is_in_no_recording_and_in_no_export() {
     world.wait_for_looks(10);
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.end().code, Some(0));
-    let rows = done(&["export", &file, "--what", "devices", "--format", "jsonl"]);
+    let rows = done(&["export", &file, "--table", "devices", "--format", "jsonl"]);
     for row in rows.lines() {
         let row: Value = serde_json::from_str(row).unwrap();
         let rate = row["read_bytes_per_sec"].as_f64();

@@ -50,18 +50,18 @@ fn nonsense_flags() {
         ),
         (&["bench", "loop", "--workloads", "0"], &["0", "1..=100000"]),
         (
-            &["run", "--shares", "resctrl"],
-            &["resctrl cannot be used", "leave --shares to itself"],
+            &["run", "--attribution", "resctrl"],
+            &["resctrl cannot be used", "leave --attribution out"],
         ),
         (
             &[
                 "run",
-                "--shares",
+                "--attribution",
                 "resctrl",
-                "--share-event",
+                "--attribution-event",
                 "sw:cpu-clock",
             ],
-            &["--share-event"],
+            &["--attribution-event"],
         ),
         (&["dance"], &["dance"]),
     ] {
@@ -197,12 +197,12 @@ fn a_setting_of_resctrl_is_owed() {
     fs::write(&setting, "0=0x7f;1=0x7f\n").unwrap();
     let stands = |masks: &str| fs::read_to_string(&setting).unwrap().trim() == masks;
     let doctor = stdout(&world.weir(&["doctor"]));
-    assert!(doctor.contains("--shares resctrl"), "{doctor}");
+    assert!(doctor.contains("--attribution resctrl"), "{doctor}");
     assert!(doctor.contains("somebody else has groups"), "{doctor}");
     for (signal, is_kill) in [(Signal::TERM, false), (Signal::KILL, true)] {
-        let daemon = world.start(&["run", "--shares", "resctrl", "--json"]);
+        let daemon = world.start(&["run", "--attribution", "resctrl", "--json"]);
         world.wait("set to slow memory", || stands("0=0x30;1=0x30"));
-        let second = world.weir(&["run", "--shares", "resctrl", "--duration", "1s"]);
+        let second = world.weir(&["run", "--attribution", "resctrl", "--duration", "1s"]);
         refused(&world, &second, &[&daemon.pid().to_string()]);
         daemon.signal(signal);
         assert_eq!(daemon.end().code, (!is_kill).then_some(0));

@@ -116,7 +116,10 @@ fn number(value: &Value, key: &str) -> Result<f64> {
 fn it_finds_idle_latency_and_knee(vm: &Vm) -> Result<()> {
     vm.switch_model_on()?;
     let before = vm.ground_truth().group(0).read_lines;
-    let reply = attempt(vm, "weir calibrate --json --memory 32MiB --budget 25s");
+    let reply = attempt(
+        vm,
+        "weir calibrate --json --memory 32MiB --max-duration 25s",
+    );
     let moved = vm.ground_truth().group(0).read_lines - before;
     vm.switch_model_off();
     let reply = reply?;

@@ -44,7 +44,7 @@ fn they_are_found(vm: &Vm, events: &[&str]) -> Result<()> {
 fn unasked_they_are_taken_because_reads_agree(vm: &Vm, events: &[&str]) -> Result<()> {
     let text = ends_with(vm, 0, "weir run --json --duration 1s 2> /run/said")?;
     let line: Value = serde_json::from_str(text.lines().next().context("no line")?)?;
-    let said = fact(&line, "shares.source")?;
+    let said = fact(&line, "attribution.source")?;
     println!("{said}");
     ensure!(
         events.iter().all(|e| said.contains(e)) && said.contains("documented"),
@@ -112,7 +112,7 @@ fn watch(vm: &Vm, arguments: &str, provenance: &str) -> Result<[Moved; 2]> {
                 continue;
             };
             for (sum, way) in both[place].said.iter_mut().zip(["read", "write"]) {
-                let rate = &verdict["figure"][way]["bytes_per_sec"];
+                let rate = &verdict["traffic"][way]["bytes_per_sec"];
                 *sum += rate.as_f64().unwrap_or(0.0);
             }
         }
@@ -135,9 +135,9 @@ fn parts(vm: &Vm, arguments: &str, provenance: &str) -> Result<(f64, f64)> {
 }
 
 fn counts_know_what_time_does_not(vm: &Vm) -> Result<()> {
-    let (by_counts, truth) = parts(vm, "--shares counts", "sampled")?;
+    let (by_counts, truth) = parts(vm, "--attribution task-counts", "sampled")?;
     println!("by counts: the first has {by_counts:.3}, by the ground truth {truth:.3}");
-    let (by_time, truth_then) = parts(vm, "--shares cpu-time", "apportioned")?;
+    let (by_time, truth_then) = parts(vm, "--attribution cpu-time", "apportioned")?;
     println!("by CPU time: the first has {by_time:.3}, by the ground truth {truth_then:.3}");
     ensure!((by_counts - truth).abs() < 0.03, "{by_counts} for {truth}");
     // Else this shows nothing.
@@ -166,7 +166,7 @@ fn start_reader_and_writer(vm: &Vm) -> Result<()> {
 }
 
 fn writes_are_the_writers(vm: &Vm) -> Result<()> {
-    let both = watch(vm, "--shares counts", "sampled")?;
+    let both = watch(vm, "--attribution task-counts", "sampled")?;
     let [(a, a_lines), (b, b_lines)] = both.map(Moved::all);
     // The same scale for both, so that it does not matter when exactly it began and ended.
     let scale = (a_lines + b_lines) / (a + b);

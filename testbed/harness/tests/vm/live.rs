@@ -27,9 +27,9 @@ fn weir_by(backend: &str) -> Mode {
 
 /// Full mode.
 fn the_scheduler_holds(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<Run> {
-    let held = live_run::run(vm, scenario, all, &weir_by("scx-full"))?;
+    let held = live_run::run(vm, scenario, all, &weir_by("sched-ext-full"))?;
     let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
-    println!("scx-full: RMSE {rmse:.4}, bias {bias:.4}");
+    println!("sched-ext-full: RMSE {rmse:.4}, bias {bias:.4}");
     ensure!(rmse <= RMSE_RATIO_MAX, "RMSE {rmse}");
     ensure!(bias.abs() <= BIAS_RATIO_MAX, "bias {bias}");
     Ok(held)
@@ -66,7 +66,7 @@ fn prepared(settle_sec: u64, measure_sec: u64) -> Result<(Vm, Scenario, Vec<Inst
 /// Without weir, and with it by `cpu.max`.
 fn weir_halves_the_overload(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<Vec<Run>> {
     let free = live_run::run(vm, scenario, all, &Mode::Free)?;
-    let held = live_run::run(vm, scenario, all, &weir_by("cgroup"))?;
+    let held = live_run::run(vm, scenario, all, &weir_by("cpu-max"))?;
     let (before, after) = (
         free.bandwidth.mean_bytes_per_sec,
         held.bandwidth.mean_bytes_per_sec,

@@ -97,7 +97,9 @@ fn turn(vm: &Vm, who: Who) -> Result<Seen> {
         Who::Weir => {
             let pid = load_weir(
                 vm,
-                &format!("--limit --set-point {SET_POINT} --backend scx --interval {INTERVAL}"),
+                &format!(
+                    "--limit --set-point {SET_POINT} --backend sched-ext --interval {INTERVAL}"
+                ),
             )?;
             until(vm, &state("enabled"))?;
             for name in READERS {

@@ -201,7 +201,7 @@ fn a_cgroup_goes_away(vm: &Vm) -> Result<()> {
 }
 
 fn a_process_goes_away(vm: &Vm) -> Result<()> {
-    let pid = load_weir(vm, &format!("--by process {}", limit()))?;
+    let pid = load_weir(vm, &format!("--workloads process {}", limit()))?;
     until(vm, &limited("a"))?;
     let b = format!("{SLICE}/b.service");
     until(vm, &limited("b"))?;

@@ -83,7 +83,7 @@ fn machine() -> Machine {
 
 fn prepare(vm: &Vm) -> Result<()> {
     vm.run(&format!(
-        "mkdir -p /etc/weir; printf 'copy-bytes = {}\\nbases-bytes = [{:#x}, {:#x}]\\ncpu-caches = \"coherent\"\\n' > /etc/weir/copies.toml",
+        "mkdir -p /etc/weir; printf 'copy-bytes = {}\\nbases-bytes = [{:#x}, {:#x}]\\ncpu-caches = \"coherent\"\\n' > /etc/weir/alias-map.toml",
         COPY_MIB << 20,
         BASES[0],
         BASES[1]
@@ -333,7 +333,7 @@ fn a_busy_block_is_refused(vm: &Vm) -> Result<()> {
          > /dev/null 2>&1 < /dev/null &",
     )?;
     until(vm, "grep -q pipe_write /proc/$(pidof dd)/wchan")?;
-    let said = ends_with(vm, 1, "weir groups resize 1=0 --patience 5s")?;
+    let said = ends_with(vm, 1, "weir groups resize 1=0 --offline-timeout 5s")?;
     println!("{said}");
     ensure!(
         said.contains(&format!("✗ node 1, memory{block}: busy")),
@@ -344,7 +344,11 @@ fn a_busy_block_is_refused(vm: &Vm) -> Result<()> {
         "{said}"
     );
     // Its device block is not to be had, all others are.
-    let said = ends_with(vm, 1, "weir groups resize 1=0 2=1024MiB --patience 5s")?;
+    let said = ends_with(
+        vm,
+        1,
+        "weir groups resize 1=0 2=1024MiB --offline-timeout 5s",
+    )?;
     ensure!(said.contains("896 MiB"), "{said}");
     never_twice(vm)?;
     vm.run("kill $(pidof dd) $(pidof sleep)")?;

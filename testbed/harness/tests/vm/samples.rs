@@ -15,7 +15,7 @@ use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 /// Each how many faults is a sample.
 const PERIOD: u64 = 7;
-const FAULTS: &str = "--shares samples --share-event sw:minor-faults";
+const FAULTS: &str = "--attribution sampling --attribution-event sw:minor-faults";
 
 /// Runs weir while it is asked, and ends it.
 fn with_samples(vm: &Vm, arguments: &str, ask: impl FnOnce() -> Result<()>) -> Result<()> {
@@ -162,7 +162,7 @@ fn processes_are_told_apart(vm: &Vm) -> Result<()> {
     let begun = paths.iter().zip(counts);
     let pids = begun.map(|(path, pages)| prepare_faults(vm, path, &words(10, [0, pages, 0])));
     let pids: Vec<u64> = pids.collect::<Result<_>>()?;
-    let asked = with_samples(vm, "--by process", || {
+    let asked = with_samples(vm, "--workloads process", || {
         all_are_met(vm)?;
         for path in &paths {
             let_go(vm, path)?;
@@ -263,9 +263,9 @@ fn what_cannot_be_sampled_is_said(vm: &Vm) -> Result<()> {
         text.contains("samples") && text.contains("no table of events"),
         "{text}"
     );
-    let text = ends_with(vm, 2, "weir run --shares samples --duration 1s")?;
+    let text = ends_with(vm, 2, "weir run --attribution sampling --duration 1s")?;
     ensure!(text.contains("accesses cannot be sampled"), "{text}");
-    let clock = "weir run --shares samples --share-event sw:cpu-clock --duration 1s";
+    let clock = "weir run --attribution sampling --attribution-event sw:cpu-clock --duration 1s";
     let text = ends_with(vm, 2, clock)?;
     ensure!(text.contains("sw:minor-faults"), "{text}");
     let done = attempt(vm, "weir run --duration 1s 2>&1; bpftool prog show")?;

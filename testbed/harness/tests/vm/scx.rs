@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does weir's own scheduler do what it says, on a real kernel: it loads, it holds, nobody starves,
 //! and whatever ends it, every task runs under the kernel's own scheduler again? How *well* it holds a
-//! set-point is measured by `weir-testbed live … --backend scx`; here only what no noise can explain.
+//! set-point is measured by `weir-testbed live … --backend sched-ext`; here only what no noise can explain.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, SLICE, attempt, bytes_per_sec,
@@ -12,7 +12,7 @@ use std::time::Duration;
 use weir_testbed::vm::Vm;
 
 fn limit() -> String {
-    format!("--limit --set-point {SET_POINT} --backend scx")
+    format!("--limit --set-point {SET_POINT} --backend sched-ext")
 }
 
 /// One reader is a threaded domain whose threads are in a cgroup below it, as those of virtual machines are.
@@ -217,7 +217,7 @@ fn another_scheduler_is_left_alone(vm: &Vm) -> Result<()> {
     until(vm, &state("enabled"))?;
     let text = ends_with(vm, 2, &format!("weir run {} --duration 1s", limit()))?;
     ensure!(
-        text.contains("partial_test") && text.contains("--backend cgroup"),
+        text.contains("partial_test") && text.contains("--backend cpu-max"),
         "{text}"
     );
     let text = ends_with(vm, 0, "weir doctor")?;

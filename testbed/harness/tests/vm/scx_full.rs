@@ -2,7 +2,7 @@
 //! weir's scheduler in full mode, on a real kernel: all ordinary tasks are its own. Does it hold the device where
 //! others want all CPUs, is it fair by the weights of tasks and cgroups, does everybody come to run under
 //! stress, and is the kernel's own scheduler back afterwards? How *well* is measured by `weir-testbed
-//! live … --backend scx-full`.
+//! live … --backend sched-ext-full`.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
@@ -15,7 +15,7 @@ use weir_testbed::sampler::{Sample, lines};
 use weir_testbed::vm::Vm;
 
 fn limit() -> String {
-    format!("--limit --set-point {SET_POINT} --backend scx-full")
+    format!("--limit --set-point {SET_POINT} --backend sched-ext-full")
 }
 
 fn start(vm: &Vm) -> Result<u32> {
@@ -94,7 +94,7 @@ fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
     vm.run("sleep 3")?;
     common::is_held(vm)?;
     let books = common::newest(vm)?["scheduler"]["devices"][0].clone();
-    let looks = books["looks"].as_u64().context("no looks")?;
+    let looks = books["ext_updates"].as_u64().context("no updates")?;
     println!("{looks} looks: {books}");
     // A hundred a second where the guest has time; the loop alone makes twenty.
     ensure!(looks > 300, "{books}");

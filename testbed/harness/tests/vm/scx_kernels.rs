@@ -14,8 +14,8 @@ use weir_testbed::other_kernels::{FIRST, KernelSeries, NEWER, TOO_OLD, WITHOUT};
 use weir_testbed::vm::Vm;
 
 const RULES: [&str; 5] = [
-    "scx",
-    "scx-full",
+    "sched-ext",
+    "sched-ext-full",
     "thesis-scx",
     "thesis-scx-vtime",
     "thesis-scx-throttle",
@@ -175,7 +175,7 @@ fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
         let run = format!("weir run {} --duration 1s", arguments(rule));
         let said = ends_with(vm, 2, &run)?;
         ensure!(
-            said.contains(why) && said.contains("--backend cgroup"),
+            said.contains(why) && said.contains("--backend cpu-max"),
             "{rule}: {said}"
         );
     }

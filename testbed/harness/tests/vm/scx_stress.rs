@@ -172,7 +172,7 @@ fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(Strin
     }
     worst.judge(tell)?;
     let said = vm.run(&format!("cat {LINES}.err"))?;
-    ensure!(!said.contains("did not get to say"), "{said}");
+    ensure!(!said.contains("lost weir's heartbeat"), "{said}");
     let still = vm.run(&format!("echo {count}"))?;
     ensure!(
         still.trim().parse::<u32>().is_ok_and(|n| n >= tasks),
@@ -233,7 +233,7 @@ fn no_task_is_late_for_long(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String
     // Commands of ours, and weir's look at all processes, would else have a sixtieth of the CPU time each: minutes.
     // Weir learns it now.
     vm.run(&set_weights(10_000))?;
-    let pid = start(vm, "scx-full")?;
+    let pid = start(vm, "sched-ext-full")?;
     start_beside(vm, "/sys/fs/cgroup", "stress-ng --cpu 60 --timeout 600")?;
     start_beside(
         vm,
@@ -297,14 +297,17 @@ fn ask(q: &mut Questions, vm: &Vm, name: &str, question: impl FnOnce(&Vm) -> Res
 
 fn ask_about_cpus(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
     let mut q = Questions::default();
-    for backend in ["scx", "scx-full"] {
+    for backend in ["sched-ext", "sched-ext-full"] {
         ask(&mut q, vm, &format!("CPUs come and go, {backend}"), |vm| {
             cpus_come_and_go(vm, backend, stress)
         });
     }
-    ask(&mut q, vm, "no task is late for long, scx-full", |vm| {
-        no_task_is_late_for_long(vm, stress, tell)
-    });
+    ask(
+        &mut q,
+        vm,
+        "no task is late for long, sched-ext-full",
+        |vm| no_task_is_late_for_long(vm, stress, tell),
+    );
     q.done()
 }
 
@@ -343,7 +346,9 @@ fn weir_schedules_many() -> Result<()> {
         return Ok(());
     };
     let vm = &with_readers(&bench)?;
-    ask_about_tasks(vm, SHORT, &["scx-full"], &mut |said| println!("{said}"))
+    ask_about_tasks(vm, SHORT, &["sched-ext-full"], &mut |said| {
+        println!("{said}")
+    })
 }
 
 #[test]
@@ -355,7 +360,7 @@ fn soak_scx_stress() -> Result<()> {
     let vm = &with_readers(&bench)?;
     let mut evidence = Evidence::of("scx_stress");
     let cpus = ask_about_cpus(vm, SOAK, &mut |said| evidence.say(said));
-    let both = &["scx", "scx-full"];
+    let both = &["sched-ext", "sched-ext-full"];
     let tasks = ask_about_tasks(vm, SOAK, both, &mut |said| evidence.say(said));
     evidence.write(cpus.and(tasks))
 }

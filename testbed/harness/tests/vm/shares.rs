@@ -90,7 +90,7 @@ fn time_is_that_of_cpu_stat(vm: &Vm) -> Result<()> {
         ("switches", "stress-ng --switch 2 --timeout 5 --quiet"),
     ];
     let cgroups: Vec<_> = work.iter().map(|(name, _)| kept_cgroup(vm, name)).collect();
-    with_event(vm, "--share-event sw:cpu-clock", || {
+    with_event(vm, "--attribution-event sw:cpu-clock", || {
         for ((name, command), cgroup) in work.iter().zip(&cgroups) {
             let (path, id) = cgroup.as_ref().map_err(|e| anyhow::anyhow!("{e:#}"))?;
             let usec = || number(vm, path, "cpu.stat", "usage_usec");
@@ -109,7 +109,7 @@ fn time_is_that_of_cpu_stat(vm: &Vm) -> Result<()> {
 fn faults_are_those_of_memory_stat(vm: &Vm) -> Result<()> {
     vm.run("echo 'for i in $(seq 400); do ( : ) & ( : ); wait; done' > /run/forks.sh")?;
     let (path, id) = kept_cgroup(vm, "faults")?;
-    with_event(vm, "--share-event sw:page-faults", || {
+    with_event(vm, "--attribution-event sw:page-faults", || {
         let faults = || number(vm, &path, "memory.stat", "pgfault");
         let (before, from) = (faults()?, counted(vm)?);
         run_in(vm, &path, "sh /run/forks.sh")?;
@@ -130,7 +130,7 @@ fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
         &beside,
         "taskset -c 1 stress-ng --cpu 1 --timeout 600 --quiet",
     )?;
-    let asked = with_event(vm, "--share-event sw:cpu-clock", || {
+    let asked = with_event(vm, "--attribution-event sw:cpu-clock", || {
         let usec = |path: &str| number(vm, path, "cpu.stat", "usage_usec");
         let (before, from) = ([usec(&one)?, usec(&two)?], counted(vm)?);
         vm.run(&format!(
@@ -153,7 +153,7 @@ fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
 /// Two readers in one group, of which one has less CPU time: the group's bytes are shared out by what was
 /// counted.
 fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
-    with_event(vm, &format!("--by {by} {arguments}"), || {
+    with_event(vm, &format!("--workloads {by} {arguments}"), || {
         until(
             vm,
             &format!("tail -n 1 {LINES} | grep -q '\"provenance\":\"sampled\"'"),
@@ -203,7 +203,7 @@ fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
 fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
     common::freeze(vm, true)?;
     let before = vm.ground_truth().group(0).read_lines;
-    let asked = "weir run --json --share-event sw:page-faults --duration 1s 2> /run/said";
+    let asked = "weir run --json --attribution-event sw:page-faults --duration 1s 2> /run/said";
     let done = attempt(vm, asked);
     let read = vm.ground_truth().group(0).read_lines - before;
     common::freeze(vm, false)?;
@@ -213,7 +213,9 @@ fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
     let facts = line["description"]["facts"]
         .as_array()
         .context("no facts")?;
-    let source = facts.iter().find(|fact| fact["name"] == "shares.source");
+    let source = facts
+        .iter()
+        .find(|fact| fact["name"] == "attribution.source");
     let said = source.and_then(|fact| fact["value"]["Ok"].as_str());
     let said = said.context("no source of shares")?;
     println!("{read} lines from the device; {said}");
@@ -250,7 +252,7 @@ fn the_last_resort(vm: &Vm) -> Result<()> {
     let read_lines = || [1, 2].map(|owner| vm.ground_truth().owner(owner).read_lines);
     let mut bytes = BTreeMap::new();
     let mut moved = [0; 2];
-    with_event(vm, "--shares cpu-time", || {
+    with_event(vm, "--attribution cpu-time", || {
         until(
             vm,
             &format!("tail -n 1 {LINES} | grep -q '\"provenance\":\"apportioned\"'"),
@@ -311,9 +313,13 @@ fn owner(vm: &Vm, workload: &str) -> Result<Option<usize>> {
 fn what_cannot_be_counted_is_said(vm: &Vm) -> Result<()> {
     let text = ends_with(vm, 0, "weir doctor")?;
     ensure!(text.contains("no counts for each task"), "{text}");
-    let text = ends_with(vm, 2, "weir run --shares counts --duration 1s")?;
-    ensure!(text.contains("leave --shares to itself"), "{text}");
-    let text = ends_with(vm, 2, "weir run --share-event sw:nothing --duration 1s")?;
+    let text = ends_with(vm, 2, "weir run --attribution task-counts --duration 1s")?;
+    ensure!(text.contains("leave --attribution out"), "{text}");
+    let text = ends_with(
+        vm,
+        2,
+        "weir run --attribution-event sw:nothing --duration 1s",
+    )?;
     ensure!(text.contains("sw:cpu-clock"), "{text}");
     let text = ends_with(vm, 0, "weir run --duration 1s 2>&1; bpftool prog show")?;
     ensure!(
@@ -344,16 +350,20 @@ fn what_a_switch_costs(vm: &Vm) -> Result<()> {
     println!("the least: {least:.0} ns in {runs} runs");
     vm.run("rm -r /sys/fs/bpf/least")?;
     for by in ["cgroup", "process"] {
-        with_event(vm, &format!("--by {by} --share-event sw:cpu-clock"), || {
-            vm.run(work)?;
-            let (ns, runs) = run_ns(vm, "weir_count_switch")?;
-            println!(
-                "by {by}: {ns:.0} ns in {runs} runs, {:.1} times the least",
-                ns / least
-            );
-            ensure!(runs > 1000, "it ran {runs} times only");
-            Ok(())
-        })?;
+        with_event(
+            vm,
+            &format!("--workloads {by} --attribution-event sw:cpu-clock"),
+            || {
+                vm.run(work)?;
+                let (ns, runs) = run_ns(vm, "weir_count_switch")?;
+                println!(
+                    "by {by}: {ns:.0} ns in {runs} runs, {:.1} times the least",
+                    ns / least
+                );
+                ensure!(runs > 1000, "it ran {runs} times only");
+                Ok(())
+            },
+        )?;
     }
     vm.run("echo 0 > /proc/sys/kernel/bpf_stats_enabled")?;
     common::freeze(vm, false)
@@ -388,7 +398,7 @@ fn each_gets_what_its_tasks_did() -> Result<()> {
         "echo '20000 100000' > {}/b.service/cpu.max",
         common::SLICE
     ))?;
-    let clock = "--share-event sw:cpu-clock";
+    let clock = "--attribution-event sw:cpu-clock";
     ask("shares of cgroups", &|vm| {
         shares_are_by_counts(vm, "cgroup", clock)
     });

@@ -165,7 +165,7 @@ fn processes_are_the_same(vm: &Vm) -> Result<()> {
             .iter()
             .any(|pid| id.starts_with(&format!("pid:{pid}@")))
     };
-    let both = looks(vm, "--by process --exclude 'we?ir*'")?;
+    let both = looks(vm, "--workloads process --exclude 'we?ir*'")?;
     let [seen, walked] = both.map(|(mut verdicts, _)| {
         verdicts.retain(|id, _| is_ours(id));
         verdicts

@@ -127,7 +127,7 @@ impl Plant {
                 size_bytes: Bytes(1 << 30),
             }],
             actuator: Some(Actuator {
-                name: "cgroup".into(),
+                name: "cpu-max".into(),
                 min_cpus: 0.001,
                 grain_ns: Nanos(TICK),
                 refill_on_write_ratio: 1.0,
@@ -342,9 +342,9 @@ impl Platform for Plant {
                 },
             }],
             latencies: self.sees_latency.then_some(latency).into_iter().collect(),
-            loads: Vec::new(),
+            devload: Vec::new(),
             running: Vec::new(),
-            own: Vec::new(),
+            probe_traffic: Vec::new(),
             workloads: self.readers.iter().map(|r| self.see(r)).collect(),
             skipped: Vec::new(),
         };

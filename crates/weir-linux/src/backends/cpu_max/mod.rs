@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The back end `cgroup`: limits by `cpu.max` of the leaf a workload is in.
+//! The back end `cpu-max`: limits by `cpu.max` of the leaf a workload is in.
 //!
 //! Facts that shape it (kernel, sched-bwc.rst; measured on 6.18 at HZ=250):
 //! - enforcement has the grain of a scheduler tick; the average is honoured by carrying debt over;

@@ -29,7 +29,7 @@ pub(super) fn shortage(roots: &Roots) -> Option<String> {
     (fewest >= cpus).then(|| {
         format!(
             "{fewest} tasks want {cpus} CPUs, and limited tasks of weir's scheduler would rank below the others \
-             (--backend scx-full does not have this)"
+             (--backend sched-ext-full does not have this)"
         )
     })
 }
@@ -51,7 +51,7 @@ mod tests {
         let why =
             said("0.10 0.20 0.30 4/120 77\n").expect("three beside this thread want three CPUs");
         assert!(
-            why.contains("3 tasks want 3 CPUs") && why.contains("scx-full"),
+            why.contains("3 tasks want 3 CPUs") && why.contains("sched-ext-full"),
             "{why}"
         );
     }

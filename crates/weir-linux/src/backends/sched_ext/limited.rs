@@ -61,7 +61,7 @@ impl Scx {
         if watched.limit.is_some_and(|max| max.cpus().is_some()) {
             return Err(OutcomeKind::Refused(
                 "it has a cpu.max of its own, which the kernel does not enforce on SCHED_EXT \
-                 tasks: use --backend cgroup"
+                 tasks: use --backend cpu-max"
                     .into(),
             ));
         }
@@ -96,7 +96,7 @@ impl Scx {
     ) -> Result<LimitedWorkload, OutcomeKind> {
         let WorkloadSource::Cgroup(leaf) = &watched.source else {
             return Err(OutcomeKind::Refused(
-                "the scheduler limits cgroups: use --by cgroup, or --backend cgroup".into(),
+                "the scheduler limits cgroups: use --workloads cgroup, or --backend cpu-max".into(),
             ));
         };
         actuator

@@ -22,29 +22,29 @@ const KERNEL: (u32, u32) = (7, 0);
 pub(crate) enum ScxError {
     #[error(
         "Linux {0} is too old for weir's scheduler: it needs 7.0, the first that gives time to \
-         SCHED_EXT tasks beside busy ordinary ones; use --backend cgroup"
+         SCHED_EXT tasks beside busy ordinary ones; use --backend cpu-max"
     )]
     Old(String),
     #[error(
-        "this kernel has no sched_ext: it is built without CONFIG_SCHED_CLASS_EXT; use --backend cgroup"
+        "this kernel has no sched_ext: it is built without CONFIG_SCHED_CLASS_EXT; use --backend cpu-max"
     )]
     Absent,
-    #[error("the sched_ext scheduler {0:?} is loaded: unload it, or use --backend cgroup")]
+    #[error("the sched_ext scheduler {0:?} is loaded: unload it, or use --backend cpu-max")]
     Taken(String),
     #[error(
         "no type information of the kernel under {0}: use a kernel with CONFIG_DEBUG_INFO_BTF, or \
-         --backend cgroup"
+         --backend cpu-max"
     )]
     NoTypes(String),
     #[error(
-        "this kernel has another value for {0} ({2:?}) than weir's scheduler was built for ({1}): use --backend cgroup, \
+        "this kernel has another value for {0} ({2:?}) than weir's scheduler was built for ({1}): use --backend cpu-max, \
          and please report this"
     )]
     Number(&'static str, u64, Option<u64>),
-    #[error("this machine has {0} CPUs, weir's scheduler can do with {max}; use --backend cgroup", max = intf::MAX_CPUS)]
+    #[error("this machine has {0} CPUs, weir's scheduler can do with {max}; use --backend cpu-max", max = intf::MAX_CPUS)]
     TooManyCpus(u64),
     #[error("the kernel did not take weir's scheduler ({0}){said}: run weir as root with CAP_BPF and \
-             CAP_SYS_ADMIN; if it is, please report this, and use --backend cgroup", said = said(.1))]
+             CAP_SYS_ADMIN; if it is, please report this, and use --backend cpu-max", said = said(.1))]
     NotTaken(libbpf_rs::Error, String),
     #[error("weir's scheduler cannot be told what to do: {0}")]
     Map(libbpf_rs::Error),
@@ -417,6 +417,6 @@ mod tests {
             .err()
             .map(|e| e.to_string());
         let text = error.unwrap_or_default();
-        assert!(text.contains("--backend cgroup"), "{text}");
+        assert!(text.contains("--backend cpu-max"), "{text}");
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The back end `scx`: limits in device bytes, kept by weir's own scheduler in the kernel (`bpf/`).
+//! The back end `sched-ext`: limits in device bytes, kept by weir's own scheduler in the kernel (`bpf/`).
 //!
 //! ```text
 //!  Plan ─► rate of each limited workload ─┐
@@ -103,7 +103,7 @@ impl Scx {
     /// # Errors
     /// It is asked for by name, and something stands in its way.
     pub(crate) fn choose(options: &Options, is_counted: bool) -> Result<Option<Self>, LinuxError> {
-        if options.read_only || options.backend == Backend::Cgroup {
+        if options.read_only || options.backend == Backend::CpuMax {
             return Ok(None);
         }
         if options.backend == Backend::Auto
@@ -112,7 +112,7 @@ impl Scx {
             tracing::info!("limits by cpu.max: {why}");
             return Ok(None);
         }
-        if options.backend == Backend::Scx
+        if options.backend == Backend::SchedExt
             && let Some(why) = cpu_room::shortage(&options.roots)
         {
             tracing::warn!("limited tasks may get less than their limit: {why}");
@@ -131,7 +131,7 @@ impl Scx {
     /// What the controller has to know of it. A write costs nothing and is exact.
     pub(crate) fn describe(&self) -> weir_core::seam::topology::Actuator {
         weir_core::seam::topology::Actuator {
-            name: "scx".into(),
+            name: "sched-ext".into(),
             min_cpus: MIN_CPUS,
             grain_ns: Nanos(self.settings.tick_ns),
             refill_on_write_ratio: 0.0,
@@ -173,9 +173,9 @@ impl Scx {
             settings,
             loaded: None,
             rule: match options.backend {
-                Backend::ScxFull => Rule::Full,
+                Backend::SchedExtFull => Rule::Full,
                 Backend::Thesis(variant) => Rule::Thesis(variant),
-                Backend::Cgroup | Backend::Scx | Backend::Auto => Rule::Partial,
+                Backend::CpuMax | Backend::SchedExt | Backend::Auto => Rule::Partial,
             },
             // Whoever asks for events of perf has the device counted by them alone.
             counts: if options.counters != CounterSource::Perf
@@ -330,9 +330,8 @@ impl Scx {
         if life.suspensions > self.opened {
             let patience_ms = self.settings.heartbeat_timeout_ns / 1_000_000;
             tracing::warn!(
-                times = life.suspensions - self.opened,
-                patience_ms,
-                "weir did not get to say anything for so long that its scheduler limited nobody meanwhile"
+                "scheduler lost weir's heartbeat for {patience_ms} ms and suspended all limits {} times",
+                life.suspensions - self.opened
             );
         }
         self.opened = life.suspensions;
@@ -431,7 +430,7 @@ impl Scx {
         {
             let (id, last) = (device.id, intf::MAX_DEVICES - 1);
             return Some(format!(
-                "it knows devices 0 to {last}, and {id} came: restart weir with --backend cgroup to limit for that one"
+                "it knows devices 0 to {last}, and {id} came: restart weir with --backend cpu-max to limit for that one"
             ));
         }
         (is_counted && self.counts == DeviceCounts::Not).then(|| {

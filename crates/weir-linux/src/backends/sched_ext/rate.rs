@@ -15,7 +15,7 @@ pub(super) fn only_device(watched: &Watched) -> Result<DeviceId, OutcomeKind> {
     match (devices.next(), devices.next()) {
         (Some(device), None) if (device.0 as usize) < intf::MAX_DEVICES => Ok(device),
         (Some(_), _) => Err(OutcomeKind::Refused(format!(
-            "it uses several devices, or one beyond the first {}: use --backend cgroup",
+            "it uses several devices, or one beyond the first {}: use --backend cpu-max",
             intf::MAX_DEVICES
         ))),
         (None, _) => Err(OutcomeKind::Refused("it has no memory on a device".into())),

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use weir_core::seam::sched_stats::{DeviceStats, Mode, Queueing, SchedStats, WorkloadStats};
+use weir_core::seam::sched_stats::{DeviceStats, EnqueueCost, Mode, SchedStats, WorkloadStats};
 use weir_core::{Bytes, DeviceId, Nanos, WorkloadId};
 
 /// In the directory of weir's run-time files: the last time the kernel took the scheduler out.
@@ -34,10 +34,10 @@ impl Scx {
             },
             ticks: life.ticks,
             tick_cost_ns: Nanos(life.tick_cost_ns),
-            silences: life.suspensions,
-            late_turns: life.stalled_dispatches,
-            worst_gap_ns: Nanos(life.longest_gap_ns),
-            queueing: queueing(&loaded.costs()),
+            suspensions: life.suspensions,
+            stalled_dispatches: life.stalled_dispatches,
+            longest_gap_ns: Nanos(life.longest_gap_ns),
+            enqueue: enqueue(&loaded.costs()),
             devices: (0..self.devices_told()).filter_map(device).collect(),
             workloads: self.slots_in_use().filter_map(workload).collect(),
         })
@@ -102,9 +102,9 @@ fn write_report(path: &std::path::Path, text: &str) -> io::Result<()> {
     open.open(path)?.write_all(text.as_bytes())
 }
 
-fn queueing(costs: &[EnqueueStats]) -> Queueing {
+fn enqueue(costs: &[EnqueueStats]) -> EnqueueCost {
     let sum = |of: fn(&EnqueueStats) -> u64| costs.iter().map(of).sum();
-    Queueing {
+    EnqueueCost {
         count: sum(|c| c.enqueues),
         timed: sum(|c| c.timed),
         timed_ns: Nanos(sum(|c| c.timed_ns)),
@@ -117,8 +117,8 @@ fn device_books(index: u32, meter: &DeviceCtx) -> DeviceStats {
         id: DeviceId(index),
         scale_ratio: meter.scale as f64 / SCALE_ONE,
         lost_intervals: meter.lost,
-        looks: meter.ext_updates,
-        guarded_intervals: meter.capped_ticks,
+        ext_updates: meter.ext_updates,
+        capped_ticks: meter.capped_ticks,
     }
 }
 
@@ -131,8 +131,8 @@ fn workload_books(is_limited: bool, count: &WorkloadCtx) -> WorkloadStats {
         parks: count.parks,
         parked_ns: Nanos(count.parked_ns),
         worst_wait_ns: Nanos(count.worst_ns),
-        turns: count.starvation_runs,
-        cuts: count.preempts,
+        starvation_runs: count.starvation_runs,
+        preempts: count.preempts,
         waiting: count.waiting,
     }
 }
@@ -169,7 +169,7 @@ mod tests {
             timed_ns: 30,
             worst_ns,
         };
-        let all = queueing(&[one(20), one(25)]);
+        let all = enqueue(&[one(20), one(25)]);
         assert_eq!((all.count, all.timed, all.worst_ns), (200, 4, Nanos(25)));
         assert_eq!(all.mean_ns(), Some(Nanos(15)));
     }

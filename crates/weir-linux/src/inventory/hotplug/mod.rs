@@ -15,7 +15,7 @@ mod names;
 mod probed;
 
 use crate::kernel::clock::now;
-use crate::options::{Options, ShareSource};
+use crate::options::{AttributionSource, Options};
 use messages::Said;
 use names::Names;
 pub(crate) use names::Subsystem;
@@ -90,8 +90,8 @@ impl Hotplug {
     /// Notes what was lacking from the start: nodes without counters, and counts for each task where they are wanted.
     pub(crate) fn know(&mut self, uncounted: impl Iterator<Item = NodeId>, has_counts: bool) {
         self.uncounted = uncounted.collect();
-        let is_auto =
-            self.options.shares == ShareSource::Auto && self.options.share_event.is_none();
+        let is_auto = self.options.attribution == AttributionSource::Auto
+            && self.options.attribution_event.is_none();
         self.wants_counts =
             !has_counts && is_auto && !crate::task_traffic::could_count(&self.options);
     }

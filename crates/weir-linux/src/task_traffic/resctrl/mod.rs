@@ -46,7 +46,7 @@ const RECOUNT_EVERY: Nanos = Nanos::from_millis(10_000);
 const KEPT: Nanos = Nanos::from_millis(5000);
 /// When it is tried again to make a group.
 const AGAIN: Nanos = Nanos::from_millis(5000);
-const FACT: &str = "shares.resctrl";
+const FACT: &str = "attribution.resctrl";
 
 /// A group that weir has made.
 struct Group {
@@ -91,7 +91,7 @@ pub(crate) fn fact(options: &Options) -> Fact {
             Some(why) => format!("not taken unasked: {why}"),
         };
         format!(
-            "can be used (--shares resctrl): {}; ids for groups: {ids}, groups of others: {others}; {unasked}",
+            "can be used (--attribution resctrl): {}; ids for groups: {ids}, groups of others: {others}; {unasked}",
             tree.name()
         )
     });
@@ -102,7 +102,7 @@ pub(crate) fn fact(options: &Options) -> Fact {
     }
 }
 
-/// Why it is not for `--shares auto`.
+/// Why it is not for `--attribution auto`.
 fn refusal_unasked(tree: &ResctrlTree, is_read_only: bool) -> Option<String> {
     match () {
         () if is_read_only => Some("weir only looks, and this makes groups".into()),

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::fake::Fake;
-use crate::options::{By, ShareSource};
+use crate::options::{AttributionSource, By};
 use crate::workloads::discovery::Process;
 use std::fs;
 use std::path::PathBuf;
@@ -442,11 +442,11 @@ fn it_is_taken_unasked_only_where_it_disturbs_nobody() {
     // Asked for, it says what is in the way.
     let bare = Fake::new();
     let mut options = bare.options(By::Process);
-    options.shares = ShareSource::Resctrl;
+    options.attribution = AttributionSource::Resctrl;
     let refused = crate::task_traffic::TaskTraffic::choose(&options, &[], &mut Vec::new());
     let why = refused.err().unwrap().to_string();
     assert!(
-        why.contains("resctrl cannot be used") && why.contains("leave --shares"),
+        why.contains("resctrl cannot be used") && why.contains("leave --attribution"),
         "{why}"
     );
     let text = fact(&fake.options(By::Process)).value.unwrap();

@@ -76,7 +76,7 @@ pub(super) fn named(machine: &Machine, name: &str) -> Result<ChosenSampler, Miss
     match all.find(|(_, sample)| sample.event == name) {
         Some((table, sample)) => encoded(machine, table, sample),
         None => Err(Missing::NotSupported(format!(
-            "no event {name:?} that this CPU samples with an address: leave --share-event away, or try it \
+            "no event {name:?} that this CPU samples with an address: leave --attribution-event away, or try it \
              out with {FAULTS}"
         ))),
     }

@@ -34,7 +34,7 @@ use weir_core::seam::topology::{Fact, Group};
 use weir_core::{GroupId, Missing, Nanos};
 
 /// The fact's name.
-const FACT: &str = "shares.samples";
+const FACT: &str = "attribution.sampling";
 /// From which part of a set-point on samples are taken.
 const NEAR_RATIO: f64 = 0.5;
 /// How long no device may be near before samples are not taken any more.
@@ -63,7 +63,7 @@ pub(super) struct Samples {
 fn found(options: &Options) -> Result<ChosenSampler, Missing> {
     let roots = &options.roots;
     let machine = Machine::probe(roots);
-    let chosen = match &options.share_event {
+    let chosen = match &options.attribution_event {
         Some(name) => events::named(&machine, name)?,
         None => events::best(&machine)?,
     };
@@ -93,7 +93,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 pub(super) fn fact(options: &Options) -> Fact {
     let can = |chosen: ChosenSampler| {
         format!(
-            "can be used (--shares samples): {}; not taken unasked",
+            "can be used (--attribution sampling): {}; not taken unasked",
             chosen.name
         )
     };

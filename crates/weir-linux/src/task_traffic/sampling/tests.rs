@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::Fake;
-use crate::options::{By, ShareSource};
+use crate::options::{AttributionSource, By};
 use std::io::Write;
 use weir_core::{Bytes, BytesPerSec, DeviceId, NodeId};
 
@@ -74,8 +74,8 @@ fn an_old_kernel_is_refused_by_its_number() {
     fake.write("sys/kernel/btf/vmlinux", "");
     fake.write("proc/sys/kernel/osrelease", "6.2.16\n");
     let mut options = fake.options(By::Cgroup);
-    options.shares = ShareSource::Samples;
-    options.share_event = Some("sw:minor-faults".into());
+    options.attribution = AttributionSource::Sampling;
+    options.attribution_event = Some("sw:minor-faults".into());
     let why = found(&options).unwrap_err().to_string();
     assert!(why.contains("use 6.3 or newer"), "{why}");
     fake.remove("sys/kernel/btf/vmlinux");
@@ -192,10 +192,10 @@ fn the_ledger_adds_holds_and_forgets() {
 fn the_kernel_takes_it() {
     let mut options = Options {
         read_only: true,
-        shares: ShareSource::Samples,
+        attribution: AttributionSource::Sampling,
         ..Options::default()
     };
-    options.share_event = Some("sw:minor-faults".into());
+    options.attribution_event = Some("sw:minor-faults".into());
     let mut samples = match Samples::open(&options) {
         Ok(samples) => samples,
         Err(why) => {

@@ -31,7 +31,7 @@ pub(crate) const INITIAL_PIDS: &str = "pid:[4026531836]";
 const HOSTS_NAMESPACE: &str = "run weir with the host's cgroups and processes: docker or podman run --cgroupns=host --pid=host \
      --privileged, in Kubernetes a privileged pod with hostPID: true";
 const V1_BOOT: &str = "boot the host with systemd.unified_cgroup_hierarchy=1 cgroup_no_v1=all";
-const BY_PROCESS: &str = "until then weir can observe processes: weir run --by process";
+const BY_PROCESS: &str = "until then weir can observe processes: weir run --workloads process";
 
 /// Facts about the cgroup tree. Returns whether limits can be set in it.
 pub(crate) fn facts(roots: &Roots, by: By, facts: &mut Vec<Fact>) -> bool {

@@ -102,7 +102,7 @@ fn each_kind_of_hierarchy_is_named_with_what_would_work() {
         let (why, said) = lacking(&fake, V2);
         assert!(why.contains(kind), "{why}");
         assert!(
-            said.contains(next_move) && said.contains("--by process"),
+            said.contains(next_move) && said.contains("--workloads process"),
             "{said}"
         );
         // What cannot work is not proposed.

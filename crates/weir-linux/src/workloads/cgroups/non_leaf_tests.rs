@@ -124,7 +124,7 @@ fn processes_of_a_pid_namespace_are_never_alone() {
     let plan = steps(&mut platform, |second| {
         fake.counters(0, &[(1, second << 30, 0)])
     });
-    let figures = plan.workloads.iter().filter_map(|w| w.figure.as_ref());
+    let figures = plan.workloads.iter().filter_map(|w| w.traffic.as_ref());
     assert!(
         figures
             .filter(|f| f.read.provenance != Provenance::Unknown)
@@ -361,7 +361,7 @@ proptest! {
         let plan = steps(&mut platform, |second| machine.at(second, total as u64));
         let mut sum = plan.devices[0].unattributed_bytes_per_sec.map_or(0.0, |b| b.get());
         for verdict in &plan.workloads {
-            let Some(figure) = &verdict.figure else { continue };
+            let Some(figure) = &verdict.traffic else { continue };
             let given = figure.read.bytes_per_sec.get() + figure.write.bytes_per_sec.get();
             let own = moved.get(verdict.id.as_str()).copied().unwrap_or(0.0);
             prop_assert!(given <= own * 1.001 + 1.0, "{} has {given} of {own} of {total}", verdict.id);

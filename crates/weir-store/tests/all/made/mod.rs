@@ -212,9 +212,9 @@ impl Plant {
                 mean_ns: Reading::missing(at, Missing::NotSupported("no source".into())),
                 source: LatencySource::Unknown,
             }],
-            loads: Vec::new(),
+            devload: Vec::new(),
             running: Vec::new(),
-            own: Vec::new(),
+            probe_traffic: Vec::new(),
             workloads: (0..self.names.len()).map(seen).collect(),
             skipped: skipped.into_iter().collect(),
         }

@@ -14,7 +14,7 @@ mod target;
 
 pub use target::Target;
 
-use crate::cli::ByName;
+use crate::cli::WorkloadsName;
 use crate::settings::Settings;
 use anyhow::{Context, Result};
 use queue::Queue;
@@ -56,7 +56,7 @@ pub fn begin(settings: &Settings) -> Result<Option<Pusher>> {
         token,
         every,
         interval: settings.interval,
-        with_workloads: settings.by == ByName::Cgroup,
+        with_workloads: settings.workloads == WorkloadsName::Cgroup,
     };
     Pusher::start(how).map(Some)
 }

@@ -43,7 +43,7 @@ const CHANGES: [AblationChange; 18] = [
         o.config.policy = Policy::BalancePoint
     }),
     ("knows from bad samples who reads", |o| {
-        o.attribution = Some(Attribution::Samples)
+        o.attribution = Some(Attribution::Sampling)
     }),
 ];
 

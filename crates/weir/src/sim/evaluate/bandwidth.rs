@@ -64,7 +64,7 @@ pub fn limit(lab: &mut Lab) -> Result<Section> {
 pub fn refused(lab: &Lab, scenario: &str) -> Option<Part> {
     let why = lab.refused.get(scenario)?;
     Some(text(format!(
-        "weir's scheduler in partial mode (scx) has no row, for weir refuses it here. {why}"
+        "weir's scheduler in partial mode (sched-ext) has no row, for weir refuses it here. {why}"
     )))
 }
 

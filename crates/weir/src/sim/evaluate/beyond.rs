@@ -37,7 +37,7 @@ pub fn beyond(lab: &mut Lab) -> Result<Section> {
         }
         let scenario = lab.scenario(name)?.scenario;
         let count: u32 = scenario.workloads.iter().map(|w| w.count).sum();
-        let few = ["none", "thesis-cgroups", "cgroup"];
+        let few = ["none", "thesis-cgroups", "cpu-max"];
         let mut choices: Vec<Choice> = choice::all(&scenario);
         choices.retain(|c| count < MANY || few.contains(&c.name));
         let batch = lab.batch(name, &choices)?;
@@ -106,7 +106,7 @@ pub fn step(lab: &mut Lab) -> Result<Section> {
         let after = of_run(&batch, i, |r| Some(r.settle_ms? / 1e3));
         let over = of_run(&batch, i, |r| Some(r.overshoot_ratio? * 1e2));
         let first = peak(&batch, i, begins);
-        if choice.name == "cgroup" {
+        if choice.name == "cpu-max" {
             lab.show(
                 STEP,
                 "step of load to 2.5 times the set-point",

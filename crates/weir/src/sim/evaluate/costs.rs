@@ -248,7 +248,7 @@ pub fn promises(lab: &mut Lab) -> Result<Section> {
         rows.push(kept(lab, promise, batch));
     }
     let table = Table {
-        title: "weir's controller (back end cgroup), mean of the seeds".into(),
+        title: "weir's controller (back end cpu-max), mean of the seeds".into(),
         heads: heads(&["", "aim", "scenario", "measured", ""]),
         rows,
     };
@@ -279,7 +279,7 @@ fn position(batch: &Batch, name: &str) -> Option<usize> {
 
 /// The promise against what came out, as a row; leaves it for the summary.
 fn kept(lab: &mut Lab, promise: &Promise, batch: &Batch) -> Vec<Cell> {
-    let pairs = position(batch, "cgroup").zip(position(batch, "none"));
+    let pairs = position(batch, "cpu-max").zip(position(batch, "none"));
     let values: Vec<f64> = pairs.map_or(Vec::new(), |(with, without)| {
         let both = batch.of(with).zip(batch.of(without));
         both.filter_map(|(w, n)| (promise.of)(&w.run, &n.run))

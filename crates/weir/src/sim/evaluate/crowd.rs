@@ -14,7 +14,7 @@ const SCENARIO: &str = "thesis-limit";
 const BESIDE: &str = "stress";
 /// Around the thesis's own 39.
 const WORKERS: [u32; 9] = [34, 36, 37, 38, 39, 40, 42, 45, 60];
-const CONTROLLERS: [&str; 2] = ["thesis-cgroups-simple", "cgroup"];
+const CONTROLLERS: [&str; 2] = ["thesis-cgroups-simple", "cpu-max"];
 
 /// RMSE by number of workers.
 pub fn crowd(lab: &mut Lab) -> Result<Part> {

@@ -136,14 +136,14 @@ impl Lab {
         let mut choices = choice::all(&loaded.scenario);
         if name.starts_with("thesis-") && !self.batches.contains_key(name) {
             let of = |backend| Choice::of(Variant::weir_with(backend, &loaded.scenario));
-            let partial = of(Backend::Scx);
+            let partial = of(Backend::SchedExt);
             match self.refusal(&loaded, &partial)? {
                 Some(why) => {
                     self.refused.insert(name.to_owned(), why);
                 }
                 None => choices.push(partial),
             }
-            choices.push(of(Backend::ScxFull));
+            choices.push(of(Backend::SchedExtFull));
         }
         self.batch(name, &choices)
     }

@@ -162,7 +162,7 @@ pub fn live(lab: &mut Lab) -> Result<Section> {
     let recorded: Results = serde_json::from_str(RECORDED).context("the recorded live run")?;
     let scenario = lab.scenario(SCENARIO)?.scenario;
     let mut choices = choice::all(&scenario);
-    choices.retain(|c: &Choice| ["none", "cgroup"].contains(&c.name));
+    choices.retain(|c: &Choice| ["none", "cpu-max"].contains(&c.name));
     let batch = lab.batch(SCENARIO, &choices)?;
     let free = of_live(&recorded, |r| r.policy == "none" && r.backend == "none")?;
     let held = of_live(&recorded, |r| r.policy == scenario.control.policy.name())?;
@@ -217,7 +217,7 @@ pub fn live(lab: &mut Lab) -> Result<Section> {
         )),
         lab.bandwidth(&batch)?,
         command(format!(
-            "weir sim {SCENARIO} --backend none,cgroup --seeds 3"
+            "weir sim {SCENARIO} --backend none,cpu-max --seeds 3"
         )),
         command(how.command),
     ];
@@ -237,7 +237,7 @@ fn of_live(results: &Results, is_it: impl Fn(&&Run) -> bool) -> Result<&Run> {
 fn row(figure: &Figure, free: &Run, held: &Run, batch: &Batch) -> Vec<Cell> {
     let mut row = vec![words(figure.name)];
     let mut differs = false;
-    for (run, choice) in [(free, "none"), (held, "cgroup")] {
+    for (run, choice) in [(free, "none"), (held, "cpu-max")] {
         let live = (figure.of)(run);
         let at = batch.choices.iter().position(|c| c.name == choice);
         let ours = at.and_then(|i| of_run(batch, i, figure.of)).map(|v| v[1]);
@@ -274,7 +274,7 @@ fn gain(free: &Run, held: &Run, batch: &Batch) -> Vec<Cell> {
         let rates = of_run(batch, at(name)?, |r| r.throughput_ops_per_sec)?;
         Some(rates[1])
     };
-    let ours = of(ops("cgroup"), ops("none"));
+    let ours = of(ops("cpu-max"), ops("none"));
     let mut row = vec![words("work beside gains, %")];
     row.extend(["", "", ""].map(words));
     row.push(number(live, 1));

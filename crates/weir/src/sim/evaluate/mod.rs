@@ -158,7 +158,7 @@ fn about(lab: &Lab) -> Vec<String> {
     let mut about = vec![
         "Chapter 6 of the thesis \"CXL bandwidth control\" (KIT, 2025): its controllers and weir's on the same simulated machine, 20 cores with 40 hardware \
          threads and an FPGA device of about 10 GiB/s. Names: thesis-scx, thesis-scx-vtime and thesis-scx-throttle are its schedulers (5.4.1), thesis-cgroups and \
-         thesis-cgroups-simple its loops in user space (5.4.2); cgroup is weir with cpu.max, scx and scx-full are weir with its own scheduler, in partial and in full mode. No parameter was fitted for a single controller."
+         thesis-cgroups-simple its loops in user space (5.4.2); cpu-max is weir with limits in that file, sched-ext and sched-ext-full are weir with its own scheduler, in partial and in full mode. No parameter was fitted for a single controller."
             .to_owned(),
         "A simulator may know less than reality: its shortcuts are listed at the end. Where ours lies more than 10 % from a printed figure, \
          assumptions were varied one at a time; what comes nearest stands below the table, and what nothing explains is listed as such."

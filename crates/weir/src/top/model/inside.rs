@@ -90,7 +90,7 @@ fn inner(
     // No cgroup has such a name.
     verdict.id = WorkloadId::new(format!("{}//{key}", row.verdict.id));
     verdict.bandwidth.provenance = Provenance::Apportioned;
-    verdict.figure = None;
+    verdict.traffic = None;
     verdict.intensity_bytes_per_cpu_sec = None;
     verdict.limit_cpus = None;
     let of = |rate: BytesPerSec, part: f64| BytesPerSec::new(rate.get() * part);

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Former names of flags, of keys of the settings file, and of their values. There are no aliases: a former name is an
+//! error that says the new one.
+
+use super::Cli;
+use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
+use clap::{Command, CommandFactory};
+use std::ffi::OsString;
+use weir_core::evaluation::renamed_backend;
+
+/// Flags of the loop, which are keys of the settings file too: the former name and the one of today.
+const KEYS: [(&str, &str); 3] = [
+    ("shares", "attribution"),
+    ("share-event", "attribution-event"),
+    ("by", "workloads"),
+];
+
+/// Other flags, likewise. One is only taken for what it was where a command has the flag of today.
+const FLAGS: [(&str, &str); 7] = [
+    ("patience", "offline-timeout"),
+    ("copies", "alias-map"),
+    ("budget", "max-duration"),
+    ("busy", "allow-other-traffic"),
+    ("grain-mib", "align-mib"),
+    ("what", "table"),
+    ("salvage", "recover"),
+];
+
+/// Values of `--attribution`, likewise.
+const SOURCES: [(&str, &str); 2] = [("counts", "task-counts"), ("samples", "sampling")];
+
+fn find(table: &[(&str, &'static str)], old: &str) -> Option<&'static str> {
+    let found = table.iter().find(|(name, _)| *name == old);
+    found.map(|(_, new)| *new)
+}
+
+/// What a key of the settings file is called today, if `old` is a former name.
+pub fn key(old: &str) -> Option<&'static str> {
+    find(&KEYS, old)
+}
+
+/// What a value of this flag or key is called today, if `old` is a former name.
+pub fn value(name: &str, old: &str) -> Option<&'static str> {
+    match name {
+        "attribution" => find(&SOURCES, old),
+        "backend" => renamed_backend(old),
+        _ => None,
+    }
+}
+
+/// The sentence for a flag, with what became of its values.
+fn flag_sentence(old: &str, new: &str) -> String {
+    let mut text = format!("--{old} is called --{new} now");
+    if new == "attribution" {
+        let [(old, new), (also_old, also_new)] = SOURCES;
+        text += &format!("; its values {old} and {also_old} are called {new} and {also_new}");
+    }
+    text
+}
+
+/// The sentence for a value.
+pub fn value_sentence(name: &str, old: &str, new: &str) -> String {
+    format!("--{name} {old} is called --{name} {new} now")
+}
+
+/// The command that these words ask for, as far down as they name subcommands.
+fn asked<'a>(mut command: &'a Command, words: &[OsString]) -> &'a Command {
+    for word in words.iter().skip(1).take_while(|word| *word != "--") {
+        let below = command.find_subcommand(word);
+        command = below.unwrap_or(command);
+    }
+    command
+}
+
+fn text_of(error: &Error, kind: ContextKind) -> Option<&str> {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    }
+}
+
+/// What clap found wrong in these words, or, if it is a former name, that name and the one of today.
+pub fn explained(error: Error, words: &[OsString]) -> Error {
+    let flag = text_of(&error, ContextKind::InvalidArg).and_then(|arg| arg.strip_prefix("--"));
+    // The flag may come with the name of its value.
+    let flag = flag.and_then(|flag| flag.split([' ', '=']).next());
+    let sentence = match (error.kind(), flag) {
+        (ErrorKind::UnknownArgument, Some(old)) => {
+            let command = Cli::command();
+            let command = asked(&command, words);
+            let has = |new: &&str| {
+                command
+                    .get_arguments()
+                    .any(|arg| arg.get_long() == Some(new))
+            };
+            let new = find(&KEYS, old).or_else(|| find(&FLAGS, old)).filter(has);
+            new.map(|new| flag_sentence(old, new))
+        }
+        (ErrorKind::InvalidValue, Some(name)) => {
+            let old = text_of(&error, ContextKind::InvalidValue).unwrap_or_default();
+            value(name, old).map(|new| value_sentence(name, old, new))
+        }
+        _ => None,
+    };
+    match sentence {
+        Some(sentence) => Error::raw(error.kind(), sentence + "\n"),
+        None => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(words: &[&str]) -> String {
+        let words: Vec<OsString> = ["weir"].iter().chain(words).map(OsString::from).collect();
+        let error = Cli::command().try_get_matches_from(&words);
+        explained(error.expect_err("it was accepted"), &words).to_string()
+    }
+
+    #[test]
+    fn each_new_name_is_a_flag_that_there_is() {
+        fn flags(command: &Command, found: &mut Vec<String>) {
+            let long = command.get_arguments().filter_map(clap::Arg::get_long);
+            found.extend(long.map(str::to_owned));
+            command
+                .get_subcommands()
+                .for_each(|below| flags(below, found));
+        }
+        let mut found = Vec::new();
+        flags(&Cli::command(), &mut found);
+        for (old, new) in KEYS.iter().chain(&FLAGS) {
+            assert!(found.iter().any(|flag| flag == new), "{new}");
+            assert!(!found.iter().any(|flag| flag == old), "{old}");
+        }
+    }
+
+    #[test]
+    fn a_former_name_is_found_however_it_is_written() {
+        let wanted = "--by is called --workloads now";
+        for words in [
+            &["run", "--by", "process"][..],
+            &["run", "--by=process"],
+            &["top", "--once", "--by", "cgroup"],
+            &["doctor", "--by", "cgroup"],
+        ] {
+            assert!(said(words).contains(wanted), "{words:?}: {}", said(words));
+        }
+        let wanted = "--shares is called --attribution now; its values counts and samples are called task-counts and sampling";
+        let said = said(&["record", "a.weir", "--shares", "counts"]);
+        assert!(said.contains(wanted), "{said}");
+    }
+
+    #[test]
+    fn a_flag_that_a_command_never_had_is_unknown_as_ever() {
+        for words in [
+            &["run", "--what", "devices"][..],
+            &["sim", "step", "--budget", "1s"],
+            &["calibrate", "--by", "process"],
+            &["run", "--shared"],
+        ] {
+            let said = said(words);
+            assert!(said.contains("unexpected argument"), "{words:?}: {said}");
+            assert!(!said.contains("is called"), "{words:?}: {said}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_not_weirs_are_left_alone() {
+        let words = ["weir", "groups", "bind", "2", "--", "run", "--by", "x"];
+        assert!(Cli::command().try_get_matches_from(words).is_ok());
+        let said = said(&["run", "--backend", "cgroups"]);
+        assert!(said.contains("invalid value"), "{said}");
+        assert!(!said.contains("is called"), "{said}");
+    }
+}
