@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The books of a scheduler of weir's own: what it did, to whom, and what that cost. Counts are cumulative: of the
-//! scheduler since it was loaded, of a workload since it was given a budget.
+//! Statistics of weir's own scheduler: its actions, the workloads they concern, and their cost. Counts are
+//! cumulative: of the scheduler since it was loaded, of a workload since it was given a budget.
 
 use crate::ids::{DeviceId, WorkloadId};
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Whose tasks are the scheduler's.
+/// The tasks that the scheduler has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -20,25 +20,25 @@ pub enum Mode {
 /// The whole scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchedStats {
-    /// Whose tasks it has.
+    /// Which tasks it has.
     pub mode: Mode,
-    /// Looks at all budgets.
+    /// Ticks, each a check of all budgets.
     pub ticks: u64,
     /// Time they took together.
     pub tick_cost_ns: Nanos,
-    /// Times it gave up waiting for a word from weir, and limited nobody.
+    /// Times it gave up waiting for weir's heartbeat, and suspended all limits.
     pub silences: u64,
-    /// Tasks that waited in a run queue for seconds, and were let in out of turn.
+    /// Tasks that waited in a run queue for seconds, and were dispatched by the starvation guard.
     #[serde(default)]
     pub late_turns: u64,
-    /// Longest time from one look to the next while somebody was limited.
+    /// Longest time from one tick to the next while a workload was limited.
     #[serde(default)]
     pub worst_gap_ns: Nanos,
     /// What it costs to queue a task.
     pub queueing: Queueing,
     /// By device.
     pub devices: Vec<DeviceStats>,
-    /// Who has a budget, or a part that is guarded.
+    /// Workloads that have a budget, or that the overload cap applies to.
     pub workloads: BTreeMap<WorkloadId, WorkloadStats>,
 }
 
@@ -71,17 +71,18 @@ pub struct DeviceStats {
     pub scale_ratio: f64,
     /// Intervals in which its counters could not be read.
     pub lost_intervals: u64,
-    /// Times weir told the scheduler what the device moved, where it cannot read the counters itself; else 0.
+    /// Times weir reported the device's bytes to the scheduler, where it cannot read the counters itself;
+    /// else 0.
     #[serde(default)]
     pub looks: u64,
-    /// Intervals in which it was so far beyond its set-point that guarded workloads were held back.
+    /// Intervals in which it was so far above its set-point that capped workloads were held back.
     pub guarded_intervals: u64,
 }
 
 /// One workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadStats {
-    /// It keeps to a budget; otherwise it is only guarded.
+    /// It keeps to a budget; otherwise only the overload cap applies to it.
     pub is_limited: bool,
     /// What it may still move; below 0: its debt.
     pub budget_bytes: i64,
@@ -95,9 +96,9 @@ pub struct WorkloadStats {
     pub parked_ns: Nanos,
     /// The longest time one task was parked.
     pub worst_wait_ns: Nanos,
-    /// Parked tasks that ran because it was their turn, in spite of debt.
+    /// Parked tasks that the starvation guard let run, in spite of debt.
     pub turns: u64,
-    /// Times a running task was cut.
+    /// Times a running task was preempted.
     pub cuts: u64,
     /// Tasks parked now.
     pub waiting: u64,
