@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was counted while the machine ran: the truth that estimates and controllers are judged by.
+//! Counts of a run: the truth that estimates and controllers are compared with.
 
 use crate::histogram::Histogram;
 use crate::machine::{At, Machine, Scheduler, Task};
@@ -154,7 +154,7 @@ impl Machine {
     fn limit_of(&self, workload: usize) -> f64 {
         let w = &self.workloads[workload];
         let held = self.ext.as_deref();
-        if let Some(account) = held.and_then(|e| e.books.accounts[workload]) {
+        if let Some(account) = held.and_then(|e| e.stats.accounts[workload]) {
             return account.rate.cpus;
         }
         match &self.scheduler {

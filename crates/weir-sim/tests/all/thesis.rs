@@ -23,8 +23,8 @@ fn mean(values: &[f64]) -> f64 {
 
 /// Table 2: variant, mean in GiB/s, and how far the simulation may be off.
 ///
-/// The throttle queue is 11 to 13 % too high. Whoever finds the queue empty keeps its CPU for 20 ms, and
-/// how often that is depends on how much else wakes, which the thesis does not tell: with 800 wake-ups a
+/// The throttle queue is 11 to 13 % too high. A CPU that finds the queue empty keeps its task for 20 ms, and
+/// how often that is depends on how much else wakes, which the thesis does not say: with 800 wake-ups a
 /// second instead of 100 it stays, with 2400 it is 4.3 GiB/s, but then vtime is 3.4.
 const LIMITED: [(Variant, f64, f64); 6] = [
     (Variant::None, 8.04, 0.10),
@@ -143,7 +143,7 @@ fn figure_8_estimates_are_ten_to_fifteen_percent_off() {
 }
 
 #[test]
-fn figure_12_who_uses_more_is_limited_more() {
+fn figure_12_larger_users_are_limited_more() {
     let scenario = scenario(include_str!(
         "../../../../scenarios/sim/thesis-asymmetric.toml"
     ));
