@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! Cpu ─► tables ─► event: terms ─┐
-//!                                ├─► encoding ─► config, config1, …   (what perf_event_open wants)
+//!                                ├─► encoding ─► config, config1, …   (fields of perf_event_attr)
 //! the PMU's format files ────────┘
 //!        events of one PMU ─► groups ─► sets that can count at the same time
 //! ```
