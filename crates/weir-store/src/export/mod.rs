@@ -91,7 +91,7 @@ trait Sink {
     fn finish(self: Box<Self>) -> Result<(), StoreError>;
 }
 
-/// The columns by which rows are told apart besides time: tags, to InfluxDB.
+/// The columns that distinguish rows besides time: tags, to InfluxDB.
 const TAGS: [&str; 3] = ["session", "device", "workload"];
 const TIME: [&str; 2] = ["end_unix_ms", "wall_unix_ms"];
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Documents of format 1, from bytes to plain JSON values. The bytes may be anybody's: depth, number of values and
-//! lengths are bounded, and nothing panics.
+//! Documents of format 1, from bytes to plain JSON values. The bytes may come from any source: depth, number
+//! of values and lengths are bounded, and nothing panics.
 //!
 //! Each value is written against the old value in its place, that of the document before:
 //!
@@ -37,10 +37,10 @@ pub(crate) struct Bad(pub(crate) &'static str);
 const DEPTH_MAX: u32 = 32;
 /// Values in one document: ten thousand workloads have about 300 000.
 const NODES_MAX: usize = 8_000_000;
-/// The member whose numbers are steps from the one before in the document.
+/// The member of an object that holds a time: its numbers are steps from the one before in the document.
 const CLOCK: &str = "at";
 
-// First byte of a value. Above `SMALL_FIELDS` the byte has room for a part of the value.
+// First byte of a value. Above `SMALL_FIELDS` the byte also holds a part of the value.
 const SAME: u8 = 0;
 const NULL: u8 = 1;
 const FALSE: u8 = 2;

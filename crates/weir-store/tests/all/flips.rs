@@ -22,7 +22,7 @@ struct Read {
     ticks: Vec<(i64, Tick)>,
     tables: Vec<String>,
     wrong: Option<String>,
-    /// The same by looking at sums alone.
+    /// The same from the sums alone.
     surveyed: Option<String>,
 }
 
@@ -176,7 +176,7 @@ proptest! {
         holds(&bytes)?;
     }
 
-    /// What holds the pages together is a small part of the bytes: asked for by itself.
+    /// What holds the pages together is a small part of the bytes: tested by itself.
     #[test]
     fn a_byte_of_a_pages_head(page: prop::sample::Index, place in 0usize..40, change in 1u8..) {
         let mut bytes = good().bytes.clone();

@@ -214,7 +214,7 @@ fn spans_follow_each_other() {
         .unwrap();
     let rows: Vec<(u64, u64)> = rows.map(Result::unwrap).collect();
     assert_eq!(rows.len(), 10);
-    assert_eq!(rows[9].0, last, "the last one ends with the last look");
+    assert_eq!(rows[9].0, last, "the last one ends with the last tick");
     for pair in rows.windows(2) {
         let between = pair[1].0 - pair[0].0;
         // Rounded down, each.
