@@ -7,7 +7,7 @@
 //! - [`generate`]: writes the views, or says which are stale.
 //!
 //! The checks are tests, so that `cargo test -p xtask` is all there is to remember. In `tests/all`:
-//! `generated.rs` (views are fresh), `dependencies.rs` (who may use whom), `tidy.rs` (sizes, licence
+//! `generated.rs` (views are fresh), `dependencies.rs` (which crate may use which), `tidy.rs` (sizes, licence
 //! lines, what must not stand in a file), `clocks.rs` (no verdict of a test hangs on a clock).
 
 mod layout;

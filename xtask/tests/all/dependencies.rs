@@ -3,7 +3,7 @@
 //! pure crates, against their source: a pure crate reads no clock, no file, no environment, starts
 //! no thread and iterates over nothing in hash order.
 //!
-//! A new workspace member fails until it has a row here: who may use whom is decided, not grown.
+//! A new workspace member fails until it has a row here: which crate may use which is decided, not grown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
