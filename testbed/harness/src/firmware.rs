@@ -29,7 +29,7 @@ const PROGRAMS_HOME: &str = "find /bin /sbin /lib /usr -xdev -type f | while rea
     cp -p \"$f\" /tmp/home && mv /tmp/home \"$f\" || exit 1
 done";
 
-/// How to boot a machine whose groups hold nothing of the kernel's. Boots it once without, for its table.
+/// How to boot a machine with groups that hold nothing of the kernel's. Boots it once without, for its table.
 ///
 /// # Errors
 /// The guest's, or a table that is none.
@@ -52,7 +52,7 @@ pub fn movable(env: &Environment, machine: &Machine, dir: &Path) -> Result<BootO
     })
 }
 
-/// Takes out of the groups what came there before anybody could say where to.
+/// Takes out of the groups what came there before a policy could be set.
 ///
 /// # Errors
 /// The guest's, or the kernel did not take the table: it keeps things of its own in a group.
@@ -141,11 +141,11 @@ mod tests {
         assert!(changed(b"SRAT").is_err() && changed(&[0; 200]).is_err());
         let why = changed(&table(&[0])).unwrap_err().to_string();
         assert!(why.contains("no memory behind node 0"), "{why}");
-        // Cut in the middle of a structure: what is whole is taken.
-        let mut cut = table(&[0, 1]);
-        cut.push(1);
+        // Truncated in the middle of a structure: what is whole is taken.
+        let mut truncated = table(&[0, 1]);
+        truncated.push(1);
         assert!(
-            changed(&cut)
+            changed(&truncated)
                 .unwrap_err()
                 .to_string()
                 .contains("half a structure")

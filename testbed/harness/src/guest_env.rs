@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The guest environment: kernel, QEMU and workloads from distribution packages, kept outside the
-//! checkout and keyed by what was asked for. Nothing is downloaded when it is already there.
+//! checkout and keyed by what was requested. Nothing is downloaded when it is already there.
 //!
 //! ```text
 //! ${XDG_CACHE_HOME:-~/.cache}/weir/env-KEY/
@@ -149,7 +149,7 @@ impl Environment {
     }
 
     /// A program for guests that is not in the initramfs of all: its file and the libraries it needs
-    /// beyond those that are there, as paths in the tree and in the guest.
+    /// in addition to those that are there, as paths in the tree and in the guest.
     ///
     /// # Errors
     /// The tree has no such program.

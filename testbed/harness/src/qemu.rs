@@ -187,7 +187,8 @@ fn leave_with_us(q: &mut Command, inherited: [i32; 2]) {
     unsafe { q.pre_exec(arranged) };
 }
 
-/// Without two features string copies are emulated a byte at a time; without MWAIT an idle CPU halts. Events of a CPU are looked for by its name.
+/// Without two features string copies are emulated a byte at a time; without MWAIT an idle CPU halts. A CPU's
+/// name selects its events.
 fn cpu_model(machine: &Machine) -> &'static str {
     match machine.core_events {
         Some(CoreEvents::Zen5) => {

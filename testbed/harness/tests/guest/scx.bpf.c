@@ -4,7 +4,7 @@
  * defaults serve one queue in order. What matters is that it is loaded.
  *
  *   -DFULL      every ordinary task is scheduled by it
- *   -DPARTIAL   only tasks that ask for SCHED_EXT are: nobody here
+ *   -DPARTIAL   only tasks of policy SCHED_EXT are: none here
  *
  * No vmlinux.h: libbpf matches the members of struct_ops types by name.
  */
