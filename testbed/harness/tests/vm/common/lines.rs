@@ -11,7 +11,7 @@ use weir_testbed::vm::Vm;
 /// # Errors
 /// It does not.
 pub fn next_line(vm: &Vm) -> Result<()> {
-    // Two more: the tick under way when this began may have looked already.
+    // Two more: the tick under way when this began may have observed already.
     lines_more(vm, 2)
 }
 
