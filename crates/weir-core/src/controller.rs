@@ -82,7 +82,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     let rates = device_rates(machine, &groups);
     let mut actions = state::follow(&mut state.workloads, &seen.workloads);
     let (shares, reborn) = demand::signals(state, machine, seen, &groups);
-    // What weir reads itself is in the device's total and is no workload's.
+    // Traffic of weir's own probe is in the device's total and is no workload's.
     let others = state.probe.subtract_from(&groups, &seen.own);
     let mut found = attribute(&others, &shares);
     probe_traffic::leave_unattributed(&mut found, &groups, &others);

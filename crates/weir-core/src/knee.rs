@@ -303,8 +303,8 @@ impl Fit {
 type Row = [f64; 4];
 
 /// Least squares with x ≥ 0: of all subsets of the three columns that have the first, the one with the smallest
-/// error among those whose solution is not negative; and that error, squared and summed. Without any, all
-/// zero. The first is the idle latency: noise must not make it zero, which would put the knee at no load.
+/// error among those with a solution that is not negative; and that error, squared and summed. Without any,
+/// all zero. The first is the idle latency: noise must not make it zero, which would put the knee at no load.
 fn not_negative(rows: &[Row]) -> ([f64; 3], f64) {
     let mut best = ([0.0; 3], f64::INFINITY);
     for subset in [0b001_u8, 0b011, 0b101, 0b111] {

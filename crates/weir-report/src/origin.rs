@@ -17,7 +17,7 @@ const RUNS_MAX: usize = 8;
 impl Origin {
     /// This program, here and now: version, commit, host and date. The rest is what the caller knows.
     ///
-    /// The commit is that of the git checkout in whose `target` folder the program lies. It is absent
+    /// The commit is that of the git checkout with this program in its `target` folder. It is absent
     /// if there is no such checkout or no git. A program that is older than its checkout is not
     /// recognised.
     pub fn of_this_program(world: &str, seed: u64) -> Self {

@@ -9,7 +9,7 @@
 //!
 //! - Partial mode (`partial`): tasks of limited workloads only, below the fair class; first come, first served.
 //! - Full mode (`full`): all ordinary tasks, in order of virtual time.
-//! - Slices of 4 ms, whose end is seen at the kernel's tick.
+//! - Slices of 4 ms; the end of one is seen at the kernel's tick.
 //!
 //! Not here: the cost of the tick and of decisions, and the daemon's silence (it never hangs here). The
 //! scheduler's own tick is never late, so no CPU has to find a used-up budget by itself (`budget_exhausted`).
@@ -148,7 +148,7 @@ impl Machine {
         }
         let is_full = matches!(ext.rule, Rule::Full(_));
         let vtime = ext.queue_up(task);
-        // In full mode a task whose slice is over has its own CPU choose next.
+        // In full mode, after the end of a slice, the task's own CPU chooses next.
         let is_left = is_full && comes == Comes::SliceOver;
         if !is_left && !self.ext_wake_a_cpu(task, comes) && comes == Comes::Awake {
             self.preempt_for(self.tasks[task as usize].last_cpu, vtime);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Full mode of weir's scheduler (`bpf/sched/full.bpf.h`): all ordinary tasks are its own, in one queue in
-//! order of virtual time, whose arithmetic is the kernel's own (`bpf/sched/weir_sched.h`).
+//! order of virtual time, with the kernel's own arithmetic (`bpf/sched/weir_sched.h`).
 //!
-//! - The kernel calls for the next task before it queues the one whose slice is over: a task that is still
+//! - The kernel calls for the next task before it queues the one with an expired slice: a task that is still
 //!   first goes on.
 //! - A task that wakes, or is released, and finds no idle CPU has the task that runs on its last CPU checked
 //!   again, if that one has had half a millisecond more than it.
@@ -53,7 +53,7 @@ pub(crate) struct Full {
 }
 
 impl Full {
-    /// For tasks of these weights, each in its workload, whose part of the CPUs is the sum of theirs.
+    /// For tasks of these weights, each in its workload; a workload's part of the CPUs is the sum of theirs.
     pub(crate) fn new(tasks: &[(usize, u64)], workloads: usize, cpu_count: usize) -> Self {
         let mut shares = vec![Share::default(); workloads];
         for (workload, weight) in tasks {

@@ -157,7 +157,7 @@ pub(crate) struct Machine {
     pub idle_count: usize,
     /// Tasks that wait for a CPU.
     pub waiting_count: usize,
-    /// The CPU whose task is between two steps: a task that it wakes there takes over after that.
+    /// The CPU with its task between two steps: a task that it wakes there takes over after that.
     pub stepping: Option<u32>,
     /// Bytes of each monitoring group: read, written.
     pub groups: Vec<[f64; 2]>,
@@ -309,7 +309,7 @@ impl Machine {
         earliest
     }
 
-    /// Tasks whose work is done go on with their programs.
+    /// Tasks that have done their work go on with their programs.
     fn end_work(&mut self) {
         for cpu in 0..self.cpus.len() as u32 {
             let Some(task) = self.cpus[cpu as usize].current else {

@@ -22,7 +22,7 @@ pub(crate) enum Event {
     Stop { workload: u32 },
     /// sched_ext: a task has been enqueued; the CPU may be idle.
     Enqueue { task: u32, cpu: u32 },
-    /// sched_ext: a CPU whose task has used up its slice dispatches another.
+    /// sched_ext: a CPU dispatches another task, because its own has used up its slice.
     Dispatch { cpu: u32 },
     /// weir's scheduler checks all budgets.
     Budgets,

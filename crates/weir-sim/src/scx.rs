@@ -12,7 +12,7 @@
 //!
 //! - One queue for all CPUs, as in `scx_simple`. A slice's end is seen at a tick: a slice of 0.2 ms
 //!   runs to the end of its tick.
-//! - Ticks of all CPUs come at the same moment. A CPU whose slice is over takes the next task first
+//! - Ticks of all CPUs come at the same moment. At the end of a slice a CPU takes the next task first
 //!   and enqueues its own after that (`balance_scx` before `put_prev_task_scx`), and enqueueing takes
 //!   10.7 µs: a CPU that dispatches meanwhile finds what is left, or nothing. So a queue of four is empty
 //!   after four CPUs have dispatched, and the fifth keeps its task for another 20 ms, limited or not. That is

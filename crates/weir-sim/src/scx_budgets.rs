@@ -259,7 +259,7 @@ impl SchedStats {
         })
     }
 
-    /// An interval of `ns` has passed, at whose end, `now_ns`, the devices' counters say `counted`.
+    /// An interval of `ns` has passed; at its end, `now_ns`, the devices' counters say `counted`.
     pub(crate) fn share_out(&mut self, counted: &[u64], now_ns: u64, ns: u64) {
         for meter in &mut self.meters {
             (meter.estimated, meter.capped) = (0, 0);
@@ -281,7 +281,7 @@ impl SchedStats {
             let run_ns = std::mem::take(&mut account.run_ns);
             let bytes = estimate(account.rate.intensity_bytes_per_sec, run_ns);
             let bytes = meter.charge_of(bytes, account.mode);
-            // What it had above its part while it was not limited is no debt of a limited workload.
+            // Its bytes above its part while it was not limited are no debt of a limited workload.
             if account.was != account.mode {
                 account.bucket.bytes = account.bucket.bytes.max(0);
                 account.was = account.mode;
@@ -304,8 +304,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two workloads whose intensities are wrong in opposite ways: the split of the charge is wrong too, but
-    /// all of what the device moved is charged.
+    /// Two workloads with intensities that are wrong in opposite ways: the split of the charge is wrong too,
+    /// but all of what the device moved is charged.
     #[test]
     fn wrong_intensities_shift_charges_and_lose_none() {
         let mut stats = SchedStats::new(Settings::of_period(20 * MS), 2, 1);

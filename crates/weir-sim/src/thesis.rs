@@ -24,7 +24,7 @@ use crate::sensors::Samplers;
 
 const EVERY_NS: u64 = 150_000_000;
 const ITERATION_NS: u64 = 30_800_000;
-/// 9 % of 150 ms, on a CPU whose sibling is busy.
+/// 9 % of 150 ms, on a CPU with a busy sibling.
 const CPU_NS: f64 = 0.09 * 150e6;
 const ALPHA: f64 = 0.3;
 const QUOTA_NS: u64 = 1_000_000;

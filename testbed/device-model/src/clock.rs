@@ -16,7 +16,7 @@
 //! the order of their numbers, beginning with another one each window. A vCPU that is not in turn never
 //! executes a block: it leaves the block again that it has begun. Its interrupts it takes before, when
 //! QEMU's thread comes round to it: so after time stood, or was moved on by the main loop, all come round
-//! once before any executes. What the guest does depends on nothing but what was put into it, whatever else
+//! once before any executes. The guest's behaviour depends on nothing but what was put into it, whatever else
 //! makes QEMU's thread go round. Windows end at multiples of their length, and timers run at their ends.
 //!
 //! Time stands at the moment that the harness has granted; then the ground truth says so, and input from

@@ -151,8 +151,8 @@ mod tests {
         },
     };
 
-    /// Ticks whose counters were read at these times in ms, 10 ms before the observation was over, each with
-    /// the rate since the one before. The guest's boot clock is 1007 ms behind its power-on.
+    /// Ticks with counters that were read at these times in ms, 10 ms before the observation was over, each
+    /// with the rate since the one before. The guest's boot clock is 1007 ms behind its power-on.
     fn ticks(all: &[(f64, f64)]) -> String {
         let line = |(at_ms, rate): &(f64, f64)| {
             format!(

@@ -199,7 +199,7 @@ impl Paths {
     }
 }
 
-/// Whether what has these attributes is compiled for tests only.
+/// Whether code with these attributes is compiled for tests only.
 pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|a| {
         a.path().is_ident("cfg")

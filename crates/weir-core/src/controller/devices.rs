@@ -50,7 +50,7 @@ const UNSETTLED: Nanos = Nanos::from_millis(1000);
 /// Time in which an unused correction is forgotten, in seconds.
 const FORGET_SECS: f64 = 5.0;
 
-/// A workload whose demand is less than this part of the set-point is left alone by every policy: a limit on
+/// A workload with a demand below this part of the set-point is left alone by every policy: a limit on
 /// it would change nothing.
 const NEGLIGIBLE: f64 = 0.001;
 

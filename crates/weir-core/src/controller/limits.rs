@@ -24,7 +24,7 @@
 //! The gift of quota that remains is accounted for: a limit that was rewritten w times a second
 //! lately yields more by w times what a write gives away, so its target is lower by that much.
 //!
-//! Release is slow: a workload whose part covers its demand again has its limit raised until it does not feel
+//! Release is slow: once a workload's part covers its demand, its limit is raised until it does not feel
 //! it, and loses it only after it was uncut for [`CALM_STEPS`], with headroom to spare. If its
 //! traffic is not known any more, the limit is held for [`BLIND_STEPS`], then raised the same
 //! way and taken off: weir fails open.

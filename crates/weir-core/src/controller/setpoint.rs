@@ -47,8 +47,9 @@ const RELEASE_PER_SEC: f64 = 0.5;
 /// A target is at most this much above what the device moves: more would only wind up.
 const ABOVE: f64 = 1.2;
 
-/// One step of the search: until limits have settled, then two windows of this length whose latencies agree
-/// this well, and the longest time to wait for that. A large step of many limits can take seconds to settle.
+/// One step of the search: until limits have settled, then two windows of this length with latencies that
+/// agree this well, and the longest time to wait for that. A large step of many limits can take seconds to
+/// settle.
 const SETTLE_SECS: f64 = 1.5;
 const WINDOW_SECS: f64 = 0.75;
 const STEADY_RATIO: f64 = 0.1;

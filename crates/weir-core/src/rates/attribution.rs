@@ -13,7 +13,7 @@
 //! 1. *sampled accesses*: loads and stores. A store that misses first loads its line
 //!    (write-allocate), so the device sees a read and a write for it, while the sampler sees one
 //!    store (thesis 6.2.1: 1 GiB/s of stores gave 0.99 GiB/s of reads and of writes each). So the group's
-//!    reads are shared out by loads and stores together, and its writes by stores whose lines are not
+//!    reads are shared out by loads and stores together, and its writes by stores to lines that are not
 //!    written back yet. Where the stores of a workload are not known, or there are none while the device
 //!    writes, writes are shared out as reads are, and that is an estimate. The group's own counters are never
 //!    scaled.
@@ -30,7 +30,7 @@
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
 //! one. A workload alone in its group needs no sign: it gets the count itself. The parts of a group
-//! add up to its count whenever one share is positive; what then has no owner is reported.
+//! add up to its count whenever one share is positive; the rest is reported as unattributed.
 
 use crate::rates::bandwidth::GroupRate;
 use crate::units::BytesPerSec;
@@ -95,7 +95,7 @@ pub struct AccessSignal {
     pub part: Option<f64>,
     /// CPU time × resident bytes.
     pub resident: Option<f64>,
-    /// What it has there is not known: `part` and `resident` are the most that they can be.
+    /// Its memory there is not known: `part` and `resident` are the most that they can be.
     pub is_bound: bool,
 }
 
@@ -260,8 +260,8 @@ fn positive(share: Option<f64>) -> Option<f64> {
     share.filter(|s| !s.is_nan()).map(|s| s.clamp(0.0, 1e280))
 }
 
-/// Shares the groups' rates out. Each workload must appear at most once per group. A share whose
-/// group does not exist stays unknown.
+/// Shares the groups' rates out. Each workload must appear at most once per group. A share of a group that
+/// does not exist stays unknown.
 pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
     let mut tallies = vec![GroupTotals::default(); groups.len()];
     for share in shares {

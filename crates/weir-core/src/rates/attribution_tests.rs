@@ -159,7 +159,7 @@ fn a_few_hot_pages_weigh_little() {
 }
 
 #[test]
-fn one_whose_memory_elsewhere_is_not_known_makes_all_be_compared_by_bytes() {
+fn where_memory_elsewhere_of_one_is_not_known_all_are_compared_by_bytes() {
     let with = |part, resident| AccessSignal {
         part,
         resident,

@@ -91,7 +91,7 @@ pub struct Observation {
     /// How busy devices say they are, of those that do, ordered by device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub loads: Vec<DevLoadReading>,
-    /// Devices whose events were multiplexed, ordered by device; the others counted all the time.
+    /// Devices with events that were multiplexed, ordered by device; the others counted all the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Multiplexing>,
     /// What weir itself reads of groups to measure them, ordered by group. It is in their counts too.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Goals other than a bandwidth, in closed loop with a small plant whose latency is a known function of its
+//! Goals other than a bandwidth, in closed loop with a small plant; its latency is a known function of its
 //! utilization (see `plant/mod.rs`): is the latency that was set held, and is the knee found?
 
 use crate::plant::{CAPACITY, IDLE, Plant};

@@ -117,7 +117,7 @@ fn figures(profile: &mut Profile, mix: LoadMix) -> &mut MixFigures {
     &mut profile.mix[n]
 }
 
-/// Bounds of a mix at delay 0. Curves whose probe has a core for itself give the window and the shared part;
+/// Bounds of a mix at delay 0. Curves with a core for the probe alone give the window and the shared part;
 /// the curve with more threads than cores gives how much longer its probe waits.
 fn bounds(profile: &mut Profile, mix: LoadMix, mine: &[Curve], all: &[Curve]) {
     let cores_max = f64::from(profile.host.cores);

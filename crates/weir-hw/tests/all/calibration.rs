@@ -11,7 +11,7 @@ const MEAN_MAX: f64 = 0.05;
 const WORST_MAX: f64 = 0.15;
 const HELD_OUT_MEAN_MAX: f64 = 0.04;
 const SATURATION_MAX: f64 = 0.10;
-/// Of curves whose probe shares its core: 13 to 39 % was found.
+/// Of curves with a probe that shares its core: 13 to 39 % was found.
 const CROWDED_MAX: f64 = 0.4;
 
 /// The first of two runs that the file calls the same has 11 cores and the second hardware threads of six

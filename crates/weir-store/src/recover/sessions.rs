@@ -110,7 +110,7 @@ impl Sessions {
             None if is_first => return 0,
             None => match found.and_then(|found| found.extent) {
                 Some(extent) => extent.first_tick.saturating_sub(1),
-                // Whether they were of this session or of the one before is not known.
+                // It is not known whether they were of this session or of the one before.
                 None => last,
             },
         };

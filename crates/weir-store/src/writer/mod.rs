@@ -96,7 +96,7 @@ impl Recorder {
     pub fn add(&mut self, tick: &Tick) -> Result<(), StoreError> {
         let result = self.try_add(tick);
         if let Err(error) = result {
-            // What the database was given is undone, so what was remembered of it is wrong.
+            // The database has undone what it was given, so what was remembered of it is wrong.
             self.frames.restart();
             self.texts.forget();
             self.lost += 1 + tick.lost_before;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A byte that changed on the disk: what is read is what was written, or it is said what is wrong. Never
+//! A byte that changed on the disk: reading gives what was written, or says what is wrong. Never
 //! other data.
 
 use crate::made::{add_session, cases, desk, recorded};

@@ -96,7 +96,10 @@ fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
     );
     common::is_held(vm)?;
     let hurried = common::haste::changes(vm)?;
-    ensure!(hurried == 0, "the scout hurried {hurried} times");
+    ensure!(
+        hurried == 0,
+        "discovery raised its priority {hurried} times"
+    );
     signal_weir(vm, pid, "TERM")?;
     is_free(vm)
 }

@@ -382,7 +382,7 @@ fn each_gets_what_its_tasks_did() -> Result<()> {
         "faults are those of memory.stat",
         &faults_are_those_of_memory_stat,
     );
-    ask("who moves", &movers_are_counted_where_they_are);
+    ask("tasks that move", &movers_are_counted_where_they_are);
     start_reader(vm, "a")?;
     start_reader(vm, "b")?;
     vm.run(&format!(

@@ -32,7 +32,7 @@ pub fn await_change(vm: &Vm) -> Result<()> {
     until(vm, &format!("{{ {new} }}; {seen}")).context("no change of niceness")
 }
 
-/// Changes of niceness by the scout since then. Ends the counting.
+/// Changes of niceness by discovery since then. Ends the counting.
 ///
 /// # Errors
 /// The guest's.

@@ -211,20 +211,20 @@ pub fn skip<T>(test: &str, lacking: &str) -> Result<Option<T>> {
 }
 
 /// Questions put to one guest; one that fails does not hide the next. With `WEIR_VM_ASK=part of a
-/// name` only some are asked.
+/// name` only some are put.
 #[derive(Default)]
 pub struct Questions {
-    asked: usize,
+    count: usize,
     failed: Vec<String>,
 }
 
 impl Questions {
-    /// Asks one.
+    /// Puts one.
     pub fn ask(&mut self, name: &str, question: impl FnOnce() -> Result<()>) {
         if std::env::var("WEIR_VM_ASK").is_ok_and(|part| !name.contains(&part)) {
-            return println!("not asked - {name}");
+            return println!("left out - {name}");
         }
-        self.asked += 1;
+        self.count += 1;
         let answer = catch_unwind(AssertUnwindSafe(question));
         match answer.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))) {
             Ok(()) => println!("ok - {name}"),
@@ -240,7 +240,7 @@ impl Questions {
     /// # Errors
     /// One failed: with its name.
     pub fn done(self) -> Result<()> {
-        ensure!(self.asked > 0, "nothing was asked");
+        ensure!(self.count > 0, "no question was put");
         ensure!(self.failed.is_empty(), "failed: {}", self.failed.join("; "));
         Ok(())
     }
@@ -456,9 +456,9 @@ pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
     Ok(())
 }
 
-/// A machine whose device two readers fill many times over what [`SET_POINT`] allows. Its CPUs are slow, and so cheap to
-/// emulate while they are busy, from the first time on that the device model is on: until then an instruction takes a
-/// nanosecond.
+/// A machine with a device that two readers fill many times over what [`SET_POINT`] allows. Its CPUs are
+/// slow, and so cheap to emulate while they are busy, from the first time on that the device model is on:
+/// until then an instruction takes a nanosecond.
 pub fn machine_with_a_device() -> Machine {
     Machine {
         cpu_count: 2,
