@@ -14,12 +14,10 @@
 //! | 7 | number | the text of that number in table `text` |
 //! | 8 | number n, n values without old ones | list |
 //! | 9 | number n, n × (text, value without an old one) | object |
-//! | 10 | ⌈members / 8⌉ bytes, lowest bit first, then values | the old object, but members with their bit set
-//! |
+//! | 10 | ⌈members / 8⌉ bytes, lowest bit first, then values | the old object, but members with a set bit |
 //! | 11 | number n, then items until there are n | list, against the old list |
 //! | `01bbbbbb` | values | as 10, for objects of at most six members; the bits are in the byte |
-//! | `1cbbbbbb` | if c: number m | unsigned integer: base plus the step with the zigzag `bbbbbb` + 64 m,
-//! modulo 2^64 |
+//! | `1cbbbbbb` | if c: number m | unsigned integer: base plus the step of zigzag `bbbbbb` + 64 m, modulo 2^64 |
 //!
 //! A number is LEB128: seven bits a byte, lowest first, the high bit set if more follow. Zigzag maps a signed step:
 //! 0, −1 → 1, 1 → 2, … Members of an object are in the order of their names' bytes. The base of a step is the old
