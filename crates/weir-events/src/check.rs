@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether what a table says can be.
+//! Checks that the content of a table is possible.
 
 use crate::TableError;
 use crate::counters::CounterSet;

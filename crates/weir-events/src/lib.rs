@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Everything here is pure: no file, no system call. Where PMUs are and what their format files say
-//! is weir-linux's business. What a counter really counts comes from its maker's text; nothing in
+//! is weir-linux's business. The meaning of a counter comes from its maker's text; nothing in
 //! these tables was tried on hardware by weir's authors.
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

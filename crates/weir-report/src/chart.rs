@@ -89,7 +89,7 @@ fn drawn<'a>(runs: &'a [Run], names: &'a [String]) -> Vec<Drawn<'a>> {
     (0..runs.len()).filter_map(panel).collect()
 }
 
-/// Draw the bandwidth of all runs over time. Never fails: what is not there is said in the picture.
+/// Draw the bandwidth of all runs over time. Never fails: the picture says what is missing.
 pub fn bandwidth(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture {
     let axes = axes(subject, results);
     let names = names(results);

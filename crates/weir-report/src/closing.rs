@@ -21,7 +21,7 @@ const OTHERS: usize = 3;
 /// Columns of a reason within the sentence.
 const REASON_COLUMNS: usize = 90;
 
-/// The sentence. What is not known is said in it.
+/// The sentence. It says so where a figure is not known.
 pub fn closing(results: &Results) -> String {
     let groups = groups(&results.runs);
     let free = groups.iter().find(|group| is_free(group.first()));
@@ -135,7 +135,7 @@ impl Alike<'_> {
             let moved = self.moved();
             return format!("{subject} did not hold the device, which moved {moved}{others}");
         }
-        // What was chosen has no zeros at its end, what was measured has all its digits.
+        // Chosen values have no zeros at the end, measured values have all their digits.
         let (divisor, unit) = bandwidth_unit(mean);
         let set_point = plain_number(self.first().set_point_bytes_per_sec / divisor);
         let mean = number(mean / divisor);

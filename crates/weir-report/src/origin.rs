@@ -33,10 +33,10 @@ impl Origin {
     }
 }
 
-/// Of a file in /proc so much is read: what is wanted stands at its beginning.
+/// Bytes of a file in /proc that are read at most: the facts stand at its beginning.
 const PROC_BYTES_MAX: u64 = 1 << 16;
 
-/// `Some CPU, 2 CPUs, Linux 6.18.0`; what the system does not report is left out.
+/// `Some CPU, 2 CPUs, Linux 6.18.0`; facts that the system does not report are left out.
 fn host() -> Option<String> {
     let read = |path: &str| {
         let mut text = Vec::new();

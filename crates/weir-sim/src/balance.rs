@@ -6,7 +6,7 @@
 //!   wait gives one to an idle CPU at its next tick.
 //! - Where all CPUs are busy, each core compares itself with the others every 16 ms × CPUs
 //!   (`busy_factor`, `sd_weight`), one core after the other, and its two threads with each other every
-//!   32 ms. How much is moved is bounded by what the *smaller* side lacks to the mean
+//!   32 ms. The load that is moved is bounded by what the *smaller* side lacks to the mean
 //!   (`calculate_imbalance`): half of the difference between two threads of a core, but a fraction of a
 //!   task between one core and all others. A task larger than that is moved only after failed attempts
 //!   (`nr_balance_failed` shifts its load to the right): a chance of one in two, and of one in three.

@@ -113,7 +113,7 @@ impl Full {
         self.runs[cpu as usize] = None;
     }
 
-    /// It keeps its CPU: what it had so far is booked.
+    /// It keeps its CPU: its run so far is accounted.
     fn stay(&mut self, cpu: u32, task: u32, workload: usize, now: u64) {
         let vtime = self.members[task as usize].vtime + self.grown(cpu, task, workload, now);
         self.members[task as usize].vtime = vtime;

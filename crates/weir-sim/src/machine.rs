@@ -398,7 +398,7 @@ impl Machine {
         Some(task)
     }
 
-    /// What runs on the sibling may be of another kind now.
+    /// The task on the sibling may be of another kind now.
     fn change_sibling_of(&mut self, cpu: u32) {
         if let Some(sibling) = self.sibling(cpu) {
             self.rekind(sibling);
@@ -429,7 +429,7 @@ impl Machine {
     /// A task that keeps its CPU has other work from now on.
     pub(crate) fn change_work(&mut self, cpu: u32, task: u32, work: Work, amount: f64) {
         let t = &mut self.tasks[task as usize];
-        // What was done after the end of the last piece counts.
+        // Work after the end of the last piece counts.
         let surplus = if t.remaining.is_finite() && t.work == work {
             t.remaining.min(0.0)
         } else {

@@ -3,7 +3,7 @@
 //! fair class.
 //!
 //! Below the fair class: a fair task that wakes on a CPU takes it from a `SCHED_EXT` task, which goes
-//! back to the run queue. What the kernel guarantees (`ext_server`, Linux 7.0): 50 ms after 950 ms in
+//! back to the run queue. The kernel's guarantee (`ext_server`, Linux 7.0): 50 ms after 950 ms in
 //! which no such task ran on a CPU although one waits there. `scx-served` shows the effect of a larger
 //! guarantee.
 

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - A CPU draws from the pool when its remainder is used up, and it notices that at a tick: a task runs
-//!   to the end of its tick whatever its quota. What it ran too long stays as debt and is taken off
+//!   to the end of its tick whatever its quota. The surplus stays as debt and is taken off
 //!   the next period's quota, so the mean holds.
 //! - **A write refills**: the pool is filled up to the quota, debts are forgiven, all tasks may run
 //!   (`tg_set_cfs_bandwidth`). A timer that runs is not restarted: it adds the new period when it

@@ -86,7 +86,7 @@ impl Machine {
         true
     }
 
-    /// What it used counts for it and its cgroup, not for a quota.
+    /// Its CPU time counts for it and its cgroup, not for a quota.
     pub(crate) fn realtime_charge(&mut self, cpu: u32, until: u64) {
         let c = &mut self.cpus[cpu as usize];
         let Some(task) = c.current else { return };

@@ -250,7 +250,7 @@ impl Machine {
     }
 
     pub(crate) fn scx_pick(&mut self, cpu: u32) {
-        // What `dispatch` moved to the CPU's own queue comes first.
+        // Tasks that `dispatch` moved to the CPU's own queue come first.
         if let Some(task) = self.cpus[cpu as usize].queue.first().copied() {
             self.unqueue(cpu, task);
             return self.scx_run(cpu, task);

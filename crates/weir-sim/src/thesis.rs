@@ -143,7 +143,7 @@ impl Thesis {
         self.machine.run_until_served(self.daemon, end);
     }
 
-    /// What is estimated is a result where nothing is limited by it.
+    /// Estimates are a result where nothing is limited by them.
     fn keep(&mut self, estimates: &[Estimate]) {
         if self.is_individual.is_some() {
             return;

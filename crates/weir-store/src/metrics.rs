@@ -304,7 +304,7 @@ struct Family<'a> {
 }
 
 impl Page {
-    /// What ends in `_total` (or `_info`) is, in OpenMetrics, a sample of the metric without it.
+    /// A name that ends in `_total` (or `_info`) is, in OpenMetrics, a sample of the metric without it.
     fn family(
         &mut self,
         (name, suffix): (&str, &str),

@@ -130,7 +130,8 @@ fn said_of(id: &str) -> String {
     metrics(&snapshot, &totals, Dialect::OpenMetrics)
 }
 
-/// As cadvisor has it in its label `id`: what systemd has escaped is part of the name. In the text a backslash is two.
+/// As cadvisor has it in its label `id`: systemd's escapes are part of the name. In the text a backslash is
+/// two.
 #[test]
 fn a_cgroups_label_is_its_path_as_the_kernel_has_it() {
     let page = said_of(r"/machine.slice/machine-qemu\x2d1\x2dvm.scope");

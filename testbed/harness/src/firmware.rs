@@ -141,7 +141,7 @@ mod tests {
         assert!(changed(b"SRAT").is_err() && changed(&[0; 200]).is_err());
         let why = changed(&table(&[0])).unwrap_err().to_string();
         assert!(why.contains("no memory behind node 0"), "{why}");
-        // Truncated in the middle of a structure: what is whole is taken.
+        // Truncated in the middle of a structure: whole structures are taken.
         let mut truncated = table(&[0, 1]);
         truncated.push(1);
         assert!(

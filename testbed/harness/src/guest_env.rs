@@ -55,7 +55,7 @@ const GUEST_PROGRAMS: &[&str] = &[
     "usr/bin/chrt",
 ];
 
-/// What the guest does first. Everything mounted here is what a distribution mounts too.
+/// First actions of the guest. Everything mounted here is mounted by a distribution too.
 const INIT: &str = r#"#!/bin/sh
 export PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root
 /bin/busybox --install -s /bin

@@ -139,7 +139,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
                     modes.push(mode(name, backend, &weir_args)?);
                 }
             }
-            // What weir does not do, it does with each back end alike.
+            // A mode without weir is the same for each back end.
             modes.dedup();
             let live = Live {
                 modes: &modes,

@@ -64,7 +64,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// What `event` gives at this moment goes to stderr.
+    /// The text of `event` at this moment goes to stderr.
     fn show(&self, event: impl FnOnce(&mut Screen, Duration) -> String) {
         let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
         let text = event(&mut screen, self.began.elapsed());

@@ -127,7 +127,7 @@ fn shared_memory(q: &mut Command, shared: &SharedFiles) {
         q.arg("-object").arg(format!(
             "memory-backend-file,id={id},mem-path={file},share=on,size={bytes}"
         ));
-        // What is in it goes into a snapshot.
+        // Its content goes into a snapshot.
         q.arg("-device")
             .arg(format!("ivshmem-plain,memdev={id},master=on"));
     }
@@ -140,7 +140,7 @@ fn lines(q: &mut Command, sockets: &Sockets) {
             .arg(format!("socket,id={id},fd={}", end.as_raw_fd()));
     }
     q.args(["-mon", "chardev=monitor,mode=control"]);
-    // What the guest says is in the socket before it goes on.
+    // The guest's output is in the socket before the guest goes on.
     q.args(["-device", "virtio-serial-pci,ioeventfd=off"]);
     q.arg("-device")
         .arg(format!("virtserialport,chardev=agent,name={PORT_NAME}"));

@@ -224,7 +224,7 @@ fn signs(text: &str, code: &str) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// What is wrong in one file, each with the function (or file) that it is in. With `whole` all of it is test code.
+/// Problems of one file, each with the function (or file) that it is in. With `whole` all of it is test code.
 fn problems(name: &str, text: &str, outline: &Outline, whole: bool) -> Vec<(String, String)> {
     let code = if extension(name) == "rs" {
         code_of(text)
@@ -256,7 +256,7 @@ fn all_problems(files: &[(String, String)]) -> Vec<(String, String)> {
         .filter(|(name, _)| CODE_FILES.contains(&extension(name)));
     let outlined: Vec<(&str, &str, Outline)> = code
         .map(|(name, text)| {
-            // What does not parse is found by others.
+            // A file that does not parse is found by other tests.
             let outline = (extension(name) == "rs")
                 .then(|| Outline::of(text).ok())
                 .flatten();

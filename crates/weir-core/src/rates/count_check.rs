@@ -207,7 +207,7 @@ mod tests {
             }
         }
 
-        /// What a device does move is passed on as it is, over gaps too.
+        /// Bytes that a device does move are passed on as they are, over gaps too.
         #[test]
         fn what_is_possible_is_passed_on(start in 0u64..1 << 50, steps in proptest::collection::vec(0u64..3_000_000_000, 0..30)) {
             let mut counts = vec![start];

@@ -3,7 +3,7 @@
 //!
 //! Measured on Linux 6.18, HZ=250, two CPUs (so a base slice of 1.4 ms), everything on one of them,
 //! each task in a cgroup of its own with the same weight, three runs of 2 to 4 s (two for 1.2/2 ms and
-//! for the small task). What else woke there was not counted; the scenario has forty wake-ups a second.
+//! for the small task). Other wake-ups there were not counted; the scenario has forty wake-ups a second.
 
 use weir_sim::{Backend, CpuMax, Measures, Scenario, Variant, run};
 

@@ -86,7 +86,7 @@ fn a_workload_gets_its_weight_however_many_tasks_it_has() {
     }
 }
 
-/// Of four tasks one has a lock that the others wait for: it has the part of all.
+/// One of four tasks has a lock that the others wait for: it has the part of all.
 #[test]
 fn a_task_that_waits_for_a_lock_leaves_its_part_to_its_workload() {
     let locked = spinner("locked", "threads = 4\nweight = 25.0") + "chunk_us = 1e9\nlock = 0\n";

@@ -75,7 +75,8 @@ kind = "compute"
     );
 }
 
-/// What a scheduler does not hold follows the speed; a loop follows slow changes and takes them out.
+/// An error that a scheduler does not correct follows the speed; a loop follows slow changes and takes them
+/// out.
 #[test]
 fn noise_reaches_what_nothing_holds() {
     let spread = |scenario: &Scenario, variant: &Variant| {

@@ -92,7 +92,7 @@ fn table_3_against_littles_law() {
     for ((variant, bandwidth, _), printed_us) in LIMITED.into_iter().zip(printed) {
         let m = run(&scenario, &variant, 1).expect("a run");
         let micros = |ns: Option<f64>| ns.expect("blocks") / 1e3;
-        // What ten readers of 4 MiB blocks wait at the bandwidths of table 2 (measured with five).
+        // Waits of ten readers of 4 MiB blocks at the bandwidths of table 2 (measured with five).
         let law = 10.0 * 4.0 / 1024.0 / bandwidth * 1e6;
         println!(
             "{:22} block {:6.0} us, stddev {:6.0}, p99 {:7.0} (thesis {printed_us:5.0}; Little's law at its bandwidth {law:5.0})",

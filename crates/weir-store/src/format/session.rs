@@ -198,7 +198,7 @@ impl SessionRow {
             let value = renamed::rename(root, serde_json::from_str(text).ok()?);
             serde_json::to_string(&value).ok()
         };
-        // What is no JSON is named where it is read.
+        // Text that is no JSON is named where it is read.
         self.config = new("config", &self.config).unwrap_or(self.config);
         self.description = new("description", &self.description).unwrap_or(self.description);
         self

@@ -187,7 +187,7 @@ impl Iterator for Ticks<'_> {
                     return Some(Err(error));
                 }
             };
-            // What stands between is gone, and with it what this one is compared with.
+            // The ticks between are gone, and with them the one that this one is compared with.
             self.is_lost |= raw.id != self.last.saturating_add(1);
             self.last = raw.id;
             if self.is_lost && raw.is_key == 0 {

@@ -4,7 +4,7 @@
 //!
 //! A database of pages loses what stood on the pages that are gone or wrong, and what could only be
 //! found through them. So rows are read by number past the holes ([`walk`]), and then each page is
-//! searched for rows that nothing leads to any more ([`pages`]). What is found counts only if it holds
+//! searched for rows that nothing leads to any more ([`pages`]). A row counts only if it holds
 //! what was written: by its checksum, or, in what the first writers of format 1 wrote, if it can be decoded. After
 //! a hole documents go on with the next that begins a frame.
 //!

@@ -4,7 +4,7 @@
 //! A table's rows are found by way of pages that point at pages. If one of these is gone, the rows below it
 //! are still there. Here each page is read for itself, by the file format of the database
 //! (sqlite.org/fileformat2.html, 1.6 and 2.1), and a row is known by its shape: how many columns, of
-//! which types. What a shape promises is checked where the row is used.
+//! which types. The content of a row is checked where the row is used.
 
 use rusqlite::types::Value;
 use std::fs::File;

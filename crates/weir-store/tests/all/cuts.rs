@@ -52,7 +52,7 @@ fn recovered(path: &Path) -> (Recovered, Vec<Vec<Tick>>) {
     (all, ticks)
 }
 
-/// Each is one that was written, in order; what is missing between them is counted where it is missing.
+/// Each is one that was written, in order; missing ticks between them are counted where they are missing.
 fn are_of(found: &[Tick], wanted: &[Tick]) -> bool {
     let mut next = 0;
     found.iter().all(|tick| {

@@ -120,7 +120,7 @@ fn holds(harmed: &[u8]) -> Result<(), TestCaseError> {
     is_recovered(&path, good)
 }
 
-/// What was recovered is sound and was written.
+/// Recovered ticks are sound and were written.
 fn is_recovered(path: &Path, good: &Read) -> Result<(), TestCaseError> {
     let new = path.with_extension("new");
     let recovered = match recover(path, &new) {
@@ -176,7 +176,7 @@ proptest! {
         holds(&bytes)?;
     }
 
-    /// What holds the pages together is a small part of the bytes: tested by itself.
+    /// The bytes that hold the pages together are a small part of all: tested by themselves.
     #[test]
     fn a_byte_of_a_pages_head(page: prop::sample::Index, place in 0usize..40, change in 1u8..) {
         let mut bytes = good().bytes.clone();

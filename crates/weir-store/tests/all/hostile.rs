@@ -58,7 +58,7 @@ fn try_it(bytes: &[u8]) -> (usize, Option<u64>) {
     let read = read_all(&path);
     let recovered = recover(&path, &dir.path().join("b.weir")).ok();
     if recovered.is_some() {
-        // What was recovered is sound.
+        // Recovered ticks are sound.
         let recording = Recording::open(&dir.path().join("b.weir")).unwrap();
         for session in recording.sessions() {
             assert!(recording.ticks(session.id).all(|tick| tick.is_ok()));

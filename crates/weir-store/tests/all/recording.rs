@@ -410,7 +410,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// No observation is too odd: what a broken kernel shows is recorded as it is.
+    /// No observation is too odd: readings of a broken kernel are recorded as they are.
     #[test]
     fn any_observation_is_read_as_it_was(all in prop::collection::vec(any_observation(), 1..6)) {
         let dir = desk();

@@ -154,7 +154,7 @@ fn a_broken_ring_ends_the_device() {
     let dir = tempfile::tempdir().expect("a folder");
     let server = Server::start(&false_library(dir.path(), &[]));
     let _client = server.connect();
-    // What ring 0 says was pushed: more than it holds.
+    // The pushes that ring 0 claims: more than it holds.
     server.trace_words()[16].store(1 << 40, Ordering::Relaxed);
     let out = server.end();
     assert_eq!(out.status.code(), Some(1));

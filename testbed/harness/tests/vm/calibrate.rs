@@ -19,8 +19,8 @@ const CHUNK_LINES: u64 = 8;
 const PROFILE: &str = "/var/lib/weir/devices/weir_cxl0.toml";
 
 /// One CPU measures and three load: one of them alone takes 45 % of the device, as in the live scenarios.
-/// What is measured here are single latencies of some microseconds. In a window of the usual 50 µs a CPU that comes first
-/// finds the device idle, so latency under load would come out too low.
+/// The test measures single latencies of some microseconds. In a window of the usual 50 µs a CPU that comes
+/// first finds the device idle, so latency under load would come out too low.
 fn machine() -> Machine {
     Machine {
         cpu_count: 4,
@@ -309,7 +309,7 @@ fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: 
     Ok(())
 }
 
-/// What the probe reads is in the device's total, and no workload's.
+/// Traffic of the probe is in the device's total, and no workload's.
 fn it_is_nobodys(snapshot: &Value) -> Result<()> {
     let facts = snapshot["description"]["facts"]
         .as_array()

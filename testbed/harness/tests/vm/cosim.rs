@@ -287,7 +287,7 @@ fn devload_falls_without_load(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// The events of perf count from when they are enabled; what they saw must be what the ground truth saw.
+/// The events of perf count from when they are enabled; their counts must be those of the ground truth.
 fn perf_counts_the_rtl(vm: &Vm) -> Result<()> {
     let before = agreed(vm)?;
     vm.switch_model_on()?;

@@ -67,7 +67,7 @@ fn microseconds_a_register(vm: &Vm) -> Result<f64> {
     let reads = |device: &str| {
         format!("cat $(for i in $(seq {READS}); do echo {device}/counters; done) > /dev/null")
     };
-    // What runs for the first time is translated by QEMU first; the shortest was disturbed least.
+    // QEMU translates code at its first run; the shortest was disturbed least.
     let shortest = |device: &str| {
         (0..3).try_fold(f64::INFINITY, |best, _| {
             anyhow::Ok(timed(vm, &reads(device))?.min(best))

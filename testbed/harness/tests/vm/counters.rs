@@ -167,7 +167,7 @@ fn reads_count_in_their_group(vm: &Vm) -> Result<()> {
             "in the other's file: {:?}",
             moved.files[other]
         );
-        // What goes on beside is little: a gross mistake of the group would still be seen.
+        // Other traffic is little: a gross mistake of the group would still be seen.
         let (all, beside) = (moved.groups[group].0, moved.groups[other].0);
         ensure!(
             all >= read && all <= read + read / 5,
@@ -179,7 +179,7 @@ fn reads_count_in_their_group(vm: &Vm) -> Result<()> {
 }
 
 /// A store to a line that is not cached reads it first (thesis 6.2.1: 1 GiB/s of writes is
-/// 0.99 GiB/s of reads and of writes each). What is still in the cache at the end is not written yet.
+/// 0.99 GiB/s of reads and of writes each). Lines that are still in the cache at the end are not written yet.
 fn writes_also_read(vm: &Vm) -> Result<()> {
     let write = format!("dd if=/dev/zero of=/cxl1/file bs=1M count={FILE_MIB} conv=notrunc");
     let moved = moved(vm, &write)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does a kernel make of weir's tables the groups they say? One guest with a whole device makes overlays
-//! for 4 and for 16 groups; two more boot with them. What the kernel says is read with `numactl` and
+//! for 4 and for 16 groups; two more boot with them. The kernel's view is read with `numactl` and
 //! from sysfs, and compared with figures that stand here, not only with what `weir` says of itself.
 
 use crate::common::{Bench, Questions, ends_with, json, pages, until};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does every limit end, however weir ends? Two real readers overload the emulated device on a real
 //! kernel and are limited; then weir gets SIGTERM, is killed, finds others writing the same
-//! files, or the cgroup is gone. What stood in `cpu.max`, `cpu.max.burst`, `cpu.weight` and `cpu.weight.nice` before must stand
-//! there again, to the byte, and what others set meanwhile must not be lost.
+//! files, or the cgroup is gone. The earlier values of `cpu.max`, `cpu.max.burst`, `cpu.weight` and
+//! `cpu.weight.nice` must stand there again, to the byte, and what others set meanwhile must not be lost.
 //!
 //! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none. `a` has a weight, and
 //! `b` a nice value for which there is no weight: a written 4 reads as nice 14.

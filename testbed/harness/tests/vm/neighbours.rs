@@ -120,7 +120,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Of each round weir's figure by that of another: the middle, and between which they lie.
+/// Ratios of weir's figure to that of another, one for each round: the middle, and between which they lie.
 fn compare(evidence: &mut Evidence, name: &str, rounds: &[[Seen; 3]], figure: fn(&Seen) -> f64) {
     for other in [Control::Free, Control::ByHand] {
         let ratio = |r: &[Seen; 3]| figure(&r[Control::Weir as usize]) / figure(&r[other as usize]);

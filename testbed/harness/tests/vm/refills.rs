@@ -38,7 +38,7 @@ fn bursts(vm: &Vm, epoch: Duration) -> Result<Vec<Burst>> {
     let series = vm.stop_sampling()?;
     let mut sums = vec![(0.0, 0.0, 0.0); READERS.len()];
     for pair in series.samples.windows(2) {
-        // What was read in a step lies in its middle.
+        // The lines read in a step count at its middle.
         let at = (pair[0].at + pair[1].at) / 2;
         let angle = (at - epoch).as_secs_f64() / PERIOD.as_secs_f64() * TAU;
         for (owner, sum) in (1..).zip(&mut sums) {

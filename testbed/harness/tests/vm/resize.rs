@@ -3,7 +3,7 @@
 //! on one file of the host, so that what is written through one is read through the other: real aliases.
 //! Processes in both groups keep patterns in their memory while `weir groups resize` moves blocks at random.
 //!
-//! That the copies are aliases, and what happens without weir, is shown at the end: a block is brought online
+//! The end shows that the copies are aliases, and what happens without weir: a block is brought online
 //! in both copies by hand.
 
 use crate::common::evidence::Evidence;
@@ -328,7 +328,7 @@ fn a_busy_block_is_refused(vm: &Vm) -> Result<()> {
     vm.run(&format!(
         "echo online_kernel > {MEMORY}/memory{block}/state"
     ))?;
-    // What waits in a pipe is memory of the kernel.
+    // Data in a pipe is memory of the kernel.
     vm.run(
         "sh -c 'numactl --preferred=1 dd if=/dev/zero bs=64k 2> /dev/null | sleep 3600' \
          > /dev/null 2>&1 < /dev/null &",

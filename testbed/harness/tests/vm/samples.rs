@@ -185,7 +185,7 @@ fn processes_are_counted_separately(vm: &Vm) -> Result<()> {
 /// Two that fault in pages of the first group without end, one three times as many as the other: the group's
 /// bytes are shared out by the samples.
 fn shares_are_by_samples(vm: &Vm) -> Result<()> {
-    // What the kernel counted for each process itself.
+    // The kernel's own count for each process.
     let faults = |name: &str| -> Result<f64> {
         let procs = format!("{}/{name}.service/cgroup.procs", common::SLICE);
         let text = vm.run(&format!("cut -d' ' -f10 /proc/$(cat {procs})/stat"))?;

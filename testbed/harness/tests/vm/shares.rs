@@ -119,7 +119,7 @@ fn faults_are_those_of_memory_stat(vm: &Vm) -> Result<()> {
     })
 }
 
-/// What ran before a move is given to where the task is when it is switched out: with a neighbour on its CPU
+/// Counts from before a move go to the cgroup of the task at the switch: with a neighbour on its CPU
 /// that is soon.
 fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
     let (one, one_id) = kept_cgroup(vm, "one")?;

@@ -61,7 +61,7 @@ fn modules(bench: &Bench) -> Result<Vec<String>> {
         let wanted = format!("kernel/drivers/{name}.ko.xz:");
         let line = text.lines().find_map(|line| line.strip_prefix(&wanted));
         let needed = line.with_context(|| format!("no {wanted} in modules.dep"))?;
-        // What a module needs stands behind it, what that needs behind that.
+        // The modules that a module needs stand behind it, and so on.
         let needed = needed.split_whitespace().rev().map(str::to_owned);
         for file in needed.chain([wanted.trim_end_matches(':').to_owned()]) {
             let file = format!("{dir}/{file}");

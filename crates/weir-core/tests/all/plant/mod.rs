@@ -5,7 +5,7 @@
 //! * *Device*: serves `b = min(Σ offered, C)`. When more is offered, every reader gets the same part of
 //!   what it offered and burns the same CPU time for it: κ falls, as on stalled CPUs.
 //! * *Reader*: offers `κ · CPU` while it runs; a light one runs for a part of each 20 ms only.
-//! * *Limit*: quota per period. Whether it is used up is checked every 4 ms only (a scheduler
+//! * *Limit*: quota per period. A check every 4 ms finds whether it is used up (a scheduler
 //!   tick, at a different phase for each), so a small quota is overrun; the debt is carried over to
 //!   the next period, so the mean is exact. Every write refills the whole quota and forgives debts.
 //! * *Latency*: `IDLE · (1 + rise · u/(1 − u))` at the utilization u of each millisecond, at most at 98 %, and

@@ -15,7 +15,7 @@ pub fn next_line(vm: &Vm) -> Result<()> {
     lines_more(vm, 2)
 }
 
-/// Waits until weir has written so many more lines. What it wrote before is not read again.
+/// Waits until weir has written so many more lines. Earlier lines are not read again.
 ///
 /// # Errors
 /// It does not.
