@@ -70,8 +70,8 @@ struct Args {
     /// Host-physical address of the first.
     #[arg(long)]
     base_bytes: u64,
-    /// Queue entries above which the load is optimal, moderate and severe, and how far it must fall below to
-    /// be less again.
+    /// Queue entries above which the load is optimal, moderate and severe, and the hysteresis: how far it
+    /// must fall below to be less again.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 8, 16, 1])]
     devload_entries: Vec<u8>,
     /// Print a summary as JSON at the end.

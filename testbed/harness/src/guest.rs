@@ -362,6 +362,6 @@ pub fn clock_offsets(vm: &Vm) -> Result<ClockOffsets> {
             unix_ms: (unix_ns - tsc_ns) / 1e6,
             boot_ms: (boot_ns - tsc_ns) / 1e6,
         }),
-        _ => bail!("now: three numbers are wanted, not '{text}'"),
+        _ => bail!("now: expected three numbers, not '{text}'"),
     }
 }
