@@ -26,7 +26,7 @@ use weir_ipc::access_trace::AccessTrace;
 
 /// Accesses counted before requests are checked again.
 const BATCH: usize = 4096;
-/// How long nothing is done when there is nothing to do.
+/// Pause while there is nothing to do.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Clocks that pass in it: a window of DevLoad as it is after reset.
 const IDLE_CLOCKS: u64 = 256;

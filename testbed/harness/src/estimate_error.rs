@@ -44,7 +44,8 @@ struct Course {
     provenance: String,
 }
 
-/// Estimates of all workloads that use the device, by name. One of which weir said nothing is not there.
+/// Estimates of all workloads that use the device, by name. A workload without a figure of weir's is left
+/// out.
 pub fn compare(
     text: &str,
     all: &[Instance],

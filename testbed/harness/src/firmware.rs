@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firmware that says of the device's memory what it says of memory that can be taken out: the kernel then keeps none of its
-//! own things there. That is how memory of a CXL device is set up where its driver brings it online (`daxctl reconfigure-device`,
-//! movable by default): hash tables, descriptions of pages and page tables lie in ordinary memory.
+//! Firmware that describes the device's memory as memory that can be taken out: the kernel then keeps none of
+//! its own data there. Memory of a CXL device is set up in this way where its driver brings it online
+//! (`daxctl reconfigure-device`, movable by default): hash tables, descriptions of pages and page tables lie
+//! in ordinary memory.
 //!
 //! QEMU has no word for it, so its table is changed and given to the kernel anew (Documentation/admin-guide/acpi/
 //! `initrd_table_override.rst`); the kernel's argument is `movable_node`. Tables: ACPI 6.5, 5.2.16.

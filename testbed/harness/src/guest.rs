@@ -132,7 +132,7 @@ pub fn prepare(vm: &Vm, instances: &[Instance]) -> Result<()> {
             "mkdir -p /cxl{group} && mount -t tmpfs -o size=100%,mpol=bind:{node} cxl /cxl{group}"
         ))?;
     }
-    // The harness's own hand must not wait behind the load it measures.
+    // The harness's own agent must not wait behind the load it measures.
     vm.run("echo 10000 > /sys/fs/cgroup/testbed.slice/cpu.weight")?;
     vm.run(&format!(
         "mkdir -p {SLICE} && echo '+cpu +memory' > {SLICE}/cgroup.subtree_control"
@@ -255,7 +255,7 @@ fn launch(vm: &Vm, instance: &Instance, seed: u64, run_sec: u64) -> Result<()> {
     .map(drop)
 }
 
-/// Send all workloads the signal to end, as one would with the keyboard: they still write their logs.
+/// Send SIGINT to all workloads: they still write their logs.
 ///
 /// # Errors
 /// One is still there after a minute.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One live run: start the workloads, control them or not, measure, bring the results home.
+//! One live run: start the workloads, control them or not, measure, collect the results.
 //!
 //! ```text
 //! 0            settle_sec                       settle + measure

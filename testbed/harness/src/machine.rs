@@ -26,7 +26,7 @@ pub struct Machine {
     pub instruction_ps: u64,
     /// Windows of virtual time end at multiples of this: clocks of vCPUs differ by no more, and timers are no later.
     pub window_ns: u64,
-    /// `kernel.sched_cfs_bandwidth_slice_us` of the guest; its own default (5000) if nothing is said.
+    /// `kernel.sched_cfs_bandwidth_slice_us` of the guest; the kernel's default (5000) without a value.
     pub bandwidth_slice_us: Option<u64>,
     /// Whether firmware gives latency and bandwidth of the device (an ACPI HMAT).
     pub firmware_figures: bool,

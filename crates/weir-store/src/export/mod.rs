@@ -50,9 +50,9 @@ pub enum Format {
 pub struct Range {
     /// One session; nothing is all of them.
     pub session: Option<i64>,
-    /// What ended later than this, milliseconds since the Unix epoch.
+    /// Rows that ended later than this, milliseconds since the Unix epoch.
     pub from_unix_ms: Option<u64>,
-    /// What ended at this time or before.
+    /// Rows that ended at this time or before.
     pub to_unix_ms: Option<u64>,
 }
 

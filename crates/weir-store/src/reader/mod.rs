@@ -107,7 +107,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Whether what the whole file stands on is there.
+    /// Checks the parts that the whole file depends on.
     fn check_opening(&self) -> Result<(), StoreError> {
         let is_checked = self.sessions.iter().any(|session| session.is_checked);
         if self.format == format1::FORMAT && !is_checked {
