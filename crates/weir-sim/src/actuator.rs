@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing when a write gives nothing away, as weir's Linux back end does (see its `phase.rs` and
-//! `refill.rs`): the moment of a group's refill is found by watching `nr_periods` for a period,
-//! rewrites wait for it, and refills of new limits are moved apart by one longer period. Each of the
-//! two can be switched off, to see what it is worth.
+//! Writing when a write gives nothing away, as weir's Linux back end does (see `period_phase.rs` and
+//! `rewrite_timing.rs` of its `backends/cpu_max`): the moment of a group's refill is found by watching
+//! `nr_periods` for a period, rewrites wait for it, and refills of new limits are moved apart by one longer
+//! period. Each of the two can be switched off, to see what it is worth.
 
 use crate::machine::Machine;
 use crate::platform::SimPlatform;

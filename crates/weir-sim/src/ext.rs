@@ -11,8 +11,9 @@
 //! - Full mode (`full`): all ordinary tasks, in order of virtual time.
 //! - Slices of 4 ms; the end of one is seen at the kernel's tick.
 //!
-//! Not here: the cost of the tick and of decisions, and the daemon's silence (it never hangs here). The
-//! scheduler's own tick is never late, so no CPU has to find a used-up budget by itself (`budget_exhausted`).
+//! Not here: the cost of the tick and of decisions, and a lost heartbeat of the daemon (it never hangs here).
+//! The scheduler's own tick is never late, so no CPU has to find a used-up budget by itself
+//! (`budget_exhausted`).
 
 use crate::full::Full;
 use crate::machine::{At, Machine};
@@ -263,7 +264,7 @@ impl Machine {
         self.ext_enqueue(task, comes);
     }
 
-    /// The current task stops; whether it goes on wanting a CPU is the caller's.
+    /// The current task stops; whether it stays runnable is the caller's choice.
     pub(crate) fn ext_stop(&mut self, cpu: u32) {
         self.ext_charge(cpu);
         let (now, task) = (self.now, self.take_off(cpu));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits as budgets in device bytes, as weir-linux feeds its scheduler (see its `scx/mod.rs`): the rate of
-//! each limited workload, and what is left of the set-point for all others.
+//! Limits as budgets in device bytes, as weir-linux feeds its scheduler (its `backends/sched_ext`): the rate
+//! of each limited workload, and what is left of the set-point for all others.
 
 use crate::ext::{Ext, Rule};
 use crate::full::Full;

@@ -24,7 +24,7 @@ struct Run {
     sum: u64,
 }
 
-/// A task (`struct weir_task`).
+/// A task (`struct task_ctx`).
 #[derive(Clone, Copy, Debug, Default)]
 struct FullModeTask {
     weight: u64,

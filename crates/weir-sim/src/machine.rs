@@ -362,7 +362,7 @@ impl Machine {
         }
     }
 
-    /// Everything that runs is booked up to now.
+    /// Everything that runs is accounted up to now.
     pub(crate) fn settle_all(&mut self) {
         (0..self.cpus.len() as u32).for_each(|cpu| self.settle(cpu));
     }

@@ -116,7 +116,8 @@ pub struct WorkloadSeries {
     pub cpus: Vec<f64>,
     /// Limit at the window's end, in CPUs; infinite where there is none.
     pub limit_cpus: Vec<f64>,
-    /// How long its tasks waited each time they wanted a CPU: because others had it, or because of a limit.
+    /// How long its tasks were runnable without a CPU, each time: because others had it, or because of a
+    /// limit.
     pub waits: Histogram,
     /// The longest of these, those that had not ended at the end of the run included.
     pub longest_wait_ns: u64,

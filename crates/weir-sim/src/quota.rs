@@ -121,7 +121,7 @@ impl Quota {
         self.sides[cpu as usize].throttled_since.is_some()
     }
 
-    /// CPU time left before the next question to the pool.
+    /// CPU time left before the next draw from the pool.
     pub(crate) fn remaining(&self, cpu: u32) -> i64 {
         self.sides[cpu as usize].remaining
     }

@@ -17,7 +17,7 @@ pub(crate) struct Tally {
     pub blocks: Histogram,
     /// Those that were done since the last window ended.
     pub block_window: BlockWindow,
-    /// How long its tasks waited each time they wanted a CPU, for whatever reason.
+    /// How long its tasks were runnable without a CPU, each time, for whatever reason.
     pub waits: Histogram,
     pub longest_wait_ns: u64,
 }
@@ -110,7 +110,7 @@ impl Machine {
         }
     }
 
-    /// The longest time that a task of a workload wanted a CPU and had none, or has none until now.
+    /// The longest time that a task of a workload was runnable without a CPU, or is until now.
     pub(crate) fn longest_wait_ns(&self, workload: usize) -> u64 {
         let w = &self.workloads[workload];
         let tasks = w.tasks.clone().map(|t| &self.tasks[t as usize]);

@@ -6,7 +6,7 @@
 //! ${XDG_CACHE_HOME:-~/.cache}/weir/env-KEY/
 //!     root/            the package tree (mmdebstrap)
 //!     base.cpio        initramfs with the workloads, made from root/
-//!     kernel-*/        other kernels (see `kernels.rs`)
+//!     kernel-*/        other kernels (see `other_kernels.rs`)
 //!     complete         written last: without it the rest is made anew
 //! ```
 
