@@ -15,8 +15,8 @@ static struct device_ctx *device_ctx_of(u64 device)
 
 /*
  * Overload cap. The device has a budget of its own: its set-point less the bytes it moved. Workloads that
- * the daemon does not limit share this budget freely. Once it is spent, those that used more than their
- * part are throttled at once, until the daemon, which samples less often, has made a plan. @counted is
+ * that the daemon does not limit share this budget freely. Once it is used up, those that used more than
+ * their part are throttled at once, until the daemon, which samples less often, has made a plan. @counted is
  * meaningless if !@is_known.
  */
 static void update_overload_cap(struct device_cfg *dcfg, struct device_ctx *dctx, u64 counted, bool is_known, u64 dt)
@@ -152,7 +152,7 @@ GLOBAL_FN int charge_workload(u64 slot, u64 dt)
 	struct workload_ctx *wctx = workload_ctx_of(slot);
 	struct weir_bucket bucket;
 	struct device_ctx *dctx;
-	u64 bytes, room;
+	u64 bytes, burst;
 
 	if (!set || !wcfg || !wctx || wcfg->active == MODE_FREE)
 		return 0;
@@ -166,9 +166,9 @@ GLOBAL_FN int charge_workload(u64 slot, u64 dt)
 	if (wctx->mode != wcfg->active && bucket.bytes < 0)
 		bucket.bytes = 0;
 	wctx->mode = wcfg->active;
-	room = weir_burst_bytes(wcfg->bytes_per_sec, set->burst_ns, wcfg->intensity_bytes_per_sec, set->run_ns);
+	burst = weir_burst_bytes(wcfg->bytes_per_sec, set->burst_ns, wcfg->intensity_bytes_per_sec, set->run_ns);
 	weir_charge(&bucket, bytes, wcfg->bytes_per_sec, set->debt_ns);
-	weir_refill(&bucket, wcfg->bytes_per_sec, dt, room);
+	weir_refill(&bucket, wcfg->bytes_per_sec, dt, burst);
 	wctx->charged_bytes += bytes;
 	wctx->part = bucket.part;
 	wctx->budget_bytes = (u64)bucket.bytes;

@@ -21,7 +21,7 @@ static u64 cgroup_tag(struct task_struct *p)
 	return cgroup << 32 | ((hb ? hb->epoch : 0) & TAG_EPOCH) << 8;
 }
 
-/* Looks the cgroup up and fills the cache. */
+/* Finds the cgroup's slot in the map and fills the cache. */
 static __noinline u64 resolve_slot(struct task_struct *p, u64 tag)
 {
 	u64 cgroup = task_cgroup_id(p);

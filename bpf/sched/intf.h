@@ -197,13 +197,13 @@ struct device_ctx {
 /**
  * struct sched_stats - the scheduler as a whole; written by the scheduler only
  * @ticks: ticks of the budget timer
- * @tick_cost_ns: time spent in them
+ * @tick_cost_ns: time that they took
  * @last_tick_ns: time of the last one
  * @heartbeat_ns: time of the daemon's last heartbeat
  * @heartbeat: its count then
  * @is_suspended: 1: the heartbeat is missing, all limits are suspended
  * @suspensions: times that happened
- * @stalled_dispatches: tasks that were dispatched out of order by the stall guard
+ * @stalled_dispatches: tasks that were dispatched out of order by the starvation guard
  * @longest_gap_ns: longest time between two ticks while limits were in force
  */
 struct sched_stats {

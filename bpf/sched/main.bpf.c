@@ -25,7 +25,7 @@
  * Linux 7.0).
  *
  * Full mode (full.bpf.h): all ordinary tasks come here, and the run queue is ordered
- * by vtime. Then a limited workload gets its budget also where other tasks want all
+ * by vtime. Then a limited workload gets its budget also where other tasks use all
  * CPUs.
  *
  * Failing open. Without a heartbeat of the daemon for heartbeat_timeout_ns all limits

@@ -183,35 +183,35 @@ static struct weir_index *weir_index_make(int *ret)
 {
 	struct weir_index *index;
 	struct weir_cxl *cxl;
-	u32 room = 0, i;
+	u32 used = 0, i;
 
 	*ret = 0;
 	list_for_each_entry(cxl, &weir_cxl_devices, entry)
-		room += cxl->group_count;
-	if (!room)
+		used += cxl->group_count;
+	if (!used)
 		return NULL;
-	index = kvzalloc(struct_size(index, entries, room), GFP_KERNEL);
+	index = kvzalloc(struct_size(index, entries, used), GFP_KERNEL);
 	if (!index) {
 		*ret = -ENOMEM;
 		return NULL;
 	}
 
-	index->count = room;
-	room = 0;
+	index->count = used;
+	used = 0;
 	list_for_each_entry(cxl, &weir_cxl_devices, entry) {
 		for (i = 0; i < cxl->group_count; i++) {
 			int nid = phys_to_target_node(cxl->groups[i].base);
 
 			if (nid == NUMA_NO_NODE)
 				continue;
-			index->entries[room].cxl = cxl;
-			index->entries[room].group = i;
-			index->entries[room].nid = nid;
-			room++;
+			index->entries[used].cxl = cxl;
+			index->entries[used].group = i;
+			index->entries[used].nid = nid;
+			used++;
 		}
 	}
-	index->count = room;
-	sort(index->entries, room, sizeof(index->entries[0]), weir_compare_entries, NULL);
+	index->count = used;
+	sort(index->entries, used, sizeof(index->entries[0]), weir_compare_entries, NULL);
 	weir_index_dedup(index);
 	return index;
 }

@@ -5,7 +5,7 @@
  *   devload/load              decimal: 0 light, 1 optimal, 2 moderate, 3 severe overload
  *   devload/fill_256ths       decimal: mean fill of the queue, in 1/256 entries
  *   devload/{light,optimal,moderate,severe}_clocks
- *                             decimal: clocks spent at each load since reset
+ *                             decimal: clocks at each load since reset
  *   devload/clock_khz         decimal: frequency of a clock; 0 if the device does not know it
  *
  * The directory exists if the device announces the feature. All of it is for

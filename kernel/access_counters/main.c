@@ -163,7 +163,7 @@ static const struct file_operations weir_cxl_dump_fops = {
 	.release = single_release,
 };
 
-/* Reads the group table into memory: later changes of it are not looked at. */
+/* Reads the group table into memory: later changes of it have no effect. */
 static int weir_cxl_read_groups(struct weir_cxl *cxl, u64 table)
 {
 	struct device *parent = cxl->dev.parent;

@@ -37,7 +37,7 @@ static int weir_snapshot_take(struct weir_cxl *cxl)
 	bool busy;
 	int ret;
 
-	/* All ones look like a snapshot that never ends. */
+	/* All ones would be a snapshot that never ends. */
 	if (weir_cxl_lost(cxl))
 		return -ENODEV;
 	ret = read_poll_timeout(weir_snapshot_under_way, busy, !busy, WEIR_SNAPSHOT_POLL_US,

@@ -17,7 +17,7 @@
  * figures are no older than the call. It is no snapshot: the device goes on
  * counting. Sysfs hands out at most a page at a time, 256 groups with pages of
  * 4 KiB: read on until the size is reached. Any offset and length are right;
- * begin at a multiple of 8, else a count is cut in two and its halves are read
+ * begin at a multiple of 8, else a count is split and its halves are read
  * at different times.
  *
  * Permissions: counts reveal the activity of other users (as energy counters did:

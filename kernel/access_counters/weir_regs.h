@@ -125,13 +125,13 @@
  * fullest channel.
  */
 #define WEIR_DEVLOAD_FILL_REG			0x180b8
-/* 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+/* 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64. */
 #define WEIR_DEVLOAD_LIGHT_CLOCKS_REG		0x180c0
-/* 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+/* 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64. */
 #define WEIR_DEVLOAD_OPTIMAL_CLOCKS_REG		0x180c8
-/* 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+/* 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64. */
 #define WEIR_DEVLOAD_MODERATE_CLOCKS_REG	0x180d0
-/* 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+/* 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64. */
 #define WEIR_DEVLOAD_SEVERE_CLOCKS_REG		0x180d8
 
 /* Counters: offsets in a group's entry. */

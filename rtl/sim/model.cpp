@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // The block as a shared library, for a device that others drive (model.h).
 //
-// Lines go to channels by turns, as interleaved memory does; each channel takes one read and one write a
+// Lines go to channels round-robin, as interleaved memory does; each channel takes one read and one write a
 // clock. Their order within a direction of a channel is kept. Simulated clocks are 400 and 125 MHz, whatever
 // time they take.
 
@@ -34,7 +34,7 @@ class Model : public Block<Model> {
         for (uint64_t until = clock + clocks; clock < until;) step();
     }
 
-    // The slots of this clock complete what was accepted when it was last their turn, and take what
+    // The slots of this clock complete what was accepted when they were last used, and take what
     // is accepted now.
     void after_core_edge() {
         Slot(&slots)[DIRECTIONS][CHANNELS] = under_way[clock % UNDER_WAY_CLOCKS];

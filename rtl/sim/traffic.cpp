@@ -2,7 +2,7 @@
 // Traffic on the whole block, compared with counts kept in software.
 //
 // The block is driven at its pins only: taps in the clock of the counters, the bus in its own. Each
-// access is also counted in software (Books). The host's values must then be equal to those:
+// access is also counted in software (SoftCounts). The host's values must then be equal to those:
 //
 //   live counters while counting   between the counts some clocks before the request and those at the answer
 //   a snapshot, all groups         the counts at exactly the clock that the register snapshot_clocks names
@@ -37,11 +37,11 @@ struct Access {
     int32_t group; // -1: outside all groups
 };
 
-struct Books {
+struct SoftCounts {
     std::vector<uint64_t> counts[DIRECTIONS];
     uint64_t outside[DIRECTIONS] = {};
 
-    Books() {
+    SoftCounts() {
         for (auto &direction : counts) direction.assign(GROUPS, 0);
     }
     void enter(const Access &a) {
@@ -83,7 +83,7 @@ class Bench : public Block<Bench> {
     }
 
     Random random;
-    Books arrived, counted;
+    SoftCounts arrived, counted;
     Waiting waiting[DIRECTIONS];
     std::vector<Access> log; // since a snapshot was triggered
     std::vector<Waiting> log_waiting[DIRECTIONS];
@@ -165,7 +165,7 @@ void come_up(Bench &b) {
     b.traffic = true;
 }
 
-void look_at_live(Bench &b) {
+void compare_live(Bench &b) {
     uint32_t group = b.random.below(GROUPS);
     int direction = b.random.below(2);
     uint64_t least = b.counted.counts[direction][group];
@@ -180,7 +180,7 @@ void look_at_live(Bench &b) {
 void snapshot(Bench &b) {
     while (b.load32(SNAPSHOT_CONTROL_REG) & 1) {}
     uint32_t before = b.load32(SNAPSHOT_COUNT_REG);
-    Books books = b.arrived;
+    SoftCounts soft = b.arrived;
     uint64_t log_start = b.clock;
     b.log.clear();
     for (auto &w : b.log_waiting) w.clear();
@@ -196,16 +196,16 @@ void snapshot(Bench &b) {
     uint64_t last_tap = first - 2;
     if (last_tap < log_start) Bench::die("snapshot before it was triggered", SNAPSHOT_CLOCKS_REG, last_tap, log_start);
     for (const Access &a : b.log)
-        if (a.clock <= last_tap) books.enter(a);
+        if (a.clock <= last_tap) soft.enter(a);
 
     uint32_t window = uint32_t(b.load(SNAPSHOT_OFFSET_BYTES_REG));
     for (int direction = 0; direction < DIRECTIONS; direction++) {
         for (uint32_t group = 0; group < GROUPS; group++) {
             uint32_t address = entry(window, group, direction);
-            b.same("snapshot counter", address, b.load(address), books.counts[direction][group]);
+            b.same("snapshot counter", address, b.load(address), soft.counts[direction][group]);
         }
         uint32_t outside = direction ? SNAPSHOT_OUTSIDE_WRITES_REG : SNAPSHOT_OUTSIDE_READS_REG;
-        b.same("snapshot, outside", outside, b.load(outside), books.outside[direction]);
+        b.same("snapshot, outside", outside, b.load(outside), soft.outside[direction]);
         const Waiting &w = b.log_waiting[direction].at(last_tap - log_start);
         uint32_t requests = direction ? SNAPSHOT_WRITE_REQUESTS_REG : SNAPSHOT_READ_REQUESTS_REG;
         b.same("snapshot, requests", requests, b.load(requests), w.requests);
@@ -241,10 +241,10 @@ int main(int argc, char **argv) {
     come_up(b);
     for (uint64_t done = 0; done < snapshots; done++) {
         uint64_t until = wanted / (snapshots + 1) * (done + 1);
-        while (b.accesses < until) look_at_live(b);
+        while (b.accesses < until) compare_live(b);
         snapshot(b);
     }
-    while (b.accesses < wanted) look_at_live(b);
+    while (b.accesses < wanted) compare_live(b);
     compare_all(b);
     printf("PASS %d groups, %d channels, bus %s/%s ps, seed %" PRIu64 ": %" PRIu64 " accesses in %" PRIu64
            " clocks, %" PRIu64 " snapshots, %" PRIu64 " values compared, 0 differences\n",

@@ -8,9 +8,9 @@
 //! - [`generate_reference`]: the same for the generated parts of `docs/reference`.
 //!
 //! The checks are tests, so that `cargo test -p xtask` is all there is to remember. In `tests/all`:
-//! `generated.rs` (views are fresh), `dependencies.rs` (who may use whom), `tidy.rs` (sizes, licence
-//! lines, what must not stand in a file), `clocks.rs` (no verdict of a test hangs on a clock),
-//! `docs.rs` (links lead somewhere, pages are short).
+//! `generated.rs` (views are fresh), `dependencies.rs` (which crate may use which), `tidy.rs` (sizes, licence
+//! lines, what must not stand in a file), `clocks.rs` (no verdict of a test hangs on a clock), `docs.rs`
+//! (links lead somewhere, pages are short).
 
 mod layout;
 pub mod map;

@@ -29,7 +29,7 @@ pub struct Map {
     pub emulated: Emulated,
     /// The FPGA.
     pub fpga: Fpga,
-    /// What a device may have beyond counters and group table.
+    /// What a device may have besides counters and group table.
     pub feature: Vec<Feature>,
     /// Registers of the header, offsets from its start.
     pub header: Vec<Register>,
@@ -368,7 +368,7 @@ fn check_register(register: &Register, block_bytes: u64) -> Result<(), String> {
     }
     if register.end_bytes() > block_bytes {
         return Err(format!(
-            "ends at {:#x}, beyond its block of {block_bytes:#x} bytes",
+            "ends at {:#x}, outside its block of {block_bytes:#x} bytes",
             register.end_bytes()
         ));
     }

@@ -17,15 +17,15 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_le_bytes)
 }
 
-/// Writes `value` where there is room for it; elsewhere it does nothing, and says so.
+/// Writes `value` where it fits; elsewhere it does nothing, and says so.
 #[must_use]
 pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) -> bool {
-    let room = at
+    let target = at
         .checked_add(value.len())
         .and_then(|end| bytes.get_mut(at..end));
-    match room {
-        Some(room) => {
-            room.copy_from_slice(value);
+    match target {
+        Some(target) => {
+            target.copy_from_slice(value);
             true
         }
         None => false,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The initrd overlay: an uncompressed archive with the tables where Linux looks for them
+//! The initrd overlay: an uncompressed archive with the tables where Linux finds them
 //! (`Documentation/admin-guide/acpi/initrd_table_override.rst`; layout: cpio, "newc").
 
 use crate::error::AcpiError;
@@ -67,7 +67,7 @@ fn entry(out: &mut Vec<u8>, inode: u32, name: &str, mode: u32, data: &[u8]) {
     out.resize(out.len().next_multiple_of(4), 0);
 }
 
-/// The tables in an overlay that [`pack`] made. What follows its trailer is not looked at, so that an
+/// The tables in an overlay that [`pack`] made. Bytes after its trailer are not read, so that an
 /// initrd that begins with an overlay can be given too.
 ///
 /// # Errors

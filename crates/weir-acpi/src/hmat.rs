@@ -88,7 +88,7 @@ impl Hmat {
     /// Reads all structures.
     ///
     /// # Errors
-    /// One is cut short, runs past the end, or holds less than it says.
+    /// One is truncated, runs past the end, or holds less than it says.
     pub fn read(table: Table) -> Result<Self, AcpiError> {
         let length = |rest: &[u8]| u32_at(rest, 4).map(|length| length as usize);
         let entries = table.structures(PROLOGUE_BYTES, STRUCTURE_BYTES_MIN, length, interpret)?;

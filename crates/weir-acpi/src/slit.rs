@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Distances between domains: an n × n matrix of bytes (ACPI 6.5, 5.2.17).
 //!
-//! Firmware may leave room behind the matrix (seen: one locality, 64 bytes). Linux leaves out a table with
+//! Firmware may leave padding behind the matrix (seen: one locality, 64 bytes). Linux leaves out a table with
 //! impossible distances, and so does this crate ([`crate::Firmware::left_out`]).
 
 use crate::bytes::u64_at;
@@ -24,23 +24,23 @@ pub struct Slit {
 }
 
 impl Slit {
-    /// Reads the matrix. As Linux does, it looks at the localities that the table says; what lies behind
-    /// them is room to spare (`slit_valid` and `acpi_parse_slit` in `drivers/acpi/numa/srat.c`).
+    /// Reads the matrix. As Linux does, it reads the localities that the table says; bytes behind
+    /// them are padding (`slit_valid` and `acpi_parse_slit` in `drivers/acpi/numa/srat.c`).
     ///
     /// # Errors
-    /// It has no room for its number of domains, or Linux would not take its distances.
+    /// It is too short for its number of domains, or Linux would not take its distances.
     pub fn read(table: Table) -> Result<Self, AcpiError> {
         let kind = Kind::Slit;
         let body = table.body();
-        let said = u64_at(body, 0).ok_or_else(|| kind.damaged(HEADER_BYTES, "it is cut short"))?;
-        let room = body.len().saturating_sub(COUNT_BYTES);
+        let said = u64_at(body, 0).ok_or_else(|| kind.damaged(HEADER_BYTES, "it is truncated"))?;
+        let available = body.len().saturating_sub(COUNT_BYTES);
         let count = usize::try_from(said).ok().filter(|count| {
             let cells = count.checked_mul(*count);
-            cells.is_some_and(|cells| cells <= room)
+            cells.is_some_and(|cells| cells <= available)
         });
         let count = count.ok_or_else(|| {
             let cells = u128::from(said) * u128::from(said);
-            let what = format!("{said} localities need {cells} bytes, and there are {room}");
+            let what = format!("{said} localities need {cells} bytes, and there are {available}");
             kind.damaged(HEADER_BYTES, what)
         })?;
         let slit = Slit { table, count };

@@ -122,7 +122,7 @@ pub struct Split {
 /// `grain_bytes`.
 ///
 /// # Errors
-/// The domain is none to split, a group would be empty, or a table has no room for so many.
+/// The domain is none to split, a group would be empty, or a table cannot hold so many.
 pub fn split(
     firmware: &Firmware,
     domain: Option<u32>,
@@ -188,7 +188,7 @@ fn divide(
         if end <= start {
             return Err(AcpiError::Sizes(format!(
                 "{share} of {total} bytes leaves no multiple of {grain_bytes} bytes for that group; \
-                 ask for fewer or larger groups"
+                 use fewer or larger groups"
             )));
         }
         groups.push(Group {

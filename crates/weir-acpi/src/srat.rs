@@ -64,7 +64,7 @@ impl Srat {
     /// Reads all structures.
     ///
     /// # Errors
-    /// One is cut short, shorter than its kind, or runs past the end.
+    /// One is truncated, shorter than its kind, or runs past the end.
     pub fn read(table: Table) -> Result<Self, AcpiError> {
         let length = |rest: &[u8]| rest.get(1).copied().map(usize::from);
         let wide = table.revision() >= WIDE_DOMAINS_REVISION;
@@ -139,7 +139,7 @@ impl Srat {
         for (_, entry) in &self.entries {
             if let SratEntry::OutOfRange(domain) = entry {
                 notes.push(format!(
-                    "a range of domain {domain} ends beyond all addresses: Linux leaves it out"
+                    "a range of domain {domain} ends above the last address: Linux leaves it out"
                 ));
             }
         }

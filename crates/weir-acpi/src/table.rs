@@ -100,7 +100,7 @@ impl Table {
     /// place there. `length` reads a structure's length from the bytes that begin with it.
     ///
     /// # Errors
-    /// One is cut short, shorter than `least`, runs past the end, or `interpret` refuses it.
+    /// One is truncated, shorter than `least`, runs past the end, or `interpret` refuses it.
     pub(crate) fn structures<T, W: Into<String>>(
         &self,
         prologue: usize,
@@ -110,11 +110,11 @@ impl Table {
     ) -> Result<Vec<(Range<usize>, T)>, AcpiError> {
         let (kind, body) = (self.kind, self.body());
         if body.len() < prologue {
-            return Err(kind.damaged(HEADER_BYTES, "it is cut short"));
+            return Err(kind.damaged(HEADER_BYTES, "it is truncated"));
         }
         let mut entries = Vec::new();
         let mut at = prologue;
-        // Less than the head of a structure is room to spare (kernel, `acpi_parse_entries_array`).
+        // Less than the head of a structure is padding (kernel, `acpi_parse_entries_array`).
         while let Some(rest) = body.get(at..).filter(|rest| rest.len() >= least) {
             let here = HEADER_BYTES + at;
             let length = length(rest).unwrap_or(0);

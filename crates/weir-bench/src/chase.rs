@@ -232,7 +232,7 @@ mod tests {
 
     /// By hand: `cargo test --release -p weir-bench -- --ignored --nocapture`.
     #[test]
-    #[ignore = "prints times of this machine and judges nothing"]
+    #[ignore = "prints times of this machine and checks nothing"]
     fn lines_that_were_given_up_come_from_memory() {
         let mut ring = Ring::new(Buffer::on_node(1, 0).unwrap(), 7);
         let rounds = ring.lines() / BATCH_LOADS as usize;

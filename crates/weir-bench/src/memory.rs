@@ -88,10 +88,10 @@ impl Buffer {
     /// # Errors
     /// Some are not, or the kernel does not say.
     pub fn check(&self, node: u32) -> Result<(), BenchError> {
-        let found = self.look(node).map_err(|answer| BenchError::Memory {
+        let found = self.find(node).map_err(|answer| BenchError::Memory {
             bytes: self.bytes,
             node,
-            doing: "look them up",
+            doing: "find their node",
             answer,
         })?;
         found.check(node)
@@ -104,8 +104,8 @@ impl Buffer {
         }
     }
 
-    /// On how many pages the kernel agrees.
-    fn look(&self, node: u32) -> io::Result<Found> {
+    /// The number of pages for which the kernel agrees.
+    fn find(&self, node: u32) -> io::Result<Found> {
         let mut found = Found::default();
         let all: Vec<usize> = (0..self.bytes).step_by(page_bytes()).collect();
         for part in all.chunks(PAGES_AT_ONCE) {
@@ -200,14 +200,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_is_where_it_was_asked_for() {
+    fn memory_is_on_the_requested_node() {
         // Every machine that runs Linux has node 0; a container may not be allowed to bind.
         match Buffer::on_node(1, 0) {
             Ok(buffer) => {
                 assert_eq!(buffer.bytes(), HUGE_BYTES);
-                let found = buffer.look(0).unwrap();
+                let found = buffer.find(0).unwrap();
                 assert!(found.pages > 0 && found.there == found.pages);
-                let wrong = buffer.look(1).unwrap().check(1).unwrap_err().to_string();
+                let wrong = buffer.find(1).unwrap().check(1).unwrap_err().to_string();
                 assert!(
                     wrong.contains("not there") && wrong.contains("node1"),
                     "{wrong}"

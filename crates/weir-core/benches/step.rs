@@ -98,20 +98,20 @@ fn observation(ids: &[WorkloadId], n: u64) -> Observation {
 
 type Stages<'a> = BenchmarkGroup<'a, WallTime>;
 
-fn rates(bench: &mut Stages<'_>, machine: &Description, tape: &[Observation], size: usize) {
+fn rates(bench: &mut Stages<'_>, machine: &Description, observations: &[Observation], size: usize) {
     let mut meter = Meter::default();
-    let _ = meter.update(machine, &tape[0].groups, None);
+    let _ = meter.update(machine, &observations[0].groups, None);
     bench.bench_function(BenchmarkId::new("rates", size), |b| {
         b.iter_batched(
             || meter.clone(),
             |mut meter| {
-                let groups = meter.update(machine, &tape[1].groups, None);
+                let groups = meter.update(machine, &observations[1].groups, None);
                 device_rates(machine, &groups)
             },
             BatchSize::SmallInput,
         );
     });
-    let groups = meter.update(machine, &tape[1].groups, None);
+    let groups = meter.update(machine, &observations[1].groups, None);
     let share = |i| AccessSignal {
         group: i % 4,
         part: Some(1.0 + (i % 17) as f64),
@@ -139,7 +139,7 @@ fn splits(bench: &mut Stages<'_>, size: usize) {
     }
 }
 
-fn whole(bench: &mut Stages<'_>, machine: &Description, tape: &[Observation], size: usize) {
+fn whole(bench: &mut Stages<'_>, machine: &Description, observations: &[Observation], size: usize) {
     let config = Config {
         set_point_bytes_per_sec: Some(BytesPerSec::new(RATE as f64 * 0.4)),
         limit: true,
@@ -147,7 +147,7 @@ fn whole(bench: &mut Stages<'_>, machine: &Description, tape: &[Observation], si
     };
     let mut state = State::default();
     let mut limited = 0;
-    for seen in &tape[..39] {
+    for seen in &observations[..39] {
         let plan = step(&mut state, &config, machine, seen);
         limited = plan
             .workloads
@@ -164,7 +164,7 @@ fn whole(bench: &mut Stages<'_>, machine: &Description, tape: &[Observation], si
     bench.bench_function(BenchmarkId::new("whole", size), |b| {
         b.iter_batched_ref(
             || state.clone(),
-            |state| step(state, &config, machine, &tape[39]),
+            |state| step(state, &config, machine, &observations[39]),
             BatchSize::LargeInput,
         );
     });
@@ -177,10 +177,10 @@ fn stages(c: &mut Criterion) {
     for size in SIZES {
         let id = |i| WorkloadId::new(format!("/system.slice/unit-{i:06}.service"));
         let ids: Vec<WorkloadId> = (0..size).map(id).collect();
-        let tape: Vec<Observation> = (0..40).map(|n| observation(&ids, n)).collect();
-        rates(&mut bench, &machine, &tape, size);
+        let observations: Vec<Observation> = (0..40).map(|n| observation(&ids, n)).collect();
+        rates(&mut bench, &machine, &observations, size);
         splits(&mut bench, size);
-        whole(&mut bench, &machine, &tape, size);
+        whole(&mut bench, &machine, &observations, size);
     }
     bench.finish();
 }

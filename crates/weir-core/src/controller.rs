@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The loop's one step, as a function: what was seen goes in, what is to be done comes out.
+//! The loop's one step, as a function: an observation goes in, a plan comes out.
 //!
 //! ```text
 //!  Observation                                                                            Plan
@@ -11,14 +11,14 @@
 //! *Words.* T: the set-point of a device. B: its bandwidth, counted by itself. κ: *intensity*,
 //! device bytes per CPU-second of one workload. *Demand*: what a workload would move without a
 //! limit. *Correction* c: factor on the set-point that takes away what the split gets wrong.
-//! *Pinned*: running into its limit. *Cut*: its part is smaller than its demand.
+//! *Pinned*: running into its limit. *Short*: its part is smaller than its demand, so that it gets a limit.
 //!
 //! *One step.*
 //!
 //! 1. Rates of groups and devices ([`crate::rates::bandwidth`]); CPU use and signs of access of every
 //!    workload; group rates shared out to workloads ([`crate::rates::attribution`]).
 //! 2. `demand`: κ, wanted CPU and demand. A missing reading changes none of them.
-//! 3. `devices`: the PI term on (T − B)/T moves the correction; what nobody may limit (excluded
+//! 3. `devices`: the PI term on (T − B)/T moves the correction; what weir may not limit (excluded
 //!    workloads, traffic without an owner, what is too small to matter) is taken off the budget
 //!    T·c first; the rest is split by the policy. Several devices are treated one by one.
 //! 4. A workload's limit is allowed ÷ κ, in CPUs; of several devices the tightest counts.
@@ -27,7 +27,7 @@
 //! 7. `explain`: a state per device and a verdict per workload, with the reason.
 //!
 //! *Feed-forward and feedback.* A new load is answered by steps 2 to 4 within two or three
-//! intervals, without waiting for an integral to move. The first cut is too mild: κ was measured on
+//! intervals, without waiting for an integral to move. The first limit is too mild: κ was measured on
 //! stalled CPUs and rises as the stalls go (the thesis saw +3…7 %, 6.3). κ is measured again within
 //! a few steps, and the slow integral takes away what then remains: the leak of rewrites, the
 //! ticks, the error of κ.
@@ -82,7 +82,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     let rates = device_rates(machine, &groups);
     let mut actions = state::follow(&mut state.workloads, &seen.workloads);
     let (shares, reborn) = demand::signals(state, machine, seen, &groups);
-    // What weir reads itself is in the device's total and is no workload's.
+    // Traffic of weir's own probe is in the device's total and is no workload's.
     let others = state.probe.subtract_from(&groups, &seen.probe_traffic);
     let mut found = attribute(&others, &shares);
     probe_traffic::leave_unattributed(&mut found, &groups, &others);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a run is judged by: bandwidth in windows, latencies, settling. Live and simulated runs are
-//! compared field by field, so both compute them here. `docs/reference/results.md` says what each figure is.
+//! Figures by which a run is evaluated: bandwidth in windows, latencies, settling. Live and simulated runs
+//! are compared field by field, so both compute them here. `docs/reference/results.md` says what each figure
+//! is.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -26,9 +26,10 @@ pub struct GroupId {
 
 /// A workload: what is measured and limited. A cgroup's path below the cgroup root
 /// (`/system.slice/fio.service`), or `pid:PID@STARTTIME` for a process, so that a recycled PID is a
-/// new workload. Cheap to clone. A path stands as the kernel has it, with what systemd has escaped in it (`\x2d`). It may hold
-/// any byte but NUL: bytes that are not UTF-8, and characters that harm a terminal, are written as `\ooo` (three octal
-/// digits), and so is a backslash that could be taken for one of these, so that the mapping can be undone.
+/// new workload. Cheap to clone. A path stands as the kernel has it, with what systemd has escaped in it
+/// (`\x2d`). It may hold any byte but NUL. Bytes that are not UTF-8, and characters that harm a terminal, are
+/// written as `\ooo` (three octal digits), and so is a backslash that could be taken for one of these, so
+/// that the mapping can be undone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WorkloadId(pub Arc<str>);

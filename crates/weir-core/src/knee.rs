@@ -3,7 +3,7 @@
 //! loaded-latency curve.
 //!
 //! *Definition.* The knee is the load at which bandwidth ÷ latency is largest (Kleinrock's *power*):
-//! up to it one more percent of bandwidth costs less than one percent of latency, beyond it more. It
+//! up to it one more percent of bandwidth costs less than one percent of latency, above it more. It
 //! needs no threshold, does not depend on units, and is the thesis's "point with the best ratio of
 //! bandwidth and latency" (6.3).
 //!
@@ -17,7 +17,7 @@
 //! bandwidth no longer rises with load, bound C and take no part in the fit.
 //!
 //! *Where to measure.* A device with nearly no queue has a wall, and its knee lies at the wall. Loads far apart
-//! there leave it anywhere between them, whatever is fitted; so [`next_load`] asks for one more between.
+//! there leave it anywhere between them, whatever is fitted; so [`next_load`] gives one more between.
 
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl Knee {
     }
 }
 
-/// Why no knee can be told.
+/// Why no knee can be found.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum NoKnee {
     /// Too few different loads.
@@ -103,7 +103,7 @@ const GRID: usize = 160;
 /// passed over.
 ///
 /// # Errors
-/// [`NoKnee`]: too few points, or none beyond the knee.
+/// [`NoKnee`]: too few points, or none above the knee.
 pub fn find(points: &[LoadPoint]) -> Result<Knee, NoKnee> {
     let rising = rising_part(points);
     let Some(highest) = rising
@@ -144,8 +144,8 @@ pub fn find(points: &[LoadPoint]) -> Result<Knee, NoKnee> {
     })
 }
 
-/// Loads beside the best one that lie further apart than this leave the knee to guessing: what the curve
-/// does between them is not known, and a wall there looks like a slope.
+/// Loads beside the best one that lie further apart than this leave the position of the knee open: the curve
+/// between them is not known, and a wall there looks like a slope.
 const GAP: f64 = 0.04;
 
 /// The load that one more measurement should be made at: in the middle of the wider gap beside the point with
@@ -191,30 +191,30 @@ fn rising_part(points: &[LoadPoint]) -> Vec<(f64, f64)> {
     merged(&kept)
 }
 
-/// Whether the device was seen beyond its highest bandwidth: with far more latency and no more bandwidth.
+/// Whether the device was seen past its highest bandwidth: with far more latency and no more bandwidth.
 fn has_crest(points: &[LoadPoint], rising: &[(f64, f64)]) -> bool {
     let Some(&(highest, latency)) = rising.last() else {
         return false;
     };
     points.iter().any(|p| {
         let (b, l) = (p.bytes_per_sec.get(), p.latency_ns.0 as f64);
-        b.is_finite() && b > BEYOND * highest && l > PAST * latency
+        b.is_finite() && b > PAST_PEAK * highest && l > PAST * latency
     })
 }
 
-/// Power that has fallen by this factor up to the highest load does not rise to a new maximum beyond it.
+/// Power that has fallen by this factor up to the highest load does not rise to a new maximum above it.
 const FALLEN: f64 = 1.5;
 
-/// Whether the largest power lies within what was measured, whatever the fit says: a few points that are off, as where threads
-/// fall into step with each other, can put its maximum beyond all of them.
+/// Whether the largest power lies within what was measured, whatever the fit says: a few points that are off,
+/// as where threads fall into step with each other, can put its maximum above all of them.
 fn has_fallen(rising: &[(f64, f64)]) -> bool {
     let powers = rising.iter().map(|(b, l)| b / l);
     let last = rising.last().map_or(0.0, |(b, l)| b / l);
     powers.fold(0.0, f64::max) > FALLEN * last
 }
 
-/// Beyond the peak a device gives a little less; much less at a high latency is something else.
-const BEYOND: f64 = 0.8;
+/// Past the peak a device gives a little less; much less at a high latency is something else.
+const PAST_PEAK: f64 = 0.8;
 
 /// Loads that are the same are averaged.
 fn merged(sorted: &[(f64, f64)]) -> Vec<(f64, f64)> {
@@ -303,8 +303,8 @@ impl Fit {
 type Row = [f64; 4];
 
 /// Least squares with x ≥ 0: of all subsets of the three columns that have the first, the one with the smallest
-/// error among those whose solution is not negative; and that error, squared and summed. Without any, all zero.
-/// The first is the idle latency: noise must not make a device of none, whose knee would be at no load.
+/// error among those with a solution that is not negative; and that error, squared and summed. Without any,
+/// all zero. The first is the idle latency: noise must not make it zero, which would put the knee at no load.
 fn not_negative(rows: &[Row]) -> ([f64; 3], f64) {
     let mut best = ([0.0; 3], f64::INFINITY);
     for subset in [0b001_u8, 0b011, 0b101, 0b111] {

@@ -20,10 +20,11 @@ const NANOS_PER_SEC: f64 = 1e9;
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
-/// A default period for limits, near the round one that is given: 3 % longer. Programs wake at round intervals (1, 5, 10,
-/// 20 ms, and the kernel's tick), by the same clock as the refills of `cpu.max`. Where a limit's period is a multiple of such an interval, a
-/// program that wakes on a CPU of limited tasks meets the same part of their bursts each time: some never wait for them,
-/// some always do (docs/evidence/simulator.md has how much that is).
+/// A default period for limits, near the round one that is given: 3 % longer. Programs wake at round
+/// intervals (1, 5, 10, 20 ms, and the kernel's tick), by the same clock as the refills of `cpu.max`. Where a
+/// limit's period is a multiple of such an interval, a program that wakes on a CPU of limited tasks meets the
+/// same part of their bursts each time: some never wait for them, some always do (docs/evidence/simulator.md
+/// has how much that is).
 pub const fn off_beat(period: Nanos) -> Nanos {
     Nanos(period.0 / 100 * 103)
 }
@@ -223,7 +224,7 @@ impl fmt::Display for CpuShare {
 
 impl fmt::Display for Nanos {
     /// For people: the largest of ns, µs, ms and s that gives a number of at least 1, to a digit that
-    /// tells two costs apart.
+    /// distinguishes two costs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, unit) = match self.0 {
             n if n < 1_000 => return write!(f, "{n} ns"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether what a table says can be.
+//! Checks that the content of a table is possible.
 
 use crate::TableError;
 use crate::counters::CounterSet;
@@ -171,7 +171,7 @@ fn check_store(table: &Table, store: &Store) -> Result<(), TableError> {
     };
     let pmu = table.pmu.get(&event.pmu);
     if pmu.is_none_or(|pmu| pmu.scope != Scope::Cpu) {
-        return wrong(&place, "only a CPU's own events tell tasks apart");
+        return wrong(&place, "only a CPU's own events count by task");
     }
     if event.traffic != Some(Traffic::Read) || !table.source.contains_key(&store.source) {
         return wrong(
@@ -317,7 +317,7 @@ source = "s"
         let of_cpu = of_socket.replace("socket", "cpu");
         assert_eq!(Table::parse(&of_cpu).unwrap().store[0].event, "READS");
         let why = Table::parse(&of_socket).unwrap_err();
-        assert!(why.to_string().contains("tell tasks apart"), "{why}");
+        assert!(why.to_string().contains("count by task"), "{why}");
         let line = "counts = \"lines\"\nbytes = 64\ntraffic = \"read\"";
         for (old, new, said) in [
             ("event = \"READS\"", "event = \"FILLS\"", "no such event"),
@@ -411,12 +411,12 @@ source = "s"
             let _ = Table::parse(&text);
         }
 
-        /// A real table, cut and changed anywhere.
+        /// A real table, damaged anywhere.
         #[test]
-        fn damaged_tables_are_survived(which in 0..SOURCES.len(), at: prop::sample::Index, cut in 0usize..40, put in "[ -~\n]{0,6}") {
+        fn damaged_tables_are_survived(which in 0..SOURCES.len(), at: prop::sample::Index, removed in 0usize..40, put in "[ -~\n]{0,6}") {
             let text = SOURCES[which].1;
             let at = at.index(text.len());
-            let (Some(head), Some(tail)) = (text.get(..at), text.get((at + cut).min(text.len())..)) else { return Ok(()) };
+            let (Some(head), Some(tail)) = (text.get(..at), text.get((at + removed).min(text.len())..)) else { return Ok(()) };
             if let Err(TableError::Wrong { place, what }) = Table::parse(&format!("{head}{put}{tail}")) {
                 prop_assert!(!what.is_empty() && place.len() < 4096);
             }

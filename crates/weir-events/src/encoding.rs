@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From terms to the numbers that `perf_event_open` wants. Which bits a term takes is said by the
+//! From terms to the numbers of `perf_event_open`. Which bits a term takes is said by the
 //! kernel, in a file of the PMU's `format` directory for each field: `config:0-7`,
 //! `config:8-15,32-63`, `config1:0-63` (kernel, `Documentation/ABI/testing/
 //! sysfs-bus-event_source-devices-format`). The lowest bit of the value goes to the first bit named.
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_cut_over_the_runs_of_its_field() {
+    fn a_value_is_split_over_the_runs_of_its_field() {
         let (event, umask) = (field("config:0-7\n"), field("config:8-15,32-63\n"));
         let fields = |name: &str| match name {
             "event" => Some(&event),

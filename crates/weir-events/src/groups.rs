@@ -40,32 +40,32 @@ pub fn fit(pmu: &Pmu, events: &[&Event]) -> bool {
         return true;
     };
     let all = CounterSet::first(count);
-    let wants: Vec<CounterSet> = events.iter().map(|e| e.counters.unwrap_or(all)).collect();
-    assigned(&wants, count)
+    let sets: Vec<CounterSet> = events.iter().map(|e| e.counters.unwrap_or(all)).collect();
+    assigned(&sets, count)
 }
 
 /// Whether each can have a counter of its own: a matching in a bipartite graph, by augmenting paths
 /// (Kuhn). Few counters, so its cost does not matter.
-fn assigned(wants: &[CounterSet], counters: u32) -> bool {
+fn assigned(sets: &[CounterSet], counters: u32) -> bool {
     let mut owner: Vec<Option<usize>> = vec![None; counters as usize];
-    (0..wants.len()).all(|event| {
+    (0..sets.len()).all(|event| {
         let mut tried = vec![false; counters as usize];
-        augment(event, wants, &mut owner, &mut tried)
+        augment(event, sets, &mut owner, &mut tried)
     })
 }
 
 fn augment(
     event: usize,
-    wants: &[CounterSet],
+    sets: &[CounterSet],
     owner: &mut [Option<usize>],
     tried: &mut [bool],
 ) -> bool {
-    for counter in wants[event].iter().map(|c| c as usize) {
+    for counter in sets[event].iter().map(|c| c as usize) {
         if tried.get(counter) != Some(&false) {
             continue;
         }
         tried[counter] = true;
-        if owner[counter].is_none_or(|other| augment(other, wants, owner, tried)) {
+        if owner[counter].is_none_or(|other| augment(other, sets, owner, tried)) {
             owner[counter] = Some(event);
             return true;
         }
@@ -145,8 +145,8 @@ mod tests {
     proptest! {
         /// Against trying all ways.
         #[test]
-        fn the_matching_finds_what_there_is(wants in prop::collection::vec(1u64..16, 0..5)) {
-            let sets: Vec<CounterSet> = wants.iter().map(|bits| {
+        fn the_matching_finds_what_there_is(masks in prop::collection::vec(1u64..16, 0..5)) {
+            let sets: Vec<CounterSet> = masks.iter().map(|bits| {
                 let list: Vec<String> = (0..4).filter(|c| bits >> c & 1 == 1).map(|c: u32| c.to_string()).collect();
                 set(&list.join(","))
             }).collect();

@@ -6,13 +6,13 @@
 //!
 //! ```text
 //! Cpu ─► tables ─► event: terms ─┐
-//!                                ├─► encoding ─► config, config1, …   (what perf_event_open wants)
+//!                                ├─► encoding ─► config, config1, …   (fields of perf_event_attr)
 //! the PMU's format files ────────┘
 //!        events of one PMU ─► groups ─► sets that can count at the same time
 //! ```
 //!
 //! Everything here is pure: no file, no system call. Where PMUs are and what their format files say
-//! is weir-linux's business. What a counter really counts comes from its maker's text; nothing in
+//! is weir-linux's business. The meaning of a counter comes from its maker's text; nothing in
 //! these tables was tried on hardware by weir's authors.
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Intel's tables against a recorded extract of Intel's lists: bits and counters, both ways. (The same bits
-//! are asked of a living perf in `testbed/harness/tests/vm/events.rs`, which knows nothing of counters.)
+//! are compared with a real perf in `testbed/harness/tests/vm/events.rs`, which knows nothing of counters.)
 
 #![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
 
@@ -125,7 +125,7 @@ fn raw_bits_and_differences_are_the_bits_with_a_name_elsewhere() {
                 .unwrap()
                 .get("offcore_rsp")
                 .unwrap();
-            // The bits that say what was asked for and that a supplier answered are in all of them.
+            // The bits of the request, and of an answer by a supplier, are in all of them.
             let suppliers = 0xff << 22;
             assert_eq!(
                 (of(more) ^ of(less)) & suppliers,

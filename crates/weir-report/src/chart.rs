@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Device bandwidth over time: one panel for each run with control, the run without control of its seed behind
-//! it, the same axes everywhere, so that runs are compared by eye without colours to learn:
+//! it, the same axes everywhere, so that runs can be compared without colours to learn:
 //! orange is always without, blue is always with.
 //!
 //! Set-point and capacity are lines with their names at their ends; the span the figures are taken
@@ -20,7 +20,7 @@ const RIGHT: f32 = 168.0;
 /// Above the first row: title and legend. Below the last: time axis.
 const TOP: f32 = 92.0;
 const BOTTOM: f32 = 58.0;
-/// Between panels; above each there is room for its name.
+/// Between panels; above each there is space for its name.
 const GAP: At = (26.0, 54.0);
 /// Most panels beside each other.
 const PANELS_A_ROW: usize = 3;
@@ -89,7 +89,7 @@ fn drawn<'a>(runs: &'a [Run], names: &'a [String]) -> Vec<Drawn<'a>> {
     (0..runs.len()).filter_map(panel).collect()
 }
 
-/// Draw the bandwidth of all runs over time. Never fails: what is not there is said in the picture.
+/// Draw the bandwidth of all runs over time. Never fails: the picture says what is missing.
 pub fn bandwidth(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture {
     let axes = axes(subject, results);
     let names = names(results);
@@ -268,7 +268,7 @@ fn legend(marks: &mut Vec<Mark>, fonts: &Fonts, axes: &Axes, shown: &[Drawn]) {
     let free: Vec<&Run> = shown.iter().filter_map(|runs| runs.free).collect();
     // Simulated runs may be controlled by something else: the thesis's controllers.
     let is_weir = |run: &&Run| !run.backend.starts_with("thesis-");
-    let who = if held.iter().all(is_weir) {
+    let controller = if held.iter().all(is_weir) {
         "weir"
     } else {
         "control"
@@ -281,16 +281,19 @@ fn legend(marks: &mut Vec<Mark>, fonts: &Fonts, axes: &Axes, shown: &[Drawn]) {
         } else {
             String::new()
         };
-        entries.push((Ink::Free, format!("without {who}{mean}")));
+        entries.push((Ink::Free, format!("without {controller}{mean}")));
     }
     match held[..] {
         [] => {}
         [run] => {
             let named = shown.iter().find(|runs| runs.held.is_some());
             let name = named.map_or("", |runs| runs.name);
-            entries.push((Ink::Held, format!("with {who}, {name}{}", mean(axes, run))));
+            entries.push((
+                Ink::Held,
+                format!("with {controller}, {name}{}", mean(axes, run)),
+            ));
         }
-        _ => entries.push((Ink::Held, format!("with {who}"))),
+        _ => entries.push((Ink::Held, format!("with {controller}"))),
     }
     let mut x = LEFT;
     let y = 64.0;

@@ -42,7 +42,7 @@ pub enum Shown {
 /// One bound and what came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// The run that is judged, as tables name it; empty where there is none.
+    /// The run that is checked, as tables name it; empty where there is none.
     pub run: String,
     /// Its seed.
     pub seed: u64,
@@ -278,15 +278,17 @@ const KINDS: [Bounded; 15] = {
 const THESIS: &str = "thesis-";
 
 /// The runs that are held to the bounds, by their place.
-fn judged(expect: &Expect, runs: &[Run]) -> Vec<usize> {
+fn checked(expect: &Expect, runs: &[Run]) -> Vec<usize> {
     let is_weirs = |run: &Run| !run.backend.starts_with(THESIS);
     let is_controlled = |run: &Run| run.policy != "none";
     let has_weir = runs.iter().any(|run| is_controlled(run) && is_weirs(run));
-    let is_judged = |run: &Run| {
+    let is_checked = |run: &Run| {
         let has_own = expect.backends.contains_key(&run.backend);
         is_controlled(run) && (is_weirs(run) || !has_weir || has_own)
     };
-    (0..runs.len()).filter(|at| is_judged(&runs[*at])).collect()
+    (0..runs.len())
+        .filter(|at| is_checked(&runs[*at]))
+        .collect()
 }
 
 /// Every bound of the scenario, run by run, in the order of the format's documentation.
@@ -306,8 +308,8 @@ pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
         };
         checks_of(&pair, &subject.expect.of(&runs[at].backend))
     };
-    let judged = judged(&subject.expect, runs);
-    if judged.is_empty() {
+    let checked = checked(&subject.expect, runs);
+    if checked.is_empty() {
         let pair = Pair {
             name: "",
             seed: subject.seed,
@@ -316,7 +318,7 @@ pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
         };
         return checks_of(&pair, &subject.expect);
     }
-    judged.into_iter().flat_map(of).collect()
+    checked.into_iter().flat_map(of).collect()
 }
 
 fn checks_of(pair: &Pair, expect: &Expect) -> Vec<Check> {
@@ -332,10 +334,10 @@ pub fn without_bounds(subject: &Subject, results: &Results) -> Vec<String> {
     let checks = checks(subject, &one_seed);
     let names = rows::names(&one_seed).into_iter().zip(&one_seed.runs);
     let controlled = names.filter(|(_, run)| run.policy != "none");
-    let is_unjudged = |name: &String| !checks.iter().any(|check| check.run == *name);
+    let is_unchecked = |name: &String| !checks.iter().any(|check| check.run == *name);
     controlled
         .map(|(name, _)| name)
-        .filter(is_unjudged)
+        .filter(is_unchecked)
         .collect()
 }
 
@@ -405,8 +407,8 @@ pub fn compared(subject: &Subject, results: &Results) -> Option<String> {
     let runs = &results.runs;
     let names = rows::names(results);
     let free = runs.iter().position(is_free)?;
-    let judged = judged(&subject.expect, runs);
-    if judged.is_empty() {
+    let checked = checked(&subject.expect, runs);
+    if checked.is_empty() {
         return None;
     }
     if rows::has_several_seeds(runs) {
@@ -415,6 +417,6 @@ pub fn compared(subject: &Subject, results: &Results) -> Option<String> {
                 .into(),
         );
     }
-    let judged: Vec<&str> = judged.into_iter().map(|at| names[at].as_str()).collect();
-    Some(format!("{} against {}", judged.join(", "), names[free]))
+    let checked: Vec<&str> = checked.into_iter().map(|at| names[at].as_str()).collect();
+    Some(format!("{} against {}", checked.join(", "), names[free]))
 }

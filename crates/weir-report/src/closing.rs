@@ -7,7 +7,7 @@
 //! −67 % (12.1 to 4.01 ms), work beside +12 %.
 //! ```
 //!
-//! Of several seeds it tells the means.
+//! Of several seeds it gives the means.
 
 use crate::results::{Results, Run};
 use crate::rows::{is_free, known, reason};
@@ -21,7 +21,7 @@ const OTHERS: usize = 3;
 /// Columns of a reason within the sentence.
 const REASON_COLUMNS: usize = 90;
 
-/// The sentence. What is not known is said in it.
+/// The sentence. It says so where a figure is not known.
 pub fn closing(results: &Results) -> String {
     let groups = groups(&results.runs);
     let free = groups.iter().find(|group| is_free(group.first()));
@@ -135,7 +135,7 @@ impl Alike<'_> {
             let moved = self.moved();
             return format!("{subject} did not hold the device, which moved {moved}{others}");
         }
-        // What was chosen has no zeros at its end, what was measured has all its digits.
+        // Chosen values have no zeros at the end, measured values have all their digits.
         let (divisor, unit) = bandwidth_unit(mean);
         let set_point = plain_number(self.first().set_point_bytes_per_sec / divisor);
         let mean = number(mean / divisor);
@@ -207,28 +207,28 @@ impl Alike<'_> {
 }
 
 /// A figure that the sentence may name.
-struct Told {
+struct NamedFigure {
     name: &'static str,
     key: &'static str,
     of: fn(&Run) -> Option<f64>,
 }
 
 /// The neighbour's latency.
-const NEIGHBOUR: Told = Told {
+const NEIGHBOUR: NamedFigure = NamedFigure {
     name: "light reader's p99",
     key: "light_reader.p99_ns",
     of: |run| run.light_reader.p99_ns,
 };
 
 /// Where there is no neighbour.
-const ACCESS: Told = Told {
+const ACCESS: NamedFigure = NamedFigure {
     name: "mean access latency",
     key: "device_latency.mean_ns",
     of: |run| run.device_latency.mean_ns,
 };
 
 /// What others get done.
-const BESIDE: Told = Told {
+const BESIDE: NamedFigure = NamedFigure {
     name: "work beside",
     key: "throughput_ops_per_sec",
     of: |run| run.throughput_ops_per_sec,
@@ -238,12 +238,12 @@ const BESIDE: Told = Told {
 const LATENCY: Either = Either(NEIGHBOUR, ACCESS);
 
 /// The first figure, the second where the first is not known.
-struct Either(Told, Told);
+struct Either(NamedFigure, NamedFigure);
 
 impl Either {
     /// `light reader's p99 8.00 ms`
     fn alone(&self, group: &Alike) -> String {
-        let of = |figure: &Told| {
+        let of = |figure: &NamedFigure| {
             let value = group.mean(figure.key, figure.of)?;
             let (divisor, unit) = time_unit(value);
             Some(format!(
@@ -291,7 +291,7 @@ fn changes(free: &Alike, held: &Alike) -> String {
 }
 
 /// `light reader's p99 −67 % (12.1 to 4.01 ms)`, if both are known.
-fn change(latency: &Told, free: &Alike, held: &Alike) -> Option<String> {
+fn change(latency: &NamedFigure, free: &Alike, held: &Alike) -> Option<String> {
     let before = free.mean(latency.key, latency.of)?;
     let after = held.mean(latency.key, latency.of)?;
     let ratio = Some(after / before - 1.0).filter(|ratio| ratio.is_finite())?;

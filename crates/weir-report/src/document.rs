@@ -127,7 +127,7 @@ fn of_table(table: &Table) -> String {
     if !table.title.is_empty() {
         let _ = writeln!(html, "<h3>{}</h3>", escape(&table.title));
     }
-    // What is wider than a narrow screen has its cells below each other there, each with its head.
+    // A table that is wider than a narrow screen has its cells below each other there, each with its head.
     let is_wide = table.heads.len() > WIDE_FROM;
     let class = match table.heads.len() {
         DENSE_FROM.. => " class=\"stack dense\"",

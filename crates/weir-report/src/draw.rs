@@ -3,8 +3,8 @@
 //! everything else. Both come from the same marks, so they cannot differ.
 //!
 //! The font is built in (DejaVu Sans), so that the picture does not depend on the machine it is
-//! drawn on. Colours are those of Okabe and Ito, which people with any kind of colour vision tell
-//! apart; what they mean is always written beside them too.
+//! drawn on. Colours are those of Okabe and Ito, which are distinct for people with any kind of colour
+//! vision. The text beside them always says what they mean, too.
 
 use super::text::escape;
 use anyhow::{Context, Result};
@@ -102,7 +102,7 @@ pub enum Mark {
 pub struct Picture {
     /// Width and height.
     pub size: At,
-    /// What it shows, for those who do not see it.
+    /// What it shows, for readers that do not see it.
     pub label: String,
     /// From back to front.
     pub marks: Vec<Mark>,
@@ -254,13 +254,13 @@ fn svg_mark(mark: &Mark) -> String {
                 Anchor::End => "end",
             };
             let weight = if *bold { " font-weight=\"bold\"" } else { "" };
-            let turn = match upwards {
+            let rotation = match upwards {
                 true => format!(" transform=\"rotate(-90 {x:.1} {y:.1})\""),
                 false => String::new(),
             };
             format!(
                 "<text class=\"{}\" x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" \
-                 text-anchor=\"{anchor}\" fill=\"#{:06x}\"{weight}{turn}>{}</text>\n",
+                 text-anchor=\"{anchor}\" fill=\"#{:06x}\"{weight}{rotation}>{}</text>\n",
                 ink.class(),
                 ink.colours().0,
                 escape(text),
@@ -427,10 +427,10 @@ fn paint(pixels: &mut Pixmap, mark: &Mark, fonts: &Fonts, to_pixels: Transform) 
                 Anchor::Middle => width / 2.0,
                 Anchor::End => width,
             };
-            let turn = if *upwards { -90.0 } else { 0.0 };
+            let rotation = if *upwards { -90.0 } else { 0.0 };
             let place = to_pixels
                 .pre_translate(at.0, at.1)
-                .pre_concat(Transform::from_rotate(turn))
+                .pre_concat(Transform::from_rotate(rotation))
                 .pre_translate(-back, 0.0);
             if let Some(path) = fonts.outline(text, *size, *bold) {
                 pixels.fill_path(&path, &colour(*ink), FillRule::Winding, place, None);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Stands where a value is `null` and nobody said why.
+/// Stands where a value is `null` without a reason.
 const NO_REASON: &str = "not recorded by what made this run";
 
 /// Make `dir/name` hold `content`.

@@ -17,9 +17,9 @@ const RUNS_MAX: usize = 8;
 impl Origin {
     /// This program, here and now: version, commit, host and date. The rest is what the caller knows.
     ///
-    /// The commit is that of the git checkout in whose `target` folder the program lies. It is absent
-    /// if there is no such checkout or no git. A program that is older than its checkout is not told
-    /// apart.
+    /// The commit is that of the git checkout with this program in its `target` folder. It is absent
+    /// if there is no such checkout or no git. A program that is older than its checkout is not
+    /// recognised.
     pub fn of_this_program(world: &str, seed: u64) -> Self {
         Origin {
             weir_version: env!("CARGO_PKG_VERSION").into(),
@@ -33,10 +33,10 @@ impl Origin {
     }
 }
 
-/// Of a file in /proc so much is read: what is wanted stands at its beginning.
+/// Bytes of a file in /proc that are read at most: the facts stand at its beginning.
 const PROC_BYTES_MAX: u64 = 1 << 16;
 
-/// `Some CPU, 2 CPUs, Linux 6.18.0`; what the system does not tell is left out.
+/// `Some CPU, 2 CPUs, Linux 6.18.0`; facts that the system does not report are left out.
 fn host() -> Option<String> {
     let read = |path: &str| {
         let mut text = Vec::new();

@@ -139,7 +139,7 @@ fn figures(results: &Results) -> String {
          <th class=\"subject\"></th><th></th><th></th>",
     );
     for (i, name) in names.iter().enumerate() {
-        // Where there is little room, the back end stands below the policy.
+        // Where there is little space, the back end stands below the policy.
         let name = escape(name).replace('/', "/<wbr>");
         let _ = write!(html, "<th class=\"v\">{name}</th>");
         if let Some(base) = bases[i].filter(|_| has_changes) {

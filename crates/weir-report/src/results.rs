@@ -119,10 +119,12 @@ pub struct Run {
     pub cpu_sec_per_gib: Option<f64>,
     /// Operations per second of the work beside them.
     pub throughput_ops_per_sec: Option<f64>,
-    /// From weir's command to its first look, where it was started while the device was overloaded; live runs only.
+    /// From weir's command to its first tick, where it was started while the device was overloaded; live runs
+    /// only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_ms: Option<f64>,
-    /// Until the bandwidth stays within 5 % (means over 2 s), from when control (weir's first look) and load have begun.
+    /// Until the bandwidth stays within 5 % (means over 2 s), from when control (weir's first tick) and load
+    /// have begun.
     pub settle_ms: Option<f64>,
     /// Highest mean over 500 ms after settling, above the set-point, relative to it.
     pub overshoot_ratio: Option<f64>,

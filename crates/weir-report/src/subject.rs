@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a report says of the scenario: its circumstances and its bounds, whoever ran it.
+//! What a report says of the scenario: its circumstances and its bounds, the same for live and simulated
+//! runs.
 
 use weir_core::evaluation::Expect;
 

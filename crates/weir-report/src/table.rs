@@ -21,7 +21,7 @@ struct Column {
     width: usize,
 }
 
-/// All runs side by side, the change of each from the one it is compared with where there is room for it, and the reasons
+/// All runs side by side, the change of each from the one it is compared with where it fits, and the reasons
 /// of what is not known. Runs that do not fit beside each other follow below. Ends with a newline.
 pub fn table(results: &Results) -> String {
     format!("{}\n\n{}", line(&results.scenario, COLUMNS), body(results))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports of made-up results whose every figure is known.
+//! Reports of made-up results with known figures.
 
 mod bounds;
 mod closing;
@@ -36,7 +36,7 @@ fn subject() -> Subject {
     }
 }
 
-/// A run whose latencies are multiples of one number.
+/// A run with latencies that are multiples of one number.
 fn run(policy: &str, mean_mib: f64, latency_ns: f64) -> Run {
     let latency = |scale: f64| Latency {
         mean_ns: Some(scale * latency_ns),

@@ -21,16 +21,16 @@ pub fn line(text: &str, columns: usize) -> String {
     if whole.width() <= columns {
         return whole;
     }
-    let mut cut = String::new();
+    let mut shortened = String::new();
     let mut used = 0;
     for c in whole.chars() {
         used += c.width().unwrap_or(0);
         if used >= columns {
             break;
         }
-        cut.push(c);
+        shortened.push(c);
     }
-    cut + "…"
+    shortened + "…"
 }
 
 /// Characters that change how their neighbours are shown, or show nothing themselves.

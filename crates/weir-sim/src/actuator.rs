@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writing when a write gives nothing away, as weir's Linux back end does (see its `phase.rs` and
-//! `refill.rs`): the moment of a group's refill is found by watching `nr_periods` for a period,
-//! rewrites wait for it, and refills of new limits are moved apart by one longer period. Each of the
-//! two can be switched off, to see what it is worth.
+//! Writing when a write gives nothing away, as weir's Linux back end does (see `period_phase.rs` and
+//! `rewrite_timing.rs` of its `backends/cpu_max`): the moment of a group's refill is found by watching
+//! `nr_periods` for a period, rewrites wait for it, and refills of new limits are moved apart by one longer
+//! period. Each of the two can be switched off, to see what it is worth.
 
 use crate::machine::Machine;
 use crate::platform::SimPlatform;
@@ -10,8 +10,8 @@ use crate::quota::CpuMax;
 use crate::rng::Rng;
 use crate::variant::WeirOptions;
 
-/// Looks at the counter of periods in one period: how exactly a moment is known.
-const LOOKS_PER_PERIOD: u64 = 16;
+/// Polls of the counter of periods in one period: how exactly a moment is known.
+const POLLS_PER_PERIOD: u64 = 16;
 /// With more limits than this, bursts are spread by their number alone.
 const STAGGERED_MAX: usize = 32;
 
@@ -34,7 +34,7 @@ impl Refills {
         seed: u64,
     ) -> Self {
         let patience_ns = interval_ns / 4 * 3;
-        // A moment that cannot be waited for within an interval is not looked for.
+        // A moment that cannot be waited for within an interval is not searched for.
         let waits = options.waits_for_refill && period_ns <= patience_ns;
         Refills {
             waits,
@@ -48,7 +48,7 @@ impl Refills {
     /// What a rewrite gives away, in quotas.
     pub(crate) fn leak_ratio(&self) -> f64 {
         if self.waits {
-            1.0 / LOOKS_PER_PERIOD as f64
+            1.0 / POLLS_PER_PERIOD as f64
         } else {
             1.0
         }
@@ -88,13 +88,13 @@ impl Refills {
 impl SimPlatform {
     /// Finds the refills of new limits, which takes a period, and moves them apart, which takes two.
     pub(crate) fn spread_refills(&mut self, new: &[usize]) {
-        let step = self.period_ns / LOOKS_PER_PERIOD;
+        let step = self.period_ns / POLLS_PER_PERIOD;
         self.machine
             .run_until(self.machine.now + self.period_ns + 3 * step);
         for &index in new {
             let quota = &self.machine.workloads[index].quota;
             let Some(limit) = quota.limit().filter(|_| quota.is_active()) else {
-                // Who is idle has no refills: tried again with its next rewrite.
+                // An idle workload has no refills: tried again with its next rewrite.
                 continue;
             };
             let seen = quota.expires() + self.refills.rng.below(step.max(1) as usize) as u64;
@@ -130,7 +130,7 @@ impl SimPlatform {
             };
             taken.push(target);
             let shift = (target + period - offset) % period / 1000 * 1000;
-            if shift > period / LOOKS_PER_PERIOD {
+            if shift > period / POLLS_PER_PERIOD {
                 let at = self.machine.now + self.refills.wait(&self.machine, index);
                 steps.push((at, index, shift, true));
                 steps.push((at + period, index, shift, false));

@@ -6,7 +6,7 @@
 //!   wait gives one to an idle CPU at its next tick.
 //! - Where all CPUs are busy, each core compares itself with the others every 16 ms × CPUs
 //!   (`busy_factor`, `sd_weight`), one core after the other, and its two threads with each other every
-//!   32 ms. How much is moved is bounded by what the *smaller* side lacks to the mean
+//!   32 ms. The load that is moved is bounded by what the *smaller* side lacks to the mean
 //!   (`calculate_imbalance`): half of the difference between two threads of a core, but a fraction of a
 //!   task between one core and all others. A task larger than that is moved only after failed attempts
 //!   (`nr_balance_failed` shifts its load to the right): a chance of one in two, and of one in three.
@@ -55,7 +55,7 @@ impl Machine {
             .unwrap_or(last)
     }
 
-    /// Begins the rounds of balancing: in each one core looks at all others.
+    /// Begins the rounds of balancing: in each one core compares itself with all others.
     pub(crate) fn start_balancing(&mut self) {
         let every = BALANCE_NS_PER_CPU * u64::from(self.shape.threads_per_core);
         self.queue.push(self.now + every, Event::Balance);
@@ -165,7 +165,7 @@ impl Machine {
         }
     }
 
-    /// A CPU that goes idle takes a task from its sibling, or from the longest queue. False if nobody waits.
+    /// A CPU that goes idle takes a task from its sibling, or from the longest queue. False if no task waits.
     pub(crate) fn pull(&mut self, cpu: u32) -> bool {
         if self.waiting_count == 0 {
             return false;
@@ -176,7 +176,7 @@ impl Machine {
         let waits = |c: &u32| !self.cpus[*c as usize].queue.is_empty();
         // Which of several is as good as any: the kernel compares loads that are never quite equal.
         let busiest = around.max_by_key(|c| self.cpus[*c as usize].queue.len());
-        // The other thread of the core is asked first, as the kernel goes from domain to domain.
+        // The other thread of the core comes first, as the kernel goes from domain to domain.
         let sibling = self.sibling(cpu).filter(waits);
         let Some(from) = sibling.or(busiest.filter(waits)) else {
             return false;

@@ -4,13 +4,13 @@
 //!
 //! - Each CPU has a queue. A task is *eligible* when it has had no more than its part (virtual time
 //!   at most the weighted mean); of the eligible the one with the earliest deadline runs.
-//! - Lag is kept over sleep, throttling and migration (`PLACE_LAG`). Who leaves with a debt works it
+//! - Lag is kept over sleep, throttling and migration (`PLACE_LAG`). A task that leaves with a debt works it
 //!   off while others run, and comes back without one at the latest when the mean has passed it or
 //!   its CPU was idle (`DELAY_DEQUEUE`, `DELAY_ZERO`).
 //! - `RUN_TO_PARITY`: a task that was picked is protected while it is eligible, up to the deadline it
-//!   had then. The end of the protection is noticed when the CPU is charged: at a tick, or when somebody
+//!   had then. The end of the protection is noticed when the CPU is charged: at a tick, or when a task
 //!   wakes there.
-//! - *Wake-up preemption*: who wakes takes the CPU at once if the choice would fall on it now. A task
+//! - *Wake-up preemption*: a task that wakes takes the CPU at once if the choice would fall on it now. A task
 //!   that uses little has lag and does so until the lag is used up; then it waits, and earns some.
 //!   (`PREEMPT_SHORT` is about slices that differ; here all are of the base length.)
 
@@ -94,7 +94,7 @@ impl Machine {
         self.plan(cpu);
     }
 
-    /// Looks who should run. True if somebody else does now.
+    /// Chooses the task that should run. True if it is another one than before.
     fn choose(&mut self, cpu: u32) -> bool {
         self.cpus[cpu as usize].is_choice_due = false;
         let (best, current) = (self.best(cpu), self.ordinary_on(cpu));
@@ -232,7 +232,7 @@ impl Machine {
         let t = &mut self.tasks[task as usize];
         t.exec_ns += delta;
         t.vruntime += delta as f64 * NORMAL / t.weight;
-        // Who is alone has nobody to make room for.
+        // A task that is alone has no other task to give way to.
         c.is_choice_due |= t.vruntime >= t.protected && !c.queue.is_empty();
         if t.vruntime >= t.deadline {
             self.begin_slice(task, until);
@@ -245,8 +245,8 @@ impl Machine {
         is_short
     }
 
-    /// A slice is over and the next begins (`update_deadline`). That is noticed at ticks; of a task
-    /// that is alone, whose ticks are not in the calendar, they are counted here.
+    /// A slice is over and the next begins (`update_deadline`). That is noticed at ticks. The ticks of a task
+    /// that is alone are not in the calendar; they are counted here.
     fn begin_slice(&mut self, task: u32, now: u64) {
         let (tick, slice) = (self.shape.tick_ns, self.slice_of(task));
         let t = &mut self.tasks[task as usize];
@@ -379,7 +379,7 @@ impl Machine {
         }
     }
 
-    /// The current task woke somebody between two of its steps: who is to take over does so now.
+    /// The current task woke another between two of its steps: a task that is to take over does so now.
     pub(crate) fn give_way(&mut self, cpu: u32) {
         let is_ext = self.ext_on(cpu).is_some();
         let is_beaten = !self.cpus[cpu as usize].realtime.is_empty();

@@ -9,10 +9,11 @@
 //!
 //! - Partial mode (`partial`): tasks of limited workloads only, below the fair class; first come, first served.
 //! - Full mode (`full`): all ordinary tasks, in order of virtual time.
-//! - Slices of 4 ms, whose end is seen at the kernel's tick.
+//! - Slices of 4 ms; the end of one is seen at the kernel's tick.
 //!
-//! Not here: the cost of the tick and of decisions, and the daemon's silence (it never hangs here). The
-//! scheduler's own tick is never late, so no CPU has to find a spent budget by itself (`budget_exhausted`).
+//! Not here: the cost of the tick and of decisions, and a lost heartbeat of the daemon (it never hangs here).
+//! The scheduler's own tick is never late, so no CPU has to find a used-up budget by itself
+//! (`budget_exhausted`).
 
 use crate::full::Full;
 use crate::machine::{At, Machine};
@@ -31,10 +32,10 @@ pub(crate) enum Rule {
 pub(crate) enum Comes {
     /// It woke.
     Awake,
-    /// Somebody of a higher class took its CPU (`SCX_ENQ_REENQ`).
+    /// A task of a higher class took its CPU (`SCX_ENQ_REENQ`).
     Displaced,
     /// Its slice is over.
-    Spent,
+    SliceOver,
 }
 
 /// Tasks by a key, and of the same key in the order in which they came.
@@ -50,7 +51,7 @@ impl RunQueue {
 
 /// The scheduler's state.
 pub(crate) struct Ext {
-    pub books: SchedStats,
+    pub stats: SchedStats,
     pub rule: Rule,
     queue: RunQueue,
     /// By position of the workload: its parked tasks, and since when.
@@ -58,17 +59,17 @@ pub(crate) struct Ext {
     /// Device of each monitoring group.
     pub devices: Vec<usize>,
     pub ticked_ns: u64,
-    /// The workload that is asked first at the next tick.
+    /// The workload that is checked first at the next tick.
     pub next: usize,
     /// By position of the workload: time its tasks were parked.
     pub parked_ns: Vec<u64>,
 }
 
 impl Ext {
-    pub(crate) fn new(books: SchedStats, rule: Rule, devices: Vec<usize>) -> Self {
-        let workloads = books.accounts.len();
+    pub(crate) fn new(stats: SchedStats, rule: Rule, devices: Vec<usize>) -> Self {
+        let workloads = stats.accounts.len();
         Ext {
-            books,
+            stats,
             rule,
             queue: RunQueue::default(),
             parked: vec![VecDeque::new(); workloads],
@@ -97,7 +98,7 @@ impl Ext {
         self.queue.0.pop_front().map(|(_, task)| task)
     }
 
-    /// Virtual time of who is first.
+    /// Virtual time of the first task in the queue.
     pub(crate) fn first(&self) -> Option<u64> {
         self.queue.0.front().map(|(key, _)| *key)
     }
@@ -108,7 +109,7 @@ impl Machine {
     pub(crate) fn is_ext(&self, task: u32) -> bool {
         let t = &self.tasks[task as usize];
         let is_ours = |e: &Ext| match e.rule {
-            Rule::Partial(_) => e.books.accounts[t.workload as usize].is_some(),
+            Rule::Partial(_) => e.stats.accounts[t.workload as usize].is_some(),
             Rule::Full(_) => true,
         };
         !t.is_realtime && self.ext.as_deref().is_some_and(is_ours)
@@ -120,7 +121,7 @@ impl Machine {
         current.filter(|task| self.is_ext(*task))
     }
 
-    /// Time a workload was held back so far, by whoever does that.
+    /// Time a workload was held back so far, by its quota or by the scheduler.
     pub(crate) fn throttled_ns(&self, workload: usize) -> u64 {
         let parked = self.ext.as_deref().map_or(0, |e| e.parked_ns[workload]);
         parked + self.workloads[workload].quota.stat(self.now).throttled_ns
@@ -142,16 +143,16 @@ impl Machine {
         let Some(ext) = self.ext.as_deref_mut() else {
             return;
         };
-        if ext.books.waits(workload) {
+        if ext.stats.waits(workload) {
             ext.parked[workload].push_back((task, now));
             return;
         }
         let is_full = matches!(ext.rule, Rule::Full(_));
         let vtime = ext.queue_up(task);
-        // In full mode whoever's slice is over has its own CPU look next.
-        let is_left = is_full && comes == Comes::Spent;
+        // In full mode, after the end of a slice, the task's own CPU chooses next.
+        let is_left = is_full && comes == Comes::SliceOver;
         if !is_left && !self.ext_wake_a_cpu(task, comes) && comes == Comes::Awake {
-            self.make_room(self.tasks[task as usize].last_cpu, vtime);
+            self.preempt_for(self.tasks[task as usize].last_cpu, vtime);
         }
     }
 
@@ -171,7 +172,7 @@ impl Machine {
         let is_core_idle = |c: &u32| (*c..c + step).all(|c| is_idle(&c));
         let from_last = |c: u32| (core + c) % count;
         let mut cores = (0..count).step_by(step as usize).map(from_last);
-        let stays = comes == Comes::Spent || is_core_idle(&core);
+        let stays = comes == Comes::SliceOver || is_core_idle(&core);
         let own = Some(last).filter(|c| is_idle(c));
         let idle = own
             .filter(|_| stays)
@@ -186,7 +187,7 @@ impl Machine {
         idle.is_some()
     }
 
-    /// A CPU that has nothing else takes who is first in the run queue.
+    /// A CPU that has nothing else takes the first task of the run queue.
     pub(crate) fn ext_pick(&mut self, cpu: u32) {
         let next = self.ext.as_deref_mut().and_then(Ext::take_next);
         if let Some(task) = next {
@@ -203,7 +204,7 @@ impl Machine {
             Rule::Partial(partial) => partial.is_served(cpu),
             Rule::Full(full) => full.begin(cpu, task, workload, now),
         }
-        self.tasks[task as usize].slice_ns = ext.books.settings.slice_ns;
+        self.tasks[task as usize].slice_ns = ext.stats.settings.slice_ns;
         self.cpus[cpu as usize].is_choice_due = false;
         self.put_on(cpu, task);
         self.ext_plan(cpu);
@@ -227,7 +228,7 @@ impl Machine {
         t.slice_ns = t.slice_ns.saturating_sub(delta);
         let workload = t.workload as usize;
         if let Some(ext) = self.ext.as_deref_mut()
-            && let Some(account) = &mut ext.books.accounts[workload]
+            && let Some(account) = &mut ext.stats.accounts[workload]
         {
             account.run_ns += delta;
         }
@@ -244,13 +245,13 @@ impl Machine {
         self.ext_plan(cpu);
     }
 
-    /// Who runs is to make room for the next.
+    /// The running task gives way to the next.
     pub(crate) fn ext_replace(&mut self, cpu: u32) {
         if self.full().is_some() {
             return self.full_replace(cpu);
         }
-        self.ext_set_aside(cpu, Comes::Spent);
-        // Where nobody else waits it has taken itself already.
+        self.ext_set_aside(cpu, Comes::SliceOver);
+        // Where no other task waits it has taken itself already.
         if self.cpus[cpu as usize].current.is_none() {
             self.pick(cpu);
         }
@@ -263,7 +264,7 @@ impl Machine {
         self.ext_enqueue(task, comes);
     }
 
-    /// The current task stops; whether it goes on wanting a CPU is the caller's.
+    /// The current task stops; whether it stays runnable is the caller's choice.
     pub(crate) fn ext_stop(&mut self, cpu: u32) {
         self.ext_charge(cpu);
         let (now, task) = (self.now, self.take_off(cpu));

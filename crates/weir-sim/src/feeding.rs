@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits as budgets in device bytes, as weir-linux feeds its scheduler (see its `scx/mod.rs`): the rate of
-//! each limited workload, and what is left of the set-point for all others.
+//! Limits as budgets in device bytes, as weir-linux feeds its scheduler (its `backends/sched_ext`): the rate
+//! of each limited workload, and what is left of the set-point for all others.
 
 use crate::ext::{Ext, Rule};
 use crate::full::Full;
@@ -15,7 +15,7 @@ use weir_core::seam::plan::{ActionKind, Outcome, OutcomeKind, Plan};
 use weir_core::seam::topology::Actuator;
 use weir_core::{CpuShare, Nanos};
 
-/// The scheduler in the kernel, where a back end needs it; nobody is limited yet.
+/// The scheduler in the kernel, where a back end needs it; no workload is limited yet.
 pub(crate) fn load(
     machine: &mut Machine,
     groups: &[(u32, u32)],
@@ -38,13 +38,13 @@ pub(crate) fn load(
         looks_every_ns: options.looks_every_ns,
         ..Settings::of_period(period_ns)
     };
-    let books = SchedStats::new(
+    let stats = SchedStats::new(
         settings,
         machine.workloads.len(),
         machine.fluid.device_count(),
     );
     let devices: Vec<usize> = groups.iter().map(|(device, _)| *device as usize).collect();
-    machine.load_ext(Ext::new(books, rule, devices));
+    machine.load_ext(Ext::new(stats, rule, devices));
 }
 
 /// What the controller has to know of it.
@@ -63,7 +63,7 @@ pub(crate) fn actuator(period_ns: u64) -> Actuator {
 }
 
 impl SimPlatform {
-    /// Carries a plan out: limits and releases first, then everybody's rate.
+    /// Carries a plan out: limits and releases first, then the rates of all workloads.
     pub(crate) fn apply_budgets(&mut self, plan: &Plan) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(plan.actions.len());
         for action in &plan.actions {
@@ -78,7 +78,7 @@ impl SimPlatform {
                 result,
             });
         }
-        self.guard(plan);
+        self.cap_unlimited(plan);
         self.feed(plan);
         outcomes
     }
@@ -90,7 +90,7 @@ impl SimPlatform {
         let Some((group, _)) = self.labels[index].resident else {
             return OutcomeKind::Refused("it has no memory on a device".into());
         };
-        // Of whom nothing is known nothing is charged.
+        // A workload of which nothing is known is charged nothing.
         let rate = self.rate(index, cpus, plan).unwrap_or(Rate {
             device: self.groups[group as usize].0 as usize,
             cpus: cpus.get(),
@@ -145,10 +145,11 @@ impl SimPlatform {
         for state in &plan.devices {
             let device = state.id.0 as usize;
             let target = state.set_point_bytes_per_sec.map_or(0, |t| whole(t.get()));
-            if let Some(meter) = ext.books.meters.get_mut(device) {
+            if let Some(meter) = ext.stats.meters.get_mut(device) {
                 meter.set_point_bytes_per_sec = target;
                 meter.others_bytes_per_sec = others_room(state, given[device]);
-                // While nobody is limited all of it is the others' room: what they leave of it is nobody's credit.
+                // While no workload is limited all of it is for the others, and what they leave is no credit
+                // of any workload.
                 let carry_sec = if given[device] > 0 {
                     CARRY.secs_f64()
                 } else {
@@ -156,7 +157,7 @@ impl SimPlatform {
                 };
                 meter.carry_max = whole(target as f64 * carry_sec) as i64;
                 if matches!(ext.rule, Rule::Full(_)) {
-                    meter.guard_max = whole(target as f64 * OVERLOAD_CAP.secs_f64());
+                    meter.overload_max = whole(target as f64 * OVERLOAD_CAP.secs_f64());
                 }
             }
         }
@@ -164,13 +165,14 @@ impl SimPlatform {
 
     fn rate_of(&self, index: usize) -> Option<Rate> {
         let ext = self.machine.ext.as_deref()?;
-        let limited = ext.books.accounts[index].filter(|a| a.mode == Mode::Limited);
+        let limited = ext.stats.accounts[index].filter(|a| a.mode == Mode::Limited);
         limited.map(|a| a.rate)
     }
 
-    /// Full mode: the guarded ones are those that could be limited and are not (see weir-linux, `scx/guard.rs`): each
-    /// with its weight's part of the set-point, at the intensity the plan knows, if it does.
-    fn guard(&mut self, plan: &Plan) {
+    /// Full mode: the overload cap applies to workloads that could be limited and are not (see weir-linux,
+    /// `sched_ext/overload_cap.rs`): each with its weight's part of the set-point, at the intensity the plan
+    /// knows, if it does.
+    fn cap_unlimited(&mut self, plan: &Plan) {
         if self.machine.full().is_none() {
             return;
         }
@@ -180,11 +182,11 @@ impl SimPlatform {
         let Some(ext) = self.machine.ext.as_deref_mut() else {
             return;
         };
-        for (account, rate) in ext.books.accounts.iter_mut().zip(rates) {
+        for (account, rate) in ext.stats.accounts.iter_mut().zip(rates) {
             match (account.as_mut(), rate) {
                 (Some(known), _) if known.mode == Mode::Limited => {}
                 (Some(known), Some(rate)) => known.rate = rate,
-                (None, Some(rate)) => *account = Some(Account::of(rate, Mode::Guarded)),
+                (None, Some(rate)) => *account = Some(Account::of(rate, Mode::Capped)),
                 (_, None) => *account = None,
             }
         }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast everybody runs, as long as nothing changes.
+//! Speed of all tasks, as long as nothing changes.
 //!
 //! Between two events the set of running tasks is constant, so each device is in an equilibrium
 //! ([`LoadedDevice::solve`]) and every running task progresses at a constant rate. Tasks that do the
 //! same beside the same are one *kind*; each kind has one integral of its rate over time, and a task
 //! remembers what the integral was when it began. So time passes in O(kinds), and a mix of kinds
-//! that was seen before costs one look into a table.
+//! that was seen before costs one lookup in a table.
 //!
 //! *Two hardware threads of a core.* A thread runs at `1 − (1 − φ)·a`, where φ is the speed of a
 //! thread beside a busy one and `a` is the part of time in which its sibling executes: 1 for
@@ -332,7 +332,7 @@ impl Fluid {
         shape
     }
 
-    /// What `count` tasks of a kind ask of their device; `mate` is the part of time in which a
+    /// Requests that `count` tasks of a kind make to their device; `mate` is the part of time in which a
     /// core-mate that accesses executes.
     fn requester(&self, kind: u32, count: u32, mate: f64) -> Requester {
         let class = &self.classes[(kind / 3) as usize];

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Full mode of weir's scheduler (`bpf/sched/full.bpf.h`): all ordinary tasks are its own, in one queue in
-//! order of virtual time, whose arithmetic is the kernel's own (`bpf/sched/weir_sched.h`).
+//! order of virtual time, with the kernel's own arithmetic (`bpf/sched/weir_sched.h`).
 //!
-//! - The kernel asks for the next task before it queues the one whose slice is over: who is still first
-//!   goes on.
-//! - Who wakes, or is let in, and finds no idle CPU has who runs on its last one looked at again, if that one
-//!   has had half a millisecond more than it.
+//! - The kernel calls for the next task before it queues the one with an expired slice: a task that is still
+//!   first goes on.
+//! - A task that wakes, or is released, and finds no idle CPU has the task that runs on its last CPU checked
+//!   again, if that one has had half a millisecond more than it.
 //! - A workload's tasks share its part of the CPUs, however many they are. As cgroups lie side by side here, its
 //!   part is the sum of its threads' weights.
 //!
-//! Not here: memory nodes (one queue), kernel threads of one CPU, CPUs that leave, who is late in the run queue
+//! Not here: memory nodes (one queue), kernel threads of one CPU, CPUs that leave, the starvation guard
 //! (`bpf/sched/stall_guard.bpf.h`), and what a decision costs.
 
 use crate::ext::{Comes, Ext, Rule};
@@ -24,16 +24,16 @@ struct Run {
     sum: u64,
 }
 
-/// A task (`struct weir_task`).
+/// A task (`struct task_ctx`).
 #[derive(Clone, Copy, Debug, Default)]
 struct FullModeTask {
     weight: u64,
     vtime: u64,
-    /// Its weight, while it wants a CPU.
+    /// Its weight, while it runs or waits for a CPU.
     counted: u64,
 }
 
-/// A workload's part of the CPUs, and the weights of its tasks that want one.
+/// A workload's part of the CPUs, and the weights of its tasks that run or wait for one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Share {
     pub part: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Share {
 
 /// Virtual time.
 pub(crate) struct Full {
-    /// The furthest anybody has begun to run at.
+    /// The furthest that any task has begun to run at.
     vtime_now: u64,
     /// By task.
     members: Vec<FullModeTask>,
@@ -53,7 +53,7 @@ pub(crate) struct Full {
 }
 
 impl Full {
-    /// For tasks of these weights, each in its workload, whose part of the CPUs is the sum of theirs.
+    /// For tasks of these weights, each in its workload; a workload's part of the CPUs is the sum of theirs.
     pub(crate) fn new(tasks: &[(usize, u64)], workloads: usize, cpu_count: usize) -> Self {
         let mut shares = vec![Share::default(); workloads];
         for (workload, weight) in tasks {
@@ -71,7 +71,7 @@ impl Full {
         }
     }
 
-    /// A task wakes: it counts among those who share its workload's part.
+    /// A task wakes: it counts among those that share its workload's part.
     pub(crate) fn begin_to_want(&mut self, task: u32, workload: usize, is_new: bool) {
         let member = &mut self.members[task as usize];
         if is_new {
@@ -113,7 +113,7 @@ impl Full {
         self.runs[cpu as usize] = None;
     }
 
-    /// It keeps its CPU: what it had so far is booked.
+    /// It keeps its CPU: its run so far is accounted.
     fn stay(&mut self, cpu: u32, task: u32, workload: usize, now: u64) {
         let vtime = self.members[task as usize].vtime + self.grown(cpu, task, workload, now);
         self.members[task as usize].vtime = vtime;
@@ -121,7 +121,7 @@ impl Full {
     }
 
     /// What its virtual time has grown by in the run that goes on. The workload's part is shared with
-    /// those who wanted it all the time.
+    /// the tasks that were runnable all the time.
     fn grown(&self, cpu: u32, task: u32, workload: usize, now: u64) -> u64 {
         let run = self.runs[cpu as usize];
         let run_ns = run.map_or(0, |r| now.saturating_sub(r.since));
@@ -134,13 +134,13 @@ impl Full {
         )
     }
 
-    /// Whether who runs is before who is first in the queue.
+    /// Whether the running task is before the first one of the queue.
     fn is_first(&self, cpu: u32, task: u32, workload: usize, now: u64, head: Option<u64>) -> bool {
         let own = self.members[task as usize].vtime + self.grown(cpu, task, workload, now);
         head.is_none_or(|head| head > own)
     }
 
-    /// Whether who runs on a CPU has had so much more than who is to come.
+    /// Whether the task that runs on a CPU has had so much more than the one that is to come.
     fn is_ahead(&self, cpu: u32, vtime: u64, now: u64) -> bool {
         let has_had = |run: Run| run.vtime + now.saturating_sub(run.since) > vtime + PREEMPT_LAG_NS;
         self.runs[cpu as usize].is_some_and(has_had)
@@ -155,8 +155,8 @@ impl Machine {
         }
     }
 
-    /// Who runs on a CPU makes room, if it has had more than who is to come.
-    pub(crate) fn make_room(&mut self, cpu: u32, vtime: u64) {
+    /// Preempts the task that runs on a CPU, if it has had more than the one that is to come.
+    pub(crate) fn preempt_for(&mut self, cpu: u32, vtime: u64) {
         let now = self.now;
         if !self
             .full()
@@ -180,13 +180,13 @@ impl Machine {
         let Some(ext) = self.ext.as_deref_mut() else {
             return;
         };
-        let (may_stay, head) = (!ext.books.waits(workload), ext.first());
+        let (may_stay, head) = (!ext.stats.waits(workload), ext.first());
         if let Rule::Full(full) = &mut ext.rule
             && may_stay
             && full.is_first(cpu, task, workload, now, head)
         {
             full.stay(cpu, task, workload, now);
-            self.tasks[task as usize].slice_ns = ext.books.settings.slice_ns;
+            self.tasks[task as usize].slice_ns = ext.stats.settings.slice_ns;
             return self.ext_plan(cpu);
         }
         let next = self.ext.as_deref_mut().and_then(Ext::take_next);
@@ -194,7 +194,7 @@ impl Machine {
         if let Some(next) = next {
             self.ext_run(cpu, next);
         }
-        self.ext_enqueue(task, Comes::Spent);
+        self.ext_enqueue(task, Comes::SliceOver);
         if self.cpus[cpu as usize].current.is_none() {
             self.pick(cpu);
         }
@@ -223,10 +223,10 @@ mod tests {
         assert_eq!(grown(&mut full), 500);
     }
 
-    /// Who takes its CPU wakes before the task stops. Were that one counted, a run with nobody beside it would
-    /// cost a hundred times its length, where the other weighs so much more.
+    /// A task that takes its CPU wakes before the running task stops. Were that one counted, a run with no
+    /// task beside it would cost a hundred times its length, where the other weighs so much more.
     #[test]
-    fn a_run_is_shared_with_those_only_who_wanted_the_cpu_throughout() {
+    fn a_run_is_shared_only_with_tasks_that_were_runnable_throughout() {
         let mut full = Full::new(&[(0, 100), (0, 8668)], 1, 2);
         full.begin_to_want(0, 0, true);
         full.begin(0, 0, 0, 0);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn who_slept_comes_back_with_a_bounded_credit_and_who_is_new_with_none() {
+    fn a_sleeper_comes_back_with_a_bounded_credit_and_a_new_task_with_none() {
         let mut full = Full::new(&[(0, 100), (1, 100), (2, 100)], 3, 1);
         full.members[0].vtime = 50_000_000;
         full.begin(0, 0, 0, 0);

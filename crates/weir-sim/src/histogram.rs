@@ -81,7 +81,7 @@ impl Histogram {
         Some((self.squares / self.total - mean * mean).max(0.0).sqrt())
     }
 
-    /// Nearest rank: the middle of the bucket below whose end at least `q` of all values lie.
+    /// Nearest rank: the middle of the bucket below the end of which at least `q` of all values lie.
     pub fn quantile_ns(&self, q: f64) -> Option<f64> {
         if self.total <= 0.0 {
             return None;

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! In reading order: [`scenario`], `build`, `program` and `steps` (what tasks do), `machine` (the loop
-//! over events), `fluid` (how fast everybody runs meanwhile), `eevdf`, `balance` (on which CPU),
-//! `realtime`, `quota` (`cpu.max`), `books`, `ext`, `parking`, `partial` and `full` (weir's scheduler), `scx` and `thesis` (the
-//! thesis's controllers), `sensors`, `room`,
-//! [`SimPlatform`], [`run`], [`Measures`].
+//! over events), `fluid` (speed of all tasks meanwhile), `eevdf`, `balance` (on which CPU),
+//! `realtime`, `quota` (`cpu.max`), `scx_budgets`, `ext`, `parking`, `partial` and `full` (weir's scheduler),
+//! `scx` and `thesis` (the thesis's controllers), `sensors`, `cpu_room`, [`SimPlatform`], [`run`],
+//! [`Measures`].
 //!
 //! # What it knows less of than reality
 //!
@@ -29,17 +29,19 @@
 //! - *One kernel.* The fair class is that of Linux 6.18, also where the thesis had 6.12: that one lets a
 //!   throttled group keep its debt, and replaces a task that was alone at its next deadline only. All
 //!   slices have the base length; a task that sleeps with a debt does not count in its queue; no cache
-//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as told in `balance`.
-//! - *Scheduling is free.* Context switches, the decisions and the tick of weir's scheduler, `enqueue` of the BPF schedulers (its 10.7 µs of thesis 6.8.1
-//!   pass, but nobody pays for them) and the kernel's part of a write are not charged to anybody.
-//! - *The cache is a ratio.* A working set beyond the last-level cache misses for the part beyond.
+//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as described in `balance`.
+//! - *Scheduling is free.* Context switches, the decisions and the tick of weir's scheduler, `enqueue` of the
+//!   BPF schedulers (its 10.7 µs of thesis 6.8.1 pass, but no task pays for them) and the kernel's part of a
+//!   write are not charged.
+//! - *The cache is a ratio.* A working set larger than the last-level cache misses for the part above its
+//!   size.
 //! - *Real-time tasks* have one priority, and nothing is reserved for others; no interrupts, no memory
 //!   migration: pages stay where the scenario puts them.
 //!
 //! # Determinism
 //!
 //! One seed. Each workload has a random stream of its own, so two controllers meet the same workload.
-//! Events at the same time happen in the order in which they were asked for.
+//! Events at the same time happen in the order in which they were queued.
 #![forbid(unsafe_code)]
 
 mod actuator;

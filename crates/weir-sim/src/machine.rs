@@ -4,7 +4,7 @@
 //! ```text
 //!  calendar (ticks, timers, wake-ups) ─┐
 //!                                      ├─► earliest ─► time passes (fluid) ─► handle ─► plan again
-//!  end of somebody's block ────────────┘
+//!  end of a task's block ──────────────┘
 //! ```
 //!
 //! A CPU on which nothing can change has no tick in the calendar: ticks are planned where a quota or
@@ -56,7 +56,7 @@ pub(crate) struct Task {
     pub vruntime: f64,
     pub deadline: f64,
     pub lag: f64,
-    /// Its deadline when it was picked: up to there nobody takes the CPU from it while it is eligible.
+    /// Its deadline when it was picked: up to there no task takes the CPU from it while it is eligible.
     pub protected: f64,
     /// When it went to sleep.
     pub slept_at: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Task {
     /// CPU time it was charged.
     pub exec_ns: u64,
     pub last_cpu: u32,
-    /// Since when it wants a CPU, while it has none.
+    /// Since when it is runnable without a CPU.
     pub wants_since: u64,
     pub cursor: Cursor,
     pub work: Work,
@@ -90,14 +90,14 @@ pub(crate) struct Cpu {
     /// The tick that is planned, if any.
     pub due: Option<u64>,
     pub generation: u32,
-    /// Virtual time goes on from here after everybody has left, and when that was over.
+    /// Virtual time goes on from here after all tasks have left, and when that was over.
     pub base: f64,
     pub busy_since: u64,
-    /// The current task's slice is over, or somebody better woke: the next choice is due.
+    /// The current task's slice is over, or a better one woke: the next choice is due.
     pub is_choice_due: bool,
-    /// Real-time tasks that wait, and when the current one's turn ends.
+    /// Real-time tasks that wait, and when the current one's time slice ends.
     pub realtime: VecDeque<u32>,
-    pub turn_ends: u64,
+    pub slice_ends: u64,
 }
 
 /// A group of tasks: one cgroup.
@@ -109,7 +109,7 @@ pub(crate) struct Workload {
     pub rng: Rng,
     pub tally: Tally,
     pub is_alive: bool,
-    /// It has memory on a device: what the thesis's controllers look for (`numa_maps`).
+    /// It has memory on a device: the thesis's controllers search for such processes (`numa_maps`).
     pub is_bound: bool,
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Shape {
     pub window_ns: u64,
 }
 
-/// Who decides what runs.
+/// What decides which task runs.
 pub(crate) enum Scheduler {
     Eevdf(Eevdf),
     Scx(Box<Scx>),
@@ -157,7 +157,7 @@ pub(crate) struct Machine {
     pub idle_count: usize,
     /// Tasks that wait for a CPU.
     pub waiting_count: usize,
-    /// The CPU whose task is between two steps: whoever it wakes there takes over after that.
+    /// The CPU with its task between two steps: a task that it wakes there takes over after that.
     pub stepping: Option<u32>,
     /// Bytes of each monitoring group: read, written.
     pub groups: Vec<[f64; 2]>,
@@ -225,7 +225,7 @@ impl Machine {
         self.pass(until);
     }
 
-    /// Lets time pass until a daemon has done the work it was given, but not beyond `until`.
+    /// Lets time pass until a daemon has done the work it was given, but not longer than `until`.
     pub(crate) fn run_until_served(&mut self, task: u32, until: u64) {
         while self.tasks[task as usize].given > 0.0 && self.now < until {
             if self.fluid.refresh() {
@@ -288,7 +288,7 @@ impl Machine {
         }
     }
 
-    /// The first moment at which somebody's work ends, with the rates of now.
+    /// The first moment at which a task's work ends, with the rates of now.
     fn earliest_end(&self) -> u64 {
         let mut earliest = u64::MAX;
         for cpu in &self.cpus {
@@ -309,7 +309,7 @@ impl Machine {
         earliest
     }
 
-    /// Those whose work is done go on with their programs.
+    /// Tasks that have done their work go on with their programs.
     fn end_work(&mut self) {
         for cpu in 0..self.cpus.len() as u32 {
             let Some(task) = self.cpus[cpu as usize].current else {
@@ -337,7 +337,7 @@ impl Machine {
         Some(self.tasks[task as usize].work)
     }
 
-    /// Books what the current task of a CPU has done since it was last settled.
+    /// Accounts for what the current task of a CPU has done since it was last settled.
     pub(crate) fn settle(&mut self, cpu: u32) {
         let Some(task) = self.cpus[cpu as usize].current else {
             return;
@@ -362,7 +362,7 @@ impl Machine {
         }
     }
 
-    /// Everything that runs is booked up to now.
+    /// Everything that runs is accounted up to now.
     pub(crate) fn settle_all(&mut self) {
         (0..self.cpus.len() as u32).for_each(|cpu| self.settle(cpu));
     }
@@ -398,7 +398,7 @@ impl Machine {
         Some(task)
     }
 
-    /// What runs on the sibling may be of another kind now.
+    /// The task on the sibling may be of another kind now.
     fn change_sibling_of(&mut self, cpu: u32) {
         if let Some(sibling) = self.sibling(cpu) {
             self.rekind(sibling);
@@ -429,7 +429,7 @@ impl Machine {
     /// A task that keeps its CPU has other work from now on.
     pub(crate) fn change_work(&mut self, cpu: u32, task: u32, work: Work, amount: f64) {
         let t = &mut self.tasks[task as usize];
-        // What was done beyond the end of the last piece counts.
+        // Work after the end of the last piece counts.
         let surplus = if t.remaining.is_finite() && t.work == work {
             t.remaining.min(0.0)
         } else {
@@ -468,7 +468,7 @@ impl Machine {
         );
     }
 
-    /// Arms the timers that a group's bandwidth asks for.
+    /// Arms the timers that a group's bandwidth needs.
     pub(crate) fn arm(&mut self, group: u32) {
         let quota = &mut self.workloads[group as usize].quota;
         if std::mem::take(&mut quota.wants_timer) {

@@ -60,7 +60,7 @@ pub struct Measures {
     pub scheduler_calls: Option<SchedulerCalls>,
     /// How long each iteration of the thesis's loop took.
     pub loop_ms: Vec<f64>,
-    /// What the thesis's loop estimated, where it only looks.
+    /// Estimates of the thesis's loop, where it only observes.
     pub estimates: Vec<EstimatePoint>,
     /// Bandwidth of each device over time.
     pub device_series: Vec<Vec<f64>>,
@@ -116,7 +116,8 @@ pub struct WorkloadSeries {
     pub cpus: Vec<f64>,
     /// Limit at the window's end, in CPUs; infinite where there is none.
     pub limit_cpus: Vec<f64>,
-    /// How long its tasks waited each time they wanted a CPU: because others had it, or because of a limit.
+    /// How long its tasks were runnable without a CPU, each time: because others had it, or because of a
+    /// limit.
     pub waits: Histogram,
     /// The longest of these, those that had not ended at the end of the run included.
     pub longest_wait_ns: u64,
@@ -226,7 +227,7 @@ impl Reader<'_> {
         self.machine.shape.window_ns as f64 / 1e9
     }
 
-    /// Windows of the measured time: first, and one beyond the last.
+    /// Windows of the measured time: first, and one past the last.
     fn measured(&self) -> (usize, usize) {
         let at =
             |sec: f64| ((sec / self.window_sec()).round() as usize).min(self.machine.windows.len());

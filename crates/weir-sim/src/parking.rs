@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tick of weir's scheduler (1 ms), in the order of `bpf/sched/budget_timer.bpf.h`: share out what devices
-//! moved, cut who is to wait, release who is not. A cut takes effect at once, as a kick of another CPU
-//! does within microseconds.
+//! moved, preempt the tasks of throttled workloads, release the tasks that may run. A preemption takes effect
+//! at once, as a kick of another CPU does within microseconds.
 
 use crate::ext::{Comes, Ext, Rule};
 use crate::machine::Machine;
@@ -12,16 +12,16 @@ impl Ext {
     /// Moves those parked tasks of a workload that may go to the run queue: them and their virtual times.
     fn release(&mut self, workload: usize, now: u64) -> Vec<(u32, u64)> {
         let waiting = self.parked[workload].len() as u64;
-        let starvation_ns = self.books.settings.starvation_ns(waiting);
-        let mut left = self.books.may_go(workload);
-        let rate = self.books.accounts[workload].map(|a| a.rate);
+        let starvation_ns = self.stats.settings.starvation_ns(waiting);
+        let mut left = self.stats.may_go(workload);
+        let rate = self.stats.accounts[workload].map(|a| a.rate);
         if self.parked[workload].is_empty() {
-            self.books.open_if_it_may(workload, left);
+            self.stats.open_if_it_may(workload, left);
         }
-        let run_ns = self.books.settings.run_ns;
+        let run_ns = self.stats.settings.run_ns;
         let mut going = Vec::new();
         while let Some(&(task, since)) = self.parked[workload].front() {
-            let mut meter = rate.map(|r| (&mut self.books.meters[r.device], r));
+            let mut meter = rate.map(|r| (&mut self.stats.meters[r.device], r));
             let takes = |(m, _): &(&mut Meter, Rate)| m.takes_one(run_ns);
             let is_fed = left > 0 && meter.as_ref().is_none_or(takes);
             if !is_fed && !weir_sched::starvation_due(since, now, starvation_ns) {
@@ -33,7 +33,7 @@ impl Ext {
             if is_fed {
                 left -= 1;
                 self.next = workload + 1;
-                self.books.open(workload);
+                self.stats.open(workload);
             }
             self.parked[workload].pop_front();
             going.push((task, self.queue_up(task)));
@@ -43,9 +43,9 @@ impl Ext {
 }
 
 impl Machine {
-    /// Puts the scheduler into the kernel; nobody is limited by that.
+    /// Puts the scheduler into the kernel; that alone limits no workload.
     pub(crate) fn load_ext(&mut self, ext: Ext) {
-        let at = self.now + ext.books.settings.tick_ns;
+        let at = self.now + ext.stats.settings.tick_ns;
         self.queue.push(at, Event::Budgets);
         self.ext = Some(Box::new(ext));
     }
@@ -67,57 +67,57 @@ impl Machine {
         }
         let elapsed = self.now - ext.ticked_ns;
         ext.ticked_ns = self.now;
-        ext.books.share_out(&counted, self.now, elapsed);
+        ext.stats.share_out(&counted, self.now, elapsed);
         for (sum, parked) in ext.parked_ns.iter_mut().zip(&ext.parked) {
             *sum += elapsed * parked.len() as u64;
         }
         self.queue
-            .push(self.now + ext.books.settings.tick_ns, Event::Budgets);
+            .push(self.now + ext.stats.settings.tick_ns, Event::Budgets);
         let is_partial = matches!(ext.rule, Rule::Partial(_));
         self.ext = Some(ext);
-        self.cut();
+        self.preempt_throttled();
         self.release_parked();
         if is_partial {
             self.serve();
         }
     }
 
-    /// Who runs although its workload is to wait stops; its CPU takes somebody else.
-    fn cut(&mut self) {
+    /// A running task of a throttled workload stops; its CPU takes another one.
+    fn preempt_throttled(&mut self) {
         for cpu in 0..self.cpus.len() as u32 {
             let over = self.ext_on(cpu).filter(|task| {
                 let workload = self.tasks[*task as usize].workload as usize;
                 let ext = self.ext.as_deref();
-                ext.is_some_and(|e| e.books.waits(workload))
+                ext.is_some_and(|e| e.stats.waits(workload))
             });
             if over.is_some() {
-                self.ext_set_aside(cpu, Comes::Spent);
+                self.ext_set_aside(cpu, Comes::SliceOver);
                 self.pick(cpu);
             }
         }
     }
 
-    /// What those who run can move. Who waits for a CPU moves nothing: were it counted, the device would
-    /// be left idle for it.
+    /// What the running tasks can move. A task that waits for a CPU moves nothing: were it counted, the
+    /// device would be left idle for it.
     fn weigh_load(&mut self) {
         let Some(ext) = self.ext.as_deref_mut() else {
             return;
         };
-        let books = &mut ext.books;
-        for meter in &mut books.meters {
+        let stats = &mut ext.stats;
+        for meter in &mut stats.meters {
             meter.load_bytes_per_sec = 0;
         }
         for task in self.cpus.iter().filter_map(|c| c.current) {
             let workload = self.tasks[task as usize].workload as usize;
-            if let Some(account) = &books.accounts[workload] {
-                let meter = &mut books.meters[account.rate.device];
+            if let Some(account) = &stats.accounts[workload] {
+                let meter = &mut stats.meters[account.rate.device];
                 meter.load_bytes_per_sec += account.rate.intensity_bytes_per_sec;
             }
         }
     }
 
-    /// Workloads in turns, and of each its oldest first, as many as its budget feeds and the device
-    /// takes; those whose turn it is in any case.
+    /// Workloads round-robin, and of each its oldest task first, as many as its budget feeds and the device
+    /// takes; those that the starvation guard releases in any case.
     fn release_parked(&mut self) {
         self.weigh_load();
         let count = self.workloads.len();
@@ -130,7 +130,7 @@ impl Machine {
             let going = ext.map_or(Vec::new(), |e| e.release(workload, now));
             for (task, vtime) in going {
                 if !self.ext_wake_a_cpu(task, Comes::Awake) {
-                    self.make_room(self.tasks[task as usize].last_cpu, vtime);
+                    self.preempt_for(self.tasks[task as usize].last_cpu, vtime);
                 }
             }
         }

@@ -3,8 +3,9 @@
 //! fair class.
 //!
 //! Below the fair class: a fair task that wakes on a CPU takes it from a `SCHED_EXT` task, which goes
-//! back to the run queue. What the kernel guarantees (`ext_server`, Linux 7.0): 50 ms after 950 ms in
-//! which no such task ran on a CPU although one waits there. `sched-ext-served` asks what would be if weir raised that.
+//! back to the run queue. The kernel's guarantee (`ext_server`, Linux 7.0): 50 ms after 950 ms in
+//! which no such task ran on a CPU although one waits there. `sched-ext-served` shows the effect of a
+//! larger guarantee.
 
 use crate::ext::{Comes, Ext, Rule};
 use crate::machine::{At, Machine};
@@ -30,11 +31,11 @@ impl Server {
     };
 }
 
-/// What the kernel does for those who rank below others.
+/// What the kernel does for tasks that rank below others.
 pub(crate) struct Partial {
     server: Server,
-    /// By CPU: since when nobody of ours ran there although somebody of there waits, and until when the
-    /// server protects who runs.
+    /// By CPU: since when no task of ours ran there although one waits there, and until when the
+    /// server protects the running task.
     starved: Vec<Option<u64>>,
     served: Vec<u64>,
 }
@@ -78,7 +79,7 @@ impl Machine {
         let Some(ext) = self.ext.as_deref_mut() else {
             return;
         };
-        if let Some(account) = &mut ext.books.accounts[workload] {
+        if let Some(account) = &mut ext.stats.accounts[workload] {
             (account.rate, account.mode) = (rate, Mode::Limited);
             return;
         }
@@ -89,7 +90,7 @@ impl Machine {
             self.leave_the_fair(workload)
         };
         if let Some(ext) = self.ext.as_deref_mut() {
-            ext.books.accounts[workload] = Some(Account::of(rate, Mode::Limited));
+            ext.stats.accounts[workload] = Some(Account::of(rate, Mode::Limited));
         }
         for (task, _) in &moved {
             self.ext_enqueue(*task, Comes::Awake);
@@ -131,7 +132,7 @@ impl Machine {
             waiting = self.leave_ours(workload);
         }
         if let Some(ext) = self.ext.as_deref_mut() {
-            ext.books.accounts[workload] = None;
+            ext.stats.accounts[workload] = None;
         }
         for (task, cpu) in waiting {
             self.wake(task);
@@ -159,9 +160,9 @@ impl Machine {
         waiting
     }
 
-    /// What the kernel guarantees who waits behind others: after a time in which none of ours ran on a CPU
-    /// although one waits there, a time in which nobody comes before it. Where all who wait last ran on
-    /// one CPU, they are handed to different ones.
+    /// The kernel's guarantee for tasks that wait behind others: after a time in which none of ours ran on a
+    /// CPU although one waits there, a time in which no other task comes before it. Where all waiting tasks
+    /// last ran on one CPU, they are handed to different ones.
     pub(crate) fn serve(&mut self) {
         let now = self.now;
         let Some(mut ext) = self.ext.take() else {
@@ -199,7 +200,7 @@ impl Machine {
                 let current = self.cpus[c]
                     .current
                     .map(|t| self.tasks[t as usize].workload);
-                current.is_some_and(|w| ext.books.accounts[w as usize].is_some())
+                current.is_some_and(|w| ext.stats.accounts[w as usize].is_some())
             };
             let free = around.clone().find(|c| !waits[*c] && !is_ours(*c));
             waits[free.unwrap_or(last)] = true;

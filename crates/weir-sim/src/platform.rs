@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simulated host behind weir's one seam.
 //!
-//! weir is a process of this machine: its looks and writes take CPU time on a CPU that it has to
+//! weir is a process of this machine: its observations and writes take CPU time on a CPU that it has to
 //! get, so on a busy machine it is late, as it is on a real one. Between `observe` and `apply` no
-//! virtual time passes: the decision itself is charged with the look.
+//! virtual time passes: the decision itself is charged with the observation.
 
 use crate::actuator::Refills;
 use crate::build::{Built, Label};
@@ -30,7 +30,7 @@ use weir_core::{
 /// Shortest quota the kernel takes.
 const QUOTA_MIN_NS: f64 = 1e6;
 const PERIOD_MAX_NS: f64 = 1e9;
-/// Period of limits where none is asked for.
+/// Period of limits where none is configured.
 const PERIOD: Nanos = Nanos::from_millis(10);
 
 /// The host.
@@ -57,7 +57,7 @@ pub struct SimPlatform {
     due: u64,
     end: u64,
     seq: u64,
-    /// Cumulative device bytes by workload at the last look: the truth.
+    /// Cumulative device bytes by workload at the last observation: the truth.
     pub(crate) truth: Vec<f64>,
 }
 
@@ -87,8 +87,8 @@ impl SimPlatform {
         let control = &scenario.control;
         let millis = |ms: u64| ms.max(1) * 1_000_000;
         let interval_ns = millis(options.interval_ms.unwrap_or(control.interval_ms));
-        let asked = options.period_ms.or(control.period_ms).map(millis);
-        let period_ns = asked.unwrap_or(off_beat(PERIOD).0);
+        let configured = options.period_ms.or(control.period_ms).map(millis);
+        let period_ns = configured.unwrap_or(off_beat(PERIOD).0);
         let refills = Refills::new(options, interval_ns, period_ns, labels.len(), seed);
         crate::feeding::load(&mut machine, &groups, period_ns, options);
         let mut description = describe(&machine, scenario, &groups, &refills, period_ns);
@@ -320,7 +320,7 @@ impl Platform for SimPlatform {
         self.order = order;
         let latencies = self.latencies();
         if self.options.backend == Backend::SchedExt {
-            self.room.look(&self.machine, self.daemon);
+            self.room.observe(&self.machine, self.daemon);
         }
         self.truth.clear();
         self.truth
@@ -340,7 +340,7 @@ impl Platform for SimPlatform {
         })
     }
 
-    /// Looks come sooner while a device is far above its set-point, and the grid begins anew there.
+    /// Observations come sooner while a device is far above its set-point, and the grid begins anew there.
     fn on_plan(&mut self, plan: &Plan) {
         if let Some(early) = self.rush.next(plan, Nanos(self.interval_ns)) {
             self.due = self.due.min(self.machine.now.saturating_add(early.0));

@@ -14,7 +14,7 @@ pub(crate) enum Work {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Phase {
     pub what: What,
-    /// How long it lasts; nothing is for ever. Looked at between two blocks.
+    /// How long it lasts; nothing is for ever. Checked between two blocks.
     pub for_ns: Option<u64>,
     /// How many blocks or pieces it has at most.
     pub times: u32,
@@ -28,9 +28,9 @@ pub(crate) enum What {
         class: u32,
         /// Lines of one block at the device.
         lines: f64,
-        /// Time between the starts of two blocks where a rate is given; who is late catches up.
+        /// Time between the starts of two blocks where a rate is given; a task that is late catches up.
         every_ns: Option<f64>,
-        /// CPU time spent on something else after each block.
+        /// CPU time used for something else after each block.
         think_ns: f64,
         /// Held during a block.
         lock: Option<u32>,

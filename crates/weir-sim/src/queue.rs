@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is to happen when. Events of the same time happen in the order in which they were asked
-//! for: the pair (time, sequence) makes ties total, so a run depends on nothing but its seed.
+//! The calendar of events. Events of the same time happen in the order in which they were queued:
+//! the pair (time, sequence) makes ties total, so a run depends on nothing but its seed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,9 +22,9 @@ pub(crate) enum Event {
     Stop { workload: u32 },
     /// sched_ext: a task has been enqueued; the CPU may be idle.
     Enqueue { task: u32, cpu: u32 },
-    /// sched_ext: a CPU whose task has used up its slice asks for another.
+    /// sched_ext: a CPU dispatches another task, because its own has used up its slice.
     Dispatch { cpu: u32 },
-    /// weir's scheduler looks at all budgets.
+    /// weir's scheduler checks all budgets.
     Budgets,
     /// CPUs compare their queues.
     Balance,

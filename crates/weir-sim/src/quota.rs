@@ -8,17 +8,17 @@
 //!        └── hands out what throttled CPUs owe, in order ◄── throttled list
 //! ```
 //!
-//! - A CPU asks the pool when its remainder is used up, and it notices that at a tick: a task runs
-//!   to the end of its tick whatever its quota. What it ran too long stays as debt and is taken off
+//! - A CPU draws from the pool when its remainder is used up, and it notices that at a tick: a task runs
+//!   to the end of its tick whatever its quota. The surplus stays as debt and is taken off
 //!   the next period's quota, so the mean holds.
-//! - **A write refills**: the pool is filled up to the quota, debts are forgiven, everybody may run
+//! - **A write refills**: the pool is filled up to the quota, debts are forgiven, all tasks may run
 //!   (`tg_set_cfs_bandwidth`). A timer that runs is not restarted: it adds the new period when it
 //!   fires next. One that had stopped starts in its old phase.
-//! - The timer stops after a period in which nobody asked for quota.
+//! - The timer stops after a period in which no CPU drew quota.
 //! - A CPU where the group goes to sleep gives back all but 1 ms; 5 ms later that is handed out.
 //! - Each group's timer has a random phase (since Linux 6.3).
 
-/// `sched_cfs_bandwidth_slice_us`, what a CPU takes from the pool at once, unless somebody changed it.
+/// `sched_cfs_bandwidth_slice_us`, what a CPU takes from the pool at once, unless the operator changed it.
 pub(crate) const DEFAULT_SLICE_NS: i64 = 5_000_000;
 /// `min_cfs_rq_runtime`: what a CPU keeps when the group sleeps there.
 const KEEP_NS: i64 = 1_000_000;
@@ -121,7 +121,7 @@ impl Quota {
         self.sides[cpu as usize].throttled_since.is_some()
     }
 
-    /// CPU time left before the next question to the pool.
+    /// CPU time left before the next draw from the pool.
     pub(crate) fn remaining(&self, cpu: u32) -> i64 {
         self.sides[cpu as usize].remaining
     }
@@ -181,7 +181,7 @@ impl Quota {
         self.is_short(cpu, now)
     }
 
-    /// Asks the pool where the remainder is used up. True when it still has nothing.
+    /// Draws from the pool where the remainder is used up. True when it still has nothing.
     pub(crate) fn is_short(&mut self, cpu: u32, now: u64) -> bool {
         if self.limit.is_none() || self.sides[cpu as usize].remaining > 0 {
             return false;

@@ -2,19 +2,19 @@
 //! Real-time tasks (`SCHED_RR`, one priority): above the fair class and above sched_ext.
 //!
 //! - One that wakes runs where it ran last, at once, unless a real-time task is there: then on
-//!   another CPU without one (`select_task_rq_rt`, `find_lowest_rq`). Whom it interrupts waits in
+//!   another CPU without one (`select_task_rq_rt`, `find_lowest_rq`). The task that it interrupts waits in
 //!   that CPU's queue, in its place.
 //! - `cpu.max` neither counts nor stops it, and weir never limits it.
-//! - Where all CPUs have one they take turns of 100 ms, and a CPU without one takes who waits.
+//! - Where all CPUs have one they run in slices of 100 ms, and a CPU without one takes a waiting task.
 //!
 //! Not here: priorities among them, and the kernel's reserve for others (`rt_runtime`, the fair
-//! server): a scenario with more endless real-time tasks than CPUs would starve everybody.
+//! server): a scenario with more endless real-time tasks than CPUs would starve all others.
 
 use crate::ext::Comes;
 use crate::machine::{At, Machine, Scheduler};
 
 /// `RR_TIMESLICE`.
-const TURN_NS: u64 = 100_000_000;
+const SLICE_NS: u64 = 100_000_000;
 
 impl Machine {
     pub(crate) fn is_realtime(&self, task: u32) -> bool {
@@ -81,12 +81,12 @@ impl Machine {
             return false;
         };
         self.put_on(cpu, task);
-        self.cpus[cpu as usize].turn_ends = self.now + TURN_NS;
+        self.cpus[cpu as usize].slice_ends = self.now + SLICE_NS;
         self.realtime_plan(cpu);
         true
     }
 
-    /// What it used counts for it and its cgroup, not for a quota.
+    /// Its CPU time counts for it and its cgroup, not for a quota.
     pub(crate) fn realtime_charge(&mut self, cpu: u32, until: u64) {
         let c = &mut self.cpus[cpu as usize];
         let Some(task) = c.current else { return };
@@ -95,10 +95,10 @@ impl Machine {
         self.tasks[task as usize].exec_ns += delta;
     }
 
-    /// A tick in which somebody waits for the CPU of a real-time task.
+    /// A tick in which a task waits for the CPU of a real-time task.
     pub(crate) fn realtime_tick(&mut self, cpu: u32) {
         self.realtime_charge(cpu, self.now);
-        let is_over = self.now >= self.cpus[cpu as usize].turn_ends;
+        let is_over = self.now >= self.cpus[cpu as usize].slice_ends;
         if is_over
             && !self.cpus[cpu as usize].realtime.is_empty()
             && let Some(task) = self.take_off(cpu)
@@ -113,12 +113,12 @@ impl Machine {
         self.realtime_plan(cpu);
     }
 
-    /// Plans the tick at which its turn ends, or somebody who waits may go elsewhere.
+    /// Plans the tick at which its slice ends, or a waiting task may go elsewhere.
     pub(crate) fn realtime_plan(&mut self, cpu: u32) {
         let c = &self.cpus[cpu as usize];
-        let turn = (!c.realtime.is_empty()).then_some(c.turn_ends);
+        let slice = (!c.realtime.is_empty()).then_some(c.slice_ends);
         let rescue = (!c.queue.is_empty() && self.idle_count > 0).then_some(self.now);
-        let at = turn.into_iter().chain(rescue).min();
+        let at = slice.into_iter().chain(rescue).min();
         self.plan_tick(cpu, at.map(|at| self.tick_at(at)));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One run: a scenario, who controls it, a seed.
+//! One run: a scenario, its controller, a seed.
 
 use crate::build::{Built, build};
 use crate::machine::{Machine, Scheduler};
@@ -48,14 +48,14 @@ pub fn run(scenario: &Scenario, variant: &Variant, seed: u64) -> Result<Measures
 
 /// Sees what weir saw and did in a run. Of other controllers there is nothing to see.
 pub trait Witness {
-    /// Before the first look: weir's configuration, and the machine.
+    /// Before the first observation: weir's configuration, and the machine.
     fn begin(&mut self, config: &Config, machine: &Description);
 
-    /// After each look: what was seen, what was decided, and what became of it.
+    /// After each step: what was seen, what was decided, and what became of it.
     fn tick(&mut self, seen: &Observation, plan: &Plan, outcomes: &[Outcome]);
 }
 
-/// One that sees looks and decisions only.
+/// One that sees observations and decisions only.
 impl<F: FnMut(&Observation, &Plan)> Witness for F {
     fn begin(&mut self, _: &Config, _: &Description) {}
 
@@ -123,7 +123,7 @@ fn thesis_scx(
     })
 }
 
-/// A run that nobody controls from outside.
+/// A run without a controller.
 fn plain(
     scenario: &Scenario,
     seed: u64,
@@ -162,11 +162,11 @@ fn thesis(
     let mut built = build(scenario, seed, Some("cbc"))?;
     prepare(scenario, &mut built.machine);
     let mut thesis = Thesis::new(built, scenario, is_individual, seed);
-    let mut judge = EstimateErrors::new(scenario);
+    let mut errors = EstimateErrors::new(scenario);
     let from = nanos(scenario.control.control_from_sec);
     thesis.run(from, nanos(scenario.run_sec()), |machine, estimates| {
         let truth: Vec<f64> = machine.workloads.iter().map(|w| w.tally.bytes()).collect();
-        judge.note(machine.now, &truth, estimates.iter().copied());
+        errors.note(machine.now, &truth, estimates.iter().copied());
     });
     let daemon = thesis.labels.len() - 1;
     let reader = Reader {
@@ -176,7 +176,7 @@ fn thesis(
         daemon: Some(daemon),
     };
     let mut measures = reader.read();
-    measures.estimate_error_ratio = judge.errors(&thesis.labels);
+    measures.estimate_error_ratio = errors.errors(&thesis.labels);
     measures.loop_ms = thesis.loop_ms;
     measures.estimates = thesis.estimates;
     Ok(measures)
@@ -194,14 +194,14 @@ fn weir(
     prepare(scenario, &mut built.machine);
     let mut platform = SimPlatform::of(built, scenario, options, seed);
     let mut state = State::default();
-    let mut judge = EstimateErrors::new(scenario);
+    let mut errors = EstimateErrors::new(scenario);
     witness.begin(&config, platform.describe());
     while let Ok(seen) = platform.observe() {
         let plan = step(&mut state, &config, platform.describe(), &seen);
         let estimate = |v: &weir_core::seam::plan::Decision| {
             Some((platform.position(&v.id)?, v.bandwidth.bytes_per_sec.get()))
         };
-        judge.note(
+        errors.note(
             seen.at.0,
             &platform.truth,
             plan.workloads.iter().filter_map(estimate),
@@ -230,7 +230,7 @@ fn weir(
         daemon: Some(daemon),
     }
     .read();
-    measures.estimate_error_ratio = judge.errors(labels);
+    measures.estimate_error_ratio = errors.errors(labels);
     Ok(measures)
 }
 
@@ -297,7 +297,7 @@ pub struct Rewriting {
 }
 
 /// Part of one CPU that a task gets which would use all of it, limited by `limit` on a machine with
-/// two CPUs: the experiment by which `cpu.max` is judged.
+/// two CPUs: the experiment that the model of `cpu.max` is compared with.
 pub fn spin(limit: CpuMax, rewriting: Rewriting, hz: u32, for_ns: u64, seed: u64) -> f64 {
     let mut machine = crate::build::spinner(hz, seed);
     let mut rng = crate::rng::Rng::new(seed, 997);

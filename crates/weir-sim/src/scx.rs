@@ -12,12 +12,12 @@
 //!
 //! - One queue for all CPUs, as in `scx_simple`. A slice's end is seen at a tick: a slice of 0.2 ms
 //!   runs to the end of its tick.
-//! - Ticks of all CPUs come at the same moment. A CPU whose slice is over asks for the next task first
+//! - Ticks of all CPUs come at the same moment. At the end of a slice a CPU takes the next task first
 //!   and enqueues its own after that (`balance_scx` before `put_prev_task_scx`), and enqueueing takes
-//!   10.7 µs: whoever asks meanwhile finds what is left, or nothing. So a queue of four is empty after four
-//!   CPUs have asked, and the fifth keeps its task for another 20 ms, limited or not. That is the thesis's
-//!   suspicion that its queue was too empty for virtual time to sort anything (6.3).
-//! - Who finds nobody to follow keeps its CPU with a fresh slice of 20 ms and without an enqueue, so
+//!   10.7 µs: a CPU that dispatches meanwhile finds what is left, or nothing. So a queue of four is empty
+//!   after four CPUs have dispatched, and the fifth keeps its task for another 20 ms, limited or not. That is
+//!   the thesis's suspicion that its queue was too empty for virtual time to sort anything (6.3).
+//! - A CPU that finds no task to follow keeps its task with a fresh slice of 20 ms and without an enqueue, so
 //!   without a limit (the kernel's `SCX_SLICE_DFL`): that is why an idle system is not limited
 //!   (thesis 6.3.1).
 //! - While such a scheduler is loaded `cpu.max` is not enforced.
@@ -26,7 +26,7 @@
 //! - Limits multiply the last limit, as eq. 4 says, at each enqueue of the task. An overload that slices
 //!   cannot end drives them to their floor.
 //! - Limits are kept within 1 % (the lowest value of 5.4.2) and 100 %.
-//! - Who is to be throttled (5.4.1.5) is who has a limit below 100 %.
+//! - The workloads to be throttled (5.4.1.5) are those with a limit below 100 %.
 //! - Any task's enqueue refreshes the counters, since otherwise nothing would ever end an overload in
 //!   which all users of the device are parked.
 
@@ -94,9 +94,9 @@ pub struct SchedulerCalls {
 pub enum ScxVariant {
     /// Round robin with scaled slices (5.4.1.3).
     RoundRobin,
-    /// Virtual time, running faster for who is limited (5.4.1.4).
+    /// Virtual time, running faster for limited workloads (5.4.1.4).
     Vtime,
-    /// A queue of its own for who is limited (5.4.1.5).
+    /// A queue of its own for limited workloads (5.4.1.5).
     ThrottleQueue,
 }
 
@@ -191,7 +191,7 @@ impl Machine {
         self.queue.push(self.now + takes_ns, event);
     }
 
-    /// `enqueue` returns. A CPU that is idle looks at the queues: the base implementation of
+    /// `enqueue` returns. An idle CPU reads the queues: the base implementation of
     /// `select_cpu` only hints at it, and it takes what is first.
     pub(crate) fn scx_end_enqueue(&mut self, task: u32, cpu: u32) {
         if self.tasks[task as usize].at == At::Dispatchable {
@@ -250,7 +250,7 @@ impl Machine {
     }
 
     pub(crate) fn scx_pick(&mut self, cpu: u32) {
-        // What `dispatch` moved to the CPU's own queue comes first.
+        // Tasks that `dispatch` moved to the CPU's own queue come first.
         if let Some(task) = self.cpus[cpu as usize].queue.first().copied() {
             self.unqueue(cpu, task);
             return self.scx_run(cpu, task);
@@ -295,7 +295,7 @@ impl Machine {
         self.scx_plan(cpu);
     }
 
-    /// A slice is over: the CPU asks for the next task *before* its own is enqueued.
+    /// A slice is over: the CPU dispatches the next task *before* its own is enqueued.
     pub(crate) fn scx_replace(&mut self, cpu: u32) {
         let Some(task) = self.ordinary_on(cpu) else {
             return;

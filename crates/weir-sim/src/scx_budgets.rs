@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The books of weir's scheduler: budgets of workloads and what devices counted, tick by tick. The
-//! arithmetic is the kernel's own (`bpf/sched/weir_sched.h` by way of `weir-sched`), in the order of
+//! Statistics and budgets of weir's scheduler: budgets of workloads and what devices counted, tick by tick.
+//! The arithmetic is the kernel's own (`bpf/sched/weir_sched.h` by way of `weir-sched`), in the order of
 //! `bpf/sched/budget_timer.bpf.h`; only where the numbers are kept differs.
 
 use weir_core::Nanos;
@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     pub slice_ns: u64,
     /// What a parked workload saves up for before it runs again.
     pub run_ns: u64,
-    /// Between two looks at counters that the scheduler cannot read itself; 0: it can.
+    /// Between two reads by weir of counters that the scheduler cannot read itself; 0: it can.
     pub looks_every_ns: u64,
 }
 
@@ -57,7 +57,7 @@ impl Settings {
     }
 }
 
-/// What one workload may do (`struct workload_cfg`), and its limit in CPUs for whoever looks.
+/// What one workload may do (`struct workload_cfg`), and its limit in CPUs, for statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Rate {
     pub bytes_per_sec: u64,
@@ -71,11 +71,12 @@ pub(crate) struct Rate {
 pub(crate) enum Mode {
     /// It is held to its rate.
     Limited,
-    /// Full mode: held back while the device is beyond its set-point and it has had more than its rate.
-    Guarded,
+    /// Full mode: held back while the device is above its set-point and the workload has had more than its
+    /// rate.
+    Capped,
 }
 
-/// One workload that is limited or guarded (`struct workload_ctx`).
+/// One workload that is limited, or that the overload cap applies to (`struct workload_ctx`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Account {
     pub rate: Rate,
@@ -107,17 +108,17 @@ impl Account {
 pub(crate) struct Meter {
     pub set_point_bytes_per_sec: u64,
     pub others_bytes_per_sec: u64,
-    /// Sum of the intensities of those who run.
+    /// Sum of the intensities of the running tasks.
     pub load_bytes_per_sec: u64,
     pub carry_max: i64,
-    /// What may be saved up before guarded workloads are held back; 0: they never are.
-    pub guard_max: u64,
+    /// What may be saved up before capped workloads are held back; 0: they never are.
+    pub overload_max: u64,
     /// What is left of that.
-    guard: Bucket,
-    /// Sum of the estimates of an interval, of limited and of guarded workloads, and their scale.
-    guarded: u64,
-    guard_ratio: u64,
-    /// What it moved beyond its set-point of late.
+    overload: Bucket,
+    /// Sum of the estimates of an interval, of limited and of capped workloads, and their scale.
+    capped: u64,
+    capped_ratio: u64,
+    /// What it moved above its set-point of late.
     overshoot_bytes: i64,
     counted: Option<u64>,
     carry: i64,
@@ -129,17 +130,18 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// What it moved by looks that are `every_ns` apart, and by estimates in between (`device_bytes_reported`).
-    fn told(&mut self, counted: u64, now_ns: u64, ns: u64, every_ns: u64) -> u64 {
+    /// What it moved by reports that are `every_ns` apart, and by estimates in between
+    /// (`device_bytes_reported`).
+    fn reported(&mut self, counted: u64, now_ns: u64, ns: u64, every_ns: u64) -> u64 {
         let is_limiting = self.carry_max > 0;
         if is_limiting != self.is_limiting {
             self.ext.error_bytes = 0;
         }
         self.is_limiting = is_limiting;
-        let taken = self.ext.advance(self.guarded, ns);
+        let taken = self.ext.advance(self.capped, ns);
         if now_ns - self.ext.at_ns >= every_ns {
             let most = weir_sched::bytes_exact(self.set_point_bytes_per_sec, EXT_ERROR_NS, &mut 0);
-            let later = ext_count_tail(self.guarded, now_ns, now_ns, ns);
+            let later = ext_count_tail(self.capped, now_ns, now_ns, ns);
             self.ext.update(counted, now_ns, later, most as i64);
         }
         taken
@@ -149,7 +151,7 @@ impl Meter {
     fn weigh(&mut self, counted: u64, now_ns: u64, ns: u64, every_ns: u64) {
         let moved = match every_ns {
             0 => self.counted.map(|before| counted - before),
-            every_ns => Some(self.told(counted, now_ns, ns, every_ns)),
+            every_ns => Some(self.reported(counted, now_ns, ns, every_ns)),
         };
         self.counted = Some(counted);
         self.watch(moved, ns);
@@ -166,7 +168,7 @@ impl Meter {
         self.ratio = scale_factor(self.carry, self.estimated);
     }
 
-    /// Whether one more may run, beside those who do.
+    /// Whether one more task may run, beside those that do.
     pub(crate) fn takes_one(&self, run_ns: u64) -> bool {
         let (load, target) = (self.load_bytes_per_sec, self.set_point_bytes_per_sec);
         weir_sched::device_admits(load, target, self.overshoot_bytes, run_ns)
@@ -174,21 +176,21 @@ impl Meter {
 
     /// The device's own budget: what it was to move less what it moved, if that is known.
     fn watch(&mut self, moved: Option<u64>, ns: u64) {
-        let Some(moved) = moved.filter(|_| self.guard_max > 0) else {
-            self.guard.bytes = self.guard_max.max(1) as i64;
-            self.guard_ratio = SCALE_ONE;
+        let Some(moved) = moved.filter(|_| self.overload_max > 0) else {
+            self.overload.bytes = self.overload_max.max(1) as i64;
+            self.capped_ratio = SCALE_ONE;
             return;
         };
         let target = self.set_point_bytes_per_sec;
-        self.guard.charge(moved, target, OVERLOAD_CAP_DEBT_NS);
-        self.guard.refill(target, ns, self.guard_max);
-        self.guard_ratio = scale_factor(moved as i64, self.guarded);
+        self.overload.charge(moved, target, OVERLOAD_CAP_DEBT_NS);
+        self.overload.refill(target, ns, self.overload_max);
+        self.capped_ratio = scale_factor(moved as i64, self.capped);
     }
 
     /// What an estimate is charged at.
     fn charge_of(&mut self, bytes: u64, mode: Mode) -> u64 {
         match mode {
-            Mode::Guarded => scale(bytes, self.guard_ratio),
+            Mode::Capped => scale(bytes, self.capped_ratio),
             Mode::Limited => {
                 let bytes = scale(bytes, self.ratio);
                 self.carry -= bytes as i64;
@@ -228,7 +230,7 @@ impl SchedStats {
         }
     }
 
-    /// Nobody is to be let in, in turns: who wakes may run as soon as there is budget.
+    /// No parked task is to be released round-robin: a task that wakes may run as soon as there is budget.
     pub(crate) fn open_if_it_may(&mut self, workload: usize, left: u32) {
         if left > 0 || self.accounts[workload].is_some_and(|a| !a.bucket.in_debt()) {
             self.open(workload);
@@ -242,9 +244,9 @@ impl SchedStats {
             let mut bucket = a.bucket;
             match a.mode {
                 // Its own part is free for it, whatever others do.
-                Mode::Guarded => {
-                    let guard = self.meters[a.rate.device].guard;
-                    bucket.bytes = bucket.bytes.max(guard.bytes);
+                Mode::Capped => {
+                    let overload = self.meters[a.rate.device].overload;
+                    bucket.bytes = bucket.bytes.max(overload.bytes);
                 }
                 Mode::Limited
                     if a.gate && !bucket.run_affordable(intensity, self.settings.run_ns) =>
@@ -257,15 +259,15 @@ impl SchedStats {
         })
     }
 
-    /// An interval of `ns` has passed, at whose end, `now_ns`, the devices' counters say `counted`.
+    /// An interval of `ns` has passed; at its end, `now_ns`, the devices' counters say `counted`.
     pub(crate) fn share_out(&mut self, counted: &[u64], now_ns: u64, ns: u64) {
         for meter in &mut self.meters {
-            (meter.estimated, meter.guarded) = (0, 0);
+            (meter.estimated, meter.capped) = (0, 0);
         }
         for account in self.accounts.iter().flatten() {
             let bytes = estimate(account.rate.intensity_bytes_per_sec, account.run_ns);
             let meter = &mut self.meters[account.rate.device];
-            meter.guarded += bytes;
+            meter.capped += bytes;
             if account.mode == Mode::Limited {
                 meter.estimated += bytes;
             }
@@ -279,7 +281,7 @@ impl SchedStats {
             let run_ns = std::mem::take(&mut account.run_ns);
             let bytes = estimate(account.rate.intensity_bytes_per_sec, run_ns);
             let bytes = meter.charge_of(bytes, account.mode);
-            // What it had beyond its part while it was not limited is no debt of who is.
+            // Its bytes above its part while it was not limited are no debt of a limited workload.
             if account.was != account.mode {
                 account.bucket.bytes = account.bucket.bytes.max(0);
                 account.was = account.mode;
@@ -290,7 +292,7 @@ impl SchedStats {
             let most = weir_sched::burst_bytes(rate, settings.burst_ns, intensity, settings.run_ns);
             account.bucket.refill(rate, ns, most);
             if account.bucket.in_debt() {
-                account.gate = account.mode == Mode::Limited || meter.guard.in_debt();
+                account.gate = account.mode == Mode::Limited || meter.overload.in_debt();
             }
         }
     }
@@ -302,28 +304,28 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Two workloads whose intensities are wrong in opposite ways: who is charged what is wrong too, but
-    /// all of what the device moved is charged.
+    /// Two workloads with intensities that are wrong in opposite ways: the split of the charge is wrong too,
+    /// but all of what the device moved is charged.
     #[test]
     fn wrong_intensities_shift_charges_and_lose_none() {
-        let mut books = SchedStats::new(Settings::of_period(20 * MS), 2, 1);
-        books.meters[0].carry_max = 1 << 30;
+        let mut stats = SchedStats::new(Settings::of_period(20 * MS), 2, 1);
+        stats.meters[0].carry_max = 1 << 30;
         for (i, intensity) in [1_000_000_000, 4_000_000_000].into_iter().enumerate() {
             let rate = Rate {
                 bytes_per_sec: 1_000_000_000,
                 intensity_bytes_per_sec: intensity,
                 ..Rate::default()
             };
-            books.accounts[i] = Some(Account::of(rate, Mode::Limited));
+            stats.accounts[i] = Some(Account::of(rate, Mode::Limited));
         }
-        books.share_out(&[0], MS, MS);
+        stats.share_out(&[0], MS, MS);
         let mut before = [0; 2];
-        for (i, account) in books.accounts.iter_mut().flatten().enumerate() {
+        for (i, account) in stats.accounts.iter_mut().flatten().enumerate() {
             account.run_ns = MS;
             before[i] = account.bucket.bytes;
         }
-        books.share_out(&[4_000_000], 2 * MS, MS);
-        let after = books.accounts.iter().flatten().map(|a| a.bucket.bytes);
+        stats.share_out(&[4_000_000], 2 * MS, MS);
+        let after = stats.accounts.iter().flatten().map(|a| a.bucket.bytes);
         let charged: Vec<i64> = after
             .zip(before)
             .map(|(after, before)| before + 1_000_000 - after)
@@ -333,60 +335,60 @@ mod tests {
         assert!((charged[1] - 4 * charged[0]).abs() < 4_000, "{charged:?}");
     }
 
-    /// 1 GB/s and a quarter make 2.5 MB in a run of 2 ms: who moved 3 MB too much is paid for first.
+    /// 1 GB/s and a quarter make 2.5 MB in a run of 2 ms: the 3 MB that were too much are paid for first.
     #[test]
-    fn a_device_that_moved_too_much_takes_nobody_until_that_is_paid() {
-        let mut books = SchedStats::new(Settings::of_period(20 * MS), 1, 1);
-        let run_ns = books.settings.run_ns;
-        books.meters[0].set_point_bytes_per_sec = 1_000_000_000;
-        books.share_out(&[0], MS, MS);
-        assert!(books.meters[0].takes_one(run_ns));
-        books.share_out(&[4_000_000], 2 * MS, MS);
-        assert!(!books.meters[0].takes_one(run_ns));
-        books.share_out(&[4_000_000], 2 * MS, MS);
-        assert!(books.meters[0].takes_one(run_ns), "a millisecond of rest");
+    fn a_device_that_moved_too_much_takes_no_task_until_that_is_paid() {
+        let mut stats = SchedStats::new(Settings::of_period(20 * MS), 1, 1);
+        let run_ns = stats.settings.run_ns;
+        stats.meters[0].set_point_bytes_per_sec = 1_000_000_000;
+        stats.share_out(&[0], MS, MS);
+        assert!(stats.meters[0].takes_one(run_ns));
+        stats.share_out(&[4_000_000], 2 * MS, MS);
+        assert!(!stats.meters[0].takes_one(run_ns));
+        stats.share_out(&[4_000_000], 2 * MS, MS);
+        assert!(stats.meters[0].takes_one(run_ns), "a millisecond of rest");
     }
 
-    /// As long as the device has budget nobody is held back, whatever he uses; then who has had more than
-    /// his part is, and nobody else; and when he is limited his debt is forgotten.
+    /// As long as the device has budget no workload is held back, whatever it uses. Then only the one that
+    /// has had more than its part is; and when it is limited its debt is forgotten.
     #[test]
-    fn the_guard_holds_back_who_has_had_more_than_his_part() {
-        let mut books = SchedStats::new(Settings::of_period(20 * MS), 2, 1);
-        let meter = &mut books.meters[0];
+    fn the_overload_cap_holds_back_the_workload_above_its_part() {
+        let mut stats = SchedStats::new(Settings::of_period(20 * MS), 2, 1);
+        let meter = &mut stats.meters[0];
         meter.set_point_bytes_per_sec = 1_000_000_000;
-        (meter.guard_max, meter.carry_max) = (5_000_000, 1 << 30);
+        (meter.overload_max, meter.carry_max) = (5_000_000, 1 << 30);
         let rate = Rate {
             bytes_per_sec: 500_000_000,
             intensity_bytes_per_sec: 1_000_000_000,
             ..Rate::default()
         };
-        for account in &mut books.accounts {
-            *account = Some(Account::of(rate, Mode::Guarded));
+        for account in &mut stats.accounts {
+            *account = Some(Account::of(rate, Mode::Capped));
         }
         let mut counted = 0;
-        let mut tick = |books: &mut SchedStats, moved: u64, runs: [u64; 2]| {
+        let mut tick = |stats: &mut SchedStats, moved: u64, runs: [u64; 2]| {
             counted += moved;
-            for (account, run) in books.accounts.iter_mut().flatten().zip(runs) {
+            for (account, run) in stats.accounts.iter_mut().flatten().zip(runs) {
                 account.run_ns = run;
             }
-            books.share_out(&[counted], MS, MS);
-            [books.waits(0), books.waits(1)]
+            stats.share_out(&[counted], MS, MS);
+            [stats.waits(0), stats.waits(1)]
         };
-        tick(&mut books, 0, [0, 0]);
+        tick(&mut stats, 0, [0, 0]);
         // Three times the set-point, nearly all of it the first one's: 5 MB last for two and a half ticks.
         let runs = [MS, MS / 10];
-        assert_eq!(tick(&mut books, 3_000_000, runs), [false; 2]);
-        assert_eq!(tick(&mut books, 3_000_000, runs), [false; 2]);
-        assert_eq!(tick(&mut books, 3_000_000, runs), [true, false]);
-        assert_eq!((books.may_go(0), books.may_go(1) > 0), (0, true));
-        // The device has budget again, and he goes on although he is in debt.
-        assert_eq!(tick(&mut books, 0, [0, 0]), [true, false]);
-        assert_eq!(tick(&mut books, 0, [0, 0]), [false, false]);
-        if let Some(account) = &mut books.accounts[0] {
+        assert_eq!(tick(&mut stats, 3_000_000, runs), [false; 2]);
+        assert_eq!(tick(&mut stats, 3_000_000, runs), [false; 2]);
+        assert_eq!(tick(&mut stats, 3_000_000, runs), [true, false]);
+        assert_eq!((stats.may_go(0), stats.may_go(1) > 0), (0, true));
+        // The device has budget again, and the workload goes on although it is in debt.
+        assert_eq!(tick(&mut stats, 0, [0, 0]), [true, false]);
+        assert_eq!(tick(&mut stats, 0, [0, 0]), [false, false]);
+        if let Some(account) = &mut stats.accounts[0] {
             assert!(account.bucket.bytes < -1_000_000, "{account:?}");
             account.mode = Mode::Limited;
         }
-        tick(&mut books, 0, [0, 0]);
-        assert!(books.accounts[0].is_some_and(|a| a.bucket.bytes > 0));
+        tick(&mut stats, 0, [0, 0]);
+        assert!(stats.accounts[0].is_some_and(|a| a.bucket.bytes > 0));
     }
 }

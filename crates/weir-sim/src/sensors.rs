@@ -30,14 +30,14 @@ pub(crate) enum AccessSource {
 }
 
 impl AccessSource {
-    /// Those of the scenario, or others that were asked for.
+    /// Those of the scenario, or others that were configured.
     pub(crate) fn new(
         settings: &Sensors,
-        asked: Option<Attribution>,
+        configured: Option<Attribution>,
         labels: &[Label],
         seed: u64,
     ) -> Self {
-        match asked.unwrap_or(settings.attribution) {
+        match configured.unwrap_or(settings.attribution) {
             Attribution::TaskCounts => AccessSource::Counts(Counts::new(settings, labels, seed)),
             Attribution::Sampling => AccessSource::Samples(Samplers::new(settings, labels, seed)),
             Attribution::CpuTime => AccessSource::CpuTime,
@@ -61,8 +61,8 @@ impl AccessSource {
     }
 }
 
-/// No workload's error lies beyond so many standard deviations: what an event misses of one program (prefetches, lines from
-/// another core's cache) is a part of its accesses, and has an end.
+/// No workload's error is above so many standard deviations: what an event misses of one program (prefetches,
+/// lines from another core's cache) is a part of its accesses, and has an end.
 const COUNTS_WORST: f64 = 2.0;
 
 /// Accesses that the CPU counts for each task.
@@ -91,7 +91,7 @@ impl Counts {
     }
 
     /// Cumulative reads, and of them those that stores fetched where these are counted apart. The difference is taken at
-    /// each look, as in weir-linux: a counter never goes back, also where the errors of both differ.
+    /// each observation, as in weir-linux: a counter never goes back, also where the errors of both differ.
     fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> (f64, Option<f64>) {
         let truth = moved(machine, workload, group);
         let (_, before, sums) = row(&mut self.seen[workload], group);

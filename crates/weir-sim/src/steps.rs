@@ -5,7 +5,7 @@ use crate::machine::{At, Machine};
 use crate::program::{Cursor, Phase, Stage, Step, What, Work};
 use crate::queue::Event;
 
-/// A task whose rate was missed catches up at most this much (fio's linear rate process).
+/// A task that missed its rate catches up at most this much (fio's linear rate process).
 const BACKLOG_NS: f64 = 1e9;
 /// A program without any work would go round for ever: after so many empty phases it sleeps a tick.
 const EMPTY_PHASES_MAX: u32 = 64;

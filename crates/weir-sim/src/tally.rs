@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was counted while the machine ran: the truth that estimates and controllers are judged by.
+//! Counts of a run: the truth that estimates and controllers are compared with.
 
 use crate::histogram::Histogram;
 use crate::machine::{At, Machine, Scheduler, Task};
@@ -17,7 +17,7 @@ pub(crate) struct Tally {
     pub blocks: Histogram,
     /// Those that were done since the last window ended.
     pub block_window: BlockWindow,
-    /// How long its tasks waited each time they wanted a CPU, for whatever reason.
+    /// How long its tasks were runnable without a CPU, each time, for whatever reason.
     pub waits: Histogram,
     pub longest_wait_ns: u64,
 }
@@ -110,7 +110,7 @@ impl Machine {
         }
     }
 
-    /// The longest time that a task of a workload wanted a CPU and had none, or has none until now.
+    /// The longest time that a task of a workload was runnable without a CPU, or is until now.
     pub(crate) fn longest_wait_ns(&self, workload: usize) -> u64 {
         let w = &self.workloads[workload];
         let tasks = w.tasks.clone().map(|t| &self.tasks[t as usize]);
@@ -154,7 +154,7 @@ impl Machine {
     fn limit_of(&self, workload: usize) -> f64 {
         let w = &self.workloads[workload];
         let held = self.ext.as_deref();
-        if let Some(account) = held.and_then(|e| e.books.accounts[workload]) {
+        if let Some(account) = held.and_then(|e| e.stats.accounts[workload]) {
             return account.rate.cpus;
         }
         match &self.scheduler {

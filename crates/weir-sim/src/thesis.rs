@@ -24,7 +24,7 @@ use crate::sensors::Samplers;
 
 const EVERY_NS: u64 = 150_000_000;
 const ITERATION_NS: u64 = 30_800_000;
-/// 9 % of 150 ms, on a CPU whose sibling is busy.
+/// 9 % of 150 ms, on a CPU with a busy sibling.
 const CPU_NS: f64 = 0.09 * 150e6;
 const ALPHA: f64 = 0.3;
 const QUOTA_NS: u64 = 1_000_000;
@@ -36,7 +36,7 @@ pub(crate) struct Thesis {
     daemon: u32,
     samplers: Samplers,
     set_point: f64,
-    /// Which of the two rules; nothing only looks.
+    /// Which of the two rules; nothing only observes.
     is_individual: Option<bool>,
     cpu_ns: f64,
     /// When counters were read last.
@@ -46,7 +46,7 @@ pub(crate) struct Thesis {
     processes: Vec<Process>,
     /// How long each iteration took, in milliseconds: waits for a CPU included.
     pub loop_ms: Vec<f64>,
-    /// Each iteration's estimates, where it only looks.
+    /// Each iteration's estimates, where it only observes.
     pub estimates: Vec<EstimatePoint>,
 }
 
@@ -124,7 +124,7 @@ impl Thesis {
             self.spend(end);
             self.machine
                 .run_until((at + ITERATION_NS / 2).max(self.machine.now));
-            let estimates = self.look();
+            let estimates = self.observe();
             note(&self.machine, &estimates);
             self.keep(&estimates);
             self.spend(end);
@@ -143,7 +143,7 @@ impl Thesis {
         self.machine.run_until_served(self.daemon, end);
     }
 
-    /// What is estimated is a result where nothing is limited by it.
+    /// Estimates are a result where nothing is limited by them.
     fn keep(&mut self, estimates: &[Estimate]) {
         if self.is_individual.is_some() {
             return;
@@ -159,7 +159,7 @@ impl Thesis {
     }
 
     /// Reads all counters and makes bandwidths of them: each process's, by eq. 3.
-    fn look(&mut self) -> Vec<Estimate> {
+    fn observe(&mut self) -> Vec<Estimate> {
         self.machine.settle_all();
         let now = self.machine.now;
         let secs = (now - self.read_at).max(1) as f64 / 1e9;

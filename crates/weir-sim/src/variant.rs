@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who controls in a run.
+//! The controller of a run.
 
 use crate::quota::CpuMax;
 use crate::scenario::Scenario;
@@ -8,10 +8,10 @@ use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::{BytesPerSec, Config};
 
-/// Who controls.
+/// The controller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Variant {
-    /// Nobody.
+    /// No controller.
     None,
     /// The thesis's scheduler (5.4.1).
     Scx(ScxVariant),
@@ -22,7 +22,7 @@ pub enum Variant {
         /// Limits by the bandwidth of each (4.3.3.2) instead of that of all together (4.3.3.1).
         is_individual: bool,
     },
-    /// The same loop without acting: how the thesis judges its estimates (6.2.2).
+    /// The same loop without acting: how the thesis evaluates its estimates (6.2.2).
     Monitor,
     /// weir's own controller, as it is.
     Weir(Box<WeirOptions>),
@@ -49,8 +49,8 @@ pub enum Backend {
     CpuMax,
     /// weir's scheduler, in partial mode.
     SchedExt,
-    /// The same on a kernel that guarantees `SCHED_EXT` tasks 90 % of each CPU instead of 5 %: what weir could
-    /// ask for, and does not yet.
+    /// The same on a kernel that guarantees `SCHED_EXT` tasks 90 % of each CPU instead of 5 %: what weir
+    /// could configure, and does not yet.
     SchedExtServed,
     /// weir's scheduler for all ordinary tasks.
     SchedExtFull,
@@ -72,7 +72,7 @@ pub struct WeirOptions {
     pub backend: Backend,
     /// The controller's configuration. A missing set-point is the scenario's.
     pub config: Config,
-    /// Time between two looks; nothing is the scenario's.
+    /// Time between two observations; nothing is the scenario's.
     pub interval_ms: Option<u64>,
     /// Period of limits; nothing is the scenario's.
     pub period_ms: Option<u64>,
@@ -82,13 +82,13 @@ pub struct WeirOptions {
     pub staggers: bool,
     /// By what it shares out the traffic of a group; nothing is the scenario's.
     pub attribution: Option<Attribution>,
-    /// The device tells its mean latency (DevLoad or a performance counter).
+    /// The device reports its mean latency (DevLoad or a performance counter).
     pub sees_latency: bool,
     /// The scheduler cannot read the device's counters; weir does so for it this often, in nanoseconds. 0: it can.
     pub looks_every_ns: u64,
-    /// CPU time of one look, apart from what each workload adds. At full speed, in nanoseconds.
+    /// CPU time of one observation, apart from what each workload adds. At full speed, in nanoseconds.
     pub look_ns: f64,
-    /// CPU time that each workload adds to a look.
+    /// CPU time that each workload adds to an observation.
     pub look_ns_per_workload: f64,
     /// CPU time of one write of `cpu.max`.
     pub write_ns: f64,
@@ -188,7 +188,8 @@ impl Variant {
         }
     }
 
-    /// The same where the scheduler cannot read the device's counters: weir looks for it, every 10 ms as on Linux.
+    /// The same where the scheduler cannot read the device's counters: weir reads them for it, every 10 ms as
+    /// on Linux.
     pub fn weir_that_polls(backend: Backend, scenario: &Scenario) -> Variant {
         match Variant::weir_with(backend, scenario) {
             Variant::Weir(mut options) => {

@@ -32,7 +32,7 @@ fn main() {
 /// As `format/frame.rs` does it.
 fn encoded(documents: &[String], length: usize) -> usize {
     let mut zstd = Encoder::new(1).unwrap();
-    let mut room = vec![0; 1 << 20];
+    let mut buffer = vec![0; 1 << 20];
     let mut sum = 0;
     for (place, document) in documents.iter().enumerate() {
         if place.is_multiple_of(length) {
@@ -40,11 +40,11 @@ fn encoded(documents: &[String], length: usize) -> usize {
         }
         let mut input = InBuffer::around(document.as_bytes());
         while input.pos() < document.len() {
-            let mut out = OutBuffer::around(room.as_mut_slice());
+            let mut out = OutBuffer::around(buffer.as_mut_slice());
             zstd.run(&mut input, &mut out).unwrap();
             sum += out.pos();
         }
-        let mut out = OutBuffer::around(room.as_mut_slice());
+        let mut out = OutBuffer::around(buffer.as_mut_slice());
         while zstd.flush(&mut out).unwrap() > 0 {}
         sum += out.pos();
     }

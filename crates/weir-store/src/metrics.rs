@@ -24,7 +24,7 @@ use weir_core::{GroupId, Nanos, WorkloadId};
 pub enum Dialect {
     /// `application/openmetrics-text; version=1.0.0`.
     OpenMetrics,
-    /// `text/plain; version=0.0.4`, for readers that do not ask for better.
+    /// `text/plain; version=0.0.4`, for readers that accept nothing better.
     Prometheus,
 }
 
@@ -72,7 +72,7 @@ fn about(page: &mut Page, snapshot: &Snapshot, totals: &Totals) {
         "When the newest figures are of.",
     );
     family.one(snapshot.wall_unix_ms as f64 / 1e3);
-    page.counter("weir_ticks", "", "Looks at the machine so far.")
+    page.counter("weir_ticks", "", "Observations of the machine so far.")
         .one(totals.ticks as f64);
     let family = page.counter(
         "weir_skips",
@@ -108,7 +108,7 @@ fn delivery(page: &mut Page, push: &Delivery) {
         ),
         (
             "weir_push_dropped_batches",
-            "Batches that it refused, or that there was no room for.",
+            "Batches that it refused, or that did not fit into the queue.",
             push.dropped_batches_total,
         ),
         (
@@ -188,7 +188,7 @@ fn latencies(page: &mut Page, snapshot: &Snapshot) {
         let (device, source) = (latency.id.to_string(), latency.source.name());
         family.sample(&[("device", &device), ("source", source)], mean.secs_f64());
     }
-    let help = "Time since that latency was measured, at the last look.";
+    let help = "Time since that latency was measured, at the last observation.";
     let mut family = page.gauge("weir_cxl_request_latency_age_seconds", "seconds", help);
     for (latency, _) in known() {
         let age = snapshot
@@ -215,7 +215,7 @@ fn lost_readings(page: &mut Page, totals: &Totals) {
 }
 
 fn scaling(page: &mut Page, totals: &Totals) {
-    let help = "Part of the time in which the counter counted; 1 where events do not take turns.";
+    let help = "Part of the time in which the counter counted; 1 where events are not multiplexed.";
     let mut family = page.gauge("weir_event_scaling_ratio", "ratio", help);
     for (id, group) in &totals.groups {
         let (device, index) = (id.device.to_string(), id.index.to_string());
@@ -304,7 +304,7 @@ struct Family<'a> {
 }
 
 impl Page {
-    /// What ends in `_total` (or `_info`) is, in OpenMetrics, a sample of the metric without it.
+    /// A name that ends in `_total` (or `_info`) is, in OpenMetrics, a sample of the metric without it.
     fn family(
         &mut self,
         (name, suffix): (&str, &str),

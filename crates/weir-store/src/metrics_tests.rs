@@ -12,7 +12,7 @@ const GROUP: GroupId = GroupId {
     index: 0,
 };
 
-/// What is said of a device whose counts were read by `counted_by`.
+/// The page for a device with counts that were read by `counted_by`.
 fn said(counted_by: CountedBy, running: Vec<Multiplexing>) -> String {
     let mut totals = Totals::default();
     let seen = Observation {
@@ -63,11 +63,11 @@ fn counts_say_what_counted_them_and_for_how_much_of_the_time() {
         &page,
         &format!("{source}\"access_counters\",quality=\"counted\"}} 1"),
     );
-    let turns = Multiplexing {
+    let multiplexed = Multiplexing {
         id: DeviceId(3),
         ratio: 0.25,
     };
-    let page = said(CountedBy::PerfEvents, vec![turns]);
+    let page = said(CountedBy::PerfEvents, vec![multiplexed]);
     has(&page, &format!("{scaling} 0.25"));
     has(
         &page,
@@ -130,7 +130,8 @@ fn said_of(id: &str) -> String {
     metrics(&snapshot, &totals, Dialect::OpenMetrics)
 }
 
-/// As cadvisor has it in its label `id`: what systemd has escaped is part of the name. In the text a backslash is two.
+/// As cadvisor has it in its label `id`: systemd's escapes are part of the name. In the text a backslash is
+/// two.
 #[test]
 fn a_cgroups_label_is_its_path_as_the_kernel_has_it() {
     let page = said_of(r"/machine.slice/machine-qemu\x2d1\x2dvm.scope");

@@ -3,7 +3,7 @@
 //! nothing is followed, nothing that is something else is touched, nothing a file says is believed.
 //!
 //! The database library opens by name, and its companions (`-wal`, `-shm`, `-journal`) too; it does
-//! not follow links itself. Directories of the path may be links: whoever named the path chose them.
+//! not follow links itself. Directories of the path may be links: the operator chose the path.
 
 use crate::error::StoreError;
 use crate::{APPLICATION_ID, FORMAT, format, format1};
@@ -71,7 +71,7 @@ pub(crate) fn inspect(path: &Path) -> Result<(OwnedFd, u32), StoreError> {
 
 /// The same where a part may be missing; says what.
 pub(crate) fn inspect_leniently(path: &Path) -> Result<(OwnedFd, u32, Option<String>), StoreError> {
-    // NONBLOCK: opening a FIFO that somebody put there must not hang.
+    // NONBLOCK: opening a FIFO that another process put there must not hang.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match openat(CWD, path, flags, Mode::empty()) {
         Err(Errno::LOOP) => return Err(StoreError::not_a_recording(path, "it is a symbolic link")),
@@ -146,9 +146,9 @@ fn check_head(path: &Path, head: &[u8], size: u64) -> Result<(u32, Option<String
         _ => 0,
     };
     let wanted = u64::from(pages) * page;
-    let is_cut = size < wanted && !companion(path, "-wal").exists();
+    let is_truncated = size < wanted && !companion(path, "-wal").exists();
     let missing = format!("it is cut off: it should have {wanted} bytes and has {size}");
-    Ok((format, is_cut.then_some(missing)))
+    Ok((format, is_truncated.then_some(missing)))
 }
 
 /// Opens the database.
@@ -165,7 +165,7 @@ pub(crate) fn connect(path: &Path, write: bool) -> Result<Connection, StoreError
 }
 
 /// Opens a database of which a part may be missing, to read what is left. The database library does
-/// that only for somebody who says that he mends schemas; nothing is written here.
+/// that only for a program that says it repairs schemas; nothing is written here.
 pub(crate) fn connect_leniently(path: &Path) -> Result<Connection, StoreError> {
     let connection = connect(path, false)?;
     let mend = connection
@@ -175,7 +175,7 @@ pub(crate) fn connect_leniently(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// What the database's makers ask for with files of strangers (sqlite.org/security.html).
+/// What the database's makers advise for files of unknown origin (sqlite.org/security.html).
 fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX_BYTES)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
@@ -185,8 +185,8 @@ fn harden(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0")
 }
 
-/// Whether the tables are those of the format, word for word. A table that only looks like ours could
-/// be a view that never ends. Indices and views that somebody added for themselves do no harm.
+/// Whether the tables are those of the format, word for word. A table that only resembles ours could
+/// be a view that never ends. Indices and views that the user added do no harm.
 ///
 /// Says whether there are tables of checksums: the first writers of format 1 had none.
 pub(crate) fn check_schema(

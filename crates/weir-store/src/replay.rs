@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recorded run as a world behind the one seam: it can be looked at again, and cannot be changed.
+//! A recorded run as a world behind the one seam: it can be observed again, and cannot be changed.
 
 use crate::error::StoreError;
 use crate::format::tick::Tick;

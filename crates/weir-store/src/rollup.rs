@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Figures that people ask for, as means over spans of about a second: pure arithmetic on plans.
+//! Figures for people and charts, as means over spans of about a second: pure arithmetic on plans.
 //!
 //! A tick's figure holds for the time since the tick before. Ticks without a figure add to
 //! `unknown_ns` and not to the mean: missing is not zero.

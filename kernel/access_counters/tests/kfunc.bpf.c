@@ -4,7 +4,7 @@
  * came back in one array map. run-in-guest.sh loads this with bpftool, sets the
  * node in slot 0 and reads the other slots.
  *
- *   slot 0: the node to ask for
+ *   slot 0: the node to read
  *   slot 1, 2, 3: result, bytes read, bytes written, from a tracing program
  *   slot 4, 5, 6: the same from a sched_ext scheduler's init
  *   slot 7: how often the tracing program ran
@@ -39,7 +39,7 @@ static void put(__u32 slot, __u64 value)
 	bpf_map_update_elem(&weir_slots, &slot, &value, BPF_ANY);
 }
 
-static int ask(__u32 first)
+static int read_node(__u32 first)
 {
 	__u64 reads = 0, writes = 0, *nid;
 	__u32 slot = 0;
@@ -63,7 +63,7 @@ int BPF_PROG(weir_trace)
 	__u32 slot = 7;
 	__u64 *runs;
 
-	ask(1);
+	read_node(1);
 	runs = bpf_map_lookup_elem(&weir_slots, &slot);
 	if (runs)
 		__sync_fetch_and_add(runs, 1);
@@ -81,7 +81,7 @@ int weir_syscall(void *ctx)
 SEC("struct_ops.s/weir_init")
 int BPF_PROG(weir_init)
 {
-	ask(4);
+	read_node(4);
 	return 0;
 }
 

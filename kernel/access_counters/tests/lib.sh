@@ -54,7 +54,7 @@ group() {
 	poke "$1" $((0x18108 + $2 * 16)) 64 "$6"
 }
 
-# Put the kernel's log aside, so that `said` looks at what comes after.
+# Put the kernel's log aside, so that `said` reads what comes after.
 quiet() { dmesg -c >>"$scratch/log"; }
 said() { dmesg | grep -q "$1"; }
 bind() { echo "$1" >$driver/bind; }

@@ -98,9 +98,9 @@ refused "absurdly many groups" "4294967295 groups announced"
 good_header; poke "$bar" 0x1800c 32 128
 refused "another line size" "lines of 128 bytes, the map says 64"
 good_header; poke "$bar" 0x18010 64 0xfffd8
-refused "a table that ends beyond the BAR" "table of 0x30 bytes at 0xfffd8, the BAR ends at 0x100000"
+refused "a table that ends outside the BAR" "table of 0x30 bytes at 0xfffd8, the BAR ends at 0x100000"
 poke "$bar" 0x18010 64 0xfffffffffffffff8
-refused "a table far beyond the BAR" "table of 0x30 bytes at 0xfffffffffffffff8"
+refused "a table far outside the BAR" "table of 0x30 bytes at 0xfffffffffffffff8"
 poke "$bar" 0x18010 64 0x60004
 refused "a crooked table" "table of 0x30 bytes at 0x60004"
 poke "$bar" 0x18010 64 0x18128
@@ -108,7 +108,7 @@ refused "a table in the counters" "lies in header and counters"
 good_header; poke "$bar" $((table + 24)) 64 0
 refused "a group without size" "group 1: base $nowhere and size 0x0"
 poke "$bar" $((table + 24)) 64 0x10000001
-refused "a group beyond the last address" "group 1: base $nowhere and size 0x10000001"
+refused "a group above the last address" "group 1: base $nowhere and size 0x10000001"
 poke "$bar" $((table + 24)) 64 0x1000
 table=0xfffd0
 group "$bar" 0 0 0x1000 0 0
@@ -141,7 +141,7 @@ same "base" "$(value group0/base)" "$base"
 same "size" "$(value group0/size_bytes)" 16777216
 same "node of memory" "$(value group0/node)" $node
 same "node of no memory" "$(value group1/node)" -1
-same "the shape is for everybody" "$(stat -c %a $device/group0/node)" 444
+same "the shape is for all users" "$(stat -c %a $device/group0/node)" 444
 for name in counters group0/read_bytes group0/write_bytes group0/base; do
 	same "$name is for root" "$(stat -c %a $device/$name)" 400
 done
@@ -174,7 +174,7 @@ check "and none that announces no load" [ ! -e $device/devload ]
 unbind "$first"
 poke "$bar" 0x18018 32 9
 poke "$bar" 0x18040 64 0xfffd8
-refused "a snapshot that ends beyond the BAR" "snapshot of 0x30 bytes at 0xfffd8, the BAR ends at 0x100000"
+refused "a snapshot that ends outside the BAR" "snapshot of 0x30 bytes at 0xfffd8, the BAR ends at 0x100000"
 snapshot=0x70000
 poke "$bar" 0x18040 64 $snapshot
 poke "$bar" 0x180b4 32 2

@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 use weir_hw::access_counters::regmap;
 use weir_ipc::access_trace::AccessTrace;
 
-/// Accesses counted before requests are looked at again.
+/// Accesses counted before requests are checked again.
 const BATCH: usize = 4096;
-/// How long nothing is done when there is nothing to do.
+/// Pause while there is nothing to do.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Clocks that pass in it: a window of DevLoad as it is after reset.
 const IDLE_CLOCKS: u64 = 256;
@@ -43,9 +43,9 @@ pub struct Request {
 }
 
 /// A request, and where its answer goes. A store is answered with 0.
-pub type Asked = (Request, Sender<u64>);
+pub type PendingRequest = (Request, Sender<u64>);
 
-/// What firmware does to a device before anybody uses it.
+/// What firmware does to a device before its first use.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// Groups the machine has.
@@ -73,7 +73,7 @@ pub struct Summary {
     pub registers_sec: f64,
     /// Accesses that were lost.
     pub lost: u64,
-    /// How often a vCPU waited for room in its ring.
+    /// How often a vCPU waited for space in its ring.
     pub waits: u64,
 }
 
@@ -106,7 +106,11 @@ impl<'a> Device<'a> {
     /// # Errors
     /// Accesses were lost, the trace is broken, or the block does not answer: the counters are wrong from
     /// then on, so there is no device any more.
-    pub fn serve(mut self, requests: &Receiver<Asked>, stop: &AtomicBool) -> Result<Summary> {
+    pub fn serve(
+        mut self,
+        requests: &Receiver<PendingRequest>,
+        stop: &AtomicBool,
+    ) -> Result<Summary> {
         while !stop.load(Ordering::Relaxed) {
             let took = self.take(BATCH)?;
             let pause = if took > 0 { Duration::ZERO } else { PAUSE };
@@ -201,9 +205,9 @@ fn offset(register: u64) -> Result<u32> {
 
 /// Wait for the magic number, which a block shows once its counters are zero, and believe no other map.
 fn come_up(block: &mut Block) -> Result<()> {
-    let looks = 4 * regmap::GROUP_COUNT_MAX;
+    let polls = 4 * regmap::GROUP_COUNT_MAX;
     let mut magic = 0;
-    for _ in 0..looks {
+    for _ in 0..polls {
         magic = narrow(block, regmap::MAGIC_REG)?;
         if magic == regmap::MAGIC_VALUE {
             break;

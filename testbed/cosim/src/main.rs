@@ -22,7 +22,7 @@ mod shared;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use device::{Asked, Device, Setup, Summary};
+use device::{Device, PendingRequest, Setup, Summary};
 use library::Block;
 use pci::Function;
 use shared::TraceFile;
@@ -70,8 +70,8 @@ struct Args {
     /// Host-physical address of the first.
     #[arg(long)]
     base_bytes: u64,
-    /// Queue entries above which the load is optimal, moderate and severe, and how far it must fall below to
-    /// be less again.
+    /// Queue entries above which the load is optimal, moderate and severe, and the hysteresis: how far it
+    /// must fall below to be less again.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 8, 16, 1])]
     devload_entries: Vec<u8>,
     /// Print a summary as JSON at the end.
@@ -159,8 +159,8 @@ fn listen(path: &Path) -> Result<(UnixListener, SocketFile<'_>)> {
     Ok((listener, SocketFile(path)))
 }
 
-/// Serve vfio-user in a thread; what it asks of the device comes out here, until QEMU has gone.
-fn serve(listener: UnixListener) -> Receiver<Asked> {
+/// Serve vfio-user in a thread; its requests to the device come out here, until QEMU has gone.
+fn serve(listener: UnixListener) -> Receiver<PendingRequest> {
     let server = Server::from_owned_fd(listener.into(), false, pci::irqs(), pci::regions());
     let (device, requests) = channel();
     std::thread::spawn(move || {

@@ -5,7 +5,7 @@
 //! It answers to the PCI ID of Intel's CXL IP, as the FPGA does, and has its registers where the FPGA has
 //! them, so the driver is bound in the same way: by `driver_override`.
 
-use crate::device::{Asked, Request};
+use crate::device::{PendingRequest, Request};
 use crate::library::Width;
 use std::fs::File;
 use std::io::{Error, ErrorKind};
@@ -137,19 +137,19 @@ fn within(offset: u64, bytes: usize, size: u64) -> Result<u64, Error> {
 /// Callbacks of vfio-user's server. Register accesses go through a channel.
 pub struct Function {
     config: Config,
-    device: Sender<Asked>,
+    device: Sender<PendingRequest>,
 }
 
 impl Function {
     /// A function with its registers behind `device`.
-    pub fn new(device: Sender<Asked>) -> Self {
+    pub fn new(device: Sender<PendingRequest>) -> Self {
         Function {
             config: Config::new(),
             device,
         }
     }
 
-    fn ask(&self, address: u64, width: Width, store: Option<u64>) -> Result<u64, Error> {
+    fn request(&self, address: u64, width: Width, store: Option<u64>) -> Result<u64, Error> {
         let gone = || Error::new(ErrorKind::BrokenPipe, "there is no device any more");
         let (to, from) = channel();
         let request = Request {
@@ -189,7 +189,7 @@ impl ServerBackend for Function {
         within(offset, data.len(), bytes_of(region))?;
         let mut rest = data;
         for (address, width, skip, take) in pieces(offset, rest.len()) {
-            let word = self.ask(address, width, None)?.to_le_bytes();
+            let word = self.request(address, width, None)?.to_le_bytes();
             let (now, later) = rest.split_at_mut(take);
             now.copy_from_slice(&word[skip..skip + take]);
             rest = later;
@@ -210,7 +210,7 @@ impl ServerBackend for Function {
             word[..take].copy_from_slice(now);
             // The bus knows no smaller stores.
             if take >= 4 {
-                self.ask(address, width, Some(u64::from_le_bytes(word)))?;
+                self.request(address, width, Some(u64::from_le_bytes(word)))?;
             } else {
                 tracing::warn!("a store of {take} bytes at BAR offset {address:#x} is ignored");
             }
@@ -255,7 +255,7 @@ mod tests {
 
     /// A device with its own offset in every 32-bit word, and the values stored into it.
     fn function() -> (Function, JoinHandle<Stores>) {
-        let (device, asked) = channel::<Asked>();
+        let (device, requests) = channel::<PendingRequest>();
         let stored = std::thread::spawn(move || {
             let mut stored = Vec::new();
             for (
@@ -265,7 +265,7 @@ mod tests {
                     store,
                 },
                 to,
-            ) in asked
+            ) in requests
             {
                 let (low, high) = (u64::from(address), u64::from(address) + 4);
                 let word = match width {
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(
             read::<8>(&mut function, 0, BAR_BYTES - 4),
             None,
-            "beyond the BAR"
+            "outside the BAR"
         );
         assert_eq!(read::<8>(&mut function, 0, u64::MAX - 3), None);
         assert_eq!(read::<4>(&mut function, 2, 0), None, "no such BAR");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The access trace's file: made here, mapped, locked while this program takes from it (the device model
-//! looks at the lock), and removed at the end.
+//! checks the lock), and removed at the end.
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
@@ -25,7 +25,7 @@ impl TraceFile {
     /// Create the file, readable by this user alone, with an empty trace of this layout.
     ///
     /// # Errors
-    /// It exists, or there is no room.
+    /// It exists, or there is no space.
     pub fn create(path: &Path, layout: TraceLayout) -> Result<Self> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);

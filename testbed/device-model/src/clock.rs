@@ -16,7 +16,7 @@
 //! the order of their numbers, beginning with another one each window. A vCPU that is not in turn never
 //! executes a block: it leaves the block again that it has begun. Its interrupts it takes before, when
 //! QEMU's thread comes round to it: so after time stood, or was moved on by the main loop, all come round
-//! once before any executes. What the guest does depends on nothing but what was put into it, whatever else
+//! once before any executes. The guest's behaviour depends on nothing but what was put into it, whatever else
 //! makes QEMU's thread go round. Windows end at multiples of their length, and timers run at their ends.
 //!
 //! Time stands at the moment that the harness has granted; then the ground truth says so, and input from
@@ -33,14 +33,14 @@ use std::time::Duration;
 
 /// No vCPU is in turn: the window is over.
 const NO_TURN: usize = usize::MAX;
-/// What the clock shows where QEMU itself arms a timer for its own turns: such a timer never fires.
+/// What the clock shows where QEMU itself arms a timer for its own time slices: such a timer never fires.
 const NEVER_NS: i64 = 1 << 61;
-/// How often the vCPU that waits for time to be granted looks whether QEMU wants to stop.
+/// How often the vCPU that waits for time to be granted checks whether QEMU wants to stop.
 const STAND: Duration = Duration::from_millis(2);
 /// How often idle vCPUs without an HLT are searched for.
-const IDLE_LOOK: Duration = Duration::from_millis(2);
-/// How often a bottom half asks for another one, while the vCPU that executes HLT is not yet halted.
-const HALTING_LOOKS: u32 = 50;
+const IDLE_POLL: Duration = Duration::from_millis(2);
+/// How often a bottom half schedules another one, while the vCPU that executes HLT is not yet halted.
+const HALTING_POLLS: u32 = 50;
 
 thread_local! {
     /// Whether this is the thread of QEMU's main loop.
@@ -84,13 +84,13 @@ pub struct Clock {
     turn: AtomicUsize,
     /// The harness was notified that time stands.
     has_stood: AtomicBool,
-    /// All vCPUs have to ask for their turn before one is given to any.
+    /// All vCPUs have to request their turn before one is given to any.
     gathers: AtomicBool,
     /// The vCPU in turn executes its blocks.
     is_executing: AtomicBool,
     /// The main loop moves the clock on while all are idle.
     is_jumping: AtomicBool,
-    halting_looks: AtomicU32,
+    halting_polls: AtomicU32,
     idle_half: AtomicPtr<BottomHalf>,
 }
 
@@ -127,7 +127,7 @@ impl Clock {
             gathers: AtomicBool::new(true),
             is_executing: AtomicBool::new(false),
             is_jumping: AtomicBool::new(false),
-            halting_looks: AtomicU32::new(0),
+            halting_polls: AtomicU32::new(0),
             idle_half: AtomicPtr::new(std::ptr::null_mut()),
         }
     }
@@ -187,7 +187,7 @@ impl Clock {
         self.vcpu_count.load(Relaxed)
     }
 
-    /// Where a vCPU was when it last asked for its turn.
+    /// Where a vCPU was when it last requested its turn.
     pub fn pc(&self, index: usize) -> u64 {
         self.vcpus[index].pc.load(Relaxed)
     }
@@ -252,7 +252,7 @@ impl Clock {
         }
     }
 
-    /// A vCPU that has used up its window, or halted in its turn: it asks before it runs on.
+    /// A vCPU that has used up its window, or halted in its turn: it requests a turn before it runs on.
     fn rest(&self, vcpu: &VcpuClock) {
         vcpu.settle(self.pace_ps());
         vcpu.wake(i64::MIN);
@@ -299,7 +299,7 @@ impl Clock {
     /// No vCPU takes an interrupt before more is granted: it might take one of two that are about to come.
     fn wait_while_time_stands(&self, now_ps: i64) {
         while now_ps >= self.granted_ps() && self.internals.is_running() {
-            self.grant.wait_beyond(now_ps as u64 / 1000, STAND);
+            self.grant.wait_past(now_ps as u64 / 1000, STAND);
         }
         self.gather();
     }
@@ -367,12 +367,12 @@ impl Clock {
             other == index || self.internals.is_idle(vcpu.cpu.load(Relaxed))
         };
         if self.vcpus().iter().enumerate().all(is_other_idle) {
-            self.halting_looks.store(0, Relaxed);
-            self.look_for_idleness();
+            self.halting_polls.store(0, Relaxed);
+            self.search_idleness();
         }
     }
 
-    fn look_for_idleness(&self) {
+    fn search_idleness(&self) {
         let half = self.idle_half.load(SeqCst);
         if !half.is_null() {
             self.internals.schedule(half);
@@ -386,8 +386,8 @@ impl Clock {
         }
         if !self.internals.are_all_idle() {
             // The one that executes HLT is about to halt.
-            if self.halting_looks.fetch_add(1, Relaxed) < HALTING_LOOKS {
-                self.look_for_idleness();
+            if self.halting_polls.fetch_add(1, Relaxed) < HALTING_POLLS {
+                self.search_idleness();
             }
             return;
         }
@@ -397,7 +397,7 @@ impl Clock {
     }
 
     /// On to the next timer, or to what is granted; false where time stands. No vCPU has anything left of a
-    /// window before timers run: one that a timer wakes asks for its turn first, and waits there for the
+    /// window before timers run: one that a timer wakes requests its turn first, and waits there for the
     /// end of the jump.
     fn jump_once(&self) -> bool {
         let now_ps = self.now_ps.load(Relaxed);
@@ -432,14 +432,14 @@ impl Clock {
         }
     }
 
-    /// Looks for idleness for as long as QEMU lives: after each grant, and now and then.
-    pub fn keep_looking(&self) -> ! {
+    /// Polls for idleness for as long as QEMU lives: after each grant, and now and then.
+    pub fn keep_polling(&self) -> ! {
         let mut seen = 0;
         loop {
-            self.grant.wait_beyond(seen, IDLE_LOOK);
+            self.grant.wait_past(seen, IDLE_POLL);
             seen = self.grant.until_ns();
             if self.internals.are_all_idle() {
-                self.look_for_idleness();
+                self.search_idleness();
             }
         }
     }
@@ -455,8 +455,8 @@ impl Clock {
             Some(vcpu) if !RUNS_MAIN_LOOP.get() => {
                 (vcpu.now_ps(self.pace_ps()) / 1000).max(self.newest_ns.load(Relaxed))
             }
-            // The vCPUs' thread arms the timer that would end each turn after 100 ms: at moments that the
-            // host chooses.
+            // The vCPUs' thread arms the timer that would end each time slice after 100 ms: at moments that
+            // the host chooses.
             None if self.internals.is_running() => NEVER_NS,
             _ => self.now_ps.load(Relaxed) / 1000,
         }

@@ -23,12 +23,12 @@ impl Grant {
         self.ground_truth.until_ns()
     }
 
-    /// Tells the harness, should it look, how far time has come.
+    /// Publishes for the harness how far time has come.
     pub fn now(&self, now_ns: u64) {
         self.ground_truth.set_now(now_ns);
     }
 
-    /// Tells the harness that time stands.
+    /// Notifies the harness that time stands.
     pub fn stand_at(&self, now_ns: u64) {
         if self.ground_truth.stopped_at_ns() != now_ns {
             self.ground_truth.set_stopped_at(now_ns);
@@ -41,7 +41,7 @@ impl Grant {
     }
 
     /// Waits until more is granted than `granted_ns`, but no longer than `most`.
-    pub fn wait_beyond(&self, granted_ns: u64, most: Duration) {
+    pub fn wait_past(&self, granted_ns: u64, most: Duration) {
         let most = futex::Timespec {
             tv_sec: most.as_secs() as i64,
             tv_nsec: i64::from(most.subsec_nanos()),

@@ -22,13 +22,13 @@ pub type ClockFn = unsafe extern "C" fn() -> i64;
 
 macro_rules! internals {
     ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
-        /// One pointer for each function, looked up once.
+        /// One pointer for each function, resolved once.
         pub struct Internals {
             $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
         }
 
         impl Internals {
-            /// Looks all of them up.
+            /// Resolves all of them.
             ///
             /// # Errors
             /// Names the one that this QEMU lacks.
@@ -75,7 +75,7 @@ fn symbol(name: &str) -> Result<*mut c_void, String> {
     Ok(at)
 }
 
-/// Slots of the accelerator's table of operations in which the clock's functions are looked for. The first
+/// Slots of the accelerator's table of operations in which the clock's functions are searched for. The first
 /// ones are the object's own; no version so far has more.
 const SLOTS: std::ops::Range<usize> = 8..36;
 const PROBE: i64 = 0x7765_6972_0000_0001;

@@ -15,7 +15,7 @@
 //! on a quiet one.
 //!
 //! The model is off until the harness switches it on through the ground truth: booting under it would take
-//! minutes. Until then instructions are counted, at a faster pace, and no memory access is looked at.
+//! minutes. Until then instructions are counted, at a faster pace, and no memory access is examined.
 
 mod args;
 mod clock;
@@ -170,7 +170,7 @@ unsafe extern "C" fn on_vcpu(index: c_uint, _: *mut c_void) {
         plugin
             .clock
             .set_idle_half(plugin.clock.internals().new_bottom_half(on_idle));
-        std::thread::spawn(|| plugin.clock.keep_looking());
+        std::thread::spawn(|| plugin.clock.keep_polling());
     }
     plugin
         .clock
@@ -199,8 +199,8 @@ unsafe extern "C" fn on_hlt(vcpu: c_uint, _: *mut c_void) {
     }
 }
 
-/// The harness has switched the model on: all code is translated anew. QEMU wants a vCPU's thread to ask
-/// for that.
+/// The harness has switched the model on: all code is translated anew. QEMU requires a vCPU's thread for
+/// that request.
 fn instrument_if_switched_on() {
     let Some(plugin) = PLUGIN.get() else { return };
     if plugin.model.ground_truth().is_on() && !INSTRUMENTED.swap(true, Ordering::AcqRel) {
@@ -218,9 +218,9 @@ unsafe extern "C" fn on_reset(_: *mut c_void) {
     }
 }
 
-/// New code is translated: its instructions are counted, and with the model on its memory accesses looked
-/// at. The counter is looked at before the block's own instructions are added, so that a block that is left
-/// has not counted.
+/// New code is translated: its instructions are counted, and with the model on its memory accesses are
+/// instrumented. The counter is checked before the block's own instructions are added, so that a block that
+/// is left has not counted.
 unsafe extern "C" fn on_translate(tb: *mut q::Tb, _: *mut c_void) {
     let Some(plugin) = PLUGIN.get() else { return };
     let is_modelled = INSTRUMENTED.load(Ordering::Acquire);
@@ -289,7 +289,7 @@ unsafe fn account(insn: *mut q::Insn, code: &[u8], entry: q::Cell, is_modelled: 
     }
 }
 
-/// What the model looks at.
+/// The accesses that the model examines.
 ///
 /// # Safety
 /// Only while `insn` is being translated.
@@ -324,7 +324,7 @@ const AWAITED: *mut c_void = std::ptr::without_provenance_mut(1);
 
 /// Whether an instruction loads 64 bits into the register that its address was in, as a pointer chase
 /// does: what comes next needs the answer, so a core cannot have another such load on its way. A load with an
-/// unused value may look the same; it is rare in programs that compute something.
+/// unused value may have the same form; it is rare in programs that compute something.
 fn chases(code: &[u8]) -> bool {
     match *code {
         // REX.W, mov r64, r/m64
@@ -369,7 +369,7 @@ mod tests {
     use super::chases;
 
     #[test]
-    fn loads_that_follow_pointers_are_told_from_others() {
+    fn loads_that_follow_pointers_are_recognised() {
         for code in [
             &[0x48, 0x8b, 0x00][..],         // mov rax, [rax]
             &[0x48, 0x8b, 0x49, 0x08],       // mov rcx, [rcx + 8]

@@ -188,9 +188,9 @@ impl Model {
         }
     }
 
-    fn count(&self, address: u64, is_write: bool, book: impl Fn(usize, u8)) {
+    fn count(&self, address: u64, is_write: bool, add: impl Fn(usize, u8)) {
         if let Some(group) = self.counters.count(address, is_write) {
-            book(
+            add(
                 group as usize,
                 self.ground_truth.owner_of(address - self.base_bytes),
             );

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A translation cache per vCPU, so that an access to ordinary memory costs a compare instead of three
 //! calls into QEMU. It holds what a CPU's TLB may hold and forgets when the architecture says so: on
-//! a write to CR0, CR3 or CR4, on `invlpg` and on `invpcid` (Intel SDM vol. 3, 5.10.4). A guest whose
-//! memory is right on hardware is right here.
+//! a write to CR0, CR3 or CR4, on `invlpg` and on `invpcid` (Intel SDM vol. 3, 5.10.4). A guest that is
+//! correct on hardware is correct here.
 
 /// Entries: as many pages as a core's second-level TLB knows, roughly.
 const ENTRIES: usize = 1024;
@@ -26,7 +26,7 @@ impl Tlb {
         })
     }
 
-    /// The physical address, if the page is known; else ask `walk` and remember.
+    /// The physical address, if the page is known; else call `walk` and remember the result.
     pub fn translate(&mut self, vaddr: u64, walk: impl FnOnce() -> Option<u64>) -> Option<u64> {
         let page = vaddr >> PAGE_SHIFT;
         let offset = vaddr & ((1 << PAGE_SHIFT) - 1);

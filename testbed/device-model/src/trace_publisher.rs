@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Producer of the access trace. A vCPU with a full ring waits until there is room, so nothing is
+//! Producer of the access trace. A vCPU with a full ring waits until there is space, so nothing is
 //! lost while a consumer runs: back pressure, which its clock sees as a host that is late.
 //!
 //! The consumer holds a lock on the file (`flock`), which the kernel drops with the process. When it can be
-//! had from here, the consumer has ended: accesses without room are counted as lost, and the guest goes on.
+//! taken here, the consumer has ended: accesses without space are counted as lost, and the guest goes on.
 
 use crate::shared::map_words;
 use rustix::fd::OwnedFd;
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weir_ipc::access_trace::{AccessTrace, TraceRecord};
 
-/// How long to wait for room.
+/// How long to wait for space.
 const WAIT: Duration = Duration::from_micros(50);
-/// Waits between two looks at whether anybody takes.
-const WAITS_A_LOOK: u32 = 200;
+/// Waits between two checks of whether there is a consumer.
+const WAITS_A_CHECK: u32 = 200;
 
 /// The trace, and whether its consumer runs.
 pub struct TracePublisher {
@@ -61,7 +61,7 @@ impl TracePublisher {
             self.trace.count_wait();
             std::thread::sleep(WAIT);
             waits += 1;
-            if waits % WAITS_A_LOOK == 0 && !self.has_consumer() {
+            if waits % WAITS_A_CHECK == 0 && !self.has_consumer() {
                 self.abandon();
             }
         }

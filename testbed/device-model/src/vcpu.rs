@@ -34,7 +34,7 @@ impl Vcpu {
         }
     }
 
-    /// Whether this is the line touched last: no need to ask the cache again.
+    /// Whether this is the line touched last: no need to query the cache again.
     pub fn is_last_line(&mut self, line: u64) -> bool {
         std::mem::replace(&mut self.last_line, line) == line
     }

@@ -22,7 +22,7 @@ pub struct VcpuClock {
     instructions: AtomicU64,
     /// It has used up the window.
     pub has_arrived: AtomicBool,
-    /// It has asked for its turn since time stood or was moved on.
+    /// It has requested its turn since time stood or was moved on.
     pub has_met: AtomicBool,
     /// The block it last began with its counter at the limit.
     pub pc: AtomicU64,
@@ -68,7 +68,7 @@ impl VcpuClock {
         self.from.store(self.count(), Relaxed);
     }
 
-    /// Settled, it asks for its turn before it runs on, no earlier than `at_ps`.
+    /// Settled, it requests its turn before it runs on, no earlier than `at_ps`.
     pub fn wake(&self, at_ps: i64) {
         self.base_ps
             .store(self.base_ps.load(Relaxed).max(at_ps), Relaxed);

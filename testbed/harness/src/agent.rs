@@ -11,8 +11,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Room for all that a guest can say in one step: else QEMU would wait for the harness, and the guest for QEMU.
-const ROOM_BYTES: usize = 64 << 20;
+/// Space for all that a guest can say in one step: else QEMU would wait for the harness, and the guest for
+/// QEMU.
+const BUFFER_BYTES: usize = 64 << 20;
 /// How long QEMU may take by the host's clock to take a request: it takes microseconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -28,9 +29,9 @@ impl Line {
     /// The harness's end and QEMU's.
     pub(crate) fn pair() -> Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
-        // Beyond what the system allows to all only root may go.
-        if sockopt::set_socket_send_buffer_size_force(&theirs, ROOM_BYTES).is_err() {
-            sockopt::set_socket_send_buffer_size(&theirs, ROOM_BYTES)?;
+        // Only root may exceed the system's limit for all users.
+        if sockopt::set_socket_send_buffer_size_force(&theirs, BUFFER_BYTES).is_err() {
+            sockopt::set_socket_send_buffer_size(&theirs, BUFFER_BYTES)?;
         }
         ours.set_nonblocking(true)?;
         let line = Line {
@@ -152,7 +153,7 @@ mod tests {
         let (mut line, mut guest) = Line::pair().unwrap();
         guest.set_nonblocking(true).unwrap();
         let bytes = reply(7);
-        guest.write_all(&bytes).expect("there is room");
+        guest.write_all(&bytes).expect("there is space");
         line.hear().unwrap();
         assert!(line.reply(7).is_some());
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How well weir knows who causes the traffic: cases, each in a guest of its own, looked at with one source of shares after
-//! the other. No workload is limited.
+//! How well weir attributes traffic: cases, each in a guest of its own, observed with one source of shares
+//! after the other. No workload is limited.
 
 use crate::guest::{self, Instance};
 use crate::live_run::{self, Mode};
@@ -26,7 +26,7 @@ pub struct Row {
     pub workload: String,
     /// Workloads in its group, itself among them.
     pub in_group_count: usize,
-    /// Some of them write and some do not, and the source cannot tell: a guess is in each figure.
+    /// Some of them write and some do not, and the source cannot distinguish them: a guess is in each figure.
     pub is_guessed: bool,
     /// Of [`SOURCES`].
     pub source: String,
@@ -40,7 +40,8 @@ pub struct Row {
     pub provenance: String,
 }
 
-/// Looks at one case with every source that its machine has. The model must be on and [`guest::prepare`] done.
+/// Observes one case with every source that its machine has. The model must be on and [`guest::prepare`]
+/// done.
 ///
 /// # Errors
 /// The guest fails, weir says nothing of a workload, or there is none.
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_of_each_kind_is_judged() {
+    fn the_worst_of_each_kind_is_checked() {
         let rows = [
             row(1, "cpu-time", 0.004),
             row(1, "task-counts", 0.012),

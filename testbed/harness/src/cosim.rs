@@ -68,7 +68,7 @@ pub struct Summary {
     pub registers_sec: f64,
     /// Accesses that were lost.
     pub lost: u64,
-    /// How often a vCPU waited for room in its ring.
+    /// How often a vCPU waited for space in its ring.
     pub waits: u64,
 }
 

@@ -218,7 +218,7 @@ pub fn table(rows: &[SweepRow]) -> String {
     text
 }
 
-/// What the plant must show before a controller is judged on it; the sentence says what was found.
+/// What the plant must show before a controller is tested on it; the sentence says what was found.
 pub fn checks(rows: &[SweepRow]) -> Vec<(bool, String)> {
     let alone = |n: usize| rows.iter().find(|r| r.readers == n);
     let (Some(one), Some(two), Some(three), Some(five)) = (alone(1), alone(2), alone(3), alone(5))
@@ -228,7 +228,7 @@ pub fn checks(rows: &[SweepRow]) -> Vec<(bool, String)> {
     let quota = rows.last().filter(|r| r.name.contains("quota"));
     let offered = 5.0 * one.capacity_ratio;
     let gain = three.bytes_per_sec / one.bytes_per_sec;
-    let beyond = five.bytes_per_sec / three.bytes_per_sec;
+    let overload_gain = five.bytes_per_sec / three.bytes_per_sec;
     let cost = five.cpu_sec_per_mib / two.cpu_sec_per_mib;
     let mut found = vec![
         (
@@ -236,8 +236,10 @@ pub fn checks(rows: &[SweepRow]) -> Vec<(bool, String)> {
             format!("5 readers offer {offered:.2} of capacity (at least 2)"),
         ),
         (
-            gain >= 1.5 && beyond <= 1.1,
-            format!("knee between 1 and 3 readers: 1 to 3 gains {gain:.2}×, 3 to 5 {beyond:.2}×"),
+            gain >= 1.5 && overload_gain <= 1.1,
+            format!(
+                "knee between 1 and 3 readers: 1 to 3 gains {gain:.2}×, 3 to 5 {overload_gain:.2}×"
+            ),
         ),
         (
             cost >= 1.5,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! weir's figure for each workload against the ground truth, in windows of a second or a little more: of as many whole ticks as it
-//! takes. weir tells a rate for each tick, which is bytes of the time between two readings of the counters; what the ground truth
-//! has is looked up for the same two moments, so that what falls on the edge of a window is in the same one by both.
+//! takes. weir gives a rate for each tick: bytes of the time between two readings of the counters. The ground
+//! truth is read for the same two moments, so that traffic at the edge of a window is in the same one by
+//! both.
 
 use crate::guest::{ClockOffsets, Instance};
 use crate::sampler::{Sample, Series, lines};
@@ -43,7 +44,8 @@ struct Course {
     provenance: String,
 }
 
-/// Estimates of all workloads that use the device, by name. One of which weir said nothing is not there.
+/// Estimates of all workloads that use the device, by name. A workload without a figure of weir's is left
+/// out.
 pub fn compare(
     text: &str,
     all: &[Instance],
@@ -81,7 +83,7 @@ fn courses(text: &str, span: &Span) -> BTreeMap<String, Course> {
                 continue;
             }
             let course = courses.entry(id.into()).or_default();
-            // Unknown is nothing: who does not know is wrong by all of it.
+            // Unknown is nothing: an unknown rate is wrong by all of it.
             let said = &verdict["bandwidth"];
             let rate = said["bytes_per_sec"].as_f64().unwrap_or(0.0);
             course.ticks.push((end_ms, rate));
@@ -91,9 +93,9 @@ fn courses(text: &str, span: &Span) -> BTreeMap<String, Course> {
     courses
 }
 
-/// When the counters behind a workload's figure were read, by the guest's boot clock: some time before the look was over. Of
-/// what is estimated the age is that of what it was estimated by, which may be seconds; then another's is taken, and if there
-/// is none, the end of the look.
+/// When the counters behind a workload's figure were read, by the guest's boot clock: some time before the
+/// observation was over. The age of an estimate is that of its own source, which may be seconds; then another
+/// workload's age is taken, and if there is none, the end of the observation.
 fn counted_at_ms(tick: &Value, verdict: &Value) -> Option<f64> {
     let age = |verdict: &Value| match verdict["bandwidth"]["provenance"].as_str() {
         Some("counted" | "sampled") => verdict["traffic"]["age_ns"].as_f64(),
@@ -150,8 +152,8 @@ mod tests {
         },
     };
 
-    /// Ticks whose counters were read at these times in ms, 10 ms before the look was over, each with the rate since the one
-    /// before. The guest's boot clock is 1007 ms behind its power-on.
+    /// Ticks with counters that were read at these times in ms, 10 ms before the observation was over, each
+    /// with the rate since the one before. The guest's boot clock is 1007 ms behind its power-on.
     fn ticks(all: &[(f64, f64)]) -> String {
         let line = |(at_ms, rate): &(f64, f64)| {
             format!(

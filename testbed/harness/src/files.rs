@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// Size of the BAR: it tells the device from the emulated counters'.
+/// Size of the BAR: it distinguishes the device from the emulated counters'.
 pub const BAR_BYTES: usize = 128 << 20;
 /// Where the archive begins: before it stands its length.
 pub const HEADER_BYTES: usize = 8;
@@ -45,7 +45,7 @@ pub(crate) fn put(bar: &SharedMemory, dir: &Path, files: &[GuestFile]) -> Result
     std::fs::remove_file(&archive)?;
     ensure!(
         bytes.len() + HEADER_BYTES <= BAR_BYTES,
-        "files for the guest take {} MiB, and there is room for {}",
+        "files for the guest take {} MiB, and the limit is {}",
         bytes.len() >> 20,
         BAR_BYTES >> 20
     );

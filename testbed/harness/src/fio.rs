@@ -13,7 +13,7 @@ pub struct Block {
     pub size_bytes: u64,
 }
 
-/// Read a log; lines that are not of this form are left out (fio may be cut off in the last one).
+/// Read a log; lines that are not of this form are left out (the last one may be incomplete).
 pub fn parse_log(text: &str) -> Vec<Block> {
     let block = |line: &str| {
         let mut fields = line.split(',').map(str::trim);
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_is_one_block_and_a_cut_line_is_none() {
+    fn one_line_is_one_block_and_an_incomplete_line_is_none() {
         let log = "1763670000123, 2500000, 0, 262144, 0, 0\n1763670000130, 26000";
         let block = Block {
             done_unix_ms: 1_763_670_000_123.0,

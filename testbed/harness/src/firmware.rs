@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Firmware that says of the device's memory what it says of memory that can be taken out: the kernel then keeps none of its
-//! own things there. That is how memory of a CXL device is set up where its driver brings it online (`daxctl reconfigure-device`,
-//! movable by default): hash tables, descriptions of pages and page tables lie in ordinary memory.
+//! Firmware that describes the device's memory as memory that can be taken out: the kernel then keeps none of
+//! its own data there. Memory of a CXL device is set up in this way where its driver brings it online
+//! (`daxctl reconfigure-device`, movable by default): hash tables, descriptions of pages and page tables lie
+//! in ordinary memory.
 //!
 //! QEMU has no word for it, so its table is changed and given to the kernel anew (Documentation/admin-guide/acpi/
 //! `initrd_table_override.rst`); the kernel's argument is `movable_node`. Tables: ACPI 6.5, 5.2.16.
@@ -29,7 +30,7 @@ const PROGRAMS_HOME: &str = "find /bin /sbin /lib /usr -xdev -type f | while rea
     cp -p \"$f\" /tmp/home && mv /tmp/home \"$f\" || exit 1
 done";
 
-/// How to boot a machine whose groups hold nothing of the kernel's. Boots it once without, for its table.
+/// How to boot a machine with groups that hold nothing of the kernel's. Boots it once without, for its table.
 ///
 /// # Errors
 /// The guest's, or a table that is none.
@@ -52,7 +53,7 @@ pub fn movable(env: &Environment, machine: &Machine, dir: &Path) -> Result<BootO
     })
 }
 
-/// Takes out of the groups what came there before anybody could say where to.
+/// Takes out of the groups what came there before a policy could be set.
 ///
 /// # Errors
 /// The guest's, or the kernel did not take the table: it keeps things of its own in a group.
@@ -141,11 +142,11 @@ mod tests {
         assert!(changed(b"SRAT").is_err() && changed(&[0; 200]).is_err());
         let why = changed(&table(&[0])).unwrap_err().to_string();
         assert!(why.contains("no memory behind node 0"), "{why}");
-        // Cut in the middle of a structure: what is whole is taken.
-        let mut cut = table(&[0, 1]);
-        cut.push(1);
+        // Truncated in the middle of a structure: whole structures are taken.
+        let mut truncated = table(&[0, 1]);
+        truncated.push(1);
         assert!(
-            changed(&cut)
+            changed(&truncated)
                 .unwrap_err()
                 .to_string()
                 .contains("half a structure")

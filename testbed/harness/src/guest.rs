@@ -15,7 +15,7 @@ use weir_ipc::core_fills;
 pub const SLICE: &str = "/sys/fs/cgroup/work.slice";
 /// Where logs are kept in the guest.
 const LOGS: &str = "/run/work";
-/// Readers end when they are asked to; this only keeps a forgotten one from running for ever.
+/// Readers end on a signal; this only keeps a forgotten one from running for ever.
 const READER_LIFE_SEC: u64 = 600;
 
 /// One running instance of a workload.
@@ -132,7 +132,7 @@ pub fn prepare(vm: &Vm, instances: &[Instance]) -> Result<()> {
             "mkdir -p /cxl{group} && mount -t tmpfs -o size=100%,mpol=bind:{node} cxl /cxl{group}"
         ))?;
     }
-    // The harness's own hand must not wait behind the load it measures.
+    // The harness's own agent must not wait behind the load it measures.
     vm.run("echo 10000 > /sys/fs/cgroup/testbed.slice/cpu.weight")?;
     vm.run(&format!(
         "mkdir -p {SLICE} && echo '+cpu +memory' > {SLICE}/cgroup.subtree_control"
@@ -166,7 +166,7 @@ pub fn load_core(vm: &Vm) -> Result<()> {
     .map(drop)
 }
 
-/// Tell the ground truth that a file's pages belong to `owner`: a number of the caller's, above 0.
+/// Write to the ground truth that a file's pages belong to `owner`: a number of the caller's, above 0.
 ///
 /// # Errors
 /// The guest's, or a page outside device memory.
@@ -191,7 +191,7 @@ pub fn own_pages(vm: &Vm, file: &str, owner: u8) -> Result<()> {
 }
 
 /// Start the readers and writers and wait until each of them moves data. Starting takes a program a
-/// CPU-second of an emulated CPU, so nobody is limited and nothing runs beside until then. Logs of an
+/// CPU-second of an emulated CPU, so no workload is limited and nothing runs beside until then. Logs of an
 /// earlier run are gone.
 ///
 /// # Errors
@@ -221,7 +221,7 @@ fn begin(vm: &Vm, readers: &[&Instance], seed: u64) -> Result<()> {
         launch(vm, instance, seed, READER_LIFE_SEC)?;
     }
     let end = vm.now() + Duration::from_secs(60);
-    // fio looks at its file once before it begins: a block's worth of lines is not yet reading.
+    // fio reads its file once before it begins: a block's worth of lines is not yet reading.
     let begun = |i: &Instance, before: u64| count(i) > before + 20_000;
     while let Some(late) = readers.iter().zip(&before).find(|(i, b)| !begun(i, **b)) {
         if vm.now() > end {
@@ -255,7 +255,7 @@ fn launch(vm: &Vm, instance: &Instance, seed: u64, run_sec: u64) -> Result<()> {
     .map(drop)
 }
 
-/// Ask all workloads to end, as one would with the keyboard: they still write their logs.
+/// Send SIGINT to all workloads: they still write their logs.
 ///
 /// # Errors
 /// One is still there after a minute.
@@ -362,6 +362,6 @@ pub fn clock_offsets(vm: &Vm) -> Result<ClockOffsets> {
             unix_ms: (unix_ns - tsc_ns) / 1e6,
             boot_ms: (boot_ns - tsc_ns) / 1e6,
         }),
-        _ => bail!("now: three numbers are wanted, not '{text}'"),
+        _ => bail!("now: expected three numbers, not '{text}'"),
     }
 }

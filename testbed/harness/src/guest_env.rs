@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The guest environment: kernel, QEMU and workloads from distribution packages, kept outside the
-//! checkout and keyed by what was asked for. Nothing is downloaded when it is already there.
+//! checkout and keyed by what was requested. Nothing is downloaded when it is already there.
 //!
 //! ```text
 //! ${XDG_CACHE_HOME:-~/.cache}/weir/env-KEY/
 //!     root/            the package tree (mmdebstrap)
 //!     base.cpio        initramfs with the workloads, made from root/
-//!     kernel-*/        other kernels (see `kernels.rs`)
+//!     kernel-*/        other kernels (see `other_kernels.rs`)
 //!     complete         written last: without it the rest is made anew
 //! ```
 
@@ -55,7 +55,7 @@ const GUEST_PROGRAMS: &[&str] = &[
     "usr/bin/chrt",
 ];
 
-/// What the guest does first. Everything mounted here is what a distribution mounts too.
+/// First actions of the guest. Everything mounted here is mounted by a distribution too.
 const INIT: &str = r#"#!/bin/sh
 export PATH=/usr/local/bin:/usr/bin:/usr/sbin:/bin:/sbin HOME=/root
 /bin/busybox --install -s /bin
@@ -149,7 +149,7 @@ impl Environment {
     }
 
     /// A program for guests that is not in the initramfs of all: its file and the libraries it needs
-    /// beyond those that are there, as paths in the tree and in the guest.
+    /// in addition to those that are there, as paths in the tree and in the guest.
     ///
     /// # Errors
     /// The tree has no such program.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's memory as QEMU's firmware tells it: ordinary memory on node 0 with all CPUs, each group
+//! The guest's memory as QEMU's firmware describes it: ordinary memory on node 0 with all CPUs, each group
 //! on a node of its own behind it.
 
 use crate::machine::Machine;
 use std::process::Command;
 
-/// Latency that firmware tells of ordinary memory. Nothing in the guest depends on it.
+/// Latency of ordinary memory in the firmware's tables. Nothing in the guest depends on it.
 const DRAM_NS: u64 = 100;
 const DRAM_MIB_PER_SEC: u64 = 2000;
 
@@ -45,7 +45,7 @@ fn nodes(q: &mut Command, machine: &Machine) {
 fn distances(q: &mut Command, group_count: usize) {
     for node in 1..=group_count {
         q.arg("-numa").arg(format!("dist,src=0,dst={node},val=20"));
-        // From one group to another goes through a CPU's node. QEMU wants all distances or none.
+        // From one group to another goes through a CPU's node. QEMU takes all distances or none.
         for other in 1..node {
             q.arg("-numa")
                 .arg(format!("dist,src={other},dst={node},val=30"));

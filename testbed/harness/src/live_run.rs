@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One live run: start the workloads, control them or not, measure, bring the results home.
+//! One live run: start the workloads, control them or not, measure, collect the results.
 //!
 //! ```text
 //! 0            settle_sec                       settle + measure
@@ -21,14 +21,14 @@ use std::time::Duration;
 use weir_ipc::ground_truth::quantile_ns;
 use weir_report::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settling};
 
-/// Windows the bandwidth is judged in.
+/// Windows in which the bandwidth is evaluated.
 pub const WINDOW: Duration = Duration::from_millis(100);
-/// How long before the measured time the guest is asked what it has used so far.
-const ASKED_BEFORE: Duration = Duration::from_secs(1);
+/// How long before the measured time the guest's usage so far is read.
+const USAGE_READ_BEFORE: Duration = Duration::from_secs(1);
 /// Where weir's lines go in the guest.
 const WEIR_LOG: &str = "/run/weir.jsonl";
 
-/// Who limits the heavy workloads.
+/// What limits the heavy workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
     /// No controller.
@@ -94,7 +94,7 @@ pub fn run_and_compare(
     evaluate(vm, scenario, all, mode, &measured)
 }
 
-/// Everything a run is judged from.
+/// All that a run is evaluated from.
 struct Measured {
     series: Series,
     start: Duration,
@@ -127,15 +127,15 @@ fn drive(
         begin_control(vm, scenario, all, mode)?;
     }
     let from = start + Duration::from_secs(control.settle_sec);
-    // To ask the guest takes its CPUs for a moment, so it is done outside of the measured time.
-    vm.sleep_until(from.saturating_sub(ASKED_BEFORE))?;
+    // Reading it takes the guest's CPUs for a moment, so it is done outside of the measured time.
+    vm.sleep_until(from.saturating_sub(USAGE_READ_BEFORE))?;
     let cpu = cpu_times(vm, all)?;
     vm.sleep_until(from)?;
     let first = mark(vm);
     vm.sleep_until(from + Duration::from_secs(control.measure_sec))?;
     let last = mark(vm);
     let (first, last) = (first.with(cpu), last.with(cpu_times(vm, all)?));
-    // The work beside ends by itself; its last words must not be cut short.
+    // The work beside ends by itself; its last lines must be complete.
     vm.sleep(Duration::from_secs(2))?;
     end_control(vm, all, mode)?;
     guest::stop(vm)?;
@@ -209,7 +209,7 @@ fn end_control(vm: &Vm, all: &[Instance], mode: &Mode) -> Result<()> {
             let script = "kill -TERM $(pidof weir) || { cat /run/weir.jsonl.err >&2; exit 1; }; \
                           for i in $(seq 600); do pidof weir > /dev/null || exit 0; sleep 0.1; done; exit 1";
             vm.run(script)
-                .context("weir did not end when asked to")
+                .context("weir did not end on SIGTERM")
                 .map(drop)
         }
     }
@@ -270,14 +270,14 @@ fn evaluate(
         run.missing
             .insert("device_latency".into(), "no line was read".into());
     }
-    judge_settling(mode, m, &series, &mut run);
+    evaluate_settling(mode, m, &series, &mut run);
     run.series = series;
     readers(vm, all, m, &mut run)?;
     beside(vm, all, &mut run);
     Ok((run, estimates))
 }
 
-/// Puts down who was in control; if it was weir, what it knew.
+/// Notes what was in control; if it was weir, what it knew.
 fn note_mode(
     vm: &Vm,
     all: &[Instance],
@@ -307,7 +307,7 @@ fn note_mode(
             };
             let found = estimate_error::compare(&text, all, &m.series, &span);
             run.start_ms =
-                first_look(&text, m).map(|at| (at - m.start.as_secs_f64()).max(0.0) * 1e3);
+                first_tick(&text, m).map(|at| (at - m.start.as_secs_f64()).max(0.0) * 1e3);
             let errors = found.iter().map(|(name, e)| (name.clone(), e.rmse_ratio));
             run.estimate_error_ratio = errors.collect();
             Ok(found)
@@ -315,15 +315,15 @@ fn note_mode(
     }
 }
 
-/// When weir first looked, in seconds since power-on.
-fn first_look(text: &str, m: &Measured) -> Option<f64> {
+/// When weir's first tick was, in seconds since power-on.
+fn first_tick(text: &str, m: &Measured) -> Option<f64> {
     let tick: serde_json::Value = serde_json::from_str(text.lines().next()?).ok()?;
     Some(tick["plan"]["at"].as_f64()? / 1e9 - m.offsets.boot_ms / 1e3)
 }
 
-/// When control settled, and how far it overshot. It begins with weir's first look: until then weir loads its programs and
-/// finds devices, which takes seconds on a CPU this slow.
-fn judge_settling(mode: &Mode, m: &Measured, series: &[Point], run: &mut Run) {
+/// When control settled, and how far it overshot. It begins with weir's first tick: until then weir loads its
+/// programs and finds devices, which takes seconds on a CPU this slow.
+fn evaluate_settling(mode: &Mode, m: &Measured, series: &[Point], run: &mut Run) {
     let until_ms = (m.marks[1].at - m.start).as_secs_f64() * 1000.0;
     let why = if matches!(mode, Mode::Free) {
         "nothing is controlled in this run"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is made once and kept is made by one at a time: other threads and other processes wait, and find it made.
+//! A thing that is made once and kept is made by one thread at a time: other threads and other processes
+//! wait, and find it made.
 
 use anyhow::{Context, Result};
 use rustix::fs::{FlockOperation, flock};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the emulated machine looks like. The same words stand in scenario files under `[machine]`.
+//! Description of the emulated machine. The same words stand in scenario files under `[machine]`.
 
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -26,14 +26,14 @@ pub struct Machine {
     pub instruction_ps: u64,
     /// Windows of virtual time end at multiples of this: clocks of vCPUs differ by no more, and timers are no later.
     pub window_ns: u64,
-    /// `kernel.sched_cfs_bandwidth_slice_us` of the guest; its own default (5000) if nothing is said.
+    /// `kernel.sched_cfs_bandwidth_slice_us` of the guest; the kernel's default (5000) without a value.
     pub bandwidth_slice_us: Option<u64>,
-    /// Whether firmware tells latency and bandwidth of the device (an ACPI HMAT).
+    /// Whether firmware gives latency and bandwidth of the device (an ACPI HMAT).
     pub firmware_figures: bool,
     /// Whether the simulated RTL counts as well, as a PCI device of its own. Groups must be equal then, and
     /// a power of two.
     pub cosim: bool,
-    /// Whose CPUs' events of perf count what they fill from the device; none if nothing is said.
+    /// The CPUs with events of perf that count what they fill from the device; none if nothing is said.
     pub core_events: Option<CoreEvents>,
     /// Whether the kernel keeps nothing of its own in the groups, as in memory that a CXL driver brings online.
     pub movable: bool,
@@ -41,7 +41,7 @@ pub struct Machine {
     pub cosim_ring_records: u64,
 }
 
-/// CPUs whose events the emulated ones have, by name and encoding.
+/// CPUs that the emulated ones share events with, by name and encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CoreEvents {
@@ -107,7 +107,7 @@ impl Machine {
         64.0 * 1e9 / self.service_ns as f64
     }
 
-    /// The same in whole MiB, as firmware tells it.
+    /// The same in whole MiB, as firmware gives it.
     pub fn capacity_mib_per_sec(&self) -> u64 {
         (64_000_000_000 / self.service_ns) >> 20
     }
@@ -161,7 +161,7 @@ impl Machine {
         let first = self.groups_mib[0];
         ensure!(
             !self.cosim || first.is_power_of_two() && self.groups_mib.iter().all(|m| *m == first),
-            "cosim: groups_mib must be equal, and a power of two: the RTL tells groups by address bits"
+            "cosim: groups_mib must be equal, and a power of two: the RTL selects groups by address bits"
         );
         // What the kernel takes.
         ensure!(

@@ -53,10 +53,10 @@ enum Command {
         /// More arguments for `weir run`
         #[arg(long, default_value = "", allow_hyphen_values = true)]
         weir_args: String,
-        /// Keep weir's own lines, one JSON object a tick, and what it said beside them, in the results
+        /// Keep weir's own lines, one JSON object a tick, and its messages, in the results
         #[arg(long)]
         keep_ticks: bool,
-        /// Guests at once; as many as this machine has CPUs if nothing is said. Results do not depend on it
+        /// Guests that run at once; by default one for each CPU. Results do not depend on it
         #[arg(long, value_name = "N")]
         jobs: Option<NonZeroUsize>,
         /// Seed of the workloads, instead of the scenario's
@@ -139,7 +139,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
                     modes.push(mode(name, backend, &weir_args)?);
                 }
             }
-            // What weir does not do, it does with each back end alike.
+            // A mode without weir is the same for each back end.
             modes.dedup();
             let live = Live {
                 modes: &modes,

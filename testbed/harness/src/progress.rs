@@ -11,7 +11,7 @@
 //! phase begins, and at most every ten seconds in between.
 //!
 //! The time left is the plan's, multiplied by the *pace*: wall time per planned time, as measured so far. A
-//! phase counts for the pace by its length, so a short one cannot turn the estimate upside down.
+//! phase counts for the pace by its length, so a short one cannot distort the estimate.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -64,7 +64,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// What `event` gives at this moment goes to stderr.
+    /// The text of `event` at this moment goes to stderr.
     fn show(&self, event: impl FnOnce(&mut Screen, Duration) -> String) {
         let mut screen = self.screen.lock().unwrap_or_else(PoisonError::into_inner);
         let text = event(&mut screen, self.began.elapsed());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Name of the port: `/dev/virtio-ports/` + this in the guest.
 pub const PORT_NAME: &str = "weir.agent";
 
-/// Asks the agent to run a shell command.
+/// Makes the agent run a shell command.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Request {
     /// Comes back in the reply.

@@ -127,7 +127,7 @@ fn shared_memory(q: &mut Command, shared: &SharedFiles) {
         q.arg("-object").arg(format!(
             "memory-backend-file,id={id},mem-path={file},share=on,size={bytes}"
         ));
-        // What is in it goes into a snapshot.
+        // Its content goes into a snapshot.
         q.arg("-device")
             .arg(format!("ivshmem-plain,memdev={id},master=on"));
     }
@@ -140,7 +140,7 @@ fn lines(q: &mut Command, sockets: &Sockets) {
             .arg(format!("socket,id={id},fd={}", end.as_raw_fd()));
     }
     q.args(["-mon", "chardev=monitor,mode=control"]);
-    // What the guest says is in the socket before it goes on.
+    // The guest's output is in the socket before the guest goes on.
     q.args(["-device", "virtio-serial-pci,ioeventfd=off"]);
     q.arg("-device")
         .arg(format!("virtserialport,chardev=agent,name={PORT_NAME}"));
@@ -187,7 +187,8 @@ fn leave_with_us(q: &mut Command, inherited: [i32; 2]) {
     unsafe { q.pre_exec(arranged) };
 }
 
-/// Without two features string copies are emulated a byte at a time; without MWAIT an idle CPU halts. Events of a CPU are looked for by its name.
+/// Without two features string copies are emulated a byte at a time; without MWAIT an idle CPU halts. A CPU's
+/// name selects its events.
 fn cpu_model(machine: &Machine) -> &'static str {
     match machine.core_events {
         Some(CoreEvents::Zen5) => {

@@ -12,7 +12,7 @@ pub struct Sample {
     pub at: Duration,
     /// All groups together.
     pub device: LineCounts,
-    /// By owner, up to the number asked for.
+    /// By owner, up to the requested number.
     pub owners: Vec<LineCounts>,
 }
 

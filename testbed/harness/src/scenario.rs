@@ -96,7 +96,7 @@ pub enum Load {
         file_mib: u64,
         /// Size of a block.
         block_kib: u64,
-        /// CPU time spent on something else after each block.
+        /// CPU time used for something else after each block.
         #[serde(default)]
         think_us: u64,
         /// Blocks in a row, after which it sleeps for `pause_ms`; 0 never pauses.

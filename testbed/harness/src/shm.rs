@@ -21,7 +21,7 @@ impl SharedMemory {
     /// Create and map a file of `words` zero words, readable by us alone.
     ///
     /// # Errors
-    /// No `/dev/shm`, or no room there.
+    /// No `/dev/shm`, or no space there.
     pub fn create(name: &str, words: usize) -> Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         let path = Path::new("/dev/shm").join(name);

@@ -17,10 +17,10 @@ use weir_ipc::ground_truth::GroundTruth;
 pub const STEP: Duration = Duration::from_millis(4);
 /// How long the guest's time may stand by the host's clock before the guest is given up: it goes on each few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How often the harness looks whether QEMU is still there.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often the harness polls whether QEMU is still there.
+const POLL: Duration = Duration::from_millis(200);
 
-/// What a signal finds: whether any guest runs, and whether the user wants to end.
+/// What a signal finds: whether a guest runs, and whether the user ended the program.
 struct Signals {
     is_without_guests: Arc<AtomicBool>,
     is_interrupted: Arc<AtomicBool>,
@@ -33,8 +33,8 @@ static SIGNALS: LazyLock<Signals> = LazyLock::new(|| Signals {
     guests: Mutex::new(0),
 });
 
-/// From here on Ctrl-C (or SIGTERM) ends the step under way, and with it the guests, whose files go away. While no guest
-/// runs it ends the program at once.
+/// From here on Ctrl-C (or SIGTERM) ends the step under way, and with it the guests; their files are removed.
+/// While no guest runs it ends the program at once.
 ///
 /// # Errors
 /// The system's.
@@ -73,7 +73,7 @@ struct Sampling {
 }
 
 impl GuestTime {
-    /// Of the guest whose QEMU is `pid`.
+    /// Of the guest with the QEMU of process `pid`.
     pub(crate) fn new(ground_truth: SharedMemory, pid: u32) -> Self {
         count_guests(|guests| guests + 1);
         GuestTime {
@@ -118,7 +118,7 @@ impl GuestTime {
             if stopped_at_ns == until_ns {
                 break;
             }
-            wait(ground_truth.stopped_at_word(), stopped_at_ns, LOOK);
+            wait(ground_truth.stopped_at_word(), stopped_at_ns, POLL);
             is_alive()?;
             if SIGNALS.is_interrupted.load(Ordering::Relaxed) {
                 bail!("interrupted");

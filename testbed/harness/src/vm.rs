@@ -63,10 +63,11 @@ pub struct Pending {
     end: Duration,
 }
 
-/// Is told the guest's time after each step.
+/// Called with the guest's time after each step.
 type Watcher = Box<dyn Fn(Duration) + Send>;
 
-/// A running guest; killed when dropped. Its time passes only while it is asked for something, or told to sleep.
+/// A running guest; killed when dropped. Its time passes only while it handles a request or sleeps by
+/// request.
 pub struct Vm {
     child: Mutex<Child>,
     line: Mutex<Line>,
@@ -291,7 +292,7 @@ impl Vm {
         lock(&self.line).hear()
     }
 
-    /// From here on `watcher` is told the guest's time after each step.
+    /// From here on `watcher` is called with the guest's time after each step.
     pub fn watch(&self, watcher: impl Fn(Duration) + Send + 'static) {
         *lock(&self.watcher) = Some(Box::new(watcher));
     }
@@ -378,7 +379,7 @@ impl Vm {
     fn reply(&self, pending: &Pending) -> Result<Option<Reply>> {
         let begun = self.now();
         while self.now() < pending.end {
-            // Finely at first; a command that takes seconds is looked for some times a second.
+            // Finely at first; a command that takes seconds is polled some times a second.
             self.step((self.now() - begun) / 32)?;
             if let Some(reply) = lock(&self.line).reply(pending.id) {
                 return Ok(Some(reply));
@@ -436,7 +437,7 @@ impl Vm {
         // Its log lies in our folder.
         let cosim = self.cosim.take();
         self.end();
-        cosim.context("no co-simulation was asked for")?.finish()
+        cosim.context("co-simulation is not configured")?.finish()
     }
 
     fn end(&self) {

@@ -220,12 +220,12 @@ impl<'a> AccessTrace<'a> {
         self.words[LOST_AT].load(Ordering::Relaxed)
     }
 
-    /// Counts a wait of a producer for room.
+    /// Counts a wait of a producer for space.
     pub fn count_wait(&self) {
         self.words[WAITS_AT].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often producers have waited for room.
+    /// How often producers have waited for space.
     pub fn waits(&self) -> u64 {
         self.words[WAITS_AT].load(Ordering::Relaxed)
     }

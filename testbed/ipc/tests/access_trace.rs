@@ -45,7 +45,7 @@ fn a_full_ring_says_so_and_its_neighbour_does_not() {
     assert_eq!(take_all(&seen, 1), (0..8).map(record).collect::<Vec<_>>());
     assert_eq!(take_all(&seen, 2), [record(9)]);
     assert!(take_all(&seen, 0).is_empty());
-    assert!(trace.push(1, record(8)), "there is room again");
+    assert!(trace.push(1, record(8)), "there is space again");
     trace.count_lost();
     trace.count_wait();
     trace.count_wait();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! No test's verdict hangs on the host's clock: test code reads none, sleeps for nothing, and asks nothing again because a
-//! host may have been slow. Where a machine has much to do tests come late, and that is all.
+//! No test's verdict hangs on the host's clock: test code reads none, sleeps for nothing, and repeats nothing
+//! because a host may have been slow. Where a machine has much to do tests come late, and that is all.
 //!
 //! Where a clock gives no verdict, the function is listed with a reason; one that is no longer needed fails as well.
 
@@ -14,12 +14,12 @@ use syn::visit::{self, Visit};
 
 const EVENT: &str =
     "wait for the event itself, by a channel or a join, or count what was to happen";
-const MADE: &str = "pass a made time in, or judge by counts";
+const MADE: &str = "pass a made time in, or compare counts";
 const ONCE: &str =
-    "make it certain at the first time; a slow host is no reason to ask again or to allow more";
-const GUEST: &str = "judge by counts, or by the virtual time of the guest";
+    "make it certain at the first time; a slow host is no reason to repeat it or to allow more";
+const GUEST: &str = "compare counts, or by the virtual time of the guest";
 
-/// Files that are looked at, by their ending.
+/// Endings of the files that are checked.
 const CODE_FILES: &[&str] = &["rs", "c", "cpp", "h", "sh", "py", "scala"];
 
 /// What code of a test does not name, and the next move.
@@ -59,11 +59,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     (
         "crates/weir/tests/servers.sh",
-        "fetches packages over a network, and judges nothing",
+        "fetches packages over a network, and checks nothing",
     ),
     (
         "crates/weir/tests/all/world/mod.rs: wait",
-        "looks again for what other processes do; it fails after ten minutes, which only a hang lasts",
+        "polls for what other processes do; it fails after ten minutes, which only a hang lasts",
     ),
     (
         "crates/weir/tests/all/world/mod.rs: live",
@@ -71,7 +71,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     (
         "testbed/harness/tests/vm/cosim_cost.rs: timed",
-        "prints what co-simulation costs the host, and judges nothing",
+        "prints what co-simulation costs the host, and prints only",
     ),
 ];
 
@@ -224,7 +224,7 @@ fn signs(text: &str, code: &str) -> Vec<(&'static str, &'static str)> {
     found
 }
 
-/// What is wrong in one file, each with the function (or file) that it is in. With `whole` all of it is test code.
+/// Problems of one file, each with the function (or file) that it is in. With `whole` all of it is test code.
 fn problems(name: &str, text: &str, outline: &Outline, whole: bool) -> Vec<(String, String)> {
     let code = if extension(name) == "rs" {
         code_of(text)
@@ -256,7 +256,7 @@ fn all_problems(files: &[(String, String)]) -> Vec<(String, String)> {
         .filter(|(name, _)| CODE_FILES.contains(&extension(name)));
     let outlined: Vec<(&str, &str, Outline)> = code
         .map(|(name, text)| {
-            // What does not parse is found by others.
+            // A file that does not parse is found by other tests.
             let outline = (extension(name) == "rs")
                 .then(|| Outline::of(text).ok())
                 .flatten();
@@ -318,7 +318,7 @@ fn each_sign_is_found_however_it_is_written() {
         "assert!(SystemTime :: now() > a)",
         "use std::thread::sleep;",
         "a\n    .recv_timeout(b)",
-        concat!("// ask again: the host is", " busy"),
+        concat!("// try again: the host is", " busy"),
         concat!("for _ in 0..RET", "RIES {}"),
         concat!("vm.run(\"date", " +%s\")"),
         concat!("vm.run(\"time", "out 5 fio\")"),

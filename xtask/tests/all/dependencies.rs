@@ -3,7 +3,7 @@
 //! pure crates, against their source: a pure crate reads no clock, no file, no environment, starts
 //! no thread and iterates over nothing in hash order.
 //!
-//! A new workspace member fails until it has a row here: who may use whom is decided, not grown.
+//! A new workspace member fails until it has a row here: which crate may use which is decided, not grown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -199,7 +199,7 @@ impl Paths {
     }
 }
 
-/// Whether what has these attributes is compiled for tests only.
+/// Whether code with these attributes is compiled for tests only.
 pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|a| {
         a.path().is_ident("cfg")

@@ -72,10 +72,10 @@ fn overlaps_and_alignment_are_found() {
         crooked.contains("0x14 is not a multiple of its 8 bytes"),
         "{crooked}"
     );
-    let beyond = broken("offset_bytes = 0x0c", "offset_bytes = 0x100").to_string();
+    let outside = broken("offset_bytes = 0x0c", "offset_bytes = 0x100").to_string();
     assert!(
-        beyond.contains("line_bytes: ends at 0x104, beyond its block of 0x100"),
-        "{beyond}"
+        outside.contains("line_bytes: ends at 0x104, outside its block of 0x100"),
+        "{outside}"
     );
     let stride = broken("counter_stride_bytes = 16", "counter_stride_bytes = 8").to_string();
     assert!(
@@ -164,10 +164,10 @@ fn the_fpga_s_blocks_must_not_meet_either() {
         ),
         "{meets}"
     );
-    let beyond = broken(snapshot, "snapshot_offset_bytes = 0xc0008").to_string();
+    let outside = broken(snapshot, "snapshot_offset_bytes = 0xc0008").to_string();
     assert!(
-        beyond.contains("need 0x100008 bytes, but fpga.bar_bytes is 0x100000"),
-        "{beyond}"
+        outside.contains("need 0x100008 bytes, but fpga.bar_bytes is 0x100000"),
+        "{outside}"
     );
 }
 

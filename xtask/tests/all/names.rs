@@ -5,7 +5,7 @@ use crate::tidy::{assert_none, files};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::Item;
 
-/// Types whose name another type of the crate has may be this part of its types.
+/// Types with a name that another type of the crate has may be this part of its types.
 const HOMONYM_RATIO_MAX: f64 = 0.02;
 
 /// Crates in which more may be: how many types at most, and why. The number only falls.

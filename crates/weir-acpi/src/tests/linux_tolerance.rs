@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables that Linux accepts are accepted: room to spare, oddities of domains that are not split. How Linux
+//! Tables that Linux accepts are accepted: padding, oddities of domains that are not split. How Linux
 //! reads them: `drivers/acpi/numa/srat.c` (`slit_valid`, `acpi_parse_slit`), `mm/numa_memblks.c`
 //! (`numa_cleanup_meminfo`, `numa_add_memblk`).
 
@@ -35,9 +35,9 @@ fn memory_of(made: &Split, domain: u32) -> Vec<Span> {
         .memory(domain)
 }
 
-/// Two localities and room for eight: what lies behind the matrix is none of its cells.
+/// Two localities and space for eight: bytes behind the matrix are none of its cells.
 #[test]
-fn a_slit_with_room_to_spare_has_the_distances_of_its_localities() {
+fn a_slit_with_padding_has_the_distances_of_its_localities() {
     let cells = [10, 21, 24, 21, 10, 28, 24, 28, 10];
     let padded = [&cells[..], &[0; 60]].concat();
     let [exact, spare] = [&cells[..], &padded].map(|cells| made(1, slit_of(3, cells)));
@@ -76,7 +76,7 @@ fn a_slit_of_more_localities_than_nodes_is_read() {
 }
 
 #[test]
-fn overlaps_of_other_domains_are_told_and_stay() {
+fn overlaps_of_other_domains_are_reported_and_stay() {
     let odd = [
         processor(0, 0),
         memory(0, 0, 2 * GIB, 1),
@@ -130,7 +130,7 @@ fn a_device_that_overlaps_itself_is_divided_as_one() {
 }
 
 #[test]
-fn a_range_beyond_all_addresses_is_no_memory() {
+fn a_range_above_the_last_address_is_no_memory() {
     let odd = [
         processor(0, 0),
         memory(5, u64::MAX - 5, 100, 1),
@@ -138,7 +138,7 @@ fn a_range_beyond_all_addresses_is_no_memory() {
     ];
     let made = made(0, srat(&odd));
     assert!(
-        made.notes[0].contains("domain 5 ends beyond all addresses"),
+        made.notes[0].contains("domain 5 ends above the last address"),
         "{:?}",
         made.notes
     );
@@ -151,7 +151,7 @@ fn a_range_beyond_all_addresses_is_no_memory() {
 
 /// One byte behind the last structure is none.
 #[test]
-fn a_byte_behind_the_last_structure_is_room_to_spare() {
+fn a_byte_behind_the_last_structure_is_padding() {
     let odd = [processor(0, 0), memory(2, 16 * GIB, 4 * GIB, 1), vec![0]];
     assert_eq!(
         memory_of(&made(0, srat(&odd)), 2),

@@ -59,8 +59,8 @@ fn damage_is_named() {
     let mut checksum = good.clone();
     checksum[40] ^= 1;
     assert!(refusal(&with(0, checksum), None, "1/2,1/2").contains("SRAT has a wrong checksum"));
-    let cut = good[..good.len() - 3].to_vec();
-    assert!(refusal(&with(0, cut), None, "1/2,1/2").contains("it says"));
+    let truncated = good[..good.len() - 3].to_vec();
+    assert!(refusal(&with(0, truncated), None, "1/2,1/2").contains("it says"));
     assert!(
         refusal(&with(0, distances.clone()), None, "1/2,1/2").contains("signature is \"SLIT\"")
     );
@@ -112,7 +112,7 @@ fn tables_that_linux_does_not_use_are_left_out_and_named() {
     );
     let huge = table(Kind::Slit, 1, &u64::MAX.to_le_bytes());
     left_out(1, huge, "18446744073709551615 localities");
-    left_out(1, table(Kind::Slit, 1, &[1, 0, 0]), "cut short");
+    left_out(1, table(Kind::Slit, 1, &[1, 0, 0]), "truncated");
     let mut lying = attributes;
     // The number of targets of the first matrix.
     lying[36 + 4 + 80 + 16] = 200;
@@ -145,12 +145,12 @@ fn domains_that_cannot_be_split() {
 }
 
 /// Changes of bytes, and at the end a right checksum again or not.
-fn mutated(mut bytes: Vec<u8>, changes: &[(usize, u8)], cut: usize, sealed: bool) -> Vec<u8> {
+fn mutated(mut bytes: Vec<u8>, changes: &[(usize, u8)], truncated: usize, sealed: bool) -> Vec<u8> {
     for (at, value) in changes {
         let at = at % bytes.len();
         bytes[at] = *value;
     }
-    bytes.truncate(bytes.len() - cut % bytes.len());
+    bytes.truncate(bytes.len() - truncated % bytes.len());
     if sealed && bytes.len() >= 36 {
         let length = bytes.len() as u32;
         bytes[4..8].copy_from_slice(&length.to_le_bytes());
@@ -167,12 +167,12 @@ proptest! {
     fn changed_tables_are_refused_or_split_soundly(
         place in 0_usize..3,
         changes in prop::collection::vec((0_usize..4000, prop_oneof![any::<u8>(), Just(0), Just(0xff), 1_u8..4]), 0..6),
-        cut in prop_oneof![3 => Just(0_usize), 1 => 0_usize..400],
+        truncated in prop_oneof![3 => Just(0_usize), 1 => 0_usize..400],
         sealed in prop::bool::weighted(0.9),
         domain in prop::option::of(0_u32..4),
     ) {
         let mut tables = machine();
-        tables[place] = mutated(tables[place].clone(), &changes, cut, sealed);
+        tables[place] = mutated(tables[place].clone(), &changes, truncated, sealed);
         let Ok(made) = try_all(&tables, domain, "1/2,1/4,1/4") else { return Ok(()) };
         let before = Firmware::read(
             Table::read(Kind::Srat, tables[0].clone()).unwrap(), None, None).unwrap();
@@ -205,10 +205,10 @@ proptest! {
     #[test]
     fn changed_overlays_are_survived(
         changes in prop::collection::vec((0_usize..4000, any::<u8>()), 0..8),
-        cut in 0_usize..3000,
+        truncated in 0_usize..3000,
     ) {
         let made = try_all(&machine(), None, "1/2,1/2").unwrap();
-        let archive = mutated(cpio::pack(&made.tables), &changes, cut, false);
+        let archive = mutated(cpio::pack(&made.tables), &changes, truncated, false);
         if let Ok(tables) = cpio::unpack(&archive) {
             prop_assert!(tables.len() <= 3);
         }

@@ -26,7 +26,7 @@ fn span(base: u64, length: u64) -> Span {
 }
 
 #[test]
-fn the_device_becomes_groups_of_the_sizes_asked_for() {
+fn the_device_becomes_groups_of_the_requested_sizes() {
     let made = split(
         &firmware(&machine()),
         None,

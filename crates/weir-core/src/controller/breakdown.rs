@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a workload's bandwidth is made of: reads and writes, each with how it is known, and how old the oldest
-//! reading behind them is. Where several share a group and stores are not told by task, its writes are
-//! shared out as its reads are, and that is an estimate even where the reads are not.
+//! reading behind them is. Where several workloads share a group and stores are not counted by task, its
+//! writes are shared out as its reads are, and that is an estimate even where the reads are not.
 
 use super::state::State;
 use crate::rates::attribution::{AccessSignal, Attributed, Attribution, Estimate, Provenance};
@@ -123,7 +123,7 @@ mod tests {
     }
 
     /// A second of a group that is read at 600 and written at 200 bytes a second, by workloads with these rates
-    /// of accesses (reads, writes) and memory looked at in the beginning.
+    /// of accesses (reads, writes) and memory scanned in the beginning.
     fn seen(sec: u64, rates: &[(Option<u64>, Option<u64>)]) -> Observation {
         let at = Nanos::from_millis(sec * 1000);
         let counter = |rate: u64| Reading::new(at, Bytes(rate * sec));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_apportioned_where_only_reads_are_told_apart() {
+    fn writes_are_apportioned_where_only_reads_are_counted_by_task() {
         let both = figures_of(&[(Some(10), None), (Some(30), None)]);
         let want = [
             figure((150.0, Sampled), (50.0, Apportioned), 5),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_of_who_stores() {
+    fn writes_are_attributed_by_stores() {
         let both = figures_of(&[(Some(10), Some(0)), (Some(10), Some(10))]);
         let want = [
             figure((200.0, Sampled), (0.0, Sampled), 5),
@@ -214,10 +214,10 @@ mod tests {
         assert_eq!(one[0], figure((300.0, Sampled), (100.0, Apportioned), 5));
     }
 
-    /// A reader beside one that stored 100 bytes in the first second, which are written back in the next, and 100 more
-    /// in the third, which are nobody's.
+    /// A reader beside one that stored 100 bytes in the first second, which are written back in the next, and
+    /// 100 more in the third, which are unattributed.
     #[test]
-    fn what_is_written_back_later_is_of_who_stored_it() {
+    fn late_write_backs_are_attributed_to_the_workload_that_stored() {
         let (mut state, config) = (State::default(), Config::default());
         let mut writes = Vec::new();
         for (sec, stored, written) in [(0, 0, 0), (1, 100, 0), (2, 100, 100), (3, 100, 200)] {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_as_old_as_the_look_at_memory() {
+    fn an_estimate_is_as_old_as_the_memory_scan() {
         let estimated = figures_of(&[(None, None), (None, None)]);
         let half = figure((300.0, Apportioned), (100.0, Apportioned), 2_000_000_005);
         assert_eq!(estimated, [half, half]);

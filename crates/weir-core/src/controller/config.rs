@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the operator asked for, and the ranges in which it makes sense.
+//! The operator's settings, and the ranges in which they make sense.
 //!
 //! Keys of the configuration file are the names of these fields and of the flags. A value outside
 //! its range is refused by [`Config::validate`] with key, value and range; nothing is silently
-//! corrected there. The loop itself does not trust that anybody called it: [`Config::gains`] takes
+//! corrected there. The loop itself does not rely on that call: [`Config::gains`] takes
 //! the default of a value that makes no sense, so that no file can make the loop panic or limit
-//! somebody to nothing.
+//! a workload to nothing.
 
 use super::setpoint::Goal;
 use crate::policy::Policy;
@@ -14,7 +14,7 @@ use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What the operator asked for.
+/// The operator's settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -27,7 +27,7 @@ pub struct Config {
     pub policy: Policy,
     /// Whether weir may act. Without it a plan has no actions.
     pub limit: bool,
-    /// A device has room, and a workload is clearly below its part, when this share is left over.
+    /// A device has headroom, and a workload is clearly below its part, when this share is left over.
     pub headroom_ratio: f64,
     /// A limit is rewritten when it is off by more than this; by a third of it, when that brings
     /// the sum nearer. Smaller is not more exact: each write restarts a period and gives quota
@@ -46,7 +46,7 @@ pub struct Config {
     pub slew_up_per_sec: f64,
     /// How fast a limit may fall once it is in force, relative to itself.
     pub slew_down_per_sec: f64,
-    /// Nobody is limited to less CPU than this, as long as there are few: see `floor_sum_cpus`.
+    /// No workload is limited to less CPU than this, as long as there are few: see `floor_sum_cpus`.
     pub floor_cpus: f64,
     /// What all floors of one device's users come to at most: of n users each keeps this ÷ n where
     /// that is less than `floor_cpus`. A thousand times 0.02 CPUs would move more than any device
@@ -106,7 +106,7 @@ pub enum ConfigError {
         /// What is allowed.
         allowed: String,
     },
-    /// Limiting was asked for without saying to what.
+    /// Limiting was enabled without a set-point.
     #[error(
         "limit = true needs set_point_bytes_per_sec: say what bandwidth to hold, or leave limit off"
     )]
@@ -129,7 +129,7 @@ impl Config {
             return Err(ConfigError::NoSetPoint);
         }
         if let Goal::LatencyNs(wanted) = self.goal {
-            // No device answers within a nanosecond; nobody waits a minute for a line.
+            // No device answers within a nanosecond; no access takes a minute.
             within("goal.latency_ns", wanted.0 as f64, 1.0, 6e10)?;
         }
         for (key, value, low, high) in self.ranges() {
@@ -240,8 +240,9 @@ pub(super) struct Gains {
 }
 
 impl Gains {
-    /// For a back end that holds the mean by itself: a correction of what an interval shows would be noise, and what is
-    /// short because nobody has a CPU is not made up for later. The slow part stays, for counters that are lost.
+    /// For a back end that holds the mean by itself. A correction of what an interval shows would be noise.
+    /// A shortfall because no CPU was free is not made up for later. The slow part stays, for counters that
+    /// are lost.
     pub fn with(self, actuator: Option<&Actuator>) -> Self {
         if actuator.is_none_or(|a| !a.is_exact) {
             return self;
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_the_mean_by_itself_is_corrected_slowly_and_not_at_once() {
+    fn a_back_end_that_holds_the_mean_is_corrected_slowly() {
         let mut actuator = Actuator {
             name: "sched-ext".into(),
             min_cpus: 0.001,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From readings to knowledge: CPU used, traffic caused, intensity κ, and what each workload wants.
+//! From readings to knowledge: CPU used, traffic caused, intensity κ, and each workload's demand.
 //!
 //! * κ = device bytes per CPU-second. It falls when the device is overloaded (stalled CPUs burn
 //!   time without moving bytes) and rises again when the overload goes, so it is measured afresh
 //!   all the time, and faster just after a large change of our own.
-//! * *wanted* = CPU a workload would use if we let it. While we do not limit it, this is what it
-//!   uses, and the time for which a scheduler's guard held it back.
-//!   While it runs into our limit it cannot be seen, so the last free figure is kept and
-//!   allowed to grow slowly up to twice that, in order to find a workload that has grown.
-//!   If it does not even use its limit, *wanted* sinks to what it uses.
-//! * *demand* = what it would move: its bandwidth when free or when it leaves room below its limit, κ × wanted
+//! * *wanted* = CPU a workload would use without our limit. While we do not limit it, this is the CPU time
+//!   that it uses, and the time for which a scheduler's overload cap held it back. While it runs into our
+//!   limit it cannot be seen, so the last free figure is kept and allowed to grow slowly up to twice that, in
+//!   order to find a workload that has grown. If it does not even use its limit, *wanted* sinks to what it
+//!   uses.
+//! * *demand* = what it would move: its bandwidth when free or when it stays below its limit, κ × wanted
 //!   when it runs into the limit.
 
 use super::config::Gains;
@@ -37,8 +37,9 @@ const PINNED_RATIO: f64 = 0.85;
 /// Held back for this part of an interval counts as running into the limit.
 const THROTTLED_RATIO: f64 = 0.05;
 
-/// Who has left room below its limit for this many steps is seen as it is: its part is for others until it runs
-/// into the limit again. Else what a sleeper does not use is nobody's, and the correction winds up.
+/// A workload that has stayed below its limit for this many steps counts with what it uses: the rest of its
+/// part is for others until it runs into the limit again. Else no workload gets what a sleeper does not use,
+/// and the correction winds up.
 const SEEN_STEPS: u32 = 4;
 
 /// How fast *wanted* grows while it cannot be seen, per second, and how far.
@@ -52,7 +53,7 @@ const FORGET_SECS: f64 = 2.0;
 /// again more stores than writes are seen.
 const UNWRITTEN_SECS: f64 = 2.0;
 
-/// Bandwidth beyond twice the smoothed one that also exceeds it by this part of the set-point is a
+/// Bandwidth above twice the smoothed one that also exceeds it by this part of the set-point is a
 /// new load and not noise.
 const JUMP_OF_SET_POINT: f64 = 0.05;
 
@@ -91,7 +92,7 @@ pub(super) fn signals(
             begin_anew(tracked, found);
         }
         tracked.now.cpu = used(&mut tracked.is_still, &found.cpu_ns, cpu);
-        // A reason costs an allocation to copy; here nobody reads it.
+        // A reason costs an allocation to copy; it is not read here.
         if found.throttled_ns.value.is_ok()
             && let Ok(held) = tracked.throttled.advance(PLAIN, &found.throttled_ns)
         {
@@ -193,14 +194,15 @@ fn sampled(track: &mut GroupUse, use_: &Use) -> (Option<f64>, Option<f64>) {
     let rate = |more: Option<Option<Delta>>| more.map(|more| more.map(Delta::per_sec));
     let reads = match (rate(loads), rate(stores)) {
         (Some(loads), Some(stores)) => loads.zip(stores).map(|(l, s)| sampled_share(l, s)),
-        // A source that does not tell them apart, or sees stores only.
+        // A source that does not distinguish them, or sees stores only.
         (one, other) => one.or(other).flatten(),
     };
     (reads, unwritten)
 }
 
-/// A line that was stored to is written back when another takes its place: at some later time, and whoever that other
-/// belongs to. What was written for a workload is no longer to be.
+/// A line that was stored to is written back when another line takes its place: at some later time, whichever
+/// workload that other line belongs to. Bytes that were written for a workload are subtracted from what is
+/// still to come.
 fn write_back(track: &mut GroupUse, write: Estimate, dt: f64) {
     let left = (track.unwritten - write.bytes_per_sec.get() * dt).max(0.0);
     track.unwritten = left * (1.0 - (dt / UNWRITTEN_SECS).min(1.0));
@@ -293,7 +295,7 @@ fn want(tracked: &mut WorkloadState, context: &StepContext<'_>) {
     let smooth = tracked.cpu_smooth.push(context.gains.alpha, cpu);
     let fade = (context.dt / FORGET_SECS).min(1.0);
     let Some(limit) = tracked.hold.in_force else {
-        // A scheduler's guard may have held it back: then it wanted to run all that time.
+        // A scheduler's overload cap may have held it back: then it would have run all that time.
         let held = tracked.now.throttled_ratio;
         let is_held = held > THROTTLED_RATIO && cpu < tracked.now.cap;
         let wish = if is_held {

@@ -12,7 +12,7 @@
 //! * No derivative: it would amplify that noise.
 //! * Anti-windup: the integral stands still while nothing is limited by this device, while limits
 //!   were just changed a lot and have not yet shown their effect, while all limits are at their
-//!   floor and less is asked for, and while nobody runs into a limit and more is asked for. What
+//!   floor and the device is above its target, and while no workload runs into a limit and it is below. What
 //!   the bounds on c cut off is taken back out of the integral.
 //! * An error is counted at most as [`ERROR_MAX`]: overload of ten times is no reason to wind up
 //!   ten times faster, because the split already answers it.
@@ -50,8 +50,8 @@ const UNSETTLED: Nanos = Nanos::from_millis(1000);
 /// Time in which an unused correction is forgotten, in seconds.
 const FORGET_SECS: f64 = 5.0;
 
-/// Who asks for less than this part of the set-point is left alone by every policy: a limit on it
-/// would change nothing.
+/// A workload with a demand below this part of the set-point is left alone by every policy: a limit on
+/// it would change nothing.
 const NEGLIGIBLE: f64 = 0.001;
 
 /// All that is left alone in this way may add up to this part of the set-point: many small users
@@ -72,18 +72,18 @@ pub(super) struct DeviceTrack {
     pub settle_until: Nanos,
     /// When such waits began that followed each other closely.
     pub settle_from: Nanos,
-    /// When limits were asked for while there were none.
+    /// When limits were requested while there were none.
     pub onset_at: Option<Nanos>,
     /// Traffic without an owner, smoothed, in bytes per second.
     pub unowned: f64,
     /// The same at this step; nothing when its counters are not known.
     pub unowned_now: Option<f64>,
-    /// Steps for which there was room to spare.
-    pub room_steps: u32,
-    /// Everybody's demand fits into the set-point.
+    /// Steps for which there was headroom.
+    pub headroom_steps: u32,
+    /// The sum of all demands fits into the set-point.
     pub fits: bool,
-    /// What all its users asked for at this step, in bytes per second.
-    pub asked: f64,
+    /// Demand of all its users at this step, in bytes per second.
+    pub demanded: f64,
     /// What it moved in the interval before, if that is known.
     pub moved_now: Option<f64>,
     /// Workloads that this device's budget limits, counted at the end of the last step.
@@ -111,9 +111,9 @@ impl DeviceTrack {
             onset_at: None,
             unowned: 0.0,
             unowned_now: None,
-            room_steps: 0,
+            headroom_steps: 0,
             fits: true,
-            asked: 0.0,
+            demanded: 0.0,
             moved_now: None,
             bound: LimitCounts::default(),
         }
@@ -234,7 +234,7 @@ pub(super) fn regulate(
     }
 }
 
-/// Splits each device's budget: sets what every load may have, and finds whom that cuts.
+/// Splits each device's budget: sets what every load may have, and finds the workloads to limit.
 pub(super) fn split_budgets(state: &mut State, gains: &Gains, policy: Policy) {
     let State {
         workloads, devices, ..
@@ -268,12 +268,12 @@ pub(super) fn split_budgets(state: &mut State, gains: &Gains, policy: Policy) {
                 taken += load.demand;
             }
         }
-        let asked: f64 = taken + demands.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
-        device.fits = asked <= set_point;
-        device.asked = asked;
-        let room = asked <= set_point * (1.0 - gains.headroom);
-        device.room_steps = if room {
-            device.room_steps.saturating_add(1)
+        let demanded: f64 = taken + demands.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
+        device.fits = demanded <= set_point;
+        device.demanded = demanded;
+        let has_headroom = demanded <= set_point * (1.0 - gains.headroom);
+        device.headroom_steps = if has_headroom {
+            device.headroom_steps.saturating_add(1)
         } else {
             0
         };
@@ -291,8 +291,9 @@ pub(super) fn split_budgets(state: &mut State, gains: &Gains, policy: Policy) {
     }
 }
 
-/// Cut by less than this is not cut: a limit could not be that exact.
-const CUT_RATIO: f64 = 0.01;
+/// A part that is below the demand by less than this is no reason for a limit: a limit could not be that
+/// exact.
+const SHORTFALL_RATIO: f64 = 0.01;
 
 fn allow(tracked: &mut WorkloadState, device: DeviceId, part: f64) {
     let Ok(i) = tracked.loads.binary_search_by_key(&device, |l| l.device) else {
@@ -302,7 +303,7 @@ fn allow(tracked: &mut WorkloadState, device: DeviceId, part: f64) {
         return;
     };
     load.allowed = Some(part);
-    if part >= load.demand * (1.0 - CUT_RATIO) {
+    if part >= load.demand * (1.0 - SHORTFALL_RATIO) {
         return;
     }
     let Some(kappa) = load.intensity() else {
@@ -310,8 +311,13 @@ fn allow(tracked: &mut WorkloadState, device: DeviceId, part: f64) {
     };
     let limit = part / kappa;
     // The tightest device decides.
-    if limit < tracked.now.cap && tracked.now.cut.is_none_or(|(_, tightest)| limit < tightest) {
-        tracked.now.cut = Some((device, limit));
+    if limit < tracked.now.cap
+        && tracked
+            .now
+            .short_on
+            .is_none_or(|(_, tightest)| limit < tightest)
+    {
+        tracked.now.short_on = Some((device, limit));
     }
 }
 

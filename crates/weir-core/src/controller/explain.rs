@@ -44,13 +44,13 @@ pub(super) fn verdicts(
     workloads: &[WorkloadState],
     seen: &Observation,
 ) -> Vec<Decision> {
-    let judge = |tracked: &WorkloadState| {
+    let decide = |tracked: &WorkloadState| {
         let found = seen.workloads.get(tracked.now.index?)?;
         let involved = !tracked.uses.is_empty() || tracked.hold.in_force.is_some();
         involved.then(|| verdict(case, tracked, found))
     };
     let mut verdicts = Vec::with_capacity(workloads.len());
-    verdicts.extend(workloads.iter().filter_map(judge));
+    verdicts.extend(workloads.iter().filter_map(decide));
     verdicts
 }
 
@@ -94,8 +94,8 @@ fn why(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadReading)
             detail: missing(case, tracked, found),
         };
     }
-    if let Some((device, _)) = tracked.now.cut {
-        return cut(case, tracked, device);
+    if let Some((device, _)) = tracked.now.short_on {
+        return limited(case, tracked, device);
     }
     let short = |load: &super::state::DeviceUse| {
         load.intensity().is_none() && load.allowed.is_some_and(|a| a < load.demand)
@@ -119,10 +119,10 @@ fn why(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadReading)
     }
 }
 
-fn cut(case: &PlanContext<'_>, tracked: &WorkloadState, device: DeviceId) -> Why {
+fn limited(case: &PlanContext<'_>, tracked: &WorkloadState, device: DeviceId) -> Why {
     let LimitState {
         in_force,
-        asked,
+        requested,
         target,
         refused,
         ..
@@ -131,12 +131,12 @@ fn cut(case: &PlanContext<'_>, tracked: &WorkloadState, device: DeviceId) -> Why
         let detail = "nothing on this machine can limit: see `weir doctor`".to_owned();
         return Why::NotEnforced { detail };
     }
-    if let Some(detail) = refused.as_ref().filter(|_| asked.is_none()) {
+    if let Some(detail) = refused.as_ref().filter(|_| requested.is_none()) {
         return Why::NotEnforced {
             detail: detail.clone(),
         };
     }
-    let limit = match asked {
+    let limit = match requested {
         Some(ActionKind::Limit { cpus }) => Some(cpus.get()),
         _ => in_force.or(*target),
     };
@@ -156,7 +156,7 @@ fn cut(case: &PlanContext<'_>, tracked: &WorkloadState, device: DeviceId) -> Why
         policy: case.config.policy.name().to_owned(),
         demand_bytes_per_sec: BytesPerSec::new(load.map_or(0.0, |l| l.demand)),
         device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),
-        asked_bytes_per_sec: track.map(|track| BytesPerSec::new(track.asked)),
+        asked_bytes_per_sec: track.map(|track| BytesPerSec::new(track.demanded)),
     }
 }
 
@@ -177,6 +177,6 @@ fn missing(case: &PlanContext<'_>, tracked: &WorkloadState, found: &WorkloadRead
         .find_map(|u| Some((u.group, u.resident_bytes.value.as_ref().err()?)));
     match unread {
         Some((group, why)) => format!("memory in group {group}: {why}"),
-        None => "nothing tells its part of the traffic from that of others".to_owned(),
+        None => "no source distinguishes its traffic from that of other workloads".to_owned(),
     }
 }

@@ -18,15 +18,15 @@
 //! later. One workload of n moves the sum by 1/n of its step, so the sum is held far more finely
 //! than any single limit.
 //!
-//! At most [`super::WRITES_PER_STEP`] changes are asked for in a step, in the order of their effect
+//! At most [`super::WRITES_PER_STEP`] changes are requested in a step, in the order of their effect
 //! (see [`super::writes`]).
 //!
 //! The gift of quota that remains is accounted for: a limit that was rewritten w times a second
-//! lately yields more by w times what a write gives away, so that much less is asked for.
+//! lately yields more by w times what a write gives away, so its target is lower by that much.
 //!
-//! Release is slow: a workload that is no longer cut has its limit raised until it does not feel
+//! Release is slow: once a workload's part covers its demand, its limit is raised until it does not feel
 //! it, and loses it only after it was uncut for [`CALM_STEPS`], with headroom to spare. If its
-//! traffic cannot be told any more, the limit is held for [`BLIND_STEPS`], then raised the same
+//! traffic is not known any more, the limit is held for [`BLIND_STEPS`], then raised the same
 //! way and taken off: weir fails open.
 
 use super::config::Gains;
@@ -52,7 +52,7 @@ const RESTS: f64 = 10.0;
 /// Steps for which a workload must be uncut before it can be released.
 pub(super) const CALM_STEPS: u32 = 10;
 
-/// Time for which a limit that is not felt is kept while the device has no room, in seconds.
+/// Time for which a limit that is not felt is kept while the device has no headroom, in seconds.
 const EASY_SECS: f64 = 5.0;
 
 /// Steps for which a limit is held while the traffic of its workload is not known.
@@ -76,7 +76,7 @@ pub(super) struct PendingWrite {
     pub(super) is_unsettled: bool,
 }
 
-/// Moves all targets, and asks for the changes that are worth a write.
+/// Moves all targets, and requests the changes that are worth a write.
 pub(super) fn propose(
     state: &mut State,
     context: &StepContext<'_>,
@@ -88,7 +88,7 @@ pub(super) fn propose(
     } = state;
     let (mut wishes, mut releases) = (Vec::new(), Vec::new());
     for (position, tracked) in workloads.iter_mut().enumerate() {
-        tracked.hold.asked = None;
+        tracked.hold.requested = None;
         if tracked.now.index.is_none() || context.at < tracked.hold.retry_at {
             continue;
         }
@@ -105,37 +105,38 @@ pub(super) fn propose(
     let chosen = writes::ration(wishes, releases, workloads, budget);
     for position in chosen.releases {
         if let Some(tracked) = workloads.get_mut(position) {
-            tracked.hold.asked = Some(ActionKind::Release);
+            tracked.hold.requested = Some(ActionKind::Release);
         }
     }
     for wish in chosen.limits {
         let Some(tracked) = workloads.get_mut(wish.position) else {
             continue;
         };
-        tracked.hold.asked = Some(ActionKind::Limit {
+        tracked.hold.requested = Some(ActionKind::Limit {
             cpus: CpuShare::new(wish.cpus),
         });
         if wish.deviation.abs() > URGENT {
             settle(devices, wish.device, context, actuator);
         }
     }
-    let asked = |t: &WorkloadState| {
+    let requested = |t: &WorkloadState| {
         Some(Action {
             workload: t.id.clone(),
-            kind: t.hold.asked?,
+            kind: t.hold.requested?,
         })
     };
-    actions.extend(workloads.iter().filter_map(asked));
+    actions.extend(workloads.iter().filter_map(requested));
     count_bound(workloads, devices, context.gains, actuator);
 }
 
-/// Takes every limit off: weir may not limit (any more). What is over the budget of writes follows in the next steps.
+/// Takes every limit off: weir may not limit (any more). Releases above the budget of writes follow in the
+/// next steps.
 pub(super) fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action>) {
     for tracked in &mut state.workloads {
-        tracked.hold.asked = None;
+        tracked.hold.requested = None;
         let is_held = tracked.hold.in_force.is_some() || tracked.hold.is_reborn;
         if is_held && at >= tracked.hold.retry_at && actions.len() < WRITES_PER_STEP {
-            tracked.hold.asked = Some(ActionKind::Release);
+            tracked.hold.requested = Some(ActionKind::Release);
             actions.push(Action {
                 workload: tracked.id.clone(),
                 kind: ActionKind::Release,
@@ -171,15 +172,15 @@ fn move_target(
         tracked.hold.target = if held { tracked.hold.in_force } else { raised };
         return !held && raised.is_some_and(|r| r >= free.min(tracked.now.cap));
     }
-    if let Some((device, limit)) = tracked.now.cut {
+    if let Some((device, limit)) = tracked.now.short_on {
         let goal = limit.max(floor).min(tracked.now.cap);
-        tracked.hold.uncut_steps = 0;
-        tracked.hold.cut_by = Some(device);
+        tracked.hold.covered_steps = 0;
+        tracked.hold.last_short_on = Some(device);
         let next = |old: f64| goal.min(old * up).max(old * down).max(floor);
         tracked.hold.target = Some(before.map_or(goal, next));
         return false;
     }
-    tracked.hold.uncut_steps = tracked.hold.uncut_steps.saturating_add(1);
+    tracked.hold.covered_steps = tracked.hold.covered_steps.saturating_add(1);
     let Some(before) = before.filter(|_| limited) else {
         tracked.hold.target = None;
         return false;
@@ -187,21 +188,21 @@ fn move_target(
     let target = free.min(before * up).max(before);
     tracked.hold.target = Some(target);
     let unfelt = roomy(tracked, devices) || easy(tracked, gains) || target >= tracked.now.cap;
-    tracked.hold.uncut_steps >= CALM_STEPS && unfelt
+    tracked.hold.covered_steps >= CALM_STEPS && unfelt
 }
 
-/// All its devices have had room for a while.
+/// All its devices have had headroom for a while.
 fn roomy(tracked: &WorkloadState, devices: &[DeviceTrack]) -> bool {
     tracked.loads.iter().all(|load| {
         let found = devices.binary_search_by_key(&load.device, |d| d.id).ok();
         found
             .and_then(|i| devices.get(i))
-            .is_none_or(|d| d.room_steps >= CALM_STEPS)
+            .is_none_or(|d| d.headroom_steps >= CALM_STEPS)
     })
 }
 
-/// It has not felt its limit for so long that it will hardly be back. Until then the limit waits for it: who reads
-/// and sleeps by turns would else begin each turn without one.
+/// It has not felt its limit for so long that it will hardly be back. Until then the limit stays: a workload
+/// that alternates between reading and sleeping would else begin each burst without one.
 fn easy(tracked: &WorkloadState, gains: &Gains) -> bool {
     let (Some(limit), Some(used)) = (tracked.hold.in_force, tracked.cpu_smooth.get()) else {
         return false;
@@ -230,7 +231,7 @@ fn wish(
         // Others allow it nothing: nothing is left for us to limit.
         return None;
     }
-    let device = tracked.now.cut.map(|(device, _)| device);
+    let device = tracked.now.short_on.map(|(device, _)| device);
     let device = device.or_else(|| tracked.loads.first().map(|l| l.device));
     let load = tracked.loads.iter().find(|l| Some(l.device) == device);
     let kappa = load.and_then(DeviceUse::intensity).unwrap_or(0.0);
@@ -260,7 +261,7 @@ fn wish(
     } else {
         f64::INFINITY
     };
-    // Someone who does not run into the limit would not follow it.
+    // A workload that does not run into the limit would not follow it.
     let effect = if hold.pinned {
         kappa * (cpus - old)
     } else {
@@ -279,8 +280,8 @@ fn wish(
     })
 }
 
-/// Whether a device moved anything in the interval before. On one that stands still no limit begins: what is known of demands
-/// is then of another time.
+/// Whether a device moved anything in the interval before. On one that stands still no limit begins: the
+/// demands that are known are then of another time.
 fn moves(devices: &[DeviceTrack], device: Option<DeviceId>) -> bool {
     let found = devices.iter().find(|track| Some(track.id) == device);
     found.is_none_or(|track| track.moved_now.is_none_or(|rate| rate > 0.0))
@@ -339,8 +340,8 @@ fn worth_writing(
 
 /// Gives a large change time to show: two intervals and two periods of enforcement.
 ///
-/// Of hundreds of limits one is changed a lot at each step. The correction must not stand still for ever: after [`LONGEST_PAUSE`]
-/// it works for as long as it paused before the next pause.
+/// Where there are hundreds of limits, one is changed a lot at each step. The correction must not stand still
+/// for ever: after [`LONGEST_PAUSE`] it works for as long as it paused before the next pause.
 fn settle(
     devices: &mut [DeviceTrack],
     device: Option<DeviceId>,
@@ -369,7 +370,7 @@ fn settle(
     }
 }
 
-/// Counts for the next step's anti-windup who is limited because of which device.
+/// Counts, for the next step's anti-windup, the workloads limited because of each device.
 fn count_bound(
     workloads: &[WorkloadState],
     devices: &mut [DeviceTrack],
@@ -380,9 +381,10 @@ fn count_bound(
         device.bound = LimitCounts::default();
     }
     for tracked in workloads {
-        // Shortly uncut still counts: demand near its part must not switch the PI term on and off.
-        let bound = tracked.hold.in_force.is_some() && tracked.hold.uncut_steps < CALM_STEPS;
-        let Some(id) = tracked.hold.cut_by.filter(|_| bound) else {
+        // A demand that is covered for a short time only still counts: demand near its part must not switch
+        // the PI term on and off.
+        let bound = tracked.hold.in_force.is_some() && tracked.hold.covered_steps < CALM_STEPS;
+        let Some(id) = tracked.hold.last_short_on.filter(|_| bound) else {
             continue;
         };
         let found = devices.binary_search_by_key(&id, |d| d.id).ok();
@@ -391,7 +393,8 @@ fn count_bound(
         };
         let floor = tracked.floor(gains.floor, actuator.min_cpus);
         device.bound.limited += 1;
-        device.bound.at_floor += u32::from(tracked.now.cut.is_some_and(|(_, cpus)| cpus <= floor));
+        device.bound.at_floor +=
+            u32::from(tracked.now.short_on.is_some_and(|(_, cpus)| cpus <= floor));
         device.bound.pinned += u32::from(tracked.hold.pinned);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What weir reads of a device to measure it. The device counts it with all the rest; whoever shares a group's
-//! count out to workloads must not give it to one of them.
+//! What weir's own probe reads of a device. The device counts it with all the rest; attribution must not give
+//! it to a workload of the group.
 
 use crate::ids::GroupId;
 use crate::rates::attribution::Attribution;
@@ -23,8 +23,9 @@ pub(super) struct ProbeTraffic {
 }
 
 impl ProbeTraffic {
-    /// Rates of groups without it, in the same order. Both are counted at different moments, and what is asked for may
-    /// have come from a cache: nothing goes below zero. Of a group of which it is not known nothing is taken off.
+    /// Rates of groups without it, in the same order. Both are counted at different moments, and bytes that
+    /// the probe requested may have come from a cache: no rate goes below zero. Nothing is subtracted from a
+    /// group without a reading of the probe.
     pub(super) fn subtract_from<'a>(
         &mut self,
         groups: &'a [GroupRate],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What bandwidth to hold at this context: the *target* of one device.
+//! The bandwidth to hold at this context: the *target* of one device.
 //!
 //! With a bandwidth as the goal that is the set-point itself. With a latency, or the knee, it follows
 //! from the device's own loaded latency; `set_point_bytes_per_sec` is then the most that is allowed.
@@ -10,8 +10,8 @@
 //!   latency are averaged at each step, until power (bandwidth ÷ latency) has clearly passed its
 //!   maximum; some steps between those around the maximum follow, then [`crate::knee::find`]. The target
 //!   is what it found minus the headroom. If latency hardly falls at the first step, the device is below
-//!   its knee: nobody is held until it moves more. When latency at the target no longer is what it was,
-//!   by a quarter for some time, the device or its traffic has changed: search anew.
+//!   its knee: no workload is limited until it moves more. When latency at the target no longer is what it
+//!   was, by a quarter for some time, the device or its traffic has changed: search anew.
 //!
 //! *Failing open.* Where latency was not known for [`BLIND`] there is no target, and limits end.
 
@@ -47,8 +47,9 @@ const RELEASE_PER_SEC: f64 = 0.5;
 /// A target is at most this much above what the device moves: more would only wind up.
 const ABOVE: f64 = 1.2;
 
-/// One step of the search: until limits have settled, then two windows of this length whose latencies agree
-/// this well, and the longest time to wait for that. A large step of many limits can take seconds to settle.
+/// One step of the search: until limits have settled, then two windows of this length with latencies that
+/// agree this well, and the longest time to wait for that. A large step of many limits can take seconds to
+/// settle.
 const SETTLE_SECS: f64 = 1.5;
 const WINDOW_SECS: f64 = 0.75;
 const STEADY_RATIO: f64 = 0.1;
@@ -66,7 +67,7 @@ const BELOW_KNEE: f64 = 0.5;
 /// The search ends here at the latest, relative to where it began.
 const LOWEST_RATIO: f64 = 0.1;
 
-/// A latency at the knee that is off by this for this long asks for a new search.
+/// A latency at the knee that is off by this for this long starts a new search.
 const CHANGED_RATIO: f64 = 0.25;
 const CHANGED_SECS: f64 = 3.0;
 
@@ -78,7 +79,7 @@ pub(super) struct DeviceSample {
     pub dt: f64,
     pub bytes_per_sec: Option<f64>,
     pub latency_ns: Option<f64>,
-    /// Somebody runs into a limit of ours because of this device.
+    /// A workload runs into a limit of ours because of this device.
     pub is_binding: bool,
 }
 
@@ -189,7 +190,7 @@ impl Setpoint {
             RELEASE_PER_SEC
         };
         let moved = target * (1.0 + (rate * error * seen.dt).clamp(-0.5, 0.5));
-        // Upwards only as far as the device follows; and if nobody is held back, not at all.
+        // Upwards only as far as the device follows; and if no workload is held back, not at all.
         let ceiling = if seen.is_binding {
             bandwidth * ABOVE
         } else {
@@ -246,7 +247,7 @@ impl Setpoint {
         }
     }
 
-    /// A point is complete: the next load to look at, or the knee.
+    /// A point is complete: the next load to measure, or the knee.
     fn next_probe(&mut self, headroom: f64) {
         let Search::Probing(probe) = &mut self.search else {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one step remembers for the next, and what it is told about the outcome of its plan.
+//! What one step remembers for the next, and how it learns the outcome of its plan.
 //!
 //! Workloads lie in one vector ordered by id, as they do in an observation, so that a step joins
 //! the two in one pass. A workload that is missing from an observation is kept for a while if a
@@ -40,9 +40,9 @@ pub struct State {
 }
 
 impl State {
-    /// Tells what became of the last plan's actions. A limit counts as in force only after its
+    /// Takes in what became of the last plan's actions. A limit counts as in force only after its
     /// action was reported [`OutcomeKind::Applied`] or [`OutcomeKind::Unchanged`]; what is not
-    /// reported is taken as not done and asked for again. Call it after each `apply`.
+    /// reported is taken as not done and requested again. Call it after each `apply`.
     pub fn note(&mut self, outcomes: &[Outcome]) {
         let at = self.last_at.unwrap_or_default();
         for outcome in outcomes {
@@ -93,17 +93,17 @@ pub(super) struct StepFacts {
     pub weight: f64,
     /// A limit at or above this is none.
     pub cap: f64,
-    /// The device whose budget cuts it, with the limit that follows in CPUs.
-    pub cut: Option<(DeviceId, f64)>,
+    /// The device on which its part is smaller than its demand, with the limit that follows in CPUs.
+    pub short_on: Option<(DeviceId, f64)>,
     /// Its part of the floors that all users of a device have together, in CPUs; of several devices
-    /// the smallest. Nothing for who claims no part of a device.
+    /// the smallest. Nothing for a workload that claims no part of a device.
     pub floor_part: Option<f64>,
     /// What its bandwidth is made of.
     pub figure: Option<TrafficBreakdown>,
 }
 
 impl WorkloadState {
-    /// It is not limited to less than this, in CPUs: what the operator gives to everybody, its part
+    /// It is not limited to less than this, in CPUs: the operator's floor for every workload, its part
     /// of the common floor if that is less, and at least what the back end can hold.
     pub(super) fn floor(&self, floor_cpus: f64, min_cpus: f64) -> f64 {
         let least = if min_cpus.is_finite() { min_cpus } else { 0.0 };
@@ -138,7 +138,7 @@ pub(super) struct DeviceUse {
     pub samples: u32,
     /// Bandwidth, smoothed.
     pub smooth: f64,
-    /// What it asks of this device, in bytes per second.
+    /// Its demand on this device, in bytes per second.
     pub demand: f64,
     /// What it may have.
     pub allowed: Option<f64>,
@@ -171,16 +171,16 @@ impl DeviceUse {
 pub(super) struct LimitState {
     /// What the platform confirmed, in CPUs.
     pub in_force: Option<f64>,
-    /// Asked for by the last plan, not yet reported back.
-    pub asked: Option<ActionKind>,
+    /// Requested by the last plan, not yet reported back.
+    pub requested: Option<ActionKind>,
     /// Where the limit should be now, after slew limits, in CPUs.
     pub target: Option<f64>,
     pub written_at: Option<Nanos>,
     /// Recent writes per second.
     pub write_rate: f64,
-    /// The device that cut it last.
-    pub cut_by: Option<DeviceId>,
-    /// Not to be asked before this time.
+    /// The device on which it was short last.
+    pub last_short_on: Option<DeviceId>,
+    /// No request before this time.
     pub retry_at: Nanos,
     /// Why the last request was not carried out.
     pub refused: Option<String>,
@@ -188,10 +188,10 @@ pub(super) struct LimitState {
     pub pinned: bool,
     /// Steps since it last ran into our limit.
     pub calm_steps: u32,
-    /// The same as time, in seconds; a gap between two looks counts for one at most.
+    /// The same as time, in seconds; a gap between two observations counts for one at most.
     pub calm_secs: f64,
-    /// Steps since it was last to be cut.
-    pub uncut_steps: u32,
+    /// Steps since its part was last smaller than its demand.
+    pub covered_steps: u32,
     /// Steps for which its traffic was not known.
     pub blind_steps: u32,
     pub absent_steps: u32,
@@ -199,21 +199,21 @@ pub(super) struct LimitState {
     pub waited_steps: u32,
     /// The CPUs that it would use without a limit: the most seen lately.
     pub would_use: f64,
-    /// The part of its weight that was asked for last, and when.
-    pub weight_asked: Option<(f64, Nanos)>,
+    /// The part of its weight that was requested last, and when.
+    pub weight_requested: Option<(f64, Nanos)>,
     /// The limit that may be there is that of another workload under its name, and is to be taken off.
     pub is_reborn: bool,
 }
 
 impl LimitState {
     fn note(&mut self, at: Nanos, result: &OutcomeKind) {
-        let Some(asked) = self.asked.take() else {
+        let Some(requested) = self.requested.take() else {
             return;
         };
         match result {
             OutcomeKind::Applied | OutcomeKind::Unchanged => {
                 self.refused = None;
-                match asked {
+                match requested {
                     ActionKind::Limit { cpus } => self.in_force = Some(cpus.get()),
                     ActionKind::Release => {
                         *self = LimitState {
@@ -356,7 +356,7 @@ fn keep_or_give_up(
 ) {
     missing.now = StepFacts::default();
     let is_held = missing.hold.in_force.is_some() || missing.hold.is_reborn;
-    if !is_held && missing.hold.asked.is_none() {
+    if !is_held && missing.hold.requested.is_none() {
         return;
     }
     missing.hold.absent_steps = missing.hold.absent_steps.saturating_add(1);

@@ -11,10 +11,11 @@
 //! - What it *would use* is seen: CPU time used and time held back together. It is learned over [`RISE_SECS`], so that the
 //!   device's correction can follow, and forgotten over [`MEMORY_SECS`], so that a workload that slept wakes with the weight
 //!   that it went to sleep with. One that runs and does not reach its limit gets weight back within [`WAITING_SECS`].
-//! - A weight changes when it is off by more than [`DEAD_BAND`]; at most [`CHANGES_PER_STEP`] in a step, by turns. Each is a
-//!   line in the journal and a write of `cpu.weight`, which takes the lock of every CPU's run queue.
-//! - What became of a change is seen in the next observation. Where the weight is not what it should be, it is asked for
-//!   again after [`AGAIN_AFTER`]; where the platform leaves it alone, it is not.
+//! - A weight changes when it is off by more than [`DEAD_BAND`]; at most [`CHANGES_PER_STEP`] in a step,
+//!   round-robin. Each is a line in the journal and a write of `cpu.weight`, which takes the lock of every
+//!   CPU's run queue.
+//! - What became of a change is seen in the next observation. Where the weight is not what it should be, it
+//!   is requested again after [`AGAIN_AFTER`]; where the platform leaves it alone, it is not.
 
 use super::demand::StepContext;
 use super::state::{State, WorkloadState};
@@ -45,7 +46,7 @@ const IDLE_CPUS: f64 = 0.01;
 /// Most weights that change in one step.
 const CHANGES_PER_STEP: usize = 16;
 
-/// A change that does not show is asked for again after this time.
+/// A change that does not show is requested again after this time.
 const AGAIN_AFTER: Nanos = Nanos::from_millis(1000);
 
 /// The weights that are to change, by workload id.
@@ -64,7 +65,7 @@ pub(super) fn propose(
     for (position, tracked) in state.workloads.iter_mut().enumerate() {
         let found = tracked.now.index.and_then(|i| seen.workloads.get(i));
         let Some((found, limit)) = found.zip(limit(tracked)) else {
-            tracked.hold.weight_asked = None;
+            tracked.hold.weight_requested = None;
             continue;
         };
         let would_use = would_use(tracked, context.dt);
@@ -79,10 +80,10 @@ pub(super) fn propose(
         };
         let is_near =
             |ratio: f64| (wants / ratio - 1.0).abs() <= DEAD_BAND && (wants < 1.0 || ratio >= 1.0);
-        let is_asked = tracked.hold.weight_asked.is_some_and(|(ratio, then)| {
+        let is_requested = tracked.hold.weight_requested.is_some_and(|(ratio, then)| {
             is_near(ratio) && context.at.0.saturating_sub(then.0) < AGAIN_AFTER.0
         });
-        if !is_near(has) && !is_asked {
+        if !is_near(has) && !is_requested {
             due.push((position, wants));
         }
     }
@@ -109,7 +110,7 @@ fn would_use(tracked: &mut WorkloadState, dt: f64) -> f64 {
 
 /// The limit that it has or gets, and keeps.
 fn limit(tracked: &WorkloadState) -> Option<f64> {
-    match tracked.hold.asked {
+    match tracked.hold.requested {
         Some(ActionKind::Limit { cpus }) => Some(cpus.get()),
         Some(ActionKind::Release) => None,
         None => tracked.hold.in_force.filter(|_| !tracked.hold.is_reborn),
@@ -132,7 +133,7 @@ fn by_turns(state: &mut State, mut due: Vec<(usize, f64)>, at: Nanos) -> Vec<Wei
         let Some(tracked) = state.workloads.get_mut(position) else {
             continue;
         };
-        tracked.hold.weight_asked = Some((ratio, at));
+        tracked.hold.weight_requested = Some((ratio, at));
         changes.push(WeightChange {
             workload: tracked.id.clone(),
             ratio,

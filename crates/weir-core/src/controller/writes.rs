@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many changes one step asks for, and which go first.
+//! How many changes one step requests, and which go first.
 //!
 //! A write of `cpu.max` takes a lock of every CPU in the kernel, and a line in the journal before it. Ten
-//! thousand workloads that each want one at the same step would hold the loop up for longer than its
-//! interval. So a step asks for at most [`WRITES_PER_STEP`] changes, and what is left over is asked for in
+//! thousand workloads that each need one at the same step would hold the loop up for longer than its
+//! interval. So a step requests at most [`WRITES_PER_STEP`] changes, and the rest is requested in
 //! the next steps, from what is known then.
 //!
 //! *Order.* What has waited for [`PATIENCE`] steps, the longest first. Then limits that are lowered or set
 //! for the first time, the largest overshoot first: the bytes per second that the change takes off the
 //! device. Then limits that are raised, likewise.
 //!
-//! *Small changes*, by less than a quarter, are most of what is asked for where there are many limits, and do little:
-//! at most [`SMALL_WRITES`] of them are made in a step, after all others, and those that move most first, up or down.
+//! *Small changes*, by less than a quarter, are most of the requests where there are many limits, and do
+//! little: at most [`SMALL_WRITES`] of them are made in a step, after all others, and those that move most
+//! first, up or down.
 //!
 //! *Releases* have a quarter of the budget to themselves, the longest waiting first, so that no number of
 //! limits delays them for long. A part that is not used is for the others.
@@ -20,11 +21,11 @@ use super::limits::{PendingWrite, URGENT};
 use super::state::WorkloadState;
 use std::cmp::Ordering;
 
-/// Most changes that one [`super::step`] asks for: limits and releases together.
+/// Most changes that one [`super::step`] requests: limits and releases together.
 pub const WRITES_PER_STEP: usize = 256;
 
-/// Most changes of a limit by less than [`URGENT`] in one step, of those that can be put off: ten thousand limits that are each a little beside where
-/// they should be are not worth the whole budget at each step.
+/// Most changes of a limit by less than [`URGENT`] in one step, of those that can be put off. Ten thousand
+/// limits that are each a little beside where they should be are not worth the whole budget at each step.
 const SMALL_WRITES: usize = 64;
 
 /// Steps after which a change that was left over goes before all that are younger, whatever its effect.
@@ -33,7 +34,7 @@ const PATIENCE: u32 = 20;
 /// One in so many changes is kept for releases.
 const RELEASES_OF: usize = 4;
 
-/// The changes that one step asks for.
+/// The changes that one step requests.
 pub(super) struct WriteBatch {
     pub limits: Vec<PendingWrite>,
     /// Positions of workloads.
@@ -62,9 +63,9 @@ pub(super) fn ration(
     }
     let waited = |position: usize| before_now.get(position).copied().unwrap_or(0);
     let kept = (budget / RELEASES_OF).max(1).min(budget);
-    let room = budget.saturating_sub(limits.len());
+    let free = budget.saturating_sub(limits.len());
     releases.sort_by_key(|&position| std::cmp::Reverse(waited(position)));
-    let mut late = releases.split_off(releases.len().min(kept.max(room)));
+    let mut late = releases.split_off(releases.len().min(kept.max(free)));
     limits.sort_by(|a, b| order(a, b, waited(a.position), waited(b.position)));
     let mut left = budget - releases.len();
     let mut small_left = SMALL_WRITES;

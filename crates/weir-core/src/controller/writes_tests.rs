@@ -37,7 +37,7 @@ fn positions(ration: &WriteBatch) -> Vec<usize> {
 }
 
 #[test]
-fn what_fits_is_asked_for_as_it_is() {
+fn changes_within_the_budget_are_requested_as_they_are() {
     let mut workloads = tracked(4);
     workloads[3].hold.waited_steps = 7;
     let limits = vec![raise(2, 9.0), lower(0, 1.0)];
@@ -95,16 +95,16 @@ fn no_number_of_releases_delays_limits() {
 #[test]
 fn the_smallest_raise_has_its_turn_while_large_overshoots_come_again_and_again() {
     let mut workloads = tracked(100);
-    let mut turns = Vec::new();
+    let mut steps = Vec::new();
     for step in 0..=PATIENCE {
         let mut limits: Vec<PendingWrite> = (0..99).map(|i| lower(i, 1e9)).collect();
         limits.push(raise(99, 0.0));
         let chosen = ration(limits, Vec::new(), &mut workloads, 50);
         if positions(&chosen).contains(&99) {
-            turns.push(step);
+            steps.push(step);
         }
     }
-    assert_eq!(turns, [PATIENCE]);
+    assert_eq!(steps, [PATIENCE]);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn the_longest_waiting_goes_first_among_those_that_have_waited_too_long() {
 }
 
 #[test]
-fn without_a_budget_nothing_is_asked_for() {
+fn without_a_budget_nothing_is_requested() {
     let mut workloads = tracked(2);
     let chosen = ration(vec![lower(0, 1.0)], vec![1], &mut workloads, 0);
     assert!(chosen.limits.is_empty() && chosen.releases.is_empty());
@@ -131,7 +131,7 @@ fn without_a_budget_nothing_is_asked_for() {
 fn small_changes_come_by_turns_and_large_ones_beside_them() {
     let count = 3 * SMALL_WRITES;
     let mut workloads = tracked(count + 10);
-    let mut turns = vec![0; count];
+    let mut writes = vec![0; count];
     for _ in 0..3 {
         let small = (0..count).map(|i| PendingWrite {
             deviation: -0.1,
@@ -139,15 +139,15 @@ fn small_changes_come_by_turns_and_large_ones_beside_them() {
         });
         // What was written needs no other write.
         let mut limits: Vec<PendingWrite> =
-            small.filter(|wish| turns[wish.position] == 0).collect();
+            small.filter(|wish| writes[wish.position] == 0).collect();
         limits.extend((count..count + 10).map(|i| lower(i, 1.0)));
         let chosen = positions(&ration(limits, Vec::new(), &mut workloads, WRITES_PER_STEP));
         assert_eq!(chosen.len(), SMALL_WRITES + 10);
         for position in chosen.into_iter().filter(|position| *position < count) {
-            turns[position] += 1;
+            writes[position] += 1;
         }
     }
-    assert!(turns.iter().all(|turns| *turns == 1));
+    assert!(writes.iter().all(|writes| *writes == 1));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a verdict to a budget: what back ends that limit in device bytes are told of one workload.
+//! From a decision to a budget: what back ends that limit in device bytes get for one workload.
 
 use crate::CpuShare;
 use crate::seam::plan::{Decision, DeviceState, Why};
@@ -13,7 +13,7 @@ pub struct Budget {
     pub intensity_bytes_per_cpu_sec: u64,
 }
 
-/// A workload that is cut may move what the plan allows it; at its floor, or when its limit is being
+/// A limited workload may move what the plan allows it; at its floor, or when its limit is being
 /// raised on the way out, it may move its limit in CPUs times its intensity. Nothing if the plan does
 /// not know its intensity.
 pub fn budget_of(verdict: &Decision, cpus: CpuShare) -> Option<Budget> {
@@ -30,9 +30,10 @@ pub fn budget_of(verdict: &Decision, cpus: CpuShare) -> Option<Budget> {
     })
 }
 
-/// Room for those who are not limited, where the limited ones are given `given` bytes a second: what is
-/// left of the split's budget. The correction counts: without it the room would grow by what it takes from
-/// the limited ones, the device as a whole would stay where it is, and the correction would wind up.
+/// Budget for the workloads that are not limited, where the limited ones are given `given` bytes a second:
+/// what is left of the split's budget. The correction counts: without it this budget would grow by what it
+/// takes from the limited ones, the device as a whole would stay where it is, and the correction would wind
+/// up.
 pub fn others_room(device: &DeviceState, given: u64) -> u64 {
     let target = device.set_point_bytes_per_sec.map_or(0.0, |t| t.get());
     whole(target * device.correction_ratio).saturating_sub(given)
@@ -70,7 +71,7 @@ mod tests {
         }
     }
 
-    fn cut() -> Why {
+    fn limited() -> Why {
         Why::Limited {
             policy: "max-min".into(),
             demand_bytes_per_sec: BytesPerSec::new(9e6),
@@ -80,22 +81,22 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_may_move_what_the_plan_allows_and_others_their_limit_times_intensity() {
+    fn a_limited_workload_may_move_what_the_plan_allows_or_its_limit_times_intensity() {
         let half = CpuShare::new(0.5);
-        let told = budget_of(&verdict(cut(), Some(3e6), Some(2e7)), half).unwrap();
+        let budget = budget_of(&verdict(limited(), Some(3e6), Some(2e7)), half).unwrap();
         let wanted = Budget {
             bytes_per_sec: 3_000_000,
             intensity_bytes_per_cpu_sec: 20_000_000,
         };
-        assert_eq!(told, wanted);
+        assert_eq!(budget, wanted);
         for why in [Why::AtFloor, Why::Headroom, Why::BelowFairShare] {
-            let told = budget_of(&verdict(why, Some(3e6), Some(2e7)), half).unwrap();
-            assert_eq!(told.bytes_per_sec, 10_000_000);
+            let budget = budget_of(&verdict(why, Some(3e6), Some(2e7)), half).unwrap();
+            assert_eq!(budget.bytes_per_sec, 10_000_000);
         }
     }
 
     #[test]
-    fn what_the_correction_takes_from_the_limited_nobody_gets() {
+    fn bytes_that_the_correction_takes_from_the_limited_go_to_no_workload() {
         let device = |set_point: Option<f64>, correction_ratio| DeviceState {
             id: crate::DeviceId(0),
             read_bytes_per_sec: None,
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_of_whom_nothing_is_known() {
+    fn a_workload_of_unknown_intensity_has_no_budget() {
         for intensity in [
             None,
             Some(0.0),
@@ -121,13 +122,20 @@ mod tests {
             Some(f64::INFINITY),
         ] {
             assert_eq!(
-                budget_of(&verdict(cut(), Some(3e6), intensity), CpuShare::new(1.0)),
+                budget_of(
+                    &verdict(limited(), Some(3e6), intensity),
+                    CpuShare::new(1.0)
+                ),
                 None
             );
         }
-        let told = budget_of(&verdict(cut(), Some(0.0), Some(0.3)), CpuShare::new(1.0)).unwrap();
+        let budget = budget_of(
+            &verdict(limited(), Some(0.0), Some(0.3)),
+            CpuShare::new(1.0),
+        )
+        .unwrap();
         assert_eq!(
-            (told.bytes_per_sec, told.intensity_bytes_per_cpu_sec),
+            (budget.bytes_per_sec, budget.intensity_bytes_per_cpu_sec),
             (1, 1),
             "0 would be no limit or no charge"
         );

@@ -3,8 +3,8 @@
 //!
 //! In partial mode a sched_ext scheduler has only the limited tasks. The kernel runs them in the time that ordinary tasks
 //! leave, and in a guarantee that is small (`ext_server`, Linux 7.0: 50 ms on a CPU where they had nothing for 950 ms). Where
-//! others want so many CPUs that less is left than the limits allow, limited tasks get what is left, and the device stays
-//! below its set-point. `cpu.max` and full mode leave the rank of tasks as it is.
+//! other tasks need so many CPUs that less is left than the limits allow, limited tasks get what is left, and
+//! the device stays below its set-point. `cpu.max` and full mode leave the rank of tasks as it is.
 
 use std::fmt;
 
@@ -16,7 +16,8 @@ const TOLERATED: f64 = 0.05;
 pub struct CpuShortage {
     /// CPUs of the machine.
     pub cpus: f64,
-    /// CPUs that ordinary tasks of others want: tasks that run or wait for a CPU, on average over time.
+    /// CPUs that ordinary tasks of others use or wait for: tasks that run or wait for a CPU, on average over
+    /// time.
     pub others: f64,
     /// CPUs that the limits allow, together.
     pub allowed: f64,
@@ -38,7 +39,7 @@ impl fmt::Display for CpuShortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "limited tasks would rank below ordinary ones: other tasks want {:.1} of {} CPUs, and the limits allow {:.2} \
+            "limited tasks would rank below ordinary ones: other tasks need {:.1} of {} CPUs, and the limits allow {:.2} \
              CPUs: use the back end cpu-max or sched-ext-full",
             self.others, self.cpus, self.allowed
         )
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_ranks_below_needs_what_others_leave() {
+    fn limited_tasks_that_rank_below_need_what_others_leave() {
         // The thesis's machine: 39 workers, kernel threads and daemons on 40 threads; five readers at 4 GiB/s.
         let short = CpuShortage::of(40.0, 39.2, 1.65).expect("0.8 is less than 1.65");
         let said = short.to_string();
@@ -74,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_tolerated() {
+    fn a_shortage_within_the_error_is_tolerated() {
         assert_eq!(CpuShortage::of(4.0, 3.0, 1.04), None);
         assert!(CpuShortage::of(4.0, 3.0, 1.06).is_some());
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Looks in quick succession while a device moves far more than its set-point. A workload's bytes for each CPU-second are
-//! known after two looks, and they rise as the overload ends, so the first limits need a second write: at the usual pace
-//! that is half a second of overload.
+//! Polls in quick succession while a device moves far more than its set-point. A workload's bytes for each
+//! CPU-second are known after two observations, and they rise as the overload ends, so the first limits need
+//! a second write: at the usual pace that is half a second of overload.
 
 use crate::seam::plan::{DeviceState, Plan};
 use crate::units::{BytesPerSec, Nanos};
@@ -9,33 +9,34 @@ use crate::units::{BytesPerSec, Nanos};
 /// Above the set-point by this part a device is far from it: as the controller takes it while the first limits show their
 /// effect.
 const FAR: f64 = 0.1;
-/// An interval is cut into so many.
+/// An interval is divided into so many parts.
 const PARTS: u64 = 4;
-/// And not into shorter ones: CPU time is told by ticks of 1 to 4 ms.
+/// And the parts are not shorter than this: CPU time is counted in ticks of 1 to 4 ms.
 const LEAST: Nanos = Nanos::from_millis(20);
-/// Quick looks in a row. Where limits are at their floor and the device is still above, more of them change nothing.
+/// Quick polls in a row. Where limits are at their floor and the device is still above, more of them change
+/// nothing.
 const MOST: u32 = 24;
 
-/// How many quick looks there were in a row. For platforms that limit: see [`crate::Platform::on_plan`].
+/// How many quick polls there were in a row. For platforms that limit: see [`crate::Platform::on_plan`].
 #[derive(Debug, Default)]
 pub struct OverloadPoll {
-    looks: u32,
+    polls: u32,
 }
 
 impl OverloadPoll {
-    /// Time until the next look, if that is to come earlier than after `interval`.
+    /// Time until the next poll, if that is to come earlier than after `interval`.
     pub fn next(&mut self, plan: &Plan, interval: Nanos) -> Option<Nanos> {
         let early = Nanos((interval.0 / PARTS).max(LEAST.0));
         if !plan.devices.iter().any(is_far) {
-            self.looks = 0;
+            self.polls = 0;
             return None;
         }
-        self.looks = self.looks.saturating_add(1);
-        (self.looks <= MOST && early < interval).then_some(early)
+        self.polls = self.polls.saturating_add(1);
+        (self.polls <= MOST && early < interval).then_some(early)
     }
 }
 
-/// Whether it is far above. At the first look that is not known, and the second tells.
+/// Whether it is far above. At the first observation that is not known; the second shows it.
 fn is_far(device: &DeviceState) -> bool {
     let Some(set_point) = device.set_point_bytes_per_sec.map(BytesPerSec::get) else {
         return false;
@@ -67,15 +68,15 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_sooner_while_far_above_and_not_for_ever() {
+    fn it_polls_sooner_while_far_above_and_not_for_ever() {
         let interval = Nanos::from_millis(100);
         let mut rush = OverloadPoll::default();
         let early = Some(Nanos::from_millis(25));
         assert_eq!(rush.next(&plan(None), interval), early, "not known yet");
         assert_eq!(rush.next(&plan(Some(109.0)), interval), None);
         let far = plan(Some(111.0));
-        let looks = (0..100).filter(|_| rush.next(&far, interval) == early);
-        assert_eq!(looks.count(), MOST as usize);
+        let polls = (0..100).filter(|_| rush.next(&far, interval) == early);
+        assert_eq!(polls.count(), MOST as usize);
         assert_eq!(rush.next(&plan(Some(90.0)), interval), None);
         assert_eq!(rush.next(&far, interval), early, "a new overload");
     }

@@ -81,13 +81,13 @@ fn the_knee_of_a_wall_is_at_its_crest() {
     let points: Vec<LoadPoint> = wall.iter().map(|(b, l)| point(b * GIB, *l)).collect();
     let found = find(&points).unwrap().bytes_per_sec.get() / GIB;
     assert!((42.0..=44.2).contains(&found), "{found}");
-    // Without a look beyond the crest nothing says that it ends there.
+    // Without a point past the crest nothing shows that it ends there.
     assert!(matches!(find(&points[..8]), Err(NoKnee::NotReached { .. })));
 }
 
 /// Loading threads that fall into step with each other make points that lie on no curve.
 #[test]
-fn a_knee_that_was_passed_is_not_beyond_all_loads() {
+fn a_knee_that_was_passed_is_not_above_all_loads() {
     // Measured in the testbed, on a device of 90.4 MiB/s: MiB/s, ns.
     let measured = [
         (9.44, 6322.6),
@@ -111,7 +111,7 @@ fn a_knee_that_was_passed_is_not_beyond_all_loads() {
     let points: Vec<LoadPoint> = measured.iter().map(|(b, l)| point(b * mib, *l)).collect();
     let found = find(&points).unwrap().bytes_per_sec.get() / mib;
     assert!((80.0..88.0).contains(&found), "{found}");
-    assert!(next_load(&points).is_none(), "nothing is left to look at");
+    assert!(next_load(&points).is_none(), "no load is left to measure");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn noise_does_not_put_the_knee_at_no_load() {
 }
 
 #[test]
-fn what_cannot_be_told_is_said() {
+fn a_knee_that_cannot_be_found_has_a_reason() {
     let flat: Vec<LoadPoint> = (1..9).map(|i| point(f64::from(i) * 1e9, 300.0)).collect();
     assert_eq!(find(&flat), Err(NoKnee::NotReached { highest: 8e9 }));
     assert_eq!(find(&flat[..4]), Err(NoKnee::TooFew { points: 4 }));
@@ -147,18 +147,18 @@ fn what_cannot_be_told_is_said() {
 
 #[test]
 fn a_wall_between_two_loads_is_looked_for() {
-    // Nearly no queue before it: only loads close to the wall tell where it is.
+    // Nearly no queue before it: only loads close to the wall show where it is.
     let latency = md1(10e9, 300.0, 1.5);
     let truth = true_knee(&latency, 10e9);
     let loads = [0.5e9, 1e9, 2e9, 3e9, 4e9, 6e9, 9.9999e9];
     let mut points: Vec<LoadPoint> = loads.iter().map(|b| point(*b, latency(*b))).collect();
-    let mut asked = 0;
+    let mut measured = 0;
     while let Some(load) = next_load(&points) {
-        asked += 1;
-        assert!(asked < 12, "it does not end: {points:?}");
+        measured += 1;
+        assert!(measured < 12, "it does not end: {points:?}");
         points.push(point(load.get(), latency(load.get())));
     }
-    assert!(asked > 2, "the gap was seen");
+    assert!(measured > 2, "the gap was seen");
     let found = find(&points).unwrap().bytes_per_sec.get();
     assert!(
         (found / truth - 1.0).abs() < 0.05,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thesis's own rule (4.3.3.2): larger users are cut by a larger factor.
+//! The thesis's own rule (4.3.3.2): larger users are reduced by a larger factor.
 //!
-//! 1. Start with the reduction that everybody would need: `r = 1 − budget/total`.
+//! 1. Start with the reduction that every workload would need: `r = 1 − budget/total`.
 //! 2. Sort by bandwidth. The *balance point* is the first place where the left part's sum exceeds
 //!    the right part's, each part having at least one member.
 //! 3. `d = 1 − avg(left)/avg(right)`. The left part goes on with `r·(1 − d)`, the right part with
 //!    `min(1, r·(1 + d))`.
-//! 4. Repeat in each part until it has one member: that one is cut by its r.
+//! 4. Repeat in each part until it has one member: that one is reduced by its r.
 //!
 //! Worked example of the thesis (figure 3): 0.5, 1.2 and 3.3 GiB/s at 4 GiB/s give 3.74 GiB/s. The
 //! sum is met only roughly, because the two parts never weigh the same; the error grows with the
@@ -32,8 +32,8 @@ pub(super) fn split(claims: &[Claim], total: f64, budget: f64) -> Vec<f64> {
     let mut prefix = Vec::with_capacity(order.len() + 1);
     let mut sum = 0.0;
     prefix.push(sum);
-    for &who in &order {
-        sum += claims.get(who).map_or(0.0, |c| c.rate);
+    for &index in &order {
+        sum += claims.get(index).map_or(0.0, |c| c.rate);
         prefix.push(sum);
     }
 
@@ -47,8 +47,8 @@ pub(super) fn split(claims: &[Claim], total: f64, budget: f64) -> Vec<f64> {
         if part.to - part.from > 1 {
             let (left, right) = divide(&part, &prefix);
             parts.extend([right, left]);
-        } else if let Some(&who) = order.get(part.from)
-            && let (Some(slot), Some(claim)) = (given.get_mut(who), claims.get(who))
+        } else if let Some(&index) = order.get(part.from)
+            && let (Some(slot), Some(claim)) = (given.get_mut(index), claims.get(index))
         {
             *slot = claim.rate * (1.0 - part.reduction.clamp(0.0, 1.0));
         }
@@ -110,7 +110,7 @@ mod tests {
         split(&claims(rates), rates.iter().sum(), budget)
     }
 
-    /// The thesis's recursion, word for word and slow: what the fast version is judged by.
+    /// The thesis's recursion, word for word and slow: the reference for the fast version.
     fn plain(sorted: &[f64], reduction: f64) -> Vec<f64> {
         let n = sorted.len();
         if n == 1 {

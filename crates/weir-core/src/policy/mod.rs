@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a device's budget is split over the workloads that want it.
+//! How a device's budget is split over the workloads that use it.
 //!
-//! A policy is a pure function of what everybody asks for, their weights and the budget. It answers
-//! with what each may have, never more than was asked. Three of them, by name:
+//! A policy is a pure function of the demands, their weights and the budget. It answers
+//! with what each workload may have, never more than its demand. Three of them, by name:
 //!
 //! | name | rule | holds the budget | small users |
 //! |---|---|---|---|
-//! | [`proportional`] | the same factor for all (thesis eq. 4) | exactly | cut like the rest |
-//! | [`balance_point`] | larger users are cut more (thesis 4.3.3.2) | roughly | cut less |
+//! | [`proportional`] | the same factor for all (thesis eq. 4) | exactly | reduced like the rest |
+//! | [`balance_point`] | larger users are reduced more (thesis 4.3.3.2) | roughly | reduced less |
 //! | [`max_min`] | weighted water-filling, the default | exactly | untouched |
 //!
 //! Inputs are made harmless first, so that no policy can give NaN, a negative number or more than
-//! was asked for: rates above [`MAX_RATE`] count as that, weights are brought into
+//! demanded: rates above [`MAX_RATE`] count as that, weights are brought into
 //! [`MIN_WEIGHT`] to [`MAX_WEIGHT`].
 
 pub mod balance_point;
@@ -33,16 +33,16 @@ pub const MIN_WEIGHT: f64 = 1e-3;
 /// Largest weight that counts.
 pub const MAX_WEIGHT: f64 = 1e6;
 
-/// Weight of somebody about whom nothing is said, on the scale of `cpu.weight`.
+/// Weight of a workload that has none set, on the scale of `cpu.weight`.
 pub const NORMAL_WEIGHT: f64 = 100.0;
 
 /// The policies, by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// Everybody is cut by the same factor (thesis eq. 4).
+    /// All workloads are reduced by the same factor (thesis eq. 4).
     Proportional,
-    /// Larger users are cut more, recursively (thesis 4.3.3.2).
+    /// Larger users are reduced more, recursively (thesis 4.3.3.2).
     BalancePoint,
     /// Weighted water-filling: exact, small users untouched.
     #[default]
@@ -83,10 +83,10 @@ impl FromStr for Policy {
     }
 }
 
-/// What one workload asks for.
+/// Demand of one workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Demand {
-    /// Bandwidth it would use if nobody held it back.
+    /// Bandwidth it would use if no limit held it back.
     pub bytes_per_sec: BytesPerSec,
     /// Its weight against the others; 100 is normal.
     pub weight: f64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Everybody is cut by the same factor.
+//! All workloads are reduced by the same factor.
 //!
 //! Thesis 4.3.3.1, eq. 4: `limit(t) = limit(t) · b_thres / b_total`; the workload's own bandwidth
 //! cancels out. Weights have no place in it, so they are ignored. Its weakness, named in the thesis:

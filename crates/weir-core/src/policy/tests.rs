@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every policy promises, and what max-min promises beyond that.
+//! What every policy promises, and what max-min promises in addition.
 
 use super::*;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn run(policy: Policy, demands: &[Demand], budget: f64) -> Vec<f64> {
     rates(&split(policy, demands, BytesPerSec::new(budget)))
 }
 
-/// Rates from nothing to beyond what a 64-bit counter holds, and some that are no numbers.
+/// Rates from nothing to more than a 64-bit counter holds, and some that are no numbers.
 fn any_rate() -> impl Strategy<Value = f64> {
     prop_oneof![
         Just(0.0),
@@ -92,7 +92,7 @@ fn water_filling_by_hand() {
 }
 
 #[test]
-fn room_for_all_means_nobody_is_cut() {
+fn demands_within_the_budget_are_granted_in_full() {
     for policy in Policy::ALL {
         let demands = [demand(1.0, 1.0), demand(0.0, 7.0), demand(2.0, 100.0)];
         assert_eq!(run(policy, &demands, 3.0), [1.0, 0.0, 2.0], "{policy}");
@@ -137,9 +137,9 @@ proptest! {
         for policy in Policy::ALL {
             let got = run(policy, &demands, budget);
             prop_assert_eq!(got.len(), demands.len());
-            for (part, asked) in got.iter().zip(&demands) {
+            for (part, demand) in got.iter().zip(&demands) {
                 prop_assert!(part.is_finite() && *part >= 0.0, "{} gave {}", policy, part);
-                prop_assert!(*part <= asked.bytes_per_sec.get(), "{} gave too much", policy);
+                prop_assert!(*part <= demand.bytes_per_sec.get(), "{} gave too much", policy);
             }
         }
     }
@@ -147,26 +147,26 @@ proptest! {
     #[test]
     fn max_min_is_exact(demands in sane_demands(), budget in prop_oneof![0.0..2e3f64, 0.0..1e21f64]) {
         let got = run(Policy::MaxMin, &demands, budget);
-        let (sum, asked): (f64, f64) =
+        let (sum, demanded): (f64, f64) =
             (got.iter().sum(), demands.iter().map(|d| d.bytes_per_sec.get()).sum());
-        let want = asked.min(budget);
+        let want = demanded.min(budget);
         prop_assert!((sum - want).abs() <= 1e-9 * want, "sum {} should be {}", sum, want);
     }
 
     #[test]
     fn water_stands_equally_high(demands in sane_demands(), budget in 0.0..2e3f64) {
         let got = run(Policy::MaxMin, &demands, budget);
-        let cut = |i: usize| got[i] < demands[i].bytes_per_sec.get() * (1.0 - 1e-12);
+        let limited = |i: usize| got[i] < demands[i].bytes_per_sec.get() * (1.0 - 1e-12);
         let level = |i: usize| got[i] / demands[i].weight;
         let highest = (0..got.len()).map(level).fold(0.0, f64::max);
-        for i in (0..got.len()).filter(|&i| cut(i)) {
-            prop_assert!(level(i) >= highest * (1.0 - 1e-9), "{} is cut below the water line", i);
+        for i in (0..got.len()).filter(|&i| limited(i)) {
+            prop_assert!(level(i) >= highest * (1.0 - 1e-9), "{} is limited below the water line", i);
         }
     }
 
     #[test]
     fn weights_hold(rate in 1e3..1e9f64, weights in prop::collection::vec(1.0..1e4f64, 2..20)) {
-        // Everybody wants more than the whole budget, so only the weights decide.
+        // Each demand is more than the whole budget, so only the weights decide.
         let demands: Vec<Demand> = weights.iter().map(|&w| demand(rate, w)).collect();
         let got = run(Policy::MaxMin, &demands, rate);
         let total: f64 = weights.iter().sum();
@@ -179,18 +179,18 @@ proptest! {
     fn order_does_not_matter(
         demands in prop::collection::btree_map(1u64..1 << 40, 1.0..1e4f64, 2..40),
         budget in 1.0..1e12f64,
-        turn in 0usize..40,
+        shift in 0usize..40,
     ) {
         // Different rates, because equal ones may fall on different sides of a balance point.
         let there: Vec<Demand> = demands.iter().map(|(&r, &w)| demand(r as f64, w)).collect();
         let mut back = there.clone();
         back.reverse();
-        let turn = turn % back.len();
-        back.rotate_left(turn);
+        let shift = shift % back.len();
+        back.rotate_left(shift);
         for policy in Policy::ALL {
             let straight = run(policy, &there, budget);
             let mut turned = run(policy, &back, budget);
-            turned.rotate_right(turn);
+            turned.rotate_right(shift);
             turned.reverse();
             for (a, b) in straight.iter().zip(&turned) {
                 prop_assert!((a - b).abs() <= 1e-9 * a.max(*b), "{}: {} and {}", policy, a, b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who causes the traffic: group totals shared out to workloads.
+//! Causes of the traffic: group totals shared out to workloads.
 //!
 //! The device counts exactly, but only per monitoring group; per workload there are only signs.
 //! The signs give the ratio, the device gives the sum (thesis 4.3.2, eq. 3):
@@ -13,23 +13,24 @@
 //! 1. *sampled accesses*: loads and stores. A store that misses first loads its line
 //!    (write-allocate), so the device sees a read and a write for it, while the sampler sees one
 //!    store (thesis 6.2.1: 1 GiB/s of stores gave 0.99 GiB/s of reads and of writes each). So the group's
-//!    reads are shared out by loads and stores together, and its writes by stores whose lines are not
-//!    written back yet. Where stores of somebody are not known, or there are none while the device writes,
-//!    writes are shared out as reads are, and that is an estimate. The group's own counters are never scaled.
-//! 2. *CPU time × the part of its memory that is in the group*: who runs is taken to use all its memory
-//!    evenly ([`part_share`]). An estimate, and labelled as one.
-//! 3. *CPU time × resident bytes*, where it is not known of somebody what he has elsewhere. Labelled likewise.
+//!    reads are shared out by loads and stores together, and its writes by stores to lines that are not
+//!    written back yet. Where the stores of a workload are not known, or there are none while the device
+//!    writes, writes are shared out as reads are, and that is an estimate. The group's own counters are never
+//!    scaled.
+//! 2. *CPU time × the part of its memory that is in the group*: a workload that runs is taken to use all its
+//!    memory evenly ([`part_share`]). An estimate, and labelled as one.
+//! 3. *CPU time × resident bytes*, where a workload's memory elsewhere is not known. Labelled likewise.
 //!
-//! What a workload has in a group may not be known: its processes were not looked at yet, or may not be. Then its sign is
-//! the most that it can be, all of its memory in the group. The others are given no more than theirs; what goes to
-//! such a workload is no figure of it, and has no owner. Where its CPU time is not known either, it may have moved all of
-//! it: then CPU time and memory tell nothing of any workload in the group. Alone in its group it has the count all the same: of all others it
-//! is known that they have nothing there.
+//! A workload's memory in a group may not be known: its processes were not scanned yet, or may not be. Then
+//! its sign is the most that it can be, all of its memory in the group. The others are given no more than
+//! theirs; the bytes of such a workload are no figure of it, and are unattributed. Where its CPU time is not
+//! known either, it may have moved all of it: then CPU time and memory say nothing of any workload in the
+//! group. Alone in its group it has the count all the same: all others are known to have nothing there.
 //!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
 //! one. A workload alone in its group needs no sign: it gets the count itself. The parts of a group
-//! add up to its count whenever one share is positive; what then has no owner is reported.
+//! add up to its count whenever one share is positive; the rest is reported as unattributed.
 
 use crate::rates::bandwidth::GroupRate;
 use crate::units::BytesPerSec;
@@ -87,14 +88,14 @@ pub struct AccessSignal {
     pub group: usize,
     /// From [`sampled_share`].
     pub sampled: Option<f64>,
-    /// Stores that are not written back yet, on a scale of their own; nothing where the sampler does not tell them
-    /// from loads.
+    /// Stores that are not written back yet, on a scale of their own; nothing where the sampler does not
+    /// distinguish them from loads.
     pub stores: Option<f64>,
     /// From [`part_share`].
     pub part: Option<f64>,
     /// CPU time × resident bytes.
     pub resident: Option<f64>,
-    /// What it has there is not known: `part` and `resident` are the most that they can be.
+    /// Its memory there is not known: `part` and `resident` are the most that they can be.
     pub is_bound: bool,
 }
 
@@ -106,8 +107,9 @@ pub fn sampled_share(loads: f64, stores: f64) -> f64 {
 /// About what the caches of a CPU keep for one workload. What fits in there moves no bytes, however long it runs.
 const CACHED_BYTES: f64 = (32u64 << 20) as f64;
 
-/// About what a core keeps in its own cache. A page or two of a shared library on the device makes nobody a reader of it;
-/// without this a task that computes is given the more, the more those are held back who do read.
+/// About what a core keeps in its own cache. A page or two of a shared library on the device makes no
+/// workload a reader of it. Without this a task that computes is given the more, the more the real readers
+/// are held back.
 const CORE_CACHE_BYTES: f64 = (1u32 << 20) as f64;
 
 /// CPU time × the part of a workload's memory that is in the group. The caches count as memory elsewhere: of a few
@@ -149,7 +151,7 @@ impl Attributed {
             true => all.bytes_per_sec.get() / total,
             false => 0.0,
         };
-        // Accesses tell who reads; that writes go the same way is a guess.
+        // Accesses say which workload reads; that writes go the same way is a guess.
         let guess = match all.provenance {
             Provenance::Sampled => Provenance::Apportioned,
             other => other,
@@ -207,7 +209,7 @@ impl GroupTotals {
             Some(s) => self.stores += s,
             None => self.without_stores = true,
         }
-        // Who has neither stays unknown, and does not weaken the others.
+        // A workload with neither stays unknown, and does not weaken the others.
         self.without_part |= share.part.is_none() && share.resident.is_some();
         let part = positive(share.part).unwrap_or(0.0);
         let resident = positive(share.resident).unwrap_or(0.0);
@@ -247,7 +249,7 @@ impl GroupTotals {
         }
     }
 
-    /// Whether stores tell whose these writes are.
+    /// Whether stores say which workload these writes belong to.
     fn tells_writers(&self, write: BytesPerSec) -> bool {
         !self.without_stores && (self.stores > 0.0 || write.get() <= 0.0)
     }
@@ -258,8 +260,8 @@ fn positive(share: Option<f64>) -> Option<f64> {
     share.filter(|s| !s.is_nan()).map(|s| s.clamp(0.0, 1e280))
 }
 
-/// Shares the groups' rates out. Each workload must appear at most once per group. A share whose
-/// group does not exist stays unknown.
+/// Shares the groups' rates out. Each workload must appear at most once per group. A share of a group that
+/// does not exist stays unknown.
 pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
     let mut tallies = vec![GroupTotals::default(); groups.len()];
     for share in shares {
@@ -312,13 +314,13 @@ fn part_of(group: &GroupRate, share: &AccessSignal, tally: &GroupTotals) -> Attr
             read,
             write,
         ),
-        // Nobody ran: nothing is known about who caused what the device still counted.
+        // No workload ran: the cause of what the device still counted is not known.
         false if total.get() > 0.0 => Attributed::UNKNOWN,
         false => Attributed::alike(Estimate::new(BytesPerSec::ZERO, provenance), read, write),
     }
 }
 
-/// Of who has read so much, and made so many of the stores.
+/// Of a workload that has read so much, and made so many of the stores.
 fn by_stores(read: BytesPerSec, write: BytesPerSec, stores: f64, sum: f64) -> Attributed {
     let write = match sum > 0.0 {
         true => write.scale(stores / sum),

@@ -26,7 +26,7 @@ fn share(group: usize, sampled: Option<f64>, resident: Option<f64>) -> AccessSig
     }
 }
 
-/// One whose loads and stores are known.
+/// A workload with known loads and stores.
 fn accesses(loads: f64, stores: f64) -> AccessSignal {
     AccessSignal {
         stores: Some(stores),
@@ -68,7 +68,7 @@ fn a_store_costs_a_read_and_a_write_and_neither_is_counted_twice() {
 }
 
 #[test]
-fn who_only_reads_is_given_no_writes_however_many_there_are() {
+fn a_workload_that_only_reads_is_given_no_writes() {
     use Provenance::Sampled;
     // More is written back than was stored in the same time, and less.
     for written in [5.0, 0.5, 0.0] {
@@ -89,7 +89,7 @@ fn without_stores_of_all_writes_are_guessed_and_called_so() {
     let loads_alone = share(0, Some(10.0), None);
     let shares = [accesses(20.0, 10.0), loads_alone];
     assert_eq!(ways(&[group(0, 4.0, 2.0)], &shares), guessed);
-    // Nobody stored, and still lines are written back.
+    // No workload stored, and still lines are written back.
     let shares = [accesses(30.0, 0.0), accesses(10.0, 0.0)];
     assert_eq!(ways(&[group(0, 4.0, 2.0)], &shares), guessed);
 }
@@ -107,8 +107,8 @@ fn one_weaker_sign_makes_the_whole_group_weaker() {
     );
 }
 
-/// Workloads that compute all the time and read their memory evenly, on a device and on DRAM: who reads what is
-/// known. (CPUs, GiB on the device, GiB in all); the device serves `cpus · here / all` of each.
+/// Workloads that compute all the time and read their memory evenly, on a device and on DRAM: the reader of
+/// each byte is known. (CPUs, GiB on the device, GiB in all); the device serves `cpus · here / all` of each.
 const READERS: [(f64, f64, f64); 4] = [
     (1.0, 8.0, 8.0),
     (1.0, 8.0, 64.0),
@@ -159,7 +159,7 @@ fn a_few_hot_pages_weigh_little() {
 }
 
 #[test]
-fn one_whose_memory_elsewhere_is_not_known_makes_all_be_compared_by_bytes() {
+fn where_memory_elsewhere_of_one_is_not_known_all_are_compared_by_bytes() {
     let with = |part, resident| AccessSignal {
         part,
         resident,
@@ -227,7 +227,7 @@ fn a_lost_counter_makes_its_users_unknown() {
     assert_eq!(found.unattributed, [None]);
 }
 
-/// The scout may take minutes to look at the memory of a workload among hundreds of tasks.
+/// Discovery may take minutes to read the memory of a workload among hundreds of tasks.
 #[test]
 fn alone_it_has_the_count_though_its_memory_is_not_known() {
     let unknown = AccessSignal {

@@ -4,7 +4,7 @@
 //! Thesis 4.3.1: `b = Δc / Δt` (eq. 1), each counter with the time of its own reading, reads and
 //! writes apart. As an option the result is smoothed, `s_t = α·x_t + (1 − α)·s_{t−1}` (eq. 2).
 //! Smoothing keeps the mean and costs delay; the control loop does not need it, so it is off unless
-//! asked for.
+//! configured.
 //!
 //! A device's bandwidth is the sum over its groups. If one of them cannot be read the sum is not
 //! known: a part is not passed off as the whole.
@@ -264,7 +264,7 @@ mod tests {
 
     fn seen(id: GroupId, at_ms: u64, read: u64, write: u64) -> GroupReading {
         let at = Nanos::from_millis(at_ms);
-        // The write counter is read a little later and must be judged by its own time.
+        // The write counter is read a little later, so its rate must use its own time.
         let late = Nanos::from_millis(at_ms + at_ms / 4);
         let write_bytes = Reading::new(late, Bytes(write));
         GroupReading {

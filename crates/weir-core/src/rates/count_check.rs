@@ -10,7 +10,8 @@
 //! less than the last good one                                       the counter began anew: passed on, see counters.rs
 //! ```
 //!
-//! A jump is taken off all later counts. Otherwise whoever takes a rate over the gap (Prometheus) would find it there.
+//! A jump is taken off all later counts. Otherwise a rate over the gap (as Prometheus makes it) would contain
+//! it.
 
 use crate::seam::observation::{Missing, Reading};
 use crate::units::{Bytes, Nanos};
@@ -19,7 +20,8 @@ use crate::units::{Bytes, Nanos};
 /// fastest link of CXL 3.1, move 128 GB/s in a direction.
 pub const FASTEST_BYTES_PER_SEC: f64 = 1e12;
 
-/// Time between two readings is taken for at least this: when exactly a count was true is not known better on a busy machine.
+/// Time between two readings is taken for at least this: on a busy machine the moment of a count is not known
+/// better.
 const LEAST_SPAN: Nanos = Nanos::from_millis(10);
 /// Counts of lines as bytes: all ones times a line of 64 bytes.
 const ALL_ONES: u64 = u64::MAX - 63;
@@ -49,8 +51,8 @@ impl CountCheck {
         }
     }
 
-    /// From now on another counter is read in its place. Counts go on from where they were, so that nothing is made of the
-    /// difference between the two.
+    /// From now on another counter is read in its place. Counts go on from where they were, so that the
+    /// difference between the two has no effect.
     pub fn change_counter(&mut self) {
         self.is_other = self.good.is_some();
         self.suspect = None;
@@ -205,7 +207,7 @@ mod tests {
             }
         }
 
-        /// What a device does move is passed on as it is, over gaps too.
+        /// Bytes that a device does move are passed on as they are, over gaps too.
         #[test]
         fn what_is_possible_is_passed_on(start in 0u64..1 << 50, steps in proptest::collection::vec(0u64..3_000_000_000, 0..30)) {
             let mut counts = vec![start];

@@ -51,15 +51,15 @@ fn violate(all: &mut Violations, check: &'static str, detail: impl Into<String>)
     });
 }
 
-/// All checks that need no action: `looks` observations, compared with each other. A world that
-/// ends earlier is judged by what it showed.
-pub fn watch<P: Platform>(world: &mut P, looks: usize) -> Vec<Violation> {
+/// All checks that need no action: `count` observations, compared with each other. A world that
+/// ends earlier is checked by what it showed.
+pub fn watch<P: Platform>(world: &mut P, count: usize) -> Vec<Violation> {
     let mut all = Vec::new();
     let machine = world.describe().clone();
     check_machine(&mut all, &machine);
     let mut before: Option<Observation> = None;
     let mut ledger = CountLog::default();
-    for _ in 0..looks {
+    for _ in 0..count {
         let seen = match world.observe() {
             Ok(seen) => seen,
             Err(PlatformError::End) => break,
@@ -89,9 +89,9 @@ pub fn watch<P: Platform>(world: &mut P, looks: usize) -> Vec<Violation> {
 
 /// [`watch`], then the checks that act: up to three workloads that are not excluded are limited to
 /// `cpus` and released again, and so is one that does not exist; in the end everything is given
-/// back. For real hosts choose `cpus` so that nobody is hurt (all CPUs, for instance).
-pub fn act<P: Platform>(world: &mut P, looks: usize, cpus: CpuShare) -> Vec<Violation> {
-    let mut all = watch(world, looks);
+/// back. For real hosts choose `cpus` so that no workload is hurt (all CPUs, for instance).
+pub fn act<P: Platform>(world: &mut P, count: usize, cpus: CpuShare) -> Vec<Violation> {
+    let mut all = watch(world, count);
     let seen = match world.observe() {
         Ok(seen) => seen,
         Err(PlatformError::End) => return all,
@@ -263,8 +263,8 @@ fn check_order(all: &mut Violations, seen: &Observation) {
 }
 
 fn check_outcomes(all: &mut Violations, plan: &Plan, outcomes: &[Outcome]) {
-    let asked = plan.actions.iter().map(|a| &a.workload);
-    if !asked.eq(outcomes.iter().map(|o| &o.workload)) {
+    let planned = plan.actions.iter().map(|a| &a.workload);
+    if !planned.eq(outcomes.iter().map(|o| &o.workload)) {
         let (n, m) = (plan.actions.len(), outcomes.len());
         violate(
             all,

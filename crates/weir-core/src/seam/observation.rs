@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was seen in one look at the world. Counts are cumulative, as the hardware and the kernel
+//! Facts of one observation of the world. Counts are cumulative, as the hardware and the kernel
 //! give them; rates are made from two observations by the pure core.
 //!
 //! *Missing is not zero*: a [`Reading`] is a value or a named reason, and the reason travels to the
@@ -16,7 +16,7 @@ use std::fmt;
 pub enum Missing {
     /// This machine or kernel cannot say.
     NotSupported(String),
-    /// It could, but we may not ask.
+    /// It could, but we may not read it.
     NotPermitted(String),
     /// Nothing has been read so far.
     NotYetRead,
@@ -77,12 +77,12 @@ impl<T> Reading<T> {
     }
 }
 
-/// One look at the world.
+/// One observation of the world.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// Counts up by one each time, from 0.
     pub seq: u64,
-    /// When the look was finished, on the platform's monotonic clock.
+    /// When the observation was finished, on the platform's monotonic clock.
     pub at: Nanos,
     /// Counter pairs, ordered by group.
     pub groups: Vec<GroupReading>,
@@ -91,7 +91,7 @@ pub struct Observation {
     /// How busy devices say they are, of those that do, ordered by device.
     #[serde(default, alias = "loads", skip_serializing_if = "Vec::is_empty")]
     pub devload: Vec<DevLoadReading>,
-    /// Devices whose events took turns, ordered by device; the others counted all the time.
+    /// Devices with events that were multiplexed, ordered by device; the others counted all the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub running: Vec<Multiplexing>,
     /// What weir itself reads of groups to measure them, ordered by group. It is in their counts too.
@@ -120,7 +120,7 @@ pub struct GroupReading {
 pub struct Multiplexing {
     /// Which device.
     pub id: DeviceId,
-    /// Part of the time since the look before, of the event that had least: above 0, below 1.
+    /// Part of the time since the last observation, of the event that had least: above 0, below 1.
     pub ratio: f64,
 }
 
@@ -129,7 +129,7 @@ pub struct Multiplexing {
 pub struct ProbeReading {
     /// Which group.
     pub id: GroupId,
-    /// Bytes asked for since some start.
+    /// Bytes requested since some start.
     pub read_bytes: Reading<Bytes>,
 }
 
@@ -200,9 +200,9 @@ pub struct LatencyReading {
 pub enum LatencySource {
     /// Timed loads of weir's own, which wait for one another.
     Probe,
-    /// Everybody's requests, by occupancy over inserts of a socket's caches (Little's law).
+    /// Requests of all workloads, by occupancy over inserts of a socket's caches (Little's law).
     PerfEvents,
-    /// Everybody's lines, in a simulated machine.
+    /// Lines of all workloads, in a simulated machine.
     Model,
     /// It was not said: a recording of an earlier version.
     #[default]
@@ -283,7 +283,7 @@ pub struct Use {
     pub resident_bytes: Reading<Bytes>,
     /// Cumulative sign of accesses, from a better source than residency (sampling, per-task
     /// events), in bytes of that source's own scale; only its ratio between workloads counts. Loads
-    /// where the source tells stores from them, else all that was fetched, for stores too.
+    /// where the source distinguishes stores from them, else all that was fetched, for stores too.
     pub sampled_read_bytes: Option<Reading<Bytes>>,
     /// The same for stores. By the write-allocate rule each costs a read and a write.
     pub sampled_write_bytes: Option<Reading<Bytes>>,

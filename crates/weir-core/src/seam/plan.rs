@@ -30,7 +30,7 @@ pub struct Plan {
 pub struct DeviceState {
     /// Which device.
     pub id: DeviceId,
-    /// Bytes read per second over the last interval; nothing on the first look or when lost.
+    /// Bytes read per second over the last interval; nothing on the first observation or when lost.
     pub read_bytes_per_sec: Option<BytesPerSec>,
     /// Bytes written per second.
     pub write_bytes_per_sec: Option<BytesPerSec>,
@@ -94,7 +94,7 @@ pub struct Decision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "why")]
 pub enum Why {
-    /// weir was not asked to limit.
+    /// weir is not configured to limit.
     ObserveOnly,
     /// It is on the list of those never limited.
     Excluded {
@@ -114,17 +114,18 @@ pub enum Why {
     Limited {
         /// The policy that made the split.
         policy: String,
-        /// What it asked for.
+        /// Its demand.
         demand_bytes_per_sec: BytesPerSec,
-        /// What the device moved in the interval before. It may be less than is shared out: what decides is what is asked for.
+        /// What the device moved in the interval before. It may be less than is shared out: demands decide,
+        /// not traffic.
         device_bytes_per_sec: BytesPerSec,
-        /// What all users of the device asked for together; nothing in recordings of old.
+        /// Demand of all users of the device together; nothing in recordings of old.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_bytes_per_sec: Option<BytesPerSec>,
     },
-    /// Held at the floor that everybody keeps.
+    /// Held at the floor that every workload keeps.
     AtFloor,
-    /// Its traffic cannot be told at the moment. A limit it has is kept for a short while, then
+    /// Its traffic is not known at the moment. A limit it has is kept for a short while, then
     /// raised step by step and let go.
     #[serde(alias = "blind")]
     NoData {
@@ -141,7 +142,7 @@ pub enum Why {
 /// One change of the world.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Action {
-    /// Whom it concerns.
+    /// The workload that it concerns.
     pub workload: WorkloadId,
     /// What to do.
     pub kind: ActionKind,
@@ -174,13 +175,13 @@ pub struct WeightChange {
 /// What became of one action.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Whom it concerned.
+    /// The workload that it concerned.
     pub workload: WorkloadId,
     /// What happened.
     pub result: OutcomeKind,
 }
 
-/// Kinds of outcome. Tried and done are told apart.
+/// Kinds of outcome. Tried and done are different kinds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome", content = "detail")]
 pub enum OutcomeKind {

@@ -11,7 +11,7 @@ use crate::seam::topology::Description;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A world to look at and act on.
+/// A world to observe and act on.
 pub trait Platform {
     /// Topology and capabilities: facts probed once, each absence with its reason.
     fn describe(&self) -> &Description;
@@ -26,18 +26,17 @@ pub trait Platform {
     /// Carry out a plan: one outcome per action, in the same order. The call as a whole cannot fail.
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome>;
 
-    /// What was made of the last observation, also where nobody acts on it: for platforms that look closer near
-    /// overload.
+    /// Called with every plan, also in dry runs, so that a platform can poll more often near overload.
     fn on_plan(&mut self, _: &Plan) {}
 
-    /// What a scheduler of weir's own did so far, where there is one. Costs a few microseconds and one more for
-    /// each workload it knows: to be asked for screens, not at each tick.
+    /// What a scheduler of weir's own did so far, where there is one. Costs a few microseconds and one more
+    /// for each workload it knows: call it for screens, not at each tick.
     fn scheduler(&self) -> Option<SchedStats> {
         None
     }
 
-    /// Processes of workloads with memory on a device, as they were last looked at, where the platform knows any: to be
-    /// asked for screens, not at each tick. The same allocation as before where nothing has changed.
+    /// Processes of workloads with memory on a device, as of their last scan, where the platform knows any:
+    /// call it for screens, not at each tick. The same allocation as before where nothing has changed.
     fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
         Arc::default()
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is in a workload, for screens: its busiest processes, each with its CPU use and its part of the workload's CPU
-//! time.
+//! Processes of a workload, for screens: the busiest ones, each with its CPU use and its part of the
+//! workload's CPU time.
 //!
 //! A workload's bytes are known, those of a process in it are not. As in the last resort of [`crate::rates::attribution`] its
-//! part of the CPU time is taken for its part of the bytes; unlike there, who has how much memory on a device is not
-//! looked at. It is an estimate, and wrong for a process that computes beside one that reads.
+//! part of the CPU time is taken for its part of the bytes; unlike there, the memory of each process on a
+//! device is not read. It is an estimate, and wrong for a process that computes beside one that reads.
 
 use crate::units::{CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub const BUSIEST_MAX: usize = 8;
 /// Processes of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Processes {
-    /// When they were looked at, on the platform's monotonic clock; CPU time is of some seconds before.
+    /// When they were read, on the platform's monotonic clock; CPU time is of some seconds before.
     pub at: Nanos,
     /// At most [`BUSIEST_MAX`], the busiest first.
     pub busiest: Vec<Process>,
@@ -31,9 +31,10 @@ pub struct Process {
     pub pid: u32,
     /// Its own name for itself: any characters.
     pub comm: String,
-    /// CPU use between the last two looks; nothing for one that is new.
+    /// CPU use between the last two scans; nothing for one that is new.
     pub cpu_cpus: Option<CpuShare>,
-    /// Its part of the workload's CPU time, and by estimate of its bytes: 0 to 1. Nothing where nobody ran.
+    /// Its part of the workload's CPU time, and by estimate of its bytes: 0 to 1. Nothing where no process
+    /// ran.
     pub part_ratio: Option<f64>,
 }
 
@@ -56,7 +57,7 @@ impl Processes {
     ) -> Processes {
         let cpus = |(cpu, span): (Nanos, Nanos)| CpuShare::over(cpu, span);
         let mut seen: Vec<(u32, &str, Option<CpuShare>)> = seen
-            .map(|(pid, comm, spent)| (pid, comm, spent.filter(|s| s.1 > Nanos(0)).map(cpus)))
+            .map(|(pid, comm, cpu_time)| (pid, comm, cpu_time.filter(|s| s.1 > Nanos(0)).map(cpus)))
             .collect();
         let use_of = |cpus: Option<CpuShare>| cpus.map_or(0.0, CpuShare::get);
         seen.sort_by(|a, b| use_of(b.2).total_cmp(&use_of(a.2)).then(a.0.cmp(&b.0)));
@@ -89,52 +90,52 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn spent(milli_cpus: u64) -> Option<(Nanos, Nanos)> {
+    fn cpu_time(milli_cpus: u64) -> Option<(Nanos, Nanos)> {
         Some((Nanos(2 * milli_cpus * 1_000_000), Nanos(2 * SECOND)))
     }
 
     #[test]
     fn the_busiest_come_first_and_parts_are_of_the_whole() {
         let seen = [
-            (7, "idle", spent(0)),
+            (7, "idle", cpu_time(0)),
             (8, "new", None),
-            (9, "busy", spent(1500)),
-            (5, "half", spent(500)),
+            (9, "busy", cpu_time(1500)),
+            (5, "half", cpu_time(500)),
         ];
-        let told = Processes::of(Nanos(3), seen.into_iter());
+        let summary = Processes::of(Nanos(3), seen.into_iter());
         let row = |p: &Process| (p.pid, p.cpu_cpus.map(CpuShare::get), p.part_ratio);
-        let rows: Vec<_> = told.busiest.iter().map(row).collect();
+        let rows: Vec<_> = summary.busiest.iter().map(row).collect();
         let wanted = [
             (9, Some(1.5), Some(0.75)),
             (5, Some(0.5), Some(0.25)),
             (7, Some(0.0), Some(0.0)),
             (8, None, None),
         ];
-        assert_eq!((rows, told.at), (wanted.to_vec(), Nanos(3)));
-        assert_eq!(told.others, Others::default());
+        assert_eq!((rows, summary.at), (wanted.to_vec(), Nanos(3)));
+        assert_eq!(summary.others, Others::default());
     }
 
     #[test]
-    fn beyond_the_bound_they_are_summed() {
+    fn processes_above_the_bound_are_summed() {
         let count = u32::try_from(BUSIEST_MAX).unwrap();
-        let seen = (0..count + 3).map(|pid| (pid, "x", spent(1000)));
-        let told = Processes::of(Nanos(0), seen);
-        assert_eq!(told.busiest.len(), BUSIEST_MAX);
-        let others = told.others;
+        let seen = (0..count + 3).map(|pid| (pid, "x", cpu_time(1000)));
+        let summary = Processes::of(Nanos(0), seen);
+        assert_eq!(summary.busiest.len(), BUSIEST_MAX);
+        let others = summary.others;
         assert_eq!(
             (others.count, others.cpu_cpus),
             (3, Some(CpuShare::new(3.0)))
         );
-        let parts = told.busiest.iter().filter_map(|p| p.part_ratio);
+        let parts = summary.busiest.iter().filter_map(|p| p.part_ratio);
         let sum: f64 = parts.chain(others.part_ratio).sum();
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
     }
 
     #[test]
-    fn where_nobody_ran_nothing_is_divided() {
-        for spent in [None, spent(0), Some((Nanos(5), Nanos(0)))] {
-            let told = Processes::of(Nanos(0), [(1, "x", spent)].into_iter());
-            assert_eq!(told.busiest[0].part_ratio, None);
+    fn where_no_process_ran_nothing_is_divided() {
+        for cpu_time in [None, cpu_time(0), Some((Nanos(5), Nanos(0)))] {
+            let summary = Processes::of(Nanos(0), [(1, "x", cpu_time)].into_iter());
+            assert_eq!(summary.busiest[0].part_ratio, None);
         }
         assert!(
             Processes::of(Nanos(0), std::iter::empty())

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Statistics of weir's scheduler: what it did to which workload, and what that cost. Counts are cumulative: of the
-//! scheduler since it was loaded, of a workload since it was given a budget. Names are those of `bpf/sched/intf.h`.
+//! Statistics of weir's scheduler: its actions, the workloads they concern, and their cost. Counts are
+//! cumulative: of the scheduler since it was loaded, of a workload since it was given a budget. Names are
+//! those of `bpf/sched/intf.h`.
 
 use crate::ids::{DeviceId, WorkloadId};
 use crate::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Whose tasks are the scheduler's.
+/// The tasks that the scheduler has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -20,15 +21,15 @@ pub enum Mode {
 /// The whole scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SchedStats {
-    /// Whose tasks it has.
+    /// Which tasks it has.
     pub mode: Mode,
-    /// Looks at all budgets.
+    /// Ticks, each a check of all budgets.
     pub ticks: u64,
     /// Time they took together.
     pub tick_cost_ns: Nanos,
     /// Times it lost weir's heartbeat and suspended all limits.
     pub suspensions: u64,
-    /// Tasks that waited in a run queue for seconds, and were dispatched out of turn.
+    /// Tasks that waited in a run queue for seconds, and were dispatched by the starvation guard.
     #[serde(default)]
     pub stalled_dispatches: u64,
     /// Longest time from one tick to the next while a workload was limited.
@@ -38,7 +39,7 @@ pub struct SchedStats {
     pub enqueue: EnqueueCost,
     /// By device.
     pub devices: Vec<DeviceStats>,
-    /// Who has a budget, or a part that is guarded.
+    /// Workloads that have a budget, or that the overload cap applies to.
     pub workloads: BTreeMap<WorkloadId, WorkloadStats>,
 }
 
@@ -74,14 +75,14 @@ pub struct DeviceStats {
     /// Times weir gave the scheduler the device's count, where it cannot read the counters itself; else 0.
     #[serde(default)]
     pub ext_updates: u64,
-    /// Ticks at which it was so far beyond its set-point that capped workloads were throttled.
+    /// Ticks at which it was so far above its set-point that capped workloads were throttled.
     pub capped_ticks: u64,
 }
 
 /// One workload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadStats {
-    /// It keeps to a budget; otherwise it is only guarded.
+    /// It keeps to a budget; otherwise only the overload cap applies to it.
     pub is_limited: bool,
     /// What it may still move; below 0: its debt.
     pub budget_bytes: i64,

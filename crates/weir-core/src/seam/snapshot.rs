@@ -100,7 +100,7 @@ impl Snapshot {
 pub struct Delivery {
     /// Batches that the server has taken.
     pub sent_batches_total: u64,
-    /// Batches that it refused, or that there was no room for while it was away.
+    /// Batches that it refused, or that did not fit into the queue while it was away.
     pub dropped_batches_total: u64,
     /// Ticks that did not even get into a batch.
     pub missed_ticks_total: u64,

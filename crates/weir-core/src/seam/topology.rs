@@ -89,7 +89,7 @@ pub struct Group {
     pub size_bytes: Bytes,
 }
 
-/// Limits of the back end that carries out plans. The controller never asks for less or more.
+/// Limits of the back end that carries out plans. The controller never requests less or more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Actuator {
     /// Its name: `cpu-max`, `sched-ext`, `sim`.
@@ -127,7 +127,7 @@ impl Actuator {
 
     /// CPU-seconds that a workload gains by one rewrite of a limit of so many CPUs. A stretched period
     /// changes with each rewrite, so the back end cannot wait for its refill: all of the quota is
-    /// gained, and what was used beyond it until a tick noticed is forgiven.
+    /// gained, and what was used above it until a tick noticed is forgiven.
     pub fn leak_secs_at(&self, cpus: f64) -> f64 {
         let leak = match self.stretched_secs_at(cpus) {
             Some(_) => self.grain_ns.max(self.min_quota_ns).secs_f64(),
@@ -140,7 +140,7 @@ impl Actuator {
 /// One thing that was probed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
-    /// What was asked, in dotted form: `cgroup.v2`, `sched_ext.state`.
+    /// What was probed, in dotted form: `cgroup.v2`, `sched_ext.state`.
     pub name: String,
     /// The answer, or why there is none.
     pub value: Result<String, Missing>,

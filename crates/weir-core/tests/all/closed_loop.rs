@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The controller in closed loop with a small plant (see `plant/mod.rs`): does it hold the set-point,
-//! whom does it cut, and what does it do when the world misbehaves?
+//! which workloads does it limit, and what does it do when the world misbehaves?
 
 use crate::plant::{CAPACITY, KAPPA, Plant};
 use weir_core::policy::Policy;
@@ -103,7 +103,7 @@ fn five_readers_are_brought_to_the_set_point_and_held_there() {
 
 #[test]
 fn a_single_read_out_of_step_does_not_shift_the_mean() {
-    // Every fifth look comes 30 ms late: rates must go by the readings' own time.
+    // Every fifth observation comes 30 ms late: rates must go by the readings' own time.
     let mut lp = Loop::new(Plant::new(6, 5), Policy::MaxMin);
     lp.run_ms(2_000);
     for i in 0..400 {
@@ -143,7 +143,7 @@ fn a_light_user_is_untouched() {
 }
 
 #[test]
-fn floors_of_many_do_not_add_up_to_an_overload_and_nobody_starves() {
+fn floors_of_many_do_not_add_up_to_an_overload_and_no_workload_starves() {
     const READERS: usize = 300;
     let mut lp = Loop::new(Plant::new(20, READERS), Policy::MaxMin);
     let floors = lp.config.floor_cpus * READERS as f64 * KAPPA;
@@ -203,7 +203,8 @@ fn step_loads_are_answered_within_two_seconds() {
     );
 }
 
-/// Who reads and sleeps by turns: the others have its part meanwhile, and it comes back under its limit.
+/// A reader that alternates between reading and sleeping: the others have its part meanwhile, and it comes
+/// back limited.
 #[test]
 fn a_sleeper_gives_its_part_to_others_and_comes_back_limited() {
     let mut lp = Loop::new(Plant::new(11, 6), Policy::MaxMin);
@@ -226,7 +227,7 @@ fn a_sleeper_gives_its_part_to_others_and_comes_back_limited() {
 }
 
 #[test]
-fn all_is_released_when_the_device_has_room() {
+fn all_is_released_when_the_device_has_headroom() {
     let mut lp = Loop::new(Plant::new(10, 5), Policy::MaxMin);
     lp.run_ms(5_000);
     assert_eq!(lp.limited(), 5);
@@ -238,7 +239,7 @@ fn all_is_released_when_the_device_has_room() {
         let correction = lp.plan.devices[0].correction_ratio;
         assert!(
             correction < 1.4,
-            "wound up to {correction} while nobody felt a limit"
+            "wound up to {correction} while no workload felt a limit"
         );
     }
     assert_eq!(lp.limited(), 0, "{:?}", lp.plan.workloads);
@@ -248,7 +249,7 @@ fn all_is_released_when_the_device_has_room() {
     let later: u32 = lp.plant.readers.iter().map(|r| r.writes).sum();
     assert_eq!(
         writes, later,
-        "nothing is limited again while there is room"
+        "nothing is limited again while there is headroom"
     );
     for reader in &mut lp.plant.readers {
         reader.duty = 1.0;
@@ -312,7 +313,9 @@ fn a_refused_limit_is_not_believed() {
     lp.run_ms(3_000);
     let verdict = lp.verdict("/heavy0");
     assert_eq!(verdict.limit_cpus, None);
-    assert!(matches!(&verdict.why, Why::NotEnforced { detail } if detail.contains("told to")));
+    assert!(
+        matches!(&verdict.why, Why::NotEnforced { detail } if detail.contains("set to refuse"))
+    );
     lp.plant.refuse = false;
     lp.run_ms(5_000);
     near("once it obeys", lp.held(2_000), 1.0, 0.04);
@@ -441,7 +444,7 @@ fn a_workload_that_is_missed_again_and_again_is_not_given_up() {
 }
 
 #[test]
-fn the_first_cut_is_not_wound_into_the_integral() {
+fn the_first_limit_is_not_wound_into_the_integral() {
     for seed in 24..=28 {
         let mut lp = Loop::new(Plant::new(seed, 5), Policy::MaxMin);
         let mut low = f64::INFINITY;

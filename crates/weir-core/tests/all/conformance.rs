@@ -90,10 +90,10 @@ fn time_and_seq() {
         "time",
         &with_sight(|seen| seen.workloads[0].uses[0].resident_bytes.at = Nanos(u64::MAX)),
     );
-    let mut turn = 0;
+    let mut count = 0;
     let found = with_sight(move |seen| {
-        turn += 1;
-        if turn == 4 {
+        count += 1;
+        if count == 4 {
             seen.workloads[1].throttled_ns.at = Nanos(1);
         }
     });
@@ -113,22 +113,22 @@ fn time_and_seq() {
 
 #[test]
 fn counts_only_grow() {
-    let mut turn = 0;
+    let mut count = 0;
     only(
         "counts",
         &with_sight(move |seen| {
-            turn += 1;
-            if turn == 4 {
+            count += 1;
+            if count == 4 {
                 seen.groups[0].read_bytes.value = Ok(Bytes(0));
             }
         }),
     );
-    let mut turn = 0;
+    let mut count = 0;
     only(
         "counts",
         &with_sight(move |seen| {
-            turn += 1;
-            if turn == 3 {
+            count += 1;
+            if count == 3 {
                 seen.workloads[2].cpu_ns.value = Ok(Nanos(0));
             }
         }),

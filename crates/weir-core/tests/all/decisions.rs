@@ -47,7 +47,7 @@ struct World {
     workloads: Vec<Steady>,
     state: State,
     config: Config,
-    turn: u64,
+    tick: u64,
     /// Device counters cannot be read.
     lost: bool,
 }
@@ -96,13 +96,13 @@ impl World {
             workloads,
             state: State::default(),
             config,
-            turn: 0,
+            tick: 0,
             lost: false,
         }
     }
 
     fn see(&self) -> Observation {
-        let at = Nanos((self.turn + 1) * TICK_MS * MS);
+        let at = Nanos((self.tick + 1) * TICK_MS * MS);
         let secs = at.secs_f64();
         let read = |rate: f64| match self.lost {
             true => Reading::missing(at, Missing::Lost("busy".into())),
@@ -132,7 +132,7 @@ impl World {
             excluded: w.excluded.then_some(Excluded::Kernel),
         });
         Observation {
-            seq: self.turn,
+            seq: self.tick,
             at,
             groups: groups.collect(),
             workloads: workloads.collect(),
@@ -142,7 +142,7 @@ impl World {
 
     fn tick(&mut self) -> Plan {
         let seen = self.see();
-        self.turn += 1;
+        self.tick += 1;
         let plan = step(&mut self.state, &self.config, &self.machine, &seen);
         let done = |a: &weir_core::Action| Outcome {
             workload: a.workload.clone(),
@@ -189,7 +189,7 @@ fn first_limit(world: &mut World, id: &str) -> f64 {
 }
 
 #[test]
-fn the_first_look_teaches_and_does_nothing() {
+fn the_first_observation_teaches_and_does_nothing() {
     let mut world = World::new(
         &[(group(0, 0), 4e6)],
         vec![steady("/a", 1.0, &[group(0, 0)])],
@@ -250,8 +250,8 @@ fn of_two_devices_the_tightest_limit_counts() {
 }
 
 #[test]
-fn a_device_that_limits_nobody_is_not_corrected() {
-    // Device 1 is far below its set-point, and nobody is held back because of it.
+fn a_device_that_limits_no_workload_is_not_corrected() {
+    // Device 1 is far below its set-point, and no workload is held back because of it.
     let both = [group(0, 0), group(1, 0)];
     let mut world = World::new(
         &[(both[0], 4e6), (both[1], 1e5)],
@@ -267,7 +267,7 @@ fn a_device_that_limits_nobody_is_not_corrected() {
 }
 
 #[test]
-fn what_nobody_may_limit_is_taken_off_first() {
+fn traffic_that_cannot_be_limited_is_taken_off_first() {
     // Of 1e6, 4e5 go to an excluded workload and 2e5 have no owner: 2e5 remain for each of two.
     let groups = [group(0, 0), group(0, 1), group(0, 2)];
     let rates = [(groups[0], 4e6), (groups[1], 4e5), (groups[2], 2e5)];
@@ -316,7 +316,7 @@ fn a_rewritten_limit_gives_back_what_rewriting_gives_away() {
 }
 
 #[test]
-fn at_the_floor_nobody_is_pushed_further_and_the_correction_waits() {
+fn at_the_floor_no_limit_falls_further_and_the_correction_waits() {
     let groups = [group(0, 0), group(0, 1)];
     let mut kept = steady("/kept", 1.0, &[groups[1]]);
     kept.excluded = true;
@@ -349,7 +349,7 @@ fn an_empty_machine_gives_an_empty_plan() {
 }
 
 #[test]
-fn without_a_back_end_nothing_is_asked_for_and_it_is_said() {
+fn without_a_back_end_nothing_is_requested_and_the_reason_is_given() {
     let mut world = World::new(
         &[(group(0, 0), 4e6)],
         vec![steady("/a", 1.0, &[group(0, 0)])],
@@ -366,15 +366,15 @@ fn without_a_back_end_nothing_is_asked_for_and_it_is_said() {
 
 #[test]
 fn the_integral_goes_by_the_time_that_the_counters_spanned() {
-    // 10 % too much, clearly more than noise, for 2.5 s, read at every look or at every second one:
+    // 10 % too much, clearly more than noise, for 2.5 s, read at every tick or at every second one:
     // the same correction.
     let corrected = |every: u32| {
         let group = group(0, 0);
         let mut world = World::new(&[(group, 1.1e6)], vec![steady("/a", 1.0, &[group])]);
         world.config.kp = 0.0;
         let mut plan = Plan::default();
-        for turn in 0..50 {
-            world.lost = turn % every != 0;
+        for tick in 0..50 {
+            world.lost = tick % every != 0;
             plan = world.tick();
         }
         plan.devices[0].correction_ratio
@@ -394,10 +394,10 @@ fn repeated(cpus: f64) -> (World, Plan) {
     let mut world = World::new(&[(group(0, 0), 4e5)], workloads);
     let mut plan = world.ticks(10);
     let known = world.see().workloads[0].cpu_ns.clone();
-    for turn in 0..4 {
+    for tick in 0..4 {
         let mut seen = world.see();
-        world.turn += 1;
-        if turn > 0 {
+        world.tick += 1;
+        if tick > 0 {
             seen.workloads[0].cpu_ns = known.clone();
         }
         plan = step(&mut world.state, &world.config, &world.machine, &seen);
@@ -452,7 +452,7 @@ fn no_limit_begins_on_a_device_that_moves_nothing() {
     let mut world = World::new(&[(group, 4e6)], vec![steady("/a", 1.0, &[group])]);
     world.config.limit = false;
     world.ticks(10);
-    // From now on it may act, and the counters stand still in one look, because what writes them is late.
+    // From now on it may act, and the counters stand still for one observation, because their writer is late.
     world.config.limit = true;
     let (now, next) = (10.0, 11.0);
     world.rates[0].1 = 4e6 * now / next;
@@ -462,14 +462,14 @@ fn no_limit_begins_on_a_device_that_moves_nothing() {
     let plan = world.tick();
     assert_eq!(plan.actions.len(), 1);
     let Why::Limited {
-        asked_bytes_per_sec: Some(asked),
+        asked_bytes_per_sec: Some(demanded),
         demand_bytes_per_sec: demand,
         ..
     } = verdict(&plan, "/a").why
     else {
         panic!("{:?}", verdict(&plan, "/a").why)
     };
-    // The figures that decided: it is all that asks, and more than the set-point.
-    near("asked", asked.get(), demand.get());
-    assert!(asked.get() > 1e6);
+    // The figures that decided: it is the only demand, and more than the set-point.
+    near("demanded", demanded.get(), demand.get());
+    assert!(demanded.get() > 1e6);
 }

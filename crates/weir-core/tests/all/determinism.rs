@@ -29,9 +29,9 @@ fn a_recording_gives_the_same_plans_byte_for_byte() {
         let mut plant = Plant::new(21, 5);
         plant.add("/light", 0.04);
         let machine = plant.describe().clone();
-        let (mut state, mut tape, mut plans) = (State::default(), Vec::new(), Vec::new());
-        for turn in 0..200 {
-            plant.counters_lost = (90..100).contains(&turn);
+        let (mut state, mut recording, mut plans) = (State::default(), Vec::new(), Vec::new());
+        for tick in 0..200 {
+            plant.counters_lost = (90..100).contains(&tick);
             let seen = plant.observe().expect("the plant does not break");
             let plan = step(&mut state, &config(policy), &machine, &seen);
             let outcomes = plant.apply(&plan);
@@ -39,14 +39,14 @@ fn a_recording_gives_the_same_plans_byte_for_byte() {
             plans.push(serde_json::to_string(&plan).expect("a plan is plain data"));
             // Through text, as a recording goes.
             let text = serde_json::to_string(&(seen, outcomes)).expect("plain data");
-            tape.push(text);
+            recording.push(text);
         }
         assert!(
             plans.iter().any(|p| p.contains("limit")),
             "the run did something"
         );
         let mut again = State::default();
-        for (text, before) in tape.iter().zip(&plans) {
+        for (text, before) in recording.iter().zip(&plans) {
             let (seen, outcomes): (Observation, Vec<Outcome>) =
                 serde_json::from_str(text).expect("what was written");
             let plan = step(&mut again, &config(policy), &machine, &seen);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Goals other than a bandwidth, in closed loop with a small plant whose latency is a known function of its
-//! utilization (see `plant/mod.rs`): is the latency that was asked for held, and is the knee found?
+//! Goals other than a bandwidth, in closed loop with a small plant; its latency is a known function of its
+//! utilization (see `plant/mod.rs`): is the latency that was set held, and is the knee found?
 
 use crate::plant::{CAPACITY, IDLE, Plant};
 use weir_core::controller::Goal;
@@ -106,7 +106,7 @@ fn a_latency_is_held() {
 }
 
 #[test]
-fn a_latency_that_is_not_reached_limits_nobody() {
+fn a_latency_that_is_not_reached_limits_no_workload() {
     let mut world = Loop::new(Goal::LatencyNs(Nanos(2 * IDLE as u64)), 50, 0.5);
     world.run_sec(20);
     assert_eq!(world.limited(), 0);
@@ -130,7 +130,7 @@ fn the_knee_is_found_and_held_with_headroom() {
 }
 
 #[test]
-fn below_the_knee_nobody_is_limited_for_long() {
+fn below_the_knee_no_workload_is_limited_for_long() {
     let mut world = Loop::new(Goal::Knee, 50, 0.3);
     world.run_sec(20);
     assert_eq!(world.target(), None, "the first step down showed it");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which weight goes with a limit. One device at four times its set-point and readers that want a CPU each, so that the
-//! limits are known: a quarter of a CPU for one reader. Nothing reacts.
+//! Weights that go with a limit. One device at four times its set-point and readers that use a CPU each, so
+//! that the limits are known: a quarter of a CPU for one reader. Nothing reacts.
 
 use weir_core::seam::observation::{
     GroupReading, LimitedWeight, Use, WorkloadKind, WorkloadReading,
@@ -22,7 +22,7 @@ struct World {
     machine: Description,
     config: Config,
     state: State,
-    turn: u64,
+    tick_count: u64,
     /// CPU time used and held back so far, in nanoseconds, and what is made of the weight.
     readers: Vec<(f64, f64, Option<LimitedWeight>)>,
     limits: Vec<Option<f64>>,
@@ -75,7 +75,7 @@ impl World {
                 ..Config::default()
             },
             state: State::default(),
-            turn: 0,
+            tick_count: 0,
             readers: vec![(0.0, 0.0, None); readers],
             limits: vec![None; readers],
             intensity: 4e9 / readers as f64,
@@ -86,8 +86,8 @@ impl World {
     }
 
     fn see(&mut self) -> Observation {
-        self.turn += 1;
-        let at = Nanos(self.turn * 50 * MS);
+        self.tick_count += 1;
+        let at = Nanos(self.tick_count * 50 * MS);
         for (reader, limit) in self.readers.iter_mut().zip(&self.limits) {
             let (used, held) = match limit {
                 Some(limit) if self.reach < 1.0 => (limit * self.reach, 0.0),
@@ -118,7 +118,7 @@ impl World {
             }
         };
         Observation {
-            seq: self.turn,
+            seq: self.tick_count,
             at,
             groups: vec![GroupReading {
                 id: GROUP,
@@ -239,14 +239,14 @@ fn a_weight_follows_a_limit_that_is_raised_and_goes_with_it() {
         limit > 0.4 && (got / wanted - 1.0).abs() <= 0.25,
         "{got} for {limit}"
     );
-    // Nothing is asked for a workload that loses its limit: with the limit goes the weight.
+    // No change is requested for a workload that loses its limit: with the limit goes the weight.
     world.config.limit = false;
     assert_eq!(world.ticks(5), []);
     assert_eq!(world.limits[0], None);
 }
 
 #[test]
-fn who_does_not_reach_its_limit_gets_weight_back() {
+fn a_workload_below_its_limit_gets_weight_back() {
     let mut world = World::new(1);
     world.ticks(LEARNED);
     let before = world.ratio(0);
@@ -260,7 +260,7 @@ fn who_does_not_reach_its_limit_gets_weight_back() {
 }
 
 #[test]
-fn what_is_not_carried_out_is_asked_for_again_each_second() {
+fn a_change_that_is_not_carried_out_is_requested_again_each_second() {
     let mut world = World::new(1);
     world.obeys = false;
     world.ticks(LEARNED);
@@ -285,11 +285,14 @@ fn many_weights_change_by_turns() {
         changed.extend(plan.weights.into_iter().map(|change| change.workload));
     }
     assert_eq!(changed.len(), 100);
-    // Those that cannot be changed do not keep others from their turn.
+    // Those that cannot be changed do not keep others from theirs.
     let mut world = World::new(100);
     world.obeys = false;
-    let asked = world.ticks(200).into_iter().map(|change| change.workload);
-    assert_eq!(asked.collect::<std::collections::BTreeSet<_>>().len(), 100);
+    let requested = world.ticks(200).into_iter().map(|change| change.workload);
+    assert_eq!(
+        requested.collect::<std::collections::BTreeSet<_>>().len(),
+        100
+    );
 }
 
 #[test]

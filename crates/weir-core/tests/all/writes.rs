@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many changes a step asks for, over a thousand workloads that keep to their limits.
+//! How many changes a step requests, over a thousand workloads that keep to their limits.
 
 use weir_core::controller::WRITES_PER_STEP;
 use weir_core::seam::observation::{Excluded, GroupReading, Use, WorkloadKind, WorkloadReading};
@@ -38,7 +38,7 @@ struct World {
 }
 
 impl World {
-    /// Each wants a little more than the one before; together they want twice the set-point.
+    /// Each needs a little more than the one before; together they need twice the set-point.
     fn new() -> Self {
         let one = |i: usize| One {
             id: WorkloadId::new(format!("/w{i:04}")),
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// One step; all its changes are made. It never asks for more than its budget.
+    /// One step; all its changes are made. It never requests more than its budget.
     fn tick(&mut self) -> Plan {
         let seen = self.see();
         let plan = step(&mut self.state, &self.config, &self.machine, &seen);
@@ -179,14 +179,14 @@ impl World {
     }
 }
 
-const TURNS: usize = WORKLOADS.div_ceil(WRITES_PER_STEP);
+const STEPS: usize = WORKLOADS.div_ceil(WRITES_PER_STEP);
 
 #[test]
 fn first_limits_come_by_turns_and_all_of_them_come() {
     let mut world = World::new();
-    let cut = WORKLOADS;
-    // Three looks until the intensity is known; each turn changes the water line a little.
-    let most = world.until_limited(cut, 3 + 2 * TURNS);
+    let limited = WORKLOADS;
+    // Three observations until the intensity is known; each step changes the water line a little.
+    let most = world.until_limited(limited, 3 + 2 * STEPS);
     assert_eq!(most, WRITES_PER_STEP, "the budget is used up");
 }
 
@@ -235,7 +235,7 @@ fn releases_come_while_as_many_limits_are_lowered() {
 fn all_limits_end_by_turns_where_limiting_ends() {
     let mut world = World::settled();
     world.config.limit = false;
-    let most = world.until_limited(0, TURNS);
+    let most = world.until_limited(0, STEPS);
     assert_eq!(most, WRITES_PER_STEP);
     assert_eq!(world.tick().actions, []);
 }
@@ -246,7 +246,7 @@ fn limits_of_all_that_began_anew_are_taken_off_by_turns() {
     for one in &mut world.each {
         (one.cpu_ns, one.wants) = (0, 0.0);
     }
-    let most = world.until_limited(0, TURNS);
+    let most = world.until_limited(0, STEPS);
     assert_eq!(most, WRITES_PER_STEP);
 }
 
@@ -256,7 +256,7 @@ fn limits_of_all_that_went_away_are_given_up_by_turns() {
     for one in &mut world.each {
         one.away = true;
     }
-    let most = world.until_limited(0, 30 + TURNS);
+    let most = world.until_limited(0, 30 + STEPS);
     assert_eq!(most, WRITES_PER_STEP);
     assert_eq!(world.tick().actions, []);
 }

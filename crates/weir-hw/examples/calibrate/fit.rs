@@ -2,7 +2,7 @@
 //! From measured curves to the figures of a profile. What can be read off a row is read off (idle
 //! latency, window, lines in flight, the loader's own time); the shape of the curve is fitted.
 
-use crate::measured::{Curve, JUDGED_BELOW, Row, active_threads, judge};
+use crate::measured::{COMPARED_BELOW, Curve, Row, active_threads, assess};
 use crate::simplex::minimise;
 use weir_hw::memory_device::mlc_sweep::{self, DELAYS, LoadMix};
 use weir_hw::memory_device::{Equilibrium, LoadedDevice};
@@ -66,7 +66,7 @@ pub fn fit_with(base: &Profile, share: f64, mine: &[Curve], all: &[Curve]) -> Pr
 /// Mean error of latency and bandwidth per delay, over all curves.
 fn delay_error(profile: &Profile, mine: &[Curve], all: &[Curve]) -> f64 {
     let of = |curve: &Curve| {
-        let verdict = judge(profile, curve, active_threads(curve, all));
+        let verdict = assess(profile, curve, active_threads(curve, all));
         verdict.delay_latency[0] + verdict.delay_bandwidth[0]
     };
     mine.iter().map(of).sum::<f64>() / mine.len() as f64
@@ -117,8 +117,8 @@ fn figures(profile: &mut Profile, mix: LoadMix) -> &mut MixFigures {
     &mut profile.mix[n]
 }
 
-/// What bounds a mix at delay 0. Curves whose probe has a core for itself give the window and what is
-/// shared; the one with more threads than cores gives how much longer its probe waits.
+/// Bounds of a mix at delay 0. Curves with a core for the probe alone give the window and the shared part;
+/// the curve with more threads than cores gives how much longer its probe waits.
 fn bounds(profile: &mut Profile, mix: LoadMix, mine: &[Curve], all: &[Curve]) {
     let cores_max = f64::from(profile.host.cores);
     let of_mix = || mine.iter().filter(|c| c.mix == mix);
@@ -162,7 +162,7 @@ fn geometric_mean(values: &[f64]) -> f64 {
 }
 
 /// Reads that a core has out, from few cores and from many: at few a core waits little and at many
-/// long, so that the two also tell how early a place is free. Where even that leaves many too few,
+/// long, so that the two also show how early a place is free. Where even that leaves many too few,
 /// they share.
 fn window(figures: &mut MixFigures, alone: &[(f64, Row)], reads: f64) {
     let (few_cores, many_cores) = (alone[0].0, alone[alone.len() - 1].0);
@@ -308,7 +308,7 @@ fn curve_cost(profile: &Profile, curve: &Curve, threads: f64) -> f64 {
     let mut device = LoadedDevice::new(profile);
     let (ratio, stores) = (curve.mix.write_ratio(), curve.mix.is_non_temporal());
     let (mut sum, mut rows) = (0.0, 0.0);
-    let limit = JUDGED_BELOW * curve.peak();
+    let limit = COMPARED_BELOW * curve.peak();
     for row in curve.rows.iter().filter(|row| row.bytes_per_sec < limit) {
         let requesters = mlc_sweep::requesters(profile, threads, curve.mix, row.delay);
         let offered = device.offered(&requesters);

@@ -8,7 +8,7 @@ mod measured;
 mod simplex;
 mod thesis;
 
-use measured::{Verdict, active_threads, curves, judge};
+use measured::{Verdict, active_threads, assess, curves};
 use std::path::Path;
 use weir_hw::memory_device::Profile;
 
@@ -37,14 +37,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         );
         println!("{}", Verdict::head());
         for curve in all.iter().filter(|c| c.device == device) {
-            println!("{}", judge(&fitted, curve, active_threads(curve, &all)));
+            println!("{}", assess(&fitted, curve, active_threads(curve, &all)));
         }
     }
     let profile = Profile::named("asic-x16")?;
     println!("\n### `asic-x16` at thread counts that it was not fitted to\n");
     println!("{}", Verdict::head());
     for curve in measured::held_out() {
-        println!("{}", judge(&profile, &curve, f64::from(curve.threads)));
+        println!("{}", assess(&profile, &curve, f64::from(curve.threads)));
     }
     thesis::report()?;
     Ok(())

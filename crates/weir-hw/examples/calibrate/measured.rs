@@ -11,7 +11,7 @@ const HELD_OUT: &str = include_str!("../../data/loaded-latency-asic-cxl-held-out
 
 /// Part of a curve's peak below which latency at the measured bandwidth is compared; above it, bandwidth
 /// hardly moves while latency does, and saturation is compared instead.
-pub const JUDGED_BELOW: f64 = 0.97;
+pub const COMPARED_BELOW: f64 = 0.97;
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +59,8 @@ impl Curve {
     }
 
     /// Rows with a compared latency.
-    pub fn judged(&self) -> impl Iterator<Item = &Row> {
-        let limit = JUDGED_BELOW * self.peak();
+    pub fn compared_rows(&self) -> impl Iterator<Item = &Row> {
+        let limit = COMPARED_BELOW * self.peak();
         self.rows
             .iter()
             .filter(move |row| row.bytes_per_sec < limit)
@@ -167,12 +167,12 @@ fn mean_and_worst(errors: &[(f64, u32)]) -> (f64, f64, u32) {
     worst.map_or((mean, 0.0, 0), |w| (mean, w.0, w.1))
 }
 
-/// Judges a profile on one curve.
-pub fn judge(profile: &Profile, curve: &Curve, active_threads: f64) -> Verdict {
+/// Compares a profile with one curve.
+pub fn assess(profile: &Profile, curve: &Curve, active_threads: f64) -> Verdict {
     let mut device = LoadedDevice::new(profile);
     let (ratio, stores) = (curve.mix.write_ratio(), curve.mix.is_non_temporal());
     let mut at_bandwidth = Vec::new();
-    for row in curve.judged() {
+    for row in curve.compared_rows() {
         let requesters = mlc_sweep::requesters(profile, active_threads, curve.mix, row.delay);
         let offered = device.offered(&requesters);
         let open = device.latency_at_ns(row.bytes_per_sec, ratio, stores, offered);

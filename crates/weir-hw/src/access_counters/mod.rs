@@ -67,8 +67,8 @@ pub struct Lines {
 /// Why counters cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CountersError {
-    /// The register map has room for 1 to `GROUP_COUNT_MAX` groups.
-    #[error("{count} groups requested: the register map has room for 1 to {max}", max = regmap::GROUP_COUNT_MAX)]
+    /// The register map holds 1 to `GROUP_COUNT_MAX` groups.
+    #[error("{count} groups requested: the register map holds 1 to {max}", max = regmap::GROUP_COUNT_MAX)]
     GroupCount {
         /// How many were requested.
         count: usize,
@@ -283,7 +283,7 @@ fn sorted_regions(groups: &[GroupRegion]) -> Result<Vec<Region>, CountersError> 
             .0
             .checked_sub(1)
             .and_then(|less| base.checked_add(less));
-        // The map asks that base plus size stays below 2^64, so that drivers can add them.
+        // The map requires that base plus size stays below 2^64, so that drivers can add them.
         let Some(last) = last.filter(|last| *last < u64::MAX) else {
             return Err(CountersError::Region {
                 group,

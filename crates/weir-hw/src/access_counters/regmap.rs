@@ -168,16 +168,16 @@ pub const DEVLOAD_REG: u64 = 0x180b4;
 /// the fullest channel.
 pub const DEVLOAD_FILL_REG: u64 = 0x180b8;
 
-/// BAR offset, 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64.
+/// BAR offset, 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64.
 pub const DEVLOAD_LIGHT_CLOCKS_REG: u64 = 0x180c0;
 
-/// BAR offset, 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64.
+/// BAR offset, 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64.
 pub const DEVLOAD_OPTIMAL_CLOCKS_REG: u64 = 0x180c8;
 
-/// BAR offset, 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64.
+/// BAR offset, 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64.
 pub const DEVLOAD_MODERATE_CLOCKS_REG: u64 = 0x180d0;
 
-/// BAR offset, 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64.
+/// BAR offset, 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64.
 pub const DEVLOAD_SEVERE_CLOCKS_REG: u64 = 0x180d8;
 
 /// Offset in a group's entry, 64 bits. Completed reads of one line since reset; wraps at 2^64.

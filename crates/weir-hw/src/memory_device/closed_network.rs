@@ -462,7 +462,7 @@ impl LoadedDevice {
         };
         let (u_per_line, _) = station.utilization(&one);
         let pow = |u: f64| u / (self.idle_ns + station.loaded_ns(u));
-        // Power has one maximum: latency is its start plus terms whose growth never slows below
+        // Power has one maximum: latency is its start plus terms, and the growth of each never slows below
         // a straight line once they matter. A grid finds it, thirds narrow it.
         let steps = 200u32;
         let grid = |n: u32| f64::from(n) / f64::from(steps);

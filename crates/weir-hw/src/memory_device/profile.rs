@@ -161,7 +161,7 @@ pub struct MixFigures {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub probe_wait_ratio: f64,
     /// A core's own time per line in the load generator of the measurement: pairs of (injected
-    /// delay, nanoseconds), rising. Between them straight lines, beyond the last in proportion.
+    /// delay, nanoseconds), rising. Between them straight lines, above the last in proportion.
     pub loader_ns: Vec<[f64; 2]>,
 }
 

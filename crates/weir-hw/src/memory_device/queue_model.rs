@@ -9,7 +9,7 @@
 //! The vCPUs of an emulated machine have clocks of their own that drift apart by hundreds of
 //! microseconds, while an access takes a few. A queue that only knows "busy until" would make a
 //! vCPU that is behind wait for accesses of the future. So the server keeps a *calendar*: time is
-//! cut into slots of one service each, and an access takes the first free slot at or after its own
+//! divided into slots of one service each, and an access takes the first free slot at or after its own
 //! time. For calls in time order this is the FIFO queue (to one slot); for calls out of order each
 //! gets what it would have got in order, up to accesses that came earlier in host time and later in
 //! model time (history-list queue models of parallel simulators do the same).

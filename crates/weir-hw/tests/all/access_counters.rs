@@ -181,7 +181,7 @@ fn no_access_is_lost_between_threads() {
     );
 }
 
-/// The plain version: look at each group in turn, count in a map.
+/// The plain version: one group after the other, with counts in a map.
 fn reference(groups: &[GroupRegion], accesses: &[(u64, bool)]) -> BTreeMap<(usize, bool), u64> {
     let mut counts = BTreeMap::new();
     for (address, is_write) in accesses {
@@ -206,8 +206,8 @@ proptest! {
             end = base + size;
             region(base, *size)
         }).collect();
-        let turn = order.index(groups.len());
-        groups.rotate_left(turn);
+        let shift = order.index(groups.len());
+        groups.rotate_left(shift);
         let counters = AccessCounters::new(&groups).expect("regions that do not overlap");
         for (address, is_write) in &accesses {
             counters.count(*address, *is_write);

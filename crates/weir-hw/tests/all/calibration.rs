@@ -2,7 +2,7 @@
 //! The profiles against the measured rows: fails when a change of the equations or of a profile
 //! moves them apart.
 
-use crate::measured::{active_threads, curves, judge};
+use crate::measured::{active_threads, assess, curves};
 use crate::{fit, measured, thesis};
 use weir_hw::memory_device::Profile;
 use weir_hw::memory_device::mlc_sweep::LoadMix;
@@ -11,7 +11,7 @@ const MEAN_MAX: f64 = 0.05;
 const WORST_MAX: f64 = 0.15;
 const HELD_OUT_MEAN_MAX: f64 = 0.04;
 const SATURATION_MAX: f64 = 0.10;
-/// Of curves whose probe shares its core: 13 to 39 % was found.
+/// Of curves with a probe that shares its core: 13 to 39 % was found.
 const CROWDED_MAX: f64 = 0.4;
 
 /// The first of two runs that the file calls the same has 11 cores and the second hardware threads of six
@@ -32,7 +32,7 @@ fn every_curve_is_met() {
     assert_eq!(all.iter().map(|c| c.rows.len()).sum::<usize>(), 35 * 19);
     for curve in &all {
         let profile = Profile::named(curve.profile_name()).expect("built in");
-        let verdict = judge(&profile, curve, active_threads(curve, &all));
+        let verdict = assess(&profile, curve, active_threads(curve, &all));
         let name = &verdict.curve;
         assert!(verdict.mean <= MEAN_MAX, "{name}: mean {}", verdict.mean);
         assert!(
@@ -71,10 +71,10 @@ fn curves_that_were_held_out_are_met() {
     let (mut sum, mut rows) = (0.0, 0.0);
     for curve in &all {
         assert_eq!(curve.rows.len(), 19);
-        let verdict = judge(&profile, curve, f64::from(curve.threads));
-        let judged = curve.judged().count() as f64;
-        sum += verdict.mean * judged;
-        rows += judged;
+        let verdict = assess(&profile, curve, f64::from(curve.threads));
+        let compared = curve.compared_rows().count() as f64;
+        sum += verdict.mean * compared;
+        rows += compared;
         assert!(verdict.worst.abs() <= WORST_MAX, "{verdict}");
         let most = if curve.threads > profile.host.cores {
             // How much longer a probe waits that shares its core is known from 46 threads only.
@@ -87,7 +87,7 @@ fn curves_that_were_held_out_are_met() {
     }
     let mean = sum / rows;
     assert!(mean <= HELD_OUT_MEAN_MAX, "mean {mean}");
-    assert!(rows > 200.0, "{rows} rows are judged");
+    assert!(rows > 200.0, "{rows} rows are compared");
 }
 
 /// As if a write-back took a place in its core's window.
@@ -110,7 +110,7 @@ fn each_mechanism_is_needed() {
         change(&mut profile);
         let curves = measured::held_out();
         let errors = curves.iter().filter(|c| c.threads == threads).map(|c| {
-            let verdict = judge(&profile, c, f64::from(threads));
+            let verdict = assess(&profile, c, f64::from(threads));
             verdict.worst.abs().max(verdict.saturation_latency.abs())
         });
         errors.fold(0.0, f64::max)

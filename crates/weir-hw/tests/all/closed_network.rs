@@ -42,11 +42,11 @@ fn any_requester() -> impl Strategy<Value = Requester> {
 }
 
 #[test]
-fn nobody_there_is_the_idle_latency() {
+fn without_requesters_latency_is_idle() {
     for profile in profiles() {
         let mut device = LoadedDevice::new(&profile);
-        for nobody in [vec![], vec![reader(0.0, 0.0)]] {
-            let out = solve(&mut device, &nobody);
+        for requesters in [vec![], vec![reader(0.0, 0.0)]] {
+            let out = solve(&mut device, &requesters);
             assert_eq!(out.latency_ns, profile.device.idle_ns, "{}", profile.name);
             assert_eq!(out.read_bytes_per_sec + out.write_bytes_per_sec, 0.0);
             assert_eq!(out.devload, DevLoad::Light);

@@ -136,8 +136,8 @@ fn the_same_seed_gives_the_same_lines() {
     let first = event_sim::run(&profile, &kinds, 5_000, SEED);
     assert_eq!(first, event_sim::run(&profile, &kinds, 5_000, SEED));
     assert_ne!(first, event_sim::run(&profile, &kinds, 5_000, SEED + 1));
-    let nobody = event_sim::run(&profile, &[], 100, SEED);
-    assert_eq!((nobody.bytes_per_sec, nobody.latency_ns), (0.0, 0.0));
+    let empty = event_sim::run(&profile, &[], 100, SEED);
+    assert_eq!((empty.bytes_per_sec, empty.latency_ns), (0.0, 0.0));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn an_unknown_name_is_answered_with_the_known_ones() {
 }
 
 #[test]
-fn wrong_files_are_told_what_is_wrong_and_where() {
+fn wrong_files_are_refused_with_reason_and_place() {
     let unknown = error(&GOOD.replace("queue_lines", "queue_line"));
     assert!(
         unknown.contains("mine.toml") && unknown.contains("queue_line"),

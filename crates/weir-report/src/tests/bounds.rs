@@ -122,7 +122,7 @@ fn with_another(backend: &str) -> Results {
 }
 
 #[test]
-fn each_back_end_is_judged_and_the_thesis_is_not() {
+fn each_back_end_is_checked_and_the_thesis_is_not() {
     let mut results = with_another("sched-ext-full");
     results.runs[2].light_reader.p99_ns = Some(1e9);
     let checks = checks(&subject(), &results);
@@ -145,7 +145,7 @@ fn each_back_end_is_judged_and_the_thesis_is_not() {
 }
 
 #[test]
-fn the_thesis_is_judged_where_weir_did_not_run_or_by_name() {
+fn the_thesis_is_checked_where_weir_did_not_run_or_by_name() {
     let mut alone = with_another("thesis-scx");
     alone.runs[1].backend = "thesis-cgroups".into();
     let runs: BTreeSet<String> = checks(&subject(), &alone)
@@ -176,7 +176,7 @@ fn two_seeds(change: impl Fn(&mut Run)) -> Results {
 }
 
 #[test]
-fn each_seed_is_judged_against_its_own_run_without_control() {
+fn each_seed_is_checked_against_its_own_run_without_control() {
     // Twice the latency with and without control is no change.
     let slower = two_seeds(|run| {
         let p99 = &mut run.light_reader.p99_ns;
@@ -263,13 +263,13 @@ fn a_back_end_may_have_bounds_of_its_own() {
 }
 
 #[test]
-fn an_estimate_is_judged_by_its_worst_error_and_only_if_there_is_one() {
+fn an_estimate_is_checked_by_its_worst_error_and_only_if_there_is_one() {
     let mut subject = subject();
     subject.expect = Expect {
         estimate_error_ratio_max: Some(0.15),
         ..Expect::default()
     };
-    let judged = |errors: &[f64]| {
+    let checked = |errors: &[f64]| {
         let mut held = run("max-min", 36.0, 1000.0);
         let named = errors.iter().enumerate();
         held.estimate_error_ratio = named.map(|(i, e)| (format!("w{i}"), *e)).collect();
@@ -281,10 +281,10 @@ fn an_estimate_is_judged_by_its_worst_error_and_only_if_there_is_one() {
         assert_eq!(checks.len(), 1);
         (checks[0].passed, checks[0].measured.clone().ok())
     };
-    assert_eq!(judged(&[0.05, 0.125]), (true, Some(0.125)));
-    assert_eq!(judged(&[0.05, 0.2]), (false, Some(0.2)));
+    assert_eq!(checked(&[0.05, 0.125]), (true, Some(0.125)));
+    assert_eq!(checked(&[0.05, 0.2]), (false, Some(0.2)));
     assert_eq!(
-        judged(&[]),
+        checked(&[]),
         (false, None),
         "what was not measured was not shown"
     );

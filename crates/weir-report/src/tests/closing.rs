@@ -36,7 +36,7 @@ fn one_controlled_run_is_named_by_its_back_end() {
 }
 
 #[test]
-fn of_several_runs_the_one_that_scatters_least_is_told() {
+fn of_several_runs_the_one_that_scatters_least_is_named() {
     let mut results = results();
     results.runs = vec![
         results.runs[0].clone(),
@@ -110,7 +110,7 @@ fn a_device_that_was_not_held_is_not_said_to_be() {
 }
 
 #[test]
-fn other_controllers_are_told_of_where_weir_did_not_run() {
+fn other_controllers_are_named_where_weir_did_not_run() {
     let mut results = results();
     let thesis = held_by("thesis-scx", 36.0, 0.1);
     results.runs.push(thesis.clone());
@@ -176,7 +176,7 @@ fn what_is_missing_is_said() {
 }
 
 #[test]
-fn of_several_seeds_the_means_are_told() {
+fn of_several_seeds_the_means_are_given() {
     let mut results = results();
     for seed in [8, 9] {
         for run in super::results().runs {

@@ -196,7 +196,7 @@ fn cells_of_wide_tables_know_their_heads() {
     assert!(!narrow.contains("<table class=\"stack\">") && !narrow.contains("data-h="));
     assert!(wide.contains("<table class=\"stack\">"), "{wide}");
     assert_eq!(wide.matches("data-h=\"&quot;head ").count(), 5, "{wide}");
-    // The heads go where there is no room for them, and nowhere else.
+    // The heads go where they do not fit, and nowhere else.
     let narrow_only = wide
         .split_once("@media(max-width")
         .expect("rules for narrow screens")

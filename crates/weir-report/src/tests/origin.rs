@@ -7,7 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 const SKEW: &str = "clocks of two CPUs differ by up to a window";
 
-fn told() -> Results {
+fn with_origin() -> Results {
     let mut results = results();
     results.origin = Some(Origin {
         weir_version: "1.2.3".into(),
@@ -35,11 +35,11 @@ fn told() -> Results {
 }
 
 #[test]
-fn page_and_terminal_tell_all_of_it() {
+fn page_and_terminal_show_all_of_it() {
     let dir = tempfile::tempdir().unwrap();
-    let files = write(dir.path(), &subject(), &told()).unwrap();
+    let files = write(dir.path(), &subject(), &with_origin()).unwrap();
     let page = std::fs::read_to_string(&files[3]).unwrap();
-    let shown = terminal(&subject(), &told());
+    let shown = terminal(&subject(), &with_origin());
     let flat = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     for text in [page, flat] {
         for part in [
@@ -69,7 +69,7 @@ fn page_and_terminal_tell_all_of_it() {
 
 #[test]
 fn a_figure_that_is_not_to_be_trusted_is_marked() {
-    let text = table(&told());
+    let text = table(&with_origin());
     let marked = text.lines().filter(|l| l.contains('*')).count();
     // Two of the device, all five of the limited readers.
     assert_eq!(marked, 7, "{text}");
@@ -90,11 +90,11 @@ fn nothing_is_said_where_nothing_is_recorded() {
 
 #[test]
 fn the_file_has_it_and_reads_back() {
-    let text = files::summary(&told()).unwrap();
+    let text = files::summary(&with_origin()).unwrap();
     let read: Results = serde_json::from_slice(&text).unwrap();
     assert_eq!(
         (&read.origin, &read.caveats),
-        (&told().origin, &told().caveats)
+        (&with_origin().origin, &with_origin().caveats)
     );
     let value: Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(value["origin"]["kernel_release"], "6.18.1-cloud");
@@ -120,7 +120,7 @@ fn older_and_newer_files_are_read() {
     for more in [
         "",
         r#","host_lag_ratio":0.004"#,
-        r#","host_lag_ratio":null,"missing":{"host_lag_ratio":"a simulation waits for nobody"}"#,
+        r#","host_lag_ratio":null,"missing":{"host_lag_ratio":"a simulation does not wait"}"#,
         r#","a_figure_of_next_year":{"mean_ns":1.0}"#,
     ] {
         let read: Results = serde_json::from_str(&run(more)).unwrap();
@@ -132,13 +132,13 @@ fn older_and_newer_files_are_read() {
 
 #[test]
 fn runs_of_one_seed_agree_but_for_date_and_wall_time() {
-    let mut later = told();
+    let mut later = with_origin();
     let origin = later.origin.as_mut().unwrap();
     origin.date_utc = Some("2026-03-02T12:00:00Z".into());
     origin.wall_sec = Some(60.0);
     later.runs[0].wall_sec = None;
-    assert_ne!(later, told());
-    assert_eq!(later.reproducible(), told().reproducible());
+    assert_ne!(later, with_origin());
+    assert_eq!(later.reproducible(), with_origin().reproducible());
     later.runs[0].virtual_sec = Some(11.0);
-    assert_ne!(later.reproducible(), told().reproducible());
+    assert_ne!(later.reproducible(), with_origin().reproducible());
 }

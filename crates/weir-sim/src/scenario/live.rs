@@ -193,7 +193,7 @@ pub(super) fn parse(text: &str) -> Result<Scenario, toml::de::Error> {
             measure_sec: c.measure_sec,
             control_from_sec: 0.0,
         },
-        // The emulated CPU counts no accesses of a task unless it is asked to.
+        // The emulated CPU counts no accesses of a task unless it is configured to.
         sensors: Sensors {
             attribution: Attribution::CpuTime,
             ..Sensors::default()

@@ -72,7 +72,7 @@ pub struct MachineConfig {
 }
 
 impl Default for MachineConfig {
-    /// The thesis's (6.1): Xeon Silver 4416+, 20 cores, 40 threads, 37.5 MiB of cache. It does not tell its HZ: at
+    /// The thesis's (6.1): Xeon Silver 4416+, 20 cores, 40 threads, 37.5 MiB of cache. It does not give its HZ: at
     /// 1000 its loop can hold the 3 GiB/s of figure 12, at 250 its 100 % (1 ms in 1 ms) gives 2.5
     /// (docs/explanation/simulator.md).
     fn default() -> Self {
@@ -121,11 +121,11 @@ impl Device {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Control {
-    /// Bandwidth to hold per device, reads and writes together. With another goal nobody but the
-    /// thesis's controllers is told; it is what results are compared with.
+    /// Bandwidth to hold per device, reads and writes together. With another goal only the
+    /// thesis's controllers get it; results are compared with it.
     pub set_point_bytes_per_sec: f64,
     /// What weir holds: `"bandwidth"`, `"knee"` or `{ latency_ns = N }`. For the latter two the device
-    /// tells its mean latency.
+    /// reports its mean latency.
     #[serde(default)]
     pub goal: Goal,
     /// weir's interval.
@@ -134,7 +134,8 @@ pub struct Control {
     /// Period of weir's limits. Where CPUs are saturated, a limited thread that becomes runnable waits for the
     /// thread before it, and loses what it cannot use up within its period; the longer the period, the longer
     /// its blocks wait for the next (docs/evidence/simulator.md, ablation).
-    /// Nothing is 10 ms, off the beat as weir's own default is ([`weir_core::units::off_beat`]).
+    /// Nothing is 10 ms, a little off the round value as weir's own default is
+    /// ([`weir_core::units::off_beat`]).
     pub period_ms: Option<u64>,
     /// weir's policy: `proportional`, `balance-point` or `max-min`.
     #[serde(default)]
@@ -280,11 +281,11 @@ pub struct PhaseConfig {
     pub write_ratio: Option<f64>,
     /// access: stores that do not read first.
     pub non_temporal: Option<bool>,
-    /// access: bytes per second; who is late catches up for at most a second.
+    /// access: bytes per second; a task that is late catches up for at most a second.
     pub rate_bytes_per_sec: Option<f64>,
-    /// access: CPU time spent on something else after each block.
+    /// access: CPU time used for something else after each block.
     pub think_us: Option<f64>,
-    /// access: what it goes through; the part beyond the cache causes traffic.
+    /// access: what it goes through; the part that does not fit into the cache causes traffic.
     pub working_set_mib: Option<f64>,
     /// compute: length of a piece of work.
     pub chunk_us: Option<f64>,

@@ -53,8 +53,11 @@ fn it_conforms() {
 #[test]
 fn a_run_ends() {
     let mut world = world(SCENARIOS[0], &WeirOptions::default());
-    let looks = std::iter::from_fn(|| world.observe().ok()).count();
-    assert!((55..=60).contains(&looks), "3 s in steps of 50 ms: {looks}");
+    let observations = std::iter::from_fn(|| world.observe().ok()).count();
+    assert!(
+        (55..=60).contains(&observations),
+        "3 s in steps of 50 ms: {observations}"
+    );
     assert!(matches!(world.observe(), Err(PlatformError::End)));
     assert_eq!(world.now().0, 3_000_000_000);
 }

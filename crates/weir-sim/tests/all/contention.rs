@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two tasks want one CPU: the simulated kernel against a real one.
+//! Two tasks need one CPU: the simulated kernel against a real one.
 //!
 //! Measured on Linux 6.18, HZ=250, two CPUs (so a base slice of 1.4 ms), everything on one of them,
 //! each task in a cgroup of its own with the same weight, three runs of 2 to 4 s (two for 1.2/2 ms and
-//! for the small task). What else woke there was not counted; the scenario has forty wake-ups a second.
+//! for the small task). Other wake-ups there were not counted; the scenario has forty wake-ups a second.
 
 use weir_sim::{Backend, CpuMax, Measures, Scenario, Variant, run};
 
@@ -88,7 +88,7 @@ fn a_limited_task_beside_an_unlimited_one_gets_what_was_measured() {
 /// A task of 50 µs each 5 ms. Measured beside one and beside two spinning tasks: 95 % at once, the 99th
 /// percentile 3.0 to 4.0 ms; the mean 67 to 77 µs above the median, and 125 µs.
 #[test]
-fn who_uses_little_preempts_until_its_lag_is_used_up() {
+fn a_task_that_uses_little_preempts_until_its_lag_is_used_up() {
     for (others, mean_above_median_us) in [(1, 40.0..90.0), (2, 80.0..160.0)] {
         // 1024 lines of 49 ns each.
         let light = r#"[[workload]]
@@ -138,7 +138,7 @@ fn a_realtime_task_never_waits_and_is_never_limited() {
     };
     let m = run(&on_one_cpu(&both), &Variant::Fixed(limit), 1).expect("a run");
     assert!(part_of(&m, "limited") > 0.99 && part_of(&m, "other") < 0.01);
-    // Two of them take turns.
+    // Two of them share it by slices.
     let both = spinner("one", "heavy", "realtime = true")
         + &spinner("two", "heavy", "realtime = true")
         + &spinner("other", "light", "");
@@ -150,7 +150,7 @@ fn a_realtime_task_never_waits_and_is_never_limited() {
     );
 }
 
-/// Who is interrupted by a real-time task goes elsewhere where a CPU is idle.
+/// A task that is interrupted by a real-time task goes elsewhere where a CPU is idle.
 #[test]
 fn a_realtime_task_does_not_hold_up_others_while_a_cpu_is_idle() {
     let all = spinner("other", "light", "count = 2") + &spinner("rt", "light", "realtime = true");
@@ -193,14 +193,14 @@ fn a_light_reader_is_faster_beside_limited_ones_unless_it_waits_for_a_cpu() {
     }
     let [own_free, own_held] = [light_reader(alone, &none), light_reader(alone, &weir)];
     println!("a CPU each: mean, p50, p99 {own_free:.1?} us, with weir {own_held:.1?} us");
-    assert!(own_held[2] < own_free[2] * 0.6, "nobody waits for a CPU");
+    assert!(own_held[2] < own_free[2] * 0.6, "no task waits for a CPU");
     let [free, held] = [light_reader(ordinary, &none), light_reader(ordinary, &weir)];
     println!("ordinary: mean, p50, p99 {free:.1?} us, with weir {held:.1?} us");
     assert!(held[1] < free[1] * 0.75, "the median is the device's");
     assert!(free[2] > 500.0 && held[2] > 500.0, "the tail is the CPU's");
 }
 
-/// Who gives up a lock wakes the next in line, on its own CPU as well, and goes on or makes room.
+/// A task that gives up a lock wakes the next in line, on its own CPU as well, and goes on or gives way.
 #[test]
 fn a_lock_that_is_handed_over_on_one_cpu_loses_nothing() {
     for (realtime, stays) in [(false, ""), (true, ""), (false, "stop_ms = 9000\n")] {
@@ -211,7 +211,7 @@ fn a_lock_that_is_handed_over_on_one_cpu_loses_nothing() {
                  [[workload.phase]]\nkind = \"sleep\"\nmean_us = {sleep_us:.1}\nrandom = true\n"
             )
         };
-        // Together they ask for more than half of the lock's CPU.
+        // Together they need more than half of the lock's CPU.
         let sharers = sharer("often", realtime, 2000.0) + &sharer("seldom", false, 8000.0);
         let scenario = on_one_cpu(&(sharers + &spinner("other", "heavy", "")));
         for variant in Variant::all(&scenario) {

@@ -4,7 +4,7 @@
 //!
 //! Two measured tables. The first is the one that started this (one run of 3 s a cell). Where a second
 //! measurement on the same kernel, two runs a cell, differs from it by more than 10 %, the second
-//! is judged by: the first machine was not alone.
+//! counts: the first machine was not alone.
 
 use weir_sim::{CpuMax, Rewriting, spin};
 

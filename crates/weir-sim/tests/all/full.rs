@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! weir's scheduler for all ordinary tasks: fair by weights, quick to who mostly sleeps, and the device guarded
-//! between two looks. How well it holds a set-point is judged beside partial mode, in `partial.rs`.
+//! weir's scheduler for all ordinary tasks: fair by weights, quick to tasks that mostly sleep, and the device
+//! capped between two observations. How well it holds a set-point is tested beside partial mode, in
+//! `partial.rs`.
 
 use proptest::prelude::*;
 use weir_sim::{Backend, Measures, Scenario, Variant, WorkloadSeries, run};
@@ -64,7 +65,7 @@ fn near(value: f64, wanted: f64, ratio: f64) {
 }
 
 #[test]
-fn who_computes_gets_its_weight() {
+fn a_task_that_computes_gets_its_weight() {
     let both = spinner("one", "weight = 100.0") + &spinner("three", "weight = 300.0");
     for (cores, seed) in [(1, 1), (1, 2), (1, 3)] {
         let m = held(&scenario(cores, 10.0, &both), seed);
@@ -85,9 +86,9 @@ fn a_workload_gets_its_weight_however_many_tasks_it_has() {
     }
 }
 
-/// Of four tasks one has a lock that the others wait for: it has the part of all.
+/// One of four tasks has a lock that the others wait for: it has the part of all.
 #[test]
-fn who_waits_for_a_lock_leaves_his_part_to_his_own() {
+fn a_task_that_waits_for_a_lock_leaves_its_part_to_its_workload() {
     let locked = spinner("locked", "threads = 4\nweight = 25.0") + "chunk_us = 1e9\nlock = 0\n";
     let both = locked + &spinner("other", "weight = 100.0");
     for seed in 1..=3 {
@@ -96,7 +97,7 @@ fn who_waits_for_a_lock_leaves_his_part_to_his_own() {
     }
 }
 
-/// Who slept for seconds and computes then has no more than a slice of credit.
+/// A task that slept for seconds and computes then has no more than a slice of credit.
 #[test]
 fn a_long_sleep_is_no_long_credit() {
     let rare = "[[workload]]\nname = \"rare\"\nrole = \"light\"\n[[workload.phase]]\nkind = \"compute\"\n\
@@ -111,9 +112,9 @@ fn a_long_sleep_is_no_long_credit() {
     }
 }
 
-/// Where a budget makes a run in seconds only, everybody has his turn all the same.
+/// Where a budget makes a run in seconds only, every task runs all the same.
 #[test]
-fn who_is_in_debt_has_his_turn() {
+fn a_task_in_debt_runs_by_the_starvation_guard() {
     let mut all = String::new();
     for i in 0..8 {
         all += &reader(&format!("r{i}"), "threads = 8\nweight = 1.0");
@@ -131,9 +132,9 @@ fn who_is_in_debt_has_his_turn() {
     }
 }
 
-/// Beside two tasks that compute on the only CPU, whoever wakes has it at once.
+/// Beside two tasks that compute on the only CPU, a task that wakes has it at once.
 #[test]
-fn who_mostly_sleeps_does_not_wait_for_the_end_of_a_slice() {
+fn a_task_that_mostly_sleeps_does_not_wait_for_the_end_of_a_slice() {
     let all = spinner("busy", "count = 2") + &sleeper("quick");
     for seed in 1..=3 {
         let m = held(&scenario(1, 20.0, &all), seed);
@@ -162,10 +163,10 @@ fn the_limited_get_their_budgets_and_the_others_the_rest() {
     }
 }
 
-/// Five readers begin at 5 s. Partial mode meets them with its next plan; full mode guards the device until then,
-/// also where the next look is a second away.
+/// Five readers begin at 5 s. Partial mode limits them with its next plan. Full mode caps the device's
+/// traffic until then, also where the next observation is a second away.
 #[test]
-fn a_new_load_is_met_before_the_next_look() {
+fn a_new_load_is_capped_before_the_next_observation() {
     let mut scenario = Scenario::parse(STEP, "step").unwrap_or_else(|e| panic!("{e}"));
     (scenario.control.settle_sec, scenario.control.measure_sec) = (5.0, 1.0);
     scenario.control.interval_ms = 2000;
@@ -186,10 +187,10 @@ fn a_new_load_is_met_before_the_next_look() {
     }
 }
 
-/// One of two tasks that compute is never disturbed; after 8 s a third comes. Each should have two thirds of a CPU, and
-/// nobody should wait for longer than the others' slices.
+/// One of two tasks that compute is never disturbed; after 8 s a third comes. Each should have two thirds of
+/// a CPU, and no task should wait for longer than the others' slices.
 #[test]
-fn who_ran_undisturbed_for_long_makes_room_for_others() {
+fn a_task_that_ran_undisturbed_for_long_gives_way_to_others() {
     let all =
         spinner("early", "count = 2") + &spinner("late", "start_ms = 8000") + &sleeper("quick");
     for seed in 1..=3 {
@@ -206,7 +207,7 @@ fn who_ran_undisturbed_for_long_makes_room_for_others() {
     }
 }
 
-/// Nobody used the device for seconds. That is no credit for those who are limited then.
+/// No workload used the device for seconds. That is no credit for those that are limited then.
 #[test]
 fn a_rest_is_no_credit() {
     let mut scenario = Scenario::parse(STEP, "step").unwrap_or_else(|e| panic!("{e}"));
@@ -225,10 +226,10 @@ fn a_rest_is_no_credit() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever runs: the device is not beyond its set-point, no CPU is idle while somebody wants it, and nobody
-    /// waits for longer than his turn and everybody else's slice.
+    /// Whatever runs: the device is not above its set-point, no CPU is idle while a task waits for one, and
+    /// no task waits for longer than the slices of all others.
     #[test]
-    fn nobody_waits_for_ever(
+    fn no_task_waits_for_ever(
         cores in 1..5u32,
         readers in 1..5u32,
         threads in 1..4u32,

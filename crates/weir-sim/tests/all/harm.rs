@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What weir must not do to workloads that use a device little: cut them, or make them wait longer than without control.
+//! What weir must not do to workloads that use a device little: limit them, or make them wait longer than
+//! without control.
 
 use weir_core::seam::plan::ActionKind;
 use weir_core::{Observation, Plan};
@@ -197,13 +198,13 @@ fn a_light_user_does_not_wait_behind_heavy_readers() {
 
 /// It is the full CPUs: with three fewer workers nothing is left of the waits.
 #[test]
-fn where_cpus_are_left_nobody_waits() {
-    let [full, room] =
+fn where_cpus_are_left_no_task_waits() {
+    let [full, free] =
         [&[][..], &[("count = 39", "count = 36")]].map(|c| scenario(ON_OFF, c, 24.0));
     let without = light_p99_us(&full, &Variant::None, 12);
-    for variant in [Variant::weir(&room), Variant::weir_without_weights(&room)] {
-        let with_room = light_p99_us(&room, &variant, 12);
-        assert!(with_room < 0.1 * without, "{with_room} and {without}");
+    for variant in [Variant::weir(&free), Variant::weir_without_weights(&free)] {
+        let with_free = light_p99_us(&free, &variant, 12);
+        assert!(with_free < 0.1 * without, "{with_free} and {without}");
     }
 }
 

@@ -43,7 +43,7 @@ fn is_as_promised(
     );
 }
 
-/// Where nobody else wants the CPUs, which is where the thesis's schedulers did nothing.
+/// Where no other task needs the CPUs, which is where the thesis's schedulers did nothing.
 #[test]
 fn an_idle_machine_is_held_at_the_set_point() {
     for seed in 1..=5 {
@@ -53,8 +53,9 @@ fn an_idle_machine_is_held_at_the_set_point() {
     }
 }
 
-/// With all ordinary tasks in one queue who is limited does not wait behind those who are not: the set-point is held
-/// without the kernel's help, a reader is never away for long, and the work beside has more than without control.
+/// With all ordinary tasks in one queue limited tasks do not wait behind the others: the set-point is held
+/// without the kernel's help, a reader is never away for long, and the work beside has more than without
+/// control.
 #[test]
 fn a_saturated_machine_is_held_in_full_mode() {
     let scenario = scenario(SATURATED);
@@ -74,8 +75,9 @@ fn a_saturated_machine_is_held_in_full_mode() {
     }
 }
 
-/// Where ordinary tasks want nearly all CPUs, if the kernel gives limited ones more than its usual 5 %. The
-/// aim is half of the latency; readers that are let in a quarter beyond the set-point keep 46 to 52 %. (2.1: as above.)
+/// Where ordinary tasks need nearly all CPUs, if the kernel gives limited ones more than its usual 5 %. The
+/// goal is half of the latency; readers that run a quarter above the set-point keep 46 to 52 %. (2.1: as
+/// above.)
 #[test]
 fn a_saturated_machine_is_held_if_the_kernel_serves_limited_tasks() {
     for seed in 1..=5 {
@@ -88,15 +90,15 @@ fn a_saturated_machine_is_held_if_the_kernel_serves_limited_tasks() {
     }
 }
 
-/// `SCHED_EXT` ranks below the fair class. Where ordinary tasks want nearly all CPUs, limited ones would get what those
-/// leave, and the device would stay a quarter below its set-point: the back end is refused, and the reason names both
-/// figures and what to take instead.
+/// `SCHED_EXT` ranks below the fair class. Where ordinary tasks need nearly all CPUs, limited ones would get
+/// what those leave, and the device would stay a quarter below its set-point: the back end is refused, and
+/// the reason names both figures and what to take instead.
 #[test]
 fn a_saturated_machine_is_refused_with_the_reason() {
     let scenario = scenario(SATURATED);
     for seed in 1..=3 {
         let variant = Variant::weir_with(Backend::SchedExt, &scenario);
-        let said = run(&scenario, &variant, seed).expect_err("39 workers want 39 of 40 CPUs");
+        let said = run(&scenario, &variant, seed).expect_err("39 workers need 39 of 40 CPUs");
         let said = said.to_string();
         for word in [
             "weir-sched-ext is refused",
@@ -111,7 +113,7 @@ fn a_saturated_machine_is_refused_with_the_reason() {
 
 /// With some workers fewer the limited readers have what they need, and nothing is refused.
 #[test]
-fn a_machine_with_room_for_limited_tasks_is_not_refused() {
+fn a_machine_with_cpus_for_limited_tasks_is_not_refused() {
     let mut scenario = scenario(SATURATED);
     for workload in &mut scenario.workloads {
         if workload.name == "stress" {
@@ -162,7 +164,7 @@ fn what_weir_sees_holds_a_device_too() {
     }
 }
 
-/// Every reader goes on moving: nobody is starved, and equal ones get the same.
+/// Every reader goes on moving: none is starved, and equal ones get the same.
 #[test]
 fn equal_readers_get_equal_parts() {
     for (text, backend) in [

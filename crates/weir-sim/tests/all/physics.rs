@@ -93,8 +93,8 @@ fn a_closed_loop_obeys_littles_law() {
 }
 
 #[test]
-fn no_cpu_idles_while_somebody_waits() {
-    // 8 threads in pairs give 8 × 0.6 whoever is more than eight.
+fn no_cpu_idles_while_a_task_waits() {
+    // 8 threads in pairs give 8 × 0.6, whichever thread is the ninth.
     for count in [8, 9, 13] {
         let measures = free(&scenario(
             "cores = 4",

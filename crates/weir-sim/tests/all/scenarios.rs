@@ -245,7 +245,7 @@ fn every_key_of_a_scenario_is_documented() {
     }
 }
 
-/// As on the live testbed (0.2 s): looks come sooner until the device is near its set-point. At the
+/// As on the live testbed (0.2 s): observations come sooner until the device is near its set-point. At the
 /// usual pace the second write of the first limits comes after 0.3 s.
 #[test]
 fn the_set_point_is_reached_before_the_usual_second_write() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The speed of all CPUs as a source of noise, other readings of the thesis's text, and what a run tells of blocks,
-//! loops and estimates.
+//! The speed of all CPUs as a source of noise, other readings of the thesis's text, and what a run reports of
+//! blocks, loops and estimates.
 
 use weir_core::units::GIB;
 use weir_sim::{LimitRule, Measures, Scenario, ScxReading, ScxVariant, Variant, run};
@@ -75,7 +75,8 @@ kind = "compute"
     );
 }
 
-/// What a scheduler does not hold follows the speed; a loop follows slow changes and takes them out.
+/// An error that a scheduler does not correct follows the speed; a loop follows slow changes and takes them
+/// out.
 #[test]
 fn noise_reaches_what_nothing_holds() {
     let spread = |scenario: &Scenario, variant: &Variant| {
@@ -146,7 +147,7 @@ fn another_reading_of_the_text_is_another_scheduler() {
 }
 
 #[test]
-fn blocks_calls_and_writes_are_told() {
+fn blocks_calls_and_writes_are_reported() {
     let scenario = limit("");
     let m = made(&scenario, &ROUND_ROBIN);
     let measured = &m.block_series[200..];
@@ -157,10 +158,10 @@ fn blocks_calls_and_writes_are_told() {
     );
     let longest = measured.iter().map(|b| b.longest_ns).max().unwrap_or(0);
     let mean = measured.iter().map(|b| b.sum_ns).sum::<f64>() / count as f64;
-    let told = m.limited_readers.mean_ns.expect("blocks");
+    let reported = m.limited_readers.mean_ns.expect("blocks");
     assert!(
-        longest as f64 > mean && (mean / told - 1.0).abs() < 0.05,
-        "{mean} {told}"
+        longest as f64 > mean && (mean / reported - 1.0).abs() < 0.05,
+        "{mean} {reported}"
     );
     // Counters are read once a millisecond at most.
     let calls = m.scheduler_calls.expect("a scheduler of BPF");

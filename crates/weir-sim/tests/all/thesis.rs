@@ -23,8 +23,8 @@ fn mean(values: &[f64]) -> f64 {
 
 /// Table 2: variant, mean in GiB/s, and how far the simulation may be off.
 ///
-/// The throttle queue is 11 to 13 % too high. Whoever finds the queue empty keeps its CPU for 20 ms, and
-/// how often that is depends on how much else wakes, which the thesis does not tell: with 800 wake-ups a
+/// The throttle queue is 11 to 13 % too high. A CPU that finds the queue empty keeps its task for 20 ms, and
+/// how often that is depends on how much else wakes, which the thesis does not say: with 800 wake-ups a
 /// second instead of 100 it stays, with 2400 it is 4.3 GiB/s, but then vtime is 3.4.
 const LIMITED: [(Variant, f64, f64); 6] = [
     (Variant::None, 8.04, 0.10),
@@ -92,7 +92,7 @@ fn table_3_against_littles_law() {
     for ((variant, bandwidth, _), printed_us) in LIMITED.into_iter().zip(printed) {
         let m = run(&scenario, &variant, 1).expect("a run");
         let micros = |ns: Option<f64>| ns.expect("blocks") / 1e3;
-        // What ten readers of 4 MiB blocks wait at the bandwidths of table 2 (measured with five).
+        // Waits of ten readers of 4 MiB blocks at the bandwidths of table 2 (measured with five).
         let law = 10.0 * 4.0 / 1024.0 / bandwidth * 1e6;
         println!(
             "{:22} block {:6.0} us, stddev {:6.0}, p99 {:7.0} (thesis {printed_us:5.0}; Little's law at its bandwidth {law:5.0})",
@@ -143,7 +143,7 @@ fn figure_8_estimates_are_ten_to_fifteen_percent_off() {
 }
 
 #[test]
-fn figure_12_who_uses_more_is_limited_more() {
+fn figure_12_larger_users_are_limited_more() {
     let scenario = scenario(include_str!(
         "../../../../scenarios/sim/thesis-asymmetric.toml"
     ));

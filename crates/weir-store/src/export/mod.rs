@@ -51,9 +51,9 @@ pub enum Format {
 pub struct Range {
     /// One session; nothing is all of them.
     pub session: Option<i64>,
-    /// What ended later than this, milliseconds since the Unix epoch.
+    /// Rows that ended later than this, milliseconds since the Unix epoch.
     pub from_unix_ms: Option<u64>,
-    /// What ended at this time or before.
+    /// Rows that ended at this time or before.
     pub to_unix_ms: Option<u64>,
 }
 
@@ -92,7 +92,7 @@ trait Sink {
     fn finish(self: Box<Self>) -> Result<(), StoreError>;
 }
 
-/// The columns by which rows are told apart besides time: tags, to InfluxDB.
+/// The columns that distinguish rows besides time: tags, to InfluxDB.
 const TAGS: [&str; 3] = ["session", "device", "workload"];
 const TIME: [&str; 2] = ["end_unix_ms", "wall_unix_ms"];
 

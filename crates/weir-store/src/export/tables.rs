@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables that can be exported: what they are called by other programs, their columns, and how
-//! they are asked for.
+//! The tables that can be exported: what they are called by other programs, their columns, and their queries.
 
 use super::Kind::{Real, Text, Whole};
 use super::{Column, Table};

@@ -84,7 +84,7 @@ CREATE TABLE word (
     PRIMARY KEY (kind, code)
 ) STRICT, WITHOUT ROWID;
 
--- Checksums of rows that have no room for their own.
+-- Checksums of rows that have no column for their own.
 CREATE TABLE text_check (
     id INTEGER PRIMARY KEY,
     crc32 INTEGER NOT NULL

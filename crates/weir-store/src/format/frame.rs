@@ -13,8 +13,8 @@
 //!   {"observation":…}\n      {…}\n        {…}\n
 //! ```
 //!
-//! No frame is ended, for nothing tells which tick is the last. Any number of rows of a frame from its first on,
-//! and the three bytes of an empty last block, are a whole frame that each decoder takes.
+//! No frame is ended, for it is not known which tick is the last. Any number of rows of a frame from its
+//! first on, and the three bytes of an empty last block, are a whole frame that each decoder takes.
 //!
 //! Sums are of rows ([`super::checksum`]); frames have none of their own.
 
@@ -33,7 +33,7 @@ const DOCUMENT_MAX_BYTES: usize = 64 << 20;
 /// The window that each decoder should support, 8 MiB (RFC 8878, 3.1.1.1.2). Ours is 512 KiB.
 const WINDOW_LOG_MAX: u32 = 23;
 /// Bytes handed to and fro at once: a block of the format at most.
-const ROOM_BYTES: usize = 128 << 10;
+const BUFFER_BYTES: usize = 128 << 10;
 
 /// A document cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -53,7 +53,7 @@ pub(crate) enum FrameError {
 pub(crate) struct Encoder {
     zstd: raw::Encoder<'static>,
     text: Vec<u8>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
     /// Documents in the frame that is open.
     count: u32,
 }
@@ -65,7 +65,7 @@ impl Encoder {
         Ok(Encoder {
             zstd: raw::Encoder::new(LEVEL)?,
             text: Vec::new(),
-            room: vec![0; ROOM_BYTES],
+            buffer: vec![0; BUFFER_BYTES],
             count: 0,
         })
     }
@@ -96,14 +96,14 @@ impl Encoder {
         let mut bytes = Vec::new();
         let mut input = InBuffer::around(&self.text);
         while input.pos() < self.text.len() {
-            let mut room = OutBuffer::around(self.room.as_mut_slice());
-            self.zstd.run(&mut input, &mut room)?;
-            bytes.extend_from_slice(room.as_slice());
+            let mut out = OutBuffer::around(self.buffer.as_mut_slice());
+            self.zstd.run(&mut input, &mut out)?;
+            bytes.extend_from_slice(out.as_slice());
         }
         loop {
-            let mut room = OutBuffer::around(self.room.as_mut_slice());
-            let left = self.zstd.flush(&mut room)?;
-            bytes.extend_from_slice(room.as_slice());
+            let mut out = OutBuffer::around(self.buffer.as_mut_slice());
+            let left = self.zstd.flush(&mut out)?;
+            bytes.extend_from_slice(out.as_slice());
             if left == 0 {
                 break;
             }
@@ -113,11 +113,11 @@ impl Encoder {
     }
 }
 
-/// Reads documents. The bytes may be anybody's: memory and lengths are bounded.
+/// Reads documents. The bytes may come from any source: memory and lengths are bounded.
 pub(crate) struct Decoder {
     zstd: raw::Decoder<'static>,
     text: Vec<u8>,
-    room: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
 impl Decoder {
@@ -129,7 +129,7 @@ impl Decoder {
         Ok(Decoder {
             zstd,
             text: Vec::new(),
-            room: vec![0; ROOM_BYTES],
+            buffer: vec![0; BUFFER_BYTES],
         })
     }
 
@@ -146,10 +146,10 @@ impl Decoder {
         let mut input = InBuffer::around(bytes);
         loop {
             let before = input.pos();
-            let mut room = OutBuffer::around(self.room.as_mut_slice());
-            self.zstd.run(&mut input, &mut room).map_err(wrong)?;
-            let got = room.as_slice();
-            let is_full = got.len() == ROOM_BYTES;
+            let mut out = OutBuffer::around(self.buffer.as_mut_slice());
+            self.zstd.run(&mut input, &mut out).map_err(wrong)?;
+            let got = out.as_slice();
+            let is_full = got.len() == BUFFER_BYTES;
             let is_stuck = got.is_empty() && input.pos() == before;
             self.text.extend_from_slice(got);
             if self.text.len() > DOCUMENT_MAX_BYTES {

@@ -64,7 +64,7 @@ fn what_could_not_be_kept_is_not_referred_to() {
     assert!(Decoder::new().unwrap().read(&bytes, true).is_ok());
 }
 
-/// A few bytes of a frame can stand for gigabytes of text, and a head can ask for as much memory.
+/// A few bytes of a frame can stand for gigabytes of text, and a head can claim as much memory.
 #[test]
 fn bytes_cannot_grow_without_end() {
     let text = vec![b' '; DOCUMENT_MAX_BYTES + 1];

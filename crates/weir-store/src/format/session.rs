@@ -26,8 +26,8 @@ const OPENING: &str = "\"crc32\":\"";
 const CLOSING: &str = "\"}}";
 const DIGITS: usize = 8;
 /// For two numbers in place of `null`, and a time.
-const ROOM: usize = 48;
-/// A time of these centuries in the database; none takes no room.
+const SPARE_CHARS: usize = 48;
+/// A time of these centuries in the database; none takes no space.
 const TIME_BYTES: usize = 6;
 
 /// Which ticks a session has.
@@ -57,7 +57,7 @@ pub(crate) struct SessionRow {
 }
 
 impl SessionRow {
-    /// A row with its sum, and with room for what is known at the end: a row that keeps its length is
+    /// A row with its sum, and with space for what is known at the end: a row that keeps its length is
     /// changed where it stands. A longer one would move to the end of the file, and go with it.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl SessionRow {
         let row = SessionRow::new(id, start).map_err(|error| error.to_string());
         let mut row = row?;
         row.put_sum(extent, 0)?;
-        row.put_sum(extent, row.config.len() + ROOM)?;
+        row.put_sum(extent, row.config.len() + SPARE_CHARS)?;
         Ok(row)
     }
 
@@ -198,7 +198,7 @@ impl SessionRow {
             let value = renamed::rename(root, serde_json::from_str(text).ok()?);
             serde_json::to_string(&value).ok()
         };
-        // What is no JSON is named where it is read.
+        // Text that is no JSON is named where it is read.
         self.config = new("config", &self.config).unwrap_or(self.config);
         self.description = new("description", &self.description).unwrap_or(self.description);
         self

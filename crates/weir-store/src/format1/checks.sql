@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
--- Checksums of rows that have no room for their own. They stand beside the tables of a format and
+-- Checksums of rows that have no column for their own. They stand beside the tables of a format and
 -- change none of them. Described in docs/reference/recording-format.md.
 
 CREATE TABLE text_check (

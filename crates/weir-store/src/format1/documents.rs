@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Documents of format 1, from bytes to plain JSON values. The bytes may be anybody's: depth, number of values and
-//! lengths are bounded, and nothing panics.
+//! Documents of format 1, from bytes to plain JSON values. The bytes may come from any source: depth, number
+//! of values and lengths are bounded, and nothing panics.
 //!
 //! Each value is written against the old value in its place, that of the document before:
 //!
@@ -14,10 +14,10 @@
 //! | 7 | number | the text of that number in table `text` |
 //! | 8 | number n, n values without old ones | list |
 //! | 9 | number n, n × (text, value without an old one) | object |
-//! | 10 | ⌈members / 8⌉ bytes, lowest bit first, then values | the old object, but members whose bit is set |
+//! | 10 | ⌈members / 8⌉ bytes, lowest bit first, then values | the old object, but members with a set bit |
 //! | 11 | number n, then items until there are n | list, against the old list |
 //! | `01bbbbbb` | values | as 10, for objects of at most six members; the bits are in the byte |
-//! | `1cbbbbbb` | if c: number m | unsigned integer: base plus the step whose zigzag is `bbbbbb` + 64 m, modulo 2^64 |
+//! | `1cbbbbbb` | if c: number m | unsigned integer: base plus the step of zigzag `bbbbbb` + 64 m, modulo 2^64 |
 //!
 //! A number is LEB128: seven bits a byte, lowest first, the high bit set if more follow. Zigzag maps a signed step:
 //! 0, −1 → 1, 1 → 2, … Members of an object are in the order of their names' bytes. The base of a step is the old
@@ -37,10 +37,10 @@ pub(crate) struct Bad(pub(crate) &'static str);
 const DEPTH_MAX: u32 = 32;
 /// Values in one document: ten thousand workloads have about 300 000.
 const NODES_MAX: usize = 8_000_000;
-/// The member whose numbers are steps from the one before in the document.
+/// The member of an object that holds a time: its numbers are steps from the one before in the document.
 const CLOCK: &str = "at";
 
-// First byte of a value. Above `SMALL_FIELDS` the byte has room for a part of the value.
+// First byte of a value. Above `SMALL_FIELDS` the byte also holds a part of the value.
 const SAME: u8 = 0;
 const NULL: u8 = 1;
 const FALSE: u8 = 2;

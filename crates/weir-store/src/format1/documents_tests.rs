@@ -10,13 +10,13 @@ use std::path::Path;
 fn recorded(count: u32) -> (Vec<Vec<u8>>, HashMap<u64, String>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-1-sums.weir");
     let database = Connection::open(path).unwrap();
-    let mut ask = database
+    let mut query = database
         .prepare("SELECT document FROM tick ORDER BY id LIMIT ?")
         .unwrap();
-    let documents = ask.query_map([count], |row| row.get(0)).unwrap();
+    let documents = query.query_map([count], |row| row.get(0)).unwrap();
     let documents = documents.map(Result::unwrap).collect();
-    let mut ask = database.prepare("SELECT id, text FROM text").unwrap();
-    let texts = ask
+    let mut query = database.prepare("SELECT id, text FROM text").unwrap();
+    let texts = query
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
         .unwrap();
     (documents, texts.map(Result::unwrap).collect())

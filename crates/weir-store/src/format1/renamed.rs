@@ -2,7 +2,7 @@
 //! Names in documents of format 1 that have another name today.
 //!
 //! Documents are the serde forms of types, and types change their names. This is the one place that knows the old
-//! ones: whoever renames a member or a variant of a type that is recorded adds a line here.
+//! ones: a change that renames a member or a variant of a recorded type adds a line here.
 
 use serde_json::{Map, Value};
 

@@ -17,7 +17,7 @@ pub struct Totals {
     last_at: Option<Nanos>,
     pub(super) ticks: u64,
     pub(super) groups: BTreeMap<GroupId, GroupReading>,
-    /// Of devices whose events took turns.
+    /// Of devices with events that were multiplexed.
     pub(super) running: BTreeMap<DeviceId, f64>,
     /// Readings that were lost, of reads and of writes.
     pub(super) lost: BTreeMap<GroupId, [u64; 2]>,

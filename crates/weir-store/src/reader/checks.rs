@@ -60,7 +60,7 @@ impl<'a> Checks<'a> {
             true => self
                 .database
                 .prepare_cached(&format!("SELECT crc32 FROM {table} WHERE id = ?"))
-                .and_then(|mut ask| ask.query_row([id], |row| row.get(0)).optional())
+                .and_then(|mut query| query.query_row([id], |row| row.get(0)).optional())
                 .map_err(|error| format!("its checksum cannot be read: {error}"))?,
             false => None,
         };
@@ -102,7 +102,7 @@ impl<'a> Checks<'a> {
         let text: Option<String> = self
             .database
             .prepare_cached("SELECT text FROM text WHERE id = ?")
-            .and_then(|mut ask| ask.query_row([id], |row| row.get(0)).optional())
+            .and_then(|mut query| query.query_row([id], |row| row.get(0)).optional())
             .map_err(|error| format!("text {number} cannot be read: {error}"))?;
         let text = text.ok_or_else(missing)?;
         let wrong = |what: String| format!("text {number}: {what}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading. A recording may come from anybody: its tables are compared with ours before they are
-//! asked, ids must go up, documents are bounded, and what cannot be is named with the tick it is in.
+//! Reading. A recording may come from any source: its tables are compared with ours before they are
+//! queried, ids must go up, documents are bounded, and what cannot be is named with the tick it is in.
 //!
 //! Nothing is handed out before its checksum was compared, where it has one ([`crate::checksum`]), and
 //! what is missing is named like what is wrong: rows are numbered without holes, and a session says with
@@ -24,7 +24,7 @@ pub use ticks::Ticks;
 
 /// Sessions of one file: each costs a description in memory.
 const SESSIONS_MAX: usize = 10_000;
-/// Ticks looked at for one that can be read, from the last one back.
+/// Ticks tried for one that can be read, from the last one back.
 const LAST_TRIED: u32 = 512;
 
 /// A run of weir that was recorded.
@@ -107,7 +107,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Whether what the whole file stands on is there.
+    /// Checks the parts that the whole file depends on.
     fn check_opening(&self) -> Result<(), StoreError> {
         let is_checked = self.sessions.iter().any(|session| session.is_checked);
         if self.format == format1::FORMAT && !is_checked {
@@ -136,7 +136,9 @@ impl Recording {
                 let found = self
                     .database
                     .prepare_cached(query)
-                    .and_then(|mut ask| ask.query_row(params![kind, code], |row| row.get(0)))
+                    .and_then(|mut statement| {
+                        statement.query_row(params![kind, code], |row| row.get(0))
+                    })
                     .optional();
                 let found: Option<String> = found.map_err(|error| self.trouble(&error))?;
                 // The first builds that wrote format 2 had the words of format 1.
@@ -192,7 +194,9 @@ impl Recording {
         let found = self
             .database
             .prepare_cached(query)
-            .and_then(|mut ask| ask.query_row([span], |row| Ok((row.get(0)?, row.get(1)?))));
+            .and_then(|mut statement| {
+                statement.query_row([span], |row| Ok((row.get(0)?, row.get(1)?)))
+            });
         let (session, end) = found.map_err(|error| self.trouble(&error))?;
         let sound = checks.span(span, self.must_check(session));
         sound.map_err(|what| self.damaged(what))?;
@@ -208,7 +212,7 @@ impl Recording {
         let found = self
             .database
             .prepare_cached("SELECT * FROM tick WHERE id = ?")
-            .and_then(|mut ask| ask.query_row([tick], RawTick::read).optional());
+            .and_then(|mut statement| statement.query_row([tick], RawTick::read).optional());
         let found = found.map_err(|error| self.trouble(&error))?;
         let row = found.ok_or_else(|| self.damaged(format!("tick {tick} is missing")))?;
         let must = self.must_check(row.session);
@@ -285,7 +289,7 @@ impl Recording {
 
 fn sessions(path: &Path, database: &Connection, format: u32) -> Result<Vec<Session>, StoreError> {
     let read = || -> rusqlite::Result<(Option<i64>, Vec<SessionRow>)> {
-        // Asked first: another session may begin meanwhile.
+        // Queried first: another session may begin meanwhile.
         let newest = "SELECT session FROM tick ORDER BY id DESC LIMIT 1";
         let newest = database
             .query_row(newest, [], |row| row.get(0))

@@ -41,7 +41,7 @@ impl Recording {
     /// Reads all of a session and compares it with its checksums.
     ///
     /// # Errors
-    /// The tables cannot be asked at all.
+    /// The tables cannot be queried at all.
     pub fn survey(&self, session: i64) -> Result<Survey, StoreError> {
         let [ticks, spans, lost_ticks] = self.counts(session)?;
         let mut damage = Damage::default();
@@ -95,7 +95,7 @@ impl Recording {
 
     /// Checks rows by number. They must go up: a table could go round for ever.
     fn each(&self, query: &str, session: i64, damage: &mut Damage, check: Check) {
-        let mut ask = || -> rusqlite::Result<()> {
+        let mut visit = || -> rusqlite::Result<()> {
             let mut statement = self.database.prepare(query)?;
             let mut rows = statement.query([session])?;
             let mut last = i64::MIN;
@@ -112,7 +112,7 @@ impl Recording {
             }
             Ok(())
         };
-        if let Err(error) = ask() {
+        if let Err(error) = visit() {
             damage.note(error);
         }
     }

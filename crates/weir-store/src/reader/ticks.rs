@@ -54,7 +54,7 @@ impl<'a> Rows<'a> {
         let query = "SELECT * FROM tick WHERE id > ? AND session = ? ORDER BY id LIMIT ?";
         let mut statement = self.recording.database.prepare_cached(query)?;
         let rows = statement.query_map(params![self.last, self.number, BATCH], RawTick::read)?;
-        // What stands before a damaged page is handed out before the error is.
+        // Ticks before a damaged page are handed out before the error is.
         for row in rows {
             match row {
                 Ok(row) => self.batch.push_back(row),
@@ -123,7 +123,7 @@ impl Iterator for Rows<'_> {
             return self.fault(format!("tick {} comes after tick {}", row.id, self.last));
         }
         let missing = row.id.saturating_sub(self.last).saturating_sub(1);
-        // What could not be recovered is counted where it is missing.
+        // Ticks that could not be recovered are counted where they are missing.
         if self.is_begun && missing > row.lost_before.max(0) {
             let what = self.missing(row.id);
             self.last = row.id.saturating_sub(1);
@@ -187,7 +187,7 @@ impl Iterator for Ticks<'_> {
                     return Some(Err(error));
                 }
             };
-            // What stands between is gone, and with it what this one is compared with.
+            // The ticks between are gone, and with them the one that this one is compared with.
             self.is_lost |= raw.id != self.last.saturating_add(1);
             self.last = raw.id;
             if self.is_lost && raw.is_key == 0 {

@@ -3,8 +3,8 @@
 //! all of it, in today's format.
 //!
 //! A database of pages loses what stood on the pages that are gone or wrong, and what could only be
-//! found through them. So rows are asked for by number past the holes ([`walk`]), and then each page is
-//! searched for rows that nothing leads to any more ([`pages`]). What is found counts only if it holds
+//! found through them. So rows are read by number past the holes ([`walk`]), and then each page is
+//! searched for rows that nothing leads to any more ([`pages`]). A row counts only if it holds
 //! what was written: by its checksum, or, in what the first writers of format 1 wrote, if it can be decoded. After
 //! a hole documents go on with the next that begins a frame.
 //!
@@ -52,7 +52,7 @@ pub struct Recovered {
     pub missing_at_end: u64,
     /// Ticks that are missing at the ends of sessions without checksums, by the time that is missing.
     pub missing_at_end_about: u64,
-    /// Sessions that ended with a part of the file that is gone, so that nothing tells how many ticks more
+    /// Sessions that ended with a part of the file that is gone, so that it is not known how many ticks more
     /// they had.
     pub unknown_ends: u64,
     /// Rows that are not what was written.
@@ -78,7 +78,7 @@ pub fn recover(path: &Path, new: &Path) -> Result<Recovered, StoreError> {
         database: &damaged,
         pages: pages.as_ref(),
         format,
-        is_cut: missing.is_some(),
+        is_truncated: missing.is_some(),
     };
     let result = StoreError::recovering(&path, &new, copy(&from, &target));
     if result.is_err() {
@@ -90,13 +90,16 @@ pub fn recover(path: &Path, new: &Path) -> Result<Recovered, StoreError> {
 }
 
 fn connect(path: &Path, format: u32) -> Result<(Connection, bool), StoreError> {
-    let beyond = |why: String| StoreError::Unrecoverable {
+    let unrecoverable = |why: String| StoreError::Unrecoverable {
         path: path.to_owned(),
         why,
     };
-    let database = open::connect_leniently(path).map_err(|error| beyond(error.to_string()))?;
+    let database =
+        open::connect_leniently(path).map_err(|error| unrecoverable(error.to_string()))?;
     match open::check_schema(path, &database, format) {
-        Err(StoreError::Damaged { what, .. }) => Err(beyond(format!("its first page: {what}"))),
+        Err(StoreError::Damaged { what, .. }) => {
+            Err(unrecoverable(format!("its first page: {what}")))
+        }
         other => other.map(|has_checks| (database, has_checks)),
     }
 }
@@ -107,10 +110,10 @@ struct DamagedFile<'a> {
     checks: Checks<'a>,
     pages: Option<&'a Pages>,
     format: u32,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
-/// Rows that no table leads to, by what they look like.
+/// Rows that no table leads to, by their shape.
 #[derive(Default)]
 struct Strays {
     sessions: Vec<Place>,
@@ -166,7 +169,7 @@ fn copy(from: &DamagedFile, target: &Connection) -> rusqlite::Result<Option<Reco
         covered,
         &mut recovered,
     )?;
-    let is_torn = from.is_cut || was_damaged;
+    let is_torn = from.is_truncated || was_damaged;
     if from.format == format1::FORMAT {
         drop_texts_of_documents(&transaction)?;
     }

@@ -2,9 +2,9 @@
 //! Rows on pages that nothing leads to any more.
 //!
 //! A table's rows are found by way of pages that point at pages. If one of these is gone, the rows below it
-//! are still there. Here each page is looked at for itself, by the file format of the database
+//! are still there. Here each page is read for itself, by the file format of the database
 //! (sqlite.org/fileformat2.html, 1.6 and 2.1), and a row is known by its shape: how many columns, of
-//! which types. What a shape promises is checked where the row is used.
+//! which types. The content of a row is checked where the row is used.
 
 use rusqlite::types::Value;
 use std::fs::File;
@@ -15,7 +15,7 @@ const LEAF: u8 = 0x0d;
 /// No row is longer.
 const ROW_MAX_BYTES: u64 = 64 << 20;
 
-/// What a row looks like.
+/// The shape of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Session,
@@ -83,7 +83,7 @@ impl Pages {
         self.file.read_exact_at(into, at).ok()
     }
 
-    /// Looks at each page for rows of a known shape.
+    /// Scans each page for rows of a known shape.
     pub(super) fn scan(&self, take: &mut dyn FnMut(Shape, Place)) {
         let mut bytes = Vec::new();
         // Rows are on the second page at the earliest: the first is the schema's.

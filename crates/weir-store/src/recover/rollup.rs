@@ -42,8 +42,8 @@ pub(super) fn copy(
         }
         let holds = from.checks.span_holds(id);
         if holds == Some(false) {
-            // Of a file that is cut off the figures may only be gone.
-            recovered.damaged += u64::from(!from.is_cut);
+            // Of a truncated file the figures may only be gone.
+            recovered.damaged += u64::from(!from.is_truncated);
             return Ok(());
         }
         if insert(to.database, "span", &row) {
@@ -111,7 +111,7 @@ impl Covered {
         Covered { spans, next: 0 }
     }
 
-    /// Asked with numbers that go up.
+    /// Called with numbers that go up.
     fn has(&mut self, tick: i64) -> bool {
         while self.spans.get(self.next).is_some_and(|span| span.1 < tick) {
             self.next += 1;
@@ -195,7 +195,7 @@ impl Anew {
     }
 }
 
-/// The table of texts of the new recording, to be asked for numbers.
+/// The table of texts of the new recording, which gives numbers to texts.
 pub(super) fn numbering<'a>(texts: &'a mut TextTable, database: &'a Connection) -> Numbering<'a> {
     Numbering {
         table: texts,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sessions: from their rows, from the copy in their first tick, or else from what their ticks tell.
+//! Sessions: from their rows, from the copy in their first tick, or else from their ticks.
 
 use super::walk::walk;
 use super::{DamagedFile, Recovered, Strays};
@@ -110,7 +110,7 @@ impl Sessions {
             None if is_first => return 0,
             None => match found.and_then(|found| found.extent) {
                 Some(extent) => extent.first_tick.saturating_sub(1),
-                // Whether they were of this session or of the one before is not known.
+                // It is not known whether they were of this session or of the one before.
                 None => last,
             },
         };
@@ -226,7 +226,7 @@ enum End {
 }
 
 impl Found {
-    /// The row to be written: the row that was, a copy of it, or what the ticks tell.
+    /// The row to be written: the row that was, a copy of it, or what follows from the ticks.
     fn row(self, id: i64, end: End, recovered: &mut Recovered) -> Result<SessionRow, String> {
         let is_old = self.extent.is_none() && self.is_sealed != Some(true);
         let (first_tick, last_tick) = self.ticks.unwrap_or((1, 0));

@@ -19,7 +19,7 @@ struct Taking<'a, 'b> {
     from: &'a DamagedFile<'a>,
     to: &'a mut Target<'b>,
     sessions: &'a mut Sessions,
-    /// Sessions with a tick that has the sum it must have; looked for when it is asked.
+    /// Sessions with a tick that has the sum it must have; searched for when it is first needed.
     sealed: Option<HashSet<i64>>,
     figures: Anew,
     recovered: &'a mut Recovered,
@@ -127,7 +127,7 @@ fn sealed(from: &DamagedFile) -> rusqlite::Result<HashSet<i64>> {
 
 impl Taking<'_, '_> {
     /// Whether a tick with this seal can be of that session: all of its ticks have sums, or none has one. A tick
-    /// may have lost the sign that it has a sum, and the session its row: then its other ticks tell.
+    /// may have lost the sign that it has a sum, and the session its row: then its other ticks decide.
     fn fits(&mut self, seal: Seal, session: i64) -> rusqlite::Result<bool> {
         Ok(match (seal, self.sessions.is_sealed(session)) {
             (Seal::Broken, _) => false,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rows asked for by number: where that fails, the next number that can be read is looked for, in
+//! Rows read by number: where that fails, the next number that can be read is searched for, in
 //! doubling steps and then by halving.
 
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row};
 
-/// Rows asked for at once.
+/// Rows read at once.
 const BATCH: i64 = 256;
 /// No recording has this many rows of a kind.
 const ID_MAX: i64 = 1 << 48;
@@ -59,8 +59,8 @@ pub(super) fn walk(
     Ok(was_damaged)
 }
 
-/// A value; of a session also a text of which a part is no text any more, since its reader looks
-/// after it. Names are taken whole or not at all.
+/// A value; of a session also a text of which a part is no text any more, since its reader handles
+/// that. Names are taken whole or not at all.
 pub(super) fn value(row: &Row, column: usize, table: &str) -> rusqlite::Result<Value> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null => Value::Null,

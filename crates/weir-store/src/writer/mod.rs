@@ -3,7 +3,7 @@
 //!
 //! While it is written a recording has a write-ahead log beside it (`-wal`): readers are not kept out
 //! and a kill tears nothing. At the end the log is folded in, and one file remains. Nothing is flushed
-//! to the disk at each tick: a power cut may lose the ticks since the last checkpoint (about 4 MiB),
+//! to the disk at each tick: a power failure may lose the ticks since the last checkpoint (about 4 MiB),
 //! but never the file.
 
 mod rows;
@@ -23,9 +23,9 @@ use weir_core::{Nanos, WorkloadId};
 pub(crate) use rows::{Numbering, TextTable, put_actions, put_span, put_text, signed};
 
 /// Texts of no meaning; together they do not fit a page.
-const ROOM_TEXTS: i64 = 2;
-const ROOM: &str = "room, see docs/reference/recording-format.md, Damage ";
-const ROOM_CHARS: usize = 2100;
+const SPARE_TEXTS: i64 = 2;
+const SPARE: &str = "room, see docs/reference/recording-format.md, Damage ";
+const SPARE_CHARS: usize = 2100;
 
 /// A recording that is being written.
 pub struct Recorder {
@@ -96,7 +96,7 @@ impl Recorder {
     pub fn add(&mut self, tick: &Tick) -> Result<(), StoreError> {
         let result = self.try_add(tick);
         if let Err(error) = result {
-            // What the database was given is undone, so what was remembered of it is wrong.
+            // The database has undone what it was given, so what was remembered of it is wrong.
             self.frames.restart();
             self.texts.forget();
             self.lost += 1 + tick.lost_before;
@@ -182,7 +182,7 @@ impl Recorder {
     pub fn finish(mut self, ended_unix_ms: u64) -> Result<PathBuf, StoreError> {
         let result = self.try_finish(ended_unix_ms);
         result.map_err(|error| StoreError::write(&self.path, error))?;
-        // A reader that is looking just now keeps the log alive; the next writer folds it in.
+        // A reader that is active just now keeps the log alive; the next writer folds it in.
         let _ = self.database.pragma_update(None, "journal_mode", "DELETE");
         Ok(self.path.clone())
     }
@@ -196,7 +196,7 @@ impl Recorder {
                 table: &mut self.texts,
                 database: &transaction,
             };
-            // With the last look, and not when the end was written.
+            // With the last tick, and not when the end was written.
             let end = (self.session.id, self.last_unix_ms);
             put_span(&mut texts, end, &self.span, &self.throttled)?;
         }
@@ -283,7 +283,7 @@ fn begin(
         ..Extent::default()
     };
     let text = if text == 1 {
-        put_room(&transaction)?
+        put_spare(&transaction)?
     } else {
         text
     };
@@ -296,12 +296,12 @@ fn begin(
 /// Makes the table of texts longer than a page at once, and gives the next number. When a table outgrows
 /// its first page, the rows that were there move to a new page. Later that would be one far from the
 /// beginning: the names in a first session would be lost with the end of a file that has a second.
-fn put_room(transaction: &Transaction) -> rusqlite::Result<i64> {
-    for id in 1..=ROOM_TEXTS {
-        let text = format!("{ROOM:.<ROOM_CHARS$}");
+fn put_spare(transaction: &Transaction) -> rusqlite::Result<i64> {
+    for id in 1..=SPARE_TEXTS {
+        let text = format!("{SPARE:.<SPARE_CHARS$}");
         put_text(transaction, id, &text)?;
     }
-    Ok(ROOM_TEXTS + 1)
+    Ok(SPARE_TEXTS + 1)
 }
 
 /// Those that this weir knows; an older one may have begun the file.

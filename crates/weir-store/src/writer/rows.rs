@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use weir_core::seam::plan::ActionKind;
 use weir_core::{Nanos, WorkloadId};
 
-/// Texts remembered at most. Beyond, they are written anew: processes come and go for months.
+/// Texts remembered at most. Above that number they are written anew: processes come and go for months.
 const TEXTS_MAX: usize = 200_000;
 
 /// Texts and their numbers in the file.

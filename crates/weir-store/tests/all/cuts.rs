@@ -52,7 +52,7 @@ fn recovered(path: &Path) -> (Recovered, Vec<Vec<Tick>>) {
     (all, ticks)
 }
 
-/// Each is one that was written, in order; what is missing between them is counted where it is missing.
+/// Each is one that was written, in order; missing ticks between them are counted where they are missing.
 fn are_of(found: &[Tick], wanted: &[Tick]) -> bool {
     let mut next = 0;
     found.iter().all(|tick| {
@@ -84,7 +84,7 @@ fn at_least(kept: usize) -> usize {
 }
 
 #[test]
-fn sessions_up_to_the_cut_are_recovered() {
+fn sessions_up_to_the_truncation_are_recovered() {
     let whole = whole();
     for percent in PERCENT {
         let kept = whole.bytes.len() * percent / 100;
@@ -112,7 +112,7 @@ fn sessions_up_to_the_cut_are_recovered() {
             - count;
         assert!(
             missing > 0 || percent == 99,
-            "{percent} %: nothing was cut off"
+            "{percent} %: nothing was removed"
         );
         let said = found.missing_at_end + found.lost_ticks;
         assert!(
@@ -130,10 +130,10 @@ fn sessions_are_recovered_without_their_table() {
     let path = file(&dir, &whole.bytes);
     let pages: Vec<usize> = {
         let database = rusqlite::Connection::open(&path).unwrap();
-        let mut ask = database
+        let mut query = database
             .prepare("SELECT pageno FROM dbstat WHERE name = 'session'")
             .unwrap();
-        let pages = ask.query_map([], |row| row.get(0)).unwrap();
+        let pages = query.query_map([], |row| row.get(0)).unwrap();
         pages.map(Result::unwrap).collect()
     };
     assert!(pages.len() > 1);
@@ -152,7 +152,7 @@ fn sessions_are_recovered_without_their_table() {
         );
         assert_eq!(
             found.sessions_without_settings, 0,
-            "their first ticks tell: {found:?}"
+            "their first ticks have them: {found:?}"
         );
         for (found, wanted) in ticks.iter().zip(&whole.ticks) {
             assert!(are_of(found, wanted));
@@ -197,7 +197,7 @@ fn a_recovered_session_has_its_settings_and_machine() {
 
 /// The same of files of the first writers of format 1, which have neither sums nor copies.
 #[test]
-fn old_files_are_recovered_up_to_the_cut() {
+fn old_files_are_recovered_up_to_the_truncation() {
     let dir = desk();
     let path = dir.path().join("a.weir");
     old(&path, 3);
@@ -275,7 +275,7 @@ proptest! {
     #![proptest_config(cases(48))]
 
     #[test]
-    fn a_cut_at_any_length(kept: prop::sample::Index) {
+    fn a_truncation_at_any_length(kept: prop::sample::Index) {
         let whole = whole();
         let kept = kept.index(whole.bytes.len());
         let dir = desk();

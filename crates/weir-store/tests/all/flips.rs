@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A byte that changed on the disk: what is read is what was written, or it is said what is wrong. Never
+//! A byte that changed on the disk: reading gives what was written, or says what is wrong. Never
 //! other data.
 
 use crate::made::{add_session, cases, desk, recorded};
@@ -22,7 +22,7 @@ struct Read {
     ticks: Vec<(i64, Tick)>,
     tables: Vec<String>,
     wrong: Option<String>,
-    /// The same by looking at sums alone.
+    /// The same from the sums alone.
     surveyed: Option<String>,
 }
 
@@ -120,7 +120,7 @@ fn holds(harmed: &[u8]) -> Result<(), TestCaseError> {
     is_recovered(&path, good)
 }
 
-/// What was recovered is sound and was written.
+/// Recovered ticks are sound and were written.
 fn is_recovered(path: &Path, good: &Read) -> Result<(), TestCaseError> {
     let new = path.with_extension("new");
     let recovered = match recover(path, &new) {
@@ -176,7 +176,7 @@ proptest! {
         holds(&bytes)?;
     }
 
-    /// What holds the pages together is a small part of the bytes: asked for by itself.
+    /// The bytes that hold the pages together are a small part of all: tested by themselves.
     #[test]
     fn a_byte_of_a_pages_head(page: prop::sample::Index, place in 0usize..40, change in 1u8..) {
         let mut bytes = good().bytes.clone();

@@ -80,7 +80,7 @@ fn it_is_exported_as_what_is_made_of_it() {
         recover(&data(name), &new).unwrap();
         let (old, new) = (tables(&data(name)).unwrap(), tables(&new).unwrap());
         assert!(old.iter().all(|table| table.lines().count() > 5), "{name}");
-        // Of a killed session the last span is made anew from its ticks: it is one more.
+        // The last span of a killed session is made anew from its ticks: it is one more.
         for (old, new) in old.iter().zip(&new) {
             assert!(new.starts_with(old.as_str()), "{name}:\n{old}\n{new}");
         }

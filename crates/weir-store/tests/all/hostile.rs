@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording may come from anybody. Whatever its bytes are: it is read or refused, nothing panics,
-//! nothing goes on for ever, and it is not changed by looking at it.
+//! A recording may come from any source. Whatever its bytes are: it is read or refused, nothing panics,
+//! nothing goes on for ever, and reading does not change it.
 
 use crate::made::{Plant, cases, desk, recorded, start};
 use proptest::prelude::*;
@@ -46,7 +46,7 @@ fn read_all(path: &Path) -> usize {
     }
     assert!(
         fs::read(path).unwrap() == before,
-        "it was changed by looking at it"
+        "it was changed by reading it"
     );
     count
 }
@@ -58,7 +58,7 @@ fn try_it(bytes: &[u8]) -> (usize, Option<u64>) {
     let read = read_all(&path);
     let recovered = recover(&path, &dir.path().join("b.weir")).ok();
     if recovered.is_some() {
-        // What was recovered is sound.
+        // Recovered ticks are sound.
         let recording = Recording::open(&dir.path().join("b.weir")).unwrap();
         for session in recording.sessions() {
             assert!(recording.ticks(session.id).all(|tick| tick.is_ok()));
@@ -81,7 +81,7 @@ fn every_length_gives_an_error_or_a_part() {
     let mut most = 0;
     for length in (0..good.len()).step_by(good.len() / 40) {
         let (read, recovered) = try_it(&good[..length]);
-        assert_eq!(read, 0, "a file that is cut off is not passed off as whole");
+        assert_eq!(read, 0, "a truncated file is not passed off as whole");
         most = most.max(recovered.unwrap_or(0));
     }
     assert!(
@@ -177,7 +177,7 @@ fn forge(path: &Path, id: i64, is_key: bool, document: &[u8]) {
 fn documents_with_right_sums_that_are_none_are_named() {
     let zstd = |text: &[u8]| zstd::stream::encode_all(text, 1).unwrap();
     let spaces = vec![b' '; 65 << 20];
-    // A reason whose kind is not known yet is kept until it is.
+    // A reason of a kind that is not known yet is kept until it is.
     let reason = r#"{"observation":{"skipped":[{"why":{"detail":"#;
     let deep = reason.to_owned() + &"[".repeat(200_000);
     let twice = serde_json::to_string(&Plant::new(&["/x"]).tick()).unwrap() + "{}";

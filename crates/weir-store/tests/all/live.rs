@@ -21,7 +21,7 @@ fn lines_of(ticks: &[Tick], mut live: Live) -> Vec<String> {
 fn a_run_and_its_recording_give_the_same_lines() {
     let dir = desk();
     let path = dir.path().join("a.weir");
-    // Not a multiple of a span: the last one is cut short.
+    // Not a multiple of a span: the last one is shorter.
     let ticks = recorded(&path, 237);
     let recording = Recording::open(&path).unwrap();
     let mut exported = Vec::new();

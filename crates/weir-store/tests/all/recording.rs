@@ -214,7 +214,7 @@ fn spans_follow_each_other() {
         .unwrap();
     let rows: Vec<(u64, u64)> = rows.map(Result::unwrap).collect();
     assert_eq!(rows.len(), 10);
-    assert_eq!(rows[9].0, last, "the last one ends with the last look");
+    assert_eq!(rows[9].0, last, "the last one ends with the last tick");
     for pair in rows.windows(2) {
         let between = pair[1].0 - pair[0].0;
         // Rounded down, each.
@@ -410,7 +410,7 @@ fn any_observation() -> impl Strategy<Value = Observation> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// No observation is too odd: what a broken kernel shows is recorded as it is.
+    /// No observation is too odd: readings of a broken kernel are recorded as they are.
     #[test]
     fn any_observation_is_read_as_it_was(all in prop::collection::vec(any_observation(), 1..6)) {
         let dir = desk();

@@ -8,7 +8,7 @@ use vfio_user::Client;
 use weir_hw::access_counters::regmap;
 use weir_ipc::access_trace::{AccessTrace, TraceRecord};
 
-/// Pushes as the device model does; there is room, since each round is smaller than a ring.
+/// Pushes as the device model does; there is space, since each round is smaller than a ring.
 fn push(trace: &AccessTrace, ring: usize, records: &[TraceRecord]) {
     for record in records {
         assert!(trace.push(ring, *record), "the ring is full");
@@ -43,7 +43,7 @@ fn counters(client: &mut Client, window: u64) -> Vec<u64> {
     entries.map(|at| load(client, at)).collect()
 }
 
-/// Numbers that look random (splitmix64).
+/// Numbers that are spread as random ones (splitmix64).
 struct Random(u64);
 
 impl Random {

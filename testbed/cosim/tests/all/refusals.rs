@@ -42,7 +42,7 @@ fn libraries_that_are_none() {
         "no.so: rtl/build-model GROUPS CHANNELS GROUP_BYTES_LOG2 builds one",
     );
     let garbage = dir.path().join("garbage.so");
-    std::fs::write(&garbage, "not a library").expect("room");
+    std::fs::write(&garbage, "not a library").expect("space");
     says(&refused(&garbage, dir.path(), &[]), "cannot load");
     says(
         &wrong(&["NO_IDLE"]),
@@ -83,7 +83,7 @@ fn an_existing_socket_or_trace_is_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let library = false_library(dir.path(), &[]);
     let (socket, trace): (PathBuf, _) = (dir.path().join("socket"), dir.path().join("trace"));
-    std::fs::write(&socket, "").expect("room");
+    std::fs::write(&socket, "").expect("space");
     let said = refused(&library, dir.path(), &[]);
     says(
         &said,
@@ -92,7 +92,7 @@ fn an_existing_socket_or_trace_is_refused() {
     assert!(socket.exists(), "it is not ours to remove");
     assert!(!trace.exists(), "ours is");
     std::fs::remove_file(&socket).expect("it is there");
-    std::fs::write(&trace, "").expect("room");
+    std::fs::write(&trace, "").expect("space");
     says(
         &refused(&library, dir.path(), &[]),
         "trace exists: another weir-cosim uses it",
@@ -146,7 +146,7 @@ fn a_lost_access_ends_the_device() {
         "1 accesses were lost, so the counters are wrong",
     );
     let after = client.region_read(0, 0x18000, &mut data);
-    assert!(after.is_err(), "nobody answers: {data:?}");
+    assert!(after.is_err(), "no device answers: {data:?}");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_broken_ring_ends_the_device() {
     let dir = tempfile::tempdir().expect("a folder");
     let server = Server::start(&false_library(dir.path(), &[]));
     let _client = server.connect();
-    // What ring 0 says was pushed: more than it holds.
+    // The pushes that ring 0 claims: more than it holds.
     server.trace_words()[16].store(1 << 40, Ordering::Relaxed);
     let out = server.end();
     assert_eq!(out.status.code(), Some(1));

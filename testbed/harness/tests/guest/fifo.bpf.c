@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The least a sched_ext scheduler can do: one queue, in order of arrival, for those tasks only that ask
- * for SCHED_EXT. What weir's own scheduler costs is measured against it, so it has the same
+ * The least a sched_ext scheduler can do: one queue, in order of arrival, for tasks only
+ * of policy SCHED_EXT. What weir's own scheduler costs is measured against it, so it has the same
  * callbacks: they do nothing else.
  *
  * No vmlinux.h: libbpf matches the members of struct_ops types by name.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The smallest sched_ext scheduler: no decision of its own, so the kernel's
- * defaults serve one queue in order. What matters is that it is loaded.
+ * defaults serve one queue in order. The test needs only that it is loaded.
  *
  *   -DFULL      every ordinary task is scheduled by it
- *   -DPARTIAL   only tasks that ask for SCHED_EXT are: nobody here
+ *   -DPARTIAL   only tasks of policy SCHED_EXT are: none here
  *
  * No vmlinux.h: libbpf matches the members of struct_ops types by name.
  */

@@ -19,8 +19,8 @@ const CHUNK_LINES: u64 = 8;
 const PROFILE: &str = "/var/lib/weir/devices/weir_cxl0.toml";
 
 /// One CPU measures and three load: one of them alone takes 45 % of the device, as in the live scenarios.
-/// What is measured here are single latencies of some microseconds. In a window of the usual 50 µs a CPU that comes first
-/// finds the device idle, so latency under load would come out too low.
+/// The test measures single latencies of some microseconds. In a window of the usual 50 µs a CPU that comes
+/// first finds the device idle, so latency under load would come out too low.
 fn machine() -> Machine {
     Machine {
         cpu_count: 4,
@@ -54,26 +54,26 @@ fn modelled(machine: &Machine, loaders: usize, rest_ns: u64) -> (f64, f64) {
                 .get(*i)
                 .map_or(clocks[*i], |w| w.issue_at_ns(clocks[*i]))
         };
-        let who = (0..=loaders).min_by_key(next).unwrap_or(0);
-        let at = next(&who);
+        let thread = (0..=loaders).min_by_key(next).unwrap_or(0);
+        let at = next(&thread);
         if at > SPAN_NS {
             break;
         }
         let done = device.access(at);
         moved += 1;
-        if who == loaders {
+        if thread == loaders {
             waits.push((done - at) as f64);
-            clocks[who] = done + line_ns;
+            clocks[thread] = done + line_ns;
             continue;
         }
-        windows[who].issued(done);
-        lines[who] += 1;
+        windows[thread].issued(done);
+        lines[thread] += 1;
         // Threads are not in step with each other: a rest varies by an eighth.
-        let jitter = (lines[who] * 7919 + who as u64 * 104_729) % 256;
+        let jitter = (lines[thread] * 7919 + thread as u64 * 104_729) % 256;
         let rest = rest_ns * (240 + jitter / 8) / 256;
-        clocks[who] = at
+        clocks[thread] = at
             + line_ns
-            + if lines[who] % CHUNK_LINES == 0 {
+            + if lines[thread] % CHUNK_LINES == 0 {
                 rest
             } else {
                 0
@@ -259,8 +259,9 @@ fn free_bytes(vm: &Vm) -> Result<f64> {
     Ok(text.trim().parse::<f64>()? * 1024.0)
 }
 
-/// Idle it is the model's idle latency, under load it rises; its own reads are nobody's, and its memory goes back.
-fn the_probe_tells_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: f64) -> Result<()> {
+/// Idle it is the model's idle latency, under load it rises; its own reads are unattributed, and its memory
+/// goes back.
+fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: f64) -> Result<()> {
     let free = free_bytes(vm)?;
     let weir = start_weir(vm, "--probe --interval 100ms")?;
     let is_known = format!(
@@ -311,7 +312,7 @@ fn the_probe_tells_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: f64) -> 
     Ok(())
 }
 
-/// What the probe reads is in the device's total, and no workload's.
+/// Traffic of the probe is in the device's total, and no workload's.
 fn it_is_nobodys(snapshot: &Value) -> Result<()> {
     let facts = snapshot["description"]["facts"]
         .as_array()
@@ -339,8 +340,9 @@ fn it_is_nobodys(snapshot: &Value) -> Result<()> {
     Ok(())
 }
 
-/// Asks on a machine of its own: idle within these bounds of what the model was given, and so many times that under load.
-fn ask_the_probe(idle_is: Range<f64>, rise: f64) -> Result<()> {
+/// Runs the probe on a machine of its own: idle within these bounds of the model's figure, and so many times
+/// that under load.
+fn run_the_probe(idle_is: Range<f64>, rise: f64) -> Result<()> {
     let Some(bench) = Bench::ready("probe")? else {
         return Ok(());
     };
@@ -349,15 +351,16 @@ fn ask_the_probe(idle_is: Range<f64>, rise: f64) -> Result<()> {
     mount_group(vm)?;
     vm.switch_model_on()?;
     let mut questions = Questions::default();
-    questions.ask("idle, loaded, nobody's, and given back", || {
-        the_probe_tells_idle_from_loaded(vm, idle_is, rise).inspect_err(|_| common::say_why(vm))
+    questions.ask("idle, loaded, unattributed, and given back", || {
+        the_probe_distinguishes_idle_from_loaded(vm, idle_is, rise)
+            .inspect_err(|_| common::say_why(vm))
     });
     questions.done()
 }
 
 #[test]
 fn the_probe_measures_while_weir_runs() -> Result<()> {
-    ask_the_probe(0.95..1.15, 1.3)
+    run_the_probe(0.95..1.15, 1.3)
 }
 
 fn booted(bench: &Bench) -> Result<Vm> {

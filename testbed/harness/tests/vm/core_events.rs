@@ -2,7 +2,7 @@
 //! The way that counts by task take on AMD's Zen 5 and on Intel's Granite Rapids, from the table of events to a workload's
 //! figure: a CPU with that name and those events (`testbed/guest-pmu`), which count what each vCPU really fills from the emulated
 //! device. weir must find them, hold reads against the device's own counters, take them unasked, and share out by them what
-//! nobody could know by CPU time: on Granite Rapids also who writes.
+//! CPU time cannot show: on Granite Rapids also which task writes.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, ends_with, json, machine_with_a_device, make_cgroup,
@@ -40,8 +40,8 @@ fn they_are_found(vm: &Vm, events: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Nobody uses the device but weir's own reads: event and device count the same.
-fn unasked_they_are_taken_because_reads_agree(vm: &Vm, events: &[&str]) -> Result<()> {
+/// No task uses the device; only weir's own reads do: event and device count the same.
+fn unnamed_they_are_taken_because_reads_agree(vm: &Vm, events: &[&str]) -> Result<()> {
     let text = ends_with(vm, 0, "weir run --json --duration 1s 2> /run/said")?;
     let line: Value = serde_json::from_str(text.lines().next().context("no line")?)?;
     let said = fact(&line, "attribution.source")?;
@@ -123,7 +123,7 @@ fn watch(vm: &Vm, arguments: &str, provenance: &str) -> Result<[Moved; 2]> {
             moved.lines[way] = (after[owner][way] - before[owner][way]) as f64;
         }
         println!("{arguments}: {} {moved:.0?}", ["a", "b"][owner]);
-        ensure!(moved.lines[0] > 0.0, "who does not read? {moved:?}");
+        ensure!(moved.lines[0] > 0.0, "one does not read: {moved:?}");
     }
     Ok(both)
 }
@@ -203,8 +203,8 @@ fn counts_by_task_as_on_zen_5() -> Result<()> {
     let vm = &boot(&bench, CoreEvents::Zen5)?;
     let mut q = Questions::default();
     q.ask("the event is found", || they_are_found(vm, &[ZEN5_READS]));
-    q.ask("unasked it is taken because it agrees", || {
-        unasked_they_are_taken_because_reads_agree(vm, &[ZEN5_READS])
+    q.ask("unnamed it is taken because it agrees", || {
+        unnamed_they_are_taken_because_reads_agree(vm, &[ZEN5_READS])
     });
     start_two(vm)?;
     q.ask("counts know what time does not", || {
@@ -222,8 +222,8 @@ fn reads_and_stores_by_task_as_on_granite_rapids() -> Result<()> {
     let events = [GNR_READS, GNR_STORES];
     let mut q = Questions::default();
     q.ask("the events are found", || they_are_found(vm, &events));
-    q.ask("unasked they are taken because reads agree", || {
-        unasked_they_are_taken_because_reads_agree(vm, &events)
+    q.ask("unnamed they are taken because reads agree", || {
+        unnamed_they_are_taken_because_reads_agree(vm, &events)
     });
     start_reader_and_writer(vm)?;
     q.ask("writes are the writer's", || {

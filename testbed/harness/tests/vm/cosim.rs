@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does the RTL count what a real kernel does? The guest has two devices over the same memory: the
-//! emulated one, whose registers are shared memory, and the simulated RTL, fed access by access. The driver
-//! reads both; both must say what the emulated device's own books (the ground truth) say, to the line.
+//! emulated one, with its registers in shared memory, and the simulated RTL, fed access by access. The driver
+//! reads both; both must say what the emulated device's ground truth says, to the line.
 //!
 //! Comparisons that must be exact are made with the model switched off, which counts nothing. While it
 //! counts, each figure must lie between two others.
@@ -71,15 +71,15 @@ fn value(vm: &Vm, file: &str) -> Result<u64> {
         .with_context(|| format!("{file}: {text}"))
 }
 
-fn take_a_cut(vm: &Vm) -> Result<()> {
+fn take_a_snapshot(vm: &Vm) -> Result<()> {
     vm.run(&format!("echo 1 > {RTL}/snapshot/trigger"))
         .map(drop)
 }
 
-/// The counts, once all who know them agree. The model must be off.
+/// The counts, once all sources of them agree. The model must be off.
 fn agreed(vm: &Vm) -> Result<Bytes> {
     let ground_truth = from_ground_truth(vm);
-    take_a_cut(vm)?;
+    take_a_snapshot(vm)?;
     let views = [
         ("shared memory, text", from_text(vm, SHARED)?),
         (
@@ -197,11 +197,11 @@ fn while_counting_neither_is_behind(vm: &Vm) -> Result<()> {
     let all = numbers(&vm.run(&script)?)?;
     ensure!(all.len() == 50 * 3 * 4, "{} numbers", all.len());
     let mut moved = false;
-    for looks in all.chunks(12) {
+    for texts in all.chunks(12) {
         let (a, rtl, b) = (
-            bytes(&looks[..4])?,
-            bytes(&looks[4..8])?,
-            bytes(&looks[8..])?,
+            bytes(&texts[..4])?,
+            bytes(&texts[4..8])?,
+            bytes(&texts[8..])?,
         );
         ensure!(at_least(&rtl, &a), "RTL {rtl:?} is behind {a:?}");
         let ahead = vm.machine.cpu_count as u64 * LINE_BYTES;
@@ -223,7 +223,7 @@ fn a_snapshot_is_kept_while_counting(vm: &Vm) -> Result<()> {
     for _ in 0..20 {
         let count = value(vm, "snapshot/count")?;
         let before = from_binary(vm, &live)?;
-        take_a_cut(vm)?;
+        take_a_snapshot(vm)?;
         let after = from_binary(vm, &live)?;
         let kept = from_binary(vm, &snapshot)?;
         ensure!(
@@ -253,7 +253,7 @@ fn clocks_at(vm: &Vm) -> Result<[u64; 4]> {
     all.try_into().map_err(|all| anyhow::anyhow!("{all:?}"))
 }
 
-/// Both readers together want more than the device has: its queue fills, and DevLoad says so.
+/// Both readers together demand more than the device has: its queue fills, and DevLoad says so.
 fn devload_rises_under_load(vm: &Vm) -> Result<()> {
     let before = clocks_at(vm)?;
     let mut seen = [0; 4];
@@ -272,7 +272,7 @@ fn devload_rises_under_load(vm: &Vm) -> Result<()> {
     ensure!(heavy(after) > heavy(before), "{before:?}, {after:?}");
     ensure!(
         value(vm, "devload/clock_khz")? == 0,
-        "nobody paces this clock"
+        "this clock has no pace"
     );
     Ok(())
 }
@@ -287,7 +287,7 @@ fn devload_falls_without_load(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// The events of perf count from when they are enabled; what they saw must be what the ground truth saw.
+/// The events of perf count from when they are enabled; their counts must be those of the ground truth.
 fn perf_counts_the_rtl(vm: &Vm) -> Result<()> {
     let before = agreed(vm)?;
     vm.switch_model_on()?;
@@ -303,7 +303,7 @@ fn perf_counts_the_rtl(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// The kfunc asks for a node; two devices count its memory, and it must not add them up.
+/// The kfunc reads a node; two devices count its memory, and it must not add them up.
 fn bpf_counts_memory_once(vm: &Vm) -> Result<()> {
     let ground_truth = agreed(vm)?;
     let slots = "/sys/fs/bpf/weir_slots";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What co-simulation costs the host: the same work on the same guest, without and with the RTL, by turns. Prints
-//! figures and judges none; run by hand:
+//! What co-simulation costs the host: the same work on the same guest, without and with the RTL, alternating.
+//! Prints figures and checks none; run by hand:
 //!
 //! ```text
 //! cargo test --release -p weir-testbed --test vm -- --ignored --nocapture soak_cosim_cost
@@ -18,7 +18,7 @@ const ROUNDS: usize = 4;
 /// Of 16 MiB each, by each of two readers.
 const LOOPS: usize = 16;
 /// Reads of the file with all counters: four registers each.
-const LOOKS: usize = 4000;
+const READS: usize = 4000;
 
 /// A device that is faster than the guest: nothing waits for it, so what costs time is seen.
 fn machine(cosim: bool) -> Machine {
@@ -64,17 +64,17 @@ fn timed(vm: &Vm, command: &str) -> Result<f64> {
 }
 
 fn microseconds_a_register(vm: &Vm) -> Result<f64> {
-    let look = |device: &str| {
-        format!("cat $(for i in $(seq {LOOKS}); do echo {device}/counters; done) > /dev/null")
+    let reads = |device: &str| {
+        format!("cat $(for i in $(seq {READS}); do echo {device}/counters; done) > /dev/null")
     };
-    // What runs for the first time is translated by QEMU first; the shortest was disturbed least.
+    // QEMU translates code at its first run; the shortest was disturbed least.
     let shortest = |device: &str| {
         (0..3).try_fold(f64::INFINITY, |best, _| {
-            anyhow::Ok(timed(vm, &look(device))?.min(best))
+            anyhow::Ok(timed(vm, &reads(device))?.min(best))
         })
     };
     let (shared, rtl) = (shortest(SHARED)?, shortest(RTL)?);
-    Ok((rtl - shared) * 1e6 / (LOOKS * 2 * GROUPS) as f64)
+    Ok((rtl - shared) * 1e6 / (READS * 2 * GROUPS) as f64)
 }
 
 /// Seconds that the work takes.
@@ -120,8 +120,8 @@ fn soak_cosim_cost() -> Result<()> {
     let mut ratios = Vec::new();
     for round in 0..ROUNDS {
         let mut sec = [0.0; 2];
-        for turn in 0..2 {
-            let cosim = (round + turn) % 2 == 1;
+        for half in 0..2 {
+            let cosim = (round + half) % 2 == 1;
             print!(
                 "round {round}, {}: ",
                 if cosim { "with RTL" } else { "without" }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Do the counters tell the truth, all the way up? Two groups are read and written on a real kernel
-//! under the device model; then the emulated device's own books (the ground truth), the driver's text
+//! Are the counters right, all the way up? Two groups are read and written on a real kernel
+//! under the device model; then the emulated device's ground truth, the driver's text
 //! files, its binary file, perf's and weir's figures must say the same.
 //!
 //! Comparisons that must be exact are made with the model switched off, which counts nothing, so
-//! that no line moves between two looks. The kernel itself touches both nodes a little (`struct
+//! that no line moves between two reads. The kernel itself touches both nodes a little (`struct
 //! page`s lie in the memory they describe): the ground truth's owner map, filled from the guest's page
-//! tables, tells the files' lines from those.
+//! tables, distinguishes the files' lines from those.
 
 use crate::common::{
     Bench, MODULE, Questions, json, next_line, signal_weir, snapshots, start_weir, until,
@@ -63,7 +63,7 @@ fn from_ground_truth(vm: &Vm) -> Bytes {
     })
 }
 
-/// The counts, once all who know them agree. The model must be off.
+/// The counts, once all sources of them agree. The model must be off.
 fn agreed(vm: &Vm) -> Result<Bytes> {
     let (ground_truth, text, binary) = (from_ground_truth(vm), from_text(vm)?, from_binary(vm)?);
     ensure!(
@@ -167,7 +167,7 @@ fn reads_count_in_their_group(vm: &Vm) -> Result<()> {
             "in the other's file: {:?}",
             moved.files[other]
         );
-        // What goes on beside is little: a gross mistake of the group would still be seen.
+        // Other traffic is little: a gross mistake of the group would still be seen.
         let (all, beside) = (moved.groups[group].0, moved.groups[other].0);
         ensure!(
             all >= read && all <= read + read / 5,
@@ -179,7 +179,7 @@ fn reads_count_in_their_group(vm: &Vm) -> Result<()> {
 }
 
 /// A store to a line that is not cached reads it first (thesis 6.2.1: 1 GiB/s of writes is
-/// 0.99 GiB/s of reads and of writes each). What is still in the cache at the end is not written yet.
+/// 0.99 GiB/s of reads and of writes each). Lines that are still in the cache at the end are not written yet.
 fn writes_also_read(vm: &Vm) -> Result<()> {
     let write = format!("dd if=/dev/zero of=/cxl1/file bs=1M count={FILE_MIB} conv=notrunc");
     let moved = moved(vm, &write)?;
@@ -300,8 +300,8 @@ fn weir_counts_the_same_by_perf(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// weir's rates, times the time between its looks, against what the driver counted meanwhile. All
-/// traffic lies between its first look and its last.
+/// weir's rates, times the time between its ticks, against what the driver counted meanwhile. All
+/// traffic lies between its first tick and its last.
 fn weir_sees_what_the_driver_counts(vm: &Vm, source: &str) -> Result<()> {
     let before = agreed(vm)?;
     vm.switch_model_on()?;
@@ -324,12 +324,12 @@ fn weir_sees_what_the_driver_counts(vm: &Vm, source: &str) -> Result<()> {
         sum(&after).1 - sum(&before).1,
     );
 
-    let looks = snapshots(vm)?;
+    let ticks = snapshots(vm)?;
     let mut seen = (0.0, 0.0);
-    for pair in looks.windows(2) {
+    for pair in ticks.windows(2) {
         let at = |s: &serde_json::Value| s["plan"]["at"].as_f64().context("plan.at");
         let secs = (at(&pair[1])? - at(&pair[0])?) / 1e9;
-        ensure!(secs > 0.0, "time went back between two looks");
+        ensure!(secs > 0.0, "time went back between two ticks");
         let device = &pair[1]["plan"]["devices"][0];
         let rate = |name: &str| {
             let rate = device[name]
@@ -342,8 +342,8 @@ fn weir_sees_what_the_driver_counts(vm: &Vm, source: &str) -> Result<()> {
         seen.1 += rate("write_bytes_per_sec")? * secs;
     }
     println!(
-        "weir saw {seen:?} bytes in {} looks, the driver counted {counted:?}",
-        looks.len()
+        "weir saw {seen:?} bytes in {} ticks, the driver counted {counted:?}",
+        ticks.len()
     );
     for (seen, counted) in [(seen.0, counted.0), (seen.1, counted.1)] {
         let ratio = seen / counted as f64;

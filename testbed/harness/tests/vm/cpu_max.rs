@@ -4,7 +4,7 @@
 //! refuses, and that a limit of the leaf binds under a looser one above.
 //!
 //! Usage is taken per wall time of the guest and per period of `cpu.stat`; bounds are wide, since
-//! this asks what happens and not how exactly. Source: kernel, `Documentation/scheduler/sched-bwc.rst`
+//! this tests what happens and not how exactly. Source: kernel, `Documentation/scheduler/sched-bwc.rst`
 //! and `tg_set_cfs_bandwidth()`.
 
 use crate::common::{
@@ -149,7 +149,7 @@ fn short_periods_leak_less(vm: &Vm) -> Result<()> {
 }
 
 /// Usage under a tenth that is rewritten at every second refill: `delay` is what passes between the
-/// refill, as `nr_periods` tells it, and the write.
+/// refill, as `nr_periods` shows it, and the write.
 fn rewritten_after_the_refill(vm: &Vm, path: &str, delay: &str) -> Result<Usage> {
     vm.run(&format!("echo {SLOW_TENTH} > {path}/cpu.max"))?;
     let before = Usage::now(vm, path)?;
@@ -204,7 +204,7 @@ fn what_the_kernel_refuses(vm: &Vm) -> Result<()> {
     vm.run(&order).map(drop)
 }
 
-/// Somebody's limit on the slice and weir's on the leaf: both hold, the tighter binds.
+/// Another's limit on the slice and weir's on the leaf: both hold, the tighter binds.
 fn the_tighter_binds(vm: &Vm) -> Result<()> {
     let path = start_spinner(vm, "nested")?;
     vm.run(&format!(

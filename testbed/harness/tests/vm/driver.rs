@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does the counter driver hold on a live kernel? Its own script asks everything inside the guest
+//! Does the counter driver hold on a live kernel? Its own script tests everything inside the guest
 //! (`kernel/access_counters/tests/run-in-guest.sh`): refused maps, files, kfunc, a lost device, removal under load.
 
 use crate::common::{Bench, MODULE};
@@ -62,10 +62,10 @@ fn the_driver_passes_its_own_tests() -> Result<()> {
     let verdict = reply.stdout.lines().last().unwrap_or_default();
     ensure!(
         !verdict.starts_with('0'),
-        "nothing was asked: {verdict}\n{}",
+        "nothing was tested: {verdict}\n{}",
         reply.stderr
     );
-    // This guest has all that the script asks for, so a skip is a hole in the test.
+    // This guest has all that the script needs, so a skip is a hole in the test.
     ensure!(
         verdict.ends_with(" passed, 0 failed, 0 skipped"),
         "the verdict: {verdict}"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Are weir's tables of events what the makers publish, and does weir encode them as perf does? The
-//! judge is the program perf of the environment's kernel, with the lists of all CPUs compiled in: told by
-//! `PERF_CPUID` what CPU this is, and by `SYSFS_PATH` what PMUs it has, it lists its events and shows
-//! how it encodes ours. No guest is booted, nothing is counted.
+//! reference is the program perf of the environment's kernel, with the lists of all CPUs compiled in: from
+//! `PERF_CPUID` it knows what CPU this is, and from `SYSFS_PATH` what PMUs it has; it lists its events and
+//! shows how it encodes ours. No guest is booted, nothing is counted.
 
 use crate::common::{Questions, skip};
 use anyhow::{Context, Result, ensure};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does a kernel make of weir's tables the groups they say? One guest with a whole device makes overlays
-//! for 4 and for 16 groups; two more boot with them. What the kernel says is read with `numactl` and
+//! for 4 and for 16 groups; two more boot with them. The kernel's view is read with `numactl` and
 //! from sysfs, and compared with figures that stand here, not only with what `weir` says of itself.
 
 use crate::common::{Bench, Questions, ends_with, json, pages, until};
@@ -130,7 +130,7 @@ fn numactl_agrees(vm: &Vm, blocks: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Every group has the device's latency and bandwidth, as the firmware tells it of the whole.
+/// Every group has the device's latency and bandwidth, as the firmware gives it for the whole.
 fn attributes_are_the_devices(vm: &Vm, blocks: &[u64]) -> Result<()> {
     let machine = machine();
     let wanted = format!(
@@ -271,14 +271,14 @@ fn groups_are_made_by_firmware_tables() -> Result<()> {
         return Ok(());
     };
     let kept = tempfile::tempdir()?;
-    let mut asked = Questions::default();
+    let mut outcome = Questions::default();
     let (four, sixteen) = {
         let vm = bench.boot(&machine(), vec![], &BootOptions::default())?;
         let made = (
             overlay(&vm, &FOUR, kept.path())?,
             overlay(&vm, &SIXTEEN, kept.path())?,
         );
-        asked.ask("bad input writes nothing", || bad_input_writes_nothing(&vm));
+        outcome.ask("bad input writes nothing", || bad_input_writes_nothing(&vm));
         made
     };
     for (path, blocks) in [(four, &FOUR[..]), (sixteen, &SIXTEEN[..])] {
@@ -288,13 +288,13 @@ fn groups_are_made_by_firmware_tables() -> Result<()> {
             ..BootOptions::default()
         };
         let vm = bench.boot(&machine(), files, &options)?;
-        questions(&vm, blocks, &mut asked);
+        questions(&vm, blocks, &mut outcome);
         if blocks.len() == FOUR.len() {
-            asked.ask("a command is bound", || a_command_is_bound(&vm));
-            asked.ask("a running cgroup is moved", || {
+            outcome.ask("a command is bound", || a_command_is_bound(&vm));
+            outcome.ask("a running cgroup is moved", || {
                 a_running_cgroup_is_moved(&vm)
             });
         }
     }
-    asked.done()
+    outcome.done()
 }

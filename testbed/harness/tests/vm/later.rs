@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Are counters found that come after weir, with their driver, on a real kernel? And does nobody stay limited for a device
-//! whose driver was taken away?
+//! Are counters found that come after weir, with their driver, on a real kernel? And does no workload stay
+//! limited for a device without its driver?
 
 use crate::common::{
     Bench, LINES, MODULE, Questions, SET_POINT, SLICE, aside, lines_more, load_weir, mount_group,
@@ -19,7 +19,7 @@ fn has_device(vm: &Vm, name: &str) -> Result<()> {
     until(vm, &format!("{newest} | grep -q '\"name\":\"{name}\"'"))
 }
 
-/// Takes the driver from its device, whose name is kept in `/run/device`.
+/// Takes the driver from its device, and keeps the device's name in `/run/device`.
 fn unbind(vm: &Vm) -> Result<()> {
     vm.run(&format!(
         "cd {DRIVER} && ls -d 0000:* > /run/device && cat /run/device > unbind"
@@ -59,7 +59,7 @@ fn counters_that_come_with_their_driver_are_taken_up(vm: &Vm) -> Result<()> {
     has_device(vm, "memory-only nodes")?;
     aside(vm, || vm.run(&format!("insmod {MODULE}")).map(drop))?;
     has_device(vm, "weir_cxl0")?;
-    // weir has the part of a slow CPU that two readers leave it, and its scout looks seldom.
+    // weir has the part of a slow CPU that two readers leave it, and its discovery runs seldom.
     let mut seen = newest(vm)?;
     for _ in 0..40 {
         if both_have_bytes(&seen) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does every limit end, however weir ends? Two real readers overload the emulated device on a real
-//! kernel and are limited; then weir is asked to end, is killed, finds others writing the same
-//! files, or the cgroup is gone. What stood in `cpu.max`, `cpu.max.burst`, `cpu.weight` and `cpu.weight.nice` before must stand
-//! there again, to the byte, and what others set meanwhile must not be lost.
+//! kernel and are limited; then weir gets SIGTERM, is killed, finds others writing the same
+//! files, or the cgroup is gone. The earlier values of `cpu.max`, `cpu.max.burst`, `cpu.weight` and
+//! `cpu.weight.nice` must stand there again, to the byte, and what others set meanwhile must not be lost.
 //!
 //! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none. `a` has a weight, and
 //! `b` a nice value for which there is no weight: a written 4 reads as nice 14.
@@ -83,17 +83,17 @@ fn in_force(vm: &Vm, name: &str) -> Result<f64> {
     Ok(quota.parse::<f64>().with_context(|| text.clone())? / period.parse::<f64>()?)
 }
 
-fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
+fn it_names_the_limited_workloads_and_restores_on_sigterm(vm: &Vm) -> Result<()> {
     let pid = limit_both(vm)?;
-    let told = once_both_are_told(vm, "weir explain --json", |told| &told["workloads"])?;
-    ensure!(told["limiting"] == true, "{told}");
+    let shown = once_both_are_shown(vm, "weir explain --json", |shown| &shown["workloads"])?;
+    ensure!(shown["limiting"] == true, "{shown}");
     for name in ["a", "b"] {
         let id = format!("/work.slice/{name}.service");
-        let about = |list: &str| told[list].as_array().cloned().unwrap_or_default();
+        let about = |list: &str| shown[list].as_array().cloned().unwrap_or_default();
         let limited = about("workloads")
             .into_iter()
             .find(|w| w["verdict"]["id"] == id.as_str());
-        let limited = limited.with_context(|| format!("{id} is not in {told}"))?;
+        let limited = limited.with_context(|| format!("{id} is not in {shown}"))?;
         ensure!(limited["verdict"]["limit_cpus"].is_f64(), "{limited}");
         ensure!(limited["limited_since_unix_ms"].is_u64(), "{limited}");
         let ratio = &limited["verdict"]["limited_weight"]["lowered"]["ratio"];
@@ -104,7 +104,7 @@ fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
         let began = about("changes")
             .into_iter()
             .any(|c| c["workload"] == id.as_str());
-        ensure!(began, "no change of {id} in {told}");
+        ensure!(began, "no change of {id} in {shown}");
     }
     top_shows_both(vm)?;
     let burst = vm.run(&format!("cat {SLICE}/a.service/cpu.max.burst"))?;
@@ -117,21 +117,21 @@ fn it_says_whom_it_limits_and_lets_go_when_asked(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// What a command prints once it tells of both. It reads the published snapshot, which may be a second and
+/// Output of a command once it shows both. It reads the published snapshot, which may be a second and
 /// a half older than weir's lines: publishing is rare where it is dear, as in a slow guest.
-fn once_both_are_told(
+fn once_both_are_shown(
     vm: &Vm,
     command: &str,
     workloads: fn(&serde_json::Value) -> &serde_json::Value,
 ) -> Result<serde_json::Value> {
     for _ in 0..20 {
         next_line(vm)?;
-        let told = json(vm, command)?;
-        if workloads(&told)
+        let shown = json(vm, command)?;
+        if workloads(&shown)
             .as_array()
             .is_some_and(|all| all.len() >= 2)
         {
-            return Ok(told);
+            return Ok(shown);
         }
     }
     json(vm, command)
@@ -139,7 +139,7 @@ fn once_both_are_told(
 
 /// The screen of a weir that is limiting, as JSON and as a table.
 fn top_shows_both(vm: &Vm) -> Result<()> {
-    let shown = once_both_are_told(vm, "weir top --json", |told| &told["plan"]["workloads"])?;
+    let shown = once_both_are_shown(vm, "weir top --json", |shown| &shown["plan"]["workloads"])?;
     ensure!(shown["limiting"] == true, "{shown}");
     let workloads = shown["plan"]["workloads"]
         .as_array()
@@ -190,7 +190,7 @@ fn reset_restores(vm: &Vm, left: &str) -> Result<()> {
     );
     ensure!(
         files(vm)? == left,
-        "looking changed something: {}",
+        "reading changed something: {}",
         files(vm)?
     );
     let said = ends_with(vm, 0, "weir reset")?;
@@ -236,10 +236,11 @@ fn two_do_not_limit_at_once(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Somebody tightens `a` below anything weir would set, and loosens `b` beyond it.
+/// Another process tightens `a` below anything weir would set, and loosens `b` above it.
 fn what_others_set_is_respected_and_kept(vm: &Vm) -> Result<()> {
     let pid = limit_both(vm)?;
-    // What is written between weir's look and its own write is overwritten unseen: that the kernel cannot prevent.
+    // A value written between weir's read and its own write is overwritten unseen: the kernel cannot prevent
+    // that.
     for (name, max) in [("a", "1000 100000"), ("b", "90000 100000")] {
         until(
             vm,
@@ -290,9 +291,9 @@ fn weights_that_others_set_stay(vm: &Vm) -> Result<()> {
             &format!("grep -q 'left alone while it is limited.*{name}.service' {LINES}.err"),
         )?;
     }
-    let told = once_both_are_told(vm, "weir explain --json", |told| &told["workloads"])?;
-    let text = told.to_string();
-    ensure!(text.contains("somebody else set weight 77"), "{told}");
+    let shown = once_both_are_shown(vm, "weir explain --json", |shown| &shown["workloads"])?;
+    let text = shown.to_string();
+    ensure!(text.contains("somebody else set weight 77"), "{shown}");
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(status == 0, "weir ended with {status}");
     let left = files(vm)?;
@@ -303,7 +304,7 @@ fn weights_that_others_set_stay(vm: &Vm) -> Result<()> {
 }
 
 /// With weights off none is touched.
-fn weights_are_left_alone_if_that_is_asked_for(vm: &Vm) -> Result<()> {
+fn weights_are_left_alone_with_weights_off(vm: &Vm) -> Result<()> {
     set_theirs(vm)?;
     let flags = format!("--limit --set-point {SET_POINT} --limited-weight off");
     let pid = load_weir(vm, &flags)?;
@@ -322,7 +323,7 @@ fn weights_are_left_alone_if_that_is_asked_for(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Somebody changes a limit after the kill: it is theirs now, and is left alone and named. The burst
+/// Another process changes a limit after the kill: it is theirs now, and is left alone and named. The burst
 /// beside it is not: that was lowered by weir.
 fn a_change_after_the_kill_is_left_alone(vm: &Vm) -> Result<()> {
     kill_in_mid_throttle(vm)?;
@@ -366,8 +367,8 @@ fn every_limit_ends() -> Result<()> {
     let vm = &bench.guest()?;
     prepare(vm)?;
     let mut q = Questions::default();
-    q.ask("asked to end", || {
-        it_says_whom_it_limits_and_lets_go_when_asked(vm)
+    q.ask("SIGTERM", || {
+        it_names_the_limited_workloads_and_restores_on_sigterm(vm)
     });
     q.ask("SIGKILL, then reset", || reset_restores_after_a_kill(vm));
     q.ask("SIGKILL, then the next start", || {
@@ -381,7 +382,7 @@ fn every_limit_ends() -> Result<()> {
         weights_that_others_set_stay(vm)
     });
     q.ask("weights off", || {
-        weights_are_left_alone_if_that_is_asked_for(vm)
+        weights_are_left_alone_with_weights_off(vm)
     });
     q.ask("others write after the kill", || {
         a_change_after_the_kill_is_left_alone(vm)

@@ -2,13 +2,14 @@
 //! Questions that are put to a real kernel, in guests with an emulated device: one program, a module for each part of weir.
 //!
 //! ```text
-//! cargo test --release -p weir-testbed --test vm -- --test-threads=2            all that `make test` asks
+//! cargo test --release -p weir-testbed --test vm -- --test-threads=2            all that `make test` runs
 //! cargo test --release -p weir-testbed --test vm -- --test-threads=2 leases     one module
-//! cargo test --release -p weir-testbed --test vm -- --ignored soak              what `make soak` asks
+//! cargo test --release -p weir-testbed --test vm -- --ignored soak              what `make soak` runs
 //! ```
 //!
-//! Time is the guest's own: no question depends on how busy the host is, and none is asked again. A question that lacks
-//! something says so (`SKIP …` on stderr); with `WEIR_VM_TESTS=required` lacking something is a failure.
+//! Time is the guest's own: no question depends on how busy the host is, and none is repeated. A question
+//! that lacks something says so (`SKIP …` on stderr); with `WEIR_VM_TESTS=required` lacking something is a
+//! failure.
 
 mod common;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What unlimited tasks notice of limits in force: how late an interactive one wakes up, and how much busy ones get
-//! done, by turns without weir, with a `cpu.max` set by hand, and with weir's scheduler in partial mode. Prints figures
-//! and judges none; run by hand:
+//! done, alternating without weir, with a `cpu.max` set by hand, and with weir's scheduler in partial mode.
+//! Prints figures and checks none; run by hand:
 //!
 //! ```text
 //! cargo test --release -p weir-testbed --test vm -- --ignored --nocapture soak_neighbours
@@ -21,24 +21,24 @@ const SEC: u32 = 8;
 const READERS: [&str; 2] = ["a", "b"];
 /// What leaves the readers about as much of the device as weir does.
 const BY_HAND: &str = "3000 20000";
-/// The guest's CPUs are a hundred times slower than a server's, and weir with them: at its usual twenty looks a second
-/// the figures would be about that.
+/// The guest's CPUs are a hundred times slower than a server's, and weir with them: at its usual twenty ticks
+/// a second the figures would be about that.
 const INTERVAL: &str = "1s";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Who {
+enum Control {
     Free,
     ByHand,
     Weir,
 }
 
-/// What was seen in one turn.
+/// Figures of one run.
 struct Seen {
     wake_up_p50_us: f64,
     wake_up_p99_us: f64,
-    /// Of two tasks that want all CPU time.
+    /// Of two tasks that use all CPU time they get.
     ops_per_sec: f64,
-    /// Of the readers, by the device's books.
+    /// Of the readers, by the ground truth.
     mib_per_sec: f64,
 }
 
@@ -49,7 +49,7 @@ fn set_quotas(vm: &Vm, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// A task that sleeps 10 ms and looks how late it is, beside two that compute, for some seconds.
+/// A task that sleeps 10 ms and measures how late it wakes, beside two that compute, for some seconds.
 fn work(vm: &Vm) -> Result<Seen> {
     let lines = || vm.ground_truth().group(0).read_lines as f64;
     let (before, begun) = (lines(), vm.now());
@@ -84,17 +84,17 @@ fn work(vm: &Vm) -> Result<Seen> {
     })
 }
 
-fn turn(vm: &Vm, who: Who) -> Result<Seen> {
-    match who {
-        Who::Free => work(vm),
-        Who::ByHand => {
+fn run_once(vm: &Vm, control: Control) -> Result<Seen> {
+    match control {
+        Control::Free => work(vm),
+        Control::ByHand => {
             set_quotas(vm, BY_HAND)?;
             vm.run("sleep 1")?;
             let seen = work(vm);
             set_quotas(vm, "max")?;
             seen
         }
-        Who::Weir => {
+        Control::Weir => {
             let pid = load_weir(
                 vm,
                 &format!(
@@ -122,10 +122,10 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Of each round weir's figure by that of another: the middle, and between which they lie.
+/// Ratios of weir's figure to that of another, one for each round: the middle, and between which they lie.
 fn compare(evidence: &mut Evidence, name: &str, rounds: &[[Seen; 3]], figure: fn(&Seen) -> f64) {
-    for other in [Who::Free, Who::ByHand] {
-        let ratio = |r: &[Seen; 3]| figure(&r[Who::Weir as usize]) / figure(&r[other as usize]);
+    for other in [Control::Free, Control::ByHand] {
+        let ratio = |r: &[Seen; 3]| figure(&r[Control::Weir as usize]) / figure(&r[other as usize]);
         let ratios: Vec<f64> = rounds.iter().map(ratio).collect();
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
         let most = ratios.iter().copied().fold(0.0, f64::max);
@@ -151,16 +151,16 @@ fn soak_neighbours() -> Result<()> {
     vm.switch_model_on()?;
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
-        let mut order = [Who::Free, Who::ByHand, Who::Weir];
+        let mut order = [Control::Free, Control::ByHand, Control::Weir];
         order.rotate_left(round % 3);
         let mut seen = [None, None, None];
-        for who in order {
-            let one = turn(vm, who)?;
+        for control in order {
+            let one = run_once(vm, control)?;
             println!(
-                "round {round}, {who:?}: wake-up p50 {:.0} us, p99 {:.0} us, {:.1} ops/s, readers {:.1} MiB/s",
+                "round {round}, {control:?}: wake-up p50 {:.0} us, p99 {:.0} us, {:.1} ops/s, readers {:.1} MiB/s",
                 one.wake_up_p50_us, one.wake_up_p99_us, one.ops_per_sec, one.mib_per_sec
             );
-            seen[who as usize] = Some(one);
+            seen[control as usize] = Some(one);
         }
         if let [Some(a), Some(b), Some(c)] = seen {
             rounds.push([a, b, c]);

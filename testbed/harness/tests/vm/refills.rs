@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does weir move the bursts of limited workloads apart? A limited workload runs at the beginning of
-//! each period of its `cpu.max` and then waits. Three readers whose periods begin together overload
-//! the device together and leave it idle together; the kernel starts each period where chance wants
-//! it. weir finds the moments of refill and shifts them. Seen from outside: the ground truth tells when each
-//! reader's lines were read, and the first harmonic of that series at the length of a period tells
+//! each period of its `cpu.max` and then waits. Three readers with periods that begin together overload
+//! the device together and leave it idle together; the kernel starts each period at a random moment.
+//! weir finds the moments of refill and shifts them. Seen from outside: the ground truth has the time at
+//! which each reader's lines were read, and the first harmonic of that series at the length of a period shows
 //! where in the period its bursts lie.
 
 use crate::common::{
@@ -31,14 +31,14 @@ struct Burst {
     strength: f64,
 }
 
-/// Looks at the ground truth for fifty periods.
+/// Reads the ground truth for fifty periods.
 fn bursts(vm: &Vm, epoch: Duration) -> Result<Vec<Burst>> {
     vm.start_sampling(READERS.len() as u8);
     vm.sleep(50 * PERIOD)?;
     let series = vm.stop_sampling()?;
     let mut sums = vec![(0.0, 0.0, 0.0); READERS.len()];
     for pair in series.samples.windows(2) {
-        // What was read in a step lies in its middle.
+        // The lines read in a step count at its middle.
         let at = (pair[0].at + pair[1].at) / 2;
         let angle = (at - epoch).as_secs_f64() / PERIOD.as_secs_f64() * TAU;
         for (owner, sum) in (1..).zip(&mut sums) {

@@ -38,7 +38,7 @@ fn said(what: &str) -> String {
     format!("grep -q '{what}' {LINES}.err")
 }
 
-/// Asks weir to end, which it must do well, leaving nothing.
+/// Sends weir SIGTERM: it must end well and leave nothing.
 fn end(vm: &Vm, pid: u32) -> Result<()> {
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(
@@ -98,7 +98,7 @@ fn without_root(vm: &Vm) -> Result<()> {
         text.contains("ermission") && text.contains("root"),
         "no next move: {text}"
     );
-    // Looking is allowed, but the counters are root's: missing, with the reason.
+    // Observing is allowed, but the counters are root's: missing, with the reason.
     let text = ends_with(vm, 0, &nobody("weir run --duration 1s"))?;
     ensure!(
         text.contains("cannot be read") && text.contains("ermission denied"),

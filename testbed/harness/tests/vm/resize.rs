@@ -3,7 +3,7 @@
 //! on one file of the host, so that what is written through one is read through the other: real aliases.
 //! Processes in both groups keep patterns in their memory while `weir groups resize` moves blocks at random.
 //!
-//! That the copies are aliases, and what happens without weir, is shown at the end: a block is brought online
+//! The end shows that the copies are aliases, and what happens without weir: a block is brought online
 //! in both copies by hand.
 
 use crate::common::evidence::Evidence;
@@ -104,7 +104,7 @@ fn sizes(report: &Value) -> Result<Vec<u64>> {
     groups.iter().map(|g| of(g).context("no size")).collect()
 }
 
-/// Who has what, not asked of weir but of the kernel: online blocks of each copy, by device block.
+/// Online blocks of each copy, by device block: read from the kernel and not from weir.
 fn online(vm: &Vm) -> Result<[Vec<bool>; 2]> {
     let first = BASES.map(|base| base >> 27);
     let mut found = [vec![], vec![]];
@@ -142,7 +142,7 @@ fn rounds(vm: &Vm, name: &str) -> Result<u64> {
         .with_context(|| format!("{name}: {text}"))
 }
 
-/// It still looks at its memory, and always found what it had written.
+/// It still reads its memory, and always found what it had written.
 fn is_well(vm: &Vm, name: &str) -> Result<u64> {
     let now = rounds(vm, name)?;
     until(vm, &format!("[ $(cat /run/{name}) != {now} ]"))?;
@@ -179,7 +179,7 @@ impl Random {
     }
 }
 
-fn random_resizes(vm: &Vm, count: u64, tell: &mut dyn FnMut(String)) -> Result<()> {
+fn random_resizes(vm: &Vm, count: u64, report: &mut dyn FnMut(String)) -> Result<()> {
     let seed = 20_261_121;
     println!("seed {seed}, {count} resizes");
     let mut random = Random(seed);
@@ -230,14 +230,14 @@ fn random_resizes(vm: &Vm, count: u64, tell: &mut dyn FnMut(String)) -> Result<(
         );
         end(vm, name)?;
     }
-    tell(format!(
+    report(format!(
         "{count} resizes moved {moved} blocks, {busy} times one was busy"
     ));
-    tell_times(times, tell);
+    report_times(times, report);
     Ok(())
 }
 
-fn tell_times(mut times: [Vec<f64>; 2], tell: &mut dyn FnMut(String)) {
+fn report_times(mut times: [Vec<f64>; 2], report: &mut dyn FnMut(String)) {
     for (what, times) in ["offline", "online"].iter().zip(&mut times) {
         times.sort_by(f64::total_cmp);
         let at = |part: f64| {
@@ -246,7 +246,7 @@ fn tell_times(mut times: [Vec<f64>; 2], tell: &mut dyn FnMut(String)) {
                 .copied()
                 .unwrap_or(0.0)
         };
-        tell(format!(
+        report(format!(
             "{what} of 128 MiB: median {:.1} ms, 99th percentile {:.1} ms of the guest's time",
             at(0.5),
             at(0.99)
@@ -255,14 +255,15 @@ fn tell_times(mut times: [Vec<f64>; 2], tell: &mut dyn FnMut(String)) {
 }
 
 /// Killed again and again in the middle: whatever is left is allowed, and the next call goes on from it.
-fn killed_in_the_middle(vm: &Vm, kills: u64, tell: &mut dyn FnMut(String)) -> Result<()> {
+fn killed_in_the_middle(vm: &Vm, kills: u64, report: &mut dyn FnMut(String)) -> Result<()> {
     vm.run("weir groups resize 1=256MiB 2=768MiB")?;
     let mut interrupted = 0;
     for round in 0..kills {
         let wanted = if round % 2 == 0 { [6, 2] } else { [2, 6] };
         let [first, second] = wanted.map(|blocks| blocks * BLOCK_MIB);
         let delay_us = round * 2000;
-        // A block has changed hands or is about to, and there are more to come. Nothing is started to look.
+        // A block has changed hands or is about to, and there are more to come. No process is started to
+        // poll.
         vm.run(&format!(
             "look() {{ now=; for f in {MEMORY}/memory3[2-9]/state {MEMORY}/memory4[0-7]/state; do
                  read -r word < $f; now=$now$word; done; }}
@@ -280,7 +281,7 @@ fn killed_in_the_middle(vm: &Vm, kills: u64, tell: &mut dyn FnMut(String)) -> Re
         );
         interrupted += u32::from(sizes(&check)? != wanted);
     }
-    tell(format!(
+    report(format!(
         "killed in the middle: {interrupted} of {kills} did not come to their end"
     ));
     ensure!(interrupted > 0, "none was killed in the middle");
@@ -290,7 +291,7 @@ fn killed_in_the_middle(vm: &Vm, kills: u64, tell: &mut dyn FnMut(String)) -> Re
 }
 
 /// Where the kernel puts the pages of a block it takes away: not into the rest of the group, though there
-/// is room.
+/// is space.
 fn pages_leave_a_group_that_shrinks(vm: &Vm) -> Result<()> {
     vm.run("weir groups resize 1=0 2=0 && weir groups resize 1=128MiB")?;
     hold(vm, 1, 96, "mover")?;
@@ -327,7 +328,7 @@ fn a_busy_block_is_refused(vm: &Vm) -> Result<()> {
     vm.run(&format!(
         "echo online_kernel > {MEMORY}/memory{block}/state"
     ))?;
-    // What waits in a pipe is memory of the kernel.
+    // Data in a pipe is memory of the kernel.
     vm.run(
         "sh -c 'numactl --preferred=1 dd if=/dev/zero bs=64k 2> /dev/null | sleep 3600' \
          > /dev/null 2>&1 < /dev/null &",
@@ -375,7 +376,7 @@ fn two_hands_on_one_block(vm: &Vm) -> Result<()> {
     let sum = "md5sum < /side2/file";
     vm.run("dd if=/dev/urandom of=/side2/file bs=1M count=110 2> /dev/null")?;
     let (once, again) = (vm.run(sum)?, vm.run(sum)?);
-    ensure!(once == again, "nobody has written to it yet");
+    ensure!(once == again, "no process has written to it yet");
     vm.run("dd if=/dev/zero of=/side1/file bs=1M count=110 2> /dev/null")?;
     ensure!(
         vm.run(sum)? != once,
@@ -394,7 +395,7 @@ fn two_hands_on_one_block(vm: &Vm) -> Result<()> {
     )
 }
 
-fn ask_all(test: &str, amount: Amount, tell: &mut dyn FnMut(String)) -> Result<()> {
+fn run_all(test: &str, amount: Amount, report: &mut dyn FnMut(String)) -> Result<()> {
     let Some(bench) = Bench::ready(test)? else {
         return Ok(());
     };
@@ -408,30 +409,30 @@ fn ask_all(test: &str, amount: Amount, tell: &mut dyn FnMut(String)) -> Result<(
     let vm = bench.boot(&machine(), files, &options(&backing))?;
     println!("{}", vm.run("numactl -H")?);
     prepare(&vm)?;
-    let mut asked = Questions::default();
-    asked.ask("random resizes under load", || {
-        random_resizes(&vm, amount.resizes, tell)
+    let mut outcome = Questions::default();
+    outcome.ask("random resizes under load", || {
+        random_resizes(&vm, amount.resizes, report)
     });
-    asked.ask("killed in the middle", || {
-        killed_in_the_middle(&vm, amount.kills, tell)
+    outcome.ask("killed in the middle", || {
+        killed_in_the_middle(&vm, amount.kills, report)
     });
-    asked.ask("pages leave a group that shrinks", || {
+    outcome.ask("pages leave a group that shrinks", || {
         pages_leave_a_group_that_shrinks(&vm)
     });
-    asked.ask("a busy block is refused", || a_busy_block_is_refused(&vm));
-    asked.ask("two hands on one block", || two_hands_on_one_block(&vm));
-    asked.done()
+    outcome.ask("a busy block is refused", || a_busy_block_is_refused(&vm));
+    outcome.ask("two hands on one block", || two_hands_on_one_block(&vm));
+    outcome.done()
 }
 
 #[test]
 fn memory_moves_and_is_never_handed_out_twice() -> Result<()> {
-    ask_all("resize", SHORT, &mut |said| println!("{said}"))
+    run_all("resize", SHORT, &mut |said| println!("{said}"))
 }
 
 #[test]
 #[ignore = "soak: a thousand resizes"]
 fn soak_resize() -> Result<()> {
     let mut evidence = Evidence::of("resize");
-    let verdict = ask_all("resize, soak", SOAK, &mut |said| evidence.say(said));
+    let verdict = run_all("resize, soak", SOAK, &mut |said| evidence.say(said));
     evidence.write(verdict)
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does the sampling program take the samples of device memory, all of them and no others, for who ran? The guest has no
-//! CPU events, so minor faults are sampled: the address is that of the page that was faulted in. Real program,
-//! real samples, real addresses; what no such event can show is whether PEBS or IBS deliver theirs.
+//! Does the sampling program take the samples of device memory, all of them and no others, for the task that
+//! ran? The guest has no CPU events, so minor faults are sampled: the address is that of the page that was
+//! faulted in. Real program, real samples, real addresses; what no such event can show is whether PEBS or IBS
+//! deliver theirs.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, attempt, empty_cgroup, ends_with, json, lines_more,
@@ -17,7 +18,7 @@ use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 const PERIOD: u64 = 7;
 const FAULTS: &str = "--attribution sampling --attribution-event sw:minor-faults";
 
-/// Runs weir while it is asked, and ends it.
+/// Runs weir during a question, and ends it.
 fn with_samples(vm: &Vm, arguments: &str, ask: impl FnOnce() -> Result<()>) -> Result<()> {
     let pid = start_weir(vm, &format!("{FAULTS} {arguments}"))?;
     until(vm, &format!("[ -s {LINES} ]"))?;
@@ -89,8 +90,8 @@ fn all_are_met(vm: &Vm) -> Result<()> {
     lines_more(vm, 100)
 }
 
-/// The program's own faults, for its code and its stack, are on DRAM. One event a CPU counts for everybody, so a
-/// run has one sample more or less for each time it changed its CPU or another ran between.
+/// The program's own faults, for its code and its stack, are on DRAM. One event a CPU counts for all tasks,
+/// so a run has one sample more or less for each time it changed its CPU or another ran between.
 fn near(what: &str, samples: u64, faults: u64) -> Result<()> {
     let wanted = faults / PERIOD;
     println!("{what}: {samples} samples of {faults} faults, {wanted} by the period");
@@ -126,7 +127,7 @@ fn device_pages_are_taken_by_group(vm: &Vm) -> Result<()> {
         prepare_faults(vm, &path, &words(rounds, pages))?;
         paths.push(path);
     }
-    let asked = with_samples(vm, "", || {
+    let outcome = with_samples(vm, "", || {
         all_are_met(vm)?;
         let mut wanted = Vec::new();
         for (path, (name, rounds, pages)) in paths.iter().zip(RUNS) {
@@ -153,16 +154,16 @@ fn device_pages_are_taken_by_group(vm: &Vm) -> Result<()> {
     for path in paths {
         empty_cgroup(vm, &path)?;
     }
-    asked
+    outcome
 }
 
-fn processes_are_told_apart(vm: &Vm) -> Result<()> {
+fn processes_are_counted_separately(vm: &Vm) -> Result<()> {
     let paths = [make_cgroup(vm, "few")?, make_cgroup(vm, "many")?];
     let counts = [1000, 3000];
     let begun = paths.iter().zip(counts);
     let pids = begun.map(|(path, pages)| prepare_faults(vm, path, &words(10, [0, pages, 0])));
     let pids: Vec<u64> = pids.collect::<Result<_>>()?;
-    let asked = with_samples(vm, "--workloads process", || {
+    let outcome = with_samples(vm, "--workloads process", || {
         all_are_met(vm)?;
         for path in &paths {
             let_go(vm, path)?;
@@ -178,13 +179,13 @@ fn processes_are_told_apart(vm: &Vm) -> Result<()> {
     for path in &paths {
         empty_cgroup(vm, path)?;
     }
-    asked
+    outcome
 }
 
 /// Two that fault in pages of the first group without end, one three times as many as the other: the group's
 /// bytes are shared out by the samples.
 fn shares_are_by_samples(vm: &Vm) -> Result<()> {
-    // What the kernel counted for each process itself.
+    // The kernel's own count for each process.
     let faults = |name: &str| -> Result<f64> {
         let procs = format!("{}/{name}.service/cgroup.procs", common::SLICE);
         let text = vm.run(&format!("cut -d' ' -f10 /proc/$(cat {procs})/stat"))?;
@@ -274,7 +275,7 @@ fn what_cannot_be_sampled_is_said(vm: &Vm) -> Result<()> {
 }
 
 #[test]
-fn device_memory_is_sampled_for_who_accesses_it() -> Result<()> {
+fn device_memory_is_sampled_for_the_task_that_accesses_it() -> Result<()> {
     let Some(bench) = Bench::ready("samples")? else {
         return Ok(());
     };
@@ -299,7 +300,7 @@ fn device_memory_is_sampled_for_who_accesses_it() -> Result<()> {
         "pages of the device, by group",
         &device_pages_are_taken_by_group,
     );
-    ask("by process", &processes_are_told_apart);
+    ask("by process", &processes_are_counted_separately);
     for (name, pages) in [("a", 600), ("b", 200)] {
         let path = make_cgroup(vm, name)?;
         start_in(vm, &path, &format!("/tests/faults 0 20000 1:{pages}"))?;

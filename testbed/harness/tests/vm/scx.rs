@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does weir's own scheduler do what it says, on a real kernel: it loads, it holds, nobody starves,
+//! Does weir's own scheduler do what it says, on a real kernel: it loads, it holds, no task starves,
 //! and whatever ends it, every task runs under the kernel's own scheduler again? How *well* it holds a
 //! set-point is measured by `weir-testbed live … --backend sched-ext`; here only what no noise can explain.
 
@@ -15,7 +15,7 @@ fn limit() -> String {
     format!("--limit --set-point {SET_POINT} --backend sched-ext")
 }
 
-/// One reader is a threaded domain whose threads are in a cgroup below it, as those of virtual machines are.
+/// One reader is a threaded domain with threads in a cgroup below it, as those of virtual machines are.
 fn make_threaded(vm: &Vm, name: &str) -> Result<()> {
     let domain = format!("{SLICE}/{name}.service");
     vm.run(&format!(
@@ -96,19 +96,22 @@ fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
     );
     common::is_held(vm)?;
     let hurried = common::haste::changes(vm)?;
-    ensure!(hurried == 0, "the scout hurried {hurried} times");
+    ensure!(
+        hurried == 0,
+        "discovery raised its priority {hurried} times"
+    );
     signal_weir(vm, pid, "TERM")?;
     is_free(vm)
 }
 
-/// Run time of all limited workloads in seconds: by the scheduler's books, and by the kernel's.
+/// Run time of all limited workloads in seconds: by the scheduler's statistics, and by the kernel's.
 fn run_sec(vm: &Vm) -> Result<(f64, f64)> {
     let text = vm.run(&format!(
         "cat {SLICE}/*.service/cpu.stat | sed -n 's/usage_usec //p'; bpftool -j map dump name workload_ctxs"
     ))?;
-    let (usec, books) = text.split_once('[').context("no books")?;
+    let (usec, stats) = text.split_once('[').context("no statistics")?;
     let usec: f64 = usec.lines().filter_map(|l| l.parse::<f64>().ok()).sum();
-    let slots: serde_json::Value = serde_json::from_str(&format!("[{books}"))?;
+    let slots: serde_json::Value = serde_json::from_str(&format!("[{stats}"))?;
     let slots = slots.as_array().context("no array")?;
     let ran = slots.iter().skip(1);
     let ns: f64 = ran
@@ -117,8 +120,9 @@ fn run_sec(vm: &Vm) -> Result<(f64, f64)> {
     Ok((ns / 1e9, usec / 1e6))
 }
 
-/// Run time by the books and by the kernel's, of those seconds of ten in which no workload was released: the books begin
-/// anew with each limit. Beside ordinary tasks limited ones may for a while ask for so little that the device has room.
+/// Run time by the scheduler's statistics and by the kernel's, of those seconds of ten in which no workload
+/// was released: the statistics begin anew with each limit. Beside ordinary tasks limited ones may for a
+/// while demand so little that the device has headroom.
 fn run_sec_while_limited(vm: &Vm) -> Result<(f64, f64)> {
     let released = || vm.run(&format!("grep -c released {LINES}.err || true"));
     let (mut ran, mut seconds) = ((0.0, 0.0), 0);
@@ -136,9 +140,10 @@ fn run_sec_while_limited(vm: &Vm) -> Result<(f64, f64)> {
     Ok(ran)
 }
 
-/// Ordinary tasks interrupt limited ones all the time, and whoever changes a running task (here its niceness) has it stop
-/// and run anew, from his own CPU: the books know all the same who ran, where and for how long.
-fn the_books_agree_with_the_kernel(vm: &Vm) -> Result<()> {
+/// Ordinary tasks interrupt limited ones all the time. A change of a running task (here its niceness) makes
+/// it stop and run anew, from the CPU of the caller. The statistics are right all the same: which task ran,
+/// where and for how long.
+fn the_statistics_agree_with_the_kernel(vm: &Vm) -> Result<()> {
     let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     // Ordinary tasks that interrupt limited ones all the time, and leave them CPU time: they come first in partial mode, and
@@ -156,16 +161,17 @@ fn the_books_agree_with_the_kernel(vm: &Vm) -> Result<()> {
     let events = vm.run("cat /sys/kernel/sched_ext/root/events")?;
     vm.run("killall threads; rm -f /run/renice; sleep 0.5")?;
     held?;
-    let (books, kernel) = ran?;
-    // The books count interrupts in, which the kernel does not: 4 to 8 % at 25 million instructions a second.
-    println!("{books:.3} s of run time by the books, {kernel:.3} s by the kernel's");
+    let (stats, kernel) = ran?;
+    // The statistics count interrupts in, which the kernel does not: 4 to 8 % at 25 million instructions a
+    // second.
+    println!("{stats:.3} s of run time by the scheduler, {kernel:.3} s by the kernel's");
     ensure!(
-        (books / kernel - 1.0).abs() < 0.2,
-        "{books} s by the books, {kernel} s by the kernel's"
+        (stats / kernel - 1.0).abs() < 0.2,
+        "{stats} s by the scheduler, {kernel} s by the kernel's"
     );
     ensure!(
         events.contains("SCX_EV_ENQ_SKIP_MIGRATION_DISABLED 0\n"),
-        "who was interrupted came back without being asked: {events}"
+        "an interrupted task came back without an enqueue: {events}"
     );
     signal_weir(vm, pid, "TERM")?;
     is_free(vm)
@@ -183,7 +189,7 @@ fn killed_it_leaves_nothing(vm: &Vm) -> Result<()> {
     is_free(vm)
 }
 
-/// A daemon that hangs must not hold anybody for long.
+/// A daemon that hangs must not hold any workload for long.
 fn silent_it_lets_go(vm: &Vm) -> Result<()> {
     let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
@@ -226,7 +232,7 @@ fn another_scheduler_is_left_alone(vm: &Vm) -> Result<()> {
     until(vm, &state("disabled"))
 }
 
-/// One word of the scheduler's own books, largest over all workloads.
+/// One word of the scheduler's own statistics, largest over all workloads.
 fn most(vm: &Vm, word: &str) -> Result<u64> {
     let slots = common::json(vm, "bpftool -j map dump name workload_ctxs")?;
     let slots = slots.as_array().context("no array")?;
@@ -238,8 +244,8 @@ fn most(vm: &Vm, word: &str) -> Result<u64> {
         .with_context(|| format!("no {word} in workload_ctxs"))
 }
 
-/// A workload of many tasks far above its budget: each of them has its turn.
-fn nobody_waits_for_long(vm: &Vm) -> Result<()> {
+/// A workload of many tasks far above its budget: each of them runs.
+fn no_task_waits_for_long(vm: &Vm) -> Result<()> {
     let many = common::make_cgroup(vm, "many")?;
     vm.run("dd if=/dev/zero of=/cxl0/many bs=1M count=16 2> /dev/null")?;
     let fio = "fio --name=many --filename=/cxl0/many --thread --numjobs=16 --ioengine=mmap --rw=randread \
@@ -249,18 +255,18 @@ fn nobody_waits_for_long(vm: &Vm) -> Result<()> {
     is_limited(vm)?;
     until(vm, &shell(&all_have("many", 7)))?;
     vm.run("sleep 10")?;
-    let (worst, parks, turns) = (
+    let (worst, parks, starvation_runs) = (
         most(vm, "worst_ns")?,
         most(vm, "parks")?,
         most(vm, "starvation_runs")?,
     );
     println!(
-        "16 tasks of one workload: longest wait {worst} ns, {parks} times parked, {turns} turns in debt"
+        "16 tasks of one workload: longest wait {worst} ns, {parks} times parked, {starvation_runs} runs in debt"
     );
-    ensure!(parks > 100, "nobody was parked");
+    ensure!(parks > 100, "no task was parked");
     ensure!(
         worst < 5_000_000_000,
-        "somebody waited for {worst} ns; the watchdog waits for 10 s"
+        "a task waited for {worst} ns; the watchdog waits for 10 s"
     );
     common::empty_cgroup(vm, &many)?;
     signal_weir(vm, pid, "TERM")?;
@@ -368,10 +374,10 @@ fn weir_schedules_those_it_limits() -> Result<()> {
     ask("it comes and goes", &it_comes_and_goes);
     ask("it holds an idle machine", &it_holds_an_idle_machine);
     ask(
-        "the books agree with the kernel's",
-        &the_books_agree_with_the_kernel,
+        "the statistics agree with the kernel's",
+        &the_statistics_agree_with_the_kernel,
     );
-    ask("nobody waits for long", &nobody_waits_for_long);
+    ask("no task waits for long", &no_task_waits_for_long);
     ask("what a decision costs", &what_a_decision_costs);
     ask("a daemon that is killed", &killed_it_leaves_nothing);
     ask("a daemon that hangs", &silent_it_lets_go);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! weir's scheduler in full mode, on a real kernel: all ordinary tasks are its own. Does it hold the device where
-//! others want all CPUs, is it fair by the weights of tasks and cgroups, does everybody come to run under
-//! stress, and is the kernel's own scheduler back afterwards? How *well* is measured by `weir-testbed
+//! other tasks need all CPUs, is it fair by the weights of tasks and cgroups, does every task come to run
+//! under stress, and is the kernel's own scheduler back afterwards? How *well* is measured by `weir-testbed
 //! live … --backend sched-ext-full`.
 
 use crate::common::{
@@ -41,7 +41,7 @@ fn stop_weir(vm: &Vm, pid: u32) -> Result<()> {
     Ok(())
 }
 
-/// Tasks that want all CPUs, in a cgroup of this weight.
+/// Tasks that use all CPUs, in a cgroup of this weight.
 fn start_hogs(vm: &Vm, name: &str, count: u32, weight: u32) -> Result<String> {
     let path = make_cgroup(vm, name)?;
     vm.run(&format!("echo {weight} > {path}/cpu.weight"))?;
@@ -73,7 +73,7 @@ fn used_us(vm: &Vm, paths: &[&str], sec: u32) -> Result<Vec<u64>> {
     Ok(after.iter().zip(before).map(|(a, b)| a - b).collect())
 }
 
-/// Where partial mode has nothing to give: ordinary tasks want more than all CPUs.
+/// Where partial mode has nothing to give: ordinary tasks need more than all CPUs.
 fn it_holds_where_all_cpus_are_wanted(vm: &Vm) -> Result<()> {
     let hogs = start_hogs(vm, "hogs", 4, 100)?;
     let pid = start(vm)?;
@@ -86,34 +86,35 @@ fn it_holds_where_all_cpus_are_wanted(vm: &Vm) -> Result<()> {
     empty_cgroup(vm, &hogs)
 }
 
-/// As on a machine without our driver: weir reads events of perf, and tells the scheduler what it saw.
+/// As on a machine without our driver: weir reads events of perf, and gives the scheduler what it read.
 fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
     let hogs = start_hogs(vm, "hogs", 4, 100)?;
     let pid = start_with(vm, &format!("{} --counters perf", limit()))?;
     common::both_are_limited(vm)?;
     vm.run("sleep 3")?;
     common::is_held(vm)?;
-    let books = common::newest(vm)?["scheduler"]["devices"][0].clone();
-    let looks = books["ext_updates"].as_u64().context("no updates")?;
-    println!("{looks} looks: {books}");
+    let stats = common::newest(vm)?["scheduler"]["devices"][0].clone();
+    let looks = stats["ext_updates"].as_u64().context("no updates")?;
+    println!("{looks} updates: {stats}");
     // A hundred a second where the guest has time; the loop alone makes twenty.
-    ensure!(looks > 300, "{books}");
-    let told = ends_with(vm, 0, "weir explain")?;
-    ensure!(told.contains("counted by weir for it"), "{told}");
+    ensure!(looks > 300, "{stats}");
+    let explained = ends_with(vm, 0, "weir explain")?;
+    ensure!(explained.contains("counted by weir for it"), "{explained}");
     stop_weir(vm, pid)?;
     empty_cgroup(vm, &hogs)
 }
 
-/// From idle to ten times the set-point at once, between two looks of the daemon: the scheduler itself holds the device.
+/// From idle to ten times the set-point at once, between two ticks of the daemon: the scheduler itself holds
+/// the device.
 fn a_step_is_met_at_once(vm: &Vm) -> Result<()> {
-    // Who has read nothing yet has no memory on the device, as far as anybody can see.
+    // A reader that has read nothing yet has no memory on the device, as far as weir can see.
     until(vm, &format!("[ $(cat {READ}) -gt {} ]", 64 << 20))?;
     common::freeze(vm, true)?;
     let pid = load_weir(vm, &format!("{} --interval 2s --period 20ms", limit()))?;
     until(vm, &state("enabled"))?;
     for name in ["a", "b"] {
-        let guarded = format!("{name}.service\":{{\"is_limited\":false");
-        until(vm, &format!("tail -n 1 {LINES} | grep -q '{guarded}'"))?;
+        let capped = format!("{name}.service\":{{\"is_limited\":false");
+        until(vm, &format!("tail -n 1 {LINES} | grep -q '{capped}'"))?;
     }
     vm.start_sampling(0);
     common::freeze(vm, false)?;
@@ -139,7 +140,7 @@ fn a_step_is_met_at_once(vm: &Vm) -> Result<()> {
         .map(|i| mean(i * 100, i * 100 + 100))
         .collect::<Result<_>>()?;
     println!("in windows of 100 ms: {windows:.2?}");
-    // Without the guard it is ten times that, until the daemon looks.
+    // Without the overload cap it is ten times that, until the daemon's next tick.
     ensure!((0.5..1.5).contains(&mean(0, 1000)?), "the first second");
     common::is_held(vm)?;
     stop_weir(vm, pid)

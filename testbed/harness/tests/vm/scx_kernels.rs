@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! weir's scheduler on other kernels than the environment's: a newer one, the first that will do, the last that is too
 //! old, and one without sched_ext. Does the verifier take each rule, and what does it cost it; does it hold; where it cannot be
-//! used, does weir say so and change nothing? What it does in detail is asked in `scx.rs` and `scx_full.rs`.
+//! used, does weir say so and change nothing? Its details are tested in `scx.rs` and `scx_full.rs`.
 
 use crate::common::evidence::Evidence;
 use crate::common::{
@@ -20,7 +20,7 @@ const RULES: [&str; 5] = [
     "thesis-scx-vtime",
     "thesis-scx-throttle",
 ];
-/// The verifier gives up at a million; another kernel may look at each program longer.
+/// The verifier gives up at a million; another kernel may check each program longer.
 const INSTRUCTIONS_MAX: u64 = 250_000;
 const SET_POINT_BYTES: f64 = 8.0 * 1_048_576.0;
 
@@ -28,7 +28,8 @@ fn arguments(rule: &str) -> String {
     format!("--limit --set-point {SET_POINT} --backend {rule}")
 }
 
-/// Instructions that the verifier went through, by program, as the kernel tells who holds the program open.
+/// Instructions that the verifier went through, by program, as the kernel shows to a process that holds the
+/// program open.
 fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
     let read = format!(
         "for f in /proc/{pid}/fdinfo/*; do sed -n 's/^prog_id:\\t/id /p; s/^verified_insns:\\t/of /p' $f; done"
@@ -50,7 +51,7 @@ fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
             Some(("of", count)) => {
                 let name = program
                     .take()
-                    .with_context(|| format!("whose is {line}?"))?;
+                    .with_context(|| format!("which program is {line}?"))?;
                 found.insert((*name).to_owned(), count.parse()?);
             }
             _ => {}
@@ -61,12 +62,12 @@ fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
 
 /// It loads, costs the verifier little, holds the device, of which unlimited readers take seven times the set-point, and
 /// goes.
-fn it_is_taken(vm: &Vm, rule: &str, tell: &mut dyn FnMut(String)) -> Result<()> {
+fn it_is_taken(vm: &Vm, rule: &str, report: &mut dyn FnMut(String)) -> Result<()> {
     let pid = load_weir(vm, &arguments(rule))?;
     until(vm, &state("enabled"))?;
     common::both_are_limited(vm)?;
     let counts = verified(vm, pid)?;
-    tell(format!("{rule}: instructions verified: {counts:?}"));
+    report(format!("{rule}: instructions verified: {counts:?}"));
     ensure!(counts.len() > 8, "not all programs: {counts:?}");
     for (name, count) in &counts {
         ensure!(
@@ -77,7 +78,7 @@ fn it_is_taken(vm: &Vm, rule: &str, tell: &mut dyn FnMut(String)) -> Result<()> 
     if !rule.starts_with("thesis") {
         vm.run("sleep 3")?;
         let held = bytes_per_sec(vm, 6)?;
-        tell(format!(
+        report(format!(
             "{rule}: {held:.0} bytes a second, {SET_POINT_BYTES:.0} wanted"
         ));
         println!("{rule}: {}", common::newest(vm)?["scheduler"]["devices"]);
@@ -129,7 +130,7 @@ fn are_taken(
     test: &str,
     series: KernelSeries,
     rules: &[&str],
-    tell: &mut dyn FnMut(String),
+    report: &mut dyn FnMut(String),
 ) -> Result<()> {
     let Some(bench) = on(test, series)? else {
         return Ok(());
@@ -137,21 +138,21 @@ fn are_taken(
     let vm = &with_readers(&bench)?;
     let mut q = Questions::default();
     for rule in rules {
-        common::ask_about_scheduler(&mut q, vm, "true", rule, |vm| it_is_taken(vm, rule, tell));
+        common::ask_about_scheduler(&mut q, vm, "true", rule, |vm| it_is_taken(vm, rule, report));
     }
     q.done()
 }
 
 #[test]
 fn a_newer_one() -> Result<()> {
-    let tell = &mut |said| println!("{said}");
-    are_taken("scx_kernels: newer", NEWER, &RULES[1..2], tell)
+    let report = &mut |said| println!("{said}");
+    are_taken("scx_kernels: newer", NEWER, &RULES[1..2], report)
 }
 
 #[test]
 fn the_first_that_will_do() -> Result<()> {
-    let tell = &mut |said| println!("{said}");
-    are_taken("scx_kernels: first", FIRST, &RULES[1..2], tell)
+    let report = &mut |said| println!("{said}");
+    are_taken("scx_kernels: first", FIRST, &RULES[1..2], report)
 }
 
 #[test]
@@ -160,8 +161,8 @@ fn soak_scx_kernels() -> Result<()> {
     let mut evidence = Evidence::of("scx_kernels");
     let mut verdict = Ok(());
     for series in [NEWER, FIRST] {
-        let tell = &mut |said| evidence.say(format!("{}: {said}", series.version));
-        let one = are_taken("scx_kernels, soak", series, &RULES, tell);
+        let report = &mut |said| evidence.say(format!("{}: {said}", series.version));
+        let one = are_taken("scx_kernels, soak", series, &RULES, report);
         verdict = verdict.and(one);
     }
     evidence.write(verdict)
@@ -184,7 +185,7 @@ fn all_rules_are_refused(bench: &Bench, why: &str) -> Result<()> {
     vm.switch_model_on()?;
     let limits = format!("cat {SLICE}/[ab].service/cpu.max");
     let unlimited = "max 100000\nmax 100000\n";
-    ensure!(vm.run(&limits)? == unlimited, "somebody is limited");
+    ensure!(vm.run(&limits)? == unlimited, "a workload is limited");
     let pid = load_weir(vm, &arguments("auto"))?;
     until(vm, &format!("! {limits} | grep -q max"))?;
     let off = format!("[ ! -e {STATE} ] || {}", state("disabled"));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! weir's scheduler under stress, in both modes: ten thousand tasks of a workload that is limited, some of them
 //! traced, stopped, pinned and forking all the time, real-time tasks beside them that take half of each CPU, and CPUs that
-//! go and come back. All of it must end, nobody may wait for so long that the kernel throws the scheduler out, and the
-//! kernel has nothing to complain about.
+//! go and come back. All of it must end, no task may wait for so long that the kernel throws the scheduler
+//! out, and the kernel has nothing to complain about.
 //!
-//! Nothing is judged about the device here: that is done by `scx.rs` and `scx_full.rs`.
+//! Nothing is tested about the device here: that is done by `scx.rs` and `scx_full.rs`.
 
 use crate::common::evidence::Evidence;
 use crate::common::{
@@ -24,22 +24,22 @@ struct Stress {
     sec: u32,
     /// How often a CPU goes and comes back.
     cpu_rounds: u32,
-    /// How many turns of a late task are waited for.
-    late_turns: u64,
+    /// How many runs of a late task are waited for.
+    late_runs: u64,
 }
 
 const SHORT: Stress = Stress {
     tasks: 400,
     sec: 3,
     cpu_rounds: 1,
-    late_turns: 1,
+    late_runs: 1,
 };
 
 const SOAK: Stress = Stress {
     tasks: 10_000,
     sec: 15,
     cpu_rounds: 6,
-    late_turns: 5,
+    late_runs: 5,
 };
 
 /// Makes them: `tests/guest/threads.c`.
@@ -82,36 +82,36 @@ fn start_beside(vm: &Vm, cgroup: &str, command: &str) -> Result<()> {
     .map(drop)
 }
 
-/// What the scheduler's books say of the worst wait, and how often who was parked. They begin anew with each limit, so
-/// they are looked at often.
+/// What the scheduler's statistics say of the longest wait, and how often a task was parked. They begin anew
+/// with each limit, so they are read often.
 #[derive(Default)]
 struct Worst {
     wait_ns: u64,
     parks: u64,
-    turns: u64,
+    runs: u64,
     waiting: u64,
 }
 
 impl Worst {
-    fn look(&mut self, vm: &Vm) -> Result<()> {
+    fn read(&mut self, vm: &Vm) -> Result<()> {
         let slots = common::json(vm, "bpftool -j map dump name workload_ctxs")?;
         for slot in slots.as_array().context("no array")? {
             let word = |name: &str| slot["formatted"]["value"][name].as_u64().unwrap_or(0);
             self.wait_ns = self.wait_ns.max(word("worst_ns"));
             self.parks = self.parks.max(word("parks"));
-            self.turns = self.turns.max(word("starvation_runs"));
+            self.runs = self.runs.max(word("starvation_runs"));
             self.waiting = self.waiting.max(word("waiting"));
         }
         Ok(())
     }
 
-    fn judge(&self, tell: &mut dyn FnMut(String)) -> Result<()> {
+    fn check(&self, report: &mut dyn FnMut(String)) -> Result<()> {
         let ms = |ns: u64| ns / 1_000_000;
-        tell(format!(
-            "longest wait {} ms, {} times parked, {} turns in debt, at most {} waited",
+        report(format!(
+            "longest wait {} ms, {} times parked, {} runs in debt, at most {} waited",
             ms(self.wait_ns),
             self.parks,
-            self.turns,
+            self.runs,
             self.waiting,
         ));
         ensure!(self.parks > 0, "no task was parked");
@@ -139,7 +139,12 @@ fn all_there(vm: &Vm, count: &str, tasks: u32) -> Result<()> {
 }
 
 /// They are there before weir is: made under a limit, they would take minutes of a tenth of a CPU.
-fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
+fn many_tasks(
+    vm: &Vm,
+    backend: &str,
+    stress: Stress,
+    report: &mut dyn FnMut(String),
+) -> Result<()> {
     let reader = format!("{SLICE}/a.service");
     let count = format!("$(wc -l < {reader}/cgroup.threads)");
     let tasks = stress.tasks;
@@ -168,9 +173,9 @@ fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(Strin
     let mut worst = Worst::default();
     for _ in 0..stress.sec {
         vm.run("sleep 1")?;
-        worst.look(vm)?;
+        worst.read(vm)?;
     }
-    worst.judge(tell)?;
+    worst.check(report)?;
     let said = vm.run(&format!("cat {LINES}.err"))?;
     ensure!(!said.contains("lost weir's heartbeat"), "{said}");
     let still = vm.run(&format!("echo {count}"))?;
@@ -184,7 +189,8 @@ fn many_tasks(vm: &Vm, backend: &str, stress: Stress, tell: &mut dyn FnMut(Strin
 }
 
 /// CPUs go and come back while tasks are parked, some of which may run nowhere else, and others are queued there,
-/// many of them inside the kernel: a CPU that leaves waits for who is in an RCU reader, wherever it is queued.
+/// many of them inside the kernel: a CPU that leaves waits for tasks in an RCU reader, wherever they are
+/// queued.
 fn cpus_come_and_go(vm: &Vm, backend: &str, stress: Stress) -> Result<()> {
     let pid = start(vm, backend)?;
     let others = "stress-ng --fork 1 --affinity 1 --switch 1 --cpu 1 --timeout 600";
@@ -202,7 +208,7 @@ fn cpus_come_and_go(vm: &Vm, backend: &str, stress: Stress) -> Result<()> {
     stop(vm, pid)
 }
 
-/// The map of its variables, as bpftool wants it.
+/// The map of its variables, as bpftool takes it.
 const VARIABLES: &str = "id $(bpftool map list | grep -F .bss | head -1 | cut -d: -f1)";
 
 /// A number in one of the scheduler's maps.
@@ -218,7 +224,8 @@ fn uptime_ns(vm: &Vm) -> Result<f64> {
     Ok(text.trim().parse::<f64>()? * 1e9)
 }
 
-/// A command that sets what our commands weigh, together, and what weir does. A cgroup is worth one task unless told otherwise.
+/// A command that sets what our commands weigh, together, and what weir does. A cgroup is worth one task
+/// unless set otherwise.
 fn set_weights(weight: u32) -> String {
     format!(
         "mkdir -p /sys/fs/cgroup/weir.service; cd /sys/fs/cgroup; echo {weight} > testbed.slice/cpu.weight
@@ -226,12 +233,12 @@ fn set_weights(weight: u32) -> String {
     )
 }
 
-/// One of little weight among sixty: by virtual time alone it would run every twelve seconds. Its turns leave virtual
-/// time where the sixty are, who make it grow by a thirtieth of real time: who wakes is placed by it, and would else
-/// wait until all of them are there.
-fn no_task_is_late_for_long(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
-    // Commands of ours, and weir's look at all processes, would else have a sixtieth of the CPU time each: minutes.
-    // Weir learns it now.
+/// One of little weight among sixty: by virtual time alone it would run every twelve seconds. Its runs leave
+/// virtual time where the sixty are, which make it grow by a thirtieth of real time: a task that wakes is
+/// placed by it, and would else wait until all of them are there.
+fn no_task_is_late_for_long(vm: &Vm, stress: Stress, report: &mut dyn FnMut(String)) -> Result<()> {
+    // Commands of ours, and weir's read of all processes, would else have a sixtieth of the CPU time each:
+    // minutes. Weir learns it now.
     vm.run(&set_weights(10_000))?;
     let pid = start(vm, "sched-ext-full")?;
     start_beside(vm, "/sys/fs/cgroup", "stress-ng --cpu 60 --timeout 600")?;
@@ -245,25 +252,25 @@ fn no_task_is_late_for_long(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String
     let late = "bpftool -j map dump name sched_stats | grep -o '\"stalled_dispatches\":[0-9]*' | cut -d: -f2";
     until(vm, &format!("[ $({late}) -ge 1 ]"))?;
     let (vtime, begun) = (number(vm, VARIABLES, "vtime_now")?, uptime_ns(vm)?);
-    let more = number(vm, "name sched_stats", "stalled_dispatches")? + stress.late_turns;
+    let more = number(vm, "name sched_stats", "stalled_dispatches")? + stress.late_runs;
     until(vm, &format!("[ $({late}) -ge {more} ]"))?;
     let grown = (number(vm, VARIABLES, "vtime_now")? - vtime) as f64;
     let ratio = grown / (uptime_ns(vm)? - begun);
     common::haste::await_change(vm)?;
     let hurried = common::haste::changes(vm)?;
-    tell(format!(
-        "virtual time grew by {ratio:.3} of real time; the scout changed its niceness {hurried} times"
+    report(format!(
+        "virtual time grew by {ratio:.3} of real time; discovery changed its niceness {hurried} times"
     ));
     ensure!(
         ratio < 0.1,
-        "virtual time ran away with who was late: {ratio}"
+        "virtual time ran away with the late task: {ratio}"
     );
     vm.run(&signal_named("KILL", "stress-ng*"))?;
     vm.run(&set_weights(100))?;
     stop(vm, pid)
 }
 
-/// A guest with two readers and room for many tasks.
+/// A guest with two readers and memory for many tasks.
 fn with_readers(bench: &Bench) -> Result<Vm> {
     let machine = Machine {
         dram_mib: 1024,
@@ -286,7 +293,7 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
 }
 
 /// Puts one question, and tidies up after it.
-fn ask(q: &mut Questions, vm: &Vm, name: &str, question: impl FnOnce(&Vm) -> Result<()>) {
+fn put(q: &mut Questions, vm: &Vm, name: &str, question: impl FnOnce(&Vm) -> Result<()>) {
     let tidy = format!(
         "{}; echo 1 > /sys/devices/system/cpu/cpu1/online; {}",
         signal_named("KILL", "stress-ng*|threads"),
@@ -295,36 +302,37 @@ fn ask(q: &mut Questions, vm: &Vm, name: &str, question: impl FnOnce(&Vm) -> Res
     common::ask_about_scheduler(q, vm, &tidy, name, question);
 }
 
-fn ask_about_cpus(vm: &Vm, stress: Stress, tell: &mut dyn FnMut(String)) -> Result<()> {
+fn ask_about_cpus(vm: &Vm, stress: Stress, report: &mut dyn FnMut(String)) -> Result<()> {
     let mut q = Questions::default();
     for backend in ["sched-ext", "sched-ext-full"] {
-        ask(&mut q, vm, &format!("CPUs come and go, {backend}"), |vm| {
+        put(&mut q, vm, &format!("CPUs come and go, {backend}"), |vm| {
             cpus_come_and_go(vm, backend, stress)
         });
     }
-    ask(
+    put(
         &mut q,
         vm,
         "no task is late for long, sched-ext-full",
-        |vm| no_task_is_late_for_long(vm, stress, tell),
+        |vm| no_task_is_late_for_long(vm, stress, report),
     );
     q.done()
 }
 
 /// In partial mode a pinned task did not run for 34 s in one build of several, and the kernel took the scheduler out: limited
-/// tasks come after all ordinary ones there. Whether weir could help it is not known. So that mode is asked in the soak only.
+/// tasks come after all ordinary ones there. Whether weir could help it is not known. So that mode is tested
+/// in the soak only.
 fn ask_about_tasks(
     vm: &Vm,
     stress: Stress,
     backends: &[&str],
-    tell: &mut dyn FnMut(String),
+    report: &mut dyn FnMut(String),
 ) -> Result<()> {
     let mut q = Questions::default();
     for backend in backends {
         let name = format!("{} tasks, {backend}", stress.tasks);
-        ask(&mut q, vm, &name, |vm| {
+        put(&mut q, vm, &name, |vm| {
             many_tasks(vm, backend, stress, &mut |said| {
-                tell(format!("{name}: {said}"));
+                report(format!("{name}: {said}"));
             })
         });
     }

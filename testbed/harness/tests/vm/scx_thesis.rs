@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thesis's three schedulers (5.4.1), on a real kernel: does each have all ordinary tasks, slow those whom the
-//! policy limits, do what tells it from the others, and leave nothing behind? How far from the set-point they end
-//! is measured by `weir-testbed live … --backend thesis-scx,thesis-scx-vtime,thesis-scx-throttle`.
+//! The thesis's three schedulers (5.4.1), on a real kernel: does each have all ordinary tasks, slow the
+//! workloads that the policy limits, do what distinguishes it from the others, and leave nothing behind? How
+//! far from the set-point they end is measured by `weir-testbed live … --backend
+//! thesis-scx,thesis-scx-vtime,thesis-scx-throttle`.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, bytes_per_sec, empty_cgroup,
@@ -80,7 +81,7 @@ fn end(vm: &Vm, pid: u32, signal: &str, free: f64) -> Result<()> {
     Ok(())
 }
 
-/// Tasks that want all CPUs, of this niceness.
+/// Tasks that use all CPUs, of this niceness.
 fn start_hogs(vm: &Vm, name: &str, count: u32, nice: u32) -> Result<String> {
     let path = make_cgroup(vm, name)?;
     for _ in 0..count {
@@ -107,8 +108,8 @@ fn cpu_ratio(vm: &Vm, one: &str, other: &str, sec: u32) -> Result<f64> {
     Ok((c - a) / (d - b).max(1.0))
 }
 
-/// What the first two are told by: to the queue in order of arrival niceness is nothing, to virtual time all
-/// (nine to one for ten steps).
+/// What distinguishes the first two: to the queue in order of arrival niceness is nothing, to virtual time
+/// all (nine to one for ten steps).
 fn a_queue_slows_by_slices(vm: &Vm, backend: &str, signal: &str, alone: f64) -> Result<()> {
     let usual = start_hogs(vm, "usual", 2, 0)?;
     let nice = start_hogs(vm, "nice", 2, 10)?;
@@ -128,7 +129,7 @@ fn a_queue_slows_by_slices(vm: &Vm, backend: &str, signal: &str, alone: f64) -> 
         "hardly anything runs: {held} of {free} bytes"
     );
     match backend {
-        "thesis-scx" => ensure!((0.7..1.5).contains(&ratio), "not by turns: {ratio}"),
+        "thesis-scx" => ensure!((0.7..1.5).contains(&ratio), "not round-robin: {ratio}"),
         _ => ensure!(ratio > 3.0, "not by weight: {ratio}"),
     }
     empty_cgroup(vm, &usual)?;
@@ -136,8 +137,8 @@ fn a_queue_slows_by_slices(vm: &Vm, backend: &str, signal: &str, alone: f64) -> 
     end(vm, pid, signal, alone)
 }
 
-/// What the third is told by: it holds where a CPU is to spare, and where none is, who waits in the throttle
-/// queue has nothing at all: the thesis gives it no turn. Those who wait run again when the daemon is killed.
+/// What distinguishes the third: it holds where a CPU is to spare. Where none is, a task in the throttle
+/// queue has nothing at all: the thesis does not run it. Those tasks run again when the daemon is killed.
 fn the_throttle_queue_parks(vm: &Vm, alone: f64) -> Result<()> {
     let one = start_hogs(vm, "usual", 1, 0)?;
     let pid = start(vm, "thesis-scx-throttle", &["usual"])?;
@@ -180,8 +181,8 @@ fn all_they_can_get(vm: &Vm) -> Result<f64> {
     anyhow::bail!("the readers do not overload the device: {alone} bytes a second")
 }
 
-/// They are named where one looks for them, and as what they are.
-fn they_are_told_of(vm: &Vm) -> Result<()> {
+/// They are documented where a user expects them, and as what they are.
+fn they_are_documented(vm: &Vm) -> Result<()> {
     let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     let guide = std::fs::read_to_string(guide).context(guide)?;
     let help = vm.run("weir run --help")?;
@@ -212,7 +213,7 @@ fn the_thesis_schedules() -> Result<()> {
         let tidy = format!("for g in usual nice; do echo 1 > {SLICE}/$g.service/cgroup.kill; done");
         common::ask_about_scheduler(&mut q, vm, &tidy, name, question);
     };
-    ask("they are told of", &they_are_told_of);
+    ask("they are documented", &they_are_documented);
     ask("round robin, ended", &|vm| {
         a_queue_slows_by_slices(vm, VARIANTS[0], "TERM", alone)
     });

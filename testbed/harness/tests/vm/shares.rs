@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use weir_testbed::guest::own_pages;
 use weir_testbed::vm::Vm;
 
-/// Runs weir with an event, asks, and ends it.
+/// Runs weir with an event, puts a question, and ends it.
 fn with_event(vm: &Vm, arguments: &str, ask: impl FnOnce() -> Result<()>) -> Result<()> {
     let pid = start_weir(vm, arguments)?;
     until(vm, &format!("[ -s {LINES} ]"))?;
@@ -39,7 +39,7 @@ fn counted(vm: &Vm) -> Result<BTreeMap<u64, u64>> {
         };
         ensure!(
             all("first_enabled_ns") == all("first_running_ns"),
-            "the kernel's own events take no turns: {row}"
+            "the kernel's own events are not multiplexed: {row}"
         );
         sums.insert(key, all("first"));
     }
@@ -119,7 +119,7 @@ fn faults_are_those_of_memory_stat(vm: &Vm) -> Result<()> {
     })
 }
 
-/// What ran before a move is given to where the task is when it is switched out: with a neighbour on its CPU
+/// Counts from before a move go to the cgroup of the task at the switch: with a neighbour on its CPU
 /// that is soon.
 fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
     let (one, one_id) = kept_cgroup(vm, "one")?;
@@ -228,7 +228,8 @@ fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
 }
 
 /// Nothing to go by but CPU time and where memory lies: two readers of which one has a fifth of a CPU, and one beside
-/// them that is as busy, in ordinary memory. Judged by the ground truth, which tells pages apart by their owner.
+/// them that is as busy, in ordinary memory. Compared with the ground truth, which has an owner for each
+/// page.
 fn the_last_resort(vm: &Vm) -> Result<()> {
     const NAMES: [&str; 3] = ["a", "b", "elsewhere"];
     let elsewhere = make_cgroup(vm, NAMES[2])?;
@@ -285,7 +286,7 @@ fn the_last_resort(vm: &Vm) -> Result<()> {
     ensure!((ours[0] - theirs).abs() < 0.08, "{ours:?}, {theirs}");
     ensure!(
         ours[2] < 0.01,
-        "who has no memory there was given {}",
+        "a workload without memory there was given {}",
         ours[2]
     );
     Ok(())
@@ -296,7 +297,7 @@ fn verdicts(line: &serde_json::Value) -> Vec<serde_json::Value> {
     list.cloned().unwrap_or_default()
 }
 
-/// Whose a workload is: of the first or of the second reader.
+/// The owner of a workload: the first or the second reader.
 fn owner(vm: &Vm, workload: &str) -> Result<Option<usize>> {
     let Some(process) = workload.strip_prefix("pid:") else {
         let of = ["a.service", "b.service"]
@@ -391,7 +392,7 @@ fn each_gets_what_its_tasks_did() -> Result<()> {
         "faults are those of memory.stat",
         &faults_are_those_of_memory_stat,
     );
-    ask("who moves", &movers_are_counted_where_they_are);
+    ask("tasks that move", &movers_are_counted_where_they_are);
     start_reader(vm, "a")?;
     start_reader(vm, "b")?;
     vm.run(&format!(

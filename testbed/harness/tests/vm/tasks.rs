@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does the iterator over tasks say what `/proc` says? weir looks at the same guest twice, once with the iterator and once
-//! where the kernel's type information is hidden, so that it must walk. Processes with hostile names, one
-//! real-time thread among ordinary ones, a zombie.
+//! Does the iterator over tasks say what `/proc` says? weir observes the same guest twice, once with the
+//! iterator and once where the kernel's type information is hidden, so that it must walk. Processes with
+//! hostile names, one real-time thread among ordinary ones, a zombie.
 //!
 //! And does the program that adds up CPU time say what `cpu.stat` says, throttled time too? Is memory seen to move of a
 //! process that does nothing?
@@ -15,31 +15,31 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_testbed::vm::Vm;
 
-/// How often it is looked for a new figure.
-const LOOKS: u32 = 100;
+/// How often a new figure is polled for.
+const POLLS: u32 = 100;
 /// What the page of facts calls it.
 const FACT: &str = "processes.source";
-/// A name that is no word: a line's end, what looks like the next field, a colour.
+/// A name that is no word: a line's end, the form of the next field, a colour.
 const NAME: &str = "we\\nir) R 1 \\033[2J";
 
 fn source(description: &Value) -> Result<String> {
     let facts = description["facts"].as_array().context("no facts")?;
-    let mut told = facts.iter().filter(|fact| fact["name"] == FACT);
-    let text = told.next().map(|fact| fact["value"]["Ok"].to_string());
+    let mut found = facts.iter().filter(|fact| fact["name"] == FACT);
+    let text = found.next().map(|fact| fact["value"]["Ok"].to_string());
     text.context("no such fact")
 }
 
 /// Why each workload is never limited, if so, by id.
 type Verdicts = BTreeMap<String, String>;
 
-/// What weir says after a while, and who is in workloads.
-fn look(vm: &Vm, arguments: &str) -> Result<(Verdicts, Value, String)> {
+/// What weir says after a while, and the processes of workloads.
+fn observe(vm: &Vm, arguments: &str) -> Result<(Verdicts, Value, String)> {
     let pid = start_weir(vm, arguments)?;
-    // Two looks at all processes are two seconds apart.
-    let told = "\"cpu_cpus\":[0-9.e-]*,\"part_ratio\"";
+    // Two scans of all processes are two seconds apart.
+    let found = "\"cpu_cpus\":[0-9.e-]*,\"part_ratio\"";
     let enough = match arguments.contains("process") {
         true => format!("[ $(wc -l < {LINES}) -ge 20 ]"),
-        false => format!("tail -n 1 {LINES} | grep -q '{told}'"),
+        false => format!("tail -n 1 {LINES} | grep -q '{found}'"),
     };
     // The iterator is loaded beside; until it is there files are read.
     let known = "iterator over all tasks|no type information";
@@ -53,7 +53,7 @@ fn look(vm: &Vm, arguments: &str) -> Result<(Verdicts, Value, String)> {
     let mut verdicts = Verdicts::new();
     for workload in last["plan"]["workloads"].as_array().into_iter().flatten() {
         let id = workload["id"].as_str().context("no id")?.to_owned();
-        // The others depend on when one looks.
+        // The others depend on the time.
         let why = &workload["why"];
         let is_excluded = why["why"] == "excluded";
         verdicts.insert(
@@ -73,11 +73,11 @@ fn look(vm: &Vm, arguments: &str) -> Result<(Verdicts, Value, String)> {
 }
 
 /// Both ways.
-fn looks(vm: &Vm, arguments: &str) -> Result<[(Verdicts, Value); 2]> {
-    let (verdicts, inside, how) = look(vm, arguments)?;
+fn both_ways(vm: &Vm, arguments: &str) -> Result<[(Verdicts, Value); 2]> {
+    let (verdicts, inside, how) = observe(vm, arguments)?;
     ensure!(how.contains("a BPF iterator over all tasks"), "{how}");
     vm.run("mount -t tmpfs none /sys/kernel/btf")?;
-    let walked = look(vm, arguments);
+    let walked = observe(vm, arguments);
     vm.run("umount /sys/kernel/btf")?;
     let (walked, walked_inside, how) = walked?;
     let why = "one by one; no BPF iterator: not supported: no type information";
@@ -113,7 +113,7 @@ fn list_of(vm: &Vm, path: &str) -> Result<Vec<u64>> {
 }
 
 fn cgroups_have_the_same_members(vm: &Vm) -> Result<()> {
-    let [(seen, inside), (walked, walked_inside)] = looks(vm, "")?;
+    let [(seen, inside), (walked, walked_inside)] = both_ways(vm, "")?;
     let in_root: Vec<u64> = vec![vm.run("cat /run/in_root.pid")?.trim().parse()?];
     let of = |name: &str| format!("/work.slice/{name}.service");
     for (id, why, listed) in [
@@ -133,14 +133,14 @@ fn cgroups_have_the_same_members(vm: &Vm) -> Result<()> {
         let (ours, theirs) = (ours.context(id.clone())?, theirs.context(id.clone())?);
         ensure!(ours == theirs, "{id}: {ours}, and by files {theirs}");
         ensure!(ours.contains(why), "{id}: {ours}");
-        let who = |inside: &Value| -> Vec<(u64, String)> {
+        let rows_of = |inside: &Value| -> Vec<(u64, String)> {
             let rows = inside[&id]["busiest"].as_array().into_iter().flatten();
             let row = |p: &Value| Some((p["pid"].as_u64()?, p["comm"].as_str()?.to_owned()));
             let mut rows: Vec<_> = rows.filter_map(row).collect();
             rows.sort_unstable();
             rows
         };
-        let (ours, theirs) = (who(&inside), who(&walked_inside));
+        let (ours, theirs) = (rows_of(&inside), rows_of(&walked_inside));
         ensure!(ours == theirs, "{id}: {ours:?}, and by files {theirs:?}");
         let pids: Vec<u64> = ours.iter().map(|(pid, _)| *pid).collect();
         println!("{id}: {ours:?}");
@@ -153,7 +153,8 @@ fn cgroups_have_the_same_members(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Those of our cgroups with memory on the device. Others may be told too: those that weir has not looked at yet.
+/// Those of our cgroups with memory on the device. Others may be shown too: those that discovery has not
+/// classified yet.
 fn processes_are_the_same(vm: &Vm) -> Result<()> {
     let first = list(vm, "mixed")?[0];
     vm.run(&format!("chrt -f -p 1 {first}"))?;
@@ -165,7 +166,7 @@ fn processes_are_the_same(vm: &Vm) -> Result<()> {
             .iter()
             .any(|pid| id.starts_with(&format!("pid:{pid}@")))
     };
-    let both = looks(vm, "--workloads process --exclude 'we?ir*'")?;
+    let both = both_ways(vm, "--workloads process --exclude 'we?ir*'")?;
     let [seen, walked] = both.map(|(mut verdicts, _)| {
         verdicts.retain(|id, _| is_ours(id));
         verdicts
@@ -212,11 +213,11 @@ fn cpu_time_is_that_of_the_files(vm: &Vm) -> Result<()> {
     ))?;
     start_in(vm, &dir, "sh /run/spin")?;
     let pid = start_weir(vm, "--metrics=127.0.0.1:9779")?;
-    let looked = until(
+    let begun = until(
         vm,
         &format!("tail -n 1 {LINES} | grep -q 'all cgroups at once'"),
     );
-    let compared = looked.and_then(|()| (0..5).try_for_each(|_| is_between_files(vm, busy)));
+    let compared = begun.and_then(|()| (0..5).try_for_each(|_| is_between_files(vm, busy)));
     let last = snapshots(vm);
     let status = signal_weir(vm, pid, "TERM")?;
     compared?;
@@ -230,27 +231,27 @@ fn cpu_time_is_that_of_the_files(vm: &Vm) -> Result<()> {
 /// What weir offers is renewed now and then, and is then of after `before`.
 fn is_between_files(vm: &Vm, cgroup: &str) -> Result<()> {
     let before = cpu_stat(vm, cgroup)?;
-    let mut told = [0.0; 2];
-    for _ in 0..LOOKS {
+    let mut found = [0.0; 2];
+    for _ in 0..POLLS {
         next_line(vm)?;
-        told = [metric(vm, "cpu", cgroup)?, metric(vm, "throttled", cgroup)?];
-        if told[0] > before[0] {
+        found = [metric(vm, "cpu", cgroup)?, metric(vm, "throttled", cgroup)?];
+        if found[0] > before[0] {
             break;
         }
     }
     let after = cpu_stat(vm, cgroup)?;
-    println!("{before:?} {told:?} {after:?}");
-    for ((before, told), after) in before.iter().zip(told).zip(after) {
-        // The files are cut to microseconds.
-        let is_between = told >= *before && told < after + 1e-6;
-        ensure!(is_between, "{told} is not between {before} and {after}");
+    println!("{before:?} {found:?} {after:?}");
+    for ((before, found), after) in before.iter().zip(found).zip(after) {
+        // The files are truncated to microseconds.
+        let is_between = found >= *before && found < after + 1e-6;
+        ensure!(is_between, "{found} is not between {before} and {after}");
     }
     Ok(())
 }
 
 /// Waits until weir says of the cgroup that it has memory on the device, or that it has none.
 fn is_on_device(vm: &Vm, id: &str, wanted: bool) -> Result<()> {
-    for _ in 0..LOOKS {
+    for _ in 0..POLLS {
         let last = snapshots(vm)?.pop().context("no line")?;
         if last["processes"][id].is_object() == wanted {
             return Ok(());
@@ -260,14 +261,15 @@ fn is_on_device(vm: &Vm, id: &str, wanted: bool) -> Result<()> {
     anyhow::bail!("{id} on the device: never {wanted}")
 }
 
-/// weir does not look at the memory of a process that gives no sign of a change, and sees it move to the device and back.
+/// weir does not read the memory of a process that gives no sign of a change, and sees it move to the device
+/// and back.
 fn memory_of_a_still_process_is_seen_to_move(vm: &Vm) -> Result<()> {
     let id = "/work.slice/still.service";
     let still = make_cgroup(vm, "still")?;
     start_in(vm, &still, "/tests/faults 1 0 0:600")?;
     let pid = start_weir(vm, "")?;
     let seen = next_line(vm).and_then(|()| {
-        // It is looked at, and passed over after that.
+        // It is read, and passed over after that.
         ends_with(vm, 0, "sleep 8")?;
         is_on_device(vm, id, false)?;
         for (from, to) in [(0, 1), (1, 0)] {
@@ -324,7 +326,7 @@ fn the_iterator_says_what_proc_says() -> Result<()> {
     // One that ended and is not waited for.
     vm.run("printf 'sleep 0.1 &\\nexec sleep 3600\\n' > /run/zombie")?;
     start_in(vm, &mixed, "sh /run/zombie")?;
-    // One whose thread is in a cgroup of its own, as those of virtual machines are.
+    // One with a thread in a cgroup of its own, as those of virtual machines are.
     let machine = start(vm, "machine")?;
     vm.run(&format!(
         "mkdir {machine}/vcpu0; echo threaded > {machine}/vcpu0/cgroup.type; \

@@ -27,7 +27,8 @@ fn machine() -> Machine {
 }
 
 /// `CLOCK_REALTIME`, `CLOCK_BOOTTIME` and the TSC in nanoseconds, read one after the other by a task that no other preempts.
-/// An interrupt between two readings would look like drift (one was seen: 0.22 ms), so the agent takes the shortest of many.
+/// An interrupt between two readings would appear as drift (one was seen: 0.22 ms), so the agent takes the
+/// shortest of many.
 fn clocks(vm: &Vm) -> Result<[f64; 3]> {
     let text = vm.run("chrt -f 1 weir-agent now")?;
     let words: Vec<f64> = text

@@ -25,7 +25,7 @@ fn machine() -> Machine {
 }
 
 /// A CXL host bridge with one port and one device. Under a hypervisor the kernel refuses to make regions,
-/// because it could not flush the caches of the host: so it is not told of one.
+/// because it could not flush the caches of the host: so QEMU shows it none.
 fn options() -> BootOptions {
     let arguments = format!(
         "-cpu max,-erms,-fsrm,-hypervisor \
@@ -61,7 +61,7 @@ fn modules(bench: &Bench) -> Result<Vec<String>> {
         let wanted = format!("kernel/drivers/{name}.ko.xz:");
         let line = text.lines().find_map(|line| line.strip_prefix(&wanted));
         let needed = line.with_context(|| format!("no {wanted} in modules.dep"))?;
-        // What a module needs stands behind it, what that needs behind that.
+        // The modules that a module needs stand behind it, and so on.
         let needed = needed.split_whitespace().rev().map(str::to_owned);
         for file in needed.chain([wanted.trim_end_matches(':').to_owned()]) {
             let file = format!("{dir}/{file}");
@@ -77,8 +77,8 @@ fn modules(bench: &Bench) -> Result<Vec<String>> {
 fn drivers(bench: &Bench, modules: &[String]) -> Result<Vec<GuestFile>> {
     let root = bench.env.root();
     let loader = bench.env.extra_program("usr/bin/kmod")?;
-    let judge = bench.env.extra_program("usr/bin/cxl")?;
-    let programs = loader.union(&judge);
+    let cxl = bench.env.extra_program("usr/bin/cxl")?;
+    let programs = loader.union(&cxl);
     let files = modules.iter().chain(programs);
     Ok(files
         .map(|file| GuestFile::new(root.join(file), file))
@@ -135,7 +135,7 @@ fn the_chain_is_whole(vm: &Vm) -> Result<()> {
         "{device}"
     );
     ensure!(*ok(&device["ram_bytes"]) == DEVICE_BYTES, "{device}");
-    // The bridge is the one that QEMU was told to be bus 12, its port is the only one.
+    // The bridge is the one that QEMU has as bus 12, its port is the only one.
     ensure!(
         *ok(&device["bridge"]) == "pci0000:0c" && *ok(&device["root_port"]) == "0000:0c:00.0",
         "{device}"

@@ -2,10 +2,10 @@
 //! A small host to close the loop on: one device, CPUs enough for all, `cpu.max` as the kernel
 //! enforces it. Time moves in steps of 1 ms.
 //!
-//! * *Device*: serves `b = min(Σ offered, C)`. When more is offered, everybody gets the same part of
-//!   what he offered and burns the same CPU time for it: κ falls, as on stalled CPUs.
+//! * *Device*: serves `b = min(Σ offered, C)`. When more is offered, every reader gets the same part of
+//!   what it offered and burns the same CPU time for it: κ falls, as on stalled CPUs.
 //! * *Reader*: offers `κ · CPU` while it runs; a light one runs for a part of each 20 ms only.
-//! * *Limit*: quota per period. Whether it is used up is looked at every 4 ms only (a scheduler
+//! * *Limit*: quota per period. A check every 4 ms finds whether it is used up (a scheduler
 //!   tick, at a different phase for each), so a small quota is overrun; the debt is carried over to
 //!   the next period, so the mean is exact. Every write refills the whole quota and forgives debts.
 //! * *Latency*: `IDLE · (1 + rise · u/(1 − u))` at the utilization u of each millisecond, at most at 98 %, and
@@ -359,7 +359,7 @@ impl Platform for Plant {
             let reader = self.readers.iter_mut().find(|r| r.id == action.workload);
             let result = match (reader, refuse) {
                 (None, _) => OutcomeKind::Vanished,
-                (Some(_), true) => OutcomeKind::Refused("the plant was told to".into()),
+                (Some(_), true) => OutcomeKind::Refused("the plant was set to refuse".into()),
                 (Some(reader), false) => {
                     let limit = match action.kind {
                         ActionKind::Limit { cpus } => Some(cpus.get()),

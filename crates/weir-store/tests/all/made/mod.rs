@@ -120,7 +120,7 @@ impl Plant {
     /// The next tick, with what weir decides on it.
     pub fn tick(&mut self) -> Tick {
         self.run();
-        let observation = self.look();
+        let observation = self.observe();
         let start = start();
         let plan = step(
             &mut self.state,
@@ -168,15 +168,15 @@ impl Plant {
 
     fn run(&mut self) {
         for (place, limit) in self.limits.iter().enumerate() {
-            let wants = 1.0 + 0.1 * ((self.seq as f64 * 0.7 + place as f64).sin());
-            let used = wants.min(*limit);
+            let unlimited = 1.0 + 0.1 * ((self.seq as f64 * 0.7 + place as f64).sin());
+            let used = unlimited.min(*limit);
             self.cpu_ns[place] += (used * INTERVAL_MS as f64 * 1e6) as u64;
-            self.throttled_ns[place] += ((wants - used) * INTERVAL_MS as f64 * 1e6) as u64;
+            self.throttled_ns[place] += ((unlimited - used) * INTERVAL_MS as f64 * 1e6) as u64;
             self.bytes += (used * INTERVAL_MS as f64 / 1e3 * INTENSITY) as u64;
         }
     }
 
-    fn look(&self) -> Observation {
+    fn observe(&self) -> Observation {
         let at = Nanos((self.seq + 1) * INTERVAL_MS * 1_000_000 + self.seq * 7919 % 50_000);
         let seen = |place: usize| WorkloadReading {
             id: WorkloadId::new(self.names[place].as_str()),
@@ -230,9 +230,9 @@ pub const NAMES: [&str; 4] = [
 
 /// How many cases a property is tried with: as many as the environment says, for long runs by hand.
 pub fn cases(default: u32) -> proptest::test_runner::Config {
-    let asked = std::env::var("WEIR_HARM_CASES").ok();
-    let asked = asked.and_then(|text| text.parse().ok());
-    proptest::test_runner::Config::with_cases(asked.unwrap_or(default))
+    let configured = std::env::var("WEIR_HARM_CASES").ok();
+    let configured = configured.and_then(|text| text.parse().ok());
+    proptest::test_runner::Config::with_cases(configured.unwrap_or(default))
 }
 
 /// In memory where that can be had: each of hundreds of cases would wait for the disk.

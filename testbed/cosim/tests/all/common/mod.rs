@@ -63,7 +63,7 @@ impl Server {
         let file = File::options().read(true).write(true).open(path);
         let file = file.expect("a trace");
         let bytes = file.metadata().expect("its length").len() as usize;
-        // SAFETY: a fresh mapping that stays; all who have it store whole words, as atomics may.
+        // SAFETY: a fresh mapping that stays; all its users store whole words, as atomics may.
         unsafe {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             let at = mmap(
@@ -105,7 +105,7 @@ pub fn rtl() -> Option<PathBuf> {
     Some(text(&out.stdout).trim_end().into())
 }
 
-/// A library in C that answers as it is told, in `dir`.
+/// A library in C that answers as its defines say, in `dir`.
 pub fn false_library(dir: &Path, defines: &[&str]) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/false_library.c");
     let library = dir.join("false.so");

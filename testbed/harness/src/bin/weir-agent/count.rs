@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counts one event of a PMU for the whole machine while a command runs, as `perf stat -e PMU/EVENT,FIELD=N/`
-//! does: event and field are looked up in the PMU's own files in sysfs.
+//! does: event and field are read from the PMU's own files in sysfs.
 
 use perf_event::Builder;
 use perf_event::events::Dynamic;

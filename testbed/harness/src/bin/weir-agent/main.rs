@@ -137,7 +137,7 @@ fn run_shell(request: &Request) -> std::io::Result<Reply> {
     })
 }
 
-/// Sleeps until a child has ended, or the time is over. It is not looked for meanwhile: an idle guest stays idle.
+/// Sleeps until a child has ended, or the time is over. There is no poll meanwhile: an idle guest stays idle.
 fn ends_within(child: &Child, most: Duration) -> std::io::Result<bool> {
     let process = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let most = Timespec::try_from(most).map_err(std::io::Error::other)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory with a pattern in it, read back for as long as the process lives: if anybody else writes to one
+//! Memory with a pattern in it, read back for as long as the process lives: if another process writes to one
 //! of its pages, it sees that. Half of it is given back and taken anew at each round, so that pages come
 //! and go.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a soak question found is written to `docs/evidence/vm-NAME.md` by the run itself: when, of which commit, by which
-//! command, with what figures. A new run replaces the file.
+//! The findings of a soak question are written to `docs/evidence/vm-NAME.md` by the run itself: when, of
+//! which commit, by which command, with what figures. A new run replaces the file.
 
 use anyhow::{Context, Result};
 use std::fmt::Write;

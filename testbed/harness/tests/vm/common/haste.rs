@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How often weir's scout changed its niceness to look at memory in haste: it must among many who want a CPU, or the
-//! kernel waits for it, and must not elsewhere, or it takes CPU time from those who are limited.
+//! How often weir's discovery raised its priority to read memory: it must among many tasks that wait for a
+//! CPU, or the kernel waits for it, and must not elsewhere, or it takes CPU time from limited tasks.
 
 use super::until;
 use anyhow::{Context, Result};
@@ -21,8 +21,8 @@ pub fn watch(vm: &Vm) -> Result<()> {
     .context("system calls cannot be traced")
 }
 
-/// Waits until there was one: the scout comes round when it has the time. There is a new process each time, whose memory it
-/// does not know: where nothing shows a change it looks at none.
+/// Waits until there was one: discovery comes round when it has the time. There is a new process each time,
+/// with memory that it does not know: where nothing shows a change it reads none.
 ///
 /// # Errors
 /// There is none.
@@ -32,7 +32,7 @@ pub fn await_change(vm: &Vm) -> Result<()> {
     until(vm, &format!("{{ {new} }}; {seen}")).context("no change of niceness")
 }
 
-/// Changes of niceness by the scout since then. Ends the counting.
+/// Changes of niceness by discovery since then. Ends the counting.
 ///
 /// # Errors
 /// The guest's.

@@ -11,11 +11,11 @@ use weir_testbed::vm::Vm;
 /// # Errors
 /// It does not.
 pub fn next_line(vm: &Vm) -> Result<()> {
-    // Two more: the tick under way when this began may have looked already.
+    // Two more: the tick under way when this began may have observed already.
     lines_more(vm, 2)
 }
 
-/// Waits until weir has written so many more lines. What it wrote before is not read again.
+/// Waits until weir has written so many more lines. Earlier lines are not read again.
 ///
 /// # Errors
 /// It does not.

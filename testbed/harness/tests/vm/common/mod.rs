@@ -3,7 +3,7 @@
 //! to it one after the other, because a boot is dear.
 //!
 //! A test that lacks something says so (`SKIP …` on stderr, past the test runner's capture) and is
-//! counted there by whoever runs the tests; with `WEIR_VM_TESTS=required` lacking something is a
+//! counted there by the program that runs the tests; with `WEIR_VM_TESTS=required` lacking something is a
 //! failure. A guest that does not boot is a failure always.
 //!
 //! Time is the guest's. Waiting has an end, so that a broken guest is noticed, and that end is far away.
@@ -44,8 +44,8 @@ pub const LINES: &str = "/run/weir.jsonl";
 pub const READ: &str = "/sys/class/weir_cxl/weir_cxl0/group0/read_bytes";
 /// weir's exit status, once it has ended.
 pub const STATUS: &str = "/run/weir.status";
-/// How often a condition is looked at before it is given up: for a minute of the guest's time and more.
-const LOOKS: u32 = 600;
+/// How often a condition is polled before it is given up: for a minute of the guest's time and more.
+const POLLS: u32 = 600;
 /// Far longer than that.
 const PATIENCE: Duration = Duration::from_secs(600);
 /// Places in which something was compiled.
@@ -211,20 +211,20 @@ pub fn skip<T>(test: &str, lacking: &str) -> Result<Option<T>> {
 }
 
 /// Questions put to one guest; one that fails does not hide the next. With `WEIR_VM_ASK=part of a
-/// name` only some are asked.
+/// name` only some are put.
 #[derive(Default)]
 pub struct Questions {
-    asked: usize,
+    count: usize,
     failed: Vec<String>,
 }
 
 impl Questions {
-    /// Asks one.
+    /// Puts one.
     pub fn ask(&mut self, name: &str, question: impl FnOnce() -> Result<()>) {
         if std::env::var("WEIR_VM_ASK").is_ok_and(|part| !name.contains(&part)) {
-            return println!("not asked - {name}");
+            return println!("left out - {name}");
         }
-        self.asked += 1;
+        self.count += 1;
         let answer = catch_unwind(AssertUnwindSafe(question));
         match answer.unwrap_or_else(|_| Err(anyhow::anyhow!("it panicked"))) {
             Ok(()) => println!("ok - {name}"),
@@ -240,7 +240,7 @@ impl Questions {
     /// # Errors
     /// One failed: with its name.
     pub fn done(self) -> Result<()> {
-        ensure!(self.asked > 0, "nothing was asked");
+        ensure!(self.count > 0, "no question was put");
         ensure!(self.failed.is_empty(), "failed: {}", self.failed.join("; "));
         Ok(())
     }
@@ -284,7 +284,7 @@ pub fn json(vm: &Vm, shell: &str) -> Result<Value> {
 /// It never does: with weir's last words.
 pub fn until(vm: &Vm, condition: &str) -> Result<()> {
     let script = format!(
-        "for i in $(seq {LOOKS}); do {{ {condition}; }} && exit 0; sleep 0.1; done; exit 1"
+        "for i in $(seq {POLLS}); do {{ {condition}; }} && exit 0; sleep 0.1; done; exit 1"
     );
     let reply = vm.try_run(&script, PATIENCE)?;
     if reply.status != Some(0) {
@@ -351,7 +351,7 @@ pub fn aside<T>(vm: &Vm, what: impl FnOnce() -> Result<T>) -> Result<T> {
     done
 }
 
-/// Sends a signal to weir, waits for its end and returns its exit status, as a shell tells it.
+/// Sends a signal to weir, waits for its end and returns its exit status, as a shell gives it.
 ///
 /// # Errors
 /// It does not end.
@@ -366,7 +366,7 @@ pub fn signal_weir(vm: &Vm, pid: u32, signal: &str) -> Result<i32> {
 }
 
 /// Pages of a process by node, from the kernel: `N3=` of all its anonymous memory. Where a file is
-/// mapped, its pages are counted in with the private ones, and they are everybody's.
+/// mapped, its pages are counted in with the private ones, and they belong to all processes.
 ///
 /// # Errors
 /// The process is gone.
@@ -400,7 +400,7 @@ pub fn make_cgroup(vm: &Vm, name: &str) -> Result<String> {
 /// The guest's.
 pub fn empty_cgroup(vm: &Vm, path: &str) -> Result<()> {
     vm.run(&format!("echo 1 > {path}/cgroup.kill"))?;
-    // Not its processes: who dies is gone from that list before the cgroup may be removed.
+    // Not its processes: a dying one is gone from that list before the cgroup may be removed.
     until(vm, &format!("grep -q 'populated 0' {path}/cgroup.events"))
 }
 
@@ -456,9 +456,9 @@ pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
     Ok(())
 }
 
-/// A machine whose device two readers fill many times over what [`SET_POINT`] allows. Its CPUs are slow, and so cheap to
-/// emulate while they are busy, from the first time on that the device model is on: until then an instruction takes a
-/// nanosecond.
+/// A machine with a device that two readers fill many times over what [`SET_POINT`] allows. Its CPUs are
+/// slow, and so cheap to emulate while they are busy, from the first time on that the device model is on:
+/// until then an instruction takes a nanosecond.
 pub fn machine_with_a_device() -> Machine {
     Machine {
         cpu_count: 2,
@@ -470,8 +470,8 @@ pub fn machine_with_a_device() -> Machine {
     }
 }
 
-/// Bytes a second that the device's first group moves for reads, by its own books, over so many seconds from now. The
-/// guest is not asked, and so not disturbed.
+/// Bytes a second that the device's first group moves for reads, by the ground truth, over so many seconds
+/// from now. The guest handles no request meanwhile, and so is not disturbed.
 ///
 /// # Errors
 /// The guest is gone.

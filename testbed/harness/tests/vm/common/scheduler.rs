@@ -33,8 +33,8 @@ pub fn say_why(vm: &Vm) {
     }
 }
 
-/// Asks about weir's scheduler. If the answer is no, prints what may explain it, and makes room for the next
-/// question: weir ends, and `tidy` takes away what the question left behind.
+/// Puts a question about weir's scheduler. If the answer is no, prints what may explain it, and prepares for
+/// the next question: weir ends, and `tidy` takes away what the question left behind.
 pub fn ask_about_scheduler(
     questions: &mut Questions,
     vm: &Vm,
@@ -66,7 +66,7 @@ pub fn is_held(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Waits until both readers are limited: one whose memory weir did not find yet is not.
+/// Waits until both readers are limited: one with memory that weir did not find yet is not.
 ///
 /// # Errors
 /// One of them is not limited in a minute, or the guest's.

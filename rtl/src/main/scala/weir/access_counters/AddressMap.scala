@@ -12,8 +12,8 @@ import chisel3.util._
   *  device = offset mod memory       the lower bits, so that each virtual copy shows the same memory
   * }}}
   *
-  * The base is subtracted and not cut off: firmware need not align it (a machine with 128 GB of DRAM begins
-  * its CXL memory at 130 GB). The answer comes one clock after the question.
+  * The base is subtracted and not masked off: firmware need not align it (a machine with 128 GB of DRAM
+  * begins its CXL memory at 130 GB). The answer comes one clock after the question.
   */
 class AddressMap(p: Parameters) extends Module {
   private val shift = p.groupBytesLog2 - Parameters.lineBytesLog2

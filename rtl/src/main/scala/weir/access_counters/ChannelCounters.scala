@@ -25,7 +25,7 @@ class ChannelCounters(p: Parameters, kind: Bank.Kind) extends Module {
     val sweep = Flipped(Valid(UInt(p.groupBits.W)))
     val sweepAll = Input(Bool())
 
-    /** The host's look at a group: the sums, `ChannelCounters.readClocks` clocks later. */
+    /** The host's read of a group: the sums, `ChannelCounters.readClocks` clocks later. */
     val read = Flipped(Valid(UInt(p.groupBits.W)))
     val readSnapshot = Input(Bool())
     val readSum = Output(UInt(64.W))

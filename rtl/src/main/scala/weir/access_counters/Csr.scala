@@ -70,7 +70,7 @@ class Csr(p: Parameters) extends Module {
   if (p.snapshot) store(Header.snapshotControl)(word => io.takeSnapshot := word(0))
   io.settings := settings
 
-  // A look at the counters takes some clocks, one at a snapshot waits until it is settled as well.
+  // A read of the counters takes some clocks, one of a snapshot waits until it is settled as well.
   private val looks = !io.request.bits.write && (inCounters || inSnapshot)
   private val clocksLeft = RegInit(0.U(4.W))
   private val looking = RegInit(false.B)

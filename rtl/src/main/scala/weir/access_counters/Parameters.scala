@@ -31,7 +31,7 @@ case class Parameters(
 ) {
   require(
     groups >= 1 && groups <= RegisterMap.groupCountMax,
-    s"groups is $groups: the register map has room for 1 to ${RegisterMap.groupCountMax}"
+    s"groups is $groups: the register map holds 1 to ${RegisterMap.groupCountMax}"
   )
   require(Seq(1, 2, 4).contains(channels), s"channels is $channels: 1, 2 or 4 are allowed")
   require(

@@ -112,13 +112,13 @@ object RegisterMap {
     /** 32 bits, feature devload. Mean queue fill of the last window, in 1/256 entries, of the
       * fullest channel. */
     val devloadFill = Register(0x180b8, 32, false, None, Some(Feature.devload))
-    /** 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+    /** 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64. */
     val devloadLightClocks = Register(0x180c0, 64, false, None, Some(Feature.devload))
-    /** 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+    /** 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64. */
     val devloadOptimalClocks = Register(0x180c8, 64, false, None, Some(Feature.devload))
-    /** 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+    /** 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64. */
     val devloadModerateClocks = Register(0x180d0, 64, false, None, Some(Feature.devload))
-    /** 64 bits, feature devload. Clocks spent at this load since reset; wraps at 2^64. */
+    /** 64 bits, feature devload. Clocks at this load since reset; wraps at 2^64. */
     val devloadSevereClocks = Register(0x180d8, 64, false, None, Some(Feature.devload))
     val all: Seq[Register] = Seq(
       magic, version, groupCount, lineBytes, groupTableOffsetBytes, features, clockKhz,
