@@ -20,8 +20,11 @@ const WRITE: &str = "WEIR_WRITE_REFERENCE";
 /// Columns of a line of text.
 const WIDTH: usize = 110;
 
+/// Makes the generated part of a page.
+type Section = fn() -> String;
+
 /// Pages, and what makes their generated part.
-const PAGES: [(&str, fn() -> String); 4] = [
+const PAGES: [(&str, Section); 4] = [
     ("cli.md", commands::section),
     ("config.md", settings::section),
     ("events.md", events::section),
