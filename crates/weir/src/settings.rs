@@ -133,29 +133,7 @@ impl Settings {
             Some(path) => read_file(path)?,
             None => (File::default(), String::new()),
         };
-        let mut config = file.controller.unwrap_or_default();
-        config.policy = args
-            .policy
-            .or(file.policy)
-            .unwrap_or(PolicyName::MaxMin)
-            .policy();
-        config.limit = args.limit.or(file.limit).unwrap_or(false);
-        if let Some(LimitedWeight(ratio)) = args.limited_weight.or(file.limited_weight) {
-            config.limited_weight_ratio = ratio;
-        }
-        config.set_point_bytes_per_sec = None;
-        // The set-point is checked when it is known in bytes; the rest can be checked now.
-        let rest = Config {
-            limit: false,
-            ..config.clone()
-        };
-        if let Err(error) = rest.validate() {
-            bail!(place_of_bad_key(
-                args.config.as_deref(),
-                &text,
-                &error.to_string()
-            ));
-        }
+        let config = controller(args, &file, &text)?;
         let span = |flag: Option<Span>, file: Option<Span>| flag.or(file).map(|span| span.0);
         let settings = Settings {
             set_point: args.set_point.or(file.set_point),
@@ -405,6 +383,29 @@ fn line_at(text: &str, at: usize) -> (usize, String) {
     let number = before.iter().filter(|byte| **byte == b'\n').count();
     let line = text.lines().nth(number).unwrap_or("").trim();
     (number + 1, text::harmless(line))
+}
+
+/// The controller's part of the settings, checked but for the set-point, which is checked when it is known in bytes.
+fn controller(args: &LoopArgs, file: &File, text: &str) -> Result<Config> {
+    let policy = args.policy.or(file.policy).unwrap_or(PolicyName::MaxMin);
+    let mut config = Config {
+        policy: policy.policy(),
+        limit: args.limit.or(file.limit).unwrap_or(false),
+        set_point_bytes_per_sec: None,
+        ..file.controller.clone().unwrap_or_default()
+    };
+    if let Some(LimitedWeight(ratio)) = args.limited_weight.or(file.limited_weight) {
+        config.limited_weight_ratio = ratio;
+    }
+    let rest = Config {
+        limit: false,
+        ..config.clone()
+    };
+    if let Err(error) = rest.validate() {
+        let file = args.config.as_deref();
+        bail!(place_of_bad_key(file, text, &error.to_string()));
+    }
+    Ok(config)
 }
 
 /// The core names a key of its config and what is allowed; we add where the file says it.

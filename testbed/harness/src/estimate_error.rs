@@ -157,7 +157,7 @@ mod tests {
     fn ticks(all: &[(f64, f64)]) -> String {
         let line = |(at_ms, rate): &(f64, f64)| {
             format!(
-                "{{\"wall_unix_ms\":{},\"plan\":{{\"at\":{},\"devices\":[{{\"read_bytes_per_sec\":{rate},\"write_bytes_per_sec\":0}}],\"workloads\":[{{\"id\":\"/w\",\"figure\":{{\"age_ns\":10000000}},\
+                "{{\"wall_unix_ms\":{},\"plan\":{{\"at\":{},\"devices\":[{{\"read_bytes_per_sec\":{rate},\"write_bytes_per_sec\":0}}],\"workloads\":[{{\"id\":\"/w\",\"traffic\":{{\"age_ns\":10000000}},\
                  \"bandwidth\":{{\"bytes_per_sec\":{rate},\"provenance\":\"counted\"}}}}]}}}}\n",
                 at_ms + 5010.0,
                 (at_ms - 990.0) * 1e6,

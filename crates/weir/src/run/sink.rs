@@ -187,7 +187,8 @@ impl Sinks {
     }
 
     /// The most that one of them wants of this tick's snapshot.
-    pub fn wants(&mut self, now: Instant) -> Wants {
+    pub fn wants(&mut self) -> Wants {
+        let now = Instant::now();
         let each = self.0.iter_mut().map(|slot| {
             slot.wants = slot.sink.wants(now);
             slot.wants
@@ -275,7 +276,7 @@ mod tests {
     fn each_sink_gets_each_tick_and_the_snapshot_it_wants() {
         let calls = Rc::default();
         let mut sinks = Sinks::default();
-        assert_eq!(sinks.wants(Instant::now()), Wants::Nothing);
+        assert_eq!(sinks.wants(), Wants::Nothing);
         for (wants, fails) in [
             (Wants::Nothing, true),
             (Wants::Screen, true),
@@ -303,7 +304,7 @@ mod tests {
                 changes: &[],
             },
         );
-        assert_eq!(sinks.wants(Instant::now()), Wants::Screen);
+        assert_eq!(sinks.wants(), Wants::Screen);
         let snapshot = Snapshot::empty();
         let mut json = b"of an earlier tick".to_vec();
         sinks.show(&mut Shown::new(&snapshot, &mut json, Nanos(0)));

@@ -12,7 +12,7 @@ use super::view::{Beside, Screen, View};
 use super::wall::Wall;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weir_core::seam::plan::Outcome;
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::{
@@ -170,7 +170,7 @@ impl Loop {
             changes: &changes,
         };
         self.sinks.tick(&tick, &context);
-        let wants = self.sinks.wants(Instant::now());
+        let wants = self.sinks.wants();
         let start = thread_cpu();
         let world = &mut self.platform.0;
         let screen = (wants >= Wants::Screen).then(|| Screen {

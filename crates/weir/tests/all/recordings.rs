@@ -14,7 +14,7 @@ fn recorded(desk: &Desk, name: &str) -> String {
     let limit = ["run", "--limit", "--set-point", "300MiB/s", "--json"];
     let daemon = world.start(&[&limit[..], &["--record", &file]].concat());
     world.wait("it limits", || {
-        world.snapshot().to_string().contains("\"cut\"")
+        world.snapshot().to_string().contains("\"limited\"")
     });
     world.wait_for_looks(20);
     daemon.signal(Signal::TERM);
@@ -30,7 +30,7 @@ fn a_replay_prints_what_the_run_printed() {
     let printed = recorded(&desk, "a.weir");
     let file = desk.text("a.weir");
     assert!(
-        printed.lines().count() >= 20 && printed.contains("\"cut\""),
+        printed.lines().count() >= 20 && printed.contains("\"limited\""),
         "{printed}"
     );
     let as_kept = |text: &str| text.lines().map(as_kept).collect::<Vec<Value>>();
