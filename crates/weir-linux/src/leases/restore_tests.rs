@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::Fake;
-use crate::kernel::files::inode;
+use crate::kernel::files::{inode, open_root};
+use crate::platform::lease_books::{reset, reset_even_if_running};
 use std::os::unix::fs::PermissionsExt;
 
 const FIO: &str = "/system.slice/fio.service";

@@ -15,6 +15,7 @@ use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
+/// Of the weir that limits.
 pub(crate) const LOCK: &str = "lock";
 
 /// `/run/weir`, opened and found sound.
@@ -73,11 +74,12 @@ impl RunDir {
     }
 
     /// Takes the lock, or says who has it.
+    #[cfg(test)]
     pub(crate) fn lock(&self) -> Result<Lock, LinuxError> {
         self.lock_file(LOCK)
     }
 
-    /// Takes a lock of this name.
+    /// Takes the lock of this name, or says which process has it.
     pub(crate) fn lock_file(&self, name: &str) -> Result<Lock, LinuxError> {
         let path = self.file(name);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -23,6 +23,7 @@ use crate::inventory::hotplug::{Hotplug, ProbedMachine};
 use crate::kernel::clock::{self, Ticker, now};
 use crate::kernel::fd_budget::Budget;
 use crate::kernel::files::{Buffer, open_root};
+use crate::leases::LeaseBook;
 use crate::options::{Options, Roots};
 use crate::task_traffic::TaskTraffic;
 use crate::workloads::cgroups::cache::OWNER_EVERY;
@@ -161,7 +162,8 @@ impl LinuxPlatform {
         let mut scout = scout.keeping(for_settled);
         scout.watch(groups_on_nodes(&found.counters.groups));
         let dirs = [&root, &proc].map(Arc::clone);
-        let actuator = Actuator::new(&options, dirs, rules, budget);
+        let leases = LeaseBook::new(&roots, lease_books::BOOKS);
+        let actuator = Actuator::new(&options, dirs, rules, budget, leases);
         let mut pace =
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
         hotplug.is_beside = matches!(pace, Pace::Thread { .. });
@@ -493,6 +495,7 @@ impl Drop for LinuxPlatform {
 
 #[path = "adopt.rs"]
 mod adopt;
+pub(crate) mod lease_books;
 
 #[cfg(test)]
 mod tests;

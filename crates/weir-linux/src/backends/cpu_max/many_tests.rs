@@ -34,7 +34,7 @@ fn the_journal_of_many_limits_is_not_rewritten_at_each_tick() {
     }
     // Killed: every limit that was set is in it.
     world.actuator.crash();
-    let report = crate::leases::restore::reset(&world.fake.roots()).unwrap();
+    let report = reset(&world.fake.roots()).unwrap();
     assert_eq!(report.restored.len(), names.len());
     for name in &names {
         let max = world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));

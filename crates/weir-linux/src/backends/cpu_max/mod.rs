@@ -18,6 +18,7 @@
 //!      └──────── put back, journal ────┴── release ─────────────┘
 //! ```
 
+pub(crate) mod lease;
 pub(crate) mod limited;
 pub(crate) mod move_process;
 pub(crate) mod period_phase;
@@ -26,9 +27,10 @@ pub(crate) mod rewrite_timing;
 pub(crate) mod target;
 mod turns;
 pub(crate) mod weight;
+pub(crate) mod weight_lease;
 pub(crate) mod write_order;
 
-use crate::backends::sched_ext::threads::ScxThread;
+use crate::backends::sched_ext::threads::{ScxThread, ThreadsRecord};
 use crate::error::LinuxError;
 use crate::inventory::sched_ext_state::SchedExt;
 use crate::kernel::clock::now;
@@ -37,13 +39,15 @@ use crate::kernel::fd_budget::{Budget, Rank, is_want};
 use crate::kernel::files::{Buffer, inode, open_to_change};
 use crate::kernel::parse::cgroup::CpuMax;
 use crate::kernel::parse::decimal;
-use crate::leases::Claim;
-use crate::leases::journal::{Lease, Record, Take};
-use crate::leases::restore::{self, Given, ResetReport};
-use crate::options::{Options, Roots};
+use crate::leases::LeaseBook;
+use crate::leases::restore::ResetReport;
+use crate::leases::undo::{LastTwo, UndoOutcome};
+use crate::options::Options;
 use crate::workloads::discovery::{View, Watched};
 use crate::workloads::exclude::Rules;
+use lease::{CpuMaxLease, CpuMaxRecord};
 use limited::{LimitedCgroup, parse_max};
+use move_process::{ProcessRecord, TakenProcess};
 use period_phase::Search;
 use quota::{period_us, quota, tighter};
 use rustix::fd::{AsFd, OwnedFd};
@@ -61,18 +65,15 @@ const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// The back end.
 pub(crate) struct Actuator {
-    roots: Roots,
     pub(crate) root: Arc<OwnedFd>,
     proc: Arc<OwnedFd>,
     rules: Rules,
     pub(crate) period_us: u64,
     take_processes: bool,
     read_only: bool,
-    claim: Option<Claim>,
+    pub(crate) leases: LeaseBook,
     budget: Arc<Budget>,
     pub(crate) holds: BTreeMap<WorkloadId, LimitedCgroup>,
-    /// What the other back end holds, told in the same journal.
-    moves: BTreeMap<u64, ScxThread>,
     turns: Turns,
     /// The round of the view that holds were compared with.
     compared: u64,
@@ -88,19 +89,18 @@ impl Actuator {
         [root, proc]: [Arc<OwnedFd>; 2],
         rules: Rules,
         budget: Arc<Budget>,
+        leases: LeaseBook,
     ) -> Self {
         Actuator {
-            roots: options.roots.clone(),
             root,
             proc,
             rules,
             period_us: period_us(options.period),
             take_processes: options.take_processes,
             read_only: options.read_only,
-            claim: None,
+            leases,
             budget,
             holds: BTreeMap::new(),
-            moves: BTreeMap::new(),
             turns: Turns::default(),
             compared: 0,
             search: Search::default(),
@@ -127,12 +127,7 @@ impl Actuator {
 
     /// Takes the right to limit, once, and puts back what a weir that died has left.
     pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
-        if self.claim.is_some() {
-            return Ok(ResetReport::default());
-        }
-        let (claim, report) = Claim::take(&self.roots)?;
-        self.claim = Some(claim);
-        Ok(report)
+        self.leases.claim()
     }
 
     /// Lets a workload use at most `cpus`.
@@ -196,7 +191,8 @@ impl Actuator {
             && let Some(take) = taken
         {
             self.bring_home(&take);
-            let _ = self.note(&Record::Done { inode: take.inode });
+            let inode = take.inode;
+            let _ = self.leases.note(&ProcessRecord::Done { inode });
         }
         held
     }
@@ -236,18 +232,18 @@ impl Actuator {
             Err(_) => None,
         };
         let inode = inode(&dir).map_err(|e| outcome(e, &name))?.st_ino;
-        let lease = Lease {
+        let lease = CpuMaxLease {
             path,
             inode,
             theirs,
             burst_us,
-            ours: Vec::new(),
+            ours: LastTwo::default(),
         };
         if let Some(take) = &take {
-            self.note(&Record::Take(take.clone()))?;
+            self.leases.note(&ProcessRecord::Take(take.clone()))?;
             move_process::carry(self.root.as_fd(), &self.proc, &dir, take, &mut self.buffer)?;
         }
-        self.note(&lease.hold())?;
+        self.leases.note(&lease.hold())?;
         let has_burst = burst_us.is_some_and(|b| b > 0);
         Ok(Some(LimitedCgroup {
             dir: self.budget.keep(dir, Rank::Seldom),
@@ -277,13 +273,13 @@ impl Actuator {
         if want == hold.written {
             return Ok(OutcomeKind::Unchanged);
         }
-        let record = Record::Wrote {
+        let record = CpuMaxRecord::Wrote {
             inode: hold.lease.inode,
             max: want.to_string(),
         };
-        self.note(&record)?;
+        self.leases.note(&record)?;
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
-        hold.lease.note_ours(want);
+        hold.lease.ours.push(want);
         let root = self.root.as_fd();
         if hold.has_burst {
             hold.write(root, "cpu.max.burst", "0")?;
@@ -306,7 +302,7 @@ impl Actuator {
         hold.lease.theirs = current;
         hold.written = current;
         let record = hold.lease.hold();
-        self.note(&record)?;
+        self.leases.note(&record)?;
         Ok(true)
     }
 
@@ -346,7 +342,7 @@ impl Actuator {
                 tracing::warn!(cgroup = %id, ?why, "cannot look after a limit");
             }
         }
-        self.compact();
+        self.leases.compact();
     }
 
     fn contest(&mut self, id: &WorkloadId, at: Nanos) -> Result<(), OutcomeKind> {
@@ -375,7 +371,7 @@ impl Actuator {
         let hold = self.holds.get_mut(id)?;
         let mut scale = Scale {
             root: &self.root,
-            claim: self.claim.as_mut()?,
+            leases: &mut self.leases,
             buffer: &mut self.buffer,
         };
         Some(change(&mut scale, hold))
@@ -383,33 +379,33 @@ impl Actuator {
 
     /// Puts back what was there before.
     pub(crate) fn release(&mut self, id: &WorkloadId) -> OutcomeKind {
-        let weight = self.on_weight(id, |scale, hold| scale.give_back(hold));
+        let weight = self.on_weight(id, |scale, hold| scale.put_back(hold));
         match weight {
-            Some(Given::Failed(why)) => return OutcomeKind::Failed(why),
-            Some(Given::LeftAlone(why)) => tracing::info!(cgroup = %id, why, "weight left alone"),
+            Some(UndoOutcome::Failed(why)) => return OutcomeKind::Failed(why),
+            Some(UndoOutcome::LeftAlone(why)) => {
+                tracing::info!(cgroup = %id, why, "weight left alone")
+            }
             _ => {}
         }
         let Some(hold) = self.holds.get(id) else {
             return OutcomeKind::Unchanged;
         };
         let (lease, buffer) = (&hold.lease, &mut self.buffer);
-        let given = hold.with_dir(self.root.as_fd(), |dir| {
-            Ok(restore::give_back_in(dir, lease, buffer))
-        });
+        let given = hold.with_dir(self.root.as_fd(), |dir| Ok(lease.put_back_in(dir, buffer)));
         let given = given.unwrap_or_else(|e| match e {
-            Errno::NODEV => Given::Vanished,
-            e => Given::Failed(e.to_string()),
+            Errno::NODEV => UndoOutcome::Vanished,
+            e => UndoOutcome::Failed(e.to_string()),
         });
         let kind = match given {
-            Given::Restored => OutcomeKind::Applied,
-            Given::Unchanged => OutcomeKind::Unchanged,
-            Given::Vanished => OutcomeKind::Vanished,
-            Given::LeftAlone(why) => {
+            UndoOutcome::Restored => OutcomeKind::Applied,
+            UndoOutcome::Unchanged => OutcomeKind::Unchanged,
+            UndoOutcome::Vanished => OutcomeKind::Vanished,
+            UndoOutcome::LeftAlone(why) => {
                 tracing::info!(cgroup = %id, why, "limit left alone");
                 OutcomeKind::Unchanged
             }
             // Still held and still in the journal: tried again, at the latest by `weir reset`.
-            Given::Failed(why) => return OutcomeKind::Failed(why),
+            UndoOutcome::Failed(why) => return OutcomeKind::Failed(why),
         };
         self.forget(id);
         kind
@@ -422,12 +418,7 @@ impl Actuator {
             .into_iter()
             .map(|id| (id.clone(), self.release(&id)))
             .collect();
-        if self.holds.is_empty()
-            && self.moves.is_empty()
-            && let Some(claim) = self.claim.take()
-        {
-            claim.end();
-        }
+        self.leases.end_if_empty();
         outcomes
     }
 
@@ -441,56 +432,34 @@ impl Actuator {
             self.bring_home(take);
         }
         // If this cannot be written, the next start finds the cgroup as it should be, or gone.
-        let _ = self.note(&Record::Done {
+        let _ = self.leases.note(&CpuMaxRecord::Done {
             inode: hold.lease.inode,
         });
     }
 
-    fn bring_home(&mut self, take: &Take) {
-        let given = move_process::give_back(self.root.as_fd(), take, &mut self.buffer);
-        if let Given::LeftAlone(why) | Given::Failed(why) = given {
+    fn bring_home(&mut self, take: &TakenProcess) {
+        let given = move_process::put_back(self.root.as_fd(), take, &mut self.buffer);
+        if let UndoOutcome::LeftAlone(why) | UndoOutcome::Failed(why) = given {
             tracing::warn!(pid = take.pid, why, "process not brought back");
         }
     }
 
     /// Writes down whose threads are about to be moved.
     pub(crate) fn note_moved(&mut self, moved: &ScxThread) -> Result<(), OutcomeKind> {
-        self.note(&Record::Moved(moved.clone()))?;
-        self.moves.insert(moved.inode, moved.clone());
-        Ok(())
+        self.leases.note(&ThreadsRecord::Moved(moved.clone()))
     }
 
     /// They have what was theirs again.
     pub(crate) fn note_returned(&mut self, inode: u64) {
-        self.moves.remove(&inode);
-        let _ = self.note(&Record::Done { inode });
-        self.compact();
-    }
-
-    fn note(&mut self, record: &Record) -> Result<(), OutcomeKind> {
-        let claim = self.claim.as_mut();
-        let claim = claim.ok_or_else(|| OutcomeKind::Failed("no journal is open".into()))?;
-        claim.note(record)
-    }
-
-    fn compact(&mut self) {
-        let Some(claim) = self.claim.as_mut() else {
-            return;
-        };
-        claim.compact(|| {
-            let of = |hold: &LimitedCgroup| [hold.lease.records(), hold.weight.records()].concat();
-            let leases = self.holds.values().flat_map(of);
-            let takes = self.holds.values().filter_map(|h| h.taken.clone());
-            let moves = self.moves.values().cloned().map(Record::Moved);
-            leases.chain(takes.map(Record::Take)).chain(moves).collect()
-        });
+        let _ = self.leases.note(&ThreadsRecord::Done { inode });
+        self.leases.compact();
     }
 
     /// As if killed: descriptors close, nothing is put back.
     #[cfg(test)]
     pub(crate) fn crash(&mut self) {
         self.holds.clear();
-        self.claim = None;
+        self.leases.crash();
     }
 }
 

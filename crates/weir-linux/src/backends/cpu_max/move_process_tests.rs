@@ -17,7 +17,7 @@ fn process(pid: u32, start_ticks: u64) -> Process {
 }
 
 /// A process that was taken and not given back.
-fn taken(fake: &Fake) -> (OwnedFd, Take) {
+fn taken(fake: &Fake) -> (OwnedFd, TakenProcess) {
     fake.write("sys/fs/cgroup/weir.slice/cgroup.subtree_control", "cpu\n");
     fake.cgroup("weir.slice/pid-100-4000", &[]);
     let root = open_root(&fake.roots().cgroup).unwrap();
@@ -71,7 +71,7 @@ fn what_was_taken_goes_back_with_its_children() {
     let fake = Fake::new();
     let (root, take) = taken(&fake);
     fake.write(format!("{OWN}/cgroup.procs"), "100\n107\n");
-    give_back(root.as_fd(), &take, &mut Buffer::new());
+    put_back(root.as_fd(), &take, &mut Buffer::new());
     assert_eq!(
         fake.read(FIO_PROCS),
         "107",
@@ -87,13 +87,13 @@ fn an_empty_cgroup_of_ours_is_removed() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
     assert_eq!(
-        give_back(root.as_fd(), &take, &mut Buffer::new()),
-        Given::Restored
+        put_back(root.as_fd(), &take, &mut Buffer::new()),
+        UndoOutcome::Restored
     );
     assert!(!fake.path(OWN).exists());
     assert_eq!(
-        give_back(root.as_fd(), &take, &mut Buffer::new()),
-        Given::Vanished
+        put_back(root.as_fd(), &take, &mut Buffer::new()),
+        UndoOutcome::Vanished
     );
 }
 
@@ -102,12 +102,12 @@ fn without_its_old_home_a_process_stays() {
     let fake = Fake::new();
     let (root, take) = taken(&fake);
     std::fs::rename(fake.path("sys/fs/cgroup/system.slice"), fake.path("old")).unwrap();
-    let given = give_back(root.as_fd(), &take, &mut Buffer::new());
-    assert!(matches!(given, Given::LeftAlone(_)), "{given:?}");
+    let given = put_back(root.as_fd(), &take, &mut Buffer::new());
+    assert!(matches!(given, UndoOutcome::LeftAlone(_)), "{given:?}");
     fake.cgroup("system.slice/fio.service", &[]);
-    let given = give_back(root.as_fd(), &take, &mut Buffer::new());
+    let given = put_back(root.as_fd(), &take, &mut Buffer::new());
     assert!(
-        matches!(given, Given::LeftAlone(_)),
+        matches!(given, UndoOutcome::LeftAlone(_)),
         "another cgroup has its name: {given:?}"
     );
 }

@@ -2,11 +2,10 @@
 //! Which cgroup a limit is aimed at, and whether whoever is in it may be limited at all. Asked just
 //! before the first change, of the kernel and not of the scout's last view.
 
-use super::move_process;
+use super::move_process::{self, TakenProcess};
 use crate::kernel::fd_budget::is_want;
 use crate::kernel::files::{Buffer, open_same};
 use crate::kernel::parse::cgroup::pids;
-use crate::leases::journal::Take;
 use crate::workloads::cgroups::cgroup_type;
 use crate::workloads::discovery::{Watched, WorkloadSource};
 use crate::workloads::exclude::Rules;
@@ -19,7 +18,7 @@ use weir_core::seam::observation::Excluded;
 use weir_core::seam::plan::OutcomeKind;
 
 /// The directory of a cgroup, its path, and the move of a process into it where one is needed.
-pub(crate) type LimitTarget = (OwnedFd, Vec<u8>, Option<Take>);
+pub(crate) type LimitTarget = (OwnedFd, Vec<u8>, Option<TakenProcess>);
 
 /// What it takes to find it.
 pub(crate) struct TargetFinder<'a> {
@@ -77,7 +76,7 @@ impl TargetFinder<'_> {
         &mut self,
         watched: &Watched,
         dir: &OwnedFd,
-        take: Option<&Take>,
+        take: Option<&TakenProcess>,
     ) -> Result<(), OutcomeKind> {
         let mut inside = match self.buffer.read_at(dir, "cgroup.procs") {
             Ok(text) => pids(text).unwrap_or_default(),

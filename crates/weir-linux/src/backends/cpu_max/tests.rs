@@ -3,6 +3,7 @@ use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::kernel::files::open_root;
 use crate::options::By;
+use crate::platform::lease_books::{BOOKS, reset};
 use crate::workloads::cgroups::tree::CgroupTree;
 use crate::workloads::discovery::Discovery;
 use turns::TEND_PART;
@@ -39,7 +40,8 @@ impl World {
             By::Process => Discovery::of_processes(Arc::clone(&proc), rules.clone()),
         };
         let view = scout.round(Nanos(1));
-        let actuator = Actuator::new(&options, [root, proc], rules, budget);
+        let leases = LeaseBook::new(&options.roots, BOOKS);
+        let actuator = Actuator::new(&options, [root, proc], rules, budget, leases);
         World {
             fake,
             scout,
@@ -371,7 +373,7 @@ fn a_long_journal_is_rewritten_and_still_tells_all() {
     assert!(world.journal().len() < 20_000);
     let last = world.max();
     world.actuator.crash();
-    let report = crate::leases::restore::reset(&world.fake.roots()).unwrap();
+    let report = reset(&world.fake.roots()).unwrap();
     assert_eq!(report.restored, [WorkloadId::new(FIO)], "{last}");
     assert_eq!(world.max(), "max 100000");
 }

@@ -28,7 +28,7 @@ impl World {
 
     fn reset(&mut self) -> ResetReport {
         self.actuator.crash();
-        crate::leases::restore::reset(&self.fake.roots()).unwrap()
+        reset(&self.fake.roots()).unwrap()
     }
 }
 
@@ -226,7 +226,7 @@ fn a_weight_that_cannot_be_put_back_is_tried_again() {
     assert!(matches!(world.release(FIO), OutcomeKind::Failed(_)));
     assert_eq!(world.reset().failed.len(), 1);
     world.set("cpu.weight", "25");
-    let report = crate::leases::restore::reset(&world.fake.roots()).unwrap();
+    let report = reset(&world.fake.roots()).unwrap();
     assert_eq!(report.restored, [WorkloadId::new(FIO)]);
     assert_eq!(world.file("cpu.weight"), "100");
 }

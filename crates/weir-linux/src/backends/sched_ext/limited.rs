@@ -11,7 +11,7 @@ use crate::backends::cpu_max::Actuator;
 use crate::backends::cpu_max::target::{never, outcome};
 use crate::kernel::escape::escape;
 use crate::kernel::files::Buffer;
-use crate::leases::restore::Given;
+use crate::leases::undo::UndoOutcome;
 use crate::workloads::discovery::{View, Watched, WorkloadSource};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -190,15 +190,15 @@ impl Scx {
         };
         hold.set_free(self.loaded.as_ref());
         let given = if self.rule.takes_all() {
-            Given::Restored
+            UndoOutcome::Restored
         } else {
-            threads::give_back_in(hold.dir.as_fd(), &hold.moved, &mut Buffer::new())
+            threads::put_back_in(hold.dir.as_fd(), &hold.moved, &mut Buffer::new())
         };
         let kind = match given {
-            Given::Restored => OutcomeKind::Applied,
-            Given::Unchanged | Given::LeftAlone(_) => OutcomeKind::Unchanged,
-            Given::Vanished => OutcomeKind::Vanished,
-            Given::Failed(why) => return OutcomeKind::Failed(why),
+            UndoOutcome::Restored => OutcomeKind::Applied,
+            UndoOutcome::Unchanged | UndoOutcome::LeftAlone(_) => OutcomeKind::Unchanged,
+            UndoOutcome::Vanished => OutcomeKind::Vanished,
+            UndoOutcome::Failed(why) => return OutcomeKind::Failed(why),
         };
         self.forget(id, actuator);
         kind
