@@ -17,11 +17,10 @@
 use super::run_dir::{RunDir, distrust};
 use super::undo::RecordPhase;
 use crate::error::LinuxError;
+#[cfg(test)]
+use crate::fake::kernel::FileChange;
 use rustix::fd::OwnedFd;
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, fdatasync, fstat, fsync, ftruncate, linkat, openat, renameat,
-    unlinkat,
-};
+use rustix::fs::{FileType, Mode, OFlags, fdatasync, fstat, fsync, ftruncate, openat};
 use rustix::io::Errno;
 use std::io::Read;
 
@@ -62,13 +61,13 @@ impl Journal {
         text: &[u8],
     ) -> Result<Self, LinuxError> {
         let error = |e: Errno| LinuxError::io("write", dir.file(files.new), e);
-        match unlinkat(dir.fd(), files.new, AtFlags::empty()) {
+        match dir.unlink(files.new) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(e) => return Err(error(e)),
         }
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::APPEND | OFlags::CLOEXEC;
-        let file = openat(dir.fd(), files.new, flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
+        let file = dir.create(files.new, flags).map_err(error)?;
         let mut journal = Journal {
             file,
             size: 0,
@@ -78,7 +77,7 @@ impl Journal {
         journal.write(text).map_err(error)?;
         journal.compact_at = compact_at(journal.size);
         let put = fsync(&journal.file)
-            .and_then(|()| renameat(dir.fd(), files.new, dir.fd(), files.journal))
+            .and_then(|()| dir.rename(files.new, files.journal))
             .and_then(|()| fsync(dir.fd()));
         put.map_err(error)?;
         Ok(journal)
@@ -99,7 +98,7 @@ impl Journal {
         }
         if let Err(e) = self.write(line) {
             // The next line must not be appended to a part of this one.
-            self.is_torn = ftruncate(&self.file, self.size).is_err();
+            self.is_torn = self.cut_off().is_err();
             return Err(e);
         }
         if phase == RecordPhase::Begin {
@@ -108,7 +107,21 @@ impl Journal {
         Ok(())
     }
 
+    /// Cuts off what was not written as a whole.
+    fn cut_off(&self) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = crate::fake::kernel::answer(&self.file, "", FileChange::Truncate) {
+            return answer;
+        }
+        ftruncate(&self.file, self.size)
+    }
+
     fn write(&mut self, text: &[u8]) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = crate::fake::kernel::answer(&self.file, "", FileChange::Append(text))
+        {
+            return answer;
+        }
         let mut rest = text;
         while !rest.is_empty() {
             match rustix::io::write(&self.file, rest) {
@@ -172,7 +185,7 @@ pub(crate) fn read_trusted(
 
 /// Removes it.
 pub(crate) fn remove(dir: &RunDir, name: &str) -> Result<(), LinuxError> {
-    match unlinkat(dir.fd(), name, AtFlags::empty()) {
+    match dir.unlink(name) {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(e) => Err(LinuxError::io("remove", dir.file(name), e)),
     }
@@ -181,7 +194,7 @@ pub(crate) fn remove(dir: &RunDir, name: &str) -> Result<(), LinuxError> {
 /// Keeps it under a second name, for people to read. The first stays until what it says is dealt with.
 pub(crate) fn keep_damaged(dir: &RunDir, name: &str, damaged: &str) -> Result<(), LinuxError> {
     remove(dir, damaged)?;
-    linkat(dir.fd(), name, dir.fd(), damaged, AtFlags::empty())
+    dir.link(name, damaged)
         .map_err(|e| LinuxError::io("keep", dir.file(name), e))
 }
 

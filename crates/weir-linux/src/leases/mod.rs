@@ -234,3 +234,7 @@ pub(crate) fn fact(roots: &Roots, books: &[BookSpec]) -> Fact {
         next_move,
     }
 }
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

@@ -5,10 +5,13 @@
 //! the files must be ours, be what they should be, and be writable by nobody else.
 
 use crate::error::LinuxError;
+#[cfg(test)]
+use crate::fake::kernel::{FileChange, answer};
 use crate::options::Roots;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, ftruncate, openat,
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, ftruncate, linkat,
+    openat, renameat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 use std::fs::DirBuilder;
@@ -71,6 +74,39 @@ impl RunDir {
     /// Path of a file in it, for messages.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
+    }
+
+    /// Makes a file for its owner only.
+    pub(super) fn create(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        #[cfg(test)]
+        if let Some(Err(e)) = answer(&self.fd, name, FileChange::Create) {
+            return Err(e);
+        }
+        openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)
+    }
+
+    pub(super) fn unlink(&self, name: &str) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = answer(&self.fd, name, FileChange::Unlink) {
+            return answer;
+        }
+        unlinkat(&self.fd, name, AtFlags::empty())
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = answer(&self.fd, from, FileChange::Rename) {
+            return answer;
+        }
+        renameat(&self.fd, from, &self.fd, to)
+    }
+
+    pub(super) fn link(&self, from: &str, to: &str) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = answer(&self.fd, from, FileChange::Link) {
+            return answer;
+        }
+        linkat(&self.fd, from, &self.fd, to, AtFlags::empty())
     }
 
     /// Takes the lock, or says who has it.

@@ -9,7 +9,7 @@ use crate::options::Roots;
 use crate::task_traffic::COUNTING;
 use weir_core::seam::topology::Fact;
 
-/// First the book of who limits, and that of who only counts.
+/// First the book of a weir that limits; a weir that only observes may hold the others.
 pub(crate) const BOOKS: &[BookSpec] = &[LIMITS, COUNTING];
 
 /// Puts back what a weir that died has left, from its journals, and removes them when everything is dealt with. Without a

@@ -45,7 +45,7 @@ pub(crate) enum CpuMaxRecord {
     },
 }
 
-/// A cgroup whose limit weir changed.
+/// A cgroup with a limit of weir's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CpuMaxLease {
     pub(crate) path: Vec<u8>,

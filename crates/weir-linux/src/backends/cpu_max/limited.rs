@@ -4,8 +4,8 @@
 use super::lease::CpuMaxLease;
 use super::move_process::TakenProcess;
 use super::period_phase::Phase;
-use super::target::outcome;
 use super::weight::HeldWeight;
+use crate::backends::eligibility::outcome;
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::Kept;
 use crate::kernel::files::{Buffer, open_same, overwrite, write_at};

@@ -9,14 +9,13 @@
 
 use crate::kernel::escape::{escape, unescape};
 use crate::kernel::fd_budget::is_want;
-use crate::kernel::files::{Buffer, inode, open_beneath, open_dir, write_at};
+use crate::kernel::files::{Buffer, inode, make_dir, open_beneath, open_dir, remove_dir, write_at};
 use crate::kernel::parse::cgroup::{lists, pids};
 use crate::kernel::parse::process::cgroup_path;
 use crate::leases::undo::{RecordPhase, Undo, UndoHost, UndoOutcome};
 use crate::workloads::discovery::Process;
 use crate::workloads::processes::proc_pid::{Unread, read_stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,6 +23,8 @@ use weir_core::WorkloadId;
 use weir_core::seam::plan::OutcomeKind;
 
 const SLICE: &str = "weir.slice";
+/// In the place of an inode, while the cgroup is yet to be made.
+const NOT_MADE: u64 = 0;
 
 /// The lease on a process that was moved into a cgroup of its own: which, and from where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,7 @@ pub(crate) struct TakenProcess {
     pub(crate) from: String,
     pub(crate) from_inode: u64,
     pub(crate) to: String,
+    /// Of `to`; 0 before that is made.
     pub(crate) inode: u64,
 }
 
@@ -40,23 +42,24 @@ pub(crate) struct TakenProcess {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum ProcessRecord {
-    /// On disk BEFORE the move.
+    /// On disk BEFORE its cgroup is made, and again with its inode BEFORE the move.
     Take(TakenProcess),
     /// It is back, or gone. The record of the limit's end, too: that is in the same cgroup.
     Done { inode: u64 },
 }
 
 impl Undo for TakenProcess {
-    type Key = u64;
+    /// The cgroup of its own, by path: it is noted before it has an inode.
+    type Key = String;
     type Record = ProcessRecord;
     const OPS: &'static [(&'static str, RecordPhase)] =
         &[("take", RecordPhase::Begin), ("done", RecordPhase::End)];
 
-    fn replay(open: &mut BTreeMap<u64, Self>, record: ProcessRecord) -> Result<(), String> {
+    fn replay(open: &mut BTreeMap<String, Self>, record: ProcessRecord) -> Result<(), String> {
         match record {
-            ProcessRecord::Take(take) => open.insert(take.inode, take),
-            ProcessRecord::Done { inode } => open.remove(&inode),
-        };
+            ProcessRecord::Take(take) => drop(open.insert(take.to.clone(), take)),
+            ProcessRecord::Done { inode } => open.retain(|_, take| take.inode != inode),
+        }
         Ok(())
     }
 
@@ -145,14 +148,35 @@ fn still_there(
     }
 }
 
+impl TakenProcess {
+    /// What is noted before the cgroup for a process is made: that has no inode yet.
+    pub(crate) fn planned(
+        root: BorrowedFd<'_>,
+        process: &Process,
+        home: &Home,
+    ) -> Result<Self, OutcomeKind> {
+        let from_inode = match &home.dir {
+            Some(dir) => inode(dir).map_err(|_| OutcomeKind::Vanished)?.st_ino,
+            None => inode(root).map_err(|_| OutcomeKind::Vanished)?.st_ino,
+        };
+        Ok(TakenProcess {
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+            from: escape(&home.path),
+            from_inode,
+            to: format!("/{SLICE}/pid-{}-{}", process.pid, process.start_ticks),
+            inode: NOT_MADE,
+        })
+    }
+}
+
 /// Makes the cgroup for a process, without moving it, and what to write down before doing so.
 pub(crate) fn prepare(
     root: BorrowedFd<'_>,
-    process: &Process,
-    home: &Home,
+    planned: TakenProcess,
 ) -> Result<(OwnedFd, TakenProcess), OutcomeKind> {
     let refused = |what: &str, e: Errno| OutcomeKind::Refused(format!("{what}: {e}"));
-    let name = format!("pid-{}-{}", process.pid, process.start_ticks);
+    let name = planned.to.rsplit('/').next().unwrap_or_default();
     make(root, SLICE).map_err(|e| refused("cannot make /weir.slice", e))?;
     let slice = open_dir(root, SLICE.as_bytes()).map_err(|e| refused("/weir.slice", e))?;
     let mut buffer = Buffer::new();
@@ -165,30 +189,14 @@ pub(crate) fn prepare(
             OutcomeKind::Refused(format!("no cpu controller in /weir.slice: {e}; {next}"))
         })?;
     }
-    make(slice.as_fd(), &name).map_err(|e| refused("cannot make its cgroup", e))?;
+    make(slice.as_fd(), name).map_err(|e| refused("cannot make its cgroup", e))?;
     let dir = open_dir(&slice, name.as_bytes()).map_err(|e| refused("its cgroup", e))?;
-    let stat = inode(&dir).map_err(|e| refused("its cgroup", e))?;
-    let from_inode = match &home.dir {
-        Some(dir) => inode(dir).map_err(|_| OutcomeKind::Vanished)?.st_ino,
-        None => inode(root).map_err(|_| OutcomeKind::Vanished)?.st_ino,
-    };
-    let take = TakenProcess {
-        pid: process.pid,
-        start_ticks: process.start_ticks,
-        from: escape(&home.path),
-        from_inode,
-        to: format!("/{SLICE}/{name}"),
-        inode: stat.st_ino,
-    };
-    Ok((dir, take))
+    let inode = inode(&dir).map_err(|e| refused("its cgroup", e))?.st_ino;
+    Ok((dir, TakenProcess { inode, ..planned }))
 }
 
 fn make(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    match mkdirat(
-        dir,
-        name,
-        Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH,
-    ) {
+    match make_dir(dir, name) {
         Err(Errno::EXIST) => Ok(()),
         other => other,
     }
@@ -228,6 +236,13 @@ pub(crate) fn put_back(
     let Some(own) = unescape(&take.to).filter(|to| is_ours(to)) else {
         return UndoOutcome::LeftAlone(format!("{} is not below /{SLICE}", take.to));
     };
+    if take.inode == NOT_MADE {
+        // Nothing was moved there. One that other processes are in by now cannot be removed, and stays.
+        return match remove(root, &own) {
+            UndoOutcome::Failed(why) => UndoOutcome::LeftAlone(why),
+            outcome => outcome,
+        };
+    }
     let dir = match open_beneath(root, &own) {
         Ok(dir) if inode(&dir).is_ok_and(|s| s.st_ino == take.inode) => dir,
         Err(e) if is_want(e) => return UndoOutcome::Failed(format!("{}: {e}", take.to)),
@@ -270,11 +285,12 @@ pub(crate) fn put_back(
 /// Removes an empty cgroup of ours.
 pub(crate) fn remove(root: BorrowedFd<'_>, path: &[u8]) -> UndoOutcome {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name);
     let slice = match open_dir(root, SLICE.as_bytes()) {
         Ok(slice) => slice,
         Err(_) => return UndoOutcome::Vanished,
     };
-    match unlinkat(&slice, name, AtFlags::REMOVEDIR) {
+    match remove_dir(&slice, &name) {
         Ok(()) => UndoOutcome::Restored,
         Err(Errno::NOENT) => UndoOutcome::Vanished,
         Err(e) => UndoOutcome::Failed(format!("{} cannot be removed: {e}", escape(path))),

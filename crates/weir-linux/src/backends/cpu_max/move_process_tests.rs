@@ -25,7 +25,8 @@ fn taken(fake: &Fake) -> (OwnedFd, TakenProcess) {
     let mut buffer = Buffer::new();
     let process = process(100, 4000);
     let home = home(root.as_fd(), &proc, &process, &mut buffer).unwrap();
-    let (dir, take) = prepare(root.as_fd(), &process, &home).unwrap();
+    let planned = TakenProcess::planned(root.as_fd(), &process, &home).unwrap();
+    let (dir, take) = prepare(root.as_fd(), planned).unwrap();
     carry(root.as_fd(), &proc, &dir, &take, &mut buffer).unwrap();
     assert_eq!(fake.read(format!("{OWN}/cgroup.procs")), "100");
     (root, take)
@@ -110,6 +111,22 @@ fn without_its_old_home_a_process_stays() {
         matches!(given, UndoOutcome::LeftAlone(_)),
         "another cgroup has its name: {given:?}"
     );
+}
+
+/// weir died after the cgroup was made and before its inode was noted.
+#[test]
+fn a_cgroup_that_was_only_planned_is_removed_and_nothing_is_moved() {
+    let fake = Fake::new();
+    let (root, take) = taken(&fake);
+    let planned = TakenProcess { inode: 0, ..take };
+    let undo = || put_back(root.as_fd(), &planned, &mut Buffer::new());
+    // Files stand for processes here: such a directory cannot be removed.
+    assert!(matches!(undo(), UndoOutcome::LeftAlone(_)));
+    assert_eq!(fake.read(FIO_PROCS), "100\n");
+    fake.remove(OWN);
+    std::fs::create_dir(fake.path(OWN)).unwrap();
+    assert_eq!(undo(), UndoOutcome::Restored);
+    assert_eq!(undo(), UndoOutcome::Vanished);
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(crate) enum WeightRecord {
     },
 }
 
-/// A cgroup whose weight weir changed.
+/// A cgroup with a weight of weir's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WeightLease {
     pub(crate) path: Vec<u8>,
@@ -94,13 +94,18 @@ impl WeightLease {
         }
     }
 
+    /// One write where the kernel's tables are the known ones: weir may die between two.
     pub(crate) fn write_theirs(
         &self,
         dir: BorrowedFd<'_>,
         buffer: &mut Buffer,
     ) -> Result<(), Errno> {
-        write_at(dir, "cpu.weight", &self.theirs.to_string())?;
-        // Where that was finer than a weight can say.
+        if let Some(nice) = self.nice.filter(|nice| self.is_finer(*nice)) {
+            write_at(dir, "cpu.weight.nice", &nice.to_string())?;
+        }
+        if read_weight(dir, buffer) != Ok(self.theirs) {
+            write_at(dir, "cpu.weight", &self.theirs.to_string())?;
+        }
         if let Some(nice) = self.nice
             && read_nice(dir, buffer) != Some(nice)
         {
@@ -108,6 +113,33 @@ impl WeightLease {
         }
         Ok(())
     }
+
+    /// Whether this nice value was set as such: another is read where the weight is written.
+    fn is_finer(&self, nice: i64) -> bool {
+        nice_of_weight(self.theirs) != nice && weight_of(nice) == self.theirs
+    }
+}
+
+/// Weights of the nice values -20 to 19, where 1024 is normal (kernel, `sched_prio_to_weight`).
+pub(crate) const PRIO_WEIGHTS: [u64; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+/// What `cpu.weight.nice` shows for a written `cpu.weight` (kernel, `cpu_weight_nice_read_s64`).
+fn nice_of_weight(weight: u64) -> i64 {
+    let shares = (weight.saturating_mul(1024) + 50) / 100;
+    let by_distance = PRIO_WEIGHTS.iter().zip(*NICES.start()..);
+    let nearest = by_distance.min_by_key(|(prio, _)| prio.abs_diff(shares));
+    nearest.map_or(0, |(_, nice)| nice)
+}
+
+/// What `cpu.weight` shows for a written nice value (kernel, `cpu_weight_read_u64`).
+fn weight_of(nice: i64) -> u64 {
+    let place = usize::try_from(nice - NICES.start()).unwrap_or(usize::MAX);
+    let shares = PRIO_WEIGHTS.get(place).copied().unwrap_or(1024);
+    (shares * 100 + 512) / 1024
 }
 
 impl Undo for WeightLease {
@@ -187,5 +219,29 @@ pub(crate) fn is_idle(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<bool, 
         Ok(text) => Ok(decimal(text) == Ok(1)),
         Err(Errno::NOENT) => Ok(false),
         Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As seen on 6.18 (`testbed/harness/tests/vm/leases.rs`): nice 15 is weight 4, and a written 4 reads as nice 14.
+    #[test]
+    fn nice_values_and_weights_are_as_the_kernel_shows_them() {
+        for (nice, weight, read_back) in [
+            (0, 100, 0),
+            (15, 4, 14),
+            (17, 2, 18),
+            (18, 2, 18),
+            (19, 1, 19),
+        ] {
+            assert_eq!(
+                (weight_of(nice), nice_of_weight(weight)),
+                (weight, read_back),
+                "nice {nice}"
+            );
+        }
+        assert_eq!((weight_of(-20), nice_of_weight(10_000)), (8668, -20));
     }
 }

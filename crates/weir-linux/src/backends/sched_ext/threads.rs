@@ -18,7 +18,8 @@ use crate::workloads::processes::sched_policy::{
 };
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use weir_core::WorkloadId;
 
@@ -28,8 +29,24 @@ pub(crate) struct ScxThread {
     pub(crate) path: String,
     pub(crate) inode: u64,
     /// Threads whose policy was not `SCHED_OTHER`, with it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "policies_from"
+    )]
     pub(crate) policies: BTreeMap<u32, i32>,
+}
+
+/// In JSON the key of a map is a text, and serde does not make a number of it behind a tag.
+fn policies_from<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, i32>, D::Error> {
+    let policies = BTreeMap::<String, i32>::deserialize(from)?;
+    let sound = |(tid, policy): (String, i32)| {
+        let tid: u32 = tid.parse().ok()?;
+        let is_moved = [SCHED_BATCH, SCHED_IDLE].contains(&policy);
+        is_moved.then_some((tid, policy))
+    };
+    let sound: Option<BTreeMap<u32, i32>> = policies.into_iter().map(sound).collect();
+    sound.ok_or_else(|| D::Error::custom("a policy that weir would not note"))
 }
 
 /// Its records.
@@ -72,7 +89,7 @@ impl Undo for ScxThread {
 }
 
 /// Moves a thread under the scheduler. False if it is not one that is moved.
-pub(super) fn take(
+pub(crate) fn take(
     tid: u32,
     moved: &mut ScxThread,
     note: impl FnOnce(&ScxThread) -> Result<(), Errno>,
@@ -82,8 +99,13 @@ pub(super) fn take(
     if ![SCHED_OTHER, SCHED_BATCH, SCHED_IDLE].contains(&bare) {
         return Ok(false);
     }
-    if bare != SCHED_OTHER {
-        moved.policies.insert(tid, bare);
+    // Also one that another program has given the ordinary policy since it was noted.
+    let noted = moved.policies.get(&tid).copied().unwrap_or(SCHED_OTHER);
+    if bare != noted {
+        match bare {
+            SCHED_OTHER => moved.policies.remove(&tid),
+            bare => moved.policies.insert(tid, bare),
+        };
         note(moved)?;
     }
     set_policy(tid, SCHED_EXT | was & RESET_ON_FORK)?;
@@ -196,6 +218,35 @@ mod tests {
         );
         assert_eq!(record.policies.get(&own()), Some(&SCHED_BATCH));
         set_policy(own(), before).unwrap();
+    }
+
+    /// After a kill these threads must have their own policies again.
+    #[test]
+    fn policies_are_read_as_they_were_written() {
+        let record = ThreadsRecord::Moved(ScxThread {
+            policies: [(7, SCHED_BATCH), (4_000_000, SCHED_IDLE)].into(),
+            ..moved()
+        });
+        let line = serde_json::to_string(&record).unwrap();
+        assert_eq!(
+            serde_json::from_str::<ThreadsRecord>(&line).unwrap(),
+            record
+        );
+        for strange in [
+            r#""7":1"#,
+            r#""7":-1"#,
+            r#""x":3"#,
+            r#""-1":3"#,
+            r#""4294967296":3"#,
+        ] {
+            let line =
+                format!(r#"{{"op":"moved","path":"/a","inode":1,"policies":{{{strange}}}}}"#);
+            let why = serde_json::from_str::<ThreadsRecord>(&line).unwrap_err();
+            assert!(
+                why.to_string().contains("would not note"),
+                "{strange}: {why}"
+            );
+        }
     }
 
     #[test]
