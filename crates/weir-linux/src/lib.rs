@@ -8,7 +8,7 @@
 //!            workloads (cpu_time)               one read for each workload and tick
 //!            task_traffic (accesses by task)    counted in the kernel, read at each tick
 //!
-//! Plan ─► platform ─► backends (cpu_max, sched_ext) ─► leases (lock, journal, restore)
+//! Plan ─► platform ─► backends (cpu_max, sched_ext) ─► leases (lock, journal, undo)
 //!
 //! kernel: bounded reads, clocks, descriptors, parsers, for all of them
 //! ```
@@ -50,10 +50,11 @@ pub use inventory::numa::nodes_with_memory;
 pub use inventory::{cpu_topology, cxl, virtual_copies};
 pub use kernel::escape::{escape, unescape};
 pub use kernel::parse;
-pub use leases::restore::{NotRestored, ResetReport, reset, reset_even_if_running};
+pub use leases::restore::{NotRestored, ResetReport};
 pub use options::{
     AttributionSource, Backend, By, CounterSource, Options, Reads, Roots, TaskSource, ThesisVariant,
 };
 pub use platform::LinuxPlatform;
+pub use platform::lease_books::{reset, reset_even_if_running};
 pub use workloads::cgroups::hierarchy::{NAMESPACE, PIDS, V2};
 pub use workloads::operator_names::NAMES;

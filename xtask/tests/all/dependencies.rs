@@ -3,6 +3,8 @@
 //! pure crates, against their source: a pure crate reads no clock, no file, no environment, starts
 //! no thread and iterates over nothing in hash order.
 //!
+//! Inside a crate, a folder that lies below others (`FLOORS`) must not use them.
+//!
 //! A new workspace member fails until it has a row here: which crate may use which is decided, not grown.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,6 +172,44 @@ fn breaches(members: &Members, rules: &[Rule]) -> Vec<String> {
     found
 }
 
+/// A folder inside of a crate that must not use others of the same crate.
+struct Floor {
+    folder: &'static str,
+    /// Folders of the crate's source that lie above it.
+    above: &'static [&'static str],
+    why: &'static str,
+}
+
+/// Floors that must stay below others.
+const FLOORS: &[Floor] = &[Floor {
+    folder: "crates/weir-linux/src/leases",
+    above: &[
+        "backends",
+        "counters",
+        "inventory",
+        "platform",
+        "task_traffic",
+        "workloads",
+    ],
+    why: "each room registers how its changes are undone (trait Undo); leases know none of them",
+}];
+
+/// Folders above that a file names: as `crate::…`, or by way of `super`. `depth` is how many modules the file lies
+/// below the crate's root.
+fn steps_up(source: &str, above: &[&str], depth: usize) -> syn::Result<Vec<String>> {
+    let is_above = |path: &String| {
+        let mut words: Vec<&str> = path.split("::").collect();
+        let supers = words.iter().take_while(|word| **word == "super").count();
+        match (words.first(), supers) {
+            (Some(&"crate"), _) => drop(words.remove(0)),
+            (_, supers) if supers == depth => drop(words.drain(..supers)),
+            _ => return false,
+        }
+        words.first().is_some_and(|word| above.contains(word))
+    };
+    Ok(Paths::of(source)?.into_iter().filter(is_above).collect())
+}
+
 /// Collects what a file names, but for its tests.
 #[derive(Default)]
 struct Paths(BTreeSet<String>);
@@ -285,6 +325,56 @@ fn pure_crates_are_pure() {
             );
         }
     }
+}
+
+#[test]
+fn floors_lie_on_each_other() {
+    let root = xtask::repository_root();
+    for floor in FLOORS {
+        let mut files = Vec::new();
+        rust_files(&root.join(floor.folder), &mut files);
+        assert!(files.len() > 3, "{} has no source", floor.folder);
+        for file in files {
+            // Tests see how the kinds of the rooms above are put back.
+            if file.to_string_lossy().ends_with("_tests.rs") {
+                continue;
+            }
+            let below = file.strip_prefix(&root).expect("below the root");
+            let modules = below.components().skip_while(|c| c.as_os_str() != "src");
+            let is_root = file.ends_with("mod.rs");
+            let depth = modules.count() - 1 - usize::from(is_root);
+            let source = std::fs::read_to_string(&file).expect("a readable file");
+            let found = steps_up(&source, floor.above, depth);
+            let found = found.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            let (name, why) = (file.display(), floor.why);
+            assert!(found.is_empty(), "{name} uses {found:?} from above: {why}");
+        }
+    }
+}
+
+#[test]
+fn steps_up_are_found_however_they_are_written() {
+    let found = |source| steps_up(source, &["backends", "workloads"], 2).expect("Rust");
+    assert_eq!(
+        found("use crate::{error::E, backends::cpu_max::Lease};"),
+        ["crate::backends::cpu_max::Lease"]
+    );
+    assert_eq!(
+        found("use super::super::workloads as w;"),
+        ["super::super::workloads"]
+    );
+    assert_eq!(
+        found("fn f() { crate::backends::limits(); }"),
+        ["crate::backends::limits"]
+    );
+    assert_eq!(
+        found("struct S(crate::workloads::View);"),
+        ["crate::workloads::View"]
+    );
+    assert_eq!(found("use crate::workloads;"), ["crate::workloads"]);
+    assert_eq!(found("pub use crate::backends::*;"), ["crate::backends::*"]);
+    assert!(found("use crate::kernel::files; use super::workloads;").is_empty());
+    assert!(found("#[cfg(test)] mod tests { use crate::backends::X; }").is_empty());
 }
 
 #[test]

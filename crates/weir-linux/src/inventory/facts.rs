@@ -9,8 +9,6 @@ use crate::counters::Counters;
 use crate::kernel::clock;
 use crate::kernel::files::read_path;
 use crate::kernel::privilege;
-use crate::leases::journal::JOURNAL;
-use crate::leases::run_dir;
 use crate::options::{By, CounterSource, Options, Roots};
 use weir_core::seam::topology::{Actuator, Fact};
 use weir_core::{Description, Missing, Nanos};
@@ -62,7 +60,7 @@ pub(crate) fn description(
     facts.push(tick());
     facts.push(bandwidth_slice(roots));
     facts.push(numa_maps(roots, options.by));
-    facts.push(leases(roots));
+    facts.push(crate::platform::lease_books::fact(roots));
     Description {
         kernel,
         cpu_count: topology.cpus_or_guess(),
@@ -214,45 +212,6 @@ fn numa_maps(roots: &Roots, by: By) -> Fact {
         By::Process => "use a kernel with CONFIG_NUMA, or limit by cgroup",
     });
     fact("proc.numa_maps", value, next_move.map(str::to_owned))
-}
-
-/// Limits of a weir that runs are in order; those of one that died are not.
-fn leases(roots: &Roots) -> Fact {
-    let books = [
-        (JOURNAL, run_dir::LOCK, "limited"),
-        (
-            crate::task_traffic::OWED,
-            crate::task_traffic::OWED_LOCK,
-            "counted by resctrl",
-        ),
-    ];
-    let mut held = Vec::new();
-    let mut left = Vec::new();
-    for (name, lock, what) in books {
-        let path = roots.run.join(name);
-        if path.symlink_metadata().is_err() {
-            continue;
-        }
-        match run_dir::holder(roots, lock) {
-            Some(holder) => held.push(format!(
-                "weir {holder} is running and holds {}",
-                path.display()
-            )),
-            None => left.push(format!(
-                "{} is there: a weir died while it {what}",
-                path.display()
-            )),
-        }
-    }
-    let (value, next_move) = match (&left[..], &held[..]) {
-        ([], []) => (Ok("no limits left behind".into()), None),
-        ([], _) => (Ok(held.join("; ")), None),
-        _ => (
-            Err(Missing::Lost(left.join("; "))),
-            Some("give back what it left: weir reset".into()),
-        ),
-    };
-    fact("leases.journal", value, next_move)
 }
 
 #[cfg(test)]

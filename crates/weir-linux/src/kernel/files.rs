@@ -5,10 +5,12 @@
 //! Below a root nothing follows a symbolic link and no component may be `..`: a cgroup path comes
 //! from a journal or from another process, and weir writes as root.
 
+#[cfg(test)]
+use crate::fake::kernel::FileChange;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, openat, openat2,
-    statat,
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat, fstat, mkdirat, openat,
+    openat2, statat, unlinkat,
 };
 use rustix::io::{Errno, pread};
 use std::io;
@@ -272,6 +274,10 @@ pub(crate) fn gone_if_absent(error: Errno) -> Errno {
 /// Writes a whole small file in `dir` as `echo` does: cut short, one write. A kernel file takes the
 /// value as a whole or refuses it.
 pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Errno> {
+    #[cfg(test)]
+    if let Some(answer) = crate::fake::kernel::answer(&dir, name, FileChange::Write(value)) {
+        return answer;
+    }
     let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let fd = openat(dir, name, flags, Mode::empty())?;
     let count = retry(|| rustix::io::write(&fd, value.as_bytes()))?;
@@ -286,6 +292,10 @@ pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Er
 /// whole; in a file that has one the rest of what was there is blank before it is cut off, so that a
 /// reader never sees a value that nobody wrote.
 pub(crate) fn overwrite(fd: impl AsFd, value: &str) -> Result<(), Errno> {
+    #[cfg(test)]
+    if let Some(answer) = crate::fake::kernel::answer(&fd, "", FileChange::Write(value)) {
+        return answer;
+    }
     let size = usize::try_from(fstat(&fd)?.st_size).unwrap_or(0);
     let mut padded = [b'\n'; 128];
     let length = size.clamp(value.len(), padded.len().max(value.len()));
@@ -303,6 +313,25 @@ pub(crate) fn overwrite(fd: impl AsFd, value: &str) -> Result<(), Errno> {
         rustix::fs::ftruncate(&fd, value.len() as u64)?;
     }
     Ok(())
+}
+
+/// Makes a directory in `dir`: a cgroup, a group of resctrl.
+pub(crate) fn make_dir(dir: impl AsFd, name: &str) -> Result<(), Errno> {
+    #[cfg(test)]
+    if let Some(answer) = crate::fake::kernel::answer(&dir, name, FileChange::MakeDir) {
+        return answer;
+    }
+    let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
+    mkdirat(dir, name, mode)
+}
+
+/// Removes an empty directory in `dir`; the files that the kernel has put into it do not count.
+pub(crate) fn remove_dir(dir: impl AsFd, name: &str) -> Result<(), Errno> {
+    #[cfg(test)]
+    if let Some(answer) = crate::fake::kernel::answer(&dir, name, FileChange::RemoveDir) {
+        return answer;
+    }
+    unlinkat(dir, name, AtFlags::REMOVEDIR)
 }
 
 /// Calls `each` with the name of every directory in `dir`, up to `most` entries of any kind.

@@ -1,72 +1,240 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The right to limit on this host: the lock, the journal behind it, and what an earlier weir has
-//! left. Taken before the first limit, given back after the last.
+//! What weir must undo. Each change of the host is a lease: it is noted in a journal before it is made, and put back when
+//! weir ends, or by the next weir, or by `weir reset`.
+//!
+//! ```text
+//! run_dir   /run/weir and the locks in it: one weir has a right at a time
+//! journal   the file: one record a line
+//! undo      trait Undo: what one kind of record says, and how it is put back
+//! replay    lines of a journal ─► open leases
+//! restore   what a weir that died has left
+//! ```
+//!
+//! A [`LeaseBook`] is lent to whoever changes the host. Kinds of leases are registered by the rooms that make them
+//! ([`BookSpec::kinds`]); nothing here imports from a room above.
 
 pub(crate) mod journal;
+pub(crate) mod replay;
 pub(crate) mod restore;
 pub(crate) mod run_dir;
+pub(crate) mod undo;
 
 use crate::error::LinuxError;
 use crate::options::Roots;
-use journal::{Journal, Record};
+use journal::{Journal, JournalFiles};
+use replay::OpenBook;
 use restore::ResetReport;
 use run_dir::{Lock, RunDir};
+use serde::Serialize;
+use undo::LeaseKind;
+use weir_core::Missing;
 use weir_core::seam::plan::OutcomeKind;
+use weir_core::seam::topology::Fact;
 
-pub(crate) struct Claim {
+/// A book: the right to change something of the host, and where the leases under that right are noted.
+#[derive(Clone, Copy)]
+pub(crate) struct BookSpec {
+    /// What a weir does that has this right, for messages.
+    pub(crate) doing: &'static str,
+    /// The lock that is the right.
+    pub(crate) lock: &'static str,
+    pub(crate) files: JournalFiles,
+    /// Which leases there are, in the order in which they are put back.
+    pub(crate) kinds: &'static [LeaseKind],
+    /// Where an earlier build noted the same.
+    pub(crate) earlier: Option<EarlierNote>,
+}
+
+/// A file in which an earlier build noted what it changed. It is read once: what it says goes into the journal.
+#[derive(Clone, Copy)]
+pub(crate) struct EarlierNote {
+    pub(crate) name: &'static str,
+    /// One that makes no sense is kept here.
+    pub(crate) damaged: &'static str,
+    /// What a person should do then.
+    pub(crate) next_move: &'static str,
+    /// In bytes. Such a build wrote no longer one.
+    pub(crate) size_max: u64,
+    /// The lines of a journal that say the same, or why it makes no sense.
+    pub(crate) lines: fn(&[u8]) -> Result<Vec<u8>, String>,
+}
+
+/// The leases of this process.
+pub(crate) struct LeaseBook {
+    roots: Roots,
+    /// The first is its own. What was left in the others is put back, too, when the right is taken.
+    books: &'static [BookSpec],
+    held: Option<HeldBook>,
+}
+
+/// The right, taken.
+struct HeldBook {
     dir: RunDir,
     journal: Journal,
-    /// What an earlier weir left and could not be put back: told on for `weir reset`.
-    leftovers: Vec<Record>,
+    /// What the journal says, also of an earlier weir where that could not be put back.
+    open: OpenBook,
+    line: Vec<u8>,
     _lock: Lock,
 }
 
-impl Claim {
-    /// Takes the lock and puts back what a weir that died has left.
-    pub(crate) fn take(roots: &Roots) -> Result<(Self, ResetReport), LinuxError> {
-        let dir = RunDir::open_or_make(roots)?;
-        let lock = dir.lock()?;
-        let report = restore::restore(roots, &dir)?;
-        let again = journal::read(&dir)?.unwrap_or_default();
-        let leftovers = again.records();
-        let journal = Journal::rewrite(&dir, &leftovers)?;
-        Ok((
-            Claim {
-                dir,
-                journal,
-                leftovers,
-                _lock: lock,
-            },
-            report,
-        ))
+impl LeaseBook {
+    /// A book without the right yet: nothing can be noted. The first of `books` is the one it writes.
+    pub(crate) fn new(roots: &Roots, books: &'static [BookSpec]) -> Self {
+        LeaseBook {
+            roots: roots.clone(),
+            books,
+            held: None,
+        }
+    }
+
+    /// Takes the right, once, and puts back what a weir that died has left.
+    ///
+    /// # Errors
+    /// [`LinuxError::Locked`] while another weir has it, [`LinuxError::Distrusted`] for files that may not be weir's, and
+    /// those of the operating system.
+    pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
+        let Some((own, others)) = self.books.split_first() else {
+            return Ok(ResetReport::default());
+        };
+        if self.held.is_some() {
+            return Ok(ResetReport::default());
+        }
+        let dir = RunDir::open_or_make(&self.roots)?;
+        let lock = dir.lock_file(own.lock)?;
+        let mut report = ResetReport::default();
+        let open = restore::restore(&self.roots, &dir, own, &mut report)?;
+        for other in others {
+            restore::restore_if_free(&self.roots, &dir, other, &mut report)?;
+        }
+        let write = |e| LinuxError::io("write", dir.file(own.files.journal), e);
+        let journal = Journal::rewrite(&dir, own.files, &open.text().map_err(write)?)?;
+        self.held = Some(HeldBook {
+            dir,
+            journal,
+            open,
+            line: Vec::new(),
+            _lock: lock,
+        });
+        Ok(report)
     }
 
     /// Writes a record. What it announces must not be done if this fails.
-    pub(crate) fn note(&mut self, record: &Record) -> Result<(), OutcomeKind> {
-        let failed = "the journal cannot be written, so nothing is changed";
-        let noted = self.journal.append(record);
-        noted.map_err(|e| OutcomeKind::Failed(format!("{failed}: {e}")))
+    ///
+    /// # Errors
+    /// [`OutcomeKind::Failed`], with the reason: the right is not taken, or the journal cannot be written.
+    pub(crate) fn note(&mut self, record: &impl Serialize) -> Result<(), OutcomeKind> {
+        let failed = |why: String| {
+            let failed = "the journal cannot be written, so nothing is changed";
+            OutcomeKind::Failed(format!("{failed}: {why}"))
+        };
+        let held = self.held.as_mut();
+        let held = held.ok_or_else(|| OutcomeKind::Failed("no journal is open".into()))?;
+        held.note(record).map_err(failed)
     }
 
-    /// Rewrites a journal that has grown long, from what is held now.
-    pub(crate) fn compact(&mut self, held: impl FnOnce() -> Vec<Record>) {
-        if !self.journal.is_long() {
+    /// Rewrites a journal that has grown long, from what is open now. Called now and then.
+    pub(crate) fn compact(&mut self) {
+        let (Some(held), Some(own)) = (self.held.as_mut(), self.books.first()) else {
+            return;
+        };
+        if !held.journal.is_long() {
             return;
         }
-        let mut records = self.leftovers.clone();
-        records.extend(held());
-        match Journal::rewrite(&self.dir, &records) {
-            Ok(journal) => self.journal = journal,
+        let text = held.open.text();
+        let text = text.map_err(|e| LinuxError::io("write", held.dir.file(own.files.new), e));
+        match text.and_then(|text| Journal::rewrite(&held.dir, own.files, &text)) {
+            Ok(journal) => held.journal = journal,
             Err(e) => tracing::warn!("{e}"),
         }
     }
 
-    /// Removes the journal if nothing is left in it, and lets go of the lock.
-    pub(crate) fn end(self) {
-        let told = journal::read(&self.dir);
-        let is_over = told.is_ok_and(|story| story.is_none_or(|story| story.records().is_empty()));
-        if is_over && let Err(e) = journal::remove(&self.dir) {
+    /// Lets go of the right if nothing is left to be put back, and removes the journal.
+    pub(crate) fn end_if_empty(&mut self) {
+        if self.held.as_ref().is_none_or(|held| !held.open.is_empty()) {
+            return;
+        }
+        if let (Some(held), Some(own)) = (self.held.take(), self.books.first())
+            && let Err(e) = journal::remove(&held.dir, own.files.journal)
+        {
             tracing::warn!("{e}");
         }
     }
+
+    /// Puts back all that is open, by the records alone.
+    ///
+    /// # Errors
+    /// The journal cannot be written.
+    pub(crate) fn undo_all(&mut self) -> Result<ResetReport, LinuxError> {
+        let mut report = ResetReport::default();
+        let (Some(held), Some(own)) = (self.held.as_mut(), self.books.first()) else {
+            return Ok(report);
+        };
+        restore::undo_open(&self.roots, &mut held.open, &mut report);
+        let write = |e| LinuxError::io("write", held.dir.file(own.files.new), e);
+        let text = held.open.text().map_err(write)?;
+        held.journal = Journal::rewrite(&held.dir, own.files, &text)?;
+        Ok(report)
+    }
+
+    /// As if killed: the lock goes with the process, and nothing is put back.
+    #[cfg(test)]
+    pub(crate) fn crash(&mut self) {
+        self.held = None;
+    }
 }
+
+impl Drop for LeaseBook {
+    fn drop(&mut self) {
+        self.end_if_empty();
+    }
+}
+
+impl HeldBook {
+    fn note(&mut self, record: &impl Serialize) -> Result<(), String> {
+        self.line.clear();
+        undo::write_line(&mut self.line, record).map_err(|e| e.to_string())?;
+        let phase = self.open.phase(&self.line)?;
+        let written = self.journal.append(&self.line, phase);
+        written.map_err(|e| e.to_string())?;
+        self.open.replay(&self.line)
+    }
+}
+
+/// Whether all limits are in order: those of a weir that runs are, those of one that died are not. For `weir doctor`.
+pub(crate) fn fact(roots: &Roots, books: &[BookSpec]) -> Fact {
+    let (mut held, mut left) = (Vec::new(), Vec::new());
+    for book in books {
+        let earlier = book.earlier.map(|note| note.name);
+        for name in [Some(book.files.journal), earlier].into_iter().flatten() {
+            let path = roots.run.join(name);
+            if path.symlink_metadata().is_err() {
+                continue;
+            }
+            let path = path.display();
+            match run_dir::holder(roots, book.lock) {
+                Some(holder) => held.push(format!("weir {holder} is running and holds {path}")),
+                None => left.push(format!(
+                    "{path} is there: a weir died while it {}",
+                    book.doing
+                )),
+            }
+        }
+    }
+    let (value, next_move) = match (&left[..], &held[..]) {
+        ([], []) => (Ok("no limits left behind".into()), None),
+        ([], _) => (Ok(held.join("; ")), None),
+        _ => (
+            Err(Missing::Lost(left.join("; "))),
+            Some("give back what it left: weir reset".into()),
+        ),
+    };
+    Fact {
+        name: "leases.journal".into(),
+        value,
+        next_move,
+    }
+}
+
+#[cfg(test)]
+#[path = "book_tests.rs"]
+mod tests;

@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Putting back what a weir that died had set, from its journal.
 //!
-//! A value is put back only where it is still ours: the cgroup at that path is the same one (inode),
-//! and what is in it is one of the last two values weir wrote. A cgroup that is gone took its limit
-//! with it. A value that somebody else set since is left alone and reported.
+//! A value is put back only where it is still weir's: each kind of lease knows how that shows ([`super::undo::Undo`]). A
+//! cgroup that is gone took its limit with it. A value that another program set since is left alone and reported.
 
-use super::journal::{self, Journal, Lease, Record, Story};
+use super::journal::{self, Journal, read_trusted};
+use super::replay::OpenBook;
 use super::run_dir::{Lock, RunDir};
-use crate::backends::cpu_max::move_process;
-use crate::backends::sched_ext::threads;
+use super::undo::{UndoHost, UndoOutcome};
+use super::{BookSpec, EarlierNote};
 use crate::error::LinuxError;
-use crate::kernel::escape::escape;
-use crate::kernel::files::{Buffer, inode, open_beneath, open_root, write_at};
-use crate::kernel::parse::cgroup::{CpuMax, cpu_max};
-use crate::kernel::parse::decimal;
 use crate::options::Roots;
-use crate::task_traffic;
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::io::Errno;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use weir_core::WorkloadId;
 
 /// What became of the limits of a weir that died.
@@ -35,7 +28,7 @@ pub struct ResetReport {
     pub left_alone: Vec<NotRestored>,
     /// Could not be put back; they stay in the journal for another try.
     pub failed: Vec<NotRestored>,
-    /// Lines of the journal that make no sense. The journal is kept beside as `journal.damaged`.
+    /// Lines of a journal that make no sense. The file is kept under a name that ends with `.damaged`.
     pub problems: Vec<String>,
 }
 
@@ -60,231 +53,207 @@ impl ResetReport {
     }
 }
 
-/// Restores from the journal, and removes it when everything is dealt with. Without a journal there
-/// is nothing to do, and the report is empty.
+/// Restores from the journals of these books, and removes each when everything in it is dealt with. Without a journal there
+/// is nothing to do, and the report is empty. The right of the first is needed; where a weir has one of the others it is
+/// alive and puts back by itself what it changed under that.
 ///
 /// # Errors
 /// [`LinuxError::Locked`] while a weir is alive (stop it: it puts back what it set),
 /// [`LinuxError::Distrusted`] if the journal may not be weir's, and errors of the operating system.
-pub fn reset(roots: &Roots) -> Result<ResetReport, LinuxError> {
+pub(crate) fn reset(roots: &Roots, books: &[BookSpec]) -> Result<ResetReport, LinuxError> {
+    let mut report = ResetReport::default();
     let Some(dir) = RunDir::open(roots)? else {
-        return Ok(ResetReport::default());
+        return Ok(report);
     };
-    let _lock: Lock = dir.lock()?;
-    restore(roots, &dir)
-}
-
-/// What was owed to resctrl is in the report of limits.
-fn with_resctrl(
-    roots: &Roots,
-    dir: &RunDir,
-    force: bool,
-    mut report: ResetReport,
-) -> Result<ResetReport, LinuxError> {
-    task_traffic::settle(roots, dir, force, &mut report)?;
+    let Some((own, others)) = books.split_first() else {
+        return Ok(report);
+    };
+    let _lock: Lock = dir.lock_file(own.lock)?;
+    restore(roots, &dir, own, &mut report)?;
+    for other in others {
+        restore_if_free(roots, &dir, other, &mut report)?;
+    }
     Ok(report)
 }
 
-/// Restores from the journal of a weir that may be alive. That one finds its limits changed by
-/// somebody else, and may set them again; its journal is left as it is.
+/// Restores from the journals of a weir that may be alive. That one finds its limits changed by
+/// another program, and may set them again; its journals are left as they are.
 ///
 /// # Errors
-/// As [`reset`], except for the lock.
-pub fn reset_even_if_running(roots: &Roots) -> Result<ResetReport, LinuxError> {
-    match reset(roots) {
-        Err(LinuxError::Locked { .. }) => {}
-        other => return other,
-    }
+/// As [`reset`], except for the locks.
+pub(crate) fn reset_even_if_running(
+    roots: &Roots,
+    books: &[BookSpec],
+) -> Result<ResetReport, LinuxError> {
+    let mut report = ResetReport::default();
     let Some(dir) = RunDir::open(roots)? else {
-        return Ok(ResetReport::default());
+        return Ok(report);
     };
-    let report = match journal::read(&dir)? {
-        Some(story) => put_back(roots, &story)?.0,
-        None => ResetReport::default(),
-    };
-    with_resctrl(roots, &dir, true, report)
+    for book in books {
+        match dir.lock_file(book.lock) {
+            Ok(_lock) => drop(restore(roots, &dir, book, &mut report)?),
+            Err(LinuxError::Locked { .. }) => {
+                let mut open = OpenBook::new(book.kinds);
+                read(&dir, book, &mut open, &mut report)?;
+                undo_open(roots, &mut open, &mut report);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(report)
 }
 
-/// Restores under a lock that the caller holds.
-pub(crate) fn restore(roots: &Roots, dir: &RunDir) -> Result<ResetReport, LinuxError> {
-    let Some(story) = journal::read(dir)? else {
-        return with_resctrl(roots, dir, false, ResetReport::default());
-    };
-    let (report, again) = put_back(roots, &story)?;
-    if !report.problems.is_empty() {
-        journal::put_aside(dir)?;
+/// Restores what is left of a book if no living weir has its right.
+pub(super) fn restore_if_free(
+    roots: &Roots,
+    dir: &RunDir,
+    book: &BookSpec,
+    report: &mut ResetReport,
+) -> Result<(), LinuxError> {
+    if !has_files(dir, book) {
+        return Ok(());
     }
-    if again.is_empty() {
-        journal::remove(dir)?;
-    } else {
-        Journal::rewrite(dir, &again)?;
+    match dir.lock_file(book.lock) {
+        Ok(_lock) => restore(roots, dir, book, report).map(drop),
+        Err(LinuxError::Locked { .. }) => Ok(()),
+        Err(e) => Err(e),
     }
-    with_resctrl(roots, dir, false, report)
 }
 
-/// Puts everything back; also returns the records of what has to be tried again.
-fn put_back(roots: &Roots, story: &Story) -> Result<(ResetReport, Vec<Record>), LinuxError> {
-    let root = open_root(&roots.cgroup).map_err(|e| LinuxError::io("open", &roots.cgroup, e))?;
-    let root = root.as_fd();
-    let problems = story.problems.clone();
-    let mut back = Back {
-        report: ResetReport {
-            problems,
-            ..ResetReport::default()
-        },
-        again: Vec::new(),
+fn has_files(dir: &RunDir, book: &BookSpec) -> bool {
+    let names = book.earlier.iter().map(|note| note.name);
+    let mut names = names.chain([book.files.journal]);
+    names.any(|name| dir.file(name).symlink_metadata().is_ok())
+}
+
+/// Restores under a lock that the caller holds. Returns what could not be put back: it is in the journal again, or there is
+/// none.
+pub(super) fn restore(
+    roots: &Roots,
+    dir: &RunDir,
+    book: &BookSpec,
+    report: &mut ResetReport,
+) -> Result<OpenBook, LinuxError> {
+    let mut open = OpenBook::new(book.kinds);
+    if !has_files(dir, book) {
+        return Ok(open);
+    }
+    let files = book.files;
+    let found = read(dir, book, &mut open, report)?;
+    if found.is_damaged {
+        journal::keep_damaged(dir, files.journal, files.damaged)?;
+    }
+    if let Some((earlier, is_damaged)) = found.earlier {
+        if is_damaged {
+            journal::keep_damaged(dir, earlier.name, earlier.damaged)?;
+        }
+        // From here on the journal says it.
+        write(dir, book, &open)?;
+        journal::remove(dir, earlier.name)?;
+    }
+    undo_open(roots, &mut open, report);
+    match open.is_empty() {
+        true => journal::remove(dir, files.journal)?,
+        false => write(dir, book, &open)?,
+    }
+    Ok(open)
+}
+
+fn write(dir: &RunDir, book: &BookSpec, open: &OpenBook) -> Result<(), LinuxError> {
+    let text = open.text();
+    let text = text.map_err(|e| LinuxError::io("write", dir.file(book.files.new), e))?;
+    Journal::rewrite(dir, book.files, &text).map(drop)
+}
+
+/// What was read.
+struct JournalRead {
+    is_damaged: bool,
+    /// The file of an earlier build, if it is there, and whether it makes no sense.
+    earlier: Option<(EarlierNote, bool)>,
+}
+
+/// Reads the journal of a weir that may have died, and what an earlier build has left.
+fn read(
+    dir: &RunDir,
+    book: &BookSpec,
+    open: &mut OpenBook,
+    report: &mut ResetReport,
+) -> Result<JournalRead, LinuxError> {
+    let mut found = JournalRead {
+        is_damaged: false,
+        earlier: None,
     };
-    let mut buffer = Buffer::new();
-    // Of a cgroup of which both were changed the most that was done is told, and all that was not.
-    let limits: BTreeSet<u64> = story.leases.iter().map(|l| l.inode).collect();
-    let mut weighed = BTreeSet::new();
-    for lease in &story.weights {
-        let workload = WorkloadId::new(escape(&lease.path));
-        let given = in_cgroup(root, &lease.path, lease.inode, |dir| {
-            lease.give_back_in(dir, &mut buffer)
+    if let Some(text) = read_trusted(dir, book.files.journal, journal::SIZE_MAX)? {
+        let problems = open.replay_all(&text);
+        found.is_damaged = !problems.is_empty();
+        report.problems.extend(problems);
+    }
+    let Some(note) = book.earlier else {
+        return Ok(found);
+    };
+    if let Some(text) = read_trusted(dir, note.name, note.size_max)? {
+        let taken = (note.lines)(&text).and_then(|lines| {
+            let mut problems = open.replay_all(&lines);
+            problems.pop().map_or(Ok(()), Err)
         });
-        let has_limit = limits.contains(&lease.inode);
-        match given {
-            Given::Unchanged | Given::Vanished if has_limit => {}
-            Given::Restored if has_limit => {
-                weighed.insert(lease.inode);
-            }
-            given => back.tell(workload, given, || lease.records()),
+        found.earlier = Some((note, taken.is_err()));
+        if let Err(why) = taken {
+            let (name, damaged, next_move) = (note.name, note.damaged, note.next_move);
+            let problem = format!("{name}: {why}; it is kept as {damaged}: {next_move}");
+            report.problems.push(problem);
         }
     }
-    for lease in &story.leases {
-        let workload = WorkloadId::new(escape(&lease.path));
-        let given = in_cgroup(root, &lease.path, lease.inode, |dir| {
-            give_back_in(dir, lease, &mut buffer)
-        });
-        let given = match given {
-            Given::Unchanged if weighed.contains(&lease.inode) => Given::Restored,
-            given => given,
-        };
-        back.tell(workload, given, || lease.records());
-    }
-    for taken in &story.takes {
-        let workload = WorkloadId::new(format!("pid:{}@{}", taken.pid, taken.start_ticks));
-        let given = move_process::give_back(root, taken, &mut buffer);
-        back.tell(workload, given, || vec![Record::Take(taken.clone())]);
-    }
-    for moved in &story.moves {
-        let workload = WorkloadId::new(moved.path.clone());
-        let given = threads::give_back(root, moved, &mut buffer);
-        back.tell(workload, given, || vec![Record::Moved(moved.clone())]);
-    }
-    Ok((back.report, back.again))
+    Ok(found)
 }
 
-/// What has become of everything so far.
-struct Back {
-    report: ResetReport,
-    /// Records of what has to be tried again.
-    again: Vec<Record>,
-}
-
-impl Back {
-    fn tell(&mut self, workload: WorkloadId, given: Given, records: impl FnOnce() -> Vec<Record>) {
-        let report = &mut self.report;
-        match given {
-            Given::Restored => report.restored.push(workload),
-            Given::Unchanged => report.unchanged.push(workload),
-            Given::Vanished => report.vanished.push(workload),
-            Given::LeftAlone(why) => report.left_alone.push(NotRestored { workload, why }),
-            Given::Failed(why) => {
-                self.again.extend(records());
-                report.failed.push(NotRestored { workload, why });
+/// Puts everything back that is open, and reports it. What fails stays open.
+pub(super) fn undo_open(roots: &Roots, open: &mut OpenBook, report: &mut ResetReport) {
+    if open.is_empty() {
+        return;
+    }
+    let mut merged: Vec<(WorkloadId, UndoOutcome)> = Vec::new();
+    let mut places: BTreeMap<WorkloadId, usize> = BTreeMap::new();
+    for (workload, outcome) in open.undo_all(&mut UndoHost::new(roots)) {
+        match (outcome, places.get(&workload)) {
+            (UndoOutcome::LeftAlone(why), _) => {
+                report.left_alone.push(NotRestored { workload, why });
+            }
+            (UndoOutcome::Failed(why), _) => report.failed.push(NotRestored { workload, why }),
+            (outcome, None) => {
+                places.insert(workload.clone(), merged.len());
+                merged.push((workload, outcome));
+            }
+            // Of a cgroup of which several things were changed the most that was done is reported.
+            (outcome, Some(place)) => {
+                if let Some((_, before)) = merged.get_mut(*place)
+                    && rank(&outcome) > rank(before)
+                {
+                    *before = outcome;
+                }
             }
         }
     }
-}
-
-/// What became of one lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Given {
-    Restored,
-    Unchanged,
-    Vanished,
-    LeftAlone(String),
-    Failed(String),
-}
-
-/// Puts one thing back in the cgroup at this path, if that is still the same one.
-fn in_cgroup(
-    root: BorrowedFd<'_>,
-    path: &[u8],
-    wanted: u64,
-    give_back: impl FnOnce(BorrowedFd<'_>) -> Given,
-) -> Given {
-    match open_beneath(root, path) {
-        Ok(dir) => match inode(&dir) {
-            Ok(stat) if stat.st_ino == wanted => give_back(dir.as_fd()),
-            _ => Given::Vanished,
-        },
-        Err(Errno::NOENT | Errno::NODEV) => Given::Vanished,
-        Err(e) => Given::Failed(format!("not opened below the cgroup root: {e}")),
-    }
-}
-
-/// Puts one limit back, given its directory. First the limit, then the burst, which may not exceed
-/// the quota.
-pub(crate) fn give_back_in(dir: BorrowedFd<'_>, lease: &Lease, buffer: &mut Buffer) -> Given {
-    let current = match read_max(dir, buffer) {
-        Ok(current) => current,
-        Err(Errno::NOENT | Errno::NODEV) => return Given::Vanished,
-        Err(e) => return Given::Failed(format!("cpu.max: {e}")),
+    let is_troubled = |report: &ResetReport, id: &WorkloadId| {
+        let mut lists = report.left_alone.iter().chain(&report.failed);
+        lists.any(|not| not.workload == *id)
     };
-    let mut given = Given::Unchanged;
-    let mut stands = lease.theirs;
-    if current != lease.theirs {
-        if !lease.ours.contains(&current) {
-            let theirs = lease.theirs;
-            given = Given::LeftAlone(format!("somebody set {current} since; it was {theirs}"));
-            stands = current;
-        } else {
-            match write_at(dir, "cpu.max", &lease.theirs.to_string()) {
-                Ok(()) => given = Given::Restored,
-                Err(Errno::NODEV) => return Given::Vanished,
-                Err(e) => return Given::Failed(format!("cpu.max: {e}")),
-            }
+    for (workload, outcome) in merged {
+        match outcome {
+            UndoOutcome::Restored => report.restored.push(workload),
+            _ if is_troubled(report, &workload) => {}
+            UndoOutcome::Unchanged => report.unchanged.push(workload),
+            _ => report.vanished.push(workload),
         }
     }
-    match give_back_burst(dir, lease, stands, buffer) {
-        Given::Unchanged => given,
-        Given::Restored if matches!(given, Given::LeftAlone(_)) => given,
-        burst => burst,
-    }
 }
 
-/// Puts the burst back under the limit that stands now: the kernel takes none above the quota, and
-/// somebody may have tightened that while the burst was lowered.
-fn give_back_burst(
-    dir: BorrowedFd<'_>,
-    lease: &Lease,
-    stands: CpuMax,
-    buffer: &mut Buffer,
-) -> Given {
-    let theirs = lease.burst_us.filter(|burst| *burst > 0);
-    let Some(burst) = theirs.map(|burst| burst.min(stands.quota_us.unwrap_or(burst))) else {
-        return Given::Unchanged;
-    };
-    // We only ever lower a burst to 0; any other value is somebody else's.
-    let lowered = buffer
-        .read_at(dir, "cpu.max.burst")
-        .ok()
-        .and_then(|text| decimal(text).ok());
-    if lowered != Some(0) {
-        return Given::Unchanged;
+/// How much was done.
+fn rank(outcome: &UndoOutcome) -> u8 {
+    match outcome {
+        UndoOutcome::Restored => 2,
+        UndoOutcome::Unchanged => 1,
+        UndoOutcome::Vanished | UndoOutcome::LeftAlone(_) | UndoOutcome::Failed(_) => 0,
     }
-    match write_at(dir, "cpu.max.burst", &burst.to_string()) {
-        Ok(()) => Given::Restored,
-        Err(Errno::NODEV) => Given::Vanished,
-        Err(e) => Given::Failed(format!("cpu.max.burst: {e}")),
-    }
-}
-
-fn read_max(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<CpuMax, Errno> {
-    cpu_max(buffer.read_at(dir, "cpu.max")?).map_err(|_| Errno::INVAL)
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::Fake;
-use crate::kernel::files::inode;
+use crate::kernel::files::{inode, open_root};
+use crate::platform::lease_books::{reset, reset_even_if_running};
 use std::os::unix::fs::PermissionsExt;
 
 const FIO: &str = "/system.slice/fio.service";
@@ -204,4 +205,129 @@ fn a_living_weir_is_not_reset_unless_it_is_asked_for() {
         fake.path("run/weir/journal.jsonl").exists(),
         "the living weir's own"
     );
+}
+
+/// To the byte as the build of 2026-11-25 wrote them: a journal must outlive an upgrade.
+#[test]
+fn a_journal_of_the_build_before_is_restored() {
+    let fake = Fake::new();
+    for (name, pids) in [("a", &[201, 202][..]), ("a\u{7f}b", &[203]), ("c", &[])] {
+        fake.cgroup(name, pids);
+        fake.write(format!("sys/fs/cgroup/{name}/cgroup.threads"), "");
+    }
+    let own = "sys/fs/cgroup/weir.slice/pid-201-4000";
+    fake.write(format!("{own}/cgroup.procs"), "201\n");
+    let inode = |path: &str| inode_of(&fake, path);
+    let (fio, a, b, c, taken) = (
+        inode(FIO),
+        inode("/a"),
+        inode("/a\u{7f}b"),
+        inode("/c"),
+        inode("/weir.slice/pid-201-4000"),
+    );
+    let lines = [
+        format!(r#"{{"op":"hold","path":"{FIO}","inode":{fio},"max":"max 100000","burst_us":7}}"#),
+        format!(r#"{{"op":"wrote","inode":{fio},"max":"10000 20000"}}"#),
+        format!(r#"{{"op":"weight","path":"{FIO}","inode":{fio},"weight":313,"nice":-5}}"#),
+        format!(r#"{{"op":"weighed","inode":{fio},"weight":31}}"#),
+        format!(r#"{{"op":"hold","path":"/a\\177b","inode":{b},"max":"50000 100000"}}"#),
+        format!(r#"{{"op":"wrote","inode":{b},"max":"1000 20000"}}"#),
+        format!(
+            r#"{{"op":"take","pid":201,"start_ticks":4000,"from":"/a","from_inode":{a},"to":"/weir.slice/pid-201-4000","inode":{taken}}}"#
+        ),
+        format!(r#"{{"op":"moved","path":"/c","inode":{c},"policies":{{"4000000":3}}}}"#),
+        format!(r#"{{"op":"hold","path":"/c","inode":{c},"max":"max 100000","burst_us":0}}"#),
+        format!(r#"{{"op":"done","inode":{c}}}"#),
+        format!(r#"{{"op":"weight","path":"/c","inode":{c},"weight":100}}"#),
+        format!(r#"{{"op":"weight_done","inode":{c}}}"#),
+        format!(r#"{{"op":"moved","path":"/c","inode":{c}}}"#),
+    ];
+    left_behind(&fake, &(lines.join("\n") + "\n"));
+    for (path, value) in [
+        (max_of(FIO), "10000 20000"),
+        (format!("sys/fs/cgroup{FIO}/cpu.weight"), "31"),
+        (format!("sys/fs/cgroup{FIO}/cpu.weight.nice"), "12"),
+        (max_of("/a\u{7f}b"), "1000 20000"),
+        (max_of("/c"), "1000 20000"),
+    ] {
+        fake.write(path, value);
+    }
+    let mut report = reset(&fake.roots()).unwrap();
+    report.restored.sort();
+    assert_eq!(report.problems, [""; 0]);
+    assert_eq!(fake.read(max_of(FIO)), "max 100000");
+    assert_eq!(fake.read(format!("sys/fs/cgroup{FIO}/cpu.max.burst")), "7");
+    assert_eq!(fake.read(format!("sys/fs/cgroup{FIO}/cpu.weight")), "313");
+    let nice = fake.read(format!("sys/fs/cgroup{FIO}/cpu.weight.nice"));
+    assert_eq!(nice, "-5");
+    assert_eq!(fake.read(max_of("/a\u{7f}b")), "50000 100000");
+    assert_eq!(fake.read("sys/fs/cgroup/a/cgroup.procs"), "201");
+    assert_eq!(fake.read(max_of("/c")), "1000 20000", "it was done with");
+    assert_eq!(ids(&report.restored), ["/a\\177b", FIO]);
+    assert_eq!(ids(&report.unchanged), ["/c"]);
+    // A directory of files cannot be removed as a cgroup can.
+    assert_eq!(report.failed.len(), 1, "{report:?}");
+}
+
+fn line(record: &impl serde::Serialize) -> String {
+    serde_json::to_string(record).unwrap()
+}
+
+/// The reader of the build before must read what this one writes, but for records that are new.
+#[test]
+fn lines_of_limits_are_written_as_the_build_before_wrote_them() {
+    use crate::backends::cpu_max::lease::CpuMaxRecord;
+    use crate::backends::cpu_max::weight_lease::WeightRecord;
+    let (path, inode) = ("/a".to_owned(), 7);
+    let hold = |burst_us| CpuMaxRecord::Hold {
+        path: path.clone(),
+        inode,
+        max: "max 100000".into(),
+        burst_us,
+    };
+    let start = r#"{"op":"hold","path":"/a","inode":7,"max":"max 100000""#;
+    assert_eq!(line(&hold(None)), format!("{start}}}"));
+    assert_eq!(line(&hold(Some(5))), format!(r#"{start},"burst_us":5}}"#));
+    let done = CpuMaxRecord::Done { inode };
+    assert_eq!(line(&done), r#"{"op":"done","inode":7}"#);
+    let weight = WeightRecord::Weight {
+        path,
+        inode,
+        weight: 100,
+        nice: Some(0),
+    };
+    let text = r#"{"op":"weight","path":"/a","inode":7,"weight":100,"nice":0}"#;
+    assert_eq!(line(&weight), text);
+    let weighed = WeightRecord::Weighed { inode, weight: 5 };
+    assert_eq!(line(&weighed), r#"{"op":"weighed","inode":7,"weight":5}"#);
+    let done = WeightRecord::WeightDone { inode };
+    assert_eq!(line(&done), r#"{"op":"weight_done","inode":7}"#);
+}
+
+#[test]
+fn lines_of_moves_are_written_as_the_build_before_wrote_them() {
+    use crate::backends::cpu_max::move_process::{ProcessRecord, TakenProcess};
+    use crate::backends::sched_ext::threads::{ScxThread, ThreadsRecord};
+    let (path, inode) = ("/a".to_owned(), 7);
+    let take = ProcessRecord::Take(TakenProcess {
+        pid: 201,
+        start_ticks: 4000,
+        from: path.clone(),
+        from_inode: 8,
+        to: "/weir.slice/pid-201-4000".into(),
+        inode,
+    });
+    let text = r#"{"op":"take","pid":201,"start_ticks":4000,"from":"/a","from_inode":8,"to":"/weir.slice/pid-201-4000","inode":7}"#;
+    assert_eq!(line(&take), text);
+    let policies = [(9, 3)].into();
+    let moved = ThreadsRecord::Moved(ScxThread {
+        path,
+        inode,
+        policies,
+    });
+    let text = r#"{"op":"moved","path":"/a","inode":7,"policies":{"9":3}}"#;
+    assert_eq!(line(&moved), text);
+    let done = r#"{"op":"done","inode":7}"#;
+    assert_eq!(line(&ThreadsRecord::Done { inode }), done);
+    assert_eq!(line(&ProcessRecord::Done { inode }), done);
 }

@@ -5,16 +5,20 @@
 //! the files must be ours, be what they should be, and be writable by nobody else.
 
 use crate::error::LinuxError;
+#[cfg(test)]
+use crate::fake::kernel::{FileChange, answer};
 use crate::options::Roots;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, ftruncate, openat,
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, ftruncate, linkat,
+    openat, renameat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
+/// Of the weir that limits.
 pub(crate) const LOCK: &str = "lock";
 
 /// `/run/weir`, opened and found sound.
@@ -72,12 +76,46 @@ impl RunDir {
         self.path.join(name)
     }
 
+    /// Makes a file for its owner only.
+    pub(super) fn create(&self, name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
+        #[cfg(test)]
+        if let Some(Err(e)) = answer(&self.fd, name, FileChange::Create) {
+            return Err(e);
+        }
+        openat(&self.fd, name, flags, Mode::RUSR | Mode::WUSR)
+    }
+
+    pub(super) fn unlink(&self, name: &str) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = answer(&self.fd, name, FileChange::Unlink) {
+            return answer;
+        }
+        unlinkat(&self.fd, name, AtFlags::empty())
+    }
+
+    pub(super) fn rename(&self, from: &str, to: &str) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = answer(&self.fd, from, FileChange::Rename) {
+            return answer;
+        }
+        renameat(&self.fd, from, &self.fd, to)
+    }
+
+    pub(super) fn link(&self, from: &str, to: &str) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = answer(&self.fd, from, FileChange::Link) {
+            return answer;
+        }
+        linkat(&self.fd, from, &self.fd, to, AtFlags::empty())
+    }
+
     /// Takes the lock, or says who has it.
+    #[cfg(test)]
     pub(crate) fn lock(&self) -> Result<Lock, LinuxError> {
         self.lock_file(LOCK)
     }
 
-    /// Takes a lock of this name.
+    /// Takes the lock of this name, or says which process has it.
     pub(crate) fn lock_file(&self, name: &str) -> Result<Lock, LinuxError> {
         let path = self.file(name);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;

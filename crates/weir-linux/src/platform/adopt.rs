@@ -193,7 +193,7 @@ impl LinuxPlatform {
             }
         }
         self.fact_count = count;
-        if let Some(scx) = &self.scx {
+        if let Some(scx) = &self.backends.sched_ext {
             facts::scheduler_in_use(&mut self.description, scx.takes_all());
         }
     }
@@ -286,7 +286,7 @@ impl LinuxPlatform {
     /// What weir's own scheduler cannot follow, or could be used for now.
     fn say_scheduler(&mut self, news: &HotplugChanges) {
         let is_counted = self.counters.are_counted();
-        if let Some(scx) = &self.scx {
+        if let Some(scx) = &self.backends.sched_ext {
             if let Some(why) = scx.outgrown(&self.counters.devices, is_counted) {
                 self.hotplug
                     .stand("weir's scheduler", Missing::NotSupported(why));

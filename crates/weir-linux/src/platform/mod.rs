@@ -9,10 +9,9 @@
 //! What cannot be read is missing with its reason; what is gone is skipped, counted once, and gone
 //! from the next view. Only a machine without CXL memory and without counters cannot be opened.
 
-use crate::backends::cpu_max::Actuator;
-use crate::backends::cpu_max::period_phase::patience_us;
-use crate::backends::cpu_max::write_order::in_order;
+use crate::backends::cpu_max::CpuMaxBackend;
 use crate::backends::sched_ext::Scx;
+use crate::backends::{BackendContext, Backends};
 use crate::counters::Counters;
 use crate::counters::idle_groups::Quiet;
 use crate::counters::link_bound::Bounds;
@@ -20,12 +19,12 @@ use crate::counters::pmu::latency::Waits;
 use crate::error::LinuxError;
 use crate::inventory::group_nodes::groups_on_nodes;
 use crate::inventory::hotplug::{Hotplug, ProbedMachine};
-use crate::kernel::clock::{self, Ticker, now};
+use crate::kernel::clock::{Ticker, now};
 use crate::kernel::fd_budget::Budget;
 use crate::kernel::files::{Buffer, open_root};
+use crate::leases::LeaseBook;
 use crate::options::{Options, Roots};
 use crate::task_traffic::TaskTraffic;
-use crate::workloads::cgroups::cache::OWNER_EVERY;
 use crate::workloads::cgroups::tree::CgroupTree;
 use crate::workloads::cpu_time::bpf::CpuTimeBpf;
 use crate::workloads::cpu_time::{self, CpuTimeReader, IdleSkips, Repose, kind};
@@ -41,7 +40,7 @@ use std::io;
 use std::sync::Arc;
 use weir_core::enforcement::overload_poll::OverloadPoll;
 use weir_core::seam::observation::{Skipped, WorkloadReading};
-use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::processes::Processes;
 use weir_core::seam::sched_stats::SchedStats;
 use weir_core::seam::topology::Fact;
@@ -69,22 +68,14 @@ pub struct LinuxPlatform {
     /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
     /// asked for CPU clocks by process id.
     own_proc: bool,
-    actuator: Actuator,
-    /// In its place, where it is asked for and can be used.
-    scx: Option<Scx>,
+    backends: Backends,
     /// Counts for each task, where they are wanted and can be had.
     shares: Option<TaskTraffic>,
     /// Events that tell of latency, where there are any.
     waits: Option<Waits>,
-    /// What others had set where we just released: until the scout has looked again, its view still
-    /// has our own limit there.
-    released: BTreeMap<WorkloadId, Released>,
     ticker: Ticker,
     rush: OverloadPoll,
     is_limiting: bool,
-    /// Longest wait of one tick for the refill of a limit, and the period of limits.
-    patience: Nanos,
-    period: Nanos,
     seq: u64,
     nodes_at: Nanos,
     hotplug: Hotplug,
@@ -93,22 +84,6 @@ pub struct LinuxPlatform {
     stale: Stale,
     buffer: Buffer,
     space: Vec<u8>,
-}
-
-/// What others had set where we released a limit.
-struct Released {
-    limit_cpus: Option<f64>,
-    weight: Option<f64>,
-    round: u64,
-    at: Nanos,
-}
-
-impl Released {
-    /// Two rounds on, and once its owner's decisions were asked for again, the view shows nothing of ours.
-    fn is_needed(&self, view: &View, at: Nanos) -> bool {
-        let asked_again = at.0.saturating_sub(self.at.0) >= OWNER_EVERY.0;
-        self.round + 2 >= view.round || !asked_again
-    }
 }
 
 /// Starts discovery, in a thread or not.
@@ -161,7 +136,12 @@ impl LinuxPlatform {
         let mut scout = scout.keeping(for_settled);
         scout.watch(groups_on_nodes(&found.counters.groups));
         let dirs = [&root, &proc].map(Arc::clone);
-        let actuator = Actuator::new(&options, dirs, rules, budget);
+        let leases = LeaseBook::new(&roots, lease_books::BOOKS);
+        let backends = Backends {
+            cpu_max: CpuMaxBackend::new(&options, budget),
+            sched_ext: scx,
+            context: BackendContext::new(&options, dirs, rules, leases),
+        };
         let mut pace =
             run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
         hotplug.is_beside = matches!(pace, Pace::Thread { .. });
@@ -179,16 +159,12 @@ impl LinuxPlatform {
             pace,
             root,
             proc,
-            actuator,
-            scx,
+            backends,
             shares,
             waits,
-            released: BTreeMap::new(),
             ticker: Ticker::new(options.interval),
             rush: OverloadPoll::default(),
             is_limiting: !options.read_only,
-            patience: Nanos(patience_us(options.interval).saturating_mul(1000)),
-            period: clock::nanos(options.period),
             seq: 0,
             nodes_at: now(),
             hotplug,
@@ -208,7 +184,7 @@ impl LinuxPlatform {
         if !self.is_limiting {
             return Ok(());
         }
-        let report = self.actuator.claim()?;
+        let report = self.backends.claim()?;
         if report.is_empty() {
             return Ok(());
         }
@@ -239,20 +215,19 @@ impl LinuxPlatform {
 
     /// Sleeps until the next tick is due, and looks for the scheduler meanwhile, if it needs that.
     fn wait(&mut self) {
-        let every = self.scx.as_ref().and_then(Scx::looks_every);
+        let backend = self.backends.active();
         let (counters, space) = (&mut self.counters, &mut self.space);
         let bounds = &mut self.bounds;
-        self.ticker.wait(every, || {
-            if let Some(scx) = &self.scx {
-                scx.look(&bounds.read(counters, space).0);
-            }
+        self.ticker.wait(backend.counts_every(), || {
+            backend.on_counts(&bounds.read(counters, space).0);
         });
     }
 
     /// Looks at all workloads of the view.
     fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadReading> {
         let mut seen = Vec::with_capacity(view.workloads.len());
-        let holds = &self.actuator.holds;
+        let (backend, cpu_max) = (self.backends.active(), &self.backends.cpu_max);
+        let holds = &cpu_max.holds;
         let mut glances = cpu_time::glances(view, holds, &mut self.rests, &self.quiet);
         let root = self.root.as_fd();
         self.usage.sweep(&mut glances, root, &mut self.buffer);
@@ -267,7 +242,7 @@ impl LinuxPlatform {
         for mut glance in glances {
             let (watched, is_idle) = (glance.watched, glance.repose == Repose::Idle);
             let mut uses_count = true;
-            let parked = self.scx.as_ref().and_then(|scx| scx.parked(&watched.id));
+            let parked = backend.throttled(&watched.id);
             let times = match glance.told.take() {
                 Some(told) => told,
                 None => {
@@ -280,7 +255,7 @@ impl LinuxPlatform {
             };
             let (theirs, weight) = match glance.hold {
                 Some(hold) => (hold.theirs(), hold.weight.theirs()),
-                None => match self.released.get(&watched.id) {
+                None => match cpu_max.released.get(&watched.id) {
                     Some(released) => (released.limit_cpus, released.weight),
                     None => (watched.limit.and_then(|max| max.cpus()), None),
                 },
@@ -309,40 +284,9 @@ impl LinuxPlatform {
         seen
     }
 
-    /// Limits that are set and not enforced.
-    fn unenforced(&mut self) -> Option<Skipped> {
-        if let Some(why) = self.scx.as_ref().and_then(Scx::complaint) {
-            return Some(Skipped {
-                what: "weir's scheduler".into(),
-                why,
-            });
-        }
-        if !self.actuator.is_holding() {
-            return None;
-        }
-        let why = self.actuator.sched_ext.refusal()?;
-        Some(Skipped {
-            what: "cpu.max".into(),
-            why: Missing::NotSupported(why),
-        })
-    }
-
     #[cfg(test)]
     pub(crate) fn rests(&self) -> &IdleSkips {
         &self.rests
-    }
-
-    /// Remembers what others had set where we stop holding.
-    fn remember(&mut self, id: &WorkloadId) {
-        if let Some(hold) = self.actuator.hold(id) {
-            let released = Released {
-                limit_cpus: hold.theirs(),
-                weight: hold.weight.theirs(),
-                round: self.view.round,
-                at: now(),
-            };
-            self.released.insert(id.clone(), released);
-        }
     }
 }
 
@@ -356,9 +300,7 @@ impl Platform for LinuxPlatform {
         self.follow_machine(now());
         let (view, is_last) = self.pace.view();
         if view.round != self.view.round {
-            let at = now();
-            self.released
-                .retain(|_, released| released.is_needed(&view, at));
+            self.backends.cpu_max.released.follow(&view);
             self.rests.follow(&self.view, &view);
             self.view = Arc::clone(&view);
             self.note_sources();
@@ -371,16 +313,14 @@ impl Platform for LinuxPlatform {
                 why,
             });
         }
-        skipped.extend(self.unenforced());
+        skipped.extend(self.backends.unenforced());
         skipped.extend(self.hotplug.standing());
         let (mut groups, dropped) = self.bounds.read(&mut self.counters, &mut self.space);
         skipped.extend(dropped);
         self.stale.settle(&view);
         self.stale.hold_back(&mut groups);
         self.quiet.follow(&groups);
-        if let Some(scx) = &self.scx {
-            scx.look(&groups);
-        }
+        self.backends.active().on_counts(&groups);
         skipped.extend(self.counters.scaled());
         let shares = self.shares.as_mut();
         let taken = shares.map(|shares| shares.take(&view, &mut skipped));
@@ -416,54 +356,16 @@ impl Platform for LinuxPlatform {
 
     fn apply(&mut self, plan: &Plan) -> Vec<Outcome> {
         let view = Arc::clone(&self.view);
-        if let Some(scx) = &mut self.scx {
-            let done = scx.apply(plan, &view, &self.description, &mut self.actuator);
-            let outcome = |(action, result): (&weir_core::Action, OutcomeKind)| Outcome {
-                workload: action.workload.clone(),
-                result,
-            };
-            return plan.actions.iter().zip(done).map(outcome).collect();
-        }
-        self.actuator.tend(&view);
-        let mut outcomes: Vec<Option<OutcomeKind>> = vec![None; plan.actions.len()];
-        let begun = now();
-        let mut new = Vec::new();
-        for (wait, _, i) in in_order(&self.actuator, plan, begun) {
-            let action = &plan.actions[i];
-            let id = &action.workload;
-            let result = match action.kind {
-                ActionKind::Limit { cpus } => {
-                    if wait > Nanos(0) && wait <= self.patience {
-                        clock::sleep_until(Nanos(begun.0.saturating_add(wait.0)));
-                    }
-                    let result = self.actuator.limit(id, view.get(id), cpus);
-                    if result == OutcomeKind::Applied && self.actuator.needs_phase(id) {
-                        new.push(id.clone());
-                    }
-                    result
-                }
-                ActionKind::Release => {
-                    self.remember(id);
-                    self.actuator.release(id)
-                }
-            };
-            outcomes[i] = Some(result);
-        }
-        if self.period <= self.patience {
-            self.actuator.spread(&new);
-        }
-        for change in &plan.weights {
-            self.actuator.weigh(&change.workload, change.ratio);
-        }
-        let outcome = |(action, result): (&weir_core::Action, Option<OutcomeKind>)| Outcome {
+        let outcomes = self.backends.apply(plan, &view, &self.description);
+        let outcome = |(action, result): (&weir_core::Action, OutcomeKind)| Outcome {
             workload: action.workload.clone(),
-            result: result.unwrap_or(OutcomeKind::Unchanged),
+            result,
         };
         plan.actions.iter().zip(outcomes).map(outcome).collect()
     }
 
     fn scheduler(&self) -> Option<SchedStats> {
-        self.scx.as_ref().and_then(Scx::books)
+        self.backends.active().sched_stats()
     }
 
     fn processes(&self) -> Arc<BTreeMap<WorkloadId, Processes>> {
@@ -471,13 +373,12 @@ impl Platform for LinuxPlatform {
     }
 
     fn release_all(&mut self) -> Vec<Outcome> {
-        let mut outcomes = Vec::new();
-        if let Some(scx) = &mut self.scx {
-            outcomes = scx.release_all(&mut self.actuator);
-        }
-        outcomes.extend(self.actuator.release_all());
         let outcome = |(workload, result)| Outcome { workload, result };
-        outcomes.into_iter().map(outcome).collect()
+        self.backends
+            .release_all()
+            .into_iter()
+            .map(outcome)
+            .collect()
     }
 }
 
@@ -493,6 +394,10 @@ impl Drop for LinuxPlatform {
 
 #[path = "adopt.rs"]
 mod adopt;
+pub(crate) mod lease_books;
+
+#[cfg(test)]
+mod moments_tests;
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use crate::options::By;
 use crate::workloads::discovery::WorkloadSource;
 use weir_core::seam::conformance;
 use weir_core::seam::observation::{Excluded, LimitedWeight};
-use weir_core::seam::plan::WeightChange;
+use weir_core::seam::plan::{ActionKind, WeightChange};
 use weir_core::{Action, Bytes};
 
 const FIO: &str = "/system.slice/fio.service";
@@ -211,34 +211,10 @@ fn a_limit_is_ours_and_theirs_is_still_shown() {
         );
         hurry(&mut platform);
     }
-    for released in platform.released.values_mut() {
-        released.at = Nanos(0);
-    }
+    platform.backends.cpu_max.released.age();
     hurry(&mut platform);
     platform.observe().unwrap();
-    assert!(platform.released.is_empty());
-}
-
-/// A round of the scout may show what a cgroup answered some seconds ago.
-#[test]
-fn what_was_theirs_is_remembered_until_the_scout_has_asked_again() {
-    let at = Nanos::from_millis(100_000);
-    let released = Released {
-        limit_cpus: None,
-        weight: Some(300.0),
-        round: 10,
-        at,
-    };
-    let is_needed = |round: u64, ms: u64| {
-        let view = View {
-            round,
-            ..View::default()
-        };
-        released.is_needed(&view, Nanos(at.0 + ms * 1_000_000))
-    };
-    assert!(is_needed(11, 7000), "no round since");
-    assert!(is_needed(20, 5000), "asked before the release");
-    assert!(!is_needed(20, 6000));
+    assert!(platform.backends.cpu_max.released.is_empty());
 }
 
 #[test]
@@ -303,7 +279,7 @@ fn killed_in_mid_throttle_the_next_start_restores() {
     platform.apply(&plan(FIO, limit(0.25)));
     let max = format!("{FIO_DIR}/cpu.max");
     assert_eq!(fake.read(&max), "5000 20000");
-    platform.actuator.crash();
+    platform.backends.crash();
     drop(platform);
     assert_eq!(
         fake.read(&max),
@@ -355,7 +331,8 @@ fn limits_that_are_not_enforced_are_told() {
     platform.observe().unwrap();
     platform.apply(&plan(FIO, limit(0.25)));
     fake.write("sys/kernel/sched_ext/state", "enabled\n");
-    platform.actuator.sched_ext = crate::inventory::sched_ext_state::SchedExt::new(&fake.roots());
+    platform.backends.cpu_max.sched_ext =
+        crate::inventory::sched_ext_state::SchedExt::new(&fake.roots());
     let seen = platform.observe().unwrap();
     assert_eq!(seen.skipped[0].what, "cpu.max");
     let outcomes = platform.apply(&plan(FIO, limit(0.1)));
@@ -446,7 +423,11 @@ fn starved() {
         matches!(outcome[0].result, OutcomeKind::Failed(_)),
         "{outcome:?}"
     );
-    assert_eq!(platform.actuator.holds.len(), 100, "a limit was let go");
+    assert_eq!(
+        platform.backends.cpu_max.holds.len(),
+        100,
+        "a limit was let go"
+    );
     let max = |name: &str| fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
     hoard.clear();
     assert!(names.iter().all(|name| max(name) == "5000 20000"));

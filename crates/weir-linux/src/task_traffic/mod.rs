@@ -25,7 +25,7 @@ use core_events::ChosenEvents;
 use counting_bpf::CountingBpf;
 use counting_intf::Sum;
 use resctrl::Resctrl;
-pub(crate) use resctrl::undo::{FILE as OWED, LOCK as OWED_LOCK, settle};
+pub(crate) use resctrl::undo::COUNTING;
 use sampling::Samples;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::seam::observation::{Skipped, Use, WorkloadReading};

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A cgroup whose limit we changed: what was there, what should be there, and its files.
 
+use super::lease::CpuMaxLease;
+use super::move_process::TakenProcess;
 use super::period_phase::Phase;
-use super::target::outcome;
 use super::weight::HeldWeight;
+use crate::backends::eligibility::outcome;
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::Kept;
 use crate::kernel::files::{Buffer, open_same, overwrite, write_at};
 use crate::kernel::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat};
-use crate::leases::journal::{Lease, Take};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use weir_core::Nanos;
@@ -16,7 +17,7 @@ use weir_core::seam::plan::OutcomeKind;
 
 /// A cgroup we hold. Its descriptors are kept while the budget has room, and opened anew otherwise.
 pub(crate) struct LimitedCgroup {
-    pub(crate) lease: Lease,
+    pub(crate) lease: CpuMaxLease,
     pub(crate) dir: Option<Kept>,
     /// `cpu.max`, for reading and writing.
     pub(crate) max: Option<Kept>,
@@ -27,7 +28,7 @@ pub(crate) struct LimitedCgroup {
     pub(crate) contest_at: Nanos,
     /// `cpu.max.burst` is not lowered yet.
     pub(crate) has_burst: bool,
-    pub(crate) taken: Option<Take>,
+    pub(crate) taken: Option<TakenProcess>,
     /// `cpu.weight`.
     pub(crate) weight: HeldWeight,
     /// When its quota is refilled, once that is known.

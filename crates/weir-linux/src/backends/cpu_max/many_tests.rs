@@ -26,15 +26,15 @@ fn the_journal_of_many_limits_is_not_rewritten_at_each_tick() {
     let (mut world, names) = many(300);
     let journal = world.fake.path("run/weir/journal.jsonl");
     let inode = || std::fs::metadata(&journal).unwrap().ino();
-    world.actuator.tend(&world.view);
+    world.tend();
     let before = inode();
     for _ in 0..20 {
-        world.actuator.tend(&world.view);
+        world.tend();
         assert_eq!(inode(), before);
     }
     // Killed: every limit that was set is in it.
-    world.actuator.crash();
-    let report = crate::leases::restore::reset(&world.fake.roots()).unwrap();
+    world.crash();
+    let report = reset(&world.fake.roots()).unwrap();
     assert_eq!(report.restored.len(), names.len());
     for name in &names {
         let max = world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
@@ -55,10 +55,10 @@ fn so_many_are_looked_after_at_a_tick_and_no_more() {
         let max = |name: &&String| world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
         names.iter().filter(|n| max(n) == "10000 20000").count()
     };
-    world.actuator.tend(&world.view);
+    world.tend();
     assert_eq!(ours(&world), TEND_MOST);
     for _ in 1..count.div_ceil(TEND_MOST) {
-        world.actuator.tend(&world.view);
+        world.tend();
     }
     assert_eq!(ours(&world), count);
 }

@@ -18,99 +18,82 @@
 //!      └──────── put back, journal ────┴── release ─────────────┘
 //! ```
 
+pub(crate) mod lease;
 pub(crate) mod limited;
 pub(crate) mod move_process;
 pub(crate) mod period_phase;
 pub(crate) mod quota;
+pub(crate) mod released;
 pub(crate) mod rewrite_timing;
-pub(crate) mod target;
 mod turns;
 pub(crate) mod weight;
+pub(crate) mod weight_lease;
 pub(crate) mod write_order;
 
-use crate::backends::sched_ext::threads::ScxThread;
-use crate::error::LinuxError;
+use crate::backends::eligibility::{may_be_limited, outcome};
+use crate::backends::target::LimitTarget;
+use crate::backends::{Backend, BackendContext};
 use crate::inventory::sched_ext_state::SchedExt;
-use crate::kernel::clock::now;
+use crate::kernel::clock::{now, sleep_until};
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::{Budget, Rank, is_want};
-use crate::kernel::files::{Buffer, inode, open_to_change};
+use crate::kernel::files::{inode, open_to_change};
 use crate::kernel::parse::cgroup::CpuMax;
 use crate::kernel::parse::decimal;
-use crate::leases::Claim;
-use crate::leases::journal::{Lease, Record, Take};
-use crate::leases::restore::{self, Given, ResetReport};
-use crate::options::{Options, Roots};
+use crate::leases::undo::{LastTwo, UndoOutcome};
+use crate::options::Options;
 use crate::workloads::discovery::{View, Watched};
-use crate::workloads::exclude::Rules;
+use lease::{CpuMaxLease, CpuMaxRecord};
 use limited::{LimitedCgroup, parse_max};
-use period_phase::Search;
+use move_process::{ProcessRecord, TakenProcess};
+use period_phase::{Search, patience_us};
 use quota::{period_us, quota, tighter};
-use rustix::fd::{AsFd, OwnedFd};
+use released::ReleasedLimits;
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use target::{LimitTarget, TargetFinder, never, outcome};
 use turns::Turns;
 use weight::{HeldWeight, Scale};
-use weir_core::seam::plan::OutcomeKind;
-use weir_core::{CpuShare, Nanos, WorkloadId};
+use weir_core::seam::observation::Skipped;
+use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::{CpuShare, Description, Missing, Nanos, Plan, WorkloadId};
+use write_order::in_order;
 
 /// Shortest time between two writes of ours over somebody else's, per cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// The back end.
-pub(crate) struct Actuator {
-    roots: Roots,
-    pub(crate) root: Arc<OwnedFd>,
-    proc: Arc<OwnedFd>,
-    rules: Rules,
+pub(crate) struct CpuMaxBackend {
     pub(crate) period_us: u64,
-    take_processes: bool,
+    /// Longest wait of one tick for the refill of a limit.
+    patience: Nanos,
     read_only: bool,
-    claim: Option<Claim>,
     budget: Arc<Budget>,
     pub(crate) holds: BTreeMap<WorkloadId, LimitedCgroup>,
-    /// What the other back end holds, told in the same journal.
-    moves: BTreeMap<u64, ScxThread>,
+    pub(crate) released: ReleasedLimits,
     turns: Turns,
     /// The round of the view that holds were compared with.
     compared: u64,
     /// When refills whose moment is not known are searched again.
     pub(crate) search: Search,
     pub(crate) sched_ext: SchedExt,
-    pub(crate) buffer: Buffer,
 }
 
-impl Actuator {
-    pub(crate) fn new(
-        options: &Options,
-        [root, proc]: [Arc<OwnedFd>; 2],
-        rules: Rules,
-        budget: Arc<Budget>,
-    ) -> Self {
-        Actuator {
-            roots: options.roots.clone(),
-            root,
-            proc,
-            rules,
+impl CpuMaxBackend {
+    pub(crate) fn new(options: &Options, budget: Arc<Budget>) -> Self {
+        CpuMaxBackend {
             period_us: period_us(options.period),
-            take_processes: options.take_processes,
+            patience: Nanos(patience_us(options.interval).saturating_mul(1000)),
             read_only: options.read_only,
-            claim: None,
             budget,
             holds: BTreeMap::new(),
-            moves: BTreeMap::new(),
+            released: ReleasedLimits::default(),
             turns: Turns::default(),
             compared: 0,
             search: Search::default(),
             sched_ext: SchedExt::new(&options.roots).trusting(options.trust_cpu_max),
-            buffer: Buffer::new(),
         }
-    }
-
-    pub(crate) fn hold(&self, id: &WorkloadId) -> Option<&LimitedCgroup> {
-        self.holds.get(id)
     }
 
     /// Whether this limit is looser than the one of ours that is in force.
@@ -125,24 +108,15 @@ impl Actuator {
         !self.holds.is_empty()
     }
 
-    /// Takes the right to limit, once, and puts back what a weir that died has left.
-    pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
-        if self.claim.is_some() {
-            return Ok(ResetReport::default());
-        }
-        let (claim, report) = Claim::take(&self.roots)?;
-        self.claim = Some(claim);
-        Ok(report)
-    }
-
     /// Lets a workload use at most `cpus`.
     pub(crate) fn limit(
         &mut self,
         id: &WorkloadId,
         watched: Option<&Watched>,
         cpus: CpuShare,
+        context: &mut BackendContext,
     ) -> OutcomeKind {
-        let outcome = self.try_limit(id, watched, cpus);
+        let outcome = self.try_limit(id, watched, cpus, context);
         outcome.unwrap_or_else(|why| why)
     }
 
@@ -151,31 +125,28 @@ impl Actuator {
         id: &WorkloadId,
         watched: Option<&Watched>,
         cpus: CpuShare,
+        context: &mut BackendContext,
     ) -> Result<OutcomeKind, OutcomeKind> {
-        let watched = watched
-            .filter(|w| !w.source.is_gone())
-            .ok_or(OutcomeKind::Vanished)?;
+        let watched = watched.ok_or(OutcomeKind::Vanished)?;
+        may_be_limited(watched, None)?;
         if self.read_only {
             return Err(OutcomeKind::Refused("opened read-only".into()));
-        }
-        if let Some(why) = &watched.excluded {
-            return Err(never(why));
         }
         if let Some(why) = self.sched_ext.refusal() {
             return Err(OutcomeKind::Refused(why));
         }
         let ours = quota(cpus, self.period_us);
         if !self.holds.contains_key(id) {
-            match self.acquire(watched, ours)? {
+            match self.acquire(watched, ours, context)? {
                 Some(hold) => {
                     self.holds.insert(id.clone(), hold);
                 }
                 None => return Ok(OutcomeKind::Unchanged),
             }
         }
-        let outcome = self.set(id, ours);
+        let outcome = self.set(id, ours, context);
         if matches!(outcome, Err(OutcomeKind::Vanished)) {
-            self.forget(id);
+            self.forget(id, context);
         }
         outcome
     }
@@ -185,30 +156,20 @@ impl Actuator {
         &mut self,
         watched: &Watched,
         ours: CpuMax,
+        context: &mut BackendContext,
     ) -> Result<Option<LimitedCgroup>, OutcomeKind> {
-        self.claim()
-            .map_err(|e| OutcomeKind::Refused(e.to_string()))?;
-        let mut aim = self.aim();
-        let (dir, path, take) = aim.target(&watched.source)?;
+        context.claim()?;
+        let (dir, path, take) = context.target(&watched.source)?;
         let taken = take.clone();
-        let held = self.take_hold(watched, (dir, path, take), ours);
+        let held = self.take_hold(watched, (dir, path, take), ours, context);
         if !matches!(held, Ok(Some(_)))
             && let Some(take) = taken
         {
-            self.bring_home(&take);
-            let _ = self.note(&Record::Done { inode: take.inode });
+            bring_home(&take, context);
+            let inode = take.inode;
+            let _ = context.leases.note(&ProcessRecord::Done { inode });
         }
         held
-    }
-
-    pub(crate) fn aim(&mut self) -> TargetFinder<'_> {
-        TargetFinder {
-            root: &self.root,
-            proc: &self.proc,
-            rules: &self.rules,
-            take_processes: self.take_processes,
-            buffer: &mut self.buffer,
-        }
     }
 
     fn take_hold(
@@ -216,8 +177,10 @@ impl Actuator {
         watched: &Watched,
         (dir, path, take): LimitTarget,
         ours: CpuMax,
+        context: &mut BackendContext,
     ) -> Result<Option<LimitedCgroup>, OutcomeKind> {
-        self.aim().check_members(watched, &dir, take.as_ref())?;
+        let fresh = context.fresh_members(watched, &dir, take.as_ref())?;
+        may_be_limited(watched, Some(fresh))?;
         let name = escape(&path);
         let max = open_to_change(&dir, "cpu.max").map_err(|e| match e {
             Errno::NOENT => OutcomeKind::Refused(format!(
@@ -226,28 +189,28 @@ impl Actuator {
             )),
             e => outcome(e, &name),
         })?;
-        let theirs = parse_max(self.buffer.read(&max), &name)?;
+        let theirs = parse_max(context.buffer.read(&max), &name)?;
         if tighter(theirs, ours) == theirs {
             return Ok(None);
         }
-        let burst_us = match self.buffer.read_at(&dir, "cpu.max.burst") {
+        let burst_us = match context.buffer.read_at(&dir, "cpu.max.burst") {
             Ok(text) => decimal(text).ok(),
             Err(e) if is_want(e) => return Err(outcome(e, &name)),
             Err(_) => None,
         };
         let inode = inode(&dir).map_err(|e| outcome(e, &name))?.st_ino;
-        let lease = Lease {
+        let lease = CpuMaxLease {
             path,
             inode,
             theirs,
             burst_us,
-            ours: Vec::new(),
+            ours: LastTwo::default(),
         };
         if let Some(take) = &take {
-            self.note(&Record::Take(take.clone()))?;
-            move_process::carry(self.root.as_fd(), &self.proc, &dir, take, &mut self.buffer)?;
+            let (root, buffer) = (context.root.as_fd(), &mut context.buffer);
+            move_process::carry(root, &context.proc, &dir, take, buffer)?;
         }
-        self.note(&lease.hold())?;
+        context.leases.note(&lease.hold())?;
         let has_burst = burst_us.is_some_and(|b| b > 0);
         Ok(Some(LimitedCgroup {
             dir: self.budget.keep(dir, Rank::Seldom),
@@ -269,22 +232,22 @@ impl Actuator {
         &mut self,
         id: &WorkloadId,
         ours: CpuMax,
+        context: &mut BackendContext,
     ) -> Result<OutcomeKind, OutcomeKind> {
-        self.see_theirs(id)?;
+        self.see_theirs(id, context)?;
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
         hold.ours = ours;
         let want = tighter(hold.lease.theirs, ours);
         if want == hold.written {
             return Ok(OutcomeKind::Unchanged);
         }
-        let record = Record::Wrote {
+        let record = CpuMaxRecord::Wrote {
             inode: hold.lease.inode,
             max: want.to_string(),
         };
-        self.note(&record)?;
-        let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
-        hold.lease.note_ours(want);
-        let root = self.root.as_fd();
+        context.leases.note(&record)?;
+        hold.lease.ours.push(want);
+        let root = context.root.as_fd();
         if hold.has_burst {
             hold.write(root, "cpu.max.burst", "0")?;
             hold.has_burst = false;
@@ -295,9 +258,13 @@ impl Actuator {
     }
 
     /// Reads what is there; if it is not what we wrote, it is theirs. Returns whether it was not.
-    fn see_theirs(&mut self, id: &WorkloadId) -> Result<bool, OutcomeKind> {
+    fn see_theirs(
+        &mut self,
+        id: &WorkloadId,
+        context: &mut BackendContext,
+    ) -> Result<bool, OutcomeKind> {
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
-        let current = hold.read_max(self.root.as_fd(), &mut self.buffer, id.as_str())?;
+        let current = hold.read_max(context.root.as_fd(), &mut context.buffer, id.as_str())?;
         if current == hold.written {
             return Ok(false);
         }
@@ -305,8 +272,7 @@ impl Actuator {
         tracing::warn!(cgroup = %id, %was, %expected, now = %current, "cpu.max was changed by somebody else");
         hold.lease.theirs = current;
         hold.written = current;
-        let record = hold.lease.hold();
-        self.note(&record)?;
+        context.leases.note(&hold.lease.hold())?;
         Ok(true)
     }
 
@@ -314,7 +280,7 @@ impl Actuator {
     /// more (a leaf that got children, a process that ended in a cgroup that stays) are released, and
     /// where somebody else wrote, ours is set again if it is tighter. Called once a tick; the part
     /// that reads files takes turns.
-    pub(crate) fn tend(&mut self, view: &View) {
+    pub(crate) fn tend(&mut self, view: &View, context: &mut BackendContext) {
         let at = now();
         if view.round != self.compared {
             self.compared = view.round;
@@ -323,21 +289,21 @@ impl Actuator {
             for id in over {
                 tracing::info!(workload = %id, "no workload any more: its limit is put back");
                 // What fails is tried again at the next tick.
-                if matches!(self.release(&id), OutcomeKind::Failed(_)) {
+                if matches!(self.release(&id, context), OutcomeKind::Failed(_)) {
                     self.compared = 0;
                 }
             }
         }
         for id in self.turns.next(&self.holds) {
-            let tended = match self.see_theirs(&id) {
-                Ok(_) => self.contest(&id, at),
+            let tended = match self.see_theirs(&id, context) {
+                Ok(_) => self.contest(&id, at, context),
                 Err(why) => Err(why),
             };
             if tended == Err(OutcomeKind::Vanished) {
-                self.forget(&id);
+                self.forget(&id, context);
                 continue;
             }
-            self.on_weight(&id, |scale, hold| scale.look_after(hold));
+            self.on_weight(&id, context, |scale, hold| scale.look_after(hold));
             let Some(hold) = self.holds.get_mut(&id) else {
                 continue;
             };
@@ -346,10 +312,15 @@ impl Actuator {
                 tracing::warn!(cgroup = %id, ?why, "cannot look after a limit");
             }
         }
-        self.compact();
+        context.leases.compact();
     }
 
-    fn contest(&mut self, id: &WorkloadId, at: Nanos) -> Result<(), OutcomeKind> {
+    fn contest(
+        &mut self,
+        id: &WorkloadId,
+        at: Nanos,
+        context: &mut BackendContext,
+    ) -> Result<(), OutcomeKind> {
         let Some(hold) = self.holds.get_mut(id) else {
             return Ok(());
         };
@@ -359,138 +330,150 @@ impl Actuator {
         }
         hold.contest_at = Nanos(at.0.saturating_add(CONTEST_EVERY.0));
         let ours = hold.ours;
-        self.set(id, ours).map(|_| ())
+        self.set(id, ours, context).map(|_| ())
     }
 
     /// Gives a workload that has a limit of ours this part of its own weight.
-    pub(crate) fn weigh(&mut self, id: &WorkloadId, ratio: f64) {
-        self.on_weight(id, |scale, hold| scale.weigh(hold, ratio));
+    pub(crate) fn weigh(&mut self, id: &WorkloadId, ratio: f64, context: &mut BackendContext) {
+        self.on_weight(id, context, |scale, hold| scale.weigh(hold, ratio));
     }
 
     fn on_weight<T>(
         &mut self,
         id: &WorkloadId,
+        context: &mut BackendContext,
         change: impl FnOnce(&mut Scale<'_>, &mut LimitedCgroup) -> T,
     ) -> Option<T> {
         let hold = self.holds.get_mut(id)?;
         let mut scale = Scale {
-            root: &self.root,
-            claim: self.claim.as_mut()?,
-            buffer: &mut self.buffer,
+            root: &context.root,
+            leases: &mut context.leases,
+            buffer: &mut context.buffer,
         };
         Some(change(&mut scale, hold))
     }
 
     /// Puts back what was there before.
-    pub(crate) fn release(&mut self, id: &WorkloadId) -> OutcomeKind {
-        let weight = self.on_weight(id, |scale, hold| scale.give_back(hold));
+    pub(crate) fn release(&mut self, id: &WorkloadId, context: &mut BackendContext) -> OutcomeKind {
+        let weight = self.on_weight(id, context, |scale, hold| scale.put_back(hold));
         match weight {
-            Some(Given::Failed(why)) => return OutcomeKind::Failed(why),
-            Some(Given::LeftAlone(why)) => tracing::info!(cgroup = %id, why, "weight left alone"),
+            Some(UndoOutcome::Failed(why)) => return OutcomeKind::Failed(why),
+            Some(UndoOutcome::LeftAlone(why)) => {
+                tracing::info!(cgroup = %id, why, "weight left alone")
+            }
             _ => {}
         }
         let Some(hold) = self.holds.get(id) else {
             return OutcomeKind::Unchanged;
         };
-        let (lease, buffer) = (&hold.lease, &mut self.buffer);
-        let given = hold.with_dir(self.root.as_fd(), |dir| {
-            Ok(restore::give_back_in(dir, lease, buffer))
+        let (lease, buffer) = (&hold.lease, &mut context.buffer);
+        let given = hold.with_dir(context.root.as_fd(), |dir| {
+            Ok(lease.put_back_in(dir, buffer))
         });
         let given = given.unwrap_or_else(|e| match e {
-            Errno::NODEV => Given::Vanished,
-            e => Given::Failed(e.to_string()),
+            Errno::NODEV => UndoOutcome::Vanished,
+            e => UndoOutcome::Failed(e.to_string()),
         });
         let kind = match given {
-            Given::Restored => OutcomeKind::Applied,
-            Given::Unchanged => OutcomeKind::Unchanged,
-            Given::Vanished => OutcomeKind::Vanished,
-            Given::LeftAlone(why) => {
+            UndoOutcome::Restored => OutcomeKind::Applied,
+            UndoOutcome::Unchanged => OutcomeKind::Unchanged,
+            UndoOutcome::Vanished => OutcomeKind::Vanished,
+            UndoOutcome::LeftAlone(why) => {
                 tracing::info!(cgroup = %id, why, "limit left alone");
                 OutcomeKind::Unchanged
             }
             // Still held and still in the journal: tried again, at the latest by `weir reset`.
-            Given::Failed(why) => return OutcomeKind::Failed(why),
+            UndoOutcome::Failed(why) => return OutcomeKind::Failed(why),
         };
-        self.forget(id);
+        self.forget(id, context);
         kind
     }
 
-    /// Puts everything back. The journal goes when nothing is left in it.
-    pub(crate) fn release_all(&mut self) -> Vec<(WorkloadId, OutcomeKind)> {
-        let ids: Vec<_> = self.holds.keys().cloned().collect();
-        let outcomes: Vec<_> = ids
-            .into_iter()
-            .map(|id| (id.clone(), self.release(&id)))
-            .collect();
-        if self.holds.is_empty()
-            && self.moves.is_empty()
-            && let Some(claim) = self.claim.take()
-        {
-            claim.end();
-        }
-        outcomes
-    }
-
     /// Drops a hold whose limit is put back or gone.
-    fn forget(&mut self, id: &WorkloadId) {
-        self.on_weight(id, |scale, hold| scale.end(hold, HeldWeight::default()));
+    fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) {
+        self.on_weight(id, context, |scale, hold| {
+            scale.end(hold, HeldWeight::default())
+        });
         let Some(hold) = self.holds.remove(id) else {
             return;
         };
         if let Some(take) = &hold.taken {
-            self.bring_home(take);
+            bring_home(take, context);
         }
         // If this cannot be written, the next start finds the cgroup as it should be, or gone.
-        let _ = self.note(&Record::Done {
-            inode: hold.lease.inode,
-        });
+        let inode = hold.lease.inode;
+        let _ = context.leases.note(&CpuMaxRecord::Done { inode });
     }
+}
 
-    fn bring_home(&mut self, take: &Take) {
-        let given = move_process::give_back(self.root.as_fd(), take, &mut self.buffer);
-        if let Given::LeftAlone(why) | Given::Failed(why) = given {
-            tracing::warn!(pid = take.pid, why, "process not brought back");
+impl Backend for CpuMaxBackend {
+    fn apply(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        _: &Description,
+        context: &mut BackendContext,
+    ) -> Vec<OutcomeKind> {
+        self.tend(view, context);
+        let mut outcomes = vec![OutcomeKind::Unchanged; plan.actions.len()];
+        let begun = now();
+        let mut new = Vec::new();
+        for (wait, _, i) in in_order(self, plan, begun) {
+            let action = &plan.actions[i];
+            let id = &action.workload;
+            outcomes[i] = match action.kind {
+                ActionKind::Limit { cpus } => {
+                    if wait > Nanos(0) && wait <= self.patience {
+                        sleep_until(Nanos(begun.0.saturating_add(wait.0)));
+                    }
+                    let outcome = self.limit(id, view.get(id), cpus, context);
+                    if outcome == OutcomeKind::Applied && self.needs_phase(id) {
+                        new.push(id.clone());
+                    }
+                    outcome
+                }
+                ActionKind::Release => {
+                    if let Some(hold) = self.holds.get(id) {
+                        self.released.remember(id, hold, view.round);
+                    }
+                    self.release(id, context)
+                }
+            };
         }
+        if self.period_us.saturating_mul(1000) <= self.patience.0 {
+            self.spread(&new, context);
+        }
+        for change in &plan.weights {
+            self.weigh(&change.workload, change.ratio, context);
+        }
+        outcomes
     }
 
-    /// Writes down whose threads are about to be moved.
-    pub(crate) fn note_moved(&mut self, moved: &ScxThread) -> Result<(), OutcomeKind> {
-        self.note(&Record::Moved(moved.clone()))?;
-        self.moves.insert(moved.inode, moved.clone());
-        Ok(())
-    }
-
-    /// They have what was theirs again.
-    pub(crate) fn note_returned(&mut self, inode: u64) {
-        self.moves.remove(&inode);
-        let _ = self.note(&Record::Done { inode });
-        self.compact();
-    }
-
-    fn note(&mut self, record: &Record) -> Result<(), OutcomeKind> {
-        let claim = self.claim.as_mut();
-        let claim = claim.ok_or_else(|| OutcomeKind::Failed("no journal is open".into()))?;
-        claim.note(record)
-    }
-
-    fn compact(&mut self) {
-        let Some(claim) = self.claim.as_mut() else {
-            return;
+    fn release_all(&mut self, context: &mut BackendContext) -> Vec<(WorkloadId, OutcomeKind)> {
+        let ids: Vec<_> = self.holds.keys().cloned().collect();
+        let release = |id: WorkloadId| {
+            let outcome = self.release(&id, context);
+            (id, outcome)
         };
-        claim.compact(|| {
-            let of = |hold: &LimitedCgroup| [hold.lease.records(), hold.weight.records()].concat();
-            let leases = self.holds.values().flat_map(of);
-            let takes = self.holds.values().filter_map(|h| h.taken.clone());
-            let moves = self.moves.values().cloned().map(Record::Moved);
-            leases.chain(takes.map(Record::Take)).chain(moves).collect()
-        });
+        ids.into_iter().map(release).collect()
     }
 
-    /// As if killed: descriptors close, nothing is put back.
-    #[cfg(test)]
-    pub(crate) fn crash(&mut self) {
-        self.holds.clear();
-        self.claim = None;
+    fn unenforced(&mut self) -> Option<Skipped> {
+        if !self.is_holding() {
+            return None;
+        }
+        let why = self.sched_ext.refusal()?;
+        Some(Skipped {
+            what: "cpu.max".into(),
+            why: Missing::NotSupported(why),
+        })
+    }
+}
+
+fn bring_home(take: &TakenProcess, context: &mut BackendContext) {
+    let outcome = move_process::put_back(context.root.as_fd(), take, &mut context.buffer);
+    if let UndoOutcome::LeftAlone(why) | UndoOutcome::Failed(why) = outcome {
+        tracing::warn!(pid = take.pid, why, "process not brought back");
     }
 }
 

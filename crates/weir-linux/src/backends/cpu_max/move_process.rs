@@ -9,19 +9,70 @@
 
 use crate::kernel::escape::{escape, unescape};
 use crate::kernel::fd_budget::is_want;
-use crate::kernel::files::{Buffer, inode, open_beneath, open_dir, write_at};
+use crate::kernel::files::{Buffer, inode, make_dir, open_beneath, open_dir, remove_dir, write_at};
 use crate::kernel::parse::cgroup::{lists, pids};
 use crate::kernel::parse::process::cgroup_path;
-use crate::leases::journal::Take;
-use crate::leases::restore::Given;
+use crate::leases::undo::{RecordPhase, Undo, UndoHost, UndoOutcome};
 use crate::workloads::discovery::Process;
 use crate::workloads::processes::proc_pid::{Unread, read_stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use weir_core::WorkloadId;
 use weir_core::seam::plan::OutcomeKind;
 
 const SLICE: &str = "weir.slice";
+/// In the place of an inode, while the cgroup is yet to be made.
+const NOT_MADE: u64 = 0;
+
+/// The lease on a process that was moved into a cgroup of its own: which, and from where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TakenProcess {
+    pub(crate) pid: u32,
+    pub(crate) start_ticks: u64,
+    pub(crate) from: String,
+    pub(crate) from_inode: u64,
+    pub(crate) to: String,
+    /// Of `to`; 0 before that is made.
+    pub(crate) inode: u64,
+}
+
+/// Its records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum ProcessRecord {
+    /// On disk BEFORE its cgroup is made, and again with its inode BEFORE the move.
+    Take(TakenProcess),
+    /// It is back, or gone. The record of the limit's end, too: that is in the same cgroup.
+    Done { inode: u64 },
+}
+
+impl Undo for TakenProcess {
+    /// The cgroup of its own, by path: it is noted before it has an inode.
+    type Key = String;
+    type Record = ProcessRecord;
+    const OPS: &'static [(&'static str, RecordPhase)] =
+        &[("take", RecordPhase::Begin), ("done", RecordPhase::End)];
+
+    fn replay(open: &mut BTreeMap<String, Self>, record: ProcessRecord) -> Result<(), String> {
+        match record {
+            ProcessRecord::Take(take) => drop(open.insert(take.to.clone(), take)),
+            ProcessRecord::Done { inode } => open.retain(|_, take| take.inode != inode),
+        }
+        Ok(())
+    }
+
+    fn records(&self) -> Vec<ProcessRecord> {
+        vec![ProcessRecord::Take(self.clone())]
+    }
+
+    fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
+        let outcome = host.below_cgroup_root(|root, buffer| put_back(root, self, buffer));
+        let id = WorkloadId::new(format!("pid:{}@{}", self.pid, self.start_ticks));
+        vec![(id, outcome)]
+    }
+}
 
 /// Where a process is.
 pub(crate) struct Home {
@@ -97,14 +148,35 @@ fn still_there(
     }
 }
 
+impl TakenProcess {
+    /// What is noted before the cgroup for a process is made: that has no inode yet.
+    pub(crate) fn planned(
+        root: BorrowedFd<'_>,
+        process: &Process,
+        home: &Home,
+    ) -> Result<Self, OutcomeKind> {
+        let from_inode = match &home.dir {
+            Some(dir) => inode(dir).map_err(|_| OutcomeKind::Vanished)?.st_ino,
+            None => inode(root).map_err(|_| OutcomeKind::Vanished)?.st_ino,
+        };
+        Ok(TakenProcess {
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+            from: escape(&home.path),
+            from_inode,
+            to: format!("/{SLICE}/pid-{}-{}", process.pid, process.start_ticks),
+            inode: NOT_MADE,
+        })
+    }
+}
+
 /// Makes the cgroup for a process, without moving it, and what to write down before doing so.
 pub(crate) fn prepare(
     root: BorrowedFd<'_>,
-    process: &Process,
-    home: &Home,
-) -> Result<(OwnedFd, Take), OutcomeKind> {
+    planned: TakenProcess,
+) -> Result<(OwnedFd, TakenProcess), OutcomeKind> {
     let refused = |what: &str, e: Errno| OutcomeKind::Refused(format!("{what}: {e}"));
-    let name = format!("pid-{}-{}", process.pid, process.start_ticks);
+    let name = planned.to.rsplit('/').next().unwrap_or_default();
     make(root, SLICE).map_err(|e| refused("cannot make /weir.slice", e))?;
     let slice = open_dir(root, SLICE.as_bytes()).map_err(|e| refused("/weir.slice", e))?;
     let mut buffer = Buffer::new();
@@ -117,30 +189,14 @@ pub(crate) fn prepare(
             OutcomeKind::Refused(format!("no cpu controller in /weir.slice: {e}; {next}"))
         })?;
     }
-    make(slice.as_fd(), &name).map_err(|e| refused("cannot make its cgroup", e))?;
+    make(slice.as_fd(), name).map_err(|e| refused("cannot make its cgroup", e))?;
     let dir = open_dir(&slice, name.as_bytes()).map_err(|e| refused("its cgroup", e))?;
-    let stat = inode(&dir).map_err(|e| refused("its cgroup", e))?;
-    let from_inode = match &home.dir {
-        Some(dir) => inode(dir).map_err(|_| OutcomeKind::Vanished)?.st_ino,
-        None => inode(root).map_err(|_| OutcomeKind::Vanished)?.st_ino,
-    };
-    let take = Take {
-        pid: process.pid,
-        start_ticks: process.start_ticks,
-        from: escape(&home.path),
-        from_inode,
-        to: format!("/{SLICE}/{name}"),
-        inode: stat.st_ino,
-    };
-    Ok((dir, take))
+    let inode = inode(&dir).map_err(|e| refused("its cgroup", e))?.st_ino;
+    Ok((dir, TakenProcess { inode, ..planned }))
 }
 
 fn make(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    match mkdirat(
-        dir,
-        name,
-        Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH,
-    ) {
+    match make_dir(dir, name) {
         Err(Errno::EXIST) => Ok(()),
         other => other,
     }
@@ -152,7 +208,7 @@ pub(crate) fn carry(
     root: BorrowedFd<'_>,
     proc: &OwnedFd,
     dir: &OwnedFd,
-    take: &Take,
+    take: &TakenProcess,
     buffer: &mut Buffer,
 ) -> Result<(), OutcomeKind> {
     still_there(proc, take.pid, take.start_ticks, buffer)?;
@@ -167,23 +223,34 @@ pub(crate) fn carry(
         }
     }
     still_there(proc, take.pid, take.start_ticks, buffer).inspect_err(|_| {
-        let _ = give_back(root, take, buffer);
+        let _ = put_back(root, take, buffer);
     })
 }
 
 /// Brings all processes of the cgroup back to where the first came from and removes the cgroup.
-pub(crate) fn give_back(root: BorrowedFd<'_>, take: &Take, buffer: &mut Buffer) -> Given {
+pub(crate) fn put_back(
+    root: BorrowedFd<'_>,
+    take: &TakenProcess,
+    buffer: &mut Buffer,
+) -> UndoOutcome {
     let Some(own) = unescape(&take.to).filter(|to| is_ours(to)) else {
-        return Given::LeftAlone(format!("{} is not below /{SLICE}", take.to));
+        return UndoOutcome::LeftAlone(format!("{} is not below /{SLICE}", take.to));
     };
+    if take.inode == NOT_MADE {
+        // Nothing was moved there. One that other processes are in by now cannot be removed, and stays.
+        return match remove(root, &own) {
+            UndoOutcome::Failed(why) => UndoOutcome::LeftAlone(why),
+            outcome => outcome,
+        };
+    }
     let dir = match open_beneath(root, &own) {
         Ok(dir) if inode(&dir).is_ok_and(|s| s.st_ino == take.inode) => dir,
-        Err(e) if is_want(e) => return Given::Failed(format!("{}: {e}", take.to)),
-        _ => return Given::Vanished,
+        Err(e) if is_want(e) => return UndoOutcome::Failed(format!("{}: {e}", take.to)),
+        _ => return UndoOutcome::Vanished,
     };
     let inside = match buffer.read_at(&dir, "cgroup.procs") {
         Ok(text) => pids(text).unwrap_or_default(),
-        Err(e) if is_want(e) => return Given::Failed(format!("{}: {e}", take.to)),
+        Err(e) if is_want(e) => return UndoOutcome::Failed(format!("{}: {e}", take.to)),
         Err(_) => Vec::new(),
     };
     if !inside.is_empty() {
@@ -195,7 +262,7 @@ pub(crate) fn give_back(root: BorrowedFd<'_>, take: &Take, buffer: &mut Buffer) 
         };
         let same = |dir: &OwnedFd| inode(dir).is_ok_and(|s| s.st_ino == take.from_inode);
         let Some(target) = target.filter(same) else {
-            return Given::LeftAlone(format!(
+            return UndoOutcome::LeftAlone(format!(
                 "{} is gone: it stays in {}, without limit",
                 take.from, take.to
             ));
@@ -204,7 +271,7 @@ pub(crate) fn give_back(root: BorrowedFd<'_>, take: &Take, buffer: &mut Buffer) 
             match write_at(&target, "cgroup.procs", &pid.to_string()) {
                 Ok(()) | Err(Errno::SRCH) => {}
                 Err(e) => {
-                    return Given::Failed(format!(
+                    return UndoOutcome::Failed(format!(
                         "process {pid} cannot go back to {}: {e}",
                         take.from
                     ));
@@ -216,16 +283,17 @@ pub(crate) fn give_back(root: BorrowedFd<'_>, take: &Take, buffer: &mut Buffer) 
 }
 
 /// Removes an empty cgroup of ours.
-pub(crate) fn remove(root: BorrowedFd<'_>, path: &[u8]) -> Given {
+pub(crate) fn remove(root: BorrowedFd<'_>, path: &[u8]) -> UndoOutcome {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    let name = String::from_utf8_lossy(name);
     let slice = match open_dir(root, SLICE.as_bytes()) {
         Ok(slice) => slice,
-        Err(_) => return Given::Vanished,
+        Err(_) => return UndoOutcome::Vanished,
     };
-    match unlinkat(&slice, name, AtFlags::REMOVEDIR) {
-        Ok(()) => Given::Restored,
-        Err(Errno::NOENT) => Given::Vanished,
-        Err(e) => Given::Failed(format!("{} cannot be removed: {e}", escape(path))),
+    match remove_dir(&slice, &name) {
+        Ok(()) => UndoOutcome::Restored,
+        Err(Errno::NOENT) => UndoOutcome::Vanished,
+        Err(e) => UndoOutcome::Failed(format!("{} cannot be removed: {e}", escape(path))),
     }
 }
 

@@ -17,7 +17,7 @@ fn process(pid: u32, start_ticks: u64) -> Process {
 }
 
 /// A process that was taken and not given back.
-fn taken(fake: &Fake) -> (OwnedFd, Take) {
+fn taken(fake: &Fake) -> (OwnedFd, TakenProcess) {
     fake.write("sys/fs/cgroup/weir.slice/cgroup.subtree_control", "cpu\n");
     fake.cgroup("weir.slice/pid-100-4000", &[]);
     let root = open_root(&fake.roots().cgroup).unwrap();
@@ -25,7 +25,8 @@ fn taken(fake: &Fake) -> (OwnedFd, Take) {
     let mut buffer = Buffer::new();
     let process = process(100, 4000);
     let home = home(root.as_fd(), &proc, &process, &mut buffer).unwrap();
-    let (dir, take) = prepare(root.as_fd(), &process, &home).unwrap();
+    let planned = TakenProcess::planned(root.as_fd(), &process, &home).unwrap();
+    let (dir, take) = prepare(root.as_fd(), planned).unwrap();
     carry(root.as_fd(), &proc, &dir, &take, &mut buffer).unwrap();
     assert_eq!(fake.read(format!("{OWN}/cgroup.procs")), "100");
     (root, take)
@@ -71,7 +72,7 @@ fn what_was_taken_goes_back_with_its_children() {
     let fake = Fake::new();
     let (root, take) = taken(&fake);
     fake.write(format!("{OWN}/cgroup.procs"), "100\n107\n");
-    give_back(root.as_fd(), &take, &mut Buffer::new());
+    put_back(root.as_fd(), &take, &mut Buffer::new());
     assert_eq!(
         fake.read(FIO_PROCS),
         "107",
@@ -87,13 +88,13 @@ fn an_empty_cgroup_of_ours_is_removed() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
     assert_eq!(
-        give_back(root.as_fd(), &take, &mut Buffer::new()),
-        Given::Restored
+        put_back(root.as_fd(), &take, &mut Buffer::new()),
+        UndoOutcome::Restored
     );
     assert!(!fake.path(OWN).exists());
     assert_eq!(
-        give_back(root.as_fd(), &take, &mut Buffer::new()),
-        Given::Vanished
+        put_back(root.as_fd(), &take, &mut Buffer::new()),
+        UndoOutcome::Vanished
     );
 }
 
@@ -102,14 +103,30 @@ fn without_its_old_home_a_process_stays() {
     let fake = Fake::new();
     let (root, take) = taken(&fake);
     std::fs::rename(fake.path("sys/fs/cgroup/system.slice"), fake.path("old")).unwrap();
-    let given = give_back(root.as_fd(), &take, &mut Buffer::new());
-    assert!(matches!(given, Given::LeftAlone(_)), "{given:?}");
+    let given = put_back(root.as_fd(), &take, &mut Buffer::new());
+    assert!(matches!(given, UndoOutcome::LeftAlone(_)), "{given:?}");
     fake.cgroup("system.slice/fio.service", &[]);
-    let given = give_back(root.as_fd(), &take, &mut Buffer::new());
+    let given = put_back(root.as_fd(), &take, &mut Buffer::new());
     assert!(
-        matches!(given, Given::LeftAlone(_)),
+        matches!(given, UndoOutcome::LeftAlone(_)),
         "another cgroup has its name: {given:?}"
     );
+}
+
+/// weir died after the cgroup was made and before its inode was noted.
+#[test]
+fn a_cgroup_that_was_only_planned_is_removed_and_nothing_is_moved() {
+    let fake = Fake::new();
+    let (root, take) = taken(&fake);
+    let planned = TakenProcess { inode: 0, ..take };
+    let undo = || put_back(root.as_fd(), &planned, &mut Buffer::new());
+    // Files stand for processes here: such a directory cannot be removed.
+    assert!(matches!(undo(), UndoOutcome::LeftAlone(_)));
+    assert_eq!(fake.read(FIO_PROCS), "100\n");
+    fake.remove(OWN);
+    std::fs::create_dir(fake.path(OWN)).unwrap();
+    assert_eq!(undo(), UndoOutcome::Restored);
+    assert_eq!(undo(), UndoOutcome::Vanished);
 }
 
 #[test]

@@ -3,9 +3,10 @@
 //! moment for new limits, moves the refills of several workloads apart, and tells how long a rewrite
 //! should wait.
 
-use super::Actuator;
+use super::CpuMaxBackend;
 use super::limited::LimitedCgroup;
 use super::period_phase::{LOOKS_PER_PERIOD, Phase, Watch, shifts};
+use crate::backends::BackendContext;
 use crate::kernel::clock::{now, sleep, sleep_until};
 use crate::kernel::parse::cgroup::CpuMax;
 use rustix::fd::AsFd;
@@ -18,7 +19,7 @@ const STEERED_MAX: usize = 32;
 /// Bursts of shorter periods even out within an interval, and are not worth that the loop waits again.
 const SEARCHED_FROM_US: u64 = 50_000;
 
-impl Actuator {
+impl CpuMaxBackend {
     /// How long a rewrite of this limit should wait for the next refill; 0 where that is not known.
     pub(crate) fn wait_for_refill(&self, id: &WorkloadId, at: Nanos) -> Nanos {
         let hold = self.holds.get(id);
@@ -29,14 +30,14 @@ impl Actuator {
     /// Finds the moments of refill of the limits just written for the first time, and moves them apart
     /// from those of others. Where that was hidden (its workload was idle, weir was held up), it is
     /// tried again while nothing is new, ever more seldom: the loop waits meanwhile, up to three periods.
-    pub(crate) fn spread(&mut self, new: &[WorkloadId]) {
+    pub(crate) fn spread(&mut self, new: &[WorkloadId], context: &mut BackendContext) {
         let ids = match new {
             [] => self.hidden(),
             new => new.iter().take(STEERED_MAX).cloned().collect(),
         };
         if !ids.is_empty() {
-            self.find_phases(&ids);
-            self.steer(&ids);
+            self.find_phases(&ids, context);
+            self.steer(&ids, context);
         }
     }
 
@@ -71,7 +72,7 @@ impl Actuator {
     }
 
     /// Watches each for a little more than a period.
-    fn find_phases(&mut self, ids: &[WorkloadId]) {
+    fn find_phases(&mut self, ids: &[WorkloadId], context: &mut BackendContext) {
         let mut watches: Vec<_> = ids.iter().map(|id| (id, Watch::default())).collect();
         let step = Nanos(self.period_us.saturating_mul(1000) / LOOKS_PER_PERIOD);
         let late = self.late();
@@ -80,7 +81,7 @@ impl Actuator {
                 let Some(hold) = self.holds.get_mut(*id) else {
                     return false;
                 };
-                let stat = hold.cpu_stat(self.root.as_fd(), &mut self.buffer);
+                let stat = hold.cpu_stat(context.root.as_fd(), &mut context.buffer);
                 let Some(count) = stat.and_then(|s| s.nr_periods) else {
                     return false;
                 };
@@ -107,7 +108,7 @@ impl Actuator {
 
     /// Moves the refills of new limits apart from each other and from those of others: each gets one
     /// longer period. Takes about two periods.
-    fn steer(&mut self, ids: &[WorkloadId]) {
+    fn steer(&mut self, ids: &[WorkloadId], context: &mut BackendContext) {
         let is_steerable = |h: &LimitedCgroup| h.written == h.ours && h.written.quota_us.is_some();
         let new: Vec<(WorkloadId, Phase)> = ids
             .iter()
@@ -136,14 +137,14 @@ impl Actuator {
             // What a look cannot tell apart needs no move.
             .filter(|m| m.shift_us > self.period_us / LOOKS_PER_PERIOD)
             .collect();
-        self.carry_out(&moves);
+        self.carry_out(&moves, context);
     }
 
     /// Just after a refill the longer period is set, and just after the next one the right period again:
     /// the timer has added the longer one by then. Who comes too late, for the first (then nothing is
     /// moved) or for the second (then it may have moved twice), knows the moment no more: it is searched
     /// again.
-    fn carry_out(&mut self, moves: &[Move]) {
+    fn carry_out(&mut self, moves: &[Move], context: &mut BackendContext) {
         let begun = now();
         let (period, late) = (Nanos(self.period_us * 1000), self.late());
         let mut steps: Vec<(Nanos, &Move, RewriteStep)> = Vec::new();
@@ -164,7 +165,7 @@ impl Actuator {
                 period_us: self.period_us + if is_longer { m.shift_us } else { 0 },
                 ..ours
             };
-            let is_known = self.set(&m.id, limit).is_ok() && !is_late();
+            let is_known = self.set(&m.id, limit, context).is_ok() && !is_late();
             tracing::debug!(workload = %m.id, limit.period_us, is_known, "refill moved");
             if let Some(hold) = self.holds.get_mut(&m.id) {
                 let phase = hold.phase.filter(|_| is_known);

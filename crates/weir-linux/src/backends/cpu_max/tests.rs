@@ -2,9 +2,13 @@
 use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::kernel::files::open_root;
+use crate::leases::LeaseBook;
+use crate::leases::restore::ResetReport;
 use crate::options::By;
+use crate::platform::lease_books::{BOOKS, reset};
 use crate::workloads::cgroups::tree::CgroupTree;
 use crate::workloads::discovery::Discovery;
+use crate::workloads::exclude::Rules;
 use turns::TEND_PART;
 
 const FIO: &str = "/system.slice/fio.service";
@@ -13,7 +17,8 @@ const FIO_MAX: &str = "sys/fs/cgroup/system.slice/fio.service/cpu.max";
 struct World {
     fake: Fake,
     scout: Discovery,
-    actuator: Actuator,
+    actuator: CpuMaxBackend,
+    context: BackendContext,
     view: View,
 }
 
@@ -39,11 +44,14 @@ impl World {
             By::Process => Discovery::of_processes(Arc::clone(&proc), rules.clone()),
         };
         let view = scout.round(Nanos(1));
-        let actuator = Actuator::new(&options, [root, proc], rules, budget);
+        let leases = LeaseBook::new(&options.roots, BOOKS);
+        let actuator = CpuMaxBackend::new(&options, budget);
+        let context = BackendContext::new(&options, [root, proc], rules, leases);
         World {
             fake,
             scout,
             actuator,
+            context,
             view,
         }
     }
@@ -51,11 +59,29 @@ impl World {
     fn limit(&mut self, id: &str, cpus: f64) -> OutcomeKind {
         let id = WorkloadId::new(id);
         let watched = self.view.get(&id);
-        self.actuator.limit(&id, watched, CpuShare::new(cpus))
+        let cpus = CpuShare::new(cpus);
+        self.actuator.limit(&id, watched, cpus, &mut self.context)
     }
 
     fn release(&mut self, id: &str) -> OutcomeKind {
-        self.actuator.release(&WorkloadId::new(id))
+        let id = WorkloadId::new(id);
+        self.actuator.release(&id, &mut self.context)
+    }
+
+    fn tend(&mut self) {
+        self.actuator.tend(&self.view, &mut self.context);
+    }
+
+    fn release_all(&mut self) -> Vec<(WorkloadId, OutcomeKind)> {
+        let outcomes = self.actuator.release_all(&mut self.context);
+        self.context.leases.end_if_empty();
+        outcomes
+    }
+
+    /// As if killed: descriptors close, nothing is put back.
+    fn crash(&mut self) {
+        self.actuator.holds.clear();
+        self.context.leases.crash();
     }
 
     fn max(&self) -> String {
@@ -89,7 +115,7 @@ fn a_limit_is_set_once_and_put_back_exactly() {
     assert_eq!(world.release(FIO), OutcomeKind::Applied);
     assert_eq!(world.max(), "max 100000");
     assert_eq!(world.release(FIO), OutcomeKind::Unchanged);
-    assert_eq!(world.actuator.release_all(), []);
+    assert_eq!(world.release_all(), []);
     assert!(!world.fake.path("run/weir/journal.jsonl").exists());
 }
 
@@ -103,7 +129,7 @@ fn what_others_set_stays_in_force() {
     assert!(!world.actuator.is_holding());
     assert_eq!(world.limit(FIO, 0.2), OutcomeKind::Applied);
     assert_eq!(world.max(), "4000 20000");
-    let hold = world.actuator.hold(&WorkloadId::new(FIO)).unwrap();
+    let hold = world.actuator.holds.get(&WorkloadId::new(FIO)).unwrap();
     assert_eq!(hold.theirs(), Some(0.3));
     assert_eq!(world.limit(FIO, 0.9), OutcomeKind::Applied);
     assert_eq!(world.max(), "30000 100000", "never looser than theirs");
@@ -114,17 +140,17 @@ fn a_change_by_others_is_theirs_and_ours_is_contested_slowly() {
     let mut world = World::new(Fake::new());
     world.limit(FIO, 0.5);
     world.fake.write(FIO_MAX, "max 50000\n");
-    world.actuator.tend(&world.view);
+    world.tend();
     assert_eq!(world.max(), "10000 20000", "ours is tighter: set again");
     world.fake.write(FIO_MAX, "max 60000\n");
-    world.actuator.tend(&world.view);
+    world.tend();
     assert_eq!(world.max(), "max 60000\n", "not more than once a second");
     let id = WorkloadId::new(FIO);
     world.actuator.holds.get_mut(&id).unwrap().contest_at = Nanos(0);
-    world.actuator.tend(&world.view);
+    world.tend();
     assert_eq!(world.max(), "10000 20000");
     world.fake.write(FIO_MAX, "2000 20000\n");
-    world.actuator.tend(&world.view);
+    world.tend();
     assert_eq!(world.max(), "2000 20000\n", "theirs is tighter: left");
     assert_eq!(world.limit(FIO, 0.4), OutcomeKind::Unchanged);
     assert_eq!(world.release(FIO), OutcomeKind::Unchanged);
@@ -136,7 +162,7 @@ fn put_back_is_the_last_that_others_set() {
     let mut world = World::new(Fake::new());
     world.limit(FIO, 0.5);
     world.fake.write(FIO_MAX, "80000 100000\n");
-    world.actuator.tend(&world.view);
+    world.tend();
     assert_eq!(world.release(FIO), OutcomeKind::Applied);
     assert_eq!(world.max(), "80000 100000");
 }
@@ -240,15 +266,16 @@ fn refusals_name_the_next_move() {
 fn a_second_weir_is_refused_and_names_the_first() {
     let mut first = World::new(Fake::new());
     assert_eq!(first.limit(FIO, 0.5), OutcomeKind::Applied);
-    let (fake, mut actuator) = (first.fake, first.actuator);
-    let mut second = World::new(fake);
+    let (mut actuator, mut context) = (first.actuator, first.context);
+    let mut second = World::new(first.fake);
     let why = refused(second.limit(FIO, 0.2));
     assert!(
         why.contains(&format!("pid {}", std::process::id())),
         "{why}"
     );
     assert_eq!(second.max(), "10000 20000");
-    actuator.release_all();
+    actuator.release_all(&mut context);
+    context.leases.end_if_empty();
     assert_eq!(second.limit(FIO, 0.2), OutcomeKind::Applied);
 }
 
@@ -272,7 +299,7 @@ fn all_limits_have_their_turn() {
             hold.contest_at = Nanos(0);
         }
         for _ in 0..ticks {
-            world.actuator.tend(&world.view);
+            world.tend();
         }
         let max = |name: &String| world.fake.read(format!("sys/fs/cgroup{name}/cpu.max"));
         let ours = names.iter().filter(|n| max(n) == "10000 20000").count();
@@ -286,11 +313,11 @@ fn limits_hold_without_kept_descriptors() {
     for budget in [0, 4, 5, 6] {
         let mut world = World::within(budget, Fake::new(), |_| ());
         assert_eq!(world.limit(FIO, 0.5), OutcomeKind::Applied);
-        world.actuator.tend(&world.view);
+        world.tend();
         assert_eq!(world.limit(FIO, 0.4), OutcomeKind::Applied);
         assert_eq!(world.max(), "8000 20000", "budget {budget}");
         world.fake.write(FIO_MAX, "4000 20000\n");
-        world.actuator.tend(&world.view);
+        world.tend();
         assert_eq!(world.limit(FIO, 0.3), OutcomeKind::Unchanged);
         world.fake.write(FIO_MAX, "max 100000\n");
         assert_eq!(world.limit(FIO, 0.3), OutcomeKind::Applied);
@@ -328,7 +355,7 @@ fn cgroups_that_are_gone_are_forgotten() {
     world.fake.remove("sys/fs/cgroup/system.slice");
     world.view = world.scout.round(Nanos(40_000_000_000));
     assert_eq!(world.limit(FIO, 0.4), OutcomeKind::Vanished);
-    world.actuator.tend(&world.view);
+    world.tend();
     assert!(!world.actuator.is_holding(), "no workload any more");
 }
 
@@ -338,14 +365,14 @@ fn a_leaf_that_gets_children_is_released() {
     world.limit(FIO, 0.5);
     world.fake.cgroup("system.slice/fio.service/child", &[100]);
     world.view = world.scout.round(Nanos(20_000_000_000));
-    world.actuator.tend(&world.view);
+    world.tend();
     assert_eq!(world.max(), "max 100000");
 }
 
 #[test]
 fn nothing_is_written_without_a_journal() {
     let mut world = World::new(Fake::new());
-    world.actuator.claim().unwrap();
+    world.context.leases.claim().unwrap();
     // A directory where the journal's successor is to be made: compaction fails, limits go on.
     world.fake.write("run/weir/journal.new/x", "");
     assert_eq!(world.limit(FIO, 0.5), OutcomeKind::Applied);
@@ -365,13 +392,13 @@ fn a_long_journal_is_rewritten_and_still_tells_all() {
     for n in 0..1000u32 {
         world.limit(FIO, 0.2 + f64::from(n % 2) * 0.1);
         if n % 10 == 0 {
-            world.actuator.tend(&world.view);
+            world.tend();
         }
     }
     assert!(world.journal().len() < 20_000);
     let last = world.max();
-    world.actuator.crash();
-    let report = crate::leases::restore::reset(&world.fake.roots()).unwrap();
+    world.crash();
+    let report = reset(&world.fake.roots()).unwrap();
     assert_eq!(report.restored, [WorkloadId::new(FIO)], "{last}");
     assert_eq!(world.max(), "max 100000");
 }
@@ -399,8 +426,8 @@ fn a_process_in_company_is_refused_or_taken() {
     assert!(why.contains("with 1 processes"), "{why}");
     assert!(!world.fake.path("sys/fs/cgroup/weir.slice").exists());
 
-    let World { fake, actuator, .. } = world;
-    drop(actuator);
+    let World { fake, context, .. } = world;
+    drop(context);
     let mut world = World::with(fake, |o| (o.by, o.take_processes) = (By::Process, true));
     // A file system makes no cgroup files: stand in for the kernel.
     world
@@ -417,6 +444,23 @@ fn a_process_in_company_is_refused_or_taken() {
     let procs = "sys/fs/cgroup/system.slice/fio.service/cgroup.procs";
     assert_eq!(world.fake.read(procs), "100", "moved back");
     assert_eq!(world.fake.read(format!("{own}/cpu.max")), "max 100000");
+}
+
+/// It is found to be real-time after its cgroup was made.
+#[test]
+fn a_process_that_is_refused_leaves_no_cgroup_and_no_lease() {
+    let fake = Fake::new();
+    fake.process(102, "fio", FIO, 4002);
+    fake.cgroup("system.slice/fio.service", &[100, 102]);
+    fake.write("sys/fs/cgroup/weir.slice/cgroup.subtree_control", "cpu\n");
+    let mut world = World::with(fake, |o| (o.by, o.take_processes) = (By::Process, true));
+    let line = stat_line(100, "fio", 1, 4000, 1);
+    world.fake.write("proc/100/stat", line);
+    assert!(refused(world.limit("pid:100@4000", 0.5)).contains("RealTime"));
+    let own = world.fake.path("sys/fs/cgroup/weir.slice/pid-100-4000");
+    assert!(world.journal().contains("\"op\":\"take\"") && !own.exists());
+    world.release_all();
+    assert_eq!(world.journal(), "", "nothing is open");
 }
 
 #[path = "many_tests.rs"]

@@ -11,103 +11,17 @@
 //! else's: it stays, and weir leaves that weight alone for as long as the limit lasts.
 
 use super::limited::LimitedCgroup;
+use super::weight_lease::{
+    IDLE, WEIGHTS, WeightLease, WeightRecord, is_idle, read_nice, read_weight,
+};
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::is_want;
 use crate::kernel::files::{Buffer, write_at};
-use crate::kernel::parse::{decimal, signed};
-use crate::leases::Claim;
-use crate::leases::journal::Record;
-use crate::leases::restore::Given;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use crate::leases::LeaseBook;
+use crate::leases::undo::{LastTwo, UndoOutcome};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use weir_core::seam::observation::LimitedWeight;
-
-/// Weights that the kernel takes.
-pub(crate) const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=10_000;
-/// Nice values that the kernel takes.
-pub(crate) const NICES: std::ops::RangeInclusive<i64> = -20..=19;
-/// Why it is left alone where `cpu.idle` is set.
-const IDLE: &str = "cpu.idle is 1: it has the least weight already";
-
-/// A cgroup whose weight we changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WeightLease {
-    pub(crate) path: Vec<u8>,
-    pub(crate) inode: u64,
-    /// What to put back.
-    pub(crate) theirs: u64,
-    /// The same as `cpu.weight.nice` tells it, where the kernel does.
-    pub(crate) nice: Option<i64>,
-    /// The last two values we wrote, oldest first.
-    pub(crate) ours: Vec<u64>,
-}
-
-impl WeightLease {
-    fn begin(&self) -> Record {
-        Record::Weight {
-            path: escape(&self.path),
-            inode: self.inode,
-            weight: self.theirs,
-            nice: self.nice,
-        }
-    }
-
-    /// The records that tell it anew.
-    pub(crate) fn records(&self) -> Vec<Record> {
-        let weighed = |weight: &u64| Record::Weighed {
-            inode: self.inode,
-            weight: *weight,
-        };
-        std::iter::once(self.begin())
-            .chain(self.ours.iter().map(weighed))
-            .collect()
-    }
-
-    pub(crate) fn note_ours(&mut self, weight: u64) {
-        self.ours.push(weight);
-        if self.ours.len() > 2 {
-            self.ours.remove(0);
-        }
-    }
-
-    /// Puts it back, given its directory.
-    pub(crate) fn give_back_in(&self, dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Given {
-        let current = match read_weight(dir, buffer) {
-            Ok(current) => current,
-            Err(Errno::NOENT | Errno::NODEV) => return Given::Vanished,
-            Err(e) => return Given::Failed(format!("cpu.weight: {e}")),
-        };
-        if current == self.theirs {
-            return Given::Unchanged;
-        }
-        // Its weight reads as 1 then, which may be ours too, and cannot be written.
-        if is_idle(dir, buffer) == Ok(true) {
-            return Given::LeftAlone(IDLE.into());
-        }
-        if !self.ours.contains(&current) {
-            let theirs = self.theirs;
-            return Given::LeftAlone(format!(
-                "somebody set weight {current} since; it was {theirs}"
-            ));
-        }
-        match self.put_back(dir, buffer) {
-            Ok(()) => Given::Restored,
-            Err(Errno::NODEV) => Given::Vanished,
-            Err(e) => Given::Failed(format!("cpu.weight: {e}")),
-        }
-    }
-
-    fn put_back(&self, dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<(), Errno> {
-        write_at(dir, "cpu.weight", &self.theirs.to_string())?;
-        // Where that was finer than a weight can say.
-        if let Some(nice) = self.nice
-            && read_nice(dir, buffer) != Some(nice)
-        {
-            write_at(dir, "cpu.weight.nice", &nice.to_string())?;
-        }
-        Ok(())
-    }
-}
 
 /// What became of the weight of a cgroup that is held.
 #[derive(Debug, Default)]
@@ -146,20 +60,12 @@ impl HeldWeight {
             HeldWeight::Untouched | HeldWeight::LeftAlone(_) => None,
         }
     }
-
-    /// The records that tell it anew.
-    pub(crate) fn records(&self) -> Vec<Record> {
-        match self {
-            HeldWeight::Leased { lease, .. } => lease.records(),
-            HeldWeight::Untouched | HeldWeight::LeftAlone(_) => Vec::new(),
-        }
-    }
 }
 
 /// What a change of a weight needs.
 pub(crate) struct Scale<'a> {
     pub(crate) root: &'a OwnedFd,
-    pub(crate) claim: &'a mut Claim,
+    pub(crate) leases: &'a mut LeaseBook,
     pub(crate) buffer: &'a mut Buffer,
 }
 
@@ -193,18 +99,18 @@ impl Scale<'_> {
     }
 
     /// Puts it back, before its limit.
-    pub(crate) fn give_back(&mut self, hold: &mut LimitedCgroup) -> Given {
+    pub(crate) fn put_back(&mut self, hold: &mut LimitedCgroup) -> UndoOutcome {
         let HeldWeight::Leased { lease, .. } = &hold.weight else {
-            return Given::Unchanged;
+            return UndoOutcome::Unchanged;
         };
         let given = hold.with_dir(self.root.as_fd(), |dir| {
-            Ok(lease.give_back_in(dir, self.buffer))
+            Ok(lease.put_back_in(dir, self.buffer))
         });
         let given = given.unwrap_or_else(|e| match e {
-            Errno::NODEV => Given::Vanished,
-            e => Given::Failed(format!("cpu.weight: {e}")),
+            Errno::NODEV => UndoOutcome::Vanished,
+            e => UndoOutcome::Failed(format!("cpu.weight: {e}")),
         });
-        if !matches!(given, Given::Failed(_)) {
+        if !matches!(given, UndoOutcome::Failed(_)) {
             self.end(hold, HeldWeight::Untouched);
         }
         given
@@ -215,7 +121,7 @@ impl Scale<'_> {
         if let HeldWeight::Leased { lease, .. } = std::mem::replace(&mut hold.weight, then) {
             // If this cannot be written, the next start finds a weight that is not ours, or nothing.
             let inode = lease.inode;
-            let _ = self.claim.note(&Record::WeightDone { inode });
+            let _ = self.leases.note(&WeightRecord::WeightDone { inode });
         }
     }
 
@@ -256,14 +162,14 @@ impl Scale<'_> {
         };
         if weight != lease.theirs {
             let inode = lease.inode;
-            let record = Record::Weighed { inode, weight };
-            self.claim.note(&record).map_err(|_| Refusal::Later)?;
-            lease.note_ours(weight);
+            let record = WeightRecord::Weighed { inode, weight };
+            self.leases.note(&record).map_err(|_| Refusal::Later)?;
+            lease.ours.push(weight);
         }
         let lease = lease.clone();
         let put = hold.with_dir(self.root.as_fd(), |dir| match weight == lease.theirs {
             true if found == weight => Ok(()),
-            true => lease.put_back(dir, self.buffer),
+            true => lease.write_theirs(dir, self.buffer),
             false => write_at(dir, "cpu.weight", &weight.to_string()),
         });
         put.map_err(Refusal::of)?;
@@ -289,9 +195,9 @@ impl Scale<'_> {
             inode: hold.lease.inode,
             theirs,
             nice,
-            ours: Vec::new(),
+            ours: LastTwo::default(),
         };
-        let noted = self.claim.note(&lease.begin());
+        let noted = self.leases.note(&lease.begin());
         noted.map_err(|_| Refusal::Later)?;
         hold.weight = HeldWeight::Leased {
             lease,
@@ -330,24 +236,6 @@ fn changed(now: u64, expected: u64) -> String {
 fn part_of(theirs: u64, ratio: f64) -> u64 {
     let part = (theirs as f64 * ratio).round() as u64;
     part.clamp(*WEIGHTS.start(), theirs.max(*WEIGHTS.start()))
-}
-
-fn read_weight(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<u64, Errno> {
-    decimal(buffer.read_at(dir, "cpu.weight")?).map_err(|_| Errno::INVAL)
-}
-
-fn read_nice(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<i64> {
-    let nice = signed(buffer.read_at(dir, "cpu.weight.nice").ok()?).ok()?;
-    NICES.contains(&nice).then_some(nice)
-}
-
-/// Kernels before 5.15 have no `cpu.idle`.
-fn is_idle(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<bool, Errno> {
-    match buffer.read_at(dir, "cpu.idle") {
-        Ok(text) => Ok(decimal(text) == Ok(1)),
-        Err(Errno::NOENT) => Ok(false),
-        Err(e) => Err(e),
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ const FIO_DIR: &str = "sys/fs/cgroup/system.slice/fio.service";
 
 impl World {
     fn weigh(&mut self, id: &str, ratio: f64) {
-        self.actuator.weigh(&WorkloadId::new(id), ratio);
+        let id = WorkloadId::new(id);
+        self.actuator.weigh(&id, ratio, &mut self.context);
     }
 
     fn file(&self, name: &str) -> String {
@@ -22,13 +23,13 @@ impl World {
     }
 
     fn seen(&self) -> Option<LimitedWeight> {
-        let hold = self.actuator.hold(&WorkloadId::new(FIO)).unwrap();
+        let hold = self.actuator.holds.get(&WorkloadId::new(FIO)).unwrap();
         hold.weight.seen()
     }
 
     fn reset(&mut self) -> ResetReport {
-        self.actuator.crash();
-        crate::leases::restore::reset(&self.fake.roots()).unwrap()
+        self.crash();
+        reset(&self.fake.roots()).unwrap()
     }
 }
 
@@ -66,7 +67,7 @@ fn a_weight_is_noted_lowered_and_put_back_with_the_limit() {
     world.weigh(FIO, 0.3);
     assert_eq!(world.release(FIO), OutcomeKind::Applied);
     assert_eq!(world.file("cpu.weight"), "100");
-    assert_eq!(world.actuator.release_all(), []);
+    assert_eq!(world.release_all(), []);
     assert!(!world.fake.path("run/weir/journal.jsonl").exists());
 }
 
@@ -77,7 +78,7 @@ fn release_of_all_gives_weights_back() {
     world.limit(FIO, 0.5);
     world.weigh(FIO, 0.1);
     assert_eq!(world.file("cpu.weight"), "31");
-    world.actuator.release_all();
+    world.release_all();
     assert_eq!(world.file("cpu.weight"), "313");
     assert!(!world.fake.path("run/weir/journal.jsonl").exists());
 }
@@ -116,7 +117,7 @@ fn what_others_set_meanwhile_stays() {
     world.limit(FIO, 0.5);
     world.weigh(FIO, 0.25);
     world.set("cpu.weight", "300\n");
-    world.actuator.tend(&world.view);
+    world.tend();
     assert!(left_alone(world.seen()).contains("somebody else set weight 300"));
     world.weigh(FIO, 0.5);
     assert_eq!(world.file("cpu.weight"), "300");
@@ -226,7 +227,7 @@ fn a_weight_that_cannot_be_put_back_is_tried_again() {
     assert!(matches!(world.release(FIO), OutcomeKind::Failed(_)));
     assert_eq!(world.reset().failed.len(), 1);
     world.set("cpu.weight", "25");
-    let report = crate::leases::restore::reset(&world.fake.roots()).unwrap();
+    let report = reset(&world.fake.roots()).unwrap();
     assert_eq!(report.restored, [WorkloadId::new(FIO)]);
     assert_eq!(world.file("cpu.weight"), "100");
 }
@@ -291,7 +292,7 @@ fn a_cgroup_made_idle_at_our_weight_is_left_alone() {
         } else {
             world.weigh(FIO, 0.9);
             assert!(left_alone(world.seen()).contains("cpu.idle"));
-            world.actuator.release_all();
+            world.release_all();
         }
         assert_eq!(world.file("cpu.weight"), "1", "killed: {is_killed}");
         assert!(!world.fake.path("run/weir/journal.jsonl").exists());
@@ -341,7 +342,7 @@ proptest! {
                 Event::Limit(cpus) => drop(world.limit(FIO, cpus)),
                 Event::Weigh(ratio) => world.weigh(FIO, ratio),
                 Event::Release => drop(world.release(FIO)),
-                Event::Tend => world.actuator.tend(&world.view),
+                Event::Tend => world.tend(),
                 Event::Others(weight) => {
                     theirs = weight.to_string();
                     world.set("cpu.weight", &theirs);
@@ -362,7 +363,7 @@ proptest! {
         if is_killed {
             drop(world.reset());
         } else {
-            world.actuator.release_all();
+            world.release_all();
         }
         prop_assert_eq!(&world.file("cpu.weight"), &theirs);
         prop_assert!(!world.fake.path("run/weir/journal.jsonl").exists());

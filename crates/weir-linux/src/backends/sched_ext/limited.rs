@@ -5,13 +5,14 @@ use super::intf::{self, WorkloadCfg};
 use super::loader::{Loaded, ScxError};
 use super::rate::{only_device, rate_of};
 use super::thread_scan::{Portion, Roll};
-use super::threads::{self, ScxThread};
+use super::threads::{self, ScxThread, ThreadsRecord};
 use super::{FOLLOWED_AT_ONCE, Scx};
-use crate::backends::cpu_max::Actuator;
-use crate::backends::cpu_max::target::{never, outcome};
+use crate::backends::BackendContext;
+use crate::backends::eligibility::{may_be_limited, outcome};
 use crate::kernel::escape::escape;
 use crate::kernel::files::Buffer;
-use crate::leases::restore::Given;
+use crate::leases::undo::UndoOutcome;
+use crate::workloads::cgroups::tree::Leaf;
 use crate::workloads::discovery::{View, Watched, WorkloadSource};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -34,6 +35,27 @@ pub(super) struct LimitedWorkload {
     pub(super) is_leaving: bool,
 }
 
+/// The cgroup and the device of a workload that this back end could limit. The overload cap goes by it too.
+///
+/// # Errors
+/// It may not be limited, or not by this back end.
+pub(super) fn limitable(watched: &Watched) -> Result<(&Leaf, DeviceId), OutcomeKind> {
+    may_be_limited(watched, None)?;
+    let WorkloadSource::Cgroup(leaf) = &watched.source else {
+        return Err(OutcomeKind::Refused(
+            "the scheduler limits cgroups: use --workloads cgroup, or --backend cpu-max".into(),
+        ));
+    };
+    if watched.limit.is_some_and(|max| max.cpus().is_some()) {
+        return Err(OutcomeKind::Refused(
+            "it has a cpu.max of its own, which the kernel does not enforce on SCHED_EXT \
+             tasks: use --backend cpu-max"
+                .into(),
+        ));
+    }
+    Ok((leaf, only_device(watched)?))
+}
+
 impl Scx {
     pub(super) fn limit(
         &mut self,
@@ -41,14 +63,10 @@ impl Scx {
         watched: Option<&Watched>,
         verdict: Option<&Decision>,
         cpus: CpuShare,
-        actuator: &mut Actuator,
+        context: &mut BackendContext,
     ) -> Result<OutcomeKind, OutcomeKind> {
-        let watched = watched
-            .filter(|w| !w.source.is_gone())
-            .ok_or(OutcomeKind::Vanished)?;
-        if let Some(why) = &watched.excluded {
-            return Err(never(why));
-        }
+        let watched = watched.ok_or(OutcomeKind::Vanished)?;
+        may_be_limited(watched, None)?;
         if let Some(hold) = self.holds.get_mut(id) {
             hold.cpus = cpus;
             if std::mem::take(&mut hold.is_leaving) {
@@ -58,28 +76,21 @@ impl Scx {
             }
             return Ok(OutcomeKind::Applied);
         }
-        if watched.limit.is_some_and(|max| max.cpus().is_some()) {
-            return Err(OutcomeKind::Refused(
-                "it has a cpu.max of its own, which the kernel does not enforce on SCHED_EXT \
-                 tasks: use --backend cpu-max"
-                    .into(),
-            ));
-        }
-        let device = only_device(watched)?;
+        let (leaf, device) = limitable(watched)?;
         self.load().map_err(OutcomeKind::Refused)?;
         if !self.rule.takes_all() {
             // It moves tasks there at once.
             self.start().map_err(OutcomeKind::Refused)?;
         }
         self.say_we_live().map_err(failed)?;
-        let mut hold = self.acquire(id, watched, device, cpus, actuator)?;
+        let mut hold = self.acquire(id, watched, (leaf, device), cpus, context)?;
         if let Some(rate) = verdict.and_then(|v| rate_of(v, cpus, hold.rate.device)) {
             hold.rate = rate;
         }
-        let begun = self.begin(&mut hold, actuator);
+        let begun = self.begin(&mut hold, context);
         self.holds.insert(id.clone(), hold);
         if let Err(why) = begun {
-            self.release(id, actuator);
+            self.release(id, context);
             return Err(why);
         }
         Ok(OutcomeKind::Applied)
@@ -90,20 +101,14 @@ impl Scx {
         &mut self,
         id: &WorkloadId,
         watched: &Watched,
-        device: DeviceId,
+        (leaf, device): (&Leaf, DeviceId),
         cpus: CpuShare,
-        actuator: &mut Actuator,
+        context: &mut BackendContext,
     ) -> Result<LimitedWorkload, OutcomeKind> {
-        let WorkloadSource::Cgroup(leaf) = &watched.source else {
-            return Err(OutcomeKind::Refused(
-                "the scheduler limits cgroups: use --workloads cgroup, or --backend cpu-max".into(),
-            ));
-        };
-        actuator
-            .claim()
-            .map_err(|e| OutcomeKind::Refused(e.to_string()))?;
-        let (dir, path, _) = actuator.aim().target(&watched.source)?;
-        actuator.aim().check_members(watched, &dir, None)?;
+        context.claim()?;
+        let (dir, path, _) = context.target(&watched.source)?;
+        let fresh = context.fresh_members(watched, &dir, None)?;
+        may_be_limited(watched, Some(fresh))?;
         let (slot, is_new) = self.slot_for(id).ok_or_else(|| {
             let most = intf::MAX_SLOTS - 1;
             OutcomeKind::Refused(format!(
@@ -135,7 +140,7 @@ impl Scx {
     fn begin(
         &mut self,
         hold: &mut LimitedWorkload,
-        actuator: &mut Actuator,
+        context: &mut BackendContext,
     ) -> Result<(), OutcomeKind> {
         let loaded = self.loaded.as_ref().ok_or_else(gone)?;
         if std::mem::take(&mut hold.is_new) {
@@ -155,57 +160,62 @@ impl Scx {
             // All tasks are the scheduler's already.
             return Ok(());
         }
-        actuator.note_moved(&hold.moved)?;
-        let begun = hold.follow(self.moving_until, actuator);
+        let moved = ThreadsRecord::Moved(hold.moved.clone());
+        context.leases.note(&moved)?;
+        let begun = hold.follow(self.moving_until, context);
         begun.map(drop).map_err(|e| outcome(e, &hold.moved.path))
     }
 
     /// From now on it is held back no more. Its threads are given back as soon as there is time.
-    pub(crate) fn release(&mut self, id: &WorkloadId, actuator: &mut Actuator) -> OutcomeKind {
+    pub(crate) fn release(&mut self, id: &WorkloadId, context: &mut BackendContext) -> OutcomeKind {
         let Some(hold) = self.holds.get_mut(id) else {
             return OutcomeKind::Unchanged;
         };
         hold.set_free(self.loaded.as_ref());
         if self.rule.takes_all() {
-            self.forget(id, actuator);
+            self.forget(id, context);
             return OutcomeKind::Applied;
         }
         if !std::mem::replace(&mut hold.is_leaving, true) {
             hold.roll.begin_again();
         }
-        let kind = match hold.leave(self.moving_until, actuator) {
+        let kind = match hold.leave(self.moving_until, context) {
             Ok(done) if !done.is_whole || done.changed > 0 => return OutcomeKind::Applied,
             Ok(_) => OutcomeKind::Unchanged,
             Err(Errno::NOENT | Errno::NODEV) => OutcomeKind::Vanished,
             Err(e) => return OutcomeKind::Failed(format!("scheduling policy: {e}")),
         };
-        self.forget(id, actuator);
+        self.forget(id, context);
         kind
     }
 
     /// Gives all threads of a workload back, however long it takes.
-    fn release_now(&mut self, id: &WorkloadId, actuator: &mut Actuator) -> OutcomeKind {
+    pub(super) fn release_now(
+        &mut self,
+        id: &WorkloadId,
+        context: &mut BackendContext,
+    ) -> OutcomeKind {
         let Some(hold) = self.holds.get(id) else {
             return OutcomeKind::Unchanged;
         };
         hold.set_free(self.loaded.as_ref());
         let given = if self.rule.takes_all() {
-            Given::Restored
+            UndoOutcome::Restored
         } else {
-            threads::give_back_in(hold.dir.as_fd(), &hold.moved, &mut Buffer::new())
+            threads::put_back_in(hold.dir.as_fd(), &hold.moved, &mut Buffer::new())
         };
         let kind = match given {
-            Given::Restored => OutcomeKind::Applied,
-            Given::Unchanged | Given::LeftAlone(_) => OutcomeKind::Unchanged,
-            Given::Vanished => OutcomeKind::Vanished,
-            Given::Failed(why) => return OutcomeKind::Failed(why),
+            UndoOutcome::Restored => OutcomeKind::Applied,
+            UndoOutcome::Unchanged | UndoOutcome::LeftAlone(_) => OutcomeKind::Unchanged,
+            UndoOutcome::Vanished => OutcomeKind::Vanished,
+            UndoOutcome::Failed(why) => return OutcomeKind::Failed(why),
         };
-        self.forget(id, actuator);
+        self.forget(id, context);
         kind
     }
 
     /// Nothing of it is the scheduler's any more.
-    fn forget(&mut self, id: &WorkloadId, actuator: &mut Actuator) {
+    fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) {
         let Some(hold) = self.holds.remove(id) else {
             return;
         };
@@ -221,7 +231,9 @@ impl Scx {
             let _ = loaded.set_beat(self.beat);
         }
         if !self.rule.takes_all() {
-            actuator.note_returned(hold.moved.inode);
+            let inode = hold.moved.inode;
+            let _ = context.leases.note(&ThreadsRecord::Done { inode });
+            context.leases.compact();
         }
     }
 
@@ -232,20 +244,8 @@ impl Scx {
         tracing::debug!(workload = %id, ?count, ?meter, life = ?loaded.life(), "scheduled by weir so far");
     }
 
-    pub(crate) fn release_all(
-        &mut self,
-        actuator: &mut Actuator,
-    ) -> Vec<(WorkloadId, OutcomeKind)> {
-        let ids: Vec<_> = self.holds.keys().cloned().collect();
-        let outcomes = ids.into_iter().map(|id| {
-            let released = self.release_now(&id, actuator);
-            (id, released)
-        });
-        outcomes.collect()
-    }
-
     /// Cgroups that are no workload any more, or gone.
-    pub(super) fn drop_the_gone(&mut self, view: &View, actuator: &mut Actuator) {
+    pub(super) fn drop_the_gone(&mut self, view: &View, context: &mut BackendContext) {
         let is_over = |id: &WorkloadId| view.get(id).is_none_or(|w| w.source.is_gone());
         let staying = self.holds.iter().filter(|(_, hold)| !hold.is_leaving);
         let over: Vec<_> = staying
@@ -255,7 +255,7 @@ impl Scx {
             .collect();
         for id in over {
             tracing::info!(workload = %id, "no workload any more: its tasks are given back");
-            if let OutcomeKind::Failed(why) = self.release(&id, actuator) {
+            if let OutcomeKind::Failed(why) = self.release(&id, context) {
                 tracing::warn!(workload = %id, why, "its tasks are not given back");
             }
         }
@@ -263,7 +263,7 @@ impl Scx {
 
     /// Looks for threads that joined limited cgroups from outside, and goes on giving back those of others; the
     /// cgroups take turns.
-    pub(super) fn follow(&mut self, actuator: &mut Actuator) {
+    pub(super) fn follow(&mut self, context: &mut BackendContext) {
         if self.rule.takes_all() {
             return;
         }
@@ -276,9 +276,9 @@ impl Scx {
             .filter(|(id, _)| from.as_ref().is_none_or(|f| *id > f));
         for (id, hold) in rest.take(FOLLOWED_AT_ONCE) {
             let done = if hold.is_leaving {
-                hold.leave(self.moving_until, actuator)
+                hold.leave(self.moving_until, context)
             } else {
-                hold.follow(self.moving_until, actuator)
+                hold.follow(self.moving_until, context)
             };
             match done {
                 Ok(done) if !done.is_whole || done.changed > 0 => {}
@@ -294,7 +294,7 @@ impl Scx {
         let is_end = last.is_none() || last.as_ref() == self.holds.keys().next_back();
         self.followed = if is_end { None } else { last };
         for id in left {
-            self.forget(&id, actuator);
+            self.forget(&id, context);
         }
     }
 }
@@ -313,18 +313,21 @@ impl LimitedWorkload {
         }
     }
 
-    fn follow(&mut self, until: Nanos, actuator: &mut Actuator) -> Result<Portion, Errno> {
+    fn follow(&mut self, until: Nanos, context: &mut BackendContext) -> Result<Portion, Errno> {
         self.roll
-            .renew(|| threads::list(&self.dir, &mut actuator.buffer))?;
+            .renew(|| threads::list(&self.dir, &mut context.buffer))?;
         self.roll.go_on(until, |tid| {
-            let note = |moved: &ScxThread| actuator.note_moved(moved).map_err(|_| Errno::IO);
+            let note = |moved: &ScxThread| {
+                let record = ThreadsRecord::Moved(moved.clone());
+                context.leases.note(&record).map_err(|_| Errno::IO)
+            };
             threads::take(tid, &mut self.moved, note)
         })
     }
 
-    fn leave(&mut self, until: Nanos, actuator: &mut Actuator) -> Result<Portion, Errno> {
+    fn leave(&mut self, until: Nanos, context: &mut BackendContext) -> Result<Portion, Errno> {
         self.roll
-            .renew(|| threads::list(&self.dir, &mut actuator.buffer))?;
+            .renew(|| threads::list(&self.dir, &mut context.buffer))?;
         self.roll
             .go_on(until, |tid| threads::give(tid, &self.moved))
     }

@@ -33,10 +33,10 @@ mod stats;
 mod thread_scan;
 pub(crate) mod threads;
 
-use crate::backends::cpu_max::Actuator;
+use crate::backends::{Backend, BackendContext};
 use crate::error::LinuxError;
 use crate::kernel::clock::{self, now};
-use crate::options::{Backend, CounterSource, Options, Roots};
+use crate::options::{Backend as BackendChoice, CounterSource, Options, Roots};
 use crate::workloads::discovery::View;
 use cgroup_map::Owners;
 use device_counts::DeviceCounts;
@@ -53,6 +53,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::enforcement::byte_budget::{others_room, whole};
 use weir_core::enforcement::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP, SchedSettings};
+use weir_core::seam::observation::{GroupReading, Skipped};
 use weir_core::seam::plan::{ActionKind, OutcomeKind};
 use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
 
@@ -103,16 +104,16 @@ impl Scx {
     /// # Errors
     /// It is asked for by name, and something stands in its way.
     pub(crate) fn choose(options: &Options, is_counted: bool) -> Result<Option<Self>, LinuxError> {
-        if options.read_only || options.backend == Backend::CpuMax {
+        if options.read_only || options.backend == BackendChoice::CpuMax {
             return Ok(None);
         }
-        if options.backend == Backend::Auto
+        if options.backend == BackendChoice::Auto
             && let Some(why) = cpu_room::shortage(&options.roots)
         {
             tracing::info!("limits by cpu.max: {why}");
             return Ok(None);
         }
-        if options.backend == Backend::SchedExt
+        if options.backend == BackendChoice::SchedExt
             && let Some(why) = cpu_room::shortage(&options.roots)
         {
             tracing::warn!("limited tasks may get less than their limit: {why}");
@@ -120,7 +121,7 @@ impl Scx {
         let mut scx = Scx::new(options, is_counted);
         match scx.load() {
             Ok(()) => Ok(Some(scx)),
-            Err(why) if options.backend != Backend::Auto => Err(LinuxError::NoScheduler(why)),
+            Err(why) if options.backend != BackendChoice::Auto => Err(LinuxError::NoScheduler(why)),
             Err(why) => {
                 tracing::info!("limits by cpu.max: {why}");
                 Ok(None)
@@ -173,9 +174,9 @@ impl Scx {
             settings,
             loaded: None,
             rule: match options.backend {
-                Backend::SchedExtFull => Rule::Full,
-                Backend::Thesis(variant) => Rule::Thesis(variant),
-                Backend::CpuMax | Backend::SchedExt | Backend::Auto => Rule::Partial,
+                BackendChoice::SchedExtFull => Rule::Full,
+                BackendChoice::Thesis(variant) => Rule::Thesis(variant),
+                BackendChoice::CpuMax | BackendChoice::SchedExt | BackendChoice::Auto => Rule::Partial,
             },
             // Whoever asks for events of perf has the device counted by them alone.
             counts: if options.counters != CounterSource::Perf
@@ -201,51 +202,6 @@ impl Scx {
             moving_until: Nanos(0),
             trouble: None,
         }
-    }
-
-    /// Carries a plan out: one outcome per action, in their order.
-    pub(crate) fn apply(
-        &mut self,
-        plan: &Plan,
-        view: &View,
-        machine: &Description,
-        actuator: &mut Actuator,
-    ) -> Vec<OutcomeKind> {
-        self.notice_the_end(actuator);
-        let was_anybody_held = !(self.holds.is_empty() && self.guarded.is_empty());
-        if was_anybody_held {
-            self.notice_silence();
-        }
-        self.drop_the_gone(view, actuator);
-        self.moving_until = Nanos(now().0.saturating_add(MOVING.0));
-        let verdict = |id: &WorkloadId| plan.workloads.iter().find(|v| v.id == *id);
-        let mut outcomes = Vec::with_capacity(plan.actions.len());
-        for action in &plan.actions {
-            let id = &action.workload;
-            outcomes.push(match action.kind {
-                ActionKind::Limit { cpus } => {
-                    let limited = self.limit(id, view.get(id), verdict(id), cpus, actuator);
-                    limited.unwrap_or_else(|why| why)
-                }
-                ActionKind::Release => self.release(id, actuator),
-            });
-        }
-        let fed = self
-            .share(plan, view, actuator)
-            .and_then(|()| self.guard(plan, view))
-            .and_then(|()| self.feed(plan, machine));
-        if let Err(why) = fed {
-            tracing::warn!("{why}");
-        }
-        if let Err(why) = self.start() {
-            self.lose(why, actuator);
-        }
-        if !was_anybody_held {
-            // A silence until now did nobody any harm.
-            self.opened = self.life().map_or(0, |life| life.suspensions);
-        }
-        self.follow(actuator);
-        outcomes
     }
 
     /// Puts the scheduler into the kernel, if it is not there.
@@ -306,22 +262,22 @@ impl Scx {
     }
 
     /// It schedules nobody any more, and is not loaded again at once.
-    fn lose(&mut self, why: String, actuator: &mut Actuator) {
+    fn lose(&mut self, why: String, context: &mut BackendContext) {
         tracing::warn!("{why}");
         self.trouble = Some((why, Nanos(now().0.saturating_add(RETRY_AFTER.0))));
         self.loaded = None;
-        self.release_all(actuator);
+        self.release_all(context);
     }
 
     /// If the kernel has thrown the scheduler out, all tasks run under the kernel's own again; what is
     /// left is to say so and to give them their policies back.
-    fn notice_the_end(&mut self, actuator: &mut Actuator) {
+    fn notice_the_end(&mut self, context: &mut BackendContext) {
         let Some(end) = self.loaded.as_ref().and_then(Loaded::end) else {
             return;
         };
         let why = format!("the kernel took weir's scheduler out: {}", end.text);
         self.report(&end);
-        self.lose(why, actuator);
+        self.lose(why, context);
     }
 
     /// If weir was silent for too long, nobody was limited meanwhile: whoever looks at bandwidth must know.
@@ -342,14 +298,19 @@ impl Scx {
     }
 
     /// Full mode: tells the scheduler what part of the CPUs each cgroup is worth.
-    fn share(&mut self, plan: &Plan, view: &View, actuator: &mut Actuator) -> Result<(), ScxError> {
+    fn share(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        context: &mut BackendContext,
+    ) -> Result<(), ScxError> {
         let Some(loaded) = self.loaded.as_ref().filter(|_| self.rule == Rule::Full) else {
             return Ok(());
         };
-        let root = Arc::clone(&actuator.root);
+        let root = Arc::clone(&context.root);
         let news = self
             .shares
-            .update(view, plan, root.as_fd(), &mut actuator.buffer);
+            .update(view, plan, root.as_fd(), &mut context.buffer);
         for (index, weight) in news.weights {
             loaded.set_share(index, weight)?;
         }
@@ -438,21 +399,90 @@ impl Scx {
         })
     }
 
-    /// Time its tasks were parked: what `throttled` is for the other back end.
-    pub(crate) fn parked(&self, id: &WorkloadId) -> Option<Reading<Nanos>> {
-        let count = self.count(id)?;
-        Some(Reading::new(now(), Nanos(count.parked_ns)))
-    }
-
     fn count(&self, id: &WorkloadId) -> Option<WorkloadCtx> {
         let held = self.holds.get(id).map(|h| h.slot);
         let slot = held.or_else(|| self.guarded.get(id).map(|g| g.slot))?;
         self.loaded.as_ref()?.count(slot)
     }
+}
 
-    /// Why limits do not hold at the moment, if so.
-    pub(crate) fn complaint(&self) -> Option<Missing> {
+impl Backend for Scx {
+    fn apply(
+        &mut self,
+        plan: &Plan,
+        view: &View,
+        machine: &Description,
+        context: &mut BackendContext,
+    ) -> Vec<OutcomeKind> {
+        self.notice_the_end(context);
+        let was_anybody_held = !(self.holds.is_empty() && self.guarded.is_empty());
+        if was_anybody_held {
+            self.notice_silence();
+        }
+        self.drop_the_gone(view, context);
+        self.moving_until = Nanos(now().0.saturating_add(MOVING.0));
+        let verdict = |id: &WorkloadId| plan.workloads.iter().find(|v| v.id == *id);
+        let mut outcomes = Vec::with_capacity(plan.actions.len());
+        for action in &plan.actions {
+            let id = &action.workload;
+            outcomes.push(match action.kind {
+                ActionKind::Limit { cpus } => {
+                    let limited = self.limit(id, view.get(id), verdict(id), cpus, context);
+                    limited.unwrap_or_else(|why| why)
+                }
+                ActionKind::Release => self.release(id, context),
+            });
+        }
+        let fed = self
+            .share(plan, view, context)
+            .and_then(|()| self.guard(plan, view))
+            .and_then(|()| self.feed(plan, machine));
+        if let Err(why) = fed {
+            tracing::warn!("{why}");
+        }
+        if let Err(why) = self.start() {
+            self.lose(why, context);
+        }
+        if !was_anybody_held {
+            // A silence until now did nobody any harm.
+            self.opened = self.life().map_or(0, |life| life.suspensions);
+        }
+        self.follow(context);
+        outcomes
+    }
+
+    fn release_all(&mut self, context: &mut BackendContext) -> Vec<(WorkloadId, OutcomeKind)> {
+        let ids: Vec<_> = self.holds.keys().cloned().collect();
+        let outcomes = ids.into_iter().map(|id| {
+            let released = self.release_now(&id, context);
+            (id, released)
+        });
+        outcomes.collect()
+    }
+
+    fn unenforced(&mut self) -> Option<Skipped> {
         let (why, _) = self.trouble.as_ref()?;
-        Some(Missing::NotSupported(why.clone()))
+        Some(Skipped {
+            what: "weir's scheduler".into(),
+            why: Missing::NotSupported(why.clone()),
+        })
+    }
+
+    /// Time its tasks were parked.
+    fn throttled(&self, id: &WorkloadId) -> Option<Reading<Nanos>> {
+        let count = self.count(id)?;
+        Some(Reading::new(now(), Nanos(count.parked_ns)))
+    }
+
+    fn counts_every(&self) -> Option<Nanos> {
+        self.looks_every()
+    }
+
+    fn on_counts(&self, groups: &[GroupReading]) {
+        self.look(groups);
+    }
+
+    fn sched_stats(&self) -> Option<weir_core::seam::sched_stats::SchedStats> {
+        self.books()
     }
 }

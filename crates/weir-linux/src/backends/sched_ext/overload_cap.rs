@@ -7,9 +7,9 @@
 use super::Scx;
 use super::cgroup_map::Owners;
 use super::intf::{self, WorkloadCfg};
+use super::limited::limitable;
 use super::loader::{Loaded, Rule, ScxError};
-use super::rate::only_device;
-use crate::workloads::discovery::{View, Watched, WorkloadSource};
+use crate::workloads::discovery::{View, Watched};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::enforcement::byte_budget::whole;
@@ -108,9 +108,9 @@ fn rates(plan: &Plan, view: &View) -> BTreeMap<WorkloadId, (u64, WorkloadCfg)> {
     let mut weights: BTreeMap<DeviceId, f64> = BTreeMap::new();
     let mut found = Vec::new();
     for watched in &view.workloads {
-        if let Some((cgroup, device)) = limitable(watched) {
+        if let Ok((leaf, device)) = limitable(watched) {
             *weights.entry(device).or_default() += watched.weight;
-            found.push((watched, cgroup, device));
+            found.push((watched, leaf.inode, device));
         }
     }
     let rate = |(watched, cgroup, device): (&Arc<Watched>, u64, DeviceId)| {
@@ -132,16 +132,4 @@ fn rates(plan: &Plan, view: &View) -> BTreeMap<WorkloadId, (u64, WorkloadCfg)> {
         Some((watched.id.clone(), (cgroup, rate)))
     };
     found.into_iter().filter_map(rate).collect()
-}
-
-/// The same conditions as for a limit.
-fn limitable(watched: &Watched) -> Option<(u64, DeviceId)> {
-    let WorkloadSource::Cgroup(leaf) = &watched.source else {
-        return None;
-    };
-    let is_theirs = watched.limit.is_some_and(|max| max.cpus().is_some());
-    if leaf.is_gone() || watched.excluded.is_some() || is_theirs {
-        return None;
-    }
-    Some((leaf.inode, only_device(watched).ok()?))
 }

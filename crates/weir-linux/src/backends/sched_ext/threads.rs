@@ -10,29 +10,86 @@
 //! those that asked for `SCHED_EXT` themselves are left alone. Niceness stays as it is.
 
 use crate::kernel::escape::unescape;
-use crate::kernel::files::{Buffer, inode, open_beneath};
-use crate::leases::restore::Given;
+use crate::kernel::files::Buffer;
+use crate::leases::undo::{RecordPhase, Undo, UndoHost, UndoOutcome};
 use crate::workloads::cgroups::cgroup_type;
 use crate::workloads::processes::sched_policy::{
     RESET_ON_FORK, SCHED_BATCH, SCHED_EXT, SCHED_IDLE, SCHED_OTHER, policy, set_policy,
 };
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+use weir_core::WorkloadId;
 
-/// A cgroup whose threads were moved, in the journal.
+/// The lease on the threads of a cgroup that were moved under the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ScxThread {
     pub(crate) path: String,
     pub(crate) inode: u64,
     /// Threads whose policy was not `SCHED_OTHER`, with it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "policies_from"
+    )]
     pub(crate) policies: BTreeMap<u32, i32>,
 }
 
+/// In JSON the key of a map is a text, and serde does not make a number of it behind a tag.
+fn policies_from<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, i32>, D::Error> {
+    let policies = BTreeMap::<String, i32>::deserialize(from)?;
+    let sound = |(tid, policy): (String, i32)| {
+        let tid: u32 = tid.parse().ok()?;
+        let is_moved = [SCHED_BATCH, SCHED_IDLE].contains(&policy);
+        is_moved.then_some((tid, policy))
+    };
+    let sound: Option<BTreeMap<u32, i32>> = policies.into_iter().map(sound).collect();
+    sound.ok_or_else(|| D::Error::custom("a policy that weir would not note"))
+}
+
+/// Its records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum ThreadsRecord {
+    /// On disk BEFORE the first thread is moved, and before one that had a policy of its own is.
+    Moved(ScxThread),
+    /// All have their policies again, or the cgroup is gone.
+    Done { inode: u64 },
+}
+
+impl Undo for ScxThread {
+    type Key = u64;
+    type Record = ThreadsRecord;
+    const OPS: &'static [(&'static str, RecordPhase)] =
+        &[("moved", RecordPhase::Begin), ("done", RecordPhase::End)];
+
+    fn replay(open: &mut BTreeMap<u64, Self>, record: ThreadsRecord) -> Result<(), String> {
+        match record {
+            ThreadsRecord::Moved(moved) => open.insert(moved.inode, moved),
+            ThreadsRecord::Done { inode } => open.remove(&inode),
+        };
+        Ok(())
+    }
+
+    fn records(&self) -> Vec<ThreadsRecord> {
+        vec![ThreadsRecord::Moved(self.clone())]
+    }
+
+    fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
+        let outcome = match unescape(&self.path) {
+            Some(path) => host.in_cgroup(&path, self.inode, |dir, buffer| {
+                put_back_in(dir, self, buffer)
+            }),
+            None => UndoOutcome::Failed("a path that weir would not write".into()),
+        };
+        vec![(WorkloadId::new(self.path.clone()), outcome)]
+    }
+}
+
 /// Moves a thread under the scheduler. False if it is not one that is moved.
-pub(super) fn take(
+pub(crate) fn take(
     tid: u32,
     moved: &mut ScxThread,
     note: impl FnOnce(&ScxThread) -> Result<(), Errno>,
@@ -42,8 +99,13 @@ pub(super) fn take(
     if ![SCHED_OTHER, SCHED_BATCH, SCHED_IDLE].contains(&bare) {
         return Ok(false);
     }
-    if bare != SCHED_OTHER {
-        moved.policies.insert(tid, bare);
+    // Also one that another program has given the ordinary policy since it was noted.
+    let noted = moved.policies.get(&tid).copied().unwrap_or(SCHED_OTHER);
+    if bare != noted {
+        match bare {
+            SCHED_OTHER => moved.policies.remove(&tid),
+            bare => moved.policies.insert(tid, bare),
+        };
         note(moved)?;
     }
     set_policy(tid, SCHED_EXT | was & RESET_ON_FORK)?;
@@ -62,43 +124,32 @@ pub(super) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
 }
 
 /// Looks until nobody is left who is `SCHED_EXT`: a thread may be born between look and change.
-pub(crate) fn give_back_in(dir: BorrowedFd<'_>, moved: &ScxThread, buffer: &mut Buffer) -> Given {
-    let mut given = Given::Unchanged;
+pub(crate) fn put_back_in(
+    dir: BorrowedFd<'_>,
+    moved: &ScxThread,
+    buffer: &mut Buffer,
+) -> UndoOutcome {
+    let mut given = UndoOutcome::Unchanged;
     for _ in 0..16 {
         let threads = match list(dir, buffer) {
             Ok(threads) => threads,
-            Err(Errno::NOENT | Errno::NODEV) => return Given::Vanished,
-            Err(e) => return Given::Failed(format!("cgroup.threads: {e}")),
+            Err(Errno::NOENT | Errno::NODEV) => return UndoOutcome::Vanished,
+            Err(e) => return UndoOutcome::Failed(format!("cgroup.threads: {e}")),
         };
         let mut is_changed = false;
         for tid in threads {
             match give(tid, moved) {
                 Ok(done) => is_changed |= done,
                 Err(Errno::SRCH) => {}
-                Err(e) => return Given::Failed(format!("scheduling policy: {e}")),
+                Err(e) => return UndoOutcome::Failed(format!("scheduling policy: {e}")),
             }
         }
         if !is_changed {
             return given;
         }
-        given = Given::Restored;
+        given = UndoOutcome::Restored;
     }
     given
-}
-
-/// The same for a cgroup that has yet to be opened.
-pub(crate) fn give_back(root: BorrowedFd<'_>, moved: &ScxThread, buffer: &mut Buffer) -> Given {
-    let Some(path) = unescape(&moved.path) else {
-        return Given::Failed("a path that weir would not write".into());
-    };
-    match open_beneath(root, &path) {
-        Ok(dir) => match inode(&dir) {
-            Ok(stat) if stat.st_ino == moved.inode => give_back_in(dir.as_fd(), moved, buffer),
-            _ => Given::Vanished,
-        },
-        Err(Errno::NOENT | Errno::NODEV) => Given::Vanished,
-        Err(e) => Given::Failed(format!("not opened below the cgroup root: {e}")),
-    }
 }
 
 /// The threads of a cgroup; of a threaded domain, those below it too.
@@ -110,7 +161,7 @@ pub(crate) fn list(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errn
 mod tests {
     use super::*;
     use crate::fake::Fake;
-    use crate::kernel::files::open_root;
+    use crate::kernel::files::{inode, open_beneath, open_root};
 
     fn moved() -> ScxThread {
         ScxThread {
@@ -169,28 +220,52 @@ mod tests {
         set_policy(own(), before).unwrap();
     }
 
+    /// After a kill these threads must have their own policies again.
+    #[test]
+    fn policies_are_read_as_they_were_written() {
+        let record = ThreadsRecord::Moved(ScxThread {
+            policies: [(7, SCHED_BATCH), (4_000_000, SCHED_IDLE)].into(),
+            ..moved()
+        });
+        let line = serde_json::to_string(&record).unwrap();
+        assert_eq!(
+            serde_json::from_str::<ThreadsRecord>(&line).unwrap(),
+            record
+        );
+        for strange in [
+            r#""7":1"#,
+            r#""7":-1"#,
+            r#""x":3"#,
+            r#""-1":3"#,
+            r#""4294967296":3"#,
+        ] {
+            let line =
+                format!(r#"{{"op":"moved","path":"/a","inode":1,"policies":{{{strange}}}}}"#);
+            let why = serde_json::from_str::<ThreadsRecord>(&line).unwrap_err();
+            assert!(
+                why.to_string().contains("would not note"),
+                "{strange}: {why}"
+            );
+        }
+    }
+
     #[test]
     fn a_cgroup_that_is_gone_or_another_is_left_alone() {
         let fake = Fake::new();
-        let root = open_root(&fake.roots().cgroup).unwrap();
-        let mut buffer = Buffer::new();
-        assert_eq!(
-            give_back(root.as_fd(), &moved(), &mut buffer),
-            Given::Vanished
-        );
+        let roots = fake.roots();
+        let root = open_root(&roots.cgroup).unwrap();
+        let undone = |moved: &ScxThread| {
+            let done = moved.undo(&mut UndoHost::new(&roots));
+            done.into_iter().map(|(_, outcome)| outcome).next().unwrap()
+        };
+        assert_eq!(undone(&moved()), UndoOutcome::Vanished);
         fake.write("sys/fs/cgroup/a/cgroup.threads", "");
-        assert_eq!(
-            give_back(root.as_fd(), &moved(), &mut buffer),
-            Given::Vanished
-        );
+        assert_eq!(undone(&moved()), UndoOutcome::Vanished);
         let dir = open_beneath(&root, b"/a").unwrap();
         let same = ScxThread {
             inode: inode(&dir).unwrap().st_ino,
             ..moved()
         };
-        assert_eq!(
-            give_back(root.as_fd(), &same, &mut buffer),
-            Given::Unchanged
-        );
+        assert_eq!(undone(&same), UndoOutcome::Unchanged);
     }
 }

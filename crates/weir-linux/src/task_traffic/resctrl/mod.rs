@@ -11,7 +11,7 @@
 //! AMD's CPUs can count reads of slow memory, which is CXL memory. Others know *local* traffic and *all*: the difference is CXL memory
 //! and the DRAM of other sockets, good for a ratio where the latter is little.
 //!
-//! Groups and the setting are debts ([`undo`]). Groups of others stay as they are, and so do tasks in them: a
+//! Groups and the setting are a lease ([`undo`]). Groups of others stay as they are, and so do tasks in them: a
 //! workload that has such tasks is not counted, nor is one for which the CPU has no id left.
 
 mod counter;
@@ -24,6 +24,7 @@ use super::{Key, TrafficSource};
 use crate::error::LinuxError;
 use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, open_dir, open_root, write_at};
+use crate::leases::LeaseBook;
 use crate::leases::restore::ResetReport;
 use crate::options::{Options, Roots};
 use crate::workloads::discovery::WorkloadSource as Watches;
@@ -33,8 +34,9 @@ use rustix::io::Errno;
 use std::collections::{BTreeMap, BTreeSet};
 use tasks::{Ground, GroupTasks};
 use tree::{Directories, Events, Knob, Maker, ResctrlTree};
-use undo::{ResctrlLeases, Setting, UndoFile};
+use undo::{COUNTING, ResctrlLease, ResctrlRecord, Setting};
 use weir_core::seam::observation::Skipped;
+use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::topology::Fact;
 use weir_core::{Missing, Nanos};
 
@@ -69,9 +71,8 @@ enum GroupState {
 pub(crate) struct Resctrl {
     tree: ResctrlTree,
     maker: Box<dyn Maker>,
-    ledger: UndoFile,
+    leases: LeaseBook,
     mark: String,
-    roots: Roots,
     cgroup: OwnedFd,
     proc: OwnedFd,
     groups: BTreeMap<Key, GroupState>,
@@ -129,7 +130,8 @@ impl Resctrl {
 
     fn with(roots: &Roots, tree: ResctrlTree, maker: Box<dyn Maker>) -> Result<Resctrl, Missing> {
         let refused = |e: LinuxError| Missing::NotPermitted(e.to_string());
-        let (ledger, left) = UndoFile::open(roots, &*maker).map_err(refused)?;
+        let mut leases = LeaseBook::new(roots, &[COUNTING]);
+        let left = leases.claim().map_err(refused)?;
         if !left.is_empty() {
             tracing::warn!(report = ?left, "a weir died while it counted by resctrl");
         }
@@ -152,8 +154,7 @@ impl Resctrl {
             mark: format!("{}{}-{:x}", tree::PREFIX, std::process::id(), now().0),
             tree,
             maker,
-            ledger,
-            roots: roots.clone(),
+            leases,
             groups: BTreeMap::new(),
             made: 0,
             follow_at: Nanos(0),
@@ -164,7 +165,7 @@ impl Resctrl {
         Ok(resctrl)
     }
 
-    /// Notes what will be owed, and sets the event.
+    /// Notes what will be changed, and sets the event.
     fn begin(&mut self) -> Result<(), Missing> {
         let Events::Slow(knob) = self.tree.events else {
             return self.note(None);
@@ -173,7 +174,7 @@ impl Resctrl {
             return Ok(());
         };
         // What is noted and did not come about is found unchanged.
-        let _ = self.settle();
+        let _ = self.put_back();
         if !self.tree.has_local {
             return Err(why);
         }
@@ -182,13 +183,16 @@ impl Resctrl {
         self.note(None)
     }
 
-    fn note(&self, setting: Option<Setting>) -> Result<(), Missing> {
-        let debts = ResctrlLeases {
+    fn note(&mut self, setting: Option<Setting>) -> Result<(), Missing> {
+        let lease = ResctrlLease {
             mark: self.mark.clone(),
             setting,
         };
-        let noted = self.ledger.note(&debts);
-        noted.map_err(|e| Missing::Lost(format!("nothing is changed: {e}")))
+        let noted = self.leases.note(&ResctrlRecord::Resctrl(lease));
+        noted.map_err(|why| match why {
+            OutcomeKind::Failed(why) | OutcomeKind::Refused(why) => Missing::Lost(why),
+            why => Missing::Lost(format!("nothing is changed: {why:?}")),
+        })
     }
 
     fn set(&mut self, knob: Knob) -> Result<(), Missing> {
@@ -206,8 +210,13 @@ impl Resctrl {
         undo::set(&self.tree.root, file, &ours).map_err(Missing::NotSupported)
     }
 
-    fn settle(&self) -> Result<ResetReport, LinuxError> {
-        self.ledger.settle(&self.roots, &*self.maker)
+    /// Puts back all that was changed.
+    fn put_back(&mut self) -> Result<ResetReport, LinuxError> {
+        let keys: Vec<Key> = self.groups.keys().copied().collect();
+        for key in keys {
+            self.remove(key);
+        }
+        self.leases.undo_all()
     }
 
     /// Makes a group.
@@ -442,7 +451,7 @@ impl TrafficSource for Resctrl {
 
 impl Drop for Resctrl {
     fn drop(&mut self) {
-        match self.settle() {
+        match self.put_back() {
             Ok(report) if report.is_clean() => {}
             Ok(report) => tracing::warn!(?report, "resctrl is not as it was: weir reset"),
             Err(e) => tracing::warn!("{e}"),

@@ -13,7 +13,9 @@ use std::sync::{Arc, Mutex};
 pub(super) const ROOT: &str = "sys/fs/resctrl";
 pub(super) const MASKS: &str = "sys/fs/resctrl/info/L3_MON/mbm_total_bytes_config";
 const FILTER: &str = "sys/fs/resctrl/info/L3_MON/event_configs/mbm_total_bytes/event_filter";
+/// Of an earlier build.
 pub(super) const OWED: &str = "run/weir/resctrl.json";
+pub(super) const JOURNAL: &str = "run/weir/counting.jsonl";
 const FREE: &str = "res:/\nmon:\n";
 
 /// As the kernel makes groups, as long as there are ids.
@@ -232,7 +234,7 @@ fn a_workload_is_counted_and_all_is_given_back() {
         drop(world);
         assert_eq!(fake.read(file).trim(), before.trim());
         assert_eq!(groups(&fake), ["theirs"]);
-        assert!(!fake.path(OWED).exists());
+        assert!(!fake.path(JOURNAL).exists());
     }
 }
 
@@ -263,7 +265,7 @@ fn a_setting_that_is_refused_is_done_without() {
     let world = World::new(&fake, 9, Errno::NOSPC);
     assert_eq!(world.resctrl.tree.events, Events::Remote);
     drop(world);
-    assert!(!fake.path(OWED).exists());
+    assert!(!fake.path(JOURNAL).exists());
 }
 
 #[test]

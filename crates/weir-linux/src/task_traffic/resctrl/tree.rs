@@ -2,11 +2,10 @@
 //! The resctrl file system (kernel, `Documentation/filesystems/resctrl.rst`): what it can count here, and whose
 //! it is already. Looking changes nothing.
 
-use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, open_root};
+use crate::kernel::files::{Buffer, for_each_dir, make_dir, open_path_dir, open_root, remove_dir};
 use crate::kernel::parse::{decimal, lines};
 use crate::options::Roots;
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, mkdirat, unlinkat};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use std::path::PathBuf;
 use weir_core::Missing;
@@ -235,11 +234,10 @@ pub(super) struct Directories;
 
 impl Maker for Directories {
     fn make(&self, mon_groups: &OwnedFd, name: &str) -> Result<(), Errno> {
-        let mode = Mode::RWXU | Mode::RGRP | Mode::XGRP | Mode::ROTH | Mode::XOTH;
-        mkdirat(mon_groups.as_fd(), name, mode)
+        make_dir(mon_groups, name)
     }
 
     fn remove(&self, mon_groups: &OwnedFd, name: &str) -> Result<(), Errno> {
-        unlinkat(mon_groups.as_fd(), name, AtFlags::REMOVEDIR)
+        remove_dir(mon_groups, name)
     }
 }

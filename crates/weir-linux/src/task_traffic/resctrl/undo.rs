@@ -1,227 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What weir owes to resctrl: groups it has made, and an event it has set otherwise. Written down in
-//! `/run/weir/resctrl.json` before the first of it, given back at the end, and after a kill by the next weir or by
-//! `weir reset`. The lock beside it is held while somebody counts.
+//! The lease on what weir changes of resctrl to count by it: groups it makes, and an event that it sets otherwise.
 //!
-//! Groups are known by their names (`weir-` and a mark that is written down), so a new one needs no new note. A setting is put
-//! back only where ours still stands.
+//! ```text
+//! resctrl       the mark that names of its groups begin with, and the setting   on disk BEFORE the first change
+//! resctrl_done  put back, or gone
+//! ```
+//!
+//! Groups are known by their names (`weir-` and the mark), so a new one needs no new record. A setting is put
+//! back only where weir's still stands.
+//!
+//! The book is one of its own: a weir that only observes may count while another one limits.
 
-use super::tree::{self, ENTRIES_MAX, Knob, Maker, PREFIX, are_same, text};
-use crate::error::LinuxError;
+use super::tree::{self, Directories, ENTRIES_MAX, Knob, Maker, PREFIX, are_same, text};
 use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, open_root, write_at};
-use crate::leases::journal::read_trusted;
-use crate::leases::restore::{NotRestored, ResetReport};
-use crate::leases::run_dir::{Lock, RunDir};
-use crate::options::Roots;
+use crate::leases::journal::JournalFiles;
+use crate::leases::undo::{LeaseKind, RecordPhase, Undo, UndoHost, UndoOutcome};
+use crate::leases::{BookSpec, EarlierNote};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, Mode, OFlags, fsync, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use weir_core::WorkloadId;
 
-pub(crate) const FILE: &str = "resctrl.json";
-const NEW: &str = "resctrl.new";
-/// One that makes no sense is kept here for people to look at.
-const DAMAGED: &str = "resctrl.damaged";
-pub(crate) const LOCK: &str = "resctrl.lock";
-/// More is not ours.
-const SIZE_MAX: u64 = 64 * 1024;
+/// The leases of counting, under the right to count by resctrl.
+pub(crate) const COUNTING: BookSpec = BookSpec {
+    doing: "counted by resctrl",
+    lock: "resctrl.lock",
+    files: JournalFiles {
+        journal: "counting.jsonl",
+        new: "counting.new",
+        damaged: "counting.damaged",
+    },
+    kinds: &[LeaseKind::of::<ResctrlLease>()],
+    earlier: Some(EarlierNote {
+        name: "resctrl.json",
+        damaged: "resctrl.damaged",
+        next_move: "look for groups weir-… in mon_groups",
+        size_max: 64 * 1024,
+        lines: earlier_lines,
+    }),
+};
 
-/// What is owed.
+/// What was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ResctrlLeases {
+pub(crate) struct ResctrlLease {
     /// Names of groups begin with it.
     pub(super) mark: String,
     /// A setting that was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) setting: Option<Setting>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Setting {
+pub(crate) struct Setting {
     pub(super) file: String,
     pub(super) theirs: String,
     pub(super) ours: String,
 }
 
-/// The right to count by resctrl, and the note of what is owed.
-pub(super) struct UndoFile {
-    dir: RunDir,
-    _lock: Lock,
+/// Its records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum ResctrlRecord {
+    Resctrl(ResctrlLease),
+    ResctrlDone { mark: String },
 }
 
-impl UndoFile {
-    /// Takes the lock, and settles what a weir that died has left.
-    pub(super) fn open(
-        roots: &Roots,
-        maker: &dyn Maker,
-    ) -> Result<(UndoFile, ResetReport), LinuxError> {
-        let dir = RunDir::open_or_make(roots)?;
-        let lock = dir.lock_file(LOCK)?;
-        let mut report = ResetReport::default();
-        settle_under_lock(roots, &dir, maker, &mut report)?;
-        Ok((UndoFile { dir, _lock: lock }, report))
-    }
-
-    /// Writes it down. What it announces must not be done if this fails.
-    pub(super) fn note(&self, debts: &ResctrlLeases) -> Result<(), LinuxError> {
-        let error = |e: Errno| LinuxError::io("write", self.dir.file(NEW), e);
-        let text = serde_json::to_vec(debts).map_err(|_| error(Errno::INVAL))?;
-        match unlinkat(self.dir.fd(), NEW, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(e) => return Err(error(e)),
-        }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let file = openat(self.dir.fd(), NEW, flags, Mode::RUSR | Mode::WUSR).map_err(error)?;
-        let mut rest = text.as_slice();
-        while !rest.is_empty() {
-            match rustix::io::write(&file, rest) {
-                Ok(0) => return Err(error(Errno::IO)),
-                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(error(e)),
-            }
-        }
-        fsync(&file)
-            .and_then(|()| renameat(self.dir.fd(), NEW, self.dir.fd(), FILE))
-            .and_then(|()| fsync(self.dir.fd()))
-            .map_err(error)
-    }
-
-    /// Gives back all that is noted; the note goes when nothing is owed any more.
-    pub(super) fn settle(
-        &self,
-        roots: &Roots,
-        maker: &dyn Maker,
-    ) -> Result<ResetReport, LinuxError> {
-        let mut report = ResetReport::default();
-        settle_under_lock(roots, &self.dir, maker, &mut report)?;
-        Ok(report)
-    }
+/// An earlier build wrote the lease alone.
+fn earlier_lines(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let lease = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    let mut line = serde_json::to_vec(&ResctrlRecord::Resctrl(lease)).map_err(|e| e.to_string())?;
+    line.push(b'\n');
+    Ok(line)
 }
 
-/// Settles what a weir that died has left. One that is alive does so itself; `force` does not wait for it, and leaves its note.
-///
-/// # Errors
-/// The note cannot be trusted or read.
-pub(crate) fn settle(
-    roots: &Roots,
-    dir: &RunDir,
-    force: bool,
-    report: &mut ResetReport,
-) -> Result<(), LinuxError> {
-    if read_trusted(dir, FILE, SIZE_MAX)?.is_none() {
-        return Ok(());
-    }
-    let maker = &tree::Directories;
-    match dir.lock_file(LOCK) {
-        Ok(_lock) => settle_under_lock(roots, dir, maker, report),
-        Err(LinuxError::Locked { .. }) if force => {
-            if let Some(Ok(debts)) = read(dir)? {
-                give_back(roots, &debts, maker, report);
-            }
-            Ok(())
-        }
-        Err(LinuxError::Locked { .. }) => Ok(()),
-        Err(e) => Err(e),
-    }
-}
-
-fn settle_under_lock(
-    roots: &Roots,
-    dir: &RunDir,
-    maker: &dyn Maker,
-    report: &mut ResetReport,
-) -> Result<(), LinuxError> {
-    let debts = match read(dir)? {
-        None => return Ok(()),
-        Some(Ok(debts)) => debts,
-        Some(Err(why)) => {
-            report.problems.push(format!(
-                "{FILE}: {why}; it is kept as {DAMAGED}: look for groups {PREFIX}… in mon_groups"
-            ));
-            let aside = renameat(dir.fd(), FILE, dir.fd(), DAMAGED);
-            return aside.map_err(|e| LinuxError::io("rename", dir.file(FILE), e));
-        }
-    };
-    if !give_back(roots, &debts, maker, report) {
-        return Ok(());
-    }
-    match unlinkat(dir.fd(), FILE, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(e) => Err(LinuxError::io("remove", dir.file(FILE), e)),
-    }
-}
-
-/// What is noted, if anything is; the inner error says why it makes no sense.
-fn read(dir: &RunDir) -> Result<Option<Result<ResctrlLeases, String>>, LinuxError> {
-    let Some(bytes) = read_trusted(dir, FILE, SIZE_MAX)? else {
-        return Ok(None);
-    };
-    let debts = serde_json::from_slice::<ResctrlLeases>(&bytes).map_err(|e| e.to_string());
-    Ok(Some(debts.and_then(|debts| {
+impl ResctrlLease {
+    fn is_sound(&self) -> bool {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
-        let is_mark = debts.mark.len() > PREFIX.len() && debts.mark.chars().all(is_plain);
+        let is_mark = self.mark.len() > PREFIX.len() && self.mark.chars().all(is_plain);
         let is_known = |s: &Setting| Knob::ALL.iter().any(|knob| knob.file() == s.file);
-        match debts.mark.starts_with(PREFIX) && is_mark && debts.setting.iter().all(is_known) {
-            true => Ok(debts),
-            false => Err("a name that weir would not write".into()),
-        }
-    })))
+        self.mark.starts_with(PREFIX) && is_mark && self.setting.iter().all(is_known)
+    }
 }
 
-/// Whether nothing is owed any more.
-fn give_back(
-    roots: &Roots,
-    debts: &ResctrlLeases,
-    maker: &dyn Maker,
-    report: &mut ResetReport,
-) -> bool {
-    let failures = report.failed.len();
-    let path = tree::path(roots);
-    let failed = |what: &str, why: String| NotRestored {
-        workload: WorkloadId::new(format!("resctrl:{what}")),
-        why,
-    };
-    let Ok(root) = open_root(&path).map_err(|_| ()).and_then(|root| {
-        let is_there = open_path_dir(&root, "info").is_ok();
-        is_there.then_some(root).ok_or(())
-    }) else {
-        // Groups went with the mount. A setting is the CPU's.
-        let Some(setting) = &debts.setting else {
-            return true;
+impl Undo for ResctrlLease {
+    type Key = String;
+    type Record = ResctrlRecord;
+    const OPS: &'static [(&'static str, RecordPhase)] = &[
+        ("resctrl", RecordPhase::Begin),
+        ("resctrl_done", RecordPhase::End),
+    ];
+
+    fn replay(open: &mut BTreeMap<String, Self>, record: ResctrlRecord) -> Result<(), String> {
+        match record {
+            ResctrlRecord::Resctrl(lease) if lease.is_sound() => {
+                open.insert(lease.mark.clone(), lease);
+            }
+            ResctrlRecord::Resctrl(_) => return Err("a name that weir would not write".into()),
+            ResctrlRecord::ResctrlDone { mark } => drop(open.remove(&mark)),
+        }
+        Ok(())
+    }
+
+    fn records(&self) -> Vec<ResctrlRecord> {
+        vec![ResctrlRecord::Resctrl(self.clone())]
+    }
+
+    fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
+        let path = tree::path(host.roots);
+        let root = open_root(&path).ok();
+        let Some(root) = root.filter(|root| open_path_dir(root, "info").is_ok()) else {
+            // Groups went with the mount. A setting is the CPU's.
+            let why = format!("not mounted: mount -t resctrl resctrl {}", path.display());
+            let unset = |setting: &Setting| (id(&setting.file), UndoOutcome::Failed(why));
+            return self.setting.as_ref().map(unset).into_iter().collect();
         };
-        let why = format!("not mounted: mount -t resctrl resctrl {}", path.display());
-        report.failed.push(failed(&setting.file, why));
-        return false;
-    };
-    for name in groups_of(&root, &debts.mark, report) {
-        let what = format!("mon_groups/{name}");
-        let removed = open_path_dir(&root, "mon_groups").and_then(|dir| maker.remove(&dir, &name));
-        match removed {
-            Ok(()) => report
-                .restored
-                .push(WorkloadId::new(format!("resctrl:{what}"))),
-            Err(Errno::NOENT) => {}
-            Err(e) => report.failed.push(failed(&what, e.to_string())),
+        let mut done = remove_groups(&root, &self.mark);
+        if let Some(setting) = &self.setting {
+            done.push((id(&setting.file), setting.put_back(&root)));
         }
+        done
     }
-    if let Some(setting) = &debts.setting {
-        let id = WorkloadId::new(format!("resctrl:{}", setting.file));
-        match put_back(&root, setting) {
-            Ok(true) => report.restored.push(id),
-            Ok(false) => report.unchanged.push(id),
-            Err(UndoRefusal::Theirs(now)) => report.left_alone.push(failed(
-                &setting.file,
-                format!("somebody set {now} since; it was {}", setting.theirs),
-            )),
-            Err(UndoRefusal::Failed(why)) => report.failed.push(failed(&setting.file, why)),
-        }
-    }
-    report.failed.len() == failures
 }
 
-/// Groups with this mark.
-fn groups_of(root: &OwnedFd, mark: &str, report: &mut ResetReport) -> Vec<String> {
+fn id(what: &str) -> WorkloadId {
+    WorkloadId::new(format!("resctrl:{what}"))
+}
+
+/// Removes groups with this mark.
+fn remove_groups(root: &OwnedFd, mark: &str) -> Vec<(WorkloadId, UndoOutcome)> {
     let mut names = Vec::new();
     let listed = open_path_dir(root, "mon_groups").and_then(|dir| {
         for_each_dir(&dir, ENTRIES_MAX, |name| {
@@ -231,35 +138,42 @@ fn groups_of(root: &OwnedFd, mark: &str, report: &mut ResetReport) -> Vec<String
                     .is_some_and(|rest| rest.starts_with('-'))
             };
             names.extend(name.filter(is_ours));
-        })
+        })?;
+        Ok(dir)
     });
-    if let Err(e) = listed {
-        report.failed.push(NotRestored {
-            workload: WorkloadId::new("resctrl:mon_groups"),
-            why: e.to_string(),
-        });
-    }
-    names
+    let dir = match listed {
+        Ok(dir) => dir,
+        Err(e) => return vec![(id("mon_groups"), UndoOutcome::Failed(e.to_string()))],
+    };
+    let removed = |name: String| {
+        let outcome = match Directories.remove(&dir, &name) {
+            Ok(()) => UndoOutcome::Restored,
+            Err(Errno::NOENT) => return None,
+            Err(e) => UndoOutcome::Failed(e.to_string()),
+        };
+        Some((id(&format!("mon_groups/{name}")), outcome))
+    };
+    names.into_iter().filter_map(removed).collect()
 }
 
-enum UndoRefusal {
-    Theirs(String),
-    Failed(String),
-}
-
-/// Whether it had to be.
-fn put_back(root: &OwnedFd, setting: &Setting) -> Result<bool, UndoRefusal> {
-    let mut buffer = Buffer::new();
-    let now =
-        text(root, &setting.file, &mut buffer).map_err(|e| UndoRefusal::Failed(e.to_string()))?;
-    if are_same(&now, &setting.theirs) {
-        return Ok(false);
+impl Setting {
+    fn put_back(&self, root: &OwnedFd) -> UndoOutcome {
+        let now = match text(root, &self.file, &mut Buffer::new()) {
+            Ok(now) => now,
+            Err(e) => return UndoOutcome::Failed(e.to_string()),
+        };
+        if are_same(&now, &self.theirs) {
+            return UndoOutcome::Unchanged;
+        }
+        if !are_same(&now, &self.ours) {
+            let theirs = &self.theirs;
+            return UndoOutcome::LeftAlone(format!("somebody set {now} since; it was {theirs}"));
+        }
+        match set(root, &self.file, &self.theirs) {
+            Ok(()) => UndoOutcome::Restored,
+            Err(why) => UndoOutcome::Failed(why),
+        }
     }
-    if !are_same(&now, &setting.ours) {
-        return Err(UndoRefusal::Theirs(now));
-    }
-    set(root, &setting.file, &setting.theirs).map_err(UndoRefusal::Failed)?;
-    Ok(true)
 }
 
 /// Writes a setting, and looks whether the kernel took it.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a killed weir left is given back, and nothing else is touched.
 
-use super::tests::{Cpu, MASKS, OWED, ROOT, World, groups, mounted};
+use super::tests::{Cpu, JOURNAL, MASKS, OWED, ROOT, World, groups, mounted};
 use super::*;
 use crate::fake::Fake;
-use crate::leases::restore::reset;
+use crate::platform::lease_books::reset;
 use std::fs;
 
 fn killed(fake: &Fake, note: &str) {
@@ -75,11 +75,11 @@ fn what_somebody_set_since_stays_and_what_is_not_mounted_is_owed() {
         report.failed[0].why.contains("mount -t resctrl"),
         "{report:?}"
     );
-    assert!(fake.path(OWED).exists());
+    assert!(fake.path(JOURNAL).exists() && !fake.path(OWED).exists());
     // Without a setting nothing is owed: groups go with the mount.
     killed(&fake, "{\"mark\":\"weir-7-ab\",\"setting\":null}");
     assert!(reset(&fake.roots()).unwrap().is_empty());
-    assert!(!fake.path(OWED).exists());
+    assert!(!fake.path(JOURNAL).exists() && !fake.path(OWED).exists());
 }
 
 #[test]

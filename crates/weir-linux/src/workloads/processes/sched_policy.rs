@@ -39,6 +39,10 @@ fn number(tid: u32) -> Result<libc::pid_t, Errno> {
 }
 
 pub(crate) fn policy(tid: u32) -> Result<i32, Errno> {
+    #[cfg(test)]
+    if let Some(policy) = crate::fake::kernel::policy(tid, None) {
+        return policy;
+    }
     let tid = number(tid)?;
     // SAFETY: takes a number and returns one.
     let policy = unsafe { libc::sched_getscheduler(tid) };
@@ -51,6 +55,10 @@ pub(crate) fn policy(tid: u32) -> Result<i32, Errno> {
 
 /// With the priority 0: for ordinary policies.
 pub(crate) fn set_policy(tid: u32, policy: i32) -> Result<(), Errno> {
+    #[cfg(test)]
+    if let Some(answer) = crate::fake::kernel::policy(tid, Some(policy)) {
+        return answer.map(drop);
+    }
     let tid = number(tid)?;
     // SAFETY: all its members are numbers, and 0 is one.
     let param: libc::sched_param = unsafe { std::mem::zeroed() };

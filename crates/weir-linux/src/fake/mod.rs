@@ -2,6 +2,8 @@
 //! A small machine in a temporary directory, for tests: two CPUs, node 0 with CPUs, node 1 without,
 //! one counter device with one group on node 1, and a cgroup tree with two services.
 
+pub(crate) mod kernel;
+
 use crate::options::{By, Options, Roots};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,9 +23,17 @@ pub(crate) fn stat_line(pid: u32, comm: &str, policy: u32, start: u64, threads: 
 
 impl Fake {
     pub(crate) fn new() -> Self {
-        let fake = Fake {
-            dir: tempfile::tempdir().unwrap(),
-        };
+        Self::within(tempfile::tempdir().unwrap())
+    }
+
+    /// In memory where that can be: for tests that flush to the disk thousands of times.
+    pub(crate) fn in_memory() -> Self {
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self::within(dir.unwrap())
+    }
+
+    fn within(dir: tempfile::TempDir) -> Self {
+        let fake = Fake { dir };
         fake.write("sys/devices/system/cpu/online", "0-1\n");
         fake.write("sys/devices/system/node/has_cpu", "0\n");
         fake.write("sys/devices/system/node/has_memory", "0-1\n");

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lease on a cgroup's `cpu.max`: what stood there before, what weir wrote, and how it is put back.
+//!
+//! ```text
+//! hold   cgroup (path and inode), limit and burst before   on disk BEFORE the first change
+//! wrote  the limit that is about to be written             before each change
+//! done   put back, or gone
+//! ```
+//!
+//! A second `hold` of the same cgroup replaces what is put back: another program changed it meanwhile.
+
+use crate::kernel::escape::{escape, unescape};
+use crate::kernel::files::{Buffer, write_at};
+use crate::kernel::parse::cgroup::{CpuMax, cpu_max};
+use crate::kernel::parse::decimal;
+use crate::leases::undo::{LastTwo, RecordPhase, Undo, UndoHost, UndoOutcome};
+use rustix::fd::BorrowedFd;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use weir_core::WorkloadId;
+
+/// Why a record with a path is refused.
+pub(crate) const NO_PATH: &str = "a path that weir would not write";
+/// Why a record of a value is refused.
+pub(crate) const NOT_HELD: &str = "a value for a cgroup that is not held";
+
+/// Its records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "snake_case")]
+pub(crate) enum CpuMaxRecord {
+    Hold {
+        path: String,
+        inode: u64,
+        max: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        burst_us: Option<u64>,
+    },
+    Wrote {
+        inode: u64,
+        max: String,
+    },
+    Done {
+        inode: u64,
+    },
+}
+
+/// A cgroup with a limit of weir's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CpuMaxLease {
+    pub(crate) path: Vec<u8>,
+    pub(crate) inode: u64,
+    /// What to put back.
+    pub(crate) theirs: CpuMax,
+    /// `cpu.max.burst` to put back, where the kernel has it.
+    pub(crate) burst_us: Option<u64>,
+    pub(crate) ours: LastTwo<CpuMax>,
+}
+
+impl CpuMaxLease {
+    pub(crate) fn hold(&self) -> CpuMaxRecord {
+        CpuMaxRecord::Hold {
+            path: escape(&self.path),
+            inode: self.inode,
+            max: self.theirs.to_string(),
+            burst_us: self.burst_us,
+        }
+    }
+
+    /// Puts the limit back, given its directory. First the limit, then the burst, which may not exceed
+    /// the quota.
+    pub(crate) fn put_back_in(&self, dir: BorrowedFd<'_>, buffer: &mut Buffer) -> UndoOutcome {
+        let current = match read_max(dir, buffer) {
+            Ok(current) => current,
+            Err(Errno::NOENT | Errno::NODEV) => return UndoOutcome::Vanished,
+            Err(e) => return UndoOutcome::Failed(format!("cpu.max: {e}")),
+        };
+        let mut outcome = UndoOutcome::Unchanged;
+        let mut stands = self.theirs;
+        if current != self.theirs {
+            if !self.ours.contains(&current) {
+                let theirs = self.theirs;
+                outcome = UndoOutcome::LeftAlone(format!(
+                    "somebody set {current} since; it was {theirs}"
+                ));
+                stands = current;
+            } else {
+                match write_at(dir, "cpu.max", &self.theirs.to_string()) {
+                    Ok(()) => outcome = UndoOutcome::Restored,
+                    Err(Errno::NODEV) => return UndoOutcome::Vanished,
+                    Err(e) => return UndoOutcome::Failed(format!("cpu.max: {e}")),
+                }
+            }
+        }
+        match self.put_burst_back(dir, stands, buffer) {
+            UndoOutcome::Unchanged => outcome,
+            UndoOutcome::Restored if matches!(outcome, UndoOutcome::LeftAlone(_)) => outcome,
+            burst => burst,
+        }
+    }
+
+    /// Puts the burst back under the limit that stands now: the kernel takes none above the quota, and
+    /// another program may have tightened that while the burst was lowered.
+    fn put_burst_back(
+        &self,
+        dir: BorrowedFd<'_>,
+        stands: CpuMax,
+        buffer: &mut Buffer,
+    ) -> UndoOutcome {
+        let theirs = self.burst_us.filter(|burst| *burst > 0);
+        let Some(burst) = theirs.map(|burst| burst.min(stands.quota_us.unwrap_or(burst))) else {
+            return UndoOutcome::Unchanged;
+        };
+        // weir only ever lowers a burst to 0; any other value is another program's.
+        let lowered = buffer
+            .read_at(dir, "cpu.max.burst")
+            .ok()
+            .and_then(|text| decimal(text).ok());
+        if lowered != Some(0) {
+            return UndoOutcome::Unchanged;
+        }
+        match write_at(dir, "cpu.max.burst", &burst.to_string()) {
+            Ok(()) => UndoOutcome::Restored,
+            Err(Errno::NODEV) => UndoOutcome::Vanished,
+            Err(e) => UndoOutcome::Failed(format!("cpu.max.burst: {e}")),
+        }
+    }
+}
+
+impl Undo for CpuMaxLease {
+    type Key = u64;
+    type Record = CpuMaxRecord;
+    const OPS: &'static [(&'static str, RecordPhase)] = &[
+        ("hold", RecordPhase::Begin),
+        ("wrote", RecordPhase::Write),
+        ("done", RecordPhase::End),
+    ];
+
+    fn replay(open: &mut BTreeMap<u64, Self>, record: CpuMaxRecord) -> Result<(), String> {
+        let value = |max: &str| cpu_max(max.as_bytes()).map_err(|e| e.to_string());
+        match record {
+            CpuMaxRecord::Hold {
+                path,
+                inode,
+                max,
+                burst_us,
+            } => {
+                let theirs = value(&max)?;
+                let path = unescape(&path).ok_or(NO_PATH)?;
+                let old = open.remove(&inode);
+                let lease = CpuMaxLease {
+                    path,
+                    inode,
+                    theirs,
+                    burst_us,
+                    ours: old.map(|old| old.ours).unwrap_or_default(),
+                };
+                open.insert(inode, lease);
+            }
+            CpuMaxRecord::Wrote { inode, max } => {
+                let max = value(&max)?;
+                open.get_mut(&inode).ok_or(NOT_HELD)?.ours.push(max);
+            }
+            CpuMaxRecord::Done { inode } => {
+                open.remove(&inode);
+            }
+        }
+        Ok(())
+    }
+
+    fn records(&self) -> Vec<CpuMaxRecord> {
+        let wrote = |max: &CpuMax| CpuMaxRecord::Wrote {
+            inode: self.inode,
+            max: max.to_string(),
+        };
+        std::iter::once(self.hold())
+            .chain(self.ours.iter().map(wrote))
+            .collect()
+    }
+
+    fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
+        let outcome = host.in_cgroup(&self.path, self.inode, |dir, buffer| {
+            self.put_back_in(dir, buffer)
+        });
+        vec![(WorkloadId::new(escape(&self.path)), outcome)]
+    }
+}
+
+fn read_max(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<CpuMax, Errno> {
+    cpu_max(buffer.read_at(dir, "cpu.max")?).map_err(|_| Errno::INVAL)
+}
+
+#[cfg(test)]
+#[path = "lease_tests.rs"]
+mod tests;

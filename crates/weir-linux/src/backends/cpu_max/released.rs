@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `cpu.max` and `cpu.weight` that others had set where weir has just released a limit: until discovery has asked again,
+//! its view still shows weir's own values there.
+
+use super::limited::LimitedCgroup;
+use crate::kernel::clock::now;
+use crate::workloads::cgroups::cache::OWNER_EVERY;
+use crate::workloads::discovery::View;
+use std::collections::BTreeMap;
+use weir_core::{Nanos, WorkloadId};
+
+/// By workload.
+#[derive(Debug, Default)]
+pub(crate) struct ReleasedLimits(BTreeMap<WorkloadId, ReleasedLimit>);
+
+/// What others had set.
+#[derive(Debug)]
+pub(crate) struct ReleasedLimit {
+    pub(crate) limit_cpus: Option<f64>,
+    pub(crate) weight: Option<f64>,
+    round: u64,
+    at: Nanos,
+}
+
+impl ReleasedLimit {
+    /// Two rounds on, and once its owner's decisions were asked for again, the view shows nothing of ours.
+    fn is_needed(&self, view: &View, at: Nanos) -> bool {
+        let asked_again = at.0.saturating_sub(self.at.0) >= OWNER_EVERY.0;
+        self.round + 2 >= view.round || !asked_again
+    }
+}
+
+impl ReleasedLimits {
+    /// Before the limit is put back; `round` is that of the view in use.
+    pub(crate) fn remember(&mut self, id: &WorkloadId, hold: &LimitedCgroup, round: u64) {
+        let released = ReleasedLimit {
+            limit_cpus: hold.theirs(),
+            weight: hold.weight.theirs(),
+            round,
+            at: now(),
+        };
+        self.0.insert(id.clone(), released);
+    }
+
+    pub(crate) fn get(&self, id: &WorkloadId) -> Option<&ReleasedLimit> {
+        self.0.get(id)
+    }
+
+    /// Drops what a new view knows by itself.
+    pub(crate) fn follow(&mut self, view: &View) {
+        let at = now();
+        self.0.retain(|_, released| released.is_needed(view, at));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// As if all of it was long ago.
+    #[cfg(test)]
+    pub(crate) fn age(&mut self) {
+        self.0
+            .values_mut()
+            .for_each(|released| released.at = Nanos(0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A round of the scout may show what a cgroup answered some seconds ago.
+    #[test]
+    fn what_was_theirs_is_remembered_until_the_scout_has_asked_again() {
+        let at = Nanos::from_millis(100_000);
+        let released = ReleasedLimit {
+            limit_cpus: None,
+            weight: Some(300.0),
+            round: 10,
+            at,
+        };
+        let is_needed = |round: u64, ms: u64| {
+            let view = View {
+                round,
+                ..View::default()
+            };
+            released.is_needed(&view, Nanos(at.0 + ms * 1_000_000))
+        };
+        assert!(is_needed(11, 7000), "no round since");
+        assert!(is_needed(20, 5000), "asked before the release");
+        assert!(!is_needed(20, 6000));
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How one kind of lease is put back.
+//!
+//! A room that changes the host has one file for each kind of change: the records that stand in the journal, and an
+//! [`Undo`] that says how the change is put back. It registers the kind in the list of a book ([`super::BookSpec`]).
+//! This folder knows no kind by its name, and uses nothing of the rooms above it.
+//!
+//! ```text
+//!  back end ── note(record) ─► journal line {"op": …} ─► replay ─► open leases of that kind
+//!                                                                        │ undo
+//!  next start, weir reset ── lines of the journal ─────► replay ─► open ─┴─► the host as it was
+//! ```
+
+use crate::kernel::files::{Buffer, inode, open_beneath, open_root};
+use crate::options::Roots;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use weir_core::WorkloadId;
+
+/// When a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RecordPhase {
+    /// Before the first change: what was there. On the device before the change is made.
+    Begin,
+    /// Before each change: the value that is about to be written.
+    Write,
+    /// After the earlier value is back, or the place is gone.
+    End,
+}
+
+/// What one change of the host was, and how it is put back. Each type is one kind of lease.
+pub(crate) trait Undo: Debug + Send + Sized + 'static {
+    /// Tells leases of the kind apart: the inode of a cgroup, the number of a CPU.
+    type Key: Ord + Debug + Send;
+    /// Its records, one a line of the journal. serde's tag is `op`.
+    type Record: Serialize + DeserializeOwned;
+    /// The `op` of each record, and when it is written. A record that several kinds have is given to each of them.
+    const OPS: &'static [(&'static str, RecordPhase)];
+
+    /// What a record makes of the open leases of this kind. Anybody may have written the record: values that weir would
+    /// not write are refused.
+    ///
+    /// # Errors
+    /// Why the record makes no sense, in a few words; the caller adds the line.
+    fn replay(open: &mut BTreeMap<Self::Key, Self>, record: Self::Record) -> Result<(), String>;
+
+    /// The records that say the same anew.
+    fn records(&self) -> Vec<Self::Record>;
+
+    /// Puts the earlier state back where what is there is still weir's. One entry for each thing that it changed. A lease
+    /// with a failure stays in the journal for another try.
+    fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)>;
+}
+
+/// What became of one change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum UndoOutcome {
+    /// The earlier value is back.
+    Restored,
+    /// It stood there already.
+    Unchanged,
+    /// The place is gone, and the change with it.
+    Vanished,
+    /// Another program changed it since.
+    LeftAlone(String),
+    /// To be tried again.
+    Failed(String),
+}
+
+/// The last two values that weir wrote somewhere, oldest first: the last may not have arrived when weir died.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LastTwo<T>(Vec<T>);
+
+impl<T> Default for LastTwo<T> {
+    fn default() -> Self {
+        LastTwo(Vec::new())
+    }
+}
+
+impl<T: PartialEq> LastTwo<T> {
+    pub(crate) fn push(&mut self, value: T) {
+        if self.0.len() >= 2 {
+            self.0.remove(0);
+        }
+        self.0.push(value);
+    }
+
+    pub(crate) fn contains(&self, value: &T) -> bool {
+        self.0.contains(value)
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+}
+
+/// What putting back needs of the host.
+pub(crate) struct UndoHost<'a> {
+    /// Where the kernel's file systems are.
+    pub(crate) roots: &'a Roots,
+    cgroup: Result<OwnedFd, Errno>,
+    /// For reads.
+    pub(crate) buffer: Buffer,
+}
+
+impl<'a> UndoHost<'a> {
+    pub(crate) fn new(roots: &'a Roots) -> Self {
+        UndoHost {
+            roots,
+            cgroup: open_root(&roots.cgroup),
+            buffer: Buffer::new(),
+        }
+    }
+
+    /// Puts one thing back in the cgroup at this path, if that is still the one with this inode.
+    pub(crate) fn in_cgroup(
+        &mut self,
+        path: &[u8],
+        wanted: u64,
+        put_back: impl FnOnce(BorrowedFd<'_>, &mut Buffer) -> UndoOutcome,
+    ) -> UndoOutcome {
+        self.below_cgroup_root(|root, buffer| match open_beneath(root, path) {
+            Ok(dir) => match inode(&dir) {
+                Ok(stat) if stat.st_ino == wanted => put_back(dir.as_fd(), buffer),
+                _ => UndoOutcome::Vanished,
+            },
+            Err(Errno::NOENT | Errno::NODEV) => UndoOutcome::Vanished,
+            Err(e) => UndoOutcome::Failed(format!("not opened below the cgroup root: {e}")),
+        })
+    }
+
+    /// The same for what finds its cgroups itself.
+    pub(crate) fn below_cgroup_root(
+        &mut self,
+        put_back: impl FnOnce(BorrowedFd<'_>, &mut Buffer) -> UndoOutcome,
+    ) -> UndoOutcome {
+        match &self.cgroup {
+            Ok(root) => put_back(root.as_fd(), &mut self.buffer),
+            Err(e) => UndoOutcome::Failed(format!("{}: {e}", self.roots.cgroup.display())),
+        }
+    }
+}
+
+/// The open leases of one kind.
+pub(super) trait OpenLeases: Debug + Send {
+    fn ops(&self) -> &'static [(&'static str, RecordPhase)];
+    fn replay(&mut self, line: &[u8]) -> Result<(), String>;
+    /// Adds the lines that say all of them anew.
+    fn write_to(&self, text: &mut Vec<u8>) -> Result<(), Errno>;
+    fn is_empty(&self) -> bool;
+    /// Puts all of them back, and keeps those with a failure.
+    fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)>;
+}
+
+#[derive(Debug)]
+struct LeasesOf<L: Undo>(BTreeMap<L::Key, L>);
+
+impl<L: Undo> OpenLeases for LeasesOf<L> {
+    fn ops(&self) -> &'static [(&'static str, RecordPhase)] {
+        L::OPS
+    }
+
+    fn replay(&mut self, line: &[u8]) -> Result<(), String> {
+        let record = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+        L::replay(&mut self.0, record)
+    }
+
+    fn write_to(&self, text: &mut Vec<u8>) -> Result<(), Errno> {
+        let mut records = self.0.values().flat_map(L::records);
+        records.try_for_each(|record| write_line(text, &record))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
+        let mut all = Vec::new();
+        self.0.retain(|_, lease| {
+            let done = lease.undo(host);
+            let has_failed = |(_, one): &(_, UndoOutcome)| matches!(one, UndoOutcome::Failed(_));
+            let is_kept = done.iter().any(has_failed);
+            all.extend(done);
+            is_kept
+        });
+        all
+    }
+}
+
+/// A kind of lease, as it stands in the list of a book.
+#[derive(Clone, Copy)]
+pub(crate) struct LeaseKind(fn() -> Box<dyn OpenLeases>);
+
+impl LeaseKind {
+    pub(crate) const fn of<L: Undo>() -> Self {
+        LeaseKind(none_of::<L>)
+    }
+
+    pub(super) fn none(self) -> Box<dyn OpenLeases> {
+        (self.0)()
+    }
+}
+
+fn none_of<L: Undo>() -> Box<dyn OpenLeases> {
+    Box::new(LeasesOf::<L>(BTreeMap::new()))
+}
+
+/// Adds a record to the text.
+pub(super) fn write_line(text: &mut Vec<u8>, record: &impl Serialize) -> Result<(), Errno> {
+    serde_json::to_writer(&mut *text, record).map_err(|_| Errno::INVAL)?;
+    text.push(b'\n');
+    Ok(())
+}

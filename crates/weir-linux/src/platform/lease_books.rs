@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! All books of leases that a weir may leave behind, and `weir reset`.
+
+use crate::backends::LIMITS;
+use crate::error::LinuxError;
+use crate::leases::restore::{self, ResetReport};
+use crate::leases::{self, BookSpec};
+use crate::options::Roots;
+use crate::task_traffic::COUNTING;
+use weir_core::seam::topology::Fact;
+
+/// First the book of a weir that limits; a weir that only observes may hold the others.
+pub(crate) const BOOKS: &[BookSpec] = &[LIMITS, COUNTING];
+
+/// Puts back what a weir that died has left, from its journals, and removes them when everything is dealt with. Without a
+/// journal there is nothing to do, and the report is empty.
+///
+/// # Errors
+/// [`LinuxError::Locked`] while a weir is alive (stop it: it puts back what it set),
+/// [`LinuxError::Distrusted`] if a journal may not be weir's, and errors of the operating system.
+pub fn reset(roots: &Roots) -> Result<ResetReport, LinuxError> {
+    restore::reset(roots, BOOKS)
+}
+
+/// Does so from the journals of a weir that may be alive. That one finds its limits changed by another program, and may
+/// set them again; its journals are left as they are.
+///
+/// # Errors
+/// As [`reset`], except for the lock.
+pub fn reset_even_if_running(roots: &Roots) -> Result<ResetReport, LinuxError> {
+    restore::reset_even_if_running(roots, BOOKS)
+}
+
+/// For `weir doctor`.
+pub(crate) fn fact(roots: &Roots) -> Fact {
+    leases::fact(roots, BOOKS)
+}

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A thousand random moments of death. Random changes (limits, weights, moves of processes, policies of threads, groups and
+//! a setting of resctrl) end at a random write to a file: between a note and its change, or in the middle of a line of a
+//! journal. Then a fresh process restores, and may die too. In the end each file is as it was before weir, or as another
+//! program set it meanwhile.
+
+mod fake_host;
+
+use super::lease_books::{BOOKS, reset};
+use crate::backends::cpu_max::CpuMaxBackend;
+use crate::backends::sched_ext::threads::{self, ScxThread, ThreadsRecord};
+use crate::backends::{Backend, BackendContext};
+use crate::fake::{Fake, kernel};
+use crate::kernel::fd_budget::Budget;
+use crate::kernel::files::{Buffer, inode, open_beneath, open_root};
+use crate::leases::LeaseBook;
+use crate::leases::restore::ResetReport;
+use crate::options::{By, Options, ShareSource};
+use crate::task_traffic::TaskTraffic;
+use crate::workloads::cgroups::tree::CgroupTree;
+use crate::workloads::discovery::{Discovery, View, Watched};
+use crate::workloads::exclude::Rules;
+use fake_host::{CGROUPS, DeathPlace, FakeHost, RESCTRL};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use weir_core::seam::observation::Use;
+use weir_core::{Bytes, CpuShare, DeviceId, GroupId, Nanos, Reading, WorkloadId};
+
+const MOMENTS: u64 = 1000;
+const SETTING: &str = "sys/fs/resctrl/info/L3_MON/mbm_total_bytes_config";
+/// Cgroups that are limited, and the threads in them; the first of each process is the process.
+const LEAVES: [(&str, &[&[u32]]); 5] = [
+    ("a.service", &[&[110], &[111], &[112, 113]]),
+    ("b.service", &[&[120]]),
+    ("c.service", &[&[130], &[131]]),
+    ("d.service", &[]),
+    ("s.service", &[&[140, 141, 142], &[143]]),
+];
+/// Of `s.service` the threads are scheduled by weir, and nothing else is changed.
+const SCHEDULED: &str = "s.service";
+const POLICIES: [i32; 3] = [0, 3, 5];
+
+/// splitmix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.below(list.len())]
+    }
+
+    fn ratio(&mut self) -> f64 {
+        self.below(1000) as f64 / 1000.0
+    }
+}
+
+/// One host and what should be there in the end.
+struct World {
+    fake: Fake,
+    host: Rc<RefCell<FakeHost>>,
+    random: Random,
+    expected: BTreeMap<String, String>,
+    /// Values of other programs are all different, and none is one of weir's.
+    others: u64,
+    by: By,
+}
+
+/// One process of weir.
+struct Weir {
+    backend: CpuMaxBackend,
+    context: BackendContext,
+    view: View,
+    scheduled: Option<ScxThread>,
+    traffic: Option<TaskTraffic>,
+}
+
+fn host_of(fake: &Fake, random: &mut Random) -> FakeHost {
+    let mut host = FakeHost::new(fake);
+    fake.write(
+        format!("{CGROUPS}/weir.slice/cgroup.subtree_control"),
+        "cpu\n",
+    );
+    let mut all = BTreeSet::new();
+    for (leaf, processes) in LEAVES {
+        let pids: Vec<u32> = processes.iter().map(|tids| tids[0]).collect();
+        let tids: Vec<u32> = processes
+            .iter()
+            .flat_map(|tids| tids.iter().copied())
+            .collect();
+        fake.cgroup(leaf, &pids);
+        host.complete(leaf, &tids);
+        for tids in processes {
+            host.process(fake, leaf, tids);
+        }
+        all.extend(tids);
+    }
+    for tid in [140, 141, 142, 143] {
+        host.policies.insert(tid, *random.one_of(&POLICIES));
+    }
+    host.write(&format!("{CGROUPS}/b.service/cpu.max"), "70000 100000");
+    host.write(&format!("{CGROUPS}/b.service/cpu.max.burst"), "20000");
+    host.write(&format!("{CGROUPS}/b.service/cpu.weight"), "10");
+    // Finer than a weight: 17 reads as weight 2, and a written 2 reads as nice 18.
+    host.write(&format!("{CGROUPS}/c.service/cpu.weight.nice"), "17");
+    fake.write(SETTING, "0=0x7f;1=0x15\n");
+    let features = "llc_occupancy\nmbm_total_bytes\nmbm_total_bytes_config\nmbm_local_bytes\n";
+    fake.write(format!("{RESCTRL}/info/L3_MON/mon_features"), features);
+    std::fs::create_dir_all(fake.path(format!("{RESCTRL}/mon_groups"))).unwrap();
+    fake_host::write_set(&fake.path(format!("{RESCTRL}/tasks")), &all);
+    host
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let fake = Fake::in_memory();
+        let host = host_of(&fake, &mut random);
+        let expected = host.all();
+        let host = Rc::new(RefCell::new(host));
+        let (files, policies) = (Rc::clone(&host), Rc::clone(&host));
+        kernel::install(
+            Box::new(move |path, change| files.borrow_mut().change(path, change)),
+            Box::new(move |tid, new| policies.borrow_mut().policy(tid, new)),
+        );
+        let by = *random.one_of(&[By::Cgroup, By::Process]);
+        World {
+            fake,
+            host,
+            random,
+            expected,
+            others: 9000,
+            by,
+        }
+    }
+
+    fn options(&self) -> Options {
+        let mut options = self.fake.options(self.by);
+        options.take_processes = true;
+        options.shares = ShareSource::Resctrl;
+        options
+    }
+
+    fn died(&self) -> Option<DeathPlace> {
+        self.host.borrow().died
+    }
+
+    fn start(&self) -> Weir {
+        let options = self.options();
+        let proc = Arc::new(open_root(&options.roots.proc).unwrap());
+        let budget = Budget::new(100);
+        let tree = CgroupTree::open(&options.roots.cgroup, Arc::clone(&budget)).unwrap();
+        let root = tree.root();
+        let rules = Rules::new(Vec::new(), None, None);
+        let mut discovery = match self.by {
+            By::Cgroup => Discovery::of_cgroups(tree, Arc::clone(&proc), rules.clone()),
+            By::Process => Discovery::of_processes(Arc::clone(&proc), rules.clone()),
+        };
+        let leases = LeaseBook::new(&options.roots, BOOKS);
+        let mut weir = Weir {
+            view: discovery.round(Nanos(1)),
+            backend: CpuMaxBackend::new(&options, budget),
+            context: BackendContext::new(&options, [root, proc], rules, leases),
+            scheduled: None,
+            traffic: None,
+        };
+        // As one that limits does at its start.
+        let _ = weir.context.leases.claim();
+        weir
+    }
+
+    /// A workload that may be limited.
+    fn workload(&mut self) -> WorkloadId {
+        let limited = &LEAVES[..LEAVES.len() - 1];
+        match self.by {
+            By::Cgroup => WorkloadId::new(format!("/{}", self.random.one_of(limited).0)),
+            By::Process => {
+                let processes: Vec<u32> = limited
+                    .iter()
+                    .flat_map(|(_, processes)| processes.iter().map(|tids| tids[0]))
+                    .collect();
+                WorkloadId::new(format!("pid:{}@4000", self.random.one_of(&processes)))
+            }
+        }
+    }
+
+    /// Something that weir does.
+    fn act(&mut self, weir: &mut Weir) {
+        let id = self.workload();
+        let cpus = CpuShare::new(0.05 + 0.6 * self.random.ratio());
+        let context = &mut weir.context;
+        match self.random.below(22) {
+            0..6 => {
+                weir.backend.limit(&id, weir.view.get(&id), cpus, context);
+            }
+            6..11 => {
+                let ratio = *self.random.one_of(&[0.1, 0.3, 0.5, 0.9, 1.0]);
+                weir.backend.weigh(&id, ratio, context);
+            }
+            11..13 => drop(weir.backend.release(&id, context)),
+            13..15 => weir.backend.tend(&weir.view, context),
+            15 => weir.release_all(),
+            16..18 => weir.schedule(),
+            18 => weir.unschedule(),
+            19..21 => self.count(weir),
+            _ => weir.traffic = None,
+        }
+    }
+
+    /// Counts some workloads by resctrl.
+    fn count(&mut self, weir: &mut Weir) {
+        if weir.traffic.is_none() {
+            let begun = TaskTraffic::choose(&self.options(), &[], &mut Vec::new());
+            weir.traffic = begun.ok().flatten();
+        }
+        let Some(traffic) = &mut weir.traffic else {
+            return;
+        };
+        let with_memory = |watched: &Arc<Watched>| {
+            Arc::new(Watched {
+                uses: vec![Use {
+                    group: GroupId {
+                        device: DeviceId(0),
+                        index: 0,
+                    },
+                    resident_bytes: Reading::new(Nanos(1), Bytes(4096)),
+                    sampled_read_bytes: None,
+                    sampled_write_bytes: None,
+                }],
+                ..(**watched).clone()
+            })
+        };
+        let users = weir.view.workloads.iter().map(with_memory);
+        let view = View {
+            workloads: users.filter(|_| self.random.below(3) > 0).collect(),
+            ..View::default()
+        };
+        traffic.take(&view, &mut Vec::new());
+    }
+
+    /// Something that another program does: what it sets is to stay.
+    fn disturb(&mut self) {
+        self.others += 1;
+        let unique = self.others;
+        let leaf = self.random.one_of(&LEAVES[..4]).0;
+        let dir = format!("{CGROUPS}/{leaf}");
+        if !self.fake.path(&dir).exists() {
+            return;
+        }
+        let mut host = self.host.borrow_mut();
+        let (path, value) = match self.random.below(5) {
+            // Not below the burst that may come back.
+            0 => (
+                format!("{dir}/cpu.max"),
+                format!("{} 77000", unique + 20_000),
+            ),
+            1 => (format!("{dir}/cpu.weight"), unique.min(10_000).to_string()),
+            2 => (SETTING.to_owned(), format!("0=0x{unique};1=0x1")),
+            3 => {
+                let tid = *self.random.one_of(&[140, 141, 142, 143]);
+                let policy = *self.random.one_of(&POLICIES);
+                host.policies.insert(tid, policy);
+                self.expected
+                    .insert(format!("policy {tid}"), policy.to_string());
+                return;
+            }
+            _ => {
+                // d.service has no processes, and may be removed.
+                host.vanish("d.service");
+                let is_of = |path: &String| path.starts_with(&format!("{CGROUPS}/d.service"));
+                self.expected.retain(|path, _| !is_of(path));
+                return;
+            }
+        };
+        host.write(&path, &value);
+        let now = host.all();
+        self.expected.insert(path.clone(), now[&path].clone());
+        if path.ends_with("cpu.weight") {
+            for path in [format!("{dir}/cpu.weight.nice"), format!("{dir} shares")] {
+                self.expected.insert(path.clone(), now[&path].clone());
+            }
+        }
+    }
+
+    /// A fresh process puts back what the dead one left.
+    fn restore(&mut self, left: Option<usize>) -> Option<ResetReport> {
+        self.host.borrow_mut().revive(left);
+        if left.is_some() && self.random.below(2) == 0 {
+            // The next weir does so when it starts.
+            let mut weir = self.start();
+            self.count(&mut weir);
+            return None;
+        }
+        reset(&self.fake.roots()).ok()
+    }
+
+    /// What is not as it should be.
+    fn differences(&self) -> Vec<String> {
+        let mut found = self.host.borrow().all();
+        for file in ["weir.slice/", "weir.slice/cgroup.subtree_control"] {
+            found.remove(&format!("{CGROUPS}/{file}"));
+        }
+        let names: BTreeSet<&String> = found.keys().chain(self.expected.keys()).collect();
+        let is_ours = |name: &&&String| !name.contains("weir.slice") || name.contains("pid-");
+        let differs = |name: &&&String| found.get(**name) != self.expected.get(**name);
+        let line = |name: &String| {
+            let (is, should) = (found.get(name), self.expected.get(name));
+            format!("{name}: {is:?} instead of {should:?}")
+        };
+        let differing = names.iter().filter(is_ours).filter(differs);
+        differing.map(|name| line(name)).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        kernel::uninstall();
+    }
+}
+
+impl Weir {
+    /// As the back end of weir's scheduler does, without a scheduler in the kernel.
+    fn schedule(&mut self) {
+        let path = format!("/{SCHEDULED}");
+        let root = Arc::clone(&self.context.root);
+        let dir = open_beneath(&*root, path.as_bytes()).unwrap();
+        let leases = &mut self.context.leases;
+        let mut note = |moved: &ScxThread| {
+            let noted = leases.note(&ThreadsRecord::Moved(moved.clone()));
+            noted.map_err(|_| Errno::IO)
+        };
+        let moved = self.scheduled.get_or_insert_with(|| ScxThread {
+            path,
+            inode: inode(&dir).unwrap().st_ino,
+            policies: BTreeMap::new(),
+        });
+        if note(moved).is_err() {
+            return;
+        }
+        for tid in threads::list(&dir, &mut Buffer::new()).unwrap() {
+            let _ = threads::take(tid, moved, &mut note);
+        }
+    }
+
+    fn unschedule(&mut self) {
+        let Some(moved) = &self.scheduled else { return };
+        let root = self.context.root.as_fd();
+        let dir = open_beneath(root, moved.path.as_bytes()).unwrap();
+        threads::put_back_in(dir.as_fd(), moved, &mut Buffer::new());
+        let inode = moved.inode;
+        if self
+            .context
+            .leases
+            .note(&ThreadsRecord::Done { inode })
+            .is_ok()
+        {
+            self.scheduled = None;
+        }
+    }
+
+    fn release_all(&mut self) {
+        self.backend.release_all(&mut self.context);
+        self.unschedule();
+        self.context.leases.compact();
+    }
+}
+
+/// What happened in all moments.
+#[derive(Debug, Default)]
+struct Tally {
+    deaths: BTreeMap<DeathPlace, usize>,
+    second_deaths: usize,
+    left_alone: usize,
+    restored: usize,
+    torn: usize,
+}
+
+/// One moment; an error says what is wrong.
+fn moment(seed: u64, notes_late: bool, tally: &mut Tally) -> Result<(), String> {
+    let mut world = World::new(seed);
+    let left = world.random.below(60);
+    world.host.borrow_mut().torn = world.random.below(256);
+    world.host.borrow_mut().revive(Some(left));
+    world.host.borrow_mut().notes_late = notes_late;
+    let mut weir = world.start();
+    for _ in 0..200 {
+        if world.died().is_some() {
+            break;
+        }
+        match world.random.below(6) {
+            0 => world.disturb(),
+            _ => world.act(&mut weir),
+        }
+    }
+    let place = *world.host.borrow_mut().died.get_or_insert(DeathPlace::Idle);
+    *tally.deaths.entry(place).or_default() += 1;
+    let mut torn_lines = usize::from(place == DeathPlace::Journal);
+    drop(weir);
+    for _ in 0..world.random.below(3) {
+        world.disturb();
+    }
+    if world.random.below(2) == 0 {
+        let left = world.random.below(12);
+        world.restore(Some(left));
+        tally.second_deaths += usize::from(world.died().is_some());
+        torn_lines += usize::from(world.died() == Some(DeathPlace::Journal));
+    }
+    let report = world.restore(None).ok_or("it cannot be restored")?;
+    tally.left_alone += report.left_alone.len();
+    tally.restored += report.restored.len();
+    tally.torn += report.problems.len();
+    let mut wrong = world.differences();
+    wrong.extend(report.failed.iter().map(|failed| format!("{failed:?}")));
+    // One for each line in the middle of which weir died.
+    if report.problems.len() > torn_lines {
+        wrong.extend(report.problems.iter().cloned());
+    }
+    for file in ["journal.jsonl", "counting.jsonl"] {
+        let is_there = world.fake.path("run/weir").join(file).exists();
+        wrong.extend(is_there.then(|| format!("{file} is left")));
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "died at {place:?}:\n{}\n{report:?}",
+            wrong.join("\n")
+        )),
+    }
+}
+
+/// One seed says all that happens in a moment; to see one again, put its number here.
+#[test]
+fn at_a_thousand_moments_of_death_all_is_put_back() {
+    let mut tally = Tally::default();
+    let mut wrong = Vec::new();
+    for seed in 0..MOMENTS {
+        if let Err(why) = moment(seed, false, &mut tally) {
+            wrong.push(format!("seed {seed}: {why}"));
+        }
+    }
+    let first: Vec<&str> = wrong.iter().take(12).map(String::as_str).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} of {MOMENTS}:\n{}",
+        wrong.len(),
+        first.join("\n\n")
+    );
+    // Each kind of place was met.
+    for place in [
+        DeathPlace::Journal,
+        DeathPlace::Cgroup,
+        DeathPlace::Resctrl,
+        DeathPlace::Policy,
+        DeathPlace::RunDir,
+    ] {
+        assert!(
+            tally.deaths.get(&place).is_some_and(|n| *n >= 20),
+            "{tally:?}"
+        );
+    }
+    assert!(
+        tally.second_deaths >= 100 && tally.restored >= 500,
+        "{tally:?}"
+    );
+    assert!(tally.left_alone >= 50 && tally.torn >= 50, "{tally:?}");
+    eprintln!("{tally:?}");
+}
+
+/// What the moments are for: a note that comes after its change is noticed.
+#[test]
+fn a_note_after_its_change_is_noticed() {
+    let mut tally = Tally::default();
+    let late: Vec<String> = (0..MOMENTS / 2)
+        .filter_map(|seed| moment(seed, true, &mut tally).err())
+        .collect();
+    let of = |file: &str| late.iter().filter(|why| why.contains(file)).count();
+    for what in ["/cpu.max", "/cpu.weight", "policy 1", "cgroup.procs"] {
+        assert!(of(what) > 0, "{what}: of {} that were noticed", late.len());
+    }
+}
