@@ -24,8 +24,8 @@ machine is limited. The results are a page: out/live/index.html
 endef
 export PLAN
 
-# The simulator is the one in the background, so that Ctrl-C reaches the other. Through `cat` the environment's
-# progress is lines, and none of them is rewritten below the simulator's table.
+# The simulator is the one in the background, so that Ctrl-C reaches the other. Through `cat` the
+# environment's progress is lines, and none of them is rewritten below the simulator's table.
 run:
 	@echo "$$PLAN"
 	@$(MAKE) --no-print-directory tools
@@ -34,7 +34,8 @@ run:
 	    $(TESTBED) env 2> >(cat >&2) && wait $$sim
 	$(TESTBED) live $(SCENARIO) --backend cpu-max,sched-ext-full --out out/live
 
-# One selection of packages (--workspace) for all, so that nothing is built twice. The environment is fetched while lints run.
+# One selection of packages (--workspace) for all, so that nothing is built twice. The environment is fetched
+# while lints run.
 test: tools test-tools rtl-tools
 	$(CARGO) fmt --all --check
 	$(CARGO) build --release --workspace
@@ -42,8 +43,8 @@ test: tools test-tools rtl-tools
 	$(MAKE) rtl-test
 	WEIR_SERVER_TESTS=required $(CARGO) test --release --no-fail-fast --workspace
 
-# What takes long, in guests: ten thousand tasks, a thousand resizes, every rule on other kernels, the live scenario in full.
-# Each question writes what it found to docs/evidence/vm-NAME.md.
+# What takes long, in guests: ten thousand tasks, a thousand resizes, every rule on other kernels, the live
+# scenario in full. Each question writes what it found to docs/evidence/vm-NAME.md.
 soak: build
 	$(CARGO) test --release --no-fail-fast --workspace --test vm -- --ignored soak_
 

@@ -4,7 +4,8 @@
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/weir/rtl"
 mkdir -p "$cache" target
 
-# Maven with everything it downloads in the cache, and without the network once the tests have run: the file `have` says so.
+# Maven with everything it downloads in the cache, and without the network once the tests have run: the file
+# `have` says so.
 have="$cache/have-$(sha256sum pom.xml | cut -c1-16)"
 maven() {
     local network=-U
@@ -12,8 +13,8 @@ maven() {
     XDG_CACHE_HOME="$cache" mvn -q -B $network -Dmaven.repo.local="$cache/m2" -Daether.connector.http.retryHandler.count=5 "$@"
 }
 
-# fetched COMMAND…: runs it up to three times until it succeeds, if it may need the network: a registry may refuse a file for
-# a moment.
+# fetched COMMAND…: runs it up to three times until it succeeds, if it may need the network: a registry may
+# refuse a file for a moment.
 fetched() {
     local try
     for try in 1 2 3; do

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles `bpf/` (the scheduler, and the probes that count, sample, list tasks and add up CPU time), which the library
-//! carries inside itself.
+//! Compiles `bpf/` (the scheduler, and the probes that count, sample, list tasks and add up CPU time), which
+//! the library carries inside itself.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

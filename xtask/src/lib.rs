@@ -73,8 +73,9 @@ pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the generated parts of `docs/reference`, or with `check` compares them. They are made of what is compiled into
-/// `weir`, so a test of that program makes them: the program itself does not carry the generator.
+/// Writes the generated parts of `docs/reference`, or with `check` compares them. They are made of what is
+/// compiled into `weir`, so a test of that program makes them: the program itself does not carry the
+/// generator.
 ///
 /// # Errors
 /// cargo cannot be run, the test does not build, or (with `check`) a page is stale.

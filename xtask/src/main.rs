@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `cargo xtask generate [--check]`: renders the views of `contract/` and the generated parts of `docs/reference`, or
-//! compares them.
+//! `cargo xtask generate [--check]`: renders the views of `contract/` and the generated parts of
+//! `docs/reference`, or compares them.
 //!
 //! Exit status: 0 done, 1 something is stale or the map is wrong, 2 wrong usage.
 

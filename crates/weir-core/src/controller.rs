@@ -22,7 +22,8 @@
 //!    workloads, traffic without an owner, what is too small to matter) is taken off the budget
 //!    T·c first; the rest is split by the policy. Several devices are treated one by one.
 //! 4. A workload's limit is allowed ÷ κ, in CPUs; of several devices the tightest counts.
-//! 5. `limits`: slew, floor, dead band, spacing of writes, release; `writes`: how many at once, and which first.
+//! 5. `limits`: slew, floor, dead band, spacing of writes, release; `writes`: how many at once, and which
+//!    first.
 //! 6. `weights`: the part of its weight with which a limited workload competes.
 //! 7. `explain`: a state per device and a verdict per workload, with the reason.
 //!

@@ -7,17 +7,17 @@
 //! needs no threshold, does not depend on units, and is the thesis's "point with the best ratio of
 //! bandwidth and latency" (6.3).
 //!
-//! *Finding it.* Power is flat around its maximum, so the largest of some noisy points says little of
-//! where the maximum is. Latency has two parts of known shape: what rises from the start and queueing,
-//! L(B) = L₀ + a·√u + s·u/(2(1 − u)) with u = B/C, a form that fits measured CXL curves
-//! within a percent or two below 97 % of their peak. For each capacity C of a fine
-//! grid the three factors follow by linear least squares, on relative errors and not below zero; the C with the
-//! smallest error wins, and the maximum of power follows from the curve. Where the curve is steep a small
-//! error of the bandwidth is a large one of the latency: such points weigh less. Points past the peak, where
-//! bandwidth no longer rises with load, bound C and take no part in the fit.
+//! *Finding it.* Power is flat around its maximum, so the largest of some noisy points says little of where
+//! the maximum is. Latency has two parts of known shape: what rises from the start and queueing, L(B) = L₀ +
+//! a·√u + s·u/(2(1 − u)) with u = B/C, a form that fits measured CXL curves within a percent or two below 97
+//! % of their peak. For each capacity C of a fine grid the three factors follow by linear least squares, on
+//! relative errors and not below zero; the C with the smallest error wins, and the maximum of power follows
+//! from the curve. Where the curve is steep a small error of the bandwidth is a large one of the latency:
+//! such points weigh less. Points past the peak, where bandwidth no longer rises with load, bound C and take
+//! no part in the fit.
 //!
-//! *Where to measure.* A device with nearly no queue has a wall, and its knee lies at the wall. Loads far apart
-//! there leave it anywhere between them, whatever is fitted; so [`next_load`] gives one more between.
+//! *Where to measure.* A device with nearly no queue has a wall, and its knee lies at the wall. Loads far
+//! apart there leave it anywhere between them, whatever is fitted; so [`next_load`] gives one more between.
 
 use crate::units::{BytesPerSec, Nanos};
 use serde::{Deserialize, Serialize};
@@ -302,9 +302,10 @@ impl Fit {
 /// Three columns and the right side.
 type Row = [f64; 4];
 
-/// Least squares with x ≥ 0: of all subsets of the three columns that have the first, the one with the smallest
-/// error among those with a solution that is not negative; and that error, squared and summed. Without any,
-/// all zero. The first is the idle latency: noise must not make it zero, which would put the knee at no load.
+/// Least squares with x ≥ 0: of all subsets of the three columns that have the first, the one with the
+/// smallest error among those with a solution that is not negative; and that error, squared and summed.
+/// Without any, all zero. The first is the idle latency: noise must not make it zero, which would put the
+/// knee at no load.
 fn not_negative(rows: &[Row]) -> ([f64; 3], f64) {
     let mut best = ([0.0; 3], f64::INFINITY);
     for subset in [0b001_u8, 0b011, 0b101, 0b111] {

@@ -8,8 +8,9 @@
 //! machines    /machine.slice/machine-qemu\x2d1\x2dNAME.scope (libvirt)   /lxc.payload.NAME
 //! ```
 //!
-//! A path has no namespace and no name of a pod: those are the API server's, and `pod_uid` and `container_id` join with them
-//! (kube-state-metrics: `uid`, `container_id`). With systemd the dashes of a UID are written `_`, since `-` divides slices.
+//! A path has no namespace and no name of a pod: those are the API server's, and `pod_uid` and `container_id`
+//! join with them (kube-state-metrics: `uid`, `container_id`). With systemd the dashes of a UID are written
+//! `_`, since `-` divides slices.
 //!
 //! Sources: Kubernetes, `pkg/kubelet/cm`; containerd and CRI-O for the scopes; systemd, `unit-name.c`.
 
@@ -22,11 +23,13 @@ pub struct Owner {
     pub container_id: Option<String>,
     /// Name of a virtual machine or system container, as `machinectl` shows it.
     pub machine: Option<String>,
-    /// All of it in a word for a screen: `pod:2f4c1a7e/0d1f2a3b4c5d`, `docker:0d1f2a3b4c5d`, `machine:qemu-1-vm`.
+    /// All of it in a word for a screen: `pod:2f4c1a7e/0d1f2a3b4c5d`, `docker:0d1f2a3b4c5d`,
+    /// `machine:qemu-1-vm`.
     pub short: Option<String>,
 }
 
-/// What runtimes put before the id, and what people call them. Prefixes that others begin with stand behind those.
+/// What runtimes put before the id, and what people call them. Prefixes that others begin with stand behind
+/// those.
 const RUNTIMES: [(&str, &str); 6] = [
     ("cri-containerd-", "containerd"),
     ("nerdctl-", "nerdctl"),
@@ -40,7 +43,8 @@ const SHOWN: usize = 12;
 const POD_SHOWN: usize = 8;
 const ID_DIGITS: usize = 64;
 
-/// What this cgroup's path (its id, [`crate::WorkloadId`]) says. What is deeper counts for more: a container in a container.
+/// What this cgroup's path (its id, [`crate::WorkloadId`]) says. What is deeper counts for more: a container
+/// in a container.
 pub fn owner(path: &str) -> Owner {
     let mut owner = Owner::default();
     let mut runtime = None;

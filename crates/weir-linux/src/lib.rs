@@ -13,8 +13,8 @@
 //! kernel: bounded reads, clocks, descriptors, parsers, for all of them
 //! ```
 //!
-//! **Two speeds.** A tick reads what changes each time: one `pread` per device, one per cgroup with
-//! memory on a device (`cpu.stat`), all on descriptors kept open. What changes slowly and costs more (which cgroups
+//! **Two speeds.** A tick reads what changes each time: one `pread` per device, one per cgroup with memory on
+//! a device (`cpu.stat`), all on descriptors kept open. What changes slowly and costs more (which cgroups
 //! there are, their processes, what memory these have where, their weights) is gathered by
 //! `workloads::discovery`, which never holds up a tick.
 //!

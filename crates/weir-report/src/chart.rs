@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Device bandwidth over time: one panel for each run with control, the run without control of its seed behind
-//! it, the same axes everywhere, so that runs can be compared without colours to learn:
-//! orange is always without, blue is always with.
+//! Device bandwidth over time: one panel for each run with control, the run without control of its seed
+//! behind it, the same axes everywhere, so that runs can be compared without colours to learn: orange is
+//! always without, blue is always with.
 //!
 //! Set-point and capacity are lines with their names at their ends; the span the figures are taken
 //! from is shaded.

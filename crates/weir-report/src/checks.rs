@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bounds a scenario states under `[expect]`, against what came out.
 //!
-//! Each run of weir is held to them, by whatever back end, policy and seed, and compared with the run without control of
-//! its seed. The thesis's controllers are held to them where weir did not run, or where the scenario states bounds for
-//! them by name. A bound is met if the value is on it or better. A value that is not known does not meet its bound:
-//! what was not measured was not shown.
+//! Each run of weir is held to them, by whatever back end, policy and seed, and compared with the run without
+//! control of its seed. The thesis's controllers are held to them where weir did not run, or where the
+//! scenario states bounds for them by name. A bound is met if the value is on it or better. A value that is
+//! not known does not meet its bound: what was not measured was not shown.
 
 use super::rows::{self, is_free, known, p99_per_bound, reason, worst_estimate_error};
 use super::text::{NONE, bandwidth_unit, left, line, number, percent, right, time_unit, wrap};
@@ -356,8 +356,8 @@ pub fn verdict(checks: &[Check]) -> String {
     }
 }
 
-/// The checks for a terminal; reasons follow below the line they belong to. Of several seeds the first has all its
-/// lines, each other one those that it misses. Ends with a newline.
+/// The checks for a terminal; reasons follow below the line they belong to. Of several seeds the first has
+/// all its lines, each other one those that it misses. Ends with a newline.
 pub fn checks_table(checks: &[Check]) -> String {
     let shown = in_full(checks);
     let width = |of: fn(&Check) -> String| shown.iter().map(|c| of(c).width()).max().unwrap_or(0);

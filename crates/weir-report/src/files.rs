@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is written for machines (`docs/reference/results.md` documents both files), and how anything is written:
-//! beside its final name first, then renamed, so that a reader sees the old file or the new one and
+//! What is written for machines (`docs/reference/results.md` documents both files), and how anything is
+//! written: beside its final name first, then renamed, so that a reader sees the old file or the new one and
 //! never half of it.
 
 use crate::results::{Results, Run};

@@ -25,7 +25,8 @@ pub struct Results {
 }
 
 impl Results {
-    /// What two runs of one scenario with one seed agree on: everything but the host, the date and the wall time.
+    /// What two runs of one scenario with one seed agree on: everything but the host, the date and the wall
+    /// time.
     #[must_use]
     pub fn reproducible(&self) -> Self {
         let mut same = self.clone();

@@ -92,8 +92,8 @@ fn columns(results: &Results, rows: &[Row], label: usize) -> Vec<Column> {
     }
 }
 
-/// The part of a name in lines of at most this width, broken after hyphens and between words; a longer word has a line of
-/// its own.
+/// The part of a name in lines of at most this width, broken after hyphens and between words; a longer word
+/// has a line of its own.
 fn broken(part: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut last = String::new();
@@ -107,8 +107,8 @@ fn broken(part: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A name in lines of at most [`HEAD_COLUMNS`]: policy above back end above seed, words above each other. As few lines as
-/// that takes, and no wider than that takes.
+/// A name in lines of at most [`HEAD_COLUMNS`]: policy above back end above seed, words above each other. As
+/// few lines as that takes, and no wider than that takes.
 fn head(name: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for part in name.split_inclusive(['/', ',']) {

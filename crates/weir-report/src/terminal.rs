@@ -33,8 +33,8 @@ pub fn ending(subject: &Subject, results: &Results) -> String {
     text
 }
 
-/// The bounds and what came out, and which controllers none are stated for. Empty where the scenario states none, or
-/// nothing was controlled.
+/// The bounds and what came out, and which controllers none are stated for. Empty where the scenario states
+/// none, or nothing was controlled.
 pub fn bounds_text(subject: &Subject, results: &Results) -> String {
     let is_controlled = results.runs.iter().any(|run| run.policy != "none");
     if subject.expect.is_empty() || !is_controlled {

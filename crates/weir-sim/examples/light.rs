@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What control does to light users, and how exact the bandwidths are that weir gives workloads: `cargo run --release -p
-//! weir-sim --example light -- scenarios/sim/phases.toml [SEEDS] [VARIANT…]`. Blocks of light readers of all seeds are taken
-//! together, because the 99th percentile of one run hangs on a few waits for a CPU.
+//! What control does to light users, and how exact the bandwidths are that weir gives workloads: `cargo run
+//! --release -p weir-sim --example light -- scenarios/sim/phases.toml [SEEDS] [VARIANT…]`. Blocks of light
+//! readers of all seeds are taken together, because the 99th percentile of one run hangs on a few waits for a
+//! CPU.
 
 use weir_core::seam::plan::ActionKind;
 use weir_core::{Observation, Plan};

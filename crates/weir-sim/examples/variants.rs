@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All variants on one scenario, as a table: `cargo run --release -p weir-sim --example variants --
-//! scenarios/sim/thesis-limit.toml [SEEDS] [VARIANT…]`; weir's scheduler by name only (`weir-sched-ext-full`).
+//! scenarios/sim/thesis-limit.toml [SEEDS] [VARIANT…]`; weir's scheduler by name only
+//! (`weir-sched-ext-full`).
 
 use std::time::Instant;
 use weir_sim::{Measures, Scenario, Variant, run};

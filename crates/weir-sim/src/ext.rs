@@ -7,7 +7,8 @@
 //!                          └─► its workload is to wait: parked (see `parking`)
 //! ```
 //!
-//! - Partial mode (`partial`): tasks of limited workloads only, below the fair class; first come, first served.
+//! - Partial mode (`partial`): tasks of limited workloads only, below the fair class; first come, first
+//!   served.
 //! - Full mode (`full`): all ordinary tasks, in order of virtual time.
 //! - Slices of 4 ms; the end of one is seen at the kernel's tick.
 //!
@@ -156,8 +157,8 @@ impl Machine {
         }
     }
 
-    /// An idle CPU takes what is first in the run queue; false if none is idle. The kernel's own choice: an idle
-    /// core, its last before others; then an idle thread (`scx_select_cpu_dfl`).
+    /// An idle CPU takes what is first in the run queue; false if none is idle. The kernel's own choice: an
+    /// idle core, its last before others; then an idle thread (`scx_select_cpu_dfl`).
     pub(crate) fn ext_wake_a_cpu(&mut self, task: u32, comes: Comes) -> bool {
         if self.idle_count == 0 {
             return false;

@@ -6,8 +6,8 @@
 //!   first goes on.
 //! - A task that wakes, or is released, and finds no idle CPU has the task that runs on its last CPU checked
 //!   again, if that one has had half a millisecond more than it.
-//! - A workload's tasks share its part of the CPUs, however many they are. As cgroups lie side by side here, its
-//!   part is the sum of its threads' weights.
+//! - A workload's tasks share its part of the CPUs, however many they are. As cgroups lie side by side here,
+//!   its part is the sum of its threads' weights.
 //!
 //! Not here: memory nodes (one queue), kernel threads of one CPU, CPUs that leave, the starvation guard
 //! (`bpf/sched/stall_guard.bpf.h`), and what a decision costs.
@@ -16,7 +16,8 @@ use crate::ext::{Comes, Ext, Rule};
 use crate::machine::Machine;
 use weir_sched::{PREEMPT_LAG_NS, WAKEUP_CREDIT_NS};
 
-/// The task that runs on a CPU: since when, and its virtual time and its workload's sum then (`struct cpu_ctx`).
+/// The task that runs on a CPU: since when, and its virtual time and its workload's sum then (`struct
+/// cpu_ctx`).
 #[derive(Clone, Copy, Debug)]
 struct Run {
     since: u64,

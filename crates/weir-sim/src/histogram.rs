@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Latencies in log-linear buckets: 32 an octave, so a quantile is at most 3.2 % off, over the whole
-//! range of 64 bits in at most 16 KiB, and no more than the largest value needs. Counts are weights: a fluid model adds parts of
-//! accesses.
+//! Latencies in log-linear buckets: 32 an octave, so a quantile is at most 3.2 % off, over the whole range of
+//! 64 bits in at most 16 KiB, and no more than the largest value needs. Counts are weights: a fluid model
+//! adds parts of accesses.
 
 const BITS: u32 = 5;
 const BUCKETS: usize = (64 << BITS) + 1;

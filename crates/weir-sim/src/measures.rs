@@ -40,8 +40,8 @@ pub struct Measures {
     pub cpu_sec_per_gib: Option<f64>,
     /// Operations per second of the work beside.
     pub throughput_ops_per_sec: Option<f64>,
-    /// Until the bandwidth stays within 5 % (means over 2 s), from when both control and the last workload that
-    /// may be limited have begun.
+    /// Until the bandwidth stays within 5 % (means over 2 s), from when both control and the last workload
+    /// that may be limited have begun.
     pub settle_ms: Option<f64>,
     /// Highest mean over 500 ms after settling, above the set-point, relative to it.
     pub overshoot_ratio: Option<f64>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tick of weir's scheduler (1 ms), in the order of `bpf/sched/budget_timer.bpf.h`: share out what devices
-//! moved, preempt the tasks of throttled workloads, release the tasks that may run. A preemption takes effect
-//! at once, as a kick of another CPU does within microseconds.
+//! The tick of weir's scheduler (1 ms), in the order of `bpf/sched/budget_timer.bpf.h`: share out what
+//! devices moved, preempt the tasks of throttled workloads, release the tasks that may run. A preemption
+//! takes effect at once, as a kick of another CPU does within microseconds.
 
 use crate::ext::{Comes, Ext, Rule};
 use crate::machine::Machine;

@@ -260,7 +260,8 @@ impl SimPlatform {
         OutcomeKind::Applied
     }
 
-    /// Gives a limited workload this part of its own weight. How far its tasks are ahead of or behind others stays.
+    /// Gives a limited workload this part of its own weight. How far its tasks are ahead of or behind others
+    /// stays.
     fn weigh(&mut self, index: usize, ratio: f64) {
         if self.weight_ratio[index] == ratio {
             return;

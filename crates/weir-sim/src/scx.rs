@@ -57,8 +57,8 @@ pub enum LimitRule {
     OfLastLimit,
     /// Threshold ÷ bandwidth alone.
     OfNothing,
-    /// The CPU time that the task had since its last enqueue, as a part of that time, × threshold ÷ bandwidth: the text of
-    /// 4.3.3.2 has a limit "multiplied with the current CPU usage".
+    /// The CPU time that the task had since its last enqueue, as a part of that time, × threshold ÷
+    /// bandwidth: the text of 4.3.3.2 has a limit "multiplied with the current CPU usage".
     OfUsage,
 }
 

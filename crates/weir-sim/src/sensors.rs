@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a program on the machine can know of the accesses of each workload to a device:
 //!
-//! - *Counts.* Reads that the CPU counts for each task, also those that a store needs first. Each workload has an error
-//!   of its own. They show which workload writes only where stores are counted apart.
-//! - *Samples.* A sampler that sees far too little (thesis 6.2.2: 200 times), each workload with an error of its own, with
-//!   the noise of few samples.
+//! - *Counts.* Reads that the CPU counts for each task, also those that a store needs first. Each workload
+//!   has an error of its own. They show which workload writes only where stores are counted apart.
+//! - *Samples.* A sampler that sees far too little (thesis 6.2.2: 200 times), each workload with an error of
+//!   its own, with the noise of few samples.
 //! - *CPU time.* Neither: memory and CPU time have to do.
 
 use crate::build::Label;
@@ -13,7 +13,8 @@ use crate::rng::Rng;
 use crate::scenario::Sensors;
 use crate::variant::Attribution;
 
-/// Cumulative bytes that a workload accessed of a group, as its accesses are known; nothing where they are not.
+/// Cumulative bytes that a workload accessed of a group, as its accesses are known; nothing where they are
+/// not.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Accesses {
     /// Read by loads, or by loads and stores where these are not counted apart.
@@ -90,8 +91,9 @@ impl Counts {
         }
     }
 
-    /// Cumulative reads, and of them those that stores fetched where these are counted apart. The difference is taken at
-    /// each observation, as in weir-linux: a counter never goes back, also where the errors of both differ.
+    /// Cumulative reads, and of them those that stores fetched where these are counted apart. The difference
+    /// is taken at each observation, as in weir-linux: a counter never goes back, also where the errors of
+    /// both differ.
     fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> (f64, Option<f64>) {
         let truth = moved(machine, workload, group);
         let (_, before, sums) = row(&mut self.seen[workload], group);

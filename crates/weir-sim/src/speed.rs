@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The speed of all CPUs together: the simulator's one source of noise that is not in the workloads.
 //!
-//! A processor's frequency follows its power and temperature budget, and what the cores execute decides how much of that they
-//! take. Here all cores have one speed. It is 1 in the mean, uniformly distributed within 1 ± `speed_spread_ratio`, in
-//! [`SPEED_LEVELS`] steps, and a new one is drawn after an exponentially distributed time with the mean `speed_hold_ms`. A speed
-//! divides the CPU time of computing and of a reader's own work for a line; the device's latency stays.
+//! A processor's frequency follows its power and temperature budget, and what the cores execute decides how
+//! much of that they take. Here all cores have one speed. It is 1 in the mean, uniformly distributed within 1
+//! ± `speed_spread_ratio`, in [`SPEED_LEVELS`] steps, and a new one is drawn after an exponentially
+//! distributed time with the mean `speed_hold_ms`. A speed divides the CPU time of computing and of a
+//! reader's own work for a line; the device's latency stays.
 
 use crate::fluid::SPEED_LEVELS;
 use crate::machine::Machine;

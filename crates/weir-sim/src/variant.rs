@@ -84,7 +84,8 @@ pub struct WeirOptions {
     pub attribution: Option<Attribution>,
     /// The device reports its mean latency (DevLoad or a performance counter).
     pub sees_latency: bool,
-    /// The scheduler cannot read the device's counters; weir does so for it this often, in nanoseconds. 0: it can.
+    /// The scheduler cannot read the device's counters; weir does so for it this often, in nanoseconds. 0: it
+    /// can.
     pub looks_every_ns: u64,
     /// CPU time of one observation, apart from what each workload adds. At full speed, in nanoseconds.
     pub look_ns: f64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What longer and shorter frames would make of the documents of a recording: bytes a tick, and ticks that a damaged
-//! one makes unreadable. The figures are in docs/evidence/recordings.md.
+//! What longer and shorter frames would make of the documents of a recording: bytes a tick, and ticks that a
+//! damaged one makes unreadable. The figures are in docs/evidence/recordings.md.
 //!
 //! `cargo run --release -p weir-store --example frame_length -- FILE`
 #![allow(clippy::unwrap_used, reason = "a tool for the bench")]

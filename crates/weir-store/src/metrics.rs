@@ -5,8 +5,8 @@
 //! process: processes come and go, and each would leave a series behind for ever, so workloads that are
 //! processes are left out. A value that is missing is a sample that is missing.
 //!
-//! A cgroup's label is its path as the kernel has it, so that it is cadvisor's `id`. Pods, containers and machines have labels of
-//! their own where the path says so ([`weir_core::owner`]).
+//! A cgroup's label is its path as the kernel has it, so that it is cadvisor's `id`. Pods, containers and
+//! machines have labels of their own where the path says so ([`weir_core::owner`]).
 
 mod totals;
 

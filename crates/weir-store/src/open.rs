@@ -60,8 +60,8 @@ pub(crate) fn make(path: &Path) -> Result<OwnedFd, StoreError> {
         .map_err(|error| StoreError::open(path, error))
 }
 
-/// The descriptor of a file that has the head of a recording that this weir knows, and all of its length; and the
-/// number of its format.
+/// The descriptor of a file that has the head of a recording that this weir knows, and all of its length; and
+/// the number of its format.
 pub(crate) fn inspect(path: &Path) -> Result<(OwnedFd, u32), StoreError> {
     match inspect_leniently(path)? {
         (_, _, Some(what)) => Err(StoreError::damaged(path, what)),

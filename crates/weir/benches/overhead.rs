@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a running `weir run` costs the machine it watches: CPU time, threads of its own included, and memory, with
-//! 1000 workloads that all have memory on the device and whose figures change all the time.
+//! What a running `weir run` costs the machine it watches: CPU time, threads of its own included, and memory,
+//! with 1000 workloads that all have memory on the device and whose figures change all the time.
 //!
 //! ```console
 //! $ cargo bench -p weir --bench overhead
@@ -9,10 +9,11 @@
 //!
 //! The second compares with another build, by turns, in the rows of these names.
 //!
-//! First the machine is made of files in memory (which in the last of these rows stand still), so that is weir's own work and the system calls; the kernel's of
-//! making up `cpu.stat` and `numa_maps` comes on top. Then, as root where there is a cgroup v2 tree, cgroups and
-//! processes are this machine's own, a thousand of them that do next to nothing, and only the device is made of files:
-//! once with programs of weir's in the kernel, and once with files alone.
+//! First the machine is made of files in memory (which in the last of these rows stand still), so that is
+//! weir's own work and the system calls; the kernel's of making up `cpu.stat` and `numa_maps` comes on top.
+//! Then, as root where there is a cgroup v2 tree, cgroups and processes are this machine's own, a thousand of
+//! them that do next to nothing, and only the device is made of files: once with programs of weir's in the
+//! kernel, and once with files alone.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[allow(dead_code)]
@@ -33,7 +34,8 @@ const WARM_UP: Duration = Duration::from_secs(5);
 const MEASURED: Duration = Duration::from_secs(20);
 /// Every process is looked at once, and programs are loaded meanwhile.
 const REAL_WARM_UP: Duration = Duration::from_secs(30);
-/// Rows with cgroups of this machine, and whether kernels have types there, without which no program is loaded.
+/// Rows with cgroups of this machine, and whether kernels have types there, without which no program is
+/// loaded.
 const REAL: [(&str, bool); 2] = [
     ("cgroups, every 1s, programs", true),
     ("cgroups, every 1s, files alone", false),

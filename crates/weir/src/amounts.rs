@@ -35,7 +35,8 @@ pub enum SetPoint {
     OfKnee(f64),
 }
 
-/// The weight of a limited workload: a part of the weight that goes with its limit, above 0 and at most 1, or 0 for its own.
+/// The weight of a limited workload: a part of the weight that goes with its limit, above 0 and at most 1, or
+/// 0 for its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LimitedWeight(pub f64);
 

@@ -122,7 +122,8 @@ pub enum BackendName {
     /// weir's own scheduler for all ordinary tasks: limits hold also where all CPUs are busy; cpu.max of
     /// others is not enforced meanwhile
     SchedExtFull,
-    /// For comparison: the thesis's scheduler (5.4.1.3) for all ordinary tasks, round robin with scaled slices
+    /// For comparison: the thesis's scheduler (5.4.1.3) for all ordinary tasks, round robin with scaled
+    /// slices
     ThesisScx,
     /// For comparison: the same by virtual time (5.4.1.4)
     ThesisScxVtime,
@@ -148,7 +149,8 @@ pub enum CountersName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttributionName {
-    /// Counts, where the CPU has an event for them that agrees with the device; else resctrl or CPU time (default)
+    /// Counts, where the CPU has an event for them that agrees with the device; else resctrl or CPU time
+    /// (default)
     Auto,
     /// Reads of CXL memory, counted for each task with events of the CPU (see `weir events`)
     TaskCounts,
@@ -219,8 +221,8 @@ pub struct LoopArgs {
     #[arg(long, value_name = "EVENT", hide_short_help = true)]
     pub attribution_event: Option<String>,
 
-    /// Measure each device's latency by loads of weir's own, in at most 1 % of the time of one CPU and 16 MiB of the
-    /// device
+    /// Measure each device's latency by loads of weir's own, in at most 1 % of the time of one CPU and 16 MiB
+    /// of the device
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub probe: Option<bool>,
 
@@ -232,16 +234,18 @@ pub struct LoopArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub period: Option<Span>,
 
-    /// Weight (cpu.weight) of a limited workload: this part of what its limit is of the CPU time that it would use; off
-    /// leaves weights alone [default: 60%]
+    /// Weight (cpu.weight) of a limited workload: this part of what its limit is of the CPU time that it
+    /// would use; off leaves weights alone [default: 60%]
     #[arg(long, value_name = "PERCENT|off")]
     pub limited_weight: Option<LimitedWeight>,
 
-    /// Never limit workloads whose name matches; may be given several times. Names are as `weir top` and systemd show them
+    /// Never limit workloads whose name matches; may be given several times. Names are as `weir top` and
+    /// systemd show them
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
 
-    /// Limit also where a sched_ext scheduler runs all tasks: it enforces cpu.max itself, which weir cannot see
+    /// Limit also where a sched_ext scheduler runs all tasks: it enforces cpu.max itself, which weir cannot
+    /// see
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub trust_cpu_max: Option<bool>,
 

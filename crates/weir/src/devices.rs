@@ -35,8 +35,9 @@ impl TryFrom<String> for DeviceNode {
 /// What commands that look at devices have in common.
 #[derive(Clone, Debug, Default, Args)]
 pub struct NodeArgs {
-    /// Take this node for CXL memory, whatever the machine says, and no other that no counter driver names; may be
-    /// given several times. Where counters do not name nodes: one for each group, in the order of the groups
+    /// Take this node for CXL memory, whatever the machine says, and no other that no counter driver names;
+    /// may be given several times. Where counters do not name nodes: one for each group, in the order of the
+    /// groups
     #[arg(long, value_name = "node:N")]
     pub device: Vec<DeviceNode>,
 }

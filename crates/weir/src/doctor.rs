@@ -37,7 +37,8 @@ struct Lack {
 /// Examines.
 ///
 /// # Errors
-/// The settings file cannot be read or makes no sense, a node that is named does not exist, stdout cannot be written.
+/// The settings file cannot be read or makes no sense, a node that is named does not exist, stdout cannot be
+/// written.
 pub fn doctor(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
     let options = options(args, roots)?;
     let mut description = weir_linux::describe(&options);
@@ -99,8 +100,8 @@ fn names_of_the_running(roots: &Roots) -> Vec<Fact> {
 const OBSERVE: &str = "observing";
 const LIMIT: &str = "limiting";
 
-/// What is needed: a device, counts of its traffic, workloads that can be seen, something that can limit, and nothing in
-/// its way. The facts whose names belong to it say why it is not there.
+/// What is needed: a device, counts of its traffic, workloads that can be seen, something that can limit, and
+/// nothing in its way. The facts whose names belong to it say why it is not there.
 fn lacking(machine: &Description, by: By) -> Vec<Lack> {
     let mut lacking = Vec::new();
     if machine.devices.is_empty() {

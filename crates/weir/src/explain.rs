@@ -73,8 +73,8 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
     })
 }
 
-/// Explains what a snapshot shows. `last` gives the last changes that concern what was asked for, and how many of the
-/// list cannot be read.
+/// Explains what a snapshot shows. `last` gives the last changes that concern what was asked for, and how
+/// many of the list cannot be read.
 ///
 /// # Errors
 /// No workload has that name, or the changes cannot be read.

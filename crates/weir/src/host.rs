@@ -99,13 +99,14 @@ pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
 /// For `weir run`. Without `--limit` the platform only looks, and refuses all actions.
 ///
 /// # Errors
-/// There is no CXL device, a node that is named does not exist, another weir is running, or the run-time directory cannot be used.
+/// There is no CXL device, a node that is named does not exist, another weir is running, or the run-time
+/// directory cannot be used.
 pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platform>> {
     open(options(roots, settings)?)
 }
 
-/// For screens without a daemon: looks, and can do nothing else. `nodes` are CXL memory by the caller's word; empty
-/// leaves it to the evidence.
+/// For screens without a daemon: looks, and can do nothing else. `nodes` are CXL memory by the caller's word;
+/// empty leaves it to the evidence.
 ///
 /// # Errors
 /// There is no CXL device to look at.

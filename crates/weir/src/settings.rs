@@ -183,7 +183,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// A set-point of a few bytes is a unit that was forgotten: said here, with the place, and not when it is used.
+    /// A set-point of a few bytes is a unit that was forgotten: said here, with the place, and not when it is
+    /// used.
     fn check_unit(&self, file: Option<&Path>, text: &str) -> Result<()> {
         let Some(SetPoint::Rate(rate)) = self.set_point else {
             return Ok(());
@@ -235,7 +236,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Works out the set-point on this machine and puts it into the config. Profiles of devices are in `state`.
+    /// Works out the set-point on this machine and puts it into the config. Profiles of devices are in
+    /// `state`.
     ///
     /// # Errors
     /// A part of a capacity or a knee that nobody knows, or that differs from device to device.
@@ -385,7 +387,8 @@ fn line_at(text: &str, at: usize) -> (usize, String) {
     (number + 1, text::harmless(line))
 }
 
-/// The controller's part of the settings, checked but for the set-point, which is checked when it is known in bytes.
+/// The controller's part of the settings, checked but for the set-point, which is checked when it is known in
+/// bytes.
 fn controller(args: &LoopArgs, file: &File, text: &str) -> Result<Config> {
     let policy = args.policy.or(file.policy).unwrap_or(PolicyName::MaxMin);
     let mut config = Config {

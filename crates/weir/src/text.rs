@@ -30,7 +30,8 @@ fn changes_direction(c: char) -> bool {
 /// How like a name must be to be thought of (Jaro-Winkler, 0 to 1): as clap has it for its own.
 const LIKE: f64 = 0.8;
 
-/// The name that was probably meant, as a question to be put behind the wrong one; nothing where none is like it.
+/// The name that was probably meant, as a question to be put behind the wrong one; nothing where none is like
+/// it.
 pub fn perhaps(wrong: &str, names: &[&str]) -> String {
     let like = |name: &&str| strsim::jaro_winkler(wrong, name);
     let nearest = names.iter().max_by(|a, b| like(a).total_cmp(&like(b)));

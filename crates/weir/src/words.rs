@@ -42,7 +42,8 @@ fn is_being_released(verdict: &Decision) -> bool {
     verdict.limit_cpus.is_some() && needs_none
 }
 
-/// What weir made of the weight of a limited workload, to be put behind its limit; empty where it has its own.
+/// What weir made of the weight of a limited workload, to be put behind its limit; empty where it has its
+/// own.
 pub fn weight(verdict: &Decision) -> String {
     match verdict
         .limited_weight

@@ -188,7 +188,8 @@ impl Internals {
     /// thread to the next vCPU. Does not return to the caller.
     ///
     /// # Safety
-    /// Only from a callback at a block's start, on the vCPU's thread, with nothing on the stack that needs dropping.
+    /// Only from a callback at a block's start, on the vCPU's thread, with nothing on the stack that needs
+    /// dropping.
     pub unsafe fn leave_block(&self, cpu: *mut Cpu) {
         // SAFETY: as above. All of the guest's registers are in memory at a block's start, the program
         // counter too.

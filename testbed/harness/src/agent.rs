@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The line to the guest's agent. Both ends are only used while the guest's time stands: a request is taken by QEMU
-//! before the guest goes on, and what the guest has said is there when it stands again.
+//! The line to the guest's agent. Both ends are only used while the guest's time stands: a request is taken
+//! by QEMU before the guest goes on, and what the guest has said is there when it stands again.
 
 use crate::protocol::{Reply, Request};
 use anyhow::{Context, Result, bail};
@@ -75,8 +75,8 @@ impl Line {
         Ok(())
     }
 
-    /// Whether QEMU has not yet taken all that was sent. What it has taken it has put into the guest before it lets
-    /// go of its big lock, which the guest needs to go on.
+    /// Whether QEMU has not yet taken all that was sent. What it has taken it has put into the guest before
+    /// it lets go of its big lock, which the guest needs to go on.
     fn is_unread(&self) -> Result<bool> {
         let mut unread: libc::c_int = 0;
         let fd = std::os::fd::AsRawFd::as_raw_fd(&self.socket.as_fd());

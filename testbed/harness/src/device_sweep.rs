@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sweep of the emulated device without a controller: 1 … 8 readers alone, and five readers with the CPU quota of
-//! two. A controller can be evaluated only on a device with a knee, a rising CPU cost per byte, and the fall of
-//! that cost under a smaller quota.
+//! Sweep of the emulated device without a controller: 1 … 8 readers alone, and five readers with the CPU
+//! quota of two. A controller can be evaluated only on a device with a knee, a rising CPU cost per byte, and
+//! the fall of that cost under a smaller quota.
 //!
 //! All readers are started once; the number that runs is set by freezing the others.
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! weir's figure for each workload against the ground truth, in windows of a second or a little more: of as many whole ticks as it
-//! takes. weir gives a rate for each tick: bytes of the time between two readings of the counters. The ground
-//! truth is read for the same two moments, so that traffic at the edge of a window is in the same one by
-//! both.
+//! weir's figure for each workload against the ground truth, in windows of a second or a little more: of as
+//! many whole ticks as it takes. weir gives a rate for each tick: bytes of the time between two readings of
+//! the counters. The ground truth is read for the same two moments, so that traffic at the edge of a window
+//! is in the same one by both.
 
 use crate::guest::{ClockOffsets, Instance};
 use crate::sampler::{Sample, Series, lines};
@@ -36,8 +36,8 @@ pub struct Span {
     pub offsets: ClockOffsets,
 }
 
-/// What weir said of a workload: the end of each tick in milliseconds since power-on, and bytes a second since the one
-/// before.
+/// What weir said of a workload: the end of each tick in milliseconds since power-on, and bytes a second
+/// since the one before.
 #[derive(Default)]
 struct Course {
     ticks: Vec<(f64, f64)>,
@@ -166,7 +166,8 @@ mod tests {
         all.iter().map(line).collect()
     }
 
-    /// What the device has moved in all: a kilobyte a second, and three from 2.5 s on, by a clock that began 7 ms before the ticks' own.
+    /// What the device has moved in all: a kilobyte a second, and three from 2.5 s on, by a clock that began
+    /// 7 ms before the ticks' own.
     fn series() -> Series {
         let sample = |ms: u64| {
             let device = LineCounts {

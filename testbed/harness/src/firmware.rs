@@ -4,8 +4,9 @@
 //! (`daxctl reconfigure-device`, movable by default): hash tables, descriptions of pages and page tables lie
 //! in ordinary memory.
 //!
-//! QEMU has no word for it, so its table is changed and given to the kernel anew (Documentation/admin-guide/acpi/
-//! `initrd_table_override.rst`); the kernel's argument is `movable_node`. Tables: ACPI 6.5, 5.2.16.
+//! QEMU has no word for it, so its table is changed and given to the kernel anew
+//! (Documentation/admin-guide/acpi/ `initrd_table_override.rst`); the kernel's argument is `movable_node`.
+//! Tables: ACPI 6.5, 5.2.16.
 
 use crate::guest_env::{Environment, pack};
 use crate::machine::Machine;
@@ -25,7 +26,8 @@ const FLAGS: usize = 28;
 const ENABLED: u8 = 1;
 const HOT_PLUGGABLE: u8 = 2;
 
-/// Programs that were unpacked at boot, when the kernel spreads pages over all nodes, into ordinary memory: anew.
+/// Programs that were unpacked at boot, when the kernel spreads pages over all nodes, into ordinary memory:
+/// anew.
 const PROGRAMS_HOME: &str = "find /bin /sbin /lib /usr -xdev -type f | while read -r f; do
     cp -p \"$f\" /tmp/home && mv /tmp/home \"$f\" || exit 1
 done";
@@ -72,7 +74,8 @@ fn is_kernels(line: &str) -> bool {
     !line.starts_with("Node 0,") && !line.contains("zone  Movable")
 }
 
-/// The same table, with all memory but that of node 0 hot-pluggable, and a revision that the kernel takes for newer.
+/// The same table, with all memory but that of node 0 hot-pluggable, and a revision that the kernel takes for
+/// newer.
 fn changed(table: &[u8]) -> Result<Vec<u8>> {
     let mut new = table.to_vec();
     let long_enough = new.starts_with(b"SRAT") && new.len() > HEADER_BYTES;

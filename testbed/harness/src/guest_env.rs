@@ -344,8 +344,8 @@ fn files_of(root: &Path, program: &str) -> Result<BTreeSet<String>> {
     Ok(libraries.chain([program.to_string()]).collect())
 }
 
-/// Pack a folder as an initramfs archive; the kernel accepts several of them one after another. The same files make the
-/// same archive, to the byte: a guest that reads another date takes another time for it.
+/// Pack a folder as an initramfs archive; the kernel accepts several of them one after another. The same
+/// files make the same archive, to the byte: a guest that reads another date takes another time for it.
 ///
 /// # Errors
 /// `cpio` missing or failing.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the host says of a process.
 
-/// What the threads of a process do, a line each: name, state, CPU time so far in ticks (user, system), and where in
-/// the kernel it sleeps.
+/// What the threads of a process do, a line each: name, state, CPU time so far in ticks (user, system), and
+/// where in the kernel it sleeps.
 pub fn threads(pid: u32) -> String {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
         return format!("process {pid} is gone");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Kernel modules built against the guest's kernel: the counter driver and the testbed's guest PMU. Each content of the
-//! sources is built once and kept with the environment.
+//! Kernel modules built against the guest's kernel: the counter driver and the testbed's guest PMU. Each
+//! content of the sources is built once and kept with the environment.
 
 use crate::guest_env::{Environment, copy};
 use crate::lock;

@@ -10,8 +10,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! In data order: [`guest_env`] (packages of the guest; [`other_kernels`]: other kernels for it) → [`machine`] (its shape) →
-//! [`vm`] (boot it, run in it).
+//! In data order: [`guest_env`] (packages of the guest; [`other_kernels`]: other kernels for it) →
+//! [`machine`] (its shape) → [`vm`] (boot it, run in it).
 
 mod agent;
 pub mod attribution;

@@ -24,7 +24,8 @@ pub struct Machine {
     pub cache_lines: usize,
     /// Model time per instruction.
     pub instruction_ps: u64,
-    /// Windows of virtual time end at multiples of this: clocks of vCPUs differ by no more, and timers are no later.
+    /// Windows of virtual time end at multiples of this: clocks of vCPUs differ by no more, and timers are no
+    /// later.
     pub window_ns: u64,
     /// `kernel.sched_cfs_bandwidth_slice_us` of the guest; the kernel's default (5000) without a value.
     pub bandwidth_slice_us: Option<u64>,
@@ -35,7 +36,8 @@ pub struct Machine {
     pub cosim: bool,
     /// The CPUs with events of perf that count what they fill from the device; none if nothing is said.
     pub core_events: Option<CoreEvents>,
-    /// Whether the kernel keeps nothing of its own in the groups, as in memory that a CXL driver brings online.
+    /// Whether the kernel keeps nothing of its own in the groups, as in memory that a CXL driver brings
+    /// online.
     pub movable: bool,
     /// Accesses on their way from each vCPU to the RTL before the vCPU waits; a power of two.
     pub cosim_ring_records: u64,
@@ -58,7 +60,8 @@ impl CoreEvents {
     }
 }
 
-/// QEMU's q35 board puts all memory below its PCI hole if it is less than this; else so much of it, and the rest from 4 GiB on.
+/// QEMU's q35 board puts all memory below its PCI hole if it is less than this; else so much of it, and the
+/// rest from 4 GiB on.
 const SPLIT_MIB: u64 = 2816;
 const LOW_MIB: u64 = 2048;
 
@@ -141,7 +144,8 @@ impl Machine {
             "dram_mib + groups_mib = {}: below {SPLIT_MIB}, or dram_mib = {LOW_MIB}",
             self.total_mib()
         );
-        // What is loaded for booting lies at the end of low memory, and the kernel does not let go of groups that it is in.
+        // What is loaded for booting lies at the end of low memory, and the kernel does not let go of groups
+        // that it is in.
         ensure!(
             !self.movable || self.total_mib() >= SPLIT_MIB,
             "movable: with dram_mib + groups_mib of {SPLIT_MIB} or more"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other kernels than the environment's own, from other suites: the image, and the headers where they are to be
-//! had. The guest loads no module but weir's, so an image is enough to boot; everything else is the environment's.
+//! Other kernels than the environment's own, from other suites: the image, and the headers where they are to
+//! be had. The guest loads no module but weir's, so an image is enough to boot; everything else is the
+//! environment's.
 //!
 //! ```text
 //! env-KEY/kernel-VERSION-KEY/
@@ -79,7 +80,8 @@ if $WEIR_WITH_HEADERS && apt-cache pkgnames "$headers" | grep -Fqx "$headers"; t
 fi
 "#;
 
-/// Unpacks what was fetched. Of headers, `usr/lib/modules` stays out: that is how the tree's own kernel is found.
+/// Unpacks what was fetched. Of headers, `usr/lib/modules` stays out: that is how the tree's own kernel is
+/// found.
 const UNPACK: &str = r#"set -e
 cd "$WEIR_INTO"
 for package in *.deb; do
@@ -99,8 +101,8 @@ mkdir build
 "#;
 
 impl Environment {
-    /// This environment with another kernel, fetched if need be (15 MB, with headers 30); nothing if the suite has
-    /// none of the series any more.
+    /// This environment with another kernel, fetched if need be (15 MB, with headers 30); nothing if the
+    /// suite has none of the series any more.
     ///
     /// # Errors
     /// No package source, disk full.

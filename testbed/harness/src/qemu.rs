@@ -104,7 +104,8 @@ pub(crate) fn command(
     Ok(q)
 }
 
-/// QEMU reads the host's clock in one place, where it sizes the vCPUs' TLBs: the device model answers there too.
+/// QEMU reads the host's clock in one place, where it sizes the vCPUs' TLBs: the device model answers there
+/// too.
 fn preload(q: &mut Command, plugin: &Path) -> Result<()> {
     let separators = [b' ', b':'];
     let bytes = plugin.as_os_str().as_encoded_bytes();
@@ -161,8 +162,8 @@ fn same_each_time(q: &mut Command) {
     unsafe { q.pre_exec(fixed_addresses) };
 }
 
-/// QEMU ends when the thread that started it does, and keeps `inherited` open. A group of its own: Ctrl-C is for the
-/// harness, which ends QEMU.
+/// QEMU ends when the thread that started it does, and keeps `inherited` open. A group of its own: Ctrl-C is
+/// for the harness, which ends QEMU.
 fn leave_with_us(q: &mut Command, inherited: [i32; 2]) {
     q.process_group(0);
     let arranged = move || {

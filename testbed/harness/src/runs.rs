@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs of one scenario, each in a guest of its own from the same snapshot: none depends on what was run before it, so
-//! as many are made at once as the host has CPUs.
+//! Runs of one scenario, each in a guest of its own from the same snapshot: none depends on what was run
+//! before it, so as many are made at once as the host has CPUs.
 
 use crate::guest::{self, Instance};
 use crate::guest_env::Environment;
@@ -16,7 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_report::results::Run;
 
-/// What the guest needs beside the planned time, in seconds of its own: workloads come up, and write their logs.
+/// What the guest needs beside the planned time, in seconds of its own: workloads come up, and write their
+/// logs.
 const STARTING_SEC: f64 = 12.0;
 /// Seconds of a CPU of the host for a second of a guest: what the estimate of the time left begins with.
 const CPU_SEC_PER_SEC: f64 = 2.3;

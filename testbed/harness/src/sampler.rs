@@ -21,8 +21,8 @@ pub struct Sample {
 pub struct Series {
     /// The readings.
     pub samples: Vec<Sample>,
-    /// Stands for all that the ground truth showed at each of them, each vCPU's instructions and place in the code among it: two
-    /// runs with the same one went the same way.
+    /// Stands for all that the ground truth showed at each of them, each vCPU's instructions and place in the
+    /// code among it: two runs with the same one went the same way.
     pub fingerprint: u64,
 }
 
@@ -84,7 +84,8 @@ impl Series {
         rates
     }
 
-    /// The longest time between two readings of which the second shows no more than the first, or a run of such.
+    /// The longest time between two readings of which the second shows no more than the first, or a run of
+    /// such.
     pub fn longest_gap(
         &self,
         from: Duration,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Booted guests, kept as files: one for each kernel and shape of machine, keyed by all that the boot depends on. A guest
-//! from a file answers after half a second. Its time goes on where it was saved.
+//! Booted guests, kept as files: one for each kernel and shape of machine, keyed by all that the boot depends
+//! on. A guest from a file answers after half a second. Its time goes on where it was saved.
 //!
 //! ```text
 //! ${XDG_CACHE_HOME:-~/.cache}/weir/env-KEY/snapshots/KEY/
@@ -35,8 +35,8 @@ impl Snapshot {
     }
 }
 
-/// The snapshot of a machine, made by `save` if there is none: it is given the file to write, and returns the guest's
-/// time.
+/// The snapshot of a machine, made by `save` if there is none: it is given the file to write, and returns the
+/// guest's time.
 ///
 /// # Errors
 /// The guest does not boot, or cannot be saved.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The guest's time, granted step by step. Between two steps the guest stands still: what the harness reads then is of
-//! one moment, and what it says is heard at that moment, however long the harness or the host took.
+//! The guest's time, granted step by step. Between two steps the guest stands still: what the harness reads
+//! then is of one moment, and what it says is heard at that moment, however long the harness or the host
+//! took.
 
 use crate::host_process;
 use crate::sampler::{Sample, Series};
@@ -15,7 +16,8 @@ use weir_ipc::ground_truth::GroundTruth;
 
 /// Time is granted until the next multiple of this.
 pub const STEP: Duration = Duration::from_millis(4);
-/// How long the guest's time may stand by the host's clock before the guest is given up: it goes on each few milliseconds.
+/// How long the guest's time may stand by the host's clock before the guest is given up: it goes on each few
+/// milliseconds.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// How often the harness polls whether QEMU is still there.
 const POLL: Duration = Duration::from_millis(200);
@@ -96,8 +98,8 @@ impl GuestTime {
         Duration::from_nanos(self.ground_truth().stopped_at_ns())
     }
 
-    /// Lets the guest run to the first step that is later than `by` from now, or to the next one while the ground truth is being
-    /// sampled. `is_alive` says why QEMU has ended, if it has.
+    /// Lets the guest run to the first step that is later than `by` from now, or to the next one while the
+    /// ground truth is being sampled. `is_alive` says why QEMU has ended, if it has.
     pub(crate) fn step(
         &self,
         by: Duration,

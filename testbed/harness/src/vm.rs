@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the ground truth.
+//! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the ground
+//! truth.
 
 use crate::agent::Line;
 use crate::cosim::{Cosim, Summary};
@@ -29,8 +30,8 @@ pub use crate::files::GuestFile;
 
 /// Size of the guest-visible BAR.
 pub(crate) const BAR_WORDS: usize = (1 << 20) / 8;
-/// `nokaslr`: the kernel would put itself anywhere in memory, so now and then on the device. `notests`: self-tests of the
-/// kernel's ciphers would compute on two CPUs for tens of seconds.
+/// `nokaslr`: the kernel would put itself anywhere in memory, so now and then on the device. `notests`:
+/// self-tests of the kernel's ciphers would compute on two CPUs for tens of seconds.
 const KERNEL_ARGS: &str = "console=ttyS0 quiet panic=-1 numa_balancing=disable mitigations=off nokaslr cryptomgr.notests=1";
 /// A guest that has not said hello by then, by its own time, never will.
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
@@ -82,8 +83,9 @@ pub struct Vm {
     pub machine: Machine,
 }
 
-/// While the kernel unpacks the guest's programs, a large folio may come to lie on a device (which one depends on the build).
-/// If it is code of the shell, each shell has memory on the device. So what runs now is moved to DRAM.
+/// While the kernel unpacks the guest's programs, a large folio may come to lie on a device (which one
+/// depends on the build). If it is code of the shell, each shell has memory on the device. So what runs now
+/// is moved to DRAM.
 const BRING_HOME: &str = "for node in /sys/devices/system/node/node[0-9]*; do
     [ -n \"$(cat $node/cpulist)\" ] || migratepages 1 ${node##*node} 0 || exit; done";
 
@@ -297,7 +299,8 @@ impl Vm {
         *lock(&self.watcher) = Some(Box::new(watcher));
     }
 
-    /// From here on the ground truth is read after each step: all groups together, and the owners up to `owners`.
+    /// From here on the ground truth is read after each step: all groups together, and the owners up to
+    /// `owners`.
     pub fn start_sampling(&self, owners: u8) {
         self.time.start_sampling(owners);
     }

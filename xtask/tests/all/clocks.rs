@@ -2,7 +2,8 @@
 //! No test's verdict hangs on the host's clock: test code reads none, sleeps for nothing, and repeats nothing
 //! because a host may have been slow. Where a machine has much to do tests come late, and that is all.
 //!
-//! Where a clock gives no verdict, the function is listed with a reason; one that is no longer needed fails as well.
+//! Where a clock gives no verdict, the function is listed with a reason; one that is no longer needed fails
+//! as well.
 
 use crate::dependencies::is_test;
 use crate::tidy::{assert_none, extension, files, without_exceptions};
@@ -32,7 +33,8 @@ const CODE: &[(&str, &str)] = &[
     ("wait_timeout(", EVENT),
 ];
 
-/// Words that stand nowhere in a test, not even in a comment, large or small. Put together, so that this file passes.
+/// Words that stand nowhere in a test, not even in a comment, large or small. Put together, so that this file
+/// passes.
 const WORDS: &[(&str, &str)] = &[
     (concat!("date", " +%s"), GUEST),
     (concat!("ret", "ry"), ONCE),

@@ -194,8 +194,8 @@ const FLOORS: &[Floor] = &[Floor {
     why: "each room registers how its changes are undone (trait Undo); leases know none of them",
 }];
 
-/// Folders above that a file names: as `crate::…`, or by way of `super`. `depth` is how many modules the file lies
-/// below the crate's root.
+/// Folders above that a file names: as `crate::…`, or by way of `super`. `depth` is how many modules the file
+/// lies below the crate's root.
 fn steps_up(source: &str, above: &[&str], depth: usize) -> syn::Result<Vec<String>> {
     let is_above = |path: &String| {
         let mut words: Vec<&str> = path.split("::").collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What pages keep to: a link leads somewhere, lines and paragraphs are short, and a page written by hand has one purpose
-//! and so few words.
+//! What pages keep to: a link leads somewhere, lines and paragraphs are short, and a page written by hand has
+//! one purpose and so few words.
 //!
 //! What a program writes counts for links only; tables and code blocks for links and the words of a page.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What names keep to: a type's name is unique in its crate, a crate has few doors, and a word of GLOSSARY.md has one sense.
+//! What names keep to: a type's name is unique in its crate, a crate has few doors, and a word of GLOSSARY.md
+//! has one sense.
 
 use crate::tidy::{assert_none, files};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a workload's bandwidth is made of: reads and writes, each with how it is known, and how old the oldest
-//! reading behind them is. Where several workloads share a group and stores are not counted by task, its
-//! writes are shared out as its reads are, and that is an estimate even where the reads are not.
+//! What a workload's bandwidth is made of: reads and writes, each with how it is known, and how old the
+//! oldest reading behind them is. Where several workloads share a group and stores are not counted by task,
+//! its writes are shared out as its reads are, and that is an estimate even where the reads are not.
 
 use super::state::State;
 use crate::rates::attribution::{AccessSignal, Attributed, Attribution, Estimate, Provenance};
@@ -10,7 +10,8 @@ use crate::seam::observation::{Observation, Use};
 use crate::seam::plan::{DirectionTraffic, TrafficBreakdown};
 use crate::units::Nanos;
 
-/// Makes the figures of all workloads. `shares` and `found` are in the order of workloads and their active uses.
+/// Makes the figures of all workloads. `shares` and `found` are in the order of workloads and their active
+/// uses.
 pub(super) fn fill(
     state: &mut State,
     seen: &Observation,
@@ -122,8 +123,8 @@ mod tests {
         }
     }
 
-    /// A second of a group that is read at 600 and written at 200 bytes a second, by workloads with these rates
-    /// of accesses (reads, writes) and memory scanned in the beginning.
+    /// A second of a group that is read at 600 and written at 200 bytes a second, by workloads with these
+    /// rates of accesses (reads, writes) and memory scanned in the beginning.
     fn seen(sec: u64, rates: &[(Option<u64>, Option<u64>)]) -> Observation {
         let at = Nanos::from_millis(sec * 1000);
         let counter = |rate: u64| Reading::new(at, Bytes(rate * sec));

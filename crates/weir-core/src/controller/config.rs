@@ -59,9 +59,9 @@ pub struct Config {
     /// A workload's limit is rewritten at most once in this time, unless it is off by more than a
     /// quarter.
     pub min_write_interval_ms: u64,
-    /// A limited workload has this, times its limit as a part of the CPU time that it would use, of its own weight
-    /// (`cpu.weight`), where the back end can: so it does not keep others from a CPU when its quota is refilled. 0 leaves
-    /// weights alone.
+    /// A limited workload has this, times its limit as a part of the CPU time that it would use, of its own
+    /// weight (`cpu.weight`), where the back end can: so it does not keep others from a CPU when its quota is
+    /// refilled. 0 leaves weights alone.
     pub limited_weight_ratio: f64,
     /// Weights by workload id, instead of those found on the system; 100 is normal.
     pub weights: BTreeMap<String, f64>,

@@ -49,8 +49,8 @@ const PROBE_UP_TO: f64 = 2.0;
 /// Time in which *wanted* sinks, in seconds.
 const FORGET_SECS: f64 = 2.0;
 
-/// Time in which what was stored and not written back is forgotten, in seconds: of a line that is stored to again and
-/// again more stores than writes are seen.
+/// Time in which what was stored and not written back is forgotten, in seconds: of a line that is stored to
+/// again and again more stores than writes are seen.
 const UNWRITTEN_SECS: f64 = 2.0;
 
 /// Bandwidth above twice the smoothed one that also exceeds it by this part of the set-point is a
@@ -124,7 +124,8 @@ pub(super) fn signals(
     (shares, reborn)
 }
 
-/// Its signs by CPU time and memory. Where it is not known what it has in the group, all of its memory may be there.
+/// Its signs by CPU time and memory. Where it is not known what it has in the group, all of its memory may be
+/// there.
 fn by_memory(
     machine: &Description,
     found: &WorkloadReading,
@@ -150,8 +151,9 @@ fn by_memory(
     }
 }
 
-/// CPUs used since the reading before. A platform repeats a reading of a workload that had not run when it was read, while
-/// nothing moves that it could have moved: it is taken as still. Of any other nothing is known without a new reading.
+/// CPUs used since the reading before. A platform repeats a reading of a workload that had not run when it
+/// was read, while nothing moves that it could have moved: it is taken as still. Of any other nothing is
+/// known without a new reading.
 fn used(
     is_still: &mut bool,
     reading: &Reading<Nanos>,

@@ -42,8 +42,9 @@ const SMOOTH_SECS: f64 = 0.3;
 const NOISE_ERROR: f64 = 0.08;
 const NOISE_GAIN: f64 = 0.25;
 
-/// After a large change the device is *unsettled* while it is above its target by more than this part, but not for longer
-/// than [`UNSETTLED`]. What was learned in the overload does not hold after it: bytes for each CPU-second rise as it ends.
+/// After a large change the device is *unsettled* while it is above its target by more than this part, but
+/// not for longer than [`UNSETTLED`]. What was learned in the overload does not hold after it: bytes for each
+/// CPU-second rise as it ends.
 const UNSETTLED_ERROR: f64 = 0.1;
 const UNSETTLED: Nanos = Nanos::from_millis(1000);
 

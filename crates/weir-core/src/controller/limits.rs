@@ -6,8 +6,8 @@
 //! Its *target* moves at every step, within the slew limits. It is *written* only when
 //!
 //! 1. there was no limit before, or it is off by more than [`URGENT`]: at once;
-//! 2. it is off by more than the dead band, and its last write is long enough ago, or the first limits have had their time
-//!    and the device is above its target still;
+//! 2. it is off by more than the dead band, and its last write is long enough ago, or the first limits have
+//!    had their time and the device is above its target still;
 //! 3. it is off by a third of the dead band, the sum over the device is off too, and this write
 //!    takes the sum nearer to where it should be.
 //!

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The part of its weight with which a limited workload competes for a CPU.
 //!
-//! A limit by `cpu.max` takes a workload off its CPU and brings it back at the next refill. A task that woke on that CPU
-//! meanwhile then waits behind it for a slice. With a lower weight the limited workload gets its next slice later, and
-//! waits instead: it has less to lose, for its limit stops it anyway.
+//! A limit by `cpu.max` takes a workload off its CPU and brings it back at the next refill. A task that woke
+//! on that CPU meanwhile then waits behind it for a slice. With a lower weight the limited workload gets its
+//! next slice later, and waits instead: it has less to lose, for its limit stops it anyway.
 //!
-//! - The weight follows the limit: a workload that may use a third of the CPU time that it would use has a third of its
-//!   weight, times [`super::Config::limited_weight_ratio`]. So the weight of a limit that is being raised comes back with it,
-//!   before the limit goes, and the workload still gets what its limit allows.
-//! - What it *would use* is seen: CPU time used and time held back together. It is learned over [`RISE_SECS`], so that the
-//!   device's correction can follow, and forgotten over [`MEMORY_SECS`], so that a workload that slept wakes with the weight
-//!   that it went to sleep with. One that runs and does not reach its limit gets weight back within [`WAITING_SECS`].
+//! - The weight follows the limit: a workload that may use a third of the CPU time that it would use has a
+//!   third of its weight, times [`super::Config::limited_weight_ratio`]. So the weight of a limit that is
+//!   being raised comes back with it, before the limit goes, and the workload still gets what its limit
+//!   allows.
+//! - What it *would use* is seen: CPU time used and time held back together. It is learned over
+//!   [`RISE_SECS`], so that the device's correction can follow, and forgotten over [`MEMORY_SECS`], so that a
+//!   workload that slept wakes with the weight that it went to sleep with. One that runs and does not reach
+//!   its limit gets weight back within [`WAITING_SECS`].
 //! - A weight changes when it is off by more than [`DEAD_BAND`]; at most [`CHANGES_PER_STEP`] in a step,
 //!   round-robin. Each is a line in the journal and a write of `cpu.weight`, which takes the lock of every
 //!   CPU's run queue.
@@ -33,11 +35,12 @@ const DEAD_BAND: f64 = 0.2;
 /// Time in which it is forgotten what a workload would use, in seconds.
 const MEMORY_SECS: f64 = 20.0;
 
-/// Time in which it is learned that a workload would use more, in seconds. A weight that falls at once takes the device
-/// below its set-point for some seconds.
+/// Time in which it is learned that a workload would use more, in seconds. A weight that falls at once takes
+/// the device below its set-point for some seconds.
 const RISE_SECS: f64 = 5.0;
 
-/// The same as [`MEMORY_SECS`] where it runs and does not reach its limit: then its weight is what keeps it back.
+/// The same as [`MEMORY_SECS`] where it runs and does not reach its limit: then its weight is what keeps it
+/// back.
 const WAITING_SECS: f64 = 4.0;
 
 /// CPU use below which it is taken as asleep.

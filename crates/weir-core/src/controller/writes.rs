@@ -87,7 +87,8 @@ pub(super) fn ration(
     WriteBatch { limits, releases }
 }
 
-/// Small ones of both directions together: with the lowered ones first the device would be held below its set-point.
+/// Small ones of both directions together: with the lowered ones first the device would be held below its
+/// set-point.
 fn rank(wish: &PendingWrite) -> u8 {
     match (is_small(wish), wish.lowers) {
         (false, true) => 0,

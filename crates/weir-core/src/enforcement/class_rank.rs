@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether limits can be held by tasks that rank below all ordinary ones.
 //!
-//! In partial mode a sched_ext scheduler has only the limited tasks. The kernel runs them in the time that ordinary tasks
-//! leave, and in a guarantee that is small (`ext_server`, Linux 7.0: 50 ms on a CPU where they had nothing for 950 ms). Where
-//! other tasks need so many CPUs that less is left than the limits allow, limited tasks get what is left, and
-//! the device stays below its set-point. `cpu.max` and full mode leave the rank of tasks as it is.
+//! In partial mode a sched_ext scheduler has only the limited tasks. The kernel runs them in the time that
+//! ordinary tasks leave, and in a guarantee that is small (`ext_server`, Linux 7.0: 50 ms on a CPU where they
+//! had nothing for 950 ms). Where other tasks need so many CPUs that less is left than the limits allow,
+//! limited tasks get what is left, and the device stays below its set-point. `cpu.max` and full mode leave
+//! the rank of tasks as it is.
 
 use std::fmt;
 
@@ -52,7 +53,8 @@ mod tests {
 
     #[test]
     fn limited_tasks_that_rank_below_need_what_others_leave() {
-        // The thesis's machine: 39 workers, kernel threads and daemons on 40 threads; five readers at 4 GiB/s.
+        // The thesis's machine: 39 workers, kernel threads and daemons on 40 threads; five readers at 4
+        // GiB/s.
         let short = CpuShortage::of(40.0, 39.2, 1.65).expect("0.8 is less than 1.65");
         let said = short.to_string();
         assert!(said.contains("39.2 of 40 CPUs"), "{said}");

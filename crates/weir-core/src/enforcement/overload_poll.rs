@@ -6,8 +6,8 @@
 use crate::seam::plan::{DeviceState, Plan};
 use crate::units::{BytesPerSec, Nanos};
 
-/// Above the set-point by this part a device is far from it: as the controller takes it while the first limits show their
-/// effect.
+/// Above the set-point by this part a device is far from it: as the controller takes it while the first
+/// limits show their effect.
 const FAR: f64 = 0.1;
 /// An interval is divided into so many parts.
 const PARTS: u64 = 4;

@@ -30,8 +30,8 @@ pub struct SchedSettings {
     pub debt: Nanos,
     /// A parked task runs after this time, whatever its debt.
     pub starvation: Nanos,
-    /// Where many tasks of a workload are parked, after this time for each of them: these runs are not covered by
-    /// the budget.
+    /// Where many tasks of a workload are parked, after this time for each of them: these runs are not
+    /// covered by the budget.
     pub starvation_each: Nanos,
     /// The longest time that a task stays parked. The kernel's watchdog waits for 30 s.
     pub starvation_max: Nanos,

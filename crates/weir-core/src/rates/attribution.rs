@@ -104,7 +104,8 @@ pub fn sampled_share(loads: f64, stores: f64) -> f64 {
     loads + stores
 }
 
-/// About what the caches of a CPU keep for one workload. What fits in there moves no bytes, however long it runs.
+/// About what the caches of a CPU keep for one workload. What fits in there moves no bytes, however long it
+/// runs.
 const CACHED_BYTES: f64 = (32u64 << 20) as f64;
 
 /// About what a core keeps in its own cache. A page or two of a shared library on the device makes no
@@ -112,8 +113,8 @@ const CACHED_BYTES: f64 = (32u64 << 20) as f64;
 /// are held back.
 const CORE_CACHE_BYTES: f64 = (1u32 << 20) as f64;
 
-/// CPU time × the part of a workload's memory that is in the group. The caches count as memory elsewhere: of a few
-/// hot pages little comes from the device, and of less than a core's own cache nothing.
+/// CPU time × the part of a workload's memory that is in the group. The caches count as memory elsewhere: of
+/// a few hot pages little comes from the device, and of less than a core's own cache nothing.
 ///
 /// ```text
 /// share = cpu · here / (all + cached),  0 where here < a core's cache

@@ -152,7 +152,8 @@ fn a_few_hot_pages_weigh_little() {
     let spinner = part_share(1.0, mib(1.0), mib(2.0));
     let reader = part_share(1.0, mib(8192.0), mib(8192.0));
     assert!(spinner < 0.05 * reader, "{spinner} {reader}");
-    // Sixteen pages of a shared library, of a task that has two CPUs while the reader is held to a hundredth of one.
+    // Sixteen pages of a shared library, of a task that has two CPUs while the reader is held to a hundredth
+    // of one.
     assert_eq!(part_share(2.0, 16.0 * 4096.0, mib(2.0)), 0.0);
     // More here than in all is a stale figure, and no more than all.
     assert!(part_share(1.0, mib(8192.0), 0.0) <= 1.0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counts that cannot be. A register that answers with nonsense, a bit that flipped, a device that does not answer (reads
-//! of PCIe then give all ones): such a count is not passed on, so that it is neither recorded nor exported nor acted on.
+//! Counts that cannot be. A register that answers with nonsense, a bit that flipped, a device that does not
+//! answer (reads of PCIe then give all ones): such a count is not passed on, so that it is neither recorded
+//! nor exported nor acted on.
 //!
 //! ```text
 //! count − last good one ≤ the most that the device moves × time     passed on
@@ -16,8 +17,8 @@
 use crate::seam::observation::{Missing, Reading};
 use crate::units::{Bytes, Nanos};
 
-/// More than this is moved by no device: an upper bound where nothing is known about its link. 16 lanes of 64 GT/s, the
-/// fastest link of CXL 3.1, move 128 GB/s in a direction.
+/// More than this is moved by no device: an upper bound where nothing is known about its link. 16 lanes of 64
+/// GT/s, the fastest link of CXL 3.1, move 128 GB/s in a direction.
 pub const FASTEST_BYTES_PER_SEC: f64 = 1e12;
 
 /// Time between two readings is taken for at least this: on a busy machine the moment of a count is not known
@@ -40,7 +41,8 @@ pub struct CountCheck {
 }
 
 impl CountCheck {
-    /// The reading as it is to be passed on. `most_per_sec`: bytes per second that the device does not exceed.
+    /// The reading as it is to be passed on. `most_per_sec`: bytes per second that the device does not
+    /// exceed.
     pub fn pass(&mut self, most_per_sec: f64, reading: Reading<Bytes>) -> Reading<Bytes> {
         let Ok(Bytes(raw)) = reading.value else {
             return reading;
@@ -101,7 +103,8 @@ impl CountCheck {
         count
     }
 
-    /// The counter began anew. With a jump taken off, its scale would be lost: the count goes on from where it was.
+    /// The counter began anew. With a jump taken off, its scale would be lost: the count goes on from where
+    /// it was.
     fn begin_anew(&mut self, at: Nanos, raw: u64, last: u64) -> Result<u64, String> {
         if self.taken_off == 0 {
             return Ok(self.take(at, raw));
@@ -192,8 +195,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the counts: two that are passed on one after the other are never further apart than the device moves
-        /// in the time between them, unless the counter began anew.
+        /// Whatever the counts: two that are passed on one after the other are never further apart than the
+        /// device moves in the time between them, unless the counter began anew.
         #[test]
         fn nothing_impossible_is_passed_on(counts in proptest::collection::vec(any::<u64>(), 0..30)) {
             let mut last: Option<(usize, u64)> = None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the controller and a machine say to each other ([`platform`]): what was observed, what is planned, what became of it,
-//! and what screens get.
+//! What the controller and a machine say to each other ([`platform`]): what was observed, what is planned,
+//! what became of it, and what screens get.
 
 pub mod conformance;
 pub mod observation;

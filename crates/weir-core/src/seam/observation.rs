@@ -244,7 +244,8 @@ pub struct WorkloadReading {
     pub throttled_ns: Reading<Nanos>,
     /// How it uses each group, ordered by group; a group it has nothing to do with is left out.
     pub uses: Vec<Use>,
-    /// All its memory, on whatever node: what the parts in `uses` are parts of. Nothing where only those are known.
+    /// All its memory, on whatever node: what the parts in `uses` are parts of. Nothing where only those are
+    /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resident_bytes: Option<Bytes>,
     /// Its own weight when it competes, also while weir has lowered that: 100 is normal (`cpu.weight`).

@@ -50,7 +50,8 @@ pub struct TrafficBreakdown {
     pub read: DirectionTraffic,
     /// To them.
     pub write: DirectionTraffic,
-    /// Age of the oldest reading behind it, when it was made: of counters, or of what they were shared out by.
+    /// Age of the oldest reading behind it, when it was made: of counters, or of what they were shared out
+    /// by.
     pub age_ns: Nanos,
 }
 
@@ -161,9 +162,9 @@ pub enum ActionKind {
     Release,
 }
 
-/// A change of the weight that a limited workload has when it competes for a CPU (`cpu.weight`). With the limit the weight
-/// ends, too. What became of it shows in the next observation ([`LimitedWeight`]): a weight that cannot be changed is no
-/// reason to refuse a limit.
+/// A change of the weight that a limited workload has when it competes for a CPU (`cpu.weight`). With the
+/// limit the weight ends, too. What became of it shows in the next observation ([`LimitedWeight`]): a weight
+/// that cannot be changed is no reason to refuse a limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WeightChange {
     /// Which workload.

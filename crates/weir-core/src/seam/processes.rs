@@ -2,9 +2,10 @@
 //! Processes of a workload, for screens: the busiest ones, each with its CPU use and its part of the
 //! workload's CPU time.
 //!
-//! A workload's bytes are known, those of a process in it are not. As in the last resort of [`crate::rates::attribution`] its
-//! part of the CPU time is taken for its part of the bytes; unlike there, the memory of each process on a
-//! device is not read. It is an estimate, and wrong for a process that computes beside one that reads.
+//! A workload's bytes are known, those of a process in it are not. As in the last resort of
+//! [`crate::rates::attribution`] its part of the CPU time is taken for its part of the bytes; unlike there,
+//! the memory of each process on a device is not read. It is an estimate, and wrong for a process that
+//! computes beside one that reads.
 
 use crate::units::{CpuShare, Nanos};
 use serde::{Deserialize, Serialize};

@@ -107,8 +107,8 @@ pub struct Actuator {
     /// so 0.004 CPUs are 1 ms in 250 ms). 0 where there is no such bound.
     #[serde(default)]
     pub min_quota_ns: Nanos,
-    /// It counts what the device moves by itself and charges all of it to those it limits, so that the mean is
-    /// held without a correction by the controller.
+    /// It counts what the device moves by itself and charges all of it to those it limits, so that the mean
+    /// is held without a correction by the controller.
     #[serde(default)]
     pub is_exact: bool,
     /// It can lower the weight of a workload while that is limited.

@@ -387,7 +387,8 @@ fn the_integral_goes_by_the_time_that_the_counters_spanned() {
     assert!((each - second).abs() < 0.02, "{each} and {second}");
 }
 
-/// Ticks of `/a`, which used `cpus` before, and `/b`, which runs. At the last three the reading of `/a` is the one before.
+/// Ticks of `/a`, which used `cpus` before, and `/b`, which runs. At the last three the reading of `/a` is
+/// the one before.
 fn repeated(cpus: f64) -> (World, Plan) {
     let shared = [group(0, 0)];
     let workloads = vec![steady("/a", cpus, &shared), steady("/b", 1.0, &shared)];

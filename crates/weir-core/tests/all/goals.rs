@@ -14,7 +14,8 @@ struct Loop {
 }
 
 impl Loop {
-    /// `readers` that together offer `offered` of the device. Many, so that the bursts of their limits even out.
+    /// `readers` that together offer `offered` of the device. Many, so that the bursts of their limits even
+    /// out.
     fn new(goal: Goal, readers: usize, offered: f64) -> Self {
         let mut plant = Plant::new(1, readers);
         plant.sees_latency = true;

@@ -6,7 +6,8 @@
 //! fresh   the processes and threads in it, as of now        just before the first change
 //! ```
 //!
-//! The rules themselves, which members are never limited, are [`Rules::on_cgroup`]: discovery goes by them too.
+//! The rules themselves, which members are never limited, are [`Rules::on_cgroup`]: discovery goes by them
+//! too.
 
 use super::BackendContext;
 use super::cpu_max::move_process::TakenProcess;
@@ -68,7 +69,8 @@ impl FreshMembers<'_> {
 }
 
 impl BackendContext {
-    /// Asks the kernel for the processes and threads in a cgroup, and for a process that is about to be moved into it.
+    /// Asks the kernel for the processes and threads in a cgroup, and for a process that is about to be moved
+    /// into it.
     ///
     /// # Errors
     /// A member that could not be asked: it may be one that is never limited.
@@ -102,8 +104,8 @@ impl BackendContext {
         })
     }
 
-    /// The threads of a cgroup, where they can be asked by number: of thousands, that is the difference between
-    /// milliseconds and seconds in which no heartbeat is sent.
+    /// The threads of a cgroup, where they can be asked by number: of thousands, that is the difference
+    /// between milliseconds and seconds in which no heartbeat is sent.
     fn threads_of(&mut self, dir: &OwnedFd) -> Option<Vec<u32>> {
         if !is_own(&*self.proc) {
             return None;

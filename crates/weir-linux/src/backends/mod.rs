@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How limits are put in force: by `cpu.max` of the cgroup, or by weir's own sched_ext scheduler. Each is a [`Backend`],
-//! and none knows another.
+//! How limits are put in force: by `cpu.max` of the cgroup, or by weir's own sched_ext scheduler. Each is a
+//! [`Backend`], and none knows another.
 //!
 //! ```text
 //! Plan ─► Backends ─┬─► cpu_max    ─┐
@@ -56,8 +56,8 @@ pub(crate) const LIMITS: BookSpec = BookSpec {
 
 /// A way to put limits in force.
 pub(crate) trait Backend {
-    /// Carries out a plan: one outcome per action, in their order. Called at each tick, also without actions: it looks
-    /// after what is limited already.
+    /// Carries out a plan: one outcome per action, in their order. Called at each tick, also without actions:
+    /// it looks after what is limited already.
     fn apply(
         &mut self,
         plan: &Plan,

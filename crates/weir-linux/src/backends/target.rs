@@ -13,8 +13,8 @@ use weir_core::seam::plan::OutcomeKind;
 pub(crate) type LimitTarget = (OwnedFd, Vec<u8>, Option<TakenProcess>);
 
 impl BackendContext {
-    /// The cgroup to limit a workload by, and the move that this needs: its cgroup is made and noted, and the process
-    /// not moved yet.
+    /// The cgroup to limit a workload by, and the move that this needs: its cgroup is made and noted, and the
+    /// process not moved yet.
     pub(crate) fn target(&mut self, source: &WorkloadSource) -> Result<LimitTarget, OutcomeKind> {
         let root = self.root.as_fd();
         let process = match source {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How busy devices say they are, by weir's driver: `devload/load` beside the counters, where the device announces it
-//! (`kernel/access_counters/devload.c`).
+//! How busy devices say they are, by weir's driver: `devload/load` beside the counters, where the device
+//! announces it (`kernel/access_counters/devload.c`).
 
 use super::{Counters, read_number};
 use crate::kernel::clock::now;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which groups moved next to nothing since the look before. A workload with memory in these alone, which has not run, need
-//! not be looked at closely: there is nothing to share out (see [`crate::workloads::cpu_time`]).
+//! Which groups moved next to nothing since the look before. A workload with memory in these alone, which has
+//! not run, need not be looked at closely: there is nothing to share out (see
+//! [`crate::workloads::cpu_time`]).
 
 use weir_core::seam::observation::{GroupReading, Use};
 use weir_core::{Bytes, GroupId, Nanos, Reading};

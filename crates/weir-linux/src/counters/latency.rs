@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Latency by events of the CPU, as a fact and as a part of each look. The events are those of [`crate::counters::pmu::latency`]; of
-//! which device their figure is, is decided here.
+//! Latency by events of the CPU, as a fact and as a part of each look. The events are those of
+//! [`crate::counters::pmu::latency`]; of which device their figure is, is decided here.
 
 use super::Counters;
 use super::pmu::latency::{LatencyCounters, Waits, find};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The most that a device can move, by its PCIe link, and counts held against it ([`weir_core::rates::count_check`]).
+//! The most that a device can move, by its PCIe link, and counts held against it
+//! ([`weir_core::rates::count_check`]).
 //!
 //! `current_link_speed` and `current_link_width` of the device's PCI function (kernel,
-//! `Documentation/ABI/testing/sysfs-bus-pci`) say what the link carries in each direction. Counters that are not of one PCI
-//! device (those of a socket) have the bound that all devices have.
+//! `Documentation/ABI/testing/sysfs-bus-pci`) say what the link carries in each direction. Counters that are
+//! not of one PCI device (those of a socket) have the bound that all devices have.
 
 use super::Counters;
 use crate::kernel::files::read_path;
@@ -16,7 +17,8 @@ use weir_core::seam::observation::{GroupReading, Skipped};
 use weir_core::seam::topology::{Device, Fact};
 use weir_core::{Bytes, DeviceId, GroupId, Missing, Reading};
 
-/// The time of a reading may be off by as much as a look takes, and counters may be read late: a link is believed twice what it carries.
+/// The time of a reading may be off by as much as a look takes, and counters may be read late: a link is
+/// believed twice what it carries.
 const MARGIN: f64 = 2.0;
 /// A capacity is a nominal figure: as in weir-core's counters.
 const CAPACITY_MARGIN: f64 = 8.0;
@@ -58,8 +60,8 @@ impl Bounds {
         }
     }
 
-    /// Goes on with the bounds of a machine that was looked at anew. Counts of devices that are not `kept` are another
-    /// counter's from now on.
+    /// Goes on with the bounds of a machine that was looked at anew. Counts of devices that are not `kept`
+    /// are another counter's from now on.
     pub(crate) fn follow(&mut self, new: Bounds, kept: &BTreeSet<DeviceId>) {
         self.most_per_sec = new.most_per_sec;
         self.gates
@@ -131,7 +133,8 @@ impl Link {
     }
 }
 
-/// The link of a device of this name: of a counter driver, or of the kernel's CXL bus (`mem0`, whose parent is the PCI function).
+/// The link of a device of this name: of a counter driver, or of the kernel's CXL bus (`mem0`, whose parent
+/// is the PCI function).
 fn link_of(roots: &Roots, name: &str) -> Option<Link> {
     if name.contains('/') || name.starts_with('.') {
         return None;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which node a group of counters is of: by the node's number that its driver gives, by its address, or because
-//! nothing else is possible. Never by order: high-bandwidth memory may be the first node, and a group the second.
-//! Where nothing joins them, weir asks for the nodes (`--device node:N`).
+//! Which node a group of counters is of: by the node's number that its driver gives, by its address, or
+//! because nothing else is possible. Never by order: high-bandwidth memory may be the first node, and a group
+//! the second. Where nothing joins them, weir asks for the nodes (`--device node:N`).
 
 use super::{class_devices, read_node, read_number};
 use crate::inventory::cxl::node_of;
@@ -16,8 +16,8 @@ use weir_core::{Missing, NodeId};
 /// The fact that says that counts belong to no node.
 const NAME: &str = "cxl.counters.nodes";
 
-/// The nodes of a dump with `count` lines. `nodes` are CXL memory; where `--device` named them, they are in its order,
-/// and there is one for each line.
+/// The nodes of a dump with `count` lines. `nodes` are CXL memory; where `--device` named them, they are in
+/// its order, and there is one for each line.
 ///
 /// # Errors
 /// There are several ways, or none.

@@ -8,7 +8,8 @@ use weir_core::seam::topology::Device;
 use weir_core::{DeviceId, GroupId};
 
 impl Counters {
-    /// Goes on with what `old` has open of the same devices. Gives those devices: their counts go on from where they were.
+    /// Goes on with what `old` has open of the same devices. Gives those devices: their counts go on from
+    /// where they were.
     pub(crate) fn keep(&mut self, old: &mut Counters) -> BTreeSet<DeviceId> {
         let mut kept = BTreeSet::new();
         for (source, device) in self.sources.iter_mut().zip(&self.devices) {
@@ -61,7 +62,8 @@ impl Kind {
     }
 }
 
-/// Numbers for these names, in the order of the numbers: those that they had before, else the lowest that no device had.
+/// Numbers for these names, in the order of the numbers: those that they had before, else the lowest that no
+/// device had.
 pub(super) fn numbered<'a>(
     names: impl Iterator<Item = &'a String>,
     before: &[Device],

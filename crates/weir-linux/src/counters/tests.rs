@@ -157,7 +157,8 @@ fn an_empty_dump_is_no_device() {
     assert_eq!(nodes_of(&counters), [Some(4)]);
 }
 
-/// A dump does not name nodes: its lines are joined where only one way is possible, or where `--device` names the nodes.
+/// A dump does not name nodes: its lines are joined where only one way is possible, or where `--device` names
+/// the nodes.
 #[test]
 fn a_dump_is_never_joined_by_order_alone() {
     let (one, two) = (with_dump("64 128\n"), with_dump("64 128\n192 256\n"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands between weir and the files of a [`super::Fake`] in a test: it sees each change before it is made, and may
-//! answer in the place of the file system, as a kernel would. One for each thread.
+//! What stands between weir and the files of a [`super::Fake`] in a test: it sees each change before it is
+//! made, and may answer in the place of the file system, as a kernel would. One for each thread.
 
 use rustix::fd::AsFd;
 use rustix::io::Errno;
@@ -36,8 +36,8 @@ thread_local! {
     static POLICIES: RefCell<Option<Policies>> = const { RefCell::new(None) };
 }
 
-/// From now on this thread's changes of files pass through `kernel`, and policies of threads through `policies`: those that are
-/// asked for, and those that are to be set.
+/// From now on this thread's changes of files pass through `kernel`, and policies of threads through
+/// `policies`: those that are asked for, and those that are to be set.
 pub(crate) fn install(kernel: Kernel, policies: Policies) {
     KERNEL.with(|slot| *slot.borrow_mut() = Some(kernel));
     POLICIES.with(|slot| *slot.borrow_mut() = Some(policies));
@@ -48,7 +48,8 @@ pub(crate) fn uninstall() {
     POLICIES.with(|slot| *slot.borrow_mut() = None);
 }
 
-/// What the kernel of this thread says to a change of `name` in `dir`, or of `dir` itself where that is empty.
+/// What the kernel of this thread says to a change of `name` in `dir`, or of `dir` itself where that is
+/// empty.
 pub(crate) fn answer(dir: impl AsFd, name: &str, change: FileChange<'_>) -> Answer {
     KERNEL.with(|slot| {
         let mut slot = slot.borrow_mut();

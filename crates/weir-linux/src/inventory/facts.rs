@@ -13,8 +13,8 @@ use crate::options::{By, CounterSource, Options, Roots};
 use weir_core::seam::topology::{Actuator, Fact};
 use weir_core::{Description, Missing, Nanos};
 
-/// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find with these options, and what
-/// would be in its way.
+/// Describes the host without acting on it: what [`crate::LinuxPlatform::open`] would find with these
+/// options, and what would be in its way.
 pub fn describe(options: &Options) -> Description {
     let roots = &options.roots;
     let topology = Topology::probe(roots, &options.nodes);

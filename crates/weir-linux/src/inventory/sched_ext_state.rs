@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a sched_ext scheduler runs all tasks. If so, the kernel does not enforce `cpu.max` for
-//! them: the scheduler would have to (`ops.cgroup_set_bandwidth`), and nothing in sysfs says whether it does. A limit set
-//! then could silently do nothing, so there is none, unless the operator says that the scheduler enforces it
-//! (`--trust-cpu-max`). In partial mode (only tasks of policy `SCHED_EXT`) `cpu.max` holds
-//! for all others.
+//! Whether a sched_ext scheduler runs all tasks. If so, the kernel does not enforce `cpu.max` for them: the
+//! scheduler would have to (`ops.cgroup_set_bandwidth`), and nothing in sysfs says whether it does. A limit
+//! set then could silently do nothing, so there is none, unless the operator says that the scheduler enforces
+//! it (`--trust-cpu-max`). In partial mode (only tasks of policy `SCHED_EXT`) `cpu.max` holds for all others.
 //!
 //! Source: kernel, `Documentation/scheduler/sched-ext.rst`; `/sys/kernel/sched_ext/`.
 

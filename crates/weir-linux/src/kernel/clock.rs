@@ -108,7 +108,8 @@ impl Ticker {
     /// are skipped and the grid stays where it was: two looks in quick succession would measure
     /// noise. A signal ends the sleep early, so that a loop with a long interval can be stopped.
     ///
-    /// Where `every` is given, `between` is called that long after one another until then; not where the tick is near.
+    /// Where `every` is given, `between` is called that long after one another until then; not where the tick
+    /// is near.
     pub(crate) fn wait(&mut self, every: Option<Nanos>, mut between: impl FnMut()) {
         let mut due = now();
         while let Some(tick) = self.next
@@ -152,8 +153,8 @@ impl Ticker {
     }
 }
 
-/// A clock that a test sets, in place of the machine's, for the test's own thread: between two looks at it a microsecond
-/// passes, and a sleep ends at once.
+/// A clock that a test sets, in place of the machine's, for the test's own thread: between two looks at it a
+/// microsecond passes, and a sleep ends at once.
 #[cfg(test)]
 pub(crate) mod made {
     use std::cell::Cell;

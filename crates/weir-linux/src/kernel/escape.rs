@@ -2,12 +2,13 @@
 //! Names of workloads: cgroup paths as text that can be undone (see `weir_core::ids`), and the
 //! patterns of the exclude list.
 //!
-//! A path stands as the kernel and systemd write it, so that names of weir are those of `systemctl status`, cadvisor and
-//! `/proc/PID/cgroup`: what systemd has escaped (`\x2d`) is part of the name and stays. Only bytes that would harm a terminal or
-//! a line, or that are not UTF-8, are written as `\ooo`, a backslash and three octal digits, as the kernel does in
-//! `/proc/self/mountinfo`. systemd never writes that form. A backslash that has three such digits behind it in the path itself
-//! is written `\134`, so that no two paths have one text; and so is one at the end or before a blank, a comma or an equals sign,
-//! which a line of InfluxDB cannot have, so that the text is the same there.
+//! A path stands as the kernel and systemd write it, so that names of weir are those of `systemctl status`,
+//! cadvisor and `/proc/PID/cgroup`: what systemd has escaped (`\x2d`) is part of the name and stays. Only
+//! bytes that would harm a terminal or a line, or that are not UTF-8, are written as `\ooo`, a backslash and
+//! three octal digits, as the kernel does in `/proc/self/mountinfo`. systemd never writes that form. A
+//! backslash that has three such digits behind it in the path itself is written `\134`, so that no two paths
+//! have one text; and so is one at the end or before a blank, a comma or an equals sign, which a line of
+//! InfluxDB cannot have, so that the text is the same there.
 
 use std::fmt::Write;
 
@@ -41,7 +42,8 @@ fn octals(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// What moves a cursor, ends a line, is invisible or turns the direction of text (UAX #9; Unicode's format characters).
+/// What moves a cursor, ends a line, is invisible or turns the direction of text (UAX #9; Unicode's format
+/// characters).
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How many descriptors may be kept open, and who may keep one.
 //!
-//! Everything that weir keeps open per cgroup comes out of one [`Budget`], so that leaves and limits
-//! together stay below the limit of open files, with some to spare for what is opened and closed
-//! again. What the scout keeps of settled cgroups has a part of its own, and a bound: for each of these files the
-//! kernel keeps a page. Nobody needs a kept descriptor: whoever gets none opens by path at need, slower and
-//! otherwise the same.
+//! Everything that weir keeps open per cgroup comes out of one [`Budget`], so that leaves and limits together
+//! stay below the limit of open files, with some to spare for what is opened and closed again. What the scout
+//! keeps of settled cgroups has a part of its own, and a bound: for each of these files the kernel keeps a
+//! page. Nobody needs a kept descriptor: whoever gets none opens by path at need, slower and otherwise the
+//! same.
 //!
 //! A file that could not be opened for want of descriptors or memory ([`is_want`]) says nothing about
 //! the thing behind it: what was known of it stays known.

@@ -20,8 +20,8 @@ use std::path::Path;
 /// Most a small kernel file may hold; one that is longer is not what it seems to be.
 pub(crate) const SMALL: usize = 64 * 1024;
 
-/// A read of a list of ids that brings no more than this has brought all: the kernel fills a page at a time (`seq_file`),
-/// and stops before its end only where the next id does not fit in.
+/// A read of a list of ids that brings no more than this has brought all: the kernel fills a page at a time
+/// (`seq_file`), and stops before its end only where the next id does not fit in.
 const LIST_END: usize = 2048;
 
 const DIR: OFlags = OFlags::RDONLY
@@ -42,8 +42,8 @@ impl Buffer {
         Buffer(vec![0; SMALL].into_boxed_slice())
     }
 
-    /// The whole of a small file. One `pread`: the kernel makes a file of one record up anew, and whole, for a read from
-    /// its start (`single_open`, and all of a cgroup's but lists of processes).
+    /// The whole of a small file. One `pread`: the kernel makes a file of one record up anew, and whole, for
+    /// a read from its start (`single_open`, and all of a cgroup's but lists of processes).
     pub(crate) fn read(&mut self, fd: impl AsFd) -> Result<&[u8], Errno> {
         let count = retry(|| pread(&fd, &mut *self.0, 0))?;
         if count == self.0.len() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How the kernel's files are read: bounded reads below a directory, clocks, descriptors, parsers, BPF objects.
+//! How the kernel's files are read: bounded reads below a directory, clocks, descriptors, parsers, BPF
+//! objects.
 
 pub(crate) mod background_load;
 pub(crate) mod bpf;

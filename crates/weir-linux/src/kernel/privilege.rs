@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this process may do, and what to do where it may not. Root in a container often is not the root that counts, and
-//! is not told to become root.
+//! What this process may do, and what to do where it may not. Root in a container often is not the root that
+//! counts, and is not told to become root.
 
 use super::files::read_path;
 use crate::options::Roots;

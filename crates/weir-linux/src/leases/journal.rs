@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file behind a book: one record a line, JSON with the tag `op`. What stands in it must be put back if weir dies.
+//! The file behind a book: one record a line, JSON with the tag `op`. What stands in it must be put back if
+//! weir dies.
 //!
 //! ```text
 //! {"op":"hold","path":"/a.service","inode":7,"max":"max 100000"}   Begin: on the device BEFORE the first change
@@ -7,12 +8,12 @@
 //! {"op":"done","inode":7}                                          End: put back, or gone
 //! ```
 //!
-//! Which records there are is said by the kinds ([`super::undo::Undo`]). A value is put back only where one of the last
-//! two that were written still stands: the last may not have arrived when weir died. A second Begin of the same place replaces
-//! what is put back there: another program changed it meanwhile.
+//! Which records there are is said by the kinds ([`super::undo::Undo`]). A value is put back only where one
+//! of the last two that were written still stands: the last may not have arrived when weir died. A second
+//! Begin of the same place replaces what is put back there: another program changed it meanwhile.
 //!
-//! The file is flushed to its device at each Begin only. A SIGKILL loses nothing that was written; a power cut does, but
-//! then the cgroups are lost too.
+//! The file is flushed to its device at each Begin only. A SIGKILL loses nothing that was written; a power
+//! cut does, but then the cgroups are lost too.
 
 use super::run_dir::{RunDir, distrust};
 use super::undo::RecordPhase;
@@ -86,8 +87,8 @@ impl Journal {
     /// Writes one record; one that something begins with is on the device when this returns.
     ///
     /// # Errors
-    /// The kernel's; `EFBIG` where a reader would refuse the journal for its size: all but records of an end, which make
-    /// it shorter when it is rewritten.
+    /// The kernel's; `EFBIG` where a reader would refuse the journal for its size: all but records of an end,
+    /// which make it shorter when it is rewritten.
     pub(crate) fn append(&mut self, line: &[u8], phase: RecordPhase) -> Result<(), Errno> {
         let size = self.size.saturating_add(line.len() as u64);
         if size > SIZE_MAX - DONE_ROOM && phase != RecordPhase::End {
@@ -141,8 +142,8 @@ impl Journal {
     }
 }
 
-/// When a journal that had this size after it was rewritten should be rewritten again: at twice that, and half-way to
-/// where it would be refused at the latest.
+/// When a journal that had this size after it was rewritten should be rewritten again: at twice that, and
+/// half-way to where it would be refused at the latest.
 fn compact_at(size: u64) -> u64 {
     let half_way = size + (SIZE_MAX - DONE_ROOM).saturating_sub(size) / 2;
     size.saturating_mul(2).max(COMPACT_AT).min(half_way)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What weir must undo. Each change of the host is a lease: it is noted in a journal before it is made, and put back when
-//! weir ends, or by the next weir, or by `weir reset`.
+//! What weir must undo. Each change of the host is a lease: it is noted in a journal before it is made, and
+//! put back when weir ends, or by the next weir, or by `weir reset`.
 //!
 //! ```text
 //! run_dir   /run/weir and the locks in it: one weir has a right at a time
@@ -10,8 +10,8 @@
 //! restore   what a weir that died has left
 //! ```
 //!
-//! A [`LeaseBook`] is lent to whoever changes the host. Kinds of leases are registered by the rooms that make them
-//! ([`BookSpec::kinds`]); nothing here imports from a room above.
+//! A [`LeaseBook`] is lent to whoever changes the host. Kinds of leases are registered by the rooms that make
+//! them ([`BookSpec::kinds`]); nothing here imports from a room above.
 
 pub(crate) mod journal;
 pub(crate) mod replay;
@@ -45,7 +45,8 @@ pub(crate) struct BookSpec {
     pub(crate) earlier: Option<EarlierNote>,
 }
 
-/// A file in which an earlier build noted what it changed. It is read once: what it says goes into the journal.
+/// A file in which an earlier build noted what it changed. It is read once: what it says goes into the
+/// journal.
 #[derive(Clone, Copy)]
 pub(crate) struct EarlierNote {
     pub(crate) name: &'static str,
@@ -90,8 +91,8 @@ impl LeaseBook {
     /// Takes the right, once, and puts back what a weir that died has left.
     ///
     /// # Errors
-    /// [`LinuxError::Locked`] while another weir has it, [`LinuxError::Distrusted`] for files that may not be weir's, and
-    /// those of the operating system.
+    /// [`LinuxError::Locked`] while another weir has it, [`LinuxError::Distrusted`] for files that may not be
+    /// weir's, and those of the operating system.
     pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
         let Some((own, others)) = self.books.split_first() else {
             return Ok(ResetReport::default());
@@ -200,7 +201,8 @@ impl HeldBook {
     }
 }
 
-/// Whether all limits are in order: those of a weir that runs are, those of one that died are not. For `weir doctor`.
+/// Whether all limits are in order: those of a weir that runs are, those of one that died are not. For `weir
+/// doctor`.
 pub(crate) fn fact(roots: &Roots, books: &[BookSpec]) -> Fact {
     let (mut held, mut left) = (Vec::new(), Vec::new());
     for book in books {

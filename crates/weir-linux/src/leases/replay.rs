@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lines of a journal, replayed: which leases are open. A living weir replays what it writes, so that it holds what
-//! a reader would find.
+//! The lines of a journal, replayed: which leases are open. A living weir replays what it writes, so that it
+//! holds what a reader would find.
 
 use super::undo::{LeaseKind, OpenLeases, RecordPhase, UndoHost, UndoOutcome};
 use rustix::io::Errno;
@@ -66,8 +66,8 @@ impl OpenBook {
         }
     }
 
-    /// Takes all lines of a journal in. Lines that make no sense are returned by their number, and the others count all
-    /// the same.
+    /// Takes all lines of a journal in. Lines that make no sense are returned by their number, and the others
+    /// count all the same.
     pub(crate) fn replay_all(&mut self, text: &[u8]) -> Vec<String> {
         let mut problems = Vec::new();
         let mut more = 0usize;

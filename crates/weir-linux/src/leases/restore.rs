@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Putting back what a weir that died had set, from its journal.
 //!
-//! A value is put back only where it is still weir's: each kind of lease knows how that shows ([`super::undo::Undo`]). A
-//! cgroup that is gone took its limit with it. A value that another program set since is left alone and reported.
+//! A value is put back only where it is still weir's: each kind of lease knows how that shows
+//! ([`super::undo::Undo`]). A cgroup that is gone took its limit with it. A value that another program set
+//! since is left alone and reported.
 
 use super::journal::{self, Journal, read_trusted};
 use super::replay::OpenBook;
@@ -53,9 +54,9 @@ impl ResetReport {
     }
 }
 
-/// Restores from the journals of these books, and removes each when everything in it is dealt with. Without a journal there
-/// is nothing to do, and the report is empty. The right of the first is needed; where a weir has one of the others it is
-/// alive and puts back by itself what it changed under that.
+/// Restores from the journals of these books, and removes each when everything in it is dealt with. Without a
+/// journal there is nothing to do, and the report is empty. The right of the first is needed; where a weir
+/// has one of the others it is alive and puts back by itself what it changed under that.
 ///
 /// # Errors
 /// [`LinuxError::Locked`] while a weir is alive (stop it: it puts back what it set),
@@ -126,8 +127,8 @@ fn has_files(dir: &RunDir, book: &BookSpec) -> bool {
     names.any(|name| dir.file(name).symlink_metadata().is_ok())
 }
 
-/// Restores under a lock that the caller holds. Returns what could not be put back: it is in the journal again, or there is
-/// none.
+/// Restores under a lock that the caller holds. Returns what could not be put back: it is in the journal
+/// again, or there is none.
 pub(super) fn restore(
     roots: &Roots,
     dir: &RunDir,

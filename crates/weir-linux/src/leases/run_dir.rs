@@ -146,7 +146,8 @@ pub(crate) struct Lock {
     _fd: OwnedFd,
 }
 
-/// The process id of a weir that runs and holds this lock, as it wrote it down. Nothing is made and nothing stays locked.
+/// The process id of a weir that runs and holds this lock, as it wrote it down. Nothing is made and nothing
+/// stays locked.
 pub(crate) fn holder(roots: &Roots, lock: &str) -> Option<String> {
     let dir = RunDir::open(roots).ok().flatten()?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How one kind of lease is put back.
 //!
-//! A room that changes the host has one file for each kind of change: the records that stand in the journal, and an
-//! [`Undo`] that says how the change is put back. It registers the kind in the list of a book ([`super::BookSpec`]).
-//! This folder knows no kind by its name, and uses nothing of the rooms above it.
+//! A room that changes the host has one file for each kind of change: the records that stand in the journal,
+//! and an [`Undo`] that says how the change is put back. It registers the kind in the list of a book
+//! ([`super::BookSpec`]). This folder knows no kind by its name, and uses nothing of the rooms above it.
 //!
 //! ```text
 //!  back end ── note(record) ─► journal line {"op": …} ─► replay ─► open leases of that kind
@@ -38,11 +38,12 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
     type Key: Ord + Debug + Send;
     /// Its records, one a line of the journal. serde's tag is `op`.
     type Record: Serialize + DeserializeOwned;
-    /// The `op` of each record, and when it is written. A record that several kinds have is given to each of them.
+    /// The `op` of each record, and when it is written. A record that several kinds have is given to each of
+    /// them.
     const OPS: &'static [(&'static str, RecordPhase)];
 
-    /// What a record makes of the open leases of this kind. Anybody may have written the record: values that weir would
-    /// not write are refused.
+    /// What a record makes of the open leases of this kind. Anybody may have written the record: values that
+    /// weir would not write are refused.
     ///
     /// # Errors
     /// Why the record makes no sense, in a few words; the caller adds the line.
@@ -51,8 +52,8 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
     /// The records that say the same anew.
     fn records(&self) -> Vec<Self::Record>;
 
-    /// Puts the earlier state back where what is there is still weir's. One entry for each thing that it changed. A lease
-    /// with a failure stays in the journal for another try.
+    /// Puts the earlier state back where what is there is still weir's. One entry for each thing that it
+    /// changed. A lease with a failure stays in the journal for another try.
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)>;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What came or went while weir runs, taken over: devices join and leave, groups are on other nodes. Limits stay as they
-//! are: those of a device that went are taken off by the controller, which limits no workload for it any more.
+//! What came or went while weir runs, taken over: devices join and leave, groups are on other nodes. Limits
+//! stay as they are: those of a device that went are taken off by the controller, which limits no workload
+//! for it any more.
 //!
 //! Not everything can be taken over. What cannot stands among the skips, with what to do.
 
@@ -39,8 +40,8 @@ fn on(group: &Group) -> String {
     }
 }
 
-/// Groups that are on another node than before. Until workloads were looked at with the new ones, what they have there is
-/// not known: else a workload would be charged for another node's traffic.
+/// Groups that are on another node than before. Until workloads were looked at with the new ones, what they
+/// have there is not known: else a workload would be charged for another node's traffic.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     /// Views before this one do not know.
@@ -72,7 +73,8 @@ impl Stale {
         }
     }
 
-    /// Their counts are not read yet: else all of it would be traffic without an owner, which leaves nothing for the workloads that cause it.
+    /// Their counts are not read yet: else all of it would be traffic without an owner, which leaves nothing
+    /// for the workloads that cause it.
     pub(super) fn hold_back(&self, seen: &mut [GroupReading]) {
         for group in seen.iter_mut().filter(|g| self.groups.contains(&g.id)) {
             for reading in [&mut group.read_bytes, &mut group.write_bytes] {

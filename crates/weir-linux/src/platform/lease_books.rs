@@ -12,8 +12,8 @@ use weir_core::seam::topology::Fact;
 /// First the book of a weir that limits; a weir that only observes may hold the others.
 pub(crate) const BOOKS: &[BookSpec] = &[LIMITS, COUNTING];
 
-/// Puts back what a weir that died has left, from its journals, and removes them when everything is dealt with. Without a
-/// journal there is nothing to do, and the report is empty.
+/// Puts back what a weir that died has left, from its journals, and removes them when everything is dealt
+/// with. Without a journal there is nothing to do, and the report is empty.
 ///
 /// # Errors
 /// [`LinuxError::Locked`] while a weir is alive (stop it: it puts back what it set),
@@ -22,8 +22,8 @@ pub fn reset(roots: &Roots) -> Result<ResetReport, LinuxError> {
     restore::reset(roots, BOOKS)
 }
 
-/// Does so from the journals of a weir that may be alive. That one finds its limits changed by another program, and may
-/// set them again; its journals are left as they are.
+/// Does so from the journals of a weir that may be alive. That one finds its limits changed by another
+/// program, and may set them again; its journals are left as they are.
 ///
 /// # Errors
 /// As [`reset`], except for the lock.

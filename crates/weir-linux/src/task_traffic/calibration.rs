@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does the event that is to count for tasks count what the device moves? Names and bits of events were published for other
-//! CPUs, or mean something else on this one; so before they are counted for workloads they are counted for a thread of our own
-//! that reads lines of a device, of which it is known how many they are.
+//! Does the event that is to count for tasks count what the device moves? Names and bits of events were
+//! published for other CPUs, or mean something else on this one; so before they are counted for workloads
+//! they are counted for a thread of our own that reads lines of a device, of which it is known how many they
+//! are.
 //!
 //! ```text
 //!   device ──── quiet? ────┬──── reads of our own ────┐
@@ -9,9 +10,10 @@
 //!                          └ device's own counters ───┘   within 10 %: it holds
 //! ```
 //!
-//! What the device counts is what the event is judged by: a prefetcher that brings the neighbours of lines is in both. That
-//! as much reached the device as was read says that the lines came from there at all. Where the device counts nothing, the
-//! lines that were read must do. Source of the bound: `docs/explanation/attribution.md`.
+//! What the device counts is what the event is judged by: a prefetcher that brings the neighbours of lines is
+//! in both. That as much reached the device as was read says that the lines came from there at all. Where the
+//! device counts nothing, the lines that were read must do. Source of the bound:
+//! `docs/explanation/attribution.md`.
 
 use super::core_events::ChosenEvents;
 use crate::counters::pmu::{Counted, Set};
@@ -28,8 +30,9 @@ const BOUND_RATIO: f64 = 0.1;
 /// Shortest look at what the device moves without us.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// What others move comes in bursts, of which a look just before knows nothing, and makes an event that holds look as if it
-/// counted too little. One that does not hold is not made to by that, unless it counts too much by as much.
+/// What others move comes in bursts, of which a look just before knows nothing, and makes an event that holds
+/// look as if it counted too little. One that does not hold is not made to by that, unless it counts too much
+/// by as much.
 const TRIES: usize = 3;
 
 /// What came of it. All in bytes.
@@ -159,8 +162,8 @@ fn bytes(from: &Counted, to: &Counted, each: &[u64]) -> Result<f64, Missing> {
     Ok(turn.scaled(each.iter().enumerate().map(of).sum()))
 }
 
-/// What the verdict makes of an event: who asked for it has it in any case, and is told; unasked it is taken if it holds, or
-/// if it is documented and nothing speaks against it.
+/// What the verdict makes of an event: who asked for it has it in any case, and is told; unasked it is taken
+/// if it holds, or if it is documented and nothing speaks against it.
 ///
 /// # Errors
 /// It is not to be taken: why.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which events of a CPU tell how much CXL memory a task reads. No CPU has one for writes, but some have one for
-//! lines that are fetched to be stored to, which tells in which ratio tasks write (see weir-events).
+//! Which events of a CPU tell how much CXL memory a task reads. No CPU has one for writes, but some have one
+//! for lines that are fetched to be stored to, which tells in which ratio tasks write (see weir-events).
 
 use super::counting_intf::COUNTED;
 use crate::counters::pmu::Machine;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counting program in the kernel (`bpf/probes/task_counts.bpf.c`): loaded, asked, and gone with this process.
+//! The counting program in the kernel (`bpf/probes/task_counts.bpf.c`): loaded, asked, and gone with this
+//! process.
 
 use super::core_events::ChosenEvents;
 use super::counting_intf::{COUNTED, CpuState, Sum};
@@ -42,8 +43,8 @@ pub(crate) struct CountingBpf {
     lost: u64,
 }
 
-/// What of it could be counted here, as far as can be said without loading the program: reads alone, if stores cannot be
-/// counted beside them. Its name then says which.
+/// What of it could be counted here, as far as can be said without loading the program: reads alone, if
+/// stores cannot be counted beside them. Its name then says which.
 pub(crate) fn openable(roots: &Roots, mut chosen: ChosenEvents) -> Result<ChosenEvents, Missing> {
     bpf::has_types(roots)?;
     let first = online(roots).ok().and_then(|cpus| cpus.first().copied());

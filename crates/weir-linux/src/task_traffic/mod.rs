@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How much of a group's traffic is whose, by events of CPUs: each workload's own count of reads from CXL
-//! memory, where the CPU has such an event ([`core_events`]), counted in the kernel at each switch ([`counting_bpf`]), or
-//! by the CPU for a monitoring group of the workload's own ([`resctrl`]), or samples of what it accesses ([`sampling`]).
-//! The counts only say in which ratio the device's own count is shared out (weir-core's attribution); without
-//! them it is shared out by CPU time and resident memory.
+//! memory, where the CPU has such an event ([`core_events`]), counted in the kernel at each switch
+//! ([`counting_bpf`]), or by the CPU for a monitoring group of the workload's own ([`resctrl`]), or samples
+//! of what it accesses ([`sampling`]). The counts only say in which ratio the device's own count is shared
+//! out (weir-core's attribution); without them it is shared out by CPU time and resident memory.
 //!
-//! Samples are told apart by group. Else a CPU's event sees all CXL memory as one: what a workload with memory in several groups has read is given
-//! to them by how much it has there.
+//! Samples are told apart by group. Else a CPU's event sees all CXL memory as one: what a workload with
+//! memory in several groups has read is given to them by how much it has there.
 
 mod calibration;
 mod core_events;
@@ -151,7 +151,8 @@ fn boxed(source: impl TrafficSource + 'static) -> Box<dyn TrafficSource> {
     Box::new(source)
 }
 
-/// Nothing is lacking without counts: CPU time and resident memory are there. Why there are none stands beside.
+/// Nothing is lacking without counts: CPU time and resident memory are there. Why there are none stands
+/// beside.
 fn told(counts: &Result<String, Missing>, how: &str) -> Vec<Fact> {
     let fact = |name: &str, value| Fact {
         name: name.into(),
@@ -241,8 +242,8 @@ impl TaskTraffic {
         self.source.on_plan(devices);
     }
 
-    /// Takes what was counted until now for all who have memory on a device. As soon after the devices' own counters as can
-    /// be: what is counted in between is in one and not in the other.
+    /// Takes what was counted until now for all who have memory on a device. As soon after the devices' own
+    /// counters as can be: what is counted in between is in one and not in the other.
     pub(crate) fn take(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> TrafficReading {
         let users = || view.workloads.iter().filter(|w| !w.uses.is_empty());
         let who: BTreeMap<Key, &Watches> = users().map(|w| (key(&w.source), &w.source)).collect();
@@ -366,8 +367,8 @@ struct More {
 }
 
 impl Account {
-    /// Takes a reading: events of reads, then the one of what of it was read by stores, if there is one. The first is
-    /// where counting begins.
+    /// Takes a reading: events of reads, then the one of what of it was read by stores, if there is one. The
+    /// first is where counting begins.
     fn advance(
         &mut self,
         now: Sum,

@@ -377,7 +377,8 @@ fn the_kernel_counts_this_process() {
     assert_eq!(kernel.of_cgroup(me), Ok(Sum::default()));
 }
 
-/// The same with a second event in the place of stores, of the same PMU as on a CPU: faults, and those that read no disk.
+/// The same with a second event in the place of stores, of the same PMU as on a CPU: faults, and those that
+/// read no disk.
 #[test]
 fn the_kernel_counts_stores_beside_reads() {
     let roots = Roots::default();

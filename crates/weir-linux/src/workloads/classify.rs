@@ -33,8 +33,8 @@ impl Classifier<'_> {
             .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
         let members: Vec<(u32, &CachedProcess)> = members.collect();
         let mut resident = self.members.resident(pids);
-        // There are processes in it, and no maps can be read: another PID namespace (ids are 0), no permission, a kernel
-        // without numa_maps.
+        // There are processes in it, and no maps can be read: another PID namespace (ids are 0), no
+        // permission, a kernel without numa_maps.
         let unseen = resident.at.is_none() && resident.unread == 0;
         let somebody = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
         asked.stands_in = unseen && somebody && asked.pids != Err(Trouble::NoFile);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The slow half of looking: which workloads there are and what changes slowly about them. It runs
-//! in a thread of its own, about once a second (every two where weir only observes), and leaves its findings as one [`View`]; a tick takes
-//! the newest view and never waits for a walk or for page tables.
+//! The slow half of looking: which workloads there are and what changes slowly about them. It runs in a
+//! thread of its own, about once a second (every two where weir only observes), and leaves its findings as
+//! one [`View`]; a tick takes the newest view and never waits for a walk or for page tables.
 //!
 //! One round:
 //! 1. *find* workloads: leaves of the cgroup tree, or processes;
-//! 2. *ask* for processes: the kernel for all at once, where it lets us ([`crate::workloads::task_iter`]), else each workload for its
-//!    own; and each for weight and limit (see [`crate::workloads::cgroups::cache`], new ones at once);
+//! 2. *ask* for processes: the kernel for all at once, where it lets us ([`crate::workloads::task_iter`]),
+//!    else each workload for its own; and each for weight and limit (see
+//!    [`crate::workloads::cgroups::cache`], new ones at once);
 //! 3. *look* at the memory of processes, within a time budget (see [`crate::workloads::processes`]);
 //! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
 
@@ -209,7 +210,8 @@ impl Discovery {
         self.is_for_limits
     }
 
-    /// From now on it keeps no CPU busy for long. While there is somebody whose memory was never looked at, it hurries.
+    /// From now on it keeps no CPU busy for long. While there is somebody whose memory was never looked at,
+    /// it hurries.
     pub(crate) fn take_time(&mut self) {
         self.may_rest = true;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which workloads there are, what they may be called, what memory they have where, and the CPU time they used.
+//! Which workloads there are, what they may be called, what memory they have where, and the CPU time they
+//! used.
 
 pub(crate) mod cgroups;
 pub(crate) mod classify;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Niceness while the mappings of a process are read, where weir limits. Since Linux 7 `numa_maps` is read inside of the
-//! kernel's RCU: were the reader to wait for a CPU meanwhile among those who have too much to do, all of the kernel would
-//! wait for it, and after 21 s the kernel takes any sched_ext scheduler out (`scx_rcu_cpu_stall`). Only meanwhile, and only
-//! where there are so many: a scout that goes before limited tasks takes their CPU, and the device does not stay at its
-//! set-point (seen live on slow CPUs, full mode: RMSE 8 and 14 % with haste all the time, 3.5 and 5.5 % with none).
+//! Niceness while the mappings of a process are read, where weir limits. Since Linux 7 `numa_maps` is read
+//! inside of the kernel's RCU: were the reader to wait for a CPU meanwhile among those who have too much to
+//! do, all of the kernel would wait for it, and after 21 s the kernel takes any sched_ext scheduler out
+//! (`scx_rcu_cpu_stall`). Only meanwhile, and only where there are so many: a scout that goes before limited
+//! tasks takes their CPU, and the device does not stay at its set-point (seen live on slow CPUs, full mode:
+//! RMSE 8 and 14 % with haste all the time, 3.5 and 5.5 % with none).
 
 use crate::kernel::files::Buffer;
 use crate::kernel::parse::process::runnable;
@@ -13,7 +14,8 @@ use rustix::process::{getpriority_process, setpriority_process};
 /// The loop goes before it.
 const NICE: i32 = -15;
 
-/// More runnable threads for each CPU than this are a crowd: each has a slice of some milliseconds before its turn.
+/// More runnable threads for each CPU than this are a crowd: each has a slice of some milliseconds before its
+/// turn.
 const CROWD: usize = 8;
 
 /// Whether whoever waits for a CPU may wait for long.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names that the operator gave (the exclude list, weights) against the workloads that are there: one that fits none is
-//! most often a slip of the pen, and the workload that was meant is then limited like any other. So it is said.
+//! Names that the operator gave (the exclude list, weights) against the workloads that are there: one that
+//! fits none is most often a slip of the pen, and the workload that was meant is then limited like any other.
+//! So it is said.
 
 use super::cgroups::walk::{Visited, for_each_cgroup};
 use super::processes::proc_pid::read_stat;

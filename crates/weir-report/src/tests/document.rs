@@ -173,7 +173,8 @@ fn a_document_stands_alone_and_keeps_text_text() {
     assert!(page.contains("class=\"v missed\"") && page.ends_with("</body>\n</html>\n"));
 }
 
-/// On a narrow screen a wide table has its cells below each other: each says of which column it is, and a narrow table does not.
+/// On a narrow screen a wide table has its cells below each other: each says of which column it is, and a
+/// narrow table does not.
 #[test]
 fn cells_of_wide_tables_know_their_heads() {
     let table = |columns: usize| Table {

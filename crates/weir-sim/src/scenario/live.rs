@@ -6,8 +6,8 @@
 //! [`Profile::of_queue`]), set-point, interval and period, fio's blocks and rates, bounds. What is derived:
 //!
 //! - *A reader's own time per line* is [`INSTRUCTIONS_PER_LINE`] at the machine's time per instruction.
-//! - *stress-ng* is one cgroup with as many threads as workers, and cgroups share CPUs by their weights. Weights
-//!   are the threads' own here, so each thread gets its part of the cgroup's.
+//! - *stress-ng* is one cgroup with as many threads as workers, and cgroups share CPUs by their weights.
+//!   Weights are the threads' own here, so each thread gets its part of the cgroup's.
 //! - *The cache* is not: readers go through far more than it holds.
 //!
 //! Operations of the work beside have another unit than stress-ng's: only gains can be compared.

@@ -72,8 +72,8 @@ pub struct MachineConfig {
 }
 
 impl Default for MachineConfig {
-    /// The thesis's (6.1): Xeon Silver 4416+, 20 cores, 40 threads, 37.5 MiB of cache. It does not give its HZ: at
-    /// 1000 its loop can hold the 3 GiB/s of figure 12, at 250 its 100 % (1 ms in 1 ms) gives 2.5
+    /// The thesis's (6.1): Xeon Silver 4416+, 20 cores, 40 threads, 37.5 MiB of cache. It does not give its
+    /// HZ: at 1000 its loop can hold the 3 GiB/s of figure 12, at 250 its 100 % (1 ms in 1 ms) gives 2.5
     /// (docs/explanation/simulator.md).
     fn default() -> Self {
         MachineConfig {
@@ -131,11 +131,10 @@ pub struct Control {
     /// weir's interval.
     #[serde(default = "default_interval")]
     pub interval_ms: u64,
-    /// Period of weir's limits. Where CPUs are saturated, a limited thread that becomes runnable waits for the
-    /// thread before it, and loses what it cannot use up within its period; the longer the period, the longer
-    /// its blocks wait for the next (docs/evidence/simulator.md, ablation).
-    /// Nothing is 10 ms, a little off the round value as weir's own default is
-    /// ([`weir_core::units::off_beat`]).
+    /// Period of weir's limits. Where CPUs are saturated, a limited thread that becomes runnable waits for
+    /// the thread before it, and loses what it cannot use up within its period; the longer the period, the
+    /// longer its blocks wait for the next (docs/evidence/simulator.md, ablation). Nothing is 10 ms, a little
+    /// off the round value as weir's own default is ([`weir_core::units::off_beat`]).
     pub period_ms: Option<u64>,
     /// weir's policy: `proportional`, `balance-point` or `max-min`.
     #[serde(default)]
@@ -157,8 +156,8 @@ pub struct Sensors {
     pub counter_read_ns: u64,
     /// How the traffic of a shared group is attributed to workloads: `task-counts`, `sampling` or `cpu-time`.
     pub attribution: Attribution,
-    /// Counts: standard deviation of the logarithm of each workload's own error, because an event leaves out what a
-    /// prefetcher fetches, and programs differ in how much that is.
+    /// Counts: standard deviation of the logarithm of each workload's own error, because an event leaves out
+    /// what a prefetcher fetches, and programs differ in how much that is.
     pub counts_bias_stddev: f64,
     /// Counts: lines fetched by stores are counted apart, so that writes are shared out by stores.
     pub counts_stores: bool,
@@ -171,10 +170,10 @@ pub struct Sensors {
 }
 
 impl Default for Sensors {
-    /// What `weir run --attribution auto` takes on a CPU that has events for CXL memory (Granite Rapids: reads of each task, and
-    /// what of it was fetched by stores). How far such events are off was never measured; weir's calibration takes one
-    /// within 10 %, which is two standard deviations here. The samples' figures are fitted to the thesis's figures 7 and 8: RMSE of the combined
-    /// estimate 10 to 15 %.
+    /// What `weir run --attribution auto` takes on a CPU that has events for CXL memory (Granite Rapids:
+    /// reads of each task, and what of it was fetched by stores). How far such events are off was never
+    /// measured; weir's calibration takes one within 10 %, which is two standard deviations here. The
+    /// samples' figures are fitted to the thesis's figures 7 and 8: RMSE of the combined estimate 10 to 15 %.
     fn default() -> Self {
         Sensors {
             counter_read_ns: 4_900,

@@ -23,8 +23,8 @@ impl Part {
     }
 }
 
-/// The line (from 1) of the key, else of its table, however the text writes it: as a table, inline, or dotted.
-/// Nothing where neither stands in the text.
+/// The line (from 1) of the key, else of its table, however the text writes it: as a table, inline, or
+/// dotted. Nothing where neither stands in the text.
 pub(super) fn line_of(text: &str, path: &[Part]) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let (last, way) = path.split_last()?;

@@ -22,8 +22,8 @@ fn scenario(text: &str, changes: &[(&str, &str)], measure_sec: f64) -> Scenario 
     scenario
 }
 
-/// The scenarios of the repository, and others like them: other phases, other shares, several light users, heavy ones with
-/// little memory, a group of its own kind.
+/// The scenarios of the repository, and others like them: other phases, other shares, several light users,
+/// heavy ones with little memory, a group of its own kind.
 fn all(measure_sec: f64) -> Vec<Scenario> {
     let of = |text, changes: &[(&str, &str)]| scenario(text, changes, measure_sec);
     vec![
@@ -80,8 +80,8 @@ fn estimates_are_within_15_percent() {
     }
 }
 
-/// Without counts weir has CPU time and memory, and takes a workload that computes for a reader. Where all workloads read
-/// all the time, that is good enough.
+/// Without counts weir has CPU time and memory, and takes a workload that computes for a reader. Where all
+/// workloads read all the time, that is good enough.
 #[test]
 fn without_counts_the_estimate_is_as_good_as_memory_tells() {
     for (text, range) in [(PHASES, 0.3..1.5), (SMALL, 0.0..0.3), (BUSY, 0.0..0.15)] {
@@ -112,8 +112,8 @@ fn light_users_are_never_limited() {
     }
 }
 
-/// 99th percentile of all blocks of light readers, of so many runs together, in microseconds. That of one run hangs on a few
-/// waits for a CPU, and these on the moment between two ticks at which the reader wakes.
+/// 99th percentile of all blocks of light readers, of so many runs together, in microseconds. That of one run
+/// hangs on a few waits for a CPU, and these on the moment between two ticks at which the reader wakes.
 fn light_p99_us(scenario: &Scenario, variant: &Variant, seeds: u64) -> f64 {
     let mut blocks = Histogram::default();
     for seed in 1..=seeds {
@@ -122,8 +122,8 @@ fn light_p99_us(scenario: &Scenario, variant: &Variant, seeds: u64) -> f64 {
     blocks.quantile_ns(0.99).expect("blocks") / 1e3
 }
 
-/// A limit's period that is a multiple of what programs wake at makes some of them meet a burst of a limited reader at each
-/// wake-up: 5 ms here. The default is not. With lower weights nothing is left of it.
+/// A limit's period that is a multiple of what programs wake at makes some of them meet a burst of a limited
+/// reader at each wake-up: 5 ms here. The default is not. With lower weights nothing is left of it.
 #[test]
 fn periods_of_limits_do_not_keep_time_with_wake_ups() {
     let usual = scenario(BUSY, &[], 60.0);
@@ -144,9 +144,9 @@ fn periods_of_limits_do_not_keep_time_with_wake_ups() {
     assert!(usual.1 < 1.03 * without, "{usual:?} and {without}");
 }
 
-/// Where all CPUs are wanted, limits by `cpu.max` alone make light users wait for a CPU longer than no limits do: a light
-/// user that wakes is put on an idle CPU, which is one that a limited reader has left, and waits behind it once it is
-/// released. With the weight that goes with their limits these readers wait instead.
+/// Where all CPUs are wanted, limits by `cpu.max` alone make light users wait for a CPU longer than no limits
+/// do: a light user that wakes is put on an idle CPU, which is one that a limited reader has left, and waits
+/// behind it once it is released. With the weight that goes with their limits these readers wait instead.
 /// `most`: the 99th percentile as a part of that without control.
 fn light_users_do_not_wait_behind_limited_ones(text: &str, measure_sec: f64, most: f64) {
     let seeds = 24;
@@ -208,7 +208,8 @@ fn where_cpus_are_left_no_task_waits() {
     }
 }
 
-/// Weights cost bandwidth where loads come and go: at most 6 % of the set-point. Where loads stay they cost none.
+/// Weights cost bandwidth where loads come and go: at most 6 % of the set-point. Where loads stay they cost
+/// none.
 #[test]
 fn weights_cost_little_bandwidth() {
     for (text, most) in [
@@ -244,8 +245,8 @@ fn weights_cost_little_bandwidth() {
     }
 }
 
-/// Each step changes some of hundreds of limits by more than a quarter. The device's correction must go on meanwhile: with a
-/// pause at each such change the device stayed 4 % above its set-point.
+/// Each step changes some of hundreds of limits by more than a quarter. The device's correction must go on
+/// meanwhile: with a pause at each such change the device stayed 4 % above its set-point.
 #[test]
 fn a_thousand_workloads_are_held_at_the_set_point() {
     let text = include_str!("../../../../scenarios/sim/thousand.toml");

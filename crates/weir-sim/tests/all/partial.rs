@@ -145,8 +145,8 @@ fn a_machine_that_becomes_full_is_refused_then() {
     assert!(second.is_some_and(|s| (8..=12).contains(&s)), "{said}");
 }
 
-/// Where the scheduler cannot read the device's counters, it goes by estimates and by what weir sees a hundred times a
-/// second: the mean is as exact, and windows of 100 ms nearly so.
+/// Where the scheduler cannot read the device's counters, it goes by estimates and by what weir sees a
+/// hundred times a second: the mean is as exact, and windows of 100 ms nearly so.
 #[test]
 fn what_weir_sees_holds_a_device_too() {
     for (text, backend) in [
@@ -172,7 +172,8 @@ fn equal_readers_get_equal_parts() {
         (SATURATED, Backend::SchedExtFull),
     ] {
         let mut scenario = scenario(text);
-        // Counts have an error of their own for each reader, and a reader that is taken for a larger one gets less.
+        // Counts have an error of their own for each reader, and a reader that is taken for a larger one gets
+        // less.
         scenario.sensors.attribution = Attribution::CpuTime;
         are_equal(&pair(&scenario, backend, 7)[1]);
     }

@@ -2,8 +2,8 @@
 //! Documents as JSON in zstd frames (RFC 8878).
 //!
 //! A frame holds the documents of a few ticks, one line of JSON each. It is flushed after each of them, so
-//! that a row of the recording has all bytes of its document; the rows of a frame, one after the other, are the
-//! frame:
+//! that a row of the recording has all bytes of its document; the rows of a frame, one after the other, are
+//! the frame:
 //!
 //! ```text
 //!  row 1 (is_key)           row 2     …  row 32
@@ -22,9 +22,10 @@ use serde::Serialize;
 use std::io;
 use zstd::stream::raw::{self, DParameter, InBuffer, Operation, OutBuffer};
 
-/// So many documents are in a frame. A damaged row makes the rest of its frame unreadable: with 32 that is half a
-/// minute at a tick a second, and 1.6 s at 50 ms. Each frame begins with a document that has none before it to
-/// refer to: 32 instead of 128 costs 0.1 to 4.5 % of the documents (docs/evidence/recordings.md).
+/// So many documents are in a frame. A damaged row makes the rest of its frame unreadable: with 32 that is
+/// half a minute at a tick a second, and 1.6 s at 50 ms. Each frame begins with a document that has none
+/// before it to refer to: 32 instead of 128 costs 0.1 to 4.5 % of the documents
+/// (docs/evidence/recordings.md).
 pub(crate) const DOCUMENTS_PER_FRAME: u32 = 32;
 /// Above 1 frames of these documents take more time and are no smaller; below 1 they are larger.
 const LEVEL: i32 = 1;

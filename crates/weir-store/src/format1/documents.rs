@@ -19,9 +19,10 @@
 //! | `01bbbbbb` | values | as 10, for objects of at most six members; the bits are in the byte |
 //! | `1cbbbbbb` | if c: number m | unsigned integer: base plus the step of zigzag `bbbbbb` + 64 m, modulo 2^64 |
 //!
-//! A number is LEB128: seven bits a byte, lowest first, the high bit set if more follow. Zigzag maps a signed step:
-//! 0, −1 → 1, 1 → 2, … Members of an object are in the order of their names' bytes. The base of a step is the old
-//! value. For a member called `at` it is the last `at` of this document or, for the first, of the one before.
+//! A number is LEB128: seven bits a byte, lowest first, the high bit set if more follow. Zigzag maps a signed
+//! step: 0, −1 → 1, 1 → 2, … Members of an object are in the order of their names' bytes. The base of a step
+//! is the old value. For a member called `at` it is the last `at` of this document or, for the first, of the
+//! one before.
 
 use serde_json::{Map, Number, Value};
 

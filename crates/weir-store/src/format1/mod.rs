@@ -2,9 +2,10 @@
 //! Recordings of format 1, read and never written, for one more version: `weir export` exports them, and
 //! `weir export --upgrade` makes recordings of today's format of them. This folder then goes.
 //!
-//! Format 1 had the tables of format 2, but wrote documents as what changed since the one before, in a code of its
-//! own ([`documents`]), and put a tick's checksum into its document ([`seal`]). Its first writers had no checksums.
-//! What a document says passes through one table of names that have changed since ([`renamed`]).
+//! Format 1 had the tables of format 2, but wrote documents as what changed since the one before, in a code
+//! of its own ([`documents`]), and put a tick's checksum into its document ([`seal`]). Its first writers had
+//! no checksums. What a document says passes through one table of names that have changed since
+//! ([`renamed`]).
 
 pub(crate) mod documents;
 pub(crate) mod renamed;

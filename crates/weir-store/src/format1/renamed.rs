@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names in documents of format 1 that have another name today.
 //!
-//! Documents are the serde forms of types, and types change their names. This is the one place that knows the old
-//! ones: a change that renames a member or a variant of a recorded type adds a line here.
+//! Documents are the serde forms of types, and types change their names. This is the one place that knows the
+//! old ones: a change that renames a member or a variant of a recorded type adds a line here.
 
 use serde_json::{Map, Value};
 
 /// A place, and the name that is there today.
 ///
-/// A place is the name of a member behind the names of the members around it, as they were in format 1, with dots
-/// between them. Elements of lists have no names. The first name is `document`, or `config` or `description` of a
-/// session, or `word` for the table of that name. The place of a variant is its name behind that of the member which
-/// holds it.
+/// A place is the name of a member behind the names of the members around it, as they were in format 1, with
+/// dots between them. Elements of lists have no names. The first name is `document`, or `config` or
+/// `description` of a session, or `word` for the table of that name. The place of a variant is its name
+/// behind that of the member which holds it.
 ///
 /// ```text
 /// ("document.observation.own", "probe_traffic")               the member `own` of an observation

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The checksum inside a document: a member of its root that is first by name, written in each document, and always
-//! as an unsigned integer of five bytes. So it is found without decoding anything.
+//! The checksum inside a document: a member of its root that is first by name, written in each document, and
+//! always as an unsigned integer of five bytes. So it is found without decoding anything.
 
 use super::documents::{OBJECT, SMALL_FIELDS, STEP, UINT, byte, number};
 use crate::format::tick::{RawTick, Seal};

@@ -48,7 +48,8 @@ impl Totals {
         let mut old = std::mem::take(&mut self.workloads).into_iter().peekable();
         let mut next = Vec::with_capacity(plan.workloads.len());
         for verdict in &plan.workloads {
-            // All three lists are in the order of ids. Mostly they are the same, and then that is two comparisons.
+            // All three lists are in the order of ids. Mostly they are the same, and then that is two
+            // comparisons.
             let Some(workload) = next_with(&mut seen, &verdict.id, |w| &w.id) else {
                 continue;
             };

@@ -65,7 +65,8 @@ impl Recording {
         })
     }
 
-    /// The same of what is not a session's own: names, actions, rows of no session, and whether each checksum has its row.
+    /// The same of what is not a session's own: names, actions, rows of no session, and whether each checksum
+    /// has its row.
     pub fn survey_shared(&self) -> Damage {
         let mut damage = Damage::default();
         let mut checks = self.checks();

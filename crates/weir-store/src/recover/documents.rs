@@ -28,8 +28,8 @@ impl Documents {
         })
     }
 
-    /// A tick, and the copy of its session if it is the first of one. Nothing if the bytes are no document that can
-    /// follow the one before: the next must then be a key. Texts are those of `texts`.
+    /// A tick, and the copy of its session if it is the first of one. Nothing if the bytes are no document
+    /// that can follow the one before: the next must then be a key. Texts are those of `texts`.
     pub(super) fn read(
         &mut self,
         row: &RawTick,

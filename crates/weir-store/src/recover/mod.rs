@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be read of a recording, as a new and sound one: of a damaged one what is left, and of one of format 1
-//! all of it, in today's format.
+//! What can be read of a recording, as a new and sound one: of a damaged one what is left, and of one of
+//! format 1 all of it, in today's format.
 //!
-//! A database of pages loses what stood on the pages that are gone or wrong, and what could only be
-//! found through them. So rows are read by number past the holes ([`walk`]), and then each page is
-//! searched for rows that nothing leads to any more ([`pages`]). A row counts only if it holds
-//! what was written: by its checksum, or, in what the first writers of format 1 wrote, if it can be decoded. After
-//! a hole documents go on with the next that begins a frame.
+//! A database of pages loses what stood on the pages that are gone or wrong, and what could only be found
+//! through them. So rows are read by number past the holes ([`walk`]), and then each page is searched for
+//! rows that nothing leads to any more ([`pages`]). A row counts only if it holds what was written: by its
+//! checksum, or, in what the first writers of format 1 wrote, if it can be decoded. After a hole documents go
+//! on with the next that begins a frame.
 //!
 //! Actions are read from documents, and figures too where their own rows are lost. A session's row
 //! has a copy in the session's first tick ([`sessions`]).

@@ -88,7 +88,8 @@ impl Sessions {
         (1..=SESSIONS_MAX).contains(&id)
     }
 
-    /// Whether all ticks of the session must have sums, or must not have them; nothing while that is not known.
+    /// Whether all ticks of the session must have sums, or must not have them; nothing while that is not
+    /// known.
     pub(super) fn is_sealed(&self, id: i64) -> Option<bool> {
         if self.format != format1::FORMAT {
             return Some(true);

@@ -126,8 +126,8 @@ fn sealed(from: &DamagedFile) -> rusqlite::Result<HashSet<i64>> {
 }
 
 impl Taking<'_, '_> {
-    /// Whether a tick with this seal can be of that session: all of its ticks have sums, or none has one. A tick
-    /// may have lost the sign that it has a sum, and the session its row: then its other ticks decide.
+    /// Whether a tick with this seal can be of that session: all of its ticks have sums, or none has one. A
+    /// tick may have lost the sign that it has a sum, and the session its row: then its other ticks decide.
     fn fits(&mut self, seal: Seal, session: i64) -> rusqlite::Result<bool> {
         Ok(match (seal, self.sessions.is_sealed(session)) {
             (Seal::Broken, _) => false,

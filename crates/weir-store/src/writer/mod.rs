@@ -153,8 +153,8 @@ impl Recorder {
     /// Ends the session and begins another of the same run: the machine has changed.
     ///
     /// # Errors
-    /// It could not be written. The session that was is as it was, or has ended; nothing may be added to it, but this may
-    /// be tried again.
+    /// It could not be written. The session that was is as it was, or has ended; nothing may be added to it,
+    /// but this may be tried again.
     pub fn turn(&mut self, start: &Start) -> Result<(), StoreError> {
         let result = self.try_turn(start);
         result.map_err(|error| StoreError::write(&self.path, error))

@@ -160,7 +160,8 @@ fn sessions_are_recovered_without_their_table() {
     }
 }
 
-/// Of a small machine all names fit a page: what is known of a first session must not move when a second begins.
+/// Of a small machine all names fit a page: what is known of a first session must not move when a second
+/// begins.
 #[test]
 fn a_first_session_does_not_hang_on_the_second() {
     let dir = desk();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording of the format is kept in `tests/data`, with some of its ticks as JSON lines beside it. It is never made
-//! anew; a change that breaks this test breaks recordings. Another program reads it by its description, too.
+//! A recording of the format is kept in `tests/data`, with some of its ticks as JSON lines beside it. It is
+//! never made anew; a change that breaks this test breaks recordings. Another program reads it by its
+//! description, too.
 
 use crate::made;
 use std::fs;

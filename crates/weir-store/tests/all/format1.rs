@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Recordings of format 1 are exported, and made recordings of today's format of. Two are kept in `tests/data`: one
-//! without checksums, as its first writers made them, and one with checksums and two sessions, the second of which was
-//! killed. This file goes with `src/format1`.
+//! Recordings of format 1 are exported, and made recordings of today's format of. Two are kept in
+//! `tests/data`: one without checksums, as its first writers made them, and one with checksums and two
+//! sessions, the second of which was killed. This file goes with `src/format1`.
 
 use crate::format::{data, is_it, kept};
 use crate::made::{desk, old, start};

@@ -210,7 +210,8 @@ fn documents_with_right_sums_that_are_none_are_named() {
     }
 }
 
-/// A frame that ends, and one that begins in the middle of another: the reader goes on, and shows nothing else.
+/// A frame that ends, and one that begins in the middle of another: the reader goes on, and shows nothing
+/// else.
 #[test]
 fn rows_that_are_frames_of_their_own_are_read() {
     let dir = desk();

@@ -14,8 +14,8 @@ use weir_linux::Roots;
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct CalibrateArgs {
-    /// The device, as `weir doctor` calls it: cxl0, or weir_cxl0 [default: the only one]. Or node:N: take this node for
-    /// CXL memory, whatever the machine says; may be given several times
+    /// The device, as `weir doctor` calls it: cxl0, or weir_cxl0 [default: the only one]. Or node:N: take
+    /// this node for CXL memory, whatever the machine says; may be given several times
     #[arg(long, value_name = "NAME|node:N")]
     pub device: Vec<String>,
 

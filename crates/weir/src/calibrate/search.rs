@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which load is measured next: steps from a low load to the limit, then what the search for the knee asks for
-//! ([`weir_core::knee::next_load`]). It knows no clock and no thread: what measures is a closure.
+//! Which load is measured next: steps from a low load to the limit, then what the search for the knee asks
+//! for ([`weir_core::knee::next_load`]). It knows no clock and no thread: what measures is a closure.
 
 use anyhow::Result;
 use weir_bench::Timing;
@@ -15,8 +15,8 @@ const STEPS: [f64; 13] = [
 const REFINED_MAX: usize = 10;
 /// All points there may be, the idle one among them.
 pub const POINTS_MAX: usize = 1 + STEPS.len() + REFINED_MAX;
-/// With less than this part of the largest bandwidth ÷ latency, and so many times the idle latency, the knee is
-/// long passed, and nobody needs to know how bad it gets.
+/// With less than this part of the largest bandwidth ÷ latency, and so many times the idle latency, the knee
+/// is long passed, and nobody needs to know how bad it gets.
 const ENOUGH: f64 = 0.5;
 const ENOUGH_LATENCIES: f64 = 1.5;
 

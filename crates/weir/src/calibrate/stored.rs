@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was found of a device, as a file: `/var/lib/weir/devices/NAME.toml` (schema: `docs/reference/config.md`).
-//! Written whole or not at all; read with distrust, because weir runs as root and a set-point follows from it.
+//! What was found of a device, as a file: `/var/lib/weir/devices/NAME.toml` (schema:
+//! `docs/reference/config.md`). Written whole or not at all; read with distrust, because weir runs as root
+//! and a set-point follows from it.
 
 use crate::run::publish::wall_unix_ms;
 use crate::text;

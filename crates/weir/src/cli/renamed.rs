@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Former names of flags, of keys of the settings file, and of their values. There are no aliases: a former name is an
-//! error that says the new one.
+//! Former names of flags, of keys of the settings file, and of their values. There are no aliases: a former
+//! name is an error that says the new one.
 
 use super::Cli;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};

@@ -51,7 +51,8 @@ struct TableRow {
 /// Splits.
 ///
 /// # Errors
-/// The SRAT is missing or not sound, a table has a wrong checksum, the device cannot be split so, the overlay cannot be written.
+/// The SRAT is missing or not sound, a table has a wrong checksum, the device cannot be split so, the overlay
+/// cannot be written.
 pub fn acpi(args: &AcpiArgs, roots: &Roots) -> Result<Exit> {
     let sizes = args.sizes.as_ref().context("--sizes is missing")?;
     let firmware = read_firmware(&tables_dir(args, roots))?;

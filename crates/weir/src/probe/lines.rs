@@ -9,8 +9,8 @@ use weir_linux::Roots;
 /// About 4 MiB: some tens of milliseconds, and far more than what others do in that time on an idle device.
 const BATCHES: u32 = 228;
 
-/// Takes memory of a node and pins the calling thread next to it. Each call of what it gives reads lines that are in no
-/// cache, and says how many.
+/// Takes memory of a node and pins the calling thread next to it. Each call of what it gives reads lines that
+/// are in no cache, and says how many.
 ///
 /// # Errors
 /// There is no memory, or no CPU.

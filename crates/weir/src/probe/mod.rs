@@ -9,13 +9,13 @@
 //!   Probed   a platform around another one: latency into each observation, and what the probe itself read and has
 //! ```
 //!
-//! *Cost.* At most 1 % of the time of one CPU for all devices together, whatever a load takes; a load is a line of 64 bytes,
-//! so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are nobody's
-//! (`weir_core::seam::observation::ProbeReading`); its memory is taken out of the memory of weir's own workload, whose CPU time would
-//! else be taken for use of the device.
+//! *Cost.* At most 1 % of the time of one CPU for all devices together, whatever a load takes; a load is a
+//! line of 64 bytes, so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are nobody's
+//! (`weir_core::seam::observation::ProbeReading`); its memory is taken out of the memory of weir's own
+//! workload, whose CPU time would else be taken for use of the device.
 //!
-//! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a machine that does nothing
-//! else, no ring is so large that a cache of some hundred MiB forgets it.
+//! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a
+//! machine that does nothing else, no ring is so large that a cache of some hundred MiB forgets it.
 
 mod lines;
 mod place;
@@ -55,8 +55,8 @@ pub struct Probed {
 }
 
 impl Probed {
-    /// Takes memory on each device and starts the thread. Where there is no memory the device has no latency, with the
-    /// reason; it is tried again every ten seconds.
+    /// Takes memory on each device and starts the thread. Where there is no memory the device has no latency,
+    /// with the reason; it is tried again every ten seconds.
     ///
     /// # Errors
     /// There is no thread to be had.
@@ -156,8 +156,8 @@ fn nodes(machine: &Description) -> BTreeMap<DeviceId, Vec<u32>> {
     machine.devices.iter().map(|d| (d.id, of(d.id))).collect()
 }
 
-/// Puts the probe's latencies in place of others: it was asked for. One that it does not have is no reason to leave out
-/// one that there is.
+/// Puts the probe's latencies in place of others: it was asked for. One that it does not have is no reason to
+/// leave out one that there is.
 fn add_latencies(seen: &mut Observation, found: &BTreeMap<DeviceId, Found>) {
     for (device, found) in found {
         let mut mean_ns = found.mean_ns.clone();
@@ -182,8 +182,8 @@ fn add_latencies(seen: &mut Observation, found: &BTreeMap<DeviceId, Found>) {
     }
 }
 
-/// The group that each device's memory of ours is in, and how much it is. Groups on one node cannot be told apart: the
-/// first of them.
+/// The group that each device's memory of ours is in, and how much it is. Groups on one node cannot be told
+/// apart: the first of them.
 fn memory(groups: &[Group], found: &BTreeMap<DeviceId, Found>) -> Vec<(GroupId, u64)> {
     let group = |(device, found): (&DeviceId, &Found)| {
         let place = found.place.as_ref().ok()?;

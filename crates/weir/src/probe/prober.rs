@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thread of the probe. It is late when the CPU has something else to do, and then its figures are older: the loop sees
-//! that, and waits for nothing.
+//! The thread of the probe. It is late when the CPU has something else to do, and then its figures are older:
+//! the loop sees that, and waits for nothing.
 
 use super::place::{self, LOADS, Place, TIME_PART};
 use crate::run::cost::thread_cpu;
@@ -19,8 +19,9 @@ use weir_linux::Roots;
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Between two rounds in which nothing could be measured.
 const IDLE: Duration = Duration::from_millis(200);
-/// A batch that was stopped half-way, by a hypervisor whose guest cannot tell, is paid for by several rests: one alone would
-/// make the figure too old. Only batches that are all longer than a hundredth of this take more than their part.
+/// A batch that was stopped half-way, by a hypervisor whose guest cannot tell, is paid for by several rests:
+/// one alone would make the figure too old. Only batches that are all longer than a hundredth of this take
+/// more than their part.
 const REST_MAX: Duration = Duration::from_secs(2);
 
 /// What is known of a device.
@@ -269,7 +270,8 @@ impl Rounds {
 struct Debt(Duration);
 
 impl Debt {
-    /// So long that what was used is no more than its part of the time; what one rest cannot pay is left for the next.
+    /// So long that what was used is no more than its part of the time; what one rest cannot pay is left for
+    /// the next.
     fn rest_after(&mut self, used: Duration) -> Duration {
         self.0 += used.mul_f64(1.0 / TIME_PART - 1.0);
         let rest = self.0.min(REST_MAX);

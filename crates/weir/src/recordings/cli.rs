@@ -58,8 +58,8 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "FACTOR", value_parser = parse_speed)]
     pub speed: Option<f64>,
 
-    /// Offer its metrics to Prometheus at http://ADDR/metrics while it is replayed, as `weir run --metrics` does;
-    /// --speed is 1 unless it is given [ADDR if left out: 127.0.0.1:9779]
+    /// Offer its metrics to Prometheus at http://ADDR/metrics while it is replayed, as `weir run --metrics`
+    /// does; --speed is 1 unless it is given [ADDR if left out: 127.0.0.1:9779]
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", conflicts_with_all = ["top", "check"])]
     pub metrics: Option<SocketAddr>,
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir explain --recording`: who was limited in a recorded run, since when, how much and why, and what changed
-//! until then.
+//! `weir explain --recording`: who was limited in a recorded run, since when, how much and why, and what
+//! changed until then.
 
 use super::replay::{head, next};
 use crate::cli::ExplainArgs;
@@ -21,8 +21,8 @@ const CHANGES_MAX: usize = 100_000;
 /// Explains the last session at its end, or at `--at`.
 ///
 /// # Errors
-/// It is no recording, it has no tick until then, or no workload has that name. Damage on the way is named and
-/// passed over.
+/// It is no recording, it has no tick until then, or no workload has that name. Damage on the way is named
+/// and passed over.
 pub fn explain(args: &ExplainArgs, path: &Path) -> Result<Exit> {
     let recording = Recording::open(path)?;
     let session = recording.sessions().last();

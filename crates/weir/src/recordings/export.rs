@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir export`: figures of a recording for other programs, and new recordings of what can be read of a damaged one
-//! or an old one.
+//! `weir export`: figures of a recording for other programs, and new recordings of what can be read of a
+//! damaged one or an old one.
 
 use super::cli::{ExportArgs, FormatName, TableName};
 use crate::exit::{Exit, print, print_json};

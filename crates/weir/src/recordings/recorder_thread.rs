@@ -67,7 +67,8 @@ impl RecorderThread {
         })
     }
 
-    /// The machine as it is now. Where it is another one than it was, a session of its own begins with the next tick.
+    /// The machine as it is now. Where it is another one than it was, a session of its own begins with the
+    /// next tick.
     fn follow(&mut self, machine: &Description) {
         if self.start.description.is_same_machine(machine) {
             return;
@@ -149,7 +150,8 @@ fn write(
         let mut tick = Arc::unwrap_or_clone(entry.tick);
         tick.lost_before = entry.lost_before + lost;
         let result = put(&mut recorder, &mut begins, &tick);
-        // What the recorder could not add it counts itself; what waits for a session to begin it does not know of.
+        // What the recorder could not add it counts itself; what waits for a session to begin it does not
+        // know of.
         lost = match &begins {
             Some(_) => tick.lost_before + 1,
             None => 0,

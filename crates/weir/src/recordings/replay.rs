@@ -240,7 +240,8 @@ struct Checked {
     first_seq_that_differs: Option<u64>,
 }
 
-/// Same recording, same plan? A session that goes on with another one is decided with what was known at that one's end.
+/// Same recording, same plan? A session that goes on with another one is decided with what was known at that
+/// one's end.
 fn check(recording: &Recording, args: &ReplayArgs) -> Result<Exit> {
     let wanted = chosen(recording, args)?;
     let mut all = Vec::new();

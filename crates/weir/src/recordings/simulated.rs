@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A recording of a simulated run: what weir saw and did on the simulated host, tick by tick, as a recording of
-//! a real host has it.
+//! A recording of a simulated run: what weir saw and did on the simulated host, tick by tick, as a recording
+//! of a real host has it.
 
 use crate::host;
 use anyhow::{Context, Result};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reference pages of `docs/reference` that the program's own definitions give: commands and flags from clap, settings
-//! from the same flags, events from weir-events' tables, metrics from a page of metrics.
+//! Reference pages of `docs/reference` that the program's own definitions give: commands and flags from clap,
+//! settings from the same flags, events from weir-events' tables, metrics from a page of metrics.
 //!
-//! Compiled for tests only, so the program does not carry it. A page has a head written by hand; what stands between
-//! [`BEGIN`] and [`END`] is generated. The test fails where that is out of date; `cargo xtask generate` runs it with
-//! [`WRITE`] set, and it writes the pages instead.
+//! Compiled for tests only, so the program does not carry it. A page has a head written by hand; what stands
+//! between [`BEGIN`] and [`END`] is generated. The test fails where that is out of date; `cargo xtask
+//! generate` runs it with [`WRITE`] set, and it writes the pages instead.
 
 mod commands;
 mod events;
@@ -43,8 +43,8 @@ fn reference_pages_are_what_the_program_says() {
     );
 }
 
-/// Compares the pages in `folder` with the program, or writes those that differ. What is left to be written, one line a
-/// page.
+/// Compares the pages in `folder` with the program, or writes those that differ. What is left to be written,
+/// one line a page.
 fn refresh(folder: &Path, is_to_write: bool) -> anyhow::Result<Vec<String>> {
     let mut stale = Vec::new();
     for (name, section) in PAGES {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A bounded queue from the loop to a thread. The loop never waits for a pipe, a disk or a server: what does not fit
-//! is lost, and counted.
+//! A bounded queue from the loop to a thread. The loop never waits for a pipe, a disk or a server: what does
+//! not fit is lost, and counted.
 
 use std::io;
 use std::sync::Arc;

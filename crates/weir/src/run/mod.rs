@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`sink`] (the ways out), [`view`], [`changes`] and
-//! [`publish`] (what screens get), [`outlet`] (how lines leave), [`metrics`]
-//! (for Prometheus), [`push`] (for other servers), [`cost`] (what weir itself uses).
+//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`sink`] (the ways out), [`view`],
+//! [`changes`] and [`publish`] (what screens get), [`outlet`] (how lines leave), [`metrics`] (for
+//! Prometheus), [`push`] (for other servers), [`cost`] (what weir itself uses).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
@@ -133,9 +133,9 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Who limits on a machine that has too much to do must not wait for a CPU among those he limits. Only the loop, which
-/// is short, and the scout behind it (`weir-linux`, pace.rs): other threads stay ordinary, as does a weir that only
-/// observes.
+/// Who limits on a machine that has too much to do must not wait for a CPU among those he limits. Only the
+/// loop, which is short, and the scout behind it (`weir-linux`, pace.rs): other threads stay ordinary, as
+/// does a weir that only observes.
 fn go_first() {
     if let Err(error) = rustix::process::setpriority_process(None, LOOP_NICE) {
         debug!("the loop keeps its niceness: {error}");

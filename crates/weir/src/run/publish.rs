@@ -6,9 +6,9 @@
 //! cgroups are no secret on a Linux host, and the directory's mode is the operator's to choose.
 //! The reader takes nothing for granted: size, version, age and writer are checked.
 //!
-//! A snapshot of a thousand workloads is half a megabyte, and mostly nobody reads it. The kernel tells who closes a file
-//! that he has read (inotify(7)): while somebody does, and for a while after, each tick is published, but for what that
-//! costs; else just often enough for who comes next to find it live.
+//! A snapshot of a thousand workloads is half a megabyte, and mostly nobody reads it. The kernel tells who
+//! closes a file that he has read (inotify(7)): while somebody does, and for a while after, each tick is
+//! published, but for what that costs; else just often enough for who comes next to find it live.
 
 use super::cost::thread_cpu;
 use super::sink::{Shown, Sink, Wants};

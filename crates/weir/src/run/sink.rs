@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where ticks go besides the machine: a recording, metrics, JSON lines, the file for `weir top`. Each is a [`Sink`]; the
-//! loop knows none of them by name.
+//! Where ticks go besides the machine: a recording, metrics, JSON lines, the file for `weir top`. Each is a
+//! [`Sink`]; the loop knows none of them by name.
 //!
 //! ```text
 //!   tick ─► each sink: tick()              all of them, at once; never waits
@@ -49,9 +49,9 @@ pub enum SinkTrouble {
 
 /// One way out.
 ///
-/// Calls of [`Sink::tick`] and [`Sink::show`] are made from the loop while limits are in force: they must not wait for a
-/// reader, a server or a slow disk ([`super::lossy`]). They return nothing where there was nothing to write, and else
-/// what became of it; the loop logs trouble when it begins.
+/// Calls of [`Sink::tick`] and [`Sink::show`] are made from the loop while limits are in force: they must not
+/// wait for a reader, a server or a slow disk ([`super::lossy`]). They return nothing where there was nothing
+/// to write, and else what became of it; the loop logs trouble when it begins.
 pub trait Sink {
     /// Takes a tick.
     fn tick(

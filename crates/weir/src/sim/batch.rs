@@ -64,7 +64,8 @@ impl Batch {
     }
 }
 
-/// Runs every choice with every seed. Of each run `shed` takes away what is not asked for, as soon as it is made.
+/// Runs every choice with every seed. Of each run `shed` takes away what is not asked for, as soon as it is
+/// made.
 ///
 /// # Errors
 /// A device profile of the scenario does not exist, or weir's configuration makes no sense.

@@ -46,8 +46,8 @@ pub struct ScenarioArgs {
     #[arg(long, conflicts_with_all = ["list", "seeds", "check", "json", "out"])]
     pub top: bool,
 
-    /// Keep what weir sees and does in this file, as `weir record` does: a new one, or a recording that gets one session
-    /// more for each run of weir
+    /// Keep what weir sees and does in this file, as `weir record` does: a new one, or a recording that gets
+    /// one session more for each run of weir
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub record: Option<PathBuf>,
 
@@ -55,11 +55,11 @@ pub struct ScenarioArgs {
     #[arg(long, value_enum, value_delimiter = ',')]
     pub policy: Vec<PolicyName>,
 
-    /// What controls, one run each: none, cpu-max (weir), sched-ext (weir with its scheduler for limited tasks),
-    /// sched-ext-served (the same where the kernel serves limited tasks better), sched-ext-full (weir's scheduler for all
-    /// ordinary tasks), sched-ext-polled and sched-ext-full-polled (the same where weir reads the counters for its
-    /// scheduler), thesis-scx, thesis-scx-vtime, thesis-scx-throttle, thesis-cgroups, thesis-cgroups-simple,
-    /// thesis-monitor (watches only), or all but that and sched-ext
+    /// What controls, one run each: none, cpu-max (weir), sched-ext (weir with its scheduler for limited
+    /// tasks), sched-ext-served (the same where the kernel serves limited tasks better), sched-ext-full
+    /// (weir's scheduler for all ordinary tasks), sched-ext-polled and sched-ext-full-polled (the same where
+    /// weir reads the counters for its scheduler), thesis-scx, thesis-scx-vtime, thesis-scx-throttle,
+    /// thesis-cgroups, thesis-cgroups-simple, thesis-monitor (watches only), or all but that and sched-ext
     #[arg(
         long,
         value_name = "NAME,…",

@@ -8,9 +8,9 @@
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
-//! [`device`] asks the device model alone; [`evaluate`] repeats the thesis's evaluation.
-//! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was, and no
-//! file is written but where `--out` and `--record` say.
+//! [`device`] asks the device model alone; [`evaluate`] repeats the thesis's evaluation. Nothing here touches
+//! this machine: no clock and no counter of it is read but to tell how fast a run was, and no file is written
+//! but where `--out` and `--record` say.
 
 mod batch;
 mod bounds;
@@ -39,8 +39,8 @@ use weir_report::results::Results;
 /// Runs what was asked for.
 ///
 /// # Errors
-/// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot be
-/// written.
+/// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot
+/// be written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
     match &args.what {
         Some(cli::What::Device(args)) => device::device(args),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir sim --record` and `--top`: what weir sees and does on the simulated host, kept as a recording, and shown
-//! on the screen of `weir top`.
+//! `weir sim --record` and `--top`: what weir sees and does on the simulated host, kept as a recording, and
+//! shown on the screen of `weir top`.
 
 use super::batch::{self, Made};
 use super::builtin::Loaded;
@@ -14,8 +14,8 @@ use anyhow::{Result, bail};
 use std::path::Path;
 use weir_sim::Variant;
 
-/// Makes the runs of weir one after the other and records each as a session of its own. `told` gets label, seed and
-/// number of ticks of each.
+/// Makes the runs of weir one after the other and records each as a session of its own. `told` gets label,
+/// seed and number of ticks of each.
 ///
 /// # Errors
 /// None of the choices is weir, what is at `path` is no recording, or it cannot be written.

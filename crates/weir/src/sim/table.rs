@@ -68,7 +68,8 @@ pub const COLUMNS: [Column; 16] = {
     ]
 };
 
-/// A column's unit, and its cells: of each of those compared the lowest, the mean and the highest of the seeds.
+/// A column's unit, and its cells: of each of those compared the lowest, the mean and the highest of the
+/// seeds.
 pub struct Cells {
     /// Its unit.
     pub unit: &'static str,

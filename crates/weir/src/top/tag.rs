@@ -5,8 +5,8 @@ use crate::text;
 use unicode_width::UnicodeWidthStr;
 use weir_core::owner::owner;
 
-/// The pod, container or machine of a cgroup, to be put before its name, and how wide that is. Nothing where what stands above
-/// has said it.
+/// The pod, container or machine of a cgroup, to be put before its name, and how wide that is. Nothing where
+/// what stands above has said it.
 pub fn tag(path: &str, above: &str) -> (String, usize) {
     let short = owner(path)
         .short

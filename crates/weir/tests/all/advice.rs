@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is there a check mark only before what can be used, and does each next move work on the machine that it is said to?
+//! Is there a check mark only before what can be used, and does each next move work on the machine that it is
+//! said to?
 
 use crate::world::{HEAVY, World, stderr, stdout};
 use rustix::process::Signal;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where weir does not see the machine's workloads (a container, cgroup version 1), does it say so, and what would work?
+//! Where weir does not see the machine's workloads (a container, cgroup version 1), does it say so, and what
+//! would work?
 
 use crate::world::{World, stderr, stdout};
 

@@ -70,7 +70,8 @@ fn the_evaluation_is_whole_and_repeatable() {
     little_s_law(&figures["figures"]["table_3_against_littles_law"]);
 }
 
-/// Tables 2 and 3 whole, and each figure of chapter 6 that has numbers or a picture; weir's scheduler beside the thesis's six.
+/// Tables 2 and 3 whole, and each figure of chapter 6 that has numbers or a picture; weir's scheduler beside
+/// the thesis's six.
 fn every_printed_figure_is_compared(figures: &Value, page: &str) {
     let all = figures["compared_with_thesis"].as_array().unwrap();
     let count = |place: &str| all.iter().filter(|c| c["printed_in"] == place).count();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Things that come while weir runs, and things that go: are they found, said once, limited and let go, and recorded?
+//! Things that come while weir runs, and things that go: are they found, said once, limited and let go, and
+//! recorded?
 
 use crate::world::desk::{Desk, as_kept, done};
 use crate::world::{Daemon, Ended, HEAVY, LATE, World};
@@ -131,8 +132,8 @@ fn limits_stay_when_a_device_comes_and_end_with_their_device() {
         limits(HEAVY[0]).iter().all(Option::is_some),
         "a limit was let go"
     );
-    // 400 MiB/s for a CPU, and 300 MiB/s to be had: traffic of the first second, before it is known whose it is, is
-    // nobody's fault.
+    // 400 MiB/s for a CPU, and 300 MiB/s to be had: traffic of the first second, before it is known whose it
+    // is, is nobody's fault.
     let first = limits(LATE)[0];
     assert!(
         first.is_some_and(|cpus| (0.5..1.0).contains(&cpus)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does `weir run --probe` say what a load takes, everywhere, or why it does not know? The machine is made of files; what
-//! is loaded from is node 0 of the machine that runs the test.
+//! Does `weir run --probe` say what a load takes, everywhere, or why it does not know? The machine is made of
+//! files; what is loaded from is node 0 of the machine that runs the test.
 
 use crate::world::{World, stderr, stdout};
 use rustix::process::Signal;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is each former name of a flag, a value or a key an error that says the one of today, with exit code 2, and does
-//! nothing else?
+//! Is each former name of a flag, a value or a key an error that says the one of today, with exit code 2, and
+//! does nothing else?
 
 use crate::sim::{small, stderr, weir};
 use crate::world::desk::Desk;

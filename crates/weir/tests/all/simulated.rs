@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The first minute without hardware: is what `weir sim` records a recording like any other, and does the screen
-//! show it? And does each command that needs CXL memory say so?
+//! The first minute without hardware: is what `weir sim` records a recording like any other, and does the
+//! screen show it? And does each command that needs CXL memory say so?
 
 use crate::world::desk::{complaint, done, weir};
 use crate::world::{World, stderr, stdout};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The way that counts by task take on AMD's Zen 5 and on Intel's Granite Rapids, from the table of events to a workload's
-//! figure: a CPU with that name and those events (`testbed/guest-pmu`), which count what each vCPU really fills from the emulated
-//! device. weir must find them, hold reads against the device's own counters, take them unasked, and share out by them what
-//! CPU time cannot show: on Granite Rapids also which task writes.
+//! The way that counts by task take on AMD's Zen 5 and on Intel's Granite Rapids, from the table of events to
+//! a workload's figure: a CPU with that name and those events (`testbed/guest-pmu`), which count what each
+//! vCPU really fills from the emulated device. weir must find them, hold reads against the device's own
+//! counters, take them unasked, and share out by them what CPU time cannot show: on Granite Rapids also which
+//! task writes.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, ends_with, json, machine_with_a_device, make_cgroup,
@@ -71,8 +72,8 @@ fn start_two(vm: &Vm) -> Result<()> {
     own_pages(vm, "/cxl0/b", 2)
 }
 
-/// What one of the two read and wrote in the same ten seconds: by weir, in bytes a second of all its ticks, and in lines by
-/// the ground truth.
+/// What one of the two read and wrote in the same ten seconds: by weir, in bytes a second of all its ticks,
+/// and in lines by the ground truth.
 #[derive(Clone, Copy, Debug, Default)]
 struct Moved {
     said: [f64; 2],

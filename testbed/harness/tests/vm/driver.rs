@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Does the counter driver hold on a live kernel? Its own script tests everything inside the guest
-//! (`kernel/access_counters/tests/run-in-guest.sh`): refused maps, files, kfunc, a lost device, removal under load.
+//! (`kernel/access_counters/tests/run-in-guest.sh`): refused maps, files, kfunc, a lost device, removal under
+//! load.
 
 use crate::common::{Bench, MODULE};
 use anyhow::{Result, ensure};

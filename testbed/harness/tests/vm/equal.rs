@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Are two runs equal? Two guests of one machine do the same: readers on the device, weir that limits them. The instructions
-//! of each vCPU, its position, and the device's ground truth are compared at every step of time. QEMU of the
-//! second guest is stopped by a signal meanwhile, for longer than any step may take: that changes nothing.
+//! Are two runs equal? Two guests of one machine do the same: readers on the device, weir that limits them.
+//! The instructions of each vCPU, its position, and the device's ground truth are compared at every step of
+//! time. QEMU of the second guest is stopped by a signal meanwhile, for longer than any step may take: that
+//! changes nothing.
 
 use crate::common::{
     Bench, LINES, MODULE, READ, SET_POINT, mount_group, start_reader, start_weir, until,

@@ -4,8 +4,8 @@
 //! files, or the cgroup is gone. The earlier values of `cpu.max`, `cpu.max.burst`, `cpu.weight` and
 //! `cpu.weight.nice` must stand there again, to the byte, and what others set meanwhile must not be lost.
 //!
-//! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none. `a` has a weight, and
-//! `b` a nice value for which there is no weight: a written 4 reads as nice 14.
+//! `a` has a limit of its own (which weir may tighten and must give back) with a burst; `b` has none. `a` has
+//! a weight, and `b` a nice value for which there is no weight: a written 4 reads as nice 14.
 
 use crate::common::{
     Bench, LINES, MODULE, Questions, SET_POINT, SLICE, aside, attempt, empty_cgroup, ends_with,

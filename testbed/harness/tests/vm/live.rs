@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does the demonstration work, end to end? The live scenario, shortened: the model, the workloads,
-//! weir, the measuring and the report, and how closely each back end holds the set-point. The whole scenario with all
+//! Does the demonstration work, end to end? The live scenario, shortened: the model, the workloads, weir, the
+//! measuring and the report, and how closely each back end holds the set-point. The whole scenario with all
 //! its bounds is run by `weir-testbed live --check`.
 
 use crate::common::evidence::Evidence;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Questions that are put to a real kernel, in guests with an emulated device: one program, a module for each part of weir.
+//! Questions that are put to a real kernel, in guests with an emulated device: one program, a module for each
+//! part of weir.
 //!
 //! ```text
 //! cargo test --release -p weir-testbed --test vm -- --test-threads=2            all that `make test` runs

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What unlimited tasks notice of limits in force: how late an interactive one wakes up, and how much busy ones get
-//! done, alternating without weir, with a `cpu.max` set by hand, and with weir's scheduler in partial mode.
-//! Prints figures and checks none; run by hand:
+//! What unlimited tasks notice of limits in force: how late an interactive one wakes up, and how much busy
+//! ones get done, alternating without weir, with a `cpu.max` set by hand, and with weir's scheduler in
+//! partial mode. Prints figures and checks none; run by hand:
 //!
 //! ```text
 //! cargo test --release -p weir-testbed --test vm -- --ignored --nocapture soak_neighbours

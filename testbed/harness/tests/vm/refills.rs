@@ -19,8 +19,8 @@ use weir_testbed::vm::{BootOptions, Vm};
 
 const READERS: [&str; 3] = ["a", "b", "c"];
 const PERIOD: Duration = Duration::from_millis(100);
-/// A third would be even, and the last one to come to two that are even has a quarter on each side. Each moment is known to
-/// a sixteenth of the period only.
+/// A third would be even, and the last one to come to two that are even has a quarter on each side. Each
+/// moment is known to a sixteenth of the period only.
 const APART: f64 = 0.2;
 
 /// Where in the period a reader's bursts lie, 0 to 1, and how pronounced they are: 0 for an even

@@ -84,8 +84,8 @@ fn let_go(vm: &Vm, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until weir has met all processes: samples of one that it has not met are thrown away now and then, as a workload's
-/// account begins when it is met.
+/// Waits until weir has met all processes: samples of one that it has not met are thrown away now and then,
+/// as a workload's account begins when it is met.
 fn all_are_met(vm: &Vm) -> Result<()> {
     lines_more(vm, 100)
 }

@@ -146,8 +146,8 @@ fn run_sec_while_limited(vm: &Vm) -> Result<(f64, f64)> {
 fn the_statistics_agree_with_the_kernel(vm: &Vm) -> Result<()> {
     let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
-    // Ordinary tasks that interrupt limited ones all the time, and leave them CPU time: they come first in partial mode, and
-    // to start a program takes a tenth of a second here.
+    // Ordinary tasks that interrupt limited ones all the time, and leave them CPU time: they come first in
+    // partial mode, and to start a program takes a tenth of a second here.
     vm.run(&format!(
         "for cpu in 1 2; do taskset $cpu /tests/threads 2 20 > /dev/null 2>&1 < /dev/null & done
          touch /run/renice

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! weir's scheduler in full mode, on a real kernel: all ordinary tasks are its own. Does it hold the device where
-//! other tasks need all CPUs, is it fair by the weights of tasks and cgroups, does every task come to run
-//! under stress, and is the kernel's own scheduler back afterwards? How *well* is measured by `weir-testbed
-//! live … --backend sched-ext-full`.
+//! weir's scheduler in full mode, on a real kernel: all ordinary tasks are its own. Does it hold the device
+//! where other tasks need all CPUs, is it fair by the weights of tasks and cgroups, does every task come to
+//! run under stress, and is the kernel's own scheduler back afterwards? How *well* is measured by
+//! `weir-testbed live … --backend sched-ext-full`.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, READ, SET_POINT, attempt, bytes_per_sec, empty_cgroup,
@@ -166,7 +166,8 @@ fn it_is_fair_by_weight(vm: &Vm) -> Result<()> {
     empty_cgroup(vm, &heavy)
 }
 
-/// Forks, pinned tasks, changes of policy and niceness, stopped tasks, cgroups that come and go: nothing stalls, and all of it ends.
+/// Forks, pinned tasks, changes of policy and niceness, stopped tasks, cgroups that come and go: nothing
+/// stalls, and all of it ends.
 fn it_survives_stress(vm: &Vm) -> Result<()> {
     let pid = start(vm)?;
     let stress = "stress-ng --fork 2 --affinity 2 --switch 2 --schedpolicy 2 --pthread 1 --cpu 2 --yield 2 --timeout 20 \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! weir's scheduler on other kernels than the environment's: a newer one, the first that will do, the last that is too
-//! old, and one without sched_ext. Does the verifier take each rule, and what does it cost it; does it hold; where it cannot be
-//! used, does weir say so and change nothing? Its details are tested in `scx.rs` and `scx_full.rs`.
+//! weir's scheduler on other kernels than the environment's: a newer one, the first that will do, the last
+//! that is too old, and one without sched_ext. Does the verifier take each rule, and what does it cost it;
+//! does it hold; where it cannot be used, does weir say so and change nothing? Its details are tested in
+//! `scx.rs` and `scx_full.rs`.
 
 use crate::common::evidence::Evidence;
 use crate::common::{
@@ -60,8 +61,8 @@ fn verified(vm: &Vm, pid: u32) -> Result<BTreeMap<String, u64>> {
     Ok(found)
 }
 
-/// It loads, costs the verifier little, holds the device, of which unlimited readers take seven times the set-point, and
-/// goes.
+/// It loads, costs the verifier little, holds the device, of which unlimited readers take seven times the
+/// set-point, and goes.
 fn it_is_taken(vm: &Vm, rule: &str, report: &mut dyn FnMut(String)) -> Result<()> {
     let pid = load_weir(vm, &arguments(rule))?;
     until(vm, &state("enabled"))?;
@@ -98,8 +99,9 @@ fn it_is_taken(vm: &Vm, rule: &str, report: &mut dyn FnMut(String)) -> Result<()
     Ok(())
 }
 
-/// Where no driver is to be had: the device's counters as the thesis's module shows them (`tests/guest/dump.c`). The
-/// scheduler goes by intensity and run time alone, as the kernel counts nothing for it.
+/// Where no driver is to be had: the device's counters as the thesis's module shows them
+/// (`tests/guest/dump.c`). The scheduler goes by intensity and run time alone, as the kernel counts nothing
+/// for it.
 const COUNTER_DUMP: &str = r#"set -e
 mount -t tmpfs dump /sys/kernel/debug
 mkdir /sys/kernel/debug/cxl-counter-driver

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! weir's scheduler under stress, in both modes: ten thousand tasks of a workload that is limited, some of them
-//! traced, stopped, pinned and forking all the time, real-time tasks beside them that take half of each CPU, and CPUs that
-//! go and come back. All of it must end, no task may wait for so long that the kernel throws the scheduler
-//! out, and the kernel has nothing to complain about.
+//! weir's scheduler under stress, in both modes: ten thousand tasks of a workload that is limited, some of
+//! them traced, stopped, pinned and forking all the time, real-time tasks beside them that take half of each
+//! CPU, and CPUs that go and come back. All of it must end, no task may wait for so long that the kernel
+//! throws the scheduler out, and the kernel has nothing to complain about.
 //!
 //! Nothing is tested about the device here: that is done by `scx.rs` and `scx_full.rs`.
 
@@ -69,9 +69,10 @@ fn stop(vm: &Vm, pid: u32) -> Result<()> {
     Ok(())
 }
 
-/// How long the kernel waits for its RCU readers before it takes a sched_ext scheduler out (`scx_rcu_cpu_stall`): the
-/// emulated CPUs are some thirty times slower than real ones, of which 21 s are the usual. The kernel's own thread for it, an
-/// ordinary one among seventy that compute, waits for seconds. A task that is never let in is still found.
+/// How long the kernel waits for its RCU readers before it takes a sched_ext scheduler out
+/// (`scx_rcu_cpu_stall`): the emulated CPUs are some thirty times slower than real ones, of which 21 s are
+/// the usual. The kernel's own thread for it, an ordinary one among seventy that compute, waits for seconds.
+/// A task that is never let in is still found.
 const RCU_PATIENCE_SEC: u32 = 100;
 
 /// Starts a command in a cgroup and does not wait for it.
@@ -188,9 +189,9 @@ fn many_tasks(
     until(vm, &format!("[ {count} -lt 20 ]"))
 }
 
-/// CPUs go and come back while tasks are parked, some of which may run nowhere else, and others are queued there,
-/// many of them inside the kernel: a CPU that leaves waits for tasks in an RCU reader, wherever they are
-/// queued.
+/// CPUs go and come back while tasks are parked, some of which may run nowhere else, and others are queued
+/// there, many of them inside the kernel: a CPU that leaves waits for tasks in an RCU reader, wherever they
+/// are queued.
 fn cpus_come_and_go(vm: &Vm, backend: &str, stress: Stress) -> Result<()> {
     let pid = start(vm, backend)?;
     let others = "stress-ng --fork 1 --affinity 1 --switch 1 --cpu 1 --timeout 600";
@@ -318,9 +319,9 @@ fn ask_about_cpus(vm: &Vm, stress: Stress, report: &mut dyn FnMut(String)) -> Re
     q.done()
 }
 
-/// In partial mode a pinned task did not run for 34 s in one build of several, and the kernel took the scheduler out: limited
-/// tasks come after all ordinary ones there. Whether weir could help it is not known. So that mode is tested
-/// in the soak only.
+/// In partial mode a pinned task did not run for 34 s in one build of several, and the kernel took the
+/// scheduler out: limited tasks come after all ordinary ones there. Whether weir could help it is not known.
+/// So that mode is tested in the soak only.
 fn ask_about_tasks(
     vm: &Vm,
     stress: Stress,

@@ -104,8 +104,8 @@ fn time_is_that_of_cpu_stat(vm: &Vm) -> Result<()> {
     })
 }
 
-/// Forks alone: `memory.stat` also has faults that the kernel takes on its own for a task (to fill the stack of
-/// a program that is started, to lock memory), and such are no events.
+/// Forks alone: `memory.stat` also has faults that the kernel takes on its own for a task (to fill the stack
+/// of a program that is started, to lock memory), and such are no events.
 fn faults_are_those_of_memory_stat(vm: &Vm) -> Result<()> {
     vm.run("echo 'for i in $(seq 400); do ( : ) & ( : ); wait; done' > /run/forks.sh")?;
     let (path, id) = kept_cgroup(vm, "faults")?;
@@ -198,8 +198,8 @@ fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
     })
 }
 
-/// Before an event counts, it is compared with what the device moves for reads of weir's own. One that counts no traffic is
-/// found out, and the reads did come from the device: else that would be said.
+/// Before an event counts, it is compared with what the device moves for reads of weir's own. One that counts
+/// no traffic is found out, and the reads did come from the device: else that would be said.
 fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
     common::freeze(vm, true)?;
     let before = vm.ground_truth().group(0).read_lines;
@@ -227,9 +227,9 @@ fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
     Ok(())
 }
 
-/// Nothing to go by but CPU time and where memory lies: two readers of which one has a fifth of a CPU, and one beside
-/// them that is as busy, in ordinary memory. Compared with the ground truth, which has an owner for each
-/// page.
+/// Nothing to go by but CPU time and where memory lies: two readers of which one has a fifth of a CPU, and
+/// one beside them that is as busy, in ordinary memory. Compared with the ground truth, which has an owner
+/// for each page.
 fn the_last_resort(vm: &Vm) -> Result<()> {
     const NAMES: [&str; 3] = ["a", "b", "elsewhere"];
     let elsewhere = make_cgroup(vm, NAMES[2])?;

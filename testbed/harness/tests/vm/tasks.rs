@@ -3,8 +3,8 @@
 //! iterator and once where the kernel's type information is hidden, so that it must walk. Processes with
 //! hostile names, one real-time thread among ordinary ones, a zombie.
 //!
-//! And does the program that adds up CPU time say what `cpu.stat` says, throttled time too? Is memory seen to move of a
-//! process that does nothing?
+//! And does the program that adds up CPU time say what `cpu.stat` says, throttled time too? Is memory seen to
+//! move of a process that does nothing?
 
 use crate::common::{
     self, Bench, LINES, Questions, SLICE, ends_with, json, make_cgroup, next_line, signal_weir,

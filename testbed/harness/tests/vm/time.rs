@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is the guest's time what it should be? Its clocks agree, by whichever of them the kernel keeps time; hours of an idle guest
-//! pass exactly and without work; a guest that is gone, by itself or by a signal to QEMU, is an error and leaves no process.
+//! Is the guest's time what it should be? Its clocks agree, by whichever of them the kernel keeps time; hours
+//! of an idle guest pass exactly and without work; a guest that is gone, by itself or by a signal to QEMU, is
+//! an error and leaves no process.
 
 use crate::common::evidence::Evidence;
 use crate::common::{Bench, Questions, until};
@@ -12,7 +13,8 @@ use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
-/// How much clocks may differ in what they say of a second: the kernel measures the TSC against another at its start.
+/// How much clocks may differ in what they say of a second: the kernel measures the TSC against another at
+/// its start.
 const DRIFT_PPM_MAX: f64 = 100.0;
 /// Some hundred timers a second and what follows from them; a spinning CPU makes a milliard.
 const IDLE_INSTRUCTIONS_PER_SEC_MAX: f64 = 5e6;
@@ -26,9 +28,9 @@ fn machine() -> Machine {
     }
 }
 
-/// `CLOCK_REALTIME`, `CLOCK_BOOTTIME` and the TSC in nanoseconds, read one after the other by a task that no other preempts.
-/// An interrupt between two readings would appear as drift (one was seen: 0.22 ms), so the agent takes the
-/// shortest of many.
+/// `CLOCK_REALTIME`, `CLOCK_BOOTTIME` and the TSC in nanoseconds, read one after the other by a task that no
+/// other preempts. An interrupt between two readings would appear as drift (one was seen: 0.22 ms), so the
+/// agent takes the shortest of many.
 fn clocks(vm: &Vm) -> Result<[f64; 3]> {
     let text = vm.run("chrt -f 1 weir-agent now")?;
     let words: Vec<f64> = text
@@ -112,8 +114,8 @@ fn an_idle_guest_sleeps_exactly(vm: &Vm, sec: u64) -> Result<String> {
     let rate = (instructions(vm) - before) as f64 / took;
     vm.run("killall sleep")?;
     let late_ms = (took - sec as f64) * 1e3;
-    // Two programs start and end, some millions of instructions of 10 to 40 ns. The kernel's clock is the TSC times a whole
-    // number of 2^-24 ns: in an hour it was 0.8 ms ahead.
+    // Two programs start and end, some millions of instructions of 10 to 40 ns. The kernel's clock is the TSC
+    // times a whole number of 2^-24 ns: in an hour it was 0.8 ms ahead.
     let early_ms = 1e-3 * sec as f64;
     ensure!(
         (-early_ms..250.0).contains(&late_ms),

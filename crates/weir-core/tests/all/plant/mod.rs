@@ -8,8 +8,8 @@
 //! * *Limit*: quota per period. A check every 4 ms finds whether it is used up (a scheduler
 //!   tick, at a different phase for each), so a small quota is overrun; the debt is carried over to
 //!   the next period, so the mean is exact. Every write refills the whole quota and forgives debts.
-//! * *Latency*: `IDLE · (1 + rise · u/(1 − u))` at the utilization u of each millisecond, at most at 98 %, and
-//!   the mean over bytes is what is seen of it, if `sees_latency`.
+//! * *Latency*: `IDLE · (1 + rise · u/(1 − u))` at the utilization u of each millisecond, at most at 98 %,
+//!   and the mean over bytes is what is seen of it, if `sees_latency`.
 //!
 //! Shortcuts against a real kernel: no competition for CPUs, no slack timers, one thread is one CPU.
 

@@ -3,13 +3,17 @@
 //!
 //! Facts that shape it (kernel, sched-bwc.rst; measured on 6.18 at HZ=250):
 //! - enforcement has the grain of a scheduler tick; the average is honoured by carrying debt over;
-//! - **every write refills the whole quota**: the same 10 ms/100 ms written each 50 ms yields 28 % instead of 10 %. A
-//!   value that is there already is not written; `refill_on_write_ratio` tells the controller of the refill;
-//! - a rewrite just after the regular refill gives almost nothing away, so rewrites wait for it ([`period_phase`]);
-//! - quota ≥ 1 ms, period ≤ 1 s ([`mod@quota`]); a quota below `cpu.max.burst` is refused, so the burst is 0 meanwhile.
+//! - **every write refills the whole quota**: the same 10 ms/100 ms written each 50 ms yields 28 % instead of
+//!   10 %. A value that is there already is not written; `refill_on_write_ratio` tells the controller of the
+//!   refill;
+//! - a rewrite just after the regular refill gives almost nothing away, so rewrites wait for it
+//!   ([`period_phase`]);
+//! - quota ≥ 1 ms, period ≤ 1 s ([`mod@quota`]); a quota below `cpu.max.burst` is refused, so the burst is 0
+//!   meanwhile.
 //!
-//! **Theirs and ours.** The value before is *theirs*; in force is the tighter of the two. A value that weir did not write
-//! is the new theirs. Ours is set again where it is tighter, at most once a second for each cgroup.
+//! **Theirs and ours.** The value before is *theirs*; in force is the tighter of the two. A value that weir
+//! did not write is the new theirs. Ours is set again where it is tighter, at most once a second for each
+//! cgroup.
 //!
 //! ```text
 //!            limit: lock, check, journal       others write

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `cpu.max` and `cpu.weight` that others had set where weir has just released a limit: until discovery has asked again,
-//! its view still shows weir's own values there.
+//! `cpu.max` and `cpu.weight` that others had set where weir has just released a limit: until discovery has
+//! asked again, its view still shows weir's own values there.
 
 use super::limited::LimitedCgroup;
 use crate::kernel::clock::now;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The part of the back end that knows when quotas are refilled (see [`crate::backends::cpu_max::period_phase`]): it finds the
-//! moment for new limits, moves the refills of several workloads apart, and tells how long a rewrite
-//! should wait.
+//! The part of the back end that knows when quotas are refilled (see
+//! [`crate::backends::cpu_max::period_phase`]): it finds the moment for new limits, moves the refills of
+//! several workloads apart, and tells how long a rewrite should wait.
 
 use super::CpuMaxBackend;
 use super::limited::LimitedCgroup;
@@ -12,8 +12,8 @@ use crate::kernel::parse::cgroup::CpuMax;
 use rustix::fd::AsFd;
 use weir_core::{Nanos, WorkloadId};
 
-/// With more limits than this, bursts are spread by their number alone. Nor are the moments of more searched at once:
-/// each takes some twenty looks, and those of the others are searched after their next write.
+/// With more limits than this, bursts are spread by their number alone. Nor are the moments of more searched
+/// at once: each takes some twenty looks, and those of the others are searched after their next write.
 const STEERED_MAX: usize = 32;
 
 /// Bursts of shorter periods even out within an interval, and are not worth that the loop waits again.
@@ -62,8 +62,9 @@ impl CpuMaxBackend {
         self.period_us < SEARCHED_FROM_US
     }
 
-    /// What a look or a write may come too late by and still tell the moment: half a period, since many limits on slow CPUs
-    /// take several steps for one round of looks. Where a moment is not searched again, a vague one is better than none.
+    /// What a look or a write may come too late by and still tell the moment: half a period, since many
+    /// limits on slow CPUs take several steps for one round of looks. Where a moment is not searched again, a
+    /// vague one is better than none.
     fn late(&self) -> Nanos {
         match self.is_short() {
             true => Nanos(u64::MAX),

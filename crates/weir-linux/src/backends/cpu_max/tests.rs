@@ -209,7 +209,8 @@ impl Sleeper {
     }
 }
 
-/// In a `/proc` of our own the threads of the cgroup are asked by number, also those `/proc/PID` does not show here.
+/// In a `/proc` of our own the threads of the cgroup are asked by number, also those `/proc/PID` does not
+/// show here.
 #[test]
 fn one_real_time_thread_of_a_cgroup_is_found_by_its_number() {
     let fake = Fake::new();

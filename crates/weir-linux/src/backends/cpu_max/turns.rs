@@ -11,7 +11,8 @@ use weir_core::WorkloadId;
 /// Before a write of ours each is looked at in any case.
 const TEND_LEAST: usize = 8;
 pub(crate) const TEND_PART: usize = 20;
-/// And no more than this: of ten thousand limits each has its turn within 4 s at 50 ms. In tests less, so that it happens.
+/// And no more than this: of ten thousand limits each has its turn within 4 s at 50 ms. In tests less, so
+/// that it happens.
 pub(crate) const TEND_MOST: usize = if cfg!(test) { 40 } else { 128 };
 
 /// Where the last turn ended.

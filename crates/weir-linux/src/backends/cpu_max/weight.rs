@@ -2,13 +2,16 @@
 //! The weight (`cpu.weight`) of a cgroup while weir limits it: a part of its own, where the plan says so.
 //!
 //! What the files mean (kernel, `Documentation/admin-guide/cgroup-v2.rst` and `kernel/sched/core.c`):
-//! - `cpu.weight` and `cpu.weight.nice` are two views of one value. A nice value is finer than a weight where both are small
-//!   (nice 17 and 18 both read as weight 2), so both are noted and both are there again afterwards.
-//! - A cgroup with `cpu.idle` = 1 has the least weight there is, reads as weight 0 or 1, and takes no other: left alone.
-//! - A weight counts among the siblings of the cgroup. A cgroup that has no siblings with tasks gains and loses nothing.
+//! - `cpu.weight` and `cpu.weight.nice` are two views of one value. A nice value is finer than a weight where
+//!   both are small (nice 17 and 18 both read as weight 2), so both are noted and both are there again
+//!   afterwards.
+//! - A cgroup with `cpu.idle` = 1 has the least weight there is, reads as weight 0 or 1, and takes no other:
+//!   left alone.
+//! - A weight counts among the siblings of the cgroup. A cgroup that has no siblings with tasks gains and
+//!   loses nothing.
 //!
-//! **Theirs and ours.** As for limits, what was there before is *theirs*. A value that is not the one we wrote is somebody
-//! else's: it stays, and weir leaves that weight alone for as long as the limit lasts.
+//! **Theirs and ours.** As for limits, what was there before is *theirs*. A value that is not the one we
+//! wrote is somebody else's: it stays, and weir leaves that weight alone for as long as the limit lasts.
 
 use super::limited::LimitedCgroup;
 use super::weight_lease::{

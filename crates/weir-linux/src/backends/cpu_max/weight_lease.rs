@@ -226,7 +226,8 @@ pub(crate) fn is_idle(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<bool, 
 mod tests {
     use super::*;
 
-    /// As seen on 6.18 (`testbed/harness/tests/vm/leases.rs`): nice 15 is weight 4, and a written 4 reads as nice 14.
+    /// As seen on 6.18 (`testbed/harness/tests/vm/leases.rs`): nice 15 is weight 4, and a written 4 reads as
+    /// nice 14.
     #[test]
     fn nice_values_and_weights_are_as_the_kernel_shows_them() {
         for (nice, weight, read_back) in [

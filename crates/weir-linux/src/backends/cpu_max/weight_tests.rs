@@ -328,12 +328,13 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever happens in whatever order: at the end of weir the weight is the last that others set, and at no time has
-    /// a cgroup without a limit of ours another.
+    /// Whatever happens in whatever order: at the end of weir the weight is the last that others set, and at
+    /// no time has a cgroup without a limit of ours another.
     #[test]
     fn no_weight_is_left_behind(events in proptest::collection::vec(event(), 1..40), is_killed: bool) {
         let mut world = World::new(Fake::new());
-        // Above 100, so that no part of it is a value that others set: those begin at 1000, and their parts are compared.
+        // Above 100, so that no part of it is a value that others set: those begin at 1000, and their parts
+        // are compared.
         let mut theirs = "900".to_owned();
         world.set("cpu.weight", &theirs);
         world.set("cpu.idle", "0");

@@ -5,9 +5,9 @@ use super::CpuMaxBackend;
 use weir_core::seam::plan::ActionKind;
 use weir_core::{Action, Nanos, Plan};
 
-/// The positions of a plan's actions, each with the wait for its refill, and whether it lets its workload run more.
-/// In the order of refills, so that all rewrites lie within one period; of those that do not wait, what lowers a
-/// limit goes before what raises one or takes it off.
+/// The positions of a plan's actions, each with the wait for its refill, and whether it lets its workload run
+/// more. In the order of refills, so that all rewrites lie within one period; of those that do not wait, what
+/// lowers a limit goes before what raises one or takes it off.
 pub(crate) fn in_order(
     backend: &CpuMaxBackend,
     plan: &Plan,

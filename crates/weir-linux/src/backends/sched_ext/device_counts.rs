@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the scheduler cannot read the device's counters by itself (no driver of ours, or events of perf are asked for),
-//! weir reads them for it, some hundred times a second while somebody is limited or guarded, and tells it. Between two
-//! looks it goes by estimates, and what those missed it makes up for (`struct weir_ext_count` in `bpf/sched/weir_sched.h`).
+//! Where the scheduler cannot read the device's counters by itself (no driver of ours, or events of perf are
+//! asked for), weir reads them for it, some hundred times a second while somebody is limited or guarded, and
+//! tells it. Between two looks it goes by estimates, and what those missed it makes up for (`struct
+//! weir_ext_count` in `bpf/sched/weir_sched.h`).
 
 use super::Scx;
 use super::intf::{self, DeviceSample};
@@ -52,8 +53,8 @@ impl Scx {
     }
 }
 
-/// All that each device has moved, as of the last reading that went into it. Nothing where a reading is lost: a sum that
-/// lacks a group now and then would go back and forth.
+/// All that each device has moved, as of the last reading that went into it. Nothing where a reading is lost:
+/// a sum that lacks a group now and then would go back and forth.
 fn sums(groups: &[GroupReading]) -> BTreeMap<DeviceId, Option<DeviceSample>> {
     let mut sums: BTreeMap<DeviceId, Option<DeviceSample>> = BTreeMap::new();
     for group in groups {

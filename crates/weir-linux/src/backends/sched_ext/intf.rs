@@ -6,7 +6,8 @@
 pub(crate) const MODE_FREE: u64 = 0;
 /// The workload keeps to its rate.
 pub(crate) const MODE_LIMITED: u64 = 1;
-/// Overload cap: the workload is throttled while the device is above its set-point, if it used more than its rate.
+/// Overload cap: the workload is throttled while the device is above its set-point, if it used more than its
+/// rate.
 pub(crate) const MODE_CAPPED: u64 = 2;
 
 /// Workloads that can be limited or capped at once, and slot 0, which means none.

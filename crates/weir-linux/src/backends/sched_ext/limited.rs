@@ -261,8 +261,8 @@ impl Scx {
         }
     }
 
-    /// Looks for threads that joined limited cgroups from outside, and goes on giving back those of others; the
-    /// cgroups take turns.
+    /// Looks for threads that joined limited cgroups from outside, and goes on giving back those of others;
+    /// the cgroups take turns.
     pub(super) fn follow(&mut self, context: &mut BackendContext) {
         if self.rule.takes_all() {
             return;

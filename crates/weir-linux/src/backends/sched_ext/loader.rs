@@ -126,7 +126,8 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Loads it, which is where the kernel's verifier looks at it. It schedules nobody before [`Loaded::start`].
+    /// Loads it, which is where the kernel's verifier looks at it. It schedules nobody before
+    /// [`Loaded::start`].
     pub(crate) fn new(settings: Settings, rule: Rule) -> Result<Self, ScxError> {
         if let Ok(mut said) = SAID.lock() {
             said.clear();
@@ -231,7 +232,8 @@ impl Loaded {
         put(&self.counts, slot, &WorkloadCtx::default().to_bytes())
     }
 
-    /// Whose a cgroup's tasks are: of a slot (0: nobody's), and with a share of the CPUs (0: each for itself).
+    /// Whose a cgroup's tasks are: of a slot (0: nobody's), and with a share of the CPUs (0: each for
+    /// itself).
     pub(crate) fn own(&self, cgroup: u64, slot: u32, share: u32) -> Result<(), ScxError> {
         let value = (u64::from(slot) | u64::from(share) << 8).to_ne_bytes();
         if slot == 0 && share == 0 {

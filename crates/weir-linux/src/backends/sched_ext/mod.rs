@@ -14,9 +14,10 @@
 //!   that room make the set-point, so the device is held there even where an estimate is wrong.
 //! - A thread of `SCHED_EXT` is not under the `cpu.max` of its cgroup, so a workload that has one set
 //!   by others is refused.
-//! - The scheduler is loaded when weir starts, because that takes its time, and leaves when weir ends. It begins
-//!   to schedule at the first tick: a daemon that is one of ten thousand tasks must have told it first what each
-//!   cgroup is worth, its own too. While nobody is limited it has no tasks and looks ten times a second at nothing.
+//! - The scheduler is loaded when weir starts, because that takes its time, and leaves when weir ends. It
+//!   begins to schedule at the first tick: a daemon that is one of ten thousand tasks must have told it first
+//!   what each cgroup is worth, its own too. While nobody is limited it has no tasks and looks ten times a
+//!   second at nothing.
 
 mod cgroup_map;
 mod cpu_room;
@@ -64,7 +65,8 @@ const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
 const RETRY_AFTER: Nanos = Nanos::from_millis(10_000);
 /// There while the driver is loaded and offers functions to BPF programs (`kernel/access_counters/bpf.c`).
 const DRIVER_TYPES: &str = "kernel/btf/weir_cxl";
-/// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time it waits for weir.
+/// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time it waits
+/// for weir.
 const MOVING: Nanos = Nanos::from_millis(20);
 /// Cgroups whose threads are looked through at one tick.
 const FOLLOWED_AT_ONCE: usize = 32;
@@ -176,7 +178,9 @@ impl Scx {
             rule: match options.backend {
                 BackendChoice::SchedExtFull => Rule::Full,
                 BackendChoice::Thesis(variant) => Rule::Thesis(variant),
-                BackendChoice::CpuMax | BackendChoice::SchedExt | BackendChoice::Auto => Rule::Partial,
+                BackendChoice::CpuMax | BackendChoice::SchedExt | BackendChoice::Auto => {
+                    Rule::Partial
+                }
             },
             // Whoever asks for events of perf has the device counted by them alone.
             counts: if options.counters != CounterSource::Perf
@@ -356,7 +360,8 @@ impl Scx {
                     .unwrap_or_default(),
                 set_point_bytes_per_sec: target,
                 others_bytes_per_sec: state.map_or(0, |d| others_room(d, given)),
-                // While nobody is limited all of it is the others' room: what they leave of it is nobody's credit.
+                // While nobody is limited all of it is the others' room: what they leave of it is nobody's
+                // credit.
                 carry_bytes: if given > 0 {
                     whole(target as f64 * CARRY.secs_f64())
                 } else {

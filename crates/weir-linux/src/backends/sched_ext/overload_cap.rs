@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Full mode: who is not limited is guarded. The plan looks at the device once in an interval; a load that begins in between
-//! would have the device for itself until then. So the scheduler gives the device a budget of its own, and while that
-//! is spent holds those back that have had more than their part: their weight's part of the set-point, which
-//! counts in no other case.
+//! Full mode: who is not limited is guarded. The plan looks at the device once in an interval; a load that
+//! begins in between would have the device for itself until then. So the scheduler gives the device a budget
+//! of its own, and while that is spent holds those back that have had more than their part: their weight's
+//! part of the set-point, which counts in no other case.
 
 use super::Scx;
 use super::cgroup_map::Owners;
@@ -27,8 +27,8 @@ pub(super) struct Guarded {
 }
 
 impl Scx {
-    /// A slot for who is to be limited, and whether nobody had it until now. Who was guarded keeps its slot; if
-    /// there is none left, somebody else is guarded no more.
+    /// A slot for who is to be limited, and whether nobody had it until now. Who was guarded keeps its slot;
+    /// if there is none left, somebody else is guarded no more.
     pub(super) fn slot_for(&mut self, id: &WorkloadId) -> Option<(u32, bool)> {
         if let Some(guarded) = self.guarded.remove(id) {
             return Some((guarded.slot, false));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The threads of a cgroup, gone through in portions. To read which there are costs the more the more there are (12 µs
-//! each on an emulated CPU, of whose time ten thousand took a third at each tick), so who is left is remembered
-//! from tick to tick, and the list is read anew only when its last reading is paid off.
+//! The threads of a cgroup, gone through in portions. To read which there are costs the more the more there
+//! are (12 µs each on an emulated CPU, of whose time ten thousand took a third at each tick), so who is left
+//! is remembered from tick to tick, and the list is read anew only when its last reading is paid off.
 
 use crate::kernel::clock::{now, thread_cpu};
 use rustix::io::Errno;
@@ -74,8 +74,8 @@ impl Roll {
         Ok(())
     }
 
-    /// Does something with those who were not seen yet: with one at least, and with others while it is before `until`.
-    /// Between two lists there is nothing to do, and nobody knows of a whole.
+    /// Does something with those who were not seen yet: with one at least, and with others while it is before
+    /// `until`. Between two lists there is nothing to do, and nobody knows of a whole.
     pub(super) fn go_on(
         &mut self,
         until: Nanos,

@@ -3,8 +3,8 @@
 //! one back. Children inherit it from their parents, so mostly there is nothing to do; who joins the
 //! cgroup from outside is found at one of the next looks.
 //!
-//! Asking and moving takes its time, on a slow machine two seconds for ten thousand threads, and the scheduler waits
-//! no longer for a word of weir's. So it is done in portions ([`super::thread_scan`]).
+//! Asking and moving takes its time, on a slow machine two seconds for ten thousand threads, and the
+//! scheduler waits no longer for a word of weir's. So it is done in portions ([`super::thread_scan`]).
 //!
 //! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved; real-time threads and
 //! those that asked for `SCHED_EXT` themselves are left alone. Niceness stays as it is.

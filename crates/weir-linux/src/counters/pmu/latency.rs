@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Mean time of a request to CXL memory, of everybody's requests, by events of the CPU.
 //!
-//! *Intel*: the boxes of the last-level cache (CHA) add up in each cycle how many requests wait in their table of requests (TOR
-//! occupancy), and count how many came in (inserts). By Little's law the mean wait is the one over the other, in cycles of
-//! the box, whose length its clock tells. Occupancy can only be counted on counter 0; all three are one group of perf, so
-//! that they cover the same time, and a box of which they had no turn is left out.
+//! *Intel*: the boxes of the last-level cache (CHA) add up in each cycle how many requests wait in their
+//! table of requests (TOR occupancy), and count how many came in (inserts). By Little's law the mean wait is
+//! the one over the other, in cycles of the box, whose length its clock tells. Occupancy can only be counted
+//! on counter 0; all three are one group of perf, so that they cover the same time, and a box of which they
+//! had no turn is left out.
 //!
 //! ```text
 //!   mean = Σ (occupancy / (clock / running)) / Σ inserts          over all boxes, each scaled by enabled / running
@@ -12,8 +13,9 @@
 //!
 //! *AMD*: the L3 samples requests and adds up their latencies; the quotient is in tens of nanoseconds.
 //!
-//! What the core adds before the request gets there is not in it. A socket sees all CXL memory as one, so the figure is of a
-//! device only where there is one. **No such event was ever opened on hardware by weir's authors.**
+//! What the core adds before the request gets there is not in it. A socket sees all CXL memory as one, so the
+//! figure is of a device only where there is one. **No such event was ever opened on hardware by weir's
+//! authors.**
 
 use super::machine::Machine;
 use super::set::{Counted, Set};
@@ -235,8 +237,8 @@ fn waited(before: &Counted, now: &Counted, unit: Unit) -> Result<Waited, Missing
     })
 }
 
-/// The mean of all that waited. Requests are spread over all boxes alike, so those that had no turn may be left out;
-/// if none had one, that is the reason.
+/// The mean of all that waited. Requests are spread over all boxes alike, so those that had no turn may be
+/// left out; if none had one, that is the reason.
 fn mean(parts: Vec<Result<Waited, Missing>>) -> Result<Nanos, Missing> {
     let mut sum = Waited::default();
     let mut lost = None;

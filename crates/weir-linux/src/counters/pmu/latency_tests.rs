@@ -11,7 +11,8 @@ fn counted(counts: &[u64], enabled_ns: u64, running_ns: u64) -> Counted {
     }
 }
 
-/// A box at 2.4 GHz for 10 ms in which `inserts` requests wait `wait_ns` each, counted for a part of the time.
+/// A box at 2.4 GHz for 10 ms in which `inserts` requests wait `wait_ns` each, counted for a part of the
+/// time.
 fn cha(inserts: u64, wait_ns: u64, part: f64) -> Counted {
     let of = |x: f64| (x * part).round() as u64;
     let occupancy = (inserts * wait_ns) as f64 * 2.4;
@@ -180,7 +181,8 @@ fn why_there_is_none_is_said() {
     assert!(why(&old).contains("6.11"), "{}", why(&old));
 }
 
-/// The kernel's own events through the same code: the clock of a CPU counts nanoseconds, as waiting and as clock.
+/// The kernel's own events through the same code: the clock of a CPU counts nanoseconds, as waiting and as
+/// clock.
 #[test]
 fn a_real_group_is_opened_and_read() {
     let _clock = crate::kernel::clock::made::clock();

@@ -68,8 +68,8 @@ impl Machine {
         }
     }
 
-    /// What is to be known before one looks for an event, and what to do: that this machine can have none outside of its
-    /// cores, or that weir knows none of its CPU.
+    /// What is to be known before one looks for an event, and what to do: that this machine can have none
+    /// outside of its cores, or that weir knows none of its CPU.
     pub fn obstacle(&self) -> Option<(String, String)> {
         let has_uncore = |name: &String| name.starts_with("uncore_") || name.starts_with("amd_");
         let names = self.names.as_deref().unwrap_or_default();
@@ -86,8 +86,8 @@ impl Machine {
         }
     }
 
-    /// PMUs of CXL ports. Before Linux 6.11 the kernel numbers kinds of PMUs instead of naming them, and a number is a
-    /// port's on some CPUs only; a name is a port's on any.
+    /// PMUs of CXL ports. Before Linux 6.11 the kernel numbers kinds of PMUs instead of naming them, and a
+    /// number is a port's on some CPUs only; a name is a port's on any.
     pub fn ports(&self) -> Vec<String> {
         let is_port = |name: &String| {
             tables().iter().any(|table| {
@@ -260,7 +260,8 @@ mod tests {
         );
     }
 
-    /// Ports have numbers before Linux 6.11: on Sapphire Rapids 12 and 13 are theirs, elsewhere something else's.
+    /// Ports have numbers before Linux 6.11: on Sapphire Rapids 12 and 13 are theirs, elsewhere something
+    /// else's.
     #[test]
     fn ports_are_known_by_name_anywhere_and_by_number_on_their_cpus() {
         let ports = |cpu: &str, names: &[&str]| {

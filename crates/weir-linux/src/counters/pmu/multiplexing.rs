@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events that are more than there are counters take turns: what they counted in theirs stands for all of the time.
+//! Events that are more than there are counters take turns: what they counted in theirs stands for all of the
+//! time.
 
 use super::set::Counted;
 use weir_core::Missing;
@@ -57,8 +58,8 @@ impl Counted {
         MuxGroup::between(times(before), times(self))
     }
 
-    /// What an event counted since then. Counts are 64 bits wide and widened by the kernel: they go back only when a device
-    /// was lost, and then it is nothing.
+    /// What an event counted since then. Counts are 64 bits wide and widened by the kernel: they go back only
+    /// when a device was lost, and then it is nothing.
     pub(crate) fn count_since(&self, before: &Counted, place: usize) -> f64 {
         let of = |counted: &Counted| counted.counts.get(place).copied();
         let before = of(before).unwrap_or(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One event on one CPU that is sampled: a BPF program sees each sample, and nothing of it is written down. What
-//! the ring buffer is there for is the kernel's word that it held samples back.
+//! One event on one CPU that is sampled: a BPF program sees each sample, and nothing of it is written down.
+//! What the ring buffer is there for is the kernel's word that it held samples back.
 
 use super::set::refused;
 use perf_event::events::Raw;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What brings CXL memory into use on this machine, where it is not: the command for what is lacking.
-//! `daxctl online-memory` is for memory that a driver has added and that is offline; it refuses a dax device that is
+//! What brings CXL memory into use on this machine, where it is not: the command for what is lacking. `daxctl
+//! online-memory` is for memory that a driver has added and that is offline; it refuses a dax device that is
 //! a file in `/dev` (daxctl-reconfigure-device(1), daxctl-online-memory(1), cxl-create-region(1)).
 
 use super::nodes::{KMEM, placed};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which nodes without CPUs are CXL memory. High-bandwidth memory, persistent memory, memory of GPUs and DRAM of
-//! a socket that is offline are nodes without CPUs too. What decides, first that holds:
+//! Which nodes without CPUs are CXL memory. High-bandwidth memory, persistent memory, memory of GPUs and DRAM
+//! of a socket that is offline are nodes without CPUs too. What decides, first that holds:
 //!
 //! | evidence | verdict |
 //! |---|---|
@@ -244,8 +244,8 @@ fn faster_than_dram(case: &Case) -> Option<NodeVerdict> {
     })
 }
 
-/// Bandwidths of the node and of DRAM, where the node has more at a latency below 1.5 times that of DRAM. Several CXL
-/// devices by turns may have more bandwidth too, but not at such a latency.
+/// Bandwidths of the node and of DRAM, where the node has more at a latency below 1.5 times that of DRAM.
+/// Several CXL devices by turns may have more bandwidth too, but not at such a latency.
 fn fast(case: &Case) -> Option<(u64, u64)> {
     let reach = case.evidence.reach.get(&case.node)?;
     let node = reach.read_bandwidth_mb_per_sec?;

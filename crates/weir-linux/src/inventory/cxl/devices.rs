@@ -129,7 +129,8 @@ pub(super) fn note_use(bus: &mut Read, places: &Places) {
     }
 }
 
-/// The proof: no decoder of the device is set, and no memory that the kernel knows lies in a window that leads to it.
+/// The proof: no decoder of the device is set, and no memory that the kernel knows lies in a window that
+/// leads to it.
 fn is_nowhere(fabric: &Fabric, device: &CxlMemory, places: &Places) -> Known<()> {
     let unknown = |why: String| Err(Missing::NotSupported(why));
     let bridge = device.bridge.clone()?;

@@ -127,8 +127,8 @@ fn cpus_in(dir: &Path) -> Vec<u32> {
     entries.take(ENTRY_COUNT_MAX).filter_map(number).collect()
 }
 
-/// Nodes that firmware calls an initiator without CPUs (SRAT, generic initiator), nodes of GPUs on the PCI bus, and
-/// nodes that NVIDIA's driver made of a GPU's memory (`numa_status`: the first line is `Node: N`).
+/// Nodes that firmware calls an initiator without CPUs (SRAT, generic initiator), nodes of GPUs on the PCI
+/// bus, and nodes that NVIDIA's driver made of a GPU's memory (`numa_status`: the first line is `Node: N`).
 fn accelerators(roots: &Roots) -> BTreeMap<u32, String> {
     let mut found = BTreeMap::new();
     let path = roots.sys.join("devices/system/node/has_generic_initiator");

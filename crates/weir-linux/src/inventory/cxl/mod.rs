@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Modules: [`read`] and [`dax`] (what sysfs says), [`places`] (addresses of nodes), [`evidence`] (CPUs,
-//! accelerators, drivers, firmware), [`classification`] (which nodes are CXL memory), [`nodes`] and [`devices`] (links),
-//! [`advice`] (the next move).
+//! accelerators, drivers, firmware), [`classification`] (which nodes are CXL memory), [`nodes`] and
+//! [`devices`] (links), [`advice`] (the next move).
 //!
 //! A link that is not known has its reason; nothing is guessed from sizes or from numbers that happen to be
 //! equal. For people's commands, not for the loop. Every path hangs from sysfs: a link that leads out

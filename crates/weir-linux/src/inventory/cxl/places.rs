@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the memory of nodes lies: memory blocks of the kernel (`Documentation/ABI/testing/sysfs-devices-memory`).
-//! Block n begins at n × block size, and is linked in the directory of its node.
+//! Where the memory of nodes lies: memory blocks of the kernel
+//! (`Documentation/ABI/testing/sysfs-devices-memory`). Block n begins at n × block size, and is linked in the
+//! directory of its node.
 
 use crate::inventory::memory_nodes::{blocks, hexadecimal};
 use crate::inventory::numa::missing;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of things that come and go: once for each time, and no more once a thing has come and gone so often that
-//! the log would have nothing else. Memory of it is bounded.
+//! What is said of things that come and go: once for each time, and no more once a thing has come and gone so
+//! often that the log would have nothing else. Memory of it is bounded.
 
 use std::collections::BTreeMap;
 

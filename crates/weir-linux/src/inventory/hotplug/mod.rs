@@ -7,8 +7,9 @@
 //!                                             └► the platform takes it over (adopt.rs), and it is said ([said])
 //! ```
 //!
-//! A name may be there before its files are, so what changed is looked at once more at the next look. What changes again and
-//! again is looked at less and less often, at last each five minutes, and after [`CHANGES_MAX`] changes not any more.
+//! A name may be there before its files are, so what changed is looked at once more at the next look. What
+//! changes again and again is looked at less and less often, at last each five minutes, and after
+//! [`CHANGES_MAX`] changes not any more.
 
 mod messages;
 mod names;
@@ -28,7 +29,8 @@ use weir_core::{Missing, Nanos, NodeId};
 
 /// Between two looks at names.
 const EVERY: Nanos = Nanos::from_millis(5_000);
-/// So many changes are followed at once; each further one doubles the time to the next look, so many times at most.
+/// So many changes are followed at once; each further one doubles the time to the next look, so many times at
+/// most.
 const CHANGES_AT_ONCE: u32 = 6;
 const DOUBLINGS_MAX: u32 = 6;
 /// After so much time without a change one of them is forgotten.
@@ -87,7 +89,8 @@ impl Hotplug {
         }
     }
 
-    /// Notes what was lacking from the start: nodes without counters, and counts for each task where they are wanted.
+    /// Notes what was lacking from the start: nodes without counters, and counts for each task where they are
+    /// wanted.
     pub(crate) fn know(&mut self, uncounted: impl Iterator<Item = NodeId>, has_counts: bool) {
         self.uncounted = uncounted.collect();
         let is_auto = self.options.attribution == AttributionSource::Auto

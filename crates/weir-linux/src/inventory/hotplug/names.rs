@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of what can come and go, as sysfs and cgroupfs have them: one line each, its kind first. A look costs some thirty
-//! calls of the kernel and no memory; only where the text is another one than before is it taken apart.
+//! Names of what can come and go, as sysfs and cgroupfs have them: one line each, its kind first. A look
+//! costs some thirty calls of the kernel and no memory; only where the text is another one than before is it
+//! taken apart.
 
 use crate::kernel::files::{open_root, read_start};
 use crate::options::Roots;

@@ -48,8 +48,9 @@ pub struct Report {
 /// Gives each of the named nodes the number of bytes that stands beside it; others keep what they have.
 ///
 /// # Errors
-/// What was asked for cannot be, caches would spoil the data, a block is online twice (before, or by somebody else's doing meanwhile),
-/// or the kernel's states cannot be read. What was done until then stays done, and is allowed.
+/// What was asked for cannot be, caches would spoil the data, a block is online twice (before, or by somebody
+/// else's doing meanwhile), or the kernel's states cannot be read. What was done until then stays done, and
+/// is allowed.
 pub fn resize(
     kernel: &mut dyn MemoryBlocks,
     layout: &Layout,

@@ -135,7 +135,8 @@ pub enum Pages {
     Mapped,
 }
 
-/// Reads `memory.numa_stat` and calls `add` with node and bytes. Other lines are parts of these, or kernel memory.
+/// Reads `memory.numa_stat` and calls `add` with node and bytes. Other lines are parts of these, or kernel
+/// memory.
 ///
 /// # Errors
 /// A count that is none. Lines before it have been added by then.

@@ -12,7 +12,8 @@ pub(crate) struct IomemRange {
     pub(crate) name: String,
 }
 
-/// All lines that are understood. A process without the right to see addresses reads 0 in each line; those are left out.
+/// All lines that are understood. A process without the right to see addresses reads 0 in each line; those
+/// are left out.
 pub(crate) fn ranges(text: &[u8]) -> impl Iterator<Item = IomemRange> {
     lines(text).filter_map(|line| {
         let line = std::str::from_utf8(line).ok()?;

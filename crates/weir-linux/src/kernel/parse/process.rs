@@ -70,8 +70,8 @@ pub fn stat(text: &[u8]) -> Result<Stat, Malformed> {
     })
 }
 
-/// Pages of anybody that the kernel has moved so far (`/proc/vmstat`): migrated between nodes or within one, and gathered
-/// into huge pages.
+/// Pages of anybody that the kernel has moved so far (`/proc/vmstat`): migrated between nodes or within one,
+/// and gathered into huge pages.
 ///
 /// # Errors
 /// No line `pgmigrate_success`, or a count that is none.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host of files that does with cgroups, resctrl and scheduling policies what a kernel does with them, and in which weir
-//! dies at a chosen change.
+//! A host of files that does with cgroups, resctrl and scheduling policies what a kernel does with them, and
+//! in which weir dies at a chosen change.
 
 use crate::backends::cpu_max::weight_lease::PRIO_WEIGHTS;
 use crate::fake::Fake;

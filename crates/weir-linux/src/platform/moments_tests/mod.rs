@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A thousand random moments of death. Random changes (limits, weights, moves of processes, policies of threads, groups and
-//! a setting of resctrl) end at a random write to a file: between a note and its change, or in the middle of a line of a
-//! journal. Then a fresh process restores, and may die too. In the end each file is as it was before weir, or as another
-//! program set it meanwhile.
+//! A thousand random moments of death. Random changes (limits, weights, moves of processes, policies of
+//! threads, groups and a setting of resctrl) end at a random write to a file: between a note and its change,
+//! or in the middle of a line of a journal. Then a fresh process restores, and may die too. In the end each
+//! file is as it was before weir, or as another program set it meanwhile.
 
 mod fake_host;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bytes of one monitoring group: of each L3 cache a count, which only goes up until somebody resets it.
 //!
-//! The kernel says `Unavailable` where the CPU does not follow the group in that cache now, `Unassigned` where it has
-//! been given no counter, `Error` where it does not know the group. A cache that has never had a count for the group is left
-//! out; one that had is missed, and so is the sum until it is back. Nothing is lost by that: the next sum spans the gap.
+//! The kernel says `Unavailable` where the CPU does not follow the group in that cache now, `Unassigned`
+//! where it has been given no counter, `Error` where it does not know the group. A cache that has never had a
+//! count for the group is left out; one that had is missed, and so is the sum until it is back. Nothing is
+//! lost by that: the next sum spans the gap.
 
 use super::tree::{ENTRIES_MAX, Events};
 use crate::kernel::files::{Buffer, for_each_dir, open_path_dir};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shares by resctrl: each workload with memory on a device gets a monitoring group of its own, and the CPU counts
-//! the group's traffic.
+//! Shares by resctrl: each workload with memory on a device gets a monitoring group of its own, and the CPU
+//! counts the group's traffic.
 //!
 //! ```text
 //! mon_groups/weir-PID-TIME-N/tasks                       its threads, followed once a second   (tasks)
@@ -8,11 +8,11 @@
 //! info/L3_MON/mbm_total_bytes_config                     set to slow memory alone              (tree)
 //! ```
 //!
-//! AMD's CPUs can count reads of slow memory, which is CXL memory. Others know *local* traffic and *all*: the difference is CXL memory
-//! and the DRAM of other sockets, good for a ratio where the latter is little.
+//! AMD's CPUs can count reads of slow memory, which is CXL memory. Others know *local* traffic and *all*: the
+//! difference is CXL memory and the DRAM of other sockets, good for a ratio where the latter is little.
 //!
-//! Groups and the setting are a lease ([`undo`]). Groups of others stay as they are, and so do tasks in them: a
-//! workload that has such tasks is not counted, nor is one for which the CPU has no id left.
+//! Groups and the setting are a lease ([`undo`]). Groups of others stay as they are, and so do tasks in them:
+//! a workload that has such tasks is not counted, nor is one for which the CPU has no id left.
 
 mod counter;
 mod tasks;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Who is in a monitoring group. A new task is in the group of the one that made it, so most find their way
-//! alone; one that came into the cgroup by a move did not, and one that left it by a move is still counted: both are looked for.
-//! A task that somebody else has put into a group stays there.
+//! alone; one that came into the cgroup by a move did not, and one that left it by a move is still counted:
+//! both are looked for. A task that somebody else has put into a group stays there.
 
 use super::tree::{GroupPlace, ResctrlTree, standing};
 use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, read_long, write_at};
@@ -93,8 +93,8 @@ pub(super) struct GroupTasks {
 }
 
 impl GroupTasks {
-    /// Brings a group up to date. With `recount` the kernel is asked who is in it: all tasks of the machine are gone
-    /// through for that.
+    /// Brings a group up to date. With `recount` the kernel is asked who is in it: all tasks of the machine
+    /// are gone through for that.
     ///
     /// # Errors
     /// The workload cannot be asked, or the group took somebody for a reason of its own.

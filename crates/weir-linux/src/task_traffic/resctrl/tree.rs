@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The resctrl file system (kernel, `Documentation/filesystems/resctrl.rst`): what it can count here, and whose
-//! it is already. Looking changes nothing.
+//! The resctrl file system (kernel, `Documentation/filesystems/resctrl.rst`): what it can count here, and
+//! whose it is already. Looking changes nothing.
 
 use crate::kernel::files::{Buffer, for_each_dir, make_dir, open_path_dir, open_root, remove_dir};
 use crate::kernel::parse::{decimal, lines};
@@ -20,7 +20,8 @@ const FIXED: [&[u8]; 3] = [b"info", b"mon_groups", b"mon_data"];
 /// A setting of what an event counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Knob {
-    /// A mask of transactions for each cache: AMD's BMEC (Zen 4). Bits 4 and 5 are reads of slow memory near and far.
+    /// A mask of transactions for each cache: AMD's BMEC (Zen 4). Bits 4 and 5 are reads of slow memory near
+    /// and far.
     Mask,
     /// A list of transactions: AMD's ABMC (Linux 6.18), while its counters are in use.
     Filter,

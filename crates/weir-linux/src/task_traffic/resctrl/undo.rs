@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lease on what weir changes of resctrl to count by it: groups it makes, and an event that it sets otherwise.
+//! The lease on what weir changes of resctrl to count by it: groups it makes, and an event that it sets
+//! otherwise.
 //!
 //! ```text
 //! resctrl       the mark that names of its groups begin with, and the setting   on disk BEFORE the first change

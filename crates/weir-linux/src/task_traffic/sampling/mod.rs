@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shares by samples: an event of each CPU interrupts every so many times, and the kernel says at which physical
-//! address. A BPF program takes the samples within the memory of groups, for who ran, by group ([`program`]).
+//! Shares by samples: an event of each CPU interrupts every so many times, and the kernel says at which
+//! physical address. A BPF program takes the samples within the memory of groups, for who ran, by group
+//! ([`program`]).
 //!
 //! ```text
 //! event ─► sample with address ─► in a group's memory? ─► sums of cgroups or processes, by group ─► ledger
 //! plan: how near overload ─► on or off
 //! ```
 //!
-//! Samples cost an interrupt each, so they are taken only while a device carries a good part of its set-point (or
-//! has none). While they are off, the last known shares hold for a while, and then nothing is known.
+//! Samples cost an interrupt each, so they are taken only while a device carries a good part of its set-point
+//! (or has none). While they are off, the last known shares hold for a while, and then nothing is known.
 
 mod events;
 mod intf;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each has read so far, by group: what was sampled, and while nothing is, as much at each look as lately.
+//! What each has read so far, by group: what was sampled, and while nothing is, as much at each look as
+//! lately.
 
 use super::super::Key;
 use super::intf::{PLACES, SampleCounts};

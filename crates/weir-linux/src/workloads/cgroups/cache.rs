@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a cgroup answered, kept for a while: who is in it for two seconds, the page cache charged to it for six, and what
-//! its owner decides seldom (weight, limit) for six too, or for thirty where weir does not decide by it. A thousand cgroups
-//! cost little else than these questions.
+//! What a cgroup answered, kept for a while: who is in it for two seconds, the page cache charged to it for
+//! six, and what its owner decides seldom (weight, limit) for six too, or for thirty where weir does not
+//! decide by it. A thousand cgroups cost little else than these questions.
 //!
-//! Where weir only observes, and asks each by its own list, one that is *settled* is asked half as often, then a third as
-//! often: the same processes are in it as before, and none has new page faults or more or fewer pages
-//! ([`crate::workloads::processes::rescan`]). So little is to be found there, and its processes are each a file to be read. These files stay
-//! open from then on, while there is room: opening and closing them costs more than reading them.
+//! Where weir only observes, and asks each by its own list, one that is *settled* is asked half as often,
+//! then a third as often: the same processes are in it as before, and none has new page faults or more or
+//! fewer pages ([`crate::workloads::processes::rescan`]). So little is to be found there, and its processes
+//! are each a file to be read. These files stay open from then on, while there is room: opening and closing
+//! them costs more than reading them.
 
 use super::tree::{Leaf, Trouble};
 use crate::kernel::fd_budget::{Budget, Kept, Rank};
@@ -77,7 +78,8 @@ impl<'a> Ask<'a> {
 }
 
 impl Asked {
-    /// What `leaf` answers at `at`, where `old` is not as good. Its owner's decisions are good for `owner_every`.
+    /// What `leaf` answers at `at`, where `old` is not as good. Its owner's decisions are good for
+    /// `owner_every`.
     pub(crate) fn of(
         leaf: &Leaf,
         old: Option<Asked>,
@@ -163,7 +165,8 @@ impl Asked {
         }
     }
 
-    /// All in it were met. Where nothing of them had changed either, there is time for the next list: it is settled.
+    /// All in it were met. Where nothing of them had changed either, there is time for the next list: it is
+    /// settled.
     pub(crate) fn settle(&mut self, nobody_changed: bool) -> bool {
         let longer = Nanos(self.pause.0 + ASK_EVERY.0).min(ASK_SETTLED_EVERY);
         let is_settled = self.is_same && nobody_changed;

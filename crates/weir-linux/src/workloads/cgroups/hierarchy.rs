@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cgroup tree as it is here: version 2, the host's own and not that of a container, with the controllers that limits
-//! need. Where it is not, what is wrong and what would work.
+//! The cgroup tree as it is here: version 2, the host's own and not that of a container, with the controllers
+//! that limits need. Where it is not, what is wrong and what would work.
 //!
 //! ```text
 //! cgroup.controllers at the top ─► no  ─► version 1, or both (hybrid), or mounted elsewhere, or not at all
@@ -138,7 +138,8 @@ fn is_v1(roots: &Roots) -> bool {
     names.iter().any(is_hierarchy)
 }
 
-/// Where version 2 is mounted, as the kernel escapes it (proc(5)); nothing that would harm a shell or a terminal.
+/// Where version 2 is mounted, as the kernel escapes it (proc(5)); nothing that would harm a shell or a
+/// terminal.
 fn mounted(roots: &Roots) -> Option<String> {
     let text = read_start(&roots.proc.join("self/mounts")).ok()?;
     let text = String::from_utf8_lossy(&text).into_owned();

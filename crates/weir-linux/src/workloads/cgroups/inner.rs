@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cgroup with processes of its own and cgroups below it, as a workload. The kernel allows it where no controllers are
-//! handed down (cgroup-v2.rst, "No Internal Process Constraint"): a container that runs containers. It is never limited,
-//! since a limit would hold back what is below it too; but it is there, otherwise the bytes that its processes moved
-//! were those of whoever else uses the device.
+//! A cgroup with processes of its own and cgroups below it, as a workload. The kernel allows it where no
+//! controllers are handed down (cgroup-v2.rst, "No Internal Process Constraint"): a container that runs
+//! containers. It is never limited, since a limit would hold back what is below it too; but it is there,
+//! otherwise the bytes that its processes moved were those of whoever else uses the device.
 //!
-//! Its `cpu.stat` is that of all below it too. So its own CPU time is what that grew by, without what the cgroups right
-//! below grew by:
+//! Its `cpu.stat` is that of all below it too. So its own CPU time is what that grew by, without what the
+//! cgroups right below grew by:
 //!
 //! ```text
 //! own = Σ (Δ usage − Σ Δ usage of each below)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes that are in no leaf of the tree: those of the root cgroup, of cgroups that have others below them, and of
-//! cgroups that weir does not see. Where they have memory on a device they are workloads too, which are never limited:
-//! a list of users that lacks some gives their bytes to the others.
+//! Processes that are in no leaf of the tree: those of the root cgroup, of cgroups that have others below
+//! them, and of cgroups that weir does not see. Where they have memory on a device they are workloads too,
+//! which are never limited: a list of users that lacks some gives their bytes to the others.
 
 use super::cache::{Ask, OWNER_EVERY, in_root};
 use super::hierarchy;
@@ -178,7 +178,8 @@ pub(crate) fn hidden(proc: &OwnedFd, groups: &[GroupOnNode], at: Nanos) -> Optio
     })
 }
 
-/// Whether a list has processes of other PID namespaces: the kernel gives their ids as 0 (`pid_namespaces(7)`).
+/// Whether a list has processes of other PID namespaces: the kernel gives their ids as 0
+/// (`pid_namespaces(7)`).
 fn has_hidden(pids: &[u32]) -> bool {
     pids.contains(&0)
 }

@@ -185,7 +185,8 @@ enum Home {
     HiddenInInner,
 }
 
-/// A process: its home, its CPU time in a second in ms (whole ticks), its memory on the device and elsewhere in MiB.
+/// A process: its home, its CPU time in a second in ms (whole ticks), its memory on the device and elsewhere
+/// in MiB.
 type Lives = (Home, u64, u64, u64);
 
 fn lives() -> impl Strategy<Value = Lives> {
@@ -336,8 +337,8 @@ fn steps(platform: &mut LinuxPlatform, go_on: impl Fn(u64)) -> weir_core::Plan {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Wherever processes live: none is given more than it moved, and what is given and what has no owner is what the
-    /// device counted. Each moves bytes as it runs on its memory of the device.
+    /// Wherever processes live: none is given more than it moved, and what is given and what has no owner is
+    /// what the device counted. Each moves bytes as it runs on its memory of the device.
     #[test]
     fn none_is_given_more_than_its_own_processes_moved(all in prop::collection::vec(lives(), 1..7)) {
         let machine = Machine::new(&all);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The leaves of the cgroup v2 tree. A leaf has no child directories; apart from the root, processes
-//! live in leaves only where controllers are handed down (kernel, cgroup-v2.rst, "No Internal Process Constraint"). Elsewhere
-//! they may live in inner ones too ([`crate::workloads::cgroups::inner`]). A threaded domain counts as a leaf, and has all that is below it
-//! ([`crate::workloads::cgroups::cgroup_type`]).
+//! The leaves of the cgroup v2 tree. A leaf has no child directories; apart from the root, processes live in
+//! leaves only where controllers are handed down (kernel, cgroup-v2.rst, "No Internal Process Constraint").
+//! Elsewhere they may live in inner ones too ([`crate::workloads::cgroups::inner`]). A threaded domain counts
+//! as a leaf, and has all that is below it ([`crate::workloads::cgroups::cgroup_type`]).
 //!
 //! *Kept.* Each leaf keeps two descriptors: `cpu.stat`, which every tick reads, and, while there are
 //! plenty, its directory, so that its other files are opened without a path. When descriptors run
 //! short, further leaves are *cold*: opened by path for each read, slower and otherwise the same, and
 //! reported (see [`crate::kernel::fd_budget`]).
 //!
-//! *Walking.* A walk opens every directory, so it happens when something changed: the root's count
-//! of descendants, or a leaf that answered "gone". A removed leaf always does the latter, a new one
-//! the former. For what slips through all the same there is a walk every half a minute, and at each refresh where the
+//! *Walking.* A walk opens every directory, so it happens when something changed: the root's count of
+//! descendants, or a leaf that answered "gone". A removed leaf always does the latter, a new one the former.
+//! For what slips through all the same there is a walk every half a minute, and at each refresh where the
 //! count cannot be read.
 //!
 //! *Not seen is not gone.* What a walk could not open for want of descriptors or memory stays as it

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes that are in no cgroup of the tree as weir sees it: in a cgroup namespace all but its own, and everywhere those
-//! in cgroups beyond the bounds of a walk. Where they have memory on a device they are a workload too, `(unlisted)`,
-//! which is never limited: a list of users that lacks some gives their bytes to the others.
+//! Processes that are in no cgroup of the tree as weir sees it: in a cgroup namespace all but its own, and
+//! everywhere those in cgroups beyond the bounds of a walk. Where they have memory on a device they are a
+//! workload too, `(unlisted)`, which is never limited: a list of users that lacks some gives their bytes to
+//! the others.
 //!
 //! ```text
 //! all processes − lists of cgroups ─► /proc/PID/cgroup ─┬─► listed: it is newer than the list
@@ -82,7 +83,8 @@ impl Unlisted {
     }
 }
 
-/// Where the cgroup of this process is; of one that cannot be asked it is not known, and that is as good as listed.
+/// Where the cgroup of this process is; of one that cannot be asked it is not known, and that is as good as
+/// listed.
 fn place(pid: u32, tree: &CgroupTree, proc: &OwnedFd, buffer: &mut Buffer) -> Place {
     let Ok(text) = buffer.read_once_at(proc, &format!("{pid}/cgroup")) else {
         return Place::Listed;

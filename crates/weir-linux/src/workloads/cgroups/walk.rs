@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every cgroup of a tree once; of a threaded domain ([`crate::workloads::cgroups::cgroup_type`]) itself and none below. The tree may be hostile: how deep, how long and how many is bounded.
+//! Every cgroup of a tree once; of a threaded domain ([`crate::workloads::cgroups::cgroup_type`]) itself and
+//! none below. The tree may be hostile: how deep, how long and how many is bounded.
 
 use super::cgroup_type::{is_threaded, is_threaded_domain};
 use crate::kernel::escape::escape;
@@ -36,8 +37,8 @@ pub(crate) enum Visited {
     Inner { inode: u64, below: Vec<Vec<u8>> },
 }
 
-/// Calls `each` with the path of every cgroup but the root, and with that of every directory that could not be opened or
-/// listed for want of something of ours ([`is_want`]); returns what else could not be looked at.
+/// Calls `each` with the path of every cgroup but the root, and with that of every directory that could not
+/// be opened or listed for want of something of ours ([`is_want`]); returns what else could not be looked at.
 pub(crate) fn for_each_cgroup(
     root: &OwnedFd,
     buffer: &mut Buffer,

@@ -11,9 +11,10 @@
 //! memory is told from the second of these ticks on, when its rate spans one interval like everybody's.
 //! So a rate that counts never spans a rest.
 //!
-//! A workload that has memory there and has not run for [`REST_AFTER`] looks rests likewise while all groups it uses are
-//! quiet ([`crate::counters::idle_groups`]): there is no traffic that it could be the cause of. The counters of groups are read before, so
-//! all users of a group are read at the very tick at which it is not quiet. Those that are read are read together, where the kernel lets us
+//! A workload that has memory there and has not run for [`REST_AFTER`] looks rests likewise while all groups
+//! it uses are quiet ([`crate::counters::idle_groups`]): there is no traffic that it could be the cause of.
+//! The counters of groups are read before, so all users of a group are read at the very tick at which it is
+//! not quiet. Those that are read are read together, where the kernel lets us
 //! ([`crate::workloads::cpu_time::bpf`]).
 
 pub(crate) mod bpf;

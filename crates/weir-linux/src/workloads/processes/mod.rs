@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Processes and the memory they can reach on the nodes weir watches.
 //!
-//! *Why not `memory.numa_stat`.* A page of a shared file (tmpfs, a mapped file) is charged to the cgroup that touched it
-//! first, often the one that created the file and not the one that reads it. `/proc/PID/numa_maps` shows what each process
-//! has mapped, so `memory.numa_stat` is only used where no `numa_maps` can be read.
+//! *Why not `memory.numa_stat`.* A page of a shared file (tmpfs, a mapped file) is charged to the cgroup that
+//! touched it first, often the one that created the file and not the one that reads it. `/proc/PID/numa_maps`
+//! shows what each process has mapped, so `memory.numa_stat` is only used where no `numa_maps` can be read.
 //!
-//! *Counting.* In a workload of several processes, private memory adds up, and a file that several of them map counts
-//! once, with the most that one of them has of it. Two workloads that map the same file both have it: both *can* reach the
-//! memory. Where a process has no page mapped (read(2) on a file on the node), see [`numa_stat`].
+//! *Counting.* In a workload of several processes, private memory adds up, and a file that several of them
+//! map counts once, with the most that one of them has of it. Two workloads that map the same file both have
+//! it: both *can* reach the memory. Where a process has no page mapped (read(2) on a file on the node), see
+//! [`numa_stat`].
 //!
-//! *Cost.* `numa_maps` walks the page tables of a process, milliseconds for each gigabyte in small pages, under its
-//! `mmap_lock`. So a process is read again only when its memory can have changed ([`rescan`]), within a time budget for
-//! each round. First reads have a budget of their own: before its first, a process's workload cannot be limited.
+//! *Cost.* `numa_maps` walks the page tables of a process, milliseconds for each gigabyte in small pages,
+//! under its `mmap_lock`. So a process is read again only when its memory can have changed ([`rescan`]),
+//! within a time budget for each round. First reads have a budget of their own: before its first, a process's
+//! workload cannot be limited.
 
 pub(crate) mod numa_maps;
 pub(crate) mod numa_stat;
@@ -286,8 +288,8 @@ impl ProcessCache {
     }
 
     /// Looks at the memory of those whose turn it is, new ones first, then the longest waiting, until
-    /// `until`, or a little longer while there are new ones. At least one is looked at. Nobody looks where nothing shows
-    /// a change: what is known of such a process is good as of when it was last met.
+    /// `until`, or a little longer while there are new ones. At least one is looked at. Nobody looks where
+    /// nothing shows a change: what is known of such a process is good as of when it was last met.
     pub(crate) fn look(&mut self, at: Nanos, until: Nanos, buffer: &mut Buffer) {
         let round = self.round;
         let mut looked = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one process has mapped, summed up from its `numa_maps`: by node, and files apart, so that one that several
-//! processes have mapped can count once.
+//! What one process has mapped, summed up from its `numa_maps`: by node, and files apart, so that one that
+//! several processes have mapped can count once.
 
 use std::collections::BTreeMap;
 use weir_core::NodeId;

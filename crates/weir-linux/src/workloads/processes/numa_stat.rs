@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that is charged to a cgroup, by node (`memory.numa_stat`, Linux 5.10). It stands in where the maps of
-//! processes cannot be read (see [`crate::workloads::processes`] for why they come first), and beside them it knows what no
-//! map shows: pages of files that are read with read(2).
+//! Memory that is charged to a cgroup, by node (`memory.numa_stat`, Linux 5.10). It stands in where the maps
+//! of processes cannot be read (see [`crate::workloads::processes`] for why they come first), and beside them
+//! it knows what no map shows: pages of files that are read with read(2).
 //!
 //! ```text
 //! unmapped = file − shmem − file_mapped
 //! ```
 //!
-//! That is the least it can be, since mapped shared memory is taken off twice. A file in shared memory is left out because
-//! it is charged to who made it and not to who reads it; pages of a file on a disk are charged to who had them read.
+//! That is the least it can be, since mapped shared memory is taken off twice. A file in shared memory is
+//! left out because it is charged to who made it and not to who reads it; pages of a file on a disk are
+//! charged to who had them read.
 
 use super::Resident;
 use super::numa_maps::ELSEWHERE;

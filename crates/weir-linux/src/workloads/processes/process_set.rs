@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes that are no cgroup of their own, as one workload: those of the root cgroup (`/`), and those in cgroups that
-//! weir does not see (`(unlisted)`). It is never limited, but it is there: otherwise the bytes that its processes moved
-//! were those of another user of the device.
+//! Processes that are no cgroup of their own, as one workload: those of the root cgroup (`/`), and those in
+//! cgroups that weir does not see (`(unlisted)`). It is never limited, but it is there: otherwise the bytes
+//! that its processes moved were those of another user of the device.
 //!
-//! There is no `cpu.stat` of them (the root's is that of the whole machine). So the CPU time is the sum of what these
-//! processes used while they were in the set: one that comes begins at zero, and one that goes takes nothing away.
+//! There is no `cpu.stat` of them (the root's is that of the whole machine). So the CPU time is the sum of
+//! what these processes used while they were in the set: one that comes begins at zero, and one that goes
+//! takes nothing away.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What tells that the memory of a process has changed, and when it is looked at again.
 //!
-//! A look (`numa_maps`) walks page tables; what tells that nothing has changed is cheap: the page faults of a process and its
-//! resident pages, which the scout learns anyway, and the pages the kernel has moved in all of the machine. As long as all
-//! three are as they were before the last look, so is the memory, and nobody looks. Where one of them is not:
+//! A look (`numa_maps`) walks page tables; what tells that nothing has changed is cheap: the page faults of a
+//! process and its resident pages, which the scout learns anyway, and the pages the kernel has moved in all
+//! of the machine. As long as all three are as they were before the last look, so is the memory, and nobody
+//! looks. Where one of them is not:
 //!
 //! * a look comes after 1.5 s at the earliest, or a hundred times the CPU time of the last one;
 //! * a process whose memory a look finds as it was waits twice as long for the next, up to 30 s;
 //! * one that has since become larger or smaller by an eighth, and by 16 MiB, waits no longer.
 //!
-//! What moves memory and shows in none of the three (KSM, a page that `madvise` gives back while another comes by a write)
-//! is found by a look every five minutes.
+//! What moves memory and shows in none of the three (KSM, a page that `madvise` gives back while another
+//! comes by a write) is found by a look every five minutes.
 
 use crate::kernel::files::Buffer;
 use crate::kernel::parse::process::moved_pages;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scheduling policies of threads, asked of the kernel by number: one call, where a look into `/proc` takes four and
-//! a limit may have to ask of ten thousand. Only for numbers of our own `/proc`, which [`is_own`] tells.
+//! Scheduling policies of threads, asked of the kernel by number: one call, where a look into `/proc` takes
+//! four and a limit may have to ask of ten thousand. Only for numbers of our own `/proc`, which [`is_own`]
+//! tells.
 
 use rustix::fd::AsFd;
 use rustix::fs::readlinkat;

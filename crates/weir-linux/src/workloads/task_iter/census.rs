@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/probes/task_iter_intf.h`: rows of threads as they come, in pieces of any length, folded into
-//! processes. A row is 88 bytes in the machine's byte order; the last one says how many there were, so that an answer
-//! that was cut short is not taken for a machine with few processes.
+//! The other side of `bpf/probes/task_iter_intf.h`: rows of threads as they come, in pieces of any length,
+//! folded into processes. A row is 88 bytes in the machine's byte order; the last one says how many there
+//! were, so that an answer that was cut short is not taken for a machine with few processes.
 
 use crate::kernel::parse::process::Stat;
 use crate::workloads::processes::proc_pid::{NANOS_PER_TICK, cpu_of, signs_of};
@@ -135,7 +135,8 @@ impl Census {
             .map(|task| task.pid)
     }
 
-    /// Those that `cgroup.procs` of this cgroup lists: of a threaded domain, all whose threads are in it or below.
+    /// Those that `cgroup.procs` of this cgroup lists: of a threaded domain, all whose threads are in it or
+    /// below.
     pub(crate) fn of_cgroup(&self, id: u64) -> Vec<u32> {
         let from = self.by_cgroup.partition_point(|(cgroup, _)| *cgroup < id);
         let rest = self.by_cgroup.get(from..).unwrap_or_default();

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A census that leaves nobody out. A host may hide processes from programs in its kernel (seen of process 1), and would
-//! not say so. So what a sweep shows is compared with `/proc`, at first and every half a minute:
+//! A census that leaves nobody out. A host may hide processes from programs in its kernel (seen of process
+//! 1), and would not say so. So what a sweep shows is compared with `/proc`, at first and every half a
+//! minute:
 //!
 //! ```text
 //! ids in /proc ─► sweep ─► ids in /proc        in both lists, and not in the sweep: hidden
 //! ```
 //!
-//! Where weir only observes, those few are asked by their files each time. Where it limits, the sweep is not used at all:
-//! a process that comes hidden would not be known for that long, and who is never to be limited must be known.
+//! Where weir only observes, those few are asked by their files each time. Where it limits, the sweep is not
+//! used at all: a process that comes hidden would not be known for that long, and who is never to be limited
+//! must be known.
 
 use super::TaskRows;
 use super::census::{Census, Task};

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which processes there are, in which cgroup, and what the scheduler knows of them: all in one read of the kernel's
-//! tasks ([`program`], [`census`], [`completeness`]) where that can be had, else file by file from `/proc` and the cgroup tree
-//! ([`crate::workloads::processes`], [`crate::workloads::cgroups::tree`]), which costs several system calls for each cgroup, process and thread.
+//! Which processes there are, in which cgroup, and what the scheduler knows of them: all in one read of the
+//! kernel's tasks ([`program`], [`census`], [`completeness`]) where that can be had, else file by file from
+//! `/proc` and the cgroup tree ([`crate::workloads::processes`], [`crate::workloads::cgroups::tree`]), which
+//! costs several system calls for each cgroup, process and thread.
 //!
 //! ```text
 //! may it be loaded here? ─► loaded ─► does it agree with /proc about ourselves, and show all? ─► read each time
 //!        └──────────────────┴──────────────────┴─ no, because … ─► files ◄─ it failed ─────────────────┘
 //! ```
 //!
-//! Both give the same answers; what the kernel counts itself (CPU time) is finer from the iterator. Its ids are those of
-//! the initial namespaces, so it is only taken where `/proc` and the cgroup tree are those of this machine.
+//! Both give the same answers; what the kernel counts itself (CPU time) is finer from the iterator. Its ids
+//! are those of the initial namespaces, so it is only taken where `/proc` and the cgroup tree are those of
+//! this machine.
 
 pub(crate) mod census;
 mod completeness;
@@ -52,8 +54,8 @@ pub(crate) trait TaskRows: Send {
 pub(crate) struct Tasks(Beside<dyn TaskRows>);
 
 impl Tasks {
-    /// As [`Tasks::choose`], but nobody waits for it: where all may be well the iterator is loaded beside (the kernel's types
-    /// alone are megabytes to go through), and until it is there files are read.
+    /// As [`Tasks::choose`], but nobody waits for it: where all may be well the iterator is loaded beside
+    /// (the kernel's types alone are megabytes to go through), and until it is there files are read.
     pub(crate) fn begin(options: &Options) -> Tasks {
         if options.tasks == TaskSource::Walk || refusal(&options.roots, options.by).is_err() {
             return Tasks::choose(options);

@@ -58,7 +58,8 @@ fn files_that_are_not_the_machines_are_walked_and_it_says_why() {
     assert!(Tasks::begin(&unasked).told().contains("not asked for"));
 }
 
-/// Files are read until it is there; where it never comes they go on being read, for its reason and not for that one.
+/// Files are read until it is there; where it never comes they go on being read, for its reason and not for
+/// that one.
 #[test]
 fn nobody_waits_while_it_is_loaded() {
     let options = Options {
@@ -218,8 +219,8 @@ fn listed(dir: &std::path::Path) -> BTreeSet<u32> {
     text.lines().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// On the kernel that runs the tests, where it lets us: two walks with a sweep between. What both walks say, the
-/// sweep must say too, of every process there is.
+/// On the kernel that runs the tests, where it lets us: two walks with a sweep between. What both walks say,
+/// the sweep must say too, of every process there is.
 #[test]
 fn a_sweep_tells_what_a_walk_tells() {
     let Some(mut source) = iterator("a sweep against a walk") else {

@@ -188,8 +188,8 @@ fn unequal(lab: &mut Lab, batch: &Batch, choice: usize, reader: &str) -> Vec<Cel
     cells
 }
 
-/// The variants of table 2 in the thesis's order, and whether ours fall in it: a step is `>`, one that is smaller
-/// than the seeds' spread is `≈`, and one the other way round is `<`.
+/// The variants of table 2 in the thesis's order, and whether ours fall in it: a step is `>`, one that is
+/// smaller than the seeds' spread is `≈`, and one the other way round is `<`.
 fn order(batch: &Batch) -> (bool, String) {
     let mean = |name: &str| {
         let at = batch.choices.iter().position(|c| c.name == name)?;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Causes of deviations, tested: one assumption is changed at a time, everything else stays, and each printed figure is
-//! looked at again.
+//! Causes of deviations, tested: one assumption is changed at a time, everything else stays, and each printed
+//! figure is looked at again.
 //!
 //! ```text
 //! assumptions (a change of machine, device, sensors or reading of the text) ─► runs of the thesis's six ─► Tested
 //! a deviation above 10 % ─► the assumption under which it is smallest ─► explained, in part, or not
 //! ```
 //!
-//! An assumption counts for a table or figure only if it does not leave fewer of its figures within 10 % than there are
-//! without it: what brings one figure near and takes others away is luck and no cause.
+//! An assumption counts for a table or figure only if it does not leave fewer of its figures within 10 % than
+//! there are without it: what brings one figure near and takes others away is luck and no cause.
 //!
-//! No parameter of the page's own runs is chosen by this: they keep their assumptions. A figure that is near the printed one
-//! under another assumption has a tested cause, and no more than that: the table of effects says how many other figures
-//! the same assumption takes away.
+//! No parameter of the page's own runs is chosen by this: they keep their assumptions. A figure that is near
+//! the printed one under another assumption has a tested cause, and no more than that: the table of effects
+//! says how many other figures the same assumption takes away.
 
 use super::super::batch;
 use super::super::choice::Choice;

@@ -157,8 +157,8 @@ fn change(value: Option<f64>, base: Option<f64>) -> Cell {
     )
 }
 
-/// What weir's own controller is to reach: in words, what a bound on the same figure is called, the aim, its value,
-/// and whether that is enough.
+/// What weir's own controller is to reach: in words, what a bound on the same figure is called, the aim, its
+/// value, and whether that is enough.
 struct Promise {
     what: &'static str,
     bound: &'static str,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The thesis's scenario with more and with less work beside the readers: where what is left of the error comes
-//! from (docs/explanation/simulator.md).
+//! The thesis's scenario with more and with less work beside the readers: where what is left of the error
+//! comes from (docs/explanation/simulator.md).
 
 use super::super::batch;
 use super::super::choice::{self, Choice};

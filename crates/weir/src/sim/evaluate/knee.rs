@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Is the knee found? Random devices, measured at MLC's 19 loads and where the search asks for more, against the
-//! model's own knee.
+//! Is the knee found? Random devices, measured at MLC's 19 loads and where the search asks for more, against
+//! the model's own knee.
 
 use super::lab::{Lab, command, heads, number, signed_percent, text, words};
 use anyhow::Result;

@@ -126,8 +126,8 @@ impl Lab {
         Ok(loaded)
     }
 
-    /// Runs of a scenario with everything that controls: the thesis's six and weir; in the thesis's own scenarios weir's
-    /// scheduler as well, in both modes, unless it is refused there.
+    /// Runs of a scenario with everything that controls: the thesis's six and weir; in the thesis's own
+    /// scenarios weir's scheduler as well, in both modes, unless it is refused there.
     ///
     /// # Errors
     /// As [`batch::run`].
@@ -215,7 +215,8 @@ impl Lab {
         Ok(Part::Picture(picture))
     }
 
-    /// A figure of ours; where the thesis prints it for this back end, beside the printed one with the deviation.
+    /// A figure of ours; where the thesis prints it for this back end, beside the printed one with the
+    /// deviation.
     pub fn beside(
         &mut self,
         batch: &Batch,
@@ -340,8 +341,8 @@ pub fn command(line: impl Into<String>) -> Part {
     Part::Command(line.into())
 }
 
-/// What neither a page nor a file shows is not kept: who does not use a device, single workloads of a crowd, and how long
-/// each waited.
+/// What neither a page nor a file shows is not kept: who does not use a device, single workloads of a crowd,
+/// and how long each waited.
 fn shed(made: &mut Made) {
     let workloads = &mut made.measures.workloads;
     workloads.retain(|w| matches!(w.role, Role::Heavy | Role::Light));
@@ -354,7 +355,8 @@ fn shed(made: &mut Made) {
     }
 }
 
-/// What no page shows is not kept once the files are made: of single workloads pages show those that are limited.
+/// What no page shows is not kept once the files are made: of single workloads pages show those that are
+/// limited.
 pub fn slim(made: &mut Made) {
     let workloads = &mut made.measures.workloads;
     workloads.retain(|w| w.role == Role::Heavy);

@@ -13,8 +13,8 @@ use weir_report::{
 };
 
 const TITLE: &str = "6.4 CPU limits";
-/// A limit that varies by less than this part of its mean is settled, one that varies by more is readjusted. The
-/// thesis has no number; printed are "settle" and "fluctuate heavily".
+/// A limit that varies by less than this part of its mean is settled, one that varies by more is readjusted.
+/// The thesis has no number; printed are "settle" and "fluctuate heavily".
 const SETTLED: f64 = 0.1;
 
 /// Figures 13 and 14.

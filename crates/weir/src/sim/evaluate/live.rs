@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulator against the live testbed: one scenario file, a recorded run on a real kernel, and the same on the
-//! simulated machine that is derived from the file.
+//! The simulator against the live testbed: one scenario file, a recorded run on a real kernel, and the same
+//! on the simulated machine that is derived from the file.
 
 use super::super::batch::Batch;
 use super::super::choice::{self, Choice};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Our values of what the thesis prints: one definition for the tables of the page and for runs in which an assumption is
-//! varied.
+//! Our values of what the thesis prints: one definition for the tables of the page and for runs in which an
+//! assumption is varied.
 
 use super::super::batch::{Batch, Made};
 use super::lab::{of_run, over_seeds};
@@ -105,7 +105,8 @@ fn of_reader(batch: &Batch, choice: usize, figure: &str) -> Option<[f64; 3]> {
     }
 }
 
-/// How much limits change in the measured time: standard deviation ÷ mean of each reader's limit, mean of the readers.
+/// How much limits change in the measured time: standard deviation ÷ mean of each reader's limit, mean of the
+/// readers.
 fn limit_variation(batch: &Batch, choice: usize) -> Option<[f64; 3]> {
     over_seeds(batch, choice, |made| {
         let of = |w: &WorkloadSeries| {

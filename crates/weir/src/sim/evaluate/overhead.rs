@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Thesis 6.8: what control costs. Durations on its hardware cannot be simulated: they are shown as printed, with what follows
-//! from them at the simulated rates of calls.
+//! Thesis 6.8: what control costs. Durations on its hardware cannot be simulated: they are shown as printed,
+//! with what follows from them at the simulated rates of calls.
 
 use super::super::batch::Batch;
 use super::lab::{Lab, command, heads, number, over_seeds, picture, text, words};

@@ -336,7 +336,8 @@ mod tests {
         }
     }
 
-    /// The thesis's own root mean squares follow from its means and deviations: the figures were read off right.
+    /// The thesis's own root mean squares follow from its means and deviations: the figures were read off
+    /// right.
     #[test]
     fn the_rows_of_table_2_agree_with_themselves() {
         for (backend, [mean, stddev, rmse, q1, q3]) in TABLE_2 {

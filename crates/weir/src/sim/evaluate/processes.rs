@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What single readers get over time (thesis, figure 10), and how long single blocks take over time (figure 16).
+//! What single readers get over time (thesis, figure 10), and how long single blocks take over time (figure
+//! 16).
 
 use super::super::batch::{Batch, Made};
 use super::super::choice::Choice;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the simulator knows less of than a real machine, as the head of weir-sim's source lists it: the page says
-//! it in the same words.
+//! What the simulator knows less of than a real machine, as the head of weir-sim's source lists it: the page
+//! says it in the same words.
 
 use super::lab::{heads, text, words};
 use weir_report::{Cell, CellKind, Part, Section, Table};

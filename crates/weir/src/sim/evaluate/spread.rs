@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The spread of the thesis's bandwidths (table 2's standard deviations) with one source of noise that has one parameter.
+//! The spread of the thesis's bandwidths (table 2's standard deviations) with one source of noise that has
+//! one parameter.
 
 use super::super::batch;
 use super::super::choice::Choice;

@@ -73,8 +73,8 @@ fn verdict(lab: &Lab) -> String {
     format!("{met} of {} aims met.", judged.len())
 }
 
-/// The same for a terminal: a line for each, and its aim below it; ends with how many were met. At most as wide as all
-/// tables.
+/// The same for a terminal: a line for each, and its aim below it; ends with how many were met. At most as
+/// wide as all tables.
 pub fn closing(lab: &Lab) -> String {
     let mut out = String::new();
     for shown in &lab.shown {

@@ -12,8 +12,8 @@ const BLOCK_GIB: f64 = 4.0 / 1024.0;
 /// The set-point of table 2 in GiB/s.
 const SET_POINT: f64 = 4.0;
 
-/// A table of the deviations above 10 % in one of the thesis's tables or figures, with their causes. Call it after the
-/// table or figure was compared.
+/// A table of the deviations above 10 % in one of the thesis's tables or figures, with their causes. Call it
+/// after the table or figure was compared.
 pub fn of(lab: &mut Lab, printed_in: &str) -> Option<Part> {
     let mut rows = Vec::new();
     for n in 0..lab.compared.len() {
@@ -62,7 +62,8 @@ fn cause(lab: &Lab, compared: &Compared) -> Cause {
     found.unwrap_or(nearest)
 }
 
-/// A root mean square is made of mean and standard deviation: with the printed ones in place of ours it is the printed one.
+/// A root mean square is made of mean and standard deviation: with the printed ones in place of ours it is
+/// the printed one.
 fn rmse(lab: &Lab, compared: &Compared) -> Option<Cause> {
     let (_, [mean, stddev, ..]) = TABLE_2.iter().find(|(b, _)| *b == compared.backend)?;
     let ours = |figure: &str| {

@@ -57,7 +57,8 @@ impl Model {
         Some((row, row.branch?))
     }
 
-    /// Shows the processes of the chosen workload, or not; nothing if it is none. Whether that changed something.
+    /// Shows the processes of the chosen workload, or not; nothing if it is none. Whether that changed
+    /// something.
     fn open(&mut self, is_open: bool) -> bool {
         let row = self.rows.get(self.selected());
         let leaf = row.filter(|row| row.branch.is_none() && row.inside.is_none());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes below their workload, as rows. What is told of them is in the snapshot; their bytes are the workload's by
-//! their part of its CPU time.
+//! Processes below their workload, as rows. What is told of them is in the snapshot; their bytes are the
+//! workload's by their part of its CPU time.
 
 use super::{Model, TopRow};
 use crate::text;

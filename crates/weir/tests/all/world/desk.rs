@@ -23,7 +23,8 @@ impl Desk {
     }
 }
 
-/// A line of `--json` as a recording has it, which does not keep who is in workloads, and facts as they were at its start.
+/// A line of `--json` as a recording has it, which does not keep who is in workloads, and facts as they were
+/// at its start.
 pub fn as_kept(line: &str) -> Value {
     let mut line: Value = serde_json::from_str(line).unwrap();
     line.as_object_mut().unwrap().remove("processes");

@@ -32,7 +32,8 @@ pub const LIGHT: &str = "/system.slice/light.service";
 /// Where there is one: as heavy as the others, on a second device.
 pub const LATE: &str = "/system.slice/late.service";
 
-/// As long as the path of a cgroup gets (4096 bytes) with what lies above and below it, of names as long as they get.
+/// As long as the path of a cgroup gets (4096 bytes) with what lies above and below it, of names as long as
+/// they get.
 pub fn long_name() -> String {
     let name = "\n".to_owned() + &"é".repeat(127);
     format!("/{}", [name.as_str(); 15].join("/"))
@@ -174,8 +175,8 @@ impl World {
         self.plant.bytes.load(Ordering::Acquire) as f64
     }
 
-    /// Takes a directory out of the machine, between two turns of its plant: a file that is written anew meanwhile
-    /// would keep its directory from going.
+    /// Takes a directory out of the machine, between two turns of its plant: a file that is written anew
+    /// meanwhile would keep its directory from going.
     pub fn take_away(&self, relative: &str) {
         let _turn = self.plant.turn();
         fs::remove_dir_all(self.path(relative)).unwrap();

@@ -29,8 +29,8 @@ pub struct Server {
     dir: tempfile::TempDir,
 }
 
-/// An address that stays free until it is taken: on this machine only, and no other process has one of that network. A
-/// port may be somebody's on all addresses; then it is the next.
+/// An address that stays free until it is taken: on this machine only, and no other process has one of that
+/// network. A port may be somebody's on all addresses; then it is the next.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(20_000);
     let [_, a, b, c] = process::id().to_be_bytes();

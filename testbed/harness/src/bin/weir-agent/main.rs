@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Agent of the harness inside the guest: reads commands from a virtio-serial port, runs each in a
-//! thread of its own, writes the results back. The guest's init starts it; it lives as long as the guest.
-//! `weir-agent pages FILE` prints the physical addresses of a file, `weir-agent now` the guest's clocks,
-//! `weir-agent count` perf's count of an event while a command runs; `weir-agent unpack` unpacks the files that the
-//! harness has put into a PCI device; `weir-agent hold` keeps patterns in memory and checks them again and again.
+//! Agent of the harness inside the guest: reads commands from a virtio-serial port, runs each in a thread of
+//! its own, writes the results back. The guest's init starts it; it lives as long as the guest. `weir-agent
+//! pages FILE` prints the physical addresses of a file, `weir-agent now` the guest's clocks, `weir-agent
+//! count` perf's count of an event while a command runs; `weir-agent unpack` unpacks the files that the
+//! harness has put into a PCI device; `weir-agent hold` keeps patterns in memory and checks them again and
+//! again.
 
 mod count;
 mod pages;
@@ -34,10 +35,12 @@ fn main() -> std::io::Result<()> {
     }
 }
 
-/// How often `now` reads the clocks: the first reading takes page faults, and an interrupt may fall into any of them.
+/// How often `now` reads the clocks: the first reading takes page faults, and an interrupt may fall into any
+/// of them.
 const READINGS: usize = 16;
 
-/// Print `CLOCK_REALTIME`, `CLOCK_BOOTTIME` and the TSC, as they were read one after the other in the fewest ticks of the TSC.
+/// Print `CLOCK_REALTIME`, `CLOCK_BOOTTIME` and the TSC, as they were read one after the other in the fewest
+/// ticks of the TSC.
 fn now() -> std::io::Result<()> {
     use rustix::time::{ClockId, clock_gettime};
     let ns = |id| {

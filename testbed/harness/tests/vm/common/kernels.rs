@@ -7,8 +7,8 @@ use weir_testbed::kernel_modules::{self, Driver};
 use weir_testbed::other_kernels::KernelSeries;
 
 impl Bench {
-    /// The same with another kernel; nothing, said aloud, where that is not to be had or cannot be fetched. The driver
-    /// comes along where there are headers.
+    /// The same with another kernel; nothing, said aloud, where that is not to be had or cannot be fetched.
+    /// The driver comes along where there are headers.
     ///
     /// # Errors
     /// The driver does not build against it.

@@ -103,8 +103,8 @@ impl Bench {
         Ok(vm)
     }
 
-    /// A guest of [`machine_with_a_device`] with weir, the driver's module and all test programs in it, which no module
-    /// changes: one snapshot does for all of them.
+    /// A guest of [`machine_with_a_device`] with weir, the driver's module and all test programs in it, which
+    /// no module changes: one snapshot does for all of them.
     ///
     /// # Errors
     /// A program does not compile, or the guest does not boot.
@@ -168,7 +168,8 @@ impl Bench {
             .join("tests/guest")
             .join(source);
         let _lock = lock::hold(&self.env.build_dir().join(format!("{kept}.lock")))?;
-        // Environments of several kernels have one root, and this process may compile for some of them at once.
+        // Environments of several kernels have one root, and this process may compile for some of them at
+        // once.
         let number = STAGES.fetch_add(1, Ordering::Relaxed);
         let stage = format!("tmp/weir-tests-{}-{number}", std::process::id());
         let inside = self.env.root().join(&stage);
@@ -185,8 +186,9 @@ impl Bench {
     }
 }
 
-/// Two guests of one build are equal, and the next build's are not: process numbers, addresses and the moments of timers are
-/// others. This makes them others now, so that a verdict that hangs on them is found before the next build finds it.
+/// Two guests of one build are equal, and the next build's are not: process numbers, addresses and the
+/// moments of timers are others. This makes them others now, so that a verdict that hangs on them is found
+/// before the next build finds it.
 ///
 /// # Errors
 /// The guest's.
@@ -317,8 +319,9 @@ pub fn start_weir(vm: &Vm, arguments: &str) -> Result<u32> {
         .with_context(|| format!("no process id: '{pid}'"))
 }
 
-/// The same while the workloads of [`SLICE`] stand and the device model is off: to load a scheduler takes a program half a
-/// milliard instructions, which are slow and dear under the model. The workloads go on, and the model, once weir is up.
+/// The same while the workloads of [`SLICE`] stand and the device model is off: to load a scheduler takes a
+/// program half a milliard instructions, which are slow and dear under the model. The workloads go on, and
+/// the model, once weir is up.
 ///
 /// # Errors
 /// The guest's.
@@ -330,8 +333,8 @@ pub fn load_weir(vm: &Vm, arguments: &str) -> Result<u32> {
     })
 }
 
-/// Does something while the workloads of [`SLICE`] stand and the device model is off: the time it takes matters to no
-/// question, and the model would make it long and dear.
+/// Does something while the workloads of [`SLICE`] stand and the device model is off: the time it takes
+/// matters to no question, and the model would make it long and dear.
 ///
 /// # Errors
 /// The guest's, or what was done.

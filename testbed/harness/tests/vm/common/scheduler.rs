@@ -77,8 +77,8 @@ pub fn both_are_limited(vm: &Vm) -> Result<()> {
     })
 }
 
-/// A command that sends a signal to all processes with such a name. Those of stress-ng have names of their own (`stress-ng-affin`), and
-/// outlive the one that began them.
+/// A command that sends a signal to all processes with such a name. Those of stress-ng have names of their
+/// own (`stress-ng-affin`), and outlive the one that began them.
 pub fn signal_named(signal: &str, name: &str) -> String {
     format!(
         "for p in /proc/[0-9]*; do read name < $p/comm && case $name in {name}) kill -{signal} ${{p##*/}};; esac

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CPU time of many cgroups at once, by a program in the kernel ([`program`], [`page`]): in the place of one read of
-//! `cpu.stat` for each, which is the dearest part of a tick.
+//! CPU time of many cgroups at once, by a program in the kernel ([`program`], [`page`]): in the place of one
+//! read of `cpu.stat` for each, which is the dearest part of a tick.
 //!
 //! ```text
 //! a look ─► who is to be read, by the cgroup under the root that they are below
@@ -8,11 +8,13 @@
 //!             └─ few of them, or none such: cpu.stat of each ([`crate::workloads::cpu_time`])
 //! ```
 //!
-//! **Why one file is read all the same.** The kernel keeps a cgroup's CPU time by CPU, and adds it up when somebody asks:
-//! of the cgroup and of all below it (kernel, `css_rstat_flush`). What the program reads is as of then.
+//! **Why one file is read all the same.** The kernel keeps a cgroup's CPU time by CPU, and adds it up when
+//! somebody asks: of the cgroup and of all below it (kernel, `css_rstat_flush`). What the program reads is as
+//! of then.
 //!
-//! **Believed after a comparison.** The first answer must lie between two reads of `cpu.stat` of the same cgroup. Whatever
-//! fails afterwards, files are read again, for good; of a cgroup that the program does not find, at once.
+//! **Believed after a comparison.** The first answer must lie between two reads of `cpu.stat` of the same
+//! cgroup. Whatever fails afterwards, files are read again, for good; of a cgroup that the program does not
+//! find, at once.
 
 mod page;
 mod program;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/probes/cgroup_cpu_intf.h`: a page of cgroups, in the machine's byte order. The daemon writes ids, the
-//! program the rest.
+//! The other side of `bpf/probes/cgroup_cpu_intf.h`: a page of cgroups, in the machine's byte order. The
+//! daemon writes ids, the program the rest.
 
 use weir_core::Nanos;
 
