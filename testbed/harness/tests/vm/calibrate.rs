@@ -287,8 +287,8 @@ fn the_probe_tells_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: f64) -> 
         "for p in $(cat {reader}/cgroup.procs); do taskset -a -p 1 $p > /dev/null; done"
     ))?;
     next_snapshots(vm, 40)?;
-    // A reading is the mean of some hundred accesses at one place of the reader's course, and lasts longer under load:
-    // means of four readings were 1.27 to 1.82 times the idle latency.
+    // A reading is the mean of some hundred accesses at one place of the reader's course, and lasts longer under load.
+    // Means of four readings were 1.27 to 1.82 times the idle latency, of eight or nine 1.83 to 2.66 (six seeds).
     let loaded = next_snapshots(vm, 150)?;
     let (loaded_ns, readings) = probed(&loaded)?;
     let moved = loaded
@@ -356,7 +356,7 @@ fn ask_the_probe(idle_is: Range<f64>, rise: f64) -> Result<()> {
 
 #[test]
 fn the_probe_measures_while_weir_runs() -> Result<()> {
-    ask_the_probe(0.95..1.15, 1.2)
+    ask_the_probe(0.95..1.15, 1.3)
 }
 
 fn booted(bench: &Bench) -> Result<Vm> {
