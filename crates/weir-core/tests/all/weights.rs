@@ -3,7 +3,7 @@
 //! that the limits are known: a quarter of a CPU for one reader. Nothing reacts.
 
 use weir_core::seam::observation::{
-    GroupReading, LimitedWeight, Use, WorkloadKind, WorkloadReading,
+    GroupReading, LimitedWeight, Missing, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::seam::plan::{ActionKind, OutcomeKind, WeightChange};
 use weir_core::seam::topology::{Actuator, CountedBy, Device, Group};
@@ -33,6 +33,8 @@ struct World {
     obeys: bool,
     /// Limited readers use this part of their limit, and are not held back where it is below 1.
     reach: f64,
+    /// Their CPU time cannot be read.
+    is_lost: bool,
 }
 
 fn id(reader: usize) -> WorkloadId {
@@ -82,6 +84,7 @@ impl World {
             moved: 0.0,
             obeys: true,
             reach: 1.0,
+            is_lost: false,
         }
     }
 
@@ -102,7 +105,10 @@ impl World {
             WorkloadReading {
                 id: id(i),
                 kind: WorkloadKind::Cgroup,
-                cpu_ns: Reading::new(at, Nanos(*used as u64)),
+                cpu_ns: match self.is_lost {
+                    true => Reading::missing(at, Missing::Lost("cpu.stat".into())),
+                    false => Reading::new(at, Nanos(*used as u64)),
+                },
                 throttled_ns: Reading::new(at, Nanos(*held as u64)),
                 uses: vec![Use {
                     group: GROUP,
@@ -257,6 +263,28 @@ fn a_workload_below_its_limit_gets_weight_back() {
         after > 1.5 * before,
         "{after} and {before}, limit {limit:?}"
     );
+}
+
+/// A limit is raised step by step while its workload is not seen. What it would use is not known anew
+/// meanwhile, and surely not less: its weight rises by as much as the limit, and no more.
+#[test]
+fn a_weight_rises_as_its_limit_does_while_cpu_time_is_not_known() {
+    let mut world = World::new(1);
+    world.ticks(LEARNED);
+    world.is_lost = true;
+    let mut parts = Vec::new();
+    for _ in 0..100 {
+        let changes = world.tick().weights;
+        let rising = changes.iter().filter(|change| change.ratio < 1.0);
+        parts.extend(rising.map(|change| change.ratio / world.limits[0].expect("limited")));
+    }
+    assert!(parts.len() >= 5, "{parts:?}");
+    let range = parts
+        .iter()
+        .fold((f64::MAX, 0.0_f64), |(least, most), part| {
+            (least.min(*part), most.max(*part))
+        });
+    assert!(range.1 / range.0 < 1.001, "{parts:?}");
 }
 
 #[test]

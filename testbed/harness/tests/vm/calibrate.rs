@@ -292,7 +292,8 @@ fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: 
     ))?;
     next_snapshots(vm, 40)?;
     // A reading is the mean of some hundred accesses at one place of the reader's course, and lasts longer
-    // under load: means of four readings were 1.27 to 1.82 times the idle latency.
+    // under load. Means of four readings were 1.27 to 1.82 times the idle latency, of eight or nine 1.83 to
+    // 2.66 (six seeds).
     let loaded = next_snapshots(vm, 150)?;
     let (loaded_ns, readings) = probed(&loaded)?;
     let moved = loaded

@@ -261,7 +261,7 @@ fn samples_are_off_far_from_overload(vm: &Vm) -> Result<()> {
 fn what_cannot_be_sampled_is_said(vm: &Vm) -> Result<()> {
     let text = ends_with(vm, 0, "weir doctor")?;
     ensure!(
-        text.contains("samples") && text.contains("no table of events"),
+        text.contains("attribution.sampling") && text.contains("no table of events"),
         "{text}"
     );
     let text = ends_with(vm, 2, "weir run --attribution sampling --duration 1s")?;

@@ -149,13 +149,6 @@ fn many_tasks(
     let reader = format!("{SLICE}/a.service");
     let count = format!("$(wc -l < {reader}/cgroup.threads)");
     let tasks = stress.tasks;
-    if tasks > 1000 {
-        // By itself the kernel allows as many as have stacks in an eighth of the memory (kernel, fork.c).
-        vm.run(&format!(
-            "echo {} > /proc/sys/kernel/threads-max",
-            2 * tasks
-        ))?;
-    }
     vm.switch_model_off();
     start_beside(vm, &reader, &format!("/{THREADS} {tasks} 2000"))?;
     all_there(vm, &count, tasks)?;

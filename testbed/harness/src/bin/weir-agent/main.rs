@@ -55,7 +55,8 @@ fn now() -> std::io::Result<()> {
         (ticks().wrapping_sub(before), real, boot, before)
     });
     let shortest = readings.min_by_key(|reading| reading.0);
-    let (_, real, boot, ticks) = shortest.expect("more than none");
+    let (_, real, boot, ticks) =
+        shortest.ok_or_else(|| std::io::Error::other("no reading of the clocks"))?;
     println!("{real} {boot} {ticks}");
     Ok(())
 }
