@@ -157,9 +157,9 @@ fn measured(
 
 /// What an event counted between two readings, as bytes; scaled if it did not run all the time.
 fn bytes(from: &Counted, to: &Counted, each: &[u64]) -> Result<f64, Missing> {
-    let turn = to.turn_since(from)?;
+    let running = to.running_since(from)?;
     let of = |(place, bytes): (usize, &u64)| to.count_since(from, place) * *bytes as f64;
-    Ok(turn.scaled(each.iter().enumerate().map(of).sum()))
+    Ok(running.scaled(each.iter().enumerate().map(of).sum()))
 }
 
 /// What the verdict makes of an event: who asked for it has it in any case, and is told; unasked it is taken

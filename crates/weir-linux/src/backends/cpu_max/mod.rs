@@ -19,7 +19,7 @@
 //!            limit: lock, check, journal       others write
 //!   (free) ─────────────────────────► held ◄──────────────► contested
 //!      ▲                               │                        │
-//!      └──────── put back, journal ────┴── release ─────────────┘
+//!      └──────── restore, journal ─────┴── release ─────────────┘
 //! ```
 
 pub(crate) mod lease;

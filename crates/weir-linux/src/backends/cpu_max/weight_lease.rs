@@ -4,7 +4,7 @@
 //! ```text
 //! weight       cgroup (path and inode), weight and nice value before   on disk BEFORE the first change
 //! weighed      the weight that is about to be written                  before each change
-//! weight_done  put back, or gone
+//! weight_done  restored, or gone
 //! ```
 
 use super::lease::{NO_PATH, NOT_HELD};

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! resctrl       the mark that names of its groups begin with, and the setting   on disk BEFORE the first change
-//! resctrl_done  put back, or gone
+//! resctrl_done  restored, or gone
 //! ```
 //!
 //! Groups are known by their names (`weir-` and the mark), so a new one needs no new record. A setting is put
