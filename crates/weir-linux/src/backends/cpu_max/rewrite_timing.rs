@@ -41,7 +41,7 @@ impl CpuMaxBackend {
         }
     }
 
-    /// The workloads whose refills are to be searched again now.
+    /// The workloads with refills to be searched again now.
     fn hidden(&mut self) -> Vec<WorkloadId> {
         if self.is_short() || !(2..=STEERED_MAX).contains(&self.holds.len()) {
             return Vec::new();

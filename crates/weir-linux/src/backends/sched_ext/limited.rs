@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use weir_core::seam::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
 
-/// A cgroup whose tasks are scheduled by weir.
+/// A cgroup of which weir schedules the tasks.
 pub(super) struct LimitedWorkload {
     pub(super) slot: u32,
     /// The slot was free until now.

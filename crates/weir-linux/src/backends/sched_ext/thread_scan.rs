@@ -31,7 +31,7 @@ pub(super) struct Roll {
 /// What one portion of a scan did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Portion {
-    /// Threads whose policy was changed since the list was read.
+    /// Threads that got another policy since the list was read.
     pub(crate) changed: usize,
     /// No thread of the list is left for the next portion, and nothing went wrong.
     pub(crate) is_whole: bool,

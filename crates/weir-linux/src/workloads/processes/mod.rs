@@ -288,8 +288,7 @@ impl ProcessCache {
     }
 
     /// Reads the memory of processes that are due, new ones first, then the longest waiting, until `until`,
-    /// or a little longer while there are new ones. It reads one at least, and none that shows no change:
-    /// what is known of such a process is good as of when it was last met.
+    /// or a little longer for new ones: one at least. One that shows no change keeps its last figure.
     pub(crate) fn look(&mut self, at: Nanos, until: Nanos, buffer: &mut Buffer) {
         let round = self.round;
         let mut looked = false;

@@ -7,7 +7,7 @@
 //! rescan. Where one of them is not:
 //!
 //! * a look comes after 1.5 s at the earliest, or a hundred times the CPU time of the last one;
-//! * a process whose memory a look finds as it was waits twice as long for the next, up to 30 s;
+//! * a process with the memory that the last scan found waits twice as long for the next, up to 30 s;
 //! * one that has since become larger or smaller by an eighth, and by 16 MiB, waits no longer.
 //!
 //! What moves memory and shows in none of the three (KSM, a page that `madvise` gives back while another
@@ -20,7 +20,7 @@ use weir_core::Nanos;
 
 /// Shortest time between two looks at the memory of a process.
 pub(crate) const LOOK_EVERY: Nanos = Nanos::from_millis(1500);
-/// Longest, for a process whose memory does not change.
+/// Longest, for a process with memory that does not change.
 const LOOK_EVERY_MAX: Nanos = Nanos::from_millis(30_000);
 /// Longest while nothing shows a change.
 const LOOK_ANYWAY: Nanos = Nanos::from_millis(300_000);

@@ -3,7 +3,7 @@
 //! read of `cpu.stat` for each, which is the dearest part of a tick.
 //!
 //! ```text
-//! a look ─► who is to be read, by the cgroup under the root that they are below
+//! a tick ─► what is to be read, by the cgroup under the root that they are below
 //!             ├─ most of those below it: cpu.stat of that one, then the program for all of them
 //!             └─ few of them, or none such: cpu.stat of each ([`crate::workloads::cpu_time`])
 //! ```
