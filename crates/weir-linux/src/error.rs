@@ -27,19 +27,19 @@ pub enum LinuxError {
         nodes = .nodes.display(), counters = .counters.display()
     )]
     NoCxl {
-        /// Where nodes were looked for.
+        /// Where weir searched for nodes.
         nodes: PathBuf,
-        /// Where counters were looked for.
+        /// Where weir searched for counters.
         counters: PathBuf,
         /// Nodes without CPUs that are none of CXL, in words; empty where there are none.
         others: String,
         /// What brings memory online here.
         next_move: String,
     },
-    /// Somebody else limits on this host.
+    /// Another weir limits on this host.
     #[error(
-        "another weir (pid {holder}) holds {lock}; stop it first (kill -TERM {holder}), it puts \
-         back what it set", lock = .lock.display()
+        "another weir (pid {holder}) holds {lock}; stop it first (kill -TERM {holder}), it \
+         restores what it set", lock = .lock.display()
     )]
     Locked {
         /// Its process id as it wrote it down, or `unknown`.
@@ -47,7 +47,7 @@ pub enum LinuxError {
         /// The lock file.
         lock: PathBuf,
     },
-    /// A file that decides what root writes is not beyond doubt.
+    /// A file that decides what root writes cannot be trusted.
     #[error("{path} is not used: {why}", path = .path.display())]
     Distrusted {
         /// The file or directory.
@@ -55,22 +55,22 @@ pub enum LinuxError {
         /// What is wrong and what to do.
         why: String,
     },
-    /// Limits by weir's own scheduler were asked for, and it cannot be used here.
+    /// The operator chose limits by weir's own scheduler, and it cannot be used here.
     #[error("the back end sched-ext cannot be used: {0}")]
     NoScheduler(String),
-    /// Counts for each task were asked for, and cannot be had here.
+    /// The operator chose counts for each task, and there are none here.
     #[error("no counts for each task: {0}; see `weir events`, or leave --attribution out")]
     NoShares(weir_core::Missing),
-    /// Shares by resctrl were asked for, and cannot be had here.
+    /// The operator chose attribution by resctrl, and it cannot be used here.
     #[error("resctrl cannot be used: {0}; see `weir doctor`, or leave --attribution out")]
     NoResctrl(weir_core::Missing),
-    /// Shares by samples were asked for, and cannot be had here.
+    /// The operator chose attribution by samples, and there are none here.
     #[error("accesses cannot be sampled: {0}; see `weir doctor`, or leave --attribution out")]
     NoSamples(weir_core::Missing),
-    /// Memory of a workload cannot be put where it was asked for.
+    /// Memory of a workload cannot be put on the chosen node.
     #[error("{0}")]
     NotBound(String),
-    /// Virtual copies of device memory are not as they must be, or cannot be moved as asked.
+    /// Virtual copies of device memory are not as they must be, or cannot be moved as requested.
     #[error("{0}")]
     Copies(String),
 }

@@ -77,7 +77,7 @@ pub enum ThesisVariant {
     RoundRobin,
     /// By virtual time.
     Vtime,
-    /// A queue of its own for who is limited.
+    /// A queue of its own for limited tasks.
     ThrottleQueue,
 }
 
@@ -98,8 +98,8 @@ pub enum CounterSource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttributionSource {
-    /// Counts, where the CPU has an event for them that agrees with the device; else resctrl, where it is
-    /// mounted, counts slow memory, is nobody else's and weir may act; else CPU time.
+    /// Counts, where the CPU has an event for them that agrees with the device. Else resctrl, where it is
+    /// mounted, counts slow memory, has no groups of other programs, and weir may act. Else CPU time.
     #[default]
     Auto,
     /// Reads of CXL memory by task, counted with events of the CPU.
@@ -127,7 +127,7 @@ pub enum TaskSource {
 /// reads lines that no cache has, and says how many. An error is why it cannot.
 pub type Reads = fn(&Roots, node: u32) -> Result<Box<dyn FnMut() -> u64>, Missing>;
 
-/// How to look and how to act.
+/// How to observe and how to act.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where things are.
@@ -142,15 +142,15 @@ pub struct Options {
     /// Nodes that are CXL memory, whatever the machine says; where its counters do not name nodes, in the
     /// order of their groups. Empty leaves it to the evidence ([`crate::inventory::cxl::NodeVerdict`]).
     pub nodes: Vec<u32>,
-    /// Ids of workloads that were given a weight: one that is not there is told.
+    /// Ids of workloads that were given a weight: one that is not there is reported.
     pub weighted: Vec<String>,
     /// The sched_ext scheduler that runs all tasks enforces `cpu.max`: the operator says so, the kernel does
     /// not.
     pub trust_cpu_max: bool,
     /// What one device can sustain, if the operator knows.
     pub capacity_bytes_per_sec: Option<BytesPerSec>,
-    /// Period of the limits that are set (`cpu.max`), 1 ms to 1 s; beyond, the nearer end is taken. A short
-    /// period makes short gaps, and little CPU time is gained by a rewrite, which refills the quota.
+    /// Period of the limits that are set (`cpu.max`), 1 ms to 1 s; outside of this the nearer end is taken. A
+    /// short period makes short gaps, and little CPU time is gained by a rewrite, which refills the quota.
     pub period: Duration,
     /// For [`By::Process`]: move a process that shares its cgroup with others into one of its own,
     /// below `weir.slice`, for as long as it is limited. Without it such a process is refused.
@@ -167,7 +167,7 @@ pub struct Options {
     pub reads: Option<Reads>,
     /// Where processes are learned from.
     pub tasks: TaskSource,
-    /// Only look: take no lock, put nothing back, refuse every action.
+    /// Only observe: take no lock, restore nothing, refuse every action.
     pub read_only: bool,
 }
 

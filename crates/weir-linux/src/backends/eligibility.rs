@@ -28,7 +28,7 @@ use weir_core::seam::plan::OutcomeKind;
 pub(crate) struct FreshMembers<'a> {
     rules: &'a Rules,
     processes: Vec<(u32, CachedProcess)>,
-    /// All threads, where their policies can be asked by number. Else each process was asked for its own.
+    /// All threads, where their policies can be read by number. Else the policy of each process was read.
     threads: Vec<u32>,
 }
 
@@ -69,11 +69,11 @@ impl FreshMembers<'_> {
 }
 
 impl BackendContext {
-    /// Asks the kernel for the processes and threads in a cgroup, and for a process that is about to be moved
+    /// Reads the processes and threads in a cgroup from the kernel, and a process that is about to be moved
     /// into it.
     ///
     /// # Errors
-    /// A member that could not be asked: it may be one that is never limited.
+    /// A member that could not be checked: it may be one that is never limited.
     pub(crate) fn fresh_members(
         &mut self,
         watched: &Watched,
@@ -104,7 +104,7 @@ impl BackendContext {
         })
     }
 
-    /// The threads of a cgroup, where they can be asked by number: of thousands, that is the difference
+    /// The threads of a cgroup, where they can be read by number: of thousands, that is the difference
     /// between milliseconds and seconds in which no heartbeat is sent.
     fn threads_of(&mut self, dir: &OwnedFd) -> Option<Vec<u32>> {
         if !is_own(&*self.proc) {

@@ -57,7 +57,7 @@ pub(crate) const LIMITS: BookSpec = BookSpec {
 /// A way to put limits in force.
 pub(crate) trait Backend {
     /// Carries out a plan: one outcome per action, in their order. Called at each tick, also without actions:
-    /// it looks after what is limited already.
+    /// it checks what is limited already.
     fn apply(
         &mut self,
         plan: &Plan,
@@ -137,7 +137,7 @@ pub(crate) struct Backends {
 }
 
 impl Backends {
-    /// Takes the right to limit, and puts back what a weir that died has left.
+    /// Takes the right to limit, and restores what a weir that died has left changed.
     pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
         self.context.leases.claim()
     }
@@ -180,7 +180,7 @@ impl Backends {
         outcomes
     }
 
-    /// As if killed: descriptors close, nothing is put back.
+    /// As if killed: descriptors close, nothing is restored.
     #[cfg(test)]
     pub(crate) fn crash(&mut self) {
         self.cpu_max.holds.clear();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which cgroup a workload is limited by, asked of the kernel just before the first change.
+//! Which cgroup a workload is limited by, read from the kernel just before the first change.
 
 use super::BackendContext;
 use super::cpu_max::move_process::{self, ProcessRecord, TakenProcess};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which groups moved next to nothing since the look before. A workload with memory in these alone, which has
-//! not run, need not be looked at closely: there is nothing to share out (see
+//! Which groups moved next to nothing since the last tick. A workload with memory in these alone, which has
+//! not run, need not be read at this tick: there is nothing to attribute (see
 //! [`crate::workloads::cpu_time`]).
 
 use weir_core::seam::observation::{GroupReading, Use};
@@ -17,7 +17,7 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// Takes in the counters of a look. A group of which it is not known is not quiet.
+    /// Takes in the counters of a tick. A group with an unknown count is not quiet.
     pub(crate) fn follow(&mut self, now: &[GroupReading]) {
         self.groups.clear();
         for (before, now) in self.before.iter().zip(now) {
@@ -88,7 +88,7 @@ mod tests {
     fn a_group_is_quiet_while_both_counters_hardly_move() {
         let mut quiet = Quiet::default();
         quiet.follow(&[seen(0, 0, Some(5), 0), seen(1, 0, Some(0), 0)]);
-        assert!(!quiet.are(&uses(&[0])), "of one look nothing is known");
+        assert!(!quiet.are(&uses(&[0])), "one reading is no difference");
         let second = 1 << 20;
         quiet.follow(&[
             seen(0, 1000, Some(5), 0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Latency by events of the CPU, as a fact and as a part of each look. The events are those of
-//! [`crate::counters::pmu::latency`]; of which device their figure is, is decided here.
+//! Latency by events of the CPU, as a fact and as a part of each observation. The events are those of
+//! [`crate::counters::pmu::latency`]. Which device their figure belongs to is decided here.
 
 use super::Counters;
 use super::pmu::latency::{LatencyCounters, Waits, find};
@@ -11,7 +11,7 @@ use weir_core::{DeviceId, Missing};
 
 const NAME: &str = "latency.source";
 
-/// What could tell it here, and of which device.
+/// The source of latency on this machine, and its device.
 fn found(
     roots: &Roots,
     topology: &Topology,
@@ -47,7 +47,7 @@ fn told(value: Result<String, Missing>) -> Fact {
     }
 }
 
-/// Opens the events, where there are any that tell of one device; what becomes of it stands among the facts.
+/// Opens the events, where there are any for exactly one device. The result stands among the facts.
 pub(crate) fn open(
     roots: &Roots,
     topology: &Topology,

@@ -17,8 +17,8 @@ use weir_core::seam::observation::{GroupReading, Skipped};
 use weir_core::seam::topology::{Device, Fact};
 use weir_core::{Bytes, DeviceId, GroupId, Missing, Reading};
 
-/// The time of a reading may be off by as much as a look takes, and counters may be read late: a link is
-/// believed twice what it carries.
+/// The time of a reading may be off by as long as a tick's reads take, and counters may be read late: a link
+/// is believed twice what it carries.
 const MARGIN: f64 = 2.0;
 /// A capacity is a nominal figure: as in weir-core's counters.
 const CAPACITY_MARGIN: f64 = 8.0;
@@ -60,8 +60,8 @@ impl Bounds {
         }
     }
 
-    /// Goes on with the bounds of a machine that was looked at anew. Counts of devices that are not `kept`
-    /// are another counter's from now on.
+    /// Goes on with the bounds of a machine that was probed anew. Counts of devices that are not `kept` are
+    /// another counter's from now on.
     pub(crate) fn follow(&mut self, new: Bounds, kept: &BTreeSet<DeviceId>) {
         self.most_per_sec = new.most_per_sec;
         self.gates
@@ -84,7 +84,8 @@ impl Bounds {
         (groups, dropped)
     }
 
-    /// Takes out of a look what cannot be: those readings are lost. Gives what is to be said of them.
+    /// Takes impossible counts out of an observation: those readings are lost. Gives what is to be logged of
+    /// them.
     fn hold(&mut self, groups: &mut [GroupReading]) -> Vec<Skipped> {
         let mut dropped = Vec::new();
         for group in groups {
@@ -133,8 +134,8 @@ impl Link {
     }
 }
 
-/// The link of a device of this name: of a counter driver, or of the kernel's CXL bus (`mem0`, whose parent
-/// is the PCI function).
+/// The link of a device of this name. The name is a counter driver's or that of the kernel's CXL bus (`mem0`,
+/// and then the parent is the PCI function).
 fn link_of(roots: &Roots, name: &str) -> Option<Link> {
     if name.contains('/') || name.starts_with('.') {
         return None;

@@ -7,7 +7,7 @@
 //! 2. the thesis's module (5.1.4), `/sys/kernel/debug/cxl-counter-driver/counter-dump`: text. It
 //!    does not name nodes: see [`node_join`].
 //! 3. events of perf ([`crate::counters::pmu`]): of CXL devices, of ports, of sockets.
-//! 4. none: nodes of CXL memory are groups of one device whose counts are missing, with the reason.
+//! 4. none: nodes of CXL memory are groups of one device. Their counts are missing, with the reason.
 //!
 //! A device can go away and come back (unbind, hot-unplug): then its descriptor answers `ENODEV`,
 //! its readings are lost, and once a second the file is opened anew.
@@ -36,7 +36,7 @@ use weir_core::{Bytes, BytesPerSec, DeviceId, GroupId, Missing, Nanos, NodeId, R
 
 /// Most groups a register map can hold (`contract/registers.toml`).
 const GROUP_COUNT_MAX: u32 = 16_384;
-/// Most devices weir looks at.
+/// Most devices that weir reads.
 const DEVICE_COUNT_MAX: usize = 256;
 /// How long a lost device is left alone before it is tried again.
 const RETRY: Nanos = Nanos::from_millis(1000);
@@ -78,7 +78,7 @@ enum Kind {
 }
 
 impl Counters {
-    /// Looks for counters of drivers; where there are none, these nodes of CXL memory are groups.
+    /// Finds counters of drivers; where there are none, these nodes of CXL memory are groups.
     pub(crate) fn probe(
         roots: &Roots,
         nodes: &[MemoryNode],
@@ -87,7 +87,7 @@ impl Counters {
         Self::probe_from(roots, nodes, capacity, CounterSource::Driver)
     }
 
-    /// Looks for counters of this kind.
+    /// Finds counters of this kind.
     pub(crate) fn probe_from(
         roots: &Roots,
         nodes: &[MemoryNode],

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which node a group of counters is of: by the node's number that its driver gives, by its address, or
 //! because nothing else is possible. Never by order: high-bandwidth memory may be the first node, and a group
-//! the second. Where nothing joins them, weir asks for the nodes (`--device node:N`).
+//! the second. Where nothing joins them, the operator has to name the nodes (`--device node:N`).
 
 use super::{class_devices, read_node, read_number};
 use crate::inventory::cxl::node_of;
@@ -40,7 +40,7 @@ pub(super) fn by_elimination(count: u32, nodes: &[MemoryNode]) -> Result<&[Memor
     }
 }
 
-/// Says it, and asks for what is lacking.
+/// A fact that says it, with the option that names the nodes.
 pub(super) fn not_joined(why: Missing, count: u32, nodes: &[MemoryNode]) -> Fact {
     let example: Vec<String> = match nodes {
         [] => vec!["--device node:N".into()],

@@ -47,7 +47,7 @@ impl Counters {
         self.ask_for_nodes(nodes);
     }
 
-    /// Asks for the node of what was opened and is of none.
+    /// Adds a fact that asks the operator for the node of each device without one.
     fn ask_for_nodes(&mut self, nodes: &[MemoryNode]) {
         let lacks = |source: &super::DeviceSource| {
             let mut groups = self.groups.iter().filter(|g| g.id.device == source.device);
@@ -96,7 +96,8 @@ impl Counters {
         Ok(())
     }
 
-    /// Devices whose sets of events took turns at the last reading.
+    /// Devices whose sets of events were multiplexed at the last reading, and for which part of the time they
+    /// ran.
     pub(crate) fn running(&self) -> Vec<Multiplexing> {
         let seen = |source: &super::DeviceSource| match source.kind {
             Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(Multiplexing {
@@ -113,7 +114,7 @@ impl Counters {
         let note = |seen: Multiplexing| Skipped {
             what: format!("perf events of {}", seen.id),
             why: Missing::NotSupported(format!(
-                "all at once: they take turns and ran {:.0} % of the time; figures are scaled",
+                "all at once: they are multiplexed and ran {:.0} % of the time; figures are scaled",
                 seen.ratio * 100.0
             )),
         };
@@ -184,12 +185,12 @@ fn told(targets: &[Target]) -> Result<String, Missing> {
     };
     let one = |way: &str, origin: &Result<Origin, Missing>| match origin {
         Ok(o) => {
-            let turns = match o.sets {
+            let multiplexed = match o.sets {
                 1 => String::new(),
-                sets => format!(", {sets} sets take turns: scaled"),
+                sets => format!(", {sets} sets are multiplexed: scaled"),
             };
             format!(
-                "{way} by {} ({:?}, {:?}{turns})",
+                "{way} by {} ({:?}, {:?}{multiplexed})",
                 o.family, o.of, o.provenance
             )
             .to_lowercase()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters of a machine that is looked at anew: what stays, stays as it is open, under its number.
+//! Counters of a machine that is probed anew: what stays, stays as it is open, under its number.
 
 use super::{Counters, Kind, node_join, read_node};
 use crate::options::Roots;
@@ -27,7 +27,7 @@ impl Counters {
         kept
     }
 
-    /// Asks again for nodes that were not online before. Returns whether one came.
+    /// Reads again the nodes that were not online before. Returns whether one came.
     pub(crate) fn refresh_nodes(&mut self, roots: &Roots) -> bool {
         let mut came = false;
         let without = self.groups.iter_mut().filter(|g| g.node.is_none());

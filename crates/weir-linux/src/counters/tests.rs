@@ -317,7 +317,7 @@ fn where_perf_refuses_the_nodes_are_left_and_the_reason_is_told() {
     }
 }
 
-/// The driver's files come first, and perf is told of only; asked for perf, the driver is not looked at.
+/// The driver's files come first, and perf is only mentioned. With `--counters perf` the driver is not read.
 #[test]
 fn the_driver_goes_before_perf_unless_perf_is_asked_for() {
     let fake = Fake::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the devices move, alone: for who measures a device and wants no workloads.
+//! What the devices move, and nothing else: for programs that measure a device and want no workloads.
 
 use super::Counters;
 use crate::error::LinuxError;
@@ -15,7 +15,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Looks for devices. `named` are nodes of CXL memory by `--device`; empty leaves it to the evidence.
+    /// Finds devices. `named` are nodes of CXL memory by `--device`; empty leaves it to the evidence.
     ///
     /// # Errors
     /// [`LinuxError::NoCxl`].

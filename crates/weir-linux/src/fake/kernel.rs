@@ -15,7 +15,7 @@ pub(crate) enum FileChange<'a> {
     Write(&'a str),
     /// The next bytes of a journal.
     Append(&'a [u8]),
-    /// What was appended last is cut off.
+    /// What was appended last is truncated.
     Truncate,
     Create,
     MakeDir,
@@ -37,7 +37,7 @@ thread_local! {
 }
 
 /// From now on this thread's changes of files pass through `kernel`, and policies of threads through
-/// `policies`: those that are asked for, and those that are to be set.
+/// `policies`: both reads and writes of them.
 pub(crate) fn install(kernel: Kernel, policies: Policies) {
     KERNEL.with(|slot| *slot.borrow_mut() = Some(kernel));
     POLICIES.with(|slot| *slot.borrow_mut() = Some(policies));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory of a workload on one node.
 //!
-//! Whoever is to be started inherits a memory policy from us. Nobody can set the policy of a process
-//! that runs (`migrate_pages` moves what is there and binds nothing), so there its leaf cgroup's
-//! `cpuset.mems` is written: the kernel moves the pages and keeps later ones there (kernel,
+//! A command that weir starts inherits a memory policy from weir. The policy of a running process cannot be
+//! set from outside (`migrate_pages` moves what is there and binds nothing). So the `cpuset.mems` of its leaf
+//! cgroup is written: the kernel moves the pages and keeps later ones there (kernel,
 //! `Documentation/admin-guide/cgroup-v2.rst`, Cpuset).
 
 use crate::error::LinuxError;
@@ -28,7 +28,7 @@ pub fn bind_self(node: u32) -> Result<(), LinuxError> {
         place.ok_or_else(|| LinuxError::NotBound(format!("node {node} is above all nodes")))?;
     let mut mask = [0_u64; NODE_MAX / WORD_BITS];
     mask[place / WORD_BITS] = 1 << (place % WORD_BITS);
-    // The kernel reads one bit less than it is told of.
+    // The kernel reads one bit less than this number.
     let bits = NODE_MAX + 1;
     // SAFETY: the mask outlives the call, and holds the bits that are read of it.
     let done = unsafe {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cgroup_is_bound_and_what_it_was_is_told() {
+    fn a_cgroup_is_bound_and_its_earlier_value_is_reported() {
         let fake = machine();
         let bound = bind_cgroup_of(&fake.roots(), 100, 1, false).unwrap();
         let wanted = ("/system.slice/fio.service", 1, "0");

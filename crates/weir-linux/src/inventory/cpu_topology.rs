@@ -11,7 +11,7 @@ use std::path::Path;
 /// Levels and kinds of caches that a CPU may have.
 const CACHES_MAX: usize = 16;
 
-/// CPUs of the same core, the asked one among them; the asked one alone where the kernel does not say.
+/// CPUs of the same core, `cpu` among them; `cpu` alone where the kernel does not say.
 pub fn siblings(roots: &Roots, cpu: u32) -> Vec<u32> {
     let path = format!("devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let found = read_path(&roots.sys.join(path)).ok();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What this host is and can do, as facts with reasons and next moves: `weir doctor` prints them.
-//! Looking changes nothing and cannot fail.
+//! Reading them changes nothing and cannot fail.
 
 use super::numa::{Topology, missing};
 use super::sched_ext_state::{Mode, SchedExt};
@@ -85,8 +85,8 @@ fn actuator(options: &Options) -> Actuator {
     }
 }
 
-/// What one rewrite gives away, in quotas: all of one at a random moment, what is used in one look at
-/// the phase where rewrites wait for the refill (see [`crate::backends::cpu_max::period_phase`]).
+/// What one rewrite gives away, in quotas: all of one at a random moment. Where rewrites wait for the refill,
+/// it is what is used between two samples of the phase (see [`crate::backends::cpu_max::period_phase`]).
 fn refill_on_write_ratio(options: &Options) -> f64 {
     let waits = period_us(options.period)
         <= crate::backends::cpu_max::period_phase::patience_us(options.interval);
@@ -150,7 +150,7 @@ pub(crate) fn scheduler_in_use(description: &mut Description, takes_all: bool) {
         }
         if fact.name == STATE && takes_all {
             let text =
-                "weir's own has all ordinary tasks: cpu.max of anybody is not enforced meanwhile";
+                "weir's own has all ordinary tasks: cpu.max is not enforced on any cgroup meanwhile";
             fact.value = Ok(text.into());
             fact.next_move = None;
         }
@@ -183,9 +183,9 @@ fn tick() -> Fact {
     fact("kernel.tick", Ok(text), None)
 }
 
-/// What a CPU takes from a quota at once. What one CPU has taken and does not use while its thread sleeps
-/// or after it moved is lost to the others until it is given back. Told and not judged: whether a smaller one
-/// makes limits more even was measured without a clear answer (docs/evidence/testbed.md).
+/// What a CPU takes from a quota at once. What one CPU has taken and does not use while its thread sleeps or
+/// after it moved is lost to the others until it is returned. The fact is reported without advice: whether a
+/// smaller one makes limits more even was measured without a clear answer (docs/evidence/testbed.md).
 fn bandwidth_slice(roots: &Roots) -> Fact {
     const NAME: &str = "kernel.sched_cfs_bandwidth_slice_us";
     let path = roots.proc.join("sys/kernel/sched_cfs_bandwidth_slice_us");
@@ -207,7 +207,7 @@ fn numa_maps(roots: &Roots, by: By) -> Fact {
     };
     let next_move = value.is_err().then_some(match by {
         By::Cgroup => {
-            "memory.numa_stat is used instead: shared pages count for whom they are charged to"
+            "memory.numa_stat is used instead: shared pages count for the cgroup that they are charged to"
         }
         By::Process => "use a kernel with CONFIG_NUMA, or limit by cgroup",
     });
@@ -261,11 +261,11 @@ mod tests {
                 find(&seen, name)
             );
         }
-        assert!(!fake.path("run/weir").exists(), "looking changes nothing");
+        assert!(!fake.path("run/weir").exists(), "reading changes nothing");
     }
 
     #[test]
-    fn the_slice_of_quotas_is_told() {
+    fn the_slice_of_quotas_is_reported() {
         let fake = Fake::new();
         let (file, name) = (
             "proc/sys/kernel/sched_cfs_bandwidth_slice_us",

@@ -13,8 +13,8 @@ pub(crate) struct GroupOnNode {
     pub(crate) part: f64,
 }
 
-/// Groups with a node. Several on one node share its memory by size, or evenly where no size is
-/// known: pages cannot be told apart there.
+/// Groups with a node. Several on one node share its memory by size, or evenly where no size is known: pages
+/// cannot be distinguished there.
 pub(crate) fn groups_on_nodes(groups: &[Group]) -> Vec<GroupOnNode> {
     let with_node = || groups.iter().filter_map(|g| Some((g, g.node?)));
     let mut on_node: BTreeMap<NodeId, (u128, u32)> = BTreeMap::new();

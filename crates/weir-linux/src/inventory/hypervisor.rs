@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether this is a virtual machine, as the CPU or the kernel says. What a hypervisor hides (the PMUs
-//! outside of cores, real firmware tables) is then not looked for in the kernel's version.
+//! Whether this is a virtual machine, as the CPU or the kernel says. For what a hypervisor hides (the PMUs
+//! outside of cores, real firmware tables), an old kernel is then not given as the reason.
 
 use crate::kernel::files::{read_path, read_start};
 use crate::kernel::parse::cpu::flags;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// What firmware tells of the way to a node, from the CPUs next to it (`access0/initiators`).
+/// What firmware says of the path to a node, from the CPUs next to it (`access0/initiators`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Reach {
     /// Latency of reads.

@@ -23,13 +23,13 @@ pub(crate) enum Mode {
     Absent,
     /// No scheduler is loaded.
     Off,
-    /// A scheduler runs the tasks that asked for it.
+    /// A scheduler runs the tasks that chose it (`SCHED_EXT`).
     Partial(String),
     /// A scheduler runs all tasks.
     Full(String),
 }
 
-/// Asked at most once a second.
+/// Read at most once a second.
 pub(crate) struct SchedExt {
     dir: PathBuf,
     checked_at: Option<Nanos>,

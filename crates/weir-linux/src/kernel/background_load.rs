@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What takes long to be had, and what can be done without: it is loaded in a thread of its own, and whoever
-//! wants it does without until it is there, and for good where it cannot be had or has failed.
+//! Loads an optional component in a thread of its own. Callers do without it until it is there, and for good
+//! where it cannot be loaded or has failed.
 
 use std::thread::JoinHandle;
 use weir_core::Missing;

@@ -12,7 +12,7 @@ use weir_core::Missing;
 pub(crate) const PROC: FsWord = 0x9fa0;
 const CGROUP2: FsWord = 0x6367_7270;
 
-/// Whether this is such a file system of the kernel's, and not files that look like it.
+/// Whether this is such a file system of the kernel's, and not files that imitate it.
 pub(crate) fn is_on(path: &Path, magic: FsWord) -> bool {
     let found = open_root(path).and_then(fstatfs);
     found.is_ok_and(|fs| fs.f_type == magic)
@@ -30,7 +30,7 @@ pub(crate) fn is_cgroup2(roots: &Roots) -> Result<(), Missing> {
     Err(Missing::NotSupported(why))
 }
 
-/// Whether the kernel tells of its types, without which no program of ours fits it.
+/// Whether the kernel describes its types (BTF), without which no program of weir fits it.
 ///
 /// # Errors
 /// It does not.
@@ -57,7 +57,7 @@ pub(crate) fn load(compiled: &[u8], program: &str) -> Result<Object, Missing> {
         .map_err(|e| refused(program, &e))
 }
 
-/// What libbpf has to say goes to the log, where it is asked for.
+/// Messages of libbpf go to the log, at the level debug.
 pub(crate) fn quiet() {
     libbpf_rs::set_print(Some((PrintLevel::Warn, |_, words| {
         tracing::debug!(words, "libbpf");

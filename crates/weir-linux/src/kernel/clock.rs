@@ -104,9 +104,9 @@ impl Ticker {
         }
     }
 
-    /// Sleeps until the next tick; the first is at once. After a late tick those that were missed
-    /// are skipped and the grid stays where it was: two looks in quick succession would measure
-    /// noise. A signal ends the sleep early, so that a loop with a long interval can be stopped.
+    /// Sleeps until the next tick; the first is at once. After a late tick those that were missed are skipped
+    /// and the grid stays where it was: two readings in quick succession would measure noise. A signal ends
+    /// the sleep early, so that a loop with a long interval can be stopped.
     ///
     /// Where `every` is given, `between` is called that long after one another until then; not where the tick
     /// is near.
@@ -120,7 +120,7 @@ impl Ticker {
                 (due, Nanos(due.0.saturating_add(every.0 / 2)))
             });
             let step = step.filter(|(_, near)| *near < tick).map(|(due, _)| due);
-            // Interrupted or refused, the answer is the same: look now.
+            // Interrupted or refused, the next step is the same: the tick begins now.
             if !reaches(step.unwrap_or(tick)) || step.is_none() {
                 break;
             }
@@ -153,7 +153,7 @@ impl Ticker {
     }
 }
 
-/// A clock that a test sets, in place of the machine's, for the test's own thread: between two looks at it a
+/// A clock that a test sets, in place of the machine's, for the test's own thread. Between two reads of it a
 /// microsecond passes, and a sleep ends at once.
 #[cfg(test)]
 pub(crate) mod made {
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn waiting_lands_on_the_grid() {
         let mut ticker = Ticker::new(Duration::from_millis(5));
-        let never = || panic!("nobody asked for that");
+        let never = || panic!("no call between ticks was requested");
         ticker.wait(None, never);
         let grid = ticker.next.unwrap();
         ticker.wait(None, never);
@@ -239,23 +239,23 @@ mod tests {
     }
 
     #[test]
-    fn between_two_ticks_somebody_may_look() {
+    fn between_two_ticks_samples_are_taken() {
         let clock = made::clock();
         let mut ticker = Ticker::new(Duration::from_millis(100));
         ticker.wait(None, || ());
         let tick = ticker.next.unwrap();
-        let mut looked = 0;
-        ticker.wait(Some(Nanos::from_millis(10)), || looked += 1);
+        let mut samples = 0;
+        ticker.wait(Some(Nanos::from_millis(10)), || samples += 1);
         assert!(now() >= tick);
-        assert_eq!(looked, 9);
+        assert_eq!(samples, 9);
         // One that is due at the next tick is that tick.
         ticker.wait(Some(Nanos::from_millis(70)), || panic!("too near"));
-        // Looks that take longer than what is left are not caught up with.
+        // Samples that take longer than what is left are not caught up with.
         ticker.wait(Some(Nanos::from_millis(10)), || {
-            looked += 1;
+            samples += 1;
             clock.advance(Nanos::from_millis(35));
         });
-        assert_eq!(looked, 9 + 3);
+        assert_eq!(samples, 9 + 3);
     }
 
     #[test]
@@ -265,8 +265,8 @@ mod tests {
         while process_cpu(std::process::id()).unwrap().0 < before.0 + 1_000_000 {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
-        for nobody in [0, 1 << 28, u32::MAX] {
-            assert_eq!(process_cpu(nobody), None, "{nobody}");
+        for free in [0, 1 << 28, u32::MAX] {
+            assert_eq!(process_cpu(free), None, "{free}");
         }
     }
 

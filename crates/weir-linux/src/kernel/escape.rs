@@ -42,8 +42,8 @@ fn octals(text: &mut String, bytes: &[u8]) {
     }
 }
 
-/// What moves a cursor, ends a line, is invisible or turns the direction of text (UAX #9; Unicode's format
-/// characters).
+/// Characters that move a cursor, end a line, are invisible or change the direction of text (UAX #9;
+/// Unicode's format characters).
 fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many descriptors may be kept open, and who may keep one.
+//! How many descriptors may be kept open, and for what.
 //!
 //! Everything that weir keeps open per cgroup comes out of one [`Budget`], so that leaves and limits together
-//! stay below the limit of open files, with some to spare for what is opened and closed again. What the scout
+//! stay below the limit of open files, with some to spare for what is opened and closed again. What discovery
 //! keeps of settled cgroups has a part of its own, and a bound: for each of these files the kernel keeps a
-//! page. Nobody needs a kept descriptor: whoever gets none opens by path at need, slower and otherwise the
-//! same.
+//! page. No kept descriptor is needed: without one a file is opened by path at each use, which is slower and
+//! otherwise the same.
 //!
 //! A file that could not be opened for want of descriptors or memory ([`is_want`]) says nothing about
 //! the thing behind it: what was known of it stays known.
@@ -22,7 +22,7 @@ const SPARE: u64 = 128;
 const SETTLED_MAX: usize = 2048;
 /// With fewer in all than so many times that, none is for them: the others need theirs more.
 const SETTLED_PART: usize = 8;
-/// As many as anybody could use.
+/// More than any host uses.
 const PLENTY: u64 = 1 << 18;
 
 /// How often a descriptor is used.

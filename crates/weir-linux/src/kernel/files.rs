@@ -28,7 +28,7 @@ const DIR: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-// NONBLOCK: opening a FIFO that somebody put there must not hang.
+// NONBLOCK: opening a FIFO that another program put there must not hang.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC)
@@ -271,7 +271,7 @@ pub(crate) fn gone_if_absent(error: Errno) -> Errno {
     }
 }
 
-/// Writes a whole small file in `dir` as `echo` does: cut short, one write. A kernel file takes the
+/// Writes a whole small file in `dir` as `echo` does: truncated, then one write. A kernel file takes the
 /// value as a whole or refuses it.
 pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Errno> {
     #[cfg(test)]
@@ -288,9 +288,9 @@ pub(crate) fn write_at(dir: impl AsFd, name: &str, value: &str) -> Result<(), Er
     }
 }
 
-/// Writes a whole small file on a kept descriptor. A kernel file has no size and takes the value as a
-/// whole; in a file that has one the rest of what was there is blank before it is cut off, so that a
-/// reader never sees a value that nobody wrote.
+/// Writes a whole small file on a kept descriptor. A kernel file has no size and takes the value as a whole.
+/// In a file that has one the rest of the old value is blank before it is truncated, so that a reader never
+/// sees a mixture of two values.
 pub(crate) fn overwrite(fd: impl AsFd, value: &str) -> Result<(), Errno> {
     #[cfg(test)]
     if let Some(answer) = crate::fake::kernel::answer(&fd, "", FileChange::Write(value)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this process may do, and what to do where it may not. Root in a container often is not the root that
-//! counts, and is not told to become root.
+//! What this process may do, and what to do where it may not. Root in a container often has no root
+//! privileges on the host, and gets no advice to become root.
 
 use super::files::read_path;
 use crate::options::Roots;
@@ -43,7 +43,7 @@ fn lacking(roots: &Roots, is_root: bool) -> Option<(String, String)> {
     let own = roots.proc.join("self");
     let in_container = "run it with the rights of the host's root: docker or podman run --privileged, in Kubernetes \
                         securityContext.privileged";
-    // Files that are not there tell nothing.
+    // A file that is missing is no evidence.
     if let Ok(map) = read_path(&own.join("uid_map"))
         && !map
             .split(u8::is_ascii_whitespace)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A kind of lease that no room has yet: one type and one entry in the list of a book, and all else is there.
+//! A kind of lease that no folder has yet: one type and one entry in the list of a book, and nothing else is
+//! needed.
 
 use super::undo::{LastTwo, RecordPhase, Undo, UndoHost, UndoOutcome};
 use super::*;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The file behind a book: one record a line, JSON with the tag `op`. What stands in it must be put back if
-//! weir dies.
+//! The file behind a book: one record a line, JSON with the tag `op`. What its records changed must be
+//! restored if weir dies.
 //!
 //! ```text
 //! {"op":"hold","path":"/a.service","inode":7,"max":"max 100000"}   Begin: on the device BEFORE the first change
 //! {"op":"wrote","inode":7,"max":"2000 20000"}                      Write: BEFORE each change
-//! {"op":"done","inode":7}                                          End: put back, or gone
+//! {"op":"done","inode":7}                                          End: restored, or gone
 //! ```
 //!
-//! Which records there are is said by the kinds ([`super::undo::Undo`]). A value is put back only where one
-//! of the last two that were written still stands: the last may not have arrived when weir died. A second
-//! Begin of the same place replaces what is put back there: another program changed it meanwhile.
+//! Each kind of lease ([`super::undo::Undo`]) defines its records. A value is restored only where one of the
+//! last two that were written still stands: the last may not have arrived when weir died. A second Begin of
+//! the same place replaces what is restored there: another program changed it meanwhile.
 //!
-//! The file is flushed to its device at each Begin only. A SIGKILL loses nothing that was written; a power
-//! cut does, but then the cgroups are lost too.
+//! The file is flushed to its device at each Begin only. A SIGKILL loses nothing that was written. A power
+//! failure does, but then the cgroups are lost too.
 
 use super::run_dir::{RunDir, distrust};
 use super::undo::RecordPhase;
@@ -25,7 +25,7 @@ use rustix::fs::{FileType, Mode, OFlags, fdatasync, fstat, fsync, ftruncate, ope
 use rustix::io::Errno;
 use std::io::Read;
 
-/// A journal beyond this size is not weir's: it is rewritten long before.
+/// A journal larger than this is not weir's: it is rewritten long before.
 pub(crate) const SIZE_MAX: u64 = 16 << 20;
 /// Not rewritten below this size; in tests soon, so that it happens.
 pub(crate) const COMPACT_AT: u64 = if cfg!(test) { 16 << 10 } else { 1 << 20 };
@@ -47,10 +47,10 @@ pub(crate) struct JournalFiles {
 pub(crate) struct Journal {
     file: OwnedFd,
     size: u64,
-    /// Rewritten beyond this size: what is open may itself be longer than [`COMPACT_AT`], and to write that
+    /// Rewritten above this size: what is open may itself be longer than [`COMPACT_AT`], and to write that
     /// anew at each tick is to write all limits at each tick.
     compact_at: u64,
-    /// A line was not written as a whole and could not be cut off again: nothing may follow it.
+    /// A line was not written as a whole and could not be truncated: nothing may follow it.
     is_torn: bool,
 }
 
@@ -108,7 +108,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Cuts off what was not written as a whole.
+    /// Truncates what was not written as a whole.
     fn cut_off(&self) -> Result<(), Errno> {
         #[cfg(test)]
         if let Some(answer) = crate::fake::kernel::answer(&self.file, "", FileChange::Truncate) {
@@ -149,7 +149,8 @@ fn compact_at(size: u64) -> u64 {
     size.saturating_mul(2).max(COMPACT_AT).min(half_way)
 }
 
-/// Reads a file of weir's own that decides what root writes: ours, writable by nobody else, and not too long.
+/// Reads a file of weir's own that decides what root writes. It must have weir's owner, be writable by no
+/// other user, and not be too long.
 pub(crate) fn read_trusted(
     dir: &RunDir,
     name: &str,
@@ -167,7 +168,7 @@ pub(crate) fn read_trusted(
         Err(Errno::LOOP) => return Err(distrusted("it is a link: remove it".into())),
         Err(e) => return Err(LinuxError::io("open", path, e)),
     };
-    let stat = fstat(&fd).map_err(|e| LinuxError::io("look at", &path, e))?;
+    let stat = fstat(&fd).map_err(|e| LinuxError::io("check", &path, e))?;
     if let Some(why) = distrust(&stat, FileType::RegularFile) {
         return Err(distrusted(why));
     }

@@ -43,7 +43,7 @@ fn a_line_that_could_not_be_written_is_not_continued_by_the_next() {
     let fake = Fake::new();
     let dir = RunDir::open_or_make(&fake.roots()).unwrap();
     let mut journal = Journal::rewrite(&dir, FILES, b"one\n").unwrap();
-    // A descriptor that takes no writes: nothing can be cut off either.
+    // A descriptor that takes no writes: nothing can be truncated either.
     let broken = openat(dir.fd(), FILES.journal, OFlags::RDONLY, Mode::empty()).unwrap();
     let whole = std::mem::replace(&mut journal.file, broken);
     assert!(journal.append(b"two\n", RecordPhase::Write).is_err());

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What weir must undo. Each change of the host is a lease: it is noted in a journal before it is made, and
-//! put back when weir ends, or by the next weir, or by `weir reset`.
+//! restored when weir ends, or by the next weir, or by `weir reset`.
 //!
 //! ```text
 //! run_dir   /run/weir and the locks in it: one weir has a right at a time
 //! journal   the file: one record a line
-//! undo      trait Undo: what one kind of record says, and how it is put back
+//! undo      trait Undo: what one kind of record says, and how it is restored
 //! replay    lines of a journal ─► open leases
 //! restore   what a weir that died has left
 //! ```
 //!
-//! A [`LeaseBook`] is lent to whoever changes the host. Kinds of leases are registered by the rooms that make
-//! them ([`BookSpec::kinds`]); nothing here imports from a room above.
+//! A [`LeaseBook`] is lent to each part that changes the host. These parts register their kinds of leases
+//! ([`BookSpec::kinds`]). Nothing here imports from a layer above.
 
 pub(crate) mod journal;
 pub(crate) mod replay;
@@ -39,7 +39,7 @@ pub(crate) struct BookSpec {
     /// The lock that is the right.
     pub(crate) lock: &'static str,
     pub(crate) files: JournalFiles,
-    /// Which leases there are, in the order in which they are put back.
+    /// Which leases there are, in the order in which they are restored.
     pub(crate) kinds: &'static [LeaseKind],
     /// Where an earlier build noted the same.
     pub(crate) earlier: Option<EarlierNote>,
@@ -63,7 +63,7 @@ pub(crate) struct EarlierNote {
 /// The leases of this process.
 pub(crate) struct LeaseBook {
     roots: Roots,
-    /// The first is its own. What was left in the others is put back, too, when the right is taken.
+    /// The first is its own. Leases left in the others are restored, too, when the right is taken.
     books: &'static [BookSpec],
     held: Option<HeldBook>,
 }
@@ -72,7 +72,7 @@ pub(crate) struct LeaseBook {
 struct HeldBook {
     dir: RunDir,
     journal: Journal,
-    /// What the journal says, also of an earlier weir where that could not be put back.
+    /// What the journal says, also of an earlier weir where that could not be restored.
     open: OpenBook,
     line: Vec<u8>,
     _lock: Lock,
@@ -88,7 +88,7 @@ impl LeaseBook {
         }
     }
 
-    /// Takes the right, once, and puts back what a weir that died has left.
+    /// Takes the right, once, and restores what a weir that died has left.
     ///
     /// # Errors
     /// [`LinuxError::Locked`] while another weir has it, [`LinuxError::Distrusted`] for files that may not be
@@ -149,7 +149,7 @@ impl LeaseBook {
         }
     }
 
-    /// Lets go of the right if nothing is left to be put back, and removes the journal.
+    /// Releases the right if nothing is left to restore, and removes the journal.
     pub(crate) fn end_if_empty(&mut self) {
         if self.held.as_ref().is_none_or(|held| !held.open.is_empty()) {
             return;
@@ -161,7 +161,7 @@ impl LeaseBook {
         }
     }
 
-    /// Puts back all that is open, by the records alone.
+    /// Restores all that is open, by the records alone.
     ///
     /// # Errors
     /// The journal cannot be written.
@@ -177,7 +177,7 @@ impl LeaseBook {
         Ok(report)
     }
 
-    /// As if killed: the lock goes with the process, and nothing is put back.
+    /// As if killed: the lock goes with the process, and nothing is restored.
     #[cfg(test)]
     pub(crate) fn crash(&mut self) {
         self.held = None;
@@ -227,7 +227,7 @@ pub(crate) fn fact(roots: &Roots, books: &[BookSpec]) -> Fact {
         ([], _) => (Ok(held.join("; ")), None),
         _ => (
             Err(Missing::Lost(left.join("; "))),
-            Some("give back what it left: weir reset".into()),
+            Some("restore what it left: weir reset".into()),
         ),
     };
     Fact {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Putting back what a weir that died had set, from its journal.
 //!
-//! A value is put back only where it is still weir's: each kind of lease knows how that shows
+//! A value is restored only where it is still weir's: each kind of lease knows how that shows
 //! ([`super::undo::Undo`]). A cgroup that is gone took its limit with it. A value that another program set
 //! since is left alone and reported.
 
@@ -19,21 +19,21 @@ use weir_core::WorkloadId;
 /// What became of the limits of a weir that died.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ResetReport {
-    /// Put back exactly as they were.
+    /// Restored exactly as they were.
     pub restored: Vec<WorkloadId>,
     /// Were as they should be already.
     pub unchanged: Vec<WorkloadId>,
     /// The cgroup or process is gone; its limit went with it.
     pub vanished: Vec<WorkloadId>,
-    /// Somebody else set another value since: left alone.
+    /// Another program set another value since: left alone.
     pub left_alone: Vec<NotRestored>,
-    /// Could not be put back; they stay in the journal for another try.
+    /// Could not be restored; they stay in the journal for another try.
     pub failed: Vec<NotRestored>,
     /// Lines of a journal that make no sense. The file is kept under a name that ends with `.damaged`.
     pub problems: Vec<String>,
 }
 
-/// A limit that was not put back.
+/// A limit that was not restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotRestored {
     /// The cgroup.
@@ -55,11 +55,11 @@ impl ResetReport {
 }
 
 /// Restores from the journals of these books, and removes each when everything in it is dealt with. Without a
-/// journal there is nothing to do, and the report is empty. The right of the first is needed; where a weir
-/// has one of the others it is alive and puts back by itself what it changed under that.
+/// journal there is nothing to do, and the report is empty. The right of the first is needed. Where a weir
+/// has one of the others it is alive and restores by itself what it changed under that.
 ///
 /// # Errors
-/// [`LinuxError::Locked`] while a weir is alive (stop it: it puts back what it set),
+/// [`LinuxError::Locked`] while a weir is alive (stop it: it restores what it set),
 /// [`LinuxError::Distrusted`] if the journal may not be weir's, and errors of the operating system.
 pub(crate) fn reset(roots: &Roots, books: &[BookSpec]) -> Result<ResetReport, LinuxError> {
     let mut report = ResetReport::default();
@@ -127,7 +127,7 @@ fn has_files(dir: &RunDir, book: &BookSpec) -> bool {
     names.any(|name| dir.file(name).symlink_metadata().is_ok())
 }
 
-/// Restores under a lock that the caller holds. Returns what could not be put back: it is in the journal
+/// Restores under a lock that the caller holds. Returns what could not be restored: it is in the journal
 /// again, or there is none.
 pub(super) fn restore(
     roots: &Roots,

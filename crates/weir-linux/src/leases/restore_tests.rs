@@ -52,7 +52,7 @@ fn without_a_journal_there_is_nothing_to_do() {
 #[test]
 fn a_burst_comes_back_under_the_quota_that_stands() {
     let burst = format!("sys/fs/cgroup{FIO}/cpu.max.burst");
-    // Whatever somebody else set since is left alone, but the lowered burst was ours.
+    // A value that another program set since is left alone, but the lowered burst was weir's.
     for (there, wanted) in [
         ("50000 100000", "7"),
         ("5 100000", "5"),
@@ -138,7 +138,7 @@ fn a_hostile_journal_writes_nothing_outside_the_tree() {
     .iter()
     .enumerate()
     {
-        // The right inode with each path in turn: only the path stands between.
+        // The right inode with each path in succession: only the path is wrong.
         let inode = if n == 0 { inode } else { inode + n as u64 };
         text += &format!(
             "{{\"op\":\"hold\",\"path\":\"{path}\",\"inode\":{inode},\"max\":\"max 100000\"}}\n"
@@ -189,7 +189,7 @@ fn what_fails_is_tried_again() {
 }
 
 #[test]
-fn a_living_weir_is_not_reset_unless_it_is_asked_for() {
+fn a_living_weir_is_not_reset_unless_the_caller_insists() {
     let fake = Fake::new();
     left_behind(&fake, &hold(&fake, FIO, &["1000 20000"]));
     fake.write(max_of(FIO), "1000 20000");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! weir's own directory (`/run/weir`) and the lock in it: one weir limits on a host at a time.
 //!
-//! What is written there decides what root writes into cgroups after a crash, so the directory and
-//! the files must be ours, be what they should be, and be writable by nobody else.
+//! Files there decide what root writes into cgroups after a crash. So the directory and the files must have
+//! weir's owner, be of the right type, and be writable by no other user.
 
 use crate::error::LinuxError;
 #[cfg(test)]
@@ -35,7 +35,7 @@ impl RunDir {
         let path = roots.run.clone();
         match openat(CWD, &path, flags, Mode::empty()) {
             Ok(fd) => {
-                let stat = fstat(&fd).map_err(|e| LinuxError::io("look at", &path, e))?;
+                let stat = fstat(&fd).map_err(|e| LinuxError::io("check", &path, e))?;
                 distrust(&stat, FileType::Directory).map_or(Ok(()), |why| {
                     Err(LinuxError::Distrusted {
                         path: path.clone(),
@@ -109,7 +109,7 @@ impl RunDir {
         linkat(&self.fd, from, &self.fd, to, AtFlags::empty())
     }
 
-    /// Takes the lock, or says who has it.
+    /// Takes the lock, or gives the process id of its holder.
     #[cfg(test)]
     pub(crate) fn lock(&self) -> Result<Lock, LinuxError> {
         self.lock_file(LOCK)
@@ -215,14 +215,14 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_it_is_told_without_taking_it() {
+    fn the_holder_is_read_without_taking_it() {
         let fake = Fake::new();
         assert_eq!(holder(&fake.roots(), LOCK), None);
         let dir = RunDir::open_or_make(&fake.roots()).unwrap();
         assert_eq!(holder(&fake.roots(), LOCK), None);
         assert!(
             !fake.path("run/weir/lock").exists(),
-            "looking makes nothing"
+            "reading makes nothing"
         );
         let lock = dir.lock().unwrap();
         let own = std::process::id().to_string();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How one kind of lease is put back.
+//! How one kind of lease is restored.
 //!
-//! A room that changes the host has one file for each kind of change: the records that stand in the journal,
-//! and an [`Undo`] that says how the change is put back. It registers the kind in the list of a book
-//! ([`super::BookSpec`]). This folder knows no kind by its name, and uses nothing of the rooms above it.
+//! A part that changes the host has one file for each kind of change: the records that stand in the journal,
+//! and an [`Undo`] that says how the change is restored. It registers the kind in the list of a book
+//! ([`super::BookSpec`]). This folder knows no kind by its name, and uses nothing of the layers above it.
 //!
 //! ```text
 //!  back end ── note(record) ─► journal line {"op": …} ─► replay ─► open leases of that kind
@@ -32,9 +32,9 @@ pub(crate) enum RecordPhase {
     End,
 }
 
-/// What one change of the host was, and how it is put back. Each type is one kind of lease.
+/// What one change of the host was, and how it is restored. Each type is one kind of lease.
 pub(crate) trait Undo: Debug + Send + Sized + 'static {
-    /// Tells leases of the kind apart: the inode of a cgroup, the number of a CPU.
+    /// Distinguishes leases of the kind: the inode of a cgroup, the number of a CPU.
     type Key: Ord + Debug + Send;
     /// Its records, one a line of the journal. serde's tag is `op`.
     type Record: Serialize + DeserializeOwned;
@@ -42,8 +42,8 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
     /// them.
     const OPS: &'static [(&'static str, RecordPhase)];
 
-    /// What a record makes of the open leases of this kind. Anybody may have written the record: values that
-    /// weir would not write are refused.
+    /// What a record makes of the open leases of this kind. The record may be forged: values that weir would
+    /// not write are refused.
     ///
     /// # Errors
     /// Why the record makes no sense, in a few words; the caller adds the line.

@@ -20,7 +20,7 @@ use weir_core::seam::observation::{GroupReading, WorkloadReading};
 use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{GroupId, Missing, Nanos, NodeId};
 
-/// How often groups without a node are asked for one.
+/// How often groups without a node are searched for one.
 const NODES_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// Nodes of CXL memory that no counters are of.
@@ -40,8 +40,8 @@ fn on(group: &Group) -> String {
     }
 }
 
-/// Groups that are on another node than before. Until workloads were looked at with the new ones, what they
-/// have there is not known: else a workload would be charged for another node's traffic.
+/// Groups that are on another node than before. Until the memory of workloads was read with the new nodes, it
+/// is not known there. Otherwise a workload would be charged for another node's traffic.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     /// Views before this one do not know.
@@ -66,7 +66,7 @@ impl Stale {
         self.groups.extend(more.groups);
     }
 
-    /// Looks from this view on may know.
+    /// Views from this one on have memory by the new nodes.
     pub(super) fn settle(&mut self, view: &View) {
         if view.watched >= self.number {
             self.groups.clear();
@@ -118,10 +118,10 @@ impl LinuxPlatform {
         }
     }
 
-    /// What came or went since, if it is time to look.
+    /// What came or went since the last scan, if the next scan is due.
     pub(super) fn follow_machine(&mut self, at: Nanos) {
         self.refresh_nodes(at);
-        if let Some(found) = self.hotplug.look(at, &self.description.devices) {
+        if let Some(found) = self.hotplug.scan(at, &self.description.devices) {
             self.adopt(found);
         }
     }
@@ -232,7 +232,7 @@ impl LinuxPlatform {
         }
     }
 
-    /// Nodes whose traffic is not seen, other than at the start.
+    /// Reports nodes of unknown traffic, as far as they differ from those at the start.
     fn say_nodes(&mut self, topology: &Topology) {
         let lacking: BTreeSet<NodeId> = uncounted(topology, &self.counters)
             .filter(|node| !self.hotplug.uncounted.contains(node))
@@ -266,7 +266,7 @@ impl LinuxPlatform {
         }
     }
 
-    /// A tree that is mounted over the one that weir looks at.
+    /// Reports a tree that is mounted over the one that weir reads.
     fn say_cgroups(&mut self, news: &HotplugChanges) {
         if news.iter().all(|(kind, _)| *kind != Subsystem::Cgroups) {
             return;

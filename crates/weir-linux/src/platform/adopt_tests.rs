@@ -16,7 +16,7 @@ fn open(fake: &Fake) -> LinuxPlatform {
     LinuxPlatform::open_inline(fake.options(By::Cgroup)).unwrap()
 }
 
-/// A look at which names are looked at too.
+/// A tick at which names of devices are scanned too.
 fn look(platform: &mut LinuxPlatform) -> Observation {
     platform.hotplug.hurry();
     platform.pace.hurry();

@@ -12,11 +12,11 @@ use weir_core::seam::topology::Fact;
 /// First the book of a weir that limits; a weir that only observes may hold the others.
 pub(crate) const BOOKS: &[BookSpec] = &[LIMITS, COUNTING];
 
-/// Puts back what a weir that died has left, from its journals, and removes them when everything is dealt
+/// Restores what a weir that died has left, from its journals, and removes them when everything is dealt
 /// with. Without a journal there is nothing to do, and the report is empty.
 ///
 /// # Errors
-/// [`LinuxError::Locked`] while a weir is alive (stop it: it puts back what it set),
+/// [`LinuxError::Locked`] while a weir is alive (stop it: it restores what it set),
 /// [`LinuxError::Distrusted`] if a journal may not be weir's, and errors of the operating system.
 pub fn reset(roots: &Roots) -> Result<ResetReport, LinuxError> {
     restore::reset(roots, BOOKS)

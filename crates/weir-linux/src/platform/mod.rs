@@ -65,13 +65,13 @@ pub struct LinuxPlatform {
     pub(crate) usage: CpuTimeBpf,
     root: Arc<OwnedFd>,
     proc: Arc<OwnedFd>,
-    /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
-    /// asked for CPU clocks by process id.
+    /// Whether process ids in `proc` are those of weir's own PID namespace, so that the kernel's CPU clocks
+    /// can be read by process id.
     own_proc: bool,
     backends: Backends,
     /// Counts for each task, where they are wanted and can be had.
     shares: Option<TaskTraffic>,
-    /// Events that tell of latency, where there are any.
+    /// Events that measure latency, where there are any.
     waits: Option<Waits>,
     ticker: Ticker,
     rush: OverloadPoll,
@@ -91,7 +91,7 @@ type Start = fn(Discovery) -> io::Result<Pace>;
 
 impl LinuxPlatform {
     /// Opens the host. Unless `read_only`, this takes the lock, so that one weir limits at a time,
-    /// and puts back what a weir left that died.
+    /// and restores what a weir left that died.
     ///
     /// # Errors
     /// [`LinuxError::NoCxl`] if there is nothing to watch; [`LinuxError::Locked`] with the process
@@ -100,8 +100,8 @@ impl LinuxPlatform {
         Self::open_with(options, Pace::thread)
     }
 
-    /// Opens the host with the slow half of looking done between ticks instead of beside them: for
-    /// benchmarks and tests, which want each tick to cost the same and see the same.
+    /// Opens the host with discovery between ticks instead of beside them: for benchmarks and tests, which
+    /// need each tick to cost the same and see the same.
     ///
     /// # Errors
     /// As [`LinuxPlatform::open`].
@@ -190,7 +190,7 @@ impl LinuxPlatform {
         }
         tracing::warn!(?report, "a weir died while it was limiting");
         let text = format!(
-            "put back {}, gone {}, left alone {}, failed {}",
+            "restored {}, gone {}, left alone {}, failed {}",
             report.restored.len() + report.unchanged.len(),
             report.vanished.len(),
             report.left_alone.len(),
@@ -203,7 +203,7 @@ impl LinuxPlatform {
             Err(Missing::Lost(format!("{text}; {problems}")))
         };
         let next_move = value.is_err();
-        let next_move = next_move.then(|| "look at the journal, then: weir reset".into());
+        let next_move = next_move.then(|| "read the journal, then: weir reset".into());
         let name = "leases.recovered".into();
         self.description.facts.push(Fact {
             name,
@@ -213,7 +213,8 @@ impl LinuxPlatform {
         Ok(())
     }
 
-    /// Sleeps until the next tick is due, and looks for the scheduler meanwhile, if it needs that.
+    /// Sleeps until the next tick is due, and samples the counters for the scheduler meanwhile, if it needs
+    /// that.
     fn wait(&mut self) {
         let backend = self.backends.active();
         let (counters, space) = (&mut self.counters, &mut self.space);
@@ -223,7 +224,7 @@ impl LinuxPlatform {
         });
     }
 
-    /// Looks at all workloads of the view.
+    /// Reads all workloads of the view.
     fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadReading> {
         let mut seen = Vec::with_capacity(view.workloads.len());
         let (backend, cpu_max) = (self.backends.active(), &self.backends.cpu_max);

@@ -34,7 +34,7 @@ fn limit(cpus: f64) -> ActionKind {
     }
 }
 
-/// Makes the next look begin with a round of the scout.
+/// Makes the next tick begin with a round of discovery.
 fn hurry(platform: &mut LinuxPlatform) {
     platform.pace.hurry();
 }
@@ -297,7 +297,7 @@ fn killed_in_mid_throttle_the_next_start_restores() {
     assert_eq!(
         fake.read(&max),
         "5000 20000",
-        "nor does one that only looks"
+        "nor does one that only observes"
     );
     let next = open(&fake, By::Cgroup);
     assert_eq!(fake.read(&max), "max 100000");

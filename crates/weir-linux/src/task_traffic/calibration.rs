@@ -10,9 +10,9 @@
 //!                          └ device's own counters ───┘   within 10 %: it holds
 //! ```
 //!
-//! What the device counts is what the event is judged by: a prefetcher that brings the neighbours of lines is
-//! in both. That as much reached the device as was read says that the lines came from there at all. Where the
-//! device counts nothing, the lines that were read must do. Source of the bound:
+//! An event is compared with what the device counts: a prefetcher that brings the neighbours of lines is in
+//! both. If at least as much reached the device as was read, the lines came from there at all. Where the
+//! device counts nothing, the comparison is with the lines that were read. Source of the bound:
 //! `docs/explanation/attribution.md`.
 
 use super::core_events::ChosenEvents;
@@ -27,12 +27,12 @@ use weir_core::{GroupId, Missing};
 
 /// How far an event may be off.
 const BOUND_RATIO: f64 = 0.1;
-/// Shortest look at what the device moves without us.
+/// Shortest sample of what the device moves without weir's reads.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// What others move comes in bursts, of which a look just before knows nothing, and makes an event that holds
-/// look as if it counted too little. One that does not hold is not made to by that, unless it counts too much
-/// by as much.
+/// Other programs move bytes in bursts. A sample just before the reads does not show a burst, and then a good
+/// event seems to count too little. A bad event does not become good by a burst, unless it counts too much by
+/// as much.
 const TRIES: usize = 3;
 
 /// What came of it. All in bytes.
@@ -63,7 +63,7 @@ pub(super) enum CalibrationResult {
 pub(super) fn of(options: &Options, groups: &[Group], chosen: &ChosenEvents) -> CalibrationResult {
     let Some(reads) = options.reads else {
         return CalibrationResult::Unknown(Missing::NotSupported(
-            "there is nobody to read known lines".into(),
+            "there is no reader of known lines".into(),
         ));
     };
     let place = groups
@@ -73,14 +73,14 @@ pub(super) fn of(options: &Options, groups: &[Group], chosen: &ChosenEvents) -> 
         let why = "no group of a device is on a node that is online";
         return CalibrationResult::Unknown(Missing::NotSupported(why.into()));
     };
-    // A thread of its own: reads are pinned to a CPU, and so is who makes them.
+    // A thread of its own: reads are pinned to a CPU, and so is the thread that makes them.
     let one = || {
         let counted = std::thread::scope(|scope| {
             let thread = scope.spawn(|| measured(options, reads, (group, node), chosen));
             let panicked = |_| Err(Missing::Lost("the thread that reads has panicked".into()));
             thread.join().unwrap_or_else(panicked)
         });
-        counted.map_or_else(CalibrationResult::Unknown, judged)
+        counted.map_or_else(CalibrationResult::Unknown, compared)
     };
     best_of(std::iter::repeat_with(one).take(TRIES))
 }
@@ -98,7 +98,7 @@ fn best_of(verdicts: impl Iterator<Item = CalibrationResult>) -> CalibrationResu
     best
 }
 
-fn judged(counts: CalibrationCounts) -> CalibrationResult {
+fn compared(counts: CalibrationCounts) -> CalibrationResult {
     let unknown = |why: String| CalibrationResult::Unknown(Missing::Lost(why));
     if counts.read <= 0.0 {
         return unknown("nothing was read".into());
@@ -157,25 +157,25 @@ fn measured(
 
 /// What an event counted between two readings, as bytes; scaled if it did not run all the time.
 fn bytes(from: &Counted, to: &Counted, each: &[u64]) -> Result<f64, Missing> {
-    let turn = to.turn_since(from)?;
+    let running = to.running_since(from)?;
     let of = |(place, bytes): (usize, &u64)| to.count_since(from, place) * *bytes as f64;
-    Ok(turn.scaled(each.iter().enumerate().map(of).sum()))
+    Ok(running.scaled(each.iter().enumerate().map(of).sum()))
 }
 
-/// What the verdict makes of an event: who asked for it has it in any case, and is told; unasked it is taken
-/// if it holds, or if it is documented and nothing speaks against it.
+/// What the verdict makes of an event. An event that the operator chose is taken in any case, and its name
+/// says the verdict. Otherwise it is taken if it holds, or if it is documented and nothing speaks against it.
 ///
 /// # Errors
 /// It is not to be taken: why.
 pub(super) fn admitted(
     mut chosen: ChosenEvents,
     verdict: CalibrationResult,
-    is_asked_for: bool,
+    is_chosen: bool,
 ) -> Result<ChosenEvents, Missing> {
     let not_taken = |why: String| {
         let name = &chosen.name;
         Err(Missing::NotSupported(format!(
-            "{name}: not taken unasked, {why}"
+            "{name}: not chosen automatically, {why}"
         )))
     };
     let said = match verdict {
@@ -184,13 +184,13 @@ pub(super) fn admitted(
         }
         CalibrationResult::Differs(ratio) => {
             let why = format!("it counts {ratio:.2} of what the device moves");
-            if !is_asked_for {
+            if !is_chosen {
                 return not_taken(why);
             }
             tracing::warn!("{}: {why}; shares by it may be wrong", chosen.name);
             format!("uncalibrated: {why}")
         }
-        CalibrationResult::Unknown(why) if !is_asked_for && !chosen.is_documented => {
+        CalibrationResult::Unknown(why) if !is_chosen && !chosen.is_documented => {
             return not_taken(format!("it could not be calibrated: {why}"));
         }
         CalibrationResult::Unknown(why) => format!("uncalibrated: {why}"),

@@ -34,29 +34,29 @@ fn chosen(is_documented: bool) -> ChosenEvents {
 #[test]
 fn an_event_is_judged_by_the_device() {
     assert_eq!(
-        judged(counts(4.0, Some(4.0), 0.0)),
+        compared(counts(4.0, Some(4.0), 0.0)),
         CalibrationResult::Holds(1.0)
     );
     // Neighbours of lines that a prefetcher brings are in both.
     assert_eq!(
-        judged(counts(7.6, Some(8.0), 0.0)),
+        compared(counts(7.6, Some(8.0), 0.0)),
         CalibrationResult::Holds(0.95)
     );
     assert_eq!(
-        judged(counts(4.0, Some(8.0), 0.0)),
+        compared(counts(4.0, Some(8.0), 0.0)),
         CalibrationResult::Differs(0.5)
     );
     assert_eq!(
-        judged(counts(0.0, Some(4.0), 0.0)),
+        compared(counts(0.0, Some(4.0), 0.0)),
         CalibrationResult::Differs(0.0)
     );
     // Without one, by what was read.
     assert_eq!(
-        judged(counts(4.2, None, 0.0)),
+        compared(counts(4.2, None, 0.0)),
         CalibrationResult::Holds(1.05)
     );
     assert_eq!(
-        judged(counts(6.0, None, 0.0)),
+        compared(counts(6.0, None, 0.0)),
         CalibrationResult::Differs(1.5)
     );
 }
@@ -78,12 +78,12 @@ fn a_burst_of_others_is_tried_again_and_a_wrong_event_is_not_made_right_by_that(
         tries += 1;
         holds.clone()
     }));
-    assert_eq!(tries, 1, "who holds is not read for again");
+    assert_eq!(tries, 1, "an event that holds is not calibrated again");
 }
 
 #[test]
 fn what_cannot_be_judged_is_not() {
-    let why = |counts| match judged(counts) {
+    let why = |counts| match compared(counts) {
         CalibrationResult::Unknown(why) => why.to_string(),
         other => panic!("{other:?}"),
     };
@@ -99,8 +99,8 @@ fn what_cannot_be_judged_is_not() {
 #[test]
 fn who_asks_has_it_and_others_what_holds() {
     let gone = || CalibrationResult::Unknown(Missing::Lost("no node".into()));
-    let name = |is_documented, verdict, is_asked_for| {
-        admitted(chosen(is_documented), verdict, is_asked_for).map(|chosen| chosen.name)
+    let name = |is_documented, verdict, is_chosen| {
+        admitted(chosen(is_documented), verdict, is_chosen).map(|chosen| chosen.name)
     };
     for is_documented in [true, false] {
         let holds = name(is_documented, CalibrationResult::Holds(0.97), false).unwrap();
@@ -183,7 +183,7 @@ fn an_event_of_this_thread_is_counted_while_it_reads() {
     assert_eq!((counts.read, counts.device), (naps, Some(0.0)));
     let ratio = counts.event / naps;
     assert!((ratio - 1.0).abs() < BOUND_RATIO, "{counts:?}");
-    // Stores are counted beside, and are not what an event of reads is judged by.
+    // Stores are counted beside, and an event of reads is not compared with them.
     let stores = Stores {
         name: "STORES".into(),
         config: Config([0, 0, 0, 0]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which events of a CPU tell how much CXL memory a task reads. No CPU has one for writes, but some have one
-//! for lines that are fetched to be stored to, which tells in which ratio tasks write (see weir-events).
+//! Which events of a CPU count how much CXL memory a task reads. No CPU has one for writes, but some have one
+//! for lines that are fetched to be stored to, which gives the ratio in which tasks write (see weir-events).
 
 use super::counting_intf::COUNTED;
 use crate::counters::pmu::Machine;
@@ -19,11 +19,12 @@ pub(crate) struct ChosenEvents {
     pub(crate) configs: Vec<Config>,
     /// What one count of each stands for.
     pub(crate) bytes: Vec<u64>,
-    /// An event of the same PMU for what of that was fetched by stores, where there is one and room for it.
+    /// An event of the same PMU for the part that was fetched by stores, where there is one and a free
+    /// counter for it.
     pub(crate) stores: Option<Stores>,
 }
 
-/// An event that tells stores from loads.
+/// An event that distinguishes stores from loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stores {
     pub(crate) name: String,
@@ -90,7 +91,7 @@ pub(crate) fn best(machine: &Machine) -> Result<ChosenEvents, Missing> {
     Err(why)
 }
 
-/// What tells stores from loads, if it can be counted together with the reads.
+/// The event that distinguishes stores from loads, if it can be counted together with the reads.
 fn stores_beside(machine: &Machine, table: &Table, reads: &ChosenEvents) -> Option<Stores> {
     if reads.configs.len() >= COUNTED {
         return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The counting program in the kernel (`bpf/probes/task_counts.bpf.c`): loaded, asked, and gone with this
+//! The counting program in the kernel (`bpf/probes/task_counts.bpf.c`): loaded, read, and gone with this
 //! process.
 
 use super::core_events::ChosenEvents;
@@ -21,18 +21,18 @@ use weir_events::Config;
 
 /// The compiled program.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/task_counts.bpf.o"));
-/// What asks a CPU for what it has counted so far.
-const ASK: &str = "weir_count_now";
+/// The program that makes a CPU count up to now.
+const COUNT_NOW: &str = "weir_count_now";
 /// `BPF_F_TEST_RUN_ON_CPU`: on the CPU that is named.
 const ON_CPU: u32 = 1;
-/// How often it is looked for CPUs that came online.
+/// How often it is checked which CPUs came online.
 const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// The program, in the kernel as long as this lives.
 pub(crate) struct CountingBpf {
-    // The order matters: the link first, so that nobody counts into maps that go.
+    // The order matters: the link first, so that no program counts into maps that go.
     _link: Link,
-    turns: MapHandle,
+    cpu_states: MapHandle,
     cgroups: MapHandle,
     processes: MapHandle,
     object: Object,
@@ -57,8 +57,8 @@ pub(crate) fn openable(roots: &Roots, mut chosen: ChosenEvents) -> Result<Chosen
         Ok(_) => chosen.name = format!("{}, stores by {}", chosen.name, stores.name),
         Err(why) => {
             open(&chosen.configs)?;
-            let told = format!("stores not told from loads ({}: {why})", stores.name);
-            chosen.name = format!("{}, {told}", chosen.name);
+            let note = format!("stores not distinguished from loads ({}: {why})", stores.name);
+            chosen.name = format!("{}, {note}", chosen.name);
             chosen.stores = None;
         }
     }
@@ -85,7 +85,7 @@ impl CountingBpf {
             let found = found.ok_or_else(|| Missing::Lost(format!("no map {name}")))?;
             MapHandle::try_from(&found).map_err(|e| refused(&e))
         };
-        let (turns, cgroups, processes) = (
+        let (cpu_states, cgroups, processes) = (
             map("cpu_states")?,
             map("cgroup_counts")?,
             map("process_counts")?,
@@ -104,7 +104,7 @@ impl CountingBpf {
         }
         let mut kernel = CountingBpf {
             _link: link.ok_or_else(|| Missing::Lost("no program to attach".into()))?,
-            turns,
+            cpu_states,
             cgroups,
             processes,
             object,
@@ -114,14 +114,14 @@ impl CountingBpf {
             cpus_at: now(),
             lost: 0,
         };
-        // Who runs now, and from which count on.
-        kernel.ask(|_| true);
+        // Records the task that each CPU runs now, and from which count on.
+        kernel.count_now(|_| true);
         Ok(kernel)
     }
 
     /// Lets CPUs count up to now. One that went offline meanwhile has nothing to say.
-    fn ask(&mut self, is_meant: impl Fn(u32) -> bool) {
-        let Some(program) = self.object.progs_mut().find(|p| p.name() == ASK) else {
+    fn count_now(&mut self, is_meant: impl Fn(u32) -> bool) {
+        let Some(program) = self.object.progs_mut().find(|p| p.name() == COUNT_NOW) else {
             return;
         };
         for cpu in self.cpus.iter().copied().filter(|cpu| is_meant(*cpu)) {
@@ -131,12 +131,12 @@ impl CountingBpf {
                 ..ProgramInput::default()
             };
             if let Err(why) = program.test_run(input) {
-                tracing::trace!(cpu, %why, "not asked");
+                tracing::trace!(cpu, %why, "not brought up to now");
             }
         }
     }
 
-    /// CPUs that came online since the last look.
+    /// CPUs that came online since the last check.
     fn follow_cpus(&mut self) {
         let at = now();
         if at.0.saturating_sub(self.cpus_at.0) < CPUS_EVERY.0 {
@@ -169,17 +169,17 @@ impl TrafficSource for CountingBpf {
         self.chosen.stores.as_ref().map(|stores| stores.bytes)
     }
 
-    fn refresh(&mut self, who: &BTreeSet<Key>) -> u64 {
+    fn refresh(&mut self, keys: &BTreeSet<Key>) -> u64 {
         self.follow_cpus();
         let key = 0u32.to_ne_bytes();
-        let rows = self.turns.lookup_percpu(&key, MapFlags::ANY);
+        let rows = self.cpu_states.lookup_percpu(&key, MapFlags::ANY);
         let rows = rows.ok().flatten().unwrap_or_default();
-        let turns: Vec<CpuState> = rows.iter().map(|row| CpuState::from_bytes(row)).collect();
-        self.ask(|cpu| {
-            let turn = turns.get(cpu as usize).copied().unwrap_or_default();
-            who.contains(&Key(turn.key))
+        let cpu_states: Vec<CpuState> = rows.iter().map(|row| CpuState::from_bytes(row)).collect();
+        self.count_now(|cpu| {
+            let state = cpu_states.get(cpu as usize).copied().unwrap_or_default();
+            keys.contains(&Key(state.key))
         });
-        let lost: u64 = turns.iter().map(|turn| turn.lost).sum();
+        let lost: u64 = cpu_states.iter().map(|state| state.lost).sum();
         let more = lost.saturating_sub(self.lost);
         self.lost = lost;
         more

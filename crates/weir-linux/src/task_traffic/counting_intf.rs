@@ -8,12 +8,12 @@ pub(crate) const COUNTED: usize = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventCount {
     pub(crate) count: u64,
-    /// How long it was to count while they ran whose sum it is, and how long it did.
+    /// How long it was enabled while the tasks of this sum ran, and for how much of that it ran.
     pub(crate) enabled_ns: u64,
     pub(crate) running_ns: u64,
 }
 
-/// What somebody did while it ran.
+/// What the tasks of a cgroup or a process did while they ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum(pub(crate) [EventCount; COUNTED]);
 
@@ -29,7 +29,7 @@ impl Sum {
         }))
     }
 
-    /// Both together. Words of the kernel that wrap are none of ours to judge.
+    /// Both together. The kernel's words may wrap.
     pub(crate) fn plus(mut self, other: Sum) -> Sum {
         for (ours, theirs) in self.0.iter_mut().zip(other.0) {
             ours.count = ours.count.wrapping_add(theirs.count);
@@ -43,11 +43,11 @@ impl Sum {
 /// What a CPU is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuState {
-    /// Who runs; 0: nobody.
+    /// The cgroup or process of the task that runs; 0: none.
     pub(crate) key: u64,
     /// Its events were read at the last switch.
     pub(crate) known: bool,
-    /// Runs that could be given to nobody.
+    /// Runs that could not be attributed.
     pub(crate) lost: u64,
 }
 
@@ -96,8 +96,8 @@ mod tests {
             "second_running_ns",
         ];
         assert_eq!(members(HEADER, "event_counts"), sum);
-        let turn = ["key", "known", "lost", "last"];
-        assert_eq!(members(HEADER, "cpu_state"), turn);
+        let state = ["key", "known", "lost", "last"];
+        assert_eq!(members(HEADER, "cpu_state"), state);
         let line = HEADER.lines().find(|l| l.contains("MAX_EVENTS\t"));
         let number = line.unwrap().split_whitespace().last().unwrap();
         assert_eq!(number, COUNTED.to_string());
@@ -115,11 +115,11 @@ mod tests {
         assert_eq!((sum.0[0].running_ns, sum.0[1]), (3, second));
         assert_eq!(Sum::from_bytes(&[1, 2, 3]), Sum::default());
         assert_eq!(sum.plus(sum).0[1].count, 8);
-        let turn = CpuState {
+        let state = CpuState {
             key: 1,
             known: true,
             lost: 3,
         };
-        assert_eq!(CpuState::from_bytes(&bytes), turn);
+        assert_eq!(CpuState::from_bytes(&bytes), state);
     }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much of a group's traffic is whose, by events of CPUs: each workload's own count of reads from CXL
-//! memory, where the CPU has such an event ([`core_events`]), counted in the kernel at each switch
-//! ([`counting_bpf`]), or by the CPU for a monitoring group of the workload's own ([`resctrl`]), or samples
-//! of what it accesses ([`sampling`]). The counts only say in which ratio the device's own count is shared
-//! out (weir-core's attribution); without them it is shared out by CPU time and resident memory.
+//! How a group's traffic is attributed by events of CPUs. The best source is each workload's own count of
+//! reads from CXL memory, where the CPU has such an event ([`core_events`]), counted in the kernel at each
+//! switch ([`counting_bpf`]). Others are counts by the CPU for a monitoring group of the workload's own
+//! ([`resctrl`]), and samples of its accesses ([`sampling`]). The counts only give the ratio in which the
+//! device's own count is attributed (weir-core's attribution). Without them it is attributed by CPU time and
+//! resident memory.
 //!
-//! Samples are told apart by group. Else a CPU's event sees all CXL memory as one: what a workload with
-//! memory in several groups has read is given to them by how much it has there.
+//! Samples are separate for each group. An event of a CPU sees all CXL memory as one: what a workload with
+//! memory in several groups has read is divided among them by how much it has there.
 
 mod calibration;
 mod core_events;
@@ -33,7 +34,7 @@ use weir_core::seam::plan::DeviceState;
 use weir_core::seam::topology::{Fact, Group};
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading, WorkloadId};
 
-/// How often the kernel is told whose counts nobody will ask for any more.
+/// How often counts are dropped that will not be read any more.
 const FORGET_EVERY: Nanos = Nanos::from_millis(10_000);
 /// The facts' names: what shares are made of, and whether events of the CPU can be counted for them.
 pub(crate) const FACT: &str = "attribution.source";
@@ -49,7 +50,7 @@ pub(crate) trait TrafficSource: Send {
     fn name(&self) -> &str;
     /// What one count of each event of reads stands for.
     fn bytes(&self) -> &[u64];
-    /// What one count of the event behind those stands for, of those that tell what was read by stores.
+    /// What one count of the event behind those stands for, where the source distinguishes reads by stores.
     fn store_bytes(&self) -> Option<u64> {
         None
     }
@@ -57,23 +58,23 @@ pub(crate) trait TrafficSource: Send {
     fn goes_by_cgroups(&self) -> bool {
         true
     }
-    /// Who has memory on a device, for those that keep something for each.
+    /// The workloads that have memory on a device, for sources that keep something for each.
     fn follow(&mut self, _: &BTreeMap<Key, &Watches>) {}
     /// Which groups there are and on which nodes, for those that find their memory.
     fn place(&mut self, _: &[Group]) {}
-    /// How devices stand, for those that only look near overload.
+    /// The state of devices, for sources that only work near overload.
     fn on_plan(&mut self, _: &[DeviceState]) {}
-    /// Brings the counts of these up to now. Gives how many runs were counted for nobody since the last time.
-    fn refresh(&mut self, who: &BTreeSet<Key>) -> u64;
-    /// A cgroup's counts so far; who never ran has none.
+    /// Brings the counts of these up to now. Gives how many runs since the last time could not be attributed.
+    fn refresh(&mut self, keys: &BTreeSet<Key>) -> u64;
+    /// A cgroup's counts so far; one that never ran has none.
     fn of_cgroup(&mut self, id: Key) -> Result<Sum, Missing>;
     /// A process's.
     fn of_process(&mut self, id: Key) -> Result<Sum, Missing>;
-    /// Bytes that somebody has read so far of each group, of those that tell groups apart.
+    /// Bytes that a workload has read so far of each group, from sources that distinguish groups.
     fn by_group(&mut self, _: Key) -> Option<Result<BTreeMap<GroupId, u64>, Missing>> {
         None
     }
-    /// Only these will be asked for from now on.
+    /// Only these will be read from now on.
     fn forget(&mut self, is_there: &dyn Fn(Key) -> bool);
     /// What is to be said of the counts as a whole.
     fn notes(&self) -> Vec<Skipped> {
@@ -85,7 +86,7 @@ pub(crate) trait TrafficSource: Send {
 #[derive(Debug, Default)]
 struct Account {
     last: Option<Sum>,
-    /// By loads and by stores; by all together where they are not told apart.
+    /// By loads and by stores; by all together where the source does not distinguish them.
     bytes: BTreeMap<GroupId, [f64; 2]>,
 }
 
@@ -103,7 +104,7 @@ enum Count {
     ByGroup(Result<BTreeMap<GroupId, u64>, Missing>),
 }
 
-/// Counts of workloads, as signs of use in an observation.
+/// Counts of workloads, as access signals in an observation.
 pub(crate) struct TaskTraffic {
     source: Box<dyn TrafficSource>,
     accounts: BTreeMap<WorkloadId, Account>,
@@ -125,7 +126,7 @@ pub(crate) fn could_count(options: &Options) -> bool {
     candidate(options).is_ok()
 }
 
-fn is_asked_for(options: &Options) -> bool {
+fn is_chosen(options: &Options) -> bool {
     options.attribution == AttributionSource::TaskCounts || options.attribution_event.is_some()
 }
 
@@ -133,13 +134,13 @@ fn is_asked_for(options: &Options) -> bool {
 fn found(options: &Options, groups: &[Group]) -> Result<ChosenEvents, Missing> {
     let chosen = candidate(options)?;
     let verdict = calibration::of(options, groups, &chosen);
-    calibration::admitted(chosen, verdict, is_asked_for(options))
+    calibration::admitted(chosen, verdict, is_chosen(options))
 }
 
 /// For `weir doctor`: what shares would be made of.
 pub(crate) fn facts(options: &Options) -> Vec<Fact> {
     let counts = candidate(options).map(|chosen| chosen.name);
-    let mut facts = told(
+    let mut facts = count_facts(
         &counts,
         "can be used, if it agrees with the device when weir starts",
     );
@@ -153,7 +154,7 @@ fn boxed(source: impl TrafficSource + 'static) -> Box<dyn TrafficSource> {
 
 /// Nothing is lacking without counts: CPU time and resident memory are there. Why there are none stands
 /// beside.
-fn told(counts: &Result<String, Missing>, how: &str) -> Vec<Fact> {
+fn count_facts(counts: &Result<String, Missing>, how: &str) -> Vec<Fact> {
     let fact = |name: &str, value| Fact {
         name: name.into(),
         value,
@@ -177,7 +178,7 @@ impl TaskTraffic {
     /// Counts, where they are wanted and can be had; what shares are made of becomes a fact.
     ///
     /// # Errors
-    /// They were asked for and cannot be had.
+    /// The operator chose them, and there are none.
     pub(crate) fn choose(
         options: &Options,
         groups: &[Group],
@@ -186,7 +187,7 @@ impl TaskTraffic {
         let is_named = options.attribution_event.is_some();
         let loaded: Result<Box<dyn TrafficSource>, Missing> = match options.attribution {
             AttributionSource::CpuTime if !is_named => {
-                Err(Missing::NotSupported("not asked for".into()))
+                Err(Missing::NotSupported("not selected".into()))
             }
             AttributionSource::Resctrl if !is_named => Resctrl::open(options, false).map(boxed),
             AttributionSource::Sampling => Samples::open(options).map(boxed),
@@ -205,7 +206,7 @@ impl TaskTraffic {
             other => other,
         };
         let name = loaded.as_ref().map(|source| source.name().to_owned());
-        facts.extend(told(&name.map_err(Clone::clone), "in use"));
+        facts.extend(count_facts(&name.map_err(Clone::clone), "in use"));
         match loaded {
             Ok(mut source) => {
                 source.place(groups);
@@ -242,13 +243,14 @@ impl TaskTraffic {
         self.source.on_plan(devices);
     }
 
-    /// Takes what was counted until now for all who have memory on a device. As soon after the devices' own
-    /// counters as can be: what is counted in between is in one and not in the other.
+    /// Takes what was counted until now for all workloads that have memory on a device. It is called as soon
+    /// after the read of the devices' own counters as can be: what is counted in between is in one and not in
+    /// the other.
     pub(crate) fn take(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> TrafficReading {
         let users = || view.workloads.iter().filter(|w| !w.uses.is_empty());
-        let who: BTreeMap<Key, &Watches> = users().map(|w| (key(&w.source), &w.source)).collect();
-        self.source.follow(&who);
-        let lost = self.source.refresh(&who.keys().copied().collect());
+        let watched_by_key: BTreeMap<Key, &Watches> = users().map(|w| (key(&w.source), &w.source)).collect();
+        self.source.follow(&watched_by_key);
+        let lost = self.source.refresh(&watched_by_key.keys().copied().collect());
         let mut taken = TrafficReading {
             at: now(),
             of: BTreeMap::new(),
@@ -274,7 +276,7 @@ impl TaskTraffic {
         if lost > 0 {
             skipped.push(Skipped {
                 what: "counts of tasks".into(),
-                why: Missing::Lost("some runs were counted for nobody".into()),
+                why: Missing::Lost("some runs could not be attributed".into()),
             });
         }
         self.tidy(view, taken.at);
@@ -315,14 +317,14 @@ impl TaskTraffic {
             skipped.push(Skipped {
                 what: "counts of tasks".into(),
                 why: Missing::NotSupported(format!(
-                    "all the time: the events take turns with others' and ran {:.0} % of it; figures are scaled",
+                    "all the time: the events are multiplexed with others and ran {:.0} % of it; figures are scaled",
                     running_ratio * 100.0
                 )),
             });
         }
     }
 
-    /// Forgets who is gone.
+    /// Forgets workloads that are gone.
     fn tidy(&mut self, view: &View, at: Nanos) {
         if at.0.saturating_sub(self.forgot_at.0) < FORGET_EVERY.0 {
             return;
@@ -357,7 +359,7 @@ fn key(source: &Watches) -> Key {
     }
 }
 
-/// What was read since the last look.
+/// What was read since the last tick.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct More {
     /// By loads and by stores.
@@ -387,15 +389,15 @@ impl Account {
                 return Err(Missing::Lost("counts began anew".into()));
             }
             let before = (last.enabled_ns, last.running_ns);
-            let turn = match MuxGroup::between(before, (now.enabled_ns, now.running_ns)) {
+            let span = match MuxGroup::between(before, (now.enabled_ns, now.running_ns)) {
                 // It did not run, and was not to.
                 Err(Missing::NotYetRead) => continue,
-                turn => turn?,
+                span => span?,
             };
             let count = now.count.saturating_sub(last.count) as f64;
             let sum = if is_stores { &mut stores } else { &mut read };
-            *sum += turn.scaled(count * bytes as f64);
-            running_ratio = running_ratio.min(turn.running_ratio());
+            *sum += span.scaled(count * bytes as f64);
+            running_ratio = running_ratio.min(span.running_ratio());
         }
         self.last = Some(now);
         Ok(More {

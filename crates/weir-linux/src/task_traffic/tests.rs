@@ -118,9 +118,9 @@ fn stores_are_taken_out_of_the_reads_that_they_cause() {
     assert_eq!(advance(reads_and_stores(110, 43, 20)), [448.0, 192.0]);
     // The store's counter was read a moment later.
     assert_eq!(advance(reads_and_stores(110, 45, 30)), [0.0, 128.0]);
-    let mut turns = reads_and_stores(120, 49, 50);
-    turns.0[1].running_ns = 40;
-    let half = account.advance(turns, &[64], Some(64)).unwrap();
+    let mut partial = reads_and_stores(120, 49, 50);
+    partial.0[1].running_ns = 40;
+    let half = account.advance(partial, &[64], Some(64)).unwrap();
     assert_eq!((half.bytes, half.running_ratio), ([128.0, 512.0], 0.5));
 }
 
@@ -143,21 +143,21 @@ fn loads_and_stores_are_told_apart_where_the_source_can() {
     assert_eq!(written(&uses), [None, None], "nothing is not zero");
 }
 
-/// Counts by key; remembers who was to be up to date.
+/// Counts by key; remembers the keys that were brought up to date.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<BTreeMap<Key, Sum>>>, Arc<Mutex<Vec<Key>>>);
+struct FakeCounts(Arc<Mutex<BTreeMap<Key, Sum>>>, Arc<Mutex<Vec<Key>>>);
 
-impl TrafficSource for Told {
+impl TrafficSource for FakeCounts {
     fn name(&self) -> &str {
-        "told"
+        "counts"
     }
 
     fn bytes(&self) -> &[u64] {
         &[64]
     }
 
-    fn refresh(&mut self, who: &BTreeSet<Key>) -> u64 {
-        *self.1.lock().unwrap() = who.iter().copied().collect();
+    fn refresh(&mut self, keys: &BTreeSet<Key>) -> u64 {
+        *self.1.lock().unwrap() = keys.iter().copied().collect();
         0
     }
 
@@ -226,11 +226,11 @@ fn seen(pid: u32, uses: Vec<Use>) -> WorkloadReading {
 
 #[test]
 fn only_who_uses_a_group_is_asked_for() {
-    let told = Told::default();
-    let mut shares = TaskTraffic::new(Box::new(told.clone()));
+    let counts = FakeCounts::default();
+    let mut shares = TaskTraffic::new(Box::new(counts.clone()));
     let view = view(&[7], &[8]);
     for (count, wanted) in [(10, 0), (12, 128)] {
-        told.0
+        counts.0
             .lock()
             .unwrap()
             .insert(Key(7), sum(count, count, count));
@@ -238,7 +238,7 @@ fn only_who_uses_a_group_is_asked_for() {
         let mut skipped = Vec::new();
         let taken = shares.take(&view, &mut skipped);
         shares.fill(taken, &mut both, &mut skipped);
-        assert_eq!(*told.1.lock().unwrap(), [Key(7)]);
+        assert_eq!(*counts.1.lock().unwrap(), [Key(7)]);
         assert_eq!(
             (given(&both[0].uses), skipped.len()),
             (vec![Some(wanted)], 0)
@@ -249,11 +249,11 @@ fn only_who_uses_a_group_is_asked_for() {
 
 #[test]
 fn turns_are_told() {
-    let told = Told::default();
-    let mut shares = TaskTraffic::new(Box::new(told.clone()));
+    let counts = FakeCounts::default();
+    let mut shares = TaskTraffic::new(Box::new(counts.clone()));
     let mut skipped = Vec::new();
     for running in [0, 50] {
-        told.0
+        counts.0
             .lock()
             .unwrap()
             .insert(Key(7), sum(running, 2 * running, running));
@@ -267,15 +267,15 @@ fn turns_are_told() {
 
 #[test]
 fn who_is_gone_is_forgotten() {
-    let told = Told::default();
-    let mut shares = TaskTraffic::new(Box::new(told.clone()));
+    let counts = FakeCounts::default();
+    let mut shares = TaskTraffic::new(Box::new(counts.clone()));
     for pid in [7, 8] {
-        told.0.lock().unwrap().insert(Key(pid), sum(1, 1, 1));
+        counts.0.lock().unwrap().insert(Key(pid), sum(1, 1, 1));
         shares.accounts.insert(process(7).id(), Account::default());
     }
     let later = Nanos(shares.forgot_at.0 + FORGET_EVERY.0);
     shares.tidy(&view(&[], &[8]), later);
-    let left: Vec<Key> = told.0.lock().unwrap().keys().copied().collect();
+    let left: Vec<Key> = counts.0.lock().unwrap().keys().copied().collect();
     assert_eq!((left, shares.accounts.len()), (vec![Key(8)], 0));
 }
 
@@ -370,7 +370,7 @@ fn the_kernel_counts_this_process() {
     }
     let [after, second] = count();
     assert!(after.count > before.count, "{before:?} {after:?}");
-    assert_eq!(after.enabled_ns, after.running_ns, "nothing takes turns");
+    assert_eq!(after.enabled_ns, after.running_ns, "nothing is multiplexed");
     assert_eq!(second, Default::default(), "there is no second event");
     assert_eq!(kernel.store_bytes(), None);
     assert!(kernel.of_process(Key(u64::MAX)).is_err());
@@ -414,5 +414,5 @@ fn the_kernel_counts_stores_beside_reads() {
         stores.config = weir_events::Config([9999, 0, 0, 0]);
     }
     let alone = counting_bpf::openable(&roots, chosen).unwrap();
-    assert!(alone.stores.is_none() && alone.name.contains("stores not told from loads"));
+    assert!(alone.stores.is_none() && alone.name.contains("stores not distinguished from loads"));
 }

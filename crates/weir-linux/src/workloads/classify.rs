@@ -36,8 +36,8 @@ impl Classifier<'_> {
         // There are processes in it, and no maps can be read: another PID namespace (ids are 0), no
         // permission, a kernel without numa_maps.
         let unseen = resident.at.is_none() && resident.unread == 0;
-        let somebody = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
-        asked.stands_in = unseen && somebody && asked.pids != Err(Trouble::NoFile);
+        let has_processes = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
+        asked.stands_in = unseen && has_processes && asked.pids != Err(Trouble::NoFile);
         let charged = asked
             .charged
             .get_or_insert_with(|| self.charged(leaf, buffer));
@@ -81,7 +81,8 @@ impl Classifier<'_> {
     }
 }
 
-/// Who is in it, where it has memory on a device: nobody asks of the others, and there are many.
+/// The processes in it, where it has memory on a device. Those of other cgroups are not needed, and there are
+/// many.
 pub(crate) fn processes(
     uses: &[Use],
     at: Nanos,

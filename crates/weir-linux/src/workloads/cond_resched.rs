@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Walking through all processes takes its time, on a slow machine a quarter of a second each second. Nobody
-//! is to lose a CPU for that long: limited tasks of the scheduler in partial mode, which rank below weir,
-//! would have one less meanwhile (seen live: the device 20 % below its set-point, for as long as each walk
-//! took). So the walk is made in short stretches with rests between.
+//! A walk through all processes takes its time, on a slow machine a quarter of a second each second. It must
+//! not keep a CPU busy for that long: limited tasks of the scheduler in partial mode, which rank below weir,
+//! would have one CPU less meanwhile (seen live: the device 20 % below its set-point, for as long as each
+//! walk took). So the walk is made in short stretches with pauses between.
 
 use crate::kernel::clock::{now, sleep};
 use weir_core::Nanos;

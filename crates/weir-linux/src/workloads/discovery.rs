@@ -55,7 +55,7 @@ pub(crate) struct Watched {
     pub(crate) uses: Vec<Use>,
     /// All its memory, where that is known.
     pub(crate) resident_bytes: Option<Bytes>,
-    /// Who is in it, if it has memory on a device.
+    /// The processes in it, if it has memory on a device.
     pub(crate) processes: Option<Processes>,
 }
 
@@ -210,13 +210,13 @@ impl Discovery {
         self.is_for_limits
     }
 
-    /// From now on it keeps no CPU busy for long. While there is somebody whose memory was never looked at,
-    /// it hurries.
+    /// From now on it keeps no CPU busy for long. While there is a process of unknown memory, it does not
+    /// pause.
     pub(crate) fn take_time(&mut self) {
         self.may_rest = true;
     }
 
-    /// The groups whose nodes count from now on.
+    /// The groups of which the nodes count from now on.
     pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) {
         let mut nodes: Vec<_> = groups.iter().map(|g| g.node).collect();
         nodes.sort_unstable();
@@ -230,7 +230,7 @@ impl Discovery {
         }
     }
 
-    /// Whether there is a process whose memory was never looked at.
+    /// Whether there is a process of which the memory was never read.
     pub(crate) fn has_unread(&self) -> bool {
         self.members.has_unread()
     }
@@ -265,7 +265,7 @@ impl Discovery {
         self.judge_cgroups(at, view);
     }
 
-    /// Which there are, and who is in them.
+    /// The cgroups, and the processes in them.
     fn ask_cgroups(&mut self, at: Nanos) {
         let Finder::Cgroups { tree, asked } = &mut self.finder else {
             return;
@@ -301,21 +301,21 @@ impl Discovery {
                 owner_every,
                 &mut self.buffer,
             );
-            let mut nobody_changed = true;
+            let mut is_unchanged = true;
             for pid in answers.pids.iter().flatten() {
-                // Who was met when it was asked is there as far as it knows.
+                // A process that was met when the list was read is there as far as the list knows.
                 if answers.at != at && self.members.still_known(*pid) {
                     continue;
                 }
                 self.members
                     .meet_by(census.as_ref(), *pid, at, &mut self.buffer);
-                nobody_changed &= self.members.is_calm(*pid);
+                is_unchanged &= self.members.is_calm(*pid);
                 self.rests.rest();
             }
             if answers.at == at
                 && matches!(how, Ask::Lists)
                 && !self.is_for_limits
-                && answers.settle(nobody_changed)
+                && answers.settle(is_unchanged)
             {
                 answers.keep_list(leaf, root.as_fd(), &self.kept);
                 for pid in answers.pids.iter().flatten() {
@@ -395,7 +395,7 @@ impl Discovery {
         view.skipped.extend(said);
         view.residency = format!(
             "numa_maps of processes; memory.numa_stat for {stands_in} of {count} cgroups, and for page cache \
-             that nobody has mapped of {charged}",
+             that no process has mapped of {charged}",
             count = view.workloads.len()
         );
     }

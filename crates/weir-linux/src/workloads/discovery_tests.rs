@@ -222,7 +222,7 @@ fn users_in_the_root_cgroup_are_a_workload_that_is_never_limited() {
     assert_eq!(
         inside.busiest.len(),
         1,
-        "who has nothing there is not in it: {inside:?}"
+        "a process without memory there is not in it: {inside:?}"
     );
     fake.numa_maps(300, &[("anon=1", 0, 1)]);
     assert!(
@@ -413,7 +413,7 @@ fn rows_stand_for_files_until_they_fail_and_then_no_round_is_lost() {
         "by its list, at once"
     );
     let view = at(2);
-    assert_eq!(excluded(&view, new), None, "the rows have nobody in it");
+    assert_eq!(excluded(&view, new), None, "the rows have no process in it");
     assert!(view.tasks.starts_with("a BPF iterator"), "{}", view.tasks);
     let view = at(4);
     for id in [FIO, STRESS, new] {

@@ -16,7 +16,7 @@ use weir_core::Nanos;
 const ROUND_EVERY: Duration = Duration::from_millis(1000);
 /// Where weir only observes: as often as processes are asked for.
 const OBSERVING_EVERY: Duration = Duration::from_nanos(ASK_EVERY.0);
-/// While the memory of somebody is unknown, the traffic of his group cannot be shared out rightly.
+/// While the memory of a process is unknown, the traffic of its group cannot be attributed correctly.
 const UNREAD_EVERY: Duration = Duration::from_millis(20);
 /// After a workload vanished the next round comes early, but not at once: they go in swarms.
 const HURRY_AFTER: Duration = Duration::from_millis(200);
@@ -119,7 +119,8 @@ impl Pace {
         }
     }
 
-    /// The groups whose nodes count from the next round on. Views made with them have at least this number.
+    /// The groups of which the nodes count from the next round on. Views made with them have at least this
+    /// number.
     pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) -> u64 {
         let number = match self {
             Pace::Inline { scout, watched, .. } => {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is never limited: kernel threads, PID 1, weir itself, real-time tasks,
-//! and what the operator excludes. A cgroup is never limited if one of its processes is not.
+//! Which tasks are never limited: kernel threads, PID 1, weir itself, real-time tasks, and what the operator
+//! excludes. A cgroup is never limited if one of its processes is not.
 //!
-//! `cpu.max` does not hold back real-time tasks, but it does hold back whom they wait for.
+//! `cpu.max` does not hold back real-time tasks, but it does hold back the tasks that they wait for.
 
 use super::operator_names::Wanted;
 use super::processes::CachedProcess;
@@ -13,7 +13,7 @@ use crate::options::{Options, Roots};
 use std::sync::Arc;
 use weir_core::seam::observation::Excluded;
 
-/// The rules, and who we are.
+/// The rules, and weir's own process and cgroup.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     globs: Vec<String>,

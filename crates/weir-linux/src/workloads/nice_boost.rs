@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Niceness while the mappings of a process are read, where weir limits. Since Linux 7 `numa_maps` is read
-//! inside of the kernel's RCU: were the reader to wait for a CPU meanwhile among those who have too much to
-//! do, all of the kernel would wait for it, and after 21 s the kernel takes any sched_ext scheduler out
-//! (`scx_rcu_cpu_stall`). Only meanwhile, and only where there are so many: a scout that goes before limited
-//! tasks takes their CPU, and the device does not stay at its set-point (seen live on slow CPUs, full mode:
-//! RMSE 8 and 14 % with haste all the time, 3.5 and 5.5 % with none).
+//! inside of the kernel's RCU. If the reader had to wait for a CPU meanwhile, among many runnable tasks, all
+//! of the kernel would wait for it, and after 21 s the kernel takes any sched_ext scheduler out
+//! (`scx_rcu_cpu_stall`). The boost is on only meanwhile, and only where there are so many: a discovery
+//! thread that goes before limited tasks takes their CPU, and the device does not stay at its set-point (seen
+//! live on slow CPUs, full mode: RMSE 8 and 14 % with the boost all the time, 3.5 and 5.5 % with none).
 
 use crate::kernel::files::Buffer;
 use crate::kernel::parse::process::runnable;
@@ -18,11 +18,11 @@ const NICE: i32 = -15;
 /// turn.
 const CROWD: usize = 8;
 
-/// Whether whoever waits for a CPU may wait for long.
+/// Whether a task that waits for a CPU may wait for long.
 pub(crate) fn is_crowded(proc: &OwnedFd, buffer: &mut Buffer) -> bool {
     let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
     let text = buffer.read_once_at(proc, "loadavg").ok();
-    // Where nobody knows there may be.
+    // An unknown count may be a crowd.
     let count = text.and_then(|text| runnable(text).ok());
     count.is_none_or(|count| count > (CROWD * cpus) as u64)
 }
@@ -49,7 +49,7 @@ impl Haste {
 
 impl Drop for Haste {
     fn drop(&mut self) {
-        // Whoever asks for less is given it.
+        // A lower priority is always granted.
         let _ = setpriority_process(None, self.usual);
     }
 }

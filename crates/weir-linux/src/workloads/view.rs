@@ -21,7 +21,7 @@ pub(crate) struct View {
     pub(crate) residency: String,
     /// Where processes are learned from.
     pub(crate) tasks: String,
-    /// [`View::processes`], once somebody asked.
+    /// [`View::processes`], once it was read.
     pub(crate) by_id: OnceLock<Arc<BTreeMap<WorkloadId, Processes>>>,
 }
 

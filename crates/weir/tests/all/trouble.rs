@@ -198,7 +198,7 @@ fn a_setting_of_resctrl_is_owed() {
     let stands = |masks: &str| fs::read_to_string(&setting).unwrap().trim() == masks;
     let doctor = stdout(&world.weir(&["doctor"]));
     assert!(doctor.contains("--attribution resctrl"), "{doctor}");
-    assert!(doctor.contains("somebody else has groups"), "{doctor}");
+    assert!(doctor.contains("another program has groups"), "{doctor}");
     for (signal, is_kill) in [(Signal::TERM, false), (Signal::KILL, true)] {
         let daemon = world.start(&["run", "--attribution", "resctrl", "--json"]);
         world.wait("set to slow memory", || stands("0=0x30;1=0x30"));

@@ -245,7 +245,7 @@ fn what_others_set_is_respected_and_kept(vm: &Vm) -> Result<()> {
         until(
             vm,
             &format!(
-                "grep -q 'changed by somebody else.*{name}.service' {LINES}.err ||
+                "grep -q 'changed by another program.*{name}.service' {LINES}.err ||
                  {{ echo {max} > {SLICE}/{name}.service/cpu.max; false; }}"
             ),
         )?;
@@ -293,7 +293,7 @@ fn weights_that_others_set_stay(vm: &Vm) -> Result<()> {
     }
     let shown = once_both_are_shown(vm, "weir explain --json", |shown| &shown["workloads"])?;
     let text = shown.to_string();
-    ensure!(text.contains("somebody else set weight 77"), "{shown}");
+    ensure!(text.contains("another program set weight 77"), "{shown}");
     let status = signal_weir(vm, pid, "TERM")?;
     ensure!(status == 0, "weir ended with {status}");
     let left = files(vm)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lease on a cgroup's `cpu.max`: what stood there before, what weir wrote, and how it is put back.
+//! The lease on a cgroup's `cpu.max`: the value before, what weir wrote, and how the value is restored.
 //!
 //! ```text
 //! hold   cgroup (path and inode), limit and burst before   on disk BEFORE the first change
@@ -7,7 +7,7 @@
 //! done   put back, or gone
 //! ```
 //!
-//! A second `hold` of the same cgroup replaces what is put back: another program changed it meanwhile.
+//! A second `hold` of the same cgroup replaces what is restored: another program changed it meanwhile.
 
 use crate::kernel::escape::{escape, unescape};
 use crate::kernel::files::{Buffer, write_at};
@@ -50,9 +50,9 @@ pub(crate) enum CpuMaxRecord {
 pub(crate) struct CpuMaxLease {
     pub(crate) path: Vec<u8>,
     pub(crate) inode: u64,
-    /// What to put back.
+    /// The value to restore.
     pub(crate) theirs: CpuMax,
-    /// `cpu.max.burst` to put back, where the kernel has it.
+    /// The `cpu.max.burst` to restore, where the kernel has it.
     pub(crate) burst_us: Option<u64>,
     pub(crate) ours: LastTwo<CpuMax>,
 }
@@ -81,7 +81,7 @@ impl CpuMaxLease {
             if !self.ours.contains(&current) {
                 let theirs = self.theirs;
                 outcome = UndoOutcome::LeftAlone(format!(
-                    "somebody set {current} since; it was {theirs}"
+                    "another program set {current} since; it was {theirs}"
                 ));
                 stands = current;
             } else {

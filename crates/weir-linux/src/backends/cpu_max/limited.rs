@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A cgroup whose limit we changed: what was there, what should be there, and its files.
+//! A cgroup that weir limits: its `cpu.max` before, the value that should be there, and its files.
 
 use super::lease::CpuMaxLease;
 use super::move_process::TakenProcess;
@@ -15,13 +15,14 @@ use rustix::io::Errno;
 use weir_core::Nanos;
 use weir_core::seam::plan::OutcomeKind;
 
-/// A cgroup we hold. Its descriptors are kept while the budget has room, and opened anew otherwise.
+/// A limited cgroup. Its descriptors stay open while the budget of descriptors allows it. Otherwise they are
+/// opened at each use.
 pub(crate) struct LimitedCgroup {
     pub(crate) lease: CpuMaxLease,
     pub(crate) dir: Option<Kept>,
     /// `cpu.max`, for reading and writing.
     pub(crate) max: Option<Kept>,
-    /// What we asked for last.
+    /// The last limit that weir's plan set.
     pub(crate) ours: CpuMax,
     /// What should be there.
     pub(crate) written: CpuMax,
@@ -33,7 +34,7 @@ pub(crate) struct LimitedCgroup {
     pub(crate) weight: HeldWeight,
     /// When its quota is refilled, once that is known.
     pub(crate) phase: Option<Phase>,
-    /// Looking after it failed, and that was said.
+    /// The last check of it failed, and an outcome said so.
     pub(crate) trouble: Option<OutcomeKind>,
 }
 
@@ -48,7 +49,7 @@ impl LimitedCgroup {
         self.lease.theirs.cpus()
     }
 
-    /// Time and times it was held back.
+    /// For how long and how often it was throttled.
     pub(crate) fn cpu_stat(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<CpuStat> {
         let read = self.with_dir(root, |dir| buffer.read_at(dir, "cpu.stat"));
         cpu_stat(read.ok()?).ok()

@@ -19,7 +19,7 @@
 //!            limit: lock, check, journal       others write
 //!   (free) ─────────────────────────► held ◄──────────────► contested
 //!      ▲                               │                        │
-//!      └──────── put back, journal ────┴── release ─────────────┘
+//!      └──────── restore, journal ─────┴── release ─────────────┘
 //! ```
 
 pub(crate) mod lease;
@@ -64,7 +64,7 @@ use weir_core::seam::plan::{ActionKind, OutcomeKind};
 use weir_core::{CpuShare, Description, Missing, Nanos, Plan, WorkloadId};
 use write_order::in_order;
 
-/// Shortest time between two writes of ours over somebody else's, per cgroup.
+/// Shortest time between two writes of weir over another program's value, for each cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// The back end.
@@ -79,7 +79,7 @@ pub(crate) struct CpuMaxBackend {
     turns: Turns,
     /// The round of the view that holds were compared with.
     compared: u64,
-    /// When refills whose moment is not known are searched again.
+    /// When the refills of unknown phase are searched again.
     pub(crate) search: Search,
     pub(crate) sched_ext: SchedExt,
 }
@@ -100,7 +100,7 @@ impl CpuMaxBackend {
         }
     }
 
-    /// Whether this limit is looser than the one of ours that is in force.
+    /// Whether this limit is looser than the limit of weir that is in force.
     pub(crate) fn would_raise(&self, id: &WorkloadId, cpus: CpuShare) -> bool {
         let ours = quota(cpus, self.period_us);
         self.holds
@@ -261,7 +261,7 @@ impl CpuMaxBackend {
         Ok(OutcomeKind::Applied)
     }
 
-    /// Reads what is there; if it is not what we wrote, it is theirs. Returns whether it was not.
+    /// Reads the value that is there. If weir did not write it, it is theirs. Returns whether it was changed.
     fn see_theirs(
         &mut self,
         id: &WorkloadId,
@@ -273,17 +273,17 @@ impl CpuMaxBackend {
             return Ok(false);
         }
         let (was, expected) = (hold.lease.theirs, hold.written);
-        tracing::warn!(cgroup = %id, %was, %expected, now = %current, "cpu.max was changed by somebody else");
+        tracing::warn!(cgroup = %id, %was, %expected, now = %current, "cpu.max was changed by another program");
         hold.lease.theirs = current;
         hold.written = current;
         context.leases.note(&hold.lease.hold())?;
         Ok(true)
     }
 
-    /// Looks after what is held: cgroups that are gone are dropped, those that are no workload any
-    /// more (a leaf that got children, a process that ended in a cgroup that stays) are released, and
-    /// where somebody else wrote, ours is set again if it is tighter. Called once a tick; the part
-    /// that reads files takes turns.
+    /// Checks what is held. Cgroups that are gone are dropped. Cgroups that are no workload any more (a leaf
+    /// that got children, a process that ended in a cgroup that stays) are released. Where another program
+    /// wrote, the limit of weir is set again if it is tighter. Called at each tick; the part that reads files
+    /// takes some cgroups at each tick.
     pub(crate) fn tend(&mut self, view: &View, context: &mut BackendContext) {
         let at = now();
         if view.round != self.compared {
@@ -291,7 +291,7 @@ impl CpuMaxBackend {
             let is_over = |id: &&WorkloadId| view.get(id).is_none();
             let over: Vec<_> = self.holds.keys().filter(is_over).cloned().collect();
             for id in over {
-                tracing::info!(workload = %id, "no workload any more: its limit is put back");
+                tracing::info!(workload = %id, "no workload any more: its earlier limit is restored");
                 // What fails is tried again at the next tick.
                 if matches!(self.release(&id, context), OutcomeKind::Failed(_)) {
                     self.compared = 0;
@@ -313,7 +313,7 @@ impl CpuMaxBackend {
             };
             let before = std::mem::replace(&mut hold.trouble, tended.err());
             if let Some(why) = hold.trouble.as_ref().filter(|_| before.is_none()) {
-                tracing::warn!(cgroup = %id, ?why, "cannot look after a limit");
+                tracing::warn!(cgroup = %id, ?why, "cannot check a limit");
             }
         }
         context.leases.compact();
@@ -337,7 +337,7 @@ impl CpuMaxBackend {
         self.set(id, ours, context).map(|_| ())
     }
 
-    /// Gives a workload that has a limit of ours this part of its own weight.
+    /// Gives a workload that weir limits this part of its own weight.
     pub(crate) fn weigh(&mut self, id: &WorkloadId, ratio: f64, context: &mut BackendContext) {
         self.on_weight(id, context, |scale, hold| scale.weigh(hold, ratio));
     }
@@ -357,7 +357,7 @@ impl CpuMaxBackend {
         Some(change(&mut scale, hold))
     }
 
-    /// Puts back what was there before.
+    /// Restores the value from before.
     pub(crate) fn release(&mut self, id: &WorkloadId, context: &mut BackendContext) -> OutcomeKind {
         let weight = self.on_weight(id, context, |scale, hold| scale.put_back(hold));
         match weight {
@@ -393,7 +393,7 @@ impl CpuMaxBackend {
         kind
     }
 
-    /// Drops a hold whose limit is put back or gone.
+    /// Drops a hold when its limit is restored or its cgroup is gone.
     fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) {
         self.on_weight(id, context, |scale, hold| {
             scale.end(hold, HeldWeight::default())

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The cgroup through which one process is limited.
 //!
-//! A process that is alone in its leaf is limited there. One that shares its leaf is refused, unless
-//! the operator told weir to take such processes: then it is moved into `/weir.slice/pid-PID-START`
-//! for as long as it is limited, and back to where it was. That leaf belongs to systemd or to a
-//! container runtime, whose accounting the process leaves meanwhile; that is why it must be asked for.
-//! Processes it starts meanwhile are limited with it, and go back with it.
+//! A process that is alone in its leaf is limited there. A process that shares its leaf is refused, unless
+//! the operator allowed weir to take such processes. Then weir moves it into `/weir.slice/pid-PID-START` for
+//! as long as it is limited, and back to where it was. Its leaf belongs to systemd or to a container runtime,
+//! and the process leaves the accounting of these meanwhile. For this reason weir moves no process without
+//! the operator's flag. Processes that it starts meanwhile are limited with it, and move back with it.
 
 use crate::kernel::escape::{escape, unescape};
 use crate::kernel::fd_budget::is_want;
@@ -202,8 +202,8 @@ fn make(dir: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     }
 }
 
-/// Moves the process. A process id can be recycled between a look and the move, so it is looked at
-/// again afterwards: if it is another one then, it goes back at once.
+/// Moves the process. A process id can be recycled between the check and the move, so it is checked again
+/// afterwards. If it is another process then, it moves back at once.
 pub(crate) fn carry(
     root: BorrowedFd<'_>,
     proc: &OwnedFd,
@@ -282,7 +282,7 @@ pub(crate) fn put_back(
     remove(root, &own)
 }
 
-/// Removes an empty cgroup of ours.
+/// Removes an empty cgroup that weir made.
 pub(crate) fn remove(root: BorrowedFd<'_>, path: &[u8]) -> UndoOutcome {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
     let name = String::from_utf8_lossy(name);

@@ -16,7 +16,7 @@ fn process(pid: u32, start_ticks: u64) -> Process {
     }
 }
 
-/// A process that was taken and not given back.
+/// A process that was taken and not moved back.
 fn taken(fake: &Fake) -> (OwnedFd, TakenProcess) {
     fake.write("sys/fs/cgroup/weir.slice/cgroup.subtree_control", "cpu\n");
     fake.cgroup("weir.slice/pid-100-4000", &[]);

@@ -12,26 +12,26 @@
 //! So the phase is found once per cgroup and period, by watching `nr_periods` for a period, and then
 //! each rewrite waits for it.
 //!
-//! *Steering.* Where bursts of several workloads happen to coincide they overload the device together
-//! and leave it idle together, for as long as the limits stand. A phase can be moved: the timer adds
-//! whatever period is set when it fires, so one period that is longer by Δ shifts all later refills
-//! by Δ. New limits are moved to where the others leave the most room.
+//! *Steering.* Where bursts of several workloads happen to coincide they overload the device together and
+//! leave it idle together, for as long as the limits stand. A phase can be moved: the timer adds the period
+//! that is set when it fires, so one period that is longer by Δ shifts all later refills by Δ. New limits are
+//! moved into the largest gaps between the others.
 
 use std::time::Duration;
 use weir_core::Nanos;
 
-/// Looks at `nr_periods` per period while a phase is searched: a rewrite then gives away at most this
-/// part of a period's CPU time.
+/// Samples of `nr_periods` per period while a phase is searched: a rewrite then gives away at most this part
+/// of a period's CPU time.
 pub(crate) const LOOKS_PER_PERIOD: u64 = 16;
 
-/// Longest wait of one tick for refills: the rest of the interval is for looking and deciding. Where
-/// the period is longer, rewrites do not wait.
+/// Longest wait of one tick for refills: the rest of the interval is for observing and planning. Where the
+/// period is longer, rewrites do not wait.
 pub(crate) fn patience_us(interval: Duration) -> u64 {
     u64::try_from(interval.as_micros()).unwrap_or(u64::MAX) / 4 * 3
 }
 
-/// The first wait until an unknown moment is searched again, and the longest: a search looks at each of
-/// them some twenty times.
+/// The first wait until an unknown phase is searched again, and the longest. A search samples each of them
+/// some twenty times.
 const SEARCH_FIRST: Nanos = Nanos(4_000_000_000);
 const SEARCH_LAST: Nanos = Nanos(64_000_000_000);
 
@@ -44,7 +44,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// A refill was seen between two looks, the later one at `seen_at`.
+    /// A refill was seen between two samples, the later one at `seen_at`.
     pub(crate) fn seen(period_us: u64, seen_at: Nanos) -> Self {
         let period_ns = period_us.max(1).saturating_mul(1000);
         Phase {
@@ -76,9 +76,9 @@ impl Phase {
     }
 }
 
-/// By how much each of `new` should come later, in nanoseconds, so that refills are spread over the
-/// period: evenly if nobody else is there, else each into the middle of the largest gap. Offsets are
-/// in nanoseconds, below `period_ns`.
+/// By how much each of `new` should come later, in nanoseconds, so that refills are spread over the period:
+/// evenly if there are no others, else each into the middle of the largest gap. Offsets are in nanoseconds,
+/// below `period_ns`.
 pub(crate) fn shifts(others: &[u64], new: &[u64], period_ns: u64) -> Vec<u64> {
     let period_ns = period_ns.max(1);
     let mut taken = others.to_vec();
@@ -120,7 +120,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// One look: true when the counter has just gone up by one. A larger step, or a look that came more
+    /// One sample: true when the counter has just gone up by one. A larger step, or a sample that came more
     /// than `late` after the one before, says only that a refill was some time ago.
     pub(crate) fn look(&mut self, nr_periods: u64, at: Nanos, late: Nanos) -> bool {
         let before = self.before.replace((nr_periods, at));
@@ -190,7 +190,7 @@ mod tests {
     fn only_a_single_step_seen_in_time_tells_the_moment() {
         let mut watch = Watch::default();
         let mut look = |count, at| watch.look(count, Nanos(at), Nanos(12));
-        assert!(!look(7, 0), "the first look knows nothing");
+        assert!(!look(7, 0), "the first sample knows nothing");
         assert!(!look(7, 6));
         assert!(look(8, 12));
         assert!(!look(10, 18), "two refills: the last may be long ago");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `cpu.max` and `cpu.weight` that others had set where weir has just released a limit: until discovery has
-//! asked again, its view still shows weir's own values there.
+//! `cpu.max` and `cpu.weight` that others had set where weir has just released a limit. Until discovery has
+//! read them again, its view still shows weir's own values there.
 
 use super::limited::LimitedCgroup;
 use crate::kernel::clock::now;
@@ -23,7 +23,7 @@ pub(crate) struct ReleasedLimit {
 }
 
 impl ReleasedLimit {
-    /// Two rounds on, and once its owner's decisions were asked for again, the view shows nothing of ours.
+    /// After two rounds, and once the owner's settings were read again, the view shows no value of weir.
     fn is_needed(&self, view: &View, at: Nanos) -> bool {
         let asked_again = at.0.saturating_sub(self.at.0) >= OWNER_EVERY.0;
         self.round + 2 >= view.round || !asked_again
@@ -31,7 +31,7 @@ impl ReleasedLimit {
 }
 
 impl ReleasedLimits {
-    /// Before the limit is put back; `round` is that of the view in use.
+    /// Called before the limit is restored; `round` is that of the view in use.
     pub(crate) fn remember(&mut self, id: &WorkloadId, hold: &LimitedCgroup, round: u64) {
         let released = ReleasedLimit {
             limit_cpus: hold.theirs(),
@@ -88,7 +88,7 @@ mod tests {
             released.is_needed(&view, Nanos(at.0 + ms * 1_000_000))
         };
         assert!(is_needed(11, 7000), "no round since");
-        assert!(is_needed(20, 5000), "asked before the release");
+        assert!(is_needed(20, 5000), "read before the release");
         assert!(!is_needed(20, 6000));
     }
 }

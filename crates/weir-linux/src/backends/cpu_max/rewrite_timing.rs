@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The part of the back end that knows when quotas are refilled (see
-//! [`crate::backends::cpu_max::period_phase`]): it finds the moment for new limits, moves the refills of
-//! several workloads apart, and tells how long a rewrite should wait.
+//! [`crate::backends::cpu_max::period_phase`]). It finds the phase of new limits, moves the refills of
+//! several workloads apart, and says how long a rewrite should wait.
 
 use super::CpuMaxBackend;
 use super::limited::LimitedCgroup;
@@ -12,8 +12,8 @@ use crate::kernel::parse::cgroup::CpuMax;
 use rustix::fd::AsFd;
 use weir_core::{Nanos, WorkloadId};
 
-/// With more limits than this, bursts are spread by their number alone. Nor are the moments of more searched
-/// at once: each takes some twenty looks, and those of the others are searched after their next write.
+/// With more limits than this, bursts are spread by their number alone. Nor are the phases of more searched
+/// at once: each takes some twenty samples. Those of the others are searched after their next write.
 const STEERED_MAX: usize = 32;
 
 /// Bursts of shorter periods even out within an interval, and are not worth that the loop waits again.
@@ -41,7 +41,7 @@ impl CpuMaxBackend {
         }
     }
 
-    /// Whose moment is to be searched again now.
+    /// The workloads with refills to be searched again now.
     fn hidden(&mut self) -> Vec<WorkloadId> {
         if self.is_short() || !(2..=STEERED_MAX).contains(&self.holds.len()) {
             return Vec::new();
@@ -62,9 +62,9 @@ impl CpuMaxBackend {
         self.period_us < SEARCHED_FROM_US
     }
 
-    /// What a look or a write may come too late by and still tell the moment: half a period, since many
-    /// limits on slow CPUs take several steps for one round of looks. Where a moment is not searched again, a
-    /// vague one is better than none.
+    /// How late a sample or a write may come and still give the phase: half a period, since many limits on
+    /// slow CPUs take several steps for one round of samples. Where a phase is not searched again, a vague
+    /// one is better than none.
     fn late(&self) -> Nanos {
         match self.is_short() {
             true => Nanos(u64::MAX),
@@ -102,7 +102,7 @@ impl CpuMaxBackend {
         }
     }
 
-    /// Whether a limit is in force whose moment of refill is not known.
+    /// Whether a limit is in force of which the phase of refills is not known.
     pub(crate) fn needs_phase(&self, id: &WorkloadId) -> bool {
         self.holds.get(id).is_some_and(LimitedCgroup::needs_phase)
     }
@@ -135,16 +135,16 @@ impl CpuMaxBackend {
                 phase,
                 shift_us: shift_ns / 1000,
             })
-            // What a look cannot tell apart needs no move.
+            // A shift that a sample cannot resolve needs no move.
             .filter(|m| m.shift_us > self.period_us / LOOKS_PER_PERIOD)
             .collect();
         self.carry_out(&moves, context);
     }
 
-    /// Just after a refill the longer period is set, and just after the next one the right period again:
-    /// the timer has added the longer one by then. Who comes too late, for the first (then nothing is
-    /// moved) or for the second (then it may have moved twice), knows the moment no more: it is searched
-    /// again.
+    /// Just after a refill the longer period is set, and just after the next one the right period again: the
+    /// timer has added the longer one by then. If the first write comes too late, nothing is moved. If the
+    /// second comes too late, the refill may have moved twice. In both cases the phase is not known any more,
+    /// and is searched again.
     fn carry_out(&mut self, moves: &[Move], context: &mut BackendContext) {
         let begun = now();
         let (period, late) = (Nanos(self.period_us * 1000), self.late());

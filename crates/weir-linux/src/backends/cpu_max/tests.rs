@@ -78,7 +78,7 @@ impl World {
         outcomes
     }
 
-    /// As if killed: descriptors close, nothing is put back.
+    /// As if killed: descriptors close, nothing is restored.
     fn crash(&mut self) {
         self.actuator.holds.clear();
         self.context.leases.crash();
@@ -209,8 +209,8 @@ impl Sleeper {
     }
 }
 
-/// In a `/proc` of our own the threads of the cgroup are asked by number, also those `/proc/PID` does not
-/// show here.
+/// In a `/proc` of the test's own, the kernel is asked for the threads of the cgroup by number, also for
+/// those that `/proc/PID` does not show here.
 #[test]
 fn one_real_time_thread_of_a_cgroup_is_found_by_its_number() {
     let fake = Fake::new();

@@ -10,8 +10,8 @@
 //! - A weight counts among the siblings of the cgroup. A cgroup that has no siblings with tasks gains and
 //!   loses nothing.
 //!
-//! **Theirs and ours.** As for limits, what was there before is *theirs*. A value that is not the one we
-//! wrote is somebody else's: it stays, and weir leaves that weight alone for as long as the limit lasts.
+//! **Theirs and ours.** As for limits, the weight before is *theirs*. A value that weir did not write is
+//! another program's: it stays, and weir leaves that weight alone for as long as the limit lasts.
 
 use super::limited::LimitedCgroup;
 use super::weight_lease::{
@@ -29,10 +29,10 @@ use weir_core::seam::observation::LimitedWeight;
 /// What became of the weight of a cgroup that is held.
 #[derive(Debug, Default)]
 pub(crate) enum HeldWeight {
-    /// Nothing was asked for.
+    /// The plan sets no weight.
     #[default]
     Untouched,
-    /// Ours to change.
+    /// Weir holds the lease and may change it.
     Leased {
         lease: WeightLease,
         /// The part of theirs that is in force.
@@ -45,7 +45,7 @@ pub(crate) enum HeldWeight {
 }
 
 impl HeldWeight {
-    /// As an observation tells it.
+    /// As an observation has it.
     pub(crate) fn seen(&self) -> Option<LimitedWeight> {
         match self {
             HeldWeight::Leased { ratio, .. } if *ratio < 1.0 => {
@@ -56,7 +56,7 @@ impl HeldWeight {
         }
     }
 
-    /// The weight that others gave it, where a view may show ours.
+    /// The weight that others gave it, where a view may show weir's.
     pub(crate) fn theirs(&self) -> Option<f64> {
         match self {
             HeldWeight::Leased { lease, .. } => Some(lease.theirs as f64),
@@ -80,13 +80,13 @@ impl Scale<'_> {
         }
         match self.try_weigh(hold, ratio.clamp(0.0, 1.0)) {
             Ok(()) => {}
-            // It is gone, which the limit finds too, or weir has no descriptor left for it: asked for again.
+            // It is gone, which the limit finds too, or weir has no descriptor left for it: tried again.
             Err(Refusal::Later) => {}
             Err(Refusal::Never(why)) => self.leave_alone(hold, why),
         }
     }
 
-    /// Finds out whether somebody else has changed it.
+    /// Finds out whether another program has changed it.
     pub(crate) fn look_after(&mut self, hold: &mut LimitedCgroup) {
         if let HeldWeight::Leased { ratio, written, .. } = &hold.weight
             && *ratio < 1.0
@@ -119,10 +119,10 @@ impl Scale<'_> {
         given
     }
 
-    /// Nothing of it is left to be put back.
+    /// Nothing of it is left to restore.
     pub(crate) fn end(&mut self, hold: &mut LimitedCgroup, then: HeldWeight) {
         if let HeldWeight::Leased { lease, .. } = std::mem::replace(&mut hold.weight, then) {
-            // If this cannot be written, the next start finds a weight that is not ours, or nothing.
+            // If this cannot be written, the next start finds a weight that is not weir's, or nothing.
             let inode = lease.inode;
             let _ = self.leases.note(&WeightRecord::WeightDone { inode });
         }
@@ -231,7 +231,7 @@ impl Refusal {
 }
 
 fn changed(now: u64, expected: u64) -> String {
-    format!("somebody else set weight {now} where weir had set {expected}")
+    format!("another program set weight {now} where weir had set {expected}")
 }
 
 /// This part of a weight; the kernel takes none below 1.

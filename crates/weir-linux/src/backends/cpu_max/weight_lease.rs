@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lease on a cgroup's `cpu.weight`: what stood there before, what weir wrote, and how it is put back.
+//! The lease on a cgroup's `cpu.weight`: the value before, what weir wrote, and how the value is restored.
 //!
 //! ```text
 //! weight       cgroup (path and inode), weight and nice value before   on disk BEFORE the first change
 //! weighed      the weight that is about to be written                  before each change
-//! weight_done  put back, or gone
+//! weight_done  restored, or gone
 //! ```
 
 use super::lease::{NO_PATH, NOT_HELD};
@@ -50,7 +50,7 @@ pub(crate) enum WeightRecord {
 pub(crate) struct WeightLease {
     pub(crate) path: Vec<u8>,
     pub(crate) inode: u64,
-    /// What to put back.
+    /// The value to restore.
     pub(crate) theirs: u64,
     /// The same as `cpu.weight.nice` shows it, where the kernel does.
     pub(crate) nice: Option<i64>,
@@ -77,14 +77,14 @@ impl WeightLease {
         if current == self.theirs {
             return UndoOutcome::Unchanged;
         }
-        // Its weight reads as 1 then, which may be ours too, and cannot be written.
+        // Its weight reads as 1 then, which weir may have set too, and cannot be written.
         if is_idle(dir, buffer) == Ok(true) {
             return UndoOutcome::LeftAlone(IDLE.into());
         }
         if !self.ours.contains(&current) {
             let theirs = self.theirs;
             return UndoOutcome::LeftAlone(format!(
-                "somebody set weight {current} since; it was {theirs}"
+                "another program set weight {current} since; it was {theirs}"
             ));
         }
         match self.write_theirs(dir, buffer) {

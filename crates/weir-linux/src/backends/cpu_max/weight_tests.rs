@@ -118,7 +118,7 @@ fn what_others_set_meanwhile_stays() {
     world.weigh(FIO, 0.25);
     world.set("cpu.weight", "300\n");
     world.tend();
-    assert!(left_alone(world.seen()).contains("somebody else set weight 300"));
+    assert!(left_alone(world.seen()).contains("another program set weight 300"));
     world.weigh(FIO, 0.5);
     assert_eq!(world.file("cpu.weight"), "300");
     assert!(
@@ -183,7 +183,7 @@ fn a_nice_value_that_is_finer_than_a_weight_is_put_back_too() {
 
 #[test]
 fn killed_at_any_moment_the_weight_is_restored() {
-    // What was in the file when weir died: the last value, the one before, theirs, or somebody else's.
+    // The value in the file when weir died: the last one, the one before, theirs, or another program's.
     for (there, after) in [("10", "100"), ("25", "100"), ("100", "100"), ("77", "77")] {
         let mut world = World::new(Fake::new());
         world.limit(FIO, 0.5);
@@ -197,7 +197,7 @@ fn killed_at_any_moment_the_weight_is_restored() {
         assert_eq!(
             report.restored,
             [WorkloadId::new(FIO)],
-            "told once: {report:?}"
+            "reported once: {report:?}"
         );
         assert_eq!(report.left_alone.len(), usize::from(there == "77"));
         assert!(!world.fake.path("run/weir/journal.jsonl").exists());
@@ -328,8 +328,8 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
-    /// Whatever happens in whatever order: at the end of weir the weight is the last that others set, and at
-    /// no time has a cgroup without a limit of ours another.
+    /// In any order of events: at the end of weir the weight is the last that others set, and at no time has
+    /// a cgroup without a limit of weir another.
     #[test]
     fn no_weight_is_left_behind(events in proptest::collection::vec(event(), 1..40), is_killed: bool) {
         let mut world = World::new(Fake::new());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whose a cgroup's tasks are, for the scheduler: of which slot, with which share. Two parts of weir say one
-//! each, and the kernel's map has both in one entry.
+//! The scheduler's map of cgroups: of which slot a cgroup's tasks are, and with which share. Slot and share
+//! come from two parts of weir, and the kernel's map has both in one entry.
 
 use std::collections::BTreeMap;
 

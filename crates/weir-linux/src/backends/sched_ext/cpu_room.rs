@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether the CPUs have room for tasks that rank below all others, which is where partial mode has limited
-//! ones (`weir_core::enforcement::class_rank`).
+//! Whether the CPUs have time left for tasks that rank below all others. In partial mode the limited tasks do
+//! (`weir_core::enforcement::class_rank`).
 
 use crate::inventory::numa::online;
 use crate::kernel::files::{Buffer, open_root};
@@ -11,8 +11,8 @@ use crate::options::Roots;
 const COUNTS: u32 = 5;
 const BETWEEN: std::time::Duration = std::time::Duration::from_millis(7);
 
-/// Why partial mode is not to be chosen: as many tasks want a CPU as there are CPUs. Which of them will be
-/// limited is not known yet, so all count. Where a file cannot be read there is room.
+/// Why partial mode is not to be chosen: as many tasks are runnable as there are CPUs. Which of them will be
+/// limited is not known yet, so all count. Where a file cannot be read there is no shortage.
 pub(super) fn shortage(roots: &Roots) -> Option<String> {
     let cpus = online(roots).ok()?.len() as u64;
     let proc = open_root(&roots.proc).ok()?;

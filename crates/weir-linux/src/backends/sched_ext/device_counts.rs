@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the scheduler cannot read the device's counters by itself (no driver of ours, or events of perf are
-//! asked for), weir reads them for it, some hundred times a second while somebody is limited or guarded, and
-//! tells it. Between two looks it goes by estimates, and what those missed it makes up for (`struct
-//! weir_ext_count` in `bpf/sched/weir_sched.h`).
+//! Samples of the device's counters for the scheduler. Where the scheduler cannot read them by itself (weir's
+//! driver is not loaded, or the operator chose events of perf), weir reads them some hundred times a second
+//! while a workload is limited or guarded, and writes them to the scheduler's map. Between two samples the
+//! scheduler goes by estimates, and corrects their error afterwards (`struct weir_ext_count` in
+//! `bpf/sched/weir_sched.h`).
 
 use super::Scx;
 use super::intf::{self, DeviceSample};
@@ -11,17 +12,17 @@ use std::collections::BTreeMap;
 use weir_core::seam::observation::GroupReading;
 use weir_core::{DeviceId, Missing, Nanos};
 
-/// Between two looks: a few of the scheduler's own, and well within what a limit is about.
+/// Between two samples: a few of the scheduler's own intervals, and much shorter than a limit needs.
 const EVERY: Nanos = Nanos::from_millis(10);
 
-/// Who counts what a device moves.
+/// What counts the bytes that a device moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeviceCounts {
-    /// The scheduler, each time it looks.
+    /// The scheduler, each time it runs its timer.
     Itself,
     /// weir, now and then.
     ByUs,
-    /// Nobody: estimates alone.
+    /// Nothing: estimates alone.
     Not,
 }
 
@@ -33,7 +34,7 @@ impl Scx {
             .then_some(EVERY)
     }
 
-    /// Tells the scheduler what the counters showed.
+    /// Passes on to the scheduler what the counters showed.
     pub(crate) fn look(&self, groups: &[GroupReading]) {
         let is_wanted = matches!(self.rule, Rule::Partial | Rule::Full);
         let Some(loaded) = self.loaded.as_ref().filter(|_| is_wanted) else {
@@ -47,7 +48,7 @@ impl Scx {
                 && let Some(seen) = seen
                 && let Err(why) = loaded.set_seen(device.0, seen)
             {
-                tracing::warn!(%device, "the scheduler was not told what the device moved: {why}");
+                tracing::warn!(%device, "the scheduler did not get what the device moved: {why}");
             }
         }
     }

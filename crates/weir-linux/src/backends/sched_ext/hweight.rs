@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Full mode: what part of the CPUs each cgroup is worth. The scheduler knows tasks and their weights
-//! only; the tree of `cpu.weight` is flattened here, as it stands while those run who ran lately.
+//! Full mode: which part of the CPUs each cgroup has (its hweight). The scheduler knows tasks and their
+//! weights only. The tree of `cpu.weight` is flattened here, over the cgroups that ran lately.
 //!
 //! ```text
 //!   /system.slice 100 ─┬─ a.service 100  (runs)    ─► 100 · 100/400 = 25
@@ -36,7 +36,7 @@ pub(super) struct WeightedLeaf {
     is_active: bool,
 }
 
-/// What the scheduler has to be told.
+/// What changes in the scheduler's maps.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WeightChanges {
     /// Share by index.
@@ -45,7 +45,7 @@ pub(super) struct WeightChanges {
     pub(super) indices: Vec<(u64, u32)>,
 }
 
-/// The shares that were told.
+/// The shares that are in the scheduler's maps.
 #[derive(Debug)]
 pub(super) struct Hweights {
     slots: Slots,
@@ -110,7 +110,7 @@ impl Hweights {
                     *told = weight;
                     news.weights.push((*index, weight));
                 }
-                // More than there is room for: its tasks are each for itself.
+                // There are no more shares: its tasks count each for itself.
                 None => {
                     let Some(index) = self.slots.take() else {
                         continue;

@@ -60,7 +60,7 @@ wire!(
     Settings { tick_ns, burst_ns, debt_ns, starvation_ns, starvation_each_ns, starvation_max_ns, run_ns, heartbeat_timeout_ns, cpu_count, queue_count }
 );
 wire!(
-    /// Sign of life of the daemon.
+    /// The daemon's heartbeat.
     Heartbeat { count, epoch, slots, devices }
 );
 wire!(

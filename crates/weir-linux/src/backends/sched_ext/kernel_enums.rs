@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The numbers the scheduler was compiled with, against those of the running kernel. Places of members move
-//! by themselves when it is loaded; a number is a number, and a kernel that has another one would do
-//! something else than was asked for.
+//! by themselves when it is loaded. A number does not: a kernel with another value would do something else
+//! than weir means.
 
 use libbpf_rs::btf::{Btf, types};
 
@@ -23,7 +23,7 @@ const NUMBERS: &[(&str, &str, u64)] = &[
     ("scx_dsq_id_flags", "SCX_DSQ_LOCAL_ON", 1 << 63 | 1 << 62),
 ];
 
-/// The first number that is another one in this kernel: its name, and ours and the kernel's value.
+/// The first number that is another one in this kernel: its name, weir's value and the kernel's.
 pub(super) fn difference(btf: &Btf<'_>) -> Option<(&'static str, u64, Option<u64>)> {
     let differs = |(of, name, ours): &(&str, &'static str, u64)| {
         let theirs = value(btf, of, name);

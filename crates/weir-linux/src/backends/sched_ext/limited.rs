@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From no limit to one and back: who is in a cgroup comes under weir's scheduler, and returns.
+//! From no limit to one and back: the threads of a cgroup come under weir's scheduler, and return.
 
 use super::intf::{self, WorkloadCfg};
 use super::loader::{Loaded, ScxError};
@@ -20,10 +20,10 @@ use std::collections::BTreeMap;
 use weir_core::seam::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
 
-/// A cgroup whose tasks are scheduled by weir.
+/// A cgroup of which weir schedules the tasks.
 pub(super) struct LimitedWorkload {
     pub(super) slot: u32,
-    /// Nobody had the slot until now.
+    /// The slot was free until now.
     is_new: bool,
     dir: OwnedFd,
     pub(super) moved: ScxThread,
@@ -31,7 +31,7 @@ pub(super) struct LimitedWorkload {
     pub(super) device: DeviceId,
     pub(super) cpus: CpuShare,
     pub(super) rate: WorkloadCfg,
-    /// It is limited no more, and its threads are being given back.
+    /// It is limited no more, and its threads get their own policies back.
     pub(super) is_leaving: bool,
 }
 
@@ -96,7 +96,7 @@ impl Scx {
         Ok(OutcomeKind::Applied)
     }
 
-    /// Finds the cgroup, looks at who is in it, and gives it a slot. Nothing is changed yet.
+    /// Finds the cgroup, checks the threads in it, and gives it a slot. Nothing is changed yet.
     fn acquire(
         &mut self,
         id: &WorkloadId,
@@ -153,7 +153,7 @@ impl Scx {
             .map_err(failed)?;
         self.beat.slots = u64::from(self.slots.end());
         self.beat.epoch += 1;
-        // This says also that we live: to look at who is in it may have taken long.
+        // This is a heartbeat too: to check the threads may have taken long.
         self.beat.count += 1;
         loaded.set_beat(self.beat).map_err(failed)?;
         if self.rule.takes_all() {
@@ -166,7 +166,7 @@ impl Scx {
         begun.map(drop).map_err(|e| outcome(e, &hold.moved.path))
     }
 
-    /// From now on it is held back no more. Its threads are given back as soon as there is time.
+    /// From now on it is not held back. Its threads get their own policies back as soon as there is time.
     pub(crate) fn release(&mut self, id: &WorkloadId, context: &mut BackendContext) -> OutcomeKind {
         let Some(hold) = self.holds.get_mut(id) else {
             return OutcomeKind::Unchanged;
@@ -237,7 +237,7 @@ impl Scx {
         }
     }
 
-    /// What became of a workload and of its device, for those who look for reasons.
+    /// Logs what the scheduler did with a workload and its device, for a search for reasons.
     pub(super) fn tell(&self, id: &WorkloadId, hold: &LimitedWorkload) {
         let Some(loaded) = &self.loaded else { return };
         let (count, meter) = (loaded.count(hold.slot), loaded.meter(hold.device.0));
@@ -254,15 +254,15 @@ impl Scx {
             .cloned()
             .collect();
         for id in over {
-            tracing::info!(workload = %id, "no workload any more: its tasks are given back");
+            tracing::info!(workload = %id, "no workload any more: its tasks get their own policies back");
             if let OutcomeKind::Failed(why) = self.release(&id, context) {
-                tracing::warn!(workload = %id, why, "its tasks are not given back");
+                tracing::warn!(workload = %id, why, "its tasks do not get their own policies back");
             }
         }
     }
 
-    /// Looks for threads that joined limited cgroups from outside, and goes on giving back those of others;
-    /// the cgroups take turns.
+    /// Finds threads that joined limited cgroups from outside, and goes on restoring the policies of threads
+    /// that leave. Some cgroups at each tick.
     pub(super) fn follow(&mut self, context: &mut BackendContext) {
         if self.rule.takes_all() {
             return;
@@ -300,7 +300,7 @@ impl Scx {
 }
 
 impl LimitedWorkload {
-    /// Nobody of it is held back any more.
+    /// No task of it is held back any more.
     fn set_free(&self, loaded: Option<&Loaded>) {
         let free = WorkloadCfg {
             active: intf::MODE_FREE,

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 
 /// The compiled scheduler.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/main.bpf.o"));
-/// The first kernel that gives tasks of `SCHED_EXT` time although ordinary tasks want all of it.
+/// The first kernel that gives tasks of `SCHED_EXT` time although ordinary tasks could use all of it.
 const KERNEL: (u32, u32) = (7, 0);
 
 /// Why the scheduler is not in the kernel.
@@ -46,7 +46,7 @@ pub(crate) enum ScxError {
     #[error("the kernel did not take weir's scheduler ({0}){said}: run weir as root with CAP_BPF and \
              CAP_SYS_ADMIN; if it is, please report this, and use --backend cpu-max", said = said(.1))]
     NotTaken(libbpf_rs::Error, String),
-    #[error("weir's scheduler cannot be told what to do: {0}")]
+    #[error("weir's scheduler does not take its settings: {0}")]
     Map(libbpf_rs::Error),
 }
 
@@ -126,8 +126,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// Loads it, which is where the kernel's verifier looks at it. It schedules nobody before
-    /// [`Loaded::start`].
+    /// Loads it; the kernel's verifier checks it here. It schedules no task before [`Loaded::start`].
     pub(crate) fn new(settings: Settings, rule: Rule) -> Result<Self, ScxError> {
         if let Ok(mut said) = SAID.lock() {
             said.clear();
@@ -197,7 +196,7 @@ impl Loaded {
         })
     }
 
-    /// From here on it schedules. Nobody is limited by that; false if it did so before.
+    /// From here on it schedules. No task is limited by that; false if it did so before.
     pub(crate) fn start(&mut self) -> Result<bool, ScxError> {
         if self.link.is_some() {
             return Ok(false);
@@ -227,12 +226,12 @@ impl Loaded {
         put(&self.seen, index, &seen.to_bytes())
     }
 
-    /// Forgets what the last one in this slot did. Only while the slot limits nobody.
+    /// Clears the count of the last workload in this slot. Only while the slot limits no workload.
     pub(crate) fn clear_count(&self, slot: u32) -> Result<(), ScxError> {
         put(&self.counts, slot, &WorkloadCtx::default().to_bytes())
     }
 
-    /// Whose a cgroup's tasks are: of a slot (0: nobody's), and with a share of the CPUs (0: each for
+    /// Sets the slot of a cgroup's tasks (0: none), and their share of the CPUs (0: each task counts for
     /// itself).
     pub(crate) fn own(&self, cgroup: u64, slot: u32, share: u32) -> Result<(), ScxError> {
         let value = (u64::from(slot) | u64::from(share) << 8).to_ne_bytes();
@@ -308,11 +307,11 @@ impl Rule {
         self != Rule::Partial
     }
 
-    /// Whose tasks are the scheduler's, for people.
-    pub(crate) fn whose(self) -> &'static str {
+    /// Which tasks the scheduler has, in words.
+    pub(crate) fn scheduled_tasks(self) -> &'static str {
         match self {
             Rule::Partial => "limited workloads only",
-            Rule::Full => "all ordinary tasks: cpu.max of anybody is not enforced meanwhile",
+            Rule::Full => "all ordinary tasks: cpu.max is not enforced on any cgroup meanwhile",
             Rule::Thesis(_) => {
                 "all ordinary tasks, by a rule of the thesis: it does not hold the set-point"
             }

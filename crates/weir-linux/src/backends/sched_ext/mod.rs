@@ -3,21 +3,21 @@
 //!
 //! ```text
 //!  Plan ─► rate of each limited workload ─┐
-//!          room for all others           ─┼─► maps ─► scheduler: budgets, each millisecond
-//!          a beat at each tick           ─┘
+//!          bytes for all others          ─┼─► maps ─► scheduler: budgets, each millisecond
+//!          a heartbeat at each tick      ─┘
 //!  threads of limited cgroups ─► SCHED_EXT (only those: all others stay where they are)
 //! ```
 //!
-//! - A workload that is cut may move what the plan allows it; at its floor, or when its limit is being
-//!   raised on the way out, it may move its limit in CPUs times its intensity.
-//! - What the limited ones are not given of the set-point is the others' room. Then all budgets and
-//!   that room make the set-point, so the device is held there even where an estimate is wrong.
+//! - A limited workload may move what the plan allows it. At its floor, or when its limit is being raised on
+//!   the way out, it may move its limit in CPUs times its intensity.
+//! - The part of the set-point that limited workloads do not get is for the others. All budgets and that part
+//!   make the set-point, so the device is held there even where an estimate is wrong.
 //! - A thread of `SCHED_EXT` is not under the `cpu.max` of its cgroup, so a workload that has one set
 //!   by others is refused.
 //! - The scheduler is loaded when weir starts, because that takes its time, and leaves when weir ends. It
-//!   begins to schedule at the first tick: a daemon that is one of ten thousand tasks must have told it first
-//!   what each cgroup is worth, its own too. While nobody is limited it has no tasks and looks ten times a
-//!   second at nothing.
+//!   begins to schedule at the first tick: a daemon that is one of ten thousand tasks must first write which
+//!   share each cgroup has, its own too. While no workload is limited the scheduler has no tasks, and its
+//!   timer runs ten times a second.
 
 mod cgroup_map;
 mod cpu_room;
@@ -58,7 +58,7 @@ use weir_core::seam::observation::{GroupReading, Skipped};
 use weir_core::seam::plan::{ActionKind, OutcomeKind};
 use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
 
-/// Ticks of ours that may be lost before nobody is limited any more, and the least time.
+/// Ticks of the daemon that may be missed before no workload is limited any more, and the least time.
 const PATIENCE_TICKS: u64 = 10;
 const PATIENCE_LEAST: Nanos = Nanos::from_millis(2000);
 /// After the kernel has thrown the scheduler out.
@@ -68,7 +68,7 @@ const DRIVER_TYPES: &str = "kernel/btf/weir_cxl";
 /// Time for bringing threads under the scheduler in one interval: a hundredth of the shortest time it waits
 /// for weir.
 const MOVING: Nanos = Nanos::from_millis(20);
-/// Cgroups whose threads are looked through at one tick.
+/// Cgroups of which the threads are checked at one tick.
 const FOLLOWED_AT_ONCE: usize = 32;
 
 /// Why this back end cannot be used here, as far as can be said without trying.
@@ -88,23 +88,23 @@ pub(crate) struct Scx {
     /// Full mode only.
     shares: Hweights,
     holds: BTreeMap<WorkloadId, LimitedWorkload>,
-    /// Full mode only: who is not limited.
+    /// Full mode only: workloads that are not limited.
     guarded: BTreeMap<WorkloadId, Guarded>,
     beat: Heartbeat,
-    /// Times the scheduler had given up waiting for us.
+    /// How often the scheduler had suspended all limits for want of a heartbeat.
     opened: u64,
     followed: Option<WorkloadId>,
-    /// Who is not under the scheduler by then has to wait for the next interval.
+    /// A thread that is not under the scheduler by then has to wait for the next interval.
     moving_until: Nanos,
     /// Why it is not in the kernel although it should be, and when to try again.
     trouble: Option<(String, Nanos)>,
 }
 
 impl Scx {
-    /// This back end, if it is asked for and can be used. `is_counted`: weir can tell what devices move.
+    /// This back end, if it is chosen and can be used. `is_counted`: weir can read what devices move.
     ///
     /// # Errors
-    /// It is asked for by name, and something stands in its way.
+    /// It is chosen by name, and something stands in its way.
     pub(crate) fn choose(options: &Options, is_counted: bool) -> Result<Option<Self>, LinuxError> {
         if options.read_only || options.backend == BackendChoice::CpuMax {
             return Ok(None);
@@ -182,7 +182,7 @@ impl Scx {
                     Rule::Partial
                 }
             },
-            // Whoever asks for events of perf has the device counted by them alone.
+            // With events of perf, the device is counted by them alone.
             counts: if options.counters != CounterSource::Perf
                 && options.roots.sys.join(DRIVER_TYPES).exists()
             {
@@ -250,8 +250,8 @@ impl Scx {
         if !loaded.start().map_err(|why| why.to_string())? {
             return Ok(());
         }
-        let whose = self.rule.whose();
-        tracing::info!("weir's scheduler is in the kernel, for {whose}");
+        let tasks = self.rule.scheduled_tasks();
+        tracing::info!("weir's scheduler is in the kernel, for {tasks}");
         // With many tasks that takes longer than it waits for us; its clock ran already.
         self.say_we_live().map_err(|why| why.to_string())?;
         self.opened = self.life().map_or(0, |life| life.suspensions);
@@ -265,7 +265,7 @@ impl Scx {
         loaded.map_or(Ok(()), |loaded| loaded.set_beat(self.beat))
     }
 
-    /// It schedules nobody any more, and is not loaded again at once.
+    /// It schedules no task any more, and is not loaded again at once.
     fn lose(&mut self, why: String, context: &mut BackendContext) {
         tracing::warn!("{why}");
         self.trouble = Some((why, Nanos(now().0.saturating_add(RETRY_AFTER.0))));
@@ -284,7 +284,8 @@ impl Scx {
         self.lose(why, context);
     }
 
-    /// If weir was silent for too long, nobody was limited meanwhile: whoever looks at bandwidth must know.
+    /// If weir was silent for too long, no workload was limited meanwhile. The log must say so: the bandwidth
+    /// of that time shows it.
     fn notice_silence(&mut self) {
         let Some(life) = self.life() else { return };
         if life.suspensions > self.opened {
@@ -301,7 +302,7 @@ impl Scx {
         self.loaded.as_ref().and_then(Loaded::life)
     }
 
-    /// Full mode: tells the scheduler what part of the CPUs each cgroup is worth.
+    /// Full mode: gives the scheduler the share of the CPUs of each cgroup.
     fn share(
         &mut self,
         plan: &Plan,
@@ -328,7 +329,7 @@ impl Scx {
         Ok(())
     }
 
-    /// Tells the scheduler what everybody may do, and that we live.
+    /// Gives the scheduler all rates, and a heartbeat.
     fn feed(&mut self, plan: &Plan, machine: &Description) -> Result<(), ScxError> {
         let Some(loaded) = &self.loaded else {
             return Ok(());
@@ -360,7 +361,7 @@ impl Scx {
                     .unwrap_or_default(),
                 set_point_bytes_per_sec: target,
                 others_bytes_per_sec: state.map_or(0, |d| others_room(d, given)),
-                // While nobody is limited all of it is the others' room: what they leave of it is nobody's
+                // While no workload is limited all of it is for the others, and what they leave of it is no
                 // credit.
                 carry_bytes: if given > 0 {
                     whole(target as f64 * CARRY.secs_f64())
@@ -420,8 +421,8 @@ impl Backend for Scx {
         context: &mut BackendContext,
     ) -> Vec<OutcomeKind> {
         self.notice_the_end(context);
-        let was_anybody_held = !(self.holds.is_empty() && self.guarded.is_empty());
-        if was_anybody_held {
+        let was_limiting = !(self.holds.is_empty() && self.guarded.is_empty());
+        if was_limiting {
             self.notice_silence();
         }
         self.drop_the_gone(view, context);
@@ -448,8 +449,8 @@ impl Backend for Scx {
         if let Err(why) = self.start() {
             self.lose(why, context);
         }
-        if !was_anybody_held {
-            // A silence until now did nobody any harm.
+        if !was_limiting {
+            // Without a limit, a silence until now did no harm.
             self.opened = self.life().map_or(0, |life| life.suspensions);
         }
         self.follow(context);

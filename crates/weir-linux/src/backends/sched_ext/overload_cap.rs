@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Full mode: who is not limited is guarded. The plan looks at the device once in an interval; a load that
-//! begins in between would have the device for itself until then. So the scheduler gives the device a budget
-//! of its own, and while that is spent holds those back that have had more than their part: their weight's
-//! part of the set-point, which counts in no other case.
+//! Full mode: workloads that are not limited are guarded. The plan observes the device once in an interval; a
+//! load that begins in between would have the device for itself until then. So the scheduler gives the device
+//! a budget of its own. While that is used up, it holds back workloads that have had more than their part.
+//! Their part is their weight's part of the set-point. It counts in no other case.
 
 use super::Scx;
 use super::cgroup_map::Owners;
@@ -27,8 +27,8 @@ pub(super) struct Guarded {
 }
 
 impl Scx {
-    /// A slot for who is to be limited, and whether nobody had it until now. Who was guarded keeps its slot;
-    /// if there is none left, somebody else is guarded no more.
+    /// A slot for a workload that is to be limited, and whether the slot was free until now. A workload that
+    /// was guarded keeps its slot. If there is none left, another workload is guarded no more.
     pub(super) fn slot_for(&mut self, id: &WorkloadId) -> Option<(u32, bool)> {
         if let Some(guarded) = self.guarded.remove(id) {
             return Some((guarded.slot, false));
@@ -85,7 +85,7 @@ impl Scx {
     }
 }
 
-/// Its tasks are nobody's again.
+/// Its tasks have no slot again.
 fn unguard(loaded: &Loaded, owners: &mut Owners, guarded: Guarded) -> Result<(), ScxError> {
     let free = WorkloadCfg {
         active: intf::MODE_FREE,
@@ -118,7 +118,7 @@ fn rates(plan: &Plan, view: &View) -> BTreeMap<WorkloadId, (u64, WorkloadCfg)> {
         let target = state.set_point_bytes_per_sec?.get();
         let verdict = plan.workloads.iter().find(|v| v.id == watched.id);
         let known = verdict.and_then(|v| v.intensity_bytes_per_cpu_sec);
-        // Who has not moved anything yet: what it is charged is scaled by what the device counts.
+        // A workload that has not moved anything yet: its charge is scaled by what the device counts.
         let intensity = known
             .filter(|k| k.is_finite() && *k > 0.0)
             .unwrap_or(target);

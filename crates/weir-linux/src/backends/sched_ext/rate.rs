@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the plan to what the scheduler is told of one workload: its rate, its intensity, its device.
+//! From the plan to what the scheduler gets for one workload: its rate, its intensity, its device.
 
 use super::intf::{self, WorkloadCfg};
 use crate::workloads::discovery::Watched;
@@ -8,14 +8,14 @@ use weir_core::enforcement::byte_budget::budget_of;
 use weir_core::seam::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId};
 
-/// A budget is for one device: who uses several is not for this back end.
+/// A budget is for one device: this back end does not limit workloads that use several.
 pub(super) fn only_device(watched: &Watched) -> Result<DeviceId, OutcomeKind> {
     let devices: BTreeSet<DeviceId> = watched.uses.iter().map(|u| u.group.device).collect();
     let mut devices = devices.into_iter();
     match (devices.next(), devices.next()) {
         (Some(device), None) if (device.0 as usize) < intf::MAX_DEVICES => Ok(device),
         (Some(_), _) => Err(OutcomeKind::Refused(format!(
-            "it uses several devices, or one beyond the first {}: use --backend cpu-max",
+            "it uses several devices, or one after the first {}: use --backend cpu-max",
             intf::MAX_DEVICES
         ))),
         (None, _) => Err(OutcomeKind::Refused("it has no memory on a device".into())),

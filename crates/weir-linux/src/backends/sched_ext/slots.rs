@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which slots of the scheduler are free. Low ones first: the scheduler looks at all below the highest.
+//! Which slots of the scheduler are free. Low ones first: the scheduler reads all below the highest.
 
 use std::collections::BTreeSet;
 
-/// Slots in use. Slot 0 is nobody's.
+/// Slots in use. Slot 0 belongs to no workload.
 #[derive(Debug)]
 pub(crate) struct Slots {
     used: BTreeSet<u32>,

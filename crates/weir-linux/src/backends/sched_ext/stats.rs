@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the scheduler did: its books for screens, and a report where the kernel took it out.
+//! What the scheduler did: its statistics for screens, and a report where the kernel took it out.
 
 use super::Scx;
 use super::intf::{DeviceCtx, EnqueueStats, ExitInfo, WorkloadCtx};
@@ -43,7 +43,7 @@ impl Scx {
         })
     }
 
-    /// Whoever has a slot.
+    /// The workloads that have a slot.
     fn slots_in_use(&self) -> impl Iterator<Item = (&WorkloadId, u32)> {
         let holds = self.holds.iter().map(|(id, hold)| (id, hold.slot));
         holds.chain(self.guarded.iter().map(|(id, g)| (id, g.slot)))
@@ -53,7 +53,7 @@ impl Scx {
         u32::try_from(self.beat.devices).unwrap_or(0)
     }
 
-    /// Keeps what is known of the scheduler's end: the kernel's words and the books.
+    /// Keeps what is known of the scheduler's end: the kernel's words and the statistics.
     pub(super) fn report(&self, end: &ExitInfo) {
         let path = self.roots.run.join(REPORT);
         match write_report(&path, &self.report_text(end)) {
@@ -82,7 +82,7 @@ impl Scx {
     }
 }
 
-/// Names of tasks and cgroups are anybody's choice: nothing of theirs is to reach a terminal as a command.
+/// Any user can choose names of tasks and cgroups: they must not reach a terminal as a command.
 fn harmless(text: &str) -> String {
     let plain = |c: char| {
         if c == '\n' || c == '\t' || !c.is_control() {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The threads of a cgroup, gone through in portions. To read which there are costs the more the more there
-//! are (12 µs each on an emulated CPU, of whose time ten thousand took a third at each tick), so who is left
-//! is remembered from tick to tick, and the list is read anew only when its last reading is paid off.
+//! The threads of a cgroup, scanned in portions. To list them costs the more the more there are: 12 µs each
+//! on an emulated CPU, and for ten thousand a third of its time at each tick. So the threads that are left
+//! are remembered from tick to tick. The list is read anew only when the cost of its last reading is a small
+//! part of the time since.
 
 use crate::kernel::clock::{now, thread_cpu};
 use rustix::io::Errno;
@@ -11,28 +12,28 @@ use weir_core::Nanos;
 /// A list is read anew after this many times what reading it took: at most a twentieth of the loop's time.
 const PAID_OFF_BY: u64 = 20;
 
-/// Who is in a cgroup, and who of them needs no second look.
+/// The threads in a cgroup, and which of them need no second visit.
 #[derive(Debug, Default)]
 pub(super) struct Roll {
     seen: BTreeSet<u32>,
     /// Of the last list, last ones first.
     left: Vec<u32>,
-    /// The end of the last list was not told yet.
+    /// The end of the last list was not reported yet.
     is_open: bool,
     /// Threads of the last list that were changed.
     changed: usize,
-    /// Something stood in the way of one of them, who is in the next list again.
+    /// One of them could not be changed, and is in the next list again.
     has_failed: bool,
     listed_at: Nanos,
     list_cost: Nanos,
 }
 
-/// What one look at a cgroup did.
+/// What one portion of a scan did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Portion {
-    /// Threads whose policy was changed since the list was read.
+    /// Threads that got another policy since the list was read.
     pub(crate) changed: usize,
-    /// Nobody of the list is left for the next look, and nothing went wrong.
+    /// No thread of the list is left for the next portion, and nothing went wrong.
     pub(crate) is_whole: bool,
 }
 
@@ -74,8 +75,8 @@ impl Roll {
         Ok(())
     }
 
-    /// Does something with those who were not seen yet: with one at least, and with others while it is before
-    /// `until`. Between two lists there is nothing to do, and nobody knows of a whole.
+    /// Does something with the threads that were not visited yet: with one at least, and with others while it
+    /// is before `until`. Between two lists there is nothing to do, and no list is reported as whole.
     pub(super) fn go_on(
         &mut self,
         until: Nanos,
@@ -113,7 +114,7 @@ mod tests {
 
     const LATER: Nanos = Nanos(u64::MAX);
 
-    /// One look at these threads: which were asked, and what came of it.
+    /// One portion with these threads: which were visited, and the result.
     fn look(roll: &mut Roll, threads: &[u32], until: Nanos, gone: u32) -> (Vec<u32>, usize, bool) {
         let mut asked = Vec::new();
         let act = |tid| {
@@ -140,13 +141,13 @@ mod tests {
         let roll = &mut Roll::default();
         let all = [1, 2, 3];
         assert_eq!(look(roll, &all, Nanos(0), 1), (vec![1], 0, false));
-        // The list is not read again while somebody of it is left.
+        // The list is not read again while a thread of it is left.
         assert_eq!(look(paid_off(roll), &[9], Nanos(0), 0), (vec![2], 1, false));
         assert_eq!(look(paid_off(roll), &[9], LATER, 0), (vec![3], 2, true));
         assert_eq!(look(paid_off(roll), &all, LATER, 0), (vec![1], 1, true));
         assert_eq!(look(paid_off(roll), &all, LATER, 0), (vec![], 0, true));
         assert_eq!(look(paid_off(roll), &[2, 4], LATER, 0), (vec![4], 1, true));
-        // Who left and came back is looked at again.
+        // A thread that left and came back is visited again.
         assert_eq!(look(paid_off(roll), &all, LATER, 0), (vec![1, 3], 2, true));
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is scheduled by weir: threads of a limited cgroup get the policy `SCHED_EXT`, and their own
-//! one back. Children inherit it from their parents, so mostly there is nothing to do; who joins the
-//! cgroup from outside is found at one of the next looks.
+//! Which threads weir schedules: threads of a limited cgroup get the policy `SCHED_EXT`, and their own one
+//! back. Children inherit it from their parents, so mostly there is nothing to do. A thread that joins the
+//! cgroup from outside is found at one of the next scans.
 //!
-//! Asking and moving takes its time, on a slow machine two seconds for ten thousand threads, and the
-//! scheduler waits no longer for a word of weir's. So it is done in portions ([`super::thread_scan`]).
+//! To read and change policies takes its time, on a slow machine two seconds for ten thousand threads, and
+//! the scheduler waits no longer for a heartbeat. So it is done in portions ([`super::thread_scan`]).
 //!
-//! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved; real-time threads and
-//! those that asked for `SCHED_EXT` themselves are left alone. Niceness stays as it is.
+//! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved. Real-time threads and
+//! threads that chose `SCHED_EXT` themselves are left alone. Niceness stays as it is.
 
 use crate::kernel::escape::unescape;
 use crate::kernel::files::Buffer;
@@ -28,7 +28,7 @@ use weir_core::WorkloadId;
 pub(crate) struct ScxThread {
     pub(crate) path: String,
     pub(crate) inode: u64,
-    /// Threads whose policy was not `SCHED_OTHER`, with it.
+    /// The threads that had another policy than `SCHED_OTHER`, each with its policy.
     #[serde(
         default,
         skip_serializing_if = "BTreeMap::is_empty",
@@ -112,7 +112,8 @@ pub(crate) fn take(
     Ok(true)
 }
 
-/// Gives a thread its policy back. One that is not `SCHED_EXT` (any more) is as somebody else wants it.
+/// Gives a thread its policy back. If it is not `SCHED_EXT` (any more), another program changed it, and it
+/// stays.
 pub(super) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
     let is = policy(tid)?;
     if is & !RESET_ON_FORK != SCHED_EXT {
@@ -123,7 +124,7 @@ pub(super) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// Looks until nobody is left who is `SCHED_EXT`: a thread may be born between look and change.
+/// Scans until no thread is left that is `SCHED_EXT`: a thread may be born between scan and change.
 pub(crate) fn put_back_in(
     dir: BorrowedFd<'_>,
     moved: &ScxThread,
@@ -184,7 +185,7 @@ mod tests {
         assert_eq!(
             take(u32::MAX, &mut record, |_| Ok(())),
             Err(Errno::SRCH),
-            "nobody's number"
+            "no thread has this number"
         );
         let took = take(me, &mut record, |_| Ok(()));
         if took == Err(Errno::INVAL) {

@@ -35,9 +35,9 @@ impl Meter {
     /// # Errors
     /// The set did not run at all since the last: nothing is known, and the next reading spans the gap.
     pub(crate) fn advance(&mut self, now: Counted, parts: &[EventTerm]) -> Result<Share, Missing> {
-        let turn = now.turn_since(&self.last)?;
+        let running = now.running_since(&self.last)?;
         for (place, part) in parts.iter().enumerate() {
-            let bytes = turn.scaled(now.count_since(&self.last, place)) * part.bytes as f64;
+            let bytes = running.scaled(now.count_since(&self.last, place)) * part.bytes as f64;
             match part.traffic {
                 Traffic::Read => self.read_bytes += bytes,
                 Traffic::Write => self.write_bytes += bytes,
@@ -45,12 +45,12 @@ impl Meter {
         }
         self.last = now;
         Ok(Share {
-            running_ratio: turn.running_ratio(),
+            running_ratio: running.running_ratio(),
         })
     }
 
-    /// Bytes so far. Below 2^53, which a device of 100 GB/s reaches in a day, this is exact where
-    /// nothing was scaled; beyond, to the 16th digit.
+    /// Bytes so far. Below 2^53, which a device of 100 GB/s reaches in a day, this is exact where nothing was
+    /// scaled; above, to the 16th digit.
     pub(crate) fn bytes(&self, traffic: Traffic) -> u64 {
         let bytes = match traffic {
             Traffic::Read => self.read_bytes,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Mean time of a request to CXL memory, of everybody's requests, by events of the CPU.
+//! Mean time of a request to CXL memory, over the requests of all tasks, by events of the CPU.
 //!
-//! *Intel*: the boxes of the last-level cache (CHA) add up in each cycle how many requests wait in their
-//! table of requests (TOR occupancy), and count how many came in (inserts). By Little's law the mean wait is
-//! the one over the other, in cycles of the box, whose length its clock tells. Occupancy can only be counted
-//! on counter 0; all three are one group of perf, so that they cover the same time, and a box of which they
-//! had no turn is left out.
+//! *Intel*: in each cycle, the boxes of the last-level cache (CHA) add up how many requests wait in their
+//! table of requests (TOR occupancy). They also count how many came in (inserts). By Little's law the mean
+//! wait is occupancy ÷ inserts, in cycles of the box. The clock of the box gives the length of a cycle.
+//! Occupancy can only be counted on counter 0. All three are one group of perf, so that they cover the same
+//! time. A box that was not counted, because of multiplexing, is left out.
 //!
 //! ```text
 //!   mean = Σ (occupancy / (clock / running)) / Σ inserts          over all boxes, each scaled by enabled / running
@@ -79,7 +79,7 @@ pub(crate) struct Waits {
     due: Nanos,
 }
 
-/// Looks for events that tell it.
+/// Finds events that count it.
 ///
 /// # Errors
 /// Why there are none.
@@ -211,7 +211,7 @@ impl Gauge {
         let counted = self.set.read();
         let counted = counted.map_err(|e| Missing::Lost(format!("perf events of latency: {e}")))?;
         let waited = waited(&self.last, &counted, self.unit);
-        // One without a turn spans the gap with its next reading: nothing has been counted meanwhile.
+        // If its group did not run, the next reading spans the gap: nothing has been counted meanwhile.
         self.last = counted;
         waited
     }
@@ -220,25 +220,25 @@ impl Gauge {
 /// What waited between two readings of a group.
 ///
 /// # Errors
-/// The group had no turn, or its clock stood still while requests came.
+/// The group did not run, or its clock stood still while requests came.
 fn waited(before: &Counted, now: &Counted, unit: Unit) -> Result<Waited, Missing> {
-    let turn = now.turn_since(before)?;
+    let running = now.running_since(before)?;
     let count = |place| now.count_since(before, place);
     let (total, requests) = (count(0), count(1));
     let unit_ns = match unit {
         Unit::Nanos(ns) => ns,
-        Unit::Cycles if count(2) > 0.0 => turn.running_ns() / count(2),
+        Unit::Cycles if count(2) > 0.0 => running.running_ns() / count(2),
         Unit::Cycles if requests == 0.0 => 0.0,
         Unit::Cycles => return Err(Missing::Lost("the clock of a box stood still".into())),
     };
     Ok(Waited {
-        ns: turn.scaled(total * unit_ns),
-        requests: turn.scaled(requests),
+        ns: running.scaled(total * unit_ns),
+        requests: running.scaled(requests),
     })
 }
 
-/// The mean of all that waited. Requests are spread over all boxes alike, so those that had no turn may be
-/// left out; if none had one, that is the reason.
+/// The mean of all that waited. Requests are spread over all boxes alike, so boxes whose group did not run
+/// may be left out. If no group ran, that is the reason.
 fn mean(parts: Vec<Result<Waited, Missing>>) -> Result<Nanos, Missing> {
     let mut sum = Waited::default();
     let mut lost = None;
@@ -256,7 +256,7 @@ fn mean(parts: Vec<Result<Waited, Missing>>) -> Result<Nanos, Missing> {
     match lost {
         Some(why) if !is_any => Err(why),
         _ if sum.requests > 0.0 => Ok(Nanos::rounded(sum.ns / sum.requests)),
-        _ => Err(Missing::Lost("no traffic since the last look".into())),
+        _ => Err(Missing::Lost("no traffic since the last tick".into())),
     }
 }
 

@@ -76,10 +76,10 @@ fn it_is_of_the_time_since_the_last_reading() {
 fn without_traffic_or_a_turn_there_is_none() {
     let none = all(&[cha(0, 300, 1.0)]).unwrap_err().to_string();
     assert!(none.contains("no traffic"), "{none}");
-    let turn = all(&[counted(&[0, 0, 0], 1000, 0)])
+    let idle = all(&[counted(&[0, 0, 0], 1000, 0)])
         .unwrap_err()
         .to_string();
-    assert!(turn.contains("no turn"), "{turn}");
+    assert!(idle.contains("did not run"), "{idle}");
     // Others had one: requests are spread over all boxes.
     assert_eq!(
         all(&[counted(&[0, 0, 0], 1000, 0), cha(10, 500, 1.0)]),
@@ -92,7 +92,7 @@ fn without_traffic_or_a_turn_there_is_none() {
     assert_eq!(all(&[counted(&[0, 0, 0], 0, 0)]), Err(Missing::NotYetRead));
     assert_eq!(
         mean(Vec::new()).unwrap_err().to_string(),
-        "lost: no traffic since the last look"
+        "lost: no traffic since the last tick"
     );
 }
 
@@ -172,7 +172,7 @@ fn why_there_is_none_is_said() {
     bare.write("sys/bus/event_source/devices/software/type", "1\n");
     let without = why(&bare);
     assert!(without.contains("no PMU uncore_cha_#"), "{without}");
-    // The kernels before 6.11, which cut the umask.
+    // The kernels before 6.11, which truncate the umask.
     let old = intel(0x8f, 1);
     old.write(
         "sys/bus/event_source/devices/uncore_cha_0/format/umask",
@@ -225,7 +225,7 @@ fn a_real_group_is_opened_and_read() {
 }
 
 proptest! {
-    /// Whatever the kernel says, it is a mean or a reason, and never a wait of nobody.
+    /// Whatever the kernel says, the result is a mean or a reason, and never a mean over no requests.
     #[test]
     fn odd_counts_give_no_odd_means(
         readings in prop::collection::vec((any::<[u64; 3]>(), any::<u64>(), any::<u64>()), 2..6),

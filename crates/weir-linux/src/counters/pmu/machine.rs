@@ -36,12 +36,12 @@ pub struct Machine {
 pub struct EventStatus<'a> {
     /// PMUs that can count it, each with its encoding.
     pub here: Vec<(&'a Pmu, Config)>,
-    /// Why not those that look as if they could, or why there is none.
+    /// Why not those that seem to be usable, or why there is none.
     pub why: Vec<Missing>,
 }
 
 impl Machine {
-    /// Looks.
+    /// Finds the PMUs of this machine.
     pub fn probe(roots: &Roots) -> Machine {
         let path = roots.proc.join("cpuinfo");
         let cpu = read_cpuinfo(&path);
@@ -68,7 +68,7 @@ impl Machine {
         }
     }
 
-    /// What is to be known before one looks for an event, and what to do: that this machine can have none
+    /// What is to be known before a search for an event, and what to do: that this machine can have none
     /// outside of its cores, or that weir knows none of its CPU.
     pub fn obstacle(&self) -> Option<(String, String)> {
         let has_uncore = |name: &String| name.starts_with("uncore_") || name.starts_with("amd_");
@@ -174,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// Whether only a kernel of some version is asked for, and this is one.
+    /// Whether only a kernel of some version is needed, and this is one.
     fn is_new_enough(&self, needs: &str) -> bool {
         let wanted = needs.strip_prefix("Linux ").and_then(version);
         let is_more = needs.contains("CONFIG_");

@@ -8,8 +8,8 @@
 //!                                       └─► latency: occupancy and inserts ─► set (opened) ─► mean wait
 //! ```
 //!
-//! Counting an event of a device or a socket tells what everybody does, so the kernel asks for root,
-//! `CAP_PERFMON`, or `kernel.perf_event_paranoid` below 1.
+//! An event of a device or a socket counts what all tasks do, so the kernel requires root, `CAP_PERFMON`, or
+//! `kernel.perf_event_paranoid` below 1.
 
 mod bytes;
 pub(crate) mod latency;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events that are more than there are counters take turns: what they counted in theirs stands for all of the
-//! time.
+//! Events that are more than there are counters are multiplexed: the kernel counts each for a part of the
+//! time, and its count is scaled to all of the time.
 
 use super::set::Counted;
 use weir_core::Missing;
@@ -23,7 +23,7 @@ impl MuxGroup {
         match (enabled_ns, running_ns) {
             (0, _) => Err(Missing::NotYetRead),
             (_, 0) => Err(Missing::Lost(format!(
-                "the events had no turn for {enabled_ns} ns"
+                "the events were enabled for {enabled_ns} ns and did not run"
             ))),
             _ => Ok(MuxGroup {
                 enabled_ns,
@@ -49,11 +49,11 @@ impl MuxGroup {
 }
 
 impl Counted {
-    /// The turn since an earlier reading of the same set.
+    /// The time since an earlier reading of the same set.
     ///
     /// # Errors
     /// As [`MuxGroup::between`].
-    pub(crate) fn turn_since(&self, before: &Counted) -> Result<MuxGroup, Missing> {
+    pub(crate) fn running_since(&self, before: &Counted) -> Result<MuxGroup, Missing> {
         let times = |counted: &Counted| (counted.enabled_ns, counted.running_ns);
         MuxGroup::between(times(before), times(self))
     }
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn it_scales_by_the_time_between_two_readings() {
-        let turn = MuxGroup::between((100, 100), (300, 150)).unwrap();
-        assert_eq!((turn.running_ns(), turn.running_ratio()), (50.0, 0.25));
-        assert_eq!(turn.scaled(10.0), 40.0);
+        let group = MuxGroup::between((100, 100), (300, 150)).unwrap();
+        assert_eq!((group.running_ns(), group.running_ratio()), (50.0, 0.25));
+        assert_eq!(group.scaled(10.0), 40.0);
         // Clocks of CPUs differ a little.
         assert_eq!(
             MuxGroup::between((0, 0), (10, 12)).unwrap().running_ratio(),
@@ -88,6 +88,6 @@ mod tests {
         let same = MuxGroup::between((7, 7), (7, 7)).unwrap_err();
         assert_eq!(same, Missing::NotYetRead);
         let none = MuxGroup::between((7, 7), (17, 7)).unwrap_err();
-        assert!(none.to_string().contains("no turn for 10 ns"), "{none}");
+        assert!(none.to_string().contains("enabled for 10 ns and did not run"), "{none}");
     }
 }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use weir_core::Missing;
 use weir_events::{Config, EncodingError, Field, Terms, encode};
 
-/// Most PMUs that are looked at: a socket may have hundreds of boxes.
+/// Most PMUs that are read: a socket may have hundreds of boxes.
 const PMU_COUNT_MAX: usize = 16_384;
 /// Most fields of one.
 const FIELD_COUNT_MAX: usize = 256;
@@ -178,7 +178,7 @@ mod tests {
         std::fs::remove_file(path("type")).unwrap();
         std::fs::write(path("type"), vec![b'1'; 1 << 20]).unwrap();
         assert!(read(&fake.roots(), "uncore_cha_0").is_err());
-        // A FIFO that nobody writes to does not hang.
+        // A FIFO without a writer does not hang.
         std::fs::remove_file(path("type")).unwrap();
         rustix::fs::mknodat(
             rustix::fs::CWD,

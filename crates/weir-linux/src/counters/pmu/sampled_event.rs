@@ -29,7 +29,7 @@ pub(crate) struct Tapped {
 pub(crate) struct Tap(Sampler);
 
 impl Tap {
-    /// Opens it on a CPU, for everybody who runs there. It does not sample yet.
+    /// Opens it on a CPU, for all tasks that run there. It does not sample yet.
     pub(crate) fn open(what: &Tapped, cpu: u32, program: Option<RawFd>) -> Result<Tap, Missing> {
         let failed = |e: io::Error| refused(&what.pmu, cpu, &e);
         let mut counter = builder(what, cpu).build().map_err(failed)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Events that count together: one group of perf on one PMU and one CPU. The kernel counts all of them
-//! or none, and says for how long it was asked to and for how long it did.
+//! Events that count together: one group of perf on one PMU and one CPU. The kernel counts all of them or
+//! none, and says for how long they were enabled and for how long they ran.
 
 use super::pmus::Pmu;
 use perf_event::events::Raw;
@@ -17,7 +17,7 @@ pub struct Counted {
     pub counts: Vec<u64>,
     /// How long they were to count.
     pub enabled_ns: u64,
-    /// How long they did: less, when sets took turns.
+    /// How long they ran: less, when sets were multiplexed.
     pub running_ns: u64,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Set {
 }
 
 impl Set {
-    /// Opens events on a CPU, for everybody who runs there; they begin to count at once.
+    /// Opens events on a CPU, for all tasks that run there; they begin to count at once.
     pub(crate) fn open(pmu: &Pmu, cpu: u32, configs: &[Config]) -> Result<Set, Missing> {
         Set::open_raw(&pmu.name, pmu.kind, cpu, configs)
     }
@@ -103,7 +103,7 @@ fn builder(kind: u32, config: Config) -> Builder<'static> {
     let mut builder = Builder::new(Raw::new(config).config1(config1).config2(config2));
     builder.attrs_mut().type_ = kind;
     builder.attrs_mut().config3 = config3;
-    // Devices do not know user from kernel, and many refuse to be asked.
+    // Devices do not know user from kernel, and many refuse a choice between them.
     builder.include_kernel().include_hv();
     builder.read_format(
         ReadFormat::GROUP
@@ -118,8 +118,8 @@ pub(super) fn refused(pmu: &str, cpu: u32, error: &io::Error) -> Missing {
     denied(pmu, &format!("CPU {cpu}"), error)
 }
 
-fn denied(pmu: &str, whom: &str, error: &io::Error) -> Missing {
-    let text = format!("perf_event_open on {pmu}, {whom}: {error}");
+fn denied(pmu: &str, target: &str, error: &io::Error) -> Missing {
+    let text = format!("perf_event_open on {pmu}, {target}: {error}");
     match error.kind() {
         io::ErrorKind::PermissionDenied => Missing::NotPermitted(format!(
             "{text}; run weir as root, with CAP_PERFMON, or set kernel.perf_event_paranoid=0"
@@ -170,7 +170,7 @@ mod tests {
             after = set.read().unwrap();
         }
         assert_eq!((before.counts.len(), after.counts.len()), (2, 2));
-        assert_eq!(after.enabled_ns, after.running_ns, "nothing takes turns");
+        assert_eq!(after.enabled_ns, after.running_ns, "nothing is multiplexed");
         // The clock of a CPU is the time that the set was enabled; read a moment later than it.
         let clock = after.counts[0] - before.counts[0];
         let enabled = after.enabled_ns - before.enabled_ns;

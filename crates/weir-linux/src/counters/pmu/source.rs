@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Device traffic by perf: which amounts of the tables can be had here, of what, and their sets opened.
 //!
-//! What a count can be given to decides how it is cut up:
+//! What a count can be attributed to decides how it is divided:
 //! * a group of weir's driver is a group;
 //! * a device with a standard PMU is a device with one group, on its node where the tree of ports says
 //!   which that is;
@@ -47,7 +47,7 @@ pub struct Origin {
     pub of: Scope,
     /// How far to trust it.
     pub provenance: Provenance,
-    /// How many sets take turns on one PMU.
+    /// How many sets share one PMU by multiplexing.
     pub sets: usize,
 }
 
@@ -275,7 +275,7 @@ fn no(what: &str) -> Missing {
 
 /// Adds the sets of an amount: for each PMU and each CPU it is to be opened on.
 fn add(plans: &mut Vec<CounterPlan>, found: &CountableAmount, group: u32) -> Origin {
-    let mut turns = 1;
+    let mut sets_each = 1;
     let mut pmus: BTreeMap<&str, (&Pmu, Vec<&Event>)> = BTreeMap::new();
     for (event, on) in &found.events {
         for pmu in on {
@@ -293,7 +293,7 @@ fn add(plans: &mut Vec<CounterPlan>, found: &CountableAmount, group: u32) -> Ori
             continue;
         };
         let sets = sets(kind, &events);
-        turns = turns.max(sets.len());
+        sets_each = sets_each.max(sets.len());
         for set in sets {
             let terms = |event: &Event| -> Terms {
                 match &kind.each {
@@ -323,7 +323,7 @@ fn add(plans: &mut Vec<CounterPlan>, found: &CountableAmount, group: u32) -> Ori
         family: found.table.family.clone(),
         of: found.amount.of,
         provenance: found.amount.provenance,
-        sets: turns,
+        sets: sets_each,
     }
 }
 

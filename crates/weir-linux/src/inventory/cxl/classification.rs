@@ -100,7 +100,7 @@ pub(super) struct Case<'a> {
     pub(super) named: &'a [u32],
     /// Its addresses; empty where not known.
     pub(super) spans: &'a [Span],
-    /// Dax devices whose memory it is.
+    /// Dax devices that this memory belongs to.
     pub(super) dax: &'a [&'a Dax],
     /// Regions that have memory of it.
     pub(super) regions: &'a [&'a Region],
@@ -245,7 +245,7 @@ fn faster_than_dram(case: &Case) -> Option<NodeVerdict> {
 }
 
 /// Bandwidths of the node and of DRAM, where the node has more at a latency below 1.5 times that of DRAM.
-/// Several CXL devices by turns may have more bandwidth too, but not at such a latency.
+/// Several interleaved CXL devices may have more bandwidth too, but not at such a latency.
 fn fast(case: &Case) -> Option<(u64, u64)> {
     let reach = case.evidence.reach.get(&case.node)?;
     let node = reach.read_bandwidth_mb_per_sec?;

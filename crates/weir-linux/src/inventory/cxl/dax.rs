@@ -59,7 +59,7 @@ fn parent(real: &Path) -> (DaxParent, Known<String>) {
     (DaxParent::Other, base(real.parent().unwrap_or(real)))
 }
 
-/// The name alone: where the driver lies is not asked.
+/// The name alone, without the driver's path.
 fn driver(real: &Path) -> Known<String> {
     let path = real.join("driver");
     let target = fs::read_link(&path).map_err(|e| missing(&path, &e))?;

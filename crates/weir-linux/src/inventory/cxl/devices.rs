@@ -2,8 +2,8 @@
 //! Which devices have a node's memory, and whether a device's memory is in use at all.
 //!
 //! A region names its devices. Without one (soft-reserved memory, memory that firmware brought online) an
-//! endpoint decoder that is set tells its addresses. Without that, a window leads to host bridges: where each
-//! of them has one device that is in no region, the memory is theirs. Else nothing is claimed.
+//! endpoint decoder that is set gives its addresses. Without that, a window leads to host bridges: where each
+//! of them has one device that is in no region, the memory belongs to these devices. Else nothing is claimed.
 
 use super::nodes::{Links, placed};
 use super::places::{Places, Span, meet, total};
@@ -79,7 +79,7 @@ fn by_windows(bus: &Read, links: &Links) -> Known<Vec<String>> {
     Ok(found.iter().map(|device| device.name.clone()).collect())
 }
 
-/// Devices below a host bridge whose memory is not elsewhere.
+/// Devices below a host bridge that have no memory elsewhere.
 fn free<'a>(bus: &'a Read, bridge: &str) -> impl Iterator<Item = &'a CxlMemory> {
     let is_elsewhere = |device: &CxlMemory| {
         let set = bus.decoders.iter().any(|d| d.device == device.name);

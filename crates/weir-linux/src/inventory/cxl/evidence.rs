@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Longest `/proc/iomem` that is read.
 const IOMEM_BYTES_MAX: usize = 4 << 20;
-/// Most entries of a directory that are looked at.
+/// Most entries of a directory that are read.
 const ENTRY_COUNT_MAX: usize = 65_536;
 /// Base classes of PCI: display controllers (GPUs among them), processing accelerators.
 const PCI_CLASSES: [&[u8]; 2] = [b"03", b"12"];

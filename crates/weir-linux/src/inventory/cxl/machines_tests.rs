@@ -227,7 +227,7 @@ fn a_kernel_that_knows_no_window() {
     reach(&tree, 2, 250, 60_000);
     let (is_cxl, _, said) = verdict(&tree, 2);
     assert!(is_cxl && said.contains("reads take 250 ns"), "{said}");
-    // Eight devices by turns: more bandwidth than DRAM, and the latency of CXL memory.
+    // Eight interleaved devices: more bandwidth than DRAM, and the latency of CXL memory.
     reach(&tree, 2, 250, 400_000);
     assert!(verdict(&tree, 2).0);
     reach(&tree, 2, 130, 900_000);
@@ -338,7 +338,7 @@ fn memory_of_gpus() {
     }
     tree.write(gpu, "Node: \u{1b}[2J\n");
     assert!(verdict(&tree, 2).0);
-    // No sign of the GPU is left, but the kernel knows the windows, and the memory is in none.
+    // No evidence of the GPU is left, but the kernel knows the windows, and the memory is in none.
     window(&tree, 0, WINDOW, 8 * GIB);
     assert_eq!(verdict(&tree, 2).1, MemoryKind::Other);
 }
@@ -393,7 +393,7 @@ fn a_node_in_two_windows_and_one_across_an_edge() {
     assert!(!node(&fabric, 4).verdict.is_cxl);
 }
 
-/// `weir groups acpi` makes two nodes of one device; a region of two devices by turns lies over both.
+/// `weir groups acpi` makes two nodes of one device; a region of two interleaved devices lies over both.
 #[test]
 fn an_interleaved_region_with_several_nodes() {
     let tree = machine(&[(2, 65, 4), (3, 69, 4)]);

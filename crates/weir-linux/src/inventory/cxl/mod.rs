@@ -84,9 +84,9 @@ pub struct Region {
     pub size_bytes: Known<u64>,
     /// `ram` or `pmem`.
     pub mode: Known<String>,
-    /// Bytes at a time from each device in turn.
+    /// Bytes at a time from each device of the interleave.
     pub granularity_bytes: Known<u64>,
-    /// Its parts in the order in which they take turns.
+    /// Its targets in the order of the interleave.
     pub targets: Vec<DecoderTarget>,
     /// Dax devices made of it.
     pub dax: Vec<Dax>,
@@ -145,7 +145,7 @@ pub struct CxlMemory {
     pub ram_bytes: Known<u64>,
     /// Persistent memory.
     pub pmem_bytes: Known<u64>,
-    /// The node whose CPUs are nearest.
+    /// The node of the nearest CPUs.
     pub cpu_node: Known<u32>,
     /// Its PCI function.
     pub pci: Known<String>,
@@ -174,13 +174,13 @@ pub struct CxlNode {
     pub size_bytes: Known<u64>,
     /// Whether it is CXL memory, and what says so.
     pub verdict: NodeVerdict,
-    /// Dax devices whose memory it is.
+    /// Dax devices that this memory belongs to.
     pub dax: Vec<String>,
     /// Windows that its memory lies in.
     pub windows: Vec<String>,
-    /// Regions whose memory it is, or why none is known.
+    /// Regions that this memory belongs to, or why none is known.
     pub regions: Known<Vec<String>>,
-    /// Devices whose memory it is, or why none is known.
+    /// Devices that this memory belongs to, or why none is known.
     pub devices: Known<Vec<String>>,
     /// Groups of access counters on it.
     pub counters: Vec<String>,

@@ -153,7 +153,7 @@ impl NodeEvidence {
                     Err(why) => {
                         format!("the addresses of the CXL window {name} are not known ({why})")
                     }
-                    Ok(_) => format!("the CXL window {name} ends beyond all addresses"),
+                    Ok(_) => format!("the CXL window {name} ends above all addresses"),
                 };
                 (of_sysfs, Some(why))
             }

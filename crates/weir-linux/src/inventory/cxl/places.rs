@@ -19,7 +19,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Nothing where it is empty, or ends beyond all addresses.
+    /// Nothing where it is empty, or ends above all addresses.
     pub(super) fn new(start: u64, size_bytes: u64) -> Option<Span> {
         let end = start.checked_add(size_bytes)?;
         (size_bytes > 0).then_some(Span { start, end })

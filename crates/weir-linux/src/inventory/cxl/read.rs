@@ -19,7 +19,7 @@ struct Bus {
     order: Vec<String>,
 }
 
-/// What sysfs says of the bus, before nodes are looked at.
+/// What sysfs says of the bus, before nodes are classified.
 pub(super) struct Read {
     pub(super) fabric: Fabric,
     pub(super) decoders: Vec<Decoder>,

@@ -9,12 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use weir_core::Missing;
 
-/// Most entries of a directory that are looked at.
+/// Most entries of a directory that are read.
 const ENTRY_COUNT_MAX: usize = 16_384;
 /// Longest line that is taken for a value.
 const VALUE_LEN_MAX: usize = 256;
 
-/// sysfs, or a tree that looks like it.
+/// sysfs, or a tree that imitates it.
 pub(super) struct CxlSysfs {
     root: PathBuf,
     buffer: Buffer,
@@ -101,7 +101,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// Text and numbers by turns, so that mem10 comes after mem9.
+/// Alternating text and numbers, so that mem10 comes after mem9.
 pub(super) fn natural(name: &str) -> Vec<(String, u64)> {
     let mut parts = Vec::new();
     let mut rest = name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Recorded and written trees, and trees that somebody meddled with.
+//! Recorded and written trees, and trees with hostile contents.
 
 use super::*;
 use crate::options::Roots;
@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 const QEMU: &str = include_str!("trees/qemu-type3.txt");
 const TWO_WAY: &str = include_str!("trees/two-way.txt");
 
-/// A tree of files that looks like a machine.
+/// A tree of files that imitates a machine.
 pub(super) struct Tree(tempfile::TempDir);
 
 impl Tree {
@@ -130,7 +130,7 @@ fn what_a_kernel_made_of_qemu_s_device() {
 }
 
 #[test]
-fn two_devices_in_turns_and_one_left_over() {
+fn two_interleaved_devices_and_one_left_over() {
     let fabric = Tree::of(TWO_WAY).read();
     assert_eq!(fabric.problems, []);
     assert_eq!(

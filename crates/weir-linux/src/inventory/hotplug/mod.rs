@@ -3,12 +3,12 @@
 //!
 //! ```text
 //! each 5 s: [names] of all of it ─► as before ─► nothing more
-//!                                └► others ─► the machine is looked at anew ([probed]), in a thread of its own
+//!                                └► others ─► the machine is probed anew ([probed]), in a thread of its own
 //!                                             └► the platform takes it over (adopt.rs), and it is said ([said])
 //! ```
 //!
-//! A name may be there before its files are, so what changed is looked at once more at the next look. What
-//! changes again and again is looked at less and less often, at last each five minutes, and after
+//! A name may be there before its files are, so what changed is probed once more at the next scan. What
+//! changes again and again is scanned less and less often, at last each five minutes, and after
 //! [`CHANGES_MAX`] changes not any more.
 
 mod messages;
@@ -27,9 +27,9 @@ use weir_core::seam::observation::Skipped;
 use weir_core::seam::topology::Device;
 use weir_core::{Missing, Nanos, NodeId};
 
-/// Between two looks at names.
+/// Between two scans of names.
 const EVERY: Nanos = Nanos::from_millis(5_000);
-/// So many changes are followed at once; each further one doubles the time to the next look, so many times at
+/// So many changes are followed at once; each further one doubles the time to the next scan, so many times at
 /// most.
 const CHANGES_AT_ONCE: u32 = 6;
 const DOUBLINGS_MAX: u32 = 6;
@@ -52,7 +52,7 @@ pub(crate) struct Hotplug {
     changes: u32,
     /// Files may still come below new names.
     is_settling: bool,
-    /// The machine is looked at beside the loop, which does not wait for it.
+    /// The machine is probed beside the loop, which does not wait for it.
     pub(crate) is_beside: bool,
     probing: Option<JoinHandle<ProbedMachine>>,
     news: HotplugChanges,
@@ -66,10 +66,10 @@ pub(crate) struct Hotplug {
 }
 
 impl Hotplug {
-    /// To be begun before the machine is looked at for the first time, so that nothing comes in between.
+    /// To be begun before the machine is probed for the first time, so that nothing comes in between.
     pub(crate) fn begin(options: &Options) -> Self {
         let mut names = Names::default();
-        names.look(&options.roots);
+        names.scan(&options.roots);
         let at = now();
         Hotplug {
             options: options.clone(),
@@ -99,8 +99,8 @@ impl Hotplug {
             !has_counts && is_auto && !crate::task_traffic::could_count(&self.options);
     }
 
-    /// The machine, if names have changed and it was looked at. `devices` are those known until now.
-    pub(crate) fn look(&mut self, at: Nanos, devices: &[Device]) -> Option<ProbedMachine> {
+    /// The machine, if names have changed and it was probed. `devices` are those known until now.
+    pub(crate) fn scan(&mut self, at: Nanos, devices: &[Device]) -> Option<ProbedMachine> {
         if let Some(thread) = self.probing.take_if(|thread| thread.is_finished()) {
             // One that died has said so itself; the next change begins another.
             return thread.join().ok();
@@ -108,7 +108,7 @@ impl Hotplug {
         if self.probing.is_some() || at < self.due_at {
             return None;
         }
-        let is_new = self.names.look(&self.options.roots);
+        let is_new = self.names.scan(&self.options.roots);
         if is_new {
             self.note_change(at);
         }
@@ -125,13 +125,13 @@ impl Hotplug {
         self.changes = self.changes.saturating_add(1);
         if self.changes == CHANGES_MAX {
             let why = format!(
-                "they changed {CHANGES_MAX} times and are not looked at any more: restart weir"
+                "they changed {CHANGES_MAX} times and are not scanned any more: restart weir"
             );
             self.stand("names of devices", Missing::NotSupported(why));
         }
     }
 
-    /// When names are looked at again.
+    /// When names are scanned again.
     fn next(&mut self, at: Nanos) -> Nanos {
         if self.changes >= CHANGES_MAX {
             return Nanos(u64::MAX);
@@ -147,7 +147,7 @@ impl Hotplug {
         Nanos(at.0.saturating_add(EVERY.0 << doublings))
     }
 
-    /// Looks at the machine: at once, or beside the loop.
+    /// Probes the machine: at once, or beside the loop.
     fn probe(&mut self, devices: &[Device]) -> Option<ProbedMachine> {
         let (options, before) = (self.options.clone(), devices.to_vec());
         let wants_counts = self.wants_counts;
@@ -161,13 +161,13 @@ impl Hotplug {
         }
         match Builder::new().name("weir-hotplug".into()).spawn(probe) {
             Ok(thread) => self.probing = Some(thread),
-            // Tried again at the next look.
+            // Tried again at the next scan.
             Err(_) => self.is_settling = true,
         }
         None
     }
 
-    /// What came since it was asked last.
+    /// What came since the last call.
     pub(crate) fn news(&mut self) -> HotplugChanges {
         std::mem::take(&mut self.news)
     }
@@ -203,12 +203,12 @@ impl Hotplug {
         self.standing.iter().map(skip)
     }
 
-    /// How weir was asked to look.
+    /// The options that weir was started with.
     pub(crate) fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The next look is due now.
+    /// The next scan is due now.
     #[cfg(test)]
     pub(crate) fn hurry(&mut self) {
         self.due_at = Nanos(0);
@@ -221,15 +221,15 @@ mod tests {
     use crate::fake::Fake;
     use crate::options::By;
 
-    /// Times of looks at which the machine was looked at, while `change` changes it before each.
-    fn looks(fake: &Fake, until_secs: u64, mut change: impl FnMut(u64)) -> Vec<u64> {
+    /// Times of scans at which the machine was probed, while `change` changes it before each.
+    fn scans(fake: &Fake, until_secs: u64, mut change: impl FnMut(u64)) -> Vec<u64> {
         let mut hotplug = Hotplug::begin(&fake.options(By::Cgroup));
         let start = hotplug.changed_at.0;
         let mut found = Vec::new();
         for second in 0..until_secs {
             change(second);
             let at = Nanos(start + second * 1_000_000_000 + 1);
-            if hotplug.look(at, &[]).is_some() {
+            if hotplug.scan(at, &[]).is_some() {
                 found.push(second);
             }
         }
@@ -238,9 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_is_looked_at_twice() {
+    fn what_changed_is_probed_twice() {
         let fake = Fake::new();
-        let found = looks(&fake, 60, |second| {
+        let found = scans(&fake, 60, |second| {
             if second == 12 {
                 fake.device(1, &[(2, 0, 0)]);
             }
@@ -249,10 +249,10 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_again_and_again_is_looked_at_less_and_less_often() {
+    fn what_changes_again_and_again_is_probed_less_and_less_often() {
         let fake = Fake::new();
         let dir = "sys/class/weir_cxl/weir_cxl1";
-        let found = looks(&fake, 7200, |second| {
+        let found = scans(&fake, 7200, |second| {
             if second * second / 7 % 2 == 0 {
                 fake.write(format!("{dir}/group_count"), "1\n");
             } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of what can come and go, as sysfs and cgroupfs have them: one line each, its kind first. A look
+//! Names of what can come and go, as sysfs and cgroupfs have them: one line each, its kind first. A scan
 //! costs some thirty calls of the kernel and no memory; only where the text is another one than before is it
-//! taken apart.
+//! parsed.
 
 use crate::kernel::files::{open_root, read_start};
 use crate::options::Roots;
@@ -73,7 +73,7 @@ impl Subsystem {
     }
 }
 
-/// The names of the last look, and room for the next.
+/// The names of the last scan, and a buffer for the next.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     text: Vec<u8>,
@@ -81,8 +81,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Looks. Whether something came, went or is another one.
-    pub(super) fn look(&mut self, roots: &Roots) -> bool {
+    /// Scans the names. Whether something came, went or is another one.
+    pub(super) fn scan(&mut self, roots: &Roots) -> bool {
         swap(&mut self.text, &mut self.before);
         self.text.clear();
         for (kind, dir) in DIRS {
@@ -112,7 +112,7 @@ impl Names {
         self.text != self.before
     }
 
-    /// Kinds and names that are there and were not at the look before.
+    /// Kinds and names that are there and were not at the scan before.
     pub(super) fn came(&self) -> BTreeSet<(Subsystem, String)> {
         let before: BTreeSet<&[u8]> = lines(&self.before).collect();
         let new = lines(&self.text).filter(|line| !before.contains(line));
@@ -167,12 +167,12 @@ mod tests {
     fn what_came_is_named_once_and_what_stays_is_no_change() {
         let fake = Fake::new();
         let mut names = Names::default();
-        assert!(names.look(&fake.roots()));
-        assert!(!names.look(&fake.roots()));
+        assert!(names.scan(&fake.roots()));
+        assert!(!names.scan(&fake.roots()));
         fake.write("sys/bus/event_source/devices/uncore_cha_0/type", "40\n");
         fake.write("sys/devices/system/node/has_memory", "0-2\n");
         fake.write("sys/class/weir_cxl/weir_cxl1/group_count", "1\n");
-        assert!(names.look(&fake.roots()));
+        assert!(names.scan(&fake.roots()));
         let came: Vec<_> = names.came().into_iter().collect();
         let name = |kind, name: &str| (kind, name.to_owned());
         assert_eq!(
@@ -183,9 +183,9 @@ mod tests {
                 name(Subsystem::Nodes, "has_memory 0-2"),
             ]
         );
-        assert!(!names.look(&fake.roots()));
+        assert!(!names.scan(&fake.roots()));
         fake.remove("sys/class/weir_cxl/weir_cxl1");
-        assert!(names.look(&fake.roots()));
+        assert!(names.scan(&fake.roots()));
         assert!(names.came().is_empty());
     }
 
@@ -193,11 +193,11 @@ mod tests {
     fn a_mount_over_the_cgroup_tree_and_a_scheduler_class_are_seen() {
         let fake = Fake::new();
         let mut names = Names::default();
-        names.look(&fake.roots());
+        names.scan(&fake.roots());
         std::fs::rename(fake.path("sys/fs/cgroup"), fake.path("old")).unwrap();
         fake.write("sys/fs/cgroup/cgroup.controllers", "cpu\n");
         fake.write("sys/kernel/sched_ext/state", "disabled\n");
-        assert!(names.look(&fake.roots()));
+        assert!(names.scan(&fake.roots()));
         let kinds: Vec<Subsystem> = names.came().into_iter().map(|(kind, _)| kind).collect();
         assert_eq!(kinds, [Subsystem::Cgroups, Subsystem::SchedExt]);
     }
@@ -206,9 +206,9 @@ mod tests {
     fn names_of_others_are_harmless() {
         let fake = Fake::new();
         let mut names = Names::default();
-        names.look(&fake.roots());
+        names.scan(&fake.roots());
         fake.write("sys/bus/event_source/devices/\u{1b}[2J\nc x/type", "1\n");
-        names.look(&fake.roots());
+        names.scan(&fake.roots());
         for (_, name) in names.came() {
             assert!(
                 name.bytes()

@@ -22,7 +22,7 @@ pub(crate) struct ProbedMachine {
 }
 
 impl ProbedMachine {
-    /// Looks at all of it. Devices that were there `before` keep their numbers.
+    /// Probes all of it. Devices that were there `before` keep their numbers.
     pub(crate) fn probe(options: &Options, before: &[Device]) -> ProbedMachine {
         let roots = &options.roots;
         let topology = Topology::probe(roots, &options.nodes);

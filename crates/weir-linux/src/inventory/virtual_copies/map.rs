@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who has each block of device memory, as the kernel says it now; and whether that is allowed.
+//! The owner of each block of device memory, as the kernel says it now; and whether that is allowed.
 
 use super::Layout;
 use crate::error::LinuxError;
@@ -9,13 +9,13 @@ use crate::error::LinuxError;
 pub enum BlockState {
     /// There is no such block: the copy is not plugged in.
     Absent,
-    /// Nobody can use it.
+    /// It is there, and no task can use it.
     Offline,
     /// It is in use, or on the way in or out.
     Online,
 }
 
-/// What is asked of the kernel. The real one is [`super::Sysfs`].
+/// What weir reads from the kernel and requests from it. The real one is [`super::Sysfs`].
 pub trait MemoryBlocks {
     /// Size of its blocks.
     fn block_bytes(&self) -> u64;
@@ -41,7 +41,7 @@ pub trait MemoryBlocks {
     fn offline(&mut self, block: u64) -> Result<(), String>;
 }
 
-/// Whose a block of device memory is.
+/// The owner of a block of device memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Offline in all copies.
@@ -59,7 +59,7 @@ pub struct Map {
     pub block_bytes: u64,
     /// The node of each copy.
     pub nodes: Vec<u32>,
-    /// Who has each block, in the order of device addresses.
+    /// The owner of each block, in the order of device addresses.
     pub owners: Vec<Owner>,
     first: Vec<u64>,
 }
@@ -77,7 +77,7 @@ impl Map {
         for (base, first) in layout.bases_bytes.iter().zip(&first) {
             let node = node_of_copy(kernel, *base, *first..*first + count)?;
             if nodes.contains(&node) {
-                let why = format!("two copies belong to node {node}: they could not be told apart");
+                let why = format!("two copies belong to node {node}: they could not be distinguished");
                 return Err(LinuxError::Copies(why));
             }
             nodes.push(node);
@@ -89,14 +89,14 @@ impl Map {
             first,
         };
         for offset in 0..count {
-            let owner = map.look(kernel, offset)?;
+            let owner = map.owner(kernel, offset)?;
             map.owners.push(owner);
         }
         Ok(map)
     }
 
-    /// The owner of one block, asked anew.
-    pub(super) fn look(&self, kernel: &dyn MemoryBlocks, offset: u64) -> Result<Owner, LinuxError> {
+    /// The owner of one block, read anew.
+    pub(super) fn owner(&self, kernel: &dyn MemoryBlocks, offset: u64) -> Result<Owner, LinuxError> {
         let mut online = Vec::new();
         for copy in 0..self.first.len() {
             if kernel.state(self.block(copy, offset))? == BlockState::Online {

@@ -7,22 +7,22 @@
 //! To move it, it is taken offline there (the kernel moves its pages elsewhere) and brought online here:
 //!
 //! ```text
-//! layout (which addresses are copies of each other) ─► map (who has each block) ─► plan (next step)
+//! layout (which addresses are copies of each other) ─► map (each block's owner) ─► plan (next step)
 //!                                                        ▲                            │
 //!                                                        └──────── resize (act) ◄─────┘
 //! ```
 //!
-//! **Off first, on second.** Between the two the block is nobody's, so dying at any place leaves a state
-//! that is allowed. Nothing is written down: the kernel's own states are the truth, and the next call
-//! begins by reading them.
+//! **Off first, on second.** Between the two the block has no owner, so dying at any place leaves a state
+//! that is allowed. Nothing is written down: the kernel's own states are the truth, and the next call begins
+//! by reading them.
 //!
 //! **Caches.** What the old owner wrote must have left the CPUs' caches before the new one writes. The kernel
-//! does not see to that when memory goes offline, and no interface of it lets anybody else; so where caches
-//! take the copies for different memory, nothing is moved.
+//! does not flush them when memory goes offline, and no interface of it allows a program to do so. So where
+//! caches take the copies for different memory, nothing is moved.
 //!
-//! **Never twice.** All copies of a block are looked at before it goes online, and after. What weir cannot
-//! forbid is somebody else's hand; so it does not work on a machine where the kernel brings memory online by
-//! itself.
+//! **Never twice.** All copies of a block are checked before it goes online, and after. Weir cannot forbid
+//! that another program or the kernel brings a block online. So it does not work on a machine where the
+//! kernel brings memory online by itself.
 
 mod map;
 mod plan;
@@ -43,7 +43,7 @@ const COPY_COUNT_MAX: usize = 1024;
 /// Most blocks of a device: 8 TiB of 128 MiB.
 const BLOCK_COUNT_MAX: u64 = 65_536;
 
-/// Which addresses are copies of each other. Only the device knows; here somebody has written it down.
+/// Which addresses are copies of each other. Only the device knows; here the operator has written it down.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Layout {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The next step on the way to the sizes that were asked for. It depends on nothing but what is now, so
-//! that there is no plan to be left half done.
+//! The next step on the way to the requested sizes. It depends on nothing but what is now, so that there is
+//! no plan to be left half done.
 
 use super::map::{Map, Owner};
 use crate::error::LinuxError;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// One step; offsets count blocks of device memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ResizeStep {
-    /// Nobody has it, this copy shall.
+    /// No copy has it, this copy shall.
     Online { copy: usize, offset: u64 },
     /// This copy has it and shall not.
     Offline { copy: usize, offset: u64 },
@@ -64,14 +64,14 @@ pub(super) fn next(map: &Map, targets: &[u64], refused: &Refused) -> Option<Resi
         of.map(|(offset, _)| offset as u64)
     };
     let allowed = |step: &ResizeStep| !refused.contains(step);
-    // Who shall grow gets what nobody has, lowest first.
+    // A copy that shall grow gets blocks without an owner, lowest first.
     for (copy, _) in pairs().filter(|(_, (has, target))| has < target) {
         let online = |offset| ResizeStep::Online { copy, offset };
         if let Some(step) = offsets(Owner::Nobody).map(online).find(allowed) {
             return Some(step);
         }
     }
-    // Then somebody who has too much gives a block, highest first.
+    // Then a copy that has too much releases a block, highest first.
     for (copy, _) in pairs().filter(|(_, (has, target))| has > target) {
         let offline = |offset| ResizeStep::Offline { copy, offset };
         let mine: Vec<u64> = offsets(Owner::Copy(copy)).collect();

@@ -39,7 +39,7 @@ pub struct Report {
     pub moved: Vec<MovedBlocks>,
     /// What did not work. Other blocks were tried instead.
     pub refused: Vec<Refusal>,
-    /// Whether every group has the size that was asked for.
+    /// Whether every group has the requested size.
     pub complete: bool,
     /// How it is now.
     pub map: Map,
@@ -48,9 +48,9 @@ pub struct Report {
 /// Gives each of the named nodes the number of bytes that stands beside it; others keep what they have.
 ///
 /// # Errors
-/// What was asked for cannot be, caches would spoil the data, a block is online twice (before, or by somebody
-/// else's doing meanwhile), or the kernel's states cannot be read. What was done until then stays done, and
-/// is allowed.
+/// The request cannot be met, caches would spoil the data, a block is online twice (before, or by another
+/// program meanwhile), or the kernel's states cannot be read. What was done until then stays done, and is
+/// allowed.
 pub fn resize(
     kernel: &mut dyn MemoryBlocks,
     layout: &Layout,
@@ -85,7 +85,7 @@ pub fn resize(
                 refusals.push(Refusal { node, block, why });
             }
         }
-        let owner = map.look(kernel, offset)?;
+        let owner = map.owner(kernel, offset)?;
         if let Some(place) = usize::try_from(offset)
             .ok()
             .and_then(|o| map.owners.get_mut(o))
@@ -93,7 +93,7 @@ pub fn resize(
             *place = owner;
         }
     }
-    // Not only the blocks that were touched: somebody else may have had a hand in it.
+    // Not only the blocks that were touched: another program may have changed others.
     let map = Map::read(kernel, layout)?;
     exclusive(&map)?;
     Ok(Report {
@@ -113,13 +113,13 @@ fn take(
     match step {
         ResizeStep::Offline { copy, offset } => Ok(kernel.offline(map.block(copy, offset))),
         ResizeStep::Online { copy, offset } => {
-            // Asked now, not when the map was read.
-            if map.look(kernel, offset)? != Owner::Nobody {
-                return Ok(Err("somebody else has brought it online meanwhile".into()));
+            // Read now, not when the map was read.
+            if map.owner(kernel, offset)? != Owner::Nobody {
+                return Ok(Err("another program has brought it online meanwhile".into()));
             }
             let block = map.block(copy, offset);
             let answer = kernel.online(block);
-            if let Owner::Several(copies) = map.look(kernel, offset)? {
+            if let Owner::Several(copies) = map.owner(kernel, offset)? {
                 let mut said = map.violation(offset, &copies);
                 let back = kernel.offline(block);
                 if back.is_ok() && kernel.state(block)? == BlockState::Offline {

@@ -76,7 +76,7 @@ impl MemorySysfs {
         let on = read_path(&inside).is_ok_and(|text| !matches!(text.trim_ascii(), b"N" | b"0"));
         if on {
             return Err(LinuxError::Copies(format!(
-                "this kernel keeps its books on memory in that memory ({} is on), so the copies would \
+                "this kernel keeps its descriptions of memory in that memory ({} is on), so the copies would \
                  overwrite each other's: boot with memory_hotplug.memmap_on_memory=0",
                 inside.display()
             )));
@@ -88,7 +88,7 @@ impl MemorySysfs {
         self.memory.join(format!("memory{block}/state"))
     }
 
-    /// One write, not tried again when a signal comes: that is how the kernel is told to give up.
+    /// One write, not tried again when a signal comes: the signal makes the kernel give up.
     fn write(&self, block: u64, value: &str) -> Result<(), String> {
         let path = self.file(block);
         let flags = OFlags::WRONLY | OFlags::TRUNC | OFlags::CLOEXEC;
@@ -99,7 +99,7 @@ impl MemorySysfs {
             Ok(_) => Err("the kernel took a part of the word only".into()),
             Err(rustix::io::Errno::INTR) => Err(format!(
                 "its pages could not be moved elsewhere within {} s: they are pinned (by a device, RDMA, \
-                 a virtual machine) or there is no room for them",
+                 a virtual machine) or there is no free memory for them",
                 self.patience.as_secs()
             )),
             Err(rustix::io::Errno::BUSY) => {
@@ -163,7 +163,7 @@ mod alarm {
     /// Cancels the signal when it goes out of scope.
     pub(super) struct Bell;
 
-    /// Rings once. Whoever holds the [`Bell`] must be the only thread that can take the signal.
+    /// Rings once. The thread that holds the [`Bell`] must be the only one that can take the signal.
     pub(super) fn ring_after(time: Duration) -> Bell {
         READY.call_once(|| {
             let handler: extern "C" fn(libc::c_int) = nothing;

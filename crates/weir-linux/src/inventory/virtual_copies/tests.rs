@@ -81,7 +81,7 @@ impl MemoryBlocks for Played {
     fn online(&mut self, block: u64) -> Result<(), String> {
         self.step()?;
         if self.busy.contains(&block) {
-            return Err("no memory for its books".into());
+            return Err("no memory for its descriptions".into());
         }
         self.online.insert(block);
         match self.meddler {
@@ -108,7 +108,7 @@ fn counts(kernel: &Played, layout: &Layout) -> Vec<u64> {
 }
 
 #[test]
-fn blocks_nobody_has_come_first_and_only_what_is_needed_moves() {
+fn blocks_without_an_owner_come_first_and_only_what_is_needed_moves() {
     let layout = layout(2, 4);
     let mut kernel = Played::new(4);
     let report = resize(&mut kernel, &layout, &[(1, 2 * BLOCK)]).unwrap();
@@ -130,7 +130,7 @@ fn blocks_nobody_has_come_first_and_only_what_is_needed_moves() {
 }
 
 #[test]
-fn a_busy_block_is_told_and_another_one_taken() {
+fn a_busy_block_is_reported_and_another_one_taken() {
     let layout = layout(2, 4);
     let mut kernel = Played::new(4);
     resize(&mut kernel, &layout, &[(1, 4 * BLOCK)]).unwrap();
@@ -224,10 +224,10 @@ fn layouts_that_cannot_be() {
 }
 
 #[test]
-fn somebody_elses_hand_is_seen_and_ours_taken_back() {
+fn another_programs_change_is_seen_and_weirs_reverted() {
     let layout = layout(2, 4);
     let mut kernel = Played::new(4);
-    // As soon as copy 1 gets device block 0, somebody brings its other copy online.
+    // As soon as copy 1 gets device block 0, another program brings its other copy online.
     kernel.meddler = Some((1, 12));
     let said = resize(&mut kernel, &layout, &[(1, BLOCK)])
         .unwrap_err()
@@ -253,7 +253,7 @@ proptest! {
         let mut kernel = Played::new(count);
         for (sizes, busy, life) in rounds {
             kernel.busy = busy;
-            // Beyond 8 it lives.
+            // With 8 or more it lives.
             kernel.life = if life < 8 { kernel.steps + life } else { usize::MAX };
             let wanted: Vec<(u32, u64)> = (1..).zip(sizes).take(copies as usize)
                 .map(|(node, blocks)| (node, blocks * BLOCK)).collect();

@@ -9,9 +9,9 @@ use std::fmt;
 pub struct CpuStat {
     /// CPU time used, user and system, in microseconds.
     pub usage_usec: u64,
-    /// Time held back by `cpu.max`, in microseconds.
+    /// Time throttled by `cpu.max`, in microseconds.
     pub throttled_usec: Option<u64>,
-    /// How often it was held back.
+    /// How often it was throttled.
     pub nr_throttled: Option<u64>,
     /// How often its quota was refilled by the clock.
     pub nr_periods: Option<u64>,
@@ -131,7 +131,7 @@ pub enum Pages {
     File,
     /// The part of `File` that is shared memory (tmpfs).
     Shared,
-    /// The part of `File` that somebody has mapped.
+    /// The part of `File` that a process has mapped.
     Mapped,
 }
 

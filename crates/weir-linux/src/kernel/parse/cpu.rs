@@ -17,7 +17,7 @@ pub fn flags(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     super::words(value(text, b"flags").unwrap_or_default())
 }
 
-/// An Arm CPU in words: who made it, and which it is (`MIDR_EL1`; kernel, arch/arm64/kernel/cpuinfo.c).
+/// An Arm CPU in words: its maker and its model (`MIDR_EL1`; kernel, arch/arm64/kernel/cpuinfo.c).
 pub fn arm(text: &[u8]) -> Option<String> {
     let number = |wanted: &[u8]| {
         let text = std::str::from_utf8(value(text, wanted)?).ok()?;
@@ -29,7 +29,7 @@ pub fn arm(text: &[u8]) -> Option<String> {
     ))
 }
 
-/// The first CPU that is told of; weir knows no machine whose sockets differ.
+/// The first CPU that the file describes; weir knows no machine whose sockets differ.
 ///
 /// # Errors
 /// A line of `vendor_id`, `cpu family` or `model` is missing or is not what x86 writes.

@@ -19,7 +19,7 @@ pub struct Stat {
     pub nice: i64,
     /// Number of threads.
     pub threads: u64,
-    /// When it was started, in ticks since boot: tells a recycled process id.
+    /// When it was started, in ticks since boot: differs where a process id was recycled.
     pub start_ticks: u64,
     /// Scheduling policy (`SCHED_*`).
     pub policy: u64,
@@ -70,8 +70,8 @@ pub fn stat(text: &[u8]) -> Result<Stat, Malformed> {
     })
 }
 
-/// Pages of anybody that the kernel has moved so far (`/proc/vmstat`): migrated between nodes or within one,
-/// and gathered into huge pages.
+/// Pages of all processes that the kernel has moved so far (`/proc/vmstat`): migrated between nodes or within
+/// one, and gathered into huge pages.
 ///
 /// # Errors
 /// No line `pgmigrate_success`, or a count that is none.

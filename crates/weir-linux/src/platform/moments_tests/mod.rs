@@ -296,7 +296,7 @@ impl World {
         }
     }
 
-    /// A fresh process puts back what the dead one left.
+    /// A fresh process restores what the dead one left.
     fn restore(&mut self, left: Option<usize>) -> Option<ResetReport> {
         self.host.borrow_mut().revive(left);
         if left.is_some() && self.random.below(2) == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes of one monitoring group: of each L3 cache a count, which only goes up until somebody resets it.
+//! Bytes of one monitoring group: of each L3 cache a count, which only goes up until a program resets it.
 //!
 //! The kernel says `Unavailable` where the CPU does not follow the group in that cache now, `Unassigned`
 //! where it has been given no counter, `Error` where it does not know the group. A cache that has never had a
@@ -55,8 +55,8 @@ impl Word {
 }
 
 impl Counter {
-    /// Looks which caches there are.
-    pub(super) fn look(&mut self, group: &OwnedFd) -> Result<(), Errno> {
+    /// Finds the caches.
+    pub(super) fn find_caches(&mut self, group: &OwnedFd) -> Result<(), Errno> {
         let mut found = Vec::new();
         let data = open_path_dir(group, "mon_data")?;
         for_each_dir(&data, ENTRIES_MAX, |name| {
@@ -167,7 +167,7 @@ mod tests {
             fake.write("g/mon_data/mon_sub_L3_00/mbm_total_bytes", "7\n");
             let fd = open_root(&fake.path("g")).unwrap();
             let mut counter = Counter::default();
-            counter.look(&fd).unwrap();
+            counter.find_caches(&fd).unwrap();
             Group(fake, fd, counter, Buffer::new())
         }
 
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(group.read(SLOW), Ok(0));
         group.0.remove("g/mon_data/mon_L3_01");
         assert!(group.read(SLOW).is_err());
-        group.2.look(&group.1).unwrap();
+        group.2.find_caches(&group.1).unwrap();
         group.says(0, "3", "0");
         assert_eq!(group.read(SLOW), Ok(2));
         group.0.remove("g/mon_data/mon_L3_00/mbm_total_bytes");

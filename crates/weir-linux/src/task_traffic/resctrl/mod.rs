@@ -40,9 +40,9 @@ use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::topology::Fact;
 use weir_core::{Missing, Nanos};
 
-/// How often it is looked who came and left.
+/// How often tasks that came and left are searched.
 const FOLLOW_EVERY: Nanos = Nanos::from_millis(1000);
-/// How often the kernel is asked who is in a group, and which caches there are.
+/// How often the kernel's lists are read of the tasks in a group and of the caches.
 const RECOUNT_EVERY: Nanos = Nanos::from_millis(10_000);
 /// How long a group without use is kept: memory comes and goes.
 const KEPT: Nanos = Nanos::from_millis(5000);
@@ -87,12 +87,12 @@ pub(crate) fn fact(options: &Options) -> Fact {
     let value = ResctrlTree::open(&options.roots).map(|tree| {
         let ids = tree.id_count.map_or("?".into(), |n| n.to_string());
         let others = tree.foreign_groups;
-        let unasked = match refusal_unasked(&tree, false) {
-            None => "taken unasked while limiting".into(),
-            Some(why) => format!("not taken unasked: {why}"),
+        let is_auto = match auto_refusal(&tree, false) {
+            None => "chosen automatically while limiting".into(),
+            Some(why) => format!("not chosen automatically: {why}"),
         };
         format!(
-            "can be used (--attribution resctrl): {}; ids for groups: {ids}, groups of others: {others}; {unasked}",
+            "can be used (--attribution resctrl): {}; ids for groups: {ids}, groups of others: {others}; {is_auto}",
             tree.name()
         )
     });
@@ -104,13 +104,13 @@ pub(crate) fn fact(options: &Options) -> Fact {
 }
 
 /// Why it is not for `--attribution auto`.
-fn refusal_unasked(tree: &ResctrlTree, is_read_only: bool) -> Option<String> {
+fn auto_refusal(tree: &ResctrlTree, is_read_only: bool) -> Option<String> {
     match () {
-        () if is_read_only => Some("weir only looks, and this makes groups".into()),
+        () if is_read_only => Some("weir only observes, and this makes groups".into()),
         () if tree.events == Events::Remote => {
             Some("it has no event for slow memory, only for all that is remote".into())
         }
-        () if tree.foreign_groups > 0 => Some("somebody else has groups there".into()),
+        () if tree.foreign_groups > 0 => Some("another program has groups there".into()),
         () => None,
     }
 }
@@ -119,10 +119,10 @@ impl Resctrl {
     /// Begins to count.
     ///
     /// # Errors
-    /// It cannot be used, or (`unasked`) should not be.
-    pub(super) fn open(options: &Options, unasked: bool) -> Result<Resctrl, Missing> {
+    /// It cannot be used, or (`is_auto`) should not be.
+    pub(super) fn open(options: &Options, is_auto: bool) -> Result<Resctrl, Missing> {
         let tree = ResctrlTree::open(&options.roots)?;
-        if let Some(why) = refusal_unasked(&tree, options.read_only).filter(|_| unasked) {
+        if let Some(why) = auto_refusal(&tree, options.read_only).filter(|_| is_auto) {
             return Err(Missing::NotSupported(why));
         }
         Resctrl::with(&options.roots, tree, Box::new(Directories))
@@ -178,7 +178,7 @@ impl Resctrl {
         if !self.tree.has_local {
             return Err(why);
         }
-        tracing::warn!(%why, "resctrl does not tell slow memory apart: all that is remote is counted");
+        tracing::warn!(%why, "resctrl does not distinguish slow memory: all that is remote is counted");
         self.tree.events = Events::Remote;
         self.note(None)
     }
@@ -210,7 +210,7 @@ impl Resctrl {
         undo::set(&self.tree.root, file, &ours).map_err(Missing::NotSupported)
     }
 
-    /// Puts back all that was changed.
+    /// Restores all that was changed.
     fn put_back(&mut self) -> Result<ResetReport, LinuxError> {
         let keys: Vec<Key> = self.groups.keys().copied().collect();
         for key in keys {
@@ -238,7 +238,7 @@ impl Resctrl {
         })?;
         let mut counter = Counter::default();
         let opened =
-            open_dir(&self.tree.mon_groups, name.as_bytes()).and_then(|dir| counter.look(&dir));
+            open_dir(&self.tree.mon_groups, name.as_bytes()).and_then(|dir| counter.find_caches(&dir));
         match opened {
             Ok(()) => Ok(Group {
                 name,
@@ -278,7 +278,7 @@ impl Resctrl {
             return;
         };
         let Ok(dir) = open_dir(&self.tree.mon_groups, group.name.as_bytes()) else {
-            // Somebody has removed it: a new one next time.
+            // Another program has removed it: a new one next time.
             self.groups.remove(&key);
             return;
         };
@@ -290,7 +290,7 @@ impl Resctrl {
         let recount = group.recount_at <= at;
         if recount {
             group.recount_at = Nanos(at.0.saturating_add(RECOUNT_EVERY.0));
-            let _ = group.counter.look(&dir);
+            let _ = group.counter.find_caches(&dir);
         }
         group.wanted_at = at;
         let names = (group.name.as_str(), self.mark.as_str(), &dir);
@@ -303,7 +303,7 @@ impl Resctrl {
             (Ok(()), count) => Some(Missing::NotSupported(format!(
                 "resctrl: {count} of its tasks are in groups of others"
             ))),
-            // The next look finds out whether it is gone.
+            // The next tick finds out whether it is gone.
             (Err(e), _) => Some(Missing::Lost(format!("resctrl: its tasks: {e}"))),
         };
         if let Some(why @ Missing::NotSupported(_)) = group.trouble.clone() {
@@ -329,7 +329,7 @@ impl Resctrl {
         let dir = dir.map_err(|e| Missing::Lost(format!("resctrl: {}: {e}", group.name)))?;
         let counted = group.counter.read(&dir, self.tree.events, &mut self.buffer);
         if matches!(&counted, Err(Missing::NotSupported(_))) {
-            // Not all get one at their birth (mbm_assign_on_mkdir). The next reading tells.
+            // Not all get one at their birth (mbm_assign_on_mkdir). The next reading shows it.
             for event in ["mbm_total_bytes", "mbm_local_bytes"]
                 .iter()
                 .take(self.tree.events.count())
@@ -371,9 +371,9 @@ impl TrafficSource for Resctrl {
         &[1]
     }
 
-    fn follow(&mut self, who: &BTreeMap<Key, &Watches>) {
+    fn follow(&mut self, watched_by_key: &BTreeMap<Key, &Watches>) {
         let at = now();
-        let is_new = who.keys().any(|key| !self.groups.contains_key(key));
+        let is_new = watched_by_key.keys().any(|key| !self.groups.contains_key(key));
         if at < self.follow_at && !is_new {
             return;
         }
@@ -384,11 +384,11 @@ impl TrafficSource for Resctrl {
             GroupState::Not { .. } => true,
         };
         let gone = self.groups.iter();
-        let gone = gone.filter(|(key, state)| !who.contains_key(key) && old(state));
+        let gone = gone.filter(|(key, state)| !watched_by_key.contains_key(key) && old(state));
         for key in gone.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.remove(key);
         }
-        for (key, source) in who {
+        for (key, source) in watched_by_key {
             self.attend(*key, source, at);
         }
     }

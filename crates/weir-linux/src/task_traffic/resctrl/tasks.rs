@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is in a monitoring group. A new task is in the group of the one that made it, so most find their way
-//! alone; one that came into the cgroup by a move did not, and one that left it by a move is still counted:
-//! both are looked for. A task that somebody else has put into a group stays there.
+//! The tasks of a monitoring group. A new task is in the group of its parent, so most need no write. A task
+//! that was moved into the cgroup is not in the group, and a task that was moved out is still counted: both
+//! are searched. A task that another program has put into a group stays there.
 
 use super::tree::{GroupPlace, ResctrlTree, standing};
 use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, read_long, write_at};
@@ -93,11 +93,11 @@ pub(super) struct GroupTasks {
 }
 
 impl GroupTasks {
-    /// Brings a group up to date. With `recount` the kernel is asked who is in it: all tasks of the machine
-    /// are gone through for that.
+    /// Brings a group up to date. With `recount` the kernel lists the tasks in it, and goes through all tasks
+    /// of the machine for that.
     ///
     /// # Errors
-    /// The workload cannot be asked, or the group took somebody for a reason of its own.
+    /// The tasks of the workload cannot be listed, or the group did not take a task for a reason of its own.
     pub(super) fn follow(
         &mut self,
         ground: &Ground<'_>,
@@ -106,7 +106,7 @@ impl GroupTasks {
         recount: bool,
         buffer: &mut Buffer,
     ) -> Result<(), Errno> {
-        // Before the threads: whoever is made in between is in both.
+        // Before the threads: a task that is made in between is in both.
         let inside: BTreeSet<u32> = match recount {
             true => parsed(&read_long(dir, "tasks", LIST_MAX)?)?,
             false => BTreeSet::new(),

@@ -309,7 +309,7 @@ fn who_comes_and_leaves_is_followed() {
     thread(&fake, 100, 111, &format!("res:/\nmon:{name}\n"));
     world.follow(&[100]);
     assert_eq!(fake.read(&tasks), "110\n");
-    // One left by a move, and is still counted here; another was moved on by somebody.
+    // One left by a move, and is still counted here; another program moved another on.
     for (tid, standing) in [
         (110, format!("res:/\nmon:{name}\n")),
         (111, "res:/\nmon:theirs\n".into()),
@@ -423,7 +423,7 @@ fn a_counter_is_asked_for_and_a_group_that_somebody_removed_is_made_anew() {
 
 #[test]
 fn it_is_taken_unasked_only_where_it_disturbs_nobody() {
-    let unasked = |fake: &Fake, read_only| {
+    let auto = |fake: &Fake, read_only| {
         let mut options = fake.options(By::Process);
         options.read_only = read_only;
         Resctrl::open(&options, true)
@@ -431,17 +431,17 @@ fn it_is_taken_unasked_only_where_it_disturbs_nobody() {
             .map_err(|e| e.to_string())
     };
     let fake = mounted(Cpu::Masks);
-    assert_eq!(unasked(&fake, false), Ok(()));
-    assert!(unasked(&fake, true).unwrap_err().contains("only looks"));
+    assert_eq!(auto(&fake, false), Ok(()));
+    assert!(auto(&fake, true).unwrap_err().contains("only observes"));
     assert!(
-        unasked(&mounted(Cpu::Plain), false)
+        auto(&mounted(Cpu::Plain), false)
             .unwrap_err()
             .contains("remote")
     );
     fs::create_dir_all(fake.path(format!("{ROOT}/database"))).unwrap();
-    assert!(unasked(&fake, false).unwrap_err().contains("somebody else"));
+    assert!(auto(&fake, false).unwrap_err().contains("another program"));
     assert_eq!(fake.read(MASKS).trim(), "0=0x7f;1=0x7f");
-    // Asked for, it says what is in the way.
+    // If the operator chose it, it says what is in the way.
     let bare = Fake::new();
     let mut options = bare.options(By::Process);
     options.attribution = AttributionSource::Resctrl;
@@ -453,7 +453,7 @@ fn it_is_taken_unasked_only_where_it_disturbs_nobody() {
     );
     let text = fact(&fake.options(By::Process)).value.unwrap();
     assert!(
-        text.contains("groups of others: 1; not taken unasked"),
+        text.contains("groups of others: 1; not chosen automatically"),
         "{text}"
     );
 }

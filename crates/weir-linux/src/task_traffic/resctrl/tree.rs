@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The resctrl file system (kernel, `Documentation/filesystems/resctrl.rst`): what it can count here, and
-//! whose it is already. Looking changes nothing.
+//! whether another program uses it already. Reading it changes nothing.
 
 use crate::kernel::files::{Buffer, for_each_dir, make_dir, open_path_dir, open_root, remove_dir};
 use crate::kernel::parse::{decimal, lines};
@@ -126,7 +126,7 @@ impl ResctrlTree {
             () if has("mbm_total_bytes_config") => Events::Slow(Knob::Mask),
             () if has_local => Events::Remote,
             () => {
-                let why = "the CPU tells neither slow nor remote memory apart";
+                let why = "the CPU distinguishes neither slow nor remote memory";
                 return Err(Missing::NotSupported(why.into()));
             }
         };
@@ -183,7 +183,7 @@ pub(super) fn text(root: &OwnedFd, file: &str, buffer: &mut Buffer) -> Result<St
     Ok(String::from_utf8_lossy(bytes.trim_ascii()).into_owned())
 }
 
-/// Groups that somebody else has made. Where that cannot be listed there is one.
+/// Groups that another program has made. Where that cannot be listed there is one.
 fn foreign_groups(root: &OwnedFd, mon_groups: &OwnedFd) -> usize {
     let mut count = 0;
     let controlled = for_each_dir(root, ENTRIES_MAX, |name| {

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! resctrl       the mark that names of its groups begin with, and the setting   on disk BEFORE the first change
-//! resctrl_done  put back, or gone
+//! resctrl_done  restored, or gone
 //! ```
 //!
 //! Groups are known by their names (`weir-` and the mark), so a new one needs no new record. A setting is put
@@ -36,7 +36,7 @@ pub(crate) const COUNTING: BookSpec = BookSpec {
     earlier: Some(EarlierNote {
         name: "resctrl.json",
         damaged: "resctrl.damaged",
-        next_move: "look for groups weir-… in mon_groups",
+        next_move: "search for groups weir-… in mon_groups",
         size_max: 64 * 1024,
         lines: earlier_lines,
     }),
@@ -168,7 +168,7 @@ impl Setting {
         }
         if !are_same(&now, &self.ours) {
             let theirs = &self.theirs;
-            return UndoOutcome::LeftAlone(format!("somebody set {now} since; it was {theirs}"));
+            return UndoOutcome::LeftAlone(format!("another program set {now} since; it was {theirs}"));
         }
         match set(root, &self.file, &self.theirs) {
             Ok(()) => UndoOutcome::Restored,
@@ -177,7 +177,7 @@ impl Setting {
     }
 }
 
-/// Writes a setting, and looks whether the kernel took it.
+/// Writes a setting, and checks whether the kernel took it.
 pub(super) fn set(root: &OwnedFd, file: &str, value: &str) -> Result<(), String> {
     // The kernel wants the line's end.
     write_at(root, file, &format!("{value}\n")).map_err(|e| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a killed weir left is given back, and nothing else is touched.
+//! What a killed weir left is restored, and nothing else is touched.
 
 use super::tests::{Cpu, JOURNAL, MASKS, OWED, ROOT, World, groups, mounted};
 use super::*;

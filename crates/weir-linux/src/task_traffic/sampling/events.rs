@@ -15,7 +15,7 @@ pub(super) struct ChosenSampler {
     pub(super) bytes: u64,
 }
 
-/// The one event of the kernel's own whose samples have the address of mapped memory: it is counted when the
+/// The one event of the kernel's own that gives samples the address of mapped memory: it is counted when the
 /// fault is over (Linux 5.9). All page faults together are counted before, when there is no page yet.
 const FAULTS: &str = "sw:minor-faults";
 const FAULTS_PERIOD: u64 = 7;

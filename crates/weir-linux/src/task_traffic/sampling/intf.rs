@@ -3,12 +3,12 @@
 
 use super::super::counting_intf::words;
 
-/// Pieces of memory that are looked for.
+/// Ranges of memory that the program can search.
 pub(super) const RANGES: usize = 16;
-/// Groups that are told apart.
+/// Groups that the program can distinguish.
 pub(super) const PLACES: usize = 16;
 
-/// A piece of physical memory, both ends within, and whose it is.
+/// A range of physical memory, both ends within, and the place of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u64,
@@ -16,7 +16,7 @@ pub(super) struct Range {
     pub(super) place: u64,
 }
 
-/// All of them, as the program wants them. Too many are cut off: see who calls.
+/// All of them, in the program's layout. Too many are left out: the caller refuses that.
 pub(super) fn to_bytes(ranges: &[Range]) -> Vec<u8> {
     let some = &ranges[..ranges.len().min(RANGES)];
     let mut words = vec![some.len() as u64];
@@ -25,7 +25,7 @@ pub(super) fn to_bytes(ranges: &[Range]) -> Vec<u8> {
     words.into_iter().flat_map(u64::to_ne_bytes).collect()
 }
 
-/// Somebody's samples, by place.
+/// Samples of a cgroup or a process, by place.
 pub(super) type SampleCounts = [u64; PLACES];
 
 /// Adds up what CPUs have. Words that are missing are 0.

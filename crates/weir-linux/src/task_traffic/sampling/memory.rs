@@ -10,7 +10,7 @@ use weir_core::seam::topology::Group;
 /// The ranges of all groups that are on a node; the place of a group is its place in the list.
 ///
 /// # Errors
-/// sysfs does not say, or there are more than the program looks for.
+/// sysfs does not say, or there are more than the program can search.
 pub(super) fn ranges(roots: &Roots, groups: &[Group]) -> Result<Vec<Range>, Missing> {
     let nodes = Nodes::read(roots).map_err(|e| Missing::Lost(e.to_string()))?;
     let block = nodes.block_bytes.ok_or_else(|| {
@@ -24,7 +24,7 @@ pub(super) fn ranges(roots: &Roots, groups: &[Group]) -> Result<Vec<Range>, Miss
             continue;
         };
         if place >= PLACES {
-            let why = format!("samples tell {PLACES} groups apart, and there are more");
+            let why = format!("samples distinguish {PLACES} groups, and there are more");
             return Err(Missing::NotSupported(why));
         }
         for n in &node.blocks {

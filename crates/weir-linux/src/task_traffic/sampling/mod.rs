@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Shares by samples: an event of each CPU interrupts every so many times, and the kernel says at which
-//! physical address. A BPF program takes the samples within the memory of groups, for who ran, by group
-//! ([`program`]).
+//! Attribution by samples: an event of each CPU interrupts every so many times, and the kernel gives the
+//! physical address. A BPF program counts the samples within the memory of groups, for the task that ran, by
+//! group ([`program`]).
 //!
 //! ```text
 //! event ─► sample with address ─► in a group's memory? ─► sums of cgroups or processes, by group ─► ledger
@@ -52,7 +52,7 @@ pub(super) struct Samples {
     chosen: ChosenSampler,
     roots: Roots,
     groups: Vec<Group>,
-    /// Why no sample is anybody's.
+    /// Why no sample is attributed.
     trouble: Option<Missing>,
     near_at: Nanos,
     off_at: Nanos,
@@ -94,7 +94,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 pub(super) fn fact(options: &Options) -> Fact {
     let can = |chosen: ChosenSampler| {
         format!(
-            "can be used (--attribution sampling): {}; not taken unasked",
+            "can be used (--attribution sampling): {}; not chosen automatically",
             chosen.name
         )
     };
@@ -105,7 +105,7 @@ pub(super) fn fact(options: &Options) -> Fact {
     }
 }
 
-/// Whether a device carries so much that it is worth to know whose it is.
+/// Whether a device moves enough to make attribution worth its cost.
 fn is_near(devices: &[DeviceState]) -> bool {
     let near = |device: &DeviceState| {
         let rates = device.read_bytes_per_sec.zip(device.write_bytes_per_sec);
@@ -113,7 +113,7 @@ fn is_near(devices: &[DeviceState]) -> bool {
             (Some((read, write)), Some(set_point)) => {
                 read.get() + write.get() >= NEAR_RATIO * set_point.get()
             }
-            // Nobody says what is much, or how much it is.
+            // Its set-point or its rate is not known.
             _ => true,
         }
     };
@@ -143,7 +143,7 @@ impl Samples {
         })
     }
 
-    /// Finds the groups' memory and tells the program.
+    /// Finds the groups' memory and gives it to the program.
     fn watch(&mut self) {
         let ranges = memory::ranges(&self.roots, &self.groups);
         let watched = ranges.and_then(|ranges| {
@@ -220,7 +220,7 @@ impl TrafficSource for Samples {
             Ok(taken) => taken,
             Err(why) => return Some(Err(why)),
         };
-        let told = match self.age() {
+        let counted = match self.age() {
             None => Ok(self.ledger.add(key, &taken)),
             Some(age) if age.0 <= HELD.0 => self.ledger.hold(key, &taken),
             Some(_) => {
@@ -232,11 +232,11 @@ impl TrafficSource for Samples {
             let ids = self.groups.iter().map(|group| group.id);
             ids.zip(sums).collect()
         };
-        Some(told.map(by_group))
+        Some(counted.map(by_group))
     }
 
     fn of_cgroup(&mut self, _: Key) -> Result<Sum, Missing> {
-        // Told by group.
+        // Counts are by group.
         Err(Missing::NotYetRead)
     }
 

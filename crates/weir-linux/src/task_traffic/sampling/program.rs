@@ -16,12 +16,12 @@ use weir_core::{Missing, Nanos};
 /// The compiled program.
 const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/samples.bpf.o"));
 const PROGRAM: &str = "weir_sample_memory";
-/// How often it is looked for CPUs that came or went.
+/// How often it is checked which CPUs came or went.
 const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 
 /// The program, in the kernel as long as this lives.
 pub(super) struct SamplingProgram {
-    // The order matters: events first, so that nobody counts into maps that go.
+    // The order matters: events first, so that no event counts into maps that go.
     taps: BTreeMap<u32, Tap>,
     memory: MapHandle,
     samples: MapHandle,
@@ -98,7 +98,7 @@ impl SamplingProgram {
         done.map_err(|e| unread(&e))
     }
 
-    /// CPUs that came and went since the last look. How often the kernel held samples back.
+    /// CPUs that came and went since the last check. How often the kernel throttled samples.
     pub(super) fn tend(&mut self) -> u64 {
         let times = self.taps.values_mut().map(Tap::throttled).sum();
         let at = now();
@@ -121,7 +121,7 @@ impl SamplingProgram {
         times
     }
 
-    /// Samples of a cgroup or a process so far, by place; who had none has zeros.
+    /// Samples of a cgroup or a process so far, by place; one without samples has zeros.
     pub(super) fn taken(&self, key: Key) -> Result<SampleCounts, Missing> {
         let key = key.0.to_ne_bytes();
         let rows = self.samples.lookup_percpu(&key, MapFlags::ANY);

@@ -161,7 +161,7 @@ fn taken(first: u64, second: u64) -> intf::SampleCounts {
 fn the_ledger_adds_holds_and_forgets() {
     let mut ledger = SampleTotals::new(10);
     let (one, two) = (Key(1), Key(2));
-    assert_eq!(ledger.add(one, &taken(100, 0))[0], 0, "the first look");
+    assert_eq!(ledger.add(one, &taken(100, 0))[0], 0, "the first reading");
     assert_eq!(ledger.add(one, &taken(105, 2))[..2], [50, 20]);
     assert_eq!(ledger.add(one, &taken(110, 4))[..2], [100, 40]);
     let held = ledger.hold(one, &taken(110, 4)).unwrap();
@@ -187,7 +187,7 @@ fn the_ledger_adds_holds_and_forgets() {
     assert!(ledger.hold(one, &taken(0, 0)).is_err());
 }
 
-/// The kernel's word on the program and the event, where this may ask it.
+/// The kernel's verdict on the program and the event, where this test may load it.
 #[test]
 fn the_kernel_takes_it() {
     let mut options = Options {

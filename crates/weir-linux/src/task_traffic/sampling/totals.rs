@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each has read so far, by group: what was sampled, and while nothing is, as much at each look as
-//! lately.
+//! What each has read so far, by group. While there are samples, it grows by them. While there are none, it
+//! grows at each reading as much as lately.
 
 use super::super::Key;
 use super::intf::{PLACES, SampleCounts};
 use std::collections::BTreeMap;
 use weir_core::Missing;
 
-/// How much a new look counts beside those before.
+/// The weight of a new reading against those before.
 const NEW_RATIO: f64 = 0.2;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct SampleAccount {
     last: SampleCounts,
     bytes: [f64; PLACES],
-    /// A look's, lately.
+    /// Of one reading, lately.
     lately: [f64; PLACES],
 }
 
@@ -48,10 +48,10 @@ impl SampleTotals {
             *lately += NEW_RATIO * (more - *lately);
         }
         account.last = *taken;
-        account.told()
+        account.sums()
     }
 
-    /// None were taken: as lately. Who was never seen has no share.
+    /// No samples were taken: as lately. A workload that was never sampled has no share.
     pub(super) fn hold(
         &mut self,
         key: Key,
@@ -62,7 +62,7 @@ impl SampleTotals {
         for (bytes, lately) in account.bytes.iter_mut().zip(account.lately) {
             *bytes += lately;
         }
-        Ok(account.told())
+        Ok(account.sums())
     }
 
     /// Nothing is known any more.
@@ -79,7 +79,7 @@ impl SampleTotals {
 }
 
 impl SampleAccount {
-    fn told(&self) -> [u64; PLACES] {
+    fn sums(&self) -> [u64; PLACES] {
         // Never negative, and never NaN: sums of such.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         self.bytes.map(|bytes| bytes as u64)

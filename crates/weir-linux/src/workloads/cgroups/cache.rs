@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a cgroup answered, kept for a while: who is in it for two seconds, the page cache charged to it for
-//! six, and what its owner decides seldom (weight, limit) for six too, or for thirty where weir does not
-//! decide by it. A thousand cgroups cost little else than these questions.
+//! Facts of a cgroup, kept for a while: its processes for two seconds, the page cache charged to it for six.
+//! Its weight and limit change seldom, and are kept for six seconds, or for thirty where weir does not decide
+//! by them. A thousand cgroups cost little else than these reads.
 //!
 //! Where weir only observes, and asks each by its own list, one that is *settled* is asked half as often,
 //! then a third as often: the same processes are in it as before, and none has new page faults or more or
@@ -40,7 +40,7 @@ pub(crate) struct Asked {
     pub(crate) at: Nanos,
     /// Time between this list and the next.
     pause: Nanos,
-    /// The list was as the one before. Not where nobody is in it: he who comes shows in nothing else.
+    /// The list was as the one before. Not where it is empty: a process that comes shows in nothing else.
     is_same: bool,
     /// Its list, kept open once it was settled.
     list: Option<Kept>,
@@ -64,7 +64,7 @@ pub(crate) enum Ask<'a> {
     Lists,
     /// All processes were read at once, just now.
     Census(&'a Census),
-    /// They were in an earlier round: only who is new since is asked by its list.
+    /// They were in an earlier round: only the list of a new cgroup is read.
     NewOnes,
 }
 
@@ -113,7 +113,7 @@ impl Asked {
             // A want of ours says nothing about it.
             Some(old) if matches!(pids, Err(Trouble::Want(_))) => old,
             Some(mut old) => {
-                // Nobody reads it while all are read at once.
+                // The file is not needed while all are read at once.
                 old.list = old.list.filter(|_| matches!(how, Ask::Lists));
                 old.renewed(pids, at)
                     .decided(leaf, root, owner_every, buffer)
@@ -167,9 +167,9 @@ impl Asked {
 
     /// All in it were met. Where nothing of them had changed either, there is time for the next list: it is
     /// settled.
-    pub(crate) fn settle(&mut self, nobody_changed: bool) -> bool {
+    pub(crate) fn settle(&mut self, is_unchanged: bool) -> bool {
         let longer = Nanos(self.pause.0 + ASK_EVERY.0).min(ASK_SETTLED_EVERY);
-        let is_settled = self.is_same && nobody_changed;
+        let is_settled = self.is_same && is_unchanged;
         self.pause = if is_settled { longer } else { ASK_EVERY };
         is_settled
     }
@@ -204,7 +204,7 @@ impl Asked {
     }
 }
 
-/// Who is in the root cgroup; nothing new between two times that all are read at once.
+/// The processes in the root cgroup; nothing new between two times that all are read at once.
 pub(crate) fn in_root(how: Ask<'_>, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<Vec<u32>> {
     let listed = |buffer: &mut Buffer| {
         let text = buffer.read_list_at(root, "cgroup.procs").ok();

@@ -7,7 +7,7 @@ use crate::workloads::discovery::tests::{FIO, SECOND, bytes, scout_with, watched
 use std::sync::Arc;
 use weir_core::{Nanos, WorkloadId};
 
-/// Two seconds for who is in a cgroup, six for what its owner decides; a new workload at once.
+/// Two seconds for the processes of a cgroup, six for its weight and limit; a new workload at once.
 #[test]
 fn answers_are_kept_as_long_as_they_say_and_no_longer() {
     let fake = Fake::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `cgroup.type` (kernel, cgroup-v2.rst, "Threads"). Threads of one process may be spread over *threaded*
-//! cgroups; libvirt has one for each virtual CPU. Above them is the *threaded domain*, whose `cgroup.procs`
-//! lists all these processes, and to which their memory is charged. The domain is the workload: threaded
-//! cgroups have no list of processes. The root cgroup may be such a domain too, and has no file that says so.
+//! cgroups; libvirt has one for each virtual CPU. Above them is the *threaded domain*: its `cgroup.procs`
+//! lists all these processes, and their memory is charged to it. The domain is the workload: threaded cgroups
+//! have no list of processes. The root cgroup may be such a domain too, and has no file that says so.
 
 use crate::kernel::files::{Buffer, for_each_dir, open_beneath, open_dir, read_long};
 use crate::kernel::parse::cgroup::pids;

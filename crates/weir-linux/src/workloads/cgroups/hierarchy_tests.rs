@@ -44,7 +44,7 @@ fn a_containers_tree_is_not_the_hosts() {
     for file in ["cgroup.type", "cgroup.events"] {
         let fake = Fake::new();
         fake.write(format!("sys/fs/cgroup/{file}"), "domain\n");
-        // Even what could be handed down is not: it is somebody's own.
+        // Even what could be handed down is not: the tree belongs to another program.
         fake.write("sys/fs/cgroup/cgroup.subtree_control", "");
         let (why, next_move) = lacking(&fake, NAMESPACE);
         assert!(

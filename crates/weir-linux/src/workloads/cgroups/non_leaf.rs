@@ -184,7 +184,7 @@ fn has_hidden(pids: &[u32]) -> bool {
     pids.contains(&0)
 }
 
-/// The root cgroup, whose CPU time is that of the machine without that of the cgroups below.
+/// The root cgroup. Its CPU time is that of the machine without that of the cgroups below.
 fn whole_root(root: &OwnedFd, old: Option<Arc<Inner>>) -> Option<Arc<Inner>> {
     let number = inode(root).ok()?.st_ino;
     let mut below = Vec::new();

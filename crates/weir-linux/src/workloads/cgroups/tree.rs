@@ -152,7 +152,7 @@ impl Leaf {
         parse(text).map_err(|e| Trouble::malformed(e, &self.file(name)))
     }
 
-    /// Who is in it, by its list, where somebody keeps that open.
+    /// The processes in it, by its list, which the caller may keep open.
     pub(crate) fn pids(
         &self,
         list: Option<&Kept>,
@@ -237,7 +237,7 @@ impl CgroupTree {
         self.leaves.contains_key(path) || self.inner.contains_key(path)
     }
 
-    /// The ids of all cgroups whose processes are listed.
+    /// The ids of all cgroups with a list of processes.
     pub(crate) fn ids(&self) -> BTreeSet<u64> {
         let leaves = self.leaves.values().map(|leaf| leaf.inode);
         let inner = self.inner.values().map(|inner| inner.inode);

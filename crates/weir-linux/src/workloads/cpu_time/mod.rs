@@ -2,14 +2,14 @@
 //! One look at all workloads: `cpu.stat` of each, or the CPU clock of each process, put together with
 //! what the scout last found.
 //!
-//! **Who is read when.** A read of `cpu.stat` makes the kernel add up the cgroup's figures over its
-//! CPUs: it is the dearest part of a tick, and most cgroups of a host have nothing on the device.
-//! Everybody who has memory in a watched group, or may have (not looked at yet), or is under a limit
-//! of ours, is read at each tick. Who has had nothing there for [`REST_AFTER`] looks *rests*: it is
-//! read again after [`REST`] or a little less, and its last reading, with the time that was taken at,
-//! is told meanwhile. As soon as the scout finds memory of it, it is read at each tick again; its
-//! memory is told from the second of these ticks on, when its rate spans one interval like everybody's.
-//! So a rate that counts never spans a rest.
+//! **When a workload is read.** A read of `cpu.stat` makes the kernel add up the cgroup's figures over its
+//! CPUs: it is the most expensive part of a tick, and most cgroups of a host have nothing on the device. A
+//! workload is read at each tick if it has memory in a watched group, if its memory was not read yet, or if
+//! weir limits it. A workload that has had nothing there for [`REST_AFTER`] ticks *rests*: it is read again
+//! after [`REST`] or a little less. Meanwhile its last reading is reported, with the time of that reading. As
+//! soon as discovery finds memory of it, it is read at each tick again. Its memory is reported from the
+//! second of these ticks on, when its rate spans one interval as all others do. So a rate that counts never
+//! spans a rest.
 //!
 //! A workload that has memory there and has not run for [`REST_AFTER`] looks rests likewise while all groups
 //! it uses are quiet ([`crate::counters::idle_groups`]): there is no traffic that it could be the cause of.
@@ -54,7 +54,7 @@ pub(crate) struct CpuTimeReader<'a> {
     pub(crate) own_proc: bool,
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) skipped: &'a mut Vec<Skipped>,
-    /// Somebody was found to be gone.
+    /// A workload was found to be gone.
     pub(crate) vanished: bool,
 }
 
@@ -269,7 +269,7 @@ pub(crate) fn kind(watched: &Watched) -> WorkloadKind {
     }
 }
 
-/// Who rests, and what was last read of them: one for each workload of a view, in its order.
+/// Which workloads rest, and what was last read of them: one for each workload of a view, in its order.
 #[derive(Default)]
 pub(crate) struct IdleSkips {
     of: Vec<Rest>,
@@ -284,7 +284,7 @@ struct Rest {
     looks: u32,
     /// CPU time at the last look, of one that may rest while it does not run.
     cpu: Option<Nanos>,
-    /// Boxed: who is awake has none, and the list is gone through at each tick.
+    /// Boxed: a workload that is awake has none, and the list is scanned at each tick.
     last: Option<Box<Times>>,
     again_at: Nanos,
     /// It was not read at the last tick, and had nothing on the device.

@@ -103,7 +103,7 @@ impl Resident {
         self.unread > 0 || matches!(self.missing, Some(Missing::NotPermitted(_)))
     }
 
-    /// On all nodes together; nothing while somebody's part is not known.
+    /// On all nodes together; nothing while the part of one process is not known.
     pub(crate) fn all_bytes(&self) -> Option<Bytes> {
         let is_known = self.at.is_some() && self.unread == 0 && self.missing.is_none();
         let sum = || {
@@ -122,9 +122,9 @@ pub(crate) struct ProcessCache {
     by_pid: BTreeMap<u32, CachedProcess>,
     round: u64,
     chunk: Box<[u8]>,
-    /// Somebody was not looked at after the last round.
+    /// A process was not read after the last round.
     has_unread: bool,
-    /// Nobody may keep it from a CPU for long while it looks.
+    /// It must not wait for a CPU for long while it reads.
     pub(crate) hurries: bool,
 }
 
@@ -142,7 +142,7 @@ impl ProcessCache {
         }
     }
 
-    /// Nodes whose memory counts. A change makes all looks void.
+    /// The nodes that count. A change makes all earlier reads void.
     pub(crate) fn watch(&mut self, nodes: Vec<NodeId>) {
         if self.nodes != nodes {
             self.nodes = nodes;
@@ -158,7 +158,7 @@ impl ProcessCache {
         self.by_pid.get(&pid)
     }
 
-    /// Whether there is somebody whom the last round did not come to look at.
+    /// Whether there is a process that the last round did not come to read.
     pub(crate) fn has_unread(&self) -> bool {
         self.has_unread
     }
@@ -178,7 +178,7 @@ impl ProcessCache {
             .is_some_and(|member| member.is_kernel || member.due.is_calm())
     }
 
-    /// Starts a round: whoever is not met in it is forgotten at its end.
+    /// Starts a round: a process that is not met in it is forgotten at its end.
     pub(crate) fn begin_round(&mut self) {
         self.round += 1;
     }
@@ -287,9 +287,8 @@ impl ProcessCache {
         known.map(|member| member.round = self.round).is_some()
     }
 
-    /// Looks at the memory of those whose turn it is, new ones first, then the longest waiting, until
-    /// `until`, or a little longer while there are new ones. At least one is looked at. Nobody looks where
-    /// nothing shows a change: what is known of such a process is good as of when it was last met.
+    /// Reads the memory of processes that are due, new ones first, then the longest waiting, until `until`,
+    /// or a little longer for new ones: one at least. One that shows no change keeps its last figure.
     pub(crate) fn look(&mut self, at: Nanos, until: Nanos, buffer: &mut Buffer) {
         let round = self.round;
         let mut looked = false;
@@ -325,7 +324,7 @@ impl ProcessCache {
         self.has_unread = unread > 0;
     }
 
-    /// Forgets who was not met in this round. Returns how many others were never looked at.
+    /// Forgets processes that were not met in this round. Returns how many others were never read.
     fn forget_absent(&mut self) -> usize {
         let round = self.round;
         let mut unread = 0;
@@ -337,7 +336,7 @@ impl ProcessCache {
         unread
     }
 
-    /// Who is to be looked at, in this order.
+    /// The processes that are due, in their order.
     fn turn(&mut self, at: Nanos, moved: Option<u64>) -> Vec<(Nanos, u32)> {
         let mut turn = Vec::new();
         for (pid, member) in &mut self.by_pid {
@@ -451,7 +450,7 @@ impl CachedProcess {
         self.real_time = fresh.real_time;
         self.policy_at = fresh.policy_at;
         (self.round, self.read_in) = (fresh.round, fresh.read_in);
-        // Nobody reads it while all are read at once.
+        // The file is not needed while all are read at once.
         self.stat = None;
     }
 }

@@ -64,8 +64,8 @@ pub(crate) fn add(sums: &mut BTreeMap<NodeId, u64>, node: NodeId, bytes: u64) {
     *sum = sum.saturating_add(bytes);
 }
 
-/// FNV-1a of 64 bits. Who makes two file names collide makes his own memory count less or more,
-/// which he can do by mapping as well.
+/// FNV-1a of 64 bits. A user who could make two file names collide could change the count of that user's own
+/// memory only, which is possible by mapping as well.
 fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
         (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! That is the least it can be, since mapped shared memory is taken off twice. A file in shared memory is
-//! left out because it is charged to who made it and not to who reads it; pages of a file on a disk are
-//! charged to who had them read.
+//! left out because it is charged to its writer and not to its readers. Pages of a file on a disk are charged
+//! to the cgroup that had them read.
 
 use super::Resident;
 use super::numa_maps::ELSEWHERE;
@@ -20,7 +20,7 @@ use rustix::fd::BorrowedFd;
 use std::collections::BTreeMap;
 use weir_core::{Missing, Nanos, NodeId};
 
-/// Less than this on a node fits into the caches of CPUs, and makes nobody a user of the node.
+/// Less than this on a node fits into the caches of CPUs, and makes no workload a user of the node.
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// What `memory.numa_stat` said.

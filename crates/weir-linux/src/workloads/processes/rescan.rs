@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What tells that the memory of a process has changed, and when it is looked at again.
+//! Signs that the memory of a process has changed, and when it is read again.
 //!
-//! A look (`numa_maps`) walks page tables; what tells that nothing has changed is cheap: the page faults of a
-//! process and its resident pages, which the scout learns anyway, and the pages the kernel has moved in all
-//! of the machine. As long as all three are as they were before the last look, so is the memory, and nobody
-//! looks. Where one of them is not:
+//! A rescan (`numa_maps`) walks page tables. The signs of a change are cheap: the page faults of a process
+//! and its resident pages, which discovery reads anyway, and the pages the kernel has moved in all of the
+//! machine. As long as all three are as they were before the last scan, so is the memory, and there is no
+//! rescan. Where one of them is not:
 //!
 //! * a look comes after 1.5 s at the earliest, or a hundred times the CPU time of the last one;
-//! * a process whose memory a look finds as it was waits twice as long for the next, up to 30 s;
+//! * a process with the memory that the last scan found waits twice as long for the next, up to 30 s;
 //! * one that has since become larger or smaller by an eighth, and by 16 MiB, waits no longer.
 //!
 //! What moves memory and shows in none of the three (KSM, a page that `madvise` gives back while another
@@ -20,7 +20,7 @@ use weir_core::Nanos;
 
 /// Shortest time between two looks at the memory of a process.
 pub(crate) const LOOK_EVERY: Nanos = Nanos::from_millis(1500);
-/// Longest, for a process whose memory does not change.
+/// Longest, for a process with memory that does not change.
 const LOOK_EVERY_MAX: Nanos = Nanos::from_millis(30_000);
 /// Longest while nothing shows a change.
 const LOOK_ANYWAY: Nanos = Nanos::from_millis(300_000);
@@ -46,7 +46,7 @@ impl ChangeSigns {
     }
 }
 
-/// Pages that the kernel has moved so far, of anybody. Nothing where it does not say so.
+/// Pages that the kernel has moved so far, of all processes. Nothing where it does not say so.
 pub(crate) fn moved(proc: &OwnedFd, buffer: &mut Buffer) -> Option<u64> {
     moved_pages(buffer.read_once_at(proc, "vmstat").ok()?).ok()
 }
@@ -183,7 +183,7 @@ mod tests {
         let at = Nanos::from_millis(9000);
         let due = looked(Nanos::from_millis(5000));
         assert!(!due.is_as_it_was(at, Some(4)), "pages were moved");
-        assert!(!due.is_as_it_was(at, None), "nobody knows");
+        assert!(!due.is_as_it_was(at, None), "unknown");
         for signs in [
             ChangeSigns { faults: 8, ..MINE },
             ChangeSigns {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn calm_is_who_shows_the_same_twice() {
         let mut due = Due::new(Some(MINE), Nanos(0));
-        assert!(!due.is_calm(), "nobody knows what was before");
+        assert!(!due.is_calm(), "the state before is unknown");
         let faults = |faults| Some(ChangeSigns { faults, ..MINE });
         for (signs, is_calm) in [
             (faults(7), true),

@@ -159,7 +159,7 @@ fn nobody_looks_at_memory_that_cannot_have_changed() {
         (on_node_1(&resident).unwrap() / 4096, is_of_now)
     };
     assert_eq!(seen_at(1).0, 16_384);
-    // No kernel does that: it shows whether somebody looks.
+    // No kernel does that: it shows whether the memory is read.
     fake.numa_maps(100, &[("anon=1", 1, 1)]);
     assert_eq!(seen_at(10), (16_384, true), "known to be as it was");
     fake.write("proc/vmstat", "pgmigrate_success 6\n");
@@ -188,7 +188,7 @@ fn a_kernel_thread_is_asked_seldom() {
     fake.write("proc/100/stat", kernel.replace("0:1", "0:2"));
     assert_eq!(name_at(POLICY_EVERY.0), "kworker/0:1", "too early");
     assert_eq!(name_at(POLICY_EVERY.0 + 1), "kworker/0:2");
-    // Its number is somebody else's now.
+    // Its number is another process's now.
     fake.write("proc/100/stat", stat_line(100, "fio", 0, 9999, 1));
     assert_eq!(name_at(3 * POLICY_EVERY.0), "fio");
 }

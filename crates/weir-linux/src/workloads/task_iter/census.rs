@@ -113,7 +113,7 @@ impl Census {
         self.tasks.get(at)
     }
 
-    /// With one more, who is not in it.
+    /// With one more, which is not in it.
     pub(crate) fn add(&mut self, task: Task) {
         let of_it = (task.cgroup, task.pid);
         let at = self.by_cgroup.partition_point(|one| *one < of_it);
@@ -135,8 +135,7 @@ impl Census {
             .map(|task| task.pid)
     }
 
-    /// Those that `cgroup.procs` of this cgroup lists: of a threaded domain, all whose threads are in it or
-    /// below.
+    /// Those that `cgroup.procs` of this cgroup lists: of a threaded domain, all with threads in it or below.
     pub(crate) fn of_cgroup(&self, id: u64) -> Vec<u32> {
         let from = self.by_cgroup.partition_point(|(cgroup, _)| *cgroup < id);
         let rest = self.by_cgroup.get(from..).unwrap_or_default();
@@ -157,7 +156,7 @@ struct Thread {
 /// A census while rows come in.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
-    /// The start of a row whose end has not come yet.
+    /// The start of a row without its end.
     held: Vec<u8>,
     rows: u64,
     end: Option<u64>,
@@ -265,7 +264,7 @@ impl Sweep {
         self.tasks.dedup_by_key(|task| task.pid);
         let mut tasks = self.tasks;
         for thread in &self.threads {
-            // One whose process was not there yet, or not any more, is nobody's.
+            // A thread without its process (not there yet, or not any more) belongs to none.
             if let Ok(at) = tasks.binary_search_by_key(&thread.tgid, |t| t.pid)
                 && let Some(task) = tasks.get_mut(at)
             {

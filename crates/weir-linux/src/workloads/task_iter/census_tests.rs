@@ -119,7 +119,7 @@ fn threads_are_folded_into_their_process() {
         nice: -20,
         ..row(2, 2, 1)
     };
-    // A thread's id may be below its process's; one without a process is nobody's.
+    // A thread's id may be below its process's; one without a process belongs to none.
     let rows = [
         kernel,
         real_time,

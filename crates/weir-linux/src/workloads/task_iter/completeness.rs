@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A census that leaves nobody out. A host may hide processes from programs in its kernel (seen of process
-//! 1), and would not say so. So what a sweep shows is compared with `/proc`, at first and every half a
-//! minute:
+//! A census that leaves no process out. A host may hide processes from programs in its kernel (seen of
+//! process 1), and would not say so. So what a sweep shows is compared with `/proc`, at first and every half
+//! a minute:
 //!
 //! ```text
 //! ids in /proc ─► sweep ─► ids in /proc        in both lists, and not in the sweep: hidden
 //! ```
 //!
-//! Where weir only observes, those few are asked by their files each time. Where it limits, the sweep is not
-//! used at all: a process that comes hidden would not be known for that long, and who is never to be limited
-//! must be known.
+//! Where weir only observes, the files of those few are read each time. Where it limits, the sweep is not
+//! used at all: a process that comes hidden would not be known for that long, and one that is never to be
+//! limited must be known.
 
 use super::TaskRows;
 use super::census::{Census, Task};
@@ -35,7 +35,7 @@ const ENTRIES_MAX: usize = 1 << 20;
 pub(super) struct Whole<S> {
     most: S,
     proc: OwnedFd,
-    /// Nothing where nobody asks for cgroups.
+    /// Nothing where cgroups are not needed.
     cgroups: Option<OwnedFd>,
     is_for_limits: bool,
     hidden: Vec<u32>,
@@ -68,7 +68,7 @@ impl<S: TaskRows> Whole<S> {
         })
     }
 
-    /// Who was there before a sweep and after it, and is not in it.
+    /// Finds processes that were there before a sweep and after it, and are not in it.
     fn compare(&mut self, before: &[u32], census: &Census) -> Result<(), Missing> {
         let Ok(mut after) = listed(&self.proc) else {
             return Ok(());
@@ -90,7 +90,7 @@ impl<S: TaskRows> Whole<S> {
     /// A process by its files; nothing if it has ended.
     fn by_files(&mut self, pid: u32) -> Option<Task> {
         let stat = read_stat(&self.proc, pid, &mut self.buffer).ok()?;
-        // Who could not be asked is not to be limited.
+        // A process with an unknown policy is not to be limited.
         let is_real_time = is_real_time(&self.proc, pid, &stat, &mut self.buffer).unwrap_or(true);
         let cgroup = self.cgroup_of(pid).unwrap_or(0);
         Some(Task::of_files(pid, &stat, is_real_time, cgroup))
@@ -186,7 +186,7 @@ mod tests {
             shown.sort_unstable();
             shown
         });
-        // Between two comparisons: one ends, and a number is another's, who is shown.
+        // Between two comparisons: one ends, and its number is that of another process, which is shown.
         fake.remove("proc/100");
         source.most.0 = vec![1, 2, 101, me];
         let census = source.sweep(&mut || ()).unwrap();

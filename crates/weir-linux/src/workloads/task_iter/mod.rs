@@ -54,8 +54,8 @@ pub(crate) trait TaskRows: Send {
 pub(crate) struct Tasks(Beside<dyn TaskRows>);
 
 impl Tasks {
-    /// As [`Tasks::choose`], but nobody waits for it: where all may be well the iterator is loaded beside
-    /// (the kernel's types alone are megabytes to go through), and until it is there files are read.
+    /// As [`Tasks::choose`], but without waiting: where all may be well the iterator is loaded beside (the
+    /// kernel's types alone are megabytes to read), and until it is there files are read.
     pub(crate) fn begin(options: &Options) -> Tasks {
         if options.tasks == TaskSource::Walk || refusal(&options.roots, options.by).is_err() {
             return Tasks::choose(options);
@@ -74,7 +74,7 @@ impl Tasks {
 
     /// Files alone.
     pub(crate) fn walk() -> Tasks {
-        let why = Missing::NotSupported("not asked for".into());
+        let why = Missing::NotSupported("not selected".into());
         Tasks(Beside::settled(Err(why)))
     }
 

@@ -53,7 +53,7 @@ impl TaskRows for TaskIterProgram {
                 Ok(count) => {
                     let bytes = self.chunk.get(..count).unwrap_or_default();
                     sweep.take(bytes).map_err(|e| unread(e.to_string()))?;
-                    // Asked again, the kernel would go on with whoever has come since.
+                    // A further read would go on with tasks that came since.
                     if sweep.is_ended() {
                         break;
                     }

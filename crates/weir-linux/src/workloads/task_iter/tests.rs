@@ -54,8 +54,8 @@ fn files_that_are_not_the_machines_are_walked_and_it_says_why() {
         tasks: TaskSource::Walk,
         ..real
     };
-    assert!(Tasks::choose(&unasked).told().contains("not asked for"));
-    assert!(Tasks::begin(&unasked).told().contains("not asked for"));
+    assert!(Tasks::choose(&unasked).told().contains("not selected"));
+    assert!(Tasks::begin(&unasked).told().contains("not selected"));
 }
 
 /// Files are read until it is there; where it never comes they go on being read, for its reason and not for

@@ -3,14 +3,14 @@
 //! read of `cpu.stat` for each, which is the dearest part of a tick.
 //!
 //! ```text
-//! a look ─► who is to be read, by the cgroup under the root that they are below
+//! a tick ─► what is to be read, by the cgroup under the root that they are below
 //!             ├─ most of those below it: cpu.stat of that one, then the program for all of them
 //!             └─ few of them, or none such: cpu.stat of each ([`crate::workloads::cpu_time`])
 //! ```
 //!
-//! **Why one file is read all the same.** The kernel keeps a cgroup's CPU time by CPU, and adds it up when
-//! somebody asks: of the cgroup and of all below it (kernel, `css_rstat_flush`). What the program reads is as
-//! of then.
+//! **Why one file is read all the same.** The kernel keeps a cgroup's CPU time by CPU, and adds it up when a
+//! program reads it: of the cgroup and of all below it (kernel, `css_rstat_flush`). What the program reads is
+//! as of then.
 //!
 //! **Believed after a comparison.** The first answer must lie between two reads of `cpu.stat` of the same
 //! cgroup. Whatever fails afterwards, files are read again, for good; of a cgroup that the program does not
@@ -59,7 +59,7 @@ pub(crate) struct CpuTimeBpf {
 }
 
 impl CpuTimeBpf {
-    /// As [`CpuTimeBpf::choose`], but nobody waits for it: until it is there files are read.
+    /// As [`CpuTimeBpf::choose`], but without waiting: until the program is loaded files are read.
     pub(crate) fn begin(options: &Options) -> CpuTimeBpf {
         if refusal(options).is_err() {
             return CpuTimeBpf::choose(options);
@@ -141,7 +141,7 @@ impl CpuTimeBpf {
 /// Whether it may be loaded here, as far as can be said without trying.
 fn refusal(options: &Options) -> Result<(), Missing> {
     if options.tasks == TaskSource::Walk || options.by == By::Process {
-        return Err(Missing::NotSupported("not asked for".into()));
+        return Err(Missing::NotSupported("not selected".into()));
     }
     is_cgroup2(&options.roots)?;
     has_types(&options.roots)

@@ -159,7 +159,7 @@ fn files_that_are_not_the_kernels_are_read_one_by_one() {
     assert!(told.contains("CPU clock"), "{told}");
 }
 
-/// A cgroup of the kernel's that is removed at the end, with who is in it.
+/// A cgroup of the kernel's that is removed at the end, with its process.
 struct Cgroup(PathBuf, Option<Child>);
 
 impl Cgroup {
@@ -167,7 +167,7 @@ impl Cgroup {
         std::fs::create_dir(&dir).map(|()| Cgroup(dir, None))
     }
 
-    /// Somebody who uses the CPU all the time.
+    /// Starts a process that uses the CPU all the time.
     fn spin(&mut self) {
         let mut command = Command::new("sh");
         command.args(["-c", "echo 0 > \"$0\"; while :; do :; done"]);
