@@ -319,14 +319,14 @@ fn limit_line(row: &TopRow, known_since_unix_ms: Option<u64>, now_unix_ms: u64) 
         let seen = inside.age.map_or_else(String::new, |age| {
             format!(", seen {:.1} s ago", age.secs_f64())
         });
-        return format!("weir limits workloads and not who is in them{seen}");
+        return format!("weir limits workloads, not single processes{seen}");
     }
     if row.branch.is_some() {
-        return "sums of what is in it; weir limits workloads one by one".to_owned();
+        return "sums of the workloads in it; weir limits each workload by itself".to_owned();
     }
     let mut limit = match row.verdict.limit_cpus {
         Some(cpus) => format!("limit {} CPU", text::cpus(cpus)),
-        None => "no limit of ours".to_owned(),
+        None => "no limit by weir".to_owned(),
     };
     if let Some(since) = row.limited_since_unix_ms {
         // After a jump it is not known what stood before.
@@ -339,7 +339,7 @@ fn limit_line(row: &TopRow, known_since_unix_ms: Option<u64>, now_unix_ms: u64) 
     }
     limit += &words::weight(&row.verdict);
     if let Some(allowed) = row.verdict.allowed_bytes_per_sec {
-        limit += &format!(" · may have {}", text::rate(allowed));
+        limit += &format!(" · budget {}", text::rate(allowed));
     }
     limit
 }

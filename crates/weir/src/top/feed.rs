@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a screen's snapshots come from: the daemon's file while a daemon is alive, our own eyes
-//! otherwise, or a file somebody kept.
+//! Sources of a screen's snapshots: the daemon's file while a daemon is alive, else a loop of our own, or a
+//! file that was kept.
 
 use crate::cli::{TopArgs, WorkloadsName};
 use crate::host;
@@ -18,7 +18,7 @@ use weir_core::Config;
 use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
-/// Without a daemon nobody needs fifty looks a second.
+/// Interval of our own loop: without a daemon the screen needs no twenty ticks a second.
 const OWN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A source of snapshots.
@@ -58,7 +58,7 @@ impl Feed {
         };
         let by = args.workloads.unwrap_or(WorkloadsName::Cgroup);
         own(roots.clone(), by, args.devices.nodes(roots)?).map_err(|error| match refused {
-            // Both reasons matter to somebody without permission for the run-time directory.
+            // Without permission for the run-time directory both reasons matter.
             Some(refused) if path.exists() => error.context(format!("{refused:#}")),
             _ => error,
         })
@@ -115,7 +115,7 @@ impl Feed {
     }
 }
 
-/// The screen that shows the ticks of our own loop. The loop waits for it: nothing is limited.
+/// The screen that shows the ticks of our own loop. The loop waits for it, since no workload is limited.
 struct ToScreen {
     screen: SyncSender<Result<Snapshot>>,
     is_gone: bool,

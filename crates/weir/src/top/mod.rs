@@ -47,7 +47,7 @@ const NOTES: usize = 8;
 const NO_SCREEN: &str = "--top needs a terminal; without --top `weir replay FILE` prints a line of JSON for \
      each tick, and `weir export FILE` the figures";
 
-/// Shows who uses the device.
+/// Shows the use of the device by workload.
 ///
 /// # Errors
 /// There is nothing to show, or no terminal to show it on.

@@ -159,7 +159,7 @@ pub struct Model {
     /// Rows stand exactly in their order, and not in steps: for a table that does not move.
     pub is_exact: bool,
     folded: BTreeSet<WorkloadId>,
-    /// Workloads whose processes are shown.
+    /// Workloads that are shown with their processes.
     open: BTreeSet<WorkloadId>,
     filter: String,
     /// What was before this is not known, because of a jump.

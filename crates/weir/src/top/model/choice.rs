@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// Shows what is below the chosen cgroup, or who is in the chosen workload.
+    /// Shows what is below the chosen cgroup, or the processes of the chosen workload.
     pub fn unfold(&mut self) {
         if let Some((row, _)) = self.chosen_branch() {
             let id = row.verdict.id.clone();
