@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a running `weir run` costs the machine it watches: CPU time, threads of its own included, and memory,
-//! with 1000 workloads that all have memory on the device and whose figures change all the time.
+//! What a running `weir run` costs the machine that it measures: CPU time, with that of its threads, and
+//! memory. 1000 workloads have memory on the device, and their figures change all the time.
 //!
 //! ```console
 //! $ cargo bench -p weir --bench overhead
@@ -93,7 +93,7 @@ fn memory_mib(pid: u32, field: &str) -> f64 {
         / 1024.0
 }
 
-/// Whether a row is asked for.
+/// Whether the arguments name a row.
 fn is_wanted(what: &str) -> bool {
     // Those with dashes are cargo's.
     let mut words = std::env::args().skip(1).filter(|a| !a.starts_with('-'));

@@ -40,7 +40,7 @@ pub const NOT_IN_CONTROLLER: [(&str, &str); 5] = [
 pub struct Settings {
     /// The controller's settings; the set-point is filled in by [`Settings::resolve`].
     pub config: Config,
-    /// As asked for; nothing means observe.
+    /// As the settings say; nothing means observe.
     pub set_point: Option<SetPoint>,
     /// What each device can sustain.
     pub capacity: Option<BytesPerSec>,
@@ -240,7 +240,7 @@ impl Settings {
     /// `state`.
     ///
     /// # Errors
-    /// A part of a capacity or a knee that nobody knows, or that differs from device to device.
+    /// A part of a capacity or a knee that is not known, or that differs from device to device.
     pub fn resolve(&mut self, machine: &Description, state: &Path) -> Result<()> {
         let found = match self.set_point {
             Some(SetPoint::OfKnee(ratio)) => Some(common_knee(state, machine)?.scale(ratio)),
@@ -459,7 +459,7 @@ fn line_of(text: &str, path: &[&str]) -> Option<usize> {
     Some(line_at(text, key.span().start).0)
 }
 
-/// Period of limits that is not asked for.
+/// The default period of limits.
 fn usual_period() -> Duration {
     Duration::from_nanos(off_beat(Nanos::from_millis(20)).0)
 }

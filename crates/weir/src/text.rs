@@ -57,7 +57,7 @@ pub fn fit(text: &str, cells: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// [`left`] of a text whose first `keep` cells stay where there is room for them and for a little more.
+/// [`left`] of a text, with its first `keep` cells kept where there is room for them and for a little more.
 pub fn left_keeping(text: &str, keep: usize, cells: usize) -> String {
     const MORE: usize = 4;
     let head = take_cells(text.chars(), keep);

@@ -103,9 +103,9 @@ fn watch() -> Result<Arc<AtomicUsize>> {
     Ok(stop)
 }
 
-/// Says something on stderr.
+/// Prints a line on stderr.
 fn say(line: &str) {
-    // Nobody reads: no reason to stop.
+    // A closed stderr is no reason to stop.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
@@ -264,7 +264,7 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
     }
     if profile.bandwidth_from == "threads" {
         verdict.notes.push(
-            "no counters: the bandwidth is what the threads asked for, and traffic of others was not seen".to_owned(),
+            "no counters: the bandwidth is that of the threads' own accesses, and traffic of others was not seen".to_owned(),
         );
     }
     let Some(knee) = &profile.knee else {
@@ -314,7 +314,7 @@ fn why_no_knee(why: &NoKnee) -> String {
 }
 
 fn finish(args: &CalibrateArgs, mut outcome: Outcome, place: ProfilePlace) -> Result<Exit> {
-    // What is no good must not take the place of what was; a file that was asked for is something else.
+    // A bad profile must not replace an earlier one. A file of --out is written in any case.
     if outcome.verdict.lacking.is_none() || args.out.is_some() {
         let path = place.keep(&outcome.profile)?;
         outcome.kept_in = Some(path.to_string_lossy().into_owned());

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! *Cost.* At most 1 % of the time of one CPU for all devices together, whatever a load takes; a load is a
-//! line of 64 bytes, so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are nobody's
-//! (`weir_core::seam::observation::ProbeReading`); its memory is taken out of the memory of weir's own
-//! workload, whose CPU time would else be taken for use of the device.
+//! line of 64 bytes, so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are attributed
+//! to no workload (`weir_core::seam::observation::ProbeReading`). Its memory is subtracted from that of
+//! weir's own workload. Otherwise weir's CPU time would count as use of the device.
 //!
 //! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a
 //! machine that does nothing else, no ring is so large that a cache of some hundred MiB forgets it.
@@ -44,7 +44,7 @@ const AGE_MAX: Nanos = Nanos::from_millis(5000);
 /// What is left of a use in weir's own workload after the probe's memory: below this it is none.
 const NO_USE: Bytes = Bytes(1 << 20);
 
-/// A platform whose observations have the latency of each device.
+/// A platform that adds the latency of each device to observations.
 pub struct Probed {
     inner: Box<dyn Platform>,
     prober: Prober,

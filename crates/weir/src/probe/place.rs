@@ -11,7 +11,7 @@ use weir_linux::{Node, Nodes, Roots};
 
 /// Enough for all banks of a device to be met; what makes lines come from it is that they are given up.
 const RING_BYTES: u64 = 16 << 20;
-/// A node must have so many times that free: one that runs full makes the kernel end somebody.
+/// A node must have so many times that free: on a node that runs full the kernel may kill a process.
 pub const PART_OF_FREE: u64 = 4;
 /// Loads of one batch, the untimed ones among them.
 pub const LOADS: u32 = WARM_LOADS + BATCH_LOADS;

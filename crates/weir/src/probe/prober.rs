@@ -19,7 +19,7 @@ use weir_linux::Roots;
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Between two rounds in which nothing could be measured.
 const IDLE: Duration = Duration::from_millis(200);
-/// A batch that was stopped half-way, by a hypervisor whose guest cannot tell, is paid for by several rests:
+/// A batch that a hypervisor stopped half-way, which a guest cannot see, is paid for by several rests:
 /// one alone would make the figure too old. Only batches that are all longer than a hundredth of this take
 /// more than their part.
 const REST_MAX: Duration = Duration::from_secs(2);
@@ -117,7 +117,7 @@ impl Drop for Prober {
     }
 }
 
-/// Held by nobody for longer than it takes to copy a few numbers.
+/// Each thread holds it only while it copies a few numbers.
 fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -127,7 +127,7 @@ fn its_memory_is_no_use_of_the_device_and_its_bytes_are_its_own() {
         (weir.uses[0].group.index, weir.resident_bytes),
         (0, Some(Bytes(24 << 20)))
     );
-    // Memory of somebody else in its cgroup stays.
+    // Memory of another process in its cgroup stays.
     let mut shared = workload(&[(1, RING + (8 << 20))]);
     take_memory_out(&mut shared, &memory);
     assert_eq!(shared.uses[0].resident_bytes.ok(), Some(&Bytes(8 << 20)));

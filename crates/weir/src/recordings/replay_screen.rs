@@ -22,12 +22,12 @@ use weir_store::{Recording, Replayed, Session, Tick};
 
 /// How far before its aim a jump reads: the curves of a wide screen.
 const REACH_MS: u64 = 256_000;
-/// Whole snapshots of so much time before the aim: figures are means over it.
+/// Whole snapshots of so much time before the target: figures are means over it.
 const RECENT_MS: u64 = 1_000;
-/// Between two ticks there may have been days; nobody waits for these.
+/// Longest pause between two ticks: in the recording there may be days between them.
 const GAP_MOST_MS: u64 = 60_000;
 
-/// What the one who watches wants.
+/// A request of the user at the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Stop, or go on.
@@ -231,7 +231,7 @@ impl<'a> Player<'a> {
         Some(due.saturating_sub(since.elapsed()))
     }
 
-    /// Does what is wished. Jumps that were asked for meanwhile are made as one.
+    /// Carries out requests. Jumps that came meanwhile are made as one.
     fn grant(&mut self, wish: Wish, wishes: &Receiver<Wish>) -> Result<Option<ReplayView>> {
         self.anchor = None;
         let mut by = match wish {
@@ -420,7 +420,7 @@ mod tests {
         ReplayScreen::start(&ReplayArgs {
             file: path.to_owned(),
             top: true,
-            // So slow that nothing comes that was not asked for.
+            // So slow that no tick comes by itself.
             speed: Some(1e-6),
             ..ReplayArgs::default()
         })

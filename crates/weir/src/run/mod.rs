@@ -6,7 +6,7 @@
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
 //!                                           │
-//!                       a signal, the end of --duration, a reader who left,
+//!                       a signal, the end of --duration, a closed stdout,
 //!                       a platform that broke, a fault of our own (panic)
 //! ```
 //!
@@ -133,9 +133,9 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Who limits on a machine that has too much to do must not wait for a CPU among those he limits. Only the
-/// loop, which is short, and the scout behind it (`weir-linux`, pace.rs): other threads stay ordinary, as
-/// does a weir that only observes.
+/// On an overloaded machine the loop must not wait for a CPU behind the workloads that it limits. This is for
+/// the loop, which is short, and the discovery behind it (`weir-linux`, discovery_thread.rs). Other threads
+/// stay ordinary, as does a weir that only observes.
 fn go_first() {
     if let Err(error) = rustix::process::setpriority_process(None, LOOP_NICE) {
         debug!("the loop keeps its niceness: {error}");
@@ -269,7 +269,7 @@ fn start_log(filter: &str) -> Result<Outlet> {
     Ok(outlet)
 }
 
-/// Every way out that was asked for.
+/// Every sink of the settings.
 fn sinks(
     settings: &Settings,
     purpose: Purpose,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines for a reader who may be slow, stopped or gone.
+//! Lines for a reader that may be slow, stopped or gone.
 //!
-//! `weir run --json | less` must not stop the control loop while limits are in force, so nobody
-//! writes to a pipe from the loop: lines go through a bounded queue to a thread of their own. What
-//! does not fit is dropped and counted. A reader who has gone away is not an error.
+//! `weir run --json | less` must not stop the control loop while limits are in force, so the loop does not
+//! write to a pipe: lines go through a bounded queue to a thread of their own. Lines that do not fit are
+//! dropped and counted. A reader that has gone away is no error.
 
 use super::lossy::Lossy;
 use super::sink::{Shown, Sink, SinkTrouble, Wants};
@@ -91,7 +91,7 @@ fn write_all(messages: &Receiver<Message>, file: &mut impl Write) -> io::Result<
             Message::Line(line) => file.write_all(&line)?,
             Message::Flush(ack) => {
                 let done = file.flush();
-                // The other side may have given up waiting: that is its right.
+                // The other side may have stopped waiting, which is no error.
                 let _ = ack.send(());
                 done?;
             }
@@ -152,7 +152,7 @@ mod tests {
     use super::super::lossy::QUEUE_ITEMS;
     use super::*;
 
-    /// A reader who never reads: writes block until the gate opens.
+    /// A reader that never reads: writes block until the gate opens.
     struct Stuck(std::sync::mpsc::Receiver<()>);
 
     impl Write for Stuck {

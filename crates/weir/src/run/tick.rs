@@ -21,7 +21,7 @@ use weir_core::{
 };
 use weir_store::Tick;
 
-/// A platform whose limits end with the scope that holds it, by return, error or panic.
+/// A platform that removes its limits when its scope ends, by return, error or panic.
 pub struct Leased(Box<dyn Platform>);
 
 impl Leased {
@@ -58,7 +58,7 @@ pub struct Ticked {
     pub stages: Stages,
     /// What weir changed, as events.
     pub events: Vec<MachineChange>,
-    /// Devices whose counters could not be read, with the reason.
+    /// Devices with counters that could not be read, and the reason.
     pub lost: BTreeMap<DeviceId, String>,
 }
 

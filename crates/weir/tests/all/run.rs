@@ -118,7 +118,7 @@ fn a_loop_that_limits_goes_first_and_one_that_observes_does_not() {
     assert_eq!(niceness(observer.pid()), ours);
     observer.signal(Signal::TERM);
     observer.end();
-    // A thread of its own, since that is whose niceness it is.
+    // In a thread of its own, since niceness belongs to a thread.
     let may = thread::spawn(|| rustix::process::setpriority_process(None, -20).is_ok());
     if !may.join().unwrap() {
         return eprintln!("SKIP niceness of a loop that limits: not permitted (CAP_SYS_NICE)");
@@ -223,7 +223,7 @@ fn after_a_kill_the_next_start_restores() {
     daemon.signal(Signal::KILL);
     drop(daemon);
     assert_ne!(world.cpu_max(HEAVY[0]), "max 100000");
-    // A set-point that nobody reaches: whatever is restored was restored by the start.
+    // A set-point that no workload reaches: only the start can have restored the limit.
     let next = world.start(&["run", "--limit", "--set-point", "4000GiB/s"]);
     world.wait("restored", || {
         HEAVY

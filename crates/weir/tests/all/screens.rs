@@ -101,7 +101,7 @@ fn top_and_explain_show_what_the_daemon_does() {
         !changes.is_empty() && changes.iter().all(|c| c["workload"] == HEAVY[1]),
         "{changes:?}"
     );
-    let unknown = world.weir(&["explain", "nobody"]);
+    let unknown = world.weir(&["explain", "absent"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(stderr(&unknown).contains(LIGHT), "{}", stderr(&unknown));
     daemon.signal(Signal::TERM);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One page over HTTP/1.1, for clients who may be slow, wrong or ill-meaning: each connection has one
-//! request, few bytes, little time and a thread of its own, and there are only a few at once.
+//! One page over HTTP/1.1. Clients may be slow, wrong or hostile: each connection has one request, few bytes,
+//! little time and a thread of its own, and there are only a few at once.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -70,7 +70,7 @@ fn accept(listener: &TcpListener, source: &Source) {
         // Without a thread the connection is closed: the client tries again.
         let _ = thread.spawn(move || {
             let _place = place;
-            // Who leaves early is not told anything.
+            // A client that closed the connection gets no answer.
             let _ = converse(stream, &source);
         });
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]);
-//! who asks is answered by threads of their own ([`http`]).
+//! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]).
+//! Threads of their own answer the clients ([`http`]).
 
 mod http;
 
@@ -14,7 +14,7 @@ use weir_core::seam::snapshot::Snapshot;
 use weir_store::Tick;
 use weir_store::metrics::{Dialect, Totals, metrics};
 
-/// Nobody asks more often than this; making the value costs a copy of the snapshot.
+/// The value is not made more often than this, since it costs a copy of the snapshot.
 const SPACING: Duration = Duration::from_millis(500);
 
 /// What the loop left behind, for whoever asks.

@@ -44,7 +44,7 @@ impl Queue {
 
     /// Puts lines at the end, and drops from the front what there is no room for.
     pub fn add(&self, lines: &str) {
-        // Copied before anybody is made to wait.
+        // Copied before the lock is taken.
         let batches: Vec<Arc<str>> = pieces(lines).into_iter().map(Into::into).collect();
         let mut state = self.state();
         for batch in batches {
