@@ -58,7 +58,7 @@ pub struct Settings {
     pub attribution_event: Option<String>,
     /// Whether latency is measured by loads of weir's own.
     pub probe: bool,
-    /// Between two looks.
+    /// Between two ticks.
     pub interval: Duration,
     /// Of `cpu.max`.
     pub period: Duration,
@@ -124,7 +124,7 @@ impl Settings {
         Settings::with_interval(args, Duration::from_millis(50))
     }
 
-    /// The same with this time between two looks if neither flags nor file say one.
+    /// The same with this time between two ticks if neither flags nor file say one.
     ///
     /// # Errors
     /// As [`Settings::new`].
@@ -201,7 +201,7 @@ impl Settings {
             |path| place(path, line_of(text, &["set-point"])) + ": set-point",
         );
         bail!(
-            "{place}: {} is nothing that a device is held at: is a unit missing? Write for example --set-point 4GiB/s, in a \
+            "{place}: {} is no possible set-point: is a unit missing? Write for example --set-point 4GiB/s, in a \
              file set-point = \"4GiB/s\"",
             text::rate(rate.0)
         )

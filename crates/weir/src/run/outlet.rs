@@ -169,7 +169,7 @@ mod tests {
     fn a_stopped_reader_costs_lines_and_not_time() {
         let (_gate, wait) = sync_channel::<()>(0);
         let outlet = Outlet::start("test", Stuck(wait)).unwrap();
-        // The gate stays shut: whoever waited for the reader would wait for ever.
+        // The gate stays shut: a thread that waits for the reader would never go on.
         for _ in 0..QUEUE_ITEMS * 3 {
             outlet.send(b"line\n".to_vec());
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_left_is_noticed() {
+    fn a_reader_that_left_is_noticed() {
         struct Gone;
         impl Write for Gone {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

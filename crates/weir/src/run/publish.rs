@@ -173,7 +173,7 @@ impl Readers {
     }
 }
 
-/// When it is taken to have been read last, at the start: a weir that was just started is often looked at.
+/// The assumed last read at the start: operators often read a weir that was just started.
 fn started(now: Instant) -> Instant {
     now.checked_sub(READ_FOR - STARTED_FOR).unwrap_or(now)
 }
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_is_noticed_and_nobody_else() {
+    fn a_reader_is_noticed_and_a_writer_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let mut publisher = Publisher::new(dir.path());
         let published = || publish_in(dir.path());
@@ -327,7 +327,7 @@ mod tests {
 
     /// A tick is published when this much has passed since the last one, so an interval comes on top at most.
     #[test]
-    fn what_nobody_reads_is_live_all_the_same() {
+    fn a_snapshot_without_readers_stays_live() {
         for interval_ms in 1..5000 {
             let spacing_ms = u64::try_from(UNREAD_SPACING.as_millis()).unwrap();
             let snapshot = Snapshot {

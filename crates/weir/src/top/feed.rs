@@ -67,7 +67,7 @@ impl Feed {
     /// The next snapshot, if there is a new one.
     ///
     /// # Errors
-    /// The source has dried up: the daemon has ended, or nothing can be observed any more.
+    /// The source has ended: the daemon does not run any more, or nothing can be observed.
     pub fn poll(&mut self) -> Result<Option<ReplayView>> {
         let snapshot = match self {
             Feed::Recorded(replay) => return Ok(replay.poll()),
@@ -77,8 +77,8 @@ impl Feed {
                     publish::read(path).context("the weir that was running has ended")?;
                 if !is_live(&snapshot, wall_unix_ms()) {
                     return Err(anyhow!(
-                        "the weir that was running (process {}) does not answer any more: start \
-                         `weir top` again to look without it",
+                        "the weir that was running (process {}) does not publish any more: start \
+                         `weir top` again to read without it",
                         snapshot.writer_pid
                     ));
                 }
@@ -109,7 +109,7 @@ impl Feed {
                 let whole = text::clock(end - begin);
                 return format!("{}: {place} of {whole}", replay.origin);
             }
-            Feed::Own(_) => "no weir is running: looking only",
+            Feed::Own(_) => "no weir is running: read by weir top",
         };
         name.to_owned()
     }
@@ -141,7 +141,7 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
     let (opened_send, opened) = sync_channel(1);
     // The platform is made inside the thread: it need not be able to travel between threads.
     thread::Builder::new()
-        .name("weir-look".into())
+        .name("weir-top-own".into())
         .spawn(move || {
             let platform = match host::open_to_look(&roots, by, nodes, OWN_INTERVAL) {
                 Ok(platform) => platform,

@@ -171,7 +171,7 @@ fn counting_without_events_says_where_to_look() {
 }
 
 #[test]
-fn topology_of_a_node_that_nobody_claims() {
+fn topology_of_a_node_without_evidence() {
     let world = World::new(0xad);
     let nodes = "sys/devices/system/node";
     world.write(&format!("{nodes}/has_cpu"), "0\n");

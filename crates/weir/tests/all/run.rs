@@ -168,7 +168,7 @@ fn limiting_holds_the_set_point_and_sigterm_restores_exactly() {
         ended.stderr
     );
     assert!(
-        ended.stderr.contains("SIGTERM: limits are given back"),
+        ended.stderr.contains("SIGTERM: limits are restored"),
         "{}",
         ended.stderr
     );
@@ -265,7 +265,7 @@ fn reset_refuses_while_a_weir_is_running() {
 }
 
 #[test]
-fn a_reader_who_leaves_ends_it_well() {
+fn a_reader_that_leaves_ends_it_well() {
     let world = World::new();
     let mut command = world.command(&["run", "--limit", "--set-point", "300MiB/s", "--json"]);
     let mut child = command
@@ -290,7 +290,7 @@ fn a_reader_who_leaves_ends_it_well() {
 }
 
 #[test]
-fn a_reader_who_stops_does_not_stop_the_loop() {
+fn a_reader_that_stops_does_not_stop_the_loop() {
     let world = World::new();
     let mut command = world.command(&[
         "run",

@@ -197,7 +197,7 @@ fn doctor_says_what_is_there_and_what_is_lacking() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_trouble() {
+fn a_reader_that_closes_the_pipe_is_no_trouble() {
     let world = World::new();
     for args in [
         &["top", "--once"][..],

@@ -26,7 +26,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What was asked for.
+    /// The path of the request.
     pub fn page(kind: &'static str, body: String) -> Answer {
         let status = "200 OK";
         Answer { status, kind, body }
@@ -76,7 +76,7 @@ fn accept(listener: &TcpListener, source: &Source) {
     }
 }
 
-/// One of the connections; given back whatever ends it.
+/// One of the connections; it is freed whatever ends it.
 struct RequestPath(Arc<AtomicUsize>);
 
 impl Drop for RequestPath {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_say_nothing_do_not_keep_others_out_for_ever() {
+    fn silent_connections_do_not_keep_others_out() {
         let address = started();
         let idle: Vec<TcpStream> = (0..CONNECTIONS_MAX + 3)
             .map(|_| TcpStream::connect(address).unwrap())

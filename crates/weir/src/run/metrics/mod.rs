@@ -17,7 +17,7 @@ use weir_store::metrics::{Dialect, Totals, metrics};
 /// The value is not made more often than this, since it costs a copy of the snapshot.
 const SPACING: Duration = Duration::from_millis(500);
 
-/// What the loop left behind, for whoever asks.
+/// What the loop left behind, for the next request.
 type Newest = Mutex<Option<Arc<(Snapshot, Totals)>>>;
 
 /// The loop's end of it.
@@ -70,7 +70,7 @@ impl Exporter {
         }
         self.left_at = Some(now);
         let value = Arc::new((snapshot.clone(), self.totals.clone()));
-        // Held for no longer than it takes to copy a pointer.
+        // Locked only while a pointer is copied.
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }
 

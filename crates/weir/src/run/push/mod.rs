@@ -69,7 +69,7 @@ struct PushOptions {
     every: Duration,
     /// Time between ticks.
     interval: Duration,
-    /// Not where workloads are processes: each would be a series for ever.
+    /// Not where workloads are processes: each would stay a series of the server.
     with_workloads: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    /// Starts both threads. The server is not asked anything yet.
+    /// Starts both threads. Nothing is sent to the server yet.
     ///
     /// # Errors
     /// No thread can be had.

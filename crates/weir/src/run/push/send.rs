@@ -131,7 +131,7 @@ impl Sender {
             Some(before) if dropped > before && !self.said_dropping => {
                 self.said_dropping = true;
                 warn!(
-                    "push: {target}: {why}; there is no room for more than {} batches: from now \
+                    "push: {target}: {why}; at most {} batches are kept: from now \
                      on the oldest are dropped",
                     delivery.waiting_batches
                 );

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of the table is looked at: order, filter, tree, and the chosen row.
+//! The view of the table: order, filter, tree, and the chosen row.
 
 use super::{Branch, Model, Sort, TopRow};
 
