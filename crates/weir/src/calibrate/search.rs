@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which load is measured next: steps from a low load to the limit, then what the search for the knee asks
-//! for ([`weir_core::knee::next_load`]). It knows no clock and no thread: what measures is a closure.
+//! Which load is measured next: steps from a low load to the capacity, then the loads of the search for the
+//! knee ([`weir_core::knee::next_load`]). It has no clock and no thread: a closure measures.
 
 use anyhow::Result;
 use weir_bench::Timing;
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_knee_nobody_is_tortured() {
+    fn past_the_knee_no_more_points_are_measured() {
         let mut delays = Vec::new();
         let mut measure = |delay: u64| {
             delays.push(delay);

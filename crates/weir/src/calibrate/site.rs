@@ -50,7 +50,7 @@ impl Site {
     /// # Errors
     /// There is no such device or node, too few CPUs, or too little memory.
     pub fn choose(args: &CalibrateArgs, roots: &Roots, traffic: &Traffic) -> Result<Site> {
-        let nodes = Nodes::read(roots).context("cannot tell the nodes of this machine")?;
+        let nodes = Nodes::read(roots).context("cannot read the nodes of this machine")?;
         let device = device(args, traffic)?;
         let groups: Vec<&Group> = traffic
             .groups()

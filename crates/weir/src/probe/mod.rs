@@ -81,7 +81,7 @@ impl Probed {
             value: found.place.clone().map(|place| place.to_string()),
             next_move: found.place.is_err().then(|| {
                 format!(
-                    "the probe wants memory there, {PART_OF_FREE} times what it takes: free some"
+                    "the probe needs free memory there, {PART_OF_FREE} times what it takes: free some"
                 )
             }),
         });
@@ -156,12 +156,12 @@ fn nodes(machine: &Description) -> BTreeMap<DeviceId, Vec<u32>> {
     machine.devices.iter().map(|d| (d.id, of(d.id))).collect()
 }
 
-/// Puts the probe's latencies in place of others: it was asked for. One that it does not have is no reason to
-/// leave out one that there is.
+/// Replaces other latencies by the probe's, since the operator chose the probe. Where the probe has none, the
+/// other one stays.
 fn add_latencies(seen: &mut Observation, found: &BTreeMap<DeviceId, Found>) {
     for (device, found) in found {
         let mut mean_ns = found.mean_ns.clone();
-        // It may have measured after the look was over.
+        // It may have measured after this observation.
         mean_ns.at = mean_ns.at.min(seen.at);
         if let (Ok(_), Some(age)) = (&mean_ns.value, seen.at.since(mean_ns.at))
             && age > AGE_MAX
@@ -182,8 +182,8 @@ fn add_latencies(seen: &mut Observation, found: &BTreeMap<DeviceId, Found>) {
     }
 }
 
-/// The group that each device's memory of ours is in, and how much it is. Groups on one node cannot be told
-/// apart: the first of them.
+/// The group with the probe's memory for each device, and its size in bytes. Groups on one node cannot be
+/// distinguished: then it is the first of them.
 fn memory(groups: &[Group], found: &BTreeMap<DeviceId, Found>) -> Vec<(GroupId, u64)> {
     let group = |(device, found): (&DeviceId, &Found)| {
         let place = found.place.as_ref().ok()?;

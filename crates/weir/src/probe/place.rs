@@ -17,7 +17,7 @@ pub const PART_OF_FREE: u64 = 4;
 pub const LOADS: u32 = WARM_LOADS + BATCH_LOADS;
 /// Of the time of a CPU.
 pub const TIME_PART: f64 = 0.01;
-/// For the figure that people are told: about what a load from an idle device takes.
+/// In ns: about the time of a load from an idle device. It is for a figure in a message only.
 const USUAL_NS: f64 = 300.0;
 const SEED: u64 = 2;
 

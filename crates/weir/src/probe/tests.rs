@@ -64,7 +64,7 @@ fn a_latency_comes_with_its_age_and_none_is_older_than_it_may_be() {
         .unwrap_err()
         .to_string();
     assert!(why.contains("nothing for 5.00 s"), "{why}");
-    // Measured between the end of the look and now.
+    // Measured between the end of the observation and now.
     let mut early = seen_at(50);
     add_latencies(&mut early, &taken(60));
     assert_eq!(early.latencies[0].mean_ns.at, early.at);
