@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 const WORKLOADS: usize = 1000;
 /// Between two changes of all figures.
 const CHANGES_EVERY: Duration = Duration::from_millis(500);
-/// Left out at the beginning: the first look is at everything.
+/// Left out at the beginning: the first scan reads everything.
 const WARM_UP: Duration = Duration::from_secs(5);
 const MEASURED: Duration = Duration::from_secs(20);
-/// Every process is looked at once, and programs are loaded meanwhile.
+/// Every process is read once, and programs are loaded meanwhile.
 const REAL_WARM_UP: Duration = Duration::from_secs(30);
 /// Rows with cgroups of this machine, and whether kernels have types there, without which no program is
 /// loaded.
@@ -42,7 +42,7 @@ const REAL: [(&str, bool); 2] = [
 ];
 /// The row with files that stand still.
 const STILL: &str = "still, every 50ms, metrics";
-/// Looks until all rest, and the time for which a new weir is taken to be watched.
+/// Ticks until all cgroups count as idle, and the time for which a new weir assumes a reader.
 const STILL_WARM_UP: Duration = Duration::from_secs(12);
 /// Of each build, where two are compared.
 const TURNS: usize = 3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Text for terminals: hostile names made harmless, numbers made short.
 //!
-//! A cgroup's name is chosen by whoever may create cgroups, and weir shows it to root. Escape
+//! Every user that may create cgroups chooses their names, and weir shows these to root. Escape
 //! sequences, line breaks, invisible and direction-changing characters are therefore shown as
 //! `\u{…}`, and widths are counted in terminal cells and not in bytes or characters.
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording on the screen, and moving through it: pause, step, jump.
 //!
-//! A jump reads from some way before its aim on, as far as the curves reach back, so that the screen
-//! is what it would be had one watched all along. What the past is needed for is told in few words
-//! ([`Past`]), so that a jump costs the screen little.
+//! A jump reads from some time before its target on, as far as the curves reach back, so that the screen
+//! is the same as after a replay without jumps. The past is handed over in short form ([`Past`]), so that a
+//! jump costs the screen little.
 
 use super::cli::ReplayArgs;
 use super::replay::{Other, chosen, head, next};
@@ -110,7 +110,7 @@ impl ReplayScreen {
         self
     }
 
-    /// Asks for it; done as soon as it can be.
+    /// Sends a request; it is carried out as soon as possible.
     pub fn wish(&self, wish: Wish) {
         // After a fault of the other side the screen stays as it is.
         let _ = self.wishes.send(wish);
@@ -247,7 +247,7 @@ impl<'a> Player<'a> {
             }
             Wish::Step { back: true } => {
                 self.paused = true;
-                // A key that is held down repeats faster than there can be steps back.
+                // A key that stays pressed repeats faster than there can be steps back.
                 while let Ok(more) = wishes.try_recv() {
                     if more != wish {
                         return self.grant(more, wishes);
