@@ -162,7 +162,10 @@ fn counting_without_events_says_where_to_look() {
     let output = world.weir(&["--count", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("`weir events` says what is missing"), "{said}");
+    assert!(
+        said.contains("`weir events` says what is missing"),
+        "{said}"
+    );
     assert_eq!(
         world.weir(&["--count"]).status.code(),
         Some(2),
@@ -171,7 +174,7 @@ fn counting_without_events_says_where_to_look() {
 }
 
 #[test]
-fn topology_of_a_node_without_evidence() {
+fn topology_of_a_node_without_a_region() {
     let world = World::new(0xad);
     let nodes = "sys/devices/system/node";
     world.write(&format!("{nodes}/has_cpu"), "0\n");
