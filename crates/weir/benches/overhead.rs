@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a running `weir run` costs the machine it watches: CPU time, threads of its own included, and memory,
-//! with 1000 workloads that all have memory on the device and whose figures change all the time.
+//! What a running `weir run` costs the machine that it measures: CPU time, with that of its threads, and
+//! memory. 1000 workloads have memory on the device, and their figures change all the time.
 //!
 //! ```console
 //! $ cargo bench -p weir --bench overhead
@@ -29,10 +29,10 @@ use std::time::{Duration, Instant};
 const WORKLOADS: usize = 1000;
 /// Between two changes of all figures.
 const CHANGES_EVERY: Duration = Duration::from_millis(500);
-/// Left out at the beginning: the first look is at everything.
+/// Left out at the beginning: the first scan reads everything.
 const WARM_UP: Duration = Duration::from_secs(5);
 const MEASURED: Duration = Duration::from_secs(20);
-/// Every process is looked at once, and programs are loaded meanwhile.
+/// Every process is read once, and programs are loaded meanwhile.
 const REAL_WARM_UP: Duration = Duration::from_secs(30);
 /// Rows with cgroups of this machine, and whether kernels have types there, without which no program is
 /// loaded.
@@ -42,7 +42,7 @@ const REAL: [(&str, bool); 2] = [
 ];
 /// The row with files that stand still.
 const STILL: &str = "still, every 50ms, metrics";
-/// Looks until all rest, and the time for which a new weir is taken to be watched.
+/// Ticks until all cgroups count as idle, and the time for which a new weir assumes a reader.
 const STILL_WARM_UP: Duration = Duration::from_secs(12);
 /// Of each build, where two are compared.
 const TURNS: usize = 3;
@@ -93,7 +93,7 @@ fn memory_mib(pid: u32, field: &str) -> f64 {
         / 1024.0
 }
 
-/// Whether a row is asked for.
+/// Whether the arguments name a row.
 fn is_wanted(what: &str) -> bool {
     // Those with dashes are cargo's.
     let mut words = std::env::args().skip(1).filter(|a| !a.starts_with('-'));

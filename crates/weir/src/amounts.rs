@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Amounts as people write them: `4GiB/s`, `500MB/s`, `40%`, `50ms`.
+//! Amounts with units: `4GiB/s`, `500MB/s`, `40%`, `50ms`.
 //!
 //! Binary and decimal units are told apart (1 GiB = 2^30 bytes, 1 GB = 10^9), and so are bytes and
 //! bits: `4G` and `4Gb/s` are refused with the spelling that was probably meant, because a set-point

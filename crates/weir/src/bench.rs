@@ -32,7 +32,7 @@ use weir_core::{BytesPerSec, Config, Nanos};
 use weir_linux::{LinuxPlatform, Options, Roots};
 
 const SET_POINT: f64 = 1_073_741_824.0;
-/// So many that even ten thousand workloads can each use more than the floor that nobody is cut below.
+/// So many that even ten thousand workloads can each use more than the floor of limits.
 const CPUS: usize = 4096;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// Iterations before measuring: files are found, rates become known, limits settle.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The command line: what can be said, not what it means. Parsing only records; [`crate::settings`]
-//! works out the meaning once flags and file are both known. Keys of the file equal the flag names.
+//! The command line: its flags, not their meaning. Parsing only records the values; [`crate::settings`]
+//! derives the meaning once flags and file are both known. Keys of the file equal the flag names.
 
 mod bench;
 pub mod renamed;
@@ -28,7 +28,7 @@ const ABOUT: &str = "weir keeps CXL memory below the point where its latency tak
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, about = ABOUT, max_term_width = 100, after_help = TOP_HELP)]
 pub struct Cli {
-    /// Look at a tree below this directory instead of the real /sys, /proc and /run.
+    /// Read a tree below this directory instead of the real /sys, /proc and /run.
     #[arg(long, global = true, hide = true, value_name = "DIR")]
     pub root: Option<PathBuf>,
 
@@ -38,17 +38,18 @@ pub struct Cli {
 }
 
 const TOP_HELP: &str = "\
-Start with `weir doctor` (what this machine can do), then `weir top` (who uses the device), then
-`weir calibrate` (how much it can carry) and `weir run --limit --set-point 'knee*0.9'`.
+Start with `weir doctor` (what this machine can do), then `weir top` (workloads and what they move),
+then `weir calibrate` (the device's knee) and `weir run --limit --set-point 'knee*0.9'`.
 
 No CXL memory at hand: `weir sim thesis-limit --top` shows weir at work on a simulated host.
 
-Exit codes: 0 done, 1 something was found (doctor, groups, sim, calibrate), 2 trouble.";
+Exit codes: 0 done, 2 trouble. 1 is a finding of calibrate, doctor, events --count, export, groups,
+replay --check, reset or sim: the help of that command says which.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Measure who uses the device, and with --limit hold it at the set-point
+    /// Measure the use of the device by workload, and with --limit hold it at the set-point
     Run(RunArgs),
     /// Observe (or limit) like `run`, and keep every tick in a file
     Record(RecordArgs),
@@ -62,15 +63,15 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Find the bandwidth above which a device's latency takes off
     Calibrate(CalibrateArgs),
-    /// Who is limited, since when, how much and why
+    /// Which workloads are limited, since when, how much and why
     Explain(ExplainArgs),
-    /// Give back limits that a killed weir left behind
+    /// Restore what a killed weir left limited
     Reset(ResetArgs),
     /// Monitoring groups: make, list and resize them, put workloads into them
     Groups(GroupsArgs),
     /// What belongs to what: nodes, regions, CXL devices, ports, counters
     Topology(TopologyArgs),
-    /// Performance counters that tell of CXL traffic, and which of them this machine has
+    /// Performance counters of CXL traffic, and which of them this machine has
     Events(EventsArgs),
     /// Measure weir itself
     Bench(BenchArgs),
@@ -166,7 +167,7 @@ pub enum AttributionName {
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
 pub struct RunArgs {
-    /// What the loop is told.
+    /// Settings of the loop.
     #[command(flatten)]
     pub how: LoopArgs,
 
@@ -226,7 +227,7 @@ pub struct LoopArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "true|false")]
     pub probe: Option<bool>,
 
-    /// Time between two looks [default: 50ms]
+    /// Time between two ticks [default: 50ms]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub interval: Option<Span>,
 
@@ -239,8 +240,8 @@ pub struct LoopArgs {
     #[arg(long, value_name = "PERCENT|off")]
     pub limited_weight: Option<LimitedWeight>,
 
-    /// Never limit workloads whose name matches; may be given several times. Names are as `weir top` and
-    /// systemd show them
+    /// Never limit workloads with a name that matches; may be given several times. Names are as `weir top`
+    /// and systemd show them
     #[arg(long, value_name = "GLOB")]
     pub exclude: Vec<String>,
 
@@ -273,7 +274,7 @@ pub struct LoopArgs {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
     pub push_interval: Option<Span>,
 
-    /// File with the token that the server wants to see (Authorization: Token …)
+    /// File with the token that the server requires (Authorization: Token …)
     #[arg(long, value_name = "FILE")]
     pub push_token_file: Option<PathBuf>,
 
@@ -331,7 +332,7 @@ Examples:
   weir top --once           one table on stdout
   weir top --json | jq '.plan.workloads[].bandwidth'
 
-Shows what a running `weir run` publishes; if none is running, looks by itself and changes nothing.";
+Shows what a running `weir run` publishes. Without one it measures by itself and changes nothing.";
 
 /// `weir doctor`.
 #[derive(Debug, Args)]
@@ -348,7 +349,7 @@ pub struct DoctorArgs {
     /// Which nodes are the device's.
     #[command(flatten)]
     pub devices: NodeArgs,
-    /// Look with the settings of this file: do the names in it fit a workload?
+    /// Examine with the settings of this file: do the names in it fit a workload?
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -403,7 +404,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
 
-    /// How things stood so long after the session began [default: at its end]
+    /// The state at this time after the session began [default: at its end]
     #[arg(long, value_name = "TIME", requires = "recording")]
     pub at: Option<Span>,
 
@@ -414,8 +415,8 @@ pub struct ExplainArgs {
 
 const EXPLAIN_HELP: &str = "\
 Examples:
-  weir explain              everybody under a limit, and the last changes
-  weir explain fio          workloads whose name contains fio, limited or not
+  weir explain              all limited workloads, and the last changes
+  weir explain fio          workloads with fio in their name, limited or not
   weir explain --recording today.weir --at 30s";
 
 /// `weir reset`.
@@ -432,10 +433,10 @@ pub struct ResetArgs {
 }
 
 const RESET_HELP: &str = "\
-Restores what stood in cpu.max before weir changed it, from weir's journal. A limit that somebody
-else has changed since is left alone and named.
+Restores the value that cpu.max had before weir changed it, from weir's journal. A value that
+another program changed since stays, and is named.
 
-Exit codes: 0 all is restored, 1 somebody else's change was left alone, 2 something failed.
+Exit codes: 0 all is restored, 1 a value that another program changed stays, 2 something failed.
 
 Example:
   weir reset                after weir was killed and its limits stayed";

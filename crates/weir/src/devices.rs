@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--device node:N`: nodes that are CXL memory, whatever the machine says.
+//! `--device node:N`: nodes that the operator declares to be CXL memory.
 
 use crate::text;
 use anyhow::{Result, anyhow, bail};
@@ -32,7 +32,7 @@ impl TryFrom<String> for DeviceNode {
     }
 }
 
-/// What commands that look at devices have in common.
+/// Arguments that all commands about devices have.
 #[derive(Clone, Debug, Default, Args)]
 pub struct NodeArgs {
     /// Take this node for CXL memory, whatever the machine says, and no other that no counter driver names;
@@ -90,7 +90,7 @@ pub fn checked(devices: &[DeviceNode], roots: &Roots) -> Result<Vec<u32>> {
 /// The fact that says that counters belong to no node.
 pub const NODES: &str = "cxl.counters.nodes";
 
-/// What is lacking so that workloads have bytes.
+/// What is missing so that traffic can be attributed to workloads.
 pub fn lacks(machine: &Description) -> impl Iterator<Item = String> + '_ {
     let facts = machine.facts.iter().filter(|fact| fact.name == NODES);
     facts.filter_map(|fact| {

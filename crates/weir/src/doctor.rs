@@ -74,7 +74,7 @@ fn options(args: &DoctorArgs, roots: &Roots) -> Result<Options> {
         devices: args.devices.clone(),
         ..LoopArgs::default()
     };
-    // Looking needs no set-point.
+    // To observe needs no set-point.
     given.limit = Some(false);
     let settings = Settings::new(&given)?;
     Ok(Options {
@@ -83,7 +83,7 @@ fn options(args: &DoctorArgs, roots: &Roots) -> Result<Options> {
     })
 }
 
-/// What a weir that is running says of the names that it was given.
+/// Facts of a running weir about the names in its settings.
 fn names_of_the_running(roots: &Roots) -> Vec<Fact> {
     let snapshot = publish::read(&roots.run.join(publish::FILE_NAME)).ok();
     let live = snapshot.filter(|snapshot| publish::is_live(snapshot, publish::wall_unix_ms()));
@@ -100,8 +100,8 @@ fn names_of_the_running(roots: &Roots) -> Vec<Fact> {
 const OBSERVE: &str = "observing";
 const LIMIT: &str = "limiting";
 
-/// What is needed: a device, counts of its traffic, workloads that can be seen, something that can limit, and
-/// nothing in its way. The facts whose names belong to it say why it is not there.
+/// What is needed: a device, counts of its traffic, workloads that can be seen, a back end that can limit,
+/// and nothing in its way. The reasons come from the facts with names that belong to the need.
 fn lacking(machine: &Description, by: By) -> Vec<Lack> {
     let mut lacking = Vec::new();
     if machine.devices.is_empty() {
@@ -256,7 +256,7 @@ fn devices(machine: &Description) -> String {
     out
 }
 
-/// Facts whose names share their first word stand under it.
+/// Facts as a tree: names with the same first word stand under that word.
 fn facts(facts: &[Fact], paint: &impl Fn(&str, &str) -> String) -> String {
     let mut out = String::new();
     let topic = |fact: &Fact| fact.name.split('.').next().unwrap_or("").to_owned();

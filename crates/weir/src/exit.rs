@@ -5,19 +5,19 @@ use crate::text;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
-/// How a command ended that could tell its story.
+/// How a command ended that could print its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// What was asked for is done.
+    /// The command did what its arguments say.
     Done,
-    /// It is done, and there is something to look at.
+    /// It is done, and the operator should read the result.
     Finding,
-    /// It was tried and told, and a part of it did not work.
+    /// A part of it did not work, and the output says which.
     Trouble,
 }
 
-/// The process's exit code: 0 done, 1 finding, 2 trouble. A reader of our output who has left is no
-/// trouble: `weir top --once | head -1` got what it wanted.
+/// The process's exit code: 0 done, 1 finding, 2 trouble. A reader that closes the pipe is no trouble:
+/// `weir top --once | head -1` got its line.
 pub fn code(result: anyhow::Result<Exit>) -> ExitCode {
     match result {
         Ok(Exit::Done) => ExitCode::SUCCESS,
@@ -30,7 +30,7 @@ pub fn code(result: anyhow::Result<Exit>) -> ExitCode {
                 .chain()
                 .map(|link| text::harmless(&link.to_string()))
                 .collect();
-            // Nowhere left to say it if stderr is closed.
+            // If stderr is closed too, the message is lost.
             let _ = writeln!(io::stderr(), "weir: {}", links.join(": "));
             ExitCode::from(2)
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir explain`: who is limited, since when, how much and why, and what changed lately. Answers
-//! from the running weir's snapshot and its list of changes; with neither there is nothing to explain.
+//! `weir explain`: which workloads are limited, since when, how much and why, and what changed lately.
+//! It reads the running weir's snapshot and its list of changes. With neither there is nothing to explain.
 
 use crate::cli::ExplainArgs;
 use crate::exit::{Exit, print, print_json};
@@ -61,8 +61,8 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
     let now = wall_unix_ms();
     if !is_live(&snapshot, now) {
         bail!(
-            "the weir that wrote {} (process {}) does not run any more; if it was killed, give its \
-             limits back with `weir reset`",
+            "the weir that wrote {} (process {}) does not run any more; if it was killed, undo its \
+             limits with `weir reset`",
             text::harmless(&path.to_string_lossy()),
             snapshot.writer_pid
         );
@@ -73,8 +73,8 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
     })
 }
 
-/// Explains what a snapshot shows. `last` gives the last changes that concern what was asked for, and how
-/// many of the list cannot be read.
+/// Explains what a snapshot shows. `last` gives the last changes of the named workloads, and the number of
+/// lines in the list that cannot be read.
 ///
 /// # Errors
 /// No workload has that name, or the changes cannot be read.
@@ -109,8 +109,8 @@ pub fn tell(
     Ok(Exit::Done)
 }
 
-/// The named workloads: an exact name alone, else all whose name contains it. Without a name, those
-/// under a limit or meant to be under one.
+/// The named workloads: an exact name alone, else all with a name that contains it. Without a name: those
+/// under a limit, and those that should be and are not.
 fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Decision>> {
     let all = &snapshot.plan.workloads;
     let Some(name) = name else {
@@ -170,7 +170,7 @@ fn explained<'a>(snapshot: &'a Snapshot, verdict: &'a Decision, now_ms: u64) -> 
     }
 }
 
-/// Its place in the books of weir's scheduler.
+/// Its entry in the statistics of weir's scheduler.
 fn scheduled<'a>(snapshot: &'a Snapshot, verdict: &Decision) -> Option<&'a WorkloadStats> {
     snapshot.scheduler.as_ref()?.workloads.get(&verdict.id)
 }
@@ -206,8 +206,8 @@ fn page(
         let (latency, load) = (latency(snapshot, device), load(snapshot, device));
         let _ = writeln!(out, "{}{latency}{load}", device_sentence(device));
     }
-    if let Some(books) = &snapshot.scheduler {
-        let _ = writeln!(out, "{}", words::scheduler(books));
+    if let Some(stats) = &snapshot.scheduler {
+        let _ = writeln!(out, "{}", words::scheduler(stats));
     }
     if chosen.is_empty() {
         let why = if snapshot.limiting {
@@ -215,7 +215,7 @@ fn page(
         } else {
             " (weir observes only)"
         };
-        let _ = writeln!(out, "nobody is limited{why}");
+        let _ = writeln!(out, "no workload is limited{why}");
     }
     for verdict in chosen {
         out += &paragraph(snapshot, verdict, now_ms);
@@ -233,7 +233,7 @@ fn page(
     out
 }
 
-/// Behind the device's sentence, where somebody measures it.
+/// The latency behind the device's sentence, where it is measured.
 fn latency(snapshot: &Snapshot, device: &DeviceState) -> String {
     let seen = snapshot.latencies.iter().find(|l| l.id == device.id);
     seen.map_or_else(String::new, |seen| {
@@ -241,7 +241,7 @@ fn latency(snapshot: &Snapshot, device: &DeviceState) -> String {
     })
 }
 
-/// Likewise, where the device says how busy it is.
+/// The load behind it, where the device reports its DevLoad.
 fn load(snapshot: &Snapshot, device: &DeviceState) -> String {
     let seen = snapshot.devload.iter().find(|l| l.id == device.id);
     seen.map_or_else(String::new, |seen| match &seen.load.value {
@@ -280,7 +280,7 @@ fn paragraph(snapshot: &Snapshot, verdict: &Decision, now_ms: u64) -> String {
         let _ = writeln!(out, "  {}", words::traffic(traffic));
     }
     if let Some(allowed) = verdict.allowed_bytes_per_sec {
-        let _ = writeln!(out, "  may have {}", text::rate(allowed));
+        let _ = writeln!(out, "  budget {}", text::rate(allowed));
     }
     let _ = writeln!(
         out,
@@ -292,8 +292,8 @@ fn paragraph(snapshot: &Snapshot, verdict: &Decision, now_ms: u64) -> String {
         let part = text::percent(throttled.get());
         let _ = writeln!(out, "  throttled {part} of the time");
     }
-    if let Some(books) = scheduled(snapshot, verdict) {
-        let _ = writeln!(out, "  {}", words::scheduled(books));
+    if let Some(stats) = scheduled(snapshot, verdict) {
+        let _ = writeln!(out, "  {}", words::scheduled(stats));
     }
     out
 }
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(ids(Some("light")), ["/system.slice/light.service"]);
         assert_eq!(ids(Some("slice")).len(), 3);
         assert_eq!(ids(Some("/weir")), ["/weir"]);
-        let error = choose(&snapshot, Some("nobody")).unwrap_err().to_string();
+        let error = choose(&snapshot, Some("absent")).unwrap_err().to_string();
         assert!(error.contains("/system.slice/light.service"), "{error}");
         assert!(!error.contains('\u{1b}'), "{error:?}");
     }
@@ -354,14 +354,14 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_who_since_when_how_much_and_why() {
+    fn a_page_names_the_workload_the_time_the_limit_and_the_reason() {
         let snapshot = snapshot(0, 200.0);
         let chosen = choose(&snapshot, None).unwrap();
         let page = page(&snapshot, &chosen, &[], 0, 63_000);
         for part in [
             "cxl0 moves 200 MiB/s, set-point 160 MiB/s",
-            "limited to 0.20 CPU for 1 min 3 s: limited by max-min: it asked for 210 MiB/s",
-            "may have 120 MiB/s",
+            "limited to 0.20 CPU for 1 min 3 s: limited by max-min: its demand is 210 MiB/s",
+            "budget 120 MiB/s",
             "throttled 80 % of the time",
             "weir's scheduler has the limited tasks: 1000 ticks of 1.50 µs, 4.20 ms apart at most, 6400 times queued at 250 ns each",
             "parked 1444 times, 12.5 s altogether, for 413.0 ms at most; 350 preemptions, 2 runs in debt; 16 wait now",

@@ -3,8 +3,8 @@
 //! `weir bench loop` measures the loop over it, and the tests of the command drive the real binary
 //! over it (they include this file).
 //!
-//! The kernel makes its files up anew for each read; these are real files that somebody changes
-//! while weir reads them. Changing numbers therefore have a fixed width and are overwritten in one
+//! The kernel generates its files anew for each read; these are real files, and another thread changes
+//! them while weir reads them. Changing numbers therefore have a fixed width and are overwritten in one
 //! write, so that a reader never sees half of one.
 
 use std::fs::{self, OpenOptions};

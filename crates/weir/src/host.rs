@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where the command meets weir-linux: roots, options, and how the platform is opened to run or
-//! only to look.
+//! only to observe.
 
 use crate::cli::{AttributionName, BackendName, CountersName, WorkloadsName};
 use crate::devices::checked;
@@ -16,7 +16,7 @@ use weir_linux::{
     ThesisVariant,
 };
 
-/// The real machine, or a tree below `root` that looks like one.
+/// The real machine, or a tree below `root` with the same files.
 pub fn roots(root: Option<&Path>) -> Roots {
     root.map_or_else(Roots::default, Roots::beneath)
 }
@@ -60,7 +60,7 @@ fn attribution(name: AttributionName) -> AttributionSource {
     }
 }
 
-/// The policy's name as people write it: the same as in flags, file and JSON.
+/// The policy's name: the same as in flags, file and JSON.
 pub fn policy_name(policy: Policy) -> String {
     match policy {
         Policy::Proportional => "proportional",
@@ -70,7 +70,7 @@ pub fn policy_name(policy: Policy) -> String {
     .to_owned()
 }
 
-/// What the platform is asked for with these settings.
+/// The platform's options for these settings.
 ///
 /// # Errors
 /// A node that is named does not exist.
@@ -96,7 +96,7 @@ pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
     })
 }
 
-/// For `weir run`. Without `--limit` the platform only looks, and refuses all actions.
+/// For `weir run`. Without `--limit` the platform only observes, and refuses all actions.
 ///
 /// # Errors
 /// There is no CXL device, a node that is named does not exist, another weir is running, or the run-time
@@ -105,11 +105,11 @@ pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platfor
     open(options(roots, settings)?)
 }
 
-/// For screens without a daemon: looks, and can do nothing else. `nodes` are CXL memory by the caller's word;
-/// empty leaves it to the evidence.
+/// For screens without a daemon: it observes, and cannot act. `nodes` are those that the operator declares to
+/// be CXL memory; if empty, the machine's own evidence decides.
 ///
 /// # Errors
-/// There is no CXL device to look at.
+/// There is no CXL device to observe.
 pub fn open_to_look(
     roots: &Roots,
     name: WorkloadsName,

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `weir` command: the only place where all parts meet. Reading order:
 //!
-//! * [`cli`] what can be said, [`amounts`] and [`settings`] what it means, [`host`] how the platform
-//!   is opened;
+//! * [`cli`] the arguments, [`amounts`] and [`settings`] their meaning, [`host`] how the platform is
+//!   opened;
 //! * [`devices`] `--device`: which nodes are CXL memory, whatever the machine says;
 //! * [`run`] the daemon: observe → step → apply → publish;
 //! * [`probe`] latency of devices while it runs, by loads of its own;
 //! * [`recordings`] every tick kept in a file, shown again, and exported;
-//! * [`top`], [`explain`], [`doctor`], [`reset`] what people ask it; they read what the daemon
+//! * [`top`], [`explain`], [`doctor`], [`reset`] commands for operators; they read what the daemon
 //!   publishes and compute nothing but layout ([`text`], [`words`]);
 //! * [`calibrate`] the knee of a device, measured here and kept for `run`;
 //! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
 //! * [`groups`] monitoring groups: made, listed, resized, and workloads put into them;
-//! * [`topology`] what belongs to what, and [`events`] performance counters that tell of CXL traffic;
+//! * [`topology`] what belongs to what, and [`events`] performance counters of CXL traffic;
 //! * [`sim`] scenarios on a simulated host, and models of devices;
-//! * [`exit`] how it ends: 0 done, 1 finding, 2 trouble.
+//! * [`exit`] exit codes: 0 done, 1 finding, 2 trouble.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 

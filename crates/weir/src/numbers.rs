@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers on the command line. One that begins with a minus is a wrong number and not an unknown flag:
-//! whoever writes `--set-point -1GiB/s` is told that it must be above 0.
+//! Numbers on the command line. One that begins with a minus is a wrong number and no unknown flag: the error
+//! of `--set-point -1GiB/s` says that it must be above 0.
 
 use crate::cli::Cli;
 use clap::{Arg, Command, CommandFactory};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir reset`: gives back what a killed weir left behind. The work and the question whether a weir
-//! is alive are weir-linux's (its lock ends with the process, however that ends); this is the report.
+//! `weir reset`: restores what a killed weir changed. weir-linux does the work and finds out whether a weir
+//! is alive (its lock ends with the process, however that ends). This module makes the report.
 
 use crate::cli::ResetArgs;
 use crate::exit::{Exit, print, print_json};
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fate_is_told() {
+    fn the_page_has_each_result() {
         let entry = |id: &str, why: &str| NotRestored {
             workload: WorkloadId::new(id),
             why: why.into(),

@@ -40,7 +40,7 @@ pub const NOT_IN_CONTROLLER: [(&str, &str); 5] = [
 pub struct Settings {
     /// The controller's settings; the set-point is filled in by [`Settings::resolve`].
     pub config: Config,
-    /// As asked for; nothing means observe.
+    /// As the settings say; nothing means observe.
     pub set_point: Option<SetPoint>,
     /// What each device can sustain.
     pub capacity: Option<BytesPerSec>,
@@ -58,7 +58,7 @@ pub struct Settings {
     pub attribution_event: Option<String>,
     /// Whether latency is measured by loads of weir's own.
     pub probe: bool,
-    /// Between two looks.
+    /// Between two ticks.
     pub interval: Duration,
     /// Of `cpu.max`.
     pub period: Duration,
@@ -124,7 +124,7 @@ impl Settings {
         Settings::with_interval(args, Duration::from_millis(50))
     }
 
-    /// The same with this time between two looks if neither flags nor file say one.
+    /// The same with this time between two ticks if neither flags nor file say one.
     ///
     /// # Errors
     /// As [`Settings::new`].
@@ -201,7 +201,7 @@ impl Settings {
             |path| place(path, line_of(text, &["set-point"])) + ": set-point",
         );
         bail!(
-            "{place}: {} is nothing that a device is held at: is a unit missing? Write for example --set-point 4GiB/s, in a \
+            "{place}: {} is no possible set-point: is a unit missing? Write for example --set-point 4GiB/s, in a \
              file set-point = \"4GiB/s\"",
             text::rate(rate.0)
         )
@@ -240,7 +240,7 @@ impl Settings {
     /// `state`.
     ///
     /// # Errors
-    /// A part of a capacity or a knee that nobody knows, or that differs from device to device.
+    /// A part of a capacity or a knee that is not known, or that differs from device to device.
     pub fn resolve(&mut self, machine: &Description, state: &Path) -> Result<()> {
         let found = match self.set_point {
             Some(SetPoint::OfKnee(ratio)) => Some(common_knee(state, machine)?.scale(ratio)),
@@ -459,7 +459,7 @@ fn line_of(text: &str, path: &[&str]) -> Option<usize> {
     Some(line_at(text, key.span().start).0)
 }
 
-/// Period of limits that is not asked for.
+/// The default period of limits.
 fn usual_period() -> Duration {
     Duration::from_nanos(off_beat(Nanos::from_millis(20)).0)
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Text for terminals: hostile names made harmless, numbers made short.
 //!
-//! A cgroup's name is chosen by whoever may create cgroups, and weir shows it to root. Escape
+//! Every user that may create cgroups chooses their names, and weir shows these to root. Escape
 //! sequences, line breaks, invisible and direction-changing characters are therefore shown as
 //! `\u{…}`, and widths are counted in terminal cells and not in bytes or characters.
 
@@ -57,7 +57,7 @@ pub fn fit(text: &str, cells: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// [`left`] of a text whose first `keep` cells stay where there is room for them and for a little more.
+/// [`left`] of a text, with its first `keep` cells kept where there is room for them and for a little more.
 pub fn left_keeping(text: &str, keep: usize, cells: usize) -> String {
     const MORE: usize = 4;
     let head = take_cells(text.chars(), keep);

@@ -9,10 +9,10 @@ use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, Limi
 use weir_core::seam::plan::{Decision, DirectionTraffic, TrafficBreakdown, Why};
 use weir_core::seam::sched_stats::{EnqueueCost, Mode, SchedStats, WorkloadStats};
 
-/// From this age on it is said.
+/// An age of at least this is shown.
 const OLD: Nanos = Nanos::from_millis(1000);
 
-/// How a latency is known, in a word; nothing where that is not to be said.
+/// The source of a latency in one word; nothing for a model or an unknown source.
 pub fn latency_source(latency: &LatencyReading) -> Option<&'static str> {
     match latency.source {
         LatencySource::Probe => Some("probe"),
@@ -21,7 +21,7 @@ pub fn latency_source(latency: &LatencyReading) -> Option<&'static str> {
     }
 }
 
-/// How old it is if it is old, to be put behind it.
+/// The age of a latency from [`OLD`] on, as text behind the latency.
 pub fn latency_age(latency: &LatencyReading, now: Nanos) -> String {
     let age = now.since(latency.mean_ns.at).filter(|age| *age >= OLD);
     age.map_or_else(String::new, |age| format!(", {age} old"))
@@ -36,14 +36,14 @@ pub fn latency(latency: &LatencyReading, now: Nanos) -> String {
     }
 }
 
-/// A limit of before stands, and what weir now finds asks for none.
+/// An earlier limit is still in force, and this tick's decision needs none.
 fn is_being_released(verdict: &Decision) -> bool {
     let needs_none = matches!(verdict.why, Why::BelowFairShare | Why::Headroom);
     verdict.limit_cpus.is_some() && needs_none
 }
 
-/// What weir made of the weight of a limited workload, to be put behind its limit; empty where it has its
-/// own.
+/// What weir did to the weight of a limited workload, as text behind its limit. Empty for a workload without
+/// a limit, and where the decision has no weight.
 pub fn weight(verdict: &Decision) -> String {
     match verdict
         .limited_weight
@@ -102,11 +102,11 @@ fn why_short(why: &Why) -> &'static str {
 
 /// What weir's scheduler did and what that costs, as a line.
 pub fn scheduler(books: &SchedStats) -> String {
-    let whose = match books.mode {
+    let tasks = match books.mode {
         Mode::Partial => "the limited tasks",
         Mode::Full => "all ordinary tasks",
     };
-    let mut line = format!("weir's scheduler has {whose}");
+    let mut line = format!("weir's scheduler has {tasks}");
     if let Some(each) = books.tick_cost_ns.0.checked_div(books.ticks) {
         line += &format!(": {} ticks of {}", books.ticks, Nanos(each));
     }
@@ -200,13 +200,13 @@ pub fn why_long(why: &Why) -> String {
             asked_bytes_per_sec,
         } => {
             let limited = format!(
-                "limited by {}: it asked for {}",
+                "limited by {}: its demand is {}",
                 text::harmless(policy),
                 text::rate(*demand_bytes_per_sec)
             );
             match asked_bytes_per_sec {
                 Some(asked) => format!(
-                    "{limited} of {} that all users together asked for",
+                    "{limited} of {} that all users together demand",
                     text::rate(*asked)
                 ),
                 None => format!(
@@ -215,7 +215,7 @@ pub fn why_long(why: &Why) -> String {
                 ),
             }
         }
-        Why::AtFloor => "held at the floor that everybody keeps".to_owned(),
+        Why::AtFloor => "limited to the floor that every workload keeps".to_owned(),
         Why::NoData { detail } => {
             format!(
                 "its traffic is not known at the moment: {}",
@@ -332,12 +332,12 @@ mod tests {
         };
         assert_eq!(
             why_long(&cut),
-            "limited by max-min: it asked for 64.0 MiB/s of 1.17 GiB/s that all users together asked for"
+            "limited by max-min: its demand is 64.0 MiB/s of 1.17 GiB/s that all users together demand"
         );
     }
 
     #[test]
-    fn who_counts_for_the_scheduler_is_told_where_it_does_not_itself() {
+    fn the_line_names_devices_that_weir_counts_for_the_scheduler() {
         let device = DeviceStats {
             id: DeviceId(1),
             scale_ratio: 1.0,
@@ -359,7 +359,7 @@ mod tests {
         let plain = "weir's scheduler has all ordinary tasks";
         assert_eq!(scheduler(&books), plain);
         books.devices[0].ext_updates = 7;
-        let told = format!("{plain}; cxl1 counted by weir for it 7 times");
-        assert_eq!(scheduler(&books), told);
+        let counted = format!("{plain}; cxl1 counted by weir for it 7 times");
+        assert_eq!(scheduler(&books), counted);
     }
 }

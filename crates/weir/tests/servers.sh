@@ -29,7 +29,7 @@ fetch() {
     # apt checks what comes against the signed lists.
     if (cd "$work" && apt-get download -qq -o Acquire::Retries=3 -o APT::Sandbox::User=root "$name=$version") &&
         dpkg-deb --extract "$work"/*.deb "$work/root"; then
-        # Somebody else may have been faster.
+        # Another run may have been faster.
         mv -T "$work/root" "$(place "$name" "$version")" || true
     fi
     rm -rf "$work"

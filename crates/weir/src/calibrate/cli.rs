@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be said to `weir calibrate`.
+//! Arguments of `weir calibrate`.
 
 use crate::amounts::{Size, Span};
 use crate::cli::CountersName;
@@ -19,7 +19,7 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "NAME|node:N")]
     pub device: Vec<String>,
 
-    /// The node whose memory is used [default: the device's with most free memory]
+    /// The node to take memory of [default: the device's with most free memory]
     #[arg(long, value_name = "N")]
     pub node: Option<u32>,
 
@@ -64,7 +64,7 @@ pub struct CalibrateArgs {
 }
 
 impl CalibrateArgs {
-    /// Nodes that are CXL memory by the caller's word.
+    /// Nodes that the operator declares to be CXL memory.
     ///
     /// # Errors
     /// One is no node, does not exist, or is given twice.
@@ -85,7 +85,7 @@ impl CalibrateArgs {
         self.node.or(only.map(|DeviceNode(node)| node))
     }
 
-    /// The device that was asked for by its name.
+    /// The device that `--device` names.
     ///
     /// # Errors
     /// Several were.
@@ -108,15 +108,15 @@ fn is_node(name: &str) -> bool {
 }
 
 const HELP: &str = "\
-Loads the device step by step up to its limit, for up to --max-duration: whoever uses it meanwhile waits.
-What is found is kept in /var/lib/weir/devices, for `weir run --limit --set-point knee*0.9`.
+Loads the device step by step up to its capacity, for up to --max-duration: other users of it are slow
+meanwhile. The result is kept in /var/lib/weir/devices, for `weir run --limit --set-point knee*0.9`.
 
 Examples:
   weir calibrate
   weir calibrate --device cxl1 --mix 2:1 --max-duration 3min
   weir calibrate --json --out /tmp/cxl0.toml | jq .knee
 
-Exit codes: 0 the knee is found and kept, 1 it is not (the reason is said), 2 trouble.";
+Exit codes: 0 the knee is found and kept, 1 it is not (the output says why), 2 trouble.";
 
 /// What the loading threads do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -134,7 +134,7 @@ pub enum MixName {
 }
 
 impl MixName {
-    /// What the threads know it as.
+    /// The mix of the loading threads.
     pub fn mix(self) -> Mix {
         match self {
             MixName::Reads => Mix::Reads,
@@ -144,7 +144,7 @@ impl MixName {
         }
     }
 
-    /// As people write it.
+    /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             MixName::Reads => "reads",

@@ -40,8 +40,8 @@ const BUDGET_MAX_NS: u64 = 3_600_000_000_000;
 const PARTS: u64 = 8;
 /// No point needs longer.
 const POINT_MAX_NS: u64 = 5_000_000_000;
-/// Others' traffic above this part of the knee is told of; above the next one nothing is kept.
-const OTHERS_TOLD: f64 = 0.02;
+/// Others' traffic above this part of the knee is a note; above the next one no profile is kept.
+const OTHERS_NOTED: f64 = 0.02;
 const OTHERS_MAX: f64 = 0.1;
 /// Above this scatter of the idle latency nothing is known.
 const SCATTER_MAX: f64 = 0.1;
@@ -60,7 +60,7 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
             args.max_duration.0
         );
     }
-    nobody_limits(&roots.run)?;
+    check_no_limits(&roots.run)?;
     args.mix.mix().check()?;
     let named = args.nodes(roots)?;
     let traffic = Traffic::open(roots, host::counters(args.counters), &named)
@@ -73,15 +73,15 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
     };
     let place = ProfilePlace::ready(&path, args.out.is_none())?;
     let stop = watch()?;
-    // Whoever must go if memory runs out all the same: we.
+    // If memory runs out all the same, the kernel kills this process first.
     let oom_preference = weir_bench::memory::prefer_oom_kill();
     announce(&site, budget_ns, oom_preference.is_err());
     let outcome = measured(args, &site, traffic, budget_ns, stop)?;
     finish(args, outcome, place)
 }
 
-/// A weir that limits would limit the load as well.
-fn nobody_limits(run: &Path) -> Result<()> {
+/// Refuses while a weir limits here: it would limit the load as well.
+fn check_no_limits(run: &Path) -> Result<()> {
     let other = publish::read(&run.join(publish::FILE_NAME)).ok();
     let is_live =
         |s: &weir_core::seam::snapshot::Snapshot| publish::is_live(s, publish::wall_unix_ms());
@@ -103,9 +103,9 @@ fn watch() -> Result<Arc<AtomicUsize>> {
     Ok(stop)
 }
 
-/// Says something on stderr.
+/// Prints a line on stderr.
 fn say(line: &str) {
-    // Nobody reads: no reason to stop.
+    // A closed stderr is no reason to stop.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
@@ -114,7 +114,7 @@ fn announce(site: &Site, budget_ns: u64, may_oom_others: bool) {
     let (count, memory) = (site.load_cpus.len(), mib(site.thread_bytes));
     say(&format!(
         "{} ({}) on node {}: {count} threads with {memory} MiB each load it, cpu{} measures on {} MiB; up to {} s, \
-         and whoever uses the device meanwhile waits",
+         and other users of the device are slow meanwhile",
         site.device.id,
         text::harmless(&site.device.name),
         site.node,
@@ -264,7 +264,7 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
     }
     if profile.bandwidth_from == "threads" {
         verdict.notes.push(
-            "no counters: the bandwidth is what the threads asked for, and traffic of others was not seen".to_owned(),
+            "no counters: the bandwidth is that of the threads' own accesses, and traffic of others was not seen".to_owned(),
         );
     }
     let Some(knee) = &profile.knee else {
@@ -281,17 +281,17 @@ fn verdict(busy: bool, profile: &Profile, no_knee: Option<&NoKnee>, was_stopped:
     }
     let others = profile.others_bytes_per_sec.unwrap_or(0.0);
     let part = others / knee.bandwidth_bytes_per_sec;
-    let told = format!(
+    let note = format!(
         "others moved {} ({}), which the latencies have in them",
         text::rate(BytesPerSec::new(others)),
         text::percent(part)
     );
     if part > OTHERS_MAX && !busy {
         verdict.lacking = Some(format!(
-            "{told}: repeat it when the device is quiet, or keep it with --allow-other-traffic"
+            "{note}: repeat it when the device is quiet, or keep it with --allow-other-traffic"
         ));
-    } else if part > OTHERS_TOLD {
-        verdict.notes.push(told);
+    } else if part > OTHERS_NOTED {
+        verdict.notes.push(note);
     }
     verdict
 }
@@ -314,7 +314,7 @@ fn why_no_knee(why: &NoKnee) -> String {
 }
 
 fn finish(args: &CalibrateArgs, mut outcome: Outcome, place: ProfilePlace) -> Result<Exit> {
-    // What is no good must not take the place of what was; a file that was asked for is something else.
+    // A bad profile must not replace an earlier one. A file of --out is written in any case.
     if outcome.verdict.lacking.is_none() || args.out.is_some() {
         let path = place.keep(&outcome.profile)?;
         outcome.kept_in = Some(path.to_string_lossy().into_owned());

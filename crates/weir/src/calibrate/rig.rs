@@ -56,7 +56,7 @@ impl Rig {
         })
     }
 
-    /// Whether somebody wants it to end.
+    /// Whether a signal asked it to end.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) != 0
     }
@@ -100,7 +100,7 @@ impl Rig {
         }))
     }
 
-    /// What others move while nothing of ours does; nothing where nobody counts.
+    /// Bandwidth of others while our threads are idle; nothing without counters.
     ///
     /// # Errors
     /// The counters cannot be read any more.
@@ -163,7 +163,7 @@ fn group_bytes(group: &GroupReading) -> Result<(u64, u64)> {
     Ok((read.0.wrapping_add(written.0), group.read_bytes.at.0))
 }
 
-/// Bytes per second between two marks: as counted, or else as asked for.
+/// Bytes per second between two marks: as counted, or else by the threads' own accesses.
 fn rate(start: &Mark, end: &Mark) -> f64 {
     let bytes = match (start.counted_bytes, end.counted_bytes) {
         (Some(a), Some(b)) => b.wrapping_sub(a),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which load is measured next: steps from a low load to the limit, then what the search for the knee asks
-//! for ([`weir_core::knee::next_load`]). It knows no clock and no thread: what measures is a closure.
+//! Which load is measured next: steps from a low load to the capacity, then the loads of the search for the
+//! knee ([`weir_core::knee::next_load`]). It has no clock and no thread: a closure measures.
 
 use anyhow::Result;
 use weir_bench::Timing;
@@ -16,7 +16,7 @@ const REFINED_MAX: usize = 10;
 /// All points there may be, the idle one among them.
 pub const POINTS_MAX: usize = 1 + STEPS.len() + REFINED_MAX;
 /// With less than this part of the largest bandwidth ÷ latency, and so many times the idle latency, the knee
-/// is long passed, and nobody needs to know how bad it gets.
+/// is long passed, and points above it are of no use.
 const ENOUGH: f64 = 0.5;
 const ENOUGH_LATENCIES: f64 = 1.5;
 
@@ -87,7 +87,7 @@ fn steps(count: f64) -> u64 {
     count.max(0.0).round() as u64
 }
 
-/// By two in a row: one may be somebody else's noise.
+/// Two points in a row decide: one may be noise of another workload.
 fn is_enough(points: &[Point]) -> bool {
     let power = |p: &Point| p.bytes_per_sec / p.latency.mean_ns;
     let most = points.iter().map(power).fold(0.0, f64::max);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn past_the_knee_nobody_is_tortured() {
+    fn past_the_knee_no_more_points_are_measured() {
         let mut delays = Vec::new();
         let mut measure = |delay: u64| {
             delays.push(delay);

@@ -28,7 +28,7 @@ pub struct Site {
     pub device: Device,
     /// Of all of it.
     pub device_bytes: u64,
-    /// The node whose memory is used.
+    /// The node with the memory that is used.
     pub node: u32,
     /// The node next to the CPUs that are used, and what of it may be used for comparison.
     pub cpu_node: Option<(u32, u64)>,
@@ -50,7 +50,7 @@ impl Site {
     /// # Errors
     /// There is no such device or node, too few CPUs, or too little memory.
     pub fn choose(args: &CalibrateArgs, roots: &Roots, traffic: &Traffic) -> Result<Site> {
-        let nodes = Nodes::read(roots).context("cannot tell the nodes of this machine")?;
+        let nodes = Nodes::read(roots).context("cannot read the nodes of this machine")?;
         let device = device(args, traffic)?;
         let groups: Vec<&Group> = traffic
             .groups()
@@ -151,8 +151,8 @@ pub fn nearest_with_cpus<'a>(nodes: &'a Nodes, node: &Node) -> Option<&'a Node> 
     with.min_by_key(|n| node.distances.get(&n.id).copied().unwrap_or(u32::MAX))
 }
 
-/// The CPU that measures and those that load: near the device where we may, each on a core of its own as
-/// far as there are cores, and nobody beside the one that measures unless there is no other place.
+/// The CPU that measures and those that load. They are near the device where the affinity mask allows it.
+/// Each is on a core of its own as long as there are cores. The core that measures is shared last.
 fn cpus(
     threads: Option<u32>,
     allowed: &[u32],

@@ -23,7 +23,7 @@ const POINTS_MAX: usize = 1000;
 const TEXT_MAX: usize = 256;
 /// As `Config::validate`: no page a second, and no exabyte.
 const RATES: [f64; 2] = [4096.0, 1e18];
-/// No device answers in a tenth of a nanosecond; nobody waits a minute for a line.
+/// In ns. No device answers in a tenth of a nanosecond, and none takes a minute for a line.
 const LATENCIES: [f64; 2] = [0.1, 6e10];
 const DAY_SEC: u64 = 86_400;
 
@@ -35,7 +35,7 @@ pub struct Profile {
     pub schema_version: u32,
     /// What the operating system calls the device.
     pub device: String,
-    /// The node whose memory was used.
+    /// The node with the memory that was used.
     pub node: u32,
     /// Size of all of the device: another size is another device.
     pub size_bytes: u64,
@@ -51,12 +51,12 @@ pub struct Profile {
     pub bandwidth_from: String,
     /// Whether all was measured that was meant to be.
     pub complete: bool,
-    /// Latency of a load while nobody loads.
+    /// Latency of a load on the idle device.
     pub idle_latency_ns: f64,
     /// The same of the CPU's own memory, for comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dram_latency_ns: Option<f64>,
-    /// What others moved before and after, the larger; nothing where nobody counts.
+    /// Bandwidth of others before and after, the larger one; nothing without counters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_bytes_per_sec: Option<f64>,
     /// Where latency takes off.
@@ -283,7 +283,7 @@ impl ProfilePlace {
 /// Reads a device's profile; nothing if there is none.
 ///
 /// # Errors
-/// It is there and cannot be used: it belongs to somebody else, is no profile, or makes no sense.
+/// It is there and cannot be used: it belongs to another user, is no profile, or has impossible values.
 pub fn read(state: &Path, device: &str) -> Result<Option<Profile>> {
     let path = path(state, device);
     let no_link = i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0);
@@ -361,7 +361,7 @@ pub fn common_knee(state: &Path, machine: &Description) -> Result<BytesPerSec> {
     );
     ensure!(
         !knees.is_empty(),
-        "there is no device whose knee could be known"
+        "there is no device that could have a knee"
     );
     ensure!(
         high <= ALIKE * low,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What `weir bench` can be asked for.
+//! Arguments of `weir bench`.
 
 use crate::amounts::Span;
 use clap::{Args, Subcommand};

@@ -63,8 +63,8 @@ pub fn value_sentence(name: &str, old: &str, new: &str) -> String {
     format!("--{name} {old} is called --{name} {new} now")
 }
 
-/// The command that these words ask for, as far down as they name subcommands.
-fn asked<'a>(mut command: &'a Command, words: &[OsString]) -> &'a Command {
+/// The command of these words, as far down as they name subcommands.
+fn named<'a>(mut command: &'a Command, words: &[OsString]) -> &'a Command {
     for word in words.iter().skip(1).take_while(|word| *word != "--") {
         let below = command.find_subcommand(word);
         command = below.unwrap_or(command);
@@ -87,7 +87,7 @@ pub fn explained(error: Error, words: &[OsString]) -> Error {
     let sentence = match (error.kind(), flag) {
         (ErrorKind::UnknownArgument, Some(old)) => {
             let command = Cli::command();
-            let command = asked(&command, words);
+            let command = named(&command, words);
             let has = |new: &&str| {
                 command
                     .get_arguments()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be said to `weir events`.
+//! Arguments of `weir events`.
 
 use crate::devices::NodeArgs;
 use clap::Args;
@@ -30,7 +30,7 @@ pub struct EventsArgs {
 }
 
 const EVENTS_HELP: &str = "\
-Each event has a standing here: the PMUs of this machine that can count it, or why none can.
+Each event has the PMUs of this machine that can count it, or the reason why none can.
 
 Examples:
   weir events                              families, and the events this machine has
@@ -38,4 +38,4 @@ Examples:
   weir events --count -- sleep 1           bytes of each device in a second
   weir events --json | jq '.families[].events[].perf'
 
-Exit codes: 0 done, 1 the command failed, 2 trouble.";
+Exit codes: 0 done, 1 the command failed (with --count), 2 trouble.";

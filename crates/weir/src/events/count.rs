@@ -33,7 +33,7 @@ struct CountRow {
 pub fn count(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
     let targets = pmu::here(roots, &args.devices.nodes(roots)?);
     if targets.is_empty() {
-        bail!("no event of CXL traffic stands here: weir events says what is lacking");
+        bail!("this machine cannot count CXL traffic: `weir events` says what is missing");
     }
     let open = targets
         .into_iter()
@@ -41,7 +41,7 @@ pub fn count(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
         .collect::<Result<Vec<Counting>, Missing>>();
     let counting = open.map_err(|why| anyhow::anyhow!("cannot count: {why}"))?;
     let Some((program, arguments)) = args.command.split_first() else {
-        bail!("a command is wanted: weir events --count -- sleep 1");
+        bail!("a command is missing: weir events --count -- sleep 1");
     };
     let status = Command::new(program).args(arguments).status();
     let status = status.with_context(|| format!("cannot start {program}"))?;

@@ -28,7 +28,7 @@ pub struct EventsReport {
     pub families: Vec<Family>,
 }
 
-/// Something that no kernel version helps with.
+/// Why this machine has no such events with any kernel.
 #[derive(Serialize)]
 pub struct Obstacle {
     pub why: String,
@@ -49,7 +49,7 @@ pub struct Family {
     pub pmus: BTreeMap<&'static str, Unit>,
     pub events: Vec<EventRow>,
     pub amounts: Vec<Sum>,
-    /// Events that tell whose writes are.
+    /// Events by which writes are attributed to tasks.
     pub stores: Vec<Writers>,
     pub latencies: Vec<Mean>,
 }
@@ -105,7 +105,7 @@ pub struct Sum {
     pub is_here: bool,
 }
 
-/// An event that tells in which ratio tasks write.
+/// An event that counts stores of tasks: writes are attributed in the ratio of its counts.
 #[derive(Serialize)]
 pub struct Writers {
     pub event: &'static str,

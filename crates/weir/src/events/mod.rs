@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir events`: what performance counters tell of CXL traffic, by family of CPUs, and which of it
-//! this machine has. The tables are weir-events'; what is here is weir-linux's to say.
+//! `weir events`: performance counters of CXL traffic, by family of CPUs, and which of them this machine
+//! has. The tables are weir-events'; weir-linux finds out what is here.
 
 pub mod cli;
 mod count;

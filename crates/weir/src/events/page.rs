@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir events` for people.
+//! `weir events` as text.
 
 use super::list::{EventRow, EventsReport, Family, Sum, Writers};
 use crate::text;
@@ -14,7 +14,7 @@ fn word(value: impl Serialize) -> String {
     }
 }
 
-/// Families one a line; those of this machine, or the one that was asked for, in full.
+/// Families, one a line; those of this machine, or the one of `--family`, in full.
 pub fn page(report: &EventsReport, in_full: bool) -> String {
     // Writing into a String cannot fail, here and below.
     let mut out = String::new();
@@ -141,7 +141,7 @@ fn event(out: &mut String, row: &EventRow) {
 fn sum(out: &mut String, amount: &Sum) {
     let scaled = match amount.sets {
         0 | 1 => String::new(),
-        sets => format!(", {sets} sets take turns: scaled"),
+        sets => format!(", {sets} sets are multiplexed: scaled"),
     };
     let here = if amount.is_here { "here" } else { "not here" };
     let (traffic, of) = (word(amount.traffic), word(amount.of));
@@ -161,7 +161,7 @@ fn sum(out: &mut String, amount: &Sum) {
 
 fn writers(out: &mut String, store: &Writers) {
     let here = if store.is_here { "here" } else { "not here" };
-    let _ = writeln!(out, "     whose the writes are, of tasks ({here})");
+    let _ = writeln!(out, "     attribution of writes to tasks ({here})");
     let _ = writeln!(out, "       in the ratio of {}", store.event);
     if let Some(note) = store.note {
         let _ = writeln!(out, "       {note}");

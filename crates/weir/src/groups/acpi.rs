@@ -111,8 +111,8 @@ pub(super) fn read_firmware(dir: &Path) -> Result<Firmware> {
     let table = |kind| read_table(dir, kind);
     let srat = table(Kind::Srat)?.with_context(|| {
         format!(
-            "there is no {}: this firmware does not say which memory is whose, so there is no domain \
-             to split",
+            "there is no {}: this firmware does not say which memory belongs to which domain, so there \
+             is no domain to split",
             dir.join("SRAT").display()
         )
     })?;

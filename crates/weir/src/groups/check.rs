@@ -97,7 +97,7 @@ fn not_taken(wanted: &Table, used: Option<&Table>) -> Option<String> {
          make the overlay again"
     } else {
         "the kernel did not take it: is the overlay the first initrd, is the kernel locked down (Secure \
-         Boot), does it have CONFIG_ACPI_TABLE_UPGRADE? `dmesg | grep -i 'table upgrade'` tells"
+         Boot), does it have CONFIG_ACPI_TABLE_UPGRADE? `dmesg | grep -i 'table upgrade'` shows it"
     };
     Some(format!("{name} is not the overlay's: {why}"))
 }
@@ -105,7 +105,7 @@ fn not_taken(wanted: &Table, used: Option<&Table>) -> Option<String> {
 /// All domains with memory: where they are, what they should be, what they are.
 fn compare(firmware: &Firmware, nodes: &Nodes, findings: &mut Vec<String>) -> Vec<CheckRow> {
     let Some(block_bytes) = nodes.block_bytes else {
-        findings.push("this kernel does not tell memory blocks (CONFIG_MEMORY_HOTPLUG)".into());
+        findings.push("this kernel does not list memory blocks (CONFIG_MEMORY_HOTPLUG)".into());
         return Vec::new();
     };
     let groups = firmware.srat.memory_only();

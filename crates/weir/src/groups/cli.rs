@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be said to `weir groups`.
+//! Arguments of `weir groups`.
 
 use crate::amounts::Span;
 use crate::devices::NodeArgs;
@@ -40,7 +40,7 @@ pub struct ListArgs {
     pub devices: NodeArgs,
 }
 
-/// A group as people name it: `2` or `node2`.
+/// A group as the operator writes it: `2` or `node2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeNumber(pub u32);
 
@@ -56,7 +56,7 @@ impl std::str::FromStr for NodeNumber {
 
 /// `weir groups bind`.
 #[derive(Debug, Args)]
-#[command(after_help = BIND_HELP, group = ArgGroup::new("whom").args(["pid", "command"]).required(true))]
+#[command(after_help = BIND_HELP, group = ArgGroup::new("target").args(["pid", "command"]).required(true))]
 pub struct BindArgs {
     /// The group: number of its node
     #[arg(value_name = "GROUP")]
@@ -74,24 +74,25 @@ pub struct BindArgs {
     #[arg(long, requires = "pid")]
     pub whole_cgroup: bool,
 
-    /// Start this
+    /// The command to start
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<std::ffi::OsString>,
 }
 
 const BIND_HELP: &str = "\
-A command that is started gets a memory policy (set_mempolicy, MPOL_BIND): nothing else changes, its
-children inherit it, and it ends with them. Nobody can give a memory policy to a process that runs, so
---pid writes cpuset.mems of the leaf cgroup the process is in: the kernel moves the memory that is there,
-and what is allocated later follows. How to undo it is printed.
+A command that is started gets a memory policy (set_mempolicy, MPOL_BIND). Nothing else changes. Its
+children inherit the policy, and it ends with them. Linux has no call that gives a memory policy to
+another process, so --pid writes cpuset.mems of the leaf cgroup of the process: the kernel moves the
+memory that the cgroup has, and later allocations follow. The command prints how to undo it.
 
-Memory of a group is all such a workload gets: when it is used up, the kernel ends processes of it.
+The workload gets memory of this group only: when it is used up, the kernel kills processes of the
+workload.
 
 Examples:
   weir groups bind 2 -- fio job.fio
   weir groups bind 2 --pid 4711";
 
-/// What a group shall have: `2=384MiB`.
+/// The new size of a group: `2=384MiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeSize {
     /// The group.
@@ -126,11 +127,11 @@ impl std::str::FromStr for NodeSize {
 #[derive(Debug, Args)]
 #[command(after_help = RESIZE_HELP, group = ArgGroup::new("what").args(["sizes", "check"]).required(true))]
 pub struct ResizeArgs {
-    /// What groups shall have; others keep what they have
+    /// New sizes of groups; other groups keep their sizes
     #[arg(value_name = "GROUP=SIZE")]
     pub sizes: Vec<NodeSize>,
 
-    /// Change nothing: who has what, and is no block online twice?
+    /// Change nothing: print the size of each group, and whether a block is online twice
     #[arg(long)]
     pub check: bool,
 
@@ -150,19 +151,19 @@ pub struct ResizeArgs {
 const RESIZE_HELP: &str = "\
 A device with virtual copies shows all its memory once for each group. Each block of it may be online in
 one copy only; resize takes blocks offline in one node and brings them online in another. It may be killed
-at any time: a block that is between two groups is nobody's, and the next call uses it.
+at any time: a block between two groups is offline, and the next call uses it.
 
 The kernel must not bring memory online by itself: boot with memhp_default_state=offline. Pages of a group
 that shrinks go to the nearest nodes with room, not to the rest of that group.
 
-The file says where the copies are, and whether the CPUs' caches know that they are one memory, as the
-maker of the device tells. Where they do not (\"separate\"), nothing is moved: what the old owner wrote could
-leave a cache later, and overwrite the new owner's data.
+The file says where the copies are, and whether the CPUs' caches treat them as one memory, as the maker of
+the device documents. Where they do not (\"separate\"), nothing is moved: a line that the old owner wrote
+could leave a cache later, and overwrite the new owner's data.
   copy-bytes = 0x2000_0000
   bases-bytes = [0x1_0000_0000, 0x1_2000_0000]
   cpu-caches = \"coherent\"
 
-Exit codes: 0 done, 1 not all of it (a block is busy), or --check found a block twice, 2 trouble.
+Exit codes: 0 done, 1 a size was not reached (a block is busy), or --check found a block twice, 2 trouble.
 
 Examples:
   weir groups resize 1=256MiB 2=768MiB
@@ -176,7 +177,7 @@ pub struct AcpiArgs {
     #[arg(long, value_name = "FRACTION,…")]
     pub sizes: Option<Sizes>,
 
-    /// After the boot: is what this overlay says what the kernel runs with?
+    /// After the boot: does the kernel use the tables of this overlay?
     #[arg(long, value_name = "OVERLAY", conflicts_with_all = ["domain", "out", "dry_run", "align_mib"])]
     pub check: Option<PathBuf>,
 
@@ -196,7 +197,7 @@ pub struct AcpiArgs {
     #[arg(long, value_name = "MIB", default_value_t = weir_acpi::GRAIN_BYTES >> 20, value_parser = clap::value_parser!(u64).range(2..=65_536))]
     pub align_mib: u64,
 
-    /// Say what would be written, and write nothing
+    /// Print what would be written, and write nothing
     #[arg(long)]
     pub dry_run: bool,
 
@@ -207,8 +208,8 @@ pub struct AcpiArgs {
 
 const ACPI_HELP: &str = "\
 Linux makes a NUMA node of each proximity domain. This splits the device's domain into several and writes
-the tables that say so (lengths, checksums and OEM revisions made right) as an initrd overlay. The boot
-loader puts it in front of the initrd; how is printed.
+the new tables (with lengths, checksums and OEM revisions set) as an initrd overlay. The boot loader puts
+the overlay in front of the initrd; the command prints how.
 
 Exit codes: 0 done, 1 --check found a difference, 2 trouble (then nothing was written).
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir groups`: monitoring groups as NUMA nodes. [`acpi`] makes them and [`check`] looks at what came of
-//! it, [`list`] shows them, [`bind`] puts workloads into them, [`resize`] moves memory between them.
+//! `weir groups`: monitoring groups as NUMA nodes. [`acpi`] makes them, [`check`] compares them with the
+//! firmware's tables, [`list`] shows them, [`bind`] puts workloads into them, [`resize`] moves memory
+//! between them.
 
 mod acpi;
 mod bind;
@@ -30,7 +31,7 @@ pub fn groups(args: &GroupsArgs, roots: &Roots) -> Result<Exit> {
     }
 }
 
-/// A size as people read it: the largest binary unit in which it has at most two decimals.
+/// A size as text: in the largest binary unit in which it has at most two decimals.
 fn size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     for (unit, shift) in units {

@@ -38,7 +38,7 @@ struct ResizeRow {
     size_bytes: u64,
 }
 
-/// Resizes, or only looks.
+/// Resizes, or only checks.
 ///
 /// # Errors
 /// The layout is not known, the kernel cannot do it, or a block is online twice.
@@ -80,7 +80,7 @@ pub fn resize(args: &ResizeArgs, roots: &Roots) -> Result<Exit> {
     })
 }
 
-/// Whether copies can lie so on this kernel; what is wrong is said of the file.
+/// Checks that this kernel's blocks fit the copies. An error names the file.
 fn is_possible(layout: &Layout, kernel: &impl MemoryBlocks, path: &Path) -> Result<()> {
     let found = layout.blocks(kernel.block_bytes());
     found.with_context(|| path.display().to_string())?;
@@ -102,19 +102,19 @@ fn former(path: &Path) -> String {
     }
 }
 
-/// Which addresses are copies of each other decides what is brought online: the file must be beyond doubt.
+/// Reads the alias map. It decides which blocks come online, so only root may be able to write it.
 fn read_layout(path: &Path) -> Result<Layout> {
     let name = path.display();
     let meta = std::fs::metadata(path).with_context(|| {
         format!(
-            "cannot read {name}, which says where the copies of device memory are (see --help){}",
+            "cannot read {name}, the file with the places of the copies of device memory (see --help){}",
             former(path)
         )
     })?;
     let me = rustix::process::geteuid().as_raw();
     if (meta.uid() != me && meta.uid() != 0) || meta.mode() & 0o022 != 0 {
         bail!(
-            "{name} is not used: others than root can write to it; look at it, then chown root, chmod go-w"
+            "{name} is not used: users other than root can write to it; check it, then chown root, chmod go-w"
         );
     }
     let bytes =
@@ -169,7 +169,7 @@ fn text(page: &Page) -> String {
     for row in &page.groups {
         let _ = writeln!(out, "node {:<4} {:>10}", row.node, size(row.size_bytes));
     }
-    let _ = writeln!(out, "nobody    {:>10}", size(page.free_bytes));
+    let _ = writeln!(out, "free      {:>10}", size(page.free_bytes));
     for violation in &page.violations {
         let _ = writeln!(out, "✗ {violation}");
     }
@@ -177,7 +177,7 @@ fn text(page: &Page) -> String {
         out += "✓ no block of device memory is online twice\n";
     }
     if !page.complete && page.violations.is_empty() {
-        out += "the sizes asked for were not reached: end or move what uses these blocks, and try again\n";
+        out += "not all sizes were reached: end or move the processes that use these blocks, and try again\n";
     }
     out
 }

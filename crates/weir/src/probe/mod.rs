@@ -10,9 +10,9 @@
 //! ```
 //!
 //! *Cost.* At most 1 % of the time of one CPU for all devices together, whatever a load takes; a load is a
-//! line of 64 bytes, so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are nobody's
-//! (`weir_core::seam::observation::ProbeReading`); its memory is taken out of the memory of weir's own
-//! workload, whose CPU time would else be taken for use of the device.
+//! line of 64 bytes, so that at 300 ns it is 2.1 MB/s. Its bytes are in the device's total and are attributed
+//! to no workload (`weir_core::seam::observation::ProbeReading`). Its memory is subtracted from that of
+//! weir's own workload. Otherwise weir's CPU time would count as use of the device.
 //!
 //! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a
 //! machine that does nothing else, no ring is so large that a cache of some hundred MiB forgets it.
@@ -44,7 +44,7 @@ const AGE_MAX: Nanos = Nanos::from_millis(5000);
 /// What is left of a use in weir's own workload after the probe's memory: below this it is none.
 const NO_USE: Bytes = Bytes(1 << 20);
 
-/// A platform whose observations have the latency of each device.
+/// A platform that adds the latency of each device to observations.
 pub struct Probed {
     inner: Box<dyn Platform>,
     prober: Prober,
@@ -81,7 +81,7 @@ impl Probed {
             value: found.place.clone().map(|place| place.to_string()),
             next_move: found.place.is_err().then(|| {
                 format!(
-                    "the probe wants memory there, {PART_OF_FREE} times what it takes: free some"
+                    "the probe needs free memory there, {PART_OF_FREE} times what it takes: free some"
                 )
             }),
         });
@@ -156,12 +156,12 @@ fn nodes(machine: &Description) -> BTreeMap<DeviceId, Vec<u32>> {
     machine.devices.iter().map(|d| (d.id, of(d.id))).collect()
 }
 
-/// Puts the probe's latencies in place of others: it was asked for. One that it does not have is no reason to
-/// leave out one that there is.
+/// Replaces other latencies by the probe's, since the operator chose the probe. Where the probe has none, the
+/// other one stays.
 fn add_latencies(seen: &mut Observation, found: &BTreeMap<DeviceId, Found>) {
     for (device, found) in found {
         let mut mean_ns = found.mean_ns.clone();
-        // It may have measured after the look was over.
+        // It may have measured after this observation.
         mean_ns.at = mean_ns.at.min(seen.at);
         if let (Ok(_), Some(age)) = (&mean_ns.value, seen.at.since(mean_ns.at))
             && age > AGE_MAX
@@ -182,8 +182,8 @@ fn add_latencies(seen: &mut Observation, found: &BTreeMap<DeviceId, Found>) {
     }
 }
 
-/// The group that each device's memory of ours is in, and how much it is. Groups on one node cannot be told
-/// apart: the first of them.
+/// The group with the probe's memory for each device, and its size in bytes. Groups on one node cannot be
+/// distinguished: then it is the first of them.
 fn memory(groups: &[Group], found: &BTreeMap<DeviceId, Found>) -> Vec<(GroupId, u64)> {
     let group = |(device, found): (&DeviceId, &Found)| {
         let place = found.place.as_ref().ok()?;

@@ -11,13 +11,13 @@ use weir_linux::{Node, Nodes, Roots};
 
 /// Enough for all banks of a device to be met; what makes lines come from it is that they are given up.
 const RING_BYTES: u64 = 16 << 20;
-/// A node must have so many times that free: one that runs full makes the kernel end somebody.
+/// A node must have so many times that free: on a node that runs full the kernel may kill a process.
 pub const PART_OF_FREE: u64 = 4;
 /// Loads of one batch, the untimed ones among them.
 pub const LOADS: u32 = WARM_LOADS + BATCH_LOADS;
 /// Of the time of a CPU.
 pub const TIME_PART: f64 = 0.01;
-/// For the figure that people are told: about what a load from an idle device takes.
+/// In ns: about the time of a load from an idle device. It is for a figure in a message only.
 const USUAL_NS: f64 = 300.0;
 const SEED: u64 = 2;
 

@@ -15,11 +15,11 @@ use weir_bench::{LINE_BYTES, Ring, Timing, cpu};
 use weir_core::{DeviceId, Missing, Nanos, Reading};
 use weir_linux::Roots;
 
-/// How often a place is looked at: whether pages are still there, or whether there is memory now.
+/// Interval of the check of a place: are its pages still there, or is there memory now?
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// Between two rounds in which nothing could be measured.
 const IDLE: Duration = Duration::from_millis(200);
-/// A batch that was stopped half-way, by a hypervisor whose guest cannot tell, is paid for by several rests:
+/// A batch that a hypervisor stopped half-way, which a guest cannot see, is paid for by several rests:
 /// one alone would make the figure too old. Only batches that are all longer than a hundredth of this take
 /// more than their part.
 const REST_MAX: Duration = Duration::from_secs(2);
@@ -63,7 +63,7 @@ impl Prober {
             allowed,
             stop: Arc::clone(&stop),
             devices: nodes.keys().map(|id| (*id, Device::default())).collect(),
-            debt: Debt::default(),
+            rest_due: RestDue::default(),
         };
         for (device, numbers) in &nodes {
             rounds.settle(*device, numbers);
@@ -111,13 +111,13 @@ impl Drop for Prober {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // Its memory goes with it. One that panicked has nothing more to give back.
+            // Its memory ends with it. A thread that panicked has nothing more to restore.
             let _ = thread.join();
         }
     }
 }
 
-/// Held by nobody for longer than it takes to copy a few numbers.
+/// Each thread holds it only while it copies a few numbers.
 fn lock(shared: &Mutex<Shared>) -> std::sync::MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -128,7 +128,7 @@ struct Rounds {
     allowed: Vec<u32>,
     stop: Arc<AtomicBool>,
     devices: BTreeMap<DeviceId, Device>,
-    debt: Debt,
+    rest_due: RestDue,
 }
 
 /// One device.
@@ -166,7 +166,7 @@ impl Device {
         }
     }
 
-    /// It cannot be measured: what was known of it does not hold any more.
+    /// It cannot be measured: earlier figures are not valid any more.
     fn fail(&mut self, why: Missing) {
         self.timings_ns.clear();
         self.mean_ns = Reading::missing(Nanos(cpu::now_ns()), why.clone());
@@ -207,7 +207,7 @@ impl Rounds {
                 let before = thread_cpu();
                 is_idle &= !self.turn(*id, shared);
                 let used = thread_cpu().0.saturating_sub(before.0);
-                let rest = self.debt.rest_after(Duration::from_nanos(used));
+                let rest = self.rest_due.rest_after(Duration::from_nanos(used));
                 self.rest(rest);
             }
             if is_idle {
@@ -245,7 +245,7 @@ impl Rounds {
         is_measured
     }
 
-    /// Takes memory where there is none yet, and looks after what there is.
+    /// Takes memory where there is none yet, else checks the node of its pages.
     fn settle(&mut self, id: DeviceId, numbers: &[u32]) {
         let Some(device) = self.devices.get_mut(&id) else {
             return;
@@ -265,17 +265,17 @@ impl Rounds {
     }
 }
 
-/// Rest that is owed for what was used.
+/// Rest that is still due for the CPU time of measurements.
 #[derive(Default)]
-struct Debt(Duration);
+struct RestDue(Duration);
 
-impl Debt {
-    /// So long that what was used is no more than its part of the time; what one rest cannot pay is left for
-    /// the next.
+impl RestDue {
+    /// The next rest: so long that `used` is at most [`TIME_PART`] of the time. What exceeds [`REST_MAX`] is
+    /// left for the rests after it.
     fn rest_after(&mut self, used: Duration) -> Duration {
         self.0 += used.mul_f64(1.0 / TIME_PART - 1.0);
         let rest = self.0.min(REST_MAX);
-        // Longer than a minute it remembers nothing: a device that slow is not made faster by waiting.
+        // At most a minute: more rest does not help with a device that slow.
         self.0 = (self.0 - rest).min(30 * REST_MAX);
         rest
     }
@@ -286,14 +286,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_is_rested_for_and_one_long_batch_by_and_by() {
+    fn a_rest_keeps_the_part_of_time_and_a_long_batch_takes_several() {
         let ms = Duration::from_millis;
-        let mut debt = Debt::default();
-        assert_eq!(debt.rest_after(ms(1)).as_millis(), 99);
-        // Stopped for 60 ms: 5.94 s are owed, two at a time, and those of the batches between them.
+        let mut due = RestDue::default();
+        assert_eq!(due.rest_after(ms(1)).as_millis(), 99);
+        // Stopped for 60 ms: 5.94 s are due, two at a time, and those of the batches between them.
         let rests: Vec<_> = [60, 1, 1, 1, 1]
             .iter()
-            .map(|used| debt.rest_after(ms(*used)).as_millis())
+            .map(|used| due.rest_after(ms(*used)).as_millis())
             .collect();
         assert_eq!(rests, [2000, 2000, 2000, 237, 99]);
     }

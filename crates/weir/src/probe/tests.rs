@@ -64,7 +64,7 @@ fn a_latency_comes_with_its_age_and_none_is_older_than_it_may_be() {
         .unwrap_err()
         .to_string();
     assert!(why.contains("nothing for 5.00 s"), "{why}");
-    // Measured between the end of the look and now.
+    // Measured between the end of the observation and now.
     let mut early = seen_at(50);
     add_latencies(&mut early, &taken(60));
     assert_eq!(early.latencies[0].mean_ns.at, early.at);
@@ -127,7 +127,7 @@ fn its_memory_is_no_use_of_the_device_and_its_bytes_are_its_own() {
         (weir.uses[0].group.index, weir.resident_bytes),
         (0, Some(Bytes(24 << 20)))
     );
-    // Memory of somebody else in its cgroup stays.
+    // Memory of another process in its cgroup stays.
     let mut shared = workload(&[(1, RING + (8 << 20))]);
     take_memory_out(&mut shared, &memory);
     assert_eq!(shared.uses[0].resident_bytes.ok(), Some(&Bytes(8 << 20)));

@@ -59,7 +59,7 @@ fn span_sec(hours: f64, interval_sec: f64) -> Result<f64> {
         bail!("--interval is {interval_sec} s: at least 1ms is allowed");
     }
     let span_sec = hours * 3600.0;
-    // The first look is one interval after the start.
+    // The first tick is one interval after the start.
     if span_sec <= interval_sec {
         bail!(
             "--hours is {hours}, which is {span_sec} s: with {interval_sec} s between two ticks there is none in it; \
@@ -72,7 +72,7 @@ fn span_sec(hours: f64, interval_sec: f64) -> Result<f64> {
 /// Measures.
 ///
 /// # Errors
-/// There is no such scenario, nothing to measure in it, or no room for the file.
+/// There is no such scenario, nothing to measure in it, or no space for the file.
 pub fn bench(args: &BenchRecordArgs) -> Result<Exit> {
     let dir = tempfile::tempdir()?;
     let path = args

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be said to `weir record`, `weir replay` and `weir export`.
+//! Arguments of `weir record`, `weir replay` and `weir export`.
 
 use crate::amounts::{Rate, SetPoint, Span};
 use crate::cli::{LoopArgs, PolicyName};
@@ -63,7 +63,7 @@ pub struct ReplayArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", conflicts_with_all = ["top", "check"])]
     pub metrics: Option<SocketAddr>,
 
-    /// Ask the controller again, with its recorded settings: are its plans the recorded ones?
+    /// Run the controller again with its recorded settings: are its plans the recorded ones?
     #[arg(long, conflicts_with_all = ["top", "policy", "set_point"])]
     pub check: bool,
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir explain --recording`: who was limited in a recorded run, since when, how much and why, and what
-//! changed until then.
+//! `weir explain --recording`: which workloads were limited in a recorded run, since when, how much and why,
+//! and what changed until then.
 
 use super::replay::{head, next};
 use crate::cli::ExplainArgs;

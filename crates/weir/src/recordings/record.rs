@@ -10,7 +10,7 @@ use anyhow::Result;
 use std::time::Duration;
 use weir_linux::Roots;
 
-/// Nobody who records for hours needs twenty looks a second.
+/// A recording of hours does not need twenty ticks a second.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Records, or says what was recorded.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From the loop to the recording. A disk may be slow, and the loop waits for nobody: ticks go
-//! through a bounded queue to a thread of their own. What does not fit is counted, and the count
-//! stands in the recording where the ticks are missing.
+//! From the loop to the recording. A disk may be slow, and the loop must not wait: ticks go through a
+//! bounded queue to a thread of their own. Ticks that do not fit are dropped and counted. The count stands in
+//! the recording where the ticks are missing.
 
 use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};

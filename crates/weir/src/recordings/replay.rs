@@ -172,7 +172,7 @@ fn say(what: &str) {
     let _ = writeln!(io::stderr(), "weir: {}", text::harmless(what));
 }
 
-/// Before the first tick: who recorded, and about what machine.
+/// The snapshot before the first tick: the weir that recorded, and the machine.
 pub fn head(start: &Start) -> Snapshot {
     Snapshot {
         writer_pid: start.writer_pid,

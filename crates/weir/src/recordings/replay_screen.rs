@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A recording on the screen, and moving through it: pause, step, jump.
 //!
-//! A jump reads from some way before its aim on, as far as the curves reach back, so that the screen
-//! is what it would be had one watched all along. What the past is needed for is told in few words
-//! ([`Past`]), so that a jump costs the screen little.
+//! A jump reads from some time before its target on, as far as the curves reach back, so that the screen
+//! is the same as after a replay without jumps. The past is handed over in short form ([`Past`]), so that a
+//! jump costs the screen little.
 
 use super::cli::ReplayArgs;
 use super::replay::{Other, chosen, head, next};
@@ -22,12 +22,12 @@ use weir_store::{Recording, Replayed, Session, Tick};
 
 /// How far before its aim a jump reads: the curves of a wide screen.
 const REACH_MS: u64 = 256_000;
-/// Whole snapshots of so much time before the aim: figures are means over it.
+/// Whole snapshots of so much time before the target: figures are means over it.
 const RECENT_MS: u64 = 1_000;
-/// Between two ticks there may have been days; nobody waits for these.
+/// Longest pause between two ticks: in the recording there may be days between them.
 const GAP_MOST_MS: u64 = 60_000;
 
-/// What the one who watches wants.
+/// A request of the user at the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// Stop, or go on.
@@ -110,7 +110,7 @@ impl ReplayScreen {
         self
     }
 
-    /// Asks for it; done as soon as it can be.
+    /// Sends a request; it is carried out as soon as possible.
     pub fn wish(&self, wish: Wish) {
         // After a fault of the other side the screen stays as it is.
         let _ = self.wishes.send(wish);
@@ -231,7 +231,7 @@ impl<'a> Player<'a> {
         Some(due.saturating_sub(since.elapsed()))
     }
 
-    /// Does what is wished. Jumps that were asked for meanwhile are made as one.
+    /// Carries out requests. Jumps that came meanwhile are made as one.
     fn grant(&mut self, wish: Wish, wishes: &Receiver<Wish>) -> Result<Option<ReplayView>> {
         self.anchor = None;
         let mut by = match wish {
@@ -247,7 +247,7 @@ impl<'a> Player<'a> {
             }
             Wish::Step { back: true } => {
                 self.paused = true;
-                // A key that is held down repeats faster than there can be steps back.
+                // A key that stays pressed repeats faster than there can be steps back.
                 while let Ok(more) = wishes.try_recv() {
                     if more != wish {
                         return self.grant(more, wishes);
@@ -420,7 +420,7 @@ mod tests {
         ReplayScreen::start(&ReplayArgs {
             file: path.to_owned(),
             top: true,
-            // So slow that nothing comes that was not asked for.
+            // So slow that no tick comes by itself.
             speed: Some(1e-6),
             ..ReplayArgs::default()
         })

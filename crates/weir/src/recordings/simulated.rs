@@ -58,7 +58,7 @@ impl Session {
         if let Some(error) = self.failed {
             return Err(error).context("the recording cannot be written");
         }
-        let recorder = self.recorder.context("the run was not looked at")?;
+        let recorder = self.recorder.context("the run was not recorded")?;
         recorder
             .finish(self.last_unix_ms)
             .context("the recording has no proper end")?;

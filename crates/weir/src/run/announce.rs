@@ -31,13 +31,13 @@ pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots
     lines.extend(devices(machine));
     lines.extend(crate::devices::lacks(machine));
     lines.push(format!(
-        "looks every {:?} at each {}; {}",
-        settings.interval,
+        "samples each {} every {:?}; {}",
         if settings.workloads == WorkloadsName::Cgroup {
             "leaf cgroup"
         } else {
             "process"
         },
+        settings.interval,
         match &machine.actuator {
             Some(actuator) => {
                 let name = text::harmless(&actuator.name);
@@ -49,7 +49,7 @@ pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots
     if config.limit {
         let dir = text::harmless(&roots.run.to_string_lossy());
         lines.push(format!(
-            "limits end when weir ends; what stood before is kept in {dir}"
+            "limits end when weir ends; earlier values are noted in {dir}"
         ));
     }
     lines.extend(warnings(machine, settings.workloads));
@@ -60,14 +60,14 @@ pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots
     }
 }
 
-/// What is not as whoever starts weir may think: workloads that are not seen, names that fit none.
+/// Facts that the operator may not expect: workloads that are not seen, names that fit none.
 fn warnings(machine: &Description, by: WorkloadsName) -> Vec<String> {
-    let is_told = |name: &str| match name {
+    let is_shown = |name: &str| match name {
         weir_linux::V2 => by == WorkloadsName::Cgroup,
         weir_linux::NAMESPACE | weir_linux::PIDS => true,
         name => name.starts_with(weir_linux::NAMES),
     };
-    let told = machine.facts.iter().filter(|fact| is_told(&fact.name));
+    let shown = machine.facts.iter().filter(|fact| is_shown(&fact.name));
     let warning = |fact: &Fact| {
         let why = text::harmless(fact.value.as_ref().err()?.reason());
         let what = match fact.name.strip_prefix(weir_linux::NAMES) {
@@ -78,7 +78,7 @@ fn warnings(machine: &Description, by: WorkloadsName) -> Vec<String> {
         let next_move = next_move.map_or_else(String::new, |text| format!(" ({text})"));
         Some(format!("warning: {what}{why}{next_move}"))
     };
-    told.filter_map(warning).collect()
+    shown.filter_map(warning).collect()
 }
 
 fn devices(machine: &Description) -> impl Iterator<Item = String> + '_ {

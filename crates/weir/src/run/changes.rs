@@ -25,7 +25,7 @@ const ADJUSTED_BY: f64 = 0.25;
 const ADJUSTED_AFTER_MS: u64 = 10_000;
 /// The file is turned over at this size; one older file is kept.
 const FILE_MAX_BYTES: u64 = 1 << 20;
-/// Memory about workloads that have gone away is swept beyond this many.
+/// With more entries than this, those of workloads that have gone are removed.
 const SLACK: usize = 256;
 
 /// The current list, and the one before it.
@@ -39,7 +39,7 @@ pub struct MachineChange {
     pub wall_unix_ms: u64,
     /// The tick.
     pub seq: u64,
-    /// Whom it concerns.
+    /// The workload.
     pub workload: WorkloadId,
     /// What happened.
     pub what: ChangeKind,
@@ -66,14 +66,14 @@ pub enum ChangeKind {
     Released,
     /// It ended while it was limited.
     Vanished,
-    /// The back end would not.
+    /// The back end refused.
     Refused,
     /// The back end tried and could not.
     Failed,
 }
 
 impl ChangeKind {
-    /// For people.
+    /// The name in text.
     pub fn word(self) -> &'static str {
         match self {
             ChangeKind::Limited => "limited",
@@ -87,7 +87,7 @@ impl ChangeKind {
 }
 
 impl MachineChange {
-    /// One line for people, harmless on a terminal.
+    /// One line of text, harmless on a terminal.
     pub fn sentence(&self) -> String {
         let mut line = format!(
             "{}: {}",
@@ -282,8 +282,8 @@ fn append(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// The last `count` events that `wanted` takes, oldest first. Lines that are not events (a line cut
-/// off by a full disk) are passed over and counted.
+/// The last `count` events that `wanted` takes, oldest first. Lines that are no events (a line cut
+/// off by a full disk) are skipped and counted.
 ///
 /// # Errors
 /// A file is there and cannot be read.
@@ -320,7 +320,7 @@ pub fn last(
     Ok((found, unreadable))
 }
 
-/// The writer keeps its files small; whatever else may lie there is not read whole.
+/// The writer keeps its files small; another file in their place is not read whole.
 fn read_tail(mut file: File, into: &mut Vec<u8>) -> io::Result<()> {
     let size = file.metadata()?.len();
     file.seek(SeekFrom::Start(size.saturating_sub(2 * FILE_MAX_BYTES)))?;

@@ -6,13 +6,13 @@
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
 //!                                           │
-//!                       a signal, the end of --duration, a reader who left,
+//!                       a signal, the end of --duration, a closed stdout,
 //!                       a platform that broke, a fault of our own (panic)
 //! ```
 //!
-//! Every way out of the loop passes through `release`: the platform is held by a guard that gives
-//! limits back when its scope ends. Only SIGKILL cannot be caught; then the journal of weir-linux
-//! speaks for us at the next start or `weir reset`.
+//! Every way out of the loop passes through `release`: the platform is in a guard that
+//! restores limits when its scope ends. Only SIGKILL cannot be caught; then the journal of weir-linux
+//! is used by the next start or `weir reset`.
 
 mod announce;
 pub mod changes;
@@ -78,7 +78,7 @@ enum End {
 /// Runs until something ends it.
 ///
 /// # Errors
-/// Settings make no sense, the platform cannot be opened or broke, limits could not be given back.
+/// Settings make no sense, the platform cannot be opened or broke, limits could not be restored.
 pub fn run(args: &RunArgs, roots: &Roots) -> Result<Exit> {
     let mut settings = Settings::new(&args.how)?;
     settings.record = args.record.clone().or(settings.record);
@@ -133,9 +133,9 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Who limits on a machine that has too much to do must not wait for a CPU among those he limits. Only the
-/// loop, which is short, and the scout behind it (`weir-linux`, pace.rs): other threads stay ordinary, as
-/// does a weir that only observes.
+/// On an overloaded machine the loop must not wait for a CPU behind the workloads that it limits. This is for
+/// the loop, which is short, and the discovery behind it (`weir-linux`, discovery_thread.rs). Other threads
+/// stay ordinary, as does a weir that only observes.
 fn go_first() {
     if let Err(error) = rustix::process::setpriority_process(None, LOOP_NICE) {
         debug!("the loop keeps its niceness: {error}");
@@ -149,7 +149,7 @@ fn our_fault() -> anyhow::Error {
 fn finish(ended: Result<End>, left: usize) -> Result<()> {
     let ended = ended?;
     if left > 0 {
-        bail!("{left} limits could not be given back: run `weir reset`");
+        bail!("{left} limits could not be restored: run `weir reset`");
     }
     if let End::ReaderLeft = ended {
         debug!("the reader of the JSON lines has left");
@@ -204,7 +204,7 @@ fn run_until(
             signal => {
                 let name = signal_name(signal);
                 match is_limiting {
-                    true => info!("{name}: limits are given back"),
+                    true => info!("{name}: limits are restored"),
                     false => info!("{name}: weir ends, and had set no limits"),
                 }
                 return Ok(End::Asked);
@@ -228,8 +228,8 @@ fn run_until(
             Err(error) => return Err(error).context("weir stopped and gave its limits back"),
         };
         log_events(&ticked.events);
-        watch.look(ticked.lost, ticks.machine());
-        knees.look(ticks.machine());
+        watch.check(ticked.lost, ticks.machine());
+        knees.check(ticks.machine());
     }
 }
 
@@ -269,7 +269,7 @@ fn start_log(filter: &str) -> Result<Outlet> {
     Ok(outlet)
 }
 
-/// Every way out that was asked for.
+/// Every sink of the settings.
 fn sinks(
     settings: &Settings,
     purpose: Purpose,
@@ -314,13 +314,13 @@ fn add_screens(sinks: &mut Sinks, roots: &Roots) {
     }
 }
 
-/// Asked to limit where that can never happen, weir fails at once: one that runs and does nothing
-/// would be taken for a guard.
+/// Fails at once with `--limit` where no limit is possible: an operator would take a weir that runs and does
+/// nothing for a working one.
 fn check_limits_are_possible(settings: &Settings, machine: &Description) -> Result<()> {
     if !settings.config.limit {
         return Ok(());
     }
-    // What is not seen cannot be told from what is, and would not be limited.
+    // Traffic of a workload that is not seen would be attributed to others, and it would not be limited.
     let unseen = machine.facts.iter().find_map(|fact| {
         let is_sight = [weir_linux::NAMESPACE, weir_linux::PIDS].contains(&fact.name.as_str());
         let why = fact.value.as_ref().err().filter(|_| is_sight)?;
@@ -353,13 +353,13 @@ fn say_released(outcomes: &[Outcome]) -> usize {
             left += 1;
             let name = text::harmless(outcome.workload.as_str());
             warn!(
-                "{name}: its limit could not be given back: {}",
+                "{name}: its limit could not be restored: {}",
                 text::harmless(why)
             );
         }
     }
     if outcomes.len() > left {
-        info!("{} limits given back", outcomes.len() - left);
+        info!("{} limits restored", outcomes.len() - left);
     }
     left
 }
@@ -397,7 +397,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn look(&mut self, lost: BTreeMap<DeviceId, String>, machine: &Description) {
+    fn check(&mut self, lost: BTreeMap<DeviceId, String>, machine: &Description) {
         for (device, why) in &lost {
             if self.lost.get(device) != Some(why) {
                 warn!(
@@ -415,7 +415,7 @@ impl Watch {
     }
 }
 
-/// Notices devices that come while a knee is the set-point: it is that of the others.
+/// Notices devices that come while the set-point is a part of a knee: that knee is of the earlier devices.
 struct KneeWatch<'a> {
     settings: &'a Settings,
     roots: &'a Roots,
@@ -431,7 +431,7 @@ impl<'a> KneeWatch<'a> {
         }
     }
 
-    fn look(&mut self, machine: &Description) {
+    fn check(&mut self, machine: &Description) {
         if self.devices == machine.devices {
             return;
         }

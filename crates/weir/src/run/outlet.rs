@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lines for a reader who may be slow, stopped or gone.
+//! Lines for a reader that may be slow, stopped or gone.
 //!
-//! `weir run --json | less` must not stop the control loop while limits are in force, so nobody
-//! writes to a pipe from the loop: lines go through a bounded queue to a thread of their own. What
-//! does not fit is dropped and counted. A reader who has gone away is not an error.
+//! `weir run --json | less` must not stop the control loop while limits are in force, so the loop does not
+//! write to a pipe: lines go through a bounded queue to a thread of their own. Lines that do not fit are
+//! dropped and counted. A reader that has gone away is no error.
 
 use super::lossy::Lossy;
 use super::sink::{Shown, Sink, SinkTrouble, Wants};
@@ -91,7 +91,7 @@ fn write_all(messages: &Receiver<Message>, file: &mut impl Write) -> io::Result<
             Message::Line(line) => file.write_all(&line)?,
             Message::Flush(ack) => {
                 let done = file.flush();
-                // The other side may have given up waiting: that is its right.
+                // The other side may have stopped waiting, which is no error.
                 let _ = ack.send(());
                 done?;
             }
@@ -152,7 +152,7 @@ mod tests {
     use super::super::lossy::QUEUE_ITEMS;
     use super::*;
 
-    /// A reader who never reads: writes block until the gate opens.
+    /// A reader that never reads: writes block until the gate opens.
     struct Stuck(std::sync::mpsc::Receiver<()>);
 
     impl Write for Stuck {
@@ -169,7 +169,7 @@ mod tests {
     fn a_stopped_reader_costs_lines_and_not_time() {
         let (_gate, wait) = sync_channel::<()>(0);
         let outlet = Outlet::start("test", Stuck(wait)).unwrap();
-        // The gate stays shut: whoever waited for the reader would wait for ever.
+        // The gate stays shut: a thread that waits for the reader would never go on.
         for _ in 0..QUEUE_ITEMS * 3 {
             outlet.send(b"line\n".to_vec());
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_left_is_noticed() {
+    fn a_reader_that_left_is_noticed() {
         struct Gone;
         impl Write for Gone {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

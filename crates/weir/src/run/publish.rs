@@ -2,13 +2,14 @@
 //! The snapshot file: written whole or not at all, read with distrust.
 //!
 //! The writer makes a new file beside it and renames it, so that a reader sees one tick and never
-//! half of one. The file is readable for everybody who may enter the directory: names and rates of
-//! cgroups are no secret on a Linux host, and the directory's mode is the operator's to choose.
+//! half of one. Every user that may enter the directory can read the file: names and rates of
+//! cgroups are no secret on a Linux host, and the operator chooses the directory's mode.
 //! The reader takes nothing for granted: size, version, age and writer are checked.
 //!
-//! A snapshot of a thousand workloads is half a megabyte, and mostly nobody reads it. The kernel tells who
-//! closes a file that he has read (inotify(7)): while somebody does, and for a while after, each tick is
-//! published, but for what that costs; else just often enough for who comes next to find it live.
+//! A snapshot of a thousand workloads is half a megabyte, and mostly it has no reader. The kernel reports
+//! each close of a file that was read (inotify(7)). While there are readers, and for a while after, each
+//! tick is published, as far as the cost allows. Otherwise a snapshot is published just often enough to be
+//! live for the next reader.
 
 use super::cost::thread_cpu;
 use super::sink::{Shown, Sink, Wants};
@@ -30,13 +31,13 @@ use weir_core::seam::snapshot::{SCHEMA_VERSION, Snapshot};
 /// In the directory of weir's run-time files.
 pub const FILE_NAME: &str = "snapshot.json";
 const FILE_MAX_BYTES: u64 = 256 << 20;
-/// So long after somebody has read it he may come again.
+/// A reader counts as present for this long after its last read.
 const READ_FOR: Duration = Duration::from_secs(10);
-/// So long after the start a first reader may come.
+/// A first reader is expected for this long after the start.
 const STARTED_FOR: Duration = Duration::from_secs(2);
 /// Between two snapshots at least.
 const LEAST_SPACING: Duration = Duration::from_millis(100);
-/// Between two snapshots that nobody reads. With an interval on top it is less than [`is_live`] asks for.
+/// Between two snapshots without a reader. With an interval added it is less than [`is_live`] requires.
 const UNREAD_SPACING: Duration = Duration::from_millis(1200);
 
 /// Milliseconds since the Unix epoch.
@@ -93,7 +94,7 @@ impl Publisher {
         std::fs::rename(&self.next, &self.path)
     }
 
-    /// Takes the snapshot away: nobody is writing it any more.
+    /// Removes the snapshot at the end of its writer.
     pub fn withdraw(&self) {
         for path in [&self.path, &self.next] {
             // Not there is as good as gone; anything else leaves an old file, which readers notice.
@@ -105,7 +106,7 @@ impl Publisher {
 impl Sink for Publisher {
     fn wants(&mut self, now: Instant) -> Wants {
         let since = self.last.map(|last| now - last);
-        // The kernel is asked for readers no more often than it can matter.
+        // The inotify queue is read no more often than its result is used.
         if since.is_some_and(|since| since < LEAST_SPACING) {
             return Wants::Nothing;
         }
@@ -134,9 +135,9 @@ impl Sink for Publisher {
     }
 }
 
-/// Who reads the published snapshot.
+/// Readers of the published snapshot.
 struct Readers {
-    /// Nothing where the kernel has none to give: then somebody may always be there.
+    /// Nothing where the kernel has none to give: then a reader counts as always present.
     closed: Option<OwnedFd>,
     last: Instant,
 }
@@ -172,7 +173,7 @@ impl Readers {
     }
 }
 
-/// When it is taken to have been read last, at the start: a weir that was just started is often looked at.
+/// The assumed last read at the start: operators often read a weir that was just started.
 fn started(now: Instant) -> Instant {
     now.checked_sub(READ_FOR - STARTED_FOR).unwrap_or(now)
 }
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_is_noticed_and_nobody_else() {
+    fn a_reader_is_noticed_and_a_writer_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let mut publisher = Publisher::new(dir.path());
         let published = || publish_in(dir.path());
@@ -326,7 +327,7 @@ mod tests {
 
     /// A tick is published when this much has passed since the last one, so an interval comes on top at most.
     #[test]
-    fn what_nobody_reads_is_live_all_the_same() {
+    fn a_snapshot_without_readers_stays_live() {
         for interval_ms in 1..5000 {
             let spacing_ms = u64::try_from(UNREAD_SPACING.as_millis()).unwrap();
             let snapshot = Snapshot {

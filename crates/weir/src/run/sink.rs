@@ -82,13 +82,13 @@ pub trait Sink {
         None
     }
 
-    /// Limits were given back: what it shows is not true any more.
+    /// Limits were restored: what the sink shows is not true any more.
     fn released(&mut self) {}
 
     /// Hands over what is left, waits a little for it, and logs what became of all.
     ///
     /// # Errors
-    /// What was asked for is not complete.
+    /// The sink's output is not complete.
     fn finish(&mut self) -> anyhow::Result<()> {
         Ok(())
     }
@@ -118,7 +118,7 @@ impl<'a> Shown<'a> {
         self.snapshot
     }
 
-    /// As one line of JSON, with its end. It is made when a sink first asks for it.
+    /// As one line of JSON, with its end. It is made when the first sink needs it.
     ///
     /// # Errors
     /// It cannot be written as JSON.
@@ -216,7 +216,7 @@ impl Sinks {
         self.0.iter_mut().find_map(|slot| slot.sink.trouble())
     }
 
-    /// Limits were given back.
+    /// Limits were restored.
     pub fn released(&mut self) {
         for slot in &mut self.0 {
             slot.sink.released();

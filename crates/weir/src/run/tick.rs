@@ -21,7 +21,7 @@ use weir_core::{
 };
 use weir_store::Tick;
 
-/// A platform whose limits end with the scope that holds it, by return, error or panic.
+/// A platform that removes its limits when its scope ends, by return, error or panic.
 pub struct Leased(Box<dyn Platform>);
 
 impl Leased {
@@ -33,7 +33,7 @@ impl Leased {
 
 impl Drop for Leased {
     fn drop(&mut self) {
-        // After an orderly end there is nothing left to give back: the call is then empty.
+        // After an orderly end there is nothing left to restore: the call then does nothing.
         self.0.release_all();
     }
 }
@@ -58,7 +58,7 @@ pub struct Ticked {
     pub stages: Stages,
     /// What weir changed, as events.
     pub events: Vec<MachineChange>,
-    /// Devices whose counters could not be read, with the reason.
+    /// Devices with counters that could not be read, and the reason.
     pub lost: BTreeMap<DeviceId, String>,
 }
 
@@ -124,7 +124,7 @@ impl Loop {
         );
         let decided = thread_cpu();
         self.platform.0.on_plan(&plan);
-        // Also without actions: the platform looks after the limits it holds.
+        // Also without actions: the platform checks the limits that are in force.
         let outcomes = self.platform.0.apply(&plan);
         self.state.note(&outcomes);
         let applied = thread_cpu();
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// Looks that were made at these times, however long ago that is when they are taken in.
+    /// Observations of these times, however long ago that is when they are taken in.
     struct Dated(Vec<Nanos>, Description);
 
     impl Platform for Dated {

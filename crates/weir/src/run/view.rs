@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ticks as screens see them, and what takes more than one tick to know: who was held back, since
-//! when a limit stands, how many skips began. The same for a live run and for a recorded one.
+//! Ticks as screens see them, and facts of more than one tick: which workloads were throttled, since when a
+//! limit is in force, how many skips began. The same for a live run and for a recorded one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct View {
 }
 
 impl View {
-    /// Before the first tick: who writes, and about what machine.
+    /// Before the first tick: the weir that writes, and the machine.
     pub fn new(snapshot: Snapshot) -> View {
         View {
             snapshot,
@@ -101,7 +101,7 @@ fn new_skips(before: &[Skipped], now: &[Skipped]) -> u64 {
     now.iter().filter(|skip| !before.contains(skip)).count() as u64
 }
 
-/// Who was held back since the tick before: both lists are ordered by id, so one pass does it.
+/// Workloads that were throttled since the tick before. Both lists are ordered by id, so one pass is enough.
 fn hold_back(snapshot: &mut Snapshot, plan: &Plan) {
     snapshot.throttled_cpus.clear();
     let Some(span) = plan.at.since(snapshot.plan.at) else {

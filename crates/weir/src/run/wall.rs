@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The wall-clock time of a moment on the monotonic clock.
 //!
-//! A look is dated when it was made, and not when all that follows from it is done: on a loaded machine
-//! deciding, limiting and waiting for a CPU take seconds. How far apart the two clocks are is found by
-//! reading one between two readings of the other. If these lie far apart (the thread had to wait between
-//! them), what was found before counts, so that spans of time are as long on one clock as on the other.
+//! A tick has the time of its observation, not the time when its limits are applied: on a loaded machine
+//! deciding, limiting and waiting for a CPU take seconds. The distance of the two clocks is found by reading
+//! one between two readings of the other. If these are far apart (the thread had to wait between them), the
+//! earlier distance stays, so that spans of time are as long on one clock as on the other.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use weir_core::Nanos;
 
-/// Readings this close together tell the clocks' distance well enough.
+/// In ns. Readings this close together give the clocks' distance well enough.
 const CLOSE_NS: i128 = 50_000;
 
 /// What is known of the clocks' distance.
@@ -82,14 +82,14 @@ mod tests {
     #[test]
     fn a_moment_has_one_time_whenever_it_is_asked_for() {
         let mut wall = Wall::default();
-        let look = Nanos(100 * 1_000_000_000);
+        let seen = Nanos(100 * 1_000_000_000);
         wall.take(readings(100 * SECOND, 5_000 * SECOND, 0));
-        assert_eq!(wall.at(look), 5_100_000);
-        // Asked two seconds later, and by a thread that waited for a CPU while it asked.
+        assert_eq!(wall.at(seen), 5_100_000);
+        // Two seconds later, by a thread that waited for a CPU between the readings.
         wall.take(readings(102 * SECOND, 5_000 * SECOND, 900_000_000));
-        assert_eq!(wall.at(look), 5_100_000);
+        assert_eq!(wall.at(seen), 5_100_000);
         wall.take(readings(103 * SECOND, 5_000 * SECOND, 40_000));
-        assert_eq!(wall.at(look), 5_099_999, "20 µs off, rounded down");
+        assert_eq!(wall.at(seen), 5_099_999, "20 µs off, rounded down");
     }
 
     #[test]

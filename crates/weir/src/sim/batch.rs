@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many runs at once, on all CPUs, with progress on stderr. What comes out does not depend on how
-//! many CPUs there are, nor on who finishes first.
+//! Many runs at once, on all CPUs, with progress on stderr. Results do not depend on the number of CPUs, nor
+//! on the order in which runs finish.
 
 use super::builtin::Loaded;
 use super::choice::Choice;
@@ -32,7 +32,7 @@ pub struct Made {
 pub struct Batch {
     /// The scenario.
     pub scenario: Scenario,
-    /// Who controls.
+    /// The controllers.
     pub choices: Vec<Choice>,
     /// The runs: by choice, then by seed.
     pub runs: Vec<Made>,
@@ -64,7 +64,7 @@ impl Batch {
     }
 }
 
-/// Runs every choice with every seed. Of each run `shed` takes away what is not asked for, as soon as it is
+/// Runs every choice with every seed. Of each run `shed` drops what is not needed, as soon as it is
 /// made.
 ///
 /// # Errors
@@ -190,7 +190,7 @@ pub fn one(
 
 fn progress(number: usize, count: usize, scenario: &str, choice: &Choice, made: &Made) {
     let width = count.to_string().len();
-    // Progress that nobody can see is no trouble.
+    // A closed stderr is no trouble.
     let _ = writeln!(
         std::io::stderr(),
         "[{:>width$}/{count}] {scenario}: {}, seed {}: {:.0} s simulated in {:.2} s",

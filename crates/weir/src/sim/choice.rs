@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who controls: the names of flags, and what they mean in the simulator.
+//! The controllers of the simulator: their names on the command line, and their meaning.
 
 use crate::cli::{PolicyName, renamed};
 use crate::text::{harmless, perhaps};
@@ -61,12 +61,12 @@ impl Choice {
     }
 }
 
-/// Nobody, the thesis's five and weir, in the order of the thesis's tables.
+/// No control, the thesis's five controllers and weir, in the order of the thesis's tables.
 pub fn all(scenario: &Scenario) -> Vec<Choice> {
     Variant::all(scenario).into_iter().map(Choice::of).collect()
 }
 
-/// What was asked for, each once, in the order asked for.
+/// The named choices, each once, in the order of the command line.
 ///
 /// # Errors
 /// A back end that does not exist, or policies where nothing uses them.
@@ -120,7 +120,7 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// weir once for each policy; everybody else as they are.
+/// weir once for each policy; the other controllers have no policy.
 fn with_policies(choice: &Choice, policies: &[PolicyName]) -> Vec<Choice> {
     let Variant::Weir(options) = &choice.variant else {
         return vec![choice.clone()];

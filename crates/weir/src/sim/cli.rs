@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be said to `weir sim`.
+//! Arguments of `weir sim`.
 
 use crate::cli::PolicyName;
 use clap::{Args, Subcommand};
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = SIM_HELP)]
 pub struct SimArgs {
-    /// What else the simulator is asked for.
+    /// Something else than a run.
     #[command(subcommand)]
     pub what: Option<What>,
 
@@ -18,12 +18,12 @@ pub struct SimArgs {
     pub scenario: ScenarioArgs,
 }
 
-/// What else the simulator is asked for.
+/// Subcommands of `weir sim`.
 #[derive(Debug, Subcommand)]
 pub enum What {
     /// The loaded-latency curve of a device profile: latency at each bandwidth
     Device(super::device::DeviceArgs),
-    /// The thesis's evaluation and what lies beyond it, as one page
+    /// The thesis's evaluation and more experiments, as one page
     Evaluate(EvaluateArgs),
 }
 
@@ -76,7 +76,7 @@ pub struct ScenarioArgs {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub seeds: u16,
 
-    /// Exit with 1 if a bound that the scenario states is missed, with 2 if there is nothing to judge
+    /// Exit with 1 if a bound that the scenario states is missed, with 2 if there is nothing to check
     #[arg(long)]
     pub check: bool,
 

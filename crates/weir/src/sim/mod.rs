@@ -36,7 +36,7 @@ use std::time::Instant;
 use weir_report::Subject;
 use weir_report::results::Results;
 
-/// Runs what was asked for.
+/// Runs the scenario or the subcommand.
 ///
 /// # Errors
 /// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot

@@ -121,7 +121,7 @@ pub fn range(values: impl Iterator<Item = Option<f64>>) -> Option<[f64; 3]> {
     Some([low, known.iter().sum::<f64>() / known.len() as f64, high])
 }
 
-/// The table, with its title. Columns that nobody has a value for are left out. Ends with a newline.
+/// The table, with its title. Columns without a value are left out. Ends with a newline.
 pub fn table(batch: &Batch) -> String {
     let seeds = batch.of(0).count();
     let mut lines: Vec<Vec<String>> = vec![vec![String::new()], vec![String::new()]];

@@ -17,12 +17,12 @@ use weir_core::seam::snapshot::Snapshot;
 
 /// Above the set-point by more than this ratio is shown in red, any amount above it in yellow.
 const OVER: f64 = 0.05;
-/// From this height on curves get more room.
+/// From this height on curves are higher.
 const TALL: u16 = 36;
 
 /// From this width on a device with a single line has its curve there.
 const CURVE_BESIDE: u16 = 60;
-/// From this width on the last line has room for what the scheduler did and for how the bandwidth is known.
+/// From this width on the last line shows both the scheduler's statistics and the source of the bandwidth.
 const BOTH: usize = 150;
 
 /// Draws everything. `source` says where the figures come from; `now_unix_ms` is the wall clock.
@@ -74,7 +74,7 @@ fn head_line(model: &Model, source: &str, width: usize) -> Line<'static> {
             format!("limiting · {}", text::harmless(policy))
         }
         Some(_) => "observing only".to_owned(),
-        None => "waiting for the first look".to_owned(),
+        None => "waiting for the first tick".to_owned(),
     };
     let mut facts = vec![mode];
     if let Some(snapshot) = model.snapshot() {
@@ -113,7 +113,7 @@ fn draw_device(frame: &mut Frame, area: Rect, device: &DeviceRow) {
     let style = device_style(device);
     let mut figures = figures;
     if area.height == 1 && area.width >= CURVE_BESIDE {
-        // No room below: the curve stands beside.
+        // Only one line high: the curve is beside the figures.
         let [left, _, right] = Layout::horizontal([
             Constraint::Min(0),
             Constraint::Length(1),
@@ -319,14 +319,14 @@ fn limit_line(row: &TopRow, known_since_unix_ms: Option<u64>, now_unix_ms: u64) 
         let seen = inside.age.map_or_else(String::new, |age| {
             format!(", seen {:.1} s ago", age.secs_f64())
         });
-        return format!("weir limits workloads and not who is in them{seen}");
+        return format!("weir limits workloads, not single processes{seen}");
     }
     if row.branch.is_some() {
-        return "sums of what is in it; weir limits workloads one by one".to_owned();
+        return "sums of the workloads in it; weir limits each workload by itself".to_owned();
     }
     let mut limit = match row.verdict.limit_cpus {
         Some(cpus) => format!("limit {} CPU", text::cpus(cpus)),
-        None => "no limit of ours".to_owned(),
+        None => "no limit by weir".to_owned(),
     };
     if let Some(since) = row.limited_since_unix_ms {
         // After a jump it is not known what stood before.
@@ -339,7 +339,7 @@ fn limit_line(row: &TopRow, known_since_unix_ms: Option<u64>, now_unix_ms: u64) 
     }
     limit += &words::weight(&row.verdict);
     if let Some(allowed) = row.verdict.allowed_bytes_per_sec {
-        limit += &format!(" · may have {}", text::rate(allowed));
+        limit += &format!(" · budget {}", text::rate(allowed));
     }
     limit
 }
@@ -363,8 +363,8 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
         None => tag(verdict.id.as_str(), "").0 + &text::harmless(verdict.id.as_str()),
     };
     let mut last = format!("bandwidth: {figure}");
-    if let Some(books) = &row.scheduled {
-        let scheduled = words::scheduled_short(books);
+    if let Some(stats) = &row.scheduled {
+        let scheduled = words::scheduled_short(stats);
         last = if width < BOTH {
             scheduled
         } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a table has no rows, or lacks some: one that is empty without a word looks as if all were well.
+//! Why a table has no rows, or not all: an empty table without a reason would seem to say that all is well.
 
 use crate::text;
 use weir_core::seam::snapshot::Snapshot;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a screen's snapshots come from: the daemon's file while a daemon is alive, our own eyes
-//! otherwise, or a file somebody kept.
+//! Sources of a screen's snapshots: the daemon's file while a daemon is alive, else a loop of our own, or a
+//! file that was kept.
 
 use crate::cli::{TopArgs, WorkloadsName};
 use crate::host;
@@ -18,7 +18,7 @@ use weir_core::Config;
 use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
-/// Without a daemon nobody needs fifty looks a second.
+/// Interval of our own loop: without a daemon the screen needs no twenty ticks a second.
 const OWN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A source of snapshots.
@@ -58,7 +58,7 @@ impl Feed {
         };
         let by = args.workloads.unwrap_or(WorkloadsName::Cgroup);
         own(roots.clone(), by, args.devices.nodes(roots)?).map_err(|error| match refused {
-            // Both reasons matter to somebody without permission for the run-time directory.
+            // Without permission for the run-time directory both reasons matter.
             Some(refused) if path.exists() => error.context(format!("{refused:#}")),
             _ => error,
         })
@@ -67,7 +67,7 @@ impl Feed {
     /// The next snapshot, if there is a new one.
     ///
     /// # Errors
-    /// The source has dried up: the daemon has ended, or nothing can be observed any more.
+    /// The source has ended: the daemon does not run any more, or nothing can be observed.
     pub fn poll(&mut self) -> Result<Option<ReplayView>> {
         let snapshot = match self {
             Feed::Recorded(replay) => return Ok(replay.poll()),
@@ -77,8 +77,8 @@ impl Feed {
                     publish::read(path).context("the weir that was running has ended")?;
                 if !is_live(&snapshot, wall_unix_ms()) {
                     return Err(anyhow!(
-                        "the weir that was running (process {}) does not answer any more: start \
-                         `weir top` again to look without it",
+                        "the weir that was running (process {}) does not publish any more: start \
+                         `weir top` again to read without it",
                         snapshot.writer_pid
                     ));
                 }
@@ -109,13 +109,13 @@ impl Feed {
                 let whole = text::clock(end - begin);
                 return format!("{}: {place} of {whole}", replay.origin);
             }
-            Feed::Own(_) => "no weir is running: looking only",
+            Feed::Own(_) => "no weir is running: read by weir top",
         };
         name.to_owned()
     }
 }
 
-/// The screen that shows the ticks of our own loop. The loop waits for it: nothing is limited.
+/// The screen that shows the ticks of our own loop. The loop waits for it, since no workload is limited.
 struct ToScreen {
     screen: SyncSender<Result<Snapshot>>,
     is_gone: bool,
@@ -141,7 +141,7 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
     let (opened_send, opened) = sync_channel(1);
     // The platform is made inside the thread: it need not be able to travel between threads.
     thread::Builder::new()
-        .name("weir-look".into())
+        .name("weir-top-own".into())
         .spawn(move || {
             let platform = match host::open_to_look(&roots, by, nodes, OWN_INTERVAL) {
                 Ok(platform) => platform,

@@ -38,7 +38,7 @@ const POLL: Duration = Duration::from_millis(100);
 const ONCE_SPAN: Duration = Duration::from_millis(1000);
 /// A recording played fast has more of them than a screen can show.
 const SNAPSHOTS_PER_DRAW: usize = 64;
-/// A rate needs two looks; after this long without one, what there is is shown.
+/// A rate needs two ticks; after this long without one, the table shows what it has.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// Most lines about what was not read, below the table on paper.
 const NOTES: usize = 8;
@@ -47,7 +47,7 @@ const NOTES: usize = 8;
 const NO_SCREEN: &str = "--top needs a terminal; without --top `weir replay FILE` prints a line of JSON for \
      each tick, and `weir export FILE` the figures";
 
-/// Shows who uses the device.
+/// Shows the use of the device by workload.
 ///
 /// # Errors
 /// There is nothing to show, or no terminal to show it on.
@@ -401,13 +401,13 @@ mod tests {
         model.select(2);
         let seen = screen(&model, 100, 30);
         looks_like("processes.txt", &seen);
-        // Of the others nothing is told, and that is said.
+        // The snapshot has no processes of the others, and the row says so.
         model.select(isize::MAX);
         model.unfold();
         model.select(1);
         let narrow = screen(&model, 80, 30);
         assert!(
-            narrow.contains("processes are told of workloads"),
+            narrow.contains("processes are shown of workloads"),
             "{narrow}"
         );
         model.is_recorded = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the table shows, worked out from snapshots and keys. No terminal in here, so that tests can
-//! ask it anything.
+//! What the table shows, computed from snapshots and keys. It has no terminal, so that tests can call all
+//! of it.
 //!
 //! A daemon ticks twenty times a second and one tick's bandwidth is noisy, so figures are means over
 //! about the last second ([`MEAN_MS`]); a figure that is missing in some of these ticks is the mean
@@ -159,7 +159,7 @@ pub struct Model {
     /// Rows stand exactly in their order, and not in steps: for a table that does not move.
     pub is_exact: bool,
     folded: BTreeSet<WorkloadId>,
-    /// Workloads whose processes are shown.
+    /// Workloads that are shown with their processes.
     open: BTreeSet<WorkloadId>,
     filter: String,
     /// What was before this is not known, because of a jump.
@@ -254,7 +254,7 @@ impl Model {
         let history = self.history.of(state.id);
         let set_point = state.set_point_bytes_per_sec.map_or(0.0, BytesPerSec::get);
         let peak = history.iter().flatten().copied().fold(0.0, f64::max);
-        // Room to the right of the set-point, so that being above it can be seen.
+        // Space to the right of the set-point, so that a rate above it is visible.
         let scale = (set_point * 1.5)
             .max(peak)
             .max(capacity.map_or(0.0, BytesPerSec::get));
@@ -310,7 +310,7 @@ impl Model {
         let none = BTreeSet::new();
         let folded = match wanted.is_empty() {
             true => &self.folded,
-            // What was looked for is shown.
+            // Rows that match the filter are shown.
             false => &none,
         };
         self.open_up(newest, tree::arrange(rows, folded, &key))
@@ -372,7 +372,7 @@ fn row(
 ) -> TopRow {
     let means = means.get(&verdict.id).copied().unwrap_or_default();
     let bandwidth = means.bandwidth.get().map(BytesPerSec::new);
-    let books = newest.scheduler.as_ref();
+    let stats = newest.scheduler.as_ref();
     TopRow {
         bandwidth,
         share: bandwidth
@@ -381,8 +381,8 @@ fn row(
         cpu: means.cpu.get().map(CpuShare::new),
         held: CpuShare::new(means.held.get().unwrap_or(0.0)),
         limited_since_unix_ms: newest.limited_since_unix_ms.get(&verdict.id).copied(),
-        scheduled: books
-            .and_then(|books| books.workloads.get(&verdict.id))
+        scheduled: stats
+            .and_then(|stats| stats.workloads.get(&verdict.id))
             .copied(),
         ..TopRow::leaf(verdict.clone())
     }

@@ -11,7 +11,7 @@ use weir_core::rates::attribution::{Estimate, Provenance};
 use weir_core::seam::plan::{Decision, Why};
 use weir_core::{BytesPerSec, CpuShare, WorkloadId};
 
-/// A path is cut here: what is deeper shows as one name. Snapshots may come from anybody.
+/// Deeper parts of a path show as one name. The file of a snapshot is not trusted.
 const DEPTH_MAX: usize = 32;
 /// Less CPU than this says nothing of bytes per CPU second.
 const CPUS_LEAST: f64 = 0.001;

@@ -168,14 +168,14 @@ fn who_enforces_cpu_max_is_asked_of_a_switch() {
 }
 
 #[test]
-fn who_only_observed_gives_nothing_back() {
+fn an_observer_restores_nothing() {
     let world = World::new();
     let daemon = world.start(&["run"]);
     world.wait_for_looks(3);
     daemon.signal(Signal::INT);
     let said = daemon.end().stderr;
     assert!(
-        said.contains("SIGINT: weir ends") && !said.contains("given back"),
+        said.contains("SIGINT: weir ends") && !said.contains("restored"),
         "{said}"
     );
     let help = stdout(&world.weir(&["--help"]));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir calibrate` as a user meets it: on a machine of files, and, for the measurement itself, on this
-//! machine's own node 0, which the files call memory without CPUs. What the figures are worth is asked in the
-//! testbed; here nobody knows the truth.
+//! machine's own node 0, which the files call memory without CPUs. The testbed compares the figures with
+//! ground truth; here there is none.
 
 use crate::world::{World, stderr, stdout};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// A machine whose only memory is this one's node 0.
+/// A machine with node 0 of this one as its only memory.
 fn node0() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let node = dir.path().join("sys/devices/system/node");

@@ -60,7 +60,7 @@ fn what_is_no_recording_is_left_as_it_is() {
 fn companions_without_a_recording_are_refused() {
     let desk = Desk::new();
     let world = World::new();
-    fs::write(desk.path("a.weir-wal"), "somebody else's").unwrap();
+    fs::write(desk.path("a.weir-wal"), "of another program").unwrap();
     let output = world.weir(&["record", &desk.text("a.weir"), "--duration", "1s"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(
@@ -157,7 +157,7 @@ fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_recovered() {
     assert!(!desk.path("none.weir").exists());
 }
 
-/// A shell whose children may write files of at most 400 KiB, and get an error instead of a signal.
+/// A shell with a limit: its children may write files of at most 400 KiB, and get an error, not a signal.
 fn with_little_disk(world: &World, args: &str) -> Daemon {
     let root = world.path("");
     let line = format!(

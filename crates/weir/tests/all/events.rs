@@ -124,7 +124,7 @@ fn a_kernel_that_is_too_old_is_told_what_it_needs() {
         "eleven events on four counters"
     );
     let page = String::from_utf8(world.weir(&["--family", "emerald-rapids"]).stdout).unwrap();
-    assert!(page.contains("3 sets take turns: scaled"), "{page}");
+    assert!(page.contains("3 sets are multiplexed: scaled"), "{page}");
 }
 
 #[test]
@@ -162,16 +162,19 @@ fn counting_without_events_says_where_to_look() {
     let output = world.weir(&["--count", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("weir events says what is lacking"), "{said}");
+    assert!(
+        said.contains("`weir events` says what is missing"),
+        "{said}"
+    );
     assert_eq!(
         world.weir(&["--count"]).status.code(),
         Some(2),
-        "a command is wanted"
+        "a command is missing"
     );
 }
 
 #[test]
-fn topology_of_a_node_that_nobody_claims() {
+fn topology_of_a_node_without_a_region() {
     let world = World::new(0xad);
     let nodes = "sys/devices/system/node";
     world.write(&format!("{nodes}/has_cpu"), "0\n");

@@ -357,7 +357,7 @@ fn memory_moves_between_copies() {
         0
     );
 
-    // Somebody else's hand.
+    // Another program brings a block online.
     world.write("sys/devices/system/memory/memory10/state", "online\n");
     let output = world.weir(&["resize", "--alias-map", "copies.toml", "--check"]);
     assert_eq!(output.status.code(), Some(1));

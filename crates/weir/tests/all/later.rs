@@ -132,8 +132,8 @@ fn limits_stay_when_a_device_comes_and_end_with_their_device() {
         limits(HEAVY[0]).iter().all(Option::is_some),
         "a limit was let go"
     );
-    // 400 MiB/s for a CPU, and 300 MiB/s to be had: traffic of the first second, before it is known whose it
-    // is, is nobody's fault.
+    // 400 MiB/s for a CPU, and 300 MiB/s allowed. Traffic of the first second cannot be attributed yet, and
+    // counts for no workload.
     let first = limits(LATE)[0];
     assert!(
         first.is_some_and(|cpus| (0.5..1.0).contains(&cpus)),

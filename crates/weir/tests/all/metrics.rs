@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Are the metrics of `weir run --metrics` true, and do those who defined the formats accept them?
+//! Are the metrics of `weir run --metrics` true, and do the tools of the formats' authors accept them?
 
 use crate::world::server::free_address;
 use crate::world::{HEAVY, LIGHT, World, long_name, stderr};
@@ -51,7 +51,7 @@ fn judged(program: &str, args: &[&str], page: &str, package: &str) -> Option<Str
         return None;
     };
     let mut stdin = child.stdin.take().unwrap();
-    // Who ends early is judged by how it ended.
+    // If it ends early, its exit status decides.
     let _ = stdin.write_all(page.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().unwrap();

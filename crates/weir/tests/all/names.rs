@@ -75,14 +75,14 @@ fn a_pattern_that_fits_nothing_is_told_at_the_start_and_by_doctor() {
 
     let settings = world.path("weir.toml");
     let text = format!(
-        "exclude = ['{slip}']\n[controller.weights]\n'/nobody' = 200\n'{}' = 50\n",
+        "exclude = ['{slip}']\n[controller.weights]\n'/absent' = 200\n'{}' = 50\n",
         HEAVY[0]
     );
     std::fs::write(&settings, text).unwrap();
     let file = settings.to_str().unwrap();
     let page = stdout(&world.weir(&["doctor", "--config", file]));
     assert!(page.contains(slip) && page.contains(hint), "{page}");
-    assert!(page.contains("\"/nobody\" fits no workload"), "{page}");
+    assert!(page.contains("\"/absent\" fits no workload"), "{page}");
     let page = stdout(&world.weir(&["doctor", "--exclude", HEAVY[0]]));
     assert!(page.contains("1 given, and each fits a workload"), "{page}");
 

@@ -61,7 +61,7 @@ impl Fake {
     }
 }
 
-/// Takes one request; a stream that is not answered is given back.
+/// Takes one request; a stream without an answer is returned.
 fn serve(mut stream: TcpStream, answer: &Answer, requests: &Sender<String>) -> Option<TcpStream> {
     let mut bytes = Vec::new();
     let mut piece = [0; 4096];

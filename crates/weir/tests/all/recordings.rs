@@ -90,7 +90,7 @@ fn another_policy_and_set_point_decide_otherwise_on_what_was_seen() {
     let plain = done(&["replay", &file]);
     assert!(
         !plain.contains("\"limit_cpus\":0."),
-        "nobody was limited then"
+        "no workload was limited then"
     );
 }
 

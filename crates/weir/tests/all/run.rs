@@ -118,7 +118,7 @@ fn a_loop_that_limits_goes_first_and_one_that_observes_does_not() {
     assert_eq!(niceness(observer.pid()), ours);
     observer.signal(Signal::TERM);
     observer.end();
-    // A thread of its own, since that is whose niceness it is.
+    // In a thread of its own, since niceness belongs to a thread.
     let may = thread::spawn(|| rustix::process::setpriority_process(None, -20).is_ok());
     if !may.join().unwrap() {
         return eprintln!("SKIP niceness of a loop that limits: not permitted (CAP_SYS_NICE)");
@@ -168,7 +168,7 @@ fn limiting_holds_the_set_point_and_sigterm_restores_exactly() {
         ended.stderr
     );
     assert!(
-        ended.stderr.contains("SIGTERM: limits are given back"),
+        ended.stderr.contains("SIGTERM: limits are restored"),
         "{}",
         ended.stderr
     );
@@ -223,7 +223,7 @@ fn after_a_kill_the_next_start_restores() {
     daemon.signal(Signal::KILL);
     drop(daemon);
     assert_ne!(world.cpu_max(HEAVY[0]), "max 100000");
-    // A set-point that nobody reaches: whatever is restored was restored by the start.
+    // A set-point that no workload reaches: only the start can have restored the limit.
     let next = world.start(&["run", "--limit", "--set-point", "4000GiB/s"]);
     world.wait("restored", || {
         HEAVY
@@ -265,7 +265,7 @@ fn reset_refuses_while_a_weir_is_running() {
 }
 
 #[test]
-fn a_reader_who_leaves_ends_it_well() {
+fn a_reader_that_leaves_ends_it_well() {
     let world = World::new();
     let mut command = world.command(&["run", "--limit", "--set-point", "300MiB/s", "--json"]);
     let mut child = command
@@ -290,7 +290,7 @@ fn a_reader_who_leaves_ends_it_well() {
 }
 
 #[test]
-fn a_reader_who_stops_does_not_stop_the_loop() {
+fn a_reader_that_stops_does_not_stop_the_loop() {
     let world = World::new();
     let mut command = world.command(&[
         "run",

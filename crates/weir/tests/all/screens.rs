@@ -101,7 +101,7 @@ fn top_and_explain_show_what_the_daemon_does() {
         !changes.is_empty() && changes.iter().all(|c| c["workload"] == HEAVY[1]),
         "{changes:?}"
     );
-    let unknown = world.weir(&["explain", "nobody"]);
+    let unknown = world.weir(&["explain", "absent"]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(stderr(&unknown).contains(LIGHT), "{}", stderr(&unknown));
     daemon.signal(Signal::TERM);
@@ -197,7 +197,7 @@ fn doctor_says_what_is_there_and_what_is_lacking() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_trouble() {
+fn a_reader_that_closes_the_pipe_is_no_trouble() {
     let world = World::new();
     for args in [
         &["top", "--once"][..],

@@ -121,7 +121,7 @@ fn json_is_the_documented_format_with_a_reason_for_every_null() {
         assert_eq!((run.world.as_str(), run.seed), ("sim", 1));
         assert!(run.bandwidth.mean_bytes_per_sec > 0.1 * GIB);
         assert!(run.limited_readers.latency.stddev_ns.is_some());
-        // Little's law: a closed loop's mean is its bound, unless somebody starves to the end.
+        // Little's law: a closed loop's mean is its bound, unless a reader starves to the end.
         let (mean, bound) = (
             run.limited_readers.latency.mean_ns,
             run.limited_readers.little_bound_ns,

@@ -73,7 +73,7 @@ fn a_check_that_judges_nothing_is_no_pass() {
 #[test]
 fn each_back_end_and_seed_is_judged() {
     let dir = tempfile::tempdir().unwrap();
-    // None can hold it so well: who is not judged would not miss it.
+    // No controller can hold it so well: only a run that is not checked would not miss it.
     let file = small(dir.path(), "[expect]\nrmse_ratio_max = 0.000001\n");
     let backends = "none,cpu-max,sched-ext-full,thesis-cgroups";
     let output = weir(&[

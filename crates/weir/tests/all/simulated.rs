@@ -141,7 +141,7 @@ fn a_recorded_run_is_explained() {
     let dir = tempfile::tempdir().unwrap();
     let file = recorded(dir.path(), &[]);
     let at = |time: &str| done(&["explain", "--recording", &file, "--at", time]);
-    assert!(at("3s").contains("nobody is limited"), "{}", at("3s"));
+    assert!(at("3s").contains("no workload is limited"), "{}", at("3s"));
     let page = at("8s");
     assert_eq!(page.matches("  limited to ").count(), 5, "{page}");
     assert!(

@@ -115,7 +115,7 @@ fn a_jump_is_in_no_metric_and_is_counted_there() {
 }
 
 #[test]
-fn nobody_is_limited_for_a_jump() {
+fn a_jump_of_a_counter_limits_no_workload() {
     let world = World::new();
     // More than all of them want.
     let daemon = world.start(&["run", "--limit", "--set-point", "4GiB/s"]);

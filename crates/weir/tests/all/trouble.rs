@@ -134,8 +134,8 @@ fn a_machine_without_anything() {
     drop(world);
 }
 
-/// As somebody without rights. The tests often run as root, who is never refused, so the command is
-/// started as nobody from a place that nobody may enter.
+/// As a user without rights. The tests often run as root, which is never refused, so the command is started
+/// as the system user `nobody`, from a directory that this user may enter.
 #[test]
 fn without_permission() {
     let world = World::new();
@@ -163,7 +163,7 @@ fn without_permission() {
     ]) {
         Ok(output) => output,
         Err(error) => {
-            eprintln!("skipped: cannot start a process as nobody here: {error}");
+            eprintln!("skipped: cannot start a process as the user `nobody` here: {error}");
             return;
         }
     };

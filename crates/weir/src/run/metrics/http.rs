@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One page over HTTP/1.1, for clients who may be slow, wrong or ill-meaning: each connection has one
-//! request, few bytes, little time and a thread of its own, and there are only a few at once.
+//! One page over HTTP/1.1. Clients may be slow, wrong or hostile: each connection has one request, few bytes,
+//! little time and a thread of its own, and there are only a few at once.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -26,7 +26,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// What was asked for.
+    /// The path of the request.
     pub fn page(kind: &'static str, body: String) -> Answer {
         let status = "200 OK";
         Answer { status, kind, body }
@@ -70,13 +70,13 @@ fn accept(listener: &TcpListener, source: &Source) {
         // Without a thread the connection is closed: the client tries again.
         let _ = thread.spawn(move || {
             let _place = place;
-            // Who leaves early is not told anything.
+            // A client that closed the connection gets no answer.
             let _ = converse(stream, &source);
         });
     }
 }
 
-/// One of the connections; given back whatever ends it.
+/// One of the connections; it is freed whatever ends it.
 struct RequestPath(Arc<AtomicUsize>);
 
 impl Drop for RequestPath {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_say_nothing_do_not_keep_others_out_for_ever() {
+    fn silent_connections_do_not_keep_others_out() {
         let address = started();
         let idle: Vec<TcpStream> = (0..CONNECTIONS_MAX + 3)
             .map(|_| TcpStream::connect(address).unwrap())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]);
-//! who asks is answered by threads of their own ([`http`]).
+//! `--metrics`: the newest tick over HTTP. The loop leaves a value behind and goes on ([`Exporter`]).
+//! Threads of their own answer the clients ([`http`]).
 
 mod http;
 
@@ -14,10 +14,10 @@ use weir_core::seam::snapshot::Snapshot;
 use weir_store::Tick;
 use weir_store::metrics::{Dialect, Totals, metrics};
 
-/// Nobody asks more often than this; making the value costs a copy of the snapshot.
+/// The value is not made more often than this, since it costs a copy of the snapshot.
 const SPACING: Duration = Duration::from_millis(500);
 
-/// What the loop left behind, for whoever asks.
+/// What the loop left behind, for the next request.
 type Newest = Mutex<Option<Arc<(Snapshot, Totals)>>>;
 
 /// The loop's end of it.
@@ -70,7 +70,7 @@ impl Exporter {
         }
         self.left_at = Some(now);
         let value = Arc::new((snapshot.clone(), self.totals.clone()));
-        // Held for no longer than it takes to copy a pointer.
+        // Locked only while a pointer is copied.
         *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
     }
 

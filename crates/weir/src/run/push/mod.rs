@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--push`: figures to a time-series server that nobody scrapes for. The loop hands over a tick and
-//! goes on; one thread makes lines of ticks, another sends them ([`send`]), and between the two lies a
-//! bounded store ([`queue`]).
+//! `--push`: figures to a time-series server without a scraper. The loop hands over a tick and goes on.
+//! One thread makes lines of ticks, another sends them ([`send`]), and between the two is a bounded store
+//! ([`queue`]).
 //!
 //! ```text
 //!   loop ─► ticks (bounded) ─► means over --push-interval ─► batches (bounded) ─► POST
@@ -61,7 +61,7 @@ pub fn begin(settings: &Settings) -> Result<Option<Pusher>> {
 
 /// What is pushed, and how.
 struct PushOptions {
-    /// To whom.
+    /// The server.
     target: Target,
     /// What to show there.
     token: Option<String>,
@@ -69,7 +69,7 @@ struct PushOptions {
     every: Duration,
     /// Time between ticks.
     interval: Duration,
-    /// Not where workloads are processes: each would be a series for ever.
+    /// Not where workloads are processes: each would stay a series of the server.
     with_workloads: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Pusher {
 }
 
 impl Pusher {
-    /// Starts both threads. The server is not asked anything yet.
+    /// Starts both threads. Nothing is sent to the server yet.
     ///
     /// # Errors
     /// No thread can be had.

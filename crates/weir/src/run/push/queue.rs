@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Batches that wait for the server. There is room for so many; then the oldest go, and are counted.
+//! Batches that wait for the server. Their number is bounded; then the oldest are dropped and counted.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -42,9 +42,9 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts lines at the end, and drops from the front what there is no room for.
+    /// Adds lines at the end, and drops from the front what exceeds the bounds.
     pub fn add(&self, lines: &str) {
-        // Copied before anybody is made to wait.
+        // Copied before the lock is taken.
         let batches: Vec<Arc<str>> = pieces(lines).into_iter().map(Into::into).collect();
         let mut state = self.state();
         for batch in batches {
@@ -210,7 +210,7 @@ mod tests {
             assert!(batch.len() <= BATCH_BYTES && batch.len().is_multiple_of(line.len()));
         }
         drop(state);
-        // A line that is longer than all there is room for is kept as long as it is the newest.
+        // A line that exceeds the bound alone is kept as long as it is the newest.
         queue.add(&format!("{}\n", "é".repeat(BYTES_MAX)));
         assert_eq!(queue.delivery().waiting_batches, 1);
         queue.add("short\n");

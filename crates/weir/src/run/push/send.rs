@@ -46,7 +46,7 @@ impl Sender {
     pub fn new(target: Target, token: Option<String>) -> Sender {
         let config = Agent::config_builder()
             .http_status_as_error(false)
-            // An environment that a service inherits by chance is no reason to talk to somebody else.
+            // A proxy in the environment, which a service inherits by chance, must not get the figures.
             .proxy(None)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -131,7 +131,7 @@ impl Sender {
             Some(before) if dropped > before && !self.said_dropping => {
                 self.said_dropping = true;
                 warn!(
-                    "push: {target}: {why}; there is no room for more than {} batches: from now \
+                    "push: {target}: {why}; at most {} batches are kept: from now \
                      on the oldest are dropped",
                     delivery.waiting_batches
                 );

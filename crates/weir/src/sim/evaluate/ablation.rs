@@ -42,7 +42,7 @@ const CHANGES: [AblationChange; 18] = [
     ("policy balance-point", |o| {
         o.config.policy = Policy::BalancePoint
     }),
-    ("knows from bad samples who reads", |o| {
+    ("attributes by bad samples", |o| {
         o.attribution = Some(Attribution::Sampling)
     }),
 ];
@@ -53,7 +53,7 @@ const SCENARIOS: [&str; 2] = ["thesis-limit", "on-off"];
 /// The table of changes.
 pub fn ablation(lab: &mut Lab) -> Result<Section> {
     let mut parts = vec![text(
-        "One part of weir's controller changed at a time, all else as it is; means over the seeds. A part whose absence changes nothing here may still be \
+        "One part of weir's controller changed at a time, all else as it is; means over the seeds. A part that changes nothing here may still be \
          needed elsewhere.",
     )];
     let mut figures = serde_json::Map::new();

@@ -110,7 +110,7 @@ pub fn idle(lab: &mut Lab) -> Result<Section> {
     };
     let mut parts = vec![
         text(
-            "The same readers alone. A scheduler that only prefers others has nobody to prefer; limits of CPU time still act.",
+            "The same readers alone. A scheduler that only prefers other tasks has none to prefer; limits of CPU time still act.",
         ),
         Part::Table(table),
     ];

@@ -27,7 +27,7 @@ const MANY: u32 = 500;
 /// All scenarios that have no section of their own.
 pub fn beyond(lab: &mut Lab) -> Result<Section> {
     let mut parts = vec![text(
-        "What the thesis did not try. Each scenario with everybody who controls; with a thousand workloads only without control, \
+        "Experiments that the thesis does not have. Each scenario with every controller; with a thousand workloads only without control, \
          with the thesis's better loop and with weir. Little's bound holds for readers that always have a block under way: where they wait \
          between blocks (rates, pauses), p99 ÷ bound may be far below 1.",
     )];

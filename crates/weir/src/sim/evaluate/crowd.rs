@@ -58,6 +58,6 @@ pub fn reasons() -> Part {
     super::lab::text(
         "RMSE: with the thesis's 39 workers one of 40 threads is left for five readers that need 1.65. An idle thread takes waiting tasks from its \
          sibling first, so readers gather on one core and share its window of lines; each such meeting lasts one or two windows, too short for feedback. With any other \
-         number of workers it hardly happens (table below; docs/explanation/simulator.md). CPU time: on this machine it falls no further with anybody's limits (6.6).",
+         number of workers it hardly happens (table below; docs/explanation/simulator.md). CPU time: on this machine no controller's limits reduce it further (6.6).",
     )
 }

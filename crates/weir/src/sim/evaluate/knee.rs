@@ -164,7 +164,7 @@ fn measure(
     points
 }
 
-/// The point whose bandwidth is nearest: bandwidth falls as the delay rises.
+/// The point with the nearest bandwidth: bandwidth falls as the delay rises.
 fn at_load(
     profile: &Profile,
     threads: f64,

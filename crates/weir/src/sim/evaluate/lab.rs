@@ -36,7 +36,7 @@ const QUICK_SEC: (f64, f64) = (6.0, 6.0);
 pub struct Compared {
     /// Table or figure of the thesis.
     pub printed_in: &'static str,
-    /// Who controlled.
+    /// The controller.
     pub backend: String,
     /// Which figure, with its unit as last word.
     pub figure: &'static str,
@@ -193,7 +193,7 @@ impl Lab {
         self.batches.iter()
     }
 
-    /// Bandwidth over time of the first seed, a panel for each of those who control.
+    /// Bandwidth over time of the first seed, a panel for each controller.
     ///
     /// # Errors
     /// A device profile does not exist.
@@ -341,8 +341,8 @@ pub fn command(line: impl Into<String>) -> Part {
     Part::Command(line.into())
 }
 
-/// What neither a page nor a file shows is not kept: who does not use a device, single workloads of a crowd,
-/// and how long each waited.
+/// Drops what neither a page nor a file shows: workloads that use no device, single workloads of a crowd, and
+/// the wait of each.
 fn shed(made: &mut Made) {
     let workloads = &mut made.measures.workloads;
     workloads.retain(|w| matches!(w.role, Role::Heavy | Role::Light));

@@ -52,7 +52,7 @@ struct Figure {
 const MIB: f64 = 1_048_576.0;
 
 const BURSTS: &str = "windows of 100 ms count whole bursts of 5 ms; the emulated CPUs add noise of their own (clocks that differ by up to 20 ms, kernel work at 28 million instructions a second)";
-const LINE: &str = "the model's wait is that of random arrivals; lines of one CPU come evenly, so a CPU that is alone waits for nobody. The live mean of the crowded device carries the skew of the CPUs' clocks";
+const LINE: &str = "the model's wait is that of random arrivals; lines of one CPU come evenly, so a CPU that is alone does not wait. The live mean of the crowded device carries the skew of the CPUs' clocks";
 const LIGHT: &str = "live most of a core's own work is done while its lines are under way, here it comes after them, which is a fifth of a lone reader's time; the live tail also has the skew of the emulated CPUs' clocks";
 const COST: &str = "the kernel's own work for refills and throttling is charged to the limited reader and is not modelled: see below the table";
 const BLOCK: &str =
@@ -210,7 +210,7 @@ pub fn live(lab: &mut Lab) -> Result<Section> {
         }),
         text(format!(
             "What a limit costs on the testbed was measured with one reader alone: {:.1} CPU-s per GiB without a limit, {:.1} at 25 ms of each 100 ms, \
-             {:.1} at 5 ms of each 20 ms. The simulator charges nobody for refills, throttling and ticks, so its readers stay near the first figure.",
+             {:.1} at 5 ms of each 20 ms. The simulator charges no workload for refills, throttling and ticks, so its readers stay near the first figure.",
             one.cpu_sec_per_gib,
             one.cpu_sec_per_gib_at_25_of_100_ms,
             one.cpu_sec_per_gib_at_5_of_20_ms

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What of the table is looked at: order, filter, tree, and the chosen row.
+//! The view of the table: order, filter, tree, and the chosen row.
 
 use super::{Branch, Model, Sort, TopRow};
 
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    /// Shows what is below the chosen cgroup, or who is in the chosen workload.
+    /// Shows what is below the chosen cgroup, or the processes of the chosen workload.
     pub fn unfold(&mut self) {
         if let Some((row, _)) = self.chosen_branch() {
             let id = row.verdict.id.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes below their workload, as rows. What is told of them is in the snapshot; their bytes are the
+//! Processes below their workload, as rows. The snapshot lists them; their bytes are the
 //! workload's by their part of its CPU time.
 
 use super::{Model, TopRow};
@@ -14,13 +14,13 @@ use weir_core::{BytesPerSec, CpuShare, Nanos, WorkloadId};
 pub struct Inside {
     /// In a sentence.
     pub what: String,
-    /// When it was looked at.
+    /// Time since it was read.
     pub age: Option<Nanos>,
 }
 
 /// No process: why there is none.
 const IN_RECORDING: &str = "recordings do not keep processes";
-const NOT_TOLD: &str = "processes are told of workloads with memory on a device";
+const NOT_SHOWN: &str = "processes are shown of workloads with memory on a device";
 
 impl Model {
     /// Puts processes below the workloads that are open.
@@ -43,11 +43,11 @@ impl Model {
     }
 
     fn below(&self, newest: &Snapshot, row: &TopRow) -> Vec<TopRow> {
-        let Some(told) = newest.processes.get(&row.verdict.id) else {
+        let Some(listed) = newest.processes.get(&row.verdict.id) else {
             let why = if self.is_recorded {
                 IN_RECORDING
             } else {
-                NOT_TOLD
+                NOT_SHOWN
             };
             return vec![inner(
                 row,
@@ -57,7 +57,7 @@ impl Model {
                 (why.to_owned(), None),
             )];
         };
-        let age = newest.plan.at.since(told.at);
+        let age = newest.plan.at.since(listed.at);
         let name = text::harmless(row.verdict.id.as_str());
         let process = |process: &Process| {
             let comm = text::harmless(&process.comm);
@@ -66,8 +66,8 @@ impl Model {
             let figures = (process.cpu_cpus, process.part_ratio);
             inner(row, &process.pid.to_string(), &label, figures, (what, age))
         };
-        let mut rows: Vec<TopRow> = told.busiest.iter().map(process).collect();
-        let others = told.others;
+        let mut rows: Vec<TopRow> = listed.busiest.iter().map(process).collect();
+        let others = listed.others;
         if others.count > 0 {
             let label = format!("{} others", others.count);
             let what = format!("{} less busy processes of {name}", others.count);

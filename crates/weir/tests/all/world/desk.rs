@@ -23,7 +23,7 @@ impl Desk {
     }
 }
 
-/// A line of `--json` as a recording has it, which does not keep who is in workloads, and facts as they were
+/// A line of `--json` as a recording has it: without the processes of workloads, and with facts as they were
 /// at its start.
 pub fn as_kept(line: &str) -> Value {
     let mut line: Value = serde_json::from_str(line).unwrap();

@@ -81,7 +81,7 @@ struct Reader {
 }
 
 impl World {
-    /// Three heavy readers and a light one: 1220 MiB/s in all if nobody holds them.
+    /// Three heavy readers and a light one: 1220 MiB/s in all without limits.
     pub fn new() -> World {
         Self::with(&[])
     }
@@ -91,7 +91,7 @@ impl World {
         Self::made(more, false)
     }
 
-    /// With [`LATE`], whose node and device are not there until they come.
+    /// With [`LATE`]. Its node and device are not there until they come.
     pub fn with_late() -> World {
         let world = Self::made(&[LATE], true);
         let pid = fs::read_to_string(world.path(&format!("sys/fs/cgroup{LATE}/cgroup.procs")));
@@ -236,7 +236,7 @@ impl World {
         self.command(args).output().unwrap()
     }
 
-    /// Starts a daemon whose output is kept for later.
+    /// Starts a daemon, and keeps its output for later.
     pub fn start(&self, args: &[&str]) -> Daemon {
         let mut command = self.command(args);
         Daemon::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
@@ -387,7 +387,7 @@ impl Daemon {
         Daemon { child, out, err }
     }
 
-    /// Takes over a child whose stdout somebody else keeps.
+    /// Takes over a child without its stdout, which the caller keeps.
     pub fn adopt(mut child: Child) -> Daemon {
         let err = child.stderr.take().map(drain);
         Daemon {

@@ -30,7 +30,7 @@ pub struct Server {
 }
 
 /// An address that stays free until it is taken: on this machine only, and no other process has one of that
-/// network. A port may be somebody's on all addresses; then it is the next.
+/// network. If another process has the port on all addresses, the next one is taken.
 pub fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(20_000);
     let [_, a, b, c] = process::id().to_be_bytes();
