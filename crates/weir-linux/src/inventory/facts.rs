@@ -149,8 +149,7 @@ pub(crate) fn scheduler_in_use(description: &mut Description, takes_all: bool) {
             fact.value = Ok("in use: limits are budgets in device bytes".into());
         }
         if fact.name == STATE && takes_all {
-            let text =
-                "weir's own has all ordinary tasks: cpu.max is not enforced on any cgroup meanwhile";
+            let text = "weir's own has all ordinary tasks: cpu.max is not enforced on any cgroup meanwhile";
             fact.value = Ok(text.into());
             fact.next_move = None;
         }

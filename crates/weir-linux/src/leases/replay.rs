@@ -74,7 +74,9 @@ impl OpenBook {
         for (number, line) in text.split_inclusive(|b| *b == b'\n').enumerate() {
             let taken = match line.strip_suffix(b"\n") {
                 Some(line) => self.replay(line),
-                None => self.phase(line).and(Err("truncated in mid-write".to_owned())),
+                None => self
+                    .phase(line)
+                    .and(Err("truncated in mid-write".to_owned())),
             };
             let Err(why) = taken else { continue };
             if problems.len() < PROBLEMS_MAX {

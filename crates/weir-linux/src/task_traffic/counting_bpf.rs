@@ -57,7 +57,10 @@ pub(crate) fn openable(roots: &Roots, mut chosen: ChosenEvents) -> Result<Chosen
         Ok(_) => chosen.name = format!("{}, stores by {}", chosen.name, stores.name),
         Err(why) => {
             open(&chosen.configs)?;
-            let note = format!("stores not distinguished from loads ({}: {why})", stores.name);
+            let note = format!(
+                "stores not distinguished from loads ({}: {why})",
+                stores.name
+            );
             chosen.name = format!("{}, {note}", chosen.name);
             chosen.stores = None;
         }

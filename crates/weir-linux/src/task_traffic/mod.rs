@@ -248,9 +248,12 @@ impl TaskTraffic {
     /// the other.
     pub(crate) fn take(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> TrafficReading {
         let users = || view.workloads.iter().filter(|w| !w.uses.is_empty());
-        let watched_by_key: BTreeMap<Key, &Watches> = users().map(|w| (key(&w.source), &w.source)).collect();
+        let watched_by_key: BTreeMap<Key, &Watches> =
+            users().map(|w| (key(&w.source), &w.source)).collect();
         self.source.follow(&watched_by_key);
-        let lost = self.source.refresh(&watched_by_key.keys().copied().collect());
+        let lost = self
+            .source
+            .refresh(&watched_by_key.keys().copied().collect());
         let mut taken = TrafficReading {
             at: now(),
             of: BTreeMap::new(),

@@ -230,7 +230,8 @@ fn only_who_uses_a_group_is_asked_for() {
     let mut shares = TaskTraffic::new(Box::new(counts.clone()));
     let view = view(&[7], &[8]);
     for (count, wanted) in [(10, 0), (12, 128)] {
-        counts.0
+        counts
+            .0
             .lock()
             .unwrap()
             .insert(Key(7), sum(count, count, count));
@@ -253,7 +254,8 @@ fn turns_are_told() {
     let mut shares = TaskTraffic::new(Box::new(counts.clone()));
     let mut skipped = Vec::new();
     for running in [0, 50] {
-        counts.0
+        counts
+            .0
             .lock()
             .unwrap()
             .insert(Key(7), sum(running, 2 * running, running));

@@ -88,6 +88,10 @@ mod tests {
         let same = MuxGroup::between((7, 7), (7, 7)).unwrap_err();
         assert_eq!(same, Missing::NotYetRead);
         let none = MuxGroup::between((7, 7), (17, 7)).unwrap_err();
-        assert!(none.to_string().contains("enabled for 10 ns and did not run"), "{none}");
+        assert!(
+            none.to_string()
+                .contains("enabled for 10 ns and did not run"),
+            "{none}"
+        );
     }
 }

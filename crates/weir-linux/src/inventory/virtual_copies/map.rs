@@ -77,7 +77,8 @@ impl Map {
         for (base, first) in layout.bases_bytes.iter().zip(&first) {
             let node = node_of_copy(kernel, *base, *first..*first + count)?;
             if nodes.contains(&node) {
-                let why = format!("two copies belong to node {node}: they could not be distinguished");
+                let why =
+                    format!("two copies belong to node {node}: they could not be distinguished");
                 return Err(LinuxError::Copies(why));
             }
             nodes.push(node);
@@ -96,7 +97,11 @@ impl Map {
     }
 
     /// The owner of one block, read anew.
-    pub(super) fn owner(&self, kernel: &dyn MemoryBlocks, offset: u64) -> Result<Owner, LinuxError> {
+    pub(super) fn owner(
+        &self,
+        kernel: &dyn MemoryBlocks,
+        offset: u64,
+    ) -> Result<Owner, LinuxError> {
         let mut online = Vec::new();
         for copy in 0..self.first.len() {
             if kernel.state(self.block(copy, offset))? == BlockState::Online {

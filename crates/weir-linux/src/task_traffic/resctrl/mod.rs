@@ -237,8 +237,8 @@ impl Resctrl {
             e => Missing::Lost(format!("resctrl: mon_groups/{name}: {e}")),
         })?;
         let mut counter = Counter::default();
-        let opened =
-            open_dir(&self.tree.mon_groups, name.as_bytes()).and_then(|dir| counter.find_caches(&dir));
+        let opened = open_dir(&self.tree.mon_groups, name.as_bytes())
+            .and_then(|dir| counter.find_caches(&dir));
         match opened {
             Ok(()) => Ok(Group {
                 name,
@@ -373,7 +373,9 @@ impl TrafficSource for Resctrl {
 
     fn follow(&mut self, watched_by_key: &BTreeMap<Key, &Watches>) {
         let at = now();
-        let is_new = watched_by_key.keys().any(|key| !self.groups.contains_key(key));
+        let is_new = watched_by_key
+            .keys()
+            .any(|key| !self.groups.contains_key(key));
         if at < self.follow_at && !is_new {
             return;
         }

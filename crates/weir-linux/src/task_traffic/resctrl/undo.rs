@@ -168,7 +168,9 @@ impl Setting {
         }
         if !are_same(&now, &self.ours) {
             let theirs = &self.theirs;
-            return UndoOutcome::LeftAlone(format!("another program set {now} since; it was {theirs}"));
+            return UndoOutcome::LeftAlone(format!(
+                "another program set {now} since; it was {theirs}"
+            ));
         }
         match set(root, &self.file, &self.theirs) {
             Ok(()) => UndoOutcome::Restored,
