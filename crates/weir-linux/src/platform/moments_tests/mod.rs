@@ -15,7 +15,7 @@ use crate::kernel::fd_budget::Budget;
 use crate::kernel::files::{Buffer, inode, open_beneath, open_root};
 use crate::leases::LeaseBook;
 use crate::leases::restore::ResetReport;
-use crate::options::{By, Options, ShareSource};
+use crate::options::{AttributionSource, By, Options};
 use crate::task_traffic::TaskTraffic;
 use crate::workloads::cgroups::tree::CgroupTree;
 use crate::workloads::discovery::{Discovery, View, Watched};
@@ -151,7 +151,7 @@ impl World {
     fn options(&self) -> Options {
         let mut options = self.fake.options(self.by);
         options.take_processes = true;
-        options.shares = ShareSource::Resctrl;
+        options.attribution = AttributionSource::Resctrl;
         options
     }
 
