@@ -92,7 +92,7 @@ fn damage_is_named_by_its_line_and_the_rest_counts() {
         );
     }
     assert!(problems[5].contains("unknown record \"reboot\""));
-    assert!(problems[6].contains("cut off"));
+    assert!(problems[6].contains("truncated"));
     assert_eq!(found(&[b'\n'; 100]).1.len(), PROBLEMS_MAX + 1);
 }
 
