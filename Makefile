@@ -91,7 +91,7 @@ build: tools
 # program:package. A path is a header or another file of a package without programs.
 APT_PROGRAMS := mmdebstrap:mmdebstrap cpio:cpio cc:gcc unshare:util-linux clang:clang \
     /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev
-# Who judges what weir writes: the reference parser of OpenMetrics.
+# Checks what weir writes: the reference parser of OpenMetrics.
 TEST_PROGRAMS := python3:python3 /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client
 RTL_PROGRAMS := mvn:maven java:default-jdk-headless verilator:verilator yosys:yosys g++:g++ python3:python3
 

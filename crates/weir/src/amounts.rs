@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Amounts with units: `4GiB/s`, `500MB/s`, `40%`, `50ms`.
 //!
-//! Binary and decimal units are told apart (1 GiB = 2^30 bytes, 1 GB = 10^9), and so are bytes and
-//! bits: `4G` and `4Gb/s` are refused with the spelling that was probably meant, because a set-point
-//! that is wrong by 7 % or by 8 times is worse than an error.
+//! Binary and decimal units differ (1 GiB = 2^30 bytes, 1 GB = 10^9), and so do bytes and bits. `4G` and
+//! `4Gb/s` are refused with the spelling that was probably meant: a set-point that is wrong by 7 % or by 8
+//! times is worse than an error.
 
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn binary_and_decimal_are_told_apart() {
+    fn binary_and_decimal_units_differ() {
         assert_eq!(rate("4GiB/s"), 4.0 * 1_073_741_824.0);
         assert_eq!(rate("4GB/s"), 4e9);
         assert_eq!(rate(" 1.5 MiB "), 1_572_864.0);

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_see_all_workloads_cannot_observe() {
+    fn weir_cannot_observe_unless_it_sees_all_workloads() {
         let mut machine = machine();
         machine.facts[1] = fact("cgroup.v2", Err("v1 only"));
         let found = lacking(&machine, By::Cgroup);

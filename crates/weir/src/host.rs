@@ -110,7 +110,7 @@ pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platfor
 ///
 /// # Errors
 /// There is no CXL device to observe.
-pub fn open_to_look(
+pub fn open_read_only(
     roots: &Roots,
     name: WorkloadsName,
     nodes: Vec<u32>,

@@ -41,8 +41,8 @@ pub fn perhaps(wrong: &str, names: &[&str]) -> String {
     }
 }
 
-/// At most `cells` wide; a longer text loses its middle, because the end of a cgroup's path tells
-/// more than its middle.
+/// At most `cells` wide. A longer text loses its middle, because the end of a cgroup's path says more
+/// than its middle.
 pub fn fit(text: &str, cells: usize) -> String {
     if text.width() <= cells {
         return text.to_owned();

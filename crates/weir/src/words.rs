@@ -101,71 +101,71 @@ fn why_short(why: &Why) -> &'static str {
 }
 
 /// What weir's scheduler did and what that costs, as a line.
-pub fn scheduler(books: &SchedStats) -> String {
-    let tasks = match books.mode {
+pub fn scheduler(stats: &SchedStats) -> String {
+    let tasks = match stats.mode {
         Mode::Partial => "the limited tasks",
         Mode::Full => "all ordinary tasks",
     };
     let mut line = format!("weir's scheduler has {tasks}");
-    if let Some(each) = books.tick_cost_ns.0.checked_div(books.ticks) {
-        line += &format!(": {} ticks of {}", books.ticks, Nanos(each));
+    if let Some(each) = stats.tick_cost_ns.0.checked_div(stats.ticks) {
+        line += &format!(": {} ticks of {}", stats.ticks, Nanos(each));
     }
-    if books.longest_gap_ns > Nanos(0) {
-        line += &format!(", {} apart at most", books.longest_gap_ns);
+    if stats.longest_gap_ns > Nanos(0) {
+        line += &format!(", {} apart at most", stats.longest_gap_ns);
     }
-    if let Some(mean) = books.enqueue.mean_ns() {
+    if let Some(mean) = stats.enqueue.mean_ns() {
         let EnqueueCost {
             count, worst_ns, ..
-        } = books.enqueue;
+        } = stats.enqueue;
         line += &format!(", {count} times queued at {mean} each, {worst_ns} at most");
     }
-    let capped: u64 = books.devices.iter().map(|d| d.capped_ticks).sum();
+    let capped: u64 = stats.devices.iter().map(|d| d.capped_ticks).sum();
     if capped > 0 {
         line += &format!("; its overload cap held for {capped} ticks");
     }
-    for device in books.devices.iter().filter(|d| d.ext_updates > 0) {
+    for device in stats.devices.iter().filter(|d| d.ext_updates > 0) {
         line += &format!(
             "; {} counted by weir for it {} times",
             device.id, device.ext_updates
         );
     }
-    let lost: u64 = books.devices.iter().map(|d| d.lost_intervals).sum();
+    let lost: u64 = stats.devices.iter().map(|d| d.lost_intervals).sum();
     if lost > 0 {
         line += &format!("; counters not read at {lost} ticks");
     }
-    if books.suspensions > 0 {
+    if stats.suspensions > 0 {
         line += &format!(
             "; suspended all limits {} times without weir's heartbeat",
-            books.suspensions
+            stats.suspensions
         );
     }
-    if books.stalled_dispatches > 0 {
+    if stats.stalled_dispatches > 0 {
         line += &format!(
             "; {} dispatches of tasks that had waited for seconds",
-            books.stalled_dispatches
+            stats.stalled_dispatches
         );
     }
     line
 }
 
 /// What it did to one workload, where there is little room.
-pub fn scheduled_short(books: &WorkloadStats) -> String {
+pub fn scheduled_short(stats: &WorkloadStats) -> String {
     format!(
         "parked {} times for up to {}, {} wait now; {} preemptions",
-        books.parks, books.worst_wait_ns, books.waiting, books.preempts
+        stats.parks, stats.worst_wait_ns, stats.waiting, stats.preempts
     )
 }
 
 /// What it did to one workload, as a line.
-pub fn scheduled(books: &WorkloadStats) -> String {
+pub fn scheduled(stats: &WorkloadStats) -> String {
     format!(
         "parked {} times, {} altogether, for {} at most; {} preemptions, {} runs in debt; {} wait now",
-        books.parks,
-        books.parked_ns,
-        books.worst_wait_ns,
-        books.preempts,
-        books.starvation_runs,
-        books.waiting
+        stats.parks,
+        stats.parked_ns,
+        stats.worst_wait_ns,
+        stats.preempts,
+        stats.starvation_runs,
+        stats.waiting
     )
 }
 
@@ -205,9 +205,9 @@ pub fn why_long(why: &Why) -> String {
                 text::rate(*demand_bytes_per_sec)
             );
             match asked_bytes_per_sec {
-                Some(asked) => format!(
+                Some(demanded) => format!(
                     "{limited} of {} that all users together demand",
-                    text::rate(*asked)
+                    text::rate(*demanded)
                 ),
                 None => format!(
                     "{limited} while the device moved {}",
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weight_is_told_with_the_limit_it_goes_with() {
+    fn a_weight_is_shown_behind_its_limit() {
         let snapshot = crate::top::testing::snapshot(0, 200.0);
         let mut verdict = snapshot.plan.workloads[0].clone();
         assert_eq!(weight(&verdict), "");
@@ -345,7 +345,7 @@ mod tests {
             ext_updates: 0,
             capped_ticks: 0,
         };
-        let mut books = SchedStats {
+        let mut stats = SchedStats {
             mode: Mode::Full,
             ticks: 0,
             tick_cost_ns: Nanos(0),
@@ -357,9 +357,9 @@ mod tests {
             workloads: std::collections::BTreeMap::new(),
         };
         let plain = "weir's scheduler has all ordinary tasks";
-        assert_eq!(scheduler(&books), plain);
-        books.devices[0].ext_updates = 7;
+        assert_eq!(scheduler(&stats), plain);
+        stats.devices[0].ext_updates = 7;
         let counted = format!("{plain}; cxl1 counted by weir for it 7 times");
-        assert_eq!(scheduler(&books), counted);
+        assert_eq!(scheduler(&stats), counted);
     }
 }

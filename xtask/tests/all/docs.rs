@@ -14,7 +14,7 @@ const PAGE_WORDS_MAX: usize = 900;
 /// Words of a paragraph, of 95 in 100 on a page.
 const PARAGRAPH_WORDS_MAX: usize = 90;
 
-/// Pages that may be longer: they are looked up and not read, or grow with what they list.
+/// Pages that may be longer: readers search in them, or they grow with what they list.
 const LONG_PAGES: &[&str] = &[
     "docs/reference/",
     "docs/evidence/",

@@ -59,9 +59,9 @@ impl FreshMembers<'_> {
         let members = &self.processes;
         let kernel = |tid: &u32| members.iter().any(|(pid, m)| pid == tid && m.is_kernel);
         let has_kernel = members.iter().any(|(_, m)| m.is_kernel);
-        let asked = self.threads.into_iter();
-        let asked = asked.filter(|tid| !(has_kernel && kernel(tid)));
-        let real_time = || any_real_time(asked).then_some(Excluded::RealTime);
+        let threads = self.threads.into_iter();
+        let threads = threads.filter(|tid| !(has_kernel && kernel(tid)));
+        let real_time = || any_real_time(threads).then_some(Excluded::RealTime);
         let each = members.iter().map(|(pid, member)| (*pid, member));
         let by_members = self.rules.on_cgroup(watched.id.as_str(), path, each);
         by_members.or_else(real_time)
@@ -89,9 +89,9 @@ impl BackendContext {
         inside.extend(take.map(|t| t.pid));
         let mut processes = Vec::with_capacity(inside.len());
         for pid in inside {
-            let is_asked = threads.is_some() && take.is_none_or(|t| t.pid != pid);
-            let look = if is_asked { fresh_leader } else { fresh };
-            match look(&self.proc, pid, &mut self.buffer) {
+            let is_in_threads = threads.is_some() && take.is_none_or(|t| t.pid != pid);
+            let read = if is_in_threads { fresh_leader } else { fresh };
+            match read(&self.proc, pid, &mut self.buffer) {
                 Ok(member) => processes.push((pid, member)),
                 Err(Unread::Want(e)) => return Err(outcome(e, watched.id.as_str())),
                 Err(Unread::Gone(_)) => {}

@@ -31,13 +31,13 @@ fn found(
 
 /// For `weir doctor`.
 pub(crate) fn fact(roots: &Roots, topology: &Topology, counters: &Counters) -> Fact {
-    told(
+    fact_of(
         found(roots, topology, counters)
             .map(|(source, device)| format!("{device}: {}", source.name)),
     )
 }
 
-fn told(value: Result<String, Missing>) -> Fact {
+fn fact_of(value: Result<String, Missing>) -> Fact {
     let next_move = value.is_err();
     Fact {
         name: NAME.into(),
@@ -59,7 +59,7 @@ pub(crate) fn open(
         Ok(waits) => Some(waits),
         Err(why) => {
             if let Some(fact) = facts.iter_mut().find(|fact| fact.name == NAME) {
-                *fact = told(Err(why));
+                *fact = fact_of(Err(why));
             }
             None
         }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_tells_of_a_device_only_where_there_is_one() {
+    fn a_socket_counts_for_a_device_only_where_there_is_one() {
         let fake = Fake::new();
         fake.write(
             "proc/cpuinfo",

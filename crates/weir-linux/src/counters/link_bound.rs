@@ -250,14 +250,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_told() {
+    fn a_dropped_reading_is_reported() {
         let fake = linked("32.0 GT/s PCIe\n", "16\n");
         let (mut bounds, _) = bounds(&fake, device("weir_cxl0", None));
         let id = GroupId {
             device: DeviceId(0),
             index: 0,
         };
-        let mut look = |ms, read, write| {
+        let mut read_at = |ms, read, write| {
             let at = Nanos::from_millis(ms);
             let mut groups = [GroupReading {
                 id,
@@ -268,8 +268,8 @@ mod tests {
             let [group] = groups;
             (group, said)
         };
-        assert!(look(100, 0, 0).1.is_empty());
-        let (seen, said) = look(200, 1 << 60, 5);
+        assert!(read_at(100, 0, 0).1.is_empty());
+        let (seen, said) = read_at(200, 1 << 60, 5);
         assert_eq!(seen.write_bytes.value, Ok(Bytes(5)));
         assert!(matches!(seen.read_bytes.value, Err(Missing::Lost(_))));
         assert_eq!(said.len(), 1);
@@ -278,6 +278,6 @@ mod tests {
             said[0].why.to_string().contains("at most 128 GB/s"),
             "{said:?}"
         );
-        assert!(look(300, 64, 6).1.is_empty());
+        assert!(read_at(300, 64, 6).1.is_empty());
     }
 }

@@ -44,11 +44,11 @@ impl Counters {
                 });
             }
         }
-        self.ask_for_nodes(nodes);
+        self.request_nodes(nodes);
     }
 
-    /// Adds a fact that asks the operator for the node of each device without one.
-    fn ask_for_nodes(&mut self, nodes: &[MemoryNode]) {
+    /// Adds a fact with the option by which the operator gives the node of each device without one.
+    fn request_nodes(&mut self, nodes: &[MemoryNode]) {
         let lacks = |source: &super::DeviceSource| {
             let mut groups = self.groups.iter().filter(|g| g.id.device == source.device);
             matches!(source.kind, Kind::Perf { .. }) && groups.all(|group| group.node.is_none())
@@ -155,7 +155,7 @@ pub(crate) fn perf_targets(roots: &Roots, cxl: &[u32]) -> Vec<Target> {
 
 /// What perf counts, or why it does not and what to do.
 fn fact(roots: &Roots, targets: &[Target]) -> Fact {
-    let (value, next_move) = match (told(targets), Machine::probe(roots).obstacle()) {
+    let (value, next_move) = match (described(targets), Machine::probe(roots).obstacle()) {
         (Ok(text), _) => (Ok(text), None),
         (Err(_), Some((why, next_move))) => (Err(Missing::NotSupported(why)), Some(next_move)),
         (Err(why), None) => (Err(why), Some("`weir events` says what is lacking".into())),
@@ -178,7 +178,7 @@ pub(super) fn next_move(roots: &Roots) -> String {
     )
 }
 
-fn told(targets: &[Target]) -> Result<String, Missing> {
+fn described(targets: &[Target]) -> Result<String, Missing> {
     let Some(first) = targets.first() else {
         let why = "no table has an event of CXL traffic that stands here";
         return Err(Missing::NotSupported(why.into()));

@@ -162,7 +162,7 @@ fn an_empty_dump_is_no_device() {
 #[test]
 fn a_dump_is_never_joined_by_order_alone() {
     let (one, two) = (with_dump("64 128\n"), with_dump("64 128\n192 256\n"));
-    let asked = |counters: &Counters| {
+    let nodes_fact = |counters: &Counters| {
         let fact = counters
             .facts
             .iter()
@@ -179,7 +179,7 @@ fn a_dump_is_never_joined_by_order_alone() {
     ] {
         let counters = probe(fake, nodes);
         assert_eq!(nodes_of(&counters), wanted);
-        assert_eq!(asked(&counters), None);
+        assert_eq!(nodes_fact(&counters), None);
     }
     for (fake, nodes, wanted, here) in [
         (
@@ -201,7 +201,7 @@ fn a_dump_is_never_joined_by_order_alone() {
     ] {
         let counters = probe(fake, nodes);
         assert_eq!(nodes_of(&counters), vec![None; wanted]);
-        let said = asked(&counters).unwrap();
+        let said = nodes_fact(&counters).unwrap();
         assert!(
             said.contains(here) && said.contains("--device node:"),
             "{said}"
@@ -272,7 +272,7 @@ fn a_node_that_comes_online_later_is_found() {
 
 /// A port's PMU that sysfs shows and the kernel does not have: perf refuses, and says what.
 #[test]
-fn where_perf_refuses_the_nodes_are_left_and_the_reason_is_told() {
+fn where_perf_refuses_the_nodes_are_left_and_the_reason_is_reported() {
     let fake = Fake::new();
     fake.remove("sys/class/weir_cxl");
     let cpu = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 173\n";
@@ -297,9 +297,9 @@ fn where_perf_refuses_the_nodes_are_left_and_the_reason_is_told() {
                 .find(|f| f.name.starts_with(name))
                 .unwrap()
         };
-        let told = fact("perf.cxl").value.as_ref().unwrap();
+        let said = fact("perf.cxl").value.as_ref().unwrap();
         assert_eq!(
-            told,
+            said,
             "all CXL memory: reads by granite-rapids (port, documented), writes by granite-rapids (port, documented)"
         );
         let why = fact("perf.all CXL memory")
@@ -319,7 +319,7 @@ fn where_perf_refuses_the_nodes_are_left_and_the_reason_is_told() {
 
 /// The driver's files come first, and perf is only mentioned. With `--counters perf` the driver is not read.
 #[test]
-fn the_driver_goes_before_perf_unless_perf_is_asked_for() {
+fn the_driver_goes_before_perf_unless_perf_is_requested() {
     let fake = Fake::new();
     let roots = fake.roots();
     let nodes = Topology::probe(&roots, &[]).memory_nodes.unwrap();

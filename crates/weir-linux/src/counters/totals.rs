@@ -63,7 +63,7 @@ mod tests {
     use crate::fake::Fake;
 
     #[test]
-    fn counters_are_read_without_looking_at_workloads() {
+    fn counters_are_read_without_workloads() {
         let fake = Fake::new();
         fake.remove("proc");
         let mut traffic = Traffic::open(&fake.roots(), CounterSource::Driver, &[]).unwrap();

@@ -91,7 +91,7 @@ fn refill_on_write_ratio(options: &Options) -> f64 {
     let waits = period_us(options.period)
         <= crate::backends::cpu_max::period_phase::patience_us(options.interval);
     if waits {
-        1.0 / crate::backends::cpu_max::period_phase::LOOKS_PER_PERIOD as f64
+        1.0 / crate::backends::cpu_max::period_phase::SAMPLES_PER_PERIOD as f64
     } else {
         1.0
     }

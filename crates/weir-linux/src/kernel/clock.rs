@@ -23,7 +23,7 @@ fn to_timespec(at: Nanos) -> Timespec {
 /// Now, on the monotonic clock.
 pub(crate) fn now() -> Nanos {
     #[cfg(test)]
-    if let Some(at) = made::look() {
+    if let Some(at) = made::next() {
         return at;
     }
     to_nanos(clock_gettime(ClockId::Monotonic))
@@ -184,7 +184,7 @@ pub(crate) mod made {
         }
     }
 
-    pub(crate) fn look() -> Option<Nanos> {
+    pub(crate) fn next() -> Option<Nanos> {
         let at = Nanos(AT.get()?.0 + 1000);
         AT.set(Some(at));
         Some(at)

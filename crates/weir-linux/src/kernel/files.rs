@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_told_from_files_and_counted() {
+    fn only_directories_are_counted() {
         let dir = tempfile::tempdir().unwrap();
         for n in 0..300 {
             fs::create_dir(dir.path().join(format!("d{n}"))).unwrap();

@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn root_is_not_told_to_become_root() {
+    fn root_gets_no_advice_to_become_root() {
         let fake = Fake::new();
         assert_eq!(said(&fake, true), None);
         assert!(said(&fake, false).unwrap().1.contains("as root"));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_tells_nothing() {
+    fn nonsense_is_no_lack_of_privilege() {
         let fake = Fake::new();
         for status in ["", "CapEff:\tzz\n", "CapEff:\t\u{1b}[2J\n", "CapEff\n"] {
             fake.write("proc/self/status", status);

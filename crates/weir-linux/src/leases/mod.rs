@@ -64,7 +64,7 @@ pub(crate) struct EarlierNote {
 pub(crate) struct LeaseBook {
     roots: Roots,
     /// The first is its own. Leases left in the others are restored, too, when the right is taken.
-    books: &'static [BookSpec],
+    specs: &'static [BookSpec],
     held: Option<HeldBook>,
 }
 
@@ -79,11 +79,11 @@ struct HeldBook {
 }
 
 impl LeaseBook {
-    /// A book without the right yet: nothing can be noted. The first of `books` is the one it writes.
-    pub(crate) fn new(roots: &Roots, books: &'static [BookSpec]) -> Self {
+    /// A book without the right yet: nothing can be noted. The first of `specs` is the one it writes.
+    pub(crate) fn new(roots: &Roots, specs: &'static [BookSpec]) -> Self {
         LeaseBook {
             roots: roots.clone(),
-            books,
+            specs,
             held: None,
         }
     }
@@ -94,7 +94,7 @@ impl LeaseBook {
     /// [`LinuxError::Locked`] while another weir has it, [`LinuxError::Distrusted`] for files that may not be
     /// weir's, and those of the operating system.
     pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
-        let Some((own, others)) = self.books.split_first() else {
+        let Some((own, others)) = self.specs.split_first() else {
             return Ok(ResetReport::default());
         };
         if self.held.is_some() {
@@ -135,7 +135,7 @@ impl LeaseBook {
 
     /// Rewrites a journal that has grown long, from what is open now. Called now and then.
     pub(crate) fn compact(&mut self) {
-        let (Some(held), Some(own)) = (self.held.as_mut(), self.books.first()) else {
+        let (Some(held), Some(own)) = (self.held.as_mut(), self.specs.first()) else {
             return;
         };
         if !held.journal.is_long() {
@@ -154,7 +154,7 @@ impl LeaseBook {
         if self.held.as_ref().is_none_or(|held| !held.open.is_empty()) {
             return;
         }
-        if let (Some(held), Some(own)) = (self.held.take(), self.books.first())
+        if let (Some(held), Some(own)) = (self.held.take(), self.specs.first())
             && let Err(e) = journal::remove(&held.dir, own.files.journal)
         {
             tracing::warn!("{e}");
@@ -167,7 +167,7 @@ impl LeaseBook {
     /// The journal cannot be written.
     pub(crate) fn undo_all(&mut self) -> Result<ResetReport, LinuxError> {
         let mut report = ResetReport::default();
-        let (Some(held), Some(own)) = (self.held.as_mut(), self.books.first()) else {
+        let (Some(held), Some(own)) = (self.held.as_mut(), self.specs.first()) else {
             return Ok(report);
         };
         restore::undo_open(&self.roots, &mut held.open, &mut report);
@@ -203,9 +203,9 @@ impl HeldBook {
 
 /// Whether all limits are in order: those of a weir that runs are, those of one that died are not. For `weir
 /// doctor`.
-pub(crate) fn fact(roots: &Roots, books: &[BookSpec]) -> Fact {
+pub(crate) fn fact(roots: &Roots, specs: &[BookSpec]) -> Fact {
     let (mut held, mut left) = (Vec::new(), Vec::new());
-    for book in books {
+    for book in specs {
         let earlier = book.earlier.map(|note| note.name);
         for name in [Some(book.files.journal), earlier].into_iter().flatten() {
             let path = roots.run.join(name);

@@ -54,19 +54,19 @@ impl ResetReport {
     }
 }
 
-/// Restores from the journals of these books, and removes each when everything in it is dealt with. Without a
-/// journal there is nothing to do, and the report is empty. The right of the first is needed. Where a weir
-/// has one of the others it is alive and restores by itself what it changed under that.
+/// Restores from the journals of these lease books, and removes each when everything in it is dealt with.
+/// Without a journal there is nothing to do, and the report is empty. The right of the first is needed. Where
+/// a weir has one of the others it is alive and restores by itself what it changed under that.
 ///
 /// # Errors
 /// [`LinuxError::Locked`] while a weir is alive (stop it: it restores what it set),
 /// [`LinuxError::Distrusted`] if the journal may not be weir's, and errors of the operating system.
-pub(crate) fn reset(roots: &Roots, books: &[BookSpec]) -> Result<ResetReport, LinuxError> {
+pub(crate) fn reset(roots: &Roots, specs: &[BookSpec]) -> Result<ResetReport, LinuxError> {
     let mut report = ResetReport::default();
     let Some(dir) = RunDir::open(roots)? else {
         return Ok(report);
     };
-    let Some((own, others)) = books.split_first() else {
+    let Some((own, others)) = specs.split_first() else {
         return Ok(report);
     };
     let _lock: Lock = dir.lock_file(own.lock)?;
@@ -84,13 +84,13 @@ pub(crate) fn reset(roots: &Roots, books: &[BookSpec]) -> Result<ResetReport, Li
 /// As [`reset`], except for the locks.
 pub(crate) fn reset_even_if_running(
     roots: &Roots,
-    books: &[BookSpec],
+    specs: &[BookSpec],
 ) -> Result<ResetReport, LinuxError> {
     let mut report = ResetReport::default();
     let Some(dir) = RunDir::open(roots)? else {
         return Ok(report);
     };
-    for book in books {
+    for book in specs {
         match dir.lock_file(book.lock) {
             Ok(_lock) => drop(restore(roots, &dir, book, &mut report)?),
             Err(LinuxError::Locked { .. }) => {

@@ -172,14 +172,14 @@ pub(crate) fn distrust(stat: &Stat, want: FileType) -> Option<String> {
     }
     if stat.st_uid != me {
         return Some(format!(
-            "its owner is user {}, not {me}: look at it, then remove it",
+            "its owner is user {}, not {me}: check it, then remove it",
             stat.st_uid
         ));
     }
     if stat.st_mode & 0o022 != 0 {
         let mode = stat.st_mode & 0o7777;
         return Some(format!(
-            "others may write to it (mode {mode:o}): look at it, then chmod go-w"
+            "others may write to it (mode {mode:o}): check it, then chmod go-w"
         ));
     }
     None

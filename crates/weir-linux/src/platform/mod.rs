@@ -244,7 +244,7 @@ impl LinuxPlatform {
             let (watched, is_idle) = (glance.watched, glance.repose == Repose::Idle);
             let mut uses_count = true;
             let parked = backend.throttled(&watched.id);
-            let times = match glance.told.take() {
+            let times = match glance.last.take() {
                 Some(told) => told,
                 None => {
                     let Some(times) = eye.see(&mut glance) else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a tick needs to know of a workload, put together from what the scout asked and looked at.
+//! What a tick needs to know of a workload, put together from what discovery has read.
 
-use super::cgroups::cache::Asked;
+use super::cgroups::cache::CachedCgroup;
 use super::cgroups::tree::{Leaf, Trouble};
 use super::discovery::{Watched, WorkloadSource};
 use super::exclude::Rules;
@@ -15,7 +15,7 @@ use weir_core::seam::observation::Use;
 use weir_core::seam::processes::Processes;
 use weir_core::{Bytes, GroupId, Missing, Nanos, Reading};
 
-/// Puts together what was asked and looked at.
+/// Puts together what was read.
 pub(crate) struct Classifier<'a> {
     pub(crate) members: &'a ProcessCache,
     pub(crate) groups: &'a [GroupOnNode],
@@ -26,8 +26,13 @@ pub(crate) struct Classifier<'a> {
 
 impl Classifier<'_> {
     /// What a tick needs to know of a leaf.
-    pub(crate) fn leaf(&self, leaf: &Arc<Leaf>, asked: &mut Asked, buffer: &mut Buffer) -> Watched {
-        let pids = asked.pids.as_deref().unwrap_or_default();
+    pub(crate) fn leaf(
+        &self,
+        leaf: &Arc<Leaf>,
+        cached: &mut CachedCgroup,
+        buffer: &mut Buffer,
+    ) -> Watched {
+        let pids = cached.pids.as_deref().unwrap_or_default();
         let members = pids
             .iter()
             .filter_map(|pid| Some((*pid, self.members.get(*pid)?)));
@@ -36,19 +41,19 @@ impl Classifier<'_> {
         // There are processes in it, and no maps can be read: another PID namespace (ids are 0), no
         // permission, a kernel without numa_maps.
         let unseen = resident.at.is_none() && resident.unread == 0;
-        let has_processes = asked.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
-        asked.stands_in = unseen && has_processes && asked.pids != Err(Trouble::NoFile);
-        let charged = asked
+        let has_processes = cached.pids.is_err() || pids.contains(&0) || resident.missing.is_some();
+        cached.stands_in = unseen && has_processes && cached.pids != Err(Trouble::NoFile);
+        let charged = cached
             .charged
             .get_or_insert_with(|| self.charged(leaf, buffer));
         let uses = match charged {
-            Err(why) if asked.stands_in => {
+            Err(why) if cached.stands_in => {
                 let why = resident.missing.as_ref().unwrap_or(why).clone();
                 let missing =
                     |g: &GroupOnNode| use_of(g.group, Reading::missing(self.at, why.clone()));
                 self.groups.iter().map(missing).collect()
             }
-            Ok(charged) if asked.stands_in => {
+            Ok(charged) if cached.stands_in => {
                 resident = charged.resident();
                 uses(self.groups, &resident, self.at)
             }
@@ -62,11 +67,11 @@ impl Classifier<'_> {
             _ => uses(self.groups, &resident, self.at),
         };
         Watched {
-            processes: processes(&uses, asked.at, &members),
+            processes: processes(&uses, cached.at, &members),
             id: leaf.id.clone(),
             source: WorkloadSource::Cgroup(Arc::clone(leaf)),
-            weight: asked.weight,
-            limit: asked.limit,
+            weight: cached.weight,
+            limit: cached.limit,
             excluded: self
                 .rules
                 .on_cgroup(leaf.id.as_str(), &leaf.path, members.into_iter()),
@@ -77,7 +82,7 @@ impl Classifier<'_> {
 
     fn charged(&self, leaf: &Leaf, buffer: &mut Buffer) -> Result<Charged, Missing> {
         let is_watched = |node| self.groups.iter().any(|g| g.node == node);
-        numa_stat::ask(leaf, self.root.as_fd(), is_watched, self.at, buffer)
+        numa_stat::read(leaf, self.root.as_fd(), is_watched, self.at, buffer)
     }
 }
 
@@ -102,7 +107,7 @@ fn use_of(group: GroupId, resident_bytes: Reading<Bytes>) -> Use {
     }
 }
 
-/// Memory by group. A group without any is left out, unless a process was not looked at yet or may not be.
+/// Memory by group. A group without any is left out, unless a process was not scanned yet or may not be.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Vec<Use> {
     let of = |g: &GroupOnNode| {

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The slow half of looking: which workloads there are and what changes slowly about them. It runs in a
+//! The slow half of observing: which workloads there are, and their slow facts. It runs in a
 //! thread of its own, about once a second (every two where weir only observes), and leaves its findings as
 //! one [`View`]; a tick takes the newest view and never waits for a walk or for page tables.
 //!
 //! One round:
 //! 1. *find* workloads: leaves of the cgroup tree, or processes;
-//! 2. *ask* for processes: the kernel for all at once, where it lets us ([`crate::workloads::task_iter`]),
-//!    else each workload for its own; and each for weight and limit (see
+//! 2. *read* the processes: all at once, where the kernel lets us ([`crate::workloads::task_iter`]), else
+//!    those of each workload. Read the weight and the limit of each (see
 //!    [`crate::workloads::cgroups::cache`], new ones at once);
-//! 3. *look* at the memory of processes, within a time budget (see [`crate::workloads::processes`]);
-//! 4. *say* for each workload how much it has in which group, and why it is never limited, if so.
+//! 3. *scan* the memory of processes, within a time budget (see [`crate::workloads::processes`]);
+//! 4. *classify* each workload: how much memory it has in which group, and whether it may be limited.
 
-use super::cgroups::cache::{ASK_EVERY, Ask, Asked, OWNER_EVERY, OWNER_SELDOM};
+use super::cgroups::cache::{CachedCgroup, OWNER_EVERY, OWNER_SELDOM, PIDS_EVERY, PidSource};
 use super::cgroups::inner::Inner;
 use super::cgroups::non_leaf::{Lists, Outside, hidden};
 use super::cgroups::tree::{CgroupTree, Leaf};
@@ -38,10 +38,10 @@ use weir_core::{Bytes, Missing, Nanos, WorkloadId};
 
 pub(crate) use super::view::View;
 
-/// Time for looks at memory in the first round and in later ones.
+/// Time for scans of memory in the first round and in later ones.
 const FIRST_BUDGET: Nanos = Nanos::from_millis(2000);
 const BUDGET: Nanos = Nanos::from_millis(50);
-/// Most processes that are looked at.
+/// Most processes that are read.
 const PROCESSES_MAX: usize = 100_000;
 
 /// A workload and the slow facts about it.
@@ -100,7 +100,7 @@ enum Finder {
     Cgroups {
         tree: CgroupTree,
         /// By path.
-        asked: Vec<(Arc<Leaf>, Asked)>,
+        cached: Vec<(Arc<Leaf>, CachedCgroup)>,
     },
     Processes {
         known: BTreeMap<WorkloadId, Arc<Process>>,
@@ -136,12 +136,12 @@ impl Discovery {
         proc: Arc<OwnedFd>,
         rules: Rules,
     ) -> Self {
-        let scout = match options.by {
+        let discovery = match options.by {
             By::Cgroup => Self::of_cgroups(tree, proc, rules),
             By::Process => Self::of_processes(proc, rules),
         };
         let tasks = Tasks::begin(options);
-        scout.with_tasks(tasks).for_limits(!options.read_only)
+        discovery.with_tasks(tasks).for_limits(!options.read_only)
     }
 
     /// Workloads are the leaves of `tree`.
@@ -149,7 +149,7 @@ impl Discovery {
         Self::new(
             Finder::Cgroups {
                 tree,
-                asked: Vec::new(),
+                cached: Vec::new(),
             },
             proc,
             rules,
@@ -223,9 +223,9 @@ impl Discovery {
         nodes.dedup();
         self.members.watch(nodes);
         self.groups = groups;
-        if let Finder::Cgroups { asked, .. } = &mut self.finder {
-            for (_, answers) in asked {
-                (answers.charged, answers.watched) = (None, None);
+        if let Finder::Cgroups { cached, .. } = &mut self.finder {
+            for (_, cgroup) in cached {
+                (cgroup.charged, cgroup.watched) = (None, None);
             }
         }
     }
@@ -259,15 +259,15 @@ impl Discovery {
     }
 
     fn cgroups(&mut self, at: Nanos, budget: Nanos, view: &mut View) {
-        self.ask_cgroups(at);
+        self.read_cgroups(at);
         let until = Nanos(now().0.saturating_add(budget.0));
-        self.members.look(at, until, &mut self.buffer);
-        self.judge_cgroups(at, view);
+        self.members.scan(at, until, &mut self.buffer);
+        self.classify_cgroups(at, view);
     }
 
     /// The cgroups, and the processes in them.
-    fn ask_cgroups(&mut self, at: Nanos) {
-        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+    fn read_cgroups(&mut self, at: Nanos) {
+        let Finder::Cgroups { tree, cached } = &mut self.finder else {
             return;
         };
         tree.refresh(at, &mut self.buffer);
@@ -275,26 +275,26 @@ impl Discovery {
         let mut census = None;
         if at >= self.sweep_at {
             census = self.tasks.sweep(&mut || self.rests.rest());
-            self.sweep_at = Nanos(at.0.saturating_add(ASK_EVERY.0));
+            self.sweep_at = Nanos(at.0.saturating_add(PIDS_EVERY.0));
         }
         let how = match &census {
-            Some(census) => Ask::Census(census),
-            None if self.tasks.is_walk() => Ask::Lists,
-            None => Ask::NewOnes,
+            Some(census) => PidSource::Census(census),
+            None if self.tasks.is_walk() => PidSource::Lists,
+            None => PidSource::NewOnes,
         };
         let owner_every = if self.is_for_limits {
             OWNER_EVERY
         } else {
             OWNER_SELDOM
         };
-        let mut before = std::mem::take(asked).into_iter().peekable();
+        let mut before = std::mem::take(cached).into_iter().peekable();
         for leaf in tree.leaves() {
             // Both are in the order of paths.
             while before.next_if(|(old, _)| old.path < leaf.path).is_some() {}
             let old = before.next_if(|(old, _)| old.path == leaf.path);
-            let mut answers = Asked::of(
+            let mut cgroup = CachedCgroup::of(
                 leaf,
-                old.map(|(_, answers)| answers),
+                old.map(|(_, cgroup)| cgroup),
                 root.as_fd(),
                 at,
                 how,
@@ -302,9 +302,9 @@ impl Discovery {
                 &mut self.buffer,
             );
             let mut is_unchanged = true;
-            for pid in answers.pids.iter().flatten() {
+            for pid in cgroup.pids.iter().flatten() {
                 // A process that was met when the list was read is there as far as the list knows.
-                if answers.at != at && self.members.still_known(*pid) {
+                if cgroup.at != at && self.members.still_known(*pid) {
                     continue;
                 }
                 self.members
@@ -312,28 +312,28 @@ impl Discovery {
                 is_unchanged &= self.members.is_calm(*pid);
                 self.rests.rest();
             }
-            if answers.at == at
-                && matches!(how, Ask::Lists)
+            if cgroup.at == at
+                && matches!(how, PidSource::Lists)
                 && !self.is_for_limits
-                && answers.settle(is_unchanged)
+                && cgroup.settle(is_unchanged)
             {
-                answers.keep_list(leaf, root.as_fd(), &self.kept);
-                for pid in answers.pids.iter().flatten() {
+                cgroup.keep_list(leaf, root.as_fd(), &self.kept);
+                for pid in cgroup.pids.iter().flatten() {
                     self.members.keep_stat(*pid, &self.kept);
                 }
             }
-            asked.push((Arc::clone(leaf), answers));
+            cached.push((Arc::clone(leaf), cgroup));
         }
-        self.ask_outside(how, at);
+        self.read_outside(how, at);
     }
 
     /// Which processes are in no leaf.
-    fn ask_outside(&mut self, how: Ask<'_>, at: Nanos) {
-        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+    fn read_outside(&mut self, how: PidSource<'_>, at: Nanos) {
+        let Finder::Cgroups { tree, cached } = &mut self.finder else {
             return;
         };
-        let of_leaf = |(_, answers): &(_, Asked)| answers.pids.clone().unwrap_or_default();
-        let (proc, in_leaves) = (&self.proc, asked.iter().flat_map(of_leaf));
+        let of_leaf = |(_, cgroup): &(_, CachedCgroup)| cgroup.pids.clone().unwrap_or_default();
+        let (proc, in_leaves) = (&self.proc, cached.iter().flat_map(of_leaf));
         let lists = Lists {
             tree,
             proc,
@@ -341,10 +341,10 @@ impl Discovery {
             at,
             in_leaves,
         };
-        self.outside.ask(lists, &mut self.buffer);
+        self.outside.read(lists, &mut self.buffer);
         let census = how.census();
         for pid in self.outside.pids() {
-            if !matches!(how, Ask::NewOnes) || !self.members.still_known(pid) {
+            if !matches!(how, PidSource::NewOnes) || !self.members.still_known(pid) {
                 self.members.meet_by(census, pid, at, &mut self.buffer);
                 self.rests.rest();
             }
@@ -352,19 +352,19 @@ impl Discovery {
     }
 
     /// What they have, and whether they may be limited.
-    fn judge_cgroups(&mut self, at: Nanos, view: &mut View) {
-        let Finder::Cgroups { tree, asked } = &mut self.finder else {
+    fn classify_cgroups(&mut self, at: Nanos, view: &mut View) {
+        let Finder::Cgroups { tree, cached } = &mut self.finder else {
             return;
         };
         let root = tree.root();
         view.skipped.extend_from_slice(tree.skipped());
         let (mut stands_in, mut charged) = (0usize, 0usize);
-        for (leaf, answers) in asked {
-            let is_as_before = answers.at != at
+        for (leaf, cgroup) in cached {
+            let is_as_before = cgroup.at != at
                 && !self
                     .members
-                    .is_any_fresh(answers.pids.as_deref().unwrap_or_default());
-            let watched = match answers.watched.take() {
+                    .is_any_fresh(cgroup.pids.as_deref().unwrap_or_default());
+            let watched = match cgroup.watched.take() {
                 Some(watched) if is_as_before => watched,
                 _ => {
                     let with = Classifier {
@@ -374,17 +374,17 @@ impl Discovery {
                         root: &root,
                         at,
                     };
-                    let watched = Arc::new(with.leaf(leaf, answers, &mut self.buffer));
+                    let watched = Arc::new(with.leaf(leaf, cgroup, &mut self.buffer));
                     self.rests.rest();
                     watched
                 }
             };
-            answers.watched = Some(Arc::clone(&watched));
+            cgroup.watched = Some(Arc::clone(&watched));
             view.workloads.push(watched);
-            stands_in += usize::from(answers.stands_in);
-            charged += usize::from(matches!(answers.charged, Some(Ok(_))));
+            stands_in += usize::from(cgroup.stands_in);
+            charged += usize::from(matches!(cgroup.charged, Some(Ok(_))));
         }
-        let (outside, said) = self.outside.judge(&Classifier {
+        let (outside, said) = self.outside.classify(&Classifier {
             members: &self.members,
             groups: &self.groups,
             rules: &self.rules,
@@ -415,7 +415,7 @@ impl Discovery {
                 .meet_by(census.as_ref(), *pid, at, &mut self.buffer)
         });
         let until = Nanos(now().0.saturating_add(budget.0));
-        self.members.look(at, until, &mut self.buffer);
+        self.members.scan(at, until, &mut self.buffer);
         let mut before = std::mem::take(known);
         for pid in found {
             let Some(member) = self.members.get(pid).filter(|m| !m.is_kernel) else {

@@ -19,7 +19,7 @@ fn group(device: u32, index: u32, node: u32, part: f64) -> GroupOnNode {
     }
 }
 
-pub(crate) fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Discovery {
+pub(crate) fn discovery_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Discovery {
     let roots = fake.roots();
     let proc = Arc::new(open_root(&roots.proc).unwrap());
     let globs = globs.iter().map(|g| (*g).to_owned()).collect();
@@ -28,7 +28,7 @@ pub(crate) fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Disco
         Some(b"/weir.service".to_vec()),
         Some(b"/init.scope".to_vec()),
     );
-    let mut scout = if by_process {
+    let mut discovery = if by_process {
         Discovery::of_processes(proc, rules)
     } else {
         Discovery::of_cgroups(
@@ -37,8 +37,8 @@ pub(crate) fn scout_with(fake: &Fake, by_process: bool, globs: &[&str]) -> Disco
             rules,
         )
     };
-    scout.watch(vec![group(0, 0, 1, 1.0)]);
-    scout
+    discovery.watch(vec![group(0, 0, 1, 1.0)]);
+    discovery
 }
 
 pub(crate) fn watched<'a>(view: &'a View, id: &str) -> &'a Watched {
@@ -57,18 +57,18 @@ pub(crate) fn bytes(watched: &Watched) -> Vec<Option<u64>> {
 pub(crate) const FIO: &str = "/system.slice/fio.service";
 const STRESS: &str = "/system.slice/stress.service";
 
-/// What was made of a cgroup stays as long as nothing it was made of was read anew, and no longer.
+/// The facts of a cgroup stay as long as no part of them is read again, and no longer.
 #[test]
-fn a_look_at_memory_shows_between_two_lists() {
+fn a_scan_of_memory_shows_between_two_lists() {
     let fake = Fake::new();
     fake.write("proc/vmstat", "pgmigrate_success 5\n");
-    let mut scout = scout_with(&fake, false, &[]);
+    let mut discovery = discovery_with(&fake, false, &[]);
     let at = |seconds: u64| Nanos((100 + seconds) * SECOND);
     for second in [0, 2, 6] {
-        scout.round(at(second));
+        discovery.round(at(second));
     }
-    let before = scout.round(at(7));
-    let same = scout.round(at(8));
+    let before = discovery.round(at(7));
+    let same = discovery.round(at(8));
     let of = |view: &View| {
         Arc::clone(
             view.workloads
@@ -81,12 +81,12 @@ fn a_look_at_memory_shows_between_two_lists() {
     fake.numa_maps(100, &[("anon=1", 1, 256)]);
     fake.write("proc/vmstat", "pgmigrate_success 7\n");
     assert_eq!(
-        bytes(&of(&scout.round(at(10)))),
+        bytes(&of(&discovery.round(at(10)))),
         [Some(1 << 20)],
-        "asked at 6 and 12 s only"
+        "its list is read at 6 and 12 s only"
     );
-    scout.watch(vec![group(0, 0, 2, 1.0)]);
-    assert!(bytes(&of(&scout.round(at(11)))).is_empty());
+    discovery.watch(vec![group(0, 0, 2, 1.0)]);
+    assert!(bytes(&of(&discovery.round(at(11)))).is_empty());
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn cgroups_with_their_memory_and_exclusions() {
     let fake = Fake::new();
     fake.write(format!("sys/fs/cgroup{FIO}/cpu.weight"), "300\n");
     fake.write(format!("sys/fs/cgroup{FIO}/cpu.max"), "50000 100000\n");
-    let view = scout_with(&fake, false, &["*stress*"]).round(Nanos(SECOND));
+    let view = discovery_with(&fake, false, &["*stress*"]).round(Nanos(SECOND));
     let fio = watched(&view, FIO);
     assert_eq!(
         (bytes(fio), fio.weight, fio.excluded.clone()),
@@ -117,7 +117,7 @@ fn real_time_and_kernel_cgroups_are_excluded() {
     let fake = Fake::new();
     fake.write("proc/101/stat", stat_line(101, "stress", 2, 4001, 1));
     fake.cgroup("kernel", &[2]);
-    let view = scout_with(&fake, false, &[]).round(Nanos(SECOND));
+    let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
     assert_eq!(watched(&view, STRESS).excluded, Some(Excluded::RealTime));
     assert_eq!(watched(&view, "/kernel").excluded, Some(Excluded::Kernel));
     assert_eq!(watched(&view, FIO).excluded, None);
@@ -130,13 +130,13 @@ fn charged_memory_is_the_fallback() {
         format!("sys/fs/cgroup{FIO}/memory.numa_stat"),
         "anon N0=1 N1=4096\nfile N1=8192\n",
     );
-    let mut scout = scout_with(&fake, false, &[]);
+    let mut discovery = discovery_with(&fake, false, &[]);
     assert_eq!(
-        bytes(watched(&scout.round(Nanos(SECOND)), FIO)),
+        bytes(watched(&discovery.round(Nanos(SECOND)), FIO)),
         [Some((64 << 20) + 8192)]
     );
     fake.remove("proc/100/numa_maps");
-    let view = scout.round(Nanos(4 * SECOND));
+    let view = discovery.round(Nanos(4 * SECOND));
     assert_eq!(bytes(watched(&view, FIO)), [Some(12288)]);
     assert!(
         view.residency
@@ -145,7 +145,7 @@ fn charged_memory_is_the_fallback() {
         view.residency
     );
     fake.write(format!("sys/fs/cgroup{STRESS}/cgroup.procs"), "0\n");
-    let view = scout.round(Nanos(8 * SECOND));
+    let view = discovery.round(Nanos(8 * SECOND));
     let reading = &watched(&view, STRESS).uses[0].resident_bytes;
     assert!(
         matches!(reading.value, Err(Missing::NotSupported(_))),
@@ -154,7 +154,7 @@ fn charged_memory_is_the_fallback() {
 }
 
 #[test]
-fn page_cache_that_nobody_has_mapped_counts() {
+fn page_cache_that_no_process_has_mapped_counts() {
     let fake = Fake::new();
     let stat = |cgroup: &str, of_1: [u64; 3]| {
         let [file, shmem, mapped] = of_1.map(|mib| mib << 20);
@@ -166,11 +166,11 @@ fn page_cache_that_nobody_has_mapped_counts() {
             ),
         );
     };
-    let mut scout = scout_with(&fake, false, &[]);
+    let mut discovery = discovery_with(&fake, false, &[]);
     fake.numa_maps(101, &[("anon=1", 0, 256)]);
     stat(STRESS, [40, 10, 20]);
     stat(FIO, [64, 64, 64]);
-    let view = scout.round(Nanos(SECOND));
+    let view = discovery.round(Nanos(SECOND));
     let stress = watched(&view, STRESS);
     assert_eq!(bytes(stress), [Some(10 << 20)]);
     assert_eq!(
@@ -193,13 +193,13 @@ fn page_cache_that_nobody_has_mapped_counts() {
     for of_1 in [[1, 0, 1], [0, 9, 9], [10, 0, 10]] {
         stat(STRESS, of_1);
         let at = Nanos(SECOND * (10 + of_1[0]));
-        assert!(watched(&scout.round(at), STRESS).uses.is_empty());
+        assert!(watched(&discovery.round(at), STRESS).uses.is_empty());
     }
     fake.write(
         format!("sys/fs/cgroup{FIO}/memory.numa_stat"),
         "file N1=-1\n",
     );
-    let view = scout.round(Nanos(SECOND * 40));
+    let view = discovery.round(Nanos(SECOND * 40));
     assert_eq!(bytes(watched(&view, FIO)), [Some(64 << 20)]);
 }
 
@@ -209,10 +209,10 @@ fn users_in_the_root_cgroup_are_a_workload_that_is_never_limited() {
     fake.numa_maps(2, &[("anon=1", 0, 1)]);
     fake.process(300, "stray", "/", 1);
     fake.write("sys/fs/cgroup/cgroup.procs", "2\n300\n");
-    let mut scout = scout_with(&fake, false, &[]);
-    assert!(scout.round(Nanos(SECOND)).skipped.is_empty());
+    let mut discovery = discovery_with(&fake, false, &[]);
+    assert!(discovery.round(Nanos(SECOND)).skipped.is_empty());
     fake.numa_maps(300, &[("anon=1", 1, 1)]);
-    let view = scout.round(Nanos(4 * SECOND));
+    let view = discovery.round(Nanos(4 * SECOND));
     assert_eq!(view.skipped.len(), 1);
     assert_eq!(view.skipped[0].what, "/");
     let root = watched(&view, "/");
@@ -226,7 +226,7 @@ fn users_in_the_root_cgroup_are_a_workload_that_is_never_limited() {
     );
     fake.numa_maps(300, &[("anon=1", 0, 1)]);
     assert!(
-        scout
+        discovery
             .round(Nanos(40 * SECOND))
             .get(&WorkloadId::new("/"))
             .is_none()
@@ -243,12 +243,12 @@ fn processes_beside_cgroups_are_a_workload_of_their_own() {
     for (pid, below) in [(500, ""), (501, ""), (502, "/nested")] {
         fake.process(pid, "worker", &format!("{POD}{below}"), 1);
     }
-    let mut scout = scout_with(&fake, false, &[]);
-    let view = scout.round(Nanos(SECOND));
+    let mut discovery = discovery_with(&fake, false, &[]);
+    let view = discovery.round(Nanos(SECOND));
     assert!(view.get(&WorkloadId::new(POD)).is_none(), "nothing there");
     fake.numa_maps(500, &[("anon=1", 1, 256)]);
     fake.numa_maps(502, &[("anon=1", 1, 512)]);
-    let view = scout.round(Nanos(40 * SECOND));
+    let view = discovery.round(Nanos(40 * SECOND));
     let pod = watched(&view, POD);
     assert_eq!(bytes(pod), [Some(1 << 20)]);
     assert_eq!(pod.excluded, Some(Excluded::Inner));
@@ -264,21 +264,21 @@ fn processes_beside_cgroups_are_a_workload_of_their_own() {
 #[test]
 fn groups_on_one_node_share_it() {
     let fake = Fake::new();
-    let mut scout = scout_with(&fake, false, &[]);
-    scout.watch(vec![
+    let mut discovery = discovery_with(&fake, false, &[]);
+    discovery.watch(vec![
         group(0, 0, 1, 0.25),
         group(0, 1, 1, 0.75),
         group(1, 0, 2, 1.0),
     ]);
-    let view = scout.round(Nanos(SECOND));
+    let view = discovery.round(Nanos(SECOND));
     assert_eq!(bytes(watched(&view, FIO)), [Some(16 << 20), Some(48 << 20)]);
 }
 
 #[test]
 fn processes_come_and_go() {
     let fake = Fake::new();
-    let mut scout = scout_with(&fake, true, &["str*"]);
-    let view = scout.round(Nanos(SECOND));
+    let mut discovery = discovery_with(&fake, true, &["str*"]);
+    let view = discovery.round(Nanos(SECOND));
     let fio = watched(&view, "pid:100@4000");
     assert_eq!(
         (bytes(fio), fio.excluded.clone()),
@@ -299,7 +299,7 @@ fn processes_come_and_go() {
     assert_eq!(watched(&view, &me).excluded, Some(Excluded::Weir));
     fake.remove("proc/101");
     fake.write("proc/100/stat", stat_line(100, "fio", 0, 5000, 1));
-    let view = scout.round(Nanos(2 * SECOND));
+    let view = discovery.round(Nanos(2 * SECOND));
     assert!(view.get(&WorkloadId::new("pid:100@4000")).is_none());
     assert!(view.get(&WorkloadId::new("pid:101@4001")).is_none());
     assert_eq!(bytes(watched(&view, "pid:100@5000")), [Some(64 << 20)]);
@@ -313,7 +313,7 @@ fn nice_values_are_weights() {
     assert!(weight_of_nice(-20) <= 10_000.0 && weight_of_nice(i64::MAX) >= 1.0);
 }
 
-/// Rows of the fake machine's processes, as often as it is told; then it fails.
+/// Rows of the fake machine's processes, `times` times; then it fails.
 struct Rows {
     rows: Vec<rows::Row>,
     times: u32,
@@ -363,8 +363,8 @@ fn rows_of(fake: &Fake, times: u32) -> Rows {
     }
 }
 
-/// All that a tick is told, but for where it is from.
-fn told(view: &View) -> String {
+/// All that a tick takes from a view, but for its source.
+fn described(view: &View) -> String {
     let of = |w: &Arc<Watched>| {
         format!(
             "{:?} {} {:?} {:?} {:?}\n",
@@ -378,14 +378,14 @@ fn told(view: &View) -> String {
 fn rows_and_files_give_the_same_view() {
     for (by_process, globs) in [(false, &["*stress*"][..]), (true, &["str*"])] {
         let fake = Fake::new();
-        let without_looks = |mut scout: Discovery| {
-            scout.watch(Vec::new());
-            scout.round(Nanos(SECOND))
+        let without_scans = |mut discovery: Discovery| {
+            discovery.watch(Vec::new());
+            discovery.round(Nanos(SECOND))
         };
-        let by_files = without_looks(scout_with(&fake, by_process, globs));
-        let scout = scout_with(&fake, by_process, globs);
-        let by_rows = without_looks(scout.with_tasks(Tasks::of(rows_of(&fake, 9))));
-        assert_eq!(told(&by_files), told(&by_rows));
+        let by_files = without_scans(discovery_with(&fake, by_process, globs));
+        let discovery = discovery_with(&fake, by_process, globs);
+        let by_rows = without_scans(discovery.with_tasks(Tasks::of(rows_of(&fake, 9))));
+        assert_eq!(described(&by_files), described(&by_rows));
         assert_ne!(by_files.tasks, by_rows.tasks);
     }
 }
@@ -394,11 +394,11 @@ fn rows_and_files_give_the_same_view() {
 #[test]
 fn rows_stand_for_files_until_they_fail_and_then_no_round_is_lost() {
     let fake = Fake::new();
-    let mut scout = scout_with(&fake, false, &[]).with_tasks(Tasks::of(rows_of(&fake, 2)));
+    let mut discovery = discovery_with(&fake, false, &[]).with_tasks(Tasks::of(rows_of(&fake, 2)));
     let in_files = stat_line(100, "fio", 1, 4000, 1);
     fake.write("proc/100/stat", &in_files);
     fake.write("proc/101/stat", stat_line(101, "other", 1, 77, 1));
-    let mut at = |seconds: u64| scout.round(Nanos((100 + seconds) * SECOND));
+    let mut at = |seconds: u64| discovery.round(Nanos((100 + seconds) * SECOND));
     let excluded = |view: &View, id: &str| watched(view, id).excluded.clone();
     assert_eq!(excluded(&at(0), FIO), None, "not as its file says");
     fake.process(102, "new", "/system.slice/new.service", 4002);
@@ -436,48 +436,49 @@ fn files_kept_open_are_let_go_once_all_processes_are_read_at_once() {
     let fake = Fake::new();
     // Of each of four cgroups its list and its process.
     let budget = Budget::new(8);
-    let mut scout = scout_with(&fake, false, &[]).keeping(Arc::clone(&budget));
-    let round = |scout: &mut Discovery, seconds: u64| scout.round(Nanos((100 + seconds) * SECOND));
+    let mut discovery = discovery_with(&fake, false, &[]).keeping(Arc::clone(&budget));
+    let round =
+        |discovery: &mut Discovery, seconds: u64| discovery.round(Nanos((100 + seconds) * SECOND));
     let all = || {
         let keep = |_| budget.keep(open_root(&fake.roots().proc).unwrap(), Rank::EachTick);
         let kept: Vec<_> = (0..8).filter_map(keep).collect();
         kept.len()
     };
-    round(&mut scout, 0);
+    round(&mut discovery, 0);
     assert_eq!(all(), 8);
-    round(&mut scout, 2);
+    round(&mut discovery, 2);
     assert_eq!(all(), 0);
-    let mut scout = scout.with_tasks(Tasks::of(rows_of(&fake, 9)));
-    round(&mut scout, 6);
+    let mut discovery = discovery.with_tasks(Tasks::of(rows_of(&fake, 9)));
+    round(&mut discovery, 6);
     assert_eq!(all(), 8);
 }
 
 #[test]
-fn who_is_in_a_workload_is_told_where_it_has_memory_on_a_device() {
+fn processes_of_a_workload_are_listed_where_it_has_memory_on_a_device() {
     let fake = Fake::new();
     let rows = Rows {
         more_ns: SECOND,
         ..rows_of(&fake, 9)
     };
-    let mut scout = scout_with(&fake, false, &[]).with_tasks(Tasks::of(rows));
+    let mut discovery = discovery_with(&fake, false, &[]).with_tasks(Tasks::of(rows));
     let mut at = |seconds: u64| {
-        let all = scout.round(Nanos(seconds * SECOND)).processes();
+        let all = discovery.round(Nanos(seconds * SECOND)).processes();
         let ids: Vec<_> = all.keys().map(|id| id.as_str().to_owned()).collect();
         assert_eq!(ids, [FIO], "the others have nothing there");
-        let told = all[&WorkloadId::new(FIO)].clone();
-        let one = told.busiest[0].clone();
+        let found = all[&WorkloadId::new(FIO)].clone();
+        let one = found.busiest[0].clone();
         assert_eq!(
-            (one.pid, one.comm.as_str(), told.busiest.len()),
+            (one.pid, one.comm.as_str(), found.busiest.len()),
             (100, "fio", 1)
         );
         (
-            told.at.0 / SECOND,
+            found.at.0 / SECOND,
             one.cpu_cpus.map(|c| c.get()),
             one.part_ratio,
         )
     };
-    assert_eq!(at(100), (100, None, None), "one look is no rate");
-    assert_eq!(at(101), (100, None, None), "not looked at again yet");
+    assert_eq!(at(100), (100, None, None), "one read is no rate");
+    assert_eq!(at(101), (100, None, None), "not read again yet");
     assert_eq!(at(102), (102, Some(0.5), Some(1.0)));
     assert_eq!(at(103), (102, Some(0.5), Some(1.0)));
 }

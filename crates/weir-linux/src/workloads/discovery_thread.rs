@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lets the scout run beside the loop: in a thread, or, where a test wants to know what happens when,
-//! between two ticks.
+//! Runs discovery beside the loop: in a thread, or between two ticks, where a test needs a known order.
 
-use super::cgroups::cache::ASK_EVERY;
+use super::cgroups::cache::PIDS_EVERY;
 use super::discovery::{Discovery, View};
 use crate::inventory::group_nodes::GroupOnNode;
 use crate::kernel::clock::now;
@@ -14,18 +13,18 @@ use std::time::Duration;
 use weir_core::Nanos;
 
 const ROUND_EVERY: Duration = Duration::from_millis(1000);
-/// Where weir only observes: as often as processes are asked for.
-const OBSERVING_EVERY: Duration = Duration::from_nanos(ASK_EVERY.0);
+/// Where weir only observes: as often as processes are read.
+const OBSERVING_EVERY: Duration = Duration::from_nanos(PIDS_EVERY.0);
 /// While the memory of a process is unknown, the traffic of its group cannot be attributed correctly.
 const UNREAD_EVERY: Duration = Duration::from_millis(20);
 /// After a workload vanished the next round comes early, but not at once: they go in swarms.
 const HURRY_AFTER: Duration = Duration::from_millis(200);
 
-/// The scout, running.
+/// Discovery, running.
 pub(crate) enum Pace {
-    /// A round is made by whoever asks, when one is due.
+    /// A call for the view makes a round, when one is due.
     Inline {
-        scout: Box<Discovery>,
+        discovery: Box<Discovery>,
         view: Arc<View>,
         made_at: Nanos,
         hurry: bool,
@@ -54,11 +53,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Pace {
     /// Rounds between ticks; the first at once.
-    pub(crate) fn inline(mut scout: Discovery) -> io::Result<Self> {
+    pub(crate) fn inline(mut discovery: Discovery) -> io::Result<Self> {
         let made_at = now();
-        let view = Arc::new(scout.round(made_at));
+        let view = Arc::new(discovery.round(made_at));
         Ok(Pace::Inline {
-            scout: Box::new(scout),
+            discovery: Box::new(discovery),
             view,
             made_at,
             hurry: false,
@@ -67,17 +66,17 @@ impl Pace {
     }
 
     /// Rounds in a thread; the first before it starts, so that the first tick has a view.
-    pub(crate) fn thread(mut scout: Discovery) -> io::Result<Self> {
+    pub(crate) fn thread(mut discovery: Discovery) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            view: Mutex::new(Arc::new(scout.round(now()))),
+            view: Mutex::new(Arc::new(discovery.round(now()))),
             groups: Mutex::new((0, None)),
             stop: AtomicBool::new(false),
             hurry: AtomicBool::new(false),
         });
-        scout.take_time();
+        discovery.take_time();
         let theirs = Arc::clone(&shared);
         let builder = thread::Builder::new().name("weir-scout".into());
-        let thread = builder.spawn(move || run(scout, &theirs))?;
+        let thread = builder.spawn(move || run(discovery, &theirs))?;
         Ok(Pace::Thread { shared, thread })
     }
 
@@ -88,7 +87,7 @@ impl Pace {
                 (Arc::clone(&lock(&shared.view)), thread.is_finished())
             }
             Pace::Inline {
-                scout,
+                discovery,
                 view,
                 made_at,
                 hurry,
@@ -99,7 +98,7 @@ impl Pace {
                 if age >= ROUND_EVERY || std::mem::take(hurry) {
                     *view = Arc::new(View {
                         watched: *watched,
-                        ..scout.round(at)
+                        ..discovery.round(at)
                     });
                     *made_at = at;
                 }
@@ -123,8 +122,10 @@ impl Pace {
     /// number.
     pub(crate) fn watch(&mut self, groups: Vec<GroupOnNode>) -> u64 {
         let number = match self {
-            Pace::Inline { scout, watched, .. } => {
-                scout.watch(groups);
+            Pace::Inline {
+                discovery, watched, ..
+            } => {
+                discovery.watch(groups);
                 *watched += 1;
                 *watched
             }
@@ -149,11 +150,11 @@ impl Drop for Pace {
     }
 }
 
-fn run(mut scout: Discovery, shared: &Shared) {
+fn run(mut discovery: Discovery, shared: &Shared) {
     let mut watched = 0;
     loop {
-        thread::park_timeout(match scout.is_for_limits() {
-            _ if scout.has_unread() => UNREAD_EVERY,
+        thread::park_timeout(match discovery.is_for_limits() {
+            _ if discovery.has_unread() => UNREAD_EVERY,
             true => ROUND_EVERY,
             false => OBSERVING_EVERY,
         });
@@ -168,12 +169,12 @@ fn run(mut scout: Discovery, shared: &Shared) {
             (waiting.0, waiting.1.take())
         };
         if let Some(groups) = groups {
-            scout.watch(groups);
+            discovery.watch(groups);
             watched = number;
         }
         let view = Arc::new(View {
             watched,
-            ..scout.round(now())
+            ..discovery.round(now())
         });
         *lock(&shared.view) = view;
     }

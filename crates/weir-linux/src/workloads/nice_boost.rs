@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_is_many_for_each_cpu_and_what_nobody_knows() {
+    fn a_crowd_is_many_for_each_cpu_or_an_unknown_number() {
         let dir = tempfile::tempdir().unwrap();
         let proc = crate::kernel::files::open_root(dir.path()).unwrap();
         let cpus = std::thread::available_parallelism().unwrap().get();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn haste_ends_and_nobody_in_more_haste_is_held_back() {
+    fn haste_ends_and_a_thread_of_lower_nice_keeps_it() {
         let own = || getpriority_process(None).unwrap();
         std::thread::spawn(move || {
             let usual = own();

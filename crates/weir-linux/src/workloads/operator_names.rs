@@ -18,7 +18,7 @@ use weir_core::seam::topology::Fact;
 pub const NAMES: &str = "names.";
 const EXCLUDE: &str = "names.exclude";
 const WEIGHTS: &str = "names.weights";
-/// Most processes that are looked at.
+/// Most processes that are read.
 const PROCESSES_MAX: usize = 100_000;
 /// Where cgroups are mounted: people give their whole path.
 const MOUNT: &str = "/sys/fs/cgroup";
@@ -214,7 +214,7 @@ mod tests {
         fake
     }
 
-    fn told(
+    fn facts_for(
         by: By,
         exclude: &[&str],
         weights: &[&str],
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_said_to_fit() {
-        let facts = told(
+        let facts = facts_for(
             By::Cgroup,
             &[VM, "/system.slice/*"],
             &["/system.slice/fio.service"],
@@ -249,13 +249,13 @@ mod tests {
             said[1],
             (WEIGHTS, Ok("1 given, and each fits a workload".into()))
         );
-        assert!(told(By::Cgroup, &[], &[]).is_empty());
+        assert!(facts_for(By::Cgroup, &[], &[]).is_empty());
         // A process is known by its name too.
-        assert!(told(By::Process, &["stress"], &[])[0].1.is_ok());
+        assert!(facts_for(By::Process, &["stress"], &[])[0].1.is_ok());
     }
 
     #[test]
-    fn what_fits_nothing_is_told_with_what_was_probably_meant() {
+    fn a_pattern_that_fits_nothing_is_reported_with_what_was_probably_meant() {
         for (pattern, hint) in [
             (
                 "fio.service",
@@ -277,7 +277,7 @@ mod tests {
             ),
             ("/nothing/of/the/kind", "weir top --once"),
         ] {
-            let facts = told(By::Cgroup, &[pattern, "/init.scope"], &[]);
+            let facts = facts_for(By::Cgroup, &[pattern, "/init.scope"], &[]);
             let why = facts[0].1.as_ref().unwrap_err();
             assert!(
                 why.contains(pattern) && !why.contains("init.scope"),
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_weight_is_of_an_exact_name() {
-        let facts = told(
+        let facts = facts_for(
             By::Cgroup,
             &[],
             &["/system.slice/*", "system.slice/fio.service"],

@@ -54,7 +54,7 @@ pub struct CalibrateArgs {
     #[arg(long)]
     pub allow_other_traffic: bool,
 
-    /// Keep the profile in this file, and not where `weir run --set-point knee` looks for it
+    /// Keep the profile in this file, and not where `weir run --set-point knee` reads it
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 

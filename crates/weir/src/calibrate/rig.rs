@@ -56,7 +56,7 @@ impl Rig {
         })
     }
 
-    /// Whether a signal asked it to end.
+    /// Whether a signal has come that ends it.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) != 0
     }
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_device_counts_comes_before_what_we_asked_for() {
+    fn counted_bytes_come_before_requested_bytes() {
         let mark = |at_ns, counted_bytes, own_bytes| Mark {
             at_ns,
             counted_bytes,

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_stopped_keeps_what_there_is() {
+    fn a_stopped_search_keeps_its_points() {
         let mut left = 3;
         let mut measure = |delay: u64| {
             left -= 1;

@@ -169,7 +169,7 @@ impl Profile {
         within("knee.latency_ns", knee.latency_ns, LATENCIES)?;
         let highest = self.points.iter().map(|p| p.bandwidth_bytes_per_sec);
         let highest = highest.fold(0.0, f64::max);
-        // A little beyond, by rounding of the decimals that were written.
+        // A little above, by rounding of the decimals that were written.
         within(
             "knee.bandwidth_bytes_per_sec",
             knee.bandwidth_bytes_per_sec,

@@ -18,7 +18,7 @@ use weir_linux::Roots;
 /// Does it.
 ///
 /// # Errors
-/// What was asked for cannot be done.
+/// The command cannot be carried out.
 pub fn groups(args: &GroupsArgs, roots: &Roots) -> Result<Exit> {
     match &args.what {
         Groups::List(args) => list::list(args, roots),

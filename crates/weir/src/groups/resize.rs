@@ -128,7 +128,7 @@ fn read_layout(path: &Path) -> Result<Layout> {
 
 fn page(map: &Map, complete: bool, moved: Vec<MovedBlocks>, refused: Vec<Refusal>) -> Page {
     let rows = map.nodes.iter().zip(map.counts());
-    let free = map.owners.iter().filter(|o| **o == Owner::Nobody).count();
+    let free = map.owners.iter().filter(|o| **o == Owner::Free).count();
     Page {
         complete,
         block_bytes: map.block_bytes,

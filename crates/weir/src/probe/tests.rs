@@ -177,8 +177,8 @@ fn bare(node: u32) -> Box<dyn Platform> {
     }))
 }
 
-/// What stands of it among the facts.
-fn told(probed: &Probed) -> &Result<String, Missing> {
+/// The probe's entry among the facts.
+fn probe_fact(probed: &Probed) -> &Result<String, Missing> {
     let fact = probed
         .describe()
         .facts
@@ -191,7 +191,7 @@ fn told(probed: &Probed) -> &Result<String, Missing> {
 fn a_node_of_this_machine_is_measured_and_given_back() {
     let roots = Roots::beneath(Path::new("/"));
     let mut probed = Probed::start(bare(0), &roots).unwrap();
-    if let Err(why) = told(&probed) {
+    if let Err(why) = probe_fact(&probed) {
         return eprintln!("SKIP the probe on node 0: {why}");
     }
     let seen = loop {
@@ -206,7 +206,12 @@ fn a_node_of_this_machine_is_measured_and_given_back() {
     // Eight batches of 288 lines at least.
     let own = seen.probe_traffic[0].read_bytes.ok().unwrap();
     assert!(own.0 >= 8 * 288 * 64 && own.0 % (288 * 64) == 0, "{own}");
-    assert!(told(&probed).as_ref().unwrap().contains("at most 1 %"));
+    assert!(
+        probe_fact(&probed)
+            .as_ref()
+            .unwrap()
+            .contains("at most 1 %")
+    );
     let rings = || {
         let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap_or_default();
         maps.lines()
@@ -235,5 +240,5 @@ fn a_node_that_is_not_there_is_a_reason_and_not_a_zero() {
         .unwrap_err()
         .to_string();
     assert!(why.contains("no node of the device is online"), "{why}");
-    assert!(seen.probe_traffic.is_empty() && told(&probed).is_err());
+    assert!(seen.probe_traffic.is_empty() && probe_fact(&probed).is_err());
 }

@@ -52,11 +52,11 @@ pub fn replay(args: &ReplayArgs) -> Result<Exit> {
 /// Offers each tick's metrics at its time. Where they are is said when the first is there.
 fn metrics(recording: &Recording, args: &ReplayArgs, address: SocketAddr) -> Result<Exit> {
     let exporter = RefCell::new(Exporter::start(address)?);
-    let mut is_told = false;
+    let mut is_announced = false;
     let mut count = |tick: &Tick| exporter.borrow_mut().count(tick);
     let damaged = play(recording, args, &mut count, &mut |snapshot| {
         exporter.borrow_mut().leave(snapshot);
-        if !std::mem::replace(&mut is_told, true) {
+        if !std::mem::replace(&mut is_announced, true) {
             let address = exporter.borrow().address();
             let place = format!("http://{address}/metrics");
             // A closed stderr is no reason to stop.

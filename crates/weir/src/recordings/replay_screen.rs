@@ -82,7 +82,7 @@ impl ReplayScreen {
         }
         let begin = sessions.first().map_or(0, |s| s.start.started_unix_ms);
         let (send, shown) = sync_channel(64);
-        let (wishes, asked) = channel();
+        let (wishes, requests) = channel();
         let args = args.clone();
         let damaged: Arc<AtomicU64> = Arc::default();
         let counted = Arc::clone(&damaged);
@@ -91,7 +91,7 @@ impl ReplayScreen {
             .spawn(move || -> Result<()> {
                 let recording = Recording::open(&args.file)?;
                 let sessions = chosen(&recording, &args)?;
-                Player::new(&recording, sessions, &args, counted).run(&asked, &send)
+                Player::new(&recording, sessions, &args, counted).run(&requests, &send)
             })
             .context("cannot start the replaying thread")?;
         Ok(ReplayScreen {

@@ -70,7 +70,7 @@ const LOOP_NICE: i32 = -20;
 /// How the loop came to its end.
 enum End {
     /// A signal, or the end of `--duration`.
-    Asked,
+    Requested,
     /// The reader of the JSON lines has left.
     ReaderLeft,
 }
@@ -207,12 +207,12 @@ fn run_until(
                     true => info!("{name}: limits are restored"),
                     false => info!("{name}: weir ends, and had set no limits"),
                 }
-                return Ok(End::Asked);
+                return Ok(End::Requested);
             }
         }
         if until.is_some_and(|end| Instant::now() >= end) {
             info!("the end of --duration");
-            return Ok(End::Asked);
+            return Ok(End::Requested);
         }
         match ticks.sinks().trouble() {
             None => {}
@@ -224,7 +224,7 @@ fn run_until(
         }
         let ticked = match ticks.tick() {
             Ok(ticked) => ticked,
-            Err(PlatformError::End) => return Ok(End::Asked),
+            Err(PlatformError::End) => return Ok(End::Requested),
             Err(error) => return Err(error).context("weir stopped and gave its limits back"),
         };
         log_events(&ticked.events);

@@ -261,11 +261,11 @@ mod tests {
     }
 
     #[test]
-    fn a_tick_has_the_time_of_its_look() {
+    fn a_tick_has_the_time_of_its_observation() {
         const SECOND: u64 = 1_000_000_000;
-        let looks = [1_000, 1_003, 1_004, 1_014, 5_014].map(|sec| Nanos(sec * SECOND));
+        let times = [1_000, 1_003, 1_004, 1_014, 5_014].map(|sec| Nanos(sec * SECOND));
         let world = Dated(
-            looks.iter().rev().copied().collect(),
+            times.iter().rev().copied().collect(),
             Description::default(),
         );
         let interval = Duration::from_secs(1);

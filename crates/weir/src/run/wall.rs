@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_has_one_time_whenever_it_is_asked_for() {
+    fn a_moment_has_one_time_at_each_call() {
         let mut wall = Wall::default();
         let seen = Nanos(100 * 1_000_000_000);
         wall.take(readings(100 * SECOND, 5_000 * SECOND, 0));

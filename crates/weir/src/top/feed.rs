@@ -143,7 +143,7 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
     thread::Builder::new()
         .name("weir-top-own".into())
         .spawn(move || {
-            let platform = match host::open_to_look(&roots, by, nodes, OWN_INTERVAL) {
+            let platform = match host::open_read_only(&roots, by, nodes, OWN_INTERVAL) {
                 Ok(platform) => platform,
                 Err(error) => {
                     // The other side waits for exactly this message.

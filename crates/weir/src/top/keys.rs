@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_is_told() {
+    fn keys_that_move_through_a_recording_are_wishes() {
         let mut model = model();
         model.is_recorded = true;
         let mut press = |c| press(&mut model, KeyCode::Char(c));

@@ -299,9 +299,9 @@ mod tests {
         text
     }
 
-    /// Compares with a picture kept beside this file; `WEIR_BLESS=1` writes it anew, to be looked
-    /// at before it is committed.
-    fn looks_like(name: &str, seen: &str) {
+    /// Compares with a picture kept beside this file; `WEIR_BLESS=1` writes it anew. Check it before it is
+    /// committed.
+    fn assert_picture(name: &str, seen: &str) {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("src/top/pictures")
             .join(name);
@@ -314,12 +314,12 @@ mod tests {
 
     #[test]
     fn the_screen_at_80_by_24() {
-        looks_like("80x24.txt", &screen(&two_seconds(), 80, 24));
+        assert_picture("80x24.txt", &screen(&two_seconds(), 80, 24));
     }
 
     #[test]
     fn the_screen_at_200_by_50() {
-        looks_like("200x50.txt", &screen(&two_seconds(), 200, 50));
+        assert_picture("200x50.txt", &screen(&two_seconds(), 200, 50));
     }
 
     #[test]
@@ -328,14 +328,14 @@ mod tests {
         model.help = true;
         let seen = screen(&model, 80, 24);
         assert!(seen.contains("any key closes this"), "{seen}");
-        looks_like("help.txt", &seen);
+        assert_picture("help.txt", &seen);
     }
 
     #[test]
     fn the_plain_table() {
         let mut model = two_seconds();
         model.toggle_list();
-        looks_like("plain.txt", &plain(&model, "from the running weir"));
+        assert_picture("plain.txt", &plain(&model, "from the running weir"));
     }
 
     #[test]
@@ -370,7 +370,7 @@ mod tests {
             .collect();
         model.jump(&past, vec![newest]);
         model.select(1);
-        looks_like("recorded.txt", &screen(&model, 100, 24));
+        assert_picture("recorded.txt", &screen(&model, 100, 24));
     }
 
     #[test]
@@ -390,7 +390,7 @@ mod tests {
             }
             model.add(seen);
         }
-        looks_like("devices.txt", &screen(&model, 80, 24));
+        assert_picture("devices.txt", &screen(&model, 80, 24));
     }
 
     #[test]
@@ -400,7 +400,7 @@ mod tests {
         model.unfold();
         model.select(2);
         let seen = screen(&model, 100, 30);
-        looks_like("processes.txt", &seen);
+        assert_picture("processes.txt", &seen);
         // The snapshot has no processes of the others, and the row says so.
         model.select(isize::MAX);
         model.unfold();
@@ -420,14 +420,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_folded_and_what_is_looked_for() {
+    fn folded_rows_and_rows_that_match_a_filter() {
         let mut model = two_seconds();
         model.fold_all();
         let folded = screen(&model, 80, 24);
         model.set_filter("service".to_owned());
         model.typing = true;
         model.select(1);
-        looks_like("folded.txt", &folded);
-        looks_like("filter.txt", &screen(&model, 80, 24));
+        assert_picture("folded.txt", &folded);
+        assert_picture("filter.txt", &screen(&model, 80, 24));
     }
 }

@@ -116,8 +116,8 @@ impl TopColumn {
     }
 }
 
-/// The widths of a screen's columns: the name takes what the others leave, up to a point; beyond
-/// it the reason is told at length.
+/// The widths of a screen's columns. The name takes what the others leave, up to a bound. Cells above the
+/// bound show the reason at length.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     columns: &'static [TopColumn],

@@ -49,7 +49,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
         weights: Vec::new(),
         actions: Vec::new(),
     };
-    snapshot.scheduler = Some(books());
+    snapshot.scheduler = Some(scheduler_stats());
     snapshot.processes = processes(at_ms);
     snapshot.self_cost = Some(SelfCost {
         process_cpus: CpuShare::new(0.012),
@@ -83,8 +83,8 @@ fn processes(at_ms: u64) -> BTreeMap<WorkloadId, Processes> {
     [(id, Processes::of(at, rows))].into()
 }
 
-/// Of weir's scheduler: it holds the first workload.
-fn books() -> SchedStats {
+/// Statistics of weir's scheduler, which limits the first workload.
+fn scheduler_stats() -> SchedStats {
     let first = WorkloadStats {
         is_limited: true,
         parks: 1444,

@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(rows, ["▾ /a 3", "    . 1", "    b 2"]);
     }
 
-    /// Pods of a machine look alike where their paths are cut in the middle.
+    /// Pods of a machine have the same name where their paths are cut in the middle.
     #[test]
     fn pods_and_containers_have_their_short_names_before_the_path() {
         let uid = |n: u32| format!("2f4c1a7{n}_0b1d_4c3e_9f5a_6b7c8d9e0f1a");

@@ -139,7 +139,7 @@ fn an_arm_host_is_named_as_such() {
 }
 
 #[test]
-fn who_enforces_cpu_max_is_asked_of_a_switch() {
+fn limits_beside_a_foreign_scheduler_need_trust_cpu_max() {
     let world = World::new();
     world.write("sys/kernel/sched_ext/state", "enabled\n");
     world.write("sys/kernel/sched_ext/root/ops", "lavd\n");
@@ -150,7 +150,7 @@ fn who_enforces_cpu_max_is_asked_of_a_switch() {
     );
     let limit = ["run", "--limit", "--set-point", "300MiB/s", "--json"];
     let daemon = world.start(&limit);
-    world.wait_for_looks(20);
+    world.wait_for_ticks(20);
     assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
     daemon.signal(Signal::TERM);
     let refused = daemon.end();
@@ -171,7 +171,7 @@ fn who_enforces_cpu_max_is_asked_of_a_switch() {
 fn an_observer_restores_nothing() {
     let world = World::new();
     let daemon = world.start(&["run"]);
-    world.wait_for_looks(3);
+    world.wait_for_ticks(3);
     daemon.signal(Signal::INT);
     let said = daemon.end().stderr;
     assert!(

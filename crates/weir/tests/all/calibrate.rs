@@ -93,9 +93,9 @@ fn lacking() -> Option<&'static str> {
 }
 
 #[test]
-fn interrupted_it_tells_what_it_has() {
+fn interrupted_it_reports_the_points_it_has() {
     if let Some(what) = lacking() {
-        return eprintln!("SKIP interrupted_it_tells_what_it_has: {what}");
+        return eprintln!("SKIP interrupted_it_reports_the_points_it_has: {what}");
     }
     let dir = node0();
     let out = dir.path().join("profile.toml");
@@ -174,7 +174,7 @@ fn run_takes_its_set_point_from_what_is_stored() {
     let path = world.path("var/lib/weir/devices/weir_cxl0.toml");
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, STORED).unwrap();
-    let text = world.weir_for_looks(1, &run).stdout;
+    let text = world.weir_for_ticks(1, &run).stdout;
     let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert_eq!(
         last["plan"]["devices"][0]["set_point_bytes_per_sec"], 5e8,

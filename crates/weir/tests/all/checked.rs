@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A simulated recording; of several sessions where it is asked for again.
+/// A simulated recording. A second call with the same file adds a session.
 fn record(file: &str) {
     let simulated = ["bench", "record", "thesis-idle", "--hours", "0.1"];
     done(&[&simulated[..], &["--out", file]].concat());
@@ -217,7 +217,7 @@ fn help_is_wrapped_once() {
     }
 }
 
-/// Times are those of the looks: rows neither overlap nor leave holes, however long it took to limit.
+/// Times are those of the observations: rows neither overlap nor leave holes, however long it took to limit.
 #[test]
 fn rows_of_a_run_follow_each_other() {
     let desk = Desk::new();
@@ -225,7 +225,7 @@ fn rows_of_a_run_follow_each_other() {
     let world = World::new();
     let limit = ["record", &file, "--limit", "--set-point", "300MiB/s"];
     let args = [&limit[..], &["--interval", "20ms"]].concat();
-    world.weir_for_looks(150, &args);
+    world.weir_for_ticks(150, &args);
     let rows = done(&["export", &file, "--table", "devices", "--json"]);
     let rows: Vec<(u64, u64)> = rows
         .lines()

@@ -115,7 +115,7 @@ fn of_a_damaged_file_it_is_said_what_is_wrong_and_what_can_be_recovered() {
     let file = desk.text("a.weir");
     let world = World::new();
     let args = ["record", &file, "--interval", "5ms", "--log", "warn"];
-    world.weir_for_looks(1000, &args);
+    world.weir_for_ticks(1000, &args);
     let whole = done(&["replay", &file]);
     let whole: Vec<&str> = whole.lines().collect();
     let size = fs::metadata(&file).unwrap().len() as usize;
@@ -187,7 +187,7 @@ fn a_full_disk_ends_a_recording_and_not_a_run() {
     let file = desk.text("b.weir");
     let args = format!("run --record {file} --interval 5ms --json");
     let daemon = with_little_disk(&world, &args);
-    world.wait_for_looks(1500);
+    world.wait_for_ticks(1500);
     daemon.signal(Signal::TERM);
     let ended = daemon.end();
     let said = ended.stderr;

@@ -160,7 +160,7 @@ fn causes_were_tested(figures: &Value) {
     }
 }
 
-/// What has an aim is not judged by a bound as well, and each scenario that states bounds is judged.
+/// A figure with a target has no bound as well, and each scenario that states bounds is checked.
 fn one_verdict_a_figure(figures: &Value) {
     let bounds = figures["figures"]["bounds"].as_array().unwrap();
     let of = |scenario: &str, bound: &str| {
@@ -174,8 +174,8 @@ fn one_verdict_a_figure(figures: &Value) {
     assert!(!of("neighbour", "light reader, p50: lower by"));
     for scenario in figures["scenarios"].as_object().unwrap().keys() {
         let states = done(&["sim", scenario, "--print"]).contains("\n[expect");
-        let judged = bounds.iter().any(|b| b["scenario"] == scenario.as_str());
-        assert_eq!(states, judged, "{scenario}");
+        let checked = bounds.iter().any(|b| b["scenario"] == scenario.as_str());
+        assert_eq!(states, checked, "{scenario}");
     }
 }
 

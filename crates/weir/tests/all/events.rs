@@ -104,7 +104,7 @@ fn granite_rapids_has_its_ports() {
 }
 
 #[test]
-fn a_kernel_that_is_too_old_is_told_what_it_needs() {
+fn the_kernel_version_that_an_event_needs_is_reported() {
     let world = World::new(0xcf);
     world.pmu(
         "uncore_cha_0",
@@ -157,7 +157,7 @@ fn hostile_names_do_not_reach_the_terminal() {
 }
 
 #[test]
-fn counting_without_events_says_where_to_look() {
+fn counting_without_events_names_the_next_move() {
     let world = World::new(0xad);
     let output = world.weir(&["--count", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));

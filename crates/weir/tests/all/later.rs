@@ -42,11 +42,11 @@ fn wait_for(world: &World, names: &[&str]) {
 
 /// Hot-added, and taken away again (xcena-dev/maru, issues 48 and 49).
 #[test]
-fn a_device_that_comes_and_goes_is_in_all_that_weir_tells() {
+fn a_device_that_comes_and_goes_is_in_all_outputs() {
     let (world, desk) = (World::with_late(), Desk::new());
     let file = desk.text("a.weir");
     let daemon = world.start(&["run", "--json", "--record", &file]);
-    world.wait_for_looks(5);
+    world.wait_for_ticks(5);
     world.node_comes();
     world.counters_come();
     world.wait("the workload on it has its bytes", || {
@@ -56,10 +56,10 @@ fn a_device_that_comes_and_goes_is_in_all_that_weir_tells() {
     });
     let before = rate(&world.snapshot(), HEAVY[0]);
     assert!(before.is_some_and(|rate| rate > 0.0), "{before:?}");
-    world.wait_for_looks(5);
+    world.wait_for_ticks(5);
     world.device_goes();
     wait_for(&world, &["weir_cxl0"]);
-    world.wait_for_looks(25);
+    world.wait_for_ticks(25);
     assert_eq!(rate(&world.snapshot(), LATE), None, "it has nothing there");
     let ended = end(daemon);
     for what in ["(weir_cxl1) came", "(weir_cxl1) went"] {
@@ -123,7 +123,7 @@ fn limits_stay_when_a_device_comes_and_end_with_their_device() {
     for workload in HEAVY.iter().chain([&LATE]) {
         assert_eq!(world.cpu_max(workload), FREE, "{workload}");
     }
-    // From the first limit on, each look has one.
+    // From the first limit on, each tick has one.
     let limits = |id: &str| -> Vec<Option<f64>> {
         let all = ended.stdout.lines().map(|line| limit(line, id));
         all.skip_while(Option::is_none).collect()
@@ -150,18 +150,18 @@ fn limit(line: &str, id: &str) -> Option<f64> {
 }
 
 #[test]
-fn a_node_without_counters_is_told_once_and_counters_are_taken_up() {
+fn a_node_without_counters_is_reported_once_and_counters_are_taken_up() {
     let world = World::with_late();
     let daemon = world.start(&["run"]);
-    world.wait_for_looks(2);
+    world.wait_for_ticks(2);
     world.node_comes();
-    world.wait("it is told", || {
+    world.wait("it is reported", || {
         world.snapshot()["skipped"][0]["what"] == "node2"
     });
-    world.wait_for_looks(5);
+    world.wait_for_ticks(5);
     world.counters_come();
     wait_for(&world, &["weir_cxl0", "weir_cxl1"]);
-    world.wait_for_looks(5);
+    world.wait_for_ticks(5);
     assert_eq!(world.snapshot()["skipped"], serde_json::json!([]));
     let ended = end(daemon);
     assert_eq!(

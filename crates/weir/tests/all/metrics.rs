@@ -38,8 +38,8 @@ pub fn value(page: &str, sample: &str) -> Option<f64> {
     lines.find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
 }
 
-/// What a program says about the page, or nothing (and why, loudly) where it is not installed.
-fn judged(program: &str, args: &[&str], page: &str, package: &str) -> Option<String> {
+/// What a program prints about the page, or nothing where it is not installed (stderr has the reason).
+fn checked_by(program: &str, args: &[&str], page: &str, package: &str) -> Option<String> {
     let child = Command::new(program)
         .args(args)
         .stdin(Stdio::piped())
@@ -135,7 +135,7 @@ fn is_true(page: &str) {
 }
 
 fn is_accepted(page: &str, older: &str) {
-    if let Some(read) = judged(
+    if let Some(read) = checked_by(
         "/usr/bin/python3",
         &["-c", REFERENCE],
         page,
@@ -148,7 +148,7 @@ fn is_accepted(page: &str, older: &str) {
         // Shown by Python, which doubles backslashes once more.
         assert!(read.contains("/a\"b\\\\c\\\\012# EOF\\\\033[2J"), "{read}");
     }
-    judged("promtool", &["check", "metrics"], older, "prometheus");
+    checked_by("promtool", &["check", "metrics"], older, "prometheus");
 }
 
 #[test]

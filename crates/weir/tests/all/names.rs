@@ -37,7 +37,7 @@ fn what_is_excluded_as_systemd_writes_it_is_not_limited() {
     world.wait("others are limited", || {
         world.cpu_max(HEAVY[0]) != "max 100000"
     });
-    world.wait_for_looks(20);
+    world.wait_for_ticks(20);
     assert_eq!(world.cpu_max(VM), "max 100000");
     let why = stdout(&world.weir(&["explain", VM]));
     assert!(why.contains("matches") && why.contains(VM), "{why}");
@@ -53,7 +53,7 @@ fn what_is_excluded_as_systemd_writes_it_is_not_limited() {
 }
 
 #[test]
-fn a_pattern_that_fits_nothing_is_told_at_the_start_and_by_doctor() {
+fn a_pattern_that_fits_nothing_is_reported_at_the_start_and_by_doctor() {
     let world = World::new();
     let slip = "light.service";
     let hint = "perhaps */light.service is meant, which fits /system.slice/light.service";
@@ -88,7 +88,7 @@ fn a_pattern_that_fits_nothing_is_told_at_the_start_and_by_doctor() {
 
     // What a running weir was given is known without its settings.
     let daemon = world.start(&["run", "--exclude", slip]);
-    world.wait_for_looks(5);
+    world.wait_for_ticks(5);
     let page = stdout(&world.weir(&["doctor"]));
     assert!(
         page.contains("running weir") && page.contains(slip),
@@ -112,7 +112,7 @@ fn two_names_are_never_one_and_each_is_found_by_what_is_shown() {
     let world = World::with(&[line, literal]);
     let desk = Desk::new();
     let file = desk.text("names.weir");
-    let ended = world.weir_for_looks(20, &["run", "--json", "--record", &file]);
+    let ended = world.weir_for_ticks(20, &["run", "--json", "--record", &file]);
     let ids = ids(&ended.stdout);
     for shown in [line_shown, literal_shown] {
         assert_eq!(ids.iter().filter(|id| *id == shown).count(), 1, "{ids:?}");
@@ -126,7 +126,7 @@ fn two_names_are_never_one_and_each_is_found_by_what_is_shown() {
         );
     }
     let daemon = world.start(&["run", "--exclude", literal_shown]);
-    world.wait_for_looks(5);
+    world.wait_for_ticks(5);
     let page = stdout(&world.weir(&["explain", literal_shown]));
     assert!(page.contains("the exclude list"), "{page}");
     let page = stdout(&world.weir(&["explain", line_shown]));

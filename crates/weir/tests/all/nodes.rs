@@ -212,18 +212,18 @@ fn bytes_of(snapshot: &Value, name: &str) -> Option<f64> {
 
 /// Two lines, and nothing that says which node each is of.
 #[test]
-fn weir_asks_for_the_nodes_of_counters_that_do_not_name_them() {
+fn counters_that_do_not_name_their_nodes_need_an_option() {
     let machine = Machine::of(HBM);
     machine.write(DUMP, "read write\n64 128\n192 256\n");
     let doctor = machine.json(&["doctor", "--json"]);
     assert_eq!(group_nodes(&doctor), [0; 0]);
-    let asked = fact(&doctor, "cxl.counters.nodes");
+    let nodes = fact(&doctor, "cxl.counters.nodes");
     assert!(
-        asked["next_move"]
+        nodes["next_move"]
             .as_str()
             .unwrap()
             .contains("--device node:4"),
-        "{asked}"
+        "{nodes}"
     );
     let run = machine.weir(&["run", "--duration", "1s"]);
     assert_eq!(run.status.code(), Some(0));

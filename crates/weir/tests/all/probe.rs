@@ -77,7 +77,7 @@ fn a_latency_is_in_json_recording_and_export() {
 fn one_that_cannot_be_is_a_reason_and_nothing_else_suffers() {
     // Node 1 is only in the files, and they do not say what is free there.
     let world = World::new();
-    let ended = world.weir_for_looks(20, &["run", "--probe", "--json"]);
+    let ended = world.weir_for_ticks(20, &["run", "--probe", "--json"]);
     let ticks = lines(&ended.stdout);
     let last = ticks.last().unwrap();
     let why = &last["latencies"][0]["mean_ns"]["value"]["Err"]["detail"];
@@ -94,9 +94,9 @@ fn one_that_cannot_be_is_a_reason_and_nothing_else_suffers() {
 }
 
 #[test]
-fn without_being_asked_it_does_not_load() {
+fn without_the_option_there_is_no_load() {
     let world = world_on_node_0();
-    let ended = world.weir_for_looks(1, &["run", "--json"]);
+    let ended = world.weir_for_ticks(1, &["run", "--json"]);
     let ticks = lines(&ended.stdout);
     assert_eq!(
         ticks[0]["latencies"],

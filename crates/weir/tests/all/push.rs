@@ -20,7 +20,7 @@ const AWAY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\n\r\
 /// Answers nothing, and keeps the connection.
 const SILENT: &str = "";
 
-/// A server that keeps what was asked of it.
+/// A server that keeps the requests it gets.
 struct Fake {
     url: String,
     answer: Answer,

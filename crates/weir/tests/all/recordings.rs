@@ -16,7 +16,7 @@ fn recorded(desk: &Desk, name: &str) -> String {
     world.wait("it limits", || {
         world.snapshot().to_string().contains("\"limited\"")
     });
-    world.wait_for_looks(20);
+    world.wait_for_ticks(20);
     daemon.signal(Signal::TERM);
     let ended = daemon.end();
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -64,8 +64,8 @@ fn another_policy_and_set_point_decide_otherwise_on_what_was_seen() {
     let desk = Desk::new();
     let file = desk.text("a.weir");
     let world = World::new();
-    world.weir_for_looks(40, &["record", &file, "--interval", "50ms"]);
-    let asked = done(&[
+    world.weir_for_ticks(40, &["record", &file, "--interval", "50ms"]);
+    let replayed = done(&[
         "replay",
         &file,
         "--set-point",
@@ -73,7 +73,7 @@ fn another_policy_and_set_point_decide_otherwise_on_what_was_seen() {
         "--policy",
         "proportional",
     ]);
-    let last: Value = serde_json::from_str(asked.lines().last().unwrap()).unwrap();
+    let last: Value = serde_json::from_str(replayed.lines().last().unwrap()).unwrap();
     assert_eq!(
         (&last["limiting"], &last["policy"]),
         (&true.into(), &"proportional".into())
@@ -85,7 +85,7 @@ fn another_policy_and_set_point_decide_otherwise_on_what_was_seen() {
     let limits = last["plan"]["workloads"].as_array().unwrap();
     assert!(
         limits.iter().any(|v| v["limit_cpus"].is_number()),
-        "{asked}"
+        "{replayed}"
     );
     let plain = done(&["replay", &file]);
     assert!(
@@ -117,7 +117,7 @@ fn figures_are_those_of_the_machine() {
     let rates = |workload: &str| -> Vec<f64> {
         let rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let of = rows.filter(|row| row[column("workload")] == workload);
-        // The first span has the first look in it, which knows no rate.
+        // The first span has the first tick in it, which has no rate.
         of.skip(1)
             .map(|row| row[column("bytes_per_sec")].parse().unwrap())
             .collect()
@@ -169,7 +169,7 @@ fn a_kill_loses_at_most_the_last_interval() {
     let file = desk.text("a.weir");
     let world = World::new();
     let mut daemon = world.start(&["run", "--json", "--interval", "200ms", "--record", &file]);
-    world.wait_for_looks(15);
+    world.wait_for_ticks(15);
     daemon.signal(Signal::KILL);
     let _ = daemon.child.wait();
     let printed = daemon.end().stdout;
@@ -221,7 +221,7 @@ fn two_recorders_do_not_mix() {
 
 /// The day in docs/evidence/recordings.md, shorter; `make bench` measures the day itself.
 #[test]
-fn simulated_hours_are_recorded_asked_and_exported() {
+fn simulated_hours_are_recorded_queried_and_exported() {
     let desk = Desk::new();
     let file = desk.text("hour.weir");
     let args = [
@@ -278,7 +278,7 @@ fn hostile_names_break_nothing() {
         long.as_str(),
     ];
     let world = World::with(&names);
-    world.weir_for_looks(20, &["record", &file, "--interval", "100ms"]);
+    world.weir_for_ticks(20, &["record", &file, "--interval", "100ms"]);
     let csv = done(&["export", &file]);
     assert!(!csv.chars().any(|c| c.is_control() && c != '\n') && !csv.contains('\u{202e}'));
     assert!(

@@ -19,7 +19,7 @@ fn device_rate(snapshot: &Value) -> Option<f64> {
     Some(device["read_bytes_per_sec"].as_f64()? + device["write_bytes_per_sec"].as_f64()?)
 }
 
-/// Bytes between the first and the last look: each rate by the time it is of.
+/// Bytes between the first and the last tick: each rate by the time it is of.
 fn found_bytes(snapshots: &[Value]) -> f64 {
     let at = |snapshot: &Value| snapshot["plan"]["at"].as_f64().unwrap();
     let spans = snapshots.windows(2);
@@ -41,7 +41,7 @@ fn allowed_rate(world: &World) -> f64 {
     (HEAVY.iter().map(cpus).sum::<f64>() + 0.05) * INTENSITY
 }
 
-/// A workload's bytes a second, summed over all looks that know them.
+/// A workload's bytes a second, summed over all ticks that know them.
 fn sum_of(snapshots: &[Value], id: &str) -> f64 {
     let workloads = snapshots
         .iter()
@@ -64,11 +64,11 @@ fn observing_measures_and_writes_nothing() {
     let before = world.limits();
     let at_start = world.moved_bytes();
     let daemon = world.start(&["run", "--json", "--set-point", "300MiB/s"]);
-    world.wait("it looks", || world.seq().is_some());
+    world.wait("the first tick", || world.seq().is_some());
     let after_first = world.moved_bytes();
-    world.wait_for_looks(100);
+    world.wait_for_ticks(100);
     let before_last = world.moved_bytes();
-    world.wait_for_looks(1);
+    world.wait_for_ticks(1);
     daemon.signal(Signal::TERM);
     let ended = daemon.end();
     let at_end = world.moved_bytes();
@@ -81,7 +81,7 @@ fn observing_measures_and_writes_nothing() {
     );
     let ticks = lines(&ended.stdout);
     assert!(ticks.len() > 100, "{} ticks", ticks.len());
-    // The first look and the last are somewhere between these; rates are a little off at their edges.
+    // The first and the last tick are somewhere between these. Rates are a little off at their edges.
     let found = found_bytes(&ticks);
     let (least, most) = (before_last - after_first, at_end - at_start);
     assert!(
@@ -108,7 +108,7 @@ fn niceness(pid: u32) -> i64 {
     after_name.split(' ').nth(16).unwrap().parse().unwrap()
 }
 
-/// Among those it limits it must not wait for a CPU; one that only looks is as modest as it was started.
+/// A weir that limits must not wait for a CPU. One that only observes keeps the niceness it was started with.
 #[test]
 fn a_loop_that_limits_goes_first_and_one_that_observes_does_not() {
     let world = World::new();
@@ -135,7 +135,7 @@ fn limiting_holds_the_set_point_and_sigterm_restores_exactly() {
     world.set_cpu_max(HEAVY[1], "150000 100000\n");
     let daemon = world.start_limiting();
     let (mut last, mut held) = (0, 0);
-    world.wait("the set-point is held for twenty looks", || {
+    world.wait("the set-point is held for twenty ticks", || {
         if let Some(seq) = world.seq().filter(|seq| *seq > last) {
             let is_held = (allowed_rate(&world) / (300.0 * MIB) - 1.0).abs() < 0.1;
             held = if is_held { held + seq - last } else { 0 };
@@ -387,7 +387,7 @@ fn a_malformed_file_of_a_cgroup_is_a_counted_skip() {
     world.wait("a skip is counted and named", || {
         skips().is_some_and(|count| count > 0)
     });
-    world.wait_for_looks(20);
+    world.wait_for_ticks(20);
     assert!(
         skips().unwrap() < 10,
         "the same skip is counted at each tick: {:?}",
@@ -408,7 +408,7 @@ fn malformed_counters_are_said_once_and_survived() {
     world.wait("the rate is lost", || {
         world.seq().is_some() && rate().is_none()
     });
-    world.wait_for_looks(20);
+    world.wait_for_ticks(20);
     world.break_counters(false);
     world.wait("the rate is known again", || rate().is_some());
     daemon.signal(Signal::TERM);
@@ -451,7 +451,7 @@ fn excluded_workloads_keep_their_cpu() {
     world.wait("the third is limited", || {
         world.cpu_max(HEAVY[1]) != "max 100000"
     });
-    world.wait_for_looks(20);
+    world.wait_for_ticks(20);
     assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
     assert_eq!(world.cpu_max(HEAVY[2]), "max 100000");
     daemon.signal(Signal::TERM);
@@ -459,7 +459,7 @@ fn excluded_workloads_keep_their_cpu() {
 }
 
 #[test]
-fn an_observer_is_seen_and_does_not_speak_for_one_who_limits() {
+fn an_observer_is_published_only_while_no_weir_limits() {
     let world = World::new();
     let writer = || {
         let text = std::fs::read_to_string(world.path("run/weir/snapshot.json")).ok()?;
@@ -487,7 +487,7 @@ fn an_observer_is_seen_and_does_not_speak_for_one_who_limits() {
 #[test]
 fn processes_are_workloads_too() {
     let world = World::new();
-    let ended = world.weir_for_looks(1, &["run", "--workloads", "process", "--json"]);
+    let ended = world.weir_for_ticks(1, &["run", "--workloads", "process", "--json"]);
     let ticks = lines(&ended.stdout);
     // Process id and start time of the first reader, as the fake machine has them.
     verdict(ticks.last().unwrap(), "pid:1000@4000");

@@ -17,7 +17,7 @@ fn json(world: &World, args: &[&str]) -> Value {
 }
 
 #[test]
-fn top_looks_by_itself_and_changes_nothing() {
+fn top_observes_by_itself_and_changes_nothing() {
     let world = World::new();
     let before = world.limits();
     let output = world.weir(&["top", "--once"]);
@@ -36,7 +36,7 @@ fn top_looks_by_itself_and_changes_nothing() {
     assert_eq!(world.limits(), before);
     assert!(
         !world.path("run/weir/lock").exists(),
-        "looking takes no lock"
+        "observing takes no lock"
     );
 }
 
@@ -88,15 +88,15 @@ fn top_and_explain_show_what_the_daemon_does() {
         light.contains("not limited: it takes less than its fair share"),
         "{light}"
     );
-    let told = json(&world, &["explain", HEAVY[1], "--json", "--changes", "3"]);
-    assert_eq!(told["workloads"][0]["verdict"]["id"], HEAVY[1]);
+    let explained = json(&world, &["explain", HEAVY[1], "--json", "--changes", "3"]);
+    assert_eq!(explained["workloads"][0]["verdict"]["id"], HEAVY[1]);
     assert!(
-        told["workloads"][0]["limited_since_unix_ms"]
+        explained["workloads"][0]["limited_since_unix_ms"]
             .as_u64()
             .unwrap()
             > 0
     );
-    let changes = told["changes"].as_array().unwrap();
+    let changes = explained["changes"].as_array().unwrap();
     assert!(
         !changes.is_empty() && changes.iter().all(|c| c["workload"] == HEAVY[1]),
         "{changes:?}"

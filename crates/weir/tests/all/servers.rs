@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What weir exports, as the servers that people run know it afterwards: Prometheus by scraping,
-//! VictoriaMetrics and InfluxDB by `--push`. Asked by their own query interfaces, and compared with the
-//! lines of `--json`, from which this test works out what there should be.
+//! VictoriaMetrics and InfluxDB by `--push`. The test queries each by its own interface, and compares the
+//! answers with the lines of `--json`.
 
 use crate::world::server::{Kind, Server, free_address};
 use crate::world::{Daemon, HEAVY, LIGHT, World, long_name};

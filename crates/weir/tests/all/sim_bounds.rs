@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Does `weir sim --check` judge all that ran, and refuse where there is nothing to judge?
+//! Does `weir sim --check` check all that ran, and refuse where there is nothing to check?
 
 use crate::sim::{done, small, stderr, stdout, weir};
 use serde_json::Value;
 use weir_report::results::Results;
 
 #[test]
-fn bounds_are_judged_and_told_by_the_exit_code() {
+fn the_exit_code_says_whether_bounds_are_met() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let met = small(dir.path(), "[expect]\nbias_ratio_max = 0.5\n");
     let text = done(&["sim", &met, "--check"]);
@@ -28,7 +28,7 @@ fn bounds_are_judged_and_told_by_the_exit_code() {
 }
 
 #[test]
-fn a_check_that_judges_nothing_is_no_pass() {
+fn a_check_of_nothing_is_no_pass() {
     let dir = tempfile::tempdir().unwrap();
     let unbound = small(dir.path(), "");
     for (args, says) in [
@@ -71,7 +71,7 @@ fn a_check_that_judges_nothing_is_no_pass() {
 }
 
 #[test]
-fn each_back_end_and_seed_is_judged() {
+fn each_back_end_and_seed_is_checked() {
     let dir = tempfile::tempdir().unwrap();
     // No controller can hold it so well: only a run that is not checked would not miss it.
     let file = small(dir.path(), "[expect]\nrmse_ratio_max = 0.000001\n");
@@ -104,7 +104,7 @@ fn each_back_end_and_seed_is_judged() {
     assert_eq!(
         alone.status.code(),
         Some(1),
-        "judged where weir did not run"
+        "checked where weir did not run"
     );
 }
 

@@ -18,7 +18,7 @@ fn recorded(dir: &Path, more: &[&str]) -> String {
     file
 }
 
-/// A recording of a run that ended before its first look.
+/// A recording of a run that ended before its first tick.
 fn empty(dir: &Path) -> String {
     let start = weir_store::Start {
         started_unix_ms: 1,
@@ -157,9 +157,9 @@ fn a_recorded_run_is_explained() {
         "--changes",
         "1",
     ]);
-    let told: Value = serde_json::from_str(&one).unwrap();
-    assert_eq!(told["workloads"].as_array().unwrap().len(), 1);
-    assert_eq!(told["changes"].as_array().unwrap().len(), 1);
+    let explained: Value = serde_json::from_str(&one).unwrap();
+    assert_eq!(explained["workloads"].as_array().unwrap().len(), 1);
+    assert_eq!(explained["changes"].as_array().unwrap().len(), 1);
     for (args, says) in [
         (&["explain", "--recording", "/dev/null"][..], "/dev/null"),
         (

@@ -20,12 +20,12 @@ fn reads(line: &Value) -> Option<f64> {
 fn a_jump_costs_one_figure_and_its_reason_is_there() {
     let world = World::new();
     let daemon = world.start(&["run", "--json"]);
-    world.wait_for_looks(5);
+    world.wait_for_ticks(5);
     world.jump_counters(JUMP);
-    world.wait_for_looks(10);
+    world.wait_for_ticks(10);
     // And once more, back to where it was.
     world.jump_counters(0);
-    world.wait_for_looks(10);
+    world.wait_for_ticks(10);
     daemon.signal(Signal::TERM);
     let ended = daemon.end();
     let lines: Vec<Value> = ended
@@ -62,9 +62,9 @@ fn a_jump_is_in_no_recording_and_in_no_export() {
     let desk = Desk::new();
     let file = desk.text("jump.weir");
     let daemon = world.start(&["record", &file, "--interval", "50ms"]);
-    world.wait_for_looks(5);
+    world.wait_for_ticks(5);
     world.jump_counters(JUMP);
-    world.wait_for_looks(10);
+    world.wait_for_ticks(10);
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.end().code, Some(0));
     let rows = done(&["export", &file, "--table", "devices", "--format", "jsonl"]);
@@ -119,9 +119,9 @@ fn a_jump_of_a_counter_limits_no_workload() {
     let world = World::new();
     // More than all of them want.
     let daemon = world.start(&["run", "--limit", "--set-point", "4GiB/s"]);
-    world.wait_for_looks(10);
+    world.wait_for_ticks(10);
     world.jump_counters(JUMP);
-    world.wait_for_looks(20);
+    world.wait_for_ticks(20);
     assert_eq!(world.cpu_max(HEAVY[0]), "max 100000");
     daemon.signal(Signal::TERM);
     daemon.end();
@@ -135,7 +135,7 @@ fn a_link_bounds_tighter_than_nothing_does() {
     world.write(&format!("{device}/current_link_speed"), "2.5 GT/s PCIe\n");
     world.write(&format!("{device}/current_link_width"), "1\n");
     let daemon = world.start(&["run", "--json"]);
-    world.wait_for_looks(10);
+    world.wait_for_ticks(10);
     daemon.signal(Signal::TERM);
     let ended = daemon.end();
     assert!(

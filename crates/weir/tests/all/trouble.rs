@@ -144,7 +144,7 @@ fn without_permission() {
     let binary = place.join("weir");
     fs::copy(env!("CARGO_BIN_EXE_weir"), &binary).unwrap();
     fs::set_permissions(world.path(""), fs::Permissions::from_mode(0o755)).unwrap();
-    let run_as_nobody = |args: &[&str]| {
+    let run_unprivileged = |args: &[&str]| {
         let mut command = std::process::Command::new(&binary);
         command.arg("--root").arg(world.path("")).args(args);
         if rustix::process::geteuid().is_root() {
@@ -153,7 +153,7 @@ fn without_permission() {
         command.current_dir("/").output()
     };
     fs::set_permissions(world.path("run"), fs::Permissions::from_mode(0o555)).unwrap();
-    let limit = match run_as_nobody(&[
+    let limit = match run_unprivileged(&[
         "run",
         "--limit",
         "--set-point",
@@ -168,18 +168,18 @@ fn without_permission() {
         }
     };
     refused(&world, &limit, &["run/weir"]);
-    let look = run_as_nobody(&["top", "--once"]).unwrap();
+    let top = run_unprivileged(&["top", "--once"]).unwrap();
     assert_eq!(
-        look.status.code(),
+        top.status.code(),
         Some(0),
-        "looking needs no rights: {}",
-        stderr(&look)
+        "observing with top needs no rights: {}",
+        stderr(&top)
     );
-    let observe = run_as_nobody(&["run", "--duration", "1s"]).unwrap();
+    let observe = run_unprivileged(&["run", "--duration", "1s"]).unwrap();
     assert_eq!(
         observe.status.code(),
         Some(0),
-        "neither does observing: {}",
+        "neither does weir run: {}",
         stderr(&observe)
     );
 }

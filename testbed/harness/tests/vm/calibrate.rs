@@ -278,7 +278,7 @@ fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: 
     ensure!(idle_is.contains(&(idle_ns / given)), "{idle_ns} of {given}");
     // The probe does not read in each interval.
     let read = |s: &&Value| s["plan"]["devices"][0]["read_bytes_per_sec"].as_f64() > Some(0.0);
-    it_is_nobodys(
+    it_is_no_workloads_traffic(
         idle.iter()
             .rev()
             .find(read)
@@ -316,7 +316,7 @@ fn the_probe_distinguishes_idle_from_loaded(vm: &Vm, idle_is: Range<f64>, rise: 
 }
 
 /// Traffic of the probe is in the device's total, and no workload's.
-fn it_is_nobodys(snapshot: &Value) -> Result<()> {
+fn it_is_no_workloads_traffic(snapshot: &Value) -> Result<()> {
     let facts = snapshot["description"]["facts"]
         .as_array()
         .context("no facts")?;

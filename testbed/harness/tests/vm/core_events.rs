@@ -2,8 +2,8 @@
 //! The way that counts by task take on AMD's Zen 5 and on Intel's Granite Rapids, from the table of events to
 //! a workload's figure: a CPU with that name and those events (`testbed/guest-pmu`), which count what each
 //! vCPU really fills from the emulated device. weir must find them, hold reads against the device's own
-//! counters, take them unasked, and share out by them what CPU time cannot show: on Granite Rapids also which
-//! task writes.
+//! counters, take them without an option, and share out by them what CPU time cannot show. On Granite Rapids
+//! that is also which task writes.
 
 use crate::common::{
     self, Bench, LINES, MODULE, Questions, ends_with, json, machine_with_a_device, make_cgroup,

@@ -82,9 +82,12 @@ fn without_the_driver(vm: &Vm) -> Result<()> {
 
 fn without_root(vm: &Vm) -> Result<()> {
     vm.run("echo nobody:x:65534:65534::/:/bin/sh >> /etc/passwd")?;
-    let nobody = |command: &str| format!("su nobody -c '{command}'");
-    ensure!(vm.run(&nobody("id -u"))?.trim() == "65534", "still root");
-    let text = ends_with(vm, 1, &nobody("weir doctor"))?;
+    let unprivileged = |command: &str| format!("su nobody -c '{command}'");
+    ensure!(
+        vm.run(&unprivileged("id -u"))?.trim() == "65534",
+        "still root"
+    );
+    let text = ends_with(vm, 1, &unprivileged("weir doctor"))?;
     ensure!(
         text.contains("run weir as root"),
         "the doctor has no next move: {text}"
@@ -92,14 +95,14 @@ fn without_root(vm: &Vm) -> Result<()> {
     let text = ends_with(
         vm,
         2,
-        &nobody(&format!("weir run {} --duration 1s", limit())),
+        &unprivileged(&format!("weir run {} --duration 1s", limit())),
     )?;
     ensure!(
         text.contains("ermission") && text.contains("root"),
         "no next move: {text}"
     );
     // Observing is allowed, but the counters are root's: missing, with the reason.
-    let text = ends_with(vm, 0, &nobody("weir run --duration 1s"))?;
+    let text = ends_with(vm, 0, &unprivileged("weir run --duration 1s"))?;
     ensure!(
         text.contains("cannot be read") && text.contains("ermission denied"),
         "{text}"

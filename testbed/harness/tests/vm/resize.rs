@@ -265,11 +265,11 @@ fn killed_in_the_middle(vm: &Vm, kills: u64, report: &mut dyn FnMut(String)) -> 
         // A block has changed hands or is about to, and there are more to come. No process is started to
         // poll.
         vm.run(&format!(
-            "look() {{ now=; for f in {MEMORY}/memory3[2-9]/state {MEMORY}/memory4[0-7]/state; do
+            "poll() {{ now=; for f in {MEMORY}/memory3[2-9]/state {MEMORY}/memory4[0-7]/state; do
                  read -r word < $f; now=$now$word; done; }}
-             look; before=$now
+             poll; before=$now
              weir groups resize 1={first}MiB 2={second}MiB > /dev/null 2>&1 & pid=$!
-             while [ -d /proc/$pid ] && [ \"$now\" = \"$before\" ]; do look; done
+             while [ -d /proc/$pid ] && [ \"$now\" = \"$before\" ]; do poll; done
              [ {delay_us} = 0 ] || usleep {delay_us}
              kill -9 $pid 2> /dev/null; wait $pid; true"
         ))?;

@@ -268,7 +268,10 @@ fn what_cannot_be_sampled_is_said(vm: &Vm) -> Result<()> {
     let text = ends_with(vm, 2, clock)?;
     ensure!(text.contains("sw:minor-faults"), "{text}");
     let done = attempt(vm, "weir run --duration 1s 2>&1; bpftool prog show")?;
-    ensure!(!done.stdout.contains("weir_sample"), "unasked: {done:?}");
+    ensure!(
+        !done.stdout.contains("weir_sample"),
+        "loaded without an option: {done:?}"
+    );
     Ok(())
 }
 

@@ -94,10 +94,10 @@ fn it_holds_by_what_weir_sees(vm: &Vm) -> Result<()> {
     vm.run("sleep 3")?;
     common::is_held(vm)?;
     let stats = common::newest(vm)?["scheduler"]["devices"][0].clone();
-    let looks = stats["ext_updates"].as_u64().context("no updates")?;
-    println!("{looks} updates: {stats}");
+    let updates = stats["ext_updates"].as_u64().context("no updates")?;
+    println!("{updates} updates: {stats}");
     // A hundred a second where the guest has time; the loop alone makes twenty.
-    ensure!(looks > 300, "{stats}");
+    ensure!(updates > 300, "{stats}");
     let explained = ends_with(vm, 0, "weir explain")?;
     ensure!(explained.contains("counted by weir for it"), "{explained}");
     stop_weir(vm, pid)?;

@@ -315,7 +315,7 @@ fn ask_about_cpus(vm: &Vm, stress: Stress, report: &mut dyn FnMut(String)) -> Re
 /// In partial mode a pinned task did not run for 34 s in one build of several, and the kernel took the
 /// scheduler out: limited tasks come after all ordinary ones there. Whether weir could help it is not known.
 /// So that mode is tested in the soak only.
-fn ask_about_tasks(
+fn stress_tasks(
     vm: &Vm,
     stress: Stress,
     backends: &[&str],
@@ -348,7 +348,7 @@ fn weir_schedules_many() -> Result<()> {
         return Ok(());
     };
     let vm = &with_readers(&bench)?;
-    ask_about_tasks(vm, SHORT, &["sched-ext-full"], &mut |said| {
+    stress_tasks(vm, SHORT, &["sched-ext-full"], &mut |said| {
         println!("{said}")
     })
 }
@@ -363,6 +363,6 @@ fn soak_scx_stress() -> Result<()> {
     let mut evidence = Evidence::of("scx_stress");
     let cpus = ask_about_cpus(vm, SOAK, &mut |said| evidence.say(said));
     let both = &["sched-ext", "sched-ext-full"];
-    let tasks = ask_about_tasks(vm, SOAK, both, &mut |said| evidence.say(said));
+    let tasks = stress_tasks(vm, SOAK, both, &mut |said| evidence.say(said));
     evidence.write(cpus.and(tasks))
 }

@@ -130,7 +130,7 @@ fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
         &beside,
         "taskset -c 1 stress-ng --cpu 1 --timeout 600 --quiet",
     )?;
-    let asked = with_event(vm, "--attribution-event sw:cpu-clock", || {
+    let shared = with_event(vm, "--attribution-event sw:cpu-clock", || {
         let usec = |path: &str| number(vm, path, "cpu.stat", "usage_usec");
         let (before, from) = ([usec(&one)?, usec(&two)?], counted(vm)?);
         vm.run(&format!(
@@ -147,7 +147,7 @@ fn movers_are_counted_where_they_are(vm: &Vm) -> Result<()> {
         Ok(())
     });
     common::empty_cgroup(vm, &beside)?;
-    asked
+    shared
 }
 
 /// Two readers in one group, of which one has less CPU time: the group's bytes are shared out by what was
@@ -203,8 +203,8 @@ fn shares_are_by_counts(vm: &Vm, by: &str, arguments: &str) -> Result<()> {
 fn what_counts_no_traffic_is_found_out(vm: &Vm) -> Result<()> {
     common::freeze(vm, true)?;
     let before = vm.ground_truth().group(0).read_lines;
-    let asked = "weir run --json --attribution-event sw:page-faults --duration 1s 2> /run/said";
-    let done = attempt(vm, asked);
+    let command = "weir run --json --attribution-event sw:page-faults --duration 1s 2> /run/said";
+    let done = attempt(vm, command);
     let read = vm.ground_truth().group(0).read_lines - before;
     common::freeze(vm, false)?;
     let text = done?.stdout;
@@ -325,7 +325,7 @@ fn what_cannot_be_counted_is_said(vm: &Vm) -> Result<()> {
     let text = ends_with(vm, 0, "weir run --duration 1s 2>&1; bpftool prog show")?;
     ensure!(
         !text.contains("weir_count"),
-        "unasked in the kernel: {text}"
+        "in the kernel without an option: {text}"
     );
     Ok(())
 }

@@ -43,7 +43,7 @@ fn the_journal_of_many_limits_is_not_rewritten_at_each_tick() {
 }
 
 #[test]
-fn so_many_are_looked_after_at_a_tick_and_no_more() {
+fn at_most_tend_most_limits_are_checked_at_a_tick() {
     let count = TEND_MOST * TEND_PART + 100;
     let (mut world, names) = many(count);
     for name in &names {

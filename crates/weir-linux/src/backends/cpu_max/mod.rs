@@ -4,8 +4,8 @@
 //! Facts that shape it (kernel, sched-bwc.rst; measured on 6.18 at HZ=250):
 //! - enforcement has the grain of a scheduler tick; the average is honoured by carrying debt over;
 //! - **every write refills the whole quota**: the same 10 ms/100 ms written each 50 ms yields 28 % instead of
-//!   10 %. A value that is there already is not written; `refill_on_write_ratio` tells the controller of the
-//!   refill;
+//!   10 %. A value that is there already is not written; `refill_on_write_ratio` reports the refill to
+//!   the controller;
 //! - a rewrite just after the regular refill gives almost nothing away, so rewrites wait for it
 //!   ([`period_phase`]);
 //! - quota ≥ 1 ms, period ≤ 1 s ([`mod@quota`]); a quota below `cpu.max.burst` is refused, so the burst is 0
@@ -307,7 +307,7 @@ impl CpuMaxBackend {
                 self.forget(&id, context);
                 continue;
             }
-            self.on_weight(&id, context, |scale, hold| scale.look_after(hold));
+            self.on_weight(&id, context, |scale, hold| scale.check(hold));
             let Some(hold) = self.holds.get_mut(&id) else {
                 continue;
             };

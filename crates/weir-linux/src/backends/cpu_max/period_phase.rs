@@ -22,7 +22,7 @@ use weir_core::Nanos;
 
 /// Samples of `nr_periods` per period while a phase is searched: a rewrite then gives away at most this part
 /// of a period's CPU time.
-pub(crate) const LOOKS_PER_PERIOD: u64 = 16;
+pub(crate) const SAMPLES_PER_PERIOD: u64 = 16;
 
 /// Longest wait of one tick for refills: the rest of the interval is for observing and planning. Where the
 /// period is longer, rewrites do not wait.
@@ -122,7 +122,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// One sample: true when the counter has just gone up by one. A larger step, or a sample that came more
     /// than `late` after the one before, says only that a refill was some time ago.
-    pub(crate) fn look(&mut self, nr_periods: u64, at: Nanos, late: Nanos) -> bool {
+    pub(crate) fn sample(&mut self, nr_periods: u64, at: Nanos, late: Nanos) -> bool {
         let before = self.before.replace((nr_periods, at));
         before.is_some_and(|(count, then)| {
             nr_periods == count.wrapping_add(1) && at.0.saturating_sub(then.0) <= late.0
@@ -187,15 +187,15 @@ mod tests {
     }
 
     #[test]
-    fn only_a_single_step_seen_in_time_tells_the_moment() {
+    fn only_a_single_step_sampled_in_time_gives_the_moment() {
         let mut watch = Watch::default();
-        let mut look = |count, at| watch.look(count, Nanos(at), Nanos(12));
-        assert!(!look(7, 0), "the first sample knows nothing");
-        assert!(!look(7, 6));
-        assert!(look(8, 12));
-        assert!(!look(10, 18), "two refills: the last may be long ago");
-        assert!(!look(11, 31), "late: the refill may be long ago");
-        assert!(look(12, 43));
+        let mut sample = |count, at| watch.sample(count, Nanos(at), Nanos(12));
+        assert!(!sample(7, 0), "the first sample knows nothing");
+        assert!(!sample(7, 6));
+        assert!(sample(8, 12));
+        assert!(!sample(10, 18), "two refills: the last may be long ago");
+        assert!(!sample(11, 31), "late: the refill may be long ago");
+        assert!(sample(12, 43));
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub(crate) struct ReleasedLimit {
 impl ReleasedLimit {
     /// After two rounds, and once the owner's settings were read again, the view shows no value of weir.
     fn is_needed(&self, view: &View, at: Nanos) -> bool {
-        let asked_again = at.0.saturating_sub(self.at.0) >= OWNER_EVERY.0;
-        self.round + 2 >= view.round || !asked_again
+        let is_reread = at.0.saturating_sub(self.at.0) >= OWNER_EVERY.0;
+        self.round + 2 >= view.round || !is_reread
     }
 }
 
@@ -70,9 +70,9 @@ impl ReleasedLimits {
 mod tests {
     use super::*;
 
-    /// A round of the scout may show what a cgroup answered some seconds ago.
+    /// A round of discovery may show what was read of a cgroup some seconds ago.
     #[test]
-    fn what_was_theirs_is_remembered_until_the_scout_has_asked_again() {
+    fn settings_of_others_are_remembered_until_discovery_has_read_them_again() {
         let at = Nanos::from_millis(100_000);
         let released = ReleasedLimit {
             limit_cpus: None,

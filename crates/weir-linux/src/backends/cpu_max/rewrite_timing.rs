@@ -5,7 +5,7 @@
 
 use super::CpuMaxBackend;
 use super::limited::LimitedCgroup;
-use super::period_phase::{LOOKS_PER_PERIOD, Phase, Watch, shifts};
+use super::period_phase::{Phase, SAMPLES_PER_PERIOD, Watch, shifts};
 use crate::backends::BackendContext;
 use crate::kernel::clock::{now, sleep, sleep_until};
 use crate::kernel::parse::cgroup::CpuMax;
@@ -75,9 +75,9 @@ impl CpuMaxBackend {
     /// Watches each for a little more than a period.
     fn find_phases(&mut self, ids: &[WorkloadId], context: &mut BackendContext) {
         let mut watches: Vec<_> = ids.iter().map(|id| (id, Watch::default())).collect();
-        let step = Nanos(self.period_us.saturating_mul(1000) / LOOKS_PER_PERIOD);
+        let step = Nanos(self.period_us.saturating_mul(1000) / SAMPLES_PER_PERIOD);
         let late = self.late();
-        for _ in 0..LOOKS_PER_PERIOD + 3 {
+        for _ in 0..SAMPLES_PER_PERIOD + 3 {
             watches.retain_mut(|(id, watch)| {
                 let Some(hold) = self.holds.get_mut(*id) else {
                     return false;
@@ -87,7 +87,7 @@ impl CpuMaxBackend {
                     return false;
                 };
                 let seen_at = now();
-                let found = watch.look(count, seen_at, late);
+                let found = watch.sample(count, seen_at, late);
                 if found {
                     let phase = Phase::seen(hold.written.period_us, seen_at);
                     hold.phase = Some(phase);
@@ -136,7 +136,7 @@ impl CpuMaxBackend {
                 shift_us: shift_ns / 1000,
             })
             // A shift that a sample cannot resolve needs no move.
-            .filter(|m| m.shift_us > self.period_us / LOOKS_PER_PERIOD)
+            .filter(|m| m.shift_us > self.period_us / SAMPLES_PER_PERIOD)
             .collect();
         self.carry_out(&moves, context);
     }

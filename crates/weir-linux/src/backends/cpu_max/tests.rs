@@ -188,15 +188,15 @@ struct Sleeper {
 impl Sleeper {
     fn start() -> Self {
         let (until, ended) = std::sync::mpsc::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (send, sent) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let tid = rustix::thread::gettid().as_raw_nonzero().get();
-            tell.send(u32::try_from(tid).unwrap()).unwrap();
+            send.send(u32::try_from(tid).unwrap()).unwrap();
             let _ = ended.recv();
         });
         Sleeper {
             _until: until,
-            tid: told.recv().unwrap(),
+            tid: sent.recv().unwrap(),
         }
     }
 
@@ -209,8 +209,8 @@ impl Sleeper {
     }
 }
 
-/// In a `/proc` of the test's own, the kernel is asked for the threads of the cgroup by number, also for
-/// those that `/proc/PID` does not show here.
+/// The `/proc` here is the test's own. Policies of the cgroup's threads come from the kernel by number, also
+/// those of threads that this `/proc` does not show.
 #[test]
 fn one_real_time_thread_of_a_cgroup_is_found_by_its_number() {
     let fake = Fake::new();
@@ -235,7 +235,7 @@ fn one_real_time_thread_of_a_cgroup_is_found_by_its_number() {
 }
 
 #[test]
-fn who_is_never_limited_is_checked_again_before_the_first_write() {
+fn excluded_workloads_are_checked_again_before_the_first_write() {
     let fake = Fake::new();
     let mut world = World::with(fake, |o| o.exclude = vec!["*stress*".into()]);
     assert!(refused(world.limit("/system.slice/stress.service", 1.0)).contains("ByUser"));
@@ -388,7 +388,7 @@ fn nothing_is_written_without_a_journal() {
 }
 
 #[test]
-fn a_long_journal_is_rewritten_and_still_tells_all() {
+fn a_long_journal_is_rewritten_and_stays_complete() {
     let mut world = World::new(Fake::new());
     for n in 0..1000u32 {
         world.limit(FIO, 0.2 + f64::from(n % 2) * 0.1);

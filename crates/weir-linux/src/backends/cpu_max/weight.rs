@@ -86,8 +86,8 @@ impl Scale<'_> {
         }
     }
 
-    /// Finds out whether another program has changed it.
-    pub(crate) fn look_after(&mut self, hold: &mut LimitedCgroup) {
+    /// Reads it again, and leaves it alone if another program has changed it.
+    pub(crate) fn check(&mut self, hold: &mut LimitedCgroup) {
         if let HeldWeight::Leased { ratio, written, .. } = &hold.weight
             && *ratio < 1.0
         {

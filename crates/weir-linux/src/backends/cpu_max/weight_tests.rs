@@ -259,7 +259,7 @@ fn a_threaded_domain_is_weighed_as_it_is_limited() {
 }
 
 #[test]
-fn who_is_never_limited_is_never_weighed() {
+fn excluded_workloads_keep_their_weight() {
     let mut world = World::new(Fake::new());
     world.fake.write("sys/fs/cgroup/cpu.weight", "100\n");
     for id in ["/", "/init.scope", "/weir.service", "/none"] {

@@ -27,7 +27,7 @@ use weir_events::groups::fit;
 use weir_events::{Config, Event, Latency, Table, tables};
 
 /// A socket has some sixty boxes, and reading each interrupts a CPU of its socket: not at every tick.
-const LOOK_EVERY: Nanos = Nanos::from_millis(200);
+const READ_EVERY: Nanos = Nanos::from_millis(200);
 
 /// What a count of waiting is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -191,7 +191,7 @@ impl Waits {
     pub(crate) fn read(&mut self) -> LatencyReading {
         let at = now();
         if at >= self.due {
-            self.due = Nanos(at.0.saturating_add(LOOK_EVERY.0));
+            self.due = Nanos(at.0.saturating_add(READ_EVERY.0));
             let parts = self.gauges.iter_mut().map(Gauge::read).collect::<Vec<_>>();
             self.seen = Reading {
                 at,
@@ -237,7 +237,7 @@ fn waited(before: &Counted, now: &Counted, unit: Unit) -> Result<Waited, Missing
     })
 }
 
-/// The mean of all that waited. Requests are spread over all boxes alike, so boxes whose group did not run
+/// The mean over all boxes. Requests are spread over all boxes alike, so boxes whose group did not run
 /// may be left out. If no group ran, that is the reason.
 fn mean(parts: Vec<Result<Waited, Missing>>) -> Result<Nanos, Missing> {
     let mut sum = Waited::default();

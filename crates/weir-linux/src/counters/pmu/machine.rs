@@ -238,7 +238,7 @@ mod tests {
 
     /// The kernels before 6.11 that took the umask and counted something else.
     #[test]
-    fn an_older_kernel_is_told_from_a_missing_pmu() {
+    fn an_older_kernel_and_a_missing_pmu_have_different_reasons() {
         let (_fake, machine) = machine("config:8-15,32-55\n");
         let rapids = table("sapphire-rapids");
         let event = rapids
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_is_told_of_its_hypervisor_and_not_of_its_kernel() {
+    fn the_reason_in_a_guest_names_the_hypervisor_and_not_the_kernel() {
         let fake = Fake::new();
         let flagged = format!("{INTEL}flags\t\t: fpu hypervisor\n");
         fake.write("proc/cpuinfo", flagged);

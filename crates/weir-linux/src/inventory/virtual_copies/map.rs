@@ -45,7 +45,7 @@ pub trait MemoryBlocks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Offline in all copies.
-    Nobody,
+    Free,
     /// Online in this copy only.
     Copy(usize),
     /// Online in several: the kernel hands out its pages several times.
@@ -109,7 +109,7 @@ impl Map {
             }
         }
         Ok(match online[..] {
-            [] => Owner::Nobody,
+            [] => Owner::Free,
             [copy] => Owner::Copy(copy),
             _ => Owner::Several(online),
         })

@@ -67,7 +67,7 @@ pub(super) fn next(map: &Map, targets: &[u64], refused: &Refused) -> Option<Resi
     // A copy that shall grow gets blocks without an owner, lowest first.
     for (copy, _) in pairs().filter(|(_, (has, target))| has < target) {
         let online = |offset| ResizeStep::Online { copy, offset };
-        if let Some(step) = offsets(Owner::Nobody).map(online).find(allowed) {
+        if let Some(step) = offsets(Owner::Free).map(online).find(allowed) {
             return Some(step);
         }
     }

@@ -114,7 +114,7 @@ fn take(
         ResizeStep::Offline { copy, offset } => Ok(kernel.offline(map.block(copy, offset))),
         ResizeStep::Online { copy, offset } => {
             // Read now, not when the map was read.
-            if map.owner(kernel, offset)? != Owner::Nobody {
+            if map.owner(kernel, offset)? != Owner::Free {
                 return Ok(Err("another program has brought it online meanwhile".into()));
             }
             let block = map.block(copy, offset);

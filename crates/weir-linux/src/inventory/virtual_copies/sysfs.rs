@@ -24,7 +24,7 @@ pub struct MemorySysfs {
 }
 
 impl MemorySysfs {
-    /// To look.
+    /// For reads only.
     ///
     /// # Errors
     /// This kernel has no memory blocks.

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn numa_stat_tells_kinds_of_pages() {
+    fn numa_stat_gives_kinds_of_pages() {
         let text = b"anon N0=4096 N1=8192\nfile N0=0 N1=65536\nkernel_stack N0=16384 N1=0\n\
             shmem N0=0 N1=65536\nfile_mapped N0=0 N1=65536\ninactive_anon N0=4096 N1=8192\n";
         let mut on = Vec::new();

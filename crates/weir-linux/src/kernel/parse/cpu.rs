@@ -29,7 +29,7 @@ pub fn arm(text: &[u8]) -> Option<String> {
     ))
 }
 
-/// The first CPU that the file describes; weir knows no machine whose sockets differ.
+/// The first CPU that the file describes. weir knows no machine with sockets that differ.
 ///
 /// # Errors
 /// A line of `vendor_id`, `cpu family` or `model` is missing or is not what x86 writes.
@@ -57,7 +57,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_first_cpu_is_told() {
+    fn the_first_cpu_is_described() {
         let text = b"processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 207\nmodel name\t: INTEL(R) XEON(R)\n\nprocessor\t: 1\n";
         assert_eq!(cpu(text).unwrap().to_string(), "GenuineIntel-6-CF");
         for bad in [

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn policies_and_kernel_threads_are_told() {
+    fn policies_and_kernel_threads_are_recognized() {
         let text = String::from_utf8(FIO.to_vec()).unwrap();
         for (policy, want) in [
             ("0", false),

@@ -3,11 +3,11 @@
 //! Its weight and limit change seldom, and are kept for six seconds, or for thirty where weir does not decide
 //! by them. A thousand cgroups cost little else than these reads.
 //!
-//! Where weir only observes, and asks each by its own list, one that is *settled* is asked half as often,
-//! then a third as often: the same processes are in it as before, and none has new page faults or more or
-//! fewer pages ([`crate::workloads::processes::rescan`]). So little is to be found there, and its processes
-//! are each a file to be read. These files stay open from then on, while there is room: opening and closing
-//! them costs more than reading them.
+//! Where weir only observes, and reads the list of each cgroup, a *settled* cgroup is read half as often,
+//! then a third as often. A cgroup is settled if it has the same processes as before, and none of them has
+//! new page faults or more or fewer pages ([`crate::workloads::processes::rescan`]). A read of it finds
+//! little, and costs a read of one file for each process. These files stay open from then on, while there is
+//! room: to open and close them costs more than to read them.
 
 use super::tree::{Leaf, Trouble};
 use crate::kernel::fd_budget::{Budget, Kept, Rank};
@@ -20,23 +20,23 @@ use rustix::fd::BorrowedFd;
 use std::sync::Arc;
 use weir_core::{Missing, Nanos};
 
-/// How often a cgroup is asked for its processes.
-pub(crate) const ASK_EVERY: Nanos = Nanos::from_millis(2000);
-/// How often at least, for one that is settled.
-const ASK_SETTLED_EVERY: Nanos = Nanos::from_millis(6000);
-/// How often for its page cache.
+/// Time between two reads of a cgroup's processes.
+pub(crate) const PIDS_EVERY: Nanos = Nanos::from_millis(2000);
+/// Longest time between them, for a settled cgroup.
+const PIDS_SETTLED_EVERY: Nanos = Nanos::from_millis(6000);
+/// Time between two reads of its page cache.
 const CHARGED_EVERY: Nanos = Nanos::from_millis(6000);
-/// How often for page cache where the kernel does not tell of it (no memory controller there).
+/// The same where the kernel does not report it (no memory controller there).
 const CHARGED_SELDOM: Nanos = Nanos::from_millis(30_000);
-/// How often for its weight and its limit, where weir limits.
+/// Time between two reads of its weight and its limit, where weir limits.
 pub(crate) const OWNER_EVERY: Nanos = Nanos::from_millis(6000);
 /// The same where it only observes.
 pub(crate) const OWNER_SELDOM: Nanos = Nanos::from_millis(30_000);
 
-/// Answers of a cgroup.
-pub(crate) struct Asked {
+/// What was read of a cgroup.
+pub(crate) struct CachedCgroup {
     inode: u64,
-    /// When it was asked for its processes.
+    /// When its processes were read.
     pub(crate) at: Nanos,
     /// Time between this list and the next.
     pause: Nanos,
@@ -49,17 +49,17 @@ pub(crate) struct Asked {
     pub(crate) pids: Result<Vec<u32>, Trouble>,
     pub(crate) weight: f64,
     pub(crate) limit: Option<CpuMax>,
-    /// `memory.numa_stat`, once it was asked for.
+    /// `memory.numa_stat`, once it was read.
     pub(crate) charged: Option<Result<Charged, Missing>>,
     /// It has to stand in for `numa_maps`.
     pub(crate) stands_in: bool,
-    /// What was made of all this, until something of it is asked anew.
+    /// The result of all this, until a part of it is read again.
     pub(crate) watched: Option<Arc<Watched>>,
 }
 
-/// How cgroups are asked for their processes in a round.
+/// How the processes of cgroups are read in a round.
 #[derive(Clone, Copy)]
-pub(crate) enum Ask<'a> {
+pub(crate) enum PidSource<'a> {
     /// Each by its own list, when it is due.
     Lists,
     /// All processes were read at once, just now.
@@ -68,37 +68,37 @@ pub(crate) enum Ask<'a> {
     NewOnes,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> PidSource<'a> {
     pub(crate) fn census(self) -> Option<&'a Census> {
         match self {
-            Ask::Census(census) => Some(census),
-            Ask::Lists | Ask::NewOnes => None,
+            PidSource::Census(census) => Some(census),
+            PidSource::Lists | PidSource::NewOnes => None,
         }
     }
 }
 
-impl Asked {
-    /// What `leaf` answers at `at`, where `old` is not as good. Its owner's decisions are good for
-    /// `owner_every`.
+impl CachedCgroup {
+    /// What is read of `leaf` at `at`, or `old` while that is recent enough. The owner's decisions are recent
+    /// enough for `owner_every`.
     pub(crate) fn of(
         leaf: &Leaf,
-        old: Option<Asked>,
+        old: Option<CachedCgroup>,
         root: BorrowedFd<'_>,
         at: Nanos,
-        how: Ask<'_>,
+        how: PidSource<'_>,
         owner_every: Nanos,
         buffer: &mut Buffer,
-    ) -> Asked {
+    ) -> CachedCgroup {
         let since = |then: Nanos| at.0.saturating_sub(then.0);
         let old = old.filter(|a| a.inode == leaf.inode);
-        let is_good = |old: &Asked| match how {
-            Ask::Lists => {
+        let is_good = |old: &CachedCgroup| match how {
+            PidSource::Lists => {
                 since(old.at) < old.pause.0
                     && since(old.charged_at) < old.charged_every().0
                     && since(old.owner_at) < owner_every.0
             }
-            Ask::Census(_) => false,
-            Ask::NewOnes => true,
+            PidSource::Census(_) => false,
+            PidSource::NewOnes => true,
         };
         let old = match old {
             Some(old) if is_good(&old) => return old,
@@ -106,23 +106,23 @@ impl Asked {
         };
         let list = old.as_ref().and_then(|old| old.list.as_ref());
         let pids = match how {
-            Ask::Census(census) => Ok(census.of_cgroup(leaf.inode)),
-            Ask::Lists | Ask::NewOnes => leaf.pids(list, root, buffer),
+            PidSource::Census(census) => Ok(census.of_cgroup(leaf.inode)),
+            PidSource::Lists | PidSource::NewOnes => leaf.pids(list, root, buffer),
         };
         match old {
-            // A want of ours says nothing about it.
+            // A shortage of weir's own says nothing about the cgroup.
             Some(old) if matches!(pids, Err(Trouble::Want(_))) => old,
             Some(mut old) => {
                 // The file is not needed while all are read at once.
-                old.list = old.list.filter(|_| matches!(how, Ask::Lists));
+                old.list = old.list.filter(|_| matches!(how, PidSource::Lists));
                 old.renewed(pids, at)
                     .decided(leaf, root, owner_every, buffer)
             }
             None => {
-                let new = Asked {
+                let new = CachedCgroup {
                     inode: leaf.inode,
                     at,
-                    pause: ASK_EVERY,
+                    pause: PIDS_EVERY,
                     is_same: false,
                     list: None,
                     charged_at: at,
@@ -139,12 +139,12 @@ impl Asked {
         }
     }
 
-    /// Asked again at `at`.
-    fn renewed(self, pids: Result<Vec<u32>, Trouble>, at: Nanos) -> Asked {
+    /// With processes that were read at `at`.
+    fn renewed(self, pids: Result<Vec<u32>, Trouble>, at: Nanos) -> CachedCgroup {
         let is_due = at.0.saturating_sub(self.charged_at.0) >= self.charged_every().0;
-        // What stands in for what processes have mapped is asked for as often as they.
+        // What stands in for the memory that processes have mapped is read as often as that.
         let charged = self.charged.filter(|_| !is_due && !self.stands_in);
-        Asked {
+        CachedCgroup {
             at,
             is_same: !self.stands_in
                 && self.pids == pids
@@ -168,9 +168,9 @@ impl Asked {
     /// All in it were met. Where nothing of them had changed either, there is time for the next list: it is
     /// settled.
     pub(crate) fn settle(&mut self, is_unchanged: bool) -> bool {
-        let longer = Nanos(self.pause.0 + ASK_EVERY.0).min(ASK_SETTLED_EVERY);
+        let longer = Nanos(self.pause.0 + PIDS_EVERY.0).min(PIDS_SETTLED_EVERY);
         let is_settled = self.is_same && is_unchanged;
-        self.pause = if is_settled { longer } else { ASK_EVERY };
+        self.pause = if is_settled { longer } else { PIDS_EVERY };
         is_settled
     }
 
@@ -184,18 +184,18 @@ impl Asked {
         }
     }
 
-    /// With what its owner has decided, asked for if that was more than `every` ago.
+    /// With the owner's decisions, read again if the last read was more than `every` ago.
     fn decided(
         self,
         leaf: &Leaf,
         root: BorrowedFd<'_>,
         every: Nanos,
         buffer: &mut Buffer,
-    ) -> Asked {
+    ) -> CachedCgroup {
         if self.at.0.saturating_sub(self.owner_at.0) < every.0 {
             return self;
         }
-        Asked {
+        CachedCgroup {
             owner_at: self.at,
             weight: leaf.weight(root, buffer),
             limit: leaf.cpu_max(root, buffer).ok(),
@@ -205,15 +205,19 @@ impl Asked {
 }
 
 /// The processes in the root cgroup; nothing new between two times that all are read at once.
-pub(crate) fn in_root(how: Ask<'_>, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<Vec<u32>> {
+pub(crate) fn in_root(
+    how: PidSource<'_>,
+    root: BorrowedFd<'_>,
+    buffer: &mut Buffer,
+) -> Option<Vec<u32>> {
     let listed = |buffer: &mut Buffer| {
         let text = buffer.read_list_at(root, "cgroup.procs").ok();
         text.and_then(|text| pids(text).ok()).unwrap_or_default()
     };
     match how {
-        Ask::NewOnes => None,
-        Ask::Lists => Some(listed(buffer)),
-        Ask::Census(census) => {
+        PidSource::NewOnes => None,
+        PidSource::Lists => Some(listed(buffer)),
+        PidSource::Census(census) => {
             let of_it = inode(root).map(|stat| census.of_cgroup(stat.st_ino));
             Some(of_it.unwrap_or_else(|_| listed(buffer)))
         }

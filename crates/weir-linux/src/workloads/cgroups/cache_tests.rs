@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How old answers are, as a round of the scout shows it.
+//! How old cached facts are, as a round of discovery shows it.
 
 use crate::fake::{Fake, stat_line};
 use crate::kernel::fd_budget::{Budget, Rank};
-use crate::workloads::discovery::tests::{FIO, SECOND, bytes, scout_with, watched};
+use crate::workloads::discovery::tests::{FIO, SECOND, bytes, discovery_with, watched};
 use std::sync::Arc;
 use weir_core::{Nanos, WorkloadId};
 
 /// Two seconds for the processes of a cgroup, six for its weight and limit; a new workload at once.
 #[test]
-fn answers_are_kept_as_long_as_they_say_and_no_longer() {
+fn facts_of_a_cgroup_are_kept_for_their_time_and_no_longer() {
     let fake = Fake::new();
-    let mut scout = scout_with(&fake, false, &[]).for_limits(true);
+    let mut discovery = discovery_with(&fake, false, &[]).for_limits(true);
     let mut at = |seconds: u64| {
-        let view = scout.round(Nanos((100 + seconds) * SECOND));
+        let view = discovery.round(Nanos((100 + seconds) * SECOND));
         let fio = watched(&view, FIO);
         let limit = fio.limit.and_then(|max| max.cpus());
         (bytes(fio), fio.weight, limit, view.workloads.len())
@@ -32,11 +32,11 @@ fn answers_are_kept_as_long_as_they_say_and_no_longer() {
 }
 
 #[test]
-fn who_only_observes_asks_seldom_what_owners_decide() {
+fn weights_are_read_seldom_where_weir_only_observes() {
     let fake = Fake::new();
-    let mut scout = scout_with(&fake, false, &[]);
+    let mut discovery = discovery_with(&fake, false, &[]);
     let mut weight_at = |seconds: u64| {
-        let view = scout.round(Nanos((100 + seconds) * SECOND));
+        let view = discovery.round(Nanos((100 + seconds) * SECOND));
         watched(&view, FIO).weight
     };
     assert_eq!(weight_at(0), 100.0);
@@ -46,9 +46,9 @@ fn who_only_observes_asks_seldom_what_owners_decide() {
 
 /// Lists after 2, 4 and then 6 seconds as long as nothing changes; after 2 again once something has.
 #[test]
-fn who_only_observes_asks_settled_cgroups_seldom() {
+fn settled_cgroups_are_read_seldom_where_weir_only_observes() {
     let new = "/system.slice/new.service";
-    let asked_at = |is_for_limits: bool| -> Vec<u64> {
+    let read_at = |is_for_limits: bool| -> Vec<u64> {
         let fake = Fake::new();
         let stat = |faults: u32| {
             let stat = stat_line(100, "fio", 0, 4000, 1);
@@ -57,8 +57,8 @@ fn who_only_observes_asks_settled_cgroups_seldom() {
                 stat.replacen(" 0 0 0 0 ", &format!(" {faults} 0 0 0 "), 1),
             );
         };
-        let mut scout = scout_with(&fake, false, &[]).for_limits(is_for_limits);
-        let mut asked = Vec::new();
+        let mut discovery = discovery_with(&fake, false, &[]).for_limits(is_for_limits);
+        let mut read = Vec::new();
         for second in 0..40 {
             match second {
                 // Between the lists of 12 and 18 s.
@@ -69,10 +69,10 @@ fn who_only_observes_asks_settled_cgroups_seldom() {
                 }
                 _ => {}
             }
-            let view = scout.round(Nanos((100 + second) * SECOND));
+            let view = discovery.round(Nanos((100 + second) * SECOND));
             let at = watched(&view, FIO).processes.as_ref().unwrap().at;
             if at == Nanos((100 + second) * SECOND) {
-                asked.push(second);
+                read.push(second);
             }
             assert_eq!(
                 view.get(&WorkloadId::new(new)).is_some(),
@@ -80,10 +80,10 @@ fn who_only_observes_asks_settled_cgroups_seldom() {
                 "at once"
             );
         }
-        asked
+        read
     };
-    assert_eq!(asked_at(false), [0, 2, 6, 12, 18, 20, 24, 30, 36]);
-    assert_eq!(asked_at(true), (0..40).step_by(2).collect::<Vec<u64>>());
+    assert_eq!(read_at(false), [0, 2, 6, 12, 18, 20, 24, 30, 36]);
+    assert_eq!(read_at(true), (0..40).step_by(2).collect::<Vec<u64>>());
 }
 
 /// The list and the processes' files are opened once, and read where they are from then on.
@@ -92,16 +92,16 @@ fn files_of_what_is_settled_stay_open_while_there_is_room() {
     for (room, is_seen) in [(100, true), (0, false)] {
         let fake = Fake::new();
         let budget = Budget::new(room);
-        let mut scout = scout_with(&fake, false, &[]).keeping(Arc::clone(&budget));
-        let mut asked_at = |seconds: u64| {
-            let view = scout.round(Nanos((100 + seconds) * SECOND));
+        let mut discovery = discovery_with(&fake, false, &[]).keeping(Arc::clone(&budget));
+        let mut read_at = |seconds: u64| {
+            let view = discovery.round(Nanos((100 + seconds) * SECOND));
             watched(&view, FIO).processes.as_ref().map(|p| p.at)
         };
-        asked_at(0);
-        assert_eq!(asked_at(2), Some(Nanos(102 * SECOND)));
+        read_at(0);
+        assert_eq!(read_at(2), Some(Nanos(102 * SECOND)));
         fake.remove(format!("sys/fs/cgroup{FIO}/cgroup.procs"));
         fake.remove("proc/100/stat");
-        assert_eq!(asked_at(6), is_seen.then_some(Nanos(106 * SECOND)));
+        assert_eq!(read_at(6), is_seen.then_some(Nanos(106 * SECOND)));
     }
 }
 
@@ -112,26 +112,26 @@ fn kept_files_are_given_back_and_a_weir_that_limits_keeps_none() {
         // Of each of four cgroups its list and its process.
         let budget = Budget::new(8);
         let has_room = || budget.has_room(Rank::EachTick);
-        let scout = scout_with(&fake, false, &[]).for_limits(is_for_limits);
-        let mut scout = scout.keeping(Arc::clone(&budget));
+        let discovery = discovery_with(&fake, false, &[]).for_limits(is_for_limits);
+        let mut discovery = discovery.keeping(Arc::clone(&budget));
         for seconds in [0, 2, 6] {
-            scout.round(Nanos((100 + seconds) * SECOND));
+            discovery.round(Nanos((100 + seconds) * SECOND));
         }
         assert_eq!(has_room(), is_for_limits);
         fake.remove("proc/101");
         fake.remove("sys/fs/cgroup/system.slice/stress.service");
-        scout.round(Nanos(200 * SECOND));
+        discovery.round(Nanos(200 * SECOND));
         assert!(has_room());
     }
 }
 
 /// Six seconds for the page cache; half a minute where there is no such file.
 #[test]
-fn page_cache_is_asked_for_as_often_as_it_says() {
+fn page_cache_is_read_every_six_seconds() {
     let fake = Fake::new();
-    let mut scout = scout_with(&fake, false, &[]);
+    let mut discovery = discovery_with(&fake, false, &[]);
     let mut mib_at = |seconds: u64| {
-        let view = scout.round(Nanos((100 + seconds) * SECOND));
+        let view = discovery.round(Nanos((100 + seconds) * SECOND));
         bytes(watched(&view, FIO))[0].unwrap() >> 20
     };
     let cached = |mib: u64| {

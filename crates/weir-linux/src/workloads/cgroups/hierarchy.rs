@@ -105,7 +105,7 @@ fn namespace(roots: &Roots) -> Option<String> {
     })
 }
 
-/// There is no version 2 where it is looked for.
+/// There is no version 2 at the path that weir reads.
 fn no_v2(roots: &Roots, by: By, why: Missing) -> Fact {
     let top = roots.cgroup.display();
     let is_there = |name: &str| roots.cgroup.join(name).exists();

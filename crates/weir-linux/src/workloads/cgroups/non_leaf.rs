@@ -3,7 +3,7 @@
 //! them, and of cgroups that weir does not see. Where they have memory on a device they are workloads too,
 //! which are never limited: a list of users that lacks some gives their bytes to the others.
 
-use super::cache::{Ask, OWNER_EVERY, in_root};
+use super::cache::{OWNER_EVERY, PidSource, in_root};
 use super::hierarchy;
 use super::inner::Inner;
 use super::tree::{CgroupTree, inner_at};
@@ -40,22 +40,26 @@ pub(crate) struct Outside {
     unlisted: Unlisted,
     rest: Option<Arc<ProcessSet>>,
     /// When lists of inner cgroups, and of all processes, were last read.
-    asked_at: Option<Nanos>,
+    read_at: Option<Nanos>,
 }
 
-/// What [`Outside::ask`] goes by.
+/// What [`Outside::read`] works with.
 pub(crate) struct Lists<'a, I> {
     pub(crate) tree: &'a CgroupTree,
     pub(crate) proc: &'a OwnedFd,
-    pub(crate) how: Ask<'a>,
+    pub(crate) how: PidSource<'a>,
     pub(crate) at: Nanos,
-    /// Processes of leaves, where these were asked by their lists.
+    /// Processes of leaves, where the lists of leaves were read.
     pub(crate) in_leaves: I,
 }
 
 impl Outside {
-    /// Asks which processes are there.
-    pub(crate) fn ask(&mut self, lists: Lists<'_, impl Iterator<Item = u32>>, buffer: &mut Buffer) {
+    /// Reads which processes are there.
+    pub(crate) fn read(
+        &mut self,
+        lists: Lists<'_, impl Iterator<Item = u32>>,
+        buffer: &mut Buffer,
+    ) {
         let Lists { tree, how, at, .. } = lists;
         let root = tree.root();
         if let Some(pids) = in_root(how, root.as_fd(), buffer) {
@@ -67,19 +71,19 @@ impl Outside {
         // Most have none.
         let is_good = |then: Nanos| at.0.saturating_sub(then.0) < OWNER_EVERY.0;
         match how {
-            Ask::NewOnes => return,
-            Ask::Lists if self.asked_at.is_some_and(is_good) => return,
-            Ask::Lists | Ask::Census(_) => self.asked_at = Some(at),
+            PidSource::NewOnes => return,
+            PidSource::Lists if self.read_at.is_some_and(is_good) => return,
+            PidSource::Lists | PidSource::Census(_) => self.read_at = Some(at),
         }
         let mut of_it = |inner: &Arc<Inner>| match how {
-            Ask::Census(census) => census.of_cgroup(inner.inode),
-            Ask::Lists | Ask::NewOnes => inner.pids(root.as_fd(), buffer),
+            PidSource::Census(census) => census.of_cgroup(inner.inode),
+            PidSource::Lists | PidSource::NewOnes => inner.pids(root.as_fd(), buffer),
         };
         let all = tree.inner().map(|inner| (Arc::clone(inner), of_it(inner)));
         self.in_inner = all.filter(|(_, pids)| !pids.is_empty()).collect();
         let candidates: Vec<u32> = match how {
-            Ask::Census(census) => census.beside(&tree.ids()).collect(),
-            Ask::Lists | Ask::NewOnes => {
+            PidSource::Census(census) => census.beside(&tree.ids()).collect(),
+            PidSource::Lists | PidSource::NewOnes => {
                 let inner = self.in_inner.iter().flat_map(|(_, pids)| pids);
                 let listed = self.in_root.iter().chain(inner).copied();
                 beside(lists.proc, &listed.chain(lists.in_leaves).collect())
@@ -97,7 +101,7 @@ impl Outside {
     }
 
     /// Those with memory on a device, as workloads, and what there is to say of them.
-    pub(crate) fn judge(&mut self, with: &Classifier<'_>) -> (Vec<Watched>, Vec<Skipped>) {
+    pub(crate) fn classify(&mut self, with: &Classifier<'_>) -> (Vec<Watched>, Vec<Skipped>) {
         let of_inner = |inner: &Arc<Inner>, pids: &[u32], has_hidden, why| {
             let members = users(with, pids);
             let source = WorkloadSource::Inner(Arc::clone(inner));

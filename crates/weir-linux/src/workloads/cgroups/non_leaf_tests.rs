@@ -3,7 +3,7 @@ use super::*;
 use crate::fake::Fake;
 use crate::options::By;
 use crate::platform::LinuxPlatform;
-use crate::workloads::discovery::tests::{FIO, SECOND, bytes, scout_with, watched as found};
+use crate::workloads::discovery::tests::{FIO, SECOND, bytes, discovery_with, watched as found};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weir_core::rates::attribution::Provenance;
@@ -37,7 +37,7 @@ fn a_threaded_domain_is_one_workload_that_may_be_limited() {
     let fake = Fake::new();
     virtual_machine(&fake, VM, 700);
     fake.numa_maps(700, &[("anon=1", 1, 1024)]);
-    let view = scout_with(&fake, false, &[]).round(Nanos(SECOND));
+    let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
     let domain = found(&view, &format!("{VM}/libvirt"));
     assert_eq!(
         (bytes(domain), domain.excluded.clone()),
@@ -58,7 +58,7 @@ fn threads_below_the_root_are_of_processes_of_the_root() {
     fake.process(300, "stray", "/loose", 1);
     fake.write("sys/fs/cgroup/cgroup.procs", "2\n300\n");
     fake.numa_maps(300, &[("anon=1", 1, 1)]);
-    let view = scout_with(&fake, false, &[]).round(Nanos(SECOND));
+    let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
     assert_eq!(bytes(found(&view, "/")), [Some(4096)]);
     assert!(view.get(&WorkloadId::new("/loose")).is_none());
     assert!(view.get(&WorkloadId::new(UNLISTED_ID)).is_none());
@@ -70,7 +70,7 @@ fn processes_in_cgroups_that_are_not_seen_are_a_workload_with_a_reason() {
     fake.process(800, "pod", "/../../kubepods/a", 1);
     fake.process(801, "idle", "/../../kubepods/b", 1);
     fake.numa_maps(800, &[("anon=1", 1, 512)]);
-    let view = scout_with(&fake, false, &[]).round(Nanos(SECOND));
+    let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
     let rest = found(&view, UNLISTED_ID);
     assert_eq!(rest.excluded, Some(Excluded::Unlisted));
     assert_eq!(bytes(rest), [Some(2 << 20)]);
@@ -88,10 +88,10 @@ fn a_process_that_is_newer_than_its_list_is_of_its_cgroup() {
     let fake = Fake::new();
     fake.process(102, "new", FIO, 1);
     fake.numa_maps(102, &[("anon=1", 1, 1)]);
-    let mut scout = scout_with(&fake, false, &[]);
+    let mut discovery = discovery_with(&fake, false, &[]);
     let rest = WorkloadId::new(UNLISTED_ID);
-    assert!(scout.round(Nanos(SECOND)).get(&rest).is_none());
-    assert!(scout.round(Nanos(20 * SECOND)).get(&rest).is_none());
+    assert!(discovery.round(Nanos(SECOND)).get(&rest).is_none());
+    assert!(discovery.round(Nanos(20 * SECOND)).get(&rest).is_none());
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn hidden_processes_of_inner_cgroups_are_users_of_which_nothing_is_known() {
     fake.cgroup("pod.scope", &[0]);
     fake.cgroup("pod.scope/below", &[]);
     fake.write("sys/fs/cgroup/cgroup.procs", "2\n0\n");
-    let view = scout_with(&fake, false, &[]).round(Nanos(SECOND));
+    let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
     for (id, excluded) in [("/", Excluded::Root), (POD, Excluded::Inner)] {
         let watched = found(&view, id);
         assert_eq!(bytes(watched), [None], "{id}");
@@ -114,11 +114,11 @@ fn processes_of_a_pid_namespace_are_never_alone() {
     let fake = Fake::new();
     fake.numa_maps(100, &[("anon=1", 1, 512)]);
     let rest = WorkloadId::new(UNLISTED_ID);
-    let mut scout = scout_with(&fake, true, &[]);
-    assert!(scout.round(Nanos(SECOND)).get(&rest).is_none());
+    let mut discovery = discovery_with(&fake, true, &[]);
+    assert!(discovery.round(Nanos(SECOND)).get(&rest).is_none());
     std::fs::create_dir_all(fake.roots().proc.join("self/ns")).unwrap();
     std::os::unix::fs::symlink("pid:[1]", fake.roots().proc.join("self/ns/pid")).unwrap();
-    let view = scout.round(Nanos(20 * SECOND));
+    let view = discovery.round(Nanos(20 * SECOND));
     assert_eq!(bytes(found(&view, UNLISTED_ID)), [None]);
     let mut platform = LinuxPlatform::open_inline(fake.options(By::Process)).unwrap();
     let plan = steps(&mut platform, |second| {
@@ -143,12 +143,12 @@ fn processes_of_a_pid_namespace_are_never_alone() {
 }
 
 #[test]
-fn what_may_not_be_looked_at_is_not_known_and_not_nothing() {
+fn memory_that_weir_may_not_read_is_unknown_and_not_zero() {
     let fake = Fake::new();
     fake.process(300, "stray", "/", 1);
     fake.write("sys/fs/cgroup/cgroup.procs", "2\n300\n");
-    // Permission is not asked of root: a link that is not followed is refused otherwise.
-    let view = scout_with(&fake, false, &[]).round(Nanos(SECOND));
+    // Permissions do not hold for root: a link that is not followed is refused in another way.
+    let view = discovery_with(&fake, false, &[]).round(Nanos(SECOND));
     assert!(view.get(&WorkloadId::new("/")).is_none());
     let resident = |missing: Missing| crate::workloads::processes::Resident {
         at: Some(Nanos(1)),

@@ -245,15 +245,14 @@ impl CgroupTree {
         leaves.chain(inner).chain(root).collect()
     }
 
-    /// What the last walk could not look at.
+    /// What the last walk could not read.
     pub(crate) fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
     /// Walks the tree if something changed.
     ///
-    /// A tree that is not cgroup v2 has no leaves: what looks like them below a v1 mount is something
-    /// else.
+    /// A tree that is not cgroup v2 has no leaves: directories below a v1 mount are something else.
     pub(crate) fn refresh(&mut self, now: Nanos, buffer: &mut Buffer) {
         match buffer.read_at(&*self.root, "cgroup.controllers") {
             Ok(_) => {}
@@ -334,7 +333,7 @@ impl CgroupTree {
         self.leaves = leaves;
         let cold = self.leaves.values().filter(|leaf| leaf.is_cold()).count();
         if cold > 0 {
-            let text = format!("{cold} cgroups are opened anew for each look: raise LimitNOFILE");
+            let text = format!("{cold} cgroups are opened anew at each tick: raise LimitNOFILE");
             let why = Missing::NotSupported(text);
             self.skipped.push(Skipped {
                 what: "file descriptors".into(),

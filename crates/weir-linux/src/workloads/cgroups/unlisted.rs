@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Processes that are in no cgroup of the tree as weir sees it: in a cgroup namespace all but its own, and
-//! everywhere those in cgroups beyond the bounds of a walk. Where they have memory on a device they are a
+//! everywhere those in cgroups outside the bounds of a walk. Where they have memory on a device they are a
 //! workload too, `(unlisted)`, which is never limited: a list of users that lacks some gives their bytes to
 //! the others.
 //!
@@ -28,7 +28,7 @@ pub(crate) struct Unlisted {
     pub(crate) pids: Vec<u32>,
     /// Found once below our root.
     suspects: BTreeSet<u32>,
-    /// The cgroup of one of them, as `/proc` tells it.
+    /// The cgroup of one of them, as `/proc` reports it.
     example: String,
 }
 
@@ -37,12 +37,12 @@ enum Place {
     Listed,
     /// Below our root, with its path.
     NotWalked(Vec<u8>),
-    /// With its path as `/proc` tells it.
+    /// With its path as `/proc` reports it.
     Outside(Vec<u8>),
 }
 
 impl Unlisted {
-    /// Looks at these, which no list has.
+    /// Finds where these are, which no list has.
     pub(crate) fn find(
         &mut self,
         candidates: impl Iterator<Item = u32>,
@@ -83,8 +83,7 @@ impl Unlisted {
     }
 }
 
-/// Where the cgroup of this process is; of one that cannot be asked it is not known, and that is as good as
-/// listed.
+/// Where the cgroup of this process is. A process whose file cannot be read counts as listed.
 fn place(pid: u32, tree: &CgroupTree, proc: &OwnedFd, buffer: &mut Buffer) -> Place {
     let Ok(text) = buffer.read_once_at(proc, &format!("{pid}/cgroup")) else {
         return Place::Listed;

@@ -12,11 +12,11 @@ use std::rc::Rc;
 use weir_core::Missing;
 use weir_core::seam::observation::Skipped;
 
-/// Deeper cgroups are not looked at. systemd and Kubernetes stay below ten.
+/// Deeper cgroups are not read. systemd and Kubernetes stay below ten.
 pub(crate) const DEPTH_MAX: usize = 64;
 /// Nor are longer paths.
 const PATH_MAX: usize = 4096;
-/// More directories are not looked at: a user may make cgroups in a delegated subtree.
+/// More directories are not read: a user may make cgroups in a delegated subtree.
 const DIRS_MAX: usize = 200_000;
 /// Most entries of one directory.
 const ENTRIES_MAX: usize = 100_000;
@@ -38,7 +38,7 @@ pub(crate) enum Visited {
 }
 
 /// Calls `each` with the path of every cgroup but the root, and with that of every directory that could not
-/// be opened or listed for want of something of ours ([`is_want`]); returns what else could not be looked at.
+/// be opened or listed for want of something of ours ([`is_want`]); returns what else could not be read.
 pub(crate) fn for_each_cgroup(
     root: &OwnedFd,
     buffer: &mut Buffer,
@@ -110,11 +110,11 @@ pub(crate) fn for_each_cgroup(
 }
 
 fn too_many() -> String {
-    format!("more than {DIRS_MAX} cgroups: the rest is not looked at")
+    format!("more than {DIRS_MAX} cgroups: the rest is not read")
 }
 
 fn too_deep() -> String {
-    format!("below {DEPTH_MAX} levels or {PATH_MAX} bytes: not looked at")
+    format!("below {DEPTH_MAX} levels or {PATH_MAX} bytes: not read")
 }
 
 fn below(parent: Option<&Rc<OwnedFd>>, path: &[u8], name: &[u8], depth: usize) -> Waiting {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One look at all workloads: `cpu.stat` of each, or the CPU clock of each process, put together with
-//! what the scout last found.
+//! One read of all workloads: `cpu.stat` of each, or the CPU clock of each process, put together with
+//! what discovery last found.
 //!
 //! **When a workload is read.** A read of `cpu.stat` makes the kernel add up the cgroup's figures over its
 //! CPUs: it is the most expensive part of a tick, and most cgroups of a host have nothing on the device. A
@@ -11,7 +11,7 @@
 //! second of these ticks on, when its rate spans one interval as all others do. So a rate that counts never
 //! spans a rest.
 //!
-//! A workload that has memory there and has not run for [`REST_AFTER`] looks rests likewise while all groups
+//! A workload that has memory there and has not run for [`REST_AFTER`] reads rests likewise while all groups
 //! it uses are quiet ([`crate::counters::idle_groups`]): there is no traffic that it could be the cause of.
 //! The counters of groups are read before, so all users of a group are read at the very tick at which it is
 //! not quiet. Those that are read are read together, where the kernel lets us
@@ -37,20 +37,20 @@ use std::sync::atomic::Ordering;
 use weir_core::seam::observation::{Skipped, WorkloadKind};
 use weir_core::{Missing, Nanos, Reading, WorkloadId};
 
-/// Looks without anything on the device before a workload rests.
+/// Reads without anything on the device before a workload rests.
 const REST_AFTER: u32 = 20;
-/// Longest time between two looks at one that rests. Half of it is the shortest: not all at once.
+/// Longest time between two reads of a workload that rests. Half of it is the shortest: not all at once.
 const REST: Nanos = Nanos::from_millis(1000);
 
 /// CPU time, and time held back.
 pub(crate) type Times = (Reading<Nanos>, Reading<Nanos>);
 
-/// What is needed to look, and what is noticed by it.
+/// What a read needs, and what it finds besides.
 pub(crate) struct CpuTimeReader<'a> {
     pub(crate) root: BorrowedFd<'a>,
     pub(crate) proc: &'a OwnedFd,
-    /// Whether process ids in `proc` are those of our own PID namespace, so that the kernel can be
-    /// asked for CPU clocks by process id.
+    /// Whether process ids in `proc` are those of our own PID namespace, so that CPU clocks can be read by
+    /// process id.
     pub(crate) own_proc: bool,
     pub(crate) buffer: &'a mut Buffer,
     pub(crate) skipped: &'a mut Vec<Skipped>,
@@ -196,7 +196,7 @@ pub(crate) fn throttled_times(throttled: Option<Nanos>, at: Nanos) -> Reading<Na
     }
 }
 
-/// A workload of the view at this look.
+/// A workload of the view at this tick.
 pub(crate) struct Glance<'a> {
     /// Its place in the view.
     pub(crate) place: usize,
@@ -204,7 +204,7 @@ pub(crate) struct Glance<'a> {
     pub(crate) hold: Option<&'a LimitedCgroup>,
     pub(crate) repose: Repose,
     /// It rests, and this was read of it before.
-    pub(crate) told: Option<Times>,
+    pub(crate) last: Option<Times>,
     /// Read of it now, with others.
     pub(crate) swept: Option<Times>,
 }
@@ -252,7 +252,7 @@ pub(crate) fn glances<'a>(
             watched,
             hold,
             repose,
-            told: rests.told(place, repose, at),
+            last: rests.last_times(place, repose, at),
             swept: None,
         });
     }
@@ -278,11 +278,11 @@ pub(crate) struct IdleSkips {
 /// One workload's.
 #[derive(Default)]
 struct Rest {
-    /// As what it was looked at last.
+    /// Its state at the last read.
     repose: Repose,
-    /// Looks in a row that found nothing on the device, or no CPU time used.
-    looks: u32,
-    /// CPU time at the last look, of one that may rest while it does not run.
+    /// Reads in a row that found nothing on the device, or no CPU time used.
+    idle_reads: u32,
+    /// CPU time at the last read, of a workload that may rest while it does not run.
     cpu: Option<Nanos>,
     /// Boxed: a workload that is awake has none, and the list is scanned at each tick.
     last: Option<Box<Times>>,
@@ -293,7 +293,7 @@ struct Rest {
 
 impl Rest {
     fn wake(&mut self) {
-        self.looks = 0;
+        self.idle_reads = 0;
         self.last = None;
         self.cpu = None;
     }
@@ -325,21 +325,21 @@ impl IdleSkips {
         }
     }
 
-    /// What to tell of the workload at this place of the view without reading it, if it rests.
-    pub(crate) fn told(&mut self, place: usize, repose: Repose, at: Nanos) -> Option<Times> {
+    /// What was last read of the workload at this place of the view, if it rests.
+    pub(crate) fn last_times(&mut self, place: usize, repose: Repose, at: Nanos) -> Option<Times> {
         let rest = self.of.get_mut(place)?;
         if rest.repose != repose {
             rest.repose = repose;
             rest.wake();
         }
-        if rest.looks < REST_AFTER || at >= rest.again_at {
+        if rest.idle_reads < REST_AFTER || at >= rest.again_at {
             return None;
         }
         rest.is_asleep = repose == Repose::Idle;
         rest.last.as_deref().cloned()
     }
 
-    /// Takes in what was read. Returns whether its memory may be told: not at the first look after a
+    /// Takes in what was read. Returns whether its memory may be reported: not at the first read after a
     /// rest in which it had none.
     pub(crate) fn note(&mut self, place: usize, source: &WorkloadSource, times: &Times) -> bool {
         let Some(rest) = self.of.get_mut(place) else {
@@ -355,11 +355,11 @@ impl IdleSkips {
             return !was_asleep;
         };
         let has_run = rest.cpu.replace(cpu) != Some(cpu);
-        rest.looks = match rest.repose {
+        rest.idle_reads = match rest.repose {
             Repose::Quiet if has_run => 0,
-            _ => rest.looks.saturating_add(1),
+            _ => rest.idle_reads.saturating_add(1),
         };
-        if rest.looks >= REST_AFTER {
+        if rest.idle_reads >= REST_AFTER {
             let half = REST.0 / 2;
             let spread = half / 16 * (number(source) % 16);
             rest.again_at = Nanos(times.0.at.0.saturating_add(half + spread));

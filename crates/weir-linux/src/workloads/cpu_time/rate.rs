@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! CPU time of a process between two looks that are far enough apart to make a rate.
+//! CPU time of a process between two readings that are far enough apart to make a rate.
 
 use weir_core::Nanos;
 
-/// Looks closer together are taken for one: `/proc/PID/stat` counts in steps of 10 ms.
+/// Readings closer together count as one: `/proc/PID/stat` counts in steps of 10 ms.
 const APART: Nanos = Nanos::from_millis(900);
 
-/// What it had at the last look, and what it used before.
+/// What it had at the last reading, and what it used before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     at: Nanos,
@@ -15,7 +15,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    /// The first look.
+    /// The first reading.
     pub(crate) fn new(at: Nanos, cpu: Nanos) -> Self {
         Spent {
             at,
@@ -38,7 +38,7 @@ impl Spent {
         }
     }
 
-    /// CPU time between the last two looks, and the time between them.
+    /// CPU time between the last two readings, and the time between them.
     pub(crate) fn last(&self) -> Option<(Nanos, Nanos)> {
         self.last
     }
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looks_that_are_close_are_one_look() {
+    fn readings_that_are_close_count_as_one() {
         let ms = Nanos::from_millis;
         let mut spent = Spent::new(ms(1000), ms(50));
         assert_eq!(spent.last(), None);

@@ -28,8 +28,8 @@ fn set_cpu(fake: &Fake, id: &str, usec: u64) {
     );
 }
 
-/// The next look, in which every cgroup has used so much.
-fn look(fake: &Fake, platform: &mut LinuxPlatform, usec: u64) -> Observation {
+/// The next tick, at which every cgroup has used so much.
+fn observe(fake: &Fake, platform: &mut LinuxPlatform, usec: u64) -> Observation {
     for id in [FIO, STRESS] {
         set_cpu(fake, id, usec);
     }
@@ -41,12 +41,12 @@ fn open(fake: &Fake, by: By) -> LinuxPlatform {
 }
 
 #[test]
-fn who_has_nothing_there_rests_and_who_has_is_read_at_each_tick() {
+fn workloads_without_memory_there_rest_and_others_are_read_at_each_tick() {
     let clock = made::clock();
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     for tick in 1..=u64::from(REST_AFTER) {
-        let seen = look(&fake, &mut platform, tick);
+        let seen = observe(&fake, &mut platform, tick);
         assert_eq!(
             cpu(&seen, STRESS).1,
             Nanos(tick * 1000),
@@ -54,7 +54,7 @@ fn who_has_nothing_there_rests_and_who_has_is_read_at_each_tick() {
         );
     }
     let last = u64::from(REST_AFTER) * 1000;
-    let seen = look(&fake, &mut platform, 77);
+    let seen = observe(&fake, &mut platform, 77);
     assert_eq!(cpu(&seen, FIO).1, Nanos(77_000));
     let (at, value) = cpu(&seen, STRESS);
     assert_eq!(
@@ -64,7 +64,7 @@ fn who_has_nothing_there_rests_and_who_has_is_read_at_each_tick() {
     );
     assert!(at < cpu(&seen, FIO).0 && at < seen.at);
     clock.advance(REST);
-    let seen = look(&fake, &mut platform, 78);
+    let seen = observe(&fake, &mut platform, 78);
     assert_eq!(
         cpu(&seen, STRESS).1,
         Nanos(78_000),
@@ -73,19 +73,19 @@ fn who_has_nothing_there_rests_and_who_has_is_read_at_each_tick() {
 }
 
 #[test]
-fn memory_counts_from_the_second_look_after_a_rest_on() {
+fn memory_counts_from_the_second_read_after_a_rest_on() {
     let clock = made::clock();
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     for tick in 0..=u64::from(REST_AFTER) + 1 {
-        look(&fake, &mut platform, tick);
+        observe(&fake, &mut platform, tick);
     }
-    // Memory appears, and the scout sees it in a round of its own; a process is looked at again
-    // after a second and a half at the earliest.
+    // Memory appears, and discovery finds it in a round of its own. A process is scanned again after a
+    // second and a half at the earliest.
     fake.numa_maps(101, &[("anon=4", 1, 4)]);
-    let mut before = look(&fake, &mut platform, 100);
+    let mut before = observe(&fake, &mut platform, 100);
     for _ in 0..1000 {
-        let seen = look(&fake, &mut platform, 101);
+        let seen = observe(&fake, &mut platform, 101);
         if uses(&seen, STRESS) > 0 {
             let (earlier, now) = (cpu(&before, STRESS), cpu(&seen, STRESS));
             assert!(
@@ -99,7 +99,7 @@ fn memory_counts_from_the_second_look_after_a_rest_on() {
         before = seen;
         clock.advance(Nanos::from_millis(10));
     }
-    panic!("the scout never saw it");
+    panic!("discovery never found it");
 }
 
 #[test]
@@ -118,45 +118,45 @@ fn a_limit_of_ours_and_an_unreadable_file_keep_awake() {
     });
     fake.write("sys/fs/cgroup/init.scope/cpu.stat", "usage_usec x\n");
     for tick in 0..3 * u64::from(REST_AFTER) {
-        let seen = look(&fake, &mut platform, tick);
+        let seen = observe(&fake, &mut platform, tick);
         assert_eq!(cpu(&seen, STRESS).1, Nanos(tick * 1000));
         assert_eq!(seen.skipped.len(), 1, "{:?}", seen.skipped);
     }
 }
 
 #[test]
-fn a_new_view_knows_who_rests() {
+fn a_new_view_knows_which_workloads_rest() {
     let clock = made::clock();
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     for tick in 0..=u64::from(REST_AFTER) {
-        look(&fake, &mut platform, tick);
+        observe(&fake, &mut platform, tick);
     }
     fake.cgroup("a.service", &[]);
     let mut tick = 1000;
     loop {
         tick += 1;
-        let seen = look(&fake, &mut platform, tick);
+        let seen = observe(&fake, &mut platform, tick);
         if seen.workloads.iter().any(|w| w.id.as_str() == "/a.service") {
             assert!(
                 platform
                     .rests()
                     .of
                     .iter()
-                    .any(|rest| rest.looks >= REST_AFTER)
+                    .any(|rest| rest.idle_reads >= REST_AFTER)
             );
             assert_eq!(platform.rests().of.len(), seen.workloads.len());
             return;
         }
-        assert!(tick < 3000, "the scout never saw it");
+        assert!(tick < 3000, "discovery never found it");
         clock.advance(Nanos::from_millis(2));
     }
 }
 
-/// Looks at which no workload has run and the device has moved nothing, until all that may rest do.
+/// Ticks at which no workload has run and the device has moved nothing, until all that may rest do.
 fn be_still(fake: &Fake, platform: &mut LinuxPlatform) {
     for _ in 0..REST_AFTER + 3 {
-        look(fake, platform, 5);
+        observe(fake, platform, 5);
     }
 }
 
@@ -166,16 +166,16 @@ fn a_workload_that_does_not_run_rests_while_the_device_is_quiet() {
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     be_still(&fake, &mut platform);
-    let seen = look(&fake, &mut platform, 6);
+    let seen = observe(&fake, &mut platform, 6);
     let (at, value) = cpu(&seen, FIO);
     assert_eq!(value, Nanos(5000), "not read at this tick");
     assert!(at < seen.groups[0].read_bytes.at);
     assert_eq!(uses(&seen, FIO), 1, "its memory is shown all the same");
     clock.advance(REST);
-    let seen = look(&fake, &mut platform, 6);
+    let seen = observe(&fake, &mut platform, 6);
     assert_eq!(cpu(&seen, FIO).1, Nanos(6000), "read again within a second");
     assert_eq!(uses(&seen, FIO), 1);
-    let seen = look(&fake, &mut platform, 7);
+    let seen = observe(&fake, &mut platform, 7);
     assert_eq!(cpu(&seen, FIO).1, Nanos(7000), "it runs: read at each tick");
 }
 
@@ -186,7 +186,7 @@ fn all_are_read_at_the_very_tick_at_which_the_device_moves() {
     let mut platform = open(&fake, By::Cgroup);
     be_still(&fake, &mut platform);
     fake.counters(0, &[(1, 1000 + (1 << 20), 2000)]);
-    let seen = look(&fake, &mut platform, 9);
+    let seen = observe(&fake, &mut platform, 9);
     assert_eq!(cpu(&seen, FIO).1, Nanos(9000));
     assert_eq!(uses(&seen, FIO), 1);
 }
@@ -197,7 +197,7 @@ fn a_workload_that_runs_is_read_at_each_tick_on_a_quiet_device() {
     let fake = Fake::new();
     let mut platform = open(&fake, By::Cgroup);
     for tick in 0..3 * u64::from(REST_AFTER) {
-        let seen = look(&fake, &mut platform, tick);
+        let seen = observe(&fake, &mut platform, tick);
         assert_eq!(cpu(&seen, FIO).1, Nanos(tick * 1000));
     }
 }
@@ -218,7 +218,7 @@ fn a_limited_workload_is_read_at_each_tick_on_a_quiet_device() {
         ..Plan::default()
     });
     for tick in 10..40 {
-        let seen = look(&fake, &mut platform, tick);
+        let seen = observe(&fake, &mut platform, tick);
         assert_eq!(cpu(&seen, FIO).1, Nanos(tick * 1000));
     }
 }

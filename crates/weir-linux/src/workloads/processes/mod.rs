@@ -38,9 +38,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_core::{Bytes, Missing, Nanos, NodeId};
 
-/// Time for first looks in one round, beyond the round's budget.
-const FIRST_LOOKS: Nanos = Nanos::from_millis(500);
-/// How often the threads of a process are asked for their policy.
+/// Time for first scans in one round, in addition to the round's budget.
+const FIRST_SCANS: Nanos = Nanos::from_millis(500);
+/// Time between two reads of the policy of a process's threads.
 const POLICY_EVERY: Nanos = Nanos::from_millis(10_000);
 /// Most bytes of `numa_maps` that are read: 65 530 mappings (`vm.max_map_count`) with short names.
 const MAPS_MAX: u64 = 64 << 20;
@@ -79,13 +79,13 @@ enum ReachableMemory {
 /// What a set of processes has.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resident {
-    /// The oldest look that went into it.
+    /// The oldest scan that went into it.
     pub(crate) at: Option<Nanos>,
     /// By node, with [`ELSEWHERE`].
     pub(crate) bytes: BTreeMap<NodeId, u64>,
-    /// Processes not looked at so far.
+    /// Processes not scanned so far.
     pub(crate) unread: usize,
-    /// Why one of them could not be looked at.
+    /// Why one of them could not be scanned.
     pub(crate) missing: Option<Missing>,
 }
 
@@ -98,7 +98,7 @@ impl Resident {
         }
     }
 
-    /// Whether there may be more: a process was not looked at so far, or may not be.
+    /// Whether there may be more: a process was not scanned so far, or may not be.
     pub(crate) fn is_unknown(&self) -> bool {
         self.unread > 0 || matches!(self.missing, Some(Missing::NotPermitted(_)))
     }
@@ -281,7 +281,7 @@ impl ProcessCache {
         true
     }
 
-    /// Keeps what is known of a process that was not or could not be looked at. False if nothing is known.
+    /// Keeps what is known of a process that was not or could not be read. False if nothing is known.
     pub(crate) fn still_known(&mut self, pid: u32) -> bool {
         let known = self.by_pid.get_mut(&pid);
         known.map(|member| member.round = self.round).is_some()
@@ -289,24 +289,24 @@ impl ProcessCache {
 
     /// Reads the memory of processes that are due, new ones first, then the longest waiting, until `until`,
     /// or a little longer for new ones: one at least. One that shows no change keeps its last figure.
-    pub(crate) fn look(&mut self, at: Nanos, until: Nanos, buffer: &mut Buffer) {
+    pub(crate) fn scan(&mut self, at: Nanos, until: Nanos, buffer: &mut Buffer) {
         let round = self.round;
-        let mut looked = false;
+        let mut scanned = false;
         let mut unread = self.forget_absent();
         let moved = moved(&self.proc, buffer);
-        let first = Nanos(until.0.saturating_add(FIRST_LOOKS.0));
+        let first = Nanos(until.0.saturating_add(FIRST_SCANS.0));
         let hurries = self.hurries && is_crowded(&self.proc, buffer);
         for (due_at, pid) in self.turn(at, moved) {
             let until = if due_at == Nanos(0) { first } else { until };
-            if looked && now() >= until {
+            if scanned && now() >= until {
                 break;
             }
-            looked = true;
+            scanned = true;
             let before = thread_cpu();
             let haste = hurries.then(Haste::begin);
             let usage = self.read_maps(pid);
             drop(haste);
-            // Its own CPU time: a look that waited for a CPU has cost no more, and must not put off the next.
+            // The thread's CPU time: a scan that waited for a CPU cost no more, and must not delay the next.
             let cost = Nanos(thread_cpu().0.saturating_sub(before.0));
             let ended = now();
             if let Some(member) = self.by_pid.get_mut(&pid) {
@@ -314,7 +314,7 @@ impl ProcessCache {
                 unread -= usize::from(member.is_unread());
                 let same = matches!((&member.memory, &usage),
                     (ReachableMemory::Read { usage: old, .. }, Ok(new)) if old.is_much_like(new));
-                member.due.looked(at, cost, same, moved);
+                member.due.scanned(at, cost, same, moved);
                 member.memory = match usage {
                     Ok(usage) => ReachableMemory::Read { at: ended, usage },
                     Err(why) => ReachableMemory::Missing(why),
@@ -438,7 +438,7 @@ impl CachedProcess {
         }
     }
 
-    /// Whether its memory was never looked at, and is to be.
+    /// Whether its memory was never scanned, and is to be.
     fn is_unread(&self) -> bool {
         !self.is_kernel && matches!(self.memory, ReachableMemory::NotYetRead)
     }
@@ -486,7 +486,7 @@ pub(crate) fn fresh(
     })
 }
 
-/// The same by its first thread alone, where all are asked in another way.
+/// The same by its first thread alone, where the policies of all threads are read in another way.
 pub(crate) fn fresh_leader(
     proc: &OwnedFd,
     pid: u32,

@@ -9,7 +9,7 @@ use weir_core::NodeId;
 pub(crate) const ELSEWHERE: NodeId = NodeId(u32::MAX);
 /// Memory elsewhere that comes or goes by less than this part is as it was.
 const ELSEWHERE_PART: u64 = 8;
-/// Most files of one process that are told apart; the others count as private.
+/// Most files of one process that are counted by file; the others count as private.
 const FILES_MAX: usize = 4096;
 
 /// Bytes by node: private ones, and files by a hash of their name.
@@ -64,8 +64,8 @@ pub(crate) fn add(sums: &mut BTreeMap<NodeId, u64>, node: NodeId, bytes: u64) {
     *sum = sum.saturating_add(bytes);
 }
 
-/// FNV-1a of 64 bits. A user who could make two file names collide could change the count of that user's own
-/// memory only, which is possible by mapping as well.
+/// FNV-1a of 64 bits. Two names that collide change the count of memory of the process that maps both. A
+/// process can change that by a mapping as well.
 fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
         (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)

@@ -31,8 +31,8 @@ pub(crate) struct Charged {
     unmapped: BTreeMap<NodeId, u64>,
 }
 
-/// Asks. Nodes that are not watched are [`ELSEWHERE`].
-pub(crate) fn ask(
+/// Reads it. Nodes that are not watched are [`ELSEWHERE`].
+pub(crate) fn read(
     leaf: &Leaf,
     root: BorrowedFd<'_>,
     is_watched: impl Fn(NodeId) -> bool,

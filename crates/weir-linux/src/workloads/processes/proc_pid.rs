@@ -10,7 +10,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use weir_core::{Missing, Nanos};
 
-/// Most threads that are asked.
+/// Most threads that are read.
 const THREADS_MAX: usize = 4096;
 
 /// `USER_HZ`: `/proc/PID/stat` counts time in hundredths of a second (proc(5)).
@@ -36,7 +36,7 @@ pub(crate) fn signs_of(stat: &Stat) -> ChangeSigns {
     }
 }
 
-/// Why a process could not be looked at.
+/// Why a process could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// It ended, or is not what it seems.
@@ -82,7 +82,7 @@ pub(crate) fn is_real_time(
         Err(_) => return Ok(false),
     };
     let mut names = Vec::new();
-    // Beyond the bound the rest is taken to be like the first.
+    // Threads above the bound are taken to be like the first.
     let _ = for_each_dir(&tasks, THREADS_MAX, |name| names.push(name.to_vec()));
     if sched_policy::is_own(proc) {
         let tid = |name: &Vec<u8>| std::str::from_utf8(name).ok()?.parse().ok();

@@ -6,25 +6,25 @@
 //! machine. As long as all three are as they were before the last scan, so is the memory, and there is no
 //! rescan. Where one of them is not:
 //!
-//! * a look comes after 1.5 s at the earliest, or a hundred times the CPU time of the last one;
+//! * the next scan comes after 1.5 s at the earliest, or a hundred times the CPU time of the last one;
 //! * a process with the memory that the last scan found waits twice as long for the next, up to 30 s;
 //! * one that has since become larger or smaller by an eighth, and by 16 MiB, waits no longer.
 //!
-//! What moves memory and shows in none of the three (KSM, a page that `madvise` gives back while another
-//! comes by a write) is found by a look every five minutes.
+//! A change of memory that shows in none of the three (KSM, a page that `madvise` frees while another comes
+//! by a write) is found by a scan every five minutes.
 
 use crate::kernel::files::Buffer;
 use crate::kernel::parse::process::moved_pages;
 use rustix::fd::OwnedFd;
 use weir_core::Nanos;
 
-/// Shortest time between two looks at the memory of a process.
-pub(crate) const LOOK_EVERY: Nanos = Nanos::from_millis(1500);
+/// Shortest time between two scans of the memory of a process.
+pub(crate) const SCAN_EVERY: Nanos = Nanos::from_millis(1500);
 /// Longest, for a process with memory that does not change.
-const LOOK_EVERY_MAX: Nanos = Nanos::from_millis(30_000);
+const SCAN_EVERY_MAX: Nanos = Nanos::from_millis(30_000);
 /// Longest while nothing shows a change.
-const LOOK_ANYWAY: Nanos = Nanos::from_millis(300_000);
-/// A look may cost one part in this many of the time until the next.
+const SCAN_ANYWAY: Nanos = Nanos::from_millis(300_000);
+/// A scan may cost one part in this many of the time until the next.
 const COST_PART: u64 = 100;
 /// More or fewer pages than this, and than one part in this many of all, are a great change.
 const GREAT_PAGES: u64 = 4096;
@@ -35,7 +35,7 @@ const GREAT_PART: u64 = 8;
 pub(crate) struct ChangeSigns {
     /// Page faults of all its threads so far.
     pub(crate) faults: u64,
-    /// Pages it has, as the kernel counts them without asking each CPU.
+    /// Pages it has, as the kernel counts them without a sum over the CPUs.
     pub(crate) resident_pages: u64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn moved(proc: &OwnedFd, buffer: &mut Buffer) -> Option<u64> {
     moved_pages(buffer.read_once_at(proc, "vmstat").ok()?).ok()
 }
 
-/// How things were before a look.
+/// What was known before a scan.
 #[derive(Clone, Copy, Debug)]
 struct Before {
     at: Nanos,
@@ -63,9 +63,9 @@ struct Before {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
     at: Nanos,
-    /// Before this the last look would cost too much.
+    /// Before this the last scan would cost too much.
     not_before: Nanos,
-    /// Time between the last look and the next.
+    /// Time between the last scan and the next.
     pause: Nanos,
     /// As of when it was last met.
     signs: Option<ChangeSigns>,
@@ -76,12 +76,12 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// Of one that was never looked at.
+    /// Of a process that was never scanned.
     pub(crate) fn new(signs: Option<ChangeSigns>, met_at: Nanos) -> Due {
         Due {
             at: Nanos(0),
             not_before: Nanos(0),
-            pause: LOOK_EVERY,
+            pause: SCAN_EVERY,
             signs,
             met_at,
             is_calm: false,
@@ -94,7 +94,7 @@ impl Due {
         self.at
     }
 
-    /// What is known of it is void: it is due as one that was never looked at.
+    /// What is known of it is void: it is due as a process that was never scanned.
     pub(crate) fn renew(&mut self) {
         *self = Due::new(self.signs, self.met_at);
     }
@@ -116,32 +116,32 @@ impl Due {
         self.is_calm
     }
 
-    /// Whether a look at `at` would find what the last one found.
+    /// Whether a scan at `at` would find what the last one found.
     pub(crate) fn is_as_it_was(&self, at: Nanos, moved: Option<u64>) -> bool {
         let is_same = |before: Before| {
             let since = at.0.saturating_sub(before.at.0);
             let is_known = self.signs.is_some() && moved.is_some();
-            is_known && (before.signs, before.moved) == (self.signs, moved) && since < LOOK_ANYWAY.0
+            is_known && (before.signs, before.moved) == (self.signs, moved) && since < SCAN_ANYWAY.0
         };
         self.before.is_some_and(is_same)
     }
 
     /// It was passed over, as nothing had changed until it was last met: when that was.
     pub(crate) fn passed(&mut self, at: Nanos) -> Nanos {
-        self.at = Nanos(at.0.saturating_add(LOOK_EVERY.0));
+        self.at = Nanos(at.0.saturating_add(SCAN_EVERY.0));
         self.met_at
     }
 
-    /// It was looked at in a round of `at`, for so much CPU time. `moved` is from before the look.
-    pub(crate) fn looked(&mut self, at: Nanos, cost: Nanos, found_same: bool, moved: Option<u64>) {
-        let settled = Nanos(self.pause.0.saturating_mul(2)).min(LOOK_EVERY_MAX);
-        self.pause = if found_same { settled } else { LOOK_EVERY };
+    /// It was scanned in a round of `at`, for so much CPU time. `moved` is from before the scan.
+    pub(crate) fn scanned(&mut self, at: Nanos, cost: Nanos, found_same: bool, moved: Option<u64>) {
+        let settled = Nanos(self.pause.0.saturating_mul(2)).min(SCAN_EVERY_MAX);
+        self.pause = if found_same { settled } else { SCAN_EVERY };
         let after = |pause: Nanos| {
             let pause = pause.0.max(cost.0.saturating_mul(COST_PART));
             Nanos(at.0.saturating_add(pause))
         };
         self.at = after(self.pause);
-        self.not_before = after(LOOK_EVERY);
+        self.not_before = after(SCAN_EVERY);
         let signs = self.signs;
         self.before = Some(Before { at, signs, moved });
     }
@@ -156,32 +156,32 @@ mod tests {
         resident_pages: 80_000,
     };
 
-    fn looked(at: Nanos) -> Due {
+    fn scanned(at: Nanos) -> Due {
         let mut due = Due::new(Some(MINE), Nanos(0));
         assert!(!due.is_as_it_was(at, Some(3)));
-        due.looked(at, Nanos(0), false, Some(3));
+        due.scanned(at, Nanos(0), false, Some(3));
         due
     }
 
     #[test]
-    fn nobody_looks_while_nothing_shows_a_change() {
+    fn there_is_no_scan_while_nothing_shows_a_change() {
         let begun = Nanos::from_millis(5000);
-        let mut due = looked(begun);
+        let mut due = scanned(begun);
         let next = due.at();
-        assert_eq!(next.0, begun.0 + LOOK_EVERY.0);
+        assert_eq!(next.0, begun.0 + SCAN_EVERY.0);
         assert!(due.is_as_it_was(next, Some(3)));
         due.note(Some(MINE), Nanos(next.0 - 9));
         assert_eq!(due.passed(next).0, next.0 - 9, "no later than it was met");
-        assert_eq!(due.at().0, next.0 + LOOK_EVERY.0);
-        let long_after = Nanos(begun.0 + LOOK_ANYWAY.0);
+        assert_eq!(due.at().0, next.0 + SCAN_EVERY.0);
+        let long_after = Nanos(begun.0 + SCAN_ANYWAY.0);
         assert!(due.is_as_it_was(Nanos(long_after.0 - 1), Some(3)));
         assert!(!due.is_as_it_was(long_after, Some(3)), "for once, anyway");
     }
 
     #[test]
-    fn each_sign_of_a_change_brings_a_look() {
+    fn each_sign_of_a_change_brings_a_scan() {
         let at = Nanos::from_millis(9000);
-        let due = looked(Nanos::from_millis(5000));
+        let due = scanned(Nanos::from_millis(5000));
         assert!(!due.is_as_it_was(at, Some(4)), "pages were moved");
         assert!(!due.is_as_it_was(at, None), "unknown");
         for signs in [
@@ -194,18 +194,18 @@ mod tests {
             let mut due = due;
             due.note(Some(signs), at);
             assert!(!due.is_as_it_was(at, Some(3)), "{signs:?}");
-            assert_eq!(due.at(), looked(Nanos::from_millis(5000)).at());
+            assert_eq!(due.at(), scanned(Nanos::from_millis(5000)).at());
         }
         let mut unknown = Due::new(Some(MINE), Nanos(0));
-        unknown.looked(Nanos(1), Nanos(0), false, None);
+        unknown.scanned(Nanos(1), Nanos(0), false, None);
         assert!(!unknown.is_as_it_was(at, None));
         let mut signless = Due::new(None, Nanos(0));
-        signless.looked(Nanos(1), Nanos(0), false, Some(3));
+        signless.scanned(Nanos(1), Nanos(0), false, Some(3));
         assert!(!signless.is_as_it_was(at, Some(3)));
     }
 
     #[test]
-    fn calm_is_who_shows_the_same_twice() {
+    fn a_process_with_the_same_signs_twice_is_calm() {
         let mut due = Due::new(Some(MINE), Nanos(0));
         assert!(!due.is_calm(), "the state before is unknown");
         let faults = |faults| Some(ChangeSigns { faults, ..MINE });
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn who_changes_much_does_not_wait_for_half_a_minute() {
+    fn a_process_that_changed_much_is_scanned_before_half_a_minute() {
         let mut due = Due::new(Some(MINE), Nanos(0));
         let mut at = Nanos(1);
         for _ in 0..8 {
-            due.looked(at, Nanos::from_millis(30), true, Some(3));
+            due.scanned(at, Nanos::from_millis(30), true, Some(3));
             at = due.at();
         }
-        let last = Nanos(at.0 - LOOK_EVERY_MAX.0);
+        let last = Nanos(at.0 - SCAN_EVERY_MAX.0);
         let with = |resident_pages| {
             Some(ChangeSigns {
                 resident_pages,
@@ -240,13 +240,13 @@ mod tests {
         due.note(with(80_000 + 10_000), at);
         assert_eq!(due.at(), at, "an eighth is not much");
         due.note(with(80_000 + 10_001), at);
-        assert_eq!(due.at().0, last.0 + 3_000_000_000, "what a look costs");
+        assert_eq!(due.at().0, last.0 + 3_000_000_000, "what a scan costs");
         let mut small = Due::new(with(10), Nanos(0));
-        small.looked(at, Nanos(0), true, Some(3));
+        small.scanned(at, Nanos(0), true, Some(3));
         let due = small.at();
         small.note(with(10 + 4096), at);
         assert_eq!(small.at(), due);
         small.note(with(11 + 4096), at);
-        assert_eq!(small.at().0, at.0 + LOOK_EVERY.0);
+        assert_eq!(small.at().0, at.0 + SCAN_EVERY.0);
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scheduling policies of threads, asked of the kernel by number: one call, where a look into `/proc` takes
-//! four and a limit may have to ask of ten thousand. Only for numbers of our own `/proc`, which [`is_own`]
-//! tells.
+//! Scheduling policies of threads, by sched_getscheduler(2): one call, where a read of `/proc` takes four. A
+//! limit may have to read those of ten thousand threads. The numbers must be those of our own `/proc`
+//! ([`is_own`]).
 
 use rustix::fd::AsFd;
 use rustix::fs::readlinkat;
@@ -79,7 +79,7 @@ mod tests {
     use crate::kernel::files::open_root;
 
     #[test]
-    fn only_a_proc_whose_self_is_us_is_our_own() {
+    fn only_a_proc_with_weir_as_self_is_its_own() {
         assert!(is_own(open_root("/proc".as_ref()).unwrap()));
         let dir = tempfile::tempdir().unwrap();
         let other = || open_root(dir.path()).unwrap();

@@ -2,7 +2,7 @@
 use super::*;
 use crate::fake::{Fake, stat_line};
 use crate::kernel::files::open_root;
-use crate::workloads::processes::rescan::LOOK_EVERY;
+use crate::workloads::processes::rescan::SCAN_EVERY;
 use proptest::prelude::*;
 use std::fs;
 
@@ -11,12 +11,12 @@ fn members(fake: &Fake) -> (ProcessCache, Buffer) {
     (ProcessCache::new(proc, vec![NodeId(1)]), Buffer::new())
 }
 
-fn look(members: &mut ProcessCache, buffer: &mut Buffer, pids: &[u32], at: Nanos) {
+fn scan(members: &mut ProcessCache, buffer: &mut Buffer, pids: &[u32], at: Nanos) {
     members.begin_round();
     for pid in pids {
         members.meet(*pid, at, buffer);
     }
-    members.look(at, Nanos(u64::MAX), buffer);
+    members.scan(at, Nanos(u64::MAX), buffer);
 }
 
 fn on_node_1(resident: &Resident) -> Option<u64> {
@@ -44,7 +44,7 @@ fn shared_files_count_once_and_private_memory_adds_up() {
         ],
     );
     let (mut members, mut buffer) = members(&fake);
-    look(&mut members, &mut buffer, &[100, 101], Nanos(1));
+    scan(&mut members, &mut buffer, &[100, 101], Nanos(1));
     let both = members.resident(&[100, 101]);
     assert_eq!(on_node_1(&both), Some((15 + 1 + 3 + 4) * 4096));
     assert_eq!(both.bytes.get(&ELSEWHERE), Some(&(9 * 4096)));
@@ -73,18 +73,18 @@ fn memory_elsewhere_may_change_a_little_and_files_there_count_once() {
     let mut pause_after = |pages: u64| {
         fake.numa_maps(100, &there(pages));
         let at = members.get(100).map_or(Nanos(1), |m| m.due.at());
-        look(&mut members, &mut buffer, &[100, 101], at);
+        scan(&mut members, &mut buffer, &[100, 101], at);
         let elsewhere = members.resident(&[100, 101]).bytes[&ELSEWHERE];
         let next = members.get(100).unwrap().due.at();
         (Nanos(next.0 - at.0), elsewhere)
     };
-    assert_eq!(pause_after(80), (LOOK_EVERY, (20 + 80 + 80) * 4096));
-    assert_eq!(pause_after(90).0, Nanos(LOOK_EVERY.0 * 2));
-    assert_eq!(pause_after(120), (LOOK_EVERY, (20 + 120 + 80) * 4096));
+    assert_eq!(pause_after(80), (SCAN_EVERY, (20 + 80 + 80) * 4096));
+    assert_eq!(pause_after(90).0, Nanos(SCAN_EVERY.0 * 2));
+    assert_eq!(pause_after(120), (SCAN_EVERY, (20 + 120 + 80) * 4096));
 }
 
 #[test]
-fn absences_are_told_apart() {
+fn each_absence_has_its_own_reason() {
     let fake = Fake::new();
     let (mut members, mut buffer) = members(&fake);
     members.begin_round();
@@ -92,41 +92,41 @@ fn absences_are_told_apart() {
     assert!(!members.meet(99, Nanos(1), &mut buffer));
     assert_eq!(members.resident(&[100]).unread, 1);
     fake.remove("proc/100/numa_maps");
-    members.look(Nanos(1), Nanos(u64::MAX), &mut buffer);
+    members.scan(Nanos(1), Nanos(u64::MAX), &mut buffer);
     assert!(matches!(
         members.resident(&[100]).missing,
         Some(Missing::NotSupported(_))
     ));
     fake.write("proc/100/numa_maps", "what is this\n");
-    look(&mut members, &mut buffer, &[100], Nanos(LOOK_EVERY.0 + 1));
+    scan(&mut members, &mut buffer, &[100], Nanos(SCAN_EVERY.0 + 1));
     assert!(matches!(
         members.resident(&[100]).missing,
         Some(Missing::Lost(_))
     ));
     fake.write("proc/100/numa_maps", "");
-    look(
+    scan(
         &mut members,
         &mut buffer,
         &[100],
-        Nanos(LOOK_EVERY.0 * 2 + 1),
+        Nanos(SCAN_EVERY.0 * 2 + 1),
     );
     let empty = members.resident(&[100]);
     assert!(empty.missing.is_none() && empty.unread == 0 && empty.bytes.is_empty());
 }
 
 #[test]
-fn looks_are_spaced_and_budgeted() {
+fn scans_are_spaced_and_budgeted() {
     let fake = Fake::new();
     let (mut members, mut buffer) = members(&fake);
-    look(&mut members, &mut buffer, &[100, 101], Nanos(1));
+    scan(&mut members, &mut buffer, &[100, 101], Nanos(1));
     fake.numa_maps(100, &[("anon=1", 1, 1)]);
-    look(&mut members, &mut buffer, &[100, 101], Nanos(LOOK_EVERY.0));
+    scan(&mut members, &mut buffer, &[100, 101], Nanos(SCAN_EVERY.0));
     assert_eq!(
         on_node_1(&members.resident(&[100])),
         Some(16_384 * 4096),
         "too early"
     );
-    look(
+    scan(
         &mut members,
         &mut buffer,
         &[100, 101],
@@ -140,20 +140,20 @@ fn looks_are_spaced_and_budgeted() {
         for pid in [100, 101] {
             members.meet(pid, Nanos(turn), &mut buffer);
         }
-        members.look(Nanos(turn), Nanos(0), &mut buffer);
+        members.scan(Nanos(turn), Nanos(0), &mut buffer);
         assert_eq!(members.resident(&[100, 101]).unread, unread, "one a turn");
         assert_eq!(members.has_unread(), unread > 0);
     }
 }
 
 #[test]
-fn nobody_looks_at_memory_that_cannot_have_changed() {
+fn memory_that_cannot_have_changed_is_not_scanned() {
     let fake = Fake::new();
     fake.write("proc/vmstat", "pgmigrate_success 5\n");
     let (mut members, mut buffer) = members(&fake);
     let mut seen_at = |seconds: u64| {
         let at = Nanos::from_millis(seconds * 1000);
-        look(&mut members, &mut buffer, &[100], at);
+        scan(&mut members, &mut buffer, &[100], at);
         let resident = members.resident(&[100]);
         let is_of_now = resident.at.is_some_and(|then| then >= at);
         (on_node_1(&resident).unwrap() / 4096, is_of_now)
@@ -172,7 +172,7 @@ fn nobody_looks_at_memory_that_cannot_have_changed() {
 }
 
 #[test]
-fn a_kernel_thread_is_asked_seldom() {
+fn a_kernel_thread_is_read_seldom() {
     const PF_KTHREAD: &str = "2097152";
     let fake = Fake::new();
     let (mut members, mut buffer) = members(&fake);
@@ -181,7 +181,7 @@ fn a_kernel_thread_is_asked_seldom() {
     let mut name_at = |at: u64| {
         members.begin_round();
         members.meet(100, Nanos(at), &mut buffer);
-        members.look(Nanos(at), Nanos(u64::MAX), &mut buffer);
+        members.scan(Nanos(at), Nanos(u64::MAX), &mut buffer);
         members.get(100).unwrap().comm.clone()
     };
     assert_eq!(name_at(1), "kworker/0:1");
@@ -197,23 +197,23 @@ fn a_kernel_thread_is_asked_seldom() {
 fn a_recycled_process_id_is_another_process() {
     let fake = Fake::new();
     let (mut members, mut buffer) = members(&fake);
-    look(&mut members, &mut buffer, &[100], Nanos(1));
+    scan(&mut members, &mut buffer, &[100], Nanos(1));
     fake.write("proc/100/stat", stat_line(100, "other", 0, 9999, 1));
     members.begin_round();
     members.meet(100, Nanos(2), &mut buffer);
     assert_eq!(members.get(100).unwrap().start_ticks, 9999);
     assert_eq!(members.resident(&[100]).unread, 1);
     members.begin_round();
-    members.look(Nanos(3), Nanos(u64::MAX), &mut buffer);
+    members.scan(Nanos(3), Nanos(u64::MAX), &mut buffer);
     assert!(members.get(100).is_none(), "not met in this round");
 }
 
 #[test]
-fn a_kept_file_of_one_that_ended_says_nothing_of_who_has_its_number() {
+fn a_kept_file_of_an_ended_process_says_nothing_of_the_next_with_its_number() {
     let fake = Fake::new();
     let (mut members, mut buffer) = members(&fake);
     let budget = Budget::new(9);
-    look(&mut members, &mut buffer, &[100], Nanos(1));
+    scan(&mut members, &mut buffer, &[100], Nanos(1));
     members.keep_stat(100, &budget);
     let mut start_of = |stat: String, at| {
         // As of one that ended: nothing can be read any more. Then another file stands there.
@@ -249,15 +249,15 @@ fn one_that_ended_on_a_real_kernel_is_gone_though_its_file_is_kept() {
 }
 
 #[test]
-fn who_was_not_looked_at_is_known_until_he_is() {
+fn an_unscanned_process_is_reported_until_its_scan() {
     let fake = Fake::new();
     let (mut members, mut buffer) = members(&fake);
     assert!(!members.has_unread());
-    look(&mut members, &mut buffer, &[2, 100, 101], Nanos(1));
+    scan(&mut members, &mut buffer, &[2, 100, 101], Nanos(1));
     assert!(!members.has_unread(), "kernel threads have no memory");
     members.watch(vec![NodeId(0)]);
     assert!(members.has_unread());
-    look(&mut members, &mut buffer, &[2, 100, 101], Nanos(3));
+    scan(&mut members, &mut buffer, &[2, 100, 101], Nanos(3));
     assert!(!members.has_unread());
 }
 
@@ -268,17 +268,17 @@ fn one_real_time_thread_is_enough() {
     fake.write("proc/100/task/100/stat", stat_line(100, "fio", 0, 4000, 2));
     fake.write("proc/100/task/105/stat", stat_line(105, "fio", 1, 4000, 2));
     let (mut members, mut buffer) = members(&fake);
-    look(&mut members, &mut buffer, &[100, 101], Nanos(1));
+    scan(&mut members, &mut buffer, &[100, 101], Nanos(1));
     assert!(members.get(100).unwrap().real_time);
     assert!(!members.get(101).unwrap().real_time);
     fake.write("proc/101/stat", stat_line(101, "stress", 6, 4001, 1));
-    look(&mut members, &mut buffer, &[100, 101], Nanos(2));
+    scan(&mut members, &mut buffer, &[100, 101], Nanos(2));
     assert!(
         members.get(101).unwrap().real_time,
         "at once where it shows in stat"
     );
     fake.write("proc/100/task/105/stat", stat_line(105, "fio", 0, 4000, 2));
-    look(
+    scan(
         &mut members,
         &mut buffer,
         &[100, 101],
@@ -298,7 +298,7 @@ fn our_own_memory_adds_up_on_a_real_kernel() {
         return;
     }
     let mut members = ProcessCache::new(Arc::new(proc), (0..64).map(NodeId).collect());
-    look(&mut members, &mut Buffer::new(), &[pid], Nanos(1));
+    scan(&mut members, &mut Buffer::new(), &[pid], Nanos(1));
     let sum: u64 = members.resident(&[pid]).bytes.values().sum();
     assert!((100 << 10..1 << 40).contains(&sum), "{sum} bytes");
 }
@@ -331,7 +331,7 @@ proptest! {
         fs::write(dir.path().join("100/numa_maps"), &bytes).unwrap();
         let proc = Arc::new(open_root(dir.path()).unwrap());
         let mut members = ProcessCache::new(proc, vec![NodeId(1)]);
-        look(&mut members, &mut Buffer::new(), &[100], Nanos(1));
+        scan(&mut members, &mut Buffer::new(), &[100], Nanos(1));
         prop_assert_eq!(members.resident(&[100]).unread, 0);
     }
 }

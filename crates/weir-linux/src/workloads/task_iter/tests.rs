@@ -4,7 +4,7 @@ use super::*;
 use crate::fake::Fake;
 use crate::kernel::clock::process_cpu;
 use crate::kernel::fd_budget::Budget;
-use crate::workloads::cgroups::cache::ASK_EVERY;
+use crate::workloads::cgroups::cache::PIDS_EVERY;
 use crate::workloads::cgroups::tree::CgroupTree;
 use crate::workloads::discovery::Discovery;
 use crate::workloads::exclude::Rules;
@@ -421,7 +421,7 @@ fn what_asking_costs() {
     let mut members = ProcessCache::new(proc, Vec::new());
     let mut costs: [Vec<u64>; 4] = Default::default();
     for turn in 1..=TURNS {
-        let at = Nanos(turn * ASK_EVERY.0);
+        let at = Nanos(turn * PIDS_EVERY.0);
         members.begin_round();
         let mut took = |place: usize, work: &mut dyn FnMut()| {
             let from = cpu_of_thread();

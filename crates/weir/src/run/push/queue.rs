@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_woken_by_the_end() {
+    fn a_waiting_thread_is_woken_by_the_end() {
         let queue = Arc::new(Queue::default());
         queue.add("last\n");
         let waiter = Arc::clone(&queue);

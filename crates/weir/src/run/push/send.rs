@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_will_never_be_taken_is_told_from_what_may() {
+    fn permanent_and_temporary_refusals_differ() {
         for (status, never) in [
             (400, true),
             (413, true),

@@ -103,12 +103,12 @@ impl FromStr for Target {
                     .into(),
             );
         }
-        let mut asked = uri.query().unwrap_or_default().split('&');
+        let mut parameters = uri.query().unwrap_or_default().split('&');
         let other = |part: &&str| {
             part.strip_prefix("precision=")
                 .is_some_and(|unit| !matches!(unit, "ns" | "n"))
         };
-        if let Some(part) = asked.find(other) {
+        if let Some(part) = parameters.find(other) {
             let part = text::harmless(part);
             return wrong(format!(
                 "says {part}, but weir's times are in nanoseconds: leave it out"

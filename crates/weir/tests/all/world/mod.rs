@@ -261,23 +261,23 @@ impl World {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// The number of its last look, as far as it is published.
+    /// The number of its last published tick.
     pub fn seq(&self) -> Option<u64> {
         self.snapshot()["plan"]["seq"].as_u64()
     }
 
-    /// Waits until it has looked so often again.
-    pub fn wait_for_looks(&self, count: u64) {
+    /// Waits for `count` more ticks.
+    pub fn wait_for_ticks(&self, count: u64) {
         let from = self.seq().unwrap_or(0);
-        self.wait("it goes on looking", || {
+        self.wait("more ticks", || {
             self.seq().is_some_and(|seq| seq >= from + count)
         });
     }
 
-    /// Starts a daemon, ends it after so many looks, and gives what it said.
-    pub fn weir_for_looks(&self, count: u64, args: &[&str]) -> Ended {
+    /// Starts a daemon, ends it after `count` ticks, and returns what it printed.
+    pub fn weir_for_ticks(&self, count: u64, args: &[&str]) -> Ended {
         let daemon = self.start(args);
-        self.wait_for_looks(count);
+        self.wait_for_ticks(count);
         daemon.signal(rustix::process::Signal::TERM);
         let ended = daemon.end();
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
