@@ -67,7 +67,7 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
             snapshot.writer_pid
         );
     }
-    tell(args, &snapshot, now, |about| {
+    explain_snapshot(args, &snapshot, now, |about| {
         changes::last(&roots.run, args.changes, about)
             .with_context(|| format!("cannot read the changes in {}", roots.run.display()))
     })
@@ -78,7 +78,7 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
 ///
 /// # Errors
 /// No workload has that name, or the changes cannot be read.
-pub fn tell(
+pub fn explain_snapshot(
     args: &ExplainArgs,
     snapshot: &Snapshot,
     now_ms: u64,

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Fetches the servers that tests ask: Prometheus, VictoriaMetrics, InfluxDB, as this system packages
+# Fetches the servers that tests query: Prometheus, VictoriaMetrics, InfluxDB, as this system packages
 # them. They are unpacked and not installed: an installed server would be started as a service. Each lies
 # in ${XDG_CACHE_HOME:-~/.cache}/weir/servers/NAME-VERSION; the link NAME beside it says which is meant.
 set -euo pipefail

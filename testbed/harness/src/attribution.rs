@@ -99,7 +99,7 @@ fn by_one(
             case: scenario.name.clone(),
             workload: name.clone(),
             in_group_count,
-            is_guessed: !is_alike && !events.is_some_and(CoreEvents::tell_stores),
+            is_guessed: !is_alike && !events.is_some_and(CoreEvents::count_stores),
             source: source.into(),
             truth_bytes_per_sec: estimate.truth_bytes_per_sec,
             weir_bytes_per_sec: estimate.weir_bytes_per_sec,

@@ -55,7 +55,7 @@ pub enum CoreEvents {
 
 impl CoreEvents {
     /// Whether they attribute writes.
-    pub fn tell_stores(self) -> bool {
+    pub fn count_stores(self) -> bool {
         self == CoreEvents::GraniteRapids
     }
 }

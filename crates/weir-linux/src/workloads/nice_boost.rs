@@ -27,18 +27,18 @@ pub(crate) fn is_crowded(proc: &OwnedFd, buffer: &mut Buffer) -> bool {
     count.is_none_or(|count| count > (CROWD * cpus) as u64)
 }
 
-/// The calling thread hurries as long as this lives.
+/// The calling thread has niceness [`NICE`] as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Haste {
+pub(crate) struct NiceBoost {
     usual: i32,
 }
 
-impl Haste {
-    /// Nothing for a thread that is in more haste already, or may not be.
-    pub(crate) fn begin() -> Option<Haste> {
+impl NiceBoost {
+    /// Nothing for a thread that has this niceness or a lower one already, or may not lower it.
+    pub(crate) fn begin() -> Option<NiceBoost> {
         let usual = getpriority_process(None).ok().filter(|own| *own > NICE)?;
         match setpriority_process(None, NICE) {
-            Ok(()) => Some(Haste { usual }),
+            Ok(()) => Some(NiceBoost { usual }),
             Err(error) => {
                 tracing::debug!("niceness stays at {usual}: {error}");
                 None
@@ -47,7 +47,7 @@ impl Haste {
     }
 }
 
-impl Drop for Haste {
+impl Drop for NiceBoost {
     fn drop(&mut self) {
         // A lower priority is always granted.
         let _ = setpriority_process(None, self.usual);
@@ -76,20 +76,20 @@ mod tests {
     }
 
     #[test]
-    fn haste_ends_and_a_thread_of_lower_nice_keeps_it() {
+    fn a_boost_ends_and_a_thread_of_lower_niceness_keeps_it() {
         let own = || getpriority_process(None).unwrap();
         std::thread::spawn(move || {
             let usual = own();
-            let Some(haste) = Haste::begin() else {
-                eprintln!("SKIP haste: niceness may not be lowered here");
+            let Some(boost) = NiceBoost::begin() else {
+                eprintln!("SKIP nice boost: niceness may not be lowered here");
                 return;
             };
             assert_eq!(own(), NICE);
-            assert!(Haste::begin().is_none());
-            drop(haste);
+            assert!(NiceBoost::begin().is_none());
+            drop(boost);
             assert_eq!(own(), usual);
             setpriority_process(None, NICE - 5).unwrap();
-            assert!(Haste::begin().is_none());
+            assert!(NiceBoost::begin().is_none());
             assert_eq!(own(), NICE - 5);
         })
         .join()

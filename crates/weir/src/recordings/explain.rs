@@ -5,7 +5,7 @@
 use super::replay::{head, next};
 use crate::cli::ExplainArgs;
 use crate::exit::Exit;
-use crate::explain::tell;
+use crate::explain::explain_snapshot;
 use crate::run::changes::{Changes, MachineChange};
 use crate::run::view::{Beside, View};
 use crate::text;
@@ -58,7 +58,7 @@ pub fn explain(args: &ExplainArgs, path: &Path) -> Result<Exit> {
     }
     let now =
         now.context("the recording has no tick until then: leave --at out, or give a later time")?;
-    tell(args, view.snapshot(), now, |about| {
+    explain_snapshot(args, view.snapshot(), now, |about| {
         let mut last: Vec<MachineChange> =
             past.into_iter().filter(|change| about(change)).collect();
         last.drain(..last.len().saturating_sub(args.changes));

@@ -46,8 +46,8 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
     let rows = match weir_store::export::export(&recording, table, format, range, file) {
         Ok(rows) => rows,
         Err(error) => {
-            // It is ours, and a part passed off as the whole. If it cannot be removed the error below is
-            // still the one to tell.
+            // weir made this file, and it is a part that looks complete. If it cannot be removed, the error
+            // below is still the one to report.
             let _ = fs::remove_file(path);
             return Err(error).with_context(|| format!("{shown} is not made"));
         }

@@ -15,7 +15,7 @@ pub enum Act {
     GoOn,
     /// The end.
     Quit,
-    /// Tell the recording.
+    /// Move through the recording.
     Wish(Wish),
 }
 

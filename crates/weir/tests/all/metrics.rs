@@ -18,7 +18,7 @@ for family in parse(sys.stdin.read()):
         print(family.name, family.type, family.unit, sample.name, sample.labels, sample.value)
 ";
 
-pub fn ask(address: SocketAddr, accept: &str) -> Option<(String, String)> {
+pub fn scrape(address: SocketAddr, accept: &str) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET /metrics HTTP/1.1\r\nHost: weir\r\nAccept: {accept}\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
@@ -81,18 +81,18 @@ fn the_page_is_true_and_well_formed() {
     let limit = format!("weir_cgroup_limit_cpus{{cgroup=\"{}\"}}", HEAVY[0]);
     let mut page = String::new();
     world.wait("limits are shown", || {
-        page = ask(address, OPEN_METRICS)
+        page = scrape(address, OPEN_METRICS)
             .map(|(_, page)| page)
             .unwrap_or_default();
         value(&page, &limit).is_some() && value(&page, &heavy).is_some_and(|bytes| bytes > 1e8)
     });
-    let (head, older) = ask(address, "text/plain").unwrap();
+    let (head, older) = scrape(address, "text/plain").unwrap();
     assert!(
         head.contains("Content-Type: text/plain; version=0.0.4"),
         "{head}"
     );
     assert!(
-        ask(address, OPEN_METRICS)
+        scrape(address, OPEN_METRICS)
             .unwrap()
             .0
             .contains("Content-Type: application/openmetrics-text")
@@ -159,7 +159,7 @@ fn processes_leave_no_series_behind() {
     let daemon = world.start(&["run", "--workloads", "process", &offer]);
     let mut page = String::new();
     world.wait("ticks are shown", || {
-        page = ask(address, OPEN_METRICS)
+        page = scrape(address, OPEN_METRICS)
             .map(|(_, page)| page)
             .unwrap_or_default();
         value(&page, "weir_ticks_total").is_some_and(|ticks| ticks > 20.0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Is a cgroup called the same everywhere, and as the kernel, systemd and cadvisor call it?
 
-use crate::metrics::{OPEN_METRICS, ask, value};
+use crate::metrics::{OPEN_METRICS, scrape, value};
 use crate::world::desk::{Desk, done};
 use crate::world::server::free_address;
 use crate::world::{HEAVY, World, stderr, stdout};
@@ -155,7 +155,7 @@ fn pods_and_machines_join_with_other_programs() {
         "{cpu}{{cgroup=\"{POD}\",pod_uid=\"2f4c1a7e-0b1d-4c3e-9f5a-6b7c8d9e0f1a\",container_id=\"{id}\"}}"
     );
     world.wait("both have samples", || {
-        let page = ask(address, OPEN_METRICS)
+        let page = scrape(address, OPEN_METRICS)
             .map(|(_, page)| page)
             .unwrap_or_default();
         [&machine, &pod]

@@ -42,9 +42,9 @@ fn fact(snapshot: &Value) -> &Value {
 #[test]
 fn a_latency_is_in_json_recording_and_export() {
     let world = world_on_node_0();
-    let tape = world.path("a.weir");
-    let tape = tape.to_str().unwrap();
-    let daemon = world.start(&["run", "--probe", "--json", "--record", tape]);
+    let recording = world.path("a.weir");
+    let recording = recording.to_str().unwrap();
+    let daemon = world.start(&["run", "--probe", "--json", "--record", recording]);
     let of = |tick: &Value| tick["latencies"][0]["mean_ns"]["value"]["Ok"].as_f64();
     world.wait("a latency, or why there is none", || {
         let seen = world.snapshot();
@@ -63,7 +63,7 @@ fn a_latency_is_in_json_recording_and_export() {
     assert_eq!(last["latencies"][0]["source"], "probe");
     let measured_at = last["latencies"][0]["mean_ns"]["at"].as_u64();
     assert!(measured_at > Some(0) && measured_at <= last["plan"]["at"].as_u64());
-    let exported = world.weir(&["export", tape, "--format", "jsonl", "--table", "devices"]);
+    let exported = world.weir(&["export", recording, "--format", "jsonl", "--table", "devices"]);
     assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
     let rows = lines(&stdout(&exported));
     let recorded = rows

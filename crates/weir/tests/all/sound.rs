@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Is a count that cannot be dropped, and never recorded, exported or acted on?
 
-use crate::metrics::{OPEN_METRICS, ask, value};
+use crate::metrics::{OPEN_METRICS, scrape, value};
 use crate::world::desk::{Desk, done};
 use crate::world::server::free_address;
 use crate::world::{HEAVY, World};
@@ -91,7 +91,7 @@ fn a_jump_is_in_no_metric_and_is_counted_there() {
     let total = format!("weir_cxl_read_bytes_total{group},node=\"1\"}}");
     let lost = format!("weir_cxl_lost_readings_total{group},event=\"read_bytes\"}}");
     let page = || {
-        ask(address, OPEN_METRICS)
+        scrape(address, OPEN_METRICS)
             .map(|(_, page)| page)
             .unwrap_or_default()
     };

@@ -86,7 +86,7 @@ fn it_comes_and_goes(vm: &Vm) -> Result<()> {
 /// The machine is otherwise idle, which is where the thesis's schedulers did nothing.
 fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
     let free = bytes_per_sec(vm, 2)?;
-    common::haste::watch(vm)?;
+    common::nice_boost::watch(vm)?;
     let pid = load_weir(vm, &limit())?;
     is_limited(vm)?;
     vm.run("sleep 3")?;
@@ -95,7 +95,7 @@ fn it_holds_an_idle_machine(vm: &Vm) -> Result<()> {
         "the readers do not overload the device: {free}"
     );
     common::is_held(vm)?;
-    let hurried = common::haste::changes(vm)?;
+    let hurried = common::nice_boost::changes(vm)?;
     ensure!(
         hurried == 0,
         "discovery raised its priority {hurried} times"

@@ -242,7 +242,7 @@ fn no_task_is_late_for_long(vm: &Vm, stress: Stress, report: &mut dyn FnMut(Stri
         "nice -n 19 stress-ng --cpu 1 --timeout 600",
     )?;
     // Before, while there were few, it had no need to hurry.
-    common::haste::watch(vm)?;
+    common::nice_boost::watch(vm)?;
     let late = "bpftool -j map dump name sched_stats | grep -o '\"stalled_dispatches\":[0-9]*' | cut -d: -f2";
     until(vm, &format!("[ $({late}) -ge 1 ]"))?;
     let (vtime, begun) = (number(vm, VARIABLES, "vtime_now")?, uptime_ns(vm)?);
@@ -250,8 +250,8 @@ fn no_task_is_late_for_long(vm: &Vm, stress: Stress, report: &mut dyn FnMut(Stri
     until(vm, &format!("[ $({late}) -ge {more} ]"))?;
     let grown = (number(vm, VARIABLES, "vtime_now")? - vtime) as f64;
     let ratio = grown / (uptime_ns(vm)? - begun);
-    common::haste::await_change(vm)?;
-    let hurried = common::haste::changes(vm)?;
+    common::nice_boost::await_change(vm)?;
+    let hurried = common::nice_boost::changes(vm)?;
     report(format!(
         "virtual time grew by {ratio:.3} of real time; discovery changed its niceness {hurried} times"
     ));

@@ -16,7 +16,7 @@ const FIO_MAX: &str = "sys/fs/cgroup/system.slice/fio.service/cpu.max";
 
 struct World {
     fake: Fake,
-    scout: Discovery,
+    discovery: Discovery,
     actuator: CpuMaxBackend,
     context: BackendContext,
     view: View,
@@ -39,17 +39,17 @@ impl World {
         let tree = CgroupTree::open(&options.roots.cgroup, Arc::clone(&budget)).unwrap();
         let root = tree.root();
         let rules = Rules::new(options.exclude.clone(), None, None);
-        let mut scout = match options.by {
+        let mut discovery = match options.by {
             By::Cgroup => Discovery::of_cgroups(tree, Arc::clone(&proc), rules.clone()),
             By::Process => Discovery::of_processes(Arc::clone(&proc), rules.clone()),
         };
-        let view = scout.round(Nanos(1));
+        let view = discovery.round(Nanos(1));
         let leases = LeaseBook::new(&options.roots, BOOKS);
         let actuator = CpuMaxBackend::new(&options, budget);
         let context = BackendContext::new(&options, [root, proc], rules, leases);
         World {
             fake,
-            scout,
+            discovery,
             actuator,
             context,
             view,
@@ -345,7 +345,7 @@ fn cgroups_that_are_gone_are_forgotten() {
     )
     .unwrap();
     world.fake.cgroup("system.slice/fio.service", &[100]);
-    world.view = world.scout.round(Nanos(20_000_000_000));
+    world.view = world.discovery.round(Nanos(20_000_000_000));
     assert_eq!(
         world.release(FIO),
         OutcomeKind::Applied,
@@ -354,7 +354,7 @@ fn cgroups_that_are_gone_are_forgotten() {
     assert_eq!(world.fake.read("old/fio.service/cpu.max"), "max 100000");
     world.limit(FIO, 0.5);
     world.fake.remove("sys/fs/cgroup/system.slice");
-    world.view = world.scout.round(Nanos(40_000_000_000));
+    world.view = world.discovery.round(Nanos(40_000_000_000));
     assert_eq!(world.limit(FIO, 0.4), OutcomeKind::Vanished);
     world.tend();
     assert!(!world.actuator.is_holding(), "no workload any more");
@@ -365,7 +365,7 @@ fn a_leaf_that_gets_children_is_released() {
     let mut world = World::new(Fake::new());
     world.limit(FIO, 0.5);
     world.fake.cgroup("system.slice/fio.service/child", &[100]);
-    world.view = world.scout.round(Nanos(20_000_000_000));
+    world.view = world.discovery.round(Nanos(20_000_000_000));
     world.tend();
     assert_eq!(world.max(), "max 100000");
 }

@@ -411,7 +411,7 @@ fn an_interleaved_region_with_several_nodes() {
 }
 
 #[test]
-fn windows_that_sysfs_does_not_tell_are_those_of_the_map_of_addresses() {
+fn windows_that_sysfs_does_not_show_are_those_of_the_map_of_addresses() {
     let tree = machine(&[(2, 32, 4), (3, 65, 4)]);
     window(&tree, 0, WINDOW, 8 * GIB);
     tree.write(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A cgroup with processes of its own and cgroups below it, as a workload. The kernel allows it where no
 //! controllers are handed down (cgroup-v2.rst, "No Internal Process Constraint"): a container that runs
-//! containers. It is never limited, since a limit would hold back what is below it too; but it is there,
-//! otherwise the bytes that its processes moved were those of whoever else uses the device.
+//! containers. It is never limited: a limit would throttle the cgroups below it too. It is a workload all the
+//! same, or the bytes that its processes moved would be charged to other users of the device.
 //!
 //! Its `cpu.stat` is that of all below it too. So its own CPU time is what that grew by, without what the
 //! cgroups right below grew by:

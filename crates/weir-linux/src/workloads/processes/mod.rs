@@ -27,7 +27,7 @@ use crate::kernel::fd_budget::{Budget, Kept, Rank};
 use crate::kernel::files::{Buffer, for_each_line, open_file};
 use crate::kernel::parse::process::{Stat, mapping};
 use crate::workloads::cpu_time::rate::Spent;
-use crate::workloads::nice_boost::{Haste, is_crowded};
+use crate::workloads::nice_boost::{NiceBoost, is_crowded};
 use crate::workloads::task_iter::census::{Census, Task};
 use numa_maps::{ELSEWHERE, NodePages, add};
 use proc_pid::{Unread, cpu_of, is_real_time, open_stat, read_kept_stat, read_stat, signs_of};
@@ -303,9 +303,9 @@ impl ProcessCache {
             }
             scanned = true;
             let before = thread_cpu();
-            let haste = hurries.then(Haste::begin);
+            let boost = hurries.then(NiceBoost::begin);
             let usage = self.read_maps(pid);
-            drop(haste);
+            drop(boost);
             // The thread's CPU time: a scan that waited for a CPU cost no more, and must not delay the next.
             let cost = Nanos(thread_cpu().0.saturating_sub(before.0));
             let ended = now();

@@ -64,8 +64,8 @@ pub(crate) fn add(sums: &mut BTreeMap<NodeId, u64>, node: NodeId, bytes: u64) {
     *sum = sum.saturating_add(bytes);
 }
 
-/// FNV-1a of 64 bits. Two names that collide change the count of memory of the process that maps both. A
-/// process can change that by a mapping as well.
+/// FNV-1a of 64 bits. A user that finds two file names with one hash changes the count of that user's memory
+/// only. A mapping changes that as well.
 fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| {
         (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3)

@@ -61,7 +61,7 @@ pub(crate) fn open_stat(proc: &OwnedFd, pid: u32) -> Result<OwnedFd, Errno> {
     open_file(proc, &format!("{pid}/stat"))
 }
 
-/// The same by such a file. Nothing of a process that ended, whoever has its number by now.
+/// The same by such a file. Nothing of a process that ended, also where another has its number by now.
 pub(crate) fn read_kept_stat(kept: impl AsFd, buffer: &mut Buffer) -> Option<Stat> {
     stat(buffer.read(kept).ok()?).ok()
 }

@@ -186,7 +186,7 @@ mod tests {
         address
     }
 
-    fn ask(address: SocketAddr, request: &str) -> String {
+    fn response_to(address: SocketAddr, request: &str) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
@@ -197,14 +197,14 @@ mod tests {
     #[test]
     fn one_page_and_errors_for_all_else() {
         let address = started();
-        let page = ask(address, "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
+        let page = response_to(address, "GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(
             page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("open: false\n"),
             "{page}"
         );
         let accept = "GET /metrics HTTP/1.1\r\nACCEPT: application/openmetrics-text;version=1.0.0,*/*\r\n\r\n";
-        assert!(ask(address, accept).ends_with("open: true\n"));
-        let head = ask(address, "HEAD /metrics HTTP/1.1\r\n\r\n");
+        assert!(response_to(address, accept).ends_with("open: true\n"));
+        let head = response_to(address, "HEAD /metrics HTTP/1.1\r\n\r\n");
         assert!(
             head.contains("Content-Length: 12000") || head.contains("Content-Length: 12"),
             "{head}"
@@ -216,7 +216,7 @@ mod tests {
             ("GET /../metrics HTTP/1.1\r\n\r\n", "404"),
             ("\u{1}\u{2}\r\n\r\n", "400"),
         ] {
-            let text = ask(address, request);
+            let text = response_to(address, request);
             assert!(
                 text.starts_with(&format!("HTTP/1.1 {status} ")),
                 "{request:?}: {text}"
@@ -231,7 +231,7 @@ mod tests {
             .map(|_| TcpStream::connect(address).unwrap())
             .collect();
         // Refused until the patience with the others is at its end.
-        while !ask(address, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("open: false\n") {
+        while !response_to(address, "GET /metrics HTTP/1.1\r\n\r\n").ends_with("open: false\n") {
             thread::yield_now();
         }
         drop(idle);

@@ -62,7 +62,7 @@ struct Plant {
     bytes: AtomicU64,
     /// What the counter of reads shows on top: nonsense.
     jump: AtomicU64,
-    /// Whoever has it changes files.
+    /// The holder changes files.
     turn: Mutex<()>,
 }
 

@@ -10,7 +10,7 @@
 
 pub mod both;
 pub mod evidence;
-pub mod haste;
+pub mod nice_boost;
 mod kernels;
 mod lines;
 mod scheduler;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How often weir's discovery raised its priority to read memory: it must among many tasks that wait for a
-//! CPU, or the kernel waits for it, and must not elsewhere, or it takes CPU time from limited tasks.
+//! How often weir's discovery lowered its niceness to scan memory. Among many tasks that wait for a CPU it
+//! must, or the kernel waits for it. Elsewhere it must not, or it takes CPU time from limited tasks.
 
 use super::until;
 use anyhow::{Context, Result};
@@ -21,8 +21,8 @@ pub fn watch(vm: &Vm) -> Result<()> {
     .context("system calls cannot be traced")
 }
 
-/// Waits until there was one: discovery comes round when it has the time. There is a new process each time,
-/// with memory that it does not know: where nothing shows a change it reads none.
+/// Waits for one: discovery makes a round when it has the time. There is a new process each time, with memory
+/// that discovery does not know. It scans no memory without a sign of a change.
 ///
 /// # Errors
 /// There is none.
