@@ -63,7 +63,9 @@ fn a_latency_is_in_json_recording_and_export() {
     assert_eq!(last["latencies"][0]["source"], "probe");
     let measured_at = last["latencies"][0]["mean_ns"]["at"].as_u64();
     assert!(measured_at > Some(0) && measured_at <= last["plan"]["at"].as_u64());
-    let exported = world.weir(&["export", recording, "--format", "jsonl", "--table", "devices"]);
+    let exported = world.weir(&[
+        "export", recording, "--format", "jsonl", "--table", "devices",
+    ]);
     assert_eq!(exported.status.code(), Some(0), "{}", stderr(&exported));
     let rows = lines(&stdout(&exported));
     let recorded = rows

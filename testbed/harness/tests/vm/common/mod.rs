@@ -10,9 +10,9 @@
 
 pub mod both;
 pub mod evidence;
-pub mod nice_boost;
 mod kernels;
 mod lines;
+pub mod nice_boost;
 mod scheduler;
 
 pub use lines::{lines_more, newest, next_line, snapshots};
