@@ -96,8 +96,8 @@ impl Counters {
         Ok(())
     }
 
-    /// Devices whose sets of events were multiplexed at the last reading, and for which part of the time they
-    /// ran.
+    /// Devices with sets of events that were multiplexed at the last reading, and for which part of the time
+    /// they ran.
     pub(crate) fn running(&self) -> Vec<Multiplexing> {
         let seen = |source: &super::DeviceSource| match source.kind {
             Kind::Perf { running_ratio, .. } if running_ratio < 1.0 => Some(Multiplexing {

@@ -46,7 +46,7 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
     let rows = match weir_store::export::export(&recording, table, format, range, file) {
         Ok(rows) => rows,
         Err(error) => {
-            // weir made this file, and it is a part that looks complete. If it cannot be removed, the error
+            // weir made this file, and it is a part that seems complete. If it cannot be removed, the error
             // below is still the one to report.
             let _ = fs::remove_file(path);
             return Err(error).with_context(|| format!("{shown} is not made"));

@@ -237,8 +237,8 @@ fn waited(before: &Counted, now: &Counted, unit: Unit) -> Result<Waited, Missing
     })
 }
 
-/// The mean time of a request over all boxes. Requests are spread over boxes alike, so boxes whose group did not run
-/// may be left out. If no group ran, that is the reason.
+/// The mean time of a request over all boxes. Requests are spread over boxes alike, so a box may be left out
+/// if its group did not run. If no group ran, that is the reason.
 fn mean(parts: Vec<Result<Waited, Missing>>) -> Result<Nanos, Missing> {
     let mut sum = Waited::default();
     let mut lost = None;

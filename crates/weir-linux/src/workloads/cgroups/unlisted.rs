@@ -83,7 +83,7 @@ impl Unlisted {
     }
 }
 
-/// Where the cgroup of this process is. A process whose file cannot be read counts as listed.
+/// Where the cgroup of this process is. A process counts as listed if its file cannot be read.
 fn place(pid: u32, tree: &CgroupTree, proc: &OwnedFd, buffer: &mut Buffer) -> Place {
     let Ok(text) = buffer.read_once_at(proc, &format!("{pid}/cgroup")) else {
         return Place::Listed;
