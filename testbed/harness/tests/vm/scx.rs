@@ -156,7 +156,7 @@ fn the_statistics_agree_with_the_kernel(vm: &Vm) -> Result<()> {
                 done' > /dev/null 2>&1 < /dev/null &
          sleep 2"
     ))?;
-    let held = common::is_held(vm);
+    let held = common::is_held_beside_ordinary_tasks(vm);
     let ran = run_sec_while_limited(vm);
     let events = vm.run("cat /sys/kernel/sched_ext/root/events")?;
     vm.run("killall threads; rm -f /run/renice; sleep 0.5")?;
