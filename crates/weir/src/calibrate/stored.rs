@@ -344,6 +344,18 @@ fn knee_of(state: &Path, machine: &Description, device: &Device) -> Result<Store
     })
 }
 
+/// The knee of a device and its idle latency in ns, where a usable profile of it is stored.
+pub fn knee_and_idle(
+    state: &Path,
+    machine: &Description,
+    device: &Device,
+) -> Option<(BytesPerSec, f64)> {
+    let knee = knee_of(state, machine, device).ok()?;
+    let profile = read(state, &device.name).ok()??;
+    let knee = BytesPerSec::new(knee.bandwidth_bytes_per_sec);
+    Some((knee, profile.idle_latency_ns))
+}
+
 /// Knees further apart than this are of unlike devices.
 const ALIKE: f64 = 1.1;
 

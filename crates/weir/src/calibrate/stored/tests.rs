@@ -177,9 +177,12 @@ fn a_knee_is_that_of_the_same_device() {
     assert!(said(&one).contains("weir calibrate --device cxl0"));
     keep(dir.path(), &profile(0, 4e9));
     assert_eq!(common_knee(dir.path(), &one).unwrap().get(), 4e9);
+    let shown = |machine: &Description| knee_and_idle(dir.path(), machine, &machine.devices[0]);
+    assert!(shown(&one).is_some_and(|(knee, idle_ns)| knee.get() == 4e9 && idle_ns > 0.0));
     let mut larger = machine(1);
     larger.groups[0].size_bytes = Bytes(2 * SIZE);
     assert!(said(&larger).contains("another device"));
+    assert_eq!(shown(&larger), None);
     keep(
         dir.path(),
         &Profile {
