@@ -385,3 +385,25 @@ fn a_recording_is_explained_by_session_and_time() {
     let said = complaint(&["explain", "--recording", &file, "--session", "9"]);
     assert!(said.contains("there is no session 9"), "{said}");
 }
+
+#[test]
+fn an_overload_without_limits_can_be_recorded_and_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &["--observe"]);
+    let page = done(&["explain", "--recording", &file]);
+    assert!(
+        page.contains("weir observes only\nwith --limit, 5 of 5 workloads would be limited"),
+        "{page}"
+    );
+    let last = done(&["replay", &file]);
+    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    assert_eq!(last["limiting"], false);
+    assert!(!last.to_string().contains("\"limit_cpus\":0."), "{last}");
+    let one = done(&["explain", "fio-2", "--recording", &file]);
+    assert!(
+        one.contains("the device moves more than its set-point, so accesses may wait: "),
+        "{one}"
+    );
+    let said = complaint(&["sim", "step", "--observe"]);
+    assert!(said.contains("--record"), "{said}");
+}
