@@ -351,6 +351,8 @@ pub fn verdict(checks: &[Check]) -> String {
     };
     match checks.len() {
         0 => "the scenario states no bounds".into(),
+        1 if met == 1 => "the bound is met".into(),
+        1 => "the bound is missed".into(),
         count if met == count => format!("all {count} bounds met{of_seeds}"),
         count => format!("{met} of {count} bounds met{of_seeds}"),
     }

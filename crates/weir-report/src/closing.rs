@@ -44,7 +44,10 @@ pub fn closing(results: &Results) -> String {
             LATENCY.alone(best)
         ),
     };
-    let held = best.held(&controlled);
+    let held = match free.filter(|free| best.had_nothing_to_limit(free)) {
+        Some(_) => best.nothing_to_limit(&controlled),
+        None => best.held(&controlled),
+    };
     format!("{held}; {changes}{}.", seeds(&results.runs))
 }
 
@@ -140,6 +143,21 @@ impl Alike<'_> {
         let set_point = plain_number(self.first().set_point_bytes_per_sec / divisor);
         let mean = number(mean / divisor);
         format!("{subject} held the device at {mean} of {set_point} {unit}{others}")
+    }
+
+    /// Below the set-point with and without control, and about the same.
+    fn had_nothing_to_limit(&self, free: &Alike) -> bool {
+        let is_below = |run: &Alike| run.bias_ratio().is_some_and(|bias| bias < -HELD_RATIO_MAX);
+        let both = self.bytes_per_sec().zip(free.bytes_per_sec());
+        let is_same = both.is_some_and(|(own, free)| own >= free * (1.0 - HELD_RATIO_MAX));
+        is_below(self) && is_below(free) && is_same
+    }
+
+    /// `weir (cpu-max) had nothing to limit: the device moved 2.00 GiB/s, 50.0 % below its set-point`
+    fn nothing_to_limit(&self, all: &[&Alike]) -> String {
+        let (subject, moved) = (self.subject(all), self.moved());
+        let others = self.others(all);
+        format!("{subject} had nothing to limit: the device moved {moved}{others}")
     }
 
     /// `88.2 MiB/s, 133 % above its set-point`

@@ -52,6 +52,7 @@ pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bou
 pub use closing::closing;
 pub use document::{Cell, CellKind, Document, Part, Section, Table, html};
 pub use draw::{Fonts, Ink, Picture};
+pub use origin::date_utc;
 pub use plot::{Axis, Curve, Panel, Plot, Shape, plot};
 pub use rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
 pub use subject::Subject;

@@ -75,8 +75,8 @@ fn commit(program: &Path) -> Option<String> {
     Some(line(&text, 60)).filter(|commit| !commit.is_empty())
 }
 
-/// RFC 3339 to the second; nothing before 1970.
-fn date_utc(at: SystemTime) -> Option<String> {
+/// RFC 3339 in UTC, to the second; nothing before 1970.
+pub fn date_utc(at: SystemTime) -> Option<String> {
     let sec = at.duration_since(UNIX_EPOCH).ok()?.as_secs();
     let (hour, min) = (sec / 3600 % 24, sec / 60 % 60);
     let (year, month, day) = civil(sec / 86400);

@@ -87,6 +87,8 @@ pub struct WeirOptions {
     /// The scheduler cannot read the device's counters; weir does so for it this often, in nanoseconds. 0: it
     /// can.
     pub looks_every_ns: u64,
+    /// It observes, and sets no limit.
+    pub observes_only: bool,
     /// CPU time of one observation, apart from what each workload adds. At full speed, in nanoseconds.
     pub look_ns: f64,
     /// CPU time that each workload adds to an observation.
@@ -109,6 +111,7 @@ impl Default for WeirOptions {
             attribution: None,
             sees_latency: false,
             looks_every_ns: 0,
+            observes_only: false,
             look_ns: 50_000.0,
             look_ns_per_workload: 5_000.0,
             write_ns: 60_000.0,
@@ -117,14 +120,14 @@ impl Default for WeirOptions {
 }
 
 impl WeirOptions {
-    /// The configuration for a scenario: limiting, with its set-point and policy.
+    /// The configuration for a scenario, with its set-point and policy: limiting, unless it only observes.
     pub(crate) fn config_for(&self, scenario: &Scenario) -> Config {
         let given = self.config.set_point_bytes_per_sec;
         let own = BytesPerSec::new(scenario.control.set_point_bytes_per_sec);
         let own = (self.config.goal == Goal::Bandwidth).then_some(own);
         Config {
             set_point_bytes_per_sec: given.or(own),
-            limit: true,
+            limit: !self.observes_only,
             ..self.config.clone()
         }
     }

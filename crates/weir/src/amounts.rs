@@ -16,6 +16,13 @@ use weir_core::BytesPerSec;
 #[error("{0}")]
 pub struct AmountError(String);
 
+impl AmountError {
+    /// An error that says this.
+    pub fn new(text: String) -> AmountError {
+        AmountError(text)
+    }
+}
+
 /// A positive bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate(pub BytesPerSec);

@@ -2,6 +2,7 @@
 //! The command line: its flags, not their meaning. Parsing only records the values; [`crate::settings`]
 //! derives the meaning once flags and file are both known. Keys of the file equal the flag names.
 
+mod advice;
 mod bench;
 pub mod renamed;
 
@@ -13,6 +14,7 @@ use crate::devices::NodeArgs;
 use crate::events::cli::EventsArgs;
 use crate::groups::cli::GroupsArgs;
 use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
+use crate::recordings::moment::Moment;
 use crate::run::push::Target;
 use crate::sim::cli::SimArgs;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -40,6 +42,8 @@ pub struct Cli {
 const TOP_HELP: &str = "\
 Start with `weir doctor` (what this machine can do), then `weir top` (workloads and what they move),
 then `weir calibrate` (the device's knee) and `weir run --limit --set-point 'knee*0.9'`.
+
+A workload is slow: `weir explain NAME`. Figures of the past: `weir record`, then `weir export`.
 
 No CXL memory at hand: `weir sim thesis-limit --top` shows weir at work on a simulated host.
 
@@ -263,7 +267,7 @@ pub struct LoopArgs {
     pub json: bool,
 
     /// Offer metrics to Prometheus at http://ADDR/metrics [ADDR if left out: 127.0.0.1:9779]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::numbers::address)]
     pub metrics: Option<SocketAddr>,
 
     /// Push figures as InfluxDB lines to this address, such as http://127.0.0.1:8428/write
@@ -404,9 +408,14 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "FILE")]
     pub recording: Option<PathBuf>,
 
-    /// The state at this time after the session began [default: at its end]
+    /// This session of it, and not the last (see `weir record FILE --info`)
+    #[arg(long, value_name = "N", requires = "recording")]
+    pub session: Option<i64>,
+
+    /// The state at this time: 2h after the session began, or a time with its zone, such as
+    /// 2026-11-25T22:00+01:00 [default: at its end]
     #[arg(long, value_name = "TIME", requires = "recording")]
-    pub at: Option<Span>,
+    pub at: Option<Moment>,
 
     /// Print everything as JSON
     #[arg(long)]

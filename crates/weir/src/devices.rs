@@ -19,7 +19,11 @@ impl FromStr for DeviceNode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.strip_prefix("node:").and_then(|n| n.parse().ok());
-        let wanted = || "a node of CXL memory, such as node:2 (`weir topology` lists nodes)".into();
+        let wanted = || {
+            "a node of CXL memory is wanted, such as node:2 (`weir topology` lists nodes; without --device \
+             weir takes all devices that it finds)"
+                .into()
+        };
         number.map(DeviceNode).ok_or_else(wanted)
     }
 }

@@ -2,12 +2,15 @@
 //! `weir explain`: which workloads are limited, since when, how much and why, and what changed lately.
 //! It reads the running weir's snapshot and its list of changes. With neither there is nothing to explain.
 
+mod load;
+
 use crate::cli::ExplainArgs;
 use crate::exit::{Exit, print, print_json};
 use crate::run::changes::{self, MachineChange};
 use crate::run::publish::{self, is_live, wall_unix_ms};
 use crate::{recordings, text, words};
 use anyhow::{Context, Result, bail};
+use load::Knees;
 use serde::Serialize;
 use std::fmt::Write;
 use weir_core::owner::owner;
@@ -67,10 +70,25 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
             snapshot.writer_pid
         );
     }
-    explain_snapshot(args, &snapshot, now, |about| {
+    let knees = load::knees(&roots.state, &snapshot.description);
+    explain_with(args, &snapshot, &knees, now, |about| {
         changes::last(&roots.run, args.changes, about)
             .with_context(|| format!("cannot read the changes in {}", roots.run.display()))
     })
+}
+
+/// Explains what a snapshot of a recording shows. The knees of its devices are not in it. `last` as in
+/// [`explain_with`].
+///
+/// # Errors
+/// As [`explain_with`].
+pub fn explain_snapshot(
+    args: &ExplainArgs,
+    snapshot: &Snapshot,
+    now_ms: u64,
+    last: impl FnOnce(&dyn Fn(&MachineChange) -> bool) -> Result<(Vec<MachineChange>, u64)>,
+) -> Result<Exit> {
+    explain_with(args, snapshot, &Knees::new(), now_ms, last)
 }
 
 /// Explains what a snapshot shows. `last` gives the last changes of the named workloads, and the number of
@@ -78,9 +96,10 @@ pub fn explain(args: &ExplainArgs, roots: &Roots) -> Result<Exit> {
 ///
 /// # Errors
 /// No workload has that name, or the changes cannot be read.
-pub fn explain_snapshot(
+fn explain_with(
     args: &ExplainArgs,
     snapshot: &Snapshot,
+    knees: &Knees,
     now_ms: u64,
     last: impl FnOnce(&dyn Fn(&MachineChange) -> bool) -> Result<(Vec<MachineChange>, u64)>,
 ) -> Result<Exit> {
@@ -104,7 +123,13 @@ pub fn explain_snapshot(
             changes: &changes,
         })?;
     } else {
-        print(&page(snapshot, &chosen, &changes, unreadable, now_ms))?;
+        let page = page(snapshot, &chosen, knees, &changes, now_ms);
+        print(&page)?;
+        if unreadable > 0 {
+            print(&format!(
+                "  ({unreadable} lines of the list cannot be read)\n"
+            ))?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -135,7 +160,8 @@ fn choose<'a>(snapshot: &'a Snapshot, name: Option<&str>) -> Result<Vec<&'a Deci
         let known: Vec<String> = known.collect();
         let more = if all.len() > NAMES_SHOWN { " …" } else { "" };
         bail!(
-            "no workload that uses a CXL device has \"{}\" in its name; there are: {}{more}",
+            "no workload that uses a CXL device has \"{}\" in its name. If the name is right, the workload has \
+             no memory on a CXL device, and the device does not make it slow. Users of a device: {}{more}",
             text::harmless(name),
             if known.is_empty() {
                 "none".to_owned()
@@ -176,6 +202,16 @@ fn scheduled<'a>(snapshot: &'a Snapshot, verdict: &Decision) -> Option<&'a Workl
 }
 
 fn sentence(verdict: &Decision, since_ms: Option<u64>, now_ms: u64) -> String {
+    if let Some(cpus) = verdict
+        .limit_cpus
+        .filter(|_| words::is_being_released(verdict))
+    {
+        let why = words::why_long(&verdict.why);
+        return format!(
+            "its limit of {} CPU is being lifted: {why}",
+            text::cpus(cpus)
+        );
+    }
     let mut line = match (verdict.limit_cpus, since_ms) {
         (Some(cpus), Some(since)) => format!(
             "limited to {} CPU for {}",
@@ -196,29 +232,30 @@ fn sentence(verdict: &Decision, since_ms: Option<u64>, now_ms: u64) -> String {
 fn page(
     snapshot: &Snapshot,
     chosen: &[&Decision],
+    knees: &Knees,
     changes: &[MachineChange],
-    unreadable: u64,
     now_ms: u64,
 ) -> String {
     let mut out = String::new();
     // Writing into a String cannot fail, here and below.
     for device in &snapshot.plan.devices {
-        let (latency, load) = (latency(snapshot, device), load(snapshot, device));
-        let _ = writeln!(out, "{}{latency}{load}", device_sentence(device));
+        let _ = writeln!(out, "{}", load::device_line(snapshot, device, knees));
     }
     if let Some(stats) = &snapshot.scheduler {
         let _ = writeln!(out, "{}", words::scheduler(stats));
     }
     if chosen.is_empty() {
-        let why = if snapshot.limiting {
-            ""
-        } else {
-            " (weir observes only)"
+        let _ = match snapshot.limiting {
+            true => writeln!(out, "no workload is limited"),
+            false => writeln!(
+                out,
+                "no workload is limited: weir observes only\n{}",
+                load::rehearsal(snapshot)
+            ),
         };
-        let _ = writeln!(out, "no workload is limited{why}");
     }
     for verdict in chosen {
-        out += &paragraph(snapshot, verdict, now_ms);
+        out += &paragraph(snapshot, verdict, knees, now_ms);
     }
     if !changes.is_empty() {
         let _ = writeln!(out, "\nlast changes");
@@ -227,49 +264,27 @@ fn page(
         let ago = text::ago(now_ms.saturating_sub(change.wall_unix_ms));
         let _ = writeln!(out, "  {:>12} ago  {}", ago, change.sentence());
     }
-    if unreadable > 0 {
-        let _ = writeln!(out, "  ({unreadable} lines of the list cannot be read)");
-    }
     out
 }
 
-/// The latency behind the device's sentence, where it is measured.
-fn latency(snapshot: &Snapshot, device: &DeviceState) -> String {
-    let seen = snapshot.latencies.iter().find(|l| l.id == device.id);
-    seen.map_or_else(String::new, |seen| {
-        format!(", {}", words::latency(seen, snapshot.plan.at))
+/// Bytes per second that all devices write together, where that is known.
+fn writes(snapshot: &Snapshot) -> Option<weir_core::BytesPerSec> {
+    let mut each = snapshot.plan.devices.iter().map(|d| d.write_bytes_per_sec);
+    each.try_fold(weir_core::BytesPerSec::ZERO, |sum, writes| {
+        Some(sum + writes?)
     })
 }
 
-/// The load behind it, where the device reports its DevLoad.
-fn load(snapshot: &Snapshot, device: &DeviceState) -> String {
-    let seen = snapshot.devload.iter().find(|l| l.id == device.id);
-    seen.map_or_else(String::new, |seen| match &seen.load.value {
-        Ok(load) => format!(", load {}", load.name()),
-        Err(why) => format!(", load {}", text::harmless(&why.to_string())),
-    })
-}
-
-fn device_sentence(device: &DeviceState) -> String {
-    let known = device.read_bytes_per_sec.zip(device.write_bytes_per_sec);
-    let rate = known.map_or_else(
-        || "its traffic is not known".to_owned(),
-        |(read, write)| format!("moves {}", text::rate(read + write)),
-    );
-    match device.set_point_bytes_per_sec {
-        Some(set) => format!("{} {rate}, set-point {}", device.id, text::rate(set)),
-        None => format!("{} {rate}, no set-point", device.id),
-    }
-}
-
-fn paragraph(snapshot: &Snapshot, verdict: &Decision, now_ms: u64) -> String {
+fn paragraph(snapshot: &Snapshot, verdict: &Decision, knees: &Knees, now_ms: u64) -> String {
     let mut out = String::new();
     let since = snapshot.limited_since_unix_ms.get(&verdict.id).copied();
-    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "not known".to_owned());
     let short = owner(verdict.id.as_str()).short;
     let short = short.map_or_else(String::new, |short| text::harmless(&short) + "  ");
     let _ = writeln!(out, "\n{short}{}", text::harmless(verdict.id.as_str()));
     let _ = writeln!(out, "  {}", sentence(verdict, since, now_ms));
+    if let Some(waits) = load::waits(snapshot, verdict, knees) {
+        let _ = writeln!(out, "  {waits}");
+    }
     let _ = writeln!(
         out,
         "  moves {} ({})",
@@ -277,20 +292,26 @@ fn paragraph(snapshot: &Snapshot, verdict: &Decision, now_ms: u64) -> String {
         words::provenance_long(verdict.bandwidth.provenance)
     );
     if let Some(traffic) = &verdict.traffic {
-        let _ = writeln!(out, "  {}", words::traffic(traffic));
+        let _ = writeln!(out, "  {}", words::traffic(traffic, writes(snapshot)));
     }
     if let Some(allowed) = verdict.allowed_bytes_per_sec {
         let _ = writeln!(out, "  budget {}", text::rate(allowed));
     }
-    let _ = writeln!(
-        out,
-        "  uses {} CPU, {} MiB per CPU-second",
-        or_unknown(verdict.cpu_cpus.map(text::cpus)),
-        or_unknown(verdict.intensity_bytes_per_cpu_sec.map(text::intensity))
-    );
+    let cpus = verdict.cpu_cpus.map(text::cpus);
+    let cpus = cpus.map_or("CPU use: not known".to_owned(), |cpus| {
+        format!("uses {cpus} CPU")
+    });
+    let intensity = verdict.intensity_bytes_per_cpu_sec.map(text::intensity);
+    let intensity = intensity.map_or("MiB per CPU-second: not known".to_owned(), |mib| {
+        format!("{mib} MiB per CPU-second")
+    });
+    let _ = writeln!(out, "  {cpus}, {intensity}");
     if let Some(throttled) = snapshot.throttled_cpus.get(&verdict.id) {
-        let part = text::percent(throttled.get());
-        let _ = writeln!(out, "  throttled {part} of the time");
+        let part = text::cpus(*throttled);
+        let _ = writeln!(
+            out,
+            "  throttled for {part} s in each second, sum of its CPUs"
+        );
     }
     if let Some(stats) = scheduled(snapshot, verdict) {
         let _ = writeln!(out, "  {}", words::scheduled(stats));
@@ -346,7 +367,7 @@ mod tests {
             assert_eq!(ids(name), std::slice::from_ref(&pod), "{name}");
         }
         let chosen = choose(&snapshot, Some(uid)).unwrap();
-        let page = page(&snapshot, &chosen, &[], 0, 0);
+        let page = page(&snapshot, &chosen, &Knees::new(), &[], 0);
         assert!(
             page.contains(&format!("\npod:2f4c1a7e/0d0d0d0d0d0d  {pod}\n")),
             "{page}"
@@ -357,17 +378,58 @@ mod tests {
     fn a_page_names_the_workload_the_time_the_limit_and_the_reason() {
         let snapshot = snapshot(0, 200.0);
         let chosen = choose(&snapshot, None).unwrap();
-        let page = page(&snapshot, &chosen, &[], 0, 63_000);
+        let page = page(&snapshot, &chosen, &Knees::new(), &[], 63_000);
         for part in [
             "cxl0 moves 200 MiB/s, set-point 160 MiB/s",
-            "limited to 0.20 CPU for 1 min 3 s: limited by max-min: its demand is 210 MiB/s",
+            "limited to 0.20 CPU for 1 min 3 s: limited by max-min: without a limit it would demand 210 MiB/s",
             "budget 120 MiB/s",
-            "throttled 80 % of the time",
+            "throttled for 0.80 s in each second, sum of its CPUs",
             "weir's scheduler has the limited tasks: 1000 ticks of 1.50 µs, 4.20 ms apart at most, 6400 times queued at 250 ns each",
             "parked 1444 times, 12.5 s altogether, for 413.0 ms at most; 350 preemptions, 2 runs in debt; 16 wait now",
             "an estimate",
         ] {
             assert!(page.contains(part), "{page}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_ends_is_not_called_one_that_holds() {
+        let mut snapshot = snapshot(0, 200.0);
+        let light = &mut snapshot.plan.workloads[1];
+        light.limit_cpus = Some(weir_core::CpuShare::new(0.07));
+        light.intensity_bytes_per_cpu_sec = None;
+        let light = snapshot.plan.workloads[1].clone();
+        let page = page(&snapshot, &[&light], &Knees::new(), &[], 63_000);
+        for part in [
+            "  its limit of 0.07 CPU is being lifted: it takes less than its fair share of the set-point\n",
+            "  uses 0.01 CPU, MiB per CPU-second: not known\n",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("limited to"), "{page}");
+    }
+
+    #[test]
+    fn a_page_of_an_observer_says_what_limits_would_do() {
+        let mut snapshot = snapshot(0, 200.0);
+        snapshot.limiting = false;
+        let page = page(&snapshot, &[], &Knees::new(), &[], 0);
+        assert!(
+            page.contains("no workload is limited: weir observes only\nwith --limit, "),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_says_what_follows() {
+        let snapshot = snapshot(0, 200.0);
+        let error = choose(&snapshot, Some("stress")).unwrap_err().to_string();
+        for part in [
+            "no workload that uses a CXL device",
+            "does not make it slow",
+            "Users of a device: /",
+        ] {
+            assert!(error.contains(part), "{error}");
         }
     }
 }

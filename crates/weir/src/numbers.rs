@@ -4,6 +4,7 @@
 
 use crate::cli::Cli;
 use clap::{Arg, Command, CommandFactory};
+use std::net::SocketAddr;
 use std::str::FromStr;
 
 /// What values that are numbers are called in the help.
@@ -56,6 +57,17 @@ pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
         .map_err(|_| "it is not a whole number, or too large".into())
 }
 
+/// An address to listen on, with its port.
+///
+/// # Errors
+/// It is none; a name of a machine is none either.
+pub fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        let port = text.trim_start_matches(':').parse::<u16>().unwrap_or(9779);
+        format!("give an IP address and a port, for example 127.0.0.1:{port}")
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +104,23 @@ mod tests {
                 "{words:?}: {said}"
             );
         }
+    }
+
+    #[test]
+    fn an_address_without_its_half_says_what_is_missing() {
+        for (text, wanted) in [
+            ("9779", "127.0.0.1:9779"),
+            (":8000", "127.0.0.1:8000"),
+            ("localhost:9779", "127.0.0.1:9779"),
+            ("10.0.0.5", "an IP address and a port"),
+        ] {
+            let flag = format!("--metrics={text}");
+            for words in [&["run", &flag][..], &["replay", "a.weir", &flag]] {
+                let said = said(words);
+                assert!(said.contains(wanted), "{words:?}: {said}");
+            }
+        }
+        assert!(address("[::1]:9779").is_ok());
     }
 
     #[test]

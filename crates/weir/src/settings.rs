@@ -12,7 +12,7 @@ use crate::cli::{
 };
 use crate::devices::DeviceNode;
 use crate::run::push::Target;
-use crate::text;
+use crate::{numbers, text};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use std::io::Read;
@@ -107,12 +107,25 @@ struct File {
     duration: Option<Span>,
     json: Option<bool>,
     record: Option<PathBuf>,
-    metrics: Option<SocketAddr>,
+    metrics: Option<Listen>,
     push: Option<Target>,
     push_interval: Option<Span>,
     push_token_file: Option<PathBuf>,
     log: Option<String>,
     controller: Option<Config>,
+}
+
+/// Where metrics are offered, as the file has it.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct Listen(SocketAddr);
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        numbers::address(&text).map(Listen)
+    }
 }
 
 impl Settings {
@@ -165,7 +178,7 @@ impl Settings {
             duration: span(args.duration, file.duration),
             json: args.json || file.json.unwrap_or(false),
             record: file.record,
-            metrics: args.metrics.or(file.metrics),
+            metrics: args.metrics.or(file.metrics.map(|Listen(address)| address)),
             push: args.push.clone().or(file.push),
             push_interval: span(args.push_interval, file.push_interval)
                 .unwrap_or(Duration::from_secs(10)),
@@ -243,7 +256,9 @@ impl Settings {
     /// A part of a capacity or a knee that is not known, or that differs from device to device.
     pub fn resolve(&mut self, machine: &Description, state: &Path) -> Result<()> {
         let found = match self.set_point {
-            Some(SetPoint::OfKnee(ratio)) => Some(common_knee(state, machine)?.scale(ratio)),
+            Some(SetPoint::OfKnee(ratio)) => {
+                Some(common_knee(state, machine, &self.devices)?.scale(ratio))
+            }
             Some(asked) => Some(set_point(asked, self.capacity, machine)?),
             None => None,
         };
@@ -336,8 +351,22 @@ impl From<toml::de::Error> for Wrong {
     fn from(error: toml::de::Error) -> Self {
         Wrong {
             at: error.span().map_or(0, |span| span.start),
-            message: error.message().to_owned(),
+            message: nearest(error.message()),
         }
+    }
+}
+
+/// Of a key that is not known, the one that was probably meant instead of all that there are.
+fn nearest(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    match &quoted[..] {
+        [wrong, names @ ..] if message.starts_with("unknown field") => {
+            match text::perhaps(wrong, names) {
+                like if like.is_empty() => message.to_owned(),
+                like => format!("unknown key {wrong}{like}"),
+            }
+        }
+        _ => message.to_owned(),
     }
 }
 

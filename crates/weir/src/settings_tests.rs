@@ -110,6 +110,22 @@ fn nonsense_in_the_file_is_named_with_its_line() {
             "limit = true\nset-pont = '4GiB/s'",
             &["line 2", "set-pont", "`set-point`"][..],
         ),
+        (
+            "set_point = '4GiB/s'",
+            &["line 1", "unknown key set_point; did you mean `set-point`?"],
+        ),
+        (
+            "[controller]\nkp = 1\nfloor-cpus = 1",
+            &["line 3", "did you mean `floor_cpus`?"],
+        ),
+        (
+            "metrics = '9779'",
+            &["line 1", "port, for example 127.0.0.1:9779"],
+        ),
+        (
+            "device = ['cxl0']",
+            &["line 1", "such as node:2", "without --device"],
+        ),
         ("set-point = '4G'", &["line 1", "GiB (binary)"]),
         ("\n\ninterval = 50", &["line 3", "unit"]),
         ("policy = 'fair'", &["line 1", "fair", "max-min"]),

@@ -3,11 +3,11 @@
 //! so that table, explanation and log say the same thing.
 
 use crate::text;
-use weir_core::Nanos;
 use weir_core::rates::attribution::Provenance;
 use weir_core::seam::observation::{Excluded, LatencyReading, LatencySource, LimitedWeight};
 use weir_core::seam::plan::{Decision, DirectionTraffic, TrafficBreakdown, Why};
 use weir_core::seam::sched_stats::{EnqueueCost, Mode, SchedStats, WorkloadStats};
+use weir_core::{BytesPerSec, Nanos};
 
 /// An age of at least this is shown.
 const OLD: Nanos = Nanos::from_millis(1000);
@@ -37,7 +37,7 @@ pub fn latency(latency: &LatencyReading, now: Nanos) -> String {
 }
 
 /// An earlier limit is still in force, and this tick's decision needs none.
-fn is_being_released(verdict: &Decision) -> bool {
+pub fn is_being_released(verdict: &Decision) -> bool {
     let needs_none = matches!(verdict.why, Why::BelowFairShare | Why::Headroom);
     verdict.limit_cpus.is_some() && needs_none
 }
@@ -72,7 +72,7 @@ pub fn verdict_short(verdict: &Decision) -> &'static str {
 pub fn verdict_long(verdict: &Decision) -> String {
     let why = why_long(&verdict.why);
     match is_being_released(verdict) {
-        true => format!("{why}; the limit it has from before is being released"),
+        true => format!("its limit is being lifted: {why}"),
         false => why,
     }
 }
@@ -200,17 +200,16 @@ pub fn why_long(why: &Why) -> String {
             asked_bytes_per_sec,
         } => {
             let limited = format!(
-                "limited by {}: its demand is {}",
+                "limited by {}: without a limit it would demand {}",
                 text::harmless(policy),
                 text::rate(*demand_bytes_per_sec)
             );
             match asked_bytes_per_sec {
-                Some(demanded) => format!(
-                    "{limited} of {} that all users together demand",
-                    text::rate(*demanded)
-                ),
+                Some(demanded) => {
+                    format!("{limited}, all users together {}", text::rate(*demanded))
+                }
                 None => format!(
-                    "{limited} while the device moved {}",
+                    "{limited}; the device moved {}",
                     text::rate(*device_bytes_per_sec)
                 ),
             }
@@ -241,8 +240,9 @@ pub fn provenance(provenance: Provenance) -> &'static str {
     }
 }
 
-/// A bandwidth by direction, each with how it is known, and how old it is.
-pub fn traffic(traffic: &TrafficBreakdown) -> String {
+/// A bandwidth by direction, each with how it is known, and how old it is. `writes` is what the devices
+/// count.
+pub fn traffic(traffic: &TrafficBreakdown, writes: Option<BytesPerSec>) -> String {
     let flow = |flow: &DirectionTraffic, shared: &str| {
         let how = match flow.provenance {
             Provenance::Counted => "counted",
@@ -253,17 +253,21 @@ pub fn traffic(traffic: &TrafficBreakdown) -> String {
         format!("{} ({how})", text::rate(flow.bytes_per_sec))
     };
     let by_time = "an estimate, by CPU time and resident memory";
-    // No source counts writes of a task.
-    let of_writes = match traffic.read.provenance {
-        Provenance::Sampled => "apportioned, as its reads are",
-        _ => by_time,
-    };
-    format!(
-        "reads {}, writes {}; readings up to {} ms old",
+    // Reads and writes of a device are apportioned alike, whatever a workload does.
+    let mut guessed = "guessed: no count says which task writes".to_owned();
+    if let Some(writes) = writes {
+        guessed += &format!("; the device counts {}", text::rate(writes));
+    }
+    let mut line = format!(
+        "reads {}, writes {}",
         flow(&traffic.read, by_time),
-        flow(&traffic.write, of_writes),
-        traffic.age_ns.0 / 1_000_000
-    )
+        flow(&traffic.write, &guessed)
+    );
+    let age_ms = traffic.age_ns.0 / 1_000_000;
+    if age_ms > 0 {
+        line += &format!("; readings up to {age_ms} ms old");
+    }
+    line
 }
 
 /// A sentence without its full stop.
@@ -293,12 +297,12 @@ mod tests {
         assert_eq!(verdict_short(&verdict), "releasing");
         let long = verdict_long(&verdict);
         assert!(
-            long.contains("less than its fair share") && long.contains("being released"),
+            long.contains("less than its fair share") && long.contains("being lifted"),
             "{long}"
         );
         let cut = &snapshot.plan.workloads[0];
         assert_eq!(verdict_short(cut), "limited");
-        assert!(!verdict_long(cut).contains("released"));
+        assert!(!verdict_long(cut).contains("lifted"));
     }
 
     #[test]
@@ -332,8 +336,33 @@ mod tests {
         };
         assert_eq!(
             why_long(&cut),
-            "limited by max-min: its demand is 64.0 MiB/s of 1.17 GiB/s that all users together demand"
+            "limited by max-min: without a limit it would demand 64.0 MiB/s, all users together 1.17 GiB/s"
         );
+    }
+
+    #[test]
+    fn writes_that_no_count_explains_are_called_guessed() {
+        let flow = |bytes_per_sec: f64, provenance| DirectionTraffic {
+            bytes_per_sec: BytesPerSec::new(bytes_per_sec),
+            provenance,
+        };
+        let mut seen = TrafficBreakdown {
+            read: flow(2000.0, Provenance::Sampled),
+            write: flow(1000.0, Provenance::Apportioned),
+            age_ns: Nanos(999_999),
+        };
+        let guessed = "writes 1000 B/s (guessed: no count says which task writes; the device counts 1.17 KiB/s)";
+        let said = traffic(&seen, Some(BytesPerSec::new(1200.0)));
+        assert!(said.ends_with(guessed), "{said}");
+        seen.read.provenance = Provenance::Apportioned;
+        assert!(traffic(&seen, Some(BytesPerSec::new(1200.0))).ends_with(guessed));
+        // Alone in its group, or with stores counted.
+        for known in [Provenance::Counted, Provenance::Sampled] {
+            seen.write.provenance = known;
+            assert!(!traffic(&seen, None).contains("guessed"));
+        }
+        seen.age_ns = Nanos(7_000_000);
+        assert!(traffic(&seen, None).ends_with("; readings up to 7 ms old"));
     }
 
     #[test]

@@ -224,3 +224,28 @@ fn absurd_results_give_a_sentence_too() {
         }));
     });
 }
+
+#[test]
+fn a_device_below_its_set_point_had_nothing_to_be_limited() {
+    let mut results = results();
+    let below = |run: Run, mean: f64| Run {
+        bandwidth: Bandwidth::of(&[mean * MIB, mean * MIB], 36.0 * MIB),
+        ..run
+    };
+    let (free, held) = (results.runs[0].clone(), results.runs[1].clone());
+    results.runs = vec![below(free.clone(), 18.0), below(held.clone(), 18.0)];
+    let sentence = closing(&results);
+    let start = "weir (cpu-max) had nothing to limit: the device moved 18.0 MiB/s, 50.0 % below its set-point; ";
+    assert!(sentence.starts_with(start), "{sentence}");
+    is_one_sentence(&sentence);
+    // What weir took away was not nothing; nor is it known without a run to compare with.
+    for runs in [
+        vec![below(free.clone(), 60.0), below(held.clone(), 18.0)],
+        vec![below(free, 30.0), below(held.clone(), 18.0)],
+        vec![below(held, 18.0)],
+    ] {
+        results.runs = runs;
+        let sentence = closing(&results);
+        assert!(sentence.contains("did not hold the device"), "{sentence}");
+    }
+}

@@ -3,6 +3,7 @@
 //! `docs/reference/config.md`). Written whole or not at all; read with distrust, because weir runs as root
 //! and a set-point follows from it.
 
+use crate::devices::DeviceNode;
 use crate::run::publish::wall_unix_ms;
 use crate::text;
 use anyhow::{Context, Result, bail, ensure};
@@ -323,36 +324,71 @@ pub fn size_bytes(machine: &Description, device: &Device) -> u64 {
     groups.map(|g| g.size_bytes.0).fold(0, u64::saturating_add)
 }
 
+/// The command that measures a device, with the nodes that the operator declares to be CXL memory: without
+/// them it may not find the device.
+fn command(machine: &Description, device: &Device, declared: &[DeviceNode]) -> String {
+    let mut command = "weir calibrate".to_owned();
+    for DeviceNode(node) in declared {
+        command += &format!(" --device node:{node}");
+    }
+    if declared.is_empty() || machine.devices.len() > 1 {
+        command += &format!(" --device {}", device.id);
+    }
+    command
+}
+
 /// The knee of one device of this machine.
-fn knee_of(state: &Path, machine: &Description, device: &Device) -> Result<StoredKnee> {
+fn knee_of(
+    state: &Path,
+    machine: &Description,
+    device: &Device,
+    declared: &[DeviceNode],
+) -> Result<StoredKnee> {
     let (id, name) = (device.id, text::harmless(&device.name));
+    let command = command(machine, device, declared);
     let Some(profile) = read(state, &device.name)? else {
-        bail!("the knee of {id} ({name}) is not known: `weir calibrate --device {id}` finds it");
+        bail!("the knee of {id} ({name}) is not known: `{command}` finds it");
     };
     let size = size_bytes(machine, device);
     ensure!(
         profile.device == device.name && profile.size_bytes == size,
         "the stored profile of {id} ({name}) is that of another device: {} with {} bytes, not {size}; \
-         `weir calibrate --device {id}` measures this one",
+         `{command}` measures this one",
         text::harmless(&profile.device),
         profile.size_bytes
     );
     profile.knee.with_context(|| {
-        format!(
-            "the stored profile of {id} ({name}) has no knee: repeat `weir calibrate --device {id}`"
-        )
+        format!("the stored profile of {id} ({name}) has no knee: repeat `{command}`")
     })
+}
+
+/// The knee of a device and its idle latency in ns, where a usable profile of it is stored.
+pub fn knee_and_idle(
+    state: &Path,
+    machine: &Description,
+    device: &Device,
+) -> Option<(BytesPerSec, f64)> {
+    let knee = knee_of(state, machine, device, &[]).ok()?;
+    let profile = read(state, &device.name).ok()??;
+    let knee = BytesPerSec::new(knee.bandwidth_bytes_per_sec);
+    Some((knee, profile.idle_latency_ns))
 }
 
 /// Knees further apart than this are of unlike devices.
 const ALIKE: f64 = 1.1;
 
 /// The knee that a set-point for all devices of this machine can be a part of: the lowest of theirs.
+/// `declared` are the nodes of `--device`.
 ///
 /// # Errors
 /// One is not known, or they are unlike.
-pub fn common_knee(state: &Path, machine: &Description) -> Result<BytesPerSec> {
-    let knees = machine.devices.iter().map(|d| knee_of(state, machine, d));
+pub fn common_knee(
+    state: &Path,
+    machine: &Description,
+    declared: &[DeviceNode],
+) -> Result<BytesPerSec> {
+    let knee = |device| knee_of(state, machine, device, declared);
+    let knees = machine.devices.iter().map(knee);
     let knees: Vec<StoredKnee> = knees.collect::<Result<_>>()?;
     let rates = || knees.iter().map(|k| k.bandwidth_bytes_per_sec);
     let (low, high) = (
@@ -380,7 +416,7 @@ pub fn facts(state: &Path, machine: &Description) -> Vec<Fact> {
             let Some(profile) = found else {
                 return Ok(None);
             };
-            let knee = knee_of(state, machine, device)?;
+            let knee = knee_of(state, machine, device, &[])?;
             let rate = text::rate(BytesPerSec::new(knee.bandwidth_bytes_per_sec));
             let (idle, at_knee, age) = (profile.idle_latency_ns, knee.latency_ns, profile.age());
             let part = if profile.complete {

@@ -3,6 +3,7 @@
 //! name is an error that says the new one.
 
 use super::Cli;
+use super::advice::advised;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory};
 use std::ffi::OsString;
@@ -64,7 +65,7 @@ pub fn value_sentence(name: &str, old: &str, new: &str) -> String {
 }
 
 /// The command of these words, as far down as they name subcommands.
-fn named<'a>(mut command: &'a Command, words: &[OsString]) -> &'a Command {
+pub(super) fn named<'a>(mut command: &'a Command, words: &[OsString]) -> &'a Command {
     for word in words.iter().skip(1).take_while(|word| *word != "--") {
         let below = command.find_subcommand(word);
         command = below.unwrap_or(command);
@@ -79,11 +80,16 @@ fn text_of(error: &Error, kind: ContextKind) -> Option<&str> {
     }
 }
 
+/// The name of the flag that an error is about.
+pub(super) fn flag_of(error: &Error) -> Option<&str> {
+    let flag = text_of(error, ContextKind::InvalidArg)?.strip_prefix("--")?;
+    // The flag may come with the name of its value.
+    flag.split([' ', '=']).next()
+}
+
 /// What clap found wrong in these words, or, if it is a former name, that name and the one of today.
 pub fn explained(error: Error, words: &[OsString]) -> Error {
-    let flag = text_of(&error, ContextKind::InvalidArg).and_then(|arg| arg.strip_prefix("--"));
-    // The flag may come with the name of its value.
-    let flag = flag.and_then(|flag| flag.split([' ', '=']).next());
+    let flag = flag_of(&error);
     let sentence = match (error.kind(), flag) {
         (ErrorKind::UnknownArgument, Some(old)) => {
             let command = Cli::command();
@@ -104,7 +110,7 @@ pub fn explained(error: Error, words: &[OsString]) -> Error {
     };
     match sentence {
         Some(sentence) => Error::raw(error.kind(), sentence + "\n"),
-        None => error,
+        None => advised(error, words),
     }
 }
 

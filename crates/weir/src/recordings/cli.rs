@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir record`, `weir replay` and `weir export`.
 
-use crate::amounts::{Rate, SetPoint, Span};
+use super::moment::Moment;
+use crate::amounts::{Rate, SetPoint};
 use crate::cli::{LoopArgs, PolicyName};
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
@@ -60,7 +61,7 @@ pub struct ReplayArgs {
 
     /// Offer its metrics to Prometheus at http://ADDR/metrics while it is replayed, as `weir run --metrics`
     /// does; --speed is 1 unless it is given [ADDR if left out: 127.0.0.1:9779]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", conflicts_with_all = ["top", "check"])]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::numbers::address, conflicts_with_all = ["top", "check"])]
     pub metrics: Option<SocketAddr>,
 
     /// Run the controller again with its recorded settings: are its plans the recorded ones?
@@ -117,13 +118,14 @@ pub struct ExportArgs {
     #[arg(long, value_name = "N")]
     pub session: Option<i64>,
 
-    /// Leave out what came earlier than this after the beginning of the recording
+    /// Leave out what came earlier: 2h after the beginning of the recording, or of --session; or a time with
+    /// its zone, such as 2026-11-25T22:00+01:00
     #[arg(long, value_name = "TIME")]
-    pub from: Option<Span>,
+    pub from: Option<Moment>,
 
-    /// Leave out what came later than this after the beginning of the recording
+    /// Leave out what came later, likewise
     #[arg(long, value_name = "TIME")]
-    pub to: Option<Span>,
+    pub to: Option<Moment>,
 
     /// Write into this new file [default: stdout]
     #[arg(long, value_name = "FILE")]
@@ -146,6 +148,7 @@ const EXPORT_HELP: &str = "\
 Examples:
   weir export today.weir > today.csv
   weir export today.weir --table devices --from 1h --to 2h
+  weir export today.weir --from \"$(date -Is -d 'yesterday 22:00')\" > night.csv
   weir export today.weir --format parquet --out today.parquet
   weir export today.weir --format influx --table devices | influx write …
   weir export broken.weir --recover new.weir

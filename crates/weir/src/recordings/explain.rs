@@ -13,34 +13,44 @@ use anyhow::{Context, Result};
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
-use weir_store::{Recording, Replayed};
+use weir_store::{Recording, Replayed, Session};
 
 /// Changes that are remembered: the last of a long recording.
 const CHANGES_MAX: usize = 100_000;
 
-/// Explains the last session at its end, or at `--at`.
+/// The session of this number, or the last.
+fn chosen(recording: &Recording, id: Option<i64>) -> Result<&Session> {
+    let sessions = recording.sessions();
+    let Some(id) = id else {
+        return sessions.last().context("the recording has no session");
+    };
+    let found = sessions.iter().find(|session| session.id == id);
+    found.with_context(|| format!("there is no session {id}: `weir record FILE --info` lists them"))
+}
+
+/// Explains the last session, or `--session`, at its end, or at `--at`.
 ///
 /// # Errors
 /// It is no recording, it has no tick until then, or no workload has that name. Damage on the way is named
 /// and passed over.
 pub fn explain(args: &ExplainArgs, path: &Path) -> Result<Exit> {
     let recording = Recording::open(path)?;
-    let session = recording.sessions().last();
-    let session = session.context("the recording has no session")?;
-    let span_ms = args.at.map(|span| span.0.as_millis());
-    let span_ms = span_ms.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
-    let until = span_ms.map_or(u64::MAX, |ms| {
-        session.start.started_unix_ms.saturating_add(ms)
-    });
+    let session = chosen(&recording, args.session)?;
+    let start_ms = session.start.started_unix_ms;
+    let until = args.at.map_or(u64::MAX, |at| at.unix_ms(start_ms));
     let mut world = Replayed::new(&recording, session);
     let mut view = View::new(head(&session.start));
     let mut changes = Changes::default();
     let mut past: VecDeque<MachineChange> = VecDeque::new();
     let mut now = None;
     let mut exit = Exit::Done;
+    let mut is_end = true;
     while let Some(read) = next(&mut world) {
         let tick = match read {
-            Ok(tick) if tick.wall_unix_ms > until => break,
+            Ok(tick) if tick.wall_unix_ms > until => {
+                is_end = false;
+                break;
+            }
             Ok(tick) => tick,
             Err(what) => {
                 exit = Exit::Trouble;
@@ -58,6 +68,14 @@ pub fn explain(args: &ExplainArgs, path: &Path) -> Result<Exit> {
     }
     let now =
         now.context("the recording has no tick until then: leave --at out, or give a later time")?;
+    if args.at.is_some() && is_end && now < until {
+        // A closed stderr is no reason to stop.
+        let _ = writeln!(
+            io::stderr(),
+            "weir: --at is later than the session's last tick: this is its end, {} after its beginning",
+            text::ago(now.saturating_sub(start_ms))
+        );
+    }
     explain_snapshot(args, view.snapshot(), now, |about| {
         let mut last: Vec<MachineChange> =
             past.into_iter().filter(|change| about(change)).collect();

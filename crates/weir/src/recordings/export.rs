@@ -3,15 +3,15 @@
 //! damaged one or an old one.
 
 use super::cli::{ExportArgs, FormatName, TableName};
+use super::moment::{Moment, utc};
 use crate::exit::{Exit, print, print_json};
 use crate::text;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
-use std::time::Duration;
 use weir_store::export::{Format, Range, Table};
-use weir_store::{FORMAT, Recording, Recovered};
+use weir_store::{FORMAT, Recording, Recovered, Session, StoreError};
 
 /// Exports, or writes a new recording.
 ///
@@ -36,14 +36,23 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
         if format == Format::Parquet && out.is_terminal() {
             bail!("Parquet is no text for a terminal: give --out FILE");
         }
-        weir_store::export::export(&recording, table, format, range, out)?;
+        let rows = weir_store::export::export(&recording, table, format, range, out)?;
+        has_rows(rows, &range, &recording)?;
         return Ok(Exit::Done);
     };
     let mut open = OpenOptions::new();
     let file = open.write(true).create_new(true).open(path);
     let shown = text::harmless(&path.to_string_lossy());
-    let file = file.with_context(|| format!("cannot make {shown}"))?;
-    let rows = match weir_store::export::export(&recording, table, format, range, file) {
+    let file = match file {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(exists(path));
+        }
+        other => other.with_context(|| format!("cannot make {shown}"))?,
+    };
+    let written = weir_store::export::export(&recording, table, format, range, file);
+    let written = written.map_err(anyhow::Error::from);
+    let rows = written.and_then(|rows| has_rows(rows, &range, &recording).map(|()| rows));
+    let rows = match rows {
         Ok(rows) => rows,
         Err(error) => {
             // weir made this file, and it is a part that seems complete. If it cannot be removed, the error
@@ -57,6 +66,28 @@ pub fn export(args: &ExportArgs) -> Result<Exit> {
         print_json(&serde_json::json!({ "file": path, "rows": rows, "bytes": bytes }))?;
     }
     Ok(Exit::Done)
+}
+
+/// No file is overwritten.
+fn exists(path: &Path) -> anyhow::Error {
+    let shown = text::harmless(&path.to_string_lossy());
+    anyhow::anyhow!("{shown} exists: give another name, or delete it")
+}
+
+/// An export without rows is whole, and often not what was meant.
+///
+/// # Errors
+/// There can be none: the time is not in the recording.
+fn has_rows(rows: u64, range: &Range, recording: &Recording) -> Result<()> {
+    if rows > 0 {
+        return Ok(());
+    }
+    if let Some(why) = outside(range, recording) {
+        bail!(why);
+    }
+    // A closed stderr is no reason to stop.
+    let _ = writeln!(io::stderr(), "weir: there was no row to export");
+    Ok(())
 }
 
 fn table(name: TableName) -> Table {
@@ -81,27 +112,60 @@ fn format(args: &ExportArgs) -> Result<Format> {
     })
 }
 
-/// Times are counted from the beginning of the session, or of the first.
+/// Spans are counted from the beginning of the session, or of the first.
+///
+/// # Errors
+/// There is no such session, or no time between the two.
 fn range(args: &ExportArgs, recording: &Recording) -> Result<Range> {
-    let mut sessions = recording.sessions().iter();
-    let session = sessions.find(|s| args.session.is_none_or(|id| id == s.id));
-    if let (None, Some(id)) = (session, args.session) {
+    let wanted = |session: &&Session| args.session.is_none_or(|id| id == session.id);
+    let sessions: Vec<&Session> = recording.sessions().iter().filter(wanted).collect();
+    if let ([], Some(id)) = (&sessions[..], args.session) {
         bail!("there is no session {id}: `weir record FILE --info` lists them");
     }
-    let start = session.map_or(0, |session| session.start.started_unix_ms);
-    let at = |span: Duration| {
-        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
-        start.saturating_add(millis)
-    };
+    let start = sessions.first().map_or(0, |s| s.start.started_unix_ms);
+    let unix_ms = |moment: Option<Moment>| moment.map(|moment| moment.unix_ms(start));
+    let (from, to) = (unix_ms(args.from), unix_ms(args.to));
+    if let (Some(from), Some(to)) = (from, to)
+        && from >= to
+    {
+        bail!("--to is not later than --from: no row is between them");
+    }
     Ok(Range {
         session: args.session,
-        from_unix_ms: args.from.map(|span| at(span.0)),
-        to_unix_ms: args.to.map(|span| at(span.0)),
+        from_unix_ms: from,
+        to_unix_ms: to,
     })
 }
 
+/// Why there is no row: the time is before the recording or after it. Nothing where it is in it, and where it
+/// is not known when the recording ended.
+fn outside(range: &Range, recording: &Recording) -> Option<String> {
+    let wanted = |session: &&Session| range.session.is_none_or(|id| id == session.id);
+    let sessions = || recording.sessions().iter().filter(wanted);
+    let begins = |session: &Session| session.start.started_unix_ms;
+    let ends = |session: &Session| {
+        let last = recording.last_unix_ms(session.id).ok().flatten();
+        session.ended_unix_ms.or(last)
+    };
+    let start = sessions().map(begins).min()?;
+    let end = sessions().filter_map(ends).max()?;
+    let is_later = range.from_unix_ms.is_some_and(|from| from >= end);
+    let is_earlier = range.to_unix_ms.is_some_and(|to| to <= start);
+    let (start_utc, end_utc) = (utc(start), utc(end));
+    if is_later {
+        let length = text::ago(end.saturating_sub(start));
+        return Some(format!(
+            "no row is later than --from: the recording ends at {end_utc}, {length} after its beginning"
+        ));
+    }
+    is_earlier.then(|| format!("no row is earlier than --to: the recording begins at {start_utc}"))
+}
+
 fn recover(path: &Path, new: &Path, json: bool) -> Result<Exit> {
-    let recovered = weir_store::recover(path, new)?;
+    let recovered = weir_store::recover(path, new).map_err(|error| match &error {
+        StoreError::Open { source, .. } if source.kind() == ErrorKind::AlreadyExists => exists(new),
+        _ => error.into(),
+    })?;
     if json {
         print_json(&recovered)?;
     } else {

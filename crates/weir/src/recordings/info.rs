@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir record FILE --info`: what is in a recording.
 
+use super::moment::utc;
 use crate::exit::{Exit, print, print_json};
 use crate::run::publish::wall_unix_ms;
 use crate::text;
@@ -138,7 +139,7 @@ fn said(about: &About) -> String {
     // Writing into a String cannot fail.
     let _ = writeln!(
         out,
-        "session {}: {length}, {} ticks {} ms apart, {how}, policy {}\n  weir {}, Linux {}, {}\n  began {} ago",
+        "session {}: {length}, {} ticks {} ms apart, {how}, policy {}\n  weir {}, Linux {}, {}\n  began {} ({} ago)",
         about.session,
         about.ticks,
         about.interval_ms,
@@ -146,8 +147,12 @@ fn said(about: &About) -> String {
         text::harmless(&about.writer_version),
         text::harmless(&about.kernel),
         text::harmless(&devices),
+        utc(about.started_unix_ms),
         text::ago(wall_unix_ms().saturating_sub(about.started_unix_ms)),
     );
+    if let Some(end) = about.ended_unix_ms {
+        let _ = writeln!(out, "  ended {}", utc(end));
+    }
     if about.lost_ticks > 0 {
         let _ = writeln!(out, "  {} ticks were lost", about.lost_ticks);
     }

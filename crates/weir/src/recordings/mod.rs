@@ -5,6 +5,7 @@
 //! * [`recorder_thread`] takes ticks from the loop without stopping it;
 //! * [`replay_screen`] moves through a recording for the screen;
 //! * [`simulated`] takes them from a simulated host;
+//! * [`moment`] is a time in a recording, as flags have it;
 //! * [`record`], [`replay`], [`export`], [`explain`] are the commands, [`info`] is what `--info` prints.
 
 pub mod bench;
@@ -12,6 +13,7 @@ pub mod cli;
 pub mod explain;
 pub mod export;
 pub mod info;
+pub mod moment;
 pub mod record;
 pub mod recorder_thread;
 pub mod replay;

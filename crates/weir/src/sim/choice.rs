@@ -61,6 +61,15 @@ impl Choice {
     }
 }
 
+impl Choice {
+    /// weir sets no limit in it. Other controllers are what they are.
+    pub fn observe(&mut self) {
+        if let Variant::Weir(options) = &mut self.variant {
+            options.observes_only = true;
+        }
+    }
+}
+
 /// No control, the thesis's five controllers and weir, in the order of the thesis's tables.
 pub fn all(scenario: &Scenario) -> Vec<Choice> {
     Variant::all(scenario).into_iter().map(Choice::of).collect()

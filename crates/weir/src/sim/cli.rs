@@ -39,7 +39,7 @@ pub struct ScenarioArgs {
     pub list: bool,
 
     /// Print the scenario as TOML, to be changed and run from a file
-    #[arg(long, conflicts_with_all = ["list", "policy", "backend", "seed", "seeds", "check", "json", "out", "top", "record"])]
+    #[arg(long, conflicts_with_all = ["list", "policy", "backend", "seed", "seeds", "check", "json", "out", "top", "record", "observe"])]
     pub print: bool,
 
     /// Show weir at work on the simulated host, on the screen of `weir top`
@@ -50,6 +50,10 @@ pub struct ScenarioArgs {
     /// one session more for each run of weir
     #[arg(long, value_name = "FILE", conflicts_with = "list")]
     pub record: Option<PathBuf>,
+
+    /// With --record: weir observes and sets no limit, so that the recording shows the overload
+    #[arg(long, requires = "record", conflicts_with_all = ["top", "check", "json", "out"])]
+    pub observe: bool,
 
     /// How weir splits the set-point; several with commas [default: the scenario's]
     #[arg(long, value_enum, value_delimiter = ',')]
@@ -120,6 +124,7 @@ Examples:
   weir sim thesis-limit                       without control, and with weir
   weir sim thesis-limit --top                 weir at work on the screen; ? shows the keys
   weir sim thesis-limit --record demo.weir    then weir replay, export, explain --recording
+  weir sim step --record o.weir --observe     an overload, to try weir explain on
   weir sim thesis-limit --backend all         beside the thesis's own controllers
   weir sim thesis-limit --policy max-min,proportional --seeds 5
   weir sim thesis-limit --print > my.toml     a scenario to change

@@ -58,7 +58,7 @@ fn scenario(args: &ScenarioArgs) -> Result<Exit> {
         print(&loaded.text)?;
         return Ok(Exit::Done);
     }
-    let choices = choice::choose(&args.backend, &args.policy, &loaded.scenario)?;
+    let mut choices = choice::choose(&args.backend, &args.policy, &loaded.scenario)?;
     let seeds: Vec<u64> = (0..u64::from(args.seeds))
         .map(|n| args.seed.wrapping_add(n))
         .collect();
@@ -69,6 +69,9 @@ fn scenario(args: &ScenarioArgs) -> Result<Exit> {
     if args.check {
         bounds::can_be_checked(&subject, &choices, &loaded.scenario.name)?;
     }
+    if args.observe {
+        choices.iter_mut().for_each(Choice::observe);
+    }
     let begun = Instant::now();
     let recorded = match &args.record {
         Some(path) => record::record(&loaded, &choices, &seeds, path, |run, seed, ticks| {
@@ -77,6 +80,10 @@ fn scenario(args: &ScenarioArgs) -> Result<Exit> {
         })?,
         None => Vec::new(),
     };
+    if args.observe {
+        // Without limits there is nothing to compare.
+        return Ok(Exit::Done);
+    }
     let batch = batch::run_rest(&loaded, &choices, &seeds, recorded)?;
     let results = results::with_origin(batch.results(), args.seed, begun.elapsed());
     if let Some(out) = &args.out {

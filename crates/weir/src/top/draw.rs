@@ -176,14 +176,14 @@ fn device_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> 
     let rate = device
         .bandwidth
         .map_or_else(|| "not known".to_owned(), text::rate);
-    let mut rest = String::new();
+    let (mut bound, mut percent, mut rest) = (String::new(), String::new(), String::new());
     if let Some(set) = device.state.set_point_bytes_per_sec {
-        rest += &format!(" of {}", text::rate(set));
+        bound = format!(", set-point {}", text::rate(set));
         if let Some(rate) = device.bandwidth {
-            rest += &format!(" ({})", text::percent(rate.ratio(set)));
+            percent = format!(" ({})", text::percent(rate.ratio(set)));
         }
     } else if let Some(capacity) = device.capacity {
-        rest += &format!(" of {} capacity", text::rate(capacity));
+        bound = format!(" of {} capacity", text::rate(capacity));
     }
     match &device.latency {
         Ok(mean) => {
@@ -204,11 +204,18 @@ fn device_line(device: &DeviceRow, style: Style, width: usize) -> Line<'static> 
         rest += &format!(" · {} reads", text::percent(read.ratio(read + write)));
     }
     let name = format!(" {} {} ", device.state.id, text::harmless(&device.name));
-    let used = unicode_width::UnicodeWidthStr::width(name.as_str()) + rate.len();
+    let width_of = |text: &str| unicode_width::UnicodeWidthStr::width(text);
+    let room = width.saturating_sub(width_of(&name) + rate.len());
+    // The bar shows the percentage too: it is the first to go.
+    let whole = format!("{bound}{percent}{rest}");
+    let rest = match width_of(&whole) <= room {
+        true => whole,
+        false => bound + &rest,
+    };
     Line::from(vec![
         Span::styled(name, BOLD),
         Span::styled(rate, style.add_modifier(Modifier::BOLD)),
-        Span::raw(text::fit(&rest, width.saturating_sub(used))),
+        Span::raw(text::fit(&rest, room)),
     ])
 }
 

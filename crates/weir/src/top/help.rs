@@ -67,7 +67,7 @@ const COLUMNS: [&str; 16] = [
     "MiB/CPU·s  intensity: device bytes per CPU second",
     "CPU        CPUs in use",
     "LIMIT      CPUs that weir allows",
-    "THROTTLED  time throttled by the limit, of one CPU",
+    "THROTTLED  throttled time per time; 100 % is one CPU",
     "WHY        limited: over its part of the set-point",
     "           below share: below its part, not limited",
     "           headroom: all fit; no data: traffic not known",
@@ -79,7 +79,7 @@ const COLUMNS: [&str; 16] = [
     "are a second, the newest at the right.",
 ];
 const KEYS: [&str; 4] = [
-    "s sort   / filter   t tree or list   p pause   q quit",
+    "s sort  / filter  t tree or list  p pause  q Esc quit",
     "↑↓ j k PgUp PgDn Home End choose",
     "← → Enter fold and unfold, and processes of a workload",
     "- + fold and unfold all   any key closes this",

@@ -130,6 +130,9 @@ fn gather(feed: &mut Feed, span: Duration) -> Result<Model> {
     }
 }
 
+/// Of a device without counts.
+const UNKNOWN: &str = "traffic not known, `weir doctor` says why";
+
 /// The table on paper: no colours, no cursor, all rows.
 fn plain(model: &Model, source: &str) -> String {
     let mut out = String::new();
@@ -138,7 +141,7 @@ fn plain(model: &Model, source: &str) -> String {
     for device in model.devices() {
         let rate = device
             .bandwidth
-            .map_or_else(|| "not known".to_owned(), text::rate);
+            .map_or_else(|| UNKNOWN.to_owned(), text::rate);
         let _ = write!(
             out,
             "{} {}: {rate}",
@@ -320,6 +323,18 @@ mod tests {
     #[test]
     fn the_screen_at_200_by_50() {
         assert_picture("200x50.txt", &screen(&two_seconds(), 200, 50));
+    }
+
+    #[test]
+    fn a_device_without_counts_says_where_the_reason_is() {
+        let mut unknown = snapshot(0, 200.0);
+        unknown.plan.devices[0].read_bytes_per_sec = None;
+        let mut model = Model::default();
+        model.add(unknown);
+        let page = plain(&model, "here");
+        let wanted =
+            "cxl0 weir_cxl0: traffic not known, `weir doctor` says why, set-point 160 MiB/s";
+        assert!(page.contains(wanted), "{page}");
     }
 
     #[test]

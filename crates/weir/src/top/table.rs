@@ -171,11 +171,20 @@ impl Layout {
         for column in self.columns {
             line.push(' ');
             line += &match column {
-                TopColumn::Why if self.why >= WHY_LONG => self.align(*column, &why_long(row)),
+                TopColumn::Why if self.why >= WHY_LONG => self.align(*column, &self.why(row)),
                 _ => self.align(*column, &column.cell(row)),
             };
         }
         line
+    }
+
+    /// The reason at length where there is room for it: cut in its middle it would say nothing.
+    fn why(&self, row: &TopRow) -> String {
+        let long = why_long(row);
+        match long.width() <= self.why {
+            true => long,
+            false => TopColumn::Why.cell(row),
+        }
     }
 
     /// Numbers to the right, words to the left.
@@ -228,6 +237,18 @@ mod tests {
                 assert_eq!(line.width(), width, "{line:?}");
                 assert!(!line.contains(['\u{1b}', '\n']), "{line:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_reason_is_whole_or_a_word() {
+        let mut model = Model::default();
+        model.add(snapshot(0, 200.0));
+        let is_heavy = |row: &&TopRow| row.verdict.id.as_str().contains("fio-heavy");
+        let heavy = model.rows().iter().find(is_heavy).unwrap();
+        for (width, wanted) in [(130, " limited"), (220, "the device moved 200 MiB/s")] {
+            let line = Layout::new(width, longest_name(model.rows())).line(heavy);
+            assert!(line.trim_end().ends_with(wanted), "{width}: {line}");
         }
     }
 

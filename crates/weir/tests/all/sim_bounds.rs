@@ -11,7 +11,7 @@ fn the_exit_code_says_whether_bounds_are_met() {
     let met = small(dir.path(), "[expect]\nbias_ratio_max = 0.5\n");
     let text = done(&["sim", &met, "--check"]);
     assert!(
-        text.contains("\nBounds:\nmet ") && text.contains("all 1 bounds met"),
+        text.contains("\nBounds:\nmet ") && text.contains("\nthe bound is met\n"),
         "{text}"
     );
     let missed = small(other.path(), "[expect]\nrmse_ratio_max = 0.000001\n");
@@ -20,6 +20,7 @@ fn the_exit_code_says_whether_bounds_are_met() {
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let text = stdout(&output);
     assert!(text.contains("\nBounds:\nMISSED "), "{text}");
+    assert!(text.contains("\nthe bound is missed\n"), "{text}");
     // A program that reads the figures is not left without the verdict.
     let output = weir(&["sim", &missed, "--check", "--json"]);
     assert_eq!(output.status.code(), Some(1));

@@ -256,3 +256,154 @@ fn a_benchmark_of_nothing_is_refused() {
         assert_eq!(stdout(&output), "", "{args:?}");
     }
 }
+
+#[test]
+fn a_time_outside_of_the_recording_is_said_and_no_file_is_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &[]);
+    let out = dir.path().join("a.csv");
+    let out = out.to_str().unwrap();
+    for (args, wanted) in [
+        (
+            &["--from", "1h"][..],
+            "no row is later than --from: the recording ends at 2026-01-01T00:00:",
+        ),
+        (
+            &["--from", "2026-01-02T00:00Z"],
+            "no row is later than --from",
+        ),
+        (
+            &["--to", "2025-12-31T23:00Z"],
+            "no row is earlier than --to: the recording begins at 2026-01-01T00:00:00Z",
+        ),
+        (
+            &["--from", "10s", "--to", "5s"],
+            "--to is not later than --from",
+        ),
+        (&["--from", "22:00"], "2026-11-25T22:00+01:00"),
+        (&["--from", "2026-01-01T00:00"], "the zone is missing"),
+        (&["--session", "7"], "there is no session 7"),
+    ] {
+        let said = complaint(&[&["export", &file, "--out", out], args].concat());
+        assert!(said.contains(wanted), "{args:?}: {said}");
+        assert!(!Path::new(out).exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn a_time_of_day_and_a_span_choose_the_same_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let more = ["--backend", "cpu-max,sched-ext-full"];
+    let file = recorded(dir.path(), &more);
+    let rows = |more: &[&str]| done(&[&["export", &file, "--table", "devices"], more].concat());
+    let span = rows(&["--from", "5s", "--to", "10s"]);
+    assert_eq!(span.lines().count(), 6, "{span}");
+    let day = [
+        "--from",
+        "2026-01-01T01:00:05+01:00",
+        "--to",
+        "2026-01-01T00:00:10Z",
+    ];
+    assert_eq!(rows(&day), span);
+    // Of a later session spans count from its own beginning.
+    let second = rows(&["--session", "2", "--from", "5s", "--to", "10s"]);
+    assert_eq!(second.lines().count(), 6, "{second}");
+    assert_ne!(second, span);
+}
+
+#[test]
+fn an_export_says_that_it_has_no_row_and_overwrites_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = empty(dir.path());
+    let output = weir(&["export", &file]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(
+        stderr(&output).contains("no row to export"),
+        "{}",
+        stderr(&output)
+    );
+    let there = dir.path().join("there");
+    fs::write(&there, "mine").unwrap();
+    let name = there.to_str().unwrap();
+    for flag in ["--out", "--recover"] {
+        let said = complaint(&["export", &file, flag, name]);
+        assert!(
+            said.contains("there exists: give another name, or delete it"),
+            "{said}"
+        );
+        assert_eq!(fs::read_to_string(&there).unwrap(), "mine");
+    }
+}
+
+#[test]
+fn dates_of_a_session_can_be_given_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &[]);
+    let info = done(&["record", &file, "--info"]);
+    let date = |before: &str| {
+        let mut found = info.lines().filter_map(|line| line.strip_prefix(before));
+        let found = found.next().unwrap_or_else(|| panic!("{before}: {info}"));
+        found.split(' ').next().unwrap().to_owned()
+    };
+    let (began, ended) = (date("  began "), date("  ended "));
+    assert_eq!(began, "2026-01-01T00:00:00Z");
+    let all = done(&["export", &file, "--table", "devices"]);
+    let part = done(&[
+        "export", &file, "--table", "devices", "--from", &began, "--to", &ended,
+    ]);
+    // The end is a part of a second later than its printed second: the last span, and what is left of one.
+    assert!(
+        all.starts_with(&part) && all.lines().count() <= part.lines().count() + 2,
+        "{part}"
+    );
+}
+
+#[test]
+fn a_recording_is_explained_by_session_and_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &["--backend", "cpu-max,sched-ext-full"]);
+    let explain = |more: &[&str]| weir(&[&["explain", "--recording", &file], more].concat());
+    let of = |more: &[&str]| stdout(&explain(more));
+    assert_eq!(
+        of(&["--at", "8s"]),
+        of(&["--session", "2", "--at", "8s"]),
+        "the last"
+    );
+    let first = of(&["--session", "1", "--at", "8s"]);
+    assert_ne!(first, of(&["--at", "8s"]), "another back end");
+    let wall = of(&["--session", "1", "--at", "2026-01-01T00:00:08Z"]);
+    assert_eq!(wall, first);
+    let late = explain(&["--at", "10min"]);
+    assert_eq!(late.status.code(), Some(0));
+    assert!(
+        stderr(&late).contains("this is its end, "),
+        "{}",
+        stderr(&late)
+    );
+    assert_eq!(stdout(&late), of(&[]));
+    assert!(stderr(&explain(&["--at", "8s"])).is_empty());
+    let said = complaint(&["explain", "--recording", &file, "--session", "9"]);
+    assert!(said.contains("there is no session 9"), "{said}");
+}
+
+#[test]
+fn an_overload_without_limits_can_be_recorded_and_explained() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = recorded(dir.path(), &["--observe"]);
+    let page = done(&["explain", "--recording", &file]);
+    assert!(
+        page.contains("weir observes only\nwith --limit, 5 of 5 workloads would be limited"),
+        "{page}"
+    );
+    let last = done(&["replay", &file]);
+    let last: Value = serde_json::from_str(last.lines().last().unwrap()).unwrap();
+    assert_eq!(last["limiting"], false);
+    assert!(!last.to_string().contains("\"limit_cpus\":0."), "{last}");
+    let one = done(&["explain", "fio-2", "--recording", &file]);
+    assert!(
+        one.contains("the device moves more than its set-point, so accesses may wait: "),
+        "{one}"
+    );
+    let said = complaint(&["sim", "step", "--observe"]);
+    assert!(said.contains("--record"), "{said}");
+}

@@ -172,14 +172,27 @@ fn files_of_others_and_no_files_are_not_read() {
 fn a_knee_is_that_of_the_same_device() {
     let dir = tempfile::tempdir().unwrap();
     let said =
-        |machine: &Description| format!("{:#}", common_knee(dir.path(), machine).unwrap_err());
+        |machine: &Description| format!("{:#}", common_knee(dir.path(), machine, &[]).unwrap_err());
     let one = machine(1);
-    assert!(said(&one).contains("weir calibrate --device cxl0"));
+    assert!(said(&one).contains("`weir calibrate --device cxl0`"));
+    // Without the node that the operator names, calibrate may not find the device.
+    let said_of = |machine: &Description, nodes: &[u32]| {
+        let nodes: Vec<DeviceNode> = nodes.iter().map(|n| DeviceNode(*n)).collect();
+        common_knee(dir.path(), machine, &nodes)
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(said_of(&one, &[2]).contains("`weir calibrate --device node:2`"));
+    let both = "`weir calibrate --device node:2 --device node:3 --device cxl0`";
+    assert!(said_of(&machine(2), &[2, 3]).contains(both));
     keep(dir.path(), &profile(0, 4e9));
-    assert_eq!(common_knee(dir.path(), &one).unwrap().get(), 4e9);
+    assert_eq!(common_knee(dir.path(), &one, &[]).unwrap().get(), 4e9);
+    let shown = |machine: &Description| knee_and_idle(dir.path(), machine, &machine.devices[0]);
+    assert!(shown(&one).is_some_and(|(knee, idle_ns)| knee.get() == 4e9 && idle_ns > 0.0));
     let mut larger = machine(1);
     larger.groups[0].size_bytes = Bytes(2 * SIZE);
     assert!(said(&larger).contains("another device"));
+    assert_eq!(shown(&larger), None);
     keep(
         dir.path(),
         &Profile {
@@ -195,10 +208,18 @@ fn a_knee_is_that_of_the_same_device() {
 fn several_devices_have_one_set_point_only_if_they_are_alike() {
     let dir = tempfile::tempdir().unwrap();
     keep(dir.path(), &profile(0, 4e9));
-    let said = || format!("{:#}", common_knee(dir.path(), &machine(2)).unwrap_err());
+    let said = || {
+        format!(
+            "{:#}",
+            common_knee(dir.path(), &machine(2), &[]).unwrap_err()
+        )
+    };
     assert!(said().contains("--device cxl1"));
     keep(dir.path(), &profile(1, 3.8e9));
-    assert_eq!(common_knee(dir.path(), &machine(2)).unwrap().get(), 3.8e9);
+    assert_eq!(
+        common_knee(dir.path(), &machine(2), &[]).unwrap().get(),
+        3.8e9
+    );
     keep(dir.path(), &profile(1, 9e9));
     assert!(said().contains("differ"), "{}", said());
 }
