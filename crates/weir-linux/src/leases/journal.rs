@@ -97,15 +97,26 @@ impl Journal {
         if self.is_torn {
             return Err(Errno::IO);
         }
-        if let Err(e) = self.write(line) {
-            // The next line must not be appended to a part of this one.
+        let before = self.size;
+        let written = self.write(line).and_then(|()| match phase {
+            RecordPhase::Begin => self.flush(),
+            RecordPhase::Write | RecordPhase::End => Ok(()),
+        });
+        if written.is_err() {
+            // What failed must not be read later, and the next line must not be appended to a part of this one.
+            self.size = before;
             self.is_torn = self.cut_off().is_err();
-            return Err(e);
         }
-        if phase == RecordPhase::Begin {
-            fdatasync(&self.file)?;
+        written
+    }
+
+    /// To the disk.
+    fn flush(&self) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = crate::fake::kernel::answer(&self.file, "", FileChange::Flush) {
+            return answer;
         }
-        Ok(())
+        fdatasync(&self.file)
     }
 
     /// Truncates what was not written as a whole.

@@ -194,10 +194,12 @@ impl HeldBook {
     fn note(&mut self, record: &impl Serialize) -> Result<(), String> {
         self.line.clear();
         undo::write_line(&mut self.line, record).map_err(|e| e.to_string())?;
-        let phase = self.open.phase(&self.line)?;
+        // What a reader would refuse must not come into the file.
+        let phase = self.open.stage(&self.line)?;
         let written = self.journal.append(&self.line, phase);
         written.map_err(|e| e.to_string())?;
-        self.open.replay(&self.line)
+        self.open.commit();
+        Ok(())
     }
 }
 

@@ -11,7 +11,7 @@
 
 use crate::kernel::escape::unescape;
 use crate::kernel::files::Buffer;
-use crate::leases::undo::{RecordPhase, Undo, UndoHost, UndoOutcome};
+use crate::leases::undo::{LeaseChange, RecordPhase, Undo, UndoHost, UndoOutcome};
 use crate::workloads::cgroups::cgroup_type;
 use crate::workloads::processes::sched_policy::{
     RESET_ON_FORK, SCHED_BATCH, SCHED_EXT, SCHED_IDLE, SCHED_OTHER, policy, set_policy,
@@ -65,12 +65,16 @@ impl Undo for ScxThread {
     const OPS: &'static [(&'static str, RecordPhase)] =
         &[("moved", RecordPhase::Begin), ("done", RecordPhase::End)];
 
-    fn replay(open: &mut BTreeMap<u64, Self>, record: ThreadsRecord) -> Result<(), String> {
-        match record {
-            ThreadsRecord::Moved(moved) => open.insert(moved.inode, moved),
-            ThreadsRecord::Done { inode } => open.remove(&inode),
-        };
-        Ok(())
+    fn replay(
+        _: &BTreeMap<u64, Self>,
+        record: ThreadsRecord,
+    ) -> Result<LeaseChange<Self>, String> {
+        Ok(match record {
+            ThreadsRecord::Moved(moved) => {
+                Box::new(move |open| drop(open.insert(moved.inode, moved)))
+            }
+            ThreadsRecord::Done { inode } => Box::new(move |open| drop(open.remove(&inode))),
+        })
     }
 
     fn records(&self) -> Vec<ThreadsRecord> {
