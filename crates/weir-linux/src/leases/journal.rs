@@ -204,11 +204,17 @@ pub(crate) fn remove(dir: &RunDir, name: &str) -> Result<(), LinuxError> {
     }
 }
 
-/// Keeps it under a second name, for people to read. The first stays until what it says is dealt with.
+/// Keeps a damaged file under another name, for people to read.
+pub(crate) fn set_aside(dir: &RunDir, name: &str, damaged: &str) -> Result<(), LinuxError> {
+    dir.rename(name, damaged)
+        .map_err(|e| LinuxError::io("rename", dir.file(damaged), e))
+}
+
+/// The same where the file stays until its successor is written.
 pub(crate) fn keep_damaged(dir: &RunDir, name: &str, damaged: &str) -> Result<(), LinuxError> {
     remove(dir, damaged)?;
     dir.link(name, damaged)
-        .map_err(|e| LinuxError::io("keep", dir.file(name), e))
+        .map_err(|e| LinuxError::io("make", dir.file(damaged), e))
 }
 
 #[cfg(test)]

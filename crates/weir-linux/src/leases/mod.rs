@@ -104,9 +104,7 @@ impl LeaseBook {
         let lock = dir.lock_file(own.lock)?;
         let mut report = ResetReport::default();
         let open = restore::restore(&self.roots, &dir, own, &mut report)?;
-        for other in others {
-            restore::restore_if_free(&self.roots, &dir, other, &mut report)?;
-        }
+        restore::restore_free(&self.roots, &dir, others, &mut report);
         let write = |e| LinuxError::io("write", dir.file(own.files.journal), e);
         let journal = Journal::rewrite(&dir, own.files, &open.text().map_err(write)?)?;
         self.held = Some(HeldBook {

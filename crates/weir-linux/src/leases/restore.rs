@@ -29,7 +29,8 @@ pub struct ResetReport {
     pub left_alone: Vec<NotRestored>,
     /// Could not be restored; they stay in the journal for another try.
     pub failed: Vec<NotRestored>,
-    /// Lines of a journal that make no sense. The file is kept under a name that ends with `.damaged`.
+    /// Lines of a journal that make no sense, and files that could not be read or replaced. A damaged file is
+    /// kept under a name that ends with `.damaged`.
     pub problems: Vec<String>,
 }
 
@@ -71,9 +72,7 @@ pub(crate) fn reset(roots: &Roots, books: &[BookSpec]) -> Result<ResetReport, Li
     };
     let _lock: Lock = dir.lock_file(own.lock)?;
     restore(roots, &dir, own, &mut report)?;
-    for other in others {
-        restore_if_free(roots, &dir, other, &mut report)?;
-    }
+    restore_free(roots, &dir, others, &mut report);
     Ok(report)
 }
 
@@ -90,34 +89,53 @@ pub(crate) fn reset_even_if_running(
     let Some(dir) = RunDir::open(roots)? else {
         return Ok(report);
     };
-    for book in books {
-        match dir.lock_file(book.lock) {
-            Ok(_lock) => drop(restore(roots, &dir, book, &mut report)?),
-            Err(LinuxError::Locked { .. }) => {
-                let mut open = OpenBook::new(book.kinds);
-                read(&dir, book, &mut open, &mut report)?;
-                undo_open(roots, &mut open, &mut report);
-            }
-            Err(e) => return Err(e),
+    let Some((own, others)) = books.split_first() else {
+        return Ok(report);
+    };
+    restore_even_if_held(roots, &dir, own, &mut report)?;
+    for other in others {
+        if let Err(e) = restore_even_if_held(roots, &dir, other, &mut report) {
+            report.problems.push(e.to_string());
         }
     }
     Ok(report)
 }
 
-/// Restores what is left of a book if no living weir has its right.
-pub(super) fn restore_if_free(
+fn restore_even_if_held(
     roots: &Roots,
     dir: &RunDir,
     book: &BookSpec,
     report: &mut ResetReport,
 ) -> Result<(), LinuxError> {
-    if !has_files(dir, book) {
-        return Ok(());
-    }
     match dir.lock_file(book.lock) {
         Ok(_lock) => restore(roots, dir, book, report).map(drop),
-        Err(LinuxError::Locked { .. }) => Ok(()),
+        Err(LinuxError::Locked { .. }) => {
+            let mut open = OpenBook::new(book.kinds);
+            read(dir, book, &mut open, report)?;
+            undo_open(roots, &mut open, report);
+            Ok(())
+        }
         Err(e) => Err(e),
+    }
+}
+
+/// Restores what is left of each of these books if no living weir has its right. Trouble with one of them is
+/// a problem in the report: others were restored already.
+pub(super) fn restore_free(
+    roots: &Roots,
+    dir: &RunDir,
+    books: &[BookSpec],
+    report: &mut ResetReport,
+) {
+    for book in books.iter().filter(|book| has_files(dir, book)) {
+        let restored = match dir.lock_file(book.lock) {
+            Ok(_lock) => restore(roots, dir, book, report).map(drop),
+            Err(LinuxError::Locked { .. }) => Ok(()),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = restored {
+            report.problems.push(e.to_string());
+        }
     }
 }
 
@@ -129,6 +147,12 @@ fn has_files(dir: &RunDir, book: &BookSpec) -> bool {
 
 /// Restores under a lock that the caller holds. Returns what could not be restored: it is in the journal
 /// again, or there is none.
+///
+/// The host comes first. If a file cannot be replaced or removed afterwards, that is a problem in the report:
+/// what the file says is restored again by the next try, which changes nothing.
+///
+/// # Errors
+/// A journal cannot be read, or may have been written by another user.
 pub(super) fn restore(
     roots: &Roots,
     dir: &RunDir,
@@ -139,25 +163,38 @@ pub(super) fn restore(
     if !has_files(dir, book) {
         return Ok(open);
     }
-    let files = book.files;
     let found = read(dir, book, &mut open, report)?;
-    if found.is_damaged {
-        journal::keep_damaged(dir, files.journal, files.damaged)?;
-    }
-    if let Some((earlier, is_damaged)) = found.earlier {
-        if is_damaged {
-            journal::keep_damaged(dir, earlier.name, earlier.damaged)?;
-        }
-        // From here on the journal says it.
-        write(dir, book, &open)?;
-        journal::remove(dir, earlier.name)?;
-    }
     undo_open(roots, &mut open, report);
-    match open.is_empty() {
-        true => journal::remove(dir, files.journal)?,
-        false => write(dir, book, &open)?,
+    if let Err(e) = put_away(dir, book, &found, &open) {
+        report.problems.push(e.to_string());
     }
     Ok(open)
+}
+
+/// Leaves in the files what is open still, and keeps damaged ones for people to read.
+fn put_away(
+    dir: &RunDir,
+    book: &BookSpec,
+    found: &JournalRead,
+    open: &OpenBook,
+) -> Result<(), LinuxError> {
+    let files = book.files;
+    match (open.is_empty(), found.is_damaged) {
+        (true, true) => journal::set_aside(dir, files.journal, files.damaged)?,
+        (true, false) => journal::remove(dir, files.journal)?,
+        (false, is_damaged) => {
+            if is_damaged {
+                journal::keep_damaged(dir, files.journal, files.damaged)?;
+            }
+            write(dir, book, open)?;
+        }
+    }
+    // What it said is restored, or in the journal by now.
+    match found.earlier {
+        None => Ok(()),
+        Some((earlier, true)) => journal::set_aside(dir, earlier.name, earlier.damaged),
+        Some((earlier, false)) => journal::remove(dir, earlier.name),
+    }
 }
 
 fn write(dir: &RunDir, book: &BookSpec, open: &OpenBook) -> Result<(), LinuxError> {
