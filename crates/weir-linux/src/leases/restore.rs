@@ -76,8 +76,9 @@ pub(crate) fn reset(roots: &Roots, books: &[BookSpec]) -> Result<ResetReport, Li
     Ok(report)
 }
 
-/// Restores from the journals of a weir that may be alive. That one finds its limits changed by
-/// another program, and may set them again; its journals are left as they are.
+/// Restores from the journals of a weir that is alive and limits. That one finds its limits changed by
+/// another program, and may set them again; its journals are left as they are. If none limits this is
+/// [`reset`]: what a living weir holds under another right stays.
 ///
 /// # Errors
 /// As [`reset`], except for the locks.
@@ -85,6 +86,10 @@ pub(crate) fn reset_even_if_running(
     roots: &Roots,
     books: &[BookSpec],
 ) -> Result<ResetReport, LinuxError> {
+    match reset(roots, books) {
+        Err(LinuxError::Locked { .. }) => {}
+        other => return other,
+    }
     let mut report = ResetReport::default();
     let Some(dir) = RunDir::open(roots)? else {
         return Ok(report);

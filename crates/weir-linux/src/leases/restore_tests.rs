@@ -5,6 +5,7 @@ use crate::fake::{Fake, kernel as fake_kernel};
 use crate::kernel::files::{inode, open_root};
 use crate::leases::LeaseBook;
 use crate::platform::lease_books::{BOOKS, reset, reset_even_if_running};
+use crate::task_traffic::COUNTING;
 use rustix::io::Errno;
 use std::os::unix::fs::PermissionsExt;
 
@@ -252,6 +253,32 @@ fn an_unsound_file_of_another_book_does_not_hide_what_was_restored() {
     assert_eq!(ids(&report.restored), [FIO]);
     assert!(report.problems[1].contains("counting.jsonl"), "{report:?}");
     assert!(!report.is_clean());
+}
+
+/// A weir that only observes counts by resctrl, and none limits.
+#[test]
+fn a_living_observer_is_left_alone_also_by_a_caller_who_insists() {
+    let fake = Fake::new();
+    left_behind(&fake, &hold(&fake, FIO, &["1000 20000"]));
+    fake.write(max_of(FIO), "1000 20000");
+    let (group, mask) = (
+        "mon_groups/weir-7-ab-0",
+        "info/L3_MON/mbm_total_bytes_config",
+    );
+    fake.write(format!("sys/fs/resctrl/{group}/tasks"), "");
+    fake.write(format!("sys/fs/resctrl/{mask}"), "0=0x30\n");
+    let mut observer = LeaseBook::new(&fake.roots(), &[COUNTING]);
+    observer.claim().unwrap();
+    let setting = serde_json::json!({"file": mask, "theirs": "0=0x7f", "ours": "0=0x30"});
+    let lease = serde_json::json!({"op": "resctrl", "mark": "weir-7-ab", "setting": setting});
+    observer.note(&lease).unwrap();
+    let report = reset_even_if_running(&fake.roots()).unwrap();
+    assert_eq!(ids(&report.restored), [FIO]);
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(fake.read(format!("sys/fs/resctrl/{mask}")), "0=0x30\n");
+    assert!(fake.path(format!("sys/fs/resctrl/{group}")).exists());
+    assert!(fake.path("run/weir/counting.jsonl").exists());
+    drop(observer);
 }
 
 #[test]
