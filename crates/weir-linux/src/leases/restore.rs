@@ -254,48 +254,47 @@ pub(super) fn undo_open(roots: &Roots, open: &mut OpenBook, report: &mut ResetRe
     if open.is_empty() {
         return;
     }
+    // In the order of their first changes.
     let mut merged: Vec<(WorkloadId, UndoOutcome)> = Vec::new();
     let mut places: BTreeMap<WorkloadId, usize> = BTreeMap::new();
     for (workload, outcome) in open.undo_all(&mut UndoHost::new(roots)) {
-        match (outcome, places.get(&workload)) {
-            (UndoOutcome::LeftAlone(why), _) => {
-                report.left_alone.push(NotRestored { workload, why });
+        match places.get(&workload).and_then(|at| merged.get_mut(*at)) {
+            Some((_, before)) => {
+                let first = std::mem::replace(before, UndoOutcome::Vanished);
+                *before = both(first, outcome);
             }
-            (UndoOutcome::Failed(why), _) => report.failed.push(NotRestored { workload, why }),
-            (outcome, None) => {
+            None => {
                 places.insert(workload.clone(), merged.len());
                 merged.push((workload, outcome));
             }
-            // Of a cgroup of which several things were changed the most that was done is reported.
-            (outcome, Some(place)) => {
-                if let Some((_, before)) = merged.get_mut(*place)
-                    && rank(&outcome) > rank(before)
-                {
-                    *before = outcome;
-                }
-            }
         }
     }
-    let is_troubled = |report: &ResetReport, id: &WorkloadId| {
-        let mut lists = report.left_alone.iter().chain(&report.failed);
-        lists.any(|not| not.workload == *id)
-    };
     for (workload, outcome) in merged {
         match outcome {
             UndoOutcome::Restored => report.restored.push(workload),
-            _ if is_troubled(report, &workload) => {}
             UndoOutcome::Unchanged => report.unchanged.push(workload),
-            _ => report.vanished.push(workload),
+            UndoOutcome::Vanished => report.vanished.push(workload),
+            UndoOutcome::LeftAlone(why) => report.left_alone.push(NotRestored { workload, why }),
+            UndoOutcome::Failed(why) => report.failed.push(NotRestored { workload, why }),
         }
     }
 }
 
-/// How much was done.
-fn rank(outcome: &UndoOutcome) -> u8 {
-    match outcome {
-        UndoOutcome::Restored => 2,
-        UndoOutcome::Unchanged => 1,
-        UndoOutcome::Vanished | UndoOutcome::LeftAlone(_) | UndoOutcome::Failed(_) => 0,
+/// What is reported of a cgroup of which two things were changed: it is listed once. First what is still to be
+/// done, then what another program changed, then the most that was done.
+fn both(one: UndoOutcome, other: UndoOutcome) -> UndoOutcome {
+    use UndoOutcome::{Failed, LeftAlone, Restored, Unchanged, Vanished};
+    let and_rest = |why: String| format!("{why}; the rest is restored");
+    match (one, other) {
+        (Failed(why), Restored) | (Restored, Failed(why)) => Failed(and_rest(why)),
+        (LeftAlone(why), Restored) | (Restored, LeftAlone(why)) => LeftAlone(and_rest(why)),
+        (Failed(one), Failed(other)) => Failed(format!("{one}; {other}")),
+        (Failed(why), _) | (_, Failed(why)) => Failed(why),
+        (LeftAlone(one), LeftAlone(other)) => LeftAlone(format!("{one}; {other}")),
+        (LeftAlone(why), _) | (_, LeftAlone(why)) => LeftAlone(why),
+        (Restored, _) | (_, Restored) => Restored,
+        (Unchanged, _) | (_, Unchanged) => Unchanged,
+        (Vanished, Vanished) => Vanished,
     }
 }
 

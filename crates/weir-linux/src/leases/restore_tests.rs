@@ -281,6 +281,48 @@ fn a_living_observer_is_left_alone_also_by_a_caller_who_insists() {
     drop(observer);
 }
 
+/// A weight and a limit of one cgroup are two leases and one line of the report.
+#[test]
+fn a_cgroup_is_listed_once() {
+    for (max, weight, list) in [
+        ("1000 20000", "10", "restored"),
+        ("max 100000", "10", "restored"),
+        ("max 100000", "100", "unchanged"),
+        ("5 5", "10", "left alone"),
+        ("1000 20000", "77", "left alone"),
+        ("5 5", "77", "left alone"),
+        ("unreadable", "10", "failed"),
+        ("unreadable", "77", "failed"),
+        ("unreadable", "unreadable", "failed"),
+    ] {
+        let fake = Fake::new();
+        let inode = inode_of(&fake, FIO);
+        let weights = format!(
+            "{{\"op\":\"weight\",\"path\":\"{FIO}\",\"inode\":{inode},\"weight\":100}}\n\
+             {{\"op\":\"weighed\",\"inode\":{inode},\"weight\":10}}\n"
+        );
+        let text = hold(&fake, FIO, &["1000 20000"]).replace(",\"burst_us\":7", "");
+        left_behind(&fake, &(text + &weights));
+        fake.write(max_of(FIO), max);
+        fake.write(format!("sys/fs/cgroup{FIO}/cpu.weight"), weight);
+        let report = reset(&fake.roots()).unwrap();
+        let counts = [
+            ("restored", report.restored.len()),
+            ("unchanged", report.unchanged.len()),
+            ("vanished", report.vanished.len()),
+            ("left alone", report.left_alone.len()),
+            ("failed", report.failed.len()),
+        ];
+        for (name, count) in counts {
+            assert_eq!(
+                count,
+                usize::from(name == list),
+                "{max}, {weight}: {report:?}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_fails_is_tried_again() {
     let fake = Fake::new();
