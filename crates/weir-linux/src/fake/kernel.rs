@@ -15,6 +15,8 @@ pub(crate) enum FileChange<'a> {
     Write(&'a str),
     /// The next bytes of a journal.
     Append(&'a [u8]),
+    /// What was appended last is flushed to the disk.
+    Flush,
     /// What was appended last is truncated.
     Truncate,
     Create,

@@ -2,7 +2,7 @@
 //! A kind of lease that no folder has yet: one type and one entry in the list of a book, and nothing else is
 //! needed.
 
-use super::undo::{LastTwo, RecordPhase, Undo, UndoHost, UndoOutcome};
+use super::undo::{LastTwo, LeaseChange, RecordPhase, Undo, UndoHost, UndoOutcome};
 use super::*;
 use crate::fake::Fake;
 use crate::kernel::files::{open_root, write_at};
@@ -35,8 +35,11 @@ impl Undo for MaxFrequency {
         ("frequency_done", RecordPhase::End),
     ];
 
-    fn replay(open: &mut BTreeMap<u32, Self>, record: FrequencyRecord) -> Result<(), String> {
-        match record {
+    fn replay(
+        open: &BTreeMap<u32, Self>,
+        record: FrequencyRecord,
+    ) -> Result<LeaseChange<Self>, String> {
+        Ok(match record {
             FrequencyRecord::Frequency { domain, khz } => {
                 let ours = LastTwo::default();
                 let lease = MaxFrequency {
@@ -44,15 +47,18 @@ impl Undo for MaxFrequency {
                     theirs_khz: khz,
                     ours,
                 };
-                open.insert(domain, lease);
+                Box::new(move |open| drop(open.insert(domain, lease)))
             }
             FrequencyRecord::FrequencySet { domain, khz } => {
-                let lease = open.get_mut(&domain);
-                lease.ok_or("a domain that is not held")?.ours.push(khz);
+                open.get(&domain).ok_or("a domain that is not held")?;
+                Box::new(move |open| {
+                    open.entry(domain).and_modify(|lease| lease.ours.push(khz));
+                })
             }
-            FrequencyRecord::FrequencyDone { domain } => drop(open.remove(&domain)),
-        }
-        Ok(())
+            FrequencyRecord::FrequencyDone { domain } => {
+                Box::new(move |open| drop(open.remove(&domain)))
+            }
+        })
     }
 
     fn records(&self) -> Vec<FrequencyRecord> {
@@ -180,6 +186,7 @@ fn nothing_is_noted_without_the_right_or_that_a_reader_would_refuse() {
         book.note(&FrequencyRecord::FrequencySet { domain: 7, khz: 1 })
             .is_err()
     );
+    assert_eq!(fake.read("run/weir/frequency.jsonl"), "");
     book.end_if_empty();
     second.claim().unwrap();
 }

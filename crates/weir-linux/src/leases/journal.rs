@@ -97,15 +97,26 @@ impl Journal {
         if self.is_torn {
             return Err(Errno::IO);
         }
-        if let Err(e) = self.write(line) {
-            // The next line must not be appended to a part of this one.
+        let before = self.size;
+        let written = self.write(line).and_then(|()| match phase {
+            RecordPhase::Begin => self.flush(),
+            RecordPhase::Write | RecordPhase::End => Ok(()),
+        });
+        if written.is_err() {
+            // What failed must not be read later, and the next line must not be appended to a part of this one.
+            self.size = before;
             self.is_torn = self.cut_off().is_err();
-            return Err(e);
         }
-        if phase == RecordPhase::Begin {
-            fdatasync(&self.file)?;
+        written
+    }
+
+    /// To the disk.
+    fn flush(&self) -> Result<(), Errno> {
+        #[cfg(test)]
+        if let Some(answer) = crate::fake::kernel::answer(&self.file, "", FileChange::Flush) {
+            return answer;
         }
-        Ok(())
+        fdatasync(&self.file)
     }
 
     /// Truncates what was not written as a whole.
@@ -193,11 +204,17 @@ pub(crate) fn remove(dir: &RunDir, name: &str) -> Result<(), LinuxError> {
     }
 }
 
-/// Keeps it under a second name, for people to read. The first stays until what it says is dealt with.
+/// Keeps a damaged file under another name, for people to read.
+pub(crate) fn set_aside(dir: &RunDir, name: &str, damaged: &str) -> Result<(), LinuxError> {
+    dir.rename(name, damaged)
+        .map_err(|e| LinuxError::io("rename", dir.file(damaged), e))
+}
+
+/// The same where the file stays until its successor is written.
 pub(crate) fn keep_damaged(dir: &RunDir, name: &str, damaged: &str) -> Result<(), LinuxError> {
     remove(dir, damaged)?;
     dir.link(name, damaged)
-        .map_err(|e| LinuxError::io("keep", dir.file(name), e))
+        .map_err(|e| LinuxError::io("make", dir.file(damaged), e))
 }
 
 #[cfg(test)]

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
-use crate::fake::Fake;
+use crate::fake::{Fake, kernel};
+use std::cell::Cell;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::rc::Rc;
 
 const FILES: JournalFiles = JournalFiles {
     journal: "journal.jsonl",
@@ -54,6 +57,49 @@ fn a_line_that_could_not_be_written_is_not_continued_by_the_next() {
     );
     assert!(journal.is_long(), "it is to be written anew");
     assert_eq!(read(&dir).unwrap().unwrap(), b"one\n");
+}
+
+/// A kernel that answers each flush with `answer`, and counts them.
+fn flushing(answer: Result<(), Errno>) -> Rc<Cell<usize>> {
+    let flushes = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&flushes);
+    let kernel = move |_: &Path, change: FileChange<'_>| {
+        (change == FileChange::Flush).then(|| {
+            counted.set(counted.get() + 1);
+            answer
+        })
+    };
+    kernel::install(Box::new(kernel), Box::new(|_, _| None));
+    flushes
+}
+
+#[test]
+fn a_begin_is_on_the_disk_when_it_is_noted() {
+    let fake = Fake::new();
+    let dir = RunDir::open_or_make(&fake.roots()).unwrap();
+    let mut journal = Journal::rewrite(&dir, FILES, b"").unwrap();
+    let flushes = flushing(Ok(()));
+    journal.append(b"write\n", RecordPhase::Write).unwrap();
+    journal.append(b"end\n", RecordPhase::End).unwrap();
+    assert_eq!(flushes.get(), 0);
+    journal.append(b"begin\n", RecordPhase::Begin).unwrap();
+    kernel::uninstall();
+    assert_eq!(flushes.get(), 1);
+    assert_eq!(read(&dir).unwrap().unwrap(), b"write\nend\nbegin\n");
+}
+
+#[test]
+fn a_begin_that_is_not_on_the_disk_is_not_in_the_file() {
+    let fake = Fake::new();
+    let dir = RunDir::open_or_make(&fake.roots()).unwrap();
+    let mut journal = Journal::rewrite(&dir, FILES, b"one\n").unwrap();
+    flushing(Err(Errno::IO));
+    let refused = journal.append(b"begin\n", RecordPhase::Begin);
+    kernel::uninstall();
+    assert_eq!(refused, Err(Errno::IO));
+    assert_eq!(read(&dir).unwrap().unwrap(), b"one\n");
+    journal.append(b"two\n", RecordPhase::Begin).unwrap();
+    assert_eq!(read(&dir).unwrap().unwrap(), b"one\ntwo\n");
 }
 
 #[test]

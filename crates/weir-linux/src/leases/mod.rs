@@ -104,9 +104,7 @@ impl LeaseBook {
         let lock = dir.lock_file(own.lock)?;
         let mut report = ResetReport::default();
         let open = restore::restore(&self.roots, &dir, own, &mut report)?;
-        for other in others {
-            restore::restore_if_free(&self.roots, &dir, other, &mut report)?;
-        }
+        restore::restore_free(&self.roots, &dir, others, &mut report);
         let write = |e| LinuxError::io("write", dir.file(own.files.journal), e);
         let journal = Journal::rewrite(&dir, own.files, &open.text().map_err(write)?)?;
         self.held = Some(HeldBook {
@@ -194,10 +192,12 @@ impl HeldBook {
     fn note(&mut self, record: &impl Serialize) -> Result<(), String> {
         self.line.clear();
         undo::write_line(&mut self.line, record).map_err(|e| e.to_string())?;
-        let phase = self.open.phase(&self.line)?;
+        // What a reader would refuse must not come into the file.
+        let phase = self.open.stage(&self.line)?;
         let written = self.journal.append(&self.line, phase);
         written.map_err(|e| e.to_string())?;
-        self.open.replay(&self.line)
+        self.open.commit();
+        Ok(())
     }
 }
 

@@ -33,41 +33,53 @@ impl OpenBook {
         self.0.iter().all(|kind| kind.is_empty())
     }
 
-    /// When a record of this line is written.
+    /// Checks a record as a reader of the journal would, and says when it is written. It takes effect with
+    /// [`OpenBook::commit`].
     ///
     /// # Errors
-    /// It is no record of any kind.
-    pub(crate) fn phase(&self, line: &[u8]) -> Result<RecordPhase, String> {
-        let head: RecordHead<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
-        let mut ops = self.0.iter().flat_map(|kind| kind.ops());
-        let found = ops.find(|(op, _)| *op == head.op);
-        found.map_or_else(
-            || Err(format!("unknown record {:?}", head.op)),
-            |(_, phase)| Ok(*phase),
-        )
+    /// Why it makes no sense. It takes no effect then.
+    pub(crate) fn stage(&mut self, line: &[u8]) -> Result<RecordPhase, String> {
+        self.discard();
+        let staged = self.stage_all(line);
+        if staged.is_err() {
+            self.discard();
+        }
+        staged
     }
 
-    /// Takes one line in.
+    fn stage_all(&mut self, line: &[u8]) -> Result<RecordPhase, String> {
+        let head: RecordHead<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+        let mut found = Err(format!("unknown record {:?}", head.op));
+        for kind in &mut self.0 {
+            if let Some((_, phase)) = kind.ops().iter().find(|(op, _)| *op == head.op) {
+                kind.stage(line)?;
+                found = Ok(*phase);
+            }
+        }
+        found
+    }
+
+    fn discard(&mut self) {
+        self.0.iter_mut().for_each(|kind| kind.discard());
+    }
+
+    /// The record that was staged last takes effect.
+    pub(crate) fn commit(&mut self) {
+        self.0.iter_mut().for_each(|kind| kind.commit());
+    }
+
+    /// Reads one record, which takes effect.
     ///
     /// # Errors
     /// Why it makes no sense.
-    pub(crate) fn replay(&mut self, line: &[u8]) -> Result<(), String> {
-        let head: RecordHead<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
-        let is_of =
-            |kind: &&mut Box<dyn OpenLeases>| kind.ops().iter().any(|(op, _)| *op == head.op);
-        let mut found = 0;
-        for kind in self.0.iter_mut().filter(is_of) {
-            kind.replay(line)?;
-            found += 1;
-        }
-        match found {
-            0 => Err(format!("unknown record {:?}", head.op)),
-            _ => Ok(()),
-        }
+    fn replay(&mut self, line: &[u8]) -> Result<(), String> {
+        self.stage(line)?;
+        self.commit();
+        Ok(())
     }
 
-    /// Takes all lines of a journal in. Lines that make no sense are returned by their number, and the others
-    /// count all the same.
+    /// Reads all lines of a journal. Lines that make no sense are returned by their number, and the others
+    /// take effect all the same.
     pub(crate) fn replay_all(&mut self, text: &[u8]) -> Vec<String> {
         let mut problems = Vec::new();
         let mut more = 0usize;
@@ -75,7 +87,7 @@ impl OpenBook {
             let taken = match line.strip_suffix(b"\n") {
                 Some(line) => self.replay(line),
                 None => self
-                    .phase(line)
+                    .stage(line)
                     .and(Err("truncated in mid-write".to_owned())),
             };
             let Err(why) = taken else { continue };

@@ -29,7 +29,8 @@ pub struct ResetReport {
     pub left_alone: Vec<NotRestored>,
     /// Could not be restored; they stay in the journal for another try.
     pub failed: Vec<NotRestored>,
-    /// Lines of a journal that make no sense. The file is kept under a name that ends with `.damaged`.
+    /// Lines of a journal that make no sense, and files that could not be read or replaced. A damaged file is
+    /// kept under a name that ends with `.damaged`.
     pub problems: Vec<String>,
 }
 
@@ -71,14 +72,13 @@ pub(crate) fn reset(roots: &Roots, specs: &[BookSpec]) -> Result<ResetReport, Li
     };
     let _lock: Lock = dir.lock_file(own.lock)?;
     restore(roots, &dir, own, &mut report)?;
-    for other in others {
-        restore_if_free(roots, &dir, other, &mut report)?;
-    }
+    restore_free(roots, &dir, others, &mut report);
     Ok(report)
 }
 
-/// Restores from the journals of a weir that may be alive. That one finds its limits changed by
-/// another program, and may set them again; its journals are left as they are.
+/// Restores from the journals of a weir that is alive and limits. That one finds its limits changed by
+/// another program, and may set them again; its journals are left as they are. If none limits this is
+/// [`reset`]: what a living weir holds under another right stays.
 ///
 /// # Errors
 /// As [`reset`], except for the locks.
@@ -86,38 +86,61 @@ pub(crate) fn reset_even_if_running(
     roots: &Roots,
     specs: &[BookSpec],
 ) -> Result<ResetReport, LinuxError> {
+    match reset(roots, specs) {
+        Err(LinuxError::Locked { .. }) => {}
+        other => return other,
+    }
     let mut report = ResetReport::default();
     let Some(dir) = RunDir::open(roots)? else {
         return Ok(report);
     };
-    for book in specs {
-        match dir.lock_file(book.lock) {
-            Ok(_lock) => drop(restore(roots, &dir, book, &mut report)?),
-            Err(LinuxError::Locked { .. }) => {
-                let mut open = OpenBook::new(book.kinds);
-                read(&dir, book, &mut open, &mut report)?;
-                undo_open(roots, &mut open, &mut report);
-            }
-            Err(e) => return Err(e),
+    let Some((own, others)) = specs.split_first() else {
+        return Ok(report);
+    };
+    restore_even_if_held(roots, &dir, own, &mut report)?;
+    for other in others {
+        if let Err(e) = restore_even_if_held(roots, &dir, other, &mut report) {
+            report.problems.push(e.to_string());
         }
     }
     Ok(report)
 }
 
-/// Restores what is left of a book if no living weir has its right.
-pub(super) fn restore_if_free(
+fn restore_even_if_held(
     roots: &Roots,
     dir: &RunDir,
     book: &BookSpec,
     report: &mut ResetReport,
 ) -> Result<(), LinuxError> {
-    if !has_files(dir, book) {
-        return Ok(());
-    }
     match dir.lock_file(book.lock) {
         Ok(_lock) => restore(roots, dir, book, report).map(drop),
-        Err(LinuxError::Locked { .. }) => Ok(()),
+        Err(LinuxError::Locked { .. }) => {
+            let mut open = OpenBook::new(book.kinds);
+            read(dir, book, &mut open, report)?;
+            undo_open(roots, &mut open, report);
+            Ok(())
+        }
         Err(e) => Err(e),
+    }
+}
+
+/// Restores what is left of each of these books if no living weir has its right. Trouble with one of them is
+/// a problem in the report: others were restored already.
+pub(super) fn restore_free(
+    roots: &Roots,
+    dir: &RunDir,
+    books: &[BookSpec],
+    report: &mut ResetReport,
+) {
+    for book in books.iter().filter(|book| has_files(dir, book)) {
+        let restored = match dir.lock_file(book.lock) {
+            Ok(_lock) => restore(roots, dir, book, report).map(drop),
+            Err(LinuxError::Locked { .. }) => Ok(()),
+            Err(e) => Err(e),
+        };
+        if let Err(e) = restored {
+            report.problems.push(e.to_string());
+        }
     }
 }
 
@@ -129,6 +152,12 @@ fn has_files(dir: &RunDir, book: &BookSpec) -> bool {
 
 /// Restores under a lock that the caller holds. Returns what could not be restored: it is in the journal
 /// again, or there is none.
+///
+/// The host comes first. If a file cannot be replaced or removed afterwards, that is a problem in the report:
+/// what the file says is restored again by the next try, which changes nothing.
+///
+/// # Errors
+/// A journal cannot be read, or may have been written by another user.
 pub(super) fn restore(
     roots: &Roots,
     dir: &RunDir,
@@ -139,25 +168,38 @@ pub(super) fn restore(
     if !has_files(dir, book) {
         return Ok(open);
     }
-    let files = book.files;
     let found = read(dir, book, &mut open, report)?;
-    if found.is_damaged {
-        journal::keep_damaged(dir, files.journal, files.damaged)?;
-    }
-    if let Some((earlier, is_damaged)) = found.earlier {
-        if is_damaged {
-            journal::keep_damaged(dir, earlier.name, earlier.damaged)?;
-        }
-        // From here on the journal says it.
-        write(dir, book, &open)?;
-        journal::remove(dir, earlier.name)?;
-    }
     undo_open(roots, &mut open, report);
-    match open.is_empty() {
-        true => journal::remove(dir, files.journal)?,
-        false => write(dir, book, &open)?,
+    if let Err(e) = put_away(dir, book, &found, &open) {
+        report.problems.push(e.to_string());
     }
     Ok(open)
+}
+
+/// Leaves in the files what is open still, and keeps damaged ones for people to read.
+fn put_away(
+    dir: &RunDir,
+    book: &BookSpec,
+    found: &JournalRead,
+    open: &OpenBook,
+) -> Result<(), LinuxError> {
+    let files = book.files;
+    match (open.is_empty(), found.is_damaged) {
+        (true, true) => journal::set_aside(dir, files.journal, files.damaged)?,
+        (true, false) => journal::remove(dir, files.journal)?,
+        (false, is_damaged) => {
+            if is_damaged {
+                journal::keep_damaged(dir, files.journal, files.damaged)?;
+            }
+            write(dir, book, open)?;
+        }
+    }
+    // What it said is restored, or in the journal by now.
+    match found.earlier {
+        None => Ok(()),
+        Some((earlier, true)) => journal::set_aside(dir, earlier.name, earlier.damaged),
+        Some((earlier, false)) => journal::remove(dir, earlier.name),
+    }
 }
 
 fn write(dir: &RunDir, book: &BookSpec, open: &OpenBook) -> Result<(), LinuxError> {
@@ -212,48 +254,47 @@ pub(super) fn undo_open(roots: &Roots, open: &mut OpenBook, report: &mut ResetRe
     if open.is_empty() {
         return;
     }
+    // In the order of their first changes.
     let mut merged: Vec<(WorkloadId, UndoOutcome)> = Vec::new();
     let mut places: BTreeMap<WorkloadId, usize> = BTreeMap::new();
     for (workload, outcome) in open.undo_all(&mut UndoHost::new(roots)) {
-        match (outcome, places.get(&workload)) {
-            (UndoOutcome::LeftAlone(why), _) => {
-                report.left_alone.push(NotRestored { workload, why });
+        match places.get(&workload).and_then(|at| merged.get_mut(*at)) {
+            Some((_, before)) => {
+                let first = std::mem::replace(before, UndoOutcome::Vanished);
+                *before = both(first, outcome);
             }
-            (UndoOutcome::Failed(why), _) => report.failed.push(NotRestored { workload, why }),
-            (outcome, None) => {
+            None => {
                 places.insert(workload.clone(), merged.len());
                 merged.push((workload, outcome));
             }
-            // Of a cgroup of which several things were changed the most that was done is reported.
-            (outcome, Some(place)) => {
-                if let Some((_, before)) = merged.get_mut(*place)
-                    && rank(&outcome) > rank(before)
-                {
-                    *before = outcome;
-                }
-            }
         }
     }
-    let is_troubled = |report: &ResetReport, id: &WorkloadId| {
-        let mut lists = report.left_alone.iter().chain(&report.failed);
-        lists.any(|not| not.workload == *id)
-    };
     for (workload, outcome) in merged {
         match outcome {
             UndoOutcome::Restored => report.restored.push(workload),
-            _ if is_troubled(report, &workload) => {}
             UndoOutcome::Unchanged => report.unchanged.push(workload),
-            _ => report.vanished.push(workload),
+            UndoOutcome::Vanished => report.vanished.push(workload),
+            UndoOutcome::LeftAlone(why) => report.left_alone.push(NotRestored { workload, why }),
+            UndoOutcome::Failed(why) => report.failed.push(NotRestored { workload, why }),
         }
     }
 }
 
-/// How much was done.
-fn rank(outcome: &UndoOutcome) -> u8 {
-    match outcome {
-        UndoOutcome::Restored => 2,
-        UndoOutcome::Unchanged => 1,
-        UndoOutcome::Vanished | UndoOutcome::LeftAlone(_) | UndoOutcome::Failed(_) => 0,
+/// What is reported of a cgroup of which two things were changed: it is listed once. First what is still to be
+/// done, then what another program changed, then the most that was done.
+fn both(one: UndoOutcome, other: UndoOutcome) -> UndoOutcome {
+    use UndoOutcome::{Failed, LeftAlone, Restored, Unchanged, Vanished};
+    let and_rest = |why: String| format!("{why}; the rest is restored");
+    match (one, other) {
+        (Failed(why), Restored) | (Restored, Failed(why)) => Failed(and_rest(why)),
+        (LeftAlone(why), Restored) | (Restored, LeftAlone(why)) => LeftAlone(and_rest(why)),
+        (Failed(one), Failed(other)) => Failed(format!("{one}; {other}")),
+        (Failed(why), _) | (_, Failed(why)) => Failed(why),
+        (LeftAlone(one), LeftAlone(other)) => LeftAlone(format!("{one}; {other}")),
+        (LeftAlone(why), _) | (_, LeftAlone(why)) => LeftAlone(why),
+        (Restored, _) | (_, Restored) => Restored,
+        (Unchanged, _) | (_, Unchanged) => Unchanged,
+        (Vanished, Vanished) => Vanished,
     }
 }
 

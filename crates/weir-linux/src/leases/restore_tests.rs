@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
-use crate::fake::Fake;
+use crate::fake::kernel::FileChange;
+use crate::fake::{Fake, kernel as fake_kernel};
 use crate::kernel::files::{inode, open_root};
-use crate::platform::lease_books::{reset, reset_even_if_running};
+use crate::leases::LeaseBook;
+use crate::platform::lease_books::{BOOKS, reset, reset_even_if_running};
+use crate::task_traffic::COUNTING;
+use rustix::io::Errno;
 use std::os::unix::fs::PermissionsExt;
 
 const FIO: &str = "/system.slice/fio.service";
@@ -175,6 +179,148 @@ fn damage_is_reported_kept_and_does_not_stop_the_rest() {
     assert_eq!(fake.read(max_of(FIO)), "max 100000");
     assert!(fake.path("run/weir/journal.damaged").exists());
     assert!(!fake.path("run/weir/journal.jsonl").exists());
+}
+
+/// A damaged journal with one limit that was left behind.
+fn damaged(there: &str) -> Fake {
+    let fake = Fake::new();
+    let text = format!("{{nonsense\n{}", hold(&fake, FIO, &["1000 20000"]));
+    left_behind(&fake, &text);
+    fake.write(max_of(FIO), there);
+    fake
+}
+
+/// While there is no inode left in the file system of `/run`.
+fn without_inodes<T>(act: impl FnOnce() -> T) -> T {
+    let is_full = |change: FileChange<'_>| matches!(change, FileChange::Create | FileChange::Link);
+    fake_kernel::install(
+        Box::new(move |_, change| is_full(change).then_some(Err(Errno::NOSPC))),
+        Box::new(|_, _| None),
+    );
+    let done = act();
+    fake_kernel::uninstall();
+    done
+}
+
+#[test]
+fn a_damaged_journal_is_restored_where_it_cannot_be_kept() {
+    let fake = damaged("1000 20000");
+    std::fs::create_dir_all(fake.path("run/weir/journal.damaged/there")).unwrap();
+    let before = fake.read("run/weir/journal.jsonl");
+    let report = reset(&fake.roots()).unwrap();
+    assert_eq!(ids(&report.restored), [FIO]);
+    assert_eq!(fake.read(max_of(FIO)), "max 100000");
+    assert_eq!(report.problems.len(), 2, "{report:?}");
+    assert!(report.problems[1].contains("journal.damaged"), "{report:?}");
+    assert_eq!(
+        fake.read("run/weir/journal.jsonl"),
+        before,
+        "nothing is lost"
+    );
+    // And a weir can limit.
+    let mut book = LeaseBook::new(&fake.roots(), BOOKS);
+    assert_eq!(ids(&book.claim().unwrap().unchanged), [FIO]);
+}
+
+#[test]
+fn a_damaged_journal_is_restored_and_kept_without_a_free_inode() {
+    let fake = damaged("1000 20000");
+    let report = without_inodes(|| reset(&fake.roots())).unwrap();
+    assert_eq!(ids(&report.restored), [FIO]);
+    assert_eq!(report.problems.len(), 1, "{report:?}");
+    assert!(fake.read("run/weir/journal.damaged").contains("nonsense"));
+    assert!(!fake.path("run/weir/journal.jsonl").exists());
+}
+
+#[test]
+fn what_failed_stays_in_a_damaged_journal_that_cannot_be_written_anew() {
+    let fake = damaged("unreadable");
+    let before = fake.read("run/weir/journal.jsonl");
+    let report = without_inodes(|| reset(&fake.roots())).unwrap();
+    assert_eq!((report.failed.len(), report.problems.len()), (1, 2));
+    assert_eq!(fake.read("run/weir/journal.jsonl"), before);
+    fake.write(max_of(FIO), "1000 20000");
+    assert_eq!(ids(&reset(&fake.roots()).unwrap().restored), [FIO]);
+    assert!(fake.read("run/weir/journal.damaged").contains("nonsense"));
+}
+
+#[test]
+fn an_unsound_file_of_another_book_does_not_hide_what_was_restored() {
+    let fake = damaged("1000 20000");
+    let counting = fake.path("run/weir/counting.jsonl");
+    std::os::unix::fs::symlink("/etc/passwd", counting).unwrap();
+    let report = reset(&fake.roots()).unwrap();
+    assert_eq!(ids(&report.restored), [FIO]);
+    assert!(report.problems[1].contains("counting.jsonl"), "{report:?}");
+    assert!(!report.is_clean());
+}
+
+/// A weir that only observes counts by resctrl, and none limits.
+#[test]
+fn a_living_observer_is_left_alone_also_by_a_caller_who_insists() {
+    let fake = Fake::new();
+    left_behind(&fake, &hold(&fake, FIO, &["1000 20000"]));
+    fake.write(max_of(FIO), "1000 20000");
+    let (group, mask) = (
+        "mon_groups/weir-7-ab-0",
+        "info/L3_MON/mbm_total_bytes_config",
+    );
+    fake.write(format!("sys/fs/resctrl/{group}/tasks"), "");
+    fake.write(format!("sys/fs/resctrl/{mask}"), "0=0x30\n");
+    let mut observer = LeaseBook::new(&fake.roots(), &[COUNTING]);
+    observer.claim().unwrap();
+    let setting = serde_json::json!({"file": mask, "theirs": "0=0x7f", "ours": "0=0x30"});
+    let lease = serde_json::json!({"op": "resctrl", "mark": "weir-7-ab", "setting": setting});
+    observer.note(&lease).unwrap();
+    let report = reset_even_if_running(&fake.roots()).unwrap();
+    assert_eq!(ids(&report.restored), [FIO]);
+    assert!(report.is_clean(), "{report:?}");
+    assert_eq!(fake.read(format!("sys/fs/resctrl/{mask}")), "0=0x30\n");
+    assert!(fake.path(format!("sys/fs/resctrl/{group}")).exists());
+    assert!(fake.path("run/weir/counting.jsonl").exists());
+    drop(observer);
+}
+
+/// A weight and a limit of one cgroup are two leases and one line of the report.
+#[test]
+fn a_cgroup_is_listed_once() {
+    for (max, weight, list) in [
+        ("1000 20000", "10", "restored"),
+        ("max 100000", "10", "restored"),
+        ("max 100000", "100", "unchanged"),
+        ("5 5", "10", "left alone"),
+        ("1000 20000", "77", "left alone"),
+        ("5 5", "77", "left alone"),
+        ("unreadable", "10", "failed"),
+        ("unreadable", "77", "failed"),
+        ("unreadable", "unreadable", "failed"),
+    ] {
+        let fake = Fake::new();
+        let inode = inode_of(&fake, FIO);
+        let weights = format!(
+            "{{\"op\":\"weight\",\"path\":\"{FIO}\",\"inode\":{inode},\"weight\":100}}\n\
+             {{\"op\":\"weighed\",\"inode\":{inode},\"weight\":10}}\n"
+        );
+        let text = hold(&fake, FIO, &["1000 20000"]).replace(",\"burst_us\":7", "");
+        left_behind(&fake, &(text + &weights));
+        fake.write(max_of(FIO), max);
+        fake.write(format!("sys/fs/cgroup{FIO}/cpu.weight"), weight);
+        let report = reset(&fake.roots()).unwrap();
+        let counts = [
+            ("restored", report.restored.len()),
+            ("unchanged", report.unchanged.len()),
+            ("vanished", report.vanished.len()),
+            ("left alone", report.left_alone.len()),
+            ("failed", report.failed.len()),
+        ];
+        for (name, count) in counts {
+            assert_eq!(
+                count,
+                usize::from(name == list),
+                "{max}, {weight}: {report:?}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -24,7 +24,7 @@ use weir_core::WorkloadId;
 /// When a record is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordPhase {
-    /// Before the first change: what was there. On the device before the change is made.
+    /// Before the first change: what was there. On the disk before the change is made.
     Begin,
     /// Before each change: the value that is about to be written.
     Write,
@@ -42,12 +42,16 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
     /// them.
     const OPS: &'static [(&'static str, RecordPhase)];
 
-    /// What a record makes of the open leases of this kind. The record may be forged: values that weir would
-    /// not write are refused.
+    /// What a record makes of the open leases of this kind. It changes nothing itself: a record is checked
+    /// before it is written, and takes effect after that. The record may be forged: values that weir would not
+    /// write are refused.
     ///
     /// # Errors
     /// Why the record makes no sense, in a few words; the caller adds the line.
-    fn replay(open: &mut BTreeMap<Self::Key, Self>, record: Self::Record) -> Result<(), String>;
+    fn replay(
+        open: &BTreeMap<Self::Key, Self>,
+        record: Self::Record,
+    ) -> Result<LeaseChange<Self>, String>;
 
     /// The records that say the same anew.
     fn records(&self) -> Vec<Self::Record>;
@@ -56,6 +60,9 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
     /// changed. A lease with a failure stays in the journal for another try.
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)>;
 }
+
+/// What a record makes of the open leases of its kind.
+pub(crate) type LeaseChange<L> = Box<dyn FnOnce(&mut BTreeMap<<L as Undo>::Key, L>) + Send>;
 
 /// What became of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +156,12 @@ impl<'a> UndoHost<'a> {
 /// The open leases of one kind.
 pub(super) trait OpenLeases: Debug + Send {
     fn ops(&self) -> &'static [(&'static str, RecordPhase)];
-    fn replay(&mut self, line: &[u8]) -> Result<(), String>;
+    /// Checks a record, and remembers what it makes of the leases.
+    fn stage(&mut self, line: &[u8]) -> Result<(), String>;
+    /// What was remembered takes effect.
+    fn commit(&mut self);
+    /// What was remembered takes no effect.
+    fn discard(&mut self);
     /// Adds the lines that say all of them anew.
     fn write_to(&self, text: &mut Vec<u8>) -> Result<(), Errno>;
     fn is_empty(&self) -> bool;
@@ -157,31 +169,51 @@ pub(super) trait OpenLeases: Debug + Send {
     fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)>;
 }
 
-#[derive(Debug)]
-struct LeasesOf<L: Undo>(BTreeMap<L::Key, L>);
+struct LeasesOf<L: Undo> {
+    open: BTreeMap<L::Key, L>,
+    /// Of a record that is not written yet.
+    staged: Option<LeaseChange<L>>,
+}
+
+impl<L: Undo> Debug for LeasesOf<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.open.fmt(f)
+    }
+}
 
 impl<L: Undo> OpenLeases for LeasesOf<L> {
     fn ops(&self) -> &'static [(&'static str, RecordPhase)] {
         L::OPS
     }
 
-    fn replay(&mut self, line: &[u8]) -> Result<(), String> {
+    fn stage(&mut self, line: &[u8]) -> Result<(), String> {
         let record = serde_json::from_slice(line).map_err(|e| e.to_string())?;
-        L::replay(&mut self.0, record)
+        self.staged = Some(L::replay(&self.open, record)?);
+        Ok(())
+    }
+
+    fn commit(&mut self) {
+        if let Some(change) = self.staged.take() {
+            change(&mut self.open);
+        }
+    }
+
+    fn discard(&mut self) {
+        self.staged = None;
     }
 
     fn write_to(&self, text: &mut Vec<u8>) -> Result<(), Errno> {
-        let mut records = self.0.values().flat_map(L::records);
+        let mut records = self.open.values().flat_map(L::records);
         records.try_for_each(|record| write_line(text, &record))
     }
 
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.open.is_empty()
     }
 
     fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
         let mut all = Vec::new();
-        self.0.retain(|_, lease| {
+        self.open.retain(|_, lease| {
             let done = lease.undo(host);
             let has_failed = |(_, one): &(_, UndoOutcome)| matches!(one, UndoOutcome::Failed(_));
             let is_kept = done.iter().any(has_failed);
@@ -207,7 +239,10 @@ impl LeaseKind {
 }
 
 fn none_of<L: Undo>() -> Box<dyn OpenLeases> {
-    Box::new(LeasesOf::<L>(BTreeMap::new()))
+    Box::new(LeasesOf::<L> {
+        open: BTreeMap::new(),
+        staged: None,
+    })
 }
 
 /// Adds a record to the text.

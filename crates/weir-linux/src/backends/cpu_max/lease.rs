@@ -13,7 +13,7 @@ use crate::kernel::escape::{escape, unescape};
 use crate::kernel::files::{Buffer, write_at};
 use crate::kernel::parse::cgroup::{CpuMax, cpu_max};
 use crate::kernel::parse::decimal;
-use crate::leases::undo::{LastTwo, RecordPhase, Undo, UndoHost, UndoOutcome};
+use crate::leases::undo::{LastTwo, LeaseChange, RecordPhase, Undo, UndoHost, UndoOutcome};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -136,9 +136,12 @@ impl Undo for CpuMaxLease {
         ("done", RecordPhase::End),
     ];
 
-    fn replay(open: &mut BTreeMap<u64, Self>, record: CpuMaxRecord) -> Result<(), String> {
+    fn replay(
+        open: &BTreeMap<u64, Self>,
+        record: CpuMaxRecord,
+    ) -> Result<LeaseChange<Self>, String> {
         let value = |max: &str| cpu_max(max.as_bytes()).map_err(|e| e.to_string());
-        match record {
+        Ok(match record {
             CpuMaxRecord::Hold {
                 path,
                 inode,
@@ -147,25 +150,27 @@ impl Undo for CpuMaxLease {
             } => {
                 let theirs = value(&max)?;
                 let path = unescape(&path).ok_or(NO_PATH)?;
-                let old = open.remove(&inode);
-                let lease = CpuMaxLease {
-                    path,
-                    inode,
-                    theirs,
-                    burst_us,
-                    ours: old.map(|old| old.ours).unwrap_or_default(),
-                };
-                open.insert(inode, lease);
+                Box::new(move |open| {
+                    let old = open.remove(&inode);
+                    let lease = CpuMaxLease {
+                        path,
+                        inode,
+                        theirs,
+                        burst_us,
+                        ours: old.map(|old| old.ours).unwrap_or_default(),
+                    };
+                    open.insert(inode, lease);
+                })
             }
             CpuMaxRecord::Wrote { inode, max } => {
                 let max = value(&max)?;
-                open.get_mut(&inode).ok_or(NOT_HELD)?.ours.push(max);
+                open.get(&inode).ok_or(NOT_HELD)?;
+                Box::new(move |open| {
+                    open.entry(inode).and_modify(|lease| lease.ours.push(max));
+                })
             }
-            CpuMaxRecord::Done { inode } => {
-                open.remove(&inode);
-            }
-        }
-        Ok(())
+            CpuMaxRecord::Done { inode } => Box::new(move |open| drop(open.remove(&inode))),
+        })
     }
 
     fn records(&self) -> Vec<CpuMaxRecord> {

@@ -12,7 +12,7 @@ use crate::kernel::fd_budget::is_want;
 use crate::kernel::files::{Buffer, inode, make_dir, open_beneath, open_dir, remove_dir, write_at};
 use crate::kernel::parse::cgroup::{lists, pids};
 use crate::kernel::parse::process::cgroup_path;
-use crate::leases::undo::{RecordPhase, Undo, UndoHost, UndoOutcome};
+use crate::leases::undo::{LeaseChange, RecordPhase, Undo, UndoHost, UndoOutcome};
 use crate::workloads::discovery::Process;
 use crate::workloads::processes::proc_pid::{Unread, read_stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -55,12 +55,18 @@ impl Undo for TakenProcess {
     const OPS: &'static [(&'static str, RecordPhase)] =
         &[("take", RecordPhase::Begin), ("done", RecordPhase::End)];
 
-    fn replay(open: &mut BTreeMap<String, Self>, record: ProcessRecord) -> Result<(), String> {
-        match record {
-            ProcessRecord::Take(take) => drop(open.insert(take.to.clone(), take)),
-            ProcessRecord::Done { inode } => open.retain(|_, take| take.inode != inode),
-        }
-        Ok(())
+    fn replay(
+        _: &BTreeMap<String, Self>,
+        record: ProcessRecord,
+    ) -> Result<LeaseChange<Self>, String> {
+        Ok(match record {
+            ProcessRecord::Take(take) => {
+                Box::new(move |open| drop(open.insert(take.to.clone(), take)))
+            }
+            ProcessRecord::Done { inode } => {
+                Box::new(move |open| open.retain(|_, take| take.inode != inode))
+            }
+        })
     }
 
     fn records(&self) -> Vec<ProcessRecord> {

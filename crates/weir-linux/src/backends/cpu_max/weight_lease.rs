@@ -11,7 +11,7 @@ use super::lease::{NO_PATH, NOT_HELD};
 use crate::kernel::escape::{escape, unescape};
 use crate::kernel::files::{Buffer, write_at};
 use crate::kernel::parse::{decimal, signed};
-use crate::leases::undo::{LastTwo, RecordPhase, Undo, UndoHost, UndoOutcome};
+use crate::leases::undo::{LastTwo, LeaseChange, RecordPhase, Undo, UndoHost, UndoOutcome};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -151,8 +151,11 @@ impl Undo for WeightLease {
         ("weight_done", RecordPhase::End),
     ];
 
-    fn replay(open: &mut BTreeMap<u64, Self>, record: WeightRecord) -> Result<(), String> {
-        match record {
+    fn replay(
+        open: &BTreeMap<u64, Self>,
+        record: WeightRecord,
+    ) -> Result<LeaseChange<Self>, String> {
+        Ok(match record {
             WeightRecord::Weight {
                 path,
                 inode,
@@ -166,17 +169,18 @@ impl Undo for WeightLease {
                     nice: nice.filter(|nice| NICES.contains(nice)),
                     ours: LastTwo::default(),
                 };
-                open.insert(inode, lease);
+                Box::new(move |open| drop(open.insert(inode, lease)))
             }
             WeightRecord::Weighed { inode, weight } => {
                 let weight = a_weight(weight)?;
-                open.get_mut(&inode).ok_or(NOT_HELD)?.ours.push(weight);
+                open.get(&inode).ok_or(NOT_HELD)?;
+                Box::new(move |open| {
+                    open.entry(inode)
+                        .and_modify(|lease| lease.ours.push(weight));
+                })
             }
-            WeightRecord::WeightDone { inode } => {
-                open.remove(&inode);
-            }
-        }
-        Ok(())
+            WeightRecord::WeightDone { inode } => Box::new(move |open| drop(open.remove(&inode))),
+        })
     }
 
     fn records(&self) -> Vec<WeightRecord> {

@@ -3,20 +3,17 @@
 
 use super::intf::{self, WorkloadCfg};
 use super::loader::{Loaded, ScxError};
+use super::moved_threads::MovedThreads;
 use super::rate::{only_device, rate_of};
-use super::thread_scan::{Portion, Roll};
-use super::threads::{self, ScxThread, ThreadsRecord};
+use super::thread_scan::Portion;
 use super::{FOLLOWED_AT_ONCE, Scx};
 use crate::backends::BackendContext;
 use crate::backends::eligibility::{may_be_limited, outcome};
 use crate::kernel::escape::escape;
-use crate::kernel::files::Buffer;
 use crate::leases::undo::UndoOutcome;
 use crate::workloads::cgroups::tree::Leaf;
 use crate::workloads::discovery::{View, Watched, WorkloadSource};
-use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
 use weir_core::seam::plan::{Decision, OutcomeKind};
 use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
 
@@ -25,9 +22,7 @@ pub(super) struct LimitedWorkload {
     pub(super) slot: u32,
     /// The slot was free until now.
     is_new: bool,
-    dir: OwnedFd,
-    pub(super) moved: ScxThread,
-    roll: Roll,
+    pub(super) threads: MovedThreads,
     pub(super) device: DeviceId,
     pub(super) cpus: CpuShare,
     pub(super) rate: WorkloadCfg,
@@ -70,7 +65,7 @@ impl Scx {
         if let Some(hold) = self.holds.get_mut(id) {
             hold.cpus = cpus;
             if std::mem::take(&mut hold.is_leaving) {
-                hold.roll = Roll::default();
+                hold.threads.follow_anew();
                 let loaded = self.loaded.as_ref().ok_or_else(gone)?;
                 loaded.set_rate(hold.slot, hold.rate).map_err(failed)?;
             }
@@ -118,13 +113,7 @@ impl Scx {
         Ok(LimitedWorkload {
             slot,
             is_new,
-            dir,
-            moved: ScxThread {
-                path: escape(&path),
-                inode: leaf.inode,
-                policies: BTreeMap::new(),
-            },
-            roll: Roll::default(),
+            threads: MovedThreads::new(dir, escape(&path), leaf.inode),
             device,
             cpus,
             rate: WorkloadCfg {
@@ -147,10 +136,9 @@ impl Scx {
             loaded.clear_count(hold.slot).map_err(failed)?;
         }
         loaded.set_rate(hold.slot, hold.rate).map_err(failed)?;
-        let share = self.owners.set_slot(hold.moved.inode, hold.slot);
-        loaded
-            .own(hold.moved.inode, hold.slot, share)
-            .map_err(failed)?;
+        let inode = hold.threads.inode();
+        let share = self.owners.set_slot(inode, hold.slot);
+        loaded.own(inode, hold.slot, share).map_err(failed)?;
         self.beat.slots = u64::from(self.slots.end());
         self.beat.epoch += 1;
         // This is a heartbeat too: to check the threads may have taken long.
@@ -160,10 +148,9 @@ impl Scx {
             // All tasks are the scheduler's already.
             return Ok(());
         }
-        let moved = ThreadsRecord::Moved(hold.moved.clone());
-        context.leases.note(&moved)?;
+        hold.threads.begin(&mut context.leases)?;
         let begun = hold.follow(self.moving_until, context);
-        begun.map(drop).map_err(|e| outcome(e, &hold.moved.path))
+        begun.map(drop).map_err(|e| outcome(e, hold.threads.path()))
     }
 
     /// From now on it is not held back. Its threads get their own policies back as soon as there is time.
@@ -177,7 +164,7 @@ impl Scx {
             return OutcomeKind::Applied;
         }
         if !std::mem::replace(&mut hold.is_leaving, true) {
-            hold.roll.begin_again();
+            hold.threads.begin_to_leave();
         }
         let kind = match hold.leave(self.moving_until, context) {
             Ok(done) if !done.is_whole || done.changed > 0 => return OutcomeKind::Applied,
@@ -202,7 +189,7 @@ impl Scx {
         let given = if self.rule.takes_all() {
             UndoOutcome::Restored
         } else {
-            threads::put_back_in(hold.dir.as_fd(), &hold.moved, &mut Buffer::new())
+            hold.threads.leave_now(&mut context.buffer)
         };
         let kind = match given {
             UndoOutcome::Restored => OutcomeKind::Applied,
@@ -223,17 +210,16 @@ impl Scx {
         self.slots.give(hold.slot);
         self.beat.slots = u64::from(self.slots.end());
         self.beat.epoch += 1;
-        let share = self.owners.set_slot(hold.moved.inode, 0);
+        let inode = hold.threads.inode();
+        let share = self.owners.set_slot(inode, 0);
         if let Some(loaded) = &self.loaded {
-            if let Err(why) = loaded.own(hold.moved.inode, 0, share) {
+            if let Err(why) = loaded.own(inode, 0, share) {
                 tracing::warn!("{why}");
             }
             let _ = loaded.set_beat(self.beat);
         }
         if !self.rule.takes_all() {
-            let inode = hold.moved.inode;
-            let _ = context.leases.note(&ThreadsRecord::Done { inode });
-            context.leases.compact();
+            hold.threads.end(&mut context.leases);
         }
     }
 
@@ -267,6 +253,7 @@ impl Scx {
         if self.rule.takes_all() {
             return;
         }
+        context.leases.compact();
         let from = self.followed.take();
         let mut last = None;
         let mut left = Vec::new();
@@ -314,22 +301,12 @@ impl LimitedWorkload {
     }
 
     fn follow(&mut self, until: Nanos, context: &mut BackendContext) -> Result<Portion, Errno> {
-        self.roll
-            .renew(|| threads::list(&self.dir, &mut context.buffer))?;
-        self.roll.go_on(until, |tid| {
-            let note = |moved: &ScxThread| {
-                let record = ThreadsRecord::Moved(moved.clone());
-                context.leases.note(&record).map_err(|_| Errno::IO)
-            };
-            threads::take(tid, &mut self.moved, note)
-        })
+        self.threads
+            .follow(until, &mut context.leases, &mut context.buffer)
     }
 
     fn leave(&mut self, until: Nanos, context: &mut BackendContext) -> Result<Portion, Errno> {
-        self.roll
-            .renew(|| threads::list(&self.dir, &mut context.buffer))?;
-        self.roll
-            .go_on(until, |tid| threads::give(tid, &self.moved))
+        self.threads.leave(until, &mut context.buffer)
     }
 }
 

@@ -27,6 +27,7 @@ mod intf;
 mod kernel_enums;
 mod limited;
 mod loader;
+pub(crate) mod moved_threads;
 mod overload_cap;
 mod rate;
 mod slots;

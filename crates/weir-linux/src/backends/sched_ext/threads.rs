@@ -11,7 +11,7 @@
 
 use crate::kernel::escape::unescape;
 use crate::kernel::files::Buffer;
-use crate::leases::undo::{RecordPhase, Undo, UndoHost, UndoOutcome};
+use crate::leases::undo::{LeaseChange, RecordPhase, Undo, UndoHost, UndoOutcome};
 use crate::workloads::cgroups::cgroup_type;
 use crate::workloads::processes::sched_policy::{
     RESET_ON_FORK, SCHED_BATCH, SCHED_EXT, SCHED_IDLE, SCHED_OTHER, policy, set_policy,
@@ -22,6 +22,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use weir_core::WorkloadId;
+
+/// Policies of ordinary threads, which are moved.
+const MOVED: [i32; 3] = [SCHED_OTHER, SCHED_BATCH, SCHED_IDLE];
 
 /// The lease on the threads of a cgroup that were moved under the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,15 +49,34 @@ fn policies_from<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u32, i32
         is_moved.then_some((tid, policy))
     };
     let sound: Option<BTreeMap<u32, i32>> = policies.into_iter().map(sound).collect();
-    sound.ok_or_else(|| D::Error::custom("a policy that weir would not note"))
+    sound.ok_or_else(|| D::Error::custom(NO_POLICY))
+}
+
+/// Why a record of a policy is refused.
+const NO_POLICY: &str = "a policy that weir would not note";
+
+impl ScxThread {
+    /// The policy that a thread had, as far as it is noted.
+    fn noted(&self, tid: u32) -> i32 {
+        self.policies.get(&tid).copied().unwrap_or(SCHED_OTHER)
+    }
+
+    fn set_noted(&mut self, tid: u32, policy: i32) {
+        match policy {
+            SCHED_OTHER => self.policies.remove(&tid),
+            policy => self.policies.insert(tid, policy),
+        };
+    }
 }
 
 /// Its records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub(crate) enum ThreadsRecord {
-    /// On disk BEFORE the first thread is moved, and before one that had a policy of its own is.
+    /// On disk BEFORE the first thread is moved. Earlier builds wrote it anew for each policy.
     Moved(ScxThread),
+    /// BEFORE a thread is moved that has another policy than the one that is noted.
+    ThreadPolicy { inode: u64, tid: u32, policy: i32 },
     /// All have their policies again, or the cgroup is gone.
     Done { inode: u64 },
 }
@@ -62,15 +84,33 @@ pub(crate) enum ThreadsRecord {
 impl Undo for ScxThread {
     type Key = u64;
     type Record = ThreadsRecord;
-    const OPS: &'static [(&'static str, RecordPhase)] =
-        &[("moved", RecordPhase::Begin), ("done", RecordPhase::End)];
+    const OPS: &'static [(&'static str, RecordPhase)] = &[
+        ("moved", RecordPhase::Begin),
+        ("thread_policy", RecordPhase::Write),
+        ("done", RecordPhase::End),
+    ];
 
-    fn replay(open: &mut BTreeMap<u64, Self>, record: ThreadsRecord) -> Result<(), String> {
-        match record {
-            ThreadsRecord::Moved(moved) => open.insert(moved.inode, moved),
-            ThreadsRecord::Done { inode } => open.remove(&inode),
-        };
-        Ok(())
+    fn replay(
+        open: &BTreeMap<u64, Self>,
+        record: ThreadsRecord,
+    ) -> Result<LeaseChange<Self>, String> {
+        Ok(match record {
+            ThreadsRecord::Moved(moved) => {
+                Box::new(move |open| drop(open.insert(moved.inode, moved)))
+            }
+            ThreadsRecord::ThreadPolicy { inode, tid, policy } => {
+                if !MOVED.contains(&policy) {
+                    return Err(NO_POLICY.into());
+                }
+                open.get(&inode)
+                    .ok_or("a policy in a cgroup that is not held")?;
+                Box::new(move |open| {
+                    open.entry(inode)
+                        .and_modify(|moved| moved.set_noted(tid, policy));
+                })
+            }
+            ThreadsRecord::Done { inode } => Box::new(move |open| drop(open.remove(&inode))),
+        })
     }
 
     fn records(&self) -> Vec<ThreadsRecord> {
@@ -89,24 +129,23 @@ impl Undo for ScxThread {
 }
 
 /// Moves a thread under the scheduler. False if it is not one that is moved.
-pub(crate) fn take(
+pub(super) fn take(
     tid: u32,
     moved: &mut ScxThread,
-    note: impl FnOnce(&ScxThread) -> Result<(), Errno>,
+    note: impl FnOnce(&ThreadsRecord) -> Result<(), Errno>,
 ) -> Result<bool, Errno> {
     let was = policy(tid)?;
     let bare = was & !RESET_ON_FORK;
-    if ![SCHED_OTHER, SCHED_BATCH, SCHED_IDLE].contains(&bare) {
+    if !MOVED.contains(&bare) {
         return Ok(false);
     }
-    // Also one that another program has given the ordinary policy since it was noted.
-    let noted = moved.policies.get(&tid).copied().unwrap_or(SCHED_OTHER);
-    if bare != noted {
-        match bare {
-            SCHED_OTHER => moved.policies.remove(&tid),
-            bare => moved.policies.insert(tid, bare),
-        };
-        note(moved)?;
+    // Also one that another program has given the ordinary policy since it was noted. What could not be noted
+    // is not noted here either: the next scan tries again.
+    if bare != moved.noted(tid) {
+        let inode = moved.inode;
+        let policy = bare;
+        note(&ThreadsRecord::ThreadPolicy { inode, tid, policy })?;
+        moved.set_noted(tid, policy);
     }
     set_policy(tid, SCHED_EXT | was & RESET_ON_FORK)?;
     Ok(true)
@@ -119,13 +158,12 @@ pub(super) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
     if is & !RESET_ON_FORK != SCHED_EXT {
         return Ok(false);
     }
-    let own = moved.policies.get(&tid).copied().unwrap_or(SCHED_OTHER);
-    set_policy(tid, own | is & RESET_ON_FORK)?;
+    set_policy(tid, moved.noted(tid) | is & RESET_ON_FORK)?;
     Ok(true)
 }
 
 /// Scans until no thread is left that is `SCHED_EXT`: a thread may be born between scan and change.
-pub(crate) fn put_back_in(
+pub(super) fn put_back_in(
     dir: BorrowedFd<'_>,
     moved: &ScxThread,
     buffer: &mut Buffer,
@@ -154,7 +192,7 @@ pub(crate) fn put_back_in(
 }
 
 /// The threads of a cgroup; of a threaded domain, those below it too.
-pub(crate) fn list(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
+pub(super) fn list(dir: impl AsFd, buffer: &mut Buffer) -> Result<Vec<u32>, Errno> {
     cgroup_type::threads(dir, buffer)
 }
 
@@ -163,6 +201,8 @@ mod tests {
     use super::*;
     use crate::fake::Fake;
     use crate::kernel::files::{inode, open_beneath, open_root};
+    use crate::leases::replay::OpenBook;
+    use crate::leases::undo::LeaseKind;
 
     fn moved() -> ScxThread {
         ScxThread {
@@ -217,8 +257,82 @@ mod tests {
             SCHED_BATCH,
             "not noted, so not moved"
         );
-        assert_eq!(record.policies.get(&own()), Some(&SCHED_BATCH));
+        assert!(record.policies.is_empty(), "the next scan notes it again");
+        let took = take(own(), &mut record, |_| {
+            noted += 1;
+            Err(Errno::NOSPC)
+        });
+        assert_eq!((took, noted), (Err(Errno::NOSPC), 2));
+        assert_eq!(policy(own()).unwrap(), SCHED_BATCH);
         set_policy(own(), before).unwrap();
+    }
+
+    /// Another program makes a noted thread ordinary: where that cannot be noted, the thread stays so.
+    #[test]
+    fn a_policy_that_was_set_since_is_not_overwritten_where_it_cannot_be_noted() {
+        let before = policy(own()).unwrap();
+        let mut record = ScxThread {
+            policies: [(own(), SCHED_BATCH)].into(),
+            ..moved()
+        };
+        for _ in 0..2 {
+            let took = take(own(), &mut record, |_| Err(Errno::NOSPC));
+            assert_eq!(took, Err(Errno::NOSPC));
+            assert_eq!(policy(own()).unwrap(), before);
+            assert_eq!(record.policies.get(&own()), Some(&SCHED_BATCH));
+            assert_eq!(give(own(), &record), Ok(false));
+        }
+    }
+
+    /// A record for each policy: with the whole map in each, some thousands of threads fill a journal.
+    #[test]
+    fn a_note_of_a_policy_is_as_long_with_many_threads_as_with_one() {
+        if set_policy(own(), SCHED_BATCH).is_err() {
+            return;
+        }
+        let mut record = ScxThread {
+            policies: (1_000_000..1_010_000).map(|tid| (tid, 5)).collect(),
+            ..moved()
+        };
+        let mut lines = Vec::new();
+        let _ = take(own(), &mut record, |noted| {
+            lines.push(serde_json::to_string(noted).unwrap());
+            Err(Errno::NOSPC)
+        });
+        set_policy(own(), SCHED_OTHER).unwrap();
+        let (tid, policy) = (own(), SCHED_BATCH);
+        assert_eq!(
+            lines,
+            [format!(
+                r#"{{"op":"thread_policy","inode":1,"tid":{tid},"policy":{policy}}}"#
+            )]
+        );
+    }
+
+    #[test]
+    fn policies_that_are_noted_one_by_one_are_read_as_one_lease() {
+        let mut open = OpenBook::new(&[LeaseKind::of::<ScxThread>()]);
+        let lines = [
+            r#"{"op":"moved","path":"/a","inode":1}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":7,"policy":3}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":8,"policy":5}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":7,"policy":0}"#,
+        ];
+        assert_eq!(
+            open.replay_all((lines.join("\n") + "\n").as_bytes()),
+            [""; 0]
+        );
+        let text = String::from_utf8(open.text().unwrap()).unwrap();
+        let whole = r#"{"op":"moved","path":"/a","inode":1,"policies":{"8":5}}"#;
+        assert_eq!(text.trim(), whole);
+        for (strange, why) in [
+            (r#""inode":1,"tid":7,"policy":1"#, "would not note"),
+            (r#""inode":2,"tid":7,"policy":3"#, "not held"),
+        ] {
+            let line = format!("{{\"op\":\"thread_policy\",{strange}}}\n");
+            let problems = open.replay_all(line.as_bytes());
+            assert!(problems[0].contains(why), "{problems:?}");
+        }
     }
 
     /// After a kill these threads must have their own policies again.

@@ -2,6 +2,7 @@
 //! A host of files that does with cgroups, resctrl and scheduling policies what a kernel does with them, and
 //! in which weir dies at a chosen change.
 
+use super::Random;
 use crate::backends::cpu_max::weight_lease::PRIO_WEIGHTS;
 use crate::fake::Fake;
 use crate::fake::kernel::{Answer, FileChange, below};
@@ -30,6 +31,38 @@ pub(super) enum DeathPlace {
     Idle,
 }
 
+/// A part of the changes fails, and weir lives on.
+#[derive(Default)]
+pub(super) struct Faults {
+    random: Option<Random>,
+    /// Lines of journals that were written in part and not truncated yet.
+    pub(super) partial: usize,
+    /// How many there were, by place.
+    pub(super) count: BTreeMap<DeathPlace, usize>,
+}
+
+impl Faults {
+    pub(super) fn of(seed: u64) -> Self {
+        Faults {
+            random: Some(Random(seed)),
+            ..Faults::default()
+        }
+    }
+
+    /// One of eight changes. A host with a full disk refuses several in succession.
+    fn strikes(&mut self, place: DeathPlace) -> Option<&mut Random> {
+        let random = self.random.as_mut()?;
+        if matches!(place, DeathPlace::Cgroup | DeathPlace::Resctrl) {
+            return None;
+        }
+        if random.below(8) > 0 {
+            return None;
+        }
+        *self.count.entry(place).or_default() += 1;
+        Some(random)
+    }
+}
+
 pub(super) struct FakeHost {
     root: PathBuf,
     /// Changes until death; none is immortal.
@@ -37,6 +70,8 @@ pub(super) struct FakeHost {
     pub(super) died: Option<DeathPlace>,
     /// How much of the line arrives in which weir dies, of 256.
     pub(super) torn: usize,
+    /// Changes that fail while weir lives on.
+    pub(super) faults: Faults,
     /// A weir that is not to be: each note reaches its journal only after the change that it announces.
     pub(super) notes_late: bool,
     late: Option<(PathBuf, Vec<u8>)>,
@@ -54,6 +89,7 @@ impl FakeHost {
             left: None,
             died: None,
             torn: 0,
+            faults: Faults::default(),
             notes_late: false,
             late: None,
             is_due: false,
@@ -109,10 +145,19 @@ impl FakeHost {
     pub(super) fn revive(&mut self, left: Option<usize>) {
         (self.died, self.left) = (None, left);
         (self.notes_late, self.late, self.is_due) = (false, None, false);
+        self.faults.random = None;
     }
 
     pub(super) fn change(&mut self, path: &Path, change: FileChange<'_>) -> Answer {
         let relative = below(&self.root, path);
+        if self.died.is_none()
+            && let Some(error) = self.fault(path, &relative, change)
+        {
+            return Some(Err(error));
+        }
+        if change == FileChange::Flush && self.died.is_none() {
+            return Some(Ok(()));
+        }
         if !self.lives_on(place(&relative, change)) {
             if let FileChange::Append(line) = change
                 && self.left.take().is_some()
@@ -133,6 +178,29 @@ impl FakeHost {
         self.as_kernel(&relative, change)
     }
 
+    /// The error of a change that fails while weir lives on.
+    fn fault(&mut self, path: &Path, relative: &Path, change: FileChange<'_>) -> Option<Errno> {
+        if change == FileChange::Truncate && self.faults.partial > 0 {
+            self.faults.partial -= 1;
+            return None;
+        }
+        let random = self.faults.strikes(place(relative, change))?;
+        Some(match change {
+            FileChange::Append(line) => {
+                append(path, &line[..random.below(line.len().max(1))]);
+                // The next one of a journal, where it is being written, is removed as a whole.
+                self.faults.partial += usize::from(path.extension().is_some_and(|e| e == "jsonl"));
+                Errno::NOSPC
+            }
+            FileChange::Write(_) => *random.one_of(&[Errno::INVAL, Errno::BUSY, Errno::NOSPC]),
+            FileChange::RemoveDir => Errno::BUSY,
+            FileChange::Create | FileChange::MakeDir | FileChange::Link => Errno::NOSPC,
+            FileChange::Flush | FileChange::Truncate | FileChange::Unlink | FileChange::Rename => {
+                Errno::IO
+            }
+        })
+    }
+
     fn be_noted(&mut self) {
         self.is_due = false;
         if let Some((path, line)) = self.late.take() {
@@ -146,6 +214,9 @@ impl FakeHost {
         };
         match new {
             None => Some(Ok(old)),
+            Some(_) if self.died.is_none() && self.faults.strikes(DeathPlace::Policy).is_some() => {
+                Some(Err(Errno::PERM))
+            }
             Some(_) if !self.lives_on(DeathPlace::Policy) => Some(Err(Errno::IO)),
             Some(new) => {
                 self.policies.insert(tid, new);
@@ -384,7 +455,7 @@ fn append(path: &Path, bytes: &[u8]) {
 
 fn place(relative: &Path, change: FileChange<'_>) -> DeathPlace {
     match change {
-        FileChange::Append(_) => DeathPlace::Journal,
+        FileChange::Append(_) | FileChange::Flush | FileChange::Truncate => DeathPlace::Journal,
         _ if relative.starts_with(CGROUPS) => DeathPlace::Cgroup,
         _ if relative.starts_with(RESCTRL) => DeathPlace::Resctrl,
         _ => DeathPlace::RunDir,

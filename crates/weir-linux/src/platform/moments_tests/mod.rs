@@ -8,21 +8,20 @@ mod fake_host;
 
 use super::lease_books::{BOOKS, reset};
 use crate::backends::cpu_max::CpuMaxBackend;
-use crate::backends::sched_ext::threads::{self, ScxThread, ThreadsRecord};
+use crate::backends::sched_ext::moved_threads::MovedThreads;
 use crate::backends::{Backend, BackendContext};
 use crate::fake::{Fake, kernel};
 use crate::kernel::fd_budget::Budget;
-use crate::kernel::files::{Buffer, inode, open_beneath, open_root};
+use crate::kernel::files::{inode, open_beneath, open_root};
 use crate::leases::LeaseBook;
 use crate::leases::restore::ResetReport;
+use crate::leases::undo::UndoOutcome;
 use crate::options::{AttributionSource, By, Options};
 use crate::task_traffic::TaskTraffic;
 use crate::workloads::cgroups::tree::CgroupTree;
 use crate::workloads::discovery::{Discovery, View, Watched};
 use crate::workloads::exclude::Rules;
-use fake_host::{CGROUPS, DeathPlace, FakeHost, RESCTRL};
-use rustix::fd::AsFd;
-use rustix::io::Errno;
+use fake_host::{CGROUPS, DeathPlace, FakeHost, Faults, RESCTRL};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -85,7 +84,7 @@ struct Weir {
     backend: CpuMaxBackend,
     context: BackendContext,
     view: View,
-    scheduled: Option<ScxThread>,
+    scheduled: Option<MovedThreads>,
     traffic: Option<TaskTraffic>,
 }
 
@@ -214,7 +213,10 @@ impl World {
             11..13 => drop(weir.backend.release(&id, context)),
             13..15 => weir.backend.tend(&weir.view, context),
             15 => weir.release_all(),
-            16..18 => weir.schedule(),
+            16..18 => {
+                let until = *self.random.one_of(&[Nanos(0), Nanos(u64::MAX)]);
+                weir.schedule(until);
+            }
             18 => weir.unschedule(),
             19..21 => self.count(weir),
             _ => weir.traffic = None,
@@ -333,42 +335,33 @@ impl Drop for World {
 }
 
 impl Weir {
-    /// As the back end of weir's scheduler does, without a scheduler in the kernel.
-    fn schedule(&mut self) {
-        let path = format!("/{SCHEDULED}");
-        let root = Arc::clone(&self.context.root);
-        let dir = open_beneath(&*root, path.as_bytes()).unwrap();
-        let leases = &mut self.context.leases;
-        let mut note = |moved: &ScxThread| {
-            let noted = leases.note(&ThreadsRecord::Moved(moved.clone()));
-            noted.map_err(|_| Errno::IO)
-        };
-        let moved = self.scheduled.get_or_insert_with(|| ScxThread {
-            path,
-            inode: inode(&dir).unwrap().st_ino,
-            policies: BTreeMap::new(),
-        });
-        if note(moved).is_err() {
-            return;
+    /// As the back end of weir's scheduler does, without a scheduler in the kernel: some threads at each tick.
+    fn schedule(&mut self, until: Nanos) {
+        let (leases, buffer) = (&mut self.context.leases, &mut self.context.buffer);
+        leases.compact();
+        if self.scheduled.is_none() {
+            let path = format!("/{SCHEDULED}");
+            let dir = open_beneath(&*self.context.root, path.as_bytes()).unwrap();
+            let inode = inode(&dir).unwrap().st_ino;
+            let threads = MovedThreads::new(dir, path, inode);
+            if threads.begin(leases).is_err() {
+                return;
+            }
+            self.scheduled = Some(threads);
         }
-        for tid in threads::list(&dir, &mut Buffer::new()).unwrap() {
-            let _ = threads::take(tid, moved, &mut note);
+        if let Some(threads) = &mut self.scheduled {
+            threads.be_due();
+            let _ = threads.follow(until, leases, buffer);
         }
     }
 
     fn unschedule(&mut self) {
-        let Some(moved) = &self.scheduled else { return };
-        let root = self.context.root.as_fd();
-        let dir = open_beneath(root, moved.path.as_bytes()).unwrap();
-        threads::put_back_in(dir.as_fd(), moved, &mut Buffer::new());
-        let inode = moved.inode;
-        if self
-            .context
-            .leases
-            .note(&ThreadsRecord::Done { inode })
-            .is_ok()
-        {
-            self.scheduled = None;
+        let Some(threads) = self.scheduled.take() else {
+            return;
+        };
+        match threads.leave_now(&mut self.context.buffer) {
+            UndoOutcome::Failed(_) => self.scheduled = Some(threads),
+            _ => threads.end(&mut self.context.leases),
         }
     }
 
@@ -383,6 +376,7 @@ impl Weir {
 #[derive(Debug, Default)]
 struct Tally {
     deaths: BTreeMap<DeathPlace, usize>,
+    faults: BTreeMap<DeathPlace, usize>,
     second_deaths: usize,
     left_alone: usize,
     restored: usize,
@@ -392,10 +386,14 @@ struct Tally {
 /// One moment; an error says what is wrong.
 fn moment(seed: u64, notes_late: bool, tally: &mut Tally) -> Result<(), String> {
     let mut world = World::new(seed);
-    let left = world.random.below(60);
+    let has_faults = !notes_late && seed % 2 == 1;
+    let left = world.random.below(if has_faults { 120 } else { 60 });
     world.host.borrow_mut().torn = world.random.below(256);
     world.host.borrow_mut().revive(Some(left));
     world.host.borrow_mut().notes_late = notes_late;
+    if has_faults {
+        world.host.borrow_mut().faults = Faults::of(seed);
+    }
     let mut weir = world.start();
     for _ in 0..200 {
         if world.died().is_some() {
@@ -410,6 +408,10 @@ fn moment(seed: u64, notes_late: bool, tally: &mut Tally) -> Result<(), String> 
     *tally.deaths.entry(place).or_default() += 1;
     let mut torn_lines = usize::from(place == DeathPlace::Journal);
     drop(weir);
+    torn_lines += world.host.borrow().faults.partial;
+    for (place, count) in &world.host.borrow().faults.count {
+        *tally.faults.entry(*place).or_default() += count;
+    }
     for _ in 0..world.random.below(3) {
         world.disturb();
     }

@@ -15,7 +15,7 @@
 use super::tree::{self, Directories, ENTRIES_MAX, Knob, Maker, PREFIX, are_same, text};
 use crate::kernel::files::{Buffer, for_each_dir, open_path_dir, open_root, write_at};
 use crate::leases::journal::JournalFiles;
-use crate::leases::undo::{LeaseKind, RecordPhase, Undo, UndoHost, UndoOutcome};
+use crate::leases::undo::{LeaseChange, LeaseKind, RecordPhase, Undo, UndoHost, UndoOutcome};
 use crate::leases::{BookSpec, EarlierNote};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -92,15 +92,17 @@ impl Undo for ResctrlLease {
         ("resctrl_done", RecordPhase::End),
     ];
 
-    fn replay(open: &mut BTreeMap<String, Self>, record: ResctrlRecord) -> Result<(), String> {
-        match record {
+    fn replay(
+        _: &BTreeMap<String, Self>,
+        record: ResctrlRecord,
+    ) -> Result<LeaseChange<Self>, String> {
+        Ok(match record {
             ResctrlRecord::Resctrl(lease) if lease.is_sound() => {
-                open.insert(lease.mark.clone(), lease);
+                Box::new(move |open| drop(open.insert(lease.mark.clone(), lease)))
             }
             ResctrlRecord::Resctrl(_) => return Err("a name that weir would not write".into()),
-            ResctrlRecord::ResctrlDone { mark } => drop(open.remove(&mark)),
-        }
-        Ok(())
+            ResctrlRecord::ResctrlDone { mark } => Box::new(move |open| drop(open.remove(&mark))),
+        })
     }
 
     fn records(&self) -> Vec<ResctrlRecord> {

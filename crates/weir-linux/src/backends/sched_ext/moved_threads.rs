@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The threads of one limited cgroup: moved under weir's scheduler, followed while the limit lasts, and given
+//! their own policies back. The scheduler itself is not needed for it.
+
+use super::thread_scan::{Portion, Roll};
+use super::threads::{self, ScxThread, ThreadsRecord};
+use crate::kernel::files::Buffer;
+use crate::leases::LeaseBook;
+use crate::leases::undo::UndoOutcome;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use weir_core::Nanos;
+use weir_core::seam::plan::OutcomeKind;
+
+/// The threads of a cgroup, and the lease on their policies.
+pub(crate) struct MovedThreads {
+    dir: OwnedFd,
+    lease: ScxThread,
+    roll: Roll,
+}
+
+impl MovedThreads {
+    /// Of the cgroup at this path, with this inode. Nothing is changed yet.
+    pub(crate) fn new(dir: OwnedFd, path: String, inode: u64) -> Self {
+        let lease = ScxThread {
+            path,
+            inode,
+            policies: BTreeMap::new(),
+        };
+        MovedThreads {
+            dir,
+            lease,
+            roll: Roll::default(),
+        }
+    }
+
+    /// Of the cgroup.
+    pub(super) fn inode(&self) -> u64 {
+        self.lease.inode
+    }
+
+    /// Of the cgroup.
+    pub(super) fn path(&self) -> &str {
+        &self.lease.path
+    }
+
+    /// Notes that threads are moved from now on.
+    ///
+    /// # Errors
+    /// It cannot be noted, so no thread may be moved.
+    pub(crate) fn begin(&self, leases: &mut LeaseBook) -> Result<(), OutcomeKind> {
+        leases.note(&ThreadsRecord::Moved(self.lease.clone()))
+    }
+
+    /// Moves threads that are not under the scheduler yet.
+    pub(crate) fn follow(
+        &mut self,
+        until: Nanos,
+        leases: &mut LeaseBook,
+        buffer: &mut Buffer,
+    ) -> Result<Portion, Errno> {
+        self.roll.renew(|| threads::list(&self.dir, buffer))?;
+        self.roll.go_on(until, |tid| {
+            threads::take(tid, &mut self.lease, |record| {
+                leases.note(record).map_err(|_| Errno::IO)
+            })
+        })
+    }
+
+    /// All threads are visited again, as from the beginning.
+    pub(super) fn follow_anew(&mut self) {
+        self.roll = Roll::default();
+    }
+
+    /// From now on threads get their own policies back.
+    pub(super) fn begin_to_leave(&mut self) {
+        self.roll.begin_again();
+    }
+
+    /// Gives threads their own policies back, as many as there is time for.
+    pub(super) fn leave(&mut self, until: Nanos, buffer: &mut Buffer) -> Result<Portion, Errno> {
+        self.roll.renew(|| threads::list(&self.dir, buffer))?;
+        self.roll
+            .go_on(until, |tid| threads::give(tid, &self.lease))
+    }
+
+    /// Gives all threads their own policies back, however long it takes.
+    pub(crate) fn leave_now(&self, buffer: &mut Buffer) -> UndoOutcome {
+        threads::put_back_in(self.dir.as_fd(), &self.lease, buffer)
+    }
+
+    /// Notes that all threads have their own policies.
+    pub(crate) fn end(&self, leases: &mut LeaseBook) {
+        let inode = self.lease.inode;
+        let _ = leases.note(&ThreadsRecord::Done { inode });
+    }
+
+    /// The next scan reads the list anew, however short ago the last one was.
+    #[cfg(test)]
+    pub(crate) fn be_due(&mut self) {
+        self.roll.be_due();
+    }
+}
