@@ -138,7 +138,7 @@ fn store_profile(world: &World, knee: &str) {
 fn an_observer_says_what_overloads_the_device_and_what_limits_would_do() {
     let world = World::new();
     let daemon = world.start(&["run", "--set-point", "300MiB/s"]);
-    world.wait_for_looks(20);
+    world.wait_for_ticks(20);
     let page = stdout(&world.weir(&["explain"]));
     assert!(
         page.contains("no workload is limited: weir observes only\nwith --limit, "),
