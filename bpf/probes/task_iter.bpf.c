@@ -21,6 +21,9 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+/* Never read: it makes the compiler emit the BTF type of a row, of which Rust's is made. */
+struct task_row row_for_btf SEC(".data.unused");
+
 struct seq_file;
 
 struct bpf_iter_meta {

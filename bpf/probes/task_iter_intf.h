@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Interface of task_iter.bpf.c: a row for each thread, and a last row with the number
- * of rows. The other side is crates/weir-linux/src/workloads/task_iter/census.rs; a test compares
- * the two.
+ * of rows. crates/weir-linux/build.rs makes Rust of it.
  */
 #ifndef WEIR_TASK_ITER_INTF_H
 #define WEIR_TASK_ITER_INTF_H

@@ -3,8 +3,10 @@
 
 use super::files::open_root;
 use crate::options::Roots;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
 use rustix::fs::{FsWord, fstatfs};
+use std::mem::MaybeUninit;
 use std::path::Path;
 use weir_core::Missing;
 
@@ -45,17 +47,89 @@ pub(crate) fn has_types(roots: &Roots) -> Result<(), Missing> {
     )))
 }
 
+/// Opens the program of a skeleton. The skeleton refers to its object, which therefore stands in memory of
+/// its own: dropping the skeleton closes the object, and leaves 8 bytes allocated.
+///
+/// # Errors
+/// libbpf cannot read the object.
+pub(crate) fn open<B: SkelBuilder<'static> + Default>() -> libbpf_rs::Result<B::Output> {
+    B::default().open(Box::leak(Box::new(MaybeUninit::uninit())))
+}
+
+/// Loads the program of a skeleton as it is.
+///
+/// # Errors
+/// The kernel refuses it.
+pub(crate) fn load<B>(program: &str) -> Result<<B::Output as OpenSkel<'static>>::Output, Missing>
+where
+    B: SkelBuilder<'static> + Default,
+{
+    quiet();
+    open::<B>()
+        .and_then(OpenSkel::load)
+        .map_err(|e| refused(program, &e))
+}
+
 /// Loads a compiled program as it is.
 ///
 /// # Errors
 /// The kernel refuses it.
-pub(crate) fn load(compiled: &[u8], program: &str) -> Result<Object, Missing> {
+pub(crate) fn load_object(compiled: &[u8], program: &str) -> Result<Object, Missing> {
     quiet();
     let opened = ObjectBuilder::default().open_memory(compiled);
     opened
         .and_then(OpenObject::load)
         .map_err(|e| refused(program, &e))
 }
+
+/// A struct that a program shares with weir.
+///
+/// # Safety
+/// It is made of integers and arrays of them, and padding is a member too (as libbpf-cargo writes structs):
+/// any bytes are a value, and each of its bytes is set.
+pub(crate) unsafe trait BpfValue: Copy + Default {
+    /// The value as it stands in a map.
+    fn as_bytes(&self) -> &[u8] {
+        // SAFETY: they are the bytes of `self`, and all of them are set.
+        unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast(), size_of::<Self>()) }
+    }
+
+    /// The value with these bytes. Bytes that are missing are 0.
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let mut value = Self::default();
+        value.fill(bytes);
+        value
+    }
+
+    /// Takes over these bytes, from the first on.
+    fn fill(&mut self, bytes: &[u8]) {
+        let count = bytes.len().min(size_of::<Self>());
+        // SAFETY: both hold as many bytes, and any bytes are a value.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), std::ptr::from_mut(self).cast(), count)
+        }
+    }
+}
+
+// SAFETY: an integer.
+unsafe impl BpfValue for u64 {}
+
+/// Marks structs of skeletons as [`BpfValue`], and compares them by their bytes.
+macro_rules! bpf_values {
+    ($($of:ty),+ $(,)?) => {$(
+        // SAFETY: its members are integers and arrays of them, padding included.
+        unsafe impl crate::kernel::bpf::BpfValue for $of {}
+
+        impl PartialEq for $of {
+            fn eq(&self, other: &Self) -> bool {
+                crate::kernel::bpf::BpfValue::as_bytes(self) == crate::kernel::bpf::BpfValue::as_bytes(other)
+            }
+        }
+
+        impl Eq for $of {}
+    )+};
+}
+pub(crate) use bpf_values;
 
 /// Messages of libbpf go to the log, at the level debug.
 pub(crate) fn quiet() {

@@ -10,3 +10,4 @@ pub(crate) mod fd_budget;
 pub(crate) mod files;
 pub mod parse;
 pub(crate) mod privilege;
+pub(crate) mod skeletons;

@@ -340,7 +340,7 @@ fn row_of(fake: &Fake, pid: u32, comm: &str, cgroup: &str, start: u64) -> rows::
     bytes[..comm.len()].copy_from_slice(comm.as_bytes());
     rows::Row {
         start_ns: start * 10_000_000 + 9_999_999,
-        comm: bytes,
+        comm: bytes.map(u8::cast_signed),
         ..rows::row(pid.into(), pid.into(), inode(&dir).unwrap().st_ino)
     }
 }

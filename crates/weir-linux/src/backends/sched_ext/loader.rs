@@ -13,7 +13,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, Print
 use std::sync::Mutex;
 
 /// The compiled scheduler.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/main.bpf.o"));
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"));
 /// The first kernel that gives tasks of `SCHED_EXT` time although ordinary tasks could use all of it.
 const KERNEL: (u32, u32) = (7, 0);
 

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/probes/task_iter_intf.h`: rows of threads as they come, in pieces of any length,
-//! folded into processes. A row is 88 bytes in the machine's byte order; the last one says how many there
-//! were, so that an answer that was cut short is not taken for a machine with few processes.
+//! Rows of threads (`struct task_row` of `bpf/probes/task_iter_intf.h`) as they come, in pieces of any
+//! length, folded into processes. The last row says how many there were, so that an answer that was cut short
+//! is not taken for a machine with few processes.
 
+use crate::kernel::bpf::{BpfValue, bpf_values};
 use crate::kernel::parse::process::Stat;
+use crate::kernel::skeletons::task_iter::types::task_row;
+use crate::kernel::skeletons::task_iter::{
+    TASK_ROW_DEAD, TASK_ROW_END, TASK_ROW_KERNEL, TASK_ROW_PAGES_UNKNOWN, TASK_ROW_REAL_TIME,
+};
 use crate::workloads::processes::proc_pid::{NANOS_PER_TICK, cpu_of, signs_of};
 use crate::workloads::processes::rescan::ChangeSigns;
 use std::collections::BTreeSet;
 use thiserror::Error;
 use weir_core::Nanos;
 
+bpf_values!(task_row);
+
 /// Bytes of a row.
-pub(crate) const ROW: usize = 88;
+const ROW: usize = size_of::<task_row>();
 /// Most rows that are taken in: memory is bounded, and a host with more threads is walked.
 const ROWS_MAX: u64 = 1 << 20;
-
-const KERNEL: u64 = 1;
-const REAL_TIME: u64 = 2;
-const DEAD: u64 = 4;
-const END: u64 = 8;
-
-const PAGES_UNKNOWN: u64 = u64::MAX;
 
 /// Why rows make no census.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -178,12 +178,12 @@ impl Sweep {
                 return Ok(());
             }
             let row = std::mem::take(&mut self.held);
-            self.row(&row)?;
+            self.row(&task_row::from_bytes(&row))?;
         }
         let rows = bytes.chunks_exact(ROW);
         self.held.extend_from_slice(rows.remainder());
         for row in rows {
-            self.row(row)?;
+            self.row(&task_row::from_bytes(row))?;
         }
         Ok(())
     }
@@ -193,28 +193,22 @@ impl Sweep {
         self.end.is_some()
     }
 
-    fn row(&mut self, row: &[u8]) -> Result<(), Torn> {
-        let word = |place: usize| {
-            let bytes = row.get(place * 8..place * 8 + 8);
-            let bytes = bytes.and_then(|b| b.try_into().ok());
-            bytes.map_or(0, u64::from_ne_bytes)
-        };
-        let (pid, flags) = (word(0), word(3));
+    fn row(&mut self, row: &task_row) -> Result<(), Torn> {
         if self.end.is_some() {
             return Err(Torn::AfterEnd);
         }
-        if flags & END != 0 {
-            self.end = Some(pid);
+        if row.flags & TASK_ROW_END != 0 {
+            self.end = Some(row.pid);
             return Ok(());
         }
         if self.rows >= ROWS_MAX {
             return Err(Torn::TooMany);
         }
         self.rows += 1;
-        let (cgroup, cpu, real_time) = (word(2), Nanos(word(5)), flags & REAL_TIME != 0);
-        let (faults, resident_pages) = (word(6), word(7));
-        let tgid = id(word(1))?;
-        if id(pid)? != tgid {
+        let (cpu, real_time) = (Nanos(row.cpu_ns), row.flags & TASK_ROW_REAL_TIME != 0);
+        let (faults, resident_pages) = (row.faults, row.resident_pages);
+        let tgid = id(row.tgid)?;
+        if id(row.pid)? != tgid {
             self.threads.push(Thread {
                 tgid,
                 cpu,
@@ -223,22 +217,21 @@ impl Sweep {
             });
             return Ok(());
         }
-        let comm = row.get(ROW - 16..).and_then(|b| b.try_into().ok());
         self.tasks.push(Task {
             pid: tgid,
-            cgroup,
+            cgroup: row.cgroup,
             // Rounded down, as there (kernel, `nsec_to_clock_t`).
-            start_ticks: word(4) / NANOS_PER_TICK,
+            start_ticks: row.start_ns / NANOS_PER_TICK,
             cpu,
-            signs: (resident_pages != PAGES_UNKNOWN).then_some(ChangeSigns {
+            signs: (resident_pages != TASK_ROW_PAGES_UNKNOWN).then_some(ChangeSigns {
                 faults,
                 resident_pages,
             }),
-            nice: word(8).cast_signed(),
-            comm: comm.unwrap_or_default(),
-            is_kernel: flags & KERNEL != 0,
+            nice: row.nice,
+            comm: row.comm.map(i8::cast_unsigned),
+            is_kernel: row.flags & TASK_ROW_KERNEL != 0,
             real_time,
-            is_dead: flags & DEAD != 0,
+            is_dead: row.flags & TASK_ROW_DEAD != 0,
         });
         Ok(())
     }

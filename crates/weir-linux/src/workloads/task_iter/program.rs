@@ -4,13 +4,11 @@
 use super::TaskRows;
 use super::census::{Census, Sweep};
 use crate::kernel::bpf;
-use libbpf_rs::{Iter, Link, Object};
+use crate::kernel::skeletons::task_iter::{TaskIterSkel, TaskIterSkelBuilder};
+use libbpf_rs::{Iter, Link};
 use std::io::Read;
 use weir_core::Missing;
 
-/// The compiled program.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/task_iter.bpf.o"));
-const PROGRAM: &str = "weir_task_iter";
 const WHAT: &str = "the task iterator";
 /// As many as the kernel has ready at once (`bpf_seq_read`, eight pages).
 const CHUNK: usize = 32 * 1024;
@@ -19,7 +17,7 @@ const CHUNK: usize = 32 * 1024;
 pub(super) struct TaskIterProgram {
     // The order matters: the link first.
     link: Link,
-    _object: Object,
+    _skel: TaskIterSkel<'static>,
     chunk: Box<[u8]>,
 }
 
@@ -29,14 +27,11 @@ impl TaskIterProgram {
     /// # Errors
     /// The kernel refuses the program.
     pub(super) fn load() -> Result<TaskIterProgram, Missing> {
-        let object = bpf::load(OBJECT, WHAT)?;
-        let mut link = None;
-        for program in object.progs_mut().filter(|p| p.name() == PROGRAM) {
-            link = Some(program.attach().map_err(|e| bpf::refused(WHAT, &e))?);
-        }
+        let skel = bpf::load::<TaskIterSkelBuilder>(WHAT)?;
+        let link = skel.progs.weir_task_iter.attach();
         Ok(TaskIterProgram {
-            link: link.ok_or_else(|| Missing::Lost(format!("no program {PROGRAM}")))?,
-            _object: object,
+            link: link.map_err(|e| bpf::refused(WHAT, &e))?,
+            _skel: skel,
             chunk: vec![0; CHUNK].into_boxed_slice(),
         })
     }

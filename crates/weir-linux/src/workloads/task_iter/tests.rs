@@ -91,7 +91,7 @@ fn one_that_says_something_else_of_ourselves_is_not_believed() {
     let me = rows::Row {
         start_ns: stat.start_ticks * 10_000_000,
         nice: stat.nice,
-        comm,
+        comm: comm.map(u8::cast_signed),
         ..rows::row(pid.into(), pid.into(), 1)
     };
     let ask = |row| {
@@ -103,7 +103,7 @@ fn one_that_says_something_else_of_ourselves_is_not_believed() {
     let wrong = [
         rows::Row { start_ns, ..me },
         rows::Row {
-            comm: [b'x'; 16],
+            comm: [b'x'.cast_signed(); 16],
             ..me
         },
         rows::Row {

@@ -28,7 +28,7 @@ impl CpuTimeProgram {
     /// # Errors
     /// The kernel refuses it: before Linux 6.10 such a program may not look up cgroups.
     pub(super) fn load() -> Result<CpuTimeProgram, Missing> {
-        let object = bpf::load(OBJECT, WHAT)?;
+        let object = bpf::load_object(OBJECT, WHAT)?;
         let found = object.maps().find(|map| map.name() == MAP);
         let found = found.ok_or_else(|| Missing::Lost(format!("no map {MAP}")))?;
         let map = MapHandle::try_from(&found).map_err(|e| unread(&e))?;
