@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Interface of cgroup_cpu.bpf.c: one page with a row for each cgroup. The daemon
- * writes the ids, the program the rest. The other side is
- * crates/weir-linux/src/workloads/cpu_time/bpf/page.rs; a test compares the two.
+ * writes the ids, the program the rest. crates/weir-linux/build.rs makes Rust of it.
  */
 #ifndef WEIR_CGROUP_CPU_INTF_H
 #define WEIR_CGROUP_CPU_INTF_H

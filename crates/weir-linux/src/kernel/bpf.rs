@@ -4,7 +4,7 @@
 use super::files::open_root;
 use crate::options::Roots;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{ErrorKind, PrintLevel};
 use rustix::fs::{FsWord, fstatfs};
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -67,18 +67,6 @@ where
     quiet();
     open::<B>()
         .and_then(OpenSkel::load)
-        .map_err(|e| refused(program, &e))
-}
-
-/// Loads a compiled program as it is.
-///
-/// # Errors
-/// The kernel refuses it.
-pub(crate) fn load_object(compiled: &[u8], program: &str) -> Result<Object, Missing> {
-    quiet();
-    let opened = ObjectBuilder::default().open_memory(compiled);
-    opened
-        .and_then(OpenObject::load)
         .map_err(|e| refused(program, &e))
 }
 

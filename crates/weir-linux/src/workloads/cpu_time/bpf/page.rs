@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The other side of `bpf/probes/cgroup_cpu_intf.h`: a page of cgroups, in the machine's byte order. The
-//! daemon writes ids, the program the rest.
+//! The page of cgroups that the daemon and `bpf/probes/cgroup_cpu.bpf.c` share. The daemon writes ids, the
+//! program the rest.
 
+use crate::kernel::bpf::bpf_values;
+use crate::kernel::skeletons::cgroup_cpu::types::{cgroup_cpu_page, cgroup_cpu_row};
+use crate::kernel::skeletons::cgroup_cpu::{
+    CGROUP_CPU_FOUND, CGROUP_CPU_ROWS, CGROUP_CPU_THROTTLED,
+};
 use weir_core::Nanos;
 
 /// Cgroups of a page.
-pub(crate) const ROWS: usize = 1024;
-const WORD: usize = 8;
-/// Bytes of a row: id, flags, CPU time, throttled time.
-const ROW: usize = 4 * WORD;
-/// Bytes of a page: how many rows are in use, and all of them.
-pub(super) const PAGE: usize = WORD + ROWS * ROW;
+pub(crate) const ROWS: usize = CGROUP_CPU_ROWS as usize;
 
-const THERE: u64 = 1;
-const THROTTLED: u64 = 2;
+bpf_values!(cgroup_cpu_page);
 
 /// What is known of a cgroup that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,107 +24,76 @@ pub(crate) struct Row {
 }
 
 /// Writes up to [`ROWS`] ids; what the page said before stays behind them.
-pub(super) fn ask(page: &mut [u8], ids: &[u64]) {
-    let mut put = |at: usize, word: u64| {
-        if let Some(place) = page.get_mut(at..at + WORD) {
-            place.copy_from_slice(&word.to_ne_bytes());
-        }
-    };
-    put(0, ids.len() as u64);
-    for (row, id) in ids.iter().enumerate() {
-        let at = WORD + row * ROW;
-        put(at, *id);
+pub(super) fn ask(page: &mut cgroup_cpu_page, ids: &[u64]) {
+    page.count = ids.len().min(ROWS) as u64;
+    for (row, id) in page.rows.iter_mut().zip(ids) {
+        row.id = *id;
         // Not there, should the program not come to it.
-        put(at + WORD, 0);
+        row.flags = 0;
     }
 }
 
-/// What it says of the row with this number, which was asked about this cgroup.
-pub(super) fn answer(page: &[u8], row: usize, id: u64) -> Option<Row> {
-    let word = |place: usize| {
-        let at = WORD + row * ROW + place * WORD;
-        let bytes = page.get(at..at + WORD).and_then(|b| b.try_into().ok());
-        bytes.map(u64::from_ne_bytes)
-    };
-    let flags = word(1)?;
-    if word(0)? != id || flags & THERE == 0 {
+/// What the row says of the cgroup with this id; nothing if it is another one, or there is none.
+pub(super) fn answer(row: &cgroup_cpu_row, id: u64) -> Option<Row> {
+    if row.id != id || row.flags & CGROUP_CPU_FOUND == 0 {
         return None;
     }
-    let throttled = Nanos(word(3)?);
     Some(Row {
-        cpu: Nanos(word(2)?),
-        throttled: (flags & THROTTLED != 0).then_some(throttled),
+        cpu: Nanos(row.cpu_ns),
+        throttled: (row.flags & CGROUP_CPU_THROTTLED != 0).then_some(Nanos(row.throttled_ns)),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::bpf::BpfValue;
     use proptest::prelude::*;
 
-    const HEADER: &str = include_str!("../../../../../../bpf/probes/cgroup_cpu_intf.h");
-
-    #[test]
-    fn both_sides_have_the_same_words_in_the_same_order() {
-        let members = |name: &str| -> Vec<String> {
-            let body = HEADER.split_once(&format!("struct {name} {{")).unwrap().1;
-            let body = body.split_once("};").unwrap().0;
-            let lines = body.lines().filter_map(|l| l.trim().strip_suffix(';'));
-            lines.map(ToOwned::to_owned).collect()
-        };
-        let words = |names: [&str; 4]| names.map(|n| format!("__u64 {n}")).to_vec();
-        assert_eq!(
-            members("cgroup_cpu_row"),
-            words(["id", "flags", "cpu_ns", "throttled_ns"])
-        );
-        assert_eq!(
-            members("cgroup_cpu_page"),
-            ["__u64 count", "struct cgroup_cpu_row rows[CGROUP_CPU_ROWS]"]
-        );
-        for (name, value) in [
-            ("ROWS", ROWS as u64),
-            ("FOUND", THERE),
-            ("THROTTLED", THROTTLED),
-        ] {
-            let line = format!("#define CGROUP_CPU_{name}\t{value}");
-            assert!(HEADER.lines().any(|l| l == line), "{line}");
-        }
-    }
-
-    fn put(page: &mut [u8], row: usize, words: [u64; 4]) {
-        let at = WORD + row * ROW;
-        for (place, word) in words.into_iter().enumerate() {
-            page[at + place * WORD..][..WORD].copy_from_slice(&word.to_ne_bytes());
+    fn row(id: u64, flags: u64, cpu_ns: u64, throttled_ns: u64) -> cgroup_cpu_row {
+        cgroup_cpu_row {
+            id,
+            flags,
+            cpu_ns,
+            throttled_ns,
         }
     }
 
     #[test]
     fn a_row_is_of_the_cgroup_that_was_asked_about() {
-        let mut page = vec![0xff; PAGE];
+        let mut page = cgroup_cpu_page::from_bytes(&[0xff; size_of::<cgroup_cpu_page>()]);
         ask(&mut page, &[7, 8, 9]);
-        assert_eq!(page[..WORD], 3u64.to_ne_bytes());
-        assert_eq!(answer(&page, 0, 7), None, "the program was not there");
-        put(&mut page, 0, [7, THERE | THROTTLED, 50, 60]);
-        put(&mut page, 1, [8, THERE, 51, 61]);
-        let row = |cpu, throttled: Option<u64>| {
+        assert_eq!(page.count, 3);
+        assert_eq!(answer(&page.rows[0], 7), None, "the program was not there");
+        let both = CGROUP_CPU_FOUND | CGROUP_CPU_THROTTLED;
+        let found = |cpu, throttled: Option<u64>| {
             Some(Row {
                 cpu: Nanos(cpu),
                 throttled: throttled.map(Nanos),
             })
         };
-        assert_eq!(answer(&page, 0, 7), row(50, Some(60)));
-        assert_eq!(answer(&page, 1, 8), row(51, None));
-        assert_eq!(answer(&page, 1, 7), None);
-        assert_eq!(answer(&page, ROWS, 7), None);
+        assert_eq!(answer(&row(7, both, 50, 60), 7), found(50, Some(60)));
+        assert_eq!(
+            answer(&row(8, CGROUP_CPU_FOUND, 51, 61), 8),
+            found(51, None)
+        );
+        assert_eq!(answer(&row(8, CGROUP_CPU_FOUND, 51, 61), 7), None);
+    }
+
+    #[test]
+    fn a_page_holds_no_more_ids_than_it_has_rows() {
+        let mut page = cgroup_cpu_page::default();
+        ask(&mut page, &[1; ROWS + 1]);
+        assert_eq!((page.count, page.rows[ROWS - 1].id), (ROWS as u64, 1));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_page(bytes in proptest::collection::vec(any::<u8>(), 0..200), row in 0usize..2000) {
-            let _ = answer(&bytes, row, 7);
-            let mut short = bytes.clone();
-            ask(&mut short, &[1; 20]);
-            prop_assert_eq!(short.len(), bytes.len());
+        fn any_bytes_are_a_page(bytes in proptest::collection::vec(any::<u8>(), 0..200), place in 0..ROWS) {
+            let page = cgroup_cpu_page::from_bytes(&bytes);
+            prop_assert_eq!(&page.as_bytes()[..bytes.len()], &bytes[..]);
+            prop_assert!(page.as_bytes()[bytes.len()..].iter().all(|byte| *byte == 0));
+            let _ = answer(&page.rows[place], 7);
         }
     }
 }
