@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Interface of samples.bpf.c. The other side is
- * crates/weir-linux/src/task_traffic/sampling/intf.rs; a test compares the two.
+ * Interface of samples.bpf.c. crates/weir-linux/build.rs makes Rust of it.
  */
 #ifndef WEIR_SAMPLES_INTF_H
 #define WEIR_SAMPLES_INTF_H

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where groups' memory is: the blocks of their nodes, as ranges of physical addresses.
 
-use super::intf::{PLACES, RANGES, Range};
+use super::intf::{PLACES, RANGES};
 use crate::inventory::memory_nodes::Nodes;
+use crate::kernel::skeletons::samples::types::memory_range;
 use crate::options::Roots;
 use weir_core::Missing;
 use weir_core::seam::topology::Group;
@@ -11,7 +12,7 @@ use weir_core::seam::topology::Group;
 ///
 /// # Errors
 /// sysfs does not say, or there are more than the program can search.
-pub(super) fn ranges(roots: &Roots, groups: &[Group]) -> Result<Vec<Range>, Missing> {
+pub(super) fn ranges(roots: &Roots, groups: &[Group]) -> Result<Vec<memory_range>, Missing> {
     let nodes = Nodes::read(roots).map_err(|e| Missing::Lost(e.to_string()))?;
     let block = nodes.block_bytes.ok_or_else(|| {
         let why = "the kernel does not say where nodes' memory is (CONFIG_MEMORY_HOTPLUG)";
@@ -47,13 +48,13 @@ pub(super) fn ranges(roots: &Roots, groups: &[Group]) -> Result<Vec<Range>, Miss
 }
 
 /// Blocks come in order: one next to the last makes that longer.
-fn join(ranges: &mut Vec<Range>, first: u64, last: u64, place: u64) {
+fn join(ranges: &mut Vec<memory_range>, first: u64, last: u64, group: u64) {
     if let Some(before) = ranges.last_mut()
-        && before.place == place
+        && before.group == group
         && before.last.checked_add(1) == Some(first)
     {
         before.last = last;
         return;
     }
-    ranges.push(Range { first, last, place });
+    ranges.push(memory_range { first, last, group });
 }

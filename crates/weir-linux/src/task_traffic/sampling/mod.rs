@@ -23,9 +23,9 @@ use crate::counters::pmu::{Machine, Tap};
 use crate::inventory::numa::online;
 use crate::kernel::bpf::has_types;
 use crate::kernel::clock::now;
+use crate::kernel::skeletons::samples::types::sample_stats;
 use crate::options::{Options, Roots};
 use events::ChosenSampler;
-use intf::Fate;
 use program::SamplingProgram;
 use std::collections::{BTreeMap, BTreeSet};
 use totals::SampleTotals;
@@ -56,7 +56,7 @@ pub(super) struct Samples {
     trouble: Option<Missing>,
     near_at: Nanos,
     off_at: Nanos,
-    seen: Fate,
+    seen: sample_stats,
     throttled: u64,
 }
 
@@ -138,7 +138,7 @@ impl Samples {
             trouble: Some(Missing::NotYetRead),
             near_at: now(),
             off_at: Nanos(0),
-            seen: Fate::default(),
+            seen: sample_stats::default(),
             throttled: 0,
         })
     }
@@ -269,7 +269,7 @@ impl TrafficSource for Samples {
         }
         let seen = self.seen;
         let others = seen.without_address + seen.elsewhere + seen.from_cache;
-        if seen.taken == 0 && others > 0 {
+        if seen.counted == 0 && others > 0 {
             let why = format!(
                 "none of {others} was of a device: {} elsewhere, {} without an address, {} from a cache",
                 seen.elsewhere, seen.without_address, seen.from_cache

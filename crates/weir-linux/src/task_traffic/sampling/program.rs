@@ -2,20 +2,20 @@
 //! The sampling program in the kernel (`bpf/probes/samples.bpf.c`), and an event on each CPU that runs it.
 
 use super::super::Key;
-use super::intf::{self, Fate, Range, SampleCounts};
+use super::intf::{self, SampleCounts};
 use crate::counters::pmu::{Tap, Tapped};
 use crate::inventory::numa::online;
-use crate::kernel::bpf;
+use crate::kernel::bpf::{self, BpfValue};
 use crate::kernel::clock::now;
+use crate::kernel::skeletons::samples::types::{memory_range, sample_stats};
+use crate::kernel::skeletons::samples::{SamplesSkel, SamplesSkelBuilder};
 use crate::options::{By, Roots};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ObjectBuilder};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{MapCore, MapFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use weir_core::{Missing, Nanos};
 
-/// The compiled program.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/samples.bpf.o"));
-const PROGRAM: &str = "weir_sample_memory";
 /// How often it is checked which CPUs came or went.
 const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 
@@ -23,10 +23,7 @@ const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 pub(super) struct SamplingProgram {
     // The order matters: events first, so that no event counts into maps that go.
     taps: BTreeMap<u32, Tap>,
-    memory: MapHandle,
-    samples: MapHandle,
-    fates: MapHandle,
-    object: Object,
+    skel: SamplesSkel<'static>,
     tapped: Tapped,
     roots: Roots,
     on: bool,
@@ -40,19 +37,9 @@ impl SamplingProgram {
     /// The kernel refuses the program or the event.
     pub(super) fn load(roots: &Roots, by: By, tapped: Tapped) -> Result<SamplingProgram, Missing> {
         bpf::quiet();
-        let object = open(by).and_then(libbpf_rs::OpenObject::load);
-        let object = object.map_err(|e| refused(&e))?;
-        let map = |name: &str| -> Result<MapHandle, Missing> {
-            let found = object.maps().find(|m| m.name() == name);
-            let found = found.ok_or_else(|| Missing::Lost(format!("no map {name}")))?;
-            MapHandle::try_from(&found).map_err(|e| refused(&e))
-        };
         let mut program = SamplingProgram {
             taps: BTreeMap::new(),
-            memory: map("device_memory")?,
-            samples: map("sample_counts")?,
-            fates: map("sample_stats")?,
-            object,
+            skel: open(by).map_err(|e| refused(&e))?,
             tapped,
             roots: roots.clone(),
             on: false,
@@ -65,9 +52,7 @@ impl SamplingProgram {
     }
 
     fn tap(&mut self, cpu: u32) -> Result<(), Missing> {
-        let found = self.object.progs().find(|p| p.name() == PROGRAM);
-        let found = found.ok_or_else(|| Missing::Lost(format!("no program {PROGRAM}")))?;
-        let program: RawFd = found.as_fd().as_raw_fd();
+        let program: RawFd = self.skel.progs.weir_sample_memory.as_fd().as_raw_fd();
         let mut tap = Tap::open(&self.tapped, cpu, Some(program))?;
         if self.on {
             let failed = |e| Missing::Lost(format!("CPU {cpu}: {e}"));
@@ -92,9 +77,10 @@ impl SamplingProgram {
     }
 
     /// Where memory is that samples are taken of.
-    pub(super) fn watch(&mut self, ranges: &[Range]) -> Result<(), Missing> {
-        let (key, value) = (0u32.to_ne_bytes(), intf::to_bytes(ranges));
-        let done = self.memory.update(&key, &value, MapFlags::ANY);
+    pub(super) fn watch(&mut self, ranges: &[memory_range]) -> Result<(), Missing> {
+        let (key, all) = (0u32.to_ne_bytes(), intf::all(ranges));
+        let memory = &self.skel.maps.device_memory;
+        let done = memory.update(&key, all.as_bytes(), MapFlags::ANY);
         done.map_err(|e| unread(&e))
     }
 
@@ -124,40 +110,40 @@ impl SamplingProgram {
     /// Samples of a cgroup or a process so far, by place; one without samples has zeros.
     pub(super) fn taken(&self, key: Key) -> Result<SampleCounts, Missing> {
         let key = key.0.to_ne_bytes();
-        let rows = self.samples.lookup_percpu(&key, MapFlags::ANY);
+        let rows = self
+            .skel
+            .maps
+            .sample_counts
+            .lookup_percpu(&key, MapFlags::ANY);
         let rows = rows.map_err(|e| unread(&e))?.unwrap_or_default();
         Ok(intf::taken(&rows))
     }
 
     /// What became of all samples so far.
-    pub(super) fn fate(&self) -> Fate {
-        let rows = self.fates.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
-        Fate::from_rows(&rows.ok().flatten().unwrap_or_default())
+    pub(super) fn fate(&self) -> sample_stats {
+        let fates = &self.skel.maps.sample_stats;
+        let rows = fates.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
+        intf::fate(&rows.ok().flatten().unwrap_or_default())
     }
 
     /// Frees what is kept of others than these.
     pub(super) fn forget(&self, is_there: &dyn Fn(Key) -> bool) {
         let key = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
-        let all: Vec<u64> = self.samples.keys().map(|bytes| key(&bytes)).collect();
+        let samples = &self.skel.maps.sample_counts;
+        let all: Vec<u64> = samples.keys().map(|bytes| key(&bytes)).collect();
         for key in all.into_iter().filter(|key| !is_there(Key(*key))) {
             // Not there is as good.
-            let _ = self.samples.delete(&key.to_ne_bytes());
+            let _ = samples.delete(&key.to_ne_bytes());
         }
     }
 }
 
-fn open(by: By) -> Result<libbpf_rs::OpenObject, libbpf_rs::Error> {
-    let mut opened = ObjectBuilder::default().open_memory(OBJECT)?;
-    for mut map in opened.maps_mut() {
-        if map.name().to_string_lossy().ends_with(".rodata")
-            && let Some(first) = map
-                .initial_value_mut()
-                .and_then(|v| v.first_chunk_mut::<8>())
-        {
-            *first = u64::from(by == By::Process).to_ne_bytes();
-        }
+fn open(by: By) -> Result<SamplesSkel<'static>, libbpf_rs::Error> {
+    let mut opened = bpf::open::<SamplesSkelBuilder>()?;
+    if let Some(set) = &mut opened.maps.rodata_data {
+        set.by_process = u64::from(by == By::Process);
     }
-    Ok(opened)
+    opened.load()
 }
 
 fn refused(error: &libbpf_rs::Error) -> Missing {

@@ -106,7 +106,7 @@ fn memory_is_where_its_blocks_are() {
     let fake = nodes(&[(0, &[0, 1]), (1, &[8, 9, 10, 12]), (2, &[11])]);
     let groups = [group(0, Some(2)), group(1, None), group(2, Some(1))];
     let found = memory::ranges(&fake.roots(), &groups).unwrap();
-    let plain: Vec<_> = found.iter().map(|r| (r.first, r.last, r.place)).collect();
+    let plain: Vec<_> = found.iter().map(|r| (r.first, r.last, r.group)).collect();
     let wanted = [
         (0xb000, 0xbfff, 0),
         (0x8000, 0xafff, 2),
@@ -207,6 +207,6 @@ fn the_kernel_takes_it() {
     assert!(page.iter().step_by(4096).all(|byte| *byte == 1));
     samples.refresh(&BTreeSet::new());
     let fate = samples.seen;
-    assert!(fate.elsewhere > 0 && fate.taken == 0, "{fate:?}");
+    assert!(fate.elsewhere > 0 && fate.counted == 0, "{fate:?}");
     samples.program.switch(false);
 }
