@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Interface of task_counts.bpf.c. The other side is
- * crates/weir-linux/src/task_traffic/counting_intf.rs; a test compares the two.
+ * Interface of task_counts.bpf.c. crates/weir-linux/build.rs makes Rust of it.
  */
 #ifndef WEIR_TASK_COUNTS_INTF_H
 #define WEIR_TASK_COUNTS_INTF_H

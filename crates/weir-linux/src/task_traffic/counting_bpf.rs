@@ -3,26 +3,23 @@
 //! process.
 
 use super::core_events::ChosenEvents;
-use super::counting_intf::{COUNTED, CpuState, Sum};
+use super::counting_intf::{COUNTED, Sum};
 use super::{Key, TrafficSource};
 use crate::counters::pmu::Set;
 use crate::inventory::numa::online;
-use crate::kernel::bpf;
+use crate::kernel::bpf::{self, BpfValue};
 use crate::kernel::clock::now;
+use crate::kernel::skeletons::task_counts::types::{cpu_state, event_counts};
+use crate::kernel::skeletons::task_counts::{TaskCountsSkel, TaskCountsSkelBuilder};
 use crate::options::{By, Roots};
-use libbpf_rs::{
-    ErrorKind, Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, ProgramInput,
-};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, ProgramInput};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, RawFd};
 use weir_core::{Missing, Nanos};
 use weir_events::Config;
 
-/// The compiled program.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/task_counts.bpf.o"));
-/// The program that makes a CPU count up to now.
-const COUNT_NOW: &str = "weir_count_now";
 /// `BPF_F_TEST_RUN_ON_CPU`: on the CPU that is named.
 const ON_CPU: u32 = 1;
 /// How often it is checked which CPUs came online.
@@ -32,10 +29,7 @@ const CPUS_EVERY: Nanos = Nanos::from_millis(1000);
 pub(crate) struct CountingBpf {
     // The order matters: the link first, so that no program counts into maps that go.
     _link: Link,
-    cpu_states: MapHandle,
-    cgroups: MapHandle,
-    processes: MapHandle,
-    object: Object,
+    skel: TaskCountsSkel<'static>,
     roots: Roots,
     chosen: ChosenEvents,
     cpus: BTreeSet<u32>,
@@ -80,37 +74,16 @@ impl CountingBpf {
     ) -> Result<CountingBpf, Missing> {
         bpf::quiet();
         let cpu_count = libbpf_rs::num_possible_cpus().map_err(|e| refused(&e))?;
-        let object = open(by, cpu_count, chosen.all().len())
-            .and_then(libbpf_rs::OpenObject::load)
-            .map_err(|e| refused(&e))?;
-        let map = |name: &str| -> Result<MapHandle, Missing> {
-            let found = object.maps().find(|m| m.name() == name);
-            let found = found.ok_or_else(|| Missing::Lost(format!("no map {name}")))?;
-            MapHandle::try_from(&found).map_err(|e| refused(&e))
-        };
-        let (cpu_states, cgroups, processes) = (
-            map("cpu_states")?,
-            map("cgroup_counts")?,
-            map("process_counts")?,
-        );
+        let skel = open(by, cpu_count, chosen.all().len()).map_err(|e| refused(&e))?;
         let mut cpus = BTreeSet::new();
         for cpu in online(roots)? {
-            count_on(&object, &chosen, cpu)?;
+            count_on(&skel, &chosen, cpu)?;
             cpus.insert(cpu);
         }
-        let mut link = None;
-        for prog in object
-            .progs_mut()
-            .filter(|p| p.name() == "weir_count_switch")
-        {
-            link = Some(prog.attach().map_err(|e| refused(&e))?);
-        }
+        let link = skel.progs.weir_count_switch.attach();
         let mut kernel = CountingBpf {
-            _link: link.ok_or_else(|| Missing::Lost("no program to attach".into()))?,
-            cpu_states,
-            cgroups,
-            processes,
-            object,
+            _link: link.map_err(|e| refused(&e))?,
+            skel,
             roots: roots.clone(),
             chosen,
             cpus,
@@ -124,16 +97,14 @@ impl CountingBpf {
 
     /// Lets CPUs count up to now. One that went offline meanwhile has nothing to say.
     fn count_now(&mut self, is_meant: impl Fn(u32) -> bool) {
-        let Some(program) = self.object.progs_mut().find(|p| p.name() == COUNT_NOW) else {
-            return;
-        };
         for cpu in self.cpus.iter().copied().filter(|cpu| is_meant(*cpu)) {
             let input = ProgramInput {
                 cpu,
                 flags: ON_CPU,
                 ..ProgramInput::default()
             };
-            if let Err(why) = program.test_run(input) {
+            // The program that makes a CPU count up to now.
+            if let Err(why) = self.skel.progs.weir_count_now.test_run(input) {
                 tracing::trace!(cpu, %why, "not brought up to now");
             }
         }
@@ -151,7 +122,7 @@ impl CountingBpf {
         };
         let there: BTreeSet<u32> = there.into_iter().collect();
         for cpu in there.difference(&self.cpus) {
-            if let Err(why) = count_on(&self.object, &self.chosen, *cpu) {
+            if let Err(why) = count_on(&self.skel, &self.chosen, *cpu) {
                 tracing::warn!(cpu, %why, "its tasks are not counted");
             }
         }
@@ -175,9 +146,10 @@ impl TrafficSource for CountingBpf {
     fn refresh(&mut self, keys: &BTreeSet<Key>) -> u64 {
         self.follow_cpus();
         let key = 0u32.to_ne_bytes();
-        let rows = self.cpu_states.lookup_percpu(&key, MapFlags::ANY);
+        let rows = self.skel.maps.cpu_states.lookup_percpu(&key, MapFlags::ANY);
         let rows = rows.ok().flatten().unwrap_or_default();
-        let cpu_states: Vec<CpuState> = rows.iter().map(|row| CpuState::from_bytes(row)).collect();
+        let cpu_states: Vec<cpu_state> =
+            rows.iter().map(|row| cpu_state::from_bytes(row)).collect();
         self.count_now(|cpu| {
             let state = cpu_states.get(cpu as usize).copied().unwrap_or_default();
             keys.contains(&Key(state.key))
@@ -189,11 +161,10 @@ impl TrafficSource for CountingBpf {
     }
 
     fn of_cgroup(&mut self, id: Key) -> Result<Sum, Missing> {
-        let found = self
-            .cgroups
-            .lookup_percpu(&id.0.to_ne_bytes(), MapFlags::ANY);
+        let cgroups = &self.skel.maps.cgroup_counts;
+        let found = cgroups.lookup_percpu(&id.0.to_ne_bytes(), MapFlags::ANY);
         let rows = found.map_err(|e| unread(&e))?.unwrap_or_default();
-        let sums = rows.iter().map(|row| Sum::from_bytes(row));
+        let sums = rows.iter().map(|row| event_counts::from_bytes(row).into());
         Ok(sums.fold(Sum::default(), Sum::plus))
     }
 
@@ -203,8 +174,9 @@ impl TrafficSource for CountingBpf {
         let fd = pidfd_open(pid, PidfdFlags::empty())
             .map_err(|e| Missing::Lost(format!("process {}: {e}", id.0)))?;
         let key: RawFd = fd.as_raw_fd();
-        match self.processes.lookup(&key.to_ne_bytes(), MapFlags::ANY) {
-            Ok(row) => Ok(row.map_or_else(Sum::default, |row| Sum::from_bytes(&row))),
+        let processes = &self.skel.maps.process_counts;
+        match processes.lookup(&key.to_ne_bytes(), MapFlags::ANY) {
+            Ok(row) => Ok(event_counts::from_bytes(&row.unwrap_or_default()).into()),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(Sum::default()),
             Err(e) => Err(unread(&e)),
         }
@@ -212,10 +184,11 @@ impl TrafficSource for CountingBpf {
 
     fn forget(&mut self, is_there: &dyn Fn(Key) -> bool) {
         let key = |bytes: &Vec<u8>| bytes.as_slice().try_into().map_or(0, u64::from_ne_bytes);
-        let gone: Vec<u64> = self.cgroups.keys().map(|bytes| key(&bytes)).collect();
+        let cgroups = &self.skel.maps.cgroup_counts;
+        let gone: Vec<u64> = cgroups.keys().map(|bytes| key(&bytes)).collect();
         for key in gone.into_iter().filter(|key| !is_there(Key(*key))) {
             // Not there is as good.
-            let _ = self.cgroups.delete(&key.to_ne_bytes());
+            let _ = cgroups.delete(&key.to_ne_bytes());
         }
     }
 }
@@ -224,36 +197,24 @@ fn open(
     by: By,
     cpu_count: usize,
     event_count: usize,
-) -> Result<libbpf_rs::OpenObject, libbpf_rs::Error> {
-    let mut opened = ObjectBuilder::default().open_memory(OBJECT)?;
-    for mut map in opened.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name == "cpu_events" {
-            let places = u32::try_from(cpu_count.saturating_mul(COUNTED)).unwrap_or(u32::MAX);
-            map.set_max_entries(places)?;
-        }
-        if name.ends_with(".rodata")
-            && let Some(first) = map
-                .initial_value_mut()
-                .and_then(|v| v.first_chunk_mut::<16>())
-        {
-            let by_process = u64::from(by == By::Process);
-            first[..8].copy_from_slice(&(event_count as u64).to_ne_bytes());
-            first[8..].copy_from_slice(&by_process.to_ne_bytes());
-        }
+) -> Result<TaskCountsSkel<'static>, libbpf_rs::Error> {
+    let mut opened = bpf::open::<TaskCountsSkelBuilder>()?;
+    let places = u32::try_from(cpu_count.saturating_mul(COUNTED)).unwrap_or(u32::MAX);
+    opened.maps.cpu_events.set_max_entries(places)?;
+    if let Some(set) = &mut opened.maps.rodata_data {
+        set.event_count = event_count as u64;
+        set.by_process = u64::from(by == By::Process);
     }
-    Ok(opened)
+    opened.load()
 }
 
 /// Opens the events on a CPU and gives them to the program, which keeps them open.
-fn count_on(object: &Object, chosen: &ChosenEvents, cpu: u32) -> Result<(), Missing> {
+fn count_on(skel: &TaskCountsSkel<'_>, chosen: &ChosenEvents, cpu: u32) -> Result<(), Missing> {
     let set = Set::open_raw(&chosen.pmu, chosen.kind, cpu, &chosen.all())?;
-    let Some(map) = object.maps().find(|m| m.name() == "cpu_events") else {
-        return Err(Missing::Lost("no map cpu_events".into()));
-    };
     for (place, fd) in set.descriptors().enumerate() {
         let place = cpu as usize * COUNTED + place;
         let key = u32::try_from(place).unwrap_or(u32::MAX).to_ne_bytes();
+        let map = &skel.maps.cpu_events;
         map.update(&key, &fd.to_ne_bytes(), MapFlags::ANY)
             .map_err(|e| refused(&e))?;
     }
