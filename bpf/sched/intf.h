@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR MIT */
 /*
- * Interface of the scheduler: the values of its maps, shared with the daemon. All
- * members are 64-bit words, so that both sides agree on the layout;
- * crates/weir-linux/src/backends/sched_ext/intf.rs is the other side, and a test compares the two.
+ * Interface of the scheduler: the values of its maps, shared with the daemon.
+ * crates/weir-linux/build.rs makes Rust of it: structs by their BTF types, and
+ * constants of the lines that define a number.
  *
  * The daemon writes settings once, and configurations, cgroups and the heartbeat
  * whenever they change; it never writes the scheduler's contexts and statistics.

@@ -17,6 +17,7 @@ use super::slots::Slots;
 use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, open_beneath};
 use crate::kernel::parse::decimal;
+use crate::kernel::skeletons::sched::WEIR_WEIGHT_DEFAULT;
 use crate::workloads::discovery::{View, WorkloadSource};
 use rustix::fd::BorrowedFd;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ use weir_core::{Nanos, Plan, WorkloadId};
 
 /// How long the weight of an inner cgroup is believed.
 const KEPT: Nanos = Nanos::from_millis(2000);
-const USUAL: u64 = 100;
+const USUAL: u64 = WEIR_WEIGHT_DEFAULT;
 
 /// A leaf of the tree: the cgroup's id, its path below the root, its own weight.
 #[derive(Clone, Debug)]

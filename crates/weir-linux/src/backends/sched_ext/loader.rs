@@ -3,17 +3,18 @@
 //! however this process ends, the kernel then takes it out and runs all tasks itself.
 
 use super::intf::{
-    self, DeviceCtx, EnqueueStats, ExitInfo, Heartbeat, SchedStats, Settings, WorkloadCfg,
-    WorkloadCtx,
+    self, DeviceCfg, DeviceCtx, DeviceSample, EnqueueStats, ExitInfo, Heartbeat, SchedStats,
+    Settings, WorkloadCfg, WorkloadCtx,
 };
 use super::kernel_enums;
 use crate::inventory::sched_ext_state::{Mode, SchedExt};
+use crate::kernel::bpf::{self, BpfValue};
+use crate::kernel::skeletons::sched::{OpenSchedMaps, SchedSkel, SchedSkelBuilder};
 use crate::options::{Roots, ThesisVariant};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel};
 use std::sync::Mutex;
 
-/// The compiled scheduler.
-const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o"));
 /// The first kernel that gives tasks of `SCHED_EXT` time although ordinary tasks could use all of it.
 const KERNEL: (u32, u32) = (7, 0);
 
@@ -72,8 +73,13 @@ fn hear(_: PrintLevel, words: String) {
 fn last_words() -> String {
     let said = SAID.lock().map(|said| said.clone()).unwrap_or_default();
     tracing::debug!(said, "libbpf");
-    let telling =
-        |l: &&str| !l.trim().is_empty() && !l.contains("-- END") && !l.starts_with("processed");
+    last_lines(&said)
+}
+
+fn last_lines(said: &str) -> String {
+    // A skeleton adds that it was not loaded, after the reason.
+    let is_filler = |l: &str| l.contains("-- END") || l.contains("failed to load BPF skeleton");
+    let telling = |l: &&str| !l.trim().is_empty() && !is_filler(l) && !l.starts_with("processed");
     let lines: Vec<&str> = said.lines().filter(telling).map(str::trim).collect();
     lines
         .get(lines.len().saturating_sub(3)..)
@@ -110,18 +116,7 @@ fn is_old(release: &str) -> bool {
 pub(crate) struct Loaded {
     // The order matters: the link first, so that the scheduler leaves before its maps.
     link: Option<Link>,
-    beat: MapHandle,
-    rates: MapHandle,
-    devices: MapHandle,
-    owners: MapHandle,
-    shares: MapHandle,
-    counts: MapHandle,
-    seen: MapHandle,
-    meters: MapHandle,
-    life: MapHandle,
-    costs: MapHandle,
-    end: MapHandle,
-    object: Object,
+    skel: SchedSkel<'static>,
     rule: Rule,
 }
 
@@ -141,17 +136,9 @@ impl Loaded {
         if let Some((name, ours, theirs)) = kernel_enums::difference(&types) {
             return Err(ScxError::Number(name, ours, theirs));
         }
-        let object = ObjectBuilder::default()
-            .open_memory(OBJECT)
-            .and_then(|opened| choose(opened, rule))
-            .and_then(libbpf_rs::OpenObject::load)
-            .map_err(not_taken)?;
-        let map = |name: &str| -> Result<MapHandle, ScxError> {
-            let found = object.maps().find(|m| m.name() == name);
-            let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
-            let found = found.ok_or_else(missing).map_err(ScxError::Map)?;
-            MapHandle::try_from(&found).map_err(ScxError::Map)
-        };
+        let mut opened = bpf::open::<SchedSkelBuilder>().map_err(not_taken)?;
+        choose(&mut opened.maps, rule).map_err(not_taken)?;
+        let skel = opened.load().map_err(not_taken)?;
         let set = Settings {
             cpu_count: cpus,
             queue_count: if rule == Rule::Full {
@@ -161,37 +148,10 @@ impl Loaded {
             },
             ..settings
         };
-        put(&map("sched_settings")?, 0, &set.to_bytes())?;
-        let (beat, rates, devices) = (
-            map("heartbeat")?,
-            map("workload_cfgs")?,
-            map("device_cfgs")?,
-        );
-        let (owners, counts, meters) = (
-            map("cgroup_to_workload")?,
-            map("workload_ctxs")?,
-            map("device_ctxs")?,
-        );
-        let (shares, seen) = (map("cgroup_hweights")?, map("device_samples")?);
-        let (life, costs, end) = (
-            map("sched_stats")?,
-            map("enqueue_stats")?,
-            map("exit_info")?,
-        );
+        put(&skel.maps.sched_settings, 0, &set)?;
         Ok(Loaded {
             link: None,
-            beat,
-            rates,
-            devices,
-            owners,
-            shares,
-            counts,
-            seen,
-            meters,
-            life,
-            costs,
-            end,
-            object,
+            skel,
             rule,
         })
     }
@@ -202,71 +162,71 @@ impl Loaded {
             return Ok(false);
         }
         let not_taken = |e| ScxError::NotTaken(e, last_words());
-        let mut maps = self.object.maps_mut();
-        let missing = || libbpf_rs::Error::from_raw_os_error(libc::ENOENT);
-        let ops = maps.find(|m| m.name() == self.rule.ops());
-        let mut ops = ops.ok_or_else(missing).map_err(ScxError::Map)?;
+        let maps = &mut self.skel.maps;
+        let ops = match self.rule {
+            Rule::Partial => &mut maps.weir_partial,
+            Rule::Full => &mut maps.weir_full,
+            Rule::Thesis(_) => &mut maps.weir_thesis,
+        };
         self.link = Some(ops.attach_struct_ops().map_err(not_taken)?);
         Ok(true)
     }
 
     pub(crate) fn set_beat(&self, beat: Heartbeat) -> Result<(), ScxError> {
-        put(&self.beat, 0, &beat.to_bytes())
+        put(&self.skel.maps.heartbeat, 0, &beat)
     }
 
     pub(crate) fn set_rate(&self, slot: u32, rate: WorkloadCfg) -> Result<(), ScxError> {
-        put(&self.rates, slot, &rate.to_bytes())
+        put(&self.skel.maps.workload_cfgs, slot, &rate)
     }
 
-    pub(crate) fn set_device(&self, index: u32, device: &intf::DeviceCfg) -> Result<(), ScxError> {
-        put(&self.devices, index, &device.to_bytes())
+    pub(crate) fn set_device(&self, index: u32, device: &DeviceCfg) -> Result<(), ScxError> {
+        put(&self.skel.maps.device_cfgs, index, device)
     }
 
-    pub(crate) fn set_seen(&self, index: u32, seen: intf::DeviceSample) -> Result<(), ScxError> {
-        put(&self.seen, index, &seen.to_bytes())
+    pub(crate) fn set_seen(&self, index: u32, seen: DeviceSample) -> Result<(), ScxError> {
+        put(&self.skel.maps.device_samples, index, &seen)
     }
 
     /// Clears the count of the last workload in this slot. Only while the slot limits no workload.
     pub(crate) fn clear_count(&self, slot: u32) -> Result<(), ScxError> {
-        put(&self.counts, slot, &WorkloadCtx::default().to_bytes())
+        put(&self.skel.maps.workload_ctxs, slot, &WorkloadCtx::default())
     }
 
     /// Sets the slot of a cgroup's tasks (0: none), and their share of the CPUs (0: each task counts for
     /// itself).
     pub(crate) fn own(&self, cgroup: u64, slot: u32, share: u32) -> Result<(), ScxError> {
+        let owners = &self.skel.maps.cgroup_to_workload;
         let value = (u64::from(slot) | u64::from(share) << 8).to_ne_bytes();
         if slot == 0 && share == 0 {
             // Not there is as good.
-            let _ = self.owners.delete(&cgroup.to_ne_bytes());
+            let _ = owners.delete(&cgroup.to_ne_bytes());
             return Ok(());
         }
-        let done = self
-            .owners
-            .update(&cgroup.to_ne_bytes(), &value, MapFlags::ANY);
+        let done = owners.update(&cgroup.to_ne_bytes(), &value, MapFlags::ANY);
         done.map_err(ScxError::Map)
     }
 
     pub(crate) fn set_share(&self, index: u32, weight: u64) -> Result<(), ScxError> {
-        put(&self.shares, index, &weight.to_ne_bytes())
+        put(&self.skel.maps.cgroup_hweights, index, &weight)
     }
 
     pub(crate) fn count(&self, slot: u32) -> Option<WorkloadCtx> {
-        get(&self.counts, slot).map(|b| WorkloadCtx::from_bytes(&b))
+        get(&self.skel.maps.workload_ctxs, slot)
     }
 
     pub(crate) fn meter(&self, device: u32) -> Option<DeviceCtx> {
-        get(&self.meters, device).map(|b| DeviceCtx::from_bytes(&b))
+        get(&self.skel.maps.device_ctxs, device)
     }
 
     pub(crate) fn life(&self) -> Option<SchedStats> {
-        get(&self.life, 0).map(|b| SchedStats::from_bytes(&b))
+        get(&self.skel.maps.sched_stats, 0)
     }
 
     /// What queueing costs, by CPU.
     pub(crate) fn costs(&self) -> Vec<EnqueueStats> {
-        let found = self
-            .costs
-            .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
+        let costs = &self.skel.maps.enqueue_stats;
+        let found = costs.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY);
         let rows = found.ok().flatten().unwrap_or_default();
         rows.iter()
             .map(|row| EnqueueStats::from_bytes(row))
@@ -275,7 +235,7 @@ impl Loaded {
 
     /// Why the kernel threw it out, if it did.
     pub(crate) fn end(&self) -> Option<ExitInfo> {
-        get(&self.end, 0).and_then(|b| ExitInfo::from_bytes(&b))
+        get(&self.skel.maps.exit_info, 0).and_then(|info| ExitInfo::of(&info))
     }
 }
 
@@ -291,17 +251,6 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    /// All there are: the name of their operations.
-    const OPS: [&str; 3] = ["weir_partial", "weir_full", "weir_thesis"];
-
-    fn ops(self) -> &'static str {
-        match self {
-            Rule::Partial => Self::OPS[0],
-            Rule::Full => Self::OPS[1],
-            Rule::Thesis(_) => Self::OPS[2],
-        }
-    }
-
     /// Whether all ordinary tasks are the scheduler's.
     pub(crate) fn takes_all(self) -> bool {
         self != Rule::Partial
@@ -331,26 +280,15 @@ impl Rule {
 }
 
 /// Only the operations of one rule are made, and with them only their programs.
-fn choose(
-    mut opened: libbpf_rs::OpenObject,
-    rule: Rule,
-) -> Result<libbpf_rs::OpenObject, libbpf_rs::Error> {
-    for mut map in opened.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if Rule::OPS.contains(&name.as_str()) && name != rule.ops() {
-            map.set_autocreate(false)?;
-        }
-        if name.ends_with(".rodata")
-            && let Some(first) = map
-                .initial_value_mut()
-                .and_then(|v| v.first_chunk_mut::<16>())
-        {
-            let [is_full, thesis] = rule.words().map(u64::to_ne_bytes);
-            first[..8].copy_from_slice(&is_full);
-            first[8..].copy_from_slice(&thesis);
-        }
+fn choose(maps: &mut OpenSchedMaps<'_>, rule: Rule) -> Result<(), libbpf_rs::Error> {
+    maps.weir_partial.set_autocreate(rule == Rule::Partial)?;
+    maps.weir_full.set_autocreate(rule == Rule::Full)?;
+    maps.weir_thesis
+        .set_autocreate(matches!(rule, Rule::Thesis(_)))?;
+    if let Some(set) = &mut maps.rodata_data {
+        [set.full_mode, set.thesis_variant] = rule.words();
     }
-    Ok(opened)
+    Ok(())
 }
 
 /// Memory nodes that can exist, as many as have a queue.
@@ -364,13 +302,14 @@ fn possible_nodes() -> u64 {
     (last.unwrap_or(0) + 1).min(intf::MAX_QUEUES)
 }
 
-fn put(map: &MapHandle, key: u32, value: &[u8]) -> Result<(), ScxError> {
-    map.update(&key.to_ne_bytes(), value, MapFlags::ANY)
+fn put(map: &impl MapCore, key: u32, value: &impl BpfValue) -> Result<(), ScxError> {
+    map.update(&key.to_ne_bytes(), value.as_bytes(), MapFlags::ANY)
         .map_err(ScxError::Map)
 }
 
-fn get(map: &MapHandle, key: u32) -> Option<Vec<u8>> {
-    map.lookup(&key.to_ne_bytes(), MapFlags::ANY).ok().flatten()
+fn get<T: BpfValue>(map: &impl MapCore, key: u32) -> Option<T> {
+    let found = map.lookup(&key.to_ne_bytes(), MapFlags::ANY);
+    found.ok().flatten().map(|bytes| T::from_bytes(&bytes))
 }
 
 #[cfg(test)]
@@ -406,6 +345,39 @@ mod tests {
             text.contains("too old") || text.contains("kernel/btf"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_reason_is_in_the_last_lines_that_say_something() {
+        let said = "libbpf: prog 'weir_init': BPF program load failed: -EINVAL\n\
+            R1 invalid mem access\nprocessed 12 insns\n-- END PROG LOAD LOG --\n\
+            libbpf: failed to load object 'sched_bpf'\n\
+            libbpf: failed to load BPF skeleton 'sched_bpf': -EINVAL\n";
+        let last = "libbpf: prog 'weir_init': BPF program load failed: -EINVAL; R1 invalid mem access; \
+            libbpf: failed to load object 'sched_bpf'";
+        assert_eq!(last_lines(said), last);
+        assert_eq!(last_lines("\n \n"), "");
+    }
+
+    #[test]
+    fn only_the_operations_of_one_rule_are_made() {
+        for (rule, made, words) in [
+            (Rule::Partial, [true, false, false], [0, 0]),
+            (Rule::Full, [false, true, false], [1, 0]),
+            (
+                Rule::Thesis(ThesisVariant::Vtime),
+                [false, false, true],
+                [0, 2],
+            ),
+        ] {
+            let mut opened = bpf::open::<SchedSkelBuilder>().unwrap();
+            choose(&mut opened.maps, rule).unwrap();
+            let maps = &opened.maps;
+            let ops = [&maps.weir_partial, &maps.weir_full, &maps.weir_thesis];
+            assert_eq!(ops.map(|map| map.autocreate()), made, "{rule:?}");
+            let set = maps.rodata_data.as_ref().unwrap();
+            assert_eq!([set.full_mode, set.thesis_variant], words, "{rule:?}");
+        }
     }
 
     /// Where sched_ext is lacking, loading must fail with words, and change nothing.

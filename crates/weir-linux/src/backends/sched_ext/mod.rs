@@ -356,10 +356,10 @@ impl Scx {
             let given = given.get(&device.id).copied().unwrap_or(0);
             let groups = machine.groups.iter().filter(|g| g.id.device == device.id);
             let nodes: Option<Vec<u64>> = groups.map(|g| g.node.map(|n| u64::from(n.0))).collect();
+            let nodes = nodes
+                .filter(|_| self.counts == DeviceCounts::Itself)
+                .unwrap_or_default();
             let cfg = DeviceCfg {
-                nodes: nodes
-                    .filter(|_| self.counts == DeviceCounts::Itself)
-                    .unwrap_or_default(),
                 set_point_bytes_per_sec: target,
                 others_bytes_per_sec: state.map_or(0, |d| others_room(d, given)),
                 // While no workload is limited all of it is for the others, and what they leave of it is no
@@ -374,6 +374,7 @@ impl Scx {
                 } else {
                     0
                 },
+                ..intf::device_of(&nodes)
             };
             loaded.set_device(device.id.0, &cfg)?;
         }

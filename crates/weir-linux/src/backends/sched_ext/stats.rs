@@ -3,6 +3,7 @@
 
 use super::Scx;
 use super::intf::{DeviceCtx, EnqueueStats, ExitInfo, WorkloadCtx};
+use crate::kernel::skeletons::sched::WEIR_SCALE_BITS;
 use rustix::fs::OFlags;
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -14,7 +15,7 @@ use weir_core::{Bytes, DeviceId, Nanos, WorkloadId};
 /// In the directory of weir's run-time files: the last time the kernel took the scheduler out.
 pub(crate) const REPORT: &str = "scheduler-end.txt";
 /// Scales have this value for 1 (`WEIR_SCALE_ONE`).
-const SCALE_ONE: f64 = 4096.0;
+const SCALE_ONE: f64 = (1_u64 << WEIR_SCALE_BITS) as f64;
 
 impl Scx {
     /// Nothing while it is not in the kernel.
