@@ -39,13 +39,9 @@
 #define THESIS_VTIME		2
 #define THESIS_QUEUE		3
 
-#define THESIS_SLICE_NS		20000000ULL
-#define THESIS_REFRESH_NS	1000000ULL
-/* Parts of a limit of 1, and the least limit (1 %). */
+/* Parts of a limit of 1, and the lowest limit. */
 #define THESIS_ONE		(1ULL << 16)
-#define THESIS_LEAST		(THESIS_ONE / 100)
-/* Weight of a new value in the average, in tenths (7.4.1). */
-#define THESIS_ALPHA_TENTHS	3
+#define THESIS_LEAST		(THESIS_ONE * WEIR_THESIS_LIMIT_MIN_PERCENT / 100)
 #define THROTTLE_QUEUE		(RUN_QUEUE + 1)
 
 /* By device: when its counters were read, and the average. */
@@ -76,14 +72,14 @@ GLOBAL_FN int refresh_average(u64 index, u64 now)
 	if (!dcfg || !avg || !dctx)
 		return 0;
 	then = avg->read_ns;
-	if (now < then + THESIS_REFRESH_NS || __sync_val_compare_and_swap(&avg->read_ns, then, now) != then)
+	if (now < then + WEIR_THESIS_REFRESH_NS || __sync_val_compare_and_swap(&avg->read_ns, then, now) != then)
 		return 0;
 	if (!device_bytes_read(dcfg, dctx, &bytes) || !then)
 		return 0;
 	/* Below 2^34 bytes in one interval, so that the product fits. */
 	rate = weir_min(bytes, 1ULL << 34) * WEIR_NS_PER_SEC / (now - then);
 	if (avg->is_known)
-		rate = (rate * THESIS_ALPHA_TENTHS + avg->bytes_per_sec * (10 - THESIS_ALPHA_TENTHS)) / 10;
+		rate = (rate * WEIR_THESIS_ALPHA_TENTHS + avg->bytes_per_sec * (10 - WEIR_THESIS_ALPHA_TENTHS)) / 10;
 	avg->bytes_per_sec = rate;
 	avg->is_known = 1;
 	return 0;
@@ -159,7 +155,7 @@ SEC("struct_ops/weir_thesis_enqueue")
 void BPF_PROG(weir_thesis_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *taskc = task_ctx_of(p);
-	u64 now = scx_bpf_now(), slice = THESIS_SLICE_NS;
+	u64 now = scx_bpf_now(), slice = WEIR_THESIS_SLICE_NS;
 
 	refresh_load(now);
 	if (!taskc) {
@@ -169,7 +165,7 @@ void BPF_PROG(weir_thesis_enqueue, struct task_struct *p, u64 enq_flags)
 	taskc->limit = thesis_limit(taskc);
 	slice = slice * taskc->limit / THESIS_ONE;
 	if (thesis_variant == THESIS_VTIME) {
-		taskc->vtime = weir_vtime_resume(taskc->vtime, vtime_now, THESIS_SLICE_NS);
+		taskc->vtime = weir_vtime_resume(taskc->vtime, vtime_now, WEIR_THESIS_SLICE_NS);
 		scx_bpf_dsq_insert_vtime(p, RUN_QUEUE, slice, taskc->vtime, enq_flags);
 	} else if (thesis_variant == THESIS_QUEUE && taskc->limit < THESIS_ONE) {
 		scx_bpf_dsq_insert(p, THROTTLE_QUEUE, slice, enq_flags);

@@ -42,6 +42,14 @@
 #define WEIR_OVERSHOOT_FADE_NS	100000000ULL
 /* Bits behind the binary point of scale factors. */
 #define WEIR_SCALE_BITS	12
+/* Slice of the thesis's schedulers for a task without a limit (5.4.1, equation 8), nanoseconds. */
+#define WEIR_THESIS_SLICE_NS	20000000ULL
+/* They read counters at most once in this time (5.4.1.1), nanoseconds. */
+#define WEIR_THESIS_REFRESH_NS	1000000ULL
+/* Weight of a new value in their running average (7.4.1), tenths. */
+#define WEIR_THESIS_ALPHA_TENTHS	3
+/* Their lowest limit (5.4.2), percent of a CPU. */
+#define WEIR_THESIS_LIMIT_MIN_PERCENT	1
 
 #define WEIR_NS_PER_SEC		1000000000ULL
 /* No interval is longer; a timer that slept through more was not working. */

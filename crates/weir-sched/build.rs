@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let sched = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/sched");
+    // Relative to the package, where cargo runs this: the same in a checkout that was moved.
+    let sched = Path::new("../../bpf/sched");
     let (header, host) = (sched.join("weir_sched.h"), sched.join("host.c"));
     for file in [&header, &host] {
         println!("cargo:rerun-if-changed={}", file.display());
     }
     cc::Build::new()
         .file(host)
-        .include(&sched)
+        .include(sched)
         .warnings(true)
         .compile("weir_sched_host");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());

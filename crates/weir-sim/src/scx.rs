@@ -35,18 +35,16 @@ use crate::queue::Event;
 use std::collections::VecDeque;
 
 /// `SCX_SLICE_DFL`.
-const SLICE_NS: f64 = 20e6;
+const SLICE_NS: f64 = weir_sched::THESIS_SLICE_NS as f64;
 /// How long `enqueue` takes until the task is in its queue (thesis 6.8.1).
 const ENQUEUE_NS: u64 = 10_700;
 /// Timer interrupts of all CPUs come at the same moment; their handlers reach `dispatch` within this
 /// time, in any order.
 const TICK_SPREAD_NS: usize = 2_000;
-/// Counters are read at most this often (thesis 5.4.1.1).
-const REFRESH_NS: u64 = 1_000_000;
-/// Weight of a new value (thesis 7.4.1).
-const ALPHA: f64 = 0.3;
-/// Lowest limit (thesis 5.4.2).
-pub(crate) const LIMIT_MIN: f64 = 0.01;
+/// Weight of a new value.
+pub(crate) const ALPHA: f64 = weir_sched::THESIS_ALPHA_TENTHS as f64 / 10.0;
+/// Lowest limit.
+pub(crate) const LIMIT_MIN: f64 = weir_sched::THESIS_LIMIT_MIN_PERCENT as f64 / 100.0;
 const NORMAL: f64 = 100.0;
 
 /// What a task's limit is computed from, at each of its enqueues.
@@ -205,7 +203,7 @@ impl Machine {
     fn scx_enqueue(&mut self, task: u32) {
         let now = self.now;
         self.scx().calls.enqueues += 1;
-        if now - self.scx().counted.0 >= REFRESH_NS {
+        if now - self.scx().counted.0 >= weir_sched::THESIS_REFRESH_NS {
             self.settle_all();
             let bytes = self.groups.iter().flatten().sum();
             self.scx().refresh(now, bytes);

@@ -20,13 +20,13 @@ use crate::build::{Built, Label};
 use crate::machine::Machine;
 use crate::quota::CpuMax;
 use crate::scenario::Scenario;
+use crate::scx::{ALPHA, LIMIT_MIN};
 use crate::sensors::Samplers;
 
 const EVERY_NS: u64 = 150_000_000;
 const ITERATION_NS: u64 = 30_800_000;
 /// 9 % of 150 ms, on a CPU with a busy sibling.
 const CPU_NS: f64 = 0.09 * 150e6;
-const ALPHA: f64 = 0.3;
 const QUOTA_NS: u64 = 1_000_000;
 
 /// The controller and its machine.
@@ -214,7 +214,7 @@ impl Thesis {
         };
         for (index, reduction) in order.into_iter().zip(reductions) {
             let limit = &mut self.processes[index].limit;
-            *limit = (*limit * (1.0 - reduction)).clamp(crate::scx::LIMIT_MIN, 1.0);
+            *limit = (*limit * (1.0 - reduction)).clamp(LIMIT_MIN, 1.0);
         }
     }
 
