@@ -9,6 +9,7 @@
 
 pub(crate) mod cpu_max;
 pub(crate) mod eligibility;
+pub(crate) mod move_process;
 pub(crate) mod sched_ext;
 pub(crate) mod target;
 
@@ -24,8 +25,8 @@ use crate::workloads::discovery::View;
 use crate::workloads::exclude::Rules;
 use cpu_max::CpuMaxBackend;
 use cpu_max::lease::CpuMaxLease;
-use cpu_max::move_process::TakenProcess;
 use cpu_max::weight_lease::WeightLease;
+use move_process::TakenProcess;
 use rustix::fd::OwnedFd;
 use sched_ext::Scx;
 use sched_ext::threads::ScxThread;

@@ -2,7 +2,7 @@
 //! Which cgroup a workload is limited by, read from the kernel just before the first change.
 
 use super::BackendContext;
-use super::cpu_max::move_process::{self, ProcessRecord, TakenProcess};
+use super::move_process::{self, ProcessRecord, TakenProcess};
 use super::eligibility::outcome;
 use crate::kernel::files::open_same;
 use crate::workloads::discovery::WorkloadSource;

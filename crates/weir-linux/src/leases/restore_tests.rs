@@ -452,7 +452,7 @@ fn lines_of_limits_are_written_as_the_build_before_wrote_them() {
 
 #[test]
 fn lines_of_moves_are_written_as_the_build_before_wrote_them() {
-    use crate::backends::cpu_max::move_process::{ProcessRecord, TakenProcess};
+    use crate::backends::move_process::{ProcessRecord, TakenProcess};
     use crate::backends::sched_ext::threads::{ScxThread, ThreadsRecord};
     let (path, inode) = ("/a".to_owned(), 7);
     let take = ProcessRecord::Take(TakenProcess {

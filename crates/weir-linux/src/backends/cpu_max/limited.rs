@@ -2,10 +2,10 @@
 //! A cgroup that weir limits: its `cpu.max` before, the value that should be there, and its files.
 
 use super::lease::CpuMaxLease;
-use super::move_process::TakenProcess;
 use super::period_phase::Phase;
 use super::weight::HeldWeight;
 use crate::backends::eligibility::outcome;
+use crate::backends::move_process::TakenProcess;
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::Kept;
 use crate::kernel::files::{Buffer, open_same, overwrite, write_at};

@@ -24,7 +24,6 @@
 
 pub(crate) mod lease;
 pub(crate) mod limited;
-pub(crate) mod move_process;
 pub(crate) mod period_phase;
 pub(crate) mod quota;
 pub(crate) mod released;
@@ -35,6 +34,7 @@ pub(crate) mod weight_lease;
 pub(crate) mod write_order;
 
 use crate::backends::eligibility::{may_be_limited, outcome};
+use crate::backends::move_process::{self, ProcessRecord, TakenProcess};
 use crate::backends::target::LimitTarget;
 use crate::backends::{Backend, BackendContext};
 use crate::inventory::sched_ext_state::SchedExt;
@@ -49,7 +49,6 @@ use crate::options::Options;
 use crate::workloads::discovery::{View, Watched};
 use lease::{CpuMaxLease, CpuMaxRecord};
 use limited::{LimitedCgroup, parse_max};
-use move_process::{ProcessRecord, TakenProcess};
 use period_phase::{Search, patience_us};
 use quota::{period_us, quota, tighter};
 use released::ReleasedLimits;
