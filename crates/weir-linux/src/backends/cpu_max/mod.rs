@@ -40,14 +40,13 @@ use crate::backends::{Backend, BackendContext};
 use crate::inventory::sched_ext_state::SchedExt;
 use crate::kernel::clock::{now, sleep_until};
 use crate::kernel::escape::escape;
-use crate::kernel::fd_budget::{Budget, Rank, is_want};
+use crate::kernel::fd_budget::{Budget, Rank};
 use crate::kernel::files::{inode, open_to_change};
 use crate::kernel::parse::cgroup::CpuMax;
-use crate::kernel::parse::decimal;
 use crate::leases::undo::{LastTwo, UndoOutcome};
 use crate::options::Options;
 use crate::workloads::discovery::{View, Watched};
-use lease::{CpuMaxLease, CpuMaxRecord};
+use lease::{CpuMaxLease, CpuMaxRecord, read_burst};
 use limited::{LimitedCgroup, parse_max};
 use period_phase::{Search, patience_us};
 use quota::{period_us, quota, tighter};
@@ -196,11 +195,8 @@ impl CpuMaxBackend {
         if tighter(theirs, ours) == theirs {
             return Ok(None);
         }
-        let burst_us = match context.buffer.read_at(&dir, "cpu.max.burst") {
-            Ok(text) => decimal(text).ok(),
-            Err(e) if is_want(e) => return Err(outcome(e, &name)),
-            Err(_) => None,
-        };
+        let burst_us = read_burst(dir.as_fd(), &mut context.buffer);
+        let burst_us = burst_us.map_err(|e| outcome(e, &name))?;
         let inode = inode(&dir).map_err(|e| outcome(e, &name))?.st_ino;
         let lease = CpuMaxLease {
             path,
@@ -214,14 +210,12 @@ impl CpuMaxBackend {
             move_process::carry(root, &context.proc, &dir, take, buffer)?;
         }
         context.leases.note(&lease.hold())?;
-        let has_burst = burst_us.is_some_and(|b| b > 0);
         Ok(Some(LimitedCgroup {
             dir: self.budget.keep(dir, Rank::Seldom),
             max: self.budget.keep(max, Rank::EachTick),
             ours,
             written: theirs,
             contest_at: Nanos(0),
-            has_burst,
             taken: take,
             weight: HeldWeight::default(),
             phase: None,
@@ -230,7 +224,7 @@ impl CpuMaxBackend {
         }))
     }
 
-    /// Makes the tighter of theirs and `ours` be in force.
+    /// Puts the tighter of theirs and `ours` in force.
     pub(crate) fn set(
         &mut self,
         id: &WorkloadId,
@@ -244,39 +238,19 @@ impl CpuMaxBackend {
         if want == hold.written {
             return Ok(OutcomeKind::Unchanged);
         }
-        let record = CpuMaxRecord::Wrote {
-            inode: hold.lease.inode,
-            max: want.to_string(),
-        };
-        context.leases.note(&record)?;
-        hold.lease.ours.push(want);
-        let root = context.root.as_fd();
-        if hold.has_burst {
-            hold.write(root, "cpu.max.burst", "0")?;
-            hold.has_burst = false;
-        }
-        hold.write_max(root, &want.to_string())?;
-        hold.written = want;
+        let (root, leases) = (context.root.as_fd(), &mut context.leases);
+        hold.put_in_force(root, want, leases, &mut context.buffer)?;
         Ok(OutcomeKind::Applied)
     }
 
-    /// Reads the value that is there. If weir did not write it, it is theirs. Returns whether it was changed.
     fn see_theirs(
         &mut self,
         id: &WorkloadId,
         context: &mut BackendContext,
-    ) -> Result<bool, OutcomeKind> {
+    ) -> Result<(), OutcomeKind> {
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
-        let current = hold.read_max(context.root.as_fd(), &mut context.buffer, id.as_str())?;
-        if current == hold.written {
-            return Ok(false);
-        }
-        let (was, expected) = (hold.lease.theirs, hold.written);
-        tracing::warn!(cgroup = %id, %was, %expected, now = %current, "cpu.max was changed by another program");
-        hold.lease.theirs = current;
-        hold.written = current;
-        context.leases.note(&hold.lease.hold())?;
-        Ok(true)
+        let (root, leases) = (context.root.as_fd(), &mut context.leases);
+        hold.see_theirs(root, leases, &mut context.buffer, id.as_str())
     }
 
     /// Checks what is held. Cgroups that are gone are dropped. Cgroups that are no workload any more (a leaf
@@ -299,7 +273,7 @@ impl CpuMaxBackend {
         }
         for id in self.turns.next(&self.holds) {
             let tended = match self.see_theirs(&id, context) {
-                Ok(_) => self.contest(&id, at, context),
+                Ok(()) => self.contest(&id, at, context),
                 Err(why) => Err(why),
             };
             if tended == Err(OutcomeKind::Vanished) {

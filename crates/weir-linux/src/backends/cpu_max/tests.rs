@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
-use crate::fake::{Fake, stat_line};
+use crate::fake::{Fake, kernel, stat_line};
 use crate::kernel::files::open_root;
 use crate::leases::LeaseBook;
 use crate::leases::restore::ResetReport;
@@ -463,6 +463,9 @@ fn a_process_that_is_refused_leaves_no_cgroup_and_no_lease() {
     world.release_all();
     assert_eq!(world.journal(), "", "nothing is open");
 }
+
+#[path = "faults_tests.rs"]
+mod faults;
 
 #[path = "many_tests.rs"]
 mod many;
