@@ -475,5 +475,5 @@ fn lines_of_moves_are_written_as_the_build_before_wrote_them() {
     assert_eq!(line(&moved), text);
     let done = r#"{"op":"done","inode":7}"#;
     assert_eq!(line(&ThreadsRecord::Done { inode }), done);
-    assert_eq!(line(&ProcessRecord::Done { inode }), done);
+    assert_eq!(line(&ProcessRecord::Done { inode, to: None }), done);
 }

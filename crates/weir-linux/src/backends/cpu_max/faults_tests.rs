@@ -186,3 +186,152 @@ fn an_end_that_cannot_be_noted_is_noted_later() {
     kernel::during(no_notes, || world.release(FIO));
     end(&mut world, false);
 }
+
+#[test]
+fn a_cgroup_that_could_not_be_restored_is_not_limited_anew() {
+    let mut world = World::new(Fake::new());
+    world.limit(FIO, 0.8);
+    world.crash();
+    kernel::during(no_limits, || {
+        assert_eq!(world.context.leases.claim().unwrap().failed.len(), 1);
+    });
+    assert!(refused(world.limit(FIO, 0.4)).contains("weir reset"));
+    assert_eq!(world.max(), "16000 20000");
+    world.crash();
+    assert_eq!(
+        reset(&world.fake.roots()).unwrap().restored,
+        [WorkloadId::new(FIO)]
+    );
+    assert_eq!(world.max(), "max 100000");
+}
+
+/// Process 100, alone in its cgroup and limited there.
+fn one_process(change: impl FnOnce(&Fake)) -> World {
+    let fake = Fake::new();
+    fake.process(107, "fio", FIO, 4007);
+    change(&fake);
+    let mut world = World::with(fake, |o| o.by = By::Process);
+    assert_eq!(world.limit(PID, 0.8), OutcomeKind::Applied);
+    world
+}
+
+#[test]
+fn a_second_process_is_not_limited_by_a_cgroup_that_is_held() {
+    let mut world = one_process(|_| ());
+    // 100 is gone, and discovery has not seen that yet.
+    world.fake.remove("proc/100");
+    world.fake.write(format!("{DIR}/cgroup.procs"), "107\n");
+    assert!(refused(world.limit("pid:107@4007", 0.4)).contains("for another process"));
+    assert_eq!(world.max(), "16000 20000");
+    end(&mut world, true);
+    assert_eq!(world.max(), "max 100000");
+}
+
+#[test]
+fn a_process_with_cgroups_below_its_own_is_refused() {
+    let fake = Fake::new();
+    fake.cgroup("system.slice/fio.service/below", &[]);
+    let mut world = World::with(fake, |o| o.by = By::Process);
+    assert!(refused(world.limit(PID, 0.4)).contains("below"));
+    world
+        .fake
+        .write(format!("{DIR}/cgroup.type"), "domain threaded\n");
+    assert_eq!(world.limit(PID, 0.4), OutcomeKind::Applied);
+}
+
+/// By the check at each tick, and by the one before each change.
+#[test]
+fn a_limit_of_a_process_ends_when_its_cgroup_limits_others_too_or_not_that_process() {
+    let joined = |fake: &Fake| fake.write(format!("{DIR}/cgroup.procs"), "100\n107\n");
+    let made = |fake: &Fake| fake.cgroup("system.slice/fio.service/below", &[]);
+    let moved = |fake: &Fake| {
+        fake.cgroup("other.service", &[100]);
+        fake.write("proc/100/cgroup", "0::/other.service\n");
+    };
+    let changes: [&dyn Fn(&Fake); 3] = [&joined, &made, &moved];
+    for change in changes {
+        for is_planned in [false, true] {
+            let mut world = one_process(|_| ());
+            change(&world.fake);
+            if is_planned {
+                refused(world.limit(PID, 0.4));
+            } else {
+                world.tend();
+            }
+            assert_eq!(world.max(), "max 100000");
+            assert!(!world.actuator.is_holding());
+            assert_eq!(
+                world
+                    .fake
+                    .read("sys/fs/cgroup/system.slice/fio.service/cpu.max"),
+                "max 100000"
+            );
+        }
+    }
+}
+
+/// A process that shares its cgroup, in one of its own.
+fn taken_process() -> World {
+    let fake = Fake::new();
+    fake.process(107, "fio", FIO, 4007);
+    fake.cgroup("system.slice/fio.service", &[100, 107]);
+    fake.write("sys/fs/cgroup/weir.slice/cgroup.subtree_control", "cpu\n");
+    fake.cgroup("weir.slice/pid-100-4000", &[]);
+    let mut world = World::with(fake, |o| (o.by, o.take_processes) = (By::Process, true));
+    kernel::during(kernel::cgroups, || {
+        assert_eq!(world.limit(PID, 0.8), OutcomeKind::Applied);
+    });
+    world
+}
+
+#[test]
+fn a_real_time_child_of_a_taken_process_ends_its_limit() {
+    let mut world = taken_process();
+    let own = "sys/fs/cgroup/weir.slice/pid-100-4000";
+    world
+        .fake
+        .process(108, "fio", "/weir.slice/pid-100-4000", 4008);
+    world
+        .fake
+        .write(format!("{own}/cgroup.procs"), "100\n108\n");
+    kernel::during(kernel::cgroups, || {
+        world.tend();
+        assert!(
+            world.actuator.is_holding(),
+            "an ordinary one is limited with it"
+        );
+        world
+            .fake
+            .write("proc/108/stat", stat_line(108, "fio", 1, 4008, 1));
+        world.tend();
+    });
+    assert!(!world.actuator.is_holding());
+    let procs = world.fake.read(format!("{DIR}/cgroup.procs"));
+    assert_eq!(procs, "107\n100\n108\n");
+}
+
+#[test]
+fn a_process_that_cannot_go_back_is_held_without_limit_and_tried_again() {
+    let mut world = taken_process();
+    let own = "sys/fs/cgroup/weir.slice/pid-100-4000";
+    let stuck = |path: &Path, change: FileChange<'_>| match change {
+        FileChange::Write("100") => Some(Err(Errno::BUSY)),
+        _ => kernel::cgroups(path, change),
+    };
+    kernel::during(stuck, || {
+        assert!(is_failed(&world.release(PID)));
+        world.tend();
+    });
+    assert_eq!(
+        world.fake.read(format!("{own}/cpu.max")),
+        "max 100000",
+        "not contested"
+    );
+    assert!(world.journal().contains("take"));
+    world.crash();
+    let report = kernel::during(kernel::cgroups, || reset(&world.fake.roots())).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+    let procs = world.fake.read(format!("{DIR}/cgroup.procs"));
+    assert_eq!(procs, "107\n100\n");
+    assert!(!world.fake.path(own).exists());
+}

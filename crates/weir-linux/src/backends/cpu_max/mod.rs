@@ -34,7 +34,7 @@ pub(crate) mod weight_lease;
 pub(crate) mod write_order;
 
 use crate::backends::eligibility::{may_be_limited, outcome};
-use crate::backends::move_process::{self, ProcessRecord, TakenProcess};
+use crate::backends::move_process;
 use crate::backends::target::LimitTarget;
 use crate::backends::{Backend, BackendContext};
 use crate::inventory::sched_ext_state::SchedExt;
@@ -64,6 +64,12 @@ use write_order::in_order;
 
 /// Shortest time between two writes of weir over another program's value, for each cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
+
+/// Looser than any limit.
+const NO_LIMIT: CpuMax = CpuMax {
+    quota_us: None,
+    period_us: 100_000,
+};
 
 /// The back end.
 pub(crate) struct CpuMaxBackend {
@@ -138,7 +144,15 @@ impl CpuMaxBackend {
             return Err(OutcomeKind::Refused(why));
         }
         let ours = quota(cpus, self.period_us);
-        if !self.holds.contains_key(id) {
+        if let Some(hold) = self.holds.get(id) {
+            let (path, take) = (&hold.lease.path, hold.taken.as_ref());
+            if let Err(why) = context.still_limits(watched, path, take) {
+                if !matches!(why, OutcomeKind::Failed(_)) {
+                    self.release(id, context);
+                }
+                return Err(why);
+            }
+        } else {
             match self.acquire(watched, ours, context)? {
                 Some(hold) => {
                     self.holds.insert(id.clone(), hold);
@@ -148,7 +162,7 @@ impl CpuMaxBackend {
         }
         let outcome = self.set(id, ours, context);
         if matches!(outcome, Err(OutcomeKind::Vanished)) {
-            self.forget(id, context);
+            let _ = self.forget(id, context);
         }
         outcome
     }
@@ -167,9 +181,7 @@ impl CpuMaxBackend {
         if !matches!(held, Ok(Some(_)))
             && let Some(take) = taken
         {
-            bring_home(&take, context);
-            let inode = take.inode;
-            let _ = context.leases.note(&ProcessRecord::Done { inode });
+            context.bring_home(&take);
         }
         held
     }
@@ -272,12 +284,17 @@ impl CpuMaxBackend {
             }
         }
         for id in self.turns.next(&self.holds) {
+            if let Err(why) = self.check_members(&id, view, context) {
+                tracing::info!(workload = %id, ?why, "its limit ends, and its earlier limit is restored");
+                self.release(&id, context);
+                continue;
+            }
             let tended = match self.see_theirs(&id, context) {
                 Ok(()) => self.contest(&id, at, context),
                 Err(why) => Err(why),
             };
             if tended == Err(OutcomeKind::Vanished) {
-                self.forget(&id, context);
+                let _ = self.forget(&id, context);
                 continue;
             }
             self.on_weight(&id, context, |scale, hold| scale.check(hold));
@@ -290,6 +307,23 @@ impl CpuMaxBackend {
             }
         }
         context.leases.compact();
+    }
+
+    /// Whether a limited process is still the one that its cgroup limits. What cannot be read is no reason to
+    /// end a limit.
+    fn check_members(
+        &self,
+        id: &WorkloadId,
+        view: &View,
+        context: &mut BackendContext,
+    ) -> Result<(), OutcomeKind> {
+        let (Some(hold), Some(watched)) = (self.holds.get(id), view.get(id)) else {
+            return Ok(());
+        };
+        match context.still_limits(watched, &hold.lease.path, hold.taken.as_ref()) {
+            Err(why @ OutcomeKind::Refused(_)) => Err(why),
+            _ => Ok(()),
+        }
     }
 
     fn contest(
@@ -362,24 +396,33 @@ impl CpuMaxBackend {
             // Still held and still in the journal: tried again, at the latest by `weir reset`.
             UndoOutcome::Failed(why) => return OutcomeKind::Failed(why),
         };
-        self.forget(id, context);
-        kind
+        match self.forget(id, context) {
+            Ok(()) => kind,
+            Err(why) => OutcomeKind::Failed(why),
+        }
     }
 
     /// Drops a hold when its limit is restored or its cgroup is gone.
-    fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) {
+    ///
+    /// # Errors
+    /// The process that was moved into its cgroup cannot be brought back: it is still held, without limit.
+    fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) -> Result<(), String> {
         self.on_weight(id, context, |scale, hold| {
             scale.end(hold, HeldWeight::default())
         });
-        let Some(hold) = self.holds.remove(id) else {
-            return;
+        let Some(hold) = self.holds.get_mut(id) else {
+            return Ok(());
         };
-        if let Some(take) = &hold.taken {
-            bring_home(take, context);
+        if let Some(take) = &hold.taken
+            && let UndoOutcome::Failed(why) = context.bring_home(take)
+        {
+            (hold.ours, hold.written) = (NO_LIMIT, hold.lease.theirs);
+            return Err(why);
         }
-        // If this cannot be written, the next start finds the cgroup as it should be, or gone.
         let inode = hold.lease.inode;
+        self.holds.remove(id);
         let _ = context.leases.note(&CpuMaxRecord::Done { inode });
+        Ok(())
     }
 }
 
@@ -444,13 +487,6 @@ impl Backend for CpuMaxBackend {
             what: "cpu.max".into(),
             why: Missing::NotSupported(why),
         })
-    }
-}
-
-fn bring_home(take: &TakenProcess, context: &mut BackendContext) {
-    let outcome = move_process::put_back(context.root.as_fd(), take, &mut context.buffer);
-    if let UndoOutcome::LeftAlone(why) | UndoOutcome::Failed(why) = outcome {
-        tracing::warn!(pid = take.pid, why, "process not brought back");
     }
 }
 
