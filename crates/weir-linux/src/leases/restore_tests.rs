@@ -470,6 +470,7 @@ fn lines_of_moves_are_written_as_the_build_before_wrote_them() {
         path,
         inode,
         policies,
+        chosen: Default::default(),
     });
     let text = r#"{"op":"moved","path":"/a","inode":7,"policies":{"9":3}}"#;
     assert_eq!(line(&moved), text);
