@@ -60,7 +60,7 @@ fn page(report: &ResetReport) -> String {
         }
     }
     for problem in &report.problems {
-        let _ = writeln!(out, "in the journal: {}", text::harmless(problem));
+        let _ = writeln!(out, "problem: {}", text::harmless(problem));
     }
     let _ = writeln!(
         out,

@@ -10,7 +10,7 @@
 //! too.
 
 use super::BackendContext;
-use super::cpu_max::move_process::TakenProcess;
+use super::move_process::TakenProcess;
 use crate::kernel::fd_budget::is_want;
 use crate::kernel::parse::cgroup::pids;
 use crate::workloads::cgroups::cgroup_type;

@@ -9,6 +9,7 @@
 
 pub(crate) mod cpu_max;
 pub(crate) mod eligibility;
+pub(crate) mod move_process;
 pub(crate) mod sched_ext;
 pub(crate) mod target;
 
@@ -24,8 +25,8 @@ use crate::workloads::discovery::View;
 use crate::workloads::exclude::Rules;
 use cpu_max::CpuMaxBackend;
 use cpu_max::lease::CpuMaxLease;
-use cpu_max::move_process::TakenProcess;
 use cpu_max::weight_lease::WeightLease;
+use move_process::TakenProcess;
 use rustix::fd::OwnedFd;
 use sched_ext::Scx;
 use sched_ext::threads::ScxThread;
@@ -172,12 +173,29 @@ impl Backends {
         self.active_mut().0.unenforced()
     }
 
-    /// Puts everything back, and lets go of the right.
+    /// Restores everything, and releases the lock.
     pub(crate) fn release_all(&mut self) -> Vec<(WorkloadId, OutcomeKind)> {
         let (backend, context) = self.active_mut();
-        let outcomes = backend.release_all(context);
+        let mut outcomes = backend.release_all(context);
+        outcomes.extend(self.release_rest());
         self.context.leases.end_if_empty();
         outcomes
+    }
+
+    /// What is in the journal and no back end holds any more, as what an earlier weir left and could not be
+    /// restored, or a process that could not be brought back.
+    fn release_rest(&mut self) -> Vec<(WorkloadId, OutcomeKind)> {
+        match self.context.leases.undo_all() {
+            Ok(report) => {
+                let failed = report.failed.into_iter();
+                let failed = failed.map(|left| (left.workload, OutcomeKind::Failed(left.why)));
+                failed.collect()
+            }
+            Err(e) => {
+                tracing::warn!("{e}");
+                Vec::new()
+            }
+        }
     }
 
     /// As if killed: descriptors close, nothing is restored.

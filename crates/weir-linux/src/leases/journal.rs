@@ -3,7 +3,7 @@
 //! restored if weir dies.
 //!
 //! ```text
-//! {"op":"hold","path":"/a.service","inode":7,"max":"max 100000"}   Begin: on the device BEFORE the first change
+//! {"op":"hold","path":"/a.service","inode":7,"max":"max 100000"}   Begin: on disk BEFORE the first change
 //! {"op":"wrote","inode":7,"max":"2000 20000"}                      Write: BEFORE each change
 //! {"op":"done","inode":7}                                          End: restored, or gone
 //! ```
@@ -12,7 +12,7 @@
 //! last two that were written still stands: the last may not have arrived when weir died. A second Begin of
 //! the same place replaces what is restored there: another program changed it meanwhile.
 //!
-//! The file is flushed to its device at each Begin only. A SIGKILL loses nothing that was written. A power
+//! The file is flushed to the disk at each Begin only. A SIGKILL loses nothing that was written. A power
 //! failure does, but then the cgroups are lost too.
 
 use super::run_dir::{RunDir, distrust};
@@ -52,6 +52,8 @@ pub(crate) struct Journal {
     compact_at: u64,
     /// A line was not written as a whole and could not be truncated: nothing may follow it.
     is_torn: bool,
+    /// The end of a change could not be written.
+    lacks_an_end: bool,
 }
 
 impl Journal {
@@ -74,21 +76,26 @@ impl Journal {
             size: 0,
             compact_at: 0,
             is_torn: false,
+            lacks_an_end: false,
         };
         journal.write(text).map_err(error)?;
         journal.compact_at = compact_at(journal.size);
-        let put = fsync(&journal.file)
-            .and_then(|()| dir.rename(files.new, files.journal))
-            .and_then(|()| fsync(dir.fd()));
+        let put = fsync(&journal.file).and_then(|()| dir.rename(files.new, files.journal));
         put.map_err(error)?;
+        // The new one is the journal from here on, also where the directory cannot be flushed: records in the
+        // old one would be lost.
+        if let Err(e) = fsync(dir.fd()) {
+            tracing::warn!("{}", LinuxError::io("flush", dir.file(""), e));
+        }
         Ok(journal)
     }
 
-    /// Writes one record; one that something begins with is on the device when this returns.
+    /// Writes one record. A Begin is on the disk when this returns.
     ///
     /// # Errors
-    /// The kernel's; `EFBIG` where a reader would refuse the journal for its size: all but records of an end,
-    /// which make it shorter when it is rewritten.
+    /// The kernel's, and the record is not in the file then. `EFBIG` where a reader would refuse the journal
+    /// for its size; a record of an end is written all the same, because it makes the rewritten journal
+    /// shorter.
     pub(crate) fn append(&mut self, line: &[u8], phase: RecordPhase) -> Result<(), Errno> {
         let size = self.size.saturating_add(line.len() as u64);
         if size > SIZE_MAX - DONE_ROOM && phase != RecordPhase::End {
@@ -103,7 +110,7 @@ impl Journal {
             RecordPhase::Write | RecordPhase::End => Ok(()),
         });
         if written.is_err() {
-            // What failed must not be read later, and the next line must not be appended to a part of this one.
+            // What failed must not be read later, and the next line must not be appended to a part of it.
             self.size = before;
             self.is_torn = self.cut_off().is_err();
         }
@@ -147,9 +154,14 @@ impl Journal {
         Ok(())
     }
 
+    /// It says of something that it is changed which is as it was.
+    pub(crate) fn lacks_an_end(&mut self) {
+        self.lacks_an_end = true;
+    }
+
     /// Whether it should be rewritten.
-    pub(crate) fn is_long(&self) -> bool {
-        self.is_torn || self.size > self.compact_at
+    pub(crate) fn needs_rewrite(&self) -> bool {
+        self.is_torn || self.lacks_an_end || self.size > self.compact_at
     }
 }
 

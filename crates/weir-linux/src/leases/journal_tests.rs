@@ -55,7 +55,7 @@ fn a_line_that_could_not_be_written_is_not_continued_by_the_next() {
         journal.append(b"three\n", RecordPhase::Begin),
         Err(Errno::IO)
     );
-    assert!(journal.is_long(), "it is to be written anew");
+    assert!(journal.needs_rewrite(), "it is to be written anew");
     assert_eq!(read(&dir).unwrap().unwrap(), b"one\n");
 }
 

@@ -3,7 +3,7 @@
 //! restored when weir ends, or by the next weir, or by `weir reset`.
 //!
 //! ```text
-//! run_dir   /run/weir and the locks in it: one weir has a right at a time
+//! run_dir   /run/weir and the locks in it: one weir holds a lock at a time
 //! journal   the file: one record a line
 //! undo      trait Undo: what one kind of record says, and how it is restored
 //! replay    lines of a journal ─► open leases
@@ -26,7 +26,7 @@ use replay::OpenBook;
 use restore::ResetReport;
 use run_dir::{Lock, RunDir};
 use serde::Serialize;
-use undo::LeaseKind;
+use undo::{LeaseKind, RecordPhase};
 use weir_core::Missing;
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::seam::topology::Fact;
@@ -91,8 +91,8 @@ impl LeaseBook {
     /// Takes the right, once, and restores what a weir that died has left.
     ///
     /// # Errors
-    /// [`LinuxError::Locked`] while another weir has it, [`LinuxError::Distrusted`] for files that may not be
-    /// weir's, and those of the operating system.
+    /// [`LinuxError::Locked`] while another weir holds the lock, [`LinuxError::Distrusted`] for files that
+    /// another user could have written, and those of the operating system.
     pub(crate) fn claim(&mut self) -> Result<ResetReport, LinuxError> {
         let Some((own, others)) = self.specs.split_first() else {
             return Ok(ResetReport::default());
@@ -117,7 +117,8 @@ impl LeaseBook {
         Ok(report)
     }
 
-    /// Writes a record. What it announces must not be done if this fails.
+    /// Writes a record. What it announces must not be done if this fails. A record of an end that cannot be
+    /// written is no failure: the journal lacks it until it is rewritten.
     ///
     /// # Errors
     /// [`OutcomeKind::Failed`], with the reason: the right is not taken, or the journal cannot be written.
@@ -131,12 +132,24 @@ impl LeaseBook {
         held.note(record).map_err(failed)
     }
 
-    /// Rewrites a journal that has grown long, from what is open now. Called now and then.
+    /// Whether nothing is left to restore.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.as_ref().is_none_or(|held| held.open.is_empty())
+    }
+
+    /// Whether this cgroup is changed already: by this process, or by an earlier weir where that could not be
+    /// restored. A second lease on it would take weir's own value for that of its owner.
+    pub(crate) fn has_cgroup(&self, inode: u64) -> bool {
+        let held = self.held.as_ref();
+        held.is_some_and(|held| held.open.has_cgroup(inode))
+    }
+
+    /// Rewrites a journal that has grown long or lacks a record, from what is open now. Called at each tick.
     pub(crate) fn compact(&mut self) {
         let (Some(held), Some(own)) = (self.held.as_mut(), self.specs.first()) else {
             return;
         };
-        if !held.journal.is_long() {
+        if !held.journal.needs_rewrite() {
             return;
         }
         let text = held.open.text();
@@ -149,7 +162,7 @@ impl LeaseBook {
 
     /// Releases the right if nothing is left to restore, and removes the journal.
     pub(crate) fn end_if_empty(&mut self) {
-        if self.held.as_ref().is_none_or(|held| !held.open.is_empty()) {
+        if !self.is_empty() {
             return;
         }
         if let (Some(held), Some(own)) = (self.held.take(), self.specs.first())
@@ -168,7 +181,11 @@ impl LeaseBook {
         let (Some(held), Some(own)) = (self.held.as_mut(), self.specs.first()) else {
             return Ok(report);
         };
+        if held.open.is_empty() {
+            return Ok(report);
+        }
         restore::undo_open(&self.roots, &mut held.open, &mut report);
+        held.journal.lacks_an_end();
         let write = |e| LinuxError::io("write", held.dir.file(own.files.new), e);
         let text = held.open.text().map_err(write)?;
         held.journal = Journal::rewrite(&held.dir, own.files, &text)?;
@@ -195,7 +212,16 @@ impl HeldBook {
         // What a reader would refuse must not come into the file.
         let phase = self.open.stage(&self.line)?;
         let written = self.journal.append(&self.line, phase);
-        written.map_err(|e| e.to_string())?;
+        match (written, phase) {
+            (Ok(()), _) => {}
+            // The earlier value is back, so this holds whether it can be written or not. A reader that finds
+            // the lease open finds nothing of it to restore.
+            (Err(e), RecordPhase::End) => {
+                tracing::warn!("the end of a change cannot be noted, it is tried again: {e}");
+                self.journal.lacks_an_end();
+            }
+            (Err(e), _) => return Err(e.to_string()),
+        }
         self.open.commit();
         Ok(())
     }

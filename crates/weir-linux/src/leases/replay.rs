@@ -33,6 +33,11 @@ impl OpenBook {
         self.0.iter().all(|kind| kind.is_empty())
     }
 
+    /// Whether a lease on this cgroup is open.
+    pub(crate) fn has_cgroup(&self, inode: u64) -> bool {
+        self.0.iter().any(|kind| kind.has_cgroup(inode))
+    }
+
     /// Checks a record as a reader of the journal would, and says when it is written. It takes effect with
     /// [`OpenBook::commit`].
     ///
@@ -103,7 +108,7 @@ impl OpenBook {
         problems
     }
 
-    /// The lines that say the same anew.
+    /// The lines of all open leases, for a journal that is rewritten.
     pub(crate) fn text(&self) -> Result<Vec<u8>, Errno> {
         let mut text = Vec::new();
         self.0
@@ -112,7 +117,7 @@ impl OpenBook {
         Ok(text)
     }
 
-    /// Puts all of them back, kind by kind in the order of the book; those with a failure stay open.
+    /// Restores all of them, kind by kind in the order of the book; those with a failure stay open.
     pub(crate) fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
         self.0
             .iter_mut()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Putting back what a weir that died had set, from its journal.
+//! Restores what a weir that died had changed, from its journal.
 //!
 //! A value is restored only where it is still weir's: each kind of lease knows how that shows
 //! ([`super::undo::Undo`]). A cgroup that is gone took its limit with it. A value that another program set
@@ -61,7 +61,8 @@ impl ResetReport {
 ///
 /// # Errors
 /// [`LinuxError::Locked`] while a weir is alive (stop it: it restores what it set),
-/// [`LinuxError::Distrusted`] if the journal may not be weir's, and errors of the operating system.
+/// [`LinuxError::Distrusted`] if another user could have written the journal, and errors of the operating
+/// system.
 pub(crate) fn reset(roots: &Roots, specs: &[BookSpec]) -> Result<ResetReport, LinuxError> {
     let mut report = ResetReport::default();
     let Some(dir) = RunDir::open(roots)? else {
@@ -280,8 +281,8 @@ pub(super) fn undo_open(roots: &Roots, open: &mut OpenBook, report: &mut ResetRe
     }
 }
 
-/// What is reported of a cgroup of which two things were changed: it is listed once. First what is still to be
-/// done, then what another program changed, then the most that was done.
+/// What is reported of a cgroup of which two things were changed: it is listed once. What is still to be done
+/// comes first, then what another program changed, then the most that was done.
 fn both(one: UndoOutcome, other: UndoOutcome) -> UndoOutcome {
     use UndoOutcome::{Failed, LeftAlone, Restored, Unchanged, Vanished};
     let and_rest = |why: String| format!("{why}; the rest is restored");

@@ -452,7 +452,7 @@ fn lines_of_limits_are_written_as_the_build_before_wrote_them() {
 
 #[test]
 fn lines_of_moves_are_written_as_the_build_before_wrote_them() {
-    use crate::backends::cpu_max::move_process::{ProcessRecord, TakenProcess};
+    use crate::backends::move_process::{ProcessRecord, TakenProcess};
     use crate::backends::sched_ext::threads::{ScxThread, ThreadsRecord};
     let (path, inode) = ("/a".to_owned(), 7);
     let take = ProcessRecord::Take(TakenProcess {
@@ -470,10 +470,11 @@ fn lines_of_moves_are_written_as_the_build_before_wrote_them() {
         path,
         inode,
         policies,
+        chosen: Default::default(),
     });
     let text = r#"{"op":"moved","path":"/a","inode":7,"policies":{"9":3}}"#;
     assert_eq!(line(&moved), text);
     let done = r#"{"op":"done","inode":7}"#;
     assert_eq!(line(&ThreadsRecord::Done { inode }), done);
-    assert_eq!(line(&ProcessRecord::Done { inode }), done);
+    assert_eq!(line(&ProcessRecord::Done { inode, to: None }), done);
 }

@@ -42,9 +42,9 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
     /// them.
     const OPS: &'static [(&'static str, RecordPhase)];
 
-    /// What a record makes of the open leases of this kind. It changes nothing itself: a record is checked
-    /// before it is written, and takes effect after that. The record may be forged: values that weir would not
-    /// write are refused.
+    /// What a record makes of the open leases of this kind. This changes nothing: a record is checked before
+    /// it is written, and takes effect after that. The record may be forged: values that weir would not write
+    /// are refused.
     ///
     /// # Errors
     /// Why the record makes no sense, in a few words; the caller adds the line.
@@ -53,8 +53,13 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
         record: Self::Record,
     ) -> Result<LeaseChange<Self>, String>;
 
-    /// The records that say the same anew.
+    /// The records of this lease, for a journal that is rewritten.
     fn records(&self) -> Vec<Self::Record>;
+
+    /// The inode of the cgroup that is changed, where it is a cgroup.
+    fn cgroup_inode(&self) -> Option<u64> {
+        None
+    }
 
     /// Puts the earlier state back where what is there is still weir's. One entry for each thing that it
     /// changed. A lease with a failure stays in the journal for another try.
@@ -95,6 +100,21 @@ impl<T: PartialEq> LastTwo<T> {
             self.0.remove(0);
         }
         self.0.push(value);
+    }
+
+    /// What must be noted before `next` is written where `stands` is in force, so that both are among the
+    /// last two. A value that was noted and could not be written must not push out the one that is in force.
+    pub(crate) fn to_note(&self, stands: T, next: T) -> Vec<T> {
+        match (self.contains(&stands), self.contains(&next)) {
+            (true, true) => Vec::new(),
+            (true, false) if self.0.last() != Some(&stands) => vec![stands, next],
+            _ => vec![next],
+        }
+    }
+
+    /// Whether nothing was written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(crate) fn contains(&self, value: &T) -> bool {
@@ -162,9 +182,11 @@ pub(super) trait OpenLeases: Debug + Send {
     fn commit(&mut self);
     /// What was remembered takes no effect.
     fn discard(&mut self);
-    /// Adds the lines that say all of them anew.
+    /// Adds the lines of all of them, for a journal that is rewritten.
     fn write_to(&self, text: &mut Vec<u8>) -> Result<(), Errno>;
     fn is_empty(&self) -> bool;
+    /// Whether this cgroup is changed.
+    fn has_cgroup(&self, inode: u64) -> bool;
     /// Puts all of them back, and keeps those with a failure.
     fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)>;
 }
@@ -209,6 +231,11 @@ impl<L: Undo> OpenLeases for LeasesOf<L> {
 
     fn is_empty(&self) -> bool {
         self.open.is_empty()
+    }
+
+    fn has_cgroup(&self, inode: u64) -> bool {
+        let mut inodes = self.open.values().filter_map(L::cgroup_inode);
+        inodes.any(|changed| changed == inode)
     }
 
     fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {

@@ -17,7 +17,8 @@ pub(crate) const BOOKS: &[BookSpec] = &[LIMITS, COUNTING];
 ///
 /// # Errors
 /// [`LinuxError::Locked`] while a weir is alive (stop it: it restores what it set),
-/// [`LinuxError::Distrusted`] if a journal may not be weir's, and errors of the operating system.
+/// [`LinuxError::Distrusted`] if another user could have written the journal of limits, and errors of the
+/// operating system. Trouble with another journal is a problem in the report.
 pub fn reset(roots: &Roots) -> Result<ResetReport, LinuxError> {
     restore::reset(roots, BOOKS)
 }

@@ -10,6 +10,7 @@
 //! A second `hold` of the same cgroup replaces what is restored: another program changed it meanwhile.
 
 use crate::kernel::escape::{escape, unescape};
+use crate::kernel::fd_budget::is_want;
 use crate::kernel::files::{Buffer, write_at};
 use crate::kernel::parse::cgroup::{CpuMax, cpu_max};
 use crate::kernel::parse::decimal;
@@ -67,6 +68,13 @@ impl CpuMaxLease {
         }
     }
 
+    pub(crate) fn wrote(&self, max: CpuMax) -> CpuMaxRecord {
+        CpuMaxRecord::Wrote {
+            inode: self.inode,
+            max: max.to_string(),
+        }
+    }
+
     /// Puts the limit back, given its directory. First the limit, then the burst, which may not exceed
     /// the quota.
     pub(crate) fn put_back_in(&self, dir: BorrowedFd<'_>, buffer: &mut Buffer) -> UndoOutcome {
@@ -85,7 +93,7 @@ impl CpuMaxLease {
                 ));
                 stands = current;
             } else {
-                match write_at(dir, "cpu.max", &self.theirs.to_string()) {
+                match self.write_theirs(dir, buffer) {
                     Ok(()) => outcome = UndoOutcome::Restored,
                     Err(Errno::NODEV) => return UndoOutcome::Vanished,
                     Err(e) => return UndoOutcome::Failed(format!("cpu.max: {e}")),
@@ -99,6 +107,18 @@ impl CpuMaxLease {
         }
     }
 
+    /// Another program may have set a burst meanwhile that the kernel does not take beside the earlier quota.
+    fn write_theirs(&self, dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<(), Errno> {
+        let theirs = self.theirs.to_string();
+        match (write_at(dir, "cpu.max", &theirs), self.theirs.quota_us) {
+            (Err(Errno::INVAL), Some(quota)) if read_burst(dir, buffer)? > Some(quota) => {
+                write_at(dir, "cpu.max.burst", &quota.to_string())?;
+                write_at(dir, "cpu.max", &theirs)
+            }
+            (written, _) => written,
+        }
+    }
+
     /// Puts the burst back under the limit that stands now: the kernel takes none above the quota, and
     /// another program may have tightened that while the burst was lowered.
     fn put_burst_back(
@@ -107,17 +127,17 @@ impl CpuMaxLease {
         stands: CpuMax,
         buffer: &mut Buffer,
     ) -> UndoOutcome {
+        // Before the first write weir has not lowered it.
         let theirs = self.burst_us.filter(|burst| *burst > 0);
+        let theirs = theirs.filter(|_| !self.ours.is_empty());
         let Some(burst) = theirs.map(|burst| burst.min(stands.quota_us.unwrap_or(burst))) else {
             return UndoOutcome::Unchanged;
         };
         // weir only ever lowers a burst to 0; any other value is another program's.
-        let lowered = buffer
-            .read_at(dir, "cpu.max.burst")
-            .ok()
-            .and_then(|text| decimal(text).ok());
-        if lowered != Some(0) {
-            return UndoOutcome::Unchanged;
+        match read_burst(dir, buffer) {
+            Ok(Some(0)) => {}
+            Ok(_) => return UndoOutcome::Unchanged,
+            Err(e) => return UndoOutcome::Failed(format!("cpu.max.burst: {e}")),
         }
         match write_at(dir, "cpu.max.burst", &burst.to_string()) {
             Ok(()) => UndoOutcome::Restored,
@@ -174,13 +194,14 @@ impl Undo for CpuMaxLease {
     }
 
     fn records(&self) -> Vec<CpuMaxRecord> {
-        let wrote = |max: &CpuMax| CpuMaxRecord::Wrote {
-            inode: self.inode,
-            max: max.to_string(),
-        };
+        let wrote = |max: &CpuMax| self.wrote(*max);
         std::iter::once(self.hold())
             .chain(self.ours.iter().map(wrote))
             .collect()
+    }
+
+    fn cgroup_inode(&self) -> Option<u64> {
+        Some(self.inode)
     }
 
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
@@ -188,6 +209,18 @@ impl Undo for CpuMaxLease {
             self.put_back_in(dir, buffer)
         });
         vec![(WorkloadId::new(escape(&self.path)), outcome)]
+    }
+}
+
+/// Nothing where the kernel has no such file.
+///
+/// # Errors
+/// weir lacks something to read it, as a descriptor: another try may succeed.
+pub(crate) fn read_burst(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Option<u64>, Errno> {
+    match buffer.read_at(dir, "cpu.max.burst") {
+        Ok(text) => Ok(decimal(text).ok()),
+        Err(e) if is_want(e) => Err(e),
+        Err(_) => Ok(None),
     }
 }
 

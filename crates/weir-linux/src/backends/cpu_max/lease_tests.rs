@@ -125,14 +125,14 @@ fn what_is_held_may_be_long_and_is_not_written_anew_each_time() {
     let mut journal = Journal::rewrite(&dir, LIMITS.files, &of_leases(&many)).unwrap();
     let before = size();
     assert!(
-        before > 2 * COMPACT_AT && !journal.is_long(),
+        before > 2 * COMPACT_AT && !journal.needs_rewrite(),
         "{before} bytes"
     );
     let record = lines(&[CpuMaxRecord::Wrote {
         inode: 3,
         max: "3000 20000".into(),
     }]);
-    while !journal.is_long() {
+    while !journal.needs_rewrite() {
         journal.append(&record, RecordPhase::Write).unwrap();
     }
     assert!(size() > 2 * before && size() < 2 * before + 1000);
@@ -143,7 +143,7 @@ fn what_is_held_may_be_long_and_is_not_written_anew_each_time() {
         .filter(|l| l.starts_with(b"{\"op\":\"hold\""));
     assert_eq!(holds.count(), 500);
     let mut short = Journal::rewrite(&dir, LIMITS.files, b"").unwrap();
-    while !short.is_long() {
+    while !short.needs_rewrite() {
         short.append(&record, RecordPhase::Write).unwrap();
     }
     assert!(size() > COMPACT_AT);

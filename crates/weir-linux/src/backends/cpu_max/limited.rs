@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A cgroup that weir limits: its `cpu.max` before, the value that should be there, and its files.
 
-use super::lease::CpuMaxLease;
-use super::move_process::TakenProcess;
+use super::lease::{CpuMaxLease, read_burst};
 use super::period_phase::Phase;
 use super::weight::HeldWeight;
 use crate::backends::eligibility::outcome;
+use crate::backends::move_process::TakenProcess;
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::Kept;
 use crate::kernel::files::{Buffer, open_same, overwrite, write_at};
 use crate::kernel::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat};
+use crate::leases::LeaseBook;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use weir_core::Nanos;
@@ -27,8 +28,6 @@ pub(crate) struct LimitedCgroup {
     /// What should be there.
     pub(crate) written: CpuMax,
     pub(crate) contest_at: Nanos,
-    /// `cpu.max.burst` is not lowered yet.
-    pub(crate) has_burst: bool,
     pub(crate) taken: Option<TakenProcess>,
     /// `cpu.weight`.
     pub(crate) weight: HeldWeight,
@@ -81,21 +80,83 @@ impl LimitedCgroup {
         parse_max(read, name)
     }
 
-    pub(crate) fn write(
-        &self,
+    /// Reads the value that is there. If weir did not write it, it is theirs.
+    pub(crate) fn see_theirs(
+        &mut self,
         root: BorrowedFd<'_>,
-        file: &str,
-        text: &str,
+        leases: &mut LeaseBook,
+        buffer: &mut Buffer,
+        name: &str,
     ) -> Result<(), OutcomeKind> {
-        let written = self.with_dir(root, |dir| write_at(dir, file, text));
-        written.map_err(|e| outcome(e, &escape(&self.lease.path)))
+        let current = self.read_max(root, buffer, name)?;
+        if current == self.written {
+            return Ok(());
+        }
+        let (was, expected) = (self.lease.theirs, self.written);
+        tracing::warn!(cgroup = name, %was, %expected, now = %current, "cpu.max was changed by another program");
+        // What cannot be noted is found again at the next tick, and nothing is written over it until then.
+        let seen = CpuMaxLease {
+            theirs: current,
+            ..self.lease.clone()
+        };
+        leases.note(&seen.hold())?;
+        self.lease = seen;
+        self.written = current;
+        Ok(())
     }
 
-    pub(crate) fn write_max(&self, root: BorrowedFd<'_>, text: &str) -> Result<(), OutcomeKind> {
-        match &self.max {
-            Some(max) => overwrite(max, text).map_err(|e| outcome(e, &escape(&self.lease.path))),
-            None => self.write(root, "cpu.max", text),
+    /// Writes a limit.
+    pub(crate) fn put_in_force(
+        &mut self,
+        root: BorrowedFd<'_>,
+        want: CpuMax,
+        leases: &mut LeaseBook,
+        buffer: &mut Buffer,
+    ) -> Result<(), OutcomeKind> {
+        let has_burst = self.see_burst(root, leases, buffer)?;
+        for max in self.lease.ours.to_note(self.written, want) {
+            leases.note(&self.lease.wrote(max))?;
+            self.lease.ours.push(max);
         }
+        let text = want.to_string();
+        let lowered = match has_burst {
+            true => self.with_dir(root, |dir| write_at(dir, "cpu.max.burst", "0")),
+            false => Ok(()),
+        };
+        let written = lowered.and_then(|()| match &self.max {
+            Some(max) => overwrite(max, &text),
+            None => self.with_dir(root, |dir| write_at(dir, "cpu.max", &text)),
+        });
+        written.map_err(|e| outcome(e, &escape(&self.lease.path)))?;
+        self.written = want;
+        Ok(())
+    }
+
+    /// Whether there is a burst, which a write of `cpu.max` must lower before: the kernel takes no quota
+    /// below it. One that weir has not lowered is another program's, and is noted as the one to restore.
+    fn see_burst(
+        &mut self,
+        root: BorrowedFd<'_>,
+        leases: &mut LeaseBook,
+        buffer: &mut Buffer,
+    ) -> Result<bool, OutcomeKind> {
+        if self.lease.burst_us.is_none() {
+            return Ok(false);
+        }
+        let read = self.with_dir(root, |dir| read_burst(dir, buffer));
+        let Some(burst) = read.map_err(|e| outcome(e, &escape(&self.lease.path)))? else {
+            return Ok(false);
+        };
+        let is_lowered = burst == 0 && !self.lease.ours.is_empty();
+        if !is_lowered && self.lease.burst_us != Some(burst) {
+            let seen = CpuMaxLease {
+                burst_us: Some(burst),
+                ..self.lease.clone()
+            };
+            leases.note(&seen.hold())?;
+            self.lease = seen;
+        }
+        Ok(burst > 0)
     }
 }
 

@@ -24,7 +24,6 @@
 
 pub(crate) mod lease;
 pub(crate) mod limited;
-pub(crate) mod move_process;
 pub(crate) mod period_phase;
 pub(crate) mod quota;
 pub(crate) mod released;
@@ -35,21 +34,20 @@ pub(crate) mod weight_lease;
 pub(crate) mod write_order;
 
 use crate::backends::eligibility::{may_be_limited, outcome};
+use crate::backends::move_process;
 use crate::backends::target::LimitTarget;
 use crate::backends::{Backend, BackendContext};
 use crate::inventory::sched_ext_state::SchedExt;
 use crate::kernel::clock::{now, sleep_until};
 use crate::kernel::escape::escape;
-use crate::kernel::fd_budget::{Budget, Rank, is_want};
+use crate::kernel::fd_budget::{Budget, Rank};
 use crate::kernel::files::{inode, open_to_change};
 use crate::kernel::parse::cgroup::CpuMax;
-use crate::kernel::parse::decimal;
 use crate::leases::undo::{LastTwo, UndoOutcome};
 use crate::options::Options;
 use crate::workloads::discovery::{View, Watched};
-use lease::{CpuMaxLease, CpuMaxRecord};
+use lease::{CpuMaxLease, CpuMaxRecord, read_burst};
 use limited::{LimitedCgroup, parse_max};
-use move_process::{ProcessRecord, TakenProcess};
 use period_phase::{Search, patience_us};
 use quota::{period_us, quota, tighter};
 use released::ReleasedLimits;
@@ -66,6 +64,12 @@ use write_order::in_order;
 
 /// Shortest time between two writes of weir over another program's value, for each cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
+
+/// Looser than any limit.
+const NO_LIMIT: CpuMax = CpuMax {
+    quota_us: None,
+    period_us: 100_000,
+};
 
 /// The back end.
 pub(crate) struct CpuMaxBackend {
@@ -140,7 +144,15 @@ impl CpuMaxBackend {
             return Err(OutcomeKind::Refused(why));
         }
         let ours = quota(cpus, self.period_us);
-        if !self.holds.contains_key(id) {
+        if let Some(hold) = self.holds.get(id) {
+            let (path, take) = (&hold.lease.path, hold.taken.as_ref());
+            if let Err(why) = context.still_limits(watched, path, take) {
+                if !matches!(why, OutcomeKind::Failed(_)) {
+                    self.release(id, context);
+                }
+                return Err(why);
+            }
+        } else {
             match self.acquire(watched, ours, context)? {
                 Some(hold) => {
                     self.holds.insert(id.clone(), hold);
@@ -150,7 +162,7 @@ impl CpuMaxBackend {
         }
         let outcome = self.set(id, ours, context);
         if matches!(outcome, Err(OutcomeKind::Vanished)) {
-            self.forget(id, context);
+            let _ = self.forget(id, context);
         }
         outcome
     }
@@ -169,9 +181,7 @@ impl CpuMaxBackend {
         if !matches!(held, Ok(Some(_)))
             && let Some(take) = taken
         {
-            bring_home(&take, context);
-            let inode = take.inode;
-            let _ = context.leases.note(&ProcessRecord::Done { inode });
+            context.bring_home(&take);
         }
         held
     }
@@ -197,11 +207,8 @@ impl CpuMaxBackend {
         if tighter(theirs, ours) == theirs {
             return Ok(None);
         }
-        let burst_us = match context.buffer.read_at(&dir, "cpu.max.burst") {
-            Ok(text) => decimal(text).ok(),
-            Err(e) if is_want(e) => return Err(outcome(e, &name)),
-            Err(_) => None,
-        };
+        let burst_us = read_burst(dir.as_fd(), &mut context.buffer);
+        let burst_us = burst_us.map_err(|e| outcome(e, &name))?;
         let inode = inode(&dir).map_err(|e| outcome(e, &name))?.st_ino;
         let lease = CpuMaxLease {
             path,
@@ -215,14 +222,12 @@ impl CpuMaxBackend {
             move_process::carry(root, &context.proc, &dir, take, buffer)?;
         }
         context.leases.note(&lease.hold())?;
-        let has_burst = burst_us.is_some_and(|b| b > 0);
         Ok(Some(LimitedCgroup {
             dir: self.budget.keep(dir, Rank::Seldom),
             max: self.budget.keep(max, Rank::EachTick),
             ours,
             written: theirs,
             contest_at: Nanos(0),
-            has_burst,
             taken: take,
             weight: HeldWeight::default(),
             phase: None,
@@ -231,7 +236,7 @@ impl CpuMaxBackend {
         }))
     }
 
-    /// Makes the tighter of theirs and `ours` be in force.
+    /// Puts the tighter of theirs and `ours` in force.
     pub(crate) fn set(
         &mut self,
         id: &WorkloadId,
@@ -245,39 +250,19 @@ impl CpuMaxBackend {
         if want == hold.written {
             return Ok(OutcomeKind::Unchanged);
         }
-        let record = CpuMaxRecord::Wrote {
-            inode: hold.lease.inode,
-            max: want.to_string(),
-        };
-        context.leases.note(&record)?;
-        hold.lease.ours.push(want);
-        let root = context.root.as_fd();
-        if hold.has_burst {
-            hold.write(root, "cpu.max.burst", "0")?;
-            hold.has_burst = false;
-        }
-        hold.write_max(root, &want.to_string())?;
-        hold.written = want;
+        let (root, leases) = (context.root.as_fd(), &mut context.leases);
+        hold.put_in_force(root, want, leases, &mut context.buffer)?;
         Ok(OutcomeKind::Applied)
     }
 
-    /// Reads the value that is there. If weir did not write it, it is theirs. Returns whether it was changed.
     fn see_theirs(
         &mut self,
         id: &WorkloadId,
         context: &mut BackendContext,
-    ) -> Result<bool, OutcomeKind> {
+    ) -> Result<(), OutcomeKind> {
         let hold = self.holds.get_mut(id).ok_or(OutcomeKind::Vanished)?;
-        let current = hold.read_max(context.root.as_fd(), &mut context.buffer, id.as_str())?;
-        if current == hold.written {
-            return Ok(false);
-        }
-        let (was, expected) = (hold.lease.theirs, hold.written);
-        tracing::warn!(cgroup = %id, %was, %expected, now = %current, "cpu.max was changed by another program");
-        hold.lease.theirs = current;
-        hold.written = current;
-        context.leases.note(&hold.lease.hold())?;
-        Ok(true)
+        let (root, leases) = (context.root.as_fd(), &mut context.leases);
+        hold.see_theirs(root, leases, &mut context.buffer, id.as_str())
     }
 
     /// Checks what is held. Cgroups that are gone are dropped. Cgroups that are no workload any more (a leaf
@@ -299,12 +284,17 @@ impl CpuMaxBackend {
             }
         }
         for id in self.turns.next(&self.holds) {
+            if let Err(why) = self.check_members(&id, view, context) {
+                tracing::info!(workload = %id, ?why, "its limit ends, and its earlier limit is restored");
+                self.release(&id, context);
+                continue;
+            }
             let tended = match self.see_theirs(&id, context) {
-                Ok(_) => self.contest(&id, at, context),
+                Ok(()) => self.contest(&id, at, context),
                 Err(why) => Err(why),
             };
             if tended == Err(OutcomeKind::Vanished) {
-                self.forget(&id, context);
+                let _ = self.forget(&id, context);
                 continue;
             }
             self.on_weight(&id, context, |scale, hold| scale.check(hold));
@@ -317,6 +307,23 @@ impl CpuMaxBackend {
             }
         }
         context.leases.compact();
+    }
+
+    /// Whether a limited process is still the one that its cgroup limits. What cannot be read is no reason to
+    /// end a limit.
+    fn check_members(
+        &self,
+        id: &WorkloadId,
+        view: &View,
+        context: &mut BackendContext,
+    ) -> Result<(), OutcomeKind> {
+        let (Some(hold), Some(watched)) = (self.holds.get(id), view.get(id)) else {
+            return Ok(());
+        };
+        match context.still_limits(watched, &hold.lease.path, hold.taken.as_ref()) {
+            Err(why @ OutcomeKind::Refused(_)) => Err(why),
+            _ => Ok(()),
+        }
     }
 
     fn contest(
@@ -389,24 +396,33 @@ impl CpuMaxBackend {
             // Still held and still in the journal: tried again, at the latest by `weir reset`.
             UndoOutcome::Failed(why) => return OutcomeKind::Failed(why),
         };
-        self.forget(id, context);
-        kind
+        match self.forget(id, context) {
+            Ok(()) => kind,
+            Err(why) => OutcomeKind::Failed(why),
+        }
     }
 
     /// Drops a hold when its limit is restored or its cgroup is gone.
-    fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) {
+    ///
+    /// # Errors
+    /// The process that was moved into its cgroup cannot be brought back: it is still held, without limit.
+    fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) -> Result<(), String> {
         self.on_weight(id, context, |scale, hold| {
             scale.end(hold, HeldWeight::default())
         });
-        let Some(hold) = self.holds.remove(id) else {
-            return;
+        let Some(hold) = self.holds.get_mut(id) else {
+            return Ok(());
         };
-        if let Some(take) = &hold.taken {
-            bring_home(take, context);
+        if let Some(take) = &hold.taken
+            && let UndoOutcome::Failed(why) = context.bring_home(take)
+        {
+            (hold.ours, hold.written) = (NO_LIMIT, hold.lease.theirs);
+            return Err(why);
         }
-        // If this cannot be written, the next start finds the cgroup as it should be, or gone.
         let inode = hold.lease.inode;
+        self.holds.remove(id);
         let _ = context.leases.note(&CpuMaxRecord::Done { inode });
+        Ok(())
     }
 }
 
@@ -471,13 +487,6 @@ impl Backend for CpuMaxBackend {
             what: "cpu.max".into(),
             why: Missing::NotSupported(why),
         })
-    }
-}
-
-fn bring_home(take: &TakenProcess, context: &mut BackendContext) {
-    let outcome = move_process::put_back(context.root.as_fd(), take, &mut context.buffer);
-    if let UndoOutcome::LeftAlone(why) | UndoOutcome::Failed(why) = outcome {
-        tracing::warn!(pid = take.pid, why, "process not brought back");
     }
 }
 

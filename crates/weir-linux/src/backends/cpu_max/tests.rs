@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
-use crate::fake::{Fake, stat_line};
+use crate::fake::{Fake, kernel, stat_line};
 use crate::kernel::files::open_root;
 use crate::leases::LeaseBook;
 use crate::leases::restore::ResetReport;
@@ -435,16 +435,18 @@ fn a_process_in_company_is_refused_or_taken() {
         .fake
         .write("sys/fs/cgroup/weir.slice/cgroup.subtree_control", "cpu\n");
     world.fake.cgroup("weir.slice/pid-100-4000", &[]);
-    assert_eq!(world.limit("pid:100@4000", 0.5), OutcomeKind::Applied);
     let own = "sys/fs/cgroup/weir.slice/pid-100-4000";
-    assert_eq!(world.fake.read(format!("{own}/cgroup.procs")), "100");
-    assert_eq!(world.fake.read(format!("{own}/cpu.max")), "10000 20000");
-    assert_eq!(world.max(), "max 100000\n");
-    assert!(world.journal().contains("\"op\":\"take\""));
-    assert_eq!(world.release("pid:100@4000"), OutcomeKind::Applied);
+    kernel::during(kernel::cgroups, || {
+        assert_eq!(world.limit("pid:100@4000", 0.5), OutcomeKind::Applied);
+        assert_eq!(world.fake.read(format!("{own}/cgroup.procs")), "100\n");
+        assert_eq!(world.fake.read(format!("{own}/cpu.max")), "10000 20000");
+        assert_eq!(world.max(), "max 100000\n");
+        assert!(world.journal().contains("\"op\":\"take\""));
+        assert_eq!(world.release("pid:100@4000"), OutcomeKind::Applied);
+    });
     let procs = "sys/fs/cgroup/system.slice/fio.service/cgroup.procs";
-    assert_eq!(world.fake.read(procs), "100", "moved back");
-    assert_eq!(world.fake.read(format!("{own}/cpu.max")), "max 100000");
+    assert_eq!(world.fake.read(procs), "102\n100\n", "moved back");
+    assert!(!world.fake.path(own).exists());
 }
 
 /// It is found to be real-time after its cgroup was made.
@@ -463,6 +465,9 @@ fn a_process_that_is_refused_leaves_no_cgroup_and_no_lease() {
     world.release_all();
     assert_eq!(world.journal(), "", "nothing is open");
 }
+
+#[path = "faults_tests.rs"]
+mod faults;
 
 #[path = "many_tests.rs"]
 mod many;

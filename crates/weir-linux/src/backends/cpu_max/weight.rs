@@ -146,7 +146,12 @@ impl Scale<'_> {
         let read = hold.with_dir(self.root.as_fd(), |dir| {
             Ok((read_weight(dir, self.buffer)?, is_idle(dir, self.buffer)?))
         });
-        let (found, is_idle) = read.map_err(Refusal::of)?;
+        // Where a weight of weir's stands it must come back, so the lease stays.
+        let refusal = |e| match Refusal::of(e) {
+            Refusal::Never(_) if is_ours => Refusal::Later,
+            refusal => refusal,
+        };
+        let (found, is_idle) = read.map_err(refusal)?;
         if is_idle {
             return Err(Refusal::Never(IDLE.into()));
         }
@@ -164,10 +169,12 @@ impl Scale<'_> {
             false => part_of(lease.theirs, ratio),
         };
         if weight != lease.theirs {
-            let inode = lease.inode;
-            let record = WeightRecord::Weighed { inode, weight };
-            self.leases.note(&record).map_err(|_| Refusal::Later)?;
-            lease.ours.push(weight);
+            for weight in lease.ours.to_note(*written, weight) {
+                let inode = lease.inode;
+                let record = WeightRecord::Weighed { inode, weight };
+                self.leases.note(&record).map_err(|_| Refusal::Later)?;
+                lease.ours.push(weight);
+            }
         }
         let lease = lease.clone();
         let put = hold.with_dir(self.root.as_fd(), |dir| match weight == lease.theirs {
@@ -175,7 +182,7 @@ impl Scale<'_> {
             true => lease.write_theirs(dir, self.buffer),
             false => write_at(dir, "cpu.weight", &weight.to_string()),
         });
-        put.map_err(Refusal::of)?;
+        put.map_err(refusal)?;
         let cgroup = escape(&lease.path);
         tracing::debug!(cgroup, weight, theirs = lease.theirs, "cpu.weight");
         hold.weight = HeldWeight::Leased {

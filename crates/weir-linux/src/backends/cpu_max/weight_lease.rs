@@ -193,6 +193,10 @@ impl Undo for WeightLease {
             .collect()
     }
 
+    fn cgroup_inode(&self) -> Option<u64> {
+        Some(self.inode)
+    }
+
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
         let outcome = host.in_cgroup(&self.path, self.inode, |dir, buffer| {
             self.put_back_in(dir, buffer)

@@ -148,7 +148,8 @@ impl Scx {
             // All tasks are the scheduler's already.
             return Ok(());
         }
-        hold.threads.begin(&mut context.leases)?;
+        hold.threads
+            .begin(&mut context.leases, &mut context.buffer)?;
         let begun = hold.follow(self.moving_until, context);
         begun.map(drop).map_err(|e| outcome(e, hold.threads.path()))
     }

@@ -4,12 +4,13 @@
 
 use super::thread_scan::{Portion, Roll};
 use super::threads::{self, ScxThread, ThreadsRecord};
+use crate::backends::eligibility::outcome;
 use crate::kernel::files::Buffer;
 use crate::leases::LeaseBook;
 use crate::leases::undo::UndoOutcome;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::Nanos;
 use weir_core::seam::plan::OutcomeKind;
 
@@ -27,6 +28,7 @@ impl MovedThreads {
             path,
             inode,
             policies: BTreeMap::new(),
+            chosen: BTreeSet::new(),
         };
         MovedThreads {
             dir,
@@ -45,11 +47,18 @@ impl MovedThreads {
         &self.lease.path
     }
 
-    /// Notes that threads are moved from now on.
+    /// Notes that threads are moved from now on, and which ones are `SCHED_EXT` by themselves.
     ///
     /// # Errors
     /// It cannot be noted, so no thread may be moved.
-    pub(crate) fn begin(&self, leases: &mut LeaseBook) -> Result<(), OutcomeKind> {
+    pub(crate) fn begin(
+        &mut self,
+        leases: &mut LeaseBook,
+        buffer: &mut Buffer,
+    ) -> Result<(), OutcomeKind> {
+        let threads = threads::list(&self.dir, buffer).map_err(|e| outcome(e, &self.lease.path))?;
+        let chosen = threads.into_iter().filter(|tid| threads::is_ext(*tid));
+        self.lease.chosen = chosen.collect();
         leases.note(&ThreadsRecord::Moved(self.lease.clone()))
     }
 
@@ -62,9 +71,8 @@ impl MovedThreads {
     ) -> Result<Portion, Errno> {
         self.roll.renew(|| threads::list(&self.dir, buffer))?;
         self.roll.go_on(until, |tid| {
-            threads::take(tid, &mut self.lease, |record| {
-                leases.note(record).map_err(|_| Errno::IO)
-            })
+            let note = |record: &ThreadsRecord| leases.note(record).map_err(|_| Errno::IO);
+            threads::take(tid, &mut self.lease, note)
         })
     }
 

@@ -6,8 +6,9 @@
 //! To read and change policies takes its time, on a slow machine two seconds for ten thousand threads, and
 //! the scheduler waits no longer for a heartbeat. So it is done in portions ([`super::thread_scan`]).
 //!
-//! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved. Real-time threads and
-//! threads that chose `SCHED_EXT` themselves are left alone. Niceness stays as it is.
+//! Only ordinary threads (`SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`) are moved. Real-time threads are left
+//! alone. Threads that were `SCHED_EXT` before the first one of their cgroup was moved stay so. A later one
+//! has inherited it. Niceness stays as it is.
 
 use crate::kernel::escape::unescape;
 use crate::kernel::files::Buffer;
@@ -20,9 +21,11 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use weir_core::WorkloadId;
 
+/// Scans for threads that get their policies back.
+const SCANS_MAX: usize = 16;
 /// Policies of ordinary threads, which are moved.
 const MOVED: [i32; 3] = [SCHED_OTHER, SCHED_BATCH, SCHED_IDLE];
 
@@ -38,6 +41,9 @@ pub(crate) struct ScxThread {
         deserialize_with = "policies_from"
     )]
     pub(crate) policies: BTreeMap<u32, i32>,
+    /// The threads that were `SCHED_EXT` by themselves.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) chosen: BTreeSet<u32>,
 }
 
 /// In JSON the key of a map is a text, and serde does not make a number of it behind a tag.
@@ -58,10 +64,13 @@ const NO_POLICY: &str = "a policy that weir would not note";
 impl ScxThread {
     /// The policy that a thread had, as far as it is noted.
     fn noted(&self, tid: u32) -> i32 {
-        self.policies.get(&tid).copied().unwrap_or(SCHED_OTHER)
+        let own = self.chosen.contains(&tid).then_some(SCHED_EXT);
+        let own = own.or_else(|| self.policies.get(&tid).copied());
+        own.unwrap_or(SCHED_OTHER)
     }
 
     fn set_noted(&mut self, tid: u32, policy: i32) {
+        self.chosen.remove(&tid);
         match policy {
             SCHED_OTHER => self.policies.remove(&tid),
             policy => self.policies.insert(tid, policy),
@@ -117,6 +126,10 @@ impl Undo for ScxThread {
         vec![ThreadsRecord::Moved(self.clone())]
     }
 
+    fn cgroup_inode(&self) -> Option<u64> {
+        Some(self.inode)
+    }
+
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
         let outcome = match unescape(&self.path) {
             Some(path) => host.in_cgroup(&path, self.inode, |dir, buffer| {
@@ -126,6 +139,11 @@ impl Undo for ScxThread {
         };
         vec![(WorkloadId::new(self.path.clone()), outcome)]
     }
+}
+
+/// Whether a thread is `SCHED_EXT`. Before the first one of its cgroup is moved, it has not inherited that.
+pub(super) fn is_ext(tid: u32) -> bool {
+    policy(tid).is_ok_and(|policy| policy & !RESET_ON_FORK == SCHED_EXT)
 }
 
 /// Moves a thread under the scheduler. False if it is not one that is moved.
@@ -155,7 +173,7 @@ pub(super) fn take(
 /// stays.
 pub(super) fn give(tid: u32, moved: &ScxThread) -> Result<bool, Errno> {
     let is = policy(tid)?;
-    if is & !RESET_ON_FORK != SCHED_EXT {
+    if is & !RESET_ON_FORK != SCHED_EXT || moved.noted(tid) == SCHED_EXT {
         return Ok(false);
     }
     set_policy(tid, moved.noted(tid) | is & RESET_ON_FORK)?;
@@ -169,26 +187,31 @@ pub(super) fn put_back_in(
     buffer: &mut Buffer,
 ) -> UndoOutcome {
     let mut given = UndoOutcome::Unchanged;
-    for _ in 0..16 {
+    for _ in 0..SCANS_MAX {
         let threads = match list(dir, buffer) {
             Ok(threads) => threads,
             Err(Errno::NOENT | Errno::NODEV) => return UndoOutcome::Vanished,
             Err(e) => return UndoOutcome::Failed(format!("cgroup.threads: {e}")),
         };
-        let mut is_changed = false;
+        let (mut is_changed, mut failed) = (false, None);
         for tid in threads {
             match give(tid, moved) {
                 Ok(done) => is_changed |= done,
                 Err(Errno::SRCH) => {}
-                Err(e) => return UndoOutcome::Failed(format!("scheduling policy: {e}")),
+                Err(e) => failed = Some(e),
             }
+        }
+        if let Some(e) = failed {
+            return UndoOutcome::Failed(format!("scheduling policy: {e}"));
         }
         if !is_changed {
             return given;
         }
         given = UndoOutcome::Restored;
     }
-    given
+    UndoOutcome::Failed(format!(
+        "new SCHED_EXT threads at each of {SCANS_MAX} scans"
+    ))
 }
 
 /// The threads of a cgroup; of a threaded domain, those below it too.
@@ -209,6 +232,7 @@ mod tests {
             path: "/a".into(),
             inode: 1,
             policies: BTreeMap::new(),
+            chosen: BTreeSet::new(),
         }
     }
 
@@ -313,17 +337,18 @@ mod tests {
     fn policies_that_are_noted_one_by_one_are_read_as_one_lease() {
         let mut open = OpenBook::new(&[LeaseKind::of::<ScxThread>()]);
         let lines = [
-            r#"{"op":"moved","path":"/a","inode":1}"#,
+            r#"{"op":"moved","path":"/a","inode":1,"chosen":[9,10]}"#,
             r#"{"op":"thread_policy","inode":1,"tid":7,"policy":3}"#,
             r#"{"op":"thread_policy","inode":1,"tid":8,"policy":5}"#,
             r#"{"op":"thread_policy","inode":1,"tid":7,"policy":0}"#,
+            r#"{"op":"thread_policy","inode":1,"tid":9,"policy":0}"#,
         ];
         assert_eq!(
             open.replay_all((lines.join("\n") + "\n").as_bytes()),
             [""; 0]
         );
         let text = String::from_utf8(open.text().unwrap()).unwrap();
-        let whole = r#"{"op":"moved","path":"/a","inode":1,"policies":{"8":5}}"#;
+        let whole = r#"{"op":"moved","path":"/a","inode":1,"policies":{"8":5},"chosen":[10]}"#;
         assert_eq!(text.trim(), whole);
         for (strange, why) in [
             (r#""inode":1,"tid":7,"policy":1"#, "would not note"),
@@ -362,6 +387,24 @@ mod tests {
                 "{strange}: {why}"
             );
         }
+    }
+
+    #[test]
+    fn a_thread_that_chose_the_policy_itself_keeps_it() {
+        let before = policy(own()).unwrap();
+        if set_policy(own(), SCHED_EXT).is_err() {
+            return;
+        }
+        let mut record = moved();
+        assert!(is_ext(own()));
+        record.chosen.insert(own());
+        assert_eq!(give(own(), &record), Ok(false));
+        assert_eq!(policy(own()).unwrap(), SCHED_EXT);
+        set_policy(own(), before).unwrap();
+        // Another program made it ordinary meanwhile: it is moved, and gets that back.
+        assert_eq!(take(own(), &mut record, |_| Ok(())), Ok(true));
+        assert_eq!(give(own(), &record), Ok(true));
+        assert_eq!(policy(own()).unwrap(), before);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! A host of files that does with cgroups, resctrl and scheduling policies what a kernel does with them, and
 //! in which weir dies at a chosen change.
 
-use super::Random;
+use super::faults::Faults;
 use crate::backends::cpu_max::weight_lease::PRIO_WEIGHTS;
 use crate::fake::Fake;
 use crate::fake::kernel::{Answer, FileChange, below};
@@ -29,38 +29,6 @@ pub(super) enum DeathPlace {
     RunDir,
     /// Between two changes, after many.
     Idle,
-}
-
-/// A part of the changes fails, and weir lives on.
-#[derive(Default)]
-pub(super) struct Faults {
-    random: Option<Random>,
-    /// Lines of journals that were written in part and not truncated yet.
-    pub(super) partial: usize,
-    /// How many there were, by place.
-    pub(super) count: BTreeMap<DeathPlace, usize>,
-}
-
-impl Faults {
-    pub(super) fn of(seed: u64) -> Self {
-        Faults {
-            random: Some(Random(seed)),
-            ..Faults::default()
-        }
-    }
-
-    /// One of eight changes. A host with a full disk refuses several in succession.
-    fn strikes(&mut self, place: DeathPlace) -> Option<&mut Random> {
-        let random = self.random.as_mut()?;
-        if matches!(place, DeathPlace::Cgroup | DeathPlace::Resctrl) {
-            return None;
-        }
-        if random.below(8) > 0 {
-            return None;
-        }
-        *self.count.entry(place).or_default() += 1;
-        Some(random)
-    }
 }
 
 pub(super) struct FakeHost {
@@ -98,7 +66,7 @@ impl FakeHost {
         }
     }
 
-    fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
+    pub(super) fn path(&self, relative: impl AsRef<Path>) -> PathBuf {
         self.root.join(relative)
     }
 
@@ -123,16 +91,15 @@ impl FakeHost {
         self.set_shares(&dir, 1024);
     }
 
-    /// As `echo` of another program does; no death is counted.
-    pub(super) fn write(&mut self, relative: &str, value: &str) {
-        let answer = self.as_kernel(Path::new(relative), FileChange::Write(value));
-        if answer.unwrap_or_else(|| {
-            fs::write(self.path(relative), format!("{value}\n")).unwrap();
-            Ok(())
-        }) != Ok(())
-        {
-            panic!("another program's {value} for {relative}");
+    /// As `echo` of another program does; no death is counted. False if the kernel refuses the value.
+    pub(super) fn write(&mut self, relative: &str, value: &str) -> bool {
+        match self.as_kernel(Path::new(relative), FileChange::Write(value)) {
+            None => fs::write(self.path(relative), format!("{value}\n")).unwrap(),
+            Some(Ok(())) => {}
+            Some(Err(Errno::INVAL)) => return false,
+            Some(Err(e)) => panic!("another program's {value} for {relative}: {e}"),
         }
+        true
     }
 
     /// Another program removes a cgroup without processes.
@@ -193,6 +160,7 @@ impl FakeHost {
                 Errno::NOSPC
             }
             FileChange::Write(_) => *random.one_of(&[Errno::INVAL, Errno::BUSY, Errno::NOSPC]),
+            // A process was born there.
             FileChange::RemoveDir => Errno::BUSY,
             FileChange::Create | FileChange::MakeDir | FileChange::Link => Errno::NOSPC,
             FileChange::Flush | FileChange::Truncate | FileChange::Unlink | FileChange::Rename => {
@@ -259,7 +227,11 @@ impl FakeHost {
             _ if !relative.starts_with(RESCTRL) => None,
             FileChange::Write(tid) if relative.ends_with("tasks") => {
                 let group = relative.parent().unwrap_or(relative);
-                self.move_task(group, tid.trim().parse().unwrap());
+                let tid = tid.trim().parse().unwrap();
+                if !self.policies.contains_key(&tid) {
+                    return Some(Err(Errno::SRCH));
+                }
+                self.move_task(group, tid);
                 Some(Ok(()))
             }
             FileChange::MakeDir => {
@@ -291,10 +263,7 @@ impl FakeHost {
             _ => return None,
         };
         match &*file {
-            "cgroup.procs" => {
-                self.move_process(&dir, value.parse().unwrap());
-                return Some(Ok(()));
-            }
+            "cgroup.procs" => return Some(self.move_process(&dir, value.parse().unwrap())),
             "cpu.weight" => {
                 let weight: u64 = value.parse().unwrap();
                 self.set_shares(&dir, (weight * 1024 + 50) / 100);
@@ -367,33 +336,45 @@ impl FakeHost {
         self.shares.insert(dir.to_path_buf(), shares);
     }
 
-    fn move_process(&mut self, to: &Path, pid: u32) {
-        let tasks = fs::read_dir(self.path(format!("proc/{pid}/task"))).unwrap();
-        let tids: BTreeSet<u32> = tasks
-            .map(|t| t.unwrap().file_name().to_string_lossy().parse().unwrap())
-            .collect();
-        let link = self.path(format!("proc/{pid}/cgroup"));
-        let from = fs::read_to_string(&link).unwrap();
-        let from = Path::new(CGROUPS).join(from.trim().trim_start_matches("0::/"));
-        for (dir, is_in) in [(from.as_path(), false), (to, true)] {
-            for (file, ids) in [
-                ("cgroup.procs", BTreeSet::from([pid])),
-                ("cgroup.threads", tids.clone()),
-            ] {
-                let path = self.path(dir.join(file));
-                let there = read_set(&path);
-                let now = match is_in {
-                    true => there.union(&ids).copied().collect(),
-                    false => there.difference(&ids).copied().collect(),
-                };
-                write_set(&path, &now);
-            }
-        }
-        let place = to.strip_prefix(CGROUPS).unwrap().display().to_string();
-        fs::write(link, format!("0::/{place}\n")).unwrap();
+    /// The threads of a process that lives.
+    pub(super) fn threads(&self, pid: u32) -> Option<BTreeSet<u32>> {
+        let tasks = fs::read_dir(self.path(format!("proc/{pid}/task"))).ok()?;
+        let tid = |name: std::ffi::OsString| name.to_string_lossy().parse().unwrap();
+        Some(tasks.map(|task| tid(task.unwrap().file_name())).collect())
     }
 
-    fn move_task(&mut self, group: &Path, tid: u32) {
+    /// The cgroup of a process.
+    pub(super) fn cgroup_of(&self, pid: u32) -> PathBuf {
+        let link = fs::read_to_string(self.path(format!("proc/{pid}/cgroup"))).unwrap();
+        Path::new(CGROUPS).join(link.trim().trim_start_matches("0::/"))
+    }
+
+    /// Adds a process to the lists of a cgroup, or takes it out.
+    pub(super) fn list(&mut self, dir: &Path, pid: u32, tids: &BTreeSet<u32>, is_in: bool) {
+        let pids = BTreeSet::from([pid]);
+        for (file, ids) in [("cgroup.procs", &pids), ("cgroup.threads", tids)] {
+            let path = self.path(dir.join(file));
+            let there = read_set(&path);
+            let now = match is_in {
+                true => there.union(ids).copied().collect(),
+                false => there.difference(ids).copied().collect(),
+            };
+            write_set(&path, &now);
+        }
+    }
+
+    pub(super) fn move_process(&mut self, to: &Path, pid: u32) -> Result<(), Errno> {
+        let tids = self.threads(pid).ok_or(Errno::SRCH)?;
+        self.list(&self.cgroup_of(pid), pid, &tids, false);
+        self.list(to, pid, &tids, true);
+        let place = to.strip_prefix(CGROUPS).unwrap().display().to_string();
+        let link = self.path(format!("proc/{pid}/cgroup"));
+        fs::write(link, format!("0::/{place}\n")).unwrap();
+        Ok(())
+    }
+
+    /// Takes a task out of all monitoring groups.
+    pub(super) fn leave_groups(&mut self, tid: u32) {
         let groups = fs::read_dir(self.path(RESCTRL).join("mon_groups")).unwrap();
         let mut lists: Vec<PathBuf> = groups.map(|g| g.unwrap().path().join("tasks")).collect();
         lists.push(self.path(RESCTRL).join("tasks"));
@@ -403,6 +384,10 @@ impl FakeHost {
                 write_set(&list, &there);
             }
         }
+    }
+
+    pub(super) fn move_task(&mut self, group: &Path, tid: u32) {
+        self.leave_groups(tid);
         let list = self.path(group).join("tasks");
         let mut there = read_set(&list);
         there.insert(tid);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A thousand random moments of death. Random changes (limits, weights, moves of processes, policies of
-//! threads, groups and a setting of resctrl) end at a random write to a file: between a note and its change,
-//! or in the middle of a line of a journal. Then a fresh process restores, and may die too. In the end each
-//! file is as it was before weir, or as another program set it meanwhile.
+//! threads, groups and a setting of resctrl) end at a random write to a file. In each second moment some
+//! changes fail before, and weir lives on. Meanwhile processes start others, end, and are moved. Then a fresh
+//! process restores, and may die too. In the end each file is as before, or as another program set it.
 
 mod fake_host;
+mod faults;
+mod processes;
+mod random;
 
 use super::lease_books::{BOOKS, reset};
 use crate::backends::cpu_max::CpuMaxBackend;
@@ -21,7 +24,10 @@ use crate::task_traffic::TaskTraffic;
 use crate::workloads::cgroups::tree::CgroupTree;
 use crate::workloads::discovery::{Discovery, View, Watched};
 use crate::workloads::exclude::Rules;
-use fake_host::{CGROUPS, DeathPlace, FakeHost, Faults, RESCTRL};
+use fake_host::{CGROUPS, DeathPlace, FakeHost, RESCTRL};
+use faults::Faults;
+use processes::Processes;
+use random::Random;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -42,31 +48,7 @@ const LEAVES: [(&str, &[&[u32]]); 5] = [
 /// Of `s.service` the threads are scheduled by weir, and nothing else is changed.
 const SCHEDULED: &str = "s.service";
 const POLICIES: [i32; 3] = [0, 3, 5];
-
-/// splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn one_of<'a, T>(&mut self, list: &'a [T]) -> &'a T {
-        &list[self.below(list.len())]
-    }
-
-    fn ratio(&mut self) -> f64 {
-        self.below(1000) as f64 / 1000.0
-    }
-}
+const SCHED_EXT: i32 = 7;
 
 /// One host and what should be there in the end.
 struct World {
@@ -76,6 +58,7 @@ struct World {
     expected: BTreeMap<String, String>,
     /// Values of other programs are all different, and none is one of weir's.
     others: u64,
+    processes: Processes,
     by: By,
 }
 
@@ -84,6 +67,7 @@ struct Weir {
     backend: CpuMaxBackend,
     context: BackendContext,
     view: View,
+    discovery: Discovery,
     scheduled: Option<MovedThreads>,
     traffic: Option<TaskTraffic>,
 }
@@ -109,7 +93,8 @@ fn host_of(fake: &Fake, random: &mut Random) -> FakeHost {
         all.extend(tids);
     }
     for tid in [140, 141, 142, 143] {
-        host.policies.insert(tid, *random.one_of(&POLICIES));
+        let policy = *random.one_of(&[0, 3, 5, SCHED_EXT]);
+        host.policies.insert(tid, policy);
     }
     host.write(&format!("{CGROUPS}/b.service/cpu.max"), "70000 100000");
     host.write(&format!("{CGROUPS}/b.service/cpu.max.burst"), "20000");
@@ -143,6 +128,7 @@ impl World {
             random,
             expected,
             others: 9000,
+            processes: Processes::new(),
             by,
         }
     }
@@ -172,6 +158,7 @@ impl World {
         let leases = LeaseBook::new(&options.roots, BOOKS);
         let mut weir = Weir {
             view: discovery.round(Nanos(1)),
+            discovery,
             backend: CpuMaxBackend::new(&options, budget),
             context: BackendContext::new(&options, [root, proc], rules, leases),
             scheduled: None,
@@ -183,23 +170,27 @@ impl World {
     }
 
     /// A workload that may be limited.
-    fn workload(&mut self) -> WorkloadId {
+    fn workload(&mut self, view: &View) -> WorkloadId {
         let limited = &LEAVES[..LEAVES.len() - 1];
         match self.by {
             By::Cgroup => WorkloadId::new(format!("/{}", self.random.one_of(limited).0)),
             By::Process => {
-                let processes: Vec<u32> = limited
-                    .iter()
-                    .flat_map(|(_, processes)| processes.iter().map(|tids| tids[0]))
-                    .collect();
-                WorkloadId::new(format!("pid:{}@4000", self.random.one_of(&processes)))
+                let is_limited = |id: &&WorkloadId| !id.as_str().starts_with("pid:14");
+                let ids = view.workloads.iter().map(|watched| &watched.id);
+                let ids: Vec<&WorkloadId> = ids.filter(is_limited).collect();
+                (*self.random.one_of(&ids)).clone()
             }
         }
     }
 
     /// Something that weir does.
     fn act(&mut self, weir: &mut Weir) {
-        let id = self.workload();
+        if self.random.below(10) == 0 {
+            weir.view = weir
+                .discovery
+                .round(Nanos(weir.view.round * 10_000_000_000));
+        }
+        let id = self.workload(&weir.view);
         let cpus = CpuShare::new(0.05 + 0.6 * self.random.ratio());
         let context = &mut weir.context;
         match self.random.below(22) {
@@ -256,6 +247,11 @@ impl World {
 
     /// Something that another program does: what it sets is to stay.
     fn disturb(&mut self) {
+        if self.random.below(4) == 0 {
+            let (host, random) = (&mut *self.host.borrow_mut(), &mut self.random);
+            let (fake, expected) = (&self.fake, &mut self.expected);
+            return self.processes.disturb(fake, host, random, expected);
+        }
         self.others += 1;
         let unique = self.others;
         let leaf = self.random.one_of(&LEAVES[..4]).0;
@@ -264,7 +260,9 @@ impl World {
             return;
         }
         let mut host = self.host.borrow_mut();
-        let (path, value) = match self.random.below(5) {
+        let (path, value) = match self.random.below(6) {
+            // Less than any quota that another program sets, so that it can come back.
+            5 => (format!("{dir}/cpu.max.burst"), (unique - 8000).to_string()),
             // Not below the burst that may come back.
             0 => (
                 format!("{dir}/cpu.max"),
@@ -288,7 +286,9 @@ impl World {
                 return;
             }
         };
-        host.write(&path, &value);
+        if !host.write(&path, &value) {
+            return;
+        }
         let now = host.all();
         self.expected.insert(path.clone(), now[&path].clone());
         if path.ends_with("cpu.weight") {
@@ -335,7 +335,8 @@ impl Drop for World {
 }
 
 impl Weir {
-    /// As the back end of weir's scheduler does, without a scheduler in the kernel: some threads at each tick.
+    /// As the back end of weir's scheduler does, without a scheduler in the kernel: some threads at each
+    /// tick.
     fn schedule(&mut self, until: Nanos) {
         let (leases, buffer) = (&mut self.context.leases, &mut self.context.buffer);
         leases.compact();
@@ -343,8 +344,9 @@ impl Weir {
             let path = format!("/{SCHEDULED}");
             let dir = open_beneath(&*self.context.root, path.as_bytes()).unwrap();
             let inode = inode(&dir).unwrap().st_ino;
-            let threads = MovedThreads::new(dir, path, inode);
-            if threads.begin(leases).is_err() {
+            let mut threads = MovedThreads::new(dir, path, inode);
+            if threads.begin(leases, buffer).is_err() {
+                threads.end(leases);
                 return;
             }
             self.scheduled = Some(threads);
@@ -469,10 +471,9 @@ fn at_a_thousand_moments_of_death_all_is_put_back() {
         DeathPlace::Policy,
         DeathPlace::RunDir,
     ] {
-        assert!(
-            tally.deaths.get(&place).is_some_and(|n| *n >= 20),
-            "{tally:?}"
-        );
+        for met in [&tally.deaths, &tally.faults] {
+            assert!(met.get(&place).is_some_and(|n| *n >= 20), "{tally:?}");
+        }
     }
     assert!(
         tally.second_deaths >= 100 && tally.restored >= 500,

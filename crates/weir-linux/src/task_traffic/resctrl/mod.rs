@@ -173,9 +173,10 @@ impl Resctrl {
         let Err(why) = self.set(knob) else {
             return Ok(());
         };
-        // What is noted and did not come about is found unchanged.
+        // What is noted and did not come about is found unchanged. A setting that does not come back stays
+        // noted, and nothing is counted by it.
         let _ = self.put_back();
-        if !self.tree.has_local {
+        if !self.tree.has_local || !self.leases.is_empty() {
             return Err(why);
         }
         tracing::warn!(%why, "resctrl does not distinguish slow memory: all that is remote is counted");

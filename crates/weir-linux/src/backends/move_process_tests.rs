@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 use super::*;
 use crate::fake::Fake;
+use crate::fake::kernel::{self, FileChange};
 use crate::kernel::files::open_root;
 use std::sync::atomic::AtomicBool;
 
@@ -72,12 +73,57 @@ fn what_was_taken_goes_back_with_its_children() {
     let fake = Fake::new();
     let (root, take) = taken(&fake);
     fake.write(format!("{OWN}/cgroup.procs"), "100\n107\n");
-    put_back(root.as_fd(), &take, &mut Buffer::new());
-    assert_eq!(
-        fake.read(FIO_PROCS),
-        "107",
-        "the last of the two that were written"
+    let given = kernel::during(kernel::cgroups, || {
+        put_back(root.as_fd(), &take, &mut Buffer::new())
+    });
+    assert_eq!(given, UndoOutcome::Restored);
+    assert_eq!(fake.read(FIO_PROCS), "100\n107\n");
+    assert!(!fake.path(OWN).exists());
+}
+
+/// Between the list and the move of its parent, or between the last move and the end of the cgroup.
+#[test]
+fn a_child_that_is_born_meanwhile_goes_back_too() {
+    for born_at in ["cgroup.procs", "pid-100-4000"] {
+        let fake = Fake::new();
+        let (root, take) = taken(&fake);
+        let own = fake.path(format!("{OWN}/cgroup.procs"));
+        let mut is_born = false;
+        let given = kernel::during(
+            move |path, change| {
+                if path.ends_with(born_at) && !std::mem::replace(&mut is_born, true) {
+                    let inside = std::fs::read_to_string(&own).unwrap();
+                    std::fs::write(&own, format!("{}108\n", inside.replace("100", "100\n")))
+                        .unwrap();
+                }
+                kernel::cgroups(path, change)
+            },
+            || put_back(root.as_fd(), &take, &mut Buffer::new()),
+        );
+        assert_eq!(given, UndoOutcome::Restored, "{born_at}");
+        assert!(fake.read(FIO_PROCS).contains("108"), "{born_at}");
+    }
+}
+
+/// The others go back, and the lease stays.
+#[test]
+fn one_process_that_cannot_go_back_is_tried_again() {
+    let fake = Fake::new();
+    let (root, take) = taken(&fake);
+    fake.write(format!("{OWN}/cgroup.procs"), "100\n107\n");
+    let given = kernel::during(
+        |path, change| match change {
+            FileChange::Write("100") => Some(Err(Errno::BUSY)),
+            _ => kernel::cgroups(path, change),
+        },
+        || put_back(root.as_fd(), &take, &mut Buffer::new()),
     );
+    assert!(
+        matches!(&given, UndoOutcome::Failed(why) if why.contains("process 100")),
+        "{given:?}"
+    );
+    assert!(fake.read(FIO_PROCS).contains("107"));
+    assert_eq!(fake.read(format!("{OWN}/cgroup.procs")), "100\n");
 }
 
 #[test]

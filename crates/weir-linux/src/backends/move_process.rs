@@ -9,10 +9,13 @@
 
 use crate::kernel::escape::{escape, unescape};
 use crate::kernel::fd_budget::is_want;
-use crate::kernel::files::{Buffer, inode, make_dir, open_beneath, open_dir, remove_dir, write_at};
+use crate::kernel::files::{
+    Buffer, for_each_dir, inode, make_dir, open_beneath, open_dir, remove_dir, write_at,
+};
 use crate::kernel::parse::cgroup::{lists, pids};
 use crate::kernel::parse::process::cgroup_path;
 use crate::leases::undo::{LeaseChange, RecordPhase, Undo, UndoHost, UndoOutcome};
+use crate::workloads::cgroups::cgroup_type::is_threaded_domain;
 use crate::workloads::discovery::Process;
 use crate::workloads::processes::proc_pid::{Unread, read_stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,6 +26,10 @@ use weir_core::WorkloadId;
 use weir_core::seam::plan::OutcomeKind;
 
 const SLICE: &str = "weir.slice";
+/// Most entries of a cgroup's directory that are read.
+const BELOW_MAX: usize = 8192;
+/// Scans for processes that go back: one may be born between a scan and the move of its parent.
+const SCANS_MAX: usize = 16;
 /// In the place of an inode, while the cgroup is yet to be made.
 const NOT_MADE: u64 = 0;
 
@@ -45,7 +52,12 @@ pub(crate) enum ProcessRecord {
     /// On disk BEFORE its cgroup is made, and again with its inode BEFORE the move.
     Take(TakenProcess),
     /// It is back, or gone. The record of the limit's end, too: that is in the same cgroup.
-    Done { inode: u64 },
+    Done {
+        inode: u64,
+        /// The cgroup that was to be made, where that has no inode.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        to: Option<String>,
+    },
 }
 
 impl Undo for TakenProcess {
@@ -63,7 +75,10 @@ impl Undo for TakenProcess {
             ProcessRecord::Take(take) => {
                 Box::new(move |open| drop(open.insert(take.to.clone(), take)))
             }
-            ProcessRecord::Done { inode } => {
+            ProcessRecord::Done { to: Some(to), .. } => {
+                Box::new(move |open| drop(open.remove(&to)))
+            }
+            ProcessRecord::Done { inode, to: None } => {
                 Box::new(move |open| open.retain(|_, take| take.inode != inode))
             }
         })
@@ -71,6 +86,10 @@ impl Undo for TakenProcess {
 
     fn records(&self) -> Vec<ProcessRecord> {
         vec![ProcessRecord::Take(self.clone())]
+    }
+
+    fn cgroup_inode(&self) -> Option<u64> {
+        Some(self.inode)
     }
 
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
@@ -87,6 +106,9 @@ pub(crate) struct Home {
     pub(crate) dir: Option<OwnedFd>,
     /// Processes that share it.
     pub(crate) others: usize,
+    /// Whether cgroups below it would be limited with it. Those of a threaded domain have no processes of
+    /// their own.
+    pub(crate) has_below: bool,
 }
 
 /// Finds the cgroup of a process that is still the one that was seen.
@@ -111,6 +133,7 @@ pub(crate) fn home(
             path,
             dir: None,
             others: 0,
+            has_below: false,
         });
     }
     let dir = open_beneath(root, &path).map_err(|e| {
@@ -130,11 +153,23 @@ pub(crate) fn home(
         ))
     })?;
     let others = inside.iter().filter(|pid| **pid != process.pid).count();
+    let has_below = has_cgroups_below(&dir, buffer)
+        .map_err(|e| OutcomeKind::Failed(format!("the cgroups below {}: {e}", escape(&path))))?;
     Ok(Home {
         path,
         dir: Some(dir),
         others,
+        has_below,
     })
+}
+
+fn has_cgroups_below(dir: &OwnedFd, buffer: &mut Buffer) -> Result<bool, Errno> {
+    let mut has_below = false;
+    match for_each_dir(dir, BELOW_MAX, |_| has_below = true) {
+        Ok(()) | Err(Errno::NOENT | Errno::NODEV) => {}
+        Err(e) => return Err(e),
+    }
+    Ok(has_below && !is_threaded_domain(dir, buffer))
 }
 
 fn still_there(
@@ -155,6 +190,14 @@ fn still_there(
 }
 
 impl TakenProcess {
+    /// That all of it is undone.
+    pub(crate) fn done(&self) -> ProcessRecord {
+        ProcessRecord::Done {
+            inode: self.inode,
+            to: (self.inode == NOT_MADE).then(|| self.to.clone()),
+        }
+    }
+
     /// What is noted before the cgroup for a process is made: that has no inode yet.
     pub(crate) fn planned(
         root: BorrowedFd<'_>,
@@ -242,50 +285,70 @@ pub(crate) fn put_back(
     let Some(own) = unescape(&take.to).filter(|to| is_ours(to)) else {
         return UndoOutcome::LeftAlone(format!("{} is not below /{SLICE}", take.to));
     };
-    if take.inode == NOT_MADE {
-        // Nothing was moved there. One that other processes are in by now cannot be removed, and stays.
-        return match remove(root, &own) {
-            UndoOutcome::Failed(why) => UndoOutcome::LeftAlone(why),
-            outcome => outcome,
-        };
-    }
     let dir = match open_beneath(root, &own) {
-        Ok(dir) if inode(&dir).is_ok_and(|s| s.st_ino == take.inode) => dir,
+        Ok(dir) if take.inode == NOT_MADE || is_inode(&dir, take.inode) => dir,
         Err(e) if is_want(e) => return UndoOutcome::Failed(format!("{}: {e}", take.to)),
         _ => return UndoOutcome::Vanished,
     };
-    let inside = match buffer.read_at(&dir, "cgroup.procs") {
-        Ok(text) => pids(text).unwrap_or_default(),
-        Err(e) if is_want(e) => return UndoOutcome::Failed(format!("{}: {e}", take.to)),
-        Err(_) => Vec::new(),
-    };
-    if !inside.is_empty() {
-        let from = unescape(&take.from).unwrap_or_default();
-        let target = if from == b"/" {
-            root.try_clone_to_owned().ok()
+    let mut failed = String::new();
+    for _ in 0..SCANS_MAX {
+        let inside = match buffer.read_at(&dir, "cgroup.procs") {
+            Ok(text) => pids(text).unwrap_or_default(),
+            Err(e) if is_want(e) => return UndoOutcome::Failed(format!("{}: {e}", take.to)),
+            Err(_) => Vec::new(),
+        };
+        if inside.is_empty() {
+            match remove(root, &own) {
+                UndoOutcome::Failed(why) => failed = why,
+                outcome => return outcome,
+            }
+        } else if take.inode == NOT_MADE {
+            // weir moved none there.
+            return UndoOutcome::LeftAlone(format!("other processes are in {}", take.to));
         } else {
-            open_beneath(root, &from).ok()
-        };
-        let same = |dir: &OwnedFd| inode(dir).is_ok_and(|s| s.st_ino == take.from_inode);
-        let Some(target) = target.filter(same) else {
-            return UndoOutcome::LeftAlone(format!(
-                "{} is gone: it stays in {}, without limit",
-                take.from, take.to
-            ));
-        };
-        for pid in inside {
-            match write_at(&target, "cgroup.procs", &pid.to_string()) {
-                Ok(()) | Err(Errno::SRCH) => {}
-                Err(e) => {
-                    return UndoOutcome::Failed(format!(
-                        "process {pid} cannot go back to {}: {e}",
-                        take.from
-                    ));
-                }
+            let Some(home) = open_home(root, take) else {
+                return UndoOutcome::LeftAlone(format!(
+                    "{} is gone: it stays in {}, without limit",
+                    take.from, take.to
+                ));
+            };
+            if let Err(why) = move_all(&home, take, &inside) {
+                failed = why;
             }
         }
     }
-    remove(root, &own)
+    UndoOutcome::Failed(failed)
+}
+
+fn is_inode(dir: &OwnedFd, wanted: u64) -> bool {
+    inode(dir).is_ok_and(|stat| stat.st_ino == wanted)
+}
+
+/// The cgroup that a process came from, if that is still the same one.
+fn open_home(root: BorrowedFd<'_>, take: &TakenProcess) -> Option<OwnedFd> {
+    let from = unescape(&take.from).unwrap_or_default();
+    let home = match from.as_slice() {
+        b"/" => root.try_clone_to_owned().ok(),
+        from => open_beneath(root, from).ok(),
+    };
+    home.filter(|home| is_inode(home, take.from_inode))
+}
+
+/// Moves all that can be moved.
+fn move_all(home: &OwnedFd, take: &TakenProcess, pids: &[u32]) -> Result<(), String> {
+    let mut moved = Ok(());
+    for pid in pids {
+        match write_at(home, "cgroup.procs", &pid.to_string()) {
+            Ok(()) | Err(Errno::SRCH) => {}
+            Err(e) => {
+                moved = Err(format!(
+                    "process {pid} cannot go back to {}: {e}",
+                    take.from
+                ))
+            }
+        }
+    }
+    moved
 }
 
 /// Removes an empty cgroup that weir made.
@@ -301,6 +364,11 @@ pub(crate) fn remove(root: BorrowedFd<'_>, path: &[u8]) -> UndoOutcome {
         Err(Errno::NOENT) => UndoOutcome::Vanished,
         Err(e) => UndoOutcome::Failed(format!("{} cannot be removed: {e}", escape(path))),
     }
+}
+
+/// Whether a cgroup is one that weir made for a process, or below one.
+pub(crate) fn is_in_slice(path: &[u8]) -> bool {
+    path.strip_prefix(b"/weir.slice/").is_some()
 }
 
 /// Whether a path is one that [`prepare`] makes: `/weir.slice/pid-…`, one level deep.
