@@ -27,8 +27,9 @@
 //!    workloads, traffic of no workload, what is too small to matter) is taken off the budget
 //!    T·c first; the rest is split by the policy. Several devices are treated one by one.
 //! 6. `limits`: a workload's limit is allowed ÷ κ, in CPUs; of several devices the tightest counts. Slew,
-//!    floor, dead band, spacing of writes, release; `writes`: how many at once, and which first. `weights`:
-//!    the part of its weight with which a limited workload competes.
+//!    floor, dead band, spacing of writes, release; `writes`: how many at once, and which first.
+//!    `device_bytes`: the bytes themselves, for a back end that limits them. `weights`: the part of its
+//!    weight with which a limited workload competes.
 //! 7. `explain`: a state per device and a verdict per workload, with the reason.
 //!
 //! *Feed-forward and feedback.* A new load is answered by stages 2 to 6 within two or three
@@ -45,6 +46,7 @@ mod breakdown;
 mod budgets;
 mod config;
 mod demands;
+mod device_bytes;
 mod devices;
 mod explain;
 mod findings;
@@ -87,6 +89,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
         budgets,
     };
     let actions = limits::propose(state, &context, &found);
+    let budgets = device_bytes::propose(state, &context, &found);
     let weights = weights::propose(state, &context, &found);
     let explanation = Explanation {
         context: &context,
@@ -99,6 +102,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
         devices: explanation.devices(),
         workloads: explanation.verdicts(),
         actions,
+        budgets,
         weights,
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fifth stage: each device's budget is split over those that use it.
 //!
-//! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken off
-//! first: excluded workloads, traffic of no workload, and what is too small to matter. The rest is split by
-//! the policy ([`crate::policy`]). Several devices are treated one by one.
+//! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken
+//! off first: excluded workloads, traffic of no workload, and what is too small to matter. The rest is split
+//! by the policy ([`crate::policy`]). Several devices are treated one by one.
 
 use super::demands::{Demands, DeviceDemand};
 use super::devices::{self, DeviceTrack};

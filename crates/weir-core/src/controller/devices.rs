@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One device: its error, and the correction that removes it.
 //!
-//! The split of its budget ([`super::budgets`]) alone would hold the set-point if κ were exact and limits were enforced to the
-//! microsecond. Neither is so, hence a PI term on the relative error `e = (T − B)/T` of the
-//! device's own counters, acting on one number, the *correction* c: the budget is `T·c`.
+//! The split of its budget ([`super::budgets`]) alone would hold the set-point if κ were exact and limits
+//! were enforced to the microsecond. Neither is so, hence a PI term on the relative error `e = (T − B)/T` of
+//! the device's own counters, acting on one number, the *correction* c: the budget is `T·c`.
 //!
 //! * The integral is slow (its time constant is 1/ki): over one interval B is noisy by a tick of
 //!   CPU time per workload, and only its mean counts. It takes each interval with the length that

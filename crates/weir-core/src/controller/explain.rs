@@ -7,12 +7,12 @@ use super::budgets::DeviceBudget;
 use super::demands::DeviceDemand;
 use super::devices::DeviceTrack;
 use super::findings::{StepContext, StepFindings, WorkloadFindings};
-use super::state::{LimitState, State, WorkloadState};
+use super::state::{LimitRequest, LimitState, State, WorkloadState};
 use crate::ids::DeviceId;
 use crate::rates::attribution::{Estimate, Provenance};
 use crate::rates::bandwidth::DeviceRate;
 use crate::seam::observation::WorkloadReading;
-use crate::seam::plan::{ActionKind, Decision, DeviceState, Why};
+use crate::seam::plan::{Decision, DeviceState, Why};
 use crate::units::{BytesPerSec, CpuShare};
 
 /// What every reason is drawn from.
@@ -152,11 +152,10 @@ fn limited(
         };
     }
     let limit = match requested {
-        Some(ActionKind::Limit { cpus }) => Some(cpus.get()),
+        Some(LimitRequest::Limit { cpus }) => Some(*cpus),
         _ => in_force.or(*target),
     };
-    let floor = found.floor(case.context.gains.floor, actuator.min_cpus);
-    if limit.is_some_and(|l| l <= floor) {
+    if found.is_at_floor(limit, &case.context.gains, actuator) {
         return Why::AtFloor;
     }
     let demand = found.demands.iter().find(|d| d.device == device);

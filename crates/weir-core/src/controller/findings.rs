@@ -11,7 +11,7 @@ use super::signals::{Signals, WorkloadSignals};
 use super::state::State;
 use crate::rates::attribution::{AccessSignal, Attributed};
 use crate::seam::observation::Observation;
-use crate::seam::topology::Description;
+use crate::seam::topology::{Actuator, Description};
 use crate::units::Nanos;
 
 /// What a step is given, and its time.
@@ -75,6 +75,12 @@ impl WorkloadFindings<'_> {
         let least = if min_cpus.is_finite() { min_cpus } else { 0.0 };
         let part = self.budget.floor_part.unwrap_or(f64::INFINITY);
         floor_cpus.min(part).max(least).min(self.signals.cap)
+    }
+
+    /// This limit in CPUs is its floor, and not its part of a device.
+    pub fn is_at_floor(&self, limit: Option<f64>, gains: &Gains, actuator: &Actuator) -> bool {
+        let floor = self.floor(gains.floor, actuator.min_cpus);
+        limit.is_some_and(|limit| limit <= floor)
     }
 }
 

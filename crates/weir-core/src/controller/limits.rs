@@ -31,13 +31,14 @@
 
 use super::config::Gains;
 use super::demands::DeviceDemand;
+use super::device_bytes;
 use super::devices::{DeviceTrack, LimitCounts};
 use super::findings::{StepContext, StepFindings, WorkloadFindings};
-use super::state::{State, WorkloadState};
+use super::state::{LimitRequest, State, WorkloadState};
 use super::writes::{self, WRITES_PER_STEP};
 use crate::ids::DeviceId;
-use crate::seam::plan::{Action, ActionKind};
-use crate::seam::topology::Actuator;
+use crate::seam::plan::{Action, ActionKind, Limit};
+use crate::seam::topology::{Actuator, Lever};
 use crate::units::{CpuShare, Nanos};
 
 /// Off by more than this is written whatever was written before.
@@ -99,14 +100,14 @@ fn change(
     state: &mut State,
     context: &StepContext<'_>,
     actuator: &Actuator,
-    found: &StepFindings,
+    all: &StepFindings,
     actions: &mut Vec<Action>,
 ) {
     let State {
         workloads, devices, ..
     } = state;
     let (mut wishes, mut releases) = (Vec::new(), Vec::new());
-    let each = workloads.iter_mut().zip(found.workloads());
+    let each = workloads.iter_mut().zip(all.workloads());
     for (position, (tracked, found)) in each.enumerate() {
         tracked.hold.requested = None;
         if found.signals.index.is_none() || context.at < tracked.hold.retry_at {
@@ -125,28 +126,55 @@ fn change(
     let chosen = writes::ration(wishes, releases, workloads, budget);
     for position in chosen.releases {
         if let Some(tracked) = workloads.get_mut(position) {
-            tracked.hold.requested = Some(ActionKind::Release);
+            tracked.hold.requested = Some(LimitRequest::Release);
         }
     }
     for wish in chosen.limits {
         let Some(tracked) = workloads.get_mut(wish.position) else {
             continue;
         };
-        tracked.hold.requested = Some(ActionKind::Limit {
-            cpus: CpuShare::new(wish.cpus),
-        });
+        tracked.hold.requested = Some(LimitRequest::Limit { cpus: wish.cpus });
         if wish.deviation.abs() > URGENT {
             settle(devices, wish.device, context, actuator);
         }
     }
-    let requested = |t: &WorkloadState| {
-        Some(Action {
-            workload: t.id.clone(),
-            kind: t.hold.requested?,
-        })
+    for (tracked, found) in workloads.iter_mut().zip(all.workloads()) {
+        let Some(requested) = tracked.hold.requested else {
+            continue;
+        };
+        match kind_of(requested, tracked, &found, context, actuator) {
+            Some(kind) => actions.push(Action {
+                workload: tracked.id.clone(),
+                kind,
+            }),
+            None => tracked.hold.requested = None,
+        }
+    }
+    count_bound(workloads, devices, all, (&context.gains, actuator));
+}
+
+/// The change in the unit of the resource that the back end limits. Nothing for a limit in device bytes on a
+/// workload of which it is not known what it moves in a second of CPU time.
+fn kind_of(
+    requested: LimitRequest,
+    tracked: &WorkloadState,
+    found: &WorkloadFindings<'_>,
+    context: &StepContext<'_>,
+    actuator: &Actuator,
+) -> Option<ActionKind> {
+    let LimitRequest::Limit { cpus } = requested else {
+        return Some(ActionKind::Release);
     };
-    actions.extend(workloads.iter().filter_map(requested));
-    count_bound(workloads, devices, found, (&context.gains, actuator));
+    if !actuator.has(Lever::DeviceBytes) {
+        let cpus = CpuShare::new(cpus);
+        return Some(ActionKind::Limit(Limit::CpuTime { cpus }));
+    }
+    let budget = device_bytes::budget(tracked, found, context)?;
+    Some(ActionKind::Limit(Limit::DeviceBytes {
+        bytes_per_sec: budget.bytes_per_sec,
+        intensity_bytes_per_cpu_sec: budget.intensity_bytes_per_cpu_sec,
+        cpus: CpuShare::new(cpus),
+    }))
 }
 
 /// Takes every limit off. Releases above the budget of writes follow in the next steps.
@@ -155,7 +183,7 @@ fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action>) {
         tracked.hold.requested = None;
         let is_held = tracked.hold.in_force.is_some() || tracked.hold.is_reborn;
         if is_held && at >= tracked.hold.retry_at && actions.len() < WRITES_PER_STEP {
-            tracked.hold.requested = Some(ActionKind::Release);
+            tracked.hold.requested = Some(LimitRequest::Release);
             actions.push(Action {
                 workload: tracked.id.clone(),
                 kind: ActionKind::Release,

@@ -11,8 +11,8 @@ use crate::units::BytesPerSec;
 pub(super) struct Parts {
     /// One for each access signal, in the same order.
     pub uses: Vec<Attributed>,
-    /// For each group what no workload moved: what has no owner, and what weir read. Nothing where the group's
-    /// rate is not known.
+    /// For each group what no workload moved: what has no owner, and what weir read. Nothing where the
+    /// group's rate is not known.
     pub of_no_workload: Vec<Option<BytesPerSec>>,
 }
 

@@ -121,13 +121,23 @@ impl DeviceUse {
     }
 }
 
+/// A change of a limit that a plan requested.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum LimitRequest {
+    /// The CPU time that it is to come to, in CPUs, whatever resource is limited.
+    Limit {
+        cpus: f64,
+    },
+    Release,
+}
+
 /// Our limit on a workload.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LimitState {
     /// What the platform confirmed, in CPUs.
     pub in_force: Option<f64>,
     /// Requested by the last plan, not yet reported back.
-    pub requested: Option<ActionKind>,
+    pub requested: Option<LimitRequest>,
     /// Where the limit should be now, after slew limits, in CPUs.
     pub target: Option<f64>,
     pub written_at: Option<Nanos>,
@@ -169,8 +179,8 @@ impl LimitState {
             OutcomeKind::Applied | OutcomeKind::Unchanged => {
                 self.refused = None;
                 match requested {
-                    ActionKind::Limit { cpus } => self.in_force = Some(cpus.get()),
-                    ActionKind::Release => {
+                    LimitRequest::Limit { cpus } => self.in_force = Some(cpus),
+                    LimitRequest::Release => {
                         *self = LimitState {
                             refused: None,
                             ..self.free()

@@ -20,9 +20,10 @@
 //!   is requested again after [`AGAIN_AFTER`]; where the platform leaves it alone, it is not.
 
 use super::findings::{StepContext, StepFindings, WorkloadFindings};
-use super::state::{State, WorkloadState};
+use super::state::{LimitRequest, State, WorkloadState};
 use crate::seam::observation::LimitedWeight;
-use crate::seam::plan::{ActionKind, WeightChange};
+use crate::seam::plan::WeightChange;
+use crate::seam::topology::Lever;
 use crate::units::Nanos;
 
 /// No workload has less of its weight than this.
@@ -58,7 +59,7 @@ pub(super) fn propose(
     found: &StepFindings,
 ) -> Vec<WeightChange> {
     let actuator = context.machine.actuator.as_ref();
-    if !actuator.is_some_and(|actuator| actuator.lowers_weights) {
+    if !actuator.is_some_and(|actuator| actuator.has(Lever::Weight)) {
         return Vec::new();
     }
     let part = context.gains.limited_weight;
@@ -114,8 +115,8 @@ fn would_use(tracked: &mut WorkloadState, found: &WorkloadFindings<'_>, dt: f64)
 /// The limit that it has or gets, and keeps.
 fn limit(tracked: &WorkloadState) -> Option<f64> {
     match tracked.hold.requested {
-        Some(ActionKind::Limit { cpus }) => Some(cpus.get()),
-        Some(ActionKind::Release) => None,
+        Some(LimitRequest::Limit { cpus }) => Some(cpus),
+        Some(LimitRequest::Release) => None,
         None => tracked.hold.in_force.filter(|_| !tracked.hold.is_reborn),
     }
 }
