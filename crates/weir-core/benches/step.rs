@@ -49,13 +49,13 @@ fn machine() -> Description {
             .collect(),
         actuator: Some(Actuator {
             name: "bench".into(),
+            levers: vec![weir_core::seam::topology::Lever::CpuTime],
             min_cpus: 0.001,
             grain_ns: Nanos(4_000_000),
             refill_on_write_ratio: 1.0,
             period_ns: Nanos(20_000_000),
             min_quota_ns: Nanos(0),
             is_exact: false,
-            lowers_weights: false,
         }),
         facts: Vec::new(),
     }

@@ -11,7 +11,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-use weir_core::seam::plan::ActionKind;
+use weir_core::seam::plan::{ActionKind, Limit};
 use weir_core::{Action, CpuShare, Plan, Platform, WorkloadId};
 use weir_linux::{By, LinuxPlatform, Options, Roots};
 
@@ -88,9 +88,9 @@ fn apply(c: &mut Criterion) {
     platform.observe().expect("an observation");
     let limit = |n: usize| Action {
         workload: WorkloadId::new(format!("/system.slice/bench-{n:04}.service")),
-        kind: ActionKind::Limit {
+        kind: ActionKind::Limit(Limit::CpuTime {
             cpus: CpuShare::new(0.5),
-        },
+        }),
     };
     let plan = Plan {
         actions: (0..10).map(limit).collect(),

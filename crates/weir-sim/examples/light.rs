@@ -58,7 +58,7 @@ fn add(
         seed,
         &mut |_: &Observation, plan: &Plan| {
             let limits = plan.actions.iter();
-            let limits = limits.filter(|a| matches!(a.kind, ActionKind::Limit { .. }));
+            let limits = limits.filter(|a| matches!(a.kind, ActionKind::Limit(_)));
             limited.extend(limits.map(|a| a.workload.as_str().to_owned()));
         },
     )?;

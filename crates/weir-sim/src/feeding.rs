@@ -9,11 +9,11 @@ use crate::partial::{Partial, Server};
 use crate::platform::SimPlatform;
 use crate::scx_budgets::{Account, Mode, Rate, SchedStats, Settings};
 use crate::variant::{Backend, WeirOptions};
-use weir_core::enforcement::byte_budget::{budget_of, others_room, whole};
+use weir_core::Nanos;
+use weir_core::enforcement::byte_budget::{WholeBudget, others_room, whole};
 use weir_core::enforcement::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP};
-use weir_core::seam::plan::{ActionKind, Outcome, OutcomeKind, Plan};
+use weir_core::seam::plan::{ActionKind, Limit, Outcome, OutcomeKind, Plan};
 use weir_core::seam::topology::Actuator;
-use weir_core::{CpuShare, Nanos};
 
 /// The scheduler in the kernel, where a back end needs it; no workload is limited yet.
 pub(crate) fn load(
@@ -52,13 +52,13 @@ pub(crate) fn actuator(period_ns: u64) -> Actuator {
     let settings = Settings::of_period(period_ns);
     Actuator {
         name: "sim-sched-ext".into(),
+        levers: vec![weir_core::seam::topology::Lever::DeviceBytes],
         min_cpus: MIN_CPUS,
         grain_ns: Nanos(settings.tick_ns),
         refill_on_write_ratio: 0.0,
         period_ns: Nanos(settings.burst_ns),
         min_quota_ns: Nanos(0),
         is_exact: true,
-        lowers_weights: false,
     }
 }
 
@@ -70,7 +70,7 @@ impl SimPlatform {
             let index = self.position(&action.workload);
             let result = match (index, action.kind) {
                 (None, _) => OutcomeKind::Vanished,
-                (Some(index), ActionKind::Limit { cpus }) => self.budget(index, cpus, plan),
+                (Some(index), ActionKind::Limit(limit)) => self.budget(index, limit),
                 (Some(index), ActionKind::Release) => self.end_budget(index),
             };
             outcomes.push(Outcome {
@@ -83,19 +83,22 @@ impl SimPlatform {
         outcomes
     }
 
-    fn budget(&mut self, index: usize, cpus: CpuShare, plan: &Plan) -> OutcomeKind {
+    fn budget(&mut self, index: usize, limit: Limit) -> OutcomeKind {
         if let Some(why) = self.refusal(index) {
             return why;
         }
-        let Some((group, _)) = self.labels[index].resident else {
+        let Limit::DeviceBytes {
+            bytes_per_sec,
+            intensity_bytes_per_cpu_sec,
+            cpus,
+        } = limit
+        else {
+            return OutcomeKind::Refused("the scheduler limits device bytes, not CPU time".into());
+        };
+        let budget = WholeBudget::of(bytes_per_sec.get(), intensity_bytes_per_cpu_sec);
+        let Some(rate) = self.rate(index, budget, cpus.get()) else {
             return OutcomeKind::Refused("it has no memory on a device".into());
         };
-        // A workload of which nothing is known is charged nothing.
-        let rate = self.rate(index, cpus, plan).unwrap_or(Rate {
-            device: self.groups[group as usize].0 as usize,
-            cpus: cpus.get(),
-            ..Rate::default()
-        });
         if !std::mem::replace(&mut self.held[index], true) {
             self.spend_write();
         }
@@ -113,16 +116,13 @@ impl SimPlatform {
         OutcomeKind::Applied
     }
 
-    fn rate(&self, index: usize, cpus: CpuShare, plan: &Plan) -> Option<Rate> {
-        let label = &self.labels[index];
-        let verdict = plan.workloads.iter().find(|v| v.id == label.id)?;
-        let budget = budget_of(verdict, cpus)?;
-        let (group, _) = label.resident?;
+    fn rate(&self, index: usize, budget: WholeBudget, cpus: f64) -> Option<Rate> {
+        let (group, _) = self.labels[index].resident?;
         Some(Rate {
             bytes_per_sec: budget.bytes_per_sec,
             intensity_bytes_per_sec: budget.intensity_bytes_per_cpu_sec,
             device: self.groups[group as usize].0 as usize,
-            cpus: cpus.get(),
+            cpus,
         })
     }
 
@@ -133,9 +133,11 @@ impl SimPlatform {
             let Some(old) = self.rate_of(index) else {
                 continue;
             };
-            let rate = self
-                .rate(index, CpuShare::new(old.cpus), plan)
-                .unwrap_or(old);
+            let budget = plan
+                .budget_of(&self.labels[index].id)
+                .map(WholeBudget::from);
+            let rate = budget.and_then(|budget| self.rate(index, budget, old.cpus));
+            let rate = rate.unwrap_or(old);
             self.machine.hold(index, rate);
             given[rate.device] += rate.bytes_per_sec;
         }

@@ -19,7 +19,7 @@ use weir_core::seam::observation::{
     Excluded, GroupReading, LatencyReading, LatencySource, LimitedWeight, Missing, Use,
     WorkloadKind, WorkloadReading,
 };
-use weir_core::seam::plan::{ActionKind, Outcome, OutcomeKind, Plan};
+use weir_core::seam::plan::{ActionKind, Limit, Outcome, OutcomeKind, Plan};
 use weir_core::seam::topology::{Actuator, Description, Device, Fact, Group};
 use weir_core::units::off_beat;
 use weir_core::{
@@ -366,7 +366,10 @@ impl Platform for SimPlatform {
         for (wait, i) in order {
             let Some(index) = found[i] else { continue };
             results[i] = match plan.actions[i].kind {
-                ActionKind::Limit { cpus } => {
+                ActionKind::Limit(Limit::DeviceBytes { .. }) => {
+                    OutcomeKind::Refused("cpu.max limits CPU time, not device bytes".into())
+                }
+                ActionKind::Limit(Limit::CpuTime { cpus }) => {
                     self.machine.run_until((begun + wait).max(self.machine.now));
                     let result = self.limit(index, cpus);
                     if result == OutcomeKind::Applied && !self.refills.knows(&self.machine, index) {
@@ -466,13 +469,16 @@ fn describe(
         groups: groups.iter().enumerate().map(group).collect(),
         actuator: Some(Actuator {
             name: "sim".into(),
+            levers: vec![
+                weir_core::seam::topology::Lever::CpuTime,
+                weir_core::seam::topology::Lever::Weight,
+            ],
             min_cpus: QUOTA_MIN_NS / PERIOD_MAX_NS,
             grain_ns: Nanos(machine.shape.tick_ns),
             refill_on_write_ratio: refills.leak_ratio(),
             period_ns: Nanos(period_ns),
             min_quota_ns: Nanos(QUOTA_MIN_NS as u64),
             is_exact: false,
-            lowers_weights: true,
         }),
         facts: vec![Fact {
             name: "scenario".into(),

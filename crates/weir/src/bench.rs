@@ -251,7 +251,7 @@ impl<'a> Load<'a> {
             let one = self.number.get(action.workload.as_str());
             if let Some(one) = one.and_then(|i| self.each.get_mut(*i)) {
                 one.limit_cpus = match action.kind {
-                    ActionKind::Limit { cpus } => cpus.get(),
+                    ActionKind::Limit(limit) => limit.cpus().get(),
                     ActionKind::Release => f64::INFINITY,
                 };
             }

@@ -333,13 +333,13 @@ mod tests {
             groups: Vec::new(),
             actuator: Some(Actuator {
                 name: "cpu-max".into(),
+                levers: vec![weir_core::seam::topology::Lever::CpuTime],
                 min_cpus: 0.01,
                 grain_ns: Nanos::from_millis(4),
                 refill_on_write_ratio: 1.0,
                 period_ns: Nanos::from_millis(20),
                 min_quota_ns: Nanos::from_millis(1),
                 is_exact: false,
-                lowers_weights: false,
             }),
             facts: vec![
                 fact("cxl.counters.weir_cxl0", Ok("1 group")),

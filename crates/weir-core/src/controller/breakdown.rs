@@ -3,47 +3,32 @@
 //! oldest reading behind them is. Where several workloads share a group and stores are not counted by task,
 //! its writes are shared out as its reads are, and that is an estimate even where the reads are not.
 
-use super::state::State;
-use crate::rates::attribution::{AccessSignal, Attributed, Attribution, Estimate, Provenance};
+use super::findings::{StepContext, StepFindings};
+use super::signals::WorkloadSignals;
+use crate::rates::attribution::{Attributed, Estimate, Provenance};
 use crate::rates::bandwidth::GroupRate;
 use crate::seam::observation::{Observation, Use};
 use crate::seam::plan::{DirectionTraffic, TrafficBreakdown};
 use crate::units::Nanos;
 
-/// Makes the figures of all workloads. `shares` and `found` are in the order of workloads and their active
-/// uses.
-pub(super) fn fill(
-    state: &mut State,
-    seen: &Observation,
-    groups: &[GroupRate],
-    shares: &[AccessSignal],
-    found: &Attribution,
-) {
-    let mut parts = shares.iter().zip(&found.parts);
-    for tracked in &mut state.workloads {
-        let Some(workload) = tracked.now.index.and_then(|i| seen.workloads.get(i)) else {
-            continue;
-        };
-        let active = tracked.uses.iter().zip(&workload.uses);
-        let active = active
-            .filter(|(track, _)| track.active)
-            .map(|(_, use_)| use_);
-        let mut sum = None;
-        let mut is_whole = true;
-        for use_ in active {
-            let part = parts.next().and_then(|(share, part)| {
-                let group = groups.get(share.group)?;
-                figure(seen, group, use_, *part)
-            });
-            is_whole &= part.is_some();
-            sum = match (sum, part) {
-                (Some(sum), Some(part)) => Some(plus(sum, part)),
-                (sum, part) => sum.or(part),
-            };
-        }
-        // A part is not passed off as the whole.
-        tracked.now.figure = sum.filter(|_| is_whole);
+/// The figures of one workload; nothing where a part is not known, since a part is not passed off as the
+/// whole.
+pub(super) fn breakdown(
+    context: &StepContext<'_>,
+    found: &StepFindings,
+    signals: &WorkloadSignals,
+) -> Option<TrafficBreakdown> {
+    let workload = context.seen.workloads.get(signals.index?)?;
+    let mut sum = None;
+    for (place, access, part) in found.parts_of(signals) {
+        let group = found.rates.groups.get(access.group)?;
+        let part = figure(context.seen, group, workload.uses.get(place)?, *part)?;
+        sum = Some(match sum {
+            Some(sum) => plus(sum, part),
+            None => part,
+        });
     }
+    sum
 }
 
 fn figure(
@@ -97,7 +82,7 @@ mod tests {
     use crate::seam::observation::{GroupReading, Missing, Reading, WorkloadKind, WorkloadReading};
     use crate::seam::topology::{Description, Device, Group};
     use crate::units::BytesPerSec;
-    use crate::{Bytes, Config, DeviceId, GroupId, Plan, WorkloadId, step};
+    use crate::{Bytes, Config, DeviceId, GroupId, Plan, State, WorkloadId, step};
 
     const GROUP: GroupId = GroupId {
         device: DeviceId(0),

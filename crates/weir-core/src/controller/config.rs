@@ -287,13 +287,13 @@ mod tests {
     fn a_back_end_that_holds_the_mean_is_corrected_slowly() {
         let mut actuator = Actuator {
             name: "sched-ext".into(),
+            levers: vec![crate::seam::topology::Lever::CpuTime],
             min_cpus: 0.001,
             grain_ns: Nanos(0),
             refill_on_write_ratio: 0.0,
             period_ns: Nanos::from_millis(10),
             min_quota_ns: Nanos(0),
             is_exact: false,
-            lowers_weights: false,
         };
         let usual = Config::default().gains();
         let with = |actuator: Option<&Actuator>| {

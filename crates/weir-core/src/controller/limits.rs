@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From what each may have to limits, and from limits to as few writes as possible.
+//! Sixth stage: from what each may have to limits, and from limits to as few writes as possible.
 //!
 //! A write is not free: `cpu.max` refills the whole quota at each (rewriting 10 ms/100 ms every
 //! 50 ms yields 28 % instead of 10 %), and it restarts the period. So a limit moves in two stages.
@@ -30,13 +30,15 @@
 //! way and taken off: weir fails open.
 
 use super::config::Gains;
-use super::demand::StepContext;
+use super::demands::DeviceDemand;
+use super::device_bytes;
 use super::devices::{DeviceTrack, LimitCounts};
-use super::state::{DeviceUse, State, WorkloadState};
+use super::findings::{StepContext, StepFindings, WorkloadFindings};
+use super::state::{LimitRequest, State, WorkloadState};
 use super::writes::{self, WRITES_PER_STEP};
 use crate::ids::DeviceId;
-use crate::seam::plan::{Action, ActionKind};
-use crate::seam::topology::Actuator;
+use crate::seam::plan::{Action, ActionKind, Limit};
+use crate::seam::topology::{Actuator, Lever};
 use crate::units::{CpuShare, Nanos};
 
 /// Off by more than this is written whatever was written before.
@@ -76,67 +78,112 @@ pub(super) struct PendingWrite {
     pub(super) is_unsettled: bool,
 }
 
-/// Moves all targets, and requests the changes that are worth a write.
+/// The changes that this step requests, by workload id. Without a back end, or where weir may not limit (any
+/// more), these are releases.
 pub(super) fn propose(
     state: &mut State,
     context: &StepContext<'_>,
+    found: &StepFindings,
+) -> Vec<Action> {
+    let mut actions = found.signals.given_up.clone();
+    let may_limit = context.config.limit && context.gains.is_holding();
+    match context.machine.actuator.as_ref().filter(|_| may_limit) {
+        Some(actuator) => change(state, context, actuator, found, &mut actions),
+        None => release_all(state, context.at, &mut actions),
+    }
+    actions.sort_by(|a, b| a.workload.cmp(&b.workload));
+    actions
+}
+
+/// Moves all targets, and requests the changes that are worth a write.
+fn change(
+    state: &mut State,
+    context: &StepContext<'_>,
     actuator: &Actuator,
+    all: &StepFindings,
     actions: &mut Vec<Action>,
 ) {
     let State {
         workloads, devices, ..
     } = state;
     let (mut wishes, mut releases) = (Vec::new(), Vec::new());
-    for (position, tracked) in workloads.iter_mut().enumerate() {
+    let each = workloads.iter_mut().zip(all.workloads());
+    for (position, (tracked, found)) in each.enumerate() {
         tracked.hold.requested = None;
-        if tracked.now.index.is_none() || context.at < tracked.hold.retry_at {
+        if found.signals.index.is_none() || context.at < tracked.hold.retry_at {
             continue;
         }
-        if tracked.hold.is_reborn || move_target(tracked, devices, context, actuator) {
+        if tracked.hold.is_reborn || move_target(tracked, &found, devices, context, actuator) {
             releases.push(position);
-        } else if let Some(wish) = wish(position, tracked, devices, context, actuator)
+        } else if let Some(wish) = wish((position, tracked), &found, devices, context, actuator)
             && (tracked.hold.in_force.is_some() || moves(devices, wish.device))
         {
             wishes.push(wish);
         }
     }
-    let wishes = worth_writing(wishes, workloads, devices, context.gains);
+    let wishes = worth_writing(wishes, workloads, devices, &context.gains);
     let budget = WRITES_PER_STEP.saturating_sub(actions.len());
     let chosen = writes::ration(wishes, releases, workloads, budget);
     for position in chosen.releases {
         if let Some(tracked) = workloads.get_mut(position) {
-            tracked.hold.requested = Some(ActionKind::Release);
+            tracked.hold.requested = Some(LimitRequest::Release);
         }
     }
     for wish in chosen.limits {
         let Some(tracked) = workloads.get_mut(wish.position) else {
             continue;
         };
-        tracked.hold.requested = Some(ActionKind::Limit {
-            cpus: CpuShare::new(wish.cpus),
-        });
+        tracked.hold.requested = Some(LimitRequest::Limit { cpus: wish.cpus });
         if wish.deviation.abs() > URGENT {
             settle(devices, wish.device, context, actuator);
         }
     }
-    let requested = |t: &WorkloadState| {
-        Some(Action {
-            workload: t.id.clone(),
-            kind: t.hold.requested?,
-        })
-    };
-    actions.extend(workloads.iter().filter_map(requested));
-    count_bound(workloads, devices, context.gains, actuator);
+    for (tracked, found) in workloads.iter_mut().zip(all.workloads()) {
+        let Some(requested) = tracked.hold.requested else {
+            continue;
+        };
+        match kind_of(requested, tracked, &found, context, actuator) {
+            Some(kind) => actions.push(Action {
+                workload: tracked.id.clone(),
+                kind,
+            }),
+            None => tracked.hold.requested = None,
+        }
+    }
+    count_bound(workloads, devices, all, (&context.gains, actuator));
 }
 
-/// Takes every limit off: weir may not limit (any more). Releases above the budget of writes follow in the
-/// next steps.
-pub(super) fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action>) {
+/// The change in the unit of the resource that the back end limits. Nothing for a limit in device bytes on a
+/// workload of which it is not known what it moves in a second of CPU time.
+fn kind_of(
+    requested: LimitRequest,
+    tracked: &WorkloadState,
+    found: &WorkloadFindings<'_>,
+    context: &StepContext<'_>,
+    actuator: &Actuator,
+) -> Option<ActionKind> {
+    let LimitRequest::Limit { cpus } = requested else {
+        return Some(ActionKind::Release);
+    };
+    if !actuator.has(Lever::DeviceBytes) {
+        let cpus = CpuShare::new(cpus);
+        return Some(ActionKind::Limit(Limit::CpuTime { cpus }));
+    }
+    let budget = device_bytes::budget(tracked, found, context)?;
+    Some(ActionKind::Limit(Limit::DeviceBytes {
+        bytes_per_sec: budget.bytes_per_sec,
+        intensity_bytes_per_cpu_sec: budget.intensity_bytes_per_cpu_sec,
+        cpus: CpuShare::new(cpus),
+    }))
+}
+
+/// Takes every limit off. Releases above the budget of writes follow in the next steps.
+fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action>) {
     for tracked in &mut state.workloads {
         tracked.hold.requested = None;
         let is_held = tracked.hold.in_force.is_some() || tracked.hold.is_reborn;
         if is_held && at >= tracked.hold.retry_at && actions.len() < WRITES_PER_STEP {
-            tracked.hold.requested = Some(ActionKind::Release);
+            tracked.hold.requested = Some(LimitRequest::Release);
             actions.push(Action {
                 workload: tracked.id.clone(),
                 kind: ActionKind::Release,
@@ -151,29 +198,31 @@ pub(super) fn release_all(state: &mut State, at: Nanos, actions: &mut Vec<Action
 /// Moves the target of one workload. True if its limit is to be taken off.
 fn move_target(
     tracked: &mut WorkloadState,
+    found: &WorkloadFindings<'_>,
     devices: &[DeviceTrack],
     context: &StepContext<'_>,
     actuator: &Actuator,
 ) -> bool {
-    let gains = context.gains;
-    let floor = tracked.floor(gains.floor, actuator.min_cpus);
+    let gains = &context.gains;
+    let cap = found.signals.cap;
+    let floor = found.floor(gains.floor, actuator.min_cpus);
     let up = 1.0 + gains.slew.0 * context.dt;
     let down = 1.0 - (gains.slew.1 * context.dt).min(0.9);
     let limited = tracked.hold.in_force.is_some();
     let free = (tracked.wanted * (1.0 + gains.headroom)).max(floor);
     let before = tracked.hold.target.or(tracked.hold.in_force);
 
-    if !tracked.now.limitable {
+    if !found.signals.is_limitable {
         return limited;
     }
     if tracked.hold.blind_steps > 0 {
         let raised = before.filter(|_| limited).map(|old| old * up);
         let held = tracked.hold.blind_steps <= BLIND_STEPS;
         tracked.hold.target = if held { tracked.hold.in_force } else { raised };
-        return !held && raised.is_some_and(|r| r >= free.min(tracked.now.cap));
+        return !held && raised.is_some_and(|r| r >= free.min(cap));
     }
-    if let Some((device, limit)) = tracked.now.short_on {
-        let goal = limit.max(floor).min(tracked.now.cap);
+    if let Some((device, limit)) = found.budget.short_on {
+        let goal = limit.max(floor).min(cap);
         tracked.hold.covered_steps = 0;
         tracked.hold.last_short_on = Some(device);
         let next = |old: f64| goal.min(old * up).max(old * down).max(floor);
@@ -187,14 +236,14 @@ fn move_target(
     };
     let target = free.min(before * up).max(before);
     tracked.hold.target = Some(target);
-    let unfelt = roomy(tracked, devices) || easy(tracked, gains) || target >= tracked.now.cap;
+    let unfelt = roomy(found.demands, devices) || easy(tracked, gains) || target >= cap;
     tracked.hold.covered_steps >= CALM_STEPS && unfelt
 }
 
 /// All its devices have had headroom for a while.
-fn roomy(tracked: &WorkloadState, devices: &[DeviceTrack]) -> bool {
-    tracked.loads.iter().all(|load| {
-        let found = devices.binary_search_by_key(&load.device, |d| d.id).ok();
+fn roomy(demands: &[DeviceDemand], devices: &[DeviceTrack]) -> bool {
+    demands.iter().all(|demand| {
+        let found = devices.binary_search_by_key(&demand.device, |d| d.id).ok();
         found
             .and_then(|i| devices.get(i))
             .is_none_or(|d| d.headroom_steps >= CALM_STEPS)
@@ -211,8 +260,8 @@ fn easy(tracked: &WorkloadState, gains: &Gains) -> bool {
 }
 
 fn wish(
-    position: usize,
-    tracked: &WorkloadState,
+    (position, tracked): (usize, &WorkloadState),
+    found: &WorkloadFindings<'_>,
     devices: &[DeviceTrack],
     context: &StepContext<'_>,
     actuator: &Actuator,
@@ -221,20 +270,20 @@ fn wish(
     if (1..=BLIND_STEPS).contains(&hold.blind_steps) {
         return None;
     }
-    let floor = tracked.floor(context.gains.floor, actuator.min_cpus);
+    let floor = found.floor(context.gains.floor, actuator.min_cpus);
     let target = hold.target?;
     let leak = actuator.leak_secs_at(target) * hold.write_rate;
     let cpus = (target * target / (target + leak).max(f64::MIN_POSITIVE))
         .max(floor)
-        .min(tracked.now.cap);
+        .min(found.signals.cap);
     if cpus <= 0.0 {
         // Others allow it nothing: nothing is left for us to limit.
         return None;
     }
-    let device = tracked.now.short_on.map(|(device, _)| device);
-    let device = device.or_else(|| tracked.loads.first().map(|l| l.device));
-    let load = tracked.loads.iter().find(|l| Some(l.device) == device);
-    let kappa = load.and_then(DeviceUse::intensity).unwrap_or(0.0);
+    let device = found.budget.short_on.map(|(device, _)| device);
+    let device = device.or_else(|| found.demands.first().map(|d| d.device));
+    let demand = found.demands.iter().find(|d| Some(d.device) == device);
+    let kappa = demand.and_then(|d| d.intensity).unwrap_or(0.0);
     let Some(old) = hold.in_force else {
         let used = tracked.cpu_smooth.get().unwrap_or(0.0);
         return Some(PendingWrite {
@@ -284,7 +333,7 @@ fn wish(
 /// demands that are known are then of another time.
 fn moves(devices: &[DeviceTrack], device: Option<DeviceId>) -> bool {
     let found = devices.iter().find(|track| Some(track.id) == device);
-    found.is_none_or(|track| track.moved_now.is_none_or(|rate| rate > 0.0))
+    found.is_none_or(|track| track.moved.is_none_or(|rate| rate > 0.0))
 }
 
 /// Chooses, largest deviation first, by the three rules at the head of this file.
@@ -374,27 +423,27 @@ fn settle(
 fn count_bound(
     workloads: &[WorkloadState],
     devices: &mut [DeviceTrack],
-    gains: &Gains,
-    actuator: &Actuator,
+    found: &StepFindings,
+    (gains, actuator): (&Gains, &Actuator),
 ) {
     for device in devices.iter_mut() {
         device.bound = LimitCounts::default();
     }
-    for tracked in workloads {
+    for (tracked, found) in workloads.iter().zip(found.workloads()) {
         // A demand that is covered for a short time only still counts: demand near its part must not switch
         // the PI term on and off.
         let bound = tracked.hold.in_force.is_some() && tracked.hold.covered_steps < CALM_STEPS;
         let Some(id) = tracked.hold.last_short_on.filter(|_| bound) else {
             continue;
         };
-        let found = devices.binary_search_by_key(&id, |d| d.id).ok();
-        let Some(device) = found.and_then(|i| devices.get_mut(i)) else {
+        let known = devices.binary_search_by_key(&id, |d| d.id).ok();
+        let Some(device) = known.and_then(|i| devices.get_mut(i)) else {
             continue;
         };
-        let floor = tracked.floor(gains.floor, actuator.min_cpus);
+        let floor = found.floor(gains.floor, actuator.min_cpus);
+        let is_at_floor = found.budget.short_on.is_some_and(|(_, cpus)| cpus <= floor);
         device.bound.limited += 1;
-        device.bound.at_floor +=
-            u32::from(tracked.now.short_on.is_some_and(|(_, cpus)| cpus <= floor));
+        device.bound.at_floor += u32::from(is_at_floor);
         device.bound.pinned += u32::from(tracked.hold.pinned);
     }
 }

@@ -4,16 +4,18 @@
 //! Workloads lie in one vector ordered by id, as they do in an observation, so that a step joins
 //! the two in one pass. A workload that is missing from an observation is kept for a while if a
 //! limit of ours lies on it: one unreadable file must not make us forget a limit that is in force.
+//!
+//! Nothing here belongs to one step alone: what a step finds, its stages hand on as values
+//! ([`super::findings`]).
 
 use super::devices::DeviceTrack;
 use super::probe_traffic::ProbeTraffic;
 use super::writes::WRITES_PER_STEP;
 use crate::ids::{DeviceId, GroupId, WorkloadId};
-use crate::rates::attribution::Estimate;
 use crate::rates::bandwidth::{Ewma, Meter};
 use crate::rates::counters::Counter;
 use crate::seam::observation::WorkloadReading;
-use crate::seam::plan::{Action, ActionKind, Outcome, OutcomeKind, TrafficBreakdown};
+use crate::seam::plan::{Action, ActionKind, Outcome, OutcomeKind};
 use crate::units::Nanos;
 
 /// Steps for which a limited workload may be missing before its limit is given up.
@@ -74,42 +76,6 @@ pub(super) struct WorkloadState {
     /// The same when it was last seen unhindered.
     pub learned: f64,
     pub hold: LimitState,
-    pub now: StepFacts,
-}
-
-/// Facts of the current step only.
-#[derive(Clone, Debug, Default)]
-pub(super) struct StepFacts {
-    /// Position in the observation; nothing if it is missing there.
-    pub index: Option<usize>,
-    /// Seen for the first time, or anew under its old name.
-    pub fresh: bool,
-    /// CPU used over the last interval, in CPUs.
-    pub cpu: Option<f64>,
-    /// Part of the last interval for which it was held back.
-    pub throttled_ratio: f64,
-    /// It may be limited at all.
-    pub limitable: bool,
-    pub weight: f64,
-    /// A limit at or above this is none.
-    pub cap: f64,
-    /// The device on which its part is smaller than its demand, with the limit that follows in CPUs.
-    pub short_on: Option<(DeviceId, f64)>,
-    /// Its part of the floors that all users of a device have together, in CPUs; of several devices
-    /// the smallest. Nothing for a workload that claims no part of a device.
-    pub floor_part: Option<f64>,
-    /// What its bandwidth is made of.
-    pub figure: Option<TrafficBreakdown>,
-}
-
-impl WorkloadState {
-    /// It is not limited to less than this, in CPUs: the operator's floor for every workload, its part
-    /// of the common floor if that is less, and at least what the back end can hold.
-    pub(super) fn floor(&self, floor_cpus: f64, min_cpus: f64) -> f64 {
-        let least = if min_cpus.is_finite() { min_cpus } else { 0.0 };
-        let part = self.now.floor_part.unwrap_or(f64::INFINITY);
-        floor_cpus.min(part).max(least).min(self.now.cap)
-    }
 }
 
 /// A group it uses.
@@ -120,16 +86,12 @@ pub(super) struct GroupUse {
     pub stores: Counter,
     /// What it has stored and the caches still hold, in bytes of the source's scale.
     pub unwritten: f64,
-    /// It has something there at this step.
-    pub active: bool,
 }
 
 /// Its use of one device.
 #[derive(Clone, Debug)]
 pub(super) struct DeviceUse {
     pub device: DeviceId,
-    /// Bandwidth over the last interval.
-    pub now: Estimate,
     /// Bytes and CPU time over the same intervals: κ is their quotient. A quotient of averages,
     /// not an average of quotients: intervals in which a tick-quantised limit left almost no CPU
     /// time would otherwise count as much as full ones, with a random κ.
@@ -138,23 +100,16 @@ pub(super) struct DeviceUse {
     pub samples: u32,
     /// Bandwidth, smoothed.
     pub smooth: f64,
-    /// Its demand on this device, in bytes per second.
-    pub demand: f64,
-    /// What it may have.
-    pub allowed: Option<f64>,
 }
 
 impl DeviceUse {
     pub(super) fn new(device: DeviceId) -> Self {
         DeviceUse {
             device,
-            now: Estimate::UNKNOWN,
             bytes: Ewma::default(),
             cpu: Ewma::default(),
             samples: 0,
             smooth: 0.0,
-            demand: 0.0,
-            allowed: None,
         }
     }
 
@@ -166,13 +121,23 @@ impl DeviceUse {
     }
 }
 
+/// A change of a limit that a plan requested.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum LimitRequest {
+    /// The CPU time that it is to come to, in CPUs, whatever resource is limited.
+    Limit {
+        cpus: f64,
+    },
+    Release,
+}
+
 /// Our limit on a workload.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LimitState {
     /// What the platform confirmed, in CPUs.
     pub in_force: Option<f64>,
     /// Requested by the last plan, not yet reported back.
-    pub requested: Option<ActionKind>,
+    pub requested: Option<LimitRequest>,
     /// Where the limit should be now, after slew limits, in CPUs.
     pub target: Option<f64>,
     pub written_at: Option<Nanos>,
@@ -214,8 +179,8 @@ impl LimitState {
             OutcomeKind::Applied | OutcomeKind::Unchanged => {
                 self.refused = None;
                 match requested {
-                    ActionKind::Limit { cpus } => self.in_force = Some(cpus.get()),
-                    ActionKind::Release => {
+                    LimitRequest::Limit { cpus } => self.in_force = Some(cpus),
+                    LimitRequest::Release => {
                         *self = LimitState {
                             refused: None,
                             ..self.free()
@@ -266,7 +231,6 @@ impl WorkloadState {
             wanted: 0.0,
             learned: 0.0,
             hold: LimitState::default(),
-            now: StepFacts::default(),
         }
     }
 
@@ -292,7 +256,6 @@ impl WorkloadState {
                 loads: Counter::default(),
                 stores: Counter::default(),
                 unwritten: 0.0,
-                active: false,
             }));
         }
         let uses = &self.uses;
@@ -307,23 +270,31 @@ impl WorkloadState {
     }
 }
 
-/// Makes `tracked` follow the observation. Gives releases for limited workloads that stay away.
-pub(super) fn follow(tracked: &mut Vec<WorkloadState>, seen: &[WorkloadReading]) -> Vec<Action> {
+/// What an observation means for the list of workloads.
+pub(super) struct Followed {
+    /// For each workload of the list its position in the observation; nothing if it is missing there.
+    pub positions: Vec<Option<usize>>,
+    /// Releases for limited workloads that stay away.
+    pub given_up: Vec<Action>,
+}
+
+/// Makes `tracked` follow the observation.
+pub(super) fn follow(tracked: &mut Vec<WorkloadState>, seen: &[WorkloadReading]) -> Followed {
+    let mut followed = Followed {
+        positions: Vec::with_capacity(tracked.len().max(seen.len())),
+        given_up: Vec::new(),
+    };
     // Mostly they are the same as before, and then they are in order.
     let same = tracked.len() == seen.len() && tracked.iter().zip(seen).all(|(t, s)| t.id == s.id);
     if same {
         for (index, known) in tracked.iter_mut().enumerate() {
-            known.now = StepFacts {
-                index: Some(index),
-                ..StepFacts::default()
-            };
             known.hold.absent_steps = 0;
+            followed.positions.push(Some(index));
         }
-        return Vec::new();
+        return followed;
     }
 
     let order = by_id(seen);
-    let mut given_up = Vec::new();
     let mut old = std::mem::take(tracked).into_iter().peekable();
     tracked.reserve(order.len());
     for &index in &order {
@@ -331,42 +302,40 @@ pub(super) fn follow(tracked: &mut Vec<WorkloadState>, seen: &[WorkloadReading])
             continue;
         };
         while let Some(missing) = old.next_if(|t| t.id < *id) {
-            keep_or_give_up(missing, tracked, &mut given_up);
+            keep_or_give_up(missing, tracked, &mut followed);
         }
         let mut known = old
             .next_if(|t| t.id == *id)
             .unwrap_or_else(|| WorkloadState::new(id.clone()));
-        known.now = StepFacts {
-            index: Some(index),
-            ..StepFacts::default()
-        };
         known.hold.absent_steps = 0;
         tracked.push(known);
+        followed.positions.push(Some(index));
     }
     for missing in old {
-        keep_or_give_up(missing, tracked, &mut given_up);
+        keep_or_give_up(missing, tracked, &mut followed);
     }
-    given_up
+    followed
 }
 
 fn keep_or_give_up(
     mut missing: WorkloadState,
     kept: &mut Vec<WorkloadState>,
-    given_up: &mut Vec<Action>,
+    followed: &mut Followed,
 ) {
-    missing.now = StepFacts::default();
     let is_held = missing.hold.in_force.is_some() || missing.hold.is_reborn;
     if !is_held && missing.hold.requested.is_none() {
         return;
     }
     missing.hold.absent_steps = missing.hold.absent_steps.saturating_add(1);
-    if missing.hold.absent_steps > ABSENT_STEPS && given_up.len() < WRITES_PER_STEP {
-        given_up.push(Action {
+    let may_release = followed.given_up.len() < WRITES_PER_STEP;
+    if missing.hold.absent_steps > ABSENT_STEPS && may_release {
+        followed.given_up.push(Action {
             workload: missing.id,
             kind: ActionKind::Release,
         });
     } else {
         kept.push(missing);
+        followed.positions.push(None);
     }
 }
 

@@ -19,11 +19,11 @@
 //! - What became of a change is seen in the next observation. Where the weight is not what it should be, it
 //!   is requested again after [`AGAIN_AFTER`]; where the platform leaves it alone, it is not.
 
-use super::demand::StepContext;
-use super::state::{State, WorkloadState};
-use crate::seam::observation::{LimitedWeight, Observation};
-use crate::seam::plan::{ActionKind, WeightChange};
-use crate::seam::topology::Description;
+use super::findings::{StepContext, StepFindings, WorkloadFindings};
+use super::state::{LimitRequest, State, WorkloadState};
+use crate::seam::observation::LimitedWeight;
+use crate::seam::plan::WeightChange;
+use crate::seam::topology::Lever;
 use crate::units::Nanos;
 
 /// No workload has less of its weight than this.
@@ -56,23 +56,24 @@ const AGAIN_AFTER: Nanos = Nanos::from_millis(1000);
 pub(super) fn propose(
     state: &mut State,
     context: &StepContext<'_>,
-    machine: &Description,
-    seen: &Observation,
+    found: &StepFindings,
 ) -> Vec<WeightChange> {
-    let actuator = machine.actuator.as_ref();
-    if !actuator.is_some_and(|actuator| actuator.lowers_weights) {
+    let actuator = context.machine.actuator.as_ref();
+    if !actuator.is_some_and(|actuator| actuator.has(Lever::Weight)) {
         return Vec::new();
     }
     let part = context.gains.limited_weight;
     let mut due: Vec<(usize, f64)> = Vec::new();
-    for (position, tracked) in state.workloads.iter_mut().enumerate() {
-        let found = tracked.now.index.and_then(|i| seen.workloads.get(i));
-        let Some((found, limit)) = found.zip(limit(tracked)) else {
+    let each = state.workloads.iter_mut().zip(found.workloads());
+    for (position, (tracked, found)) in each.enumerate() {
+        let seen = found.signals.index;
+        let seen = seen.and_then(|i| context.seen.workloads.get(i));
+        let Some((seen, limit)) = seen.zip(limit(tracked)) else {
             tracked.hold.weight_requested = None;
             continue;
         };
-        let would_use = would_use(tracked, context.dt);
-        let has = match &found.limited_weight {
+        let would_use = would_use(tracked, &found, context.dt);
+        let has = match &seen.limited_weight {
             None => 1.0,
             Some(LimitedWeight::Lowered { ratio }) => *ratio,
             Some(LimitedWeight::LeftAlone { .. }) => continue,
@@ -94,13 +95,13 @@ pub(super) fn propose(
 }
 
 /// The CPUs that it would use without a limit.
-fn would_use(tracked: &mut WorkloadState, dt: f64) -> f64 {
+fn would_use(tracked: &mut WorkloadState, found: &WorkloadFindings<'_>, dt: f64) -> f64 {
     let hold = &mut tracked.hold;
     // A missing reading is no use of 0.
-    let Some(cpus) = tracked.now.cpu else {
+    let Some(cpus) = found.signals.cpu else {
         return hold.would_use;
     };
-    let now = cpus + tracked.now.throttled_ratio;
+    let now = cpus + found.signals.throttled_ratio;
     let waits = !hold.pinned && cpus > IDLE_CPUS;
     let memory_secs = match (now > hold.would_use, waits) {
         (true, _) => RISE_SECS,
@@ -114,8 +115,8 @@ fn would_use(tracked: &mut WorkloadState, dt: f64) -> f64 {
 /// The limit that it has or gets, and keeps.
 fn limit(tracked: &WorkloadState) -> Option<f64> {
     match tracked.hold.requested {
-        Some(ActionKind::Limit { cpus }) => Some(cpus.get()),
-        Some(ActionKind::Release) => None,
+        Some(LimitRequest::Limit { cpus }) => Some(cpus),
+        Some(LimitRequest::Release) => None,
         None => tracked.hold.in_force.filter(|_| !tracked.hold.is_reborn),
     }
 }

@@ -27,6 +27,9 @@
 //! known either, it may have moved all of it: then CPU time and memory say nothing of any workload in the
 //! group. Alone in its group it has the count all the same: all others are known to have nothing there.
 //!
+//! An owner may count its own bytes, as weir's probe does: they are its part, at most what the group's reads
+//! are. What is left is shared out among the others.
+//!
 //! Ratios of different kinds cannot be mixed: as soon as one user of a group has only the weaker
 //! sign, or the better one saw nothing at all in this interval, the whole group uses the weaker
 //! one. A workload alone in its group needs no sign: it gets the count itself. The parts of a group
@@ -35,6 +38,7 @@
 use crate::rates::bandwidth::GroupRate;
 use crate::units::BytesPerSec;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// How a figure came about, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -97,6 +101,8 @@ pub struct AccessSignal {
     pub resident: Option<f64>,
     /// Its memory there is not known: `part` and `resident` are the most that they can be.
     pub is_bound: bool,
+    /// Bytes read per second that this owner counts itself. It then needs no other signal.
+    pub counted: Option<f64>,
 }
 
 /// What sampled loads and stores read of the device: each of them a line, by the write-allocate rule.
@@ -265,25 +271,69 @@ fn positive(share: Option<f64>) -> Option<f64> {
 /// does not exist stays unknown.
 pub fn attribute(groups: &[GroupRate], shares: &[AccessSignal]) -> Attribution {
     let mut tallies = vec![GroupTotals::default(); groups.len()];
-    for share in shares {
+    for share in shares.iter().filter(|share| share.counted.is_none()) {
         if let Some(tally) = tallies.get_mut(share.group) {
             tally.add(share);
         }
     }
-    let part = |share: &AccessSignal| match (tallies.get(share.group), groups.get(share.group)) {
-        (Some(tally), Some(group)) => part_of(group, share, tally),
-        _ => Attributed::UNKNOWN,
+    let (rest, counted) = take_counted(groups, shares);
+    let mut counted = counted.into_iter();
+    let part = |share: &AccessSignal| {
+        if share.counted.is_some() {
+            return counted.next().unwrap_or(Attributed::UNKNOWN);
+        }
+        match (tallies.get(share.group), rest.get(share.group)) {
+            (Some(tally), Some(group)) => part_of(group, share, tally),
+            _ => Attributed::UNKNOWN,
+        }
     };
     let parts = shares.iter().map(part).collect();
     let unattributed = tallies
         .iter()
-        .zip(groups)
+        .zip(rest.iter())
         .map(|(tally, group)| group.total().map(|all| all.scale(tally.unowned())))
         .collect();
     Attribution {
         parts,
         unattributed,
     }
+}
+
+/// What is left of the groups when each owner that counts its own bytes has them, and the parts of these
+/// owners, in their order. The bytes were counted at other moments than the group's, and some of them may
+/// have come from a cache: no rate goes below zero.
+fn take_counted<'a>(
+    groups: &'a [GroupRate],
+    shares: &[AccessSignal],
+) -> (Cow<'a, [GroupRate]>, Vec<Attributed>) {
+    let mut rest = Cow::Borrowed(groups);
+    let mut parts = Vec::new();
+    for share in shares {
+        let Some(counted) = share.counted else {
+            continue;
+        };
+        let mut part = Attributed::UNKNOWN;
+        let is_there = share.group < groups.len();
+        let group = is_there.then(|| rest.to_mut().get_mut(share.group));
+        if let Some(group) = group.flatten() {
+            let before = group.total();
+            if let Ok(read) = &mut group.read {
+                let counted = positive(Some(counted)).unwrap_or(0.0);
+                *read = BytesPerSec::new((read.get() - counted).max(0.0));
+            }
+            if let (Some(before), Some(after)) = (before, group.total()) {
+                let own = BytesPerSec::new((before.get() - after.get()).max(0.0));
+                let sampled = |rate| Estimate::new(rate, Provenance::Sampled);
+                part = Attributed {
+                    all: sampled(own),
+                    read: sampled(own),
+                    write: sampled(BytesPerSec::ZERO),
+                };
+            }
+        }
+        parts.push(part);
+    }
+    (rest, parts)
 }
 
 fn part_of(group: &GroupRate, share: &AccessSignal, tally: &GroupTotals) -> Attributed {

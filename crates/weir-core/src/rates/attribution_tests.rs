@@ -278,6 +278,52 @@ fn beside_one_of_which_nothing_is_known_nothing_is_known_but_by_samples() {
     assert_eq!(found.unattributed, [Some(BytesPerSec::ZERO)]);
 }
 
+/// An owner that counts what it reads of group 0.
+fn counts(per_sec: f64) -> AccessSignal {
+    AccessSignal {
+        counted: Some(per_sec),
+        ..share(0, None, None)
+    }
+}
+
+#[test]
+fn an_owner_that_counts_has_its_bytes_and_the_rest_is_shared_out() {
+    let shares = [
+        share(0, Some(1.0), None),
+        counts(100.0),
+        share(0, Some(3.0), None),
+    ];
+    let parts = got(&[group(0, 900.0, 200.0)], &shares);
+    let bytes: Vec<f64> = parts.iter().map(|part| part.0).collect();
+    assert_eq!(bytes, [250.0, 100.0, 750.0]);
+}
+
+#[test]
+fn beside_an_owner_that_counts_a_workload_is_still_alone() {
+    let shares = [counts(100.0), share(0, None, None)];
+    let parts = got(&[group(0, 900.0, 200.0)], &shares);
+    assert_eq!(parts[1], (1000.0, Provenance::Counted));
+    // It is no user whose memory could explain the rest.
+    let found = attribute(&[group(0, 900.0, 200.0)], &[counts(100.0)]);
+    assert_eq!(found.unattributed, [Some(BytesPerSec::new(1000.0))]);
+}
+
+#[test]
+fn an_owner_that_counts_has_no_more_than_the_reads_of_its_group() {
+    for (counted, own) in [(1e9, 900.0), (f64::NAN, 0.0), (-5.0, 0.0)] {
+        let shares = [counts(counted), share(0, None, None)];
+        let parts = got(&[group(0, 900.0, 200.0)], &shares);
+        assert_eq!((parts[0].0, parts[1].0), (own, 1100.0 - own), "{counted}");
+    }
+    // Of a group that is not there, or not known, nothing is known.
+    let mut lost = group(0, 900.0, 200.0);
+    lost.write = Err(Missing::NotYetRead);
+    for groups in [&[][..], &[lost][..]] {
+        let parts = got(groups, &[counts(100.0)]);
+        assert_eq!(parts, [(0.0, Provenance::Unknown)]);
+    }
+}
+
 proptest! {
     #[test]
     fn parts_of_a_group_add_up_to_its_count(
@@ -294,6 +340,7 @@ proptest! {
                 part: *part,
                 resident: *resident,
                 is_bound: *is_bound,
+                counted: None,
             })
             .collect();
         let found = attribute(&[group(0, read, write)], &shares);

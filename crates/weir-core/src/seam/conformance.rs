@@ -20,10 +20,10 @@
 use crate::ids::{GroupId, WorkloadId};
 use crate::rates::counters::{FULL_MASK, Limits, delta};
 use crate::seam::observation::{Missing, Observation, Reading};
-use crate::seam::plan::{Action, ActionKind, Outcome, OutcomeKind, Plan};
+use crate::seam::plan::{Action, ActionKind, Limit, Outcome, OutcomeKind, Plan};
 use crate::seam::platform::{DryRun, Platform, PlatformError};
-use crate::seam::topology::Description;
-use crate::units::{CpuShare, Nanos};
+use crate::seam::topology::{Description, Lever};
+use crate::units::{BytesPerSec, CpuShare, Nanos};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -110,7 +110,8 @@ pub fn act<P: Platform>(world: &mut P, count: usize, cpus: CpuShare) -> Vec<Viol
     let stranger = WorkloadId::new("/there/is/no/such/workload");
     ids.push(stranger.clone());
     ids.sort();
-    for kind in [ActionKind::Limit { cpus }, ActionKind::Release] {
+    let limit = limit_of(cpus, world.describe());
+    for kind in [ActionKind::Limit(limit), ActionKind::Release] {
         let action = |id: &WorkloadId| Action {
             workload: id.clone(),
             kind,
@@ -124,7 +125,7 @@ pub fn act<P: Platform>(world: &mut P, count: usize, cpus: CpuShare) -> Vec<Viol
         };
         let outcomes = world.apply(&plan);
         check_outcomes(&mut all, &plan, &outcomes);
-        let limited = matches!(kind, ActionKind::Limit { .. })
+        let limited = matches!(kind, ActionKind::Limit(_))
             && outcomes
                 .iter()
                 .any(|o| o.workload == stranger && o.result == OutcomeKind::Applied);
@@ -153,6 +154,19 @@ pub fn act<P: Platform>(world: &mut P, count: usize, cpus: CpuShare) -> Vec<Viol
     all
 }
 
+/// A limit in the resource that the world limits. Where that is device bytes, each CPU moves a GiB/s.
+fn limit_of(cpus: CpuShare, machine: &Description) -> Limit {
+    if !machine.levers().contains(&Lever::DeviceBytes) {
+        return Limit::CpuTime { cpus };
+    }
+    let intensity_bytes_per_cpu_sec = f64::from(1u32 << 30);
+    Limit::DeviceBytes {
+        bytes_per_sec: BytesPerSec::new(cpus.get() * intensity_bytes_per_cpu_sec),
+        intensity_bytes_per_cpu_sec,
+        cpus,
+    }
+}
+
 /// Wraps a world into [`DryRun`] and sees to it that no action gets through. Gives the world back.
 pub fn dry_run<P: Platform>(world: P) -> (Vec<Violation>, P) {
     let mut all = Vec::new();
@@ -163,9 +177,7 @@ pub fn dry_run<P: Platform>(world: P) -> (Vec<Violation>, P) {
             .first()
             .map_or(WorkloadId::new("/any"), |w| w.id.clone());
         let kinds = [
-            ActionKind::Limit {
-                cpus: CpuShare::new(0.5),
-            },
+            ActionKind::Limit(limit_of(CpuShare::new(0.5), dry.describe())),
             ActionKind::Release,
         ];
         let action = |kind| Action {

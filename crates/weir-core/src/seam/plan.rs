@@ -20,9 +20,22 @@ pub struct Plan {
     pub workloads: Vec<Decision>,
     /// What is to change in the world, by workload id. Empty when nothing is to change.
     pub actions: Vec<Action>,
+    /// Where limits are in device bytes: what each limited workload may move from now on, by workload id. It
+    /// follows each step, also where no action changes the limit. A workload of which too little is known
+    /// keeps what it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<ByteBudget>,
     /// Weights of limited workloads that are to change, by workload id, after the actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<WeightChange>,
+}
+
+impl Plan {
+    /// What a workload may move from now on, where limits are in device bytes.
+    pub fn budget_of(&self, workload: &WorkloadId) -> Option<&ByteBudget> {
+        let found = self.budgets.binary_search_by(|b| b.workload.cmp(workload));
+        self.budgets.get(found.ok()?)
+    }
 }
 
 /// One device at this step.
@@ -153,13 +166,52 @@ pub struct Action {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
-    /// Let it use at most this much CPU.
-    Limit {
-        /// In CPUs.
-        cpus: CpuShare,
-    },
+    /// Let it have at most this much of a resource.
+    Limit(Limit),
     /// Take our limit away.
     Release,
+}
+
+/// A limit, in the unit of the resource that the back end limits ([`crate::seam::topology::Lever`]). A back
+/// end refuses one of another resource.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Limit {
+    /// Bytes that a device moves for it: reads and writes.
+    DeviceBytes {
+        /// When the limit begins or is changed by an action; after that [`Plan::budgets`] has it.
+        bytes_per_sec: BytesPerSec,
+        /// κ, bytes that it moves in a second of CPU time. Before the device has counted, it is charged by
+        /// this.
+        intensity_bytes_per_cpu_sec: f64,
+        /// The CPU time that this comes to in a second, for screens and statistics; nothing is limited to it.
+        cpus: CpuShare,
+    },
+    /// CPU time.
+    CpuTime {
+        /// CPU-seconds in a second.
+        cpus: CpuShare,
+    },
+}
+
+impl Limit {
+    /// The CPU time that it allows or comes to, in CPUs.
+    pub fn cpus(self) -> CpuShare {
+        match self {
+            Limit::DeviceBytes { cpus, .. } | Limit::CpuTime { cpus } => cpus,
+        }
+    }
+}
+
+/// What one limited workload may move of a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ByteBudget {
+    /// Which workload.
+    pub workload: WorkloadId,
+    /// Reads and writes together.
+    pub bytes_per_sec: BytesPerSec,
+    /// κ, bytes that it moves in a second of CPU time.
+    pub intensity_bytes_per_cpu_sec: f64,
 }
 
 /// A change of the weight that a limited workload has when it competes for a CPU (`cpu.weight`). With the

@@ -32,6 +32,11 @@ impl Description {
             && self.groups == other.groups
             && self.actuator == other.actuator
     }
+
+    /// The resources that can be set here; none where nothing can limit.
+    pub fn levers(&self) -> &[Lever] {
+        self.actuator.as_ref().map_or(&[], |a| &a.levers)
+    }
 }
 
 /// A CXL memory device.
@@ -89,11 +94,26 @@ pub struct Group {
     pub size_bytes: Bytes,
 }
 
+/// A resource of workloads that a back end can set. A plan has limits and weights of these only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lever {
+    /// CPU time, in CPUs (`cpu.max`).
+    CpuTime,
+    /// Bytes that a device moves, in bytes per second (weir's scheduler).
+    DeviceBytes,
+    /// The weight of a limited workload, as a part of its own (`cpu.weight`).
+    Weight,
+}
+
 /// Limits of the back end that carries out plans. The controller never requests less or more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "ActuatorDocument")]
 pub struct Actuator {
     /// Its name: `cpu-max`, `sched-ext`, `sim`.
     pub name: String,
+    /// What it can set. Where it can limit CPU time and device bytes, limits are in device bytes.
+    pub levers: Vec<Lever>,
     /// Smallest limit it can hold, in CPUs.
     pub min_cpus: f64,
     /// The grain of its enforcement (a scheduler tick for `cpu.max`).
@@ -105,18 +125,55 @@ pub struct Actuator {
     pub period_ns: Nanos,
     /// Shortest quota that a period can have; a smaller limit makes the period longer (`cpu.max`: 1 ms,
     /// so 0.004 CPUs are 1 ms in 250 ms). 0 where there is no such bound.
-    #[serde(default)]
     pub min_quota_ns: Nanos,
     /// It counts what the device moves by itself and charges all of it to those it limits, so that the mean
     /// is held without a correction by the controller.
-    #[serde(default)]
     pub is_exact: bool,
-    /// It can lower the weight of a workload while that is limited.
+}
+
+/// An actuator as recordings have it. Those of before levers were listed have limits in CPU time, and a flag
+/// for weights.
+#[derive(Deserialize)]
+struct ActuatorDocument {
+    name: String,
+    levers: Option<Vec<Lever>>,
+    min_cpus: f64,
+    grain_ns: Nanos,
+    refill_on_write_ratio: f64,
+    period_ns: Nanos,
     #[serde(default)]
-    pub lowers_weights: bool,
+    min_quota_ns: Nanos,
+    #[serde(default)]
+    is_exact: bool,
+    #[serde(default)]
+    lowers_weights: bool,
+}
+
+impl From<ActuatorDocument> for Actuator {
+    fn from(document: ActuatorDocument) -> Self {
+        let before = || match document.lowers_weights {
+            true => vec![Lever::CpuTime, Lever::Weight],
+            false => vec![Lever::CpuTime],
+        };
+        Actuator {
+            levers: document.levers.unwrap_or_else(before),
+            name: document.name,
+            min_cpus: document.min_cpus,
+            grain_ns: document.grain_ns,
+            refill_on_write_ratio: document.refill_on_write_ratio,
+            period_ns: document.period_ns,
+            min_quota_ns: document.min_quota_ns,
+            is_exact: document.is_exact,
+        }
+    }
 }
 
 impl Actuator {
+    /// Whether it can set this resource.
+    pub fn has(&self, lever: Lever) -> bool {
+        self.levers.contains(&lever)
+    }
+
     /// The longer period of a limit so small that its quota would be too short, in seconds; nothing
     /// where the normal period does.
     pub fn stretched_secs_at(&self, cpus: f64) -> Option<f64> {
@@ -147,4 +204,50 @@ pub struct Fact {
     /// What to do about it, where something can be done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_move: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn levers(json: &str) -> Vec<Lever> {
+        let text = format!(
+            r#"{{"name":"x","min_cpus":0.1,"grain_ns":1,"refill_on_write_ratio":0.0,"period_ns":1{json}}}"#
+        );
+        let read: Actuator = serde_json::from_str(&text).expect("an actuator");
+        let again = serde_json::to_string(&read).expect("plain data");
+        assert_eq!(
+            serde_json::from_str::<Actuator>(&again).expect("what was written"),
+            read
+        );
+        read.levers
+    }
+
+    #[test]
+    fn levers_are_read_as_they_are_listed() {
+        let all = levers(r#","levers":["cpu_time","device_bytes","weight"]"#);
+        assert_eq!(all, [Lever::CpuTime, Lever::DeviceBytes, Lever::Weight]);
+        assert_eq!(levers(r#","levers":[]"#), []);
+    }
+
+    #[test]
+    fn recordings_of_before_have_cpu_time_and_perhaps_weights() {
+        assert_eq!(levers(""), [Lever::CpuTime]);
+        assert_eq!(levers(r#","lowers_weights":false"#), [Lever::CpuTime]);
+        let both = [Lever::CpuTime, Lever::Weight];
+        assert_eq!(levers(r#","lowers_weights":true"#), both);
+    }
+
+    #[test]
+    fn a_lever_that_is_not_known_is_an_error() {
+        let text = r#"{"name":"x","levers":["steam"],"min_cpus":0.1,"grain_ns":1,
+            "refill_on_write_ratio":0.0,"period_ns":1}"#;
+        let why = serde_json::from_str::<Actuator>(text).expect_err("no such lever");
+        assert!(why.to_string().contains("steam"), "{why}");
+    }
+
+    #[test]
+    fn without_a_back_end_there_is_no_lever() {
+        assert_eq!(Description::default().levers(), []);
+    }
 }

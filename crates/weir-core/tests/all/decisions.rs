@@ -74,13 +74,13 @@ impl World {
                 .collect(),
             actuator: Some(Actuator {
                 name: "none".into(),
+                levers: vec![weir_core::seam::topology::Lever::CpuTime],
                 min_cpus: 0.001,
                 grain_ns: Nanos(4 * MS),
                 refill_on_write_ratio: 1.0,
                 period_ns: Nanos(20 * MS),
                 min_quota_ns: Nanos(0),
                 is_exact: false,
-                lowers_weights: false,
             }),
             ..Description::default()
         };
@@ -181,8 +181,8 @@ fn first_limit(world: &mut World, id: &str) -> f64 {
     for _ in 0..40 {
         let plan = world.tick();
         let of = plan.actions.iter().find(|a| a.workload.as_str() == id);
-        if let Some(ActionKind::Limit { cpus }) = of.map(|a| a.kind) {
-            return cpus.get();
+        if let Some(ActionKind::Limit(limit)) = of.map(|a| a.kind) {
+            return limit.cpus().get();
         }
     }
     panic!("{id} was never limited");

@@ -162,7 +162,7 @@ proptest! {
             config.limited_weight_ratio = wild_float(&mut dice);
             config.weights.insert("/w1".into(), wild_float(&mut dice));
             if let Some(actuator) = &mut machine.actuator {
-                actuator.lowers_weights = true;
+                actuator.levers.push(weir_core::seam::topology::Lever::Weight);
                 actuator.min_cpus = wild_float(&mut dice);
                 actuator.refill_on_write_ratio = wild_float(&mut dice);
                 actuator.period_ns = Nanos(wild(&mut dice));
@@ -174,7 +174,8 @@ proptest! {
             machine.cpu_count = (wild(&mut dice) % 1000) as u32;
             let plan = step(&mut state, &config, &machine, &seen);
             for action in &plan.actions {
-                if let ActionKind::Limit { cpus } = action.kind {
+                if let ActionKind::Limit(limit) = action.kind {
+                    let cpus = limit.cpus();
                     prop_assert!(cpus.get() > 0.0, "{:?}", action);
                     let most = f64::from(machine.cpu_count.max(1));
                     prop_assert!(cpus.get() <= most, "{:?} of {} CPUs", action, most);
@@ -241,9 +242,10 @@ fn bad_days_do_not_lead_to_nonsense() {
             plant.refuse = dice.next().is_multiple_of(10);
             let plan = step(&mut state, &config, &machine, &seen);
             for action in &plan.actions {
-                let ActionKind::Limit { cpus } = action.kind else {
+                let ActionKind::Limit(limit) = action.kind else {
                     continue;
                 };
+                let cpus = limit.cpus();
                 actions += 1;
                 let subject = seen.workloads.iter().find(|w| w.id == action.workload);
                 let subject = subject.expect("only what was seen is limited");

@@ -7,6 +7,7 @@ mod closed_loop;
 mod conformance;
 mod decisions;
 mod determinism;
+mod device_bytes;
 mod goals;
 mod weights;
 mod writes;

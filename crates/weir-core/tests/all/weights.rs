@@ -45,13 +45,16 @@ impl World {
     fn new(readers: usize) -> Self {
         let actuator = Actuator {
             name: "cpu-max".into(),
+            levers: vec![
+                weir_core::seam::topology::Lever::CpuTime,
+                weir_core::seam::topology::Lever::Weight,
+            ],
             min_cpus: 0.001,
             grain_ns: Nanos(4 * MS),
             refill_on_write_ratio: 0.0,
             period_ns: Nanos(20 * MS),
             min_quota_ns: Nanos(0),
             is_exact: false,
-            lowers_weights: true,
         };
         World {
             machine: Description {
@@ -143,7 +146,7 @@ impl World {
         for action in &plan.actions {
             let place = (0..self.limits.len()).find(|i| id(*i) == action.workload);
             self.limits[place.expect("a reader")] = match action.kind {
-                ActionKind::Limit { cpus } => Some(cpus.get()),
+                ActionKind::Limit(limit) => Some(limit.cpus().get()),
                 ActionKind::Release => None,
             };
             outcomes.push(Outcome {
@@ -225,7 +228,8 @@ fn no_weight_is_changed_where_that_is_off_or_cannot_be() {
         .actuator
         .as_mut()
         .expect("there")
-        .lowers_weights = false;
+        .levers
+        .retain(|lever| *lever != weir_core::seam::topology::Lever::Weight);
     assert_eq!(cannot.ticks(60), []);
     let mut observing = World::new(2);
     observing.config.limit = false;

@@ -66,13 +66,13 @@ impl World {
             }],
             actuator: Some(Actuator {
                 name: "none".into(),
+                levers: vec![weir_core::seam::topology::Lever::CpuTime],
                 min_cpus: 0.001,
                 grain_ns: Nanos(0),
                 refill_on_write_ratio: 0.0,
                 period_ns: Nanos(20_000_000),
                 min_quota_ns: Nanos(0),
                 is_exact: false,
-                lowers_weights: false,
             }),
             ..Description::default()
         };
@@ -141,7 +141,7 @@ impl World {
         for action in &plan.actions {
             let one = self.each.iter_mut().find(|o| o.id == action.workload);
             one.expect("a workload of this world").limit = match action.kind {
-                ActionKind::Limit { cpus } => Some(cpus.get()),
+                ActionKind::Limit(limit) => Some(limit.cpus().get()),
                 ActionKind::Release => None,
             };
         }

@@ -75,13 +75,16 @@ pub(crate) fn description(
 fn actuator(options: &Options) -> Actuator {
     Actuator {
         name: "cpu-max".into(),
+        levers: vec![
+            weir_core::seam::topology::Lever::CpuTime,
+            weir_core::seam::topology::Lever::Weight,
+        ],
         min_cpus: MIN_CPUS,
         grain_ns: clock::scheduler_tick(),
         refill_on_write_ratio: refill_on_write_ratio(options),
         period_ns: Nanos(period_us(options.period) * 1000),
         min_quota_ns: Nanos(QUOTA_MIN_US * 1000),
         is_exact: false,
-        lowers_weights: true,
     }
 }
 

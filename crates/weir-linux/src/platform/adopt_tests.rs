@@ -3,7 +3,7 @@ use super::*;
 use crate::fake::Fake;
 use crate::options::{By, Options};
 use weir_core::seam::observation::GroupReading;
-use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::plan::{ActionKind, Limit, OutcomeKind};
 use weir_core::{
     Action, Bytes, CpuShare, DeviceId, Observation, Plan, Platform, Reading, State, WorkloadId,
     step,
@@ -186,7 +186,7 @@ fn limits_stay_when_a_device_comes() {
         ..Plan::default()
     };
     let cpus = CpuShare::new(0.5);
-    let limited = platform.apply(&plan(ActionKind::Limit { cpus }));
+    let limited = platform.apply(&plan(ActionKind::Limit(Limit::CpuTime { cpus })));
     assert_eq!(limited[0].result, OutcomeKind::Applied);
     let path = format!("sys/fs/cgroup{FIO}/cpu.max");
     let before = fake.read(&path);

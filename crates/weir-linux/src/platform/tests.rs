@@ -5,7 +5,7 @@ use crate::options::By;
 use crate::workloads::discovery::WorkloadSource;
 use weir_core::seam::conformance;
 use weir_core::seam::observation::{Excluded, LimitedWeight};
-use weir_core::seam::plan::{ActionKind, WeightChange};
+use weir_core::seam::plan::{ActionKind, Limit, WeightChange};
 use weir_core::{Action, Bytes};
 
 const FIO: &str = "/system.slice/fio.service";
@@ -29,9 +29,9 @@ fn plan(id: &str, kind: ActionKind) -> Plan {
 }
 
 fn limit(cpus: f64) -> ActionKind {
-    ActionKind::Limit {
+    ActionKind::Limit(Limit::CpuTime {
         cpus: CpuShare::new(cpus),
-    }
+    })
 }
 
 /// Makes the next tick begin with a round of discovery.

@@ -101,7 +101,7 @@ fn light_users_are_never_limited() {
             let mut limited = Vec::new();
             let mut watch = |_: &Observation, plan: &Plan| {
                 let limits = plan.actions.iter();
-                let limits = limits.filter(|a| matches!(a.kind, ActionKind::Limit { .. }));
+                let limits = limits.filter(|a| matches!(a.kind, ActionKind::Limit(_)));
                 limited.extend(limits.map(|a| a.workload.as_str().to_owned()));
             };
             run_watched(&scenario, &Variant::weir(&scenario), 3, &mut watch).expect("a run");

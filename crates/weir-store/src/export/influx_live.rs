@@ -86,7 +86,7 @@ impl Live {
                 "wall_unix_ms" => whole(Some(signed(wall_unix_ms))),
                 "workload" => text(Some(action.workload.as_str())),
                 "limit_cpus" => match action.kind {
-                    ActionKind::Limit { cpus } => Cell::Real(cpus.get()),
+                    ActionKind::Limit(limit) => Cell::Real(limit.cpus().get()),
                     ActionKind::Release => Cell::Missing,
                 },
                 "outcome" => text(outcome.and_then(|(code, _)| word("outcome", code))),

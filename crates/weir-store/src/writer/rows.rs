@@ -112,7 +112,7 @@ pub(crate) fn put_actions(texts: &mut Numbering, id: i64, tick: &Tick) -> rusqli
         let detail = detail.map(|why| texts.number(why)).transpose()?;
         let workload = texts.number(action.workload.as_str())?;
         let limit = match action.kind {
-            ActionKind::Limit { cpus } => Value::Real(cpus.get()),
+            ActionKind::Limit(limit) => Value::Real(limit.cpus().get()),
             ActionKind::Release => Value::Null,
         };
         let row = [

@@ -187,7 +187,7 @@ fn event(known: &mut Known, now_ms: u64, action: &Action, outcome: &OutcomeKind)
                     let from = known.cpus.take();
                     Some((ChangeKind::Released, from, None))
                 }
-                ActionKind::Limit { cpus } => limited(known, now_ms, cpus),
+                ActionKind::Limit(limit) => limited(known, now_ms, limit.cpus()),
             }
         }
     }
@@ -331,6 +331,7 @@ fn read_tail(mut file: File, into: &mut Vec<u8>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weir_core::seam::plan::Limit;
 
     fn tick(
         changes: &mut Changes,
@@ -352,9 +353,9 @@ mod tests {
     }
 
     fn limit(cpus: f64) -> ActionKind {
-        ActionKind::Limit {
+        ActionKind::Limit(Limit::CpuTime {
             cpus: CpuShare::new(cpus),
-        }
+        })
     }
 
     #[test]

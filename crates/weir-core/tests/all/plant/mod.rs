@@ -128,13 +128,13 @@ impl Plant {
             }],
             actuator: Some(Actuator {
                 name: "cpu-max".into(),
+                levers: vec![weir_core::seam::topology::Lever::CpuTime],
                 min_cpus: 0.001,
                 grain_ns: Nanos(TICK),
                 refill_on_write_ratio: 1.0,
                 period_ns: Nanos(PERIOD),
                 min_quota_ns: Nanos(0),
                 is_exact: false,
-                lowers_weights: false,
             }),
             facts: Vec::new(),
         };
@@ -362,7 +362,7 @@ impl Platform for Plant {
                 (Some(_), true) => OutcomeKind::Refused("the plant was set to refuse".into()),
                 (Some(reader), false) => {
                     let limit = match action.kind {
-                        ActionKind::Limit { cpus } => Some(cpus.get()),
+                        ActionKind::Limit(limit) => Some(limit.cpus().get()),
                         ActionKind::Release => None,
                     };
                     reader.limit = limit;

@@ -65,10 +65,13 @@ fn at_most_tend_most_limits_are_checked_at_a_tick() {
 
 #[test]
 fn what_lowers_a_limit_is_done_before_what_raises_one() {
-    use weir_core::seam::plan::ActionKind::{Limit, Release};
+    use weir_core::seam::plan::ActionKind::{self, Release};
+    use weir_core::seam::plan::Limit;
     let (world, names) = many(6);
-    let cpus = |cpus: f64| Limit {
-        cpus: CpuShare::new(cpus),
+    let cpus = |cpus: f64| {
+        ActionKind::Limit(Limit::CpuTime {
+            cpus: CpuShare::new(cpus),
+        })
     };
     let kinds = [
         cpus(0.6),

@@ -58,7 +58,7 @@ use std::sync::Arc;
 use turns::Turns;
 use weight::{HeldWeight, Scale};
 use weir_core::seam::observation::Skipped;
-use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::plan::{ActionKind, Limit, OutcomeKind};
 use weir_core::{CpuShare, Description, Missing, Nanos, Plan, WorkloadId};
 use write_order::in_order;
 
@@ -442,7 +442,10 @@ impl Backend for CpuMaxBackend {
             let action = &plan.actions[i];
             let id = &action.workload;
             outcomes[i] = match action.kind {
-                ActionKind::Limit { cpus } => {
+                ActionKind::Limit(Limit::DeviceBytes { .. }) => OutcomeKind::Refused(
+                    "cpu.max limits CPU time, and this limit is in device bytes".into(),
+                ),
+                ActionKind::Limit(Limit::CpuTime { cpus }) => {
                     if wait > Nanos(0) && wait <= self.patience {
                         sleep_until(Nanos(begun.0.saturating_add(wait.0)));
                     }

@@ -16,7 +16,7 @@ pub(crate) fn in_order(
     let place = |(i, action): (usize, &Action)| {
         let id = &action.workload;
         let raises = match action.kind {
-            ActionKind::Limit { cpus } => backend.would_raise(id, cpus),
+            ActionKind::Limit(limit) => backend.would_raise(id, limit.cpus()),
             ActionKind::Release => true,
         };
         (backend.wait_for_refill(id, at), raises, i)

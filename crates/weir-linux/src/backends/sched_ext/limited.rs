@@ -14,8 +14,9 @@ use crate::leases::undo::UndoOutcome;
 use crate::workloads::cgroups::tree::Leaf;
 use crate::workloads::discovery::{View, Watched, WorkloadSource};
 use rustix::io::Errno;
-use weir_core::seam::plan::{Decision, OutcomeKind};
-use weir_core::{CpuShare, DeviceId, Nanos, WorkloadId};
+use weir_core::enforcement::byte_budget::WholeBudget;
+use weir_core::seam::plan::{ActionKind, Limit, OutcomeKind};
+use weir_core::{Action, DeviceId, Nanos, WorkloadId};
 
 /// A cgroup of which weir schedules the tasks.
 pub(super) struct LimitedWorkload {
@@ -24,7 +25,6 @@ pub(super) struct LimitedWorkload {
     is_new: bool,
     pub(super) threads: MovedThreads,
     pub(super) device: DeviceId,
-    pub(super) cpus: CpuShare,
     pub(super) rate: WorkloadCfg,
     /// It is limited no more, and its threads get their own policies back.
     pub(super) is_leaving: bool,
@@ -52,18 +52,42 @@ pub(super) fn limitable(watched: &Watched) -> Result<(&Leaf, DeviceId), OutcomeK
 }
 
 impl Scx {
-    pub(super) fn limit(
+    /// Carries out one action.
+    pub(super) fn change(
+        &mut self,
+        action: &Action,
+        view: &View,
+        context: &mut BackendContext,
+    ) -> OutcomeKind {
+        let id = &action.workload;
+        match action.kind {
+            ActionKind::Release => self.release(id, context),
+            ActionKind::Limit(Limit::CpuTime { .. }) => OutcomeKind::Refused(
+                "weir's scheduler limits device bytes, and this limit is CPU time".into(),
+            ),
+            ActionKind::Limit(Limit::DeviceBytes {
+                bytes_per_sec,
+                intensity_bytes_per_cpu_sec,
+                ..
+            }) => {
+                let budget = WholeBudget::of(bytes_per_sec.get(), intensity_bytes_per_cpu_sec);
+                let limited = self.limit(id, view.get(id), budget, context);
+                limited.unwrap_or_else(|why| why)
+            }
+        }
+    }
+
+    fn limit(
         &mut self,
         id: &WorkloadId,
         watched: Option<&Watched>,
-        verdict: Option<&Decision>,
-        cpus: CpuShare,
+        budget: WholeBudget,
         context: &mut BackendContext,
     ) -> Result<OutcomeKind, OutcomeKind> {
         let watched = watched.ok_or(OutcomeKind::Vanished)?;
         may_be_limited(watched, None)?;
         if let Some(hold) = self.holds.get_mut(id) {
-            hold.cpus = cpus;
+            // The budget that it has from now on is given to it with all others.
             if std::mem::take(&mut hold.is_leaving) {
                 hold.threads.follow_anew();
                 let loaded = self.loaded.as_ref().ok_or_else(gone)?;
@@ -78,10 +102,8 @@ impl Scx {
             self.start().map_err(OutcomeKind::Refused)?;
         }
         self.say_we_live().map_err(failed)?;
-        let mut hold = self.acquire(id, watched, (leaf, device), cpus, context)?;
-        if let Some(rate) = verdict.and_then(|v| rate_of(v, cpus, hold.rate.device)) {
-            hold.rate = rate;
-        }
+        let mut hold = self.acquire(id, watched, (leaf, device), context)?;
+        hold.rate = rate_of(budget, hold.rate.device);
         let begun = self.begin(&mut hold, context);
         self.holds.insert(id.clone(), hold);
         if let Err(why) = begun {
@@ -97,7 +119,6 @@ impl Scx {
         id: &WorkloadId,
         watched: &Watched,
         (leaf, device): (&Leaf, DeviceId),
-        cpus: CpuShare,
         context: &mut BackendContext,
     ) -> Result<LimitedWorkload, OutcomeKind> {
         context.claim()?;
@@ -115,7 +136,6 @@ impl Scx {
             is_new,
             threads: MovedThreads::new(dir, escape(&path), leaf.inode),
             device,
-            cpus,
             rate: WorkloadCfg {
                 active: intf::MODE_LIMITED,
                 device: u64::from(device.0),

@@ -8,8 +8,8 @@
 //!  threads of limited cgroups ─► SCHED_EXT (only those: all others stay where they are)
 //! ```
 //!
-//! - A limited workload may move what the plan allows it. At its floor, or when its limit is being raised on
-//!   the way out, it may move its limit in CPUs times its intensity.
+//! - A limited workload may move what the plan says, in device bytes. That follows each plan, also where no
+//!   action changes the limit.
 //! - The part of the set-point that limited workloads do not get is for the others. All budgets and that part
 //!   make the set-point, so the device is held there even where an estimate is wrong.
 //! - A thread of `SCHED_EXT` is not under the `cpu.max` of its cgroup, so a workload that has one set
@@ -53,10 +53,10 @@ use slots::Slots;
 pub(crate) use stats::REPORT;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use weir_core::enforcement::byte_budget::{others_room, whole};
+use weir_core::enforcement::byte_budget::{WholeBudget, others_room, whole};
 use weir_core::enforcement::sched_settings::{CARRY, MIN_CPUS, OVERLOAD_CAP, SchedSettings};
 use weir_core::seam::observation::{GroupReading, Skipped};
-use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::plan::OutcomeKind;
 use weir_core::{Description, DeviceId, Missing, Nanos, Plan, Reading, WorkloadId};
 
 /// Ticks of the daemon that may be missed before no workload is limited any more, and the least time.
@@ -136,6 +136,7 @@ impl Scx {
     pub(crate) fn describe(&self) -> weir_core::seam::topology::Actuator {
         weir_core::seam::topology::Actuator {
             name: "sched-ext".into(),
+            levers: vec![weir_core::seam::topology::Lever::DeviceBytes],
             min_cpus: MIN_CPUS,
             grain_ns: Nanos(self.settings.tick_ns),
             refill_on_write_ratio: 0.0,
@@ -144,7 +145,6 @@ impl Scx {
             // What an estimate missed is charged later.
             is_exact: matches!(self.rule, Rule::Partial | Rule::Full)
                 && self.counts != DeviceCounts::Not,
-            lowers_weights: false,
         }
     }
 
@@ -337,8 +337,8 @@ impl Scx {
         };
         let mut given: BTreeMap<DeviceId, u64> = BTreeMap::new();
         for (id, hold) in self.holds.iter_mut().filter(|(_, h)| !h.is_leaving) {
-            let verdict = plan.workloads.iter().find(|v| v.id == *id);
-            if let Some(rate) = verdict.and_then(|v| rate_of(v, hold.cpus, hold.rate.device))
+            let budget = plan.budget_of(id).map(WholeBudget::from);
+            if let Some(rate) = budget.map(|budget| rate_of(budget, hold.rate.device))
                 && rate != hold.rate
             {
                 hold.rate = rate;
@@ -429,17 +429,9 @@ impl Backend for Scx {
         }
         self.drop_the_gone(view, context);
         self.moving_until = Nanos(now().0.saturating_add(MOVING.0));
-        let verdict = |id: &WorkloadId| plan.workloads.iter().find(|v| v.id == *id);
         let mut outcomes = Vec::with_capacity(plan.actions.len());
         for action in &plan.actions {
-            let id = &action.workload;
-            outcomes.push(match action.kind {
-                ActionKind::Limit { cpus } => {
-                    let limited = self.limit(id, view.get(id), verdict(id), cpus, context);
-                    limited.unwrap_or_else(|why| why)
-                }
-                ActionKind::Release => self.release(id, context),
-            });
+            outcomes.push(self.change(action, view, context));
         }
         let fed = self
             .share(plan, view, context)

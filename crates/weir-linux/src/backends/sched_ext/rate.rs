@@ -4,9 +4,9 @@
 use super::intf::{self, WorkloadCfg};
 use crate::workloads::discovery::Watched;
 use std::collections::BTreeSet;
-use weir_core::enforcement::byte_budget::budget_of;
-use weir_core::seam::plan::{Decision, OutcomeKind};
-use weir_core::{CpuShare, DeviceId};
+use weir_core::DeviceId;
+use weir_core::enforcement::byte_budget::WholeBudget;
+use weir_core::seam::plan::OutcomeKind;
 
 /// A budget is for one device: this back end does not limit workloads that use several.
 pub(super) fn only_device(watched: &Watched) -> Result<DeviceId, OutcomeKind> {
@@ -22,13 +22,12 @@ pub(super) fn only_device(watched: &Watched) -> Result<DeviceId, OutcomeKind> {
     }
 }
 
-/// What the plan lets a workload move; nothing if the plan does not know its intensity.
-pub(super) fn rate_of(verdict: &Decision, cpus: CpuShare, device: u64) -> Option<WorkloadCfg> {
-    let budget = budget_of(verdict, cpus)?;
-    Some(WorkloadCfg {
+/// What the plan lets a workload move.
+pub(super) fn rate_of(budget: WholeBudget, device: u64) -> WorkloadCfg {
+    WorkloadCfg {
         active: intf::MODE_LIMITED,
         bytes_per_sec: budget.bytes_per_sec,
         intensity_bytes_per_sec: budget.intensity_bytes_per_cpu_sec,
         device,
-    })
+    }
 }

@@ -4,7 +4,7 @@ use crate::fake::Fake;
 use crate::kernel::clock::made;
 use crate::options::By;
 use crate::platform::LinuxPlatform;
-use weir_core::seam::plan::{Action, ActionKind, Plan};
+use weir_core::seam::plan::{Action, ActionKind, Limit, Plan};
 use weir_core::{CpuShare, Observation, Platform};
 
 const STRESS: &str = "/system.slice/stress.service";
@@ -110,7 +110,7 @@ fn a_limit_of_ours_and_an_unreadable_file_keep_awake() {
     platform.observe().unwrap();
     let workload = WorkloadId::new(STRESS);
     let cpus = CpuShare::new(0.5);
-    let kind = ActionKind::Limit { cpus };
+    let kind = ActionKind::Limit(Limit::CpuTime { cpus });
     let actions = vec![Action { workload, kind }];
     platform.apply(&Plan {
         actions,
@@ -211,9 +211,9 @@ fn a_limited_workload_is_read_at_each_tick_on_a_quiet_device() {
     platform.apply(&Plan {
         actions: vec![Action {
             workload: WorkloadId::new(FIO),
-            kind: ActionKind::Limit {
+            kind: ActionKind::Limit(Limit::CpuTime {
                 cpus: CpuShare::new(0.5),
-            },
+            }),
         }],
         ..Plan::default()
     });

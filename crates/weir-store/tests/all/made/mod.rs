@@ -43,13 +43,13 @@ pub fn machine() -> Description {
         }],
         actuator: Some(Actuator {
             name: "cgroup".into(),
+            levers: vec![weir_core::seam::topology::Lever::CpuTime],
             min_cpus: 0.001,
             grain_ns: Nanos::from_millis(4),
             refill_on_write_ratio: 1.0,
             period_ns: Nanos::from_millis(20),
             min_quota_ns: Nanos::from_millis(1),
             is_exact: false,
-            lowers_weights: false,
         }),
         facts: vec![Fact {
             name: "resctrl.smba".into(),
@@ -136,7 +136,7 @@ impl Plant {
                 .position(|n| n == action.workload.as_str())
                 .unwrap();
             self.limits[place] = match action.kind {
-                ActionKind::Limit { cpus } => cpus.get(),
+                ActionKind::Limit(limit) => limit.cpus().get(),
                 ActionKind::Release => f64::INFINITY,
             };
             let result = if place == 1 && self.seq.is_multiple_of(2) {

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fifth stage: each device's budget is split over those that use it.
+//!
+//! The budget is the set-point times the correction ([`super::devices`]). What weir may not limit is taken
+//! off first: excluded workloads, traffic of no workload, and what is too small to matter. The rest is split
+//! by the policy ([`crate::policy`]). Several devices are treated one by one.
+
+use super::demands::{Demands, DeviceDemand};
+use super::devices::{self, DeviceTrack};
+use super::findings::StepContext;
+use super::parts::Parts;
+use super::rates::StepRates;
+use super::signals::Signals;
+use super::state::{State, WorkloadState};
+use crate::ids::DeviceId;
+use crate::policy::{Demand, split};
+use crate::units::BytesPerSec;
+
+/// A workload with a demand below this part of the set-point is left alone by every policy: a limit on
+/// it would change nothing.
+const NEGLIGIBLE: f64 = 0.001;
+
+/// All that is left alone in this way may add up to this part of the set-point: many small users
+/// can overwhelm a device too (thesis 4.3.3.2).
+const NEGLIGIBLE_TOGETHER: f64 = 0.1;
+
+/// A part that is below the demand by less than this is no reason for a limit: a limit could not be that
+/// exact.
+const SHORTFALL_RATIO: f64 = 0.01;
+
+/// What the split of all devices gave.
+pub(super) struct Budgets {
+    /// By device.
+    pub devices: Vec<DeviceBudget>,
+    /// One for each workload of [`State`], in the same order.
+    pub workloads: Vec<WorkloadBudget>,
+    /// What a workload may have of a device, in bytes per second: one for each demand, in the same order.
+    /// Nothing where it claims no part.
+    pub allowed: Vec<Option<f64>>,
+}
+
+/// One device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeviceBudget {
+    /// What no workload moved, in bytes per second; nothing when its counters are not known.
+    pub of_no_workload: Option<f64>,
+    /// The sum of all demands fits into the set-point.
+    pub fits: bool,
+    /// Demand of all its users, in bytes per second.
+    pub demanded: f64,
+}
+
+/// One workload.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WorkloadBudget {
+    /// The device on which its part is smaller than its demand, with the limit that follows in CPUs. Of
+    /// several devices the tightest.
+    pub short_on: Option<(DeviceId, f64)>,
+    /// Its part of the floors that all users of a device have together, in CPUs; of several devices
+    /// the smallest. Nothing for a workload that claims no part of a device.
+    pub floor_part: Option<f64>,
+}
+
+/// A workload's claim on a device.
+struct Claim {
+    /// Of the workload.
+    position: usize,
+    /// Of its demand among all demands.
+    demand: usize,
+}
+
+/// Moves each device's correction and splits its budget.
+pub(super) fn split_devices(
+    state: &mut State,
+    context: &StepContext<'_>,
+    rates: &StepRates,
+    parts: &Parts,
+    (signals, demands): (&Signals, &Demands),
+) -> Budgets {
+    let of_no_workload = devices::follow(state, context, rates, parts);
+    devices::regulate(state, context, &rates.devices);
+    let mut budgets = Budgets {
+        devices: Vec::with_capacity(state.devices.len()),
+        workloads: vec![WorkloadBudget::default(); state.workloads.len()],
+        allowed: vec![None; demands.all.len()],
+    };
+    for (device, of_no_workload) in state.devices.iter_mut().zip(of_no_workload) {
+        let (fits, demanded) = match device.setpoint.target {
+            Some(set_point) => {
+                let all = (state.workloads.as_slice(), signals, demands);
+                split_device(device, set_point, context, all, &mut budgets)
+            }
+            None => (true, 0.0),
+        };
+        budgets.devices.push(DeviceBudget {
+            of_no_workload,
+            fits,
+            demanded,
+        });
+    }
+    budgets
+}
+
+/// Sets what each demand on the device may have. Gives whether all fits, and the sum of demands.
+fn split_device(
+    device: &mut DeviceTrack,
+    set_point: f64,
+    context: &StepContext<'_>,
+    (workloads, signals, demands): (&[WorkloadState], &Signals, &Demands),
+    budgets: &mut Budgets,
+) -> (bool, f64) {
+    let gains = &context.gains;
+    let of_device = |all: &[DeviceDemand]| all.binary_search_by_key(&device.id, |d| d.device).ok();
+    let users = demands.workloads().filter_map(of_device).count();
+    let negligible = NEGLIGIBLE.min(NEGLIGIBLE_TOGETHER / users.max(1) as f64) * set_point;
+    let mut taken = device.unowned;
+    let mut claimed = Vec::new();
+    let mut claims = Vec::new();
+    let each = workloads.iter().zip(&signals.workloads);
+    for (position, ((tracked, seen), range)) in each.zip(&demands.ranges).enumerate() {
+        let all = demands.all.get(range.clone()).unwrap_or_default();
+        let Some((place, demand)) = of_device(all).and_then(|i| Some((i, all.get(i)?))) else {
+            continue;
+        };
+        let is_claim = demand.bytes_per_sec >= negligible || tracked.hold.in_force.is_some();
+        if seen.is_limitable && is_claim {
+            claimed.push(Demand {
+                bytes_per_sec: BytesPerSec::new(demand.bytes_per_sec),
+                weight: seen.weight,
+            });
+            let demand = range.start + place;
+            claims.push(Claim { position, demand });
+        } else if seen.index.is_some() {
+            taken += demand.bytes_per_sec;
+        }
+    }
+    let demanded: f64 = taken + claimed.iter().map(|d| d.bytes_per_sec.get()).sum::<f64>();
+    let has_headroom = demanded <= set_point * (1.0 - gains.headroom);
+    device.headroom_steps = if has_headroom {
+        device.headroom_steps.saturating_add(1)
+    } else {
+        0
+    };
+
+    let budget = (set_point * device.correction_in_use() - taken).max(0.0);
+    let parts = split(context.config.policy, &claimed, BytesPerSec::new(budget));
+    let floor_part = gains.floor_sum / claims.len().max(1) as f64;
+    for (claim, part) in claims.into_iter().zip(parts) {
+        let seen = signals.workloads.get(claim.position);
+        let demand = demands.all.get(claim.demand);
+        let budget = budgets.workloads.get_mut(claim.position);
+        if let (Some(seen), Some(demand), Some(budget)) = (seen, demand, budget) {
+            if let Some(allowed) = budgets.allowed.get_mut(claim.demand) {
+                *allowed = Some(part.get());
+            }
+            shorten(budget, demand, part.get(), seen.cap);
+            let before = budget.floor_part.unwrap_or(f64::INFINITY);
+            budget.floor_part = Some(before.min(floor_part));
+        }
+    }
+    (demanded <= set_point, demanded)
+}
+
+/// A part smaller than the demand is a limit, where κ is known.
+fn shorten(budget: &mut WorkloadBudget, demand: &DeviceDemand, part: f64, cap: f64) {
+    if part >= demand.bytes_per_sec * (1.0 - SHORTFALL_RATIO) {
+        return;
+    }
+    let Some(kappa) = demand.intensity else {
+        return;
+    };
+    let limit = part / kappa;
+    // The tightest device decides.
+    let is_tightest = budget.short_on.is_none_or(|(_, least)| limit < least);
+    if limit < cap && is_tightest {
+        budget.short_on = Some((demand.device, limit));
+    }
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fourth stage: intensity κ, the CPU that a workload would use, and its demand on each device.
+//!
+//! * κ = device bytes per CPU-second. It falls when the device is overloaded (stalled CPUs burn
+//!   time without moving bytes) and rises again when the overload goes, so it is measured afresh
+//!   all the time, and faster just after a large change of our own.
+//! * *wanted* = CPU a workload would use without our limit. While we do not limit it, this is the CPU time
+//!   that it uses, and the time for which a scheduler's overload cap held it back. While it runs into our
+//!   limit it cannot be seen, so the last free figure is kept and allowed to grow slowly up to twice that, in
+//!   order to find a workload that has grown. If it does not even use its limit, *wanted* sinks to what it
+//!   uses.
+//! * *demand* = what it would move: its bandwidth when free or when it stays below its limit, κ × wanted
+//!   when it runs into the limit.
+
+use super::devices::DeviceTrack;
+use super::findings::StepContext;
+use super::parts::Parts;
+use super::signals::{Signals, WorkloadSignals};
+use super::state::{DeviceUse, GroupUse, State, WorkloadState};
+use crate::ids::DeviceId;
+use crate::rates::attribution::{Estimate, Provenance};
+use std::ops::Range;
+
+/// Less CPU than this says nothing about κ.
+const IDLE_CPUS: f64 = 0.0005;
+
+/// Weight of the newest interval in κ while things are changing by our own doing.
+const FAST_ALPHA: f64 = 0.5;
+
+/// A workload that uses this part of its limit is held back by it. Not 1: a limit is enforced in
+/// ticks, and the CPU time of one interval is off by one of them.
+const PINNED_RATIO: f64 = 0.85;
+
+/// Held back for this part of an interval counts as running into the limit.
+const THROTTLED_RATIO: f64 = 0.05;
+
+/// A workload that has stayed below its limit for this many steps counts with what it uses: the rest of its
+/// part is for others until it runs into the limit again. Else no workload gets what a sleeper does not use,
+/// and the correction winds up.
+const SEEN_STEPS: u32 = 4;
+
+/// How fast *wanted* grows while it cannot be seen, per second, and how far.
+const PROBE_PER_SEC: f64 = 0.05;
+const PROBE_UP_TO: f64 = 2.0;
+
+/// Time in which *wanted* sinks, in seconds.
+const FORGET_SECS: f64 = 2.0;
+
+/// Time in which what was stored and not written back is forgotten, in seconds: of a line that is stored to
+/// again and again more stores than writes are seen.
+const UNWRITTEN_SECS: f64 = 2.0;
+
+/// Bandwidth above twice the smoothed one that also exceeds it by this part of the set-point is a
+/// new load and not noise.
+const JUMP_OF_SET_POINT: f64 = 0.05;
+
+/// A line that was stored to is written back when another line takes its place: at some later time, whichever
+/// workload that other line belongs to. Bytes that were written for a workload are subtracted from what is
+/// still to come.
+fn write_back(track: &mut GroupUse, write: Estimate, dt: f64) {
+    let left = (track.unwritten - write.bytes_per_sec.get() * dt).max(0.0);
+    track.unwritten = left * (1.0 - (dt / UNWRITTEN_SECS).min(1.0));
+}
+
+/// Demand of one workload on one device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeviceDemand {
+    pub device: DeviceId,
+    /// What it moved over the last interval.
+    pub bandwidth: Estimate,
+    /// κ in bytes per CPU-second, once it was measured often enough to be used.
+    pub intensity: Option<f64>,
+    /// What it would move without a limit; 0 for a workload that is missing from the observation.
+    pub bytes_per_sec: f64,
+}
+
+/// Demands of all workloads.
+pub(super) struct Demands {
+    /// By workload and device.
+    pub all: Vec<DeviceDemand>,
+    /// For each workload its demands among all of them.
+    pub ranges: Vec<Range<usize>>,
+}
+
+impl Demands {
+    /// By workload, those of each by device.
+    pub fn workloads(&self) -> impl Iterator<Item = &[DeviceDemand]> {
+        let each = self.ranges.iter();
+        each.map(|range| self.all.get(range.clone()).unwrap_or_default())
+    }
+}
+
+/// Takes in what was found: bandwidth, κ, wanted and demand of every workload.
+pub(super) fn estimate(
+    state: &mut State,
+    context: &StepContext<'_>,
+    signals: &Signals,
+    parts: &Parts,
+) -> Demands {
+    let State {
+        workloads, devices, ..
+    } = state;
+    let mut demands = Demands {
+        all: Vec::with_capacity(workloads.len()),
+        ranges: Vec::with_capacity(workloads.len()),
+    };
+    for (tracked, seen) in workloads.iter_mut().zip(&signals.workloads) {
+        tracked.hold.age(context.dt);
+        let begin = demands.all.len();
+        demands.all.extend(tracked.loads.iter().map(nothing));
+        let all = demands.all.get_mut(begin..).unwrap_or_default();
+        if seen.index.is_some() {
+            add_parts(tracked, all, (seen, signals), parts, context.dt);
+            for (load, demand) in tracked.loads.iter_mut().zip(all.iter()) {
+                let known = devices.binary_search_by_key(&load.device, |d| d.id).ok();
+                let device = known.and_then(|i| devices.get(i));
+                measure(load, demand.bandwidth, seen.cpu, device, context);
+            }
+            want(tracked, seen, context);
+            let is_held = tracked.hold.in_force.is_some() && tracked.hold.calm_steps < SEEN_STEPS;
+            let is_hidden = is_held || tracked.hold.pinned;
+            for (load, demand) in tracked.loads.iter().zip(all.iter_mut()) {
+                demand.intensity = load.intensity();
+                let hidden = demand.intensity.filter(|_| is_hidden);
+                demand.bytes_per_sec =
+                    hidden.map_or(load.smooth, |k| load.smooth.max(k * tracked.wanted));
+            }
+            count_blind(tracked, seen, all);
+        }
+        demands.ranges.push(begin..demands.all.len());
+    }
+    demands
+}
+
+/// Before anything of it is taken in.
+fn nothing(load: &DeviceUse) -> DeviceDemand {
+    DeviceDemand {
+        device: load.device,
+        bandwidth: Estimate {
+            provenance: Provenance::Counted,
+            ..Estimate::UNKNOWN
+        },
+        intensity: None,
+        bytes_per_sec: 0.0,
+    }
+}
+
+/// The parts of groups that it has, by device.
+fn add_parts(
+    tracked: &mut WorkloadState,
+    demands: &mut [DeviceDemand],
+    (seen, signals): (&WorkloadSignals, &Signals),
+    parts: &Parts,
+    dt: f64,
+) {
+    let places = signals.places.get(seen.uses.clone()).unwrap_or_default();
+    let parts = parts.uses.get(seen.uses.clone()).unwrap_or_default();
+    for (place, part) in places.iter().zip(parts) {
+        let Some(use_) = tracked.uses.get_mut(*place) else {
+            continue;
+        };
+        write_back(use_, part.write, dt);
+        let device = use_.group.device;
+        let found = demands.binary_search_by_key(&device, |d| d.device).ok();
+        if let Some(demand) = found.and_then(|i| demands.get_mut(i)) {
+            demand.bandwidth = demand.bandwidth.plus(part.all);
+        }
+    }
+}
+
+/// A workload is blind while its CPU time or any part of its traffic is not known.
+fn count_blind(tracked: &mut WorkloadState, seen: &WorkloadSignals, demands: &[DeviceDemand]) {
+    if seen.is_fresh {
+        return;
+    }
+    let is_unknown = |d: &DeviceDemand| d.bandwidth.provenance == Provenance::Unknown;
+    let is_blind = seen.cpu.is_none() || demands.iter().any(is_unknown);
+    let steps = &mut tracked.hold.blind_steps;
+    *steps = if is_blind { steps.saturating_add(1) } else { 0 };
+}
+
+/// Takes one interval into κ and into the smoothed bandwidth.
+fn measure(
+    load: &mut DeviceUse,
+    bandwidth: Estimate,
+    cpu: Option<f64>,
+    device: Option<&DeviceTrack>,
+    context: &StepContext<'_>,
+) {
+    if bandwidth.provenance == Provenance::Unknown {
+        return;
+    }
+    let smooth = context.gains.alpha;
+    let is_changing = device.is_some_and(|d| d.settling(context.at) || d.unsettled(context.at));
+    let alpha = match is_changing {
+        true => smooth.max(FAST_ALPHA),
+        false => smooth,
+    };
+    let target = device.and_then(|d| d.setpoint.target);
+    let rate = bandwidth.bytes_per_sec.get();
+    let jump = target.map_or(f64::INFINITY, |t| t * JUMP_OF_SET_POINT);
+    if rate > 2.0 * load.smooth && rate - load.smooth > jump {
+        load.smooth = rate;
+    } else {
+        load.smooth += smooth * (rate - load.smooth);
+    }
+    let Some(cpu) = cpu else { return };
+    if cpu > IDLE_CPUS {
+        load.samples = load.samples.saturating_add(1);
+    }
+    // Bytes that arrive in an interval without CPU time belong to CPU time of the one before.
+    if cpu > IDLE_CPUS || (rate > 0.0 && load.samples > 0) {
+        load.bytes.push(alpha, rate);
+        load.cpu.push(alpha, cpu);
+    }
+}
+
+fn want(tracked: &mut WorkloadState, seen: &WorkloadSignals, context: &StepContext<'_>) {
+    let Some(cpu) = seen.cpu else { return };
+    let smooth = tracked.cpu_smooth.push(context.gains.alpha, cpu);
+    let fade = (context.dt / FORGET_SECS).min(1.0);
+    let Some(limit) = tracked.hold.in_force else {
+        // A scheduler's overload cap may have held it back: then it would have run all that time.
+        let held = seen.throttled_ratio;
+        let is_held = held > THROTTLED_RATIO && cpu < seen.cap;
+        let wish = if is_held {
+            (cpu + held).min(seen.cap)
+        } else {
+            cpu
+        };
+        tracked.wanted = wish.max(tracked.wanted + fade * (wish - tracked.wanted));
+        tracked.learned = tracked.wanted;
+        tracked.hold.pinned = is_held;
+        return;
+    };
+    let hold = &mut tracked.hold;
+    hold.pinned = smooth >= PINNED_RATIO * limit || seen.throttled_ratio > THROTTLED_RATIO;
+    if hold.pinned {
+        (hold.calm_steps, hold.calm_secs) = (0, 0.0);
+        let ceiling = (PROBE_UP_TO * tracked.learned).min(seen.cap);
+        let probed = tracked.wanted * (1.0 + PROBE_PER_SEC * context.dt);
+        tracked.wanted = tracked.wanted.max(probed.min(ceiling)).max(smooth);
+    } else {
+        hold.calm_steps = hold.calm_steps.saturating_add(1);
+        hold.calm_secs += context.dt.min(1.0);
+        tracked.wanted = (tracked.wanted + fade * (smooth - tracked.wanted)).max(smooth);
+        tracked.learned = tracked.wanted;
+    }
+}

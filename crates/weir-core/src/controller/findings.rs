@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What one step is given, and what its stages have found so far. None of it lives to the next step: that
+//! is [`super::state`].
+
+use super::budgets::{Budgets, WorkloadBudget};
+use super::config::{Config, Gains};
+use super::demands::{Demands, DeviceDemand};
+use super::parts::Parts;
+use super::rates::StepRates;
+use super::signals::{Signals, WorkloadSignals};
+use super::state::State;
+use crate::rates::attribution::{AccessSignal, Attributed};
+use crate::seam::observation::Observation;
+use crate::seam::topology::{Actuator, Description};
+use crate::units::Nanos;
+
+/// What a step is given, and its time.
+pub(super) struct StepContext<'a> {
+    pub config: &'a Config,
+    pub gains: Gains,
+    pub machine: &'a Description,
+    pub seen: &'a Observation,
+    pub at: Nanos,
+    /// Since the last step, in seconds; 0 on the first.
+    pub dt: f64,
+}
+
+impl<'a> StepContext<'a> {
+    /// A step begins.
+    pub fn begin(
+        state: &mut State,
+        config: &'a Config,
+        machine: &'a Description,
+        seen: &'a Observation,
+    ) -> Self {
+        let before = state.last_at.replace(seen.at);
+        let dt = before
+            .and_then(|before| seen.at.since(before))
+            .map_or(0.0, |d| d.secs_f64());
+        StepContext {
+            config,
+            gains: config.gains().with(machine.actuator.as_ref()),
+            machine,
+            seen,
+            at: seen.at,
+            dt,
+        }
+    }
+}
+
+/// What the stages of a step have found.
+pub(super) struct StepFindings {
+    pub rates: StepRates,
+    pub signals: Signals,
+    pub parts: Parts,
+    pub demands: Demands,
+    pub budgets: Budgets,
+}
+
+/// The same of one workload.
+#[derive(Clone, Copy)]
+pub(super) struct WorkloadFindings<'a> {
+    pub signals: &'a WorkloadSignals,
+    /// By device.
+    pub demands: &'a [DeviceDemand],
+    pub budget: WorkloadBudget,
+    /// What it may have of each device, in the order of `demands`.
+    pub allowed: &'a [Option<f64>],
+}
+
+impl WorkloadFindings<'_> {
+    /// It is not limited to less than this, in CPUs: the operator's floor for every workload, its part
+    /// of the common floor if that is less, and at least what the back end can hold.
+    pub fn floor(&self, floor_cpus: f64, min_cpus: f64) -> f64 {
+        let least = if min_cpus.is_finite() { min_cpus } else { 0.0 };
+        let part = self.budget.floor_part.unwrap_or(f64::INFINITY);
+        floor_cpus.min(part).max(least).min(self.signals.cap)
+    }
+
+    /// This limit in CPUs is its floor, and not its part of a device.
+    pub fn is_at_floor(&self, limit: Option<f64>, gains: &Gains, actuator: &Actuator) -> bool {
+        let floor = self.floor(gains.floor, actuator.min_cpus);
+        limit.is_some_and(|limit| limit <= floor)
+    }
+}
+
+impl StepFindings {
+    /// Of all workloads, in the order of [`State`].
+    pub fn workloads(&self) -> impl Iterator<Item = WorkloadFindings<'_>> {
+        let each = self.signals.workloads.iter().zip(&self.demands.ranges);
+        each.zip(&self.budgets.workloads)
+            .map(|((signals, range), budget)| WorkloadFindings {
+                signals,
+                demands: self.demands.all.get(range.clone()).unwrap_or_default(),
+                budget: *budget,
+                allowed: self.budgets.allowed.get(range.clone()).unwrap_or_default(),
+            })
+    }
+
+    /// Its parts of groups, each with the place among its uses, its signal and the part.
+    pub fn parts_of(
+        &self,
+        signals: &WorkloadSignals,
+    ) -> impl Iterator<Item = (usize, &AccessSignal, &Attributed)> {
+        let places = self.signals.places.get(signals.uses.clone());
+        let accesses = self.signals.accesses.get(signals.uses.clone());
+        let parts = self.parts.uses.get(signals.uses.clone());
+        let accesses = accesses.into_iter().flatten();
+        places
+            .into_iter()
+            .flatten()
+            .zip(accesses.zip(parts.into_iter().flatten()))
+            .map(|(place, (access, part))| (*place, access, part))
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Third stage: the groups' bandwidth is shared out to its owners ([`crate::rates::attribution`]). weir's own
+//! probe is one of them, and no workload.
+
+use super::rates::StepRates;
+use super::signals::Signals;
+use crate::rates::attribution::{Attributed, attribute};
+use crate::units::BytesPerSec;
+
+/// Parts of the groups' bandwidth.
+pub(super) struct Parts {
+    /// One for each access signal, in the same order.
+    pub uses: Vec<Attributed>,
+    /// For each group what no workload moved: what has no owner, and what weir read. Nothing where the
+    /// group's rate is not known.
+    pub of_no_workload: Vec<Option<BytesPerSec>>,
+}
+
+/// Shares the rates out.
+pub(super) fn share_out(rates: &StepRates, signals: &Signals) -> Parts {
+    let found = attribute(&rates.groups, &signals.accesses);
+    let mut of_no_workload = found.unattributed;
+    let owners = signals.accesses.iter().zip(&found.parts);
+    for (signal, part) in owners.skip(signals.places.len()) {
+        if let Some(Some(bytes)) = of_no_workload.get_mut(signal.group) {
+            *bytes += part.all.bytes_per_sec;
+        }
+    }
+    Parts {
+        uses: found.parts,
+        of_no_workload,
+    }
+}
