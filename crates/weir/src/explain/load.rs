@@ -133,18 +133,18 @@ pub fn rehearsal(snapshot: &Snapshot) -> String {
     {
         return "with --set-point RATE weir also says what --limit would do".to_owned();
     }
-    let cut = |workload: &&Decision| {
+    let limited = |workload: &&Decision| {
         let moves = workload.bandwidth.bytes_per_sec;
         let is_free = matches!(workload.why, Why::ObserveOnly);
         let allowed = workload.allowed_bytes_per_sec.filter(|_| is_free);
         allowed.is_some_and(|allowed| allowed < moves.scale(1.0 - LIMIT_LEAST))
     };
-    let mut cut: Vec<&Decision> = plan.workloads.iter().filter(cut).collect();
-    if cut.is_empty() {
+    let mut limited: Vec<&Decision> = plan.workloads.iter().filter(limited).collect();
+    if limited.is_empty() {
         return "with --limit, no workload would be limited now".to_owned();
     }
     let moves = |workload: &Decision| workload.bandwidth.bytes_per_sec;
-    cut.sort_by(|a, b| {
+    limited.sort_by(|a, b| {
         moves(b)
             .get()
             .total_cmp(&moves(a).get())
@@ -155,10 +155,10 @@ pub fn rehearsal(snapshot: &Snapshot) -> String {
         let (from, to) = (text::rate(moves(workload)), text::rate(allowed));
         format!("{} from {from} to {to}", name(workload))
     };
-    let lines: Vec<String> = cut.iter().map(line).collect();
+    let lines: Vec<String> = limited.iter().map(line).collect();
     format!(
         "with --limit, {} of {} workloads would be limited now: {}",
-        cut.len(),
+        limited.len(),
         plan.workloads.len(),
         listed(&lines)
     )
