@@ -7,6 +7,7 @@ use super::{LEAVES, SCHEDULED};
 use crate::fake::Fake;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use weir_core::WorkloadId;
 
 /// Into which other programs move processes.
 const HOMES: [&str; 3] = ["a.service", "b.service", "c.service"];
@@ -27,6 +28,12 @@ impl Processes {
             homes: each.collect(),
             next: 300,
         }
+    }
+
+    /// As workloads.
+    pub(super) fn ids(&self) -> BTreeSet<WorkloadId> {
+        let ids = self.homes.keys().map(|pid| format!("pid:{pid}@4000"));
+        ids.map(WorkloadId::new).collect()
     }
 
     /// One of them does something, or it is done to it. `expected`: all files, as they should be in the end.
@@ -66,7 +73,7 @@ impl Processes {
         let groups = fake.read(format!("proc/{parent}/cpu_resctrl_groups"));
         let group = groups.split("mon:").nth(1).unwrap().trim().to_owned();
         let group = match group.as_str() {
-            "/" => Path::new(RESCTRL).to_path_buf(),
+            "" => Path::new(RESCTRL).to_path_buf(),
             group => Path::new(RESCTRL).join("mon_groups").join(group),
         };
         host.move_task(&group, child);
@@ -74,10 +81,7 @@ impl Processes {
         let files = host.all().into_iter();
         expected.extend(files.filter(|(path, _)| path.starts_with(&own)));
         expected.insert(format!("{own}cgroup"), format!("0::/{home}"));
-        expected.insert(
-            format!("{own}cpu_resctrl_groups"),
-            "res:/\nmon:".to_owned() + "/",
-        );
+        expected.insert(format!("{own}cpu_resctrl_groups"), "res:/\nmon:".into());
         expected.insert(format!("policy {child}"), "0".into());
         let tids = BTreeSet::from([child]);
         expect_in(expected, &home, child, &tids, true);

@@ -80,6 +80,8 @@ pub(crate) struct Resctrl {
     follow_at: Nanos,
     buffer: Buffer,
     said: BTreeSet<String>,
+    /// Why counts are not those of slow memory any more.
+    event_lost: Option<Missing>,
 }
 
 /// For `weir doctor`.
@@ -160,6 +162,7 @@ impl Resctrl {
             follow_at: Nanos(0),
             buffer: Buffer::new(),
             said: BTreeSet::new(),
+            event_lost: None,
         };
         resctrl.begin()?;
         Ok(resctrl)
@@ -218,6 +221,26 @@ impl Resctrl {
             self.remove(key);
         }
         self.leases.undo_all()
+    }
+
+    /// Finds out whether the event still counts slow memory alone: another program may set it otherwise. Counts
+    /// of the time since are of other traffic too, so none is used from then on.
+    fn check_event(&mut self) {
+        let Events::Slow(knob) = self.tree.events else {
+            return;
+        };
+        if self.event_lost.is_some() {
+            return;
+        }
+        let file = knob.file();
+        if let Ok(now) = tree::text(&self.tree.root, file, &mut self.buffer)
+            && !tree::are_same(&now, &knob.slow(&now))
+        {
+            let why =
+                format!("resctrl: another program set {file} to {now}; restart weir to count");
+            tracing::warn!(why, "no workload is counted any more");
+            self.event_lost = Some(Missing::Lost(why));
+        }
     }
 
     /// Makes a group.
@@ -321,6 +344,9 @@ impl Resctrl {
     }
 
     fn count(&mut self, id: Key) -> Result<Sum, Missing> {
+        if let Some(why) = &self.event_lost {
+            return Err(why.clone());
+        }
         let group = match self.groups.get_mut(&id) {
             None => return Err(Missing::NotYetRead),
             Some(GroupState::Not { why, .. }) => return Err(why.clone()),
@@ -381,6 +407,7 @@ impl TrafficSource for Resctrl {
             return;
         }
         self.follow_at = Nanos(at.0.saturating_add(FOLLOW_EVERY.0));
+        self.check_event();
         // First those that go: their ids are for those that come.
         let old = |state: &GroupState| match state {
             GroupState::Counted(group) => group.wanted_at.0.saturating_add(KEPT.0) <= at.0,

@@ -119,7 +119,7 @@ impl World {
         World { resctrl, names }
     }
 
-    fn follow(&mut self, pids: &[u32]) {
+    pub(super) fn follow(&mut self, pids: &[u32]) {
         self.resctrl.follow_at = Nanos(0);
         let sources: Vec<(Key, Watches)> = pids
             .iter()
@@ -129,7 +129,7 @@ impl World {
             .follow(&sources.iter().map(|(key, source)| (*key, source)).collect());
     }
 
-    fn count(&mut self, pid: u32) -> Result<u64, Missing> {
+    pub(super) fn count(&mut self, pid: u32) -> Result<u64, Missing> {
         let sum = self.resctrl.of_process(Key(pid.into()));
         sum.map(|sum| sum.0[0].count)
     }

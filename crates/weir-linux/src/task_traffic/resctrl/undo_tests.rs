@@ -61,6 +61,21 @@ fn the_next_weir_gives_back_too() {
     assert_eq!(fake.read(MASKS).trim(), "0=0x7f;1=0x15");
 }
 
+/// As `weir reset --force` does under a weir that limits. The counters count all traffic then.
+#[test]
+fn nothing_is_counted_after_another_program_has_set_the_event() {
+    let fake = mounted(Cpu::Masks);
+    let mut world = World::new(&fake, 9, Errno::NOSPC);
+    world.follow(&[100]);
+    assert_eq!(world.count(100), Ok(0));
+    for mask in ["0=0x30;1=0x7f\n", "0=0x30;1=0x30\n"] {
+        fake.write(MASKS, mask);
+        world.follow(&[100]);
+        let why = world.count(100).unwrap_err().to_string();
+        assert!(why.contains("0=0x30;1=0x7f"), "{why}");
+    }
+}
+
 #[test]
 fn what_somebody_set_since_stays_and_what_is_not_mounted_is_owed() {
     let fake = mounted(Cpu::Masks);
