@@ -11,6 +11,7 @@ pub mod keys;
 pub mod model;
 pub mod table;
 pub mod tag;
+pub mod terminal;
 #[cfg(test)]
 pub mod testing;
 pub mod tree;
@@ -24,12 +25,13 @@ use anyhow::{Context, Result};
 use feed::Feed;
 use keys::Act;
 use model::Model;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{Event, KeyEventKind};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use terminal::{Ready, Terminal};
 use weir_core::seam::snapshot::Snapshot;
 use weir_linux::Roots;
 
@@ -209,13 +211,20 @@ fn headline(snapshot: Option<&Snapshot>, source: &str) -> String {
 fn live(feed: &mut Feed, hint: &'static str) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        // So that the terminal is put back in order.
+        // So that the terminal is put back in order. A second signal ends it at once.
+        signal_hook::flag::register_conditional_shutdown(signal, 1, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let mut terminal = ratatui::try_init().context(hint)?;
-    let result = show(&mut terminal, feed, &stop);
+    let keys = Terminal::open().context(hint)?;
+    let mut screen = ratatui::try_init().context(hint)?;
+    let ended = show(&mut screen, &keys, feed, &stop);
+    if matches!(ended, Ok(Ready::Closed)) {
+        // At its end a screen writes to the terminal, and says on stderr that it could not.
+        std::mem::forget(screen);
+        return Ok(());
+    }
     ratatui::restore();
-    result
+    ended.map(drop)
 }
 
 fn take_in(model: &mut Model, shown: ReplayView) {
@@ -225,7 +234,13 @@ fn take_in(model: &mut Model, shown: ReplayView) {
     }
 }
 
-fn show(terminal: &mut ratatui::DefaultTerminal, feed: &mut Feed, stop: &AtomicBool) -> Result<()> {
+/// Until a key or a signal ends it, or the terminal is closed.
+fn show(
+    screen: &mut ratatui::DefaultTerminal,
+    keys: &Terminal,
+    feed: &mut Feed,
+    stop: &AtomicBool,
+) -> Result<Ready> {
     let mut model = Model::default();
     model.is_recorded = matches!(feed, Feed::Recorded(_));
     loop {
@@ -243,21 +258,29 @@ fn show(terminal: &mut ratatui::DefaultTerminal, feed: &mut Feed, stop: &AtomicB
             (Feed::Recorded(_), Some(snapshot)) => snapshot.wall_unix_ms,
             _ => wall_unix_ms(),
         };
-        terminal.draw(|frame| draw::draw(frame, &model, &source, now_ms))?;
-        if event::poll(POLL)?
-            && let Event::Key(key) = event::read()?
-            && key.kind != KeyEventKind::Release
-        {
-            match (keys::take(&mut model, key), &feed) {
-                (Act::Quit, _) => return Ok(()),
-                (Act::Wish(wish), Feed::Recorded(replay)) => replay.wish(wish),
-                _ => {}
-            }
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Ok(());
+        screen.draw(|frame| draw::draw(frame, &model, &source, now_ms))?;
+        let ready = keys.wait(POLL)?;
+        let ended = ready == Ready::Closed || stop.load(Ordering::Relaxed);
+        if ended || take_keys(&mut model, feed)? == Act::Quit {
+            return Ok(ready);
         }
     }
+}
+
+/// Takes the keys that were pressed since the last draw.
+fn take_keys(model: &mut Model, feed: &Feed) -> Result<Act> {
+    while let Some(found) = terminal::next_event()? {
+        let Event::Key(key) = found else { continue };
+        if key.kind == KeyEventKind::Release {
+            continue;
+        }
+        match (keys::take(model, key), feed) {
+            (Act::Quit, _) => return Ok(Act::Quit),
+            (Act::Wish(wish), Feed::Recorded(replay)) => replay.wish(wish),
+            _ => {}
+        }
+    }
+    Ok(Act::GoOn)
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Do top, explain and doctor say what is there, also to programs, and nothing that hurts a terminal?
 
-use crate::world::{HEAVY, LIGHT, World, long_name, stderr, stdout};
+use crate::world::{self, HEAVY, LIGHT, World, long_name, stderr, stdout};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 
@@ -320,4 +322,28 @@ fn the_bench_prints_a_figure_for_each_stage() {
         );
     }
     assert_eq!(figures[0]["workloads_seen"], 10);
+}
+
+/// A connection that breaks, or a window that is closed, must not leave a process that waits for keys for ever.
+#[test]
+fn top_ends_when_its_terminal_is_closed() {
+    let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&screen).unwrap();
+    unlockpt(&screen).unwrap();
+    let name = ptsname(&screen, Vec::new()).unwrap();
+    let terminal =
+        || rustix::fs::open(&name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+    let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["sim", "neighbour", "--top"])
+        .env("TERM", "xterm")
+        .stdin(terminal())
+        .stdout(terminal())
+        .stderr(terminal())
+        .spawn()
+        .unwrap();
+    // It has taken the terminal: without a size it draws nothing more.
+    assert!(rustix::io::read(&screen, &mut [0; 64]).unwrap() > 0);
+    drop(screen);
+    world::wait("the end of top", &mut || weir.try_wait().unwrap().is_some());
+    assert_eq!(weir.wait().unwrap().code(), Some(0));
 }
