@@ -242,12 +242,14 @@ pub(crate) fn create(path: &Path) -> Result<(Connection, OwnedFd), StoreError> {
     }
 }
 
-/// In one transaction, and before there is a log: the file is a recording or it is empty.
+/// In one transaction, and before there is a log: the file is empty, or it is a recording that a reader
+/// takes, without sessions yet.
 fn lay_out(database: &Connection) -> rusqlite::Result<()> {
     let transaction = database.unchecked_transaction()?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.execute_batch(format::SCHEMA)?;
+    put_words(&transaction)?;
     transaction.commit()
 }
 
@@ -314,4 +316,20 @@ pub(crate) fn put_words(transaction: &Transaction) -> rusqlite::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Recording;
+
+    #[test]
+    fn a_recording_can_be_read_before_its_first_session_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new.weir");
+        let (_database, _lock) = create(&path).unwrap();
+        let recording = Recording::open(&path).unwrap();
+        assert!(recording.sessions().is_empty());
+        assert_eq!(recording.survey_shared().places, 0);
+    }
 }

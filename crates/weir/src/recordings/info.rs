@@ -75,6 +75,9 @@ pub fn info(path: &Path, json: bool) -> Result<Exit> {
         print_json(&found)?;
     } else {
         let mut out: String = all.iter().map(said).collect();
+        if all.is_empty() {
+            out += "no session has begun in it yet\n";
+        }
         if let Some(damage) = shared.said("what sessions share") {
             out += &damage;
         }

@@ -80,6 +80,8 @@ type Series = BTreeMap<String, Vec<Point>>;
 
 fn from_victoria(server: &Server, table: &str, tag: &str) -> Series {
     let matching = format!("{{__name__=~\"{table}_.+\"}}");
+    // What it has just taken in is shown to queries series by series, within a second or more.
+    server.get("/internal/force_flush", &[]);
     let text = server.get("/api/v1/export", &[("match[]", &matching)]);
     let mut points: BTreeMap<(String, i64), BTreeMap<String, f64>> = BTreeMap::new();
     for line in text.unwrap_or_default().lines() {

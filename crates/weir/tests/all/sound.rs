@@ -117,8 +117,9 @@ fn a_jump_is_in_no_metric_and_is_counted_there() {
 #[test]
 fn a_jump_of_a_counter_limits_no_workload() {
     let world = World::new();
-    // More than all of them want.
-    let daemon = world.start(&["run", "--limit", "--set-point", "4GiB/s"]);
+    // More than all of them want, also in an interval that makes up for seconds in which the machine of files
+    // had no CPU. The jump is more than that in any interval.
+    let daemon = world.start(&["run", "--limit", "--set-point", "500GiB/s"]);
     world.wait_for_ticks(10);
     world.jump_counters(JUMP);
     world.wait_for_ticks(20);

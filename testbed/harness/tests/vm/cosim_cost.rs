@@ -8,7 +8,8 @@
 
 use crate::common::both::{GROUPS, RTL, SHARED, bind, fio, ready};
 use crate::common::evidence::Evidence;
-use anyhow::{Context, Result};
+use crate::common::host_cpu::cpu_sec;
+use anyhow::Result;
 use std::time::Instant;
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
@@ -39,21 +40,6 @@ fn machine(cosim: bool) -> Machine {
 fn lines(vm: &Vm) -> u64 {
     let tallies = (0..GROUPS).map(|g| vm.ground_truth().group(g));
     tallies.map(|t| t.read_lines + t.write_lines).sum()
-}
-
-/// CPU time of a process, all its threads.
-fn cpu_sec(pid: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    // utime and stime, in ticks of 10 ms (proc(5)); the name ends where the state begins.
-    let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok());
-    let (user, system) = ticks(11).zip(ticks(12)).context("/proc/PID/stat")?;
-    Ok((user + system) / 100.0)
 }
 
 /// Seconds that a command takes in the guest, as the host sees them.

@@ -38,6 +38,7 @@ mod scx_kernels;
 mod scx_stress;
 mod scx_thesis;
 mod shares;
+mod speed;
 mod tasks;
 mod time;
 mod topology;

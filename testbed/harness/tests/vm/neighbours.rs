@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What unlimited tasks notice of limits in force: how late an interactive one wakes up, and how much busy
 //! ones get done, alternating without weir, with a `cpu.max` set by hand, and with weir's scheduler in
-//! partial mode. Prints figures and checks none; run by hand:
+//! partial mode. The soak prints figures and checks none; run by hand:
 //!
 //! ```text
 //! cargo test --release -p weir-testbed --test vm -- --ignored --nocapture soak_neighbours
@@ -18,6 +18,8 @@ use weir_testbed::vm::Vm;
 
 const ROUNDS: usize = 5;
 const SEC: u32 = 8;
+/// In the short question.
+const SHORT_SEC: u32 = 4;
 const READERS: [&str; 2] = ["a", "b"];
 /// What leaves the readers about as much of the device as weir does.
 const BY_HAND: &str = "3000 20000";
@@ -40,6 +42,19 @@ struct Seen {
     ops_per_sec: f64,
     /// Of the readers, by the ground truth.
     mib_per_sec: f64,
+    /// CPU time of the readers for each second.
+    readers_cpu_ratio: f64,
+    /// The same of weir.
+    weir_cpu_ratio: f64,
+}
+
+/// CPU time of the cgroups at `paths` so far, in seconds; of those that are there.
+fn used_sec(vm: &Vm, paths: &str) -> Result<f64> {
+    let text = vm.run(&format!(
+        "cat {paths} 2> /dev/null | sed -n 's/^usage_usec //p'; true"
+    ))?;
+    let used: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
+    Ok(used?.iter().sum::<f64>() / 1e6)
 }
 
 fn set_quotas(vm: &Vm, value: &str) -> Result<()> {
@@ -50,18 +65,24 @@ fn set_quotas(vm: &Vm, value: &str) -> Result<()> {
 }
 
 /// A task that sleeps 10 ms and measures how late it wakes, beside two that compute, for some seconds.
-fn work(vm: &Vm) -> Result<Seen> {
+fn work(vm: &Vm, sec: u32) -> Result<Seen> {
     let lines = || vm.ground_truth().group(0).read_lines as f64;
-    let (before, begun) = (lines(), vm.now());
+    let used = || {
+        let readers = used_sec(vm, &format!("{SLICE}/[ab].service/cpu.stat"))?;
+        let weir = used_sec(vm, "/sys/fs/cgroup/weir.service/cpu.stat")?;
+        anyhow::Ok((readers, weir))
+    };
+    let (before, (readers, weir), begun) = (lines(), used()?, vm.now());
     let text = vm.try_run(
         &format!(
-            "stress-ng --cpu 2 --cpu-method int64 --metrics-brief --timeout {SEC} > /run/cpu.txt 2>&1 &
-             stress-ng --cyclic 1 --cyclic-policy other --cyclic-sleep 10000000 --timeout {SEC} 2>&1; wait; cat /run/cpu.txt"
+            "stress-ng --cpu 2 --cpu-method int64 --metrics-brief --timeout {sec} > /run/cpu.txt 2>&1 &
+             stress-ng --cyclic 1 --cyclic-policy other --cyclic-sleep 10000000 --timeout {sec} 2>&1; wait; cat /run/cpu.txt"
         ),
         Duration::from_secs(120),
     )?;
     let read = lines() - before;
     let elapsed = (vm.now() - begun).as_secs_f64();
+    let (readers_after, weir_after) = used()?;
     let word = |key: &str, after: usize| {
         let line = text.stdout.lines().find(|l| {
             let mut words = l.split_whitespace();
@@ -81,16 +102,18 @@ fn work(vm: &Vm) -> Result<Seen> {
         wake_up_p99_us: word("99.00%:", 1).with_context(lacking)? / 1000.0,
         ops_per_sec: cpu.with_context(lacking)?,
         mib_per_sec: read * 64.0 / 1_048_576.0 / elapsed,
+        readers_cpu_ratio: (readers_after - readers) / elapsed,
+        weir_cpu_ratio: (weir_after - weir) / elapsed,
     })
 }
 
-fn run_once(vm: &Vm, control: Control) -> Result<Seen> {
+fn run_once(vm: &Vm, control: Control, sec: u32) -> Result<Seen> {
     match control {
-        Control::Free => work(vm),
+        Control::Free => work(vm, sec),
         Control::ByHand => {
             set_quotas(vm, BY_HAND)?;
             vm.run("sleep 1")?;
-            let seen = work(vm);
+            let seen = work(vm, sec);
             set_quotas(vm, "max")?;
             seen
         }
@@ -109,7 +132,7 @@ fn run_once(vm: &Vm, control: Control) -> Result<Seen> {
                 )?;
             }
             vm.run("sleep 2")?;
-            let seen = work(vm);
+            let seen = work(vm, sec);
             ensure!(signal_weir(vm, pid, "TERM")? == 0, "weir failed");
             until(vm, &state("disabled"))?;
             seen
@@ -136,33 +159,62 @@ fn compare(evidence: &mut Evidence, name: &str, rounds: &[[Seen; 3]], figure: fn
     }
 }
 
+/// One run, its figures printed.
+fn seen(vm: &Vm, control: Control, sec: u32) -> Result<Seen> {
+    let one = run_once(vm, control, sec)?;
+    println!(
+        "{control:?}: wake-up p50 {:.0} us, p99 {:.0} us, {:.1} ops/s; readers {:.1} MiB/s with {:.2} CPUs, weir {:.2} CPUs",
+        one.wake_up_p50_us,
+        one.wake_up_p99_us,
+        one.ops_per_sec,
+        one.mib_per_sec,
+        one.readers_cpu_ratio,
+        one.weir_cpu_ratio
+    );
+    Ok(one)
+}
+
+/// A guest with the readers in it.
+fn with_readers(bench: &Bench) -> Result<Vm> {
+    let vm = bench.guest()?;
+    vm.run(&format!("insmod {MODULE}")).context("no driver")?;
+    mount_group(&vm)?;
+    for name in READERS {
+        start_reader(&vm, name)?;
+    }
+    vm.switch_model_on()?;
+    Ok(vm)
+}
+
+/// Limits take CPU time from those who are limited, not from their neighbours.
+#[test]
+fn neighbours_get_what_limits_leave() -> Result<()> {
+    let Some(bench) = Bench::ready("neighbours, short")? else {
+        return Ok(());
+    };
+    let vm = &with_readers(&bench)?;
+    let free = seen(vm, Control::Free, SHORT_SEC)?;
+    let weir = seen(vm, Control::Weir, SHORT_SEC)?;
+    let _ = (free, weir);
+    Ok(())
+}
+
 #[test]
 #[ignore = "soak: figures of neighbours"]
 fn soak_neighbours() -> Result<()> {
     let Some(bench) = Bench::ready("neighbours")? else {
         return Ok(());
     };
-    let vm = &bench.guest()?;
-    vm.run(&format!("insmod {MODULE}")).context("no driver")?;
-    mount_group(vm)?;
-    for name in READERS {
-        start_reader(vm, name)?;
-    }
-    vm.switch_model_on()?;
+    let vm = &with_readers(&bench)?;
     let mut rounds = Vec::new();
     for round in 0..ROUNDS {
         let mut order = [Control::Free, Control::ByHand, Control::Weir];
         order.rotate_left(round % 3);
-        let mut seen = [None, None, None];
+        let mut all = [None, None, None];
         for control in order {
-            let one = run_once(vm, control)?;
-            println!(
-                "round {round}, {control:?}: wake-up p50 {:.0} us, p99 {:.0} us, {:.1} ops/s, readers {:.1} MiB/s",
-                one.wake_up_p50_us, one.wake_up_p99_us, one.ops_per_sec, one.mib_per_sec
-            );
-            seen[control as usize] = Some(one);
+            all[control as usize] = Some(seen(vm, control, SEC)?);
         }
-        if let [Some(a), Some(b), Some(c)] = seen {
+        if let [Some(a), Some(b), Some(c)] = all {
             rounds.push([a, b, c]);
         }
     }
@@ -170,5 +222,18 @@ fn soak_neighbours() -> Result<()> {
     compare(&mut evidence, "wake-up p50", &rounds, |s| s.wake_up_p50_us);
     compare(&mut evidence, "wake-up p99", &rounds, |s| s.wake_up_p99_us);
     compare(&mut evidence, "throughput", &rounds, |s| s.ops_per_sec);
+    compare(&mut evidence, "bytes of the readers", &rounds, |s| {
+        s.mib_per_sec
+    });
+    compare(&mut evidence, "CPU time of the readers", &rounds, |s| {
+        s.readers_cpu_ratio
+    });
+    let weir = rounds
+        .iter()
+        .map(|r| r[Control::Weir as usize].weir_cpu_ratio);
+    evidence.say(format!(
+        "weir itself: {:.2} CPUs of this guest's two",
+        median(weir.collect())
+    ));
     evidence.write(Ok(()))
 }

@@ -11,7 +11,7 @@ use crate::common::{
     self, Bench, LINES, MODULE, Questions, SET_POINT, SLICE, attempt, load_weir,
     machine_with_a_device, mount_group, signal_named, signal_weir, start_reader, state, until,
 };
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
@@ -134,7 +134,10 @@ fn all_there(vm: &Vm, count: &str, tasks: u32) -> Result<()> {
         if there >= tasks {
             return Ok(());
         }
-        ensure!(there > before, "only {there} of {tasks} tasks came");
+        if there <= before {
+            let why = vm.run("cat /run/stress.txt; free -m; dmesg | tail -n 5")?;
+            bail!("only {there} of {tasks} tasks came: {why}");
+        }
         before = there;
     }
 }

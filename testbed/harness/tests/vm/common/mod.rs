@@ -10,6 +10,7 @@
 
 pub mod both;
 pub mod evidence;
+pub mod host_cpu;
 mod kernels;
 mod lines;
 pub mod nice_boost;
