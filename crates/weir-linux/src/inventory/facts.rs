@@ -187,7 +187,7 @@ fn tick() -> Fact {
 
 /// What a CPU takes from a quota at once. What one CPU has taken and does not use while its thread sleeps or
 /// after it moved is lost to the others until it is returned. The fact is reported without advice: whether a
-/// smaller one makes limits more even was measured without a clear answer (docs/evidence/testbed.md).
+/// smaller one makes limits more even was measured without a clear answer.
 fn bandwidth_slice(roots: &Roots) -> Fact {
     const NAME: &str = "kernel.sched_cfs_bandwidth_slice_us";
     let path = roots.proc.join("sys/kernel/sched_cfs_bandwidth_slice_us");

@@ -133,7 +133,7 @@ pub struct Control {
     pub interval_ms: u64,
     /// Period of weir's limits. Where CPUs are saturated, a limited thread that becomes runnable waits for
     /// the thread before it, and loses what it cannot use up within its period; the longer the period, the
-    /// longer its blocks wait for the next (docs/evidence/simulator.md, ablation). Nothing is 10 ms, a little
+    /// longer its blocks wait for the next (docs/evidence/simulator.md). Nothing is 10 ms, a little
     /// off the round value as weir's own default is ([`weir_core::units::off_beat`]).
     pub period_ms: Option<u64>,
     /// weir's policy: `proportional`, `balance-point` or `max-min`.
