@@ -42,11 +42,14 @@ struct Seen {
     ops_per_sec: f64,
     /// Of the readers, by the ground truth.
     mib_per_sec: f64,
-    /// CPU time of the readers for each second.
-    readers_cpu_ratio: f64,
-    /// The same of weir.
-    weir_cpu_ratio: f64,
+    /// CPU time for each second of: the readers, weir, the neighbours.
+    readers_cpus: f64,
+    weir_cpus: f64,
+    neighbours_cpus: f64,
 }
+
+/// The cgroup of the tasks that are looked at.
+const NEIGHBOURS: &str = "/sys/fs/cgroup/neighbours.service";
 
 /// CPU time of the cgroups at `paths` so far, in seconds; of those that are there.
 fn used_sec(vm: &Vm, paths: &str) -> Result<f64> {
@@ -67,22 +70,28 @@ fn set_quotas(vm: &Vm, value: &str) -> Result<()> {
 /// A task that sleeps 10 ms and measures how late it wakes, beside two that compute, for some seconds.
 fn work(vm: &Vm, sec: u32) -> Result<Seen> {
     let lines = || vm.ground_truth().group(0).read_lines as f64;
-    let used = || {
-        let readers = used_sec(vm, &format!("{SLICE}/[ab].service/cpu.stat"))?;
-        let weir = used_sec(vm, "/sys/fs/cgroup/weir.service/cpu.stat")?;
-        anyhow::Ok((readers, weir))
+    let used = || -> Result<[f64; 3]> {
+        Ok([
+            used_sec(vm, &format!("{SLICE}/[ab].service/cpu.stat"))?,
+            used_sec(vm, "/sys/fs/cgroup/weir.service/cpu.stat")?,
+            used_sec(vm, &format!("{NEIGHBOURS}/cpu.stat"))?,
+        ])
     };
-    let (before, (readers, weir), begun) = (lines(), used()?, vm.now());
+    vm.run(&format!("mkdir -p {NEIGHBOURS}"))?;
+    let (before, used_before, begun) = (lines(), used()?, vm.now());
     let text = vm.try_run(
         &format!(
-            "stress-ng --cpu 2 --cpu-method int64 --metrics-brief --timeout {sec} > /run/cpu.txt 2>&1 &
-             stress-ng --cyclic 1 --cyclic-policy other --cyclic-sleep 10000000 --timeout {sec} 2>&1; wait; cat /run/cpu.txt"
+            "echo $$ > {NEIGHBOURS}/cgroup.procs
+             stress-ng --cpu 2 --cpu-method int64 --metrics-brief --timeout {sec} > /run/cpu.txt 2>&1 &
+             stress-ng --cyclic 1 --cyclic-policy other --cyclic-sleep 10000000 --timeout {sec} 2>&1; wait
+             echo $$ > /sys/fs/cgroup/cgroup.procs; cat /run/cpu.txt"
         ),
         Duration::from_secs(120),
     )?;
     let read = lines() - before;
     let elapsed = (vm.now() - begun).as_secs_f64();
-    let (readers_after, weir_after) = used()?;
+    let used_after = used()?;
+    let cpus = |i: usize| (used_after[i] - used_before[i]) / elapsed;
     let word = |key: &str, after: usize| {
         let line = text.stdout.lines().find(|l| {
             let mut words = l.split_whitespace();
@@ -102,8 +111,9 @@ fn work(vm: &Vm, sec: u32) -> Result<Seen> {
         wake_up_p99_us: word("99.00%:", 1).with_context(lacking)? / 1000.0,
         ops_per_sec: cpu.with_context(lacking)?,
         mib_per_sec: read * 64.0 / 1_048_576.0 / elapsed,
-        readers_cpu_ratio: (readers_after - readers) / elapsed,
-        weir_cpu_ratio: (weir_after - weir) / elapsed,
+        readers_cpus: cpus(0),
+        weir_cpus: cpus(1),
+        neighbours_cpus: cpus(2),
     })
 }
 
@@ -163,13 +173,14 @@ fn compare(evidence: &mut Evidence, name: &str, rounds: &[[Seen; 3]], figure: fn
 fn seen(vm: &Vm, control: Control, sec: u32) -> Result<Seen> {
     let one = run_once(vm, control, sec)?;
     println!(
-        "{control:?}: wake-up p50 {:.0} us, p99 {:.0} us, {:.1} ops/s; readers {:.1} MiB/s with {:.2} CPUs, weir {:.2} CPUs",
+        "{control:?}: wake-up p50 {:.0} us, p99 {:.0} us, {:.1} ops/s with {:.2} CPUs; readers {:.1} MiB/s with {:.2} CPUs, weir {:.2} CPUs",
         one.wake_up_p50_us,
         one.wake_up_p99_us,
         one.ops_per_sec,
+        one.neighbours_cpus,
         one.mib_per_sec,
-        one.readers_cpu_ratio,
-        one.weir_cpu_ratio
+        one.readers_cpus,
+        one.weir_cpus
     );
     Ok(one)
 }
@@ -186,7 +197,8 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
     Ok(vm)
 }
 
-/// Limits take CPU time from those who are limited, not from their neighbours.
+/// What limits take from the readers, their neighbours get, but for what weir itself needs on CPUs as slow as
+/// these.
 #[test]
 fn neighbours_get_what_limits_leave() -> Result<()> {
     let Some(bench) = Bench::ready("neighbours, short")? else {
@@ -194,8 +206,19 @@ fn neighbours_get_what_limits_leave() -> Result<()> {
     };
     let vm = &with_readers(&bench)?;
     let free = seen(vm, Control::Free, SHORT_SEC)?;
-    let weir = seen(vm, Control::Weir, SHORT_SEC)?;
-    let _ = (free, weir);
+    let held = seen(vm, Control::Weir, SHORT_SEC)?;
+    ensure!(
+        held.readers_cpus < 0.5 * free.readers_cpus,
+        "the readers used {:.2} CPUs, {:.2} without limits",
+        held.readers_cpus,
+        free.readers_cpus
+    );
+    let all = free.neighbours_cpus + free.readers_cpus;
+    let mine = held.neighbours_cpus + held.readers_cpus + held.weir_cpus;
+    ensure!(
+        mine > 0.8 * all,
+        "{mine:.2} CPUs were used, {all:.2} without limits"
+    );
     Ok(())
 }
 
@@ -225,12 +248,16 @@ fn soak_neighbours() -> Result<()> {
     compare(&mut evidence, "bytes of the readers", &rounds, |s| {
         s.mib_per_sec
     });
-    compare(&mut evidence, "CPU time of the readers", &rounds, |s| {
-        s.readers_cpu_ratio
-    });
+    let cpus: [(&str, fn(&Seen) -> f64); 2] = [
+        ("CPU time of the readers", |s| s.readers_cpus),
+        ("CPU time of the neighbours", |s| s.neighbours_cpus),
+    ];
+    for (name, figure) in cpus {
+        compare(&mut evidence, name, &rounds, figure);
+    }
     let weir = rounds
         .iter()
-        .map(|r| r[Control::Weir as usize].weir_cpu_ratio);
+        .map(|round| round[Control::Weir as usize].weir_cpus);
     evidence.say(format!(
         "weir itself: {:.2} CPUs of this guest's two",
         median(weir.collect())

@@ -135,7 +135,10 @@ fn all_there(vm: &Vm, count: &str, tasks: u32) -> Result<()> {
             return Ok(());
         }
         if there <= before {
-            let why = vm.run("cat /run/stress.txt; free -m; dmesg | tail -n 5")?;
+            let why = vm.run(
+                "cat /run/stress.txt; p=$(pidof threads); cat /proc/$p/status /proc/$p/stack /proc/$p/sched /proc/loadavg
+                 top -b -n 1 | head -n 20; dmesg | tail -n 5",
+            )?;
             bail!("only {there} of {tasks} tasks came: {why}");
         }
         before = there;
