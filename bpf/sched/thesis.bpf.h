@@ -29,7 +29,7 @@
  * As there, nothing bounds how long a task waits: the kernel's watchdog may end it.
  * And a task that is alone on a CPU goes on without being enqueued (6.3.1).
  *
- * Details that the text leaves open are as in the simulator (crates/weir-sim/src/scx.rs):
+ * Details that the text leaves open are as in the simulator (crates/weir-sim/src/thesis/sched_ext.rs):
  * limits lie between 1 % and 100 %, and any task's enqueue reads the counters.
  */
 #ifndef WEIR_THESIS_BPF_H

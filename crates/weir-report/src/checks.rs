@@ -6,10 +6,10 @@
 //! scenario states bounds for them by name. A bound is met if the value is on it or better. A value that is
 //! not known does not meet its bound: what was not measured was not shown.
 
-use super::rows::{self, is_free, known, p99_per_bound, reason, worst_estimate_error};
-use super::text::{NONE, bandwidth_unit, left, line, number, percent, right, time_unit, wrap};
 use crate::results::{Results, Run};
-use crate::subject::Subject;
+use crate::run_rows::{self, is_free, known, p99_per_bound, reason, worst_estimate_error};
+use crate::scenario_info::ScenarioInfo;
+use crate::text::{NONE, bandwidth_unit, left, line, number, percent, right, time_unit, wrap};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
@@ -292,9 +292,9 @@ fn checked(expect: &Expect, runs: &[Run]) -> Vec<usize> {
 }
 
 /// Every bound of the scenario, run by run, in the order of the format's documentation.
-pub fn checks(subject: &Subject, results: &Results) -> Vec<Check> {
+pub fn checks(subject: &ScenarioInfo, results: &Results) -> Vec<Check> {
     let runs = &results.runs;
-    let names = rows::names(results);
+    let names = run_rows::names(results);
     let free = |seed: u64| {
         let free = runs.iter().find(|r| is_free(r) && r.seed == seed);
         free.ok_or_else(|| "there is no run without control".to_owned())
@@ -327,12 +327,12 @@ fn checks_of(pair: &Pair, expect: &Expect) -> Vec<Check> {
 }
 
 /// Controllers that no bound is held against, as tables name them, whatever the seed.
-pub fn without_bounds(subject: &Subject, results: &Results) -> Vec<String> {
+pub fn without_bounds(subject: &ScenarioInfo, results: &Results) -> Vec<String> {
     let seed = results.runs.first().map(|run| run.seed);
     let mut one_seed = results.clone();
     one_seed.runs.retain(|run| Some(run.seed) == seed);
     let checks = checks(subject, &one_seed);
-    let names = rows::names(&one_seed).into_iter().zip(&one_seed.runs);
+    let names = run_rows::names(&one_seed).into_iter().zip(&one_seed.runs);
     let controlled = names.filter(|(_, run)| run.policy != "none");
     let is_unchecked = |name: &String| !checks.iter().any(|check| check.run == *name);
     controlled
@@ -371,7 +371,7 @@ pub fn checks_table(checks: &[Check]) -> String {
     for check in &shown {
         if has_several_runs(checks) && check.run != run {
             run = &check.run;
-            let _ = writeln!(text, "{}:", line(run, super::table::COLUMNS));
+            let _ = writeln!(text, "{}:", line(run, crate::terminal::table::COLUMNS));
         }
         let _ = writeln!(
             text,
@@ -385,7 +385,11 @@ pub fn checks_table(checks: &[Check]) -> String {
             let _ = writeln!(
                 text,
                 "{}",
-                wrap(&format!("        {why}"), super::table::COLUMNS, 8)
+                wrap(
+                    &format!("        {why}"),
+                    crate::terminal::table::COLUMNS,
+                    8
+                )
             );
         }
     }
@@ -405,15 +409,15 @@ pub fn has_several_runs(checks: &[Check]) -> bool {
 }
 
 /// What the checks compare, for people.
-pub fn compared(subject: &Subject, results: &Results) -> Option<String> {
+pub fn compared(subject: &ScenarioInfo, results: &Results) -> Option<String> {
     let runs = &results.runs;
-    let names = rows::names(results);
+    let names = run_rows::names(results);
     let free = runs.iter().position(is_free)?;
     let checked = checked(&subject.expect, runs);
     if checked.is_empty() {
         return None;
     }
-    if rows::has_several_seeds(runs) {
+    if run_rows::has_several_seeds(runs) {
         return Some(
             "each run with control against the run without of its seed; of seeds after the first, what was missed"
                 .into(),

@@ -10,7 +10,7 @@
 //! Of several seeds it gives the means.
 
 use crate::results::{Results, Run};
-use crate::rows::{is_free, known, reason};
+use crate::run_rows::{is_free, known, reason};
 use crate::text::{bandwidth_unit, line, number, percent, plain_number, short_percent, time_unit};
 use std::collections::BTreeSet;
 

@@ -2,65 +2,60 @@
 //! What a person reads after a run: a table, the bounds that were met or missed, a picture, a page.
 //!
 //! ```text
-//! Results ─┬─ rows ───┬─ table ──► terminal
-//! Subject  ┤─ closing ┤
-//!          ├─ origin ─┴─ page ───► index.html
-//!          ├─ checks ────┘ ▲
-//!          ├─ chart ─► draw ────► bandwidth.png
-//!          └─ files ────────────► summary.json, series.csv
+//! Results ──────┬─ run_rows ┬─ terminal::table ──► terminal
+//! ScenarioInfo ─┤─ closing ─┤
+//!               ├─ origin ──┴─ page ─────────────► index.html
+//!               ├─ checks ────┘ ▲
+//!               ├─ picture::chart ─► canvas ─────► bandwidth.png
+//!               └─ files ────────────────────────► summary.json, series.csv
 //! ```
 //!
-//! It knows [`Results`] and, of the scenario, the [`Subject`], and nothing of how a run was made: runs of the
+//! It knows [`Results`] and, of the scenario, the [`ScenarioInfo`], and nothing of how a run was made: runs of the
 //! virtual machine and of the simulator are reported alike. Values that are not known are shown as `–`, never
 //! as zero, and their reasons follow. Names and reasons are hostile text and are made harmless in `text.rs`.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
 //! use std::path::Path;
-//! use weir_report::{Subject, results::Results};
+//! use weir_report::{ScenarioInfo, results::Results};
 //! let results: Results = serde_json::from_str(&std::fs::read_to_string("out/live/summary.json")?)?;
-//! let subject = Subject { capacity_bytes_per_sec: 94.8e6, ..Subject::default() };
+//! let subject = ScenarioInfo { capacity_bytes_per_sec: 94.8e6, ..ScenarioInfo::default() };
 //! print!("{}", weir_report::terminal(&subject, &results));
 //! let all_met = weir_report::checks(&subject, &results).iter().all(|check| check.passed);
 //! weir_report::write(Path::new("out/again"), &subject, &results)?;
 //! # Ok(()) }
 //! ```
 
-mod bars;
-mod chart;
 mod checks;
 mod closing;
-mod document;
-mod draw;
 mod files;
-mod gaps;
 mod origin;
 mod page;
-mod plot;
-mod rows;
-mod table;
+mod picture;
+mod run_rows;
 mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
 
 pub mod results;
-mod subject;
+mod scenario_info;
 
-pub use bars::{Bar, Bars, bars};
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bounds};
 pub use closing::closing;
-pub use document::{Cell, CellKind, Document, Part, Section, Table, html};
-pub use draw::{Fonts, Ink, Picture};
 pub use origin::date_utc;
-pub use plot::{Axis, Curve, Panel, Plot, Shape, plot};
-pub use rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
-pub use subject::Subject;
-pub use table::{COLUMNS, table};
+pub use page::document::{Cell, CellKind, Document, Part, Section, Table, html};
+pub use picture::bars::{Bar, Bars, bars};
+pub use picture::canvas::{Fonts, Ink, Picture};
+pub use picture::plot::{Axis, Curve, Panel, Plot, Shape, plot};
+pub use run_rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
+pub use scenario_info::ScenarioInfo;
+pub use terminal::table::{COLUMNS, table};
 pub use terminal::{bounds_text, ending, origin_text, terminal};
 pub use text::{bandwidth_unit, number, time_unit, wrap};
 pub use weir_core::evaluation::{Expect, renamed_backend};
 
+use crate::picture::{canvas, chart};
 use crate::results::Results;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -83,7 +78,7 @@ pub struct Command {
 ///
 /// # Errors
 /// As [`write_with`].
-pub fn write(dir: &Path, subject: &Subject, results: &Results) -> Result<Vec<PathBuf>> {
+pub fn write(dir: &Path, subject: &ScenarioInfo, results: &Results) -> Result<Vec<PathBuf>> {
     let words: Vec<String> = std::env::args_os()
         .map(|a| quoted(&a.to_string_lossy()))
         .collect();
@@ -100,14 +95,14 @@ pub fn write(dir: &Path, subject: &Subject, results: &Results) -> Result<Vec<Pat
 /// A file cannot be written: naming it. Files written before it stay.
 pub fn write_with(
     dir: &Path,
-    subject: &Subject,
+    subject: &ScenarioInfo,
     results: &Results,
     commands: &[Command],
 ) -> Result<Vec<PathBuf>> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let fonts = draw::Fonts::load()?;
+    let fonts = canvas::Fonts::load()?;
     let picture = chart::bandwidth(subject, results, &fonts);
-    let png = draw::png(&picture, &fonts, PIXELS_PER_UNIT)?;
+    let png = canvas::png(&picture, &fonts, PIXELS_PER_UNIT)?;
     let page = page::page(subject, results, &picture, commands);
     Ok(vec![
         files::put(dir, "summary.json", &files::summary(results)?)?,
@@ -118,7 +113,7 @@ pub fn write_with(
 }
 
 /// Device bandwidth of all runs over time, with set-point and capacity.
-pub fn bandwidth_picture(subject: &Subject, results: &Results, fonts: &Fonts) -> Picture {
+pub fn bandwidth_picture(subject: &ScenarioInfo, results: &Results, fonts: &Fonts) -> Picture {
     chart::bandwidth(subject, results, fonts)
 }
 
@@ -127,7 +122,7 @@ pub fn bandwidth_picture(subject: &Subject, results: &Results, fonts: &Fonts) ->
 /// # Errors
 /// It is too large for memory, or cannot be encoded.
 pub fn png(picture: &Picture, fonts: &Fonts) -> Result<Vec<u8>> {
-    draw::png(picture, fonts, PIXELS_PER_UNIT)
+    canvas::png(picture, fonts, PIXELS_PER_UNIT)
 }
 
 /// Make `dir/name` hold `content`: beside it first, then renamed. `dir` must be there.

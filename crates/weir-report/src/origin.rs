@@ -2,8 +2,8 @@
 //! Where results come from: filled in by the program that makes them, shown as lines for people.
 
 use crate::results::{Origin, Results, Run};
-use crate::rows;
-use crate::subject::Subject;
+use crate::run_rows;
+use crate::scenario_info::ScenarioInfo;
 use crate::text::{bandwidth_unit, line, number, plain_number, time_unit};
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -103,7 +103,7 @@ fn civil(day_of_unix: u64) -> (u64, u64, u64) {
 }
 
 /// World, device and measured time, in a few sentences.
-pub fn circumstances(subject: &Subject, results: &Results) -> String {
+pub fn circumstances(subject: &ScenarioInfo, results: &Results) -> String {
     let capacity = subject.capacity_bytes_per_sec;
     let unit = bandwidth_unit(capacity);
     let worlds: Vec<String> = results.runs.iter().map(|r| line(&r.world, 20)).collect();
@@ -128,7 +128,7 @@ pub fn circumstances(subject: &Subject, results: &Results) -> String {
 }
 
 /// `Seed 7`, `Seeds 1 to 5`, `Seeds 1, 3`.
-fn seeds_sentence(subject: &Subject, results: &Results) -> String {
+fn seeds_sentence(subject: &ScenarioInfo, results: &Results) -> String {
     match seeds(results) {
         Some(seeds) => format!("Seeds {seeds}"),
         None => format!("Seed {}", subject.seed),
@@ -202,7 +202,7 @@ fn runs(results: &Results) -> Option<String> {
     if !has_time || results.runs.len() > RUNS_MAX {
         return None;
     }
-    let named = results.runs.iter().zip(rows::names(results));
+    let named = results.runs.iter().zip(run_rows::names(results));
     let of = |(run, name): (&Run, String)| {
         let times = times(run.virtual_sec, run.wall_sec);
         format!("{name}: {times}")

@@ -14,8 +14,8 @@ use crate::results::{Bandwidth, Caveat, Latency, LimitedLatency, Origin, Point, 
 
 const MIB: f64 = 1048576.0;
 
-fn subject() -> Subject {
-    Subject {
+fn subject() -> ScenarioInfo {
+    ScenarioInfo {
         about: "nothing ran".into(),
         seed: 7,
         capacity_bytes_per_sec: 64e9 / 675.0,

@@ -4,7 +4,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
-use weir_sim::{Scenario, Variant, run};
+use weir_sim::{ControllerKind, Scenario, run};
 
 fn scenario(text: &str, measure_sec: f64) -> Scenario {
     let mut scenario = Scenario::parse(text, "bench").expect("a sound scenario");
@@ -21,12 +21,12 @@ fn speed(c: &mut Criterion) {
     let thousand = scenario(include_str!("../../../scenarios/sim/thousand.toml"), 5.0);
     let mut group = c.benchmark_group("five-simulated-seconds");
     group.sample_size(10);
-    for variant in Variant::all(&thesis) {
+    for variant in ControllerKind::all(&thesis) {
         group.bench_function(format!("thesis/{}", variant.name()), |b| {
             b.iter(|| run(black_box(&thesis), &variant, 1).expect("a run"));
         });
     }
-    let weir = Variant::weir(&thousand);
+    let weir = ControllerKind::weir(&thousand);
     group.bench_function("thousand/weir", |b| {
         b.iter(|| run(black_box(&thousand), &weir, 1).expect("a run"))
     });

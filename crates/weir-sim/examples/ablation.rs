@@ -2,18 +2,18 @@
 //! What each part of weir brings on one scenario: `cargo run --release -p weir-sim --example ablation --
 //! scenarios/sim/thesis-limit.toml [SEEDS]`. Each line changes one thing.
 
-use weir_sim::{Attribution, CpuMax, Scenario, Variant, WeirOptions, run};
+use weir_sim::{Attribution, ControllerKind, CpuMax, Scenario, WeirOptions, run};
 
-fn variants(base: &WeirOptions) -> Vec<(&'static str, Variant)> {
+fn variants(base: &WeirOptions) -> Vec<(&'static str, ControllerKind)> {
     let with = |change: &dyn Fn(&mut WeirOptions)| {
         let mut options = base.clone();
         change(&mut options);
-        Variant::Weir(Box::new(options))
+        ControllerKind::Weir(Box::new(options))
     };
     // 0.31 CPUs each hold five readers near 4 GiB/s.
     let fixed = |period_us: u64| {
         let period_ns = period_us * 1000;
-        Variant::Fixed(CpuMax {
+        ControllerKind::Fixed(CpuMax {
             quota_ns: period_ns / 100 * 31,
             period_ns,
         })

@@ -7,7 +7,7 @@
 use weir_core::seam::plan::ActionKind;
 use weir_core::{Observation, Plan};
 use weir_sim::scenario::Role;
-use weir_sim::{Histogram, Scenario, Variant, run_watched};
+use weir_sim::{ControllerKind, Histogram, Scenario, run_watched};
 
 /// Sums over seeds.
 #[derive(Default)]
@@ -35,7 +35,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "variant       light us: mean    p50    p99 | limits | estimate % | RMSE %  bias % | p99 by seed"
     );
     for name in names {
-        let variant = Variant::named(&name, &scenario).ok_or(format!("no variant {name}"))?;
+        let variant =
+            ControllerKind::named(&name, &scenario).ok_or(format!("no variant {name}"))?;
         let mut sums = Sums::default();
         for seed in 1..=seeds {
             add(&mut sums, &scenario, &variant, seed)?;
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn add(
     sums: &mut Sums,
     scenario: &Scenario,
-    variant: &Variant,
+    variant: &ControllerKind,
     seed: u64,
 ) -> Result<(), weir_sim::SimError> {
     let mut limited: Vec<String> = Vec::new();

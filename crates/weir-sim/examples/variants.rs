@@ -4,7 +4,7 @@
 //! (`weir-sched-ext-full`).
 
 use std::time::Instant;
-use weir_sim::{Measures, Scenario, Variant, run};
+use weir_sim::{ControllerKind, RunMetrics, Scenario, run};
 
 const GIB: f64 = 1073741824.0;
 
@@ -38,10 +38,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "light us",
         "speed"
     );
-    let named = |name: &String| Variant::named(name, &scenario).ok_or(format!("no variant {name}"));
-    let mut variants: Vec<Variant> = chosen.iter().map(named).collect::<Result<_, _>>()?;
+    let named =
+        |name: &String| ControllerKind::named(name, &scenario).ok_or(format!("no variant {name}"));
+    let mut variants: Vec<ControllerKind> = chosen.iter().map(named).collect::<Result<_, _>>()?;
     if variants.is_empty() {
-        variants = Variant::all(&scenario);
+        variants = ControllerKind::all(&scenario);
     }
     for variant in variants {
         for seed in 1..=seeds {
@@ -53,7 +54,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn print(variant: &Variant, m: &Measures, took: f64) {
+fn print(variant: &ControllerKind, m: &RunMetrics, took: f64) {
     let micros = |ns: Option<f64>| ns.map_or(f64::NAN, |ns| ns / 1e3);
     let bound = m.limited_readers.p99_ns.zip(m.little_bound_ns);
     let waits = m.workloads.iter().map(|w| w.longest_wait_ns);

@@ -3,17 +3,16 @@
 //! [`weir_core::Platform`], so the same controller runs on it as on Linux, untouched.
 //!
 //! ```text
-//!  scenario (TOML) ─► machine ─────────────────────────────────────────► Measures
+//!  scenario (TOML) ─► machine ─────────────────────────────────────────► RunMetrics
 //!                      │  tasks ─► scheduler ─► CPUs ─► fluid ─► devices    (docs/reference/results.md)
 //!                      │            ▲ cpu.max                 (weir-hw)
 //!                      └─► Platform ─► weir_core::step ─► apply ─┘
 //! ```
 //!
-//! In reading order: [`scenario`], `build`, `program` and `steps` (what tasks do), `machine` (the loop
-//! over events), `fluid` (speed of all tasks meanwhile), `eevdf`, `balance` (on which CPU),
-//! `realtime`, `quota` (`cpu.max`), `scx_budgets`, `ext`, `parking`, `partial` and `full` (weir's scheduler),
-//! `scx` and `thesis` (the thesis's controllers), `sensors`, `cpu_room`, [`SimPlatform`], [`run`],
-//! [`Measures`].
+//! In reading order: [`scenario`], `from_scenario`, `engine` (what tasks do, and the loop over events), `cpu`
+//! (which task runs where: the kernel's classes, `cpu.max`), `scx` (weir's scheduler), `thesis` (the thesis's
+//! controllers), `controller_kind`, [`SimPlatform`], [`run`], [`RunMetrics`]. A scheduler is a `CpuScheduler`
+//! (`cpu/mod.rs`).
 //!
 //! # What it knows less of than reality
 //!
@@ -29,7 +28,7 @@
 //! - *One kernel.* The fair class is that of Linux 6.18, also where the thesis had 6.12: that one lets a
 //!   throttled group keep its debt, and replaces a task that was alone at its next deadline only. All
 //!   slices have the base length; a task that sleeps with a debt does not count in its queue; no cache
-//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as described in `balance`.
+//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as described in `cpu/select.rs`.
 //! - *Scheduling is free.* Context switches, the decisions and the tick of weir's scheduler, `enqueue` of the
 //!   BPF schedulers (its 10.7 µs of thesis 6.8.1 pass, but no task pays for them) and the kernel's part of a
 //!   write are not charged.
@@ -44,43 +43,23 @@
 //! Events at the same time happen in the order in which they were queued.
 #![forbid(unsafe_code)]
 
-mod actuator;
-mod balance;
-mod build;
-mod cpu_room;
-mod eevdf;
-mod ext;
-mod feeding;
-mod fluid;
-mod full;
-mod histogram;
-mod machine;
-mod measures;
-mod parking;
-mod partial;
+mod controller_kind;
+mod cpu;
+mod engine;
+mod from_scenario;
+mod metrics;
 mod platform;
-mod program;
-mod queue;
-mod quota;
-mod realtime;
-mod rng;
 mod run;
 pub mod scenario;
 mod scx;
-mod scx_budgets;
-mod sensors;
-mod speed;
-mod steps;
-mod tally;
 mod thesis;
-mod variant;
 
-pub use histogram::Histogram;
-pub use measures::{BlockWindow, Measures, WorkloadSeries};
+pub use controller_kind::{Attribution, Backend, ControllerKind, WeirOptions};
+pub use cpu::cpu_max::{CpuMax, CpuStat};
+pub use engine::histogram::Histogram;
+pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries};
 pub use platform::SimPlatform;
-pub use quota::{CpuMax, CpuStat};
 pub use run::{Rewriting, SimError, Witness, run, run_watched, spin};
 pub use scenario::{Scenario, ScenarioError};
-pub use scx::{LimitRule, SchedulerCalls, ScxReading, ScxVariant};
-pub use thesis::EstimatePoint;
-pub use variant::{Attribution, Backend, Variant, WeirOptions};
+pub use thesis::sched_ext::{LimitRule, SchedulerCalls, ScxReading, ScxVariant};
+pub use thesis::user_space::EstimatePoint;

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One run: a scenario, its controller, a seed.
 
-use crate::build::{Built, build};
-use crate::machine::{Machine, Scheduler};
-use crate::measures::{Measures, Reader};
+use crate::controller_kind::{ControllerKind, WeirOptions};
+use crate::cpu::cpu_max::CpuMax;
+use crate::cpu::eevdf;
+use crate::engine::accounting;
+use crate::engine::event_queue::Event;
+use crate::engine::machine::Machine;
+use crate::from_scenario::{Built, build};
+use crate::metrics::{Reader, RunMetrics};
 use crate::platform::SimPlatform;
-use crate::queue::Event;
-use crate::quota::CpuMax;
 use crate::scenario::{Role, Scenario};
-use crate::scx::{Scx, ScxReading, ScxVariant};
-use crate::thesis::Thesis;
-use crate::variant::{Variant, WeirOptions};
+use crate::thesis::sched_ext::{self, ScxReading, ScxVariant, ThesisSched};
+use crate::thesis::user_space::UserSpaceLoop;
 use std::collections::BTreeMap;
 use weir_core::controller::{Config, State, step};
 use weir_core::{Description, Observation, Outcome, Plan, Platform};
@@ -42,7 +44,11 @@ pub enum SimError {
 ///
 /// # Errors
 /// A device profile that does not exist, or a configuration of weir that makes no sense.
-pub fn run(scenario: &Scenario, variant: &Variant, seed: u64) -> Result<Measures, SimError> {
+pub fn run(
+    scenario: &Scenario,
+    variant: &ControllerKind,
+    seed: u64,
+) -> Result<RunMetrics, SimError> {
     run_watched(scenario, variant, seed, &mut |_: &Observation, _: &Plan| ())
 }
 
@@ -70,24 +76,24 @@ impl<F: FnMut(&Observation, &Plan)> Witness for F {
 /// As [`run`].
 pub fn run_watched(
     scenario: &Scenario,
-    variant: &Variant,
+    variant: &ControllerKind,
     seed: u64,
     witness: &mut dyn Witness,
-) -> Result<Measures, SimError> {
+) -> Result<RunMetrics, SimError> {
     let mut measures = match variant {
-        Variant::None => plain(scenario, seed, |_, _| ())?,
-        Variant::Scx(which) => thesis_scx(scenario, *which, ScxReading::default(), seed)?,
-        Variant::ScxRead(which, reading) => thesis_scx(scenario, *which, *reading, seed)?,
-        Variant::Fixed(limit) => plain(scenario, seed, |machine, built| {
+        ControllerKind::None => plain(scenario, seed, |_, _| ())?,
+        ControllerKind::Scx(which) => thesis_scx(scenario, *which, ScxReading::default(), seed)?,
+        ControllerKind::ScxRead(which, reading) => thesis_scx(scenario, *which, *reading, seed)?,
+        ControllerKind::Fixed(limit) => plain(scenario, seed, |machine, built| {
             limit_heavy(machine, built, *limit)
         })?,
-        Variant::Cgroups { is_individual } => thesis(scenario, Some(*is_individual), seed)?,
-        Variant::Monitor => thesis(scenario, None, seed)?,
-        Variant::Weir(options) => weir(scenario, options, seed, witness)?,
+        ControllerKind::Cgroups { is_individual } => thesis(scenario, Some(*is_individual), seed)?,
+        ControllerKind::Monitor => thesis(scenario, None, seed)?,
+        ControllerKind::Weir(options) => weir(scenario, options, seed, witness)?,
     };
     let (policy, backend) = variant.policy_and_backend();
     (measures.policy, measures.backend, measures.seed) = (policy.into(), backend.into(), seed);
-    if matches!(variant, Variant::None) {
+    if matches!(variant, ControllerKind::None) {
         (measures.settle_ms, measures.overshoot_ratio) = (None, None);
         for name in ["settle_ms", "overshoot_ratio"] {
             measures
@@ -115,11 +121,11 @@ fn thesis_scx(
     which: ScxVariant,
     reading: ScxReading,
     seed: u64,
-) -> Result<Measures, SimError> {
+) -> Result<RunMetrics, SimError> {
     plain(scenario, seed, |machine, _| {
         let set_point = scenario.control.set_point_bytes_per_sec;
-        let scx = Scx::new(which, reading, set_point, machine.tasks.len());
-        machine.scheduler = Scheduler::Scx(Box::new(scx));
+        let scheduler = ThesisSched::new(which, reading, set_point, machine.tasks.len());
+        sched_ext::load(machine, scheduler);
     })
 }
 
@@ -127,8 +133,8 @@ fn thesis_scx(
 fn plain(
     scenario: &Scenario,
     seed: u64,
-    set_up: impl FnOnce(&mut Machine, &[crate::build::Label]),
-) -> Result<Measures, SimError> {
+    set_up: impl FnOnce(&mut Machine, &[crate::from_scenario::Label]),
+) -> Result<RunMetrics, SimError> {
     let Built {
         mut machine,
         labels,
@@ -146,10 +152,10 @@ fn plain(
     Ok(reader.read())
 }
 
-fn limit_heavy(machine: &mut Machine, labels: &[crate::build::Label], limit: CpuMax) {
+fn limit_heavy(machine: &mut Machine, labels: &[crate::from_scenario::Label], limit: CpuMax) {
     for (i, label) in labels.iter().enumerate() {
         if label.role == Role::Heavy {
-            machine.write_cpu_max(i as u32, Some(limit));
+            eevdf::write_cpu_max(machine, i as u32, Some(limit));
         }
     }
 }
@@ -158,10 +164,10 @@ fn thesis(
     scenario: &Scenario,
     is_individual: Option<bool>,
     seed: u64,
-) -> Result<Measures, SimError> {
+) -> Result<RunMetrics, SimError> {
     let mut built = build(scenario, seed, Some("cbc"))?;
     prepare(scenario, &mut built.machine);
-    let mut thesis = Thesis::new(built, scenario, is_individual, seed);
+    let mut thesis = UserSpaceLoop::new(built, scenario, is_individual, seed);
     let mut errors = EstimateErrors::new(scenario);
     let from = nanos(scenario.control.control_from_sec);
     thesis.run(from, nanos(scenario.run_sec()), |machine, estimates| {
@@ -187,7 +193,7 @@ fn weir(
     options: &WeirOptions,
     seed: u64,
     witness: &mut dyn Witness,
-) -> Result<Measures, SimError> {
+) -> Result<RunMetrics, SimError> {
     let config: Config = options.config_for(scenario);
     config.validate()?;
     let mut built = build(scenario, seed, Some("weir"))?;
@@ -211,7 +217,7 @@ fn weir(
         witness.tick(&seen, &plan, &outcomes);
         state.note(&outcomes);
         if let Some(why) = platform.shortage() {
-            let name = Variant::Weir(Box::new(options.clone())).name();
+            let name = ControllerKind::Weir(Box::new(options.clone())).name();
             let at_sec = seen.at.0 / 1_000_000_000;
             return Err(SimError::Refused {
                 name,
@@ -268,7 +274,7 @@ impl EstimateErrors {
         self.last = Some((at, truth.to_vec()));
     }
 
-    fn errors(&self, labels: &[crate::build::Label]) -> BTreeMap<String, f64> {
+    fn errors(&self, labels: &[crate::from_scenario::Label]) -> BTreeMap<String, f64> {
         let mut sums: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
         for ((_, workload), (estimate, truth)) in &self.seconds {
             let sum = sums.entry(*workload).or_default();
@@ -299,21 +305,21 @@ pub struct Rewriting {
 /// Part of one CPU that a task gets which would use all of it, limited by `limit` on a machine with
 /// two CPUs: the experiment that the model of `cpu.max` is compared with.
 pub fn spin(limit: CpuMax, rewriting: Rewriting, hz: u32, for_ns: u64, seed: u64) -> f64 {
-    let mut machine = crate::build::spinner(hz, seed);
-    let mut rng = crate::rng::Rng::new(seed, 997);
+    let mut machine = crate::from_scenario::spinner(hz, seed);
+    let mut rng = crate::engine::rng::Rng::new(seed, 997);
     machine.run_until(10_000_000 + rng.below(100_000_000) as u64);
-    machine.write_cpu_max(0, Some(limit));
+    eevdf::write_cpu_max(&mut machine, 0, Some(limit));
     let settled = machine.now + 500_000_000;
     machine.run_until(settled);
-    let before = machine.exact_cpu_ns(0);
+    let before = accounting::exact_cpu_ns(&machine, 0);
     let end = settled + for_ns;
     while let Some(every) = rewriting.every_ns
         && machine.now < end
     {
         let jitter = rng.below(rewriting.jitter_ns as usize + 1) as u64;
         machine.run_until((machine.now + every + jitter).min(end));
-        machine.write_cpu_max(0, Some(limit));
+        eevdf::write_cpu_max(&mut machine, 0, Some(limit));
     }
     machine.run_until(end);
-    (machine.exact_cpu_ns(0) - before) as f64 / for_ns as f64
+    (accounting::exact_cpu_ns(&machine, 0) - before) as f64 / for_ns as f64
 }

@@ -17,10 +17,10 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[allow(dead_code)]
-#[path = "../src/fake.rs"]
-mod fake;
+#[path = "../src/bench/fake_host.rs"]
+mod fake_host;
 
-use fake::Fake;
+use fake_host::FakeHost;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +54,7 @@ fn name(number: usize) -> String {
 }
 
 /// Figures go on until `stop`.
-fn live(fake: &Fake, stop: &AtomicBool) {
+fn live(fake: &FakeHost, stop: &AtomicBool) {
     let mut usec = 0;
     while !stop.load(Ordering::Relaxed) {
         usec += 400_000;
@@ -229,7 +229,7 @@ fn idle() {
 }
 
 /// The device of `fake`, on node 0, and all else of this machine.
-fn measure_real(fake: &Fake) {
+fn measure_real(fake: &FakeHost) {
     let (tree, _real) = match Real::new() {
         Ok(real) => real,
         Err(why) => return println!("SKIP cgroups of this machine: {why}"),
@@ -261,7 +261,7 @@ fn main() {
         Path::new("/tmp")
     };
     let dir = tempfile::tempdir_in(place).unwrap();
-    let fake = Fake::new(dir.path(), 8).unwrap();
+    let fake = FakeHost::new(dir.path(), 8).unwrap();
     for number in 0..WORKLOADS {
         fake.add(number, &name(number), 1000).unwrap();
     }
@@ -293,7 +293,7 @@ fn main() {
     }
     println!("{WORKLOADS} cgroups of this machine");
     let dir = tempfile::tempdir_in(place).unwrap();
-    let fake = Fake::new(dir.path(), 8).unwrap();
+    let fake = FakeHost::new(dir.path(), 8).unwrap();
     let group = "sys/class/weir_cxl/weir_cxl0/group0/node";
     std::fs::write(fake.path(group), "0\n").unwrap();
     let nodes = "sys/devices/system/node";

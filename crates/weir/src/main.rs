@@ -1,48 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `weir` command: the only place where all parts meet. Reading order:
 //!
-//! * [`cli`] the arguments, [`amounts`] and [`settings`] their meaning, [`host`] how the platform is
-//!   opened;
-//! * [`devices`] `--device`: which nodes are CXL memory, whatever the machine says;
-//! * [`run`] the daemon: observe → step → apply → publish;
+//! * [`cli`] the arguments, their meaning ([`cli::quantities`], [`cli::settings`]), exit codes: 0 done, 1
+//!   finding, 2 trouble;
+//! * [`run`] the daemon: observe → step → apply → publish; how a platform is opened, and what `weir reset`
+//!   puts back;
 //! * [`probe`] latency of devices while it runs, by loads of its own;
 //! * [`recordings`] every tick kept in a file, shown again, and exported;
-//! * [`top`], [`explain`], [`doctor`], [`reset`] commands for operators; they read what the daemon
-//!   publishes and compute nothing but layout ([`text`], [`words`]);
+//! * [`top`], [`explain`] commands for operators; they read what the daemon publishes and compute nothing but
+//!   layout ([`output`]);
+//! * [`inventory`] what this machine has: `weir doctor`, `weir topology`, `weir events`, and which nodes are
+//!   CXL memory;
 //! * [`calibrate`] the knee of a device, measured here and kept for `run`;
-//! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
+//! * [`bench`] what the loop costs, over a machine made of files;
 //! * [`groups`] monitoring groups: made, listed, resized, and workloads put into them;
-//! * [`topology`] what belongs to what, and [`events`] performance counters of CXL traffic;
-//! * [`sim`] scenarios on a simulated host, and models of devices;
-//! * [`exit`] exit codes: 0 done, 1 finding, 2 trouble.
+//! * [`sim`] scenarios on a simulated host, and models of devices.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
-mod amounts;
 mod bench;
 mod calibrate;
 mod cli;
-mod devices;
-mod doctor;
-mod events;
-mod exit;
 mod explain;
-mod fake;
 mod groups;
-mod host;
-mod numbers;
+mod inventory;
+mod output;
 mod probe;
 mod recordings;
 #[cfg(test)]
 mod reference_tests;
-mod reset;
 mod run;
-mod settings;
 mod sim;
-mod text;
 mod top;
-mod topology;
-mod words;
 
 use clap::FromArgMatches;
 use cli::{Cli, Command};
@@ -51,24 +40,24 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    let matches = numbers::command()
+    let matches = cli::numbers::command()
         .try_get_matches_from(&words)
         .unwrap_or_else(|error| cli::renamed::explained(error, &words).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    let roots = host::roots(cli.root.as_deref());
-    exit::code(match &cli.command {
+    let roots = run::open_platform::roots(cli.root.as_deref());
+    cli::exit::code(match &cli.command {
         Command::Run(args) => run::run(args, &roots),
         Command::Record(args) => recordings::record::record(args, &roots),
         Command::Replay(args) => recordings::replay::replay(args),
         Command::Export(args) => recordings::export::export(args),
         Command::Top(args) => top::top(args, &roots),
-        Command::Doctor(args) => doctor::doctor(args, &roots),
+        Command::Doctor(args) => inventory::doctor::doctor(args, &roots),
         Command::Explain(args) => explain::explain(args, &roots),
-        Command::Reset(args) => reset::reset(args, &roots),
+        Command::Reset(args) => run::reset::reset(args, &roots),
         Command::Calibrate(args) => calibrate::calibrate(args, &roots),
         Command::Bench(args) => bench::bench(args),
-        Command::Topology(args) => topology::topology(args, &roots),
-        Command::Events(args) => events::events(args, &roots),
+        Command::Topology(args) => inventory::topology::topology(args, &roots),
+        Command::Events(args) => inventory::events::events(args, &roots),
         Command::Groups(args) => groups::groups(args, &roots),
         Command::Sim(args) => sim::sim(args),
     })

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
-use weir_report::{Expect, Subject};
+use weir_report::{Expect, ScenarioInfo};
 
 /// A scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -229,8 +229,8 @@ impl Scenario {
     ///
     /// # Errors
     /// It cannot be written as TOML.
-    pub fn subject(&self) -> Result<Subject> {
-        Ok(Subject {
+    pub fn subject(&self) -> Result<ScenarioInfo> {
+        Ok(ScenarioInfo {
             about: self.about.clone(),
             seed: self.seed,
             capacity_bytes_per_sec: self.machine.capacity_bytes_per_sec(),

@@ -19,11 +19,9 @@ const DOORS_MAX: usize = 12;
 const DOORS: &[(&str, usize, &str)] = &[
     (
         "crates/weir",
-        24,
-        "the simulator's and the benchmarks' commands are to leave it",
+        13,
+        "the benchmarks' commands are to leave it",
     ),
-    ("crates/weir-report", 18, "not in folders yet"),
-    ("crates/weir-sim", 31, "not in folders yet"),
     ("testbed/device-model", 13, "not in folders yet"),
     ("testbed/harness", 34, "not in folders yet"),
 ];

@@ -96,7 +96,7 @@ impl Stale {
 }
 
 impl LinuxPlatform {
-    /// Where the scout's findings come from.
+    /// Where discovery's findings come from.
     pub(super) fn note_sources(&mut self) {
         let residency = Fact {
             name: "residency.source".into(),

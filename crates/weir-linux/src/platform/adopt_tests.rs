@@ -17,7 +17,7 @@ fn open(fake: &Fake) -> LinuxPlatform {
 }
 
 /// A tick at which names of devices are scanned too.
-fn look(platform: &mut LinuxPlatform) -> Observation {
+fn observed(platform: &mut LinuxPlatform) -> Observation {
     platform.hotplug.hurry();
     platform.pace.hurry();
     platform.observe().unwrap()
@@ -55,10 +55,10 @@ fn whats(seen: &Observation) -> Vec<&str> {
 fn a_device_that_comes_joins_with_its_node_and_its_users() {
     let fake = Fake::new();
     let mut platform = open(&fake);
-    assert_eq!(groups_of(&look(&mut platform), FIO), ["cxl0.0"]);
+    assert_eq!(groups_of(&observed(&mut platform), FIO), ["cxl0.0"]);
     node_comes(&fake);
     fake.device(1, &[(2, 500, 600)]);
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     assert_eq!(names(&platform), ["weir_cxl0", "weir_cxl1"]);
     assert_eq!(seen.groups.len(), 2);
     assert_eq!(seen.groups[1].read_bytes.ok(), Some(&Bytes(500)));
@@ -84,10 +84,10 @@ fn a_device_that_goes_is_nobodys_and_breaks_nothing() {
     node_comes(&fake);
     fake.device(1, &[(2, 500, 600)]);
     let mut platform = open(&fake);
-    assert_eq!(groups_of(&look(&mut platform), LATE), ["cxl1.0"]);
+    assert_eq!(groups_of(&observed(&mut platform), LATE), ["cxl1.0"]);
     fake.remove("sys/class/weir_cxl/weir_cxl1");
     node_goes(&fake);
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     assert_eq!(names(&platform), ["weir_cxl0"]);
     assert_eq!(seen.groups.len(), 1);
     assert!(groups_of(&seen, LATE).is_empty());
@@ -95,7 +95,7 @@ fn a_device_that_goes_is_nobodys_and_breaks_nothing() {
     // The last one too.
     fake.remove("sys/class/weir_cxl/weir_cxl0");
     fake.write("sys/devices/system/node/has_memory", "0\n");
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     assert!(names(&platform).is_empty() && seen.groups.is_empty());
     let mut state = State::default();
     let config = weir_core::Config::default();
@@ -109,19 +109,19 @@ fn a_node_without_counters_is_told_until_they_come() {
     let mut platform = open(&fake);
     node_comes(&fake);
     for _ in 0..3 {
-        let seen = look(&mut platform);
+        let seen = observed(&mut platform);
         assert_eq!(whats(&seen), ["node2"]);
         assert!(groups_of(&seen, LATE).is_empty());
     }
     fake.device(1, &[(2, 0, 0)]);
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     assert_eq!(whats(&seen), [""; 0]);
     assert_eq!(groups_of(&seen, LATE), ["cxl1.0"]);
     // Without them again, and then without the node too.
     fake.remove("sys/class/weir_cxl/weir_cxl1");
-    assert_eq!(whats(&look(&mut platform)), ["node2"]);
+    assert_eq!(whats(&observed(&mut platform)), ["node2"]);
     node_goes(&fake);
-    assert_eq!(whats(&look(&mut platform)), [""; 0]);
+    assert_eq!(whats(&observed(&mut platform)), [""; 0]);
 }
 
 #[test]
@@ -130,9 +130,9 @@ fn counters_that_come_after_their_node_are_taken_up() {
     fake.remove("sys/class");
     let mut platform = open(&fake);
     assert_eq!(names(&platform), ["memory-only nodes"]);
-    assert!(look(&mut platform).groups[0].read_bytes.ok().is_none());
+    assert!(observed(&mut platform).groups[0].read_bytes.ok().is_none());
     fake.device(0, &[(1, 7, 8)]);
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     assert_eq!(names(&platform), ["weir_cxl0"]);
     assert_eq!(seen.groups[0].read_bytes.ok(), Some(&Bytes(7)));
     assert_eq!(groups_of(&seen, FIO), ["cxl0.0"]);
@@ -143,11 +143,11 @@ fn files_may_come_after_their_directory() {
     let fake = Fake::new();
     let mut platform = open(&fake);
     fake.write("sys/class/weir_cxl/weir_cxl1/version", "1\n");
-    look(&mut platform);
+    observed(&mut platform);
     assert_eq!(names(&platform), ["weir_cxl0"]);
     node_comes(&fake);
     fake.device(1, &[(2, 0, 0)]);
-    look(&mut platform);
+    observed(&mut platform);
     assert_eq!(names(&platform), ["weir_cxl0", "weir_cxl1"]);
 }
 
@@ -159,17 +159,17 @@ fn counts_of_another_counter_go_on_from_where_they_were() {
     let dump = "sys/kernel/debug/cxl-counter-driver/counter-dump";
     fake.write(dump, "read write\n100000 200000\n");
     let mut platform = open(&fake);
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     let before = *seen.groups[0]
         .read_bytes
         .ok()
         .unwrap_or_else(|| panic!("{seen:?}"));
     fake.device(0, &[(1, 5, 6)]);
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     assert_eq!(names(&platform), ["weir_cxl0"]);
     assert!(seen.groups[0].read_bytes.ok().is_none(), "{seen:?}");
     fake.counters(0, &[(1, 5 + 64, 6)]);
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     assert_eq!(seen.groups[0].read_bytes.ok(), Some(&Bytes(before.0 + 64)));
 }
 
@@ -177,7 +177,7 @@ fn counts_of_another_counter_go_on_from_where_they_were() {
 fn limits_stay_when_a_device_comes() {
     let fake = Fake::new();
     let mut platform = open(&fake);
-    look(&mut platform);
+    observed(&mut platform);
     let plan = |kind| Plan {
         actions: vec![Action {
             workload: WorkloadId::new(FIO),
@@ -192,7 +192,7 @@ fn limits_stay_when_a_device_comes() {
     let before = fake.read(&path);
     node_comes(&fake);
     fake.device(1, &[(2, 0, 0)]);
-    look(&mut platform);
+    observed(&mut platform);
     platform.apply(&Plan::default());
     assert_eq!(fake.read(&path), before);
     platform.release_all();
@@ -207,12 +207,12 @@ fn what_cannot_be_taken_over_is_told_with_what_to_do() {
         ..fake.options(By::Cgroup)
     };
     let mut platform = LinuxPlatform::open_inline(options).unwrap();
-    look(&mut platform);
+    observed(&mut platform);
     fake.write("sys/kernel/sched_ext/state", "disabled\n");
     std::fs::rename(fake.path("sys/fs/cgroup"), fake.path("below")).unwrap();
     fake.write("sys/fs/cgroup/cgroup.controllers", "cpu memory\n");
     for _ in 0..3 {
-        let seen = look(&mut platform);
+        let seen = observed(&mut platform);
         for what in ["cgroups", "sched_ext"] {
             let found: Vec<_> = seen.skipped.iter().filter(|s| s.what == what).collect();
             assert_eq!(found.len(), 1, "{seen:?}");
@@ -225,17 +225,17 @@ fn what_cannot_be_taken_over_is_told_with_what_to_do() {
 fn what_comes_and_goes_leaves_nothing_behind() {
     let fake = Fake::new();
     let mut platform = open(&fake);
-    let start = look(&mut platform);
+    let start = observed(&mut platform);
     let facts = platform.describe().facts.len();
     for _ in 0..20 {
         node_comes(&fake);
         fake.device(1, &[(2, 0, 0)]);
-        assert_eq!(look(&mut platform).groups.len(), 2);
+        assert_eq!(observed(&mut platform).groups.len(), 2);
         fake.remove("sys/class/weir_cxl/weir_cxl1");
         node_goes(&fake);
-        assert_eq!(look(&mut platform).groups.len(), 1);
+        assert_eq!(observed(&mut platform).groups.len(), 1);
     }
-    let end = look(&mut platform);
+    let end = observed(&mut platform);
     assert_eq!(platform.describe().facts.len(), facts);
     assert_eq!(whats(&end), whats(&start));
     assert_eq!(
@@ -276,7 +276,7 @@ fn nobody_is_charged_for_another_node_while_it_is_not_known_who_is_on_it() {
     let mut stale = Stale::between(&before, &now, 1);
     let fake = Fake::new();
     let mut platform = open(&fake);
-    let seen = look(&mut platform);
+    let seen = observed(&mut platform);
     assert_eq!(groups_of(&seen, FIO), ["cxl0.0"]);
     let Observation {
         mut groups,

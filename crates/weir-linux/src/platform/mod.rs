@@ -4,7 +4,7 @@
 //! 1. wait for the next point of the tick grid;
 //! 2. read the counters of every device, then `cpu.stat` of every workload that can use one: close
 //!    together, since rates are made of both (see [`crate::workloads::cpu_time`]);
-//! 3. add what the scout last found (memory by group, weights, limits of others, exclusions).
+//! 3. add what discovery last found (memory by group, weights, limits of others, exclusions).
 //!
 //! What cannot be read is missing with its reason; what is gone is skipped, counted once, and gone
 //! from the next view. Only a machine without CXL memory and without counters cannot be opened.
@@ -132,9 +132,9 @@ impl LinuxPlatform {
         let root = tree.root();
         let rules = Rules::of(&options);
         let wanted = Arc::clone(&rules.wanted);
-        let scout = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone());
-        let mut scout = scout.keeping(for_settled);
-        scout.watch(groups_on_nodes(&found.counters.groups));
+        let discovery = Discovery::choose(&options, tree, Arc::clone(&proc), rules.clone());
+        let mut discovery = discovery.keeping(for_settled);
+        discovery.watch(groups_on_nodes(&found.counters.groups));
         let dirs = [&root, &proc].map(Arc::clone);
         let leases = LeaseBook::new(&roots, lease_books::BOOKS);
         let backends = Backends {
@@ -142,8 +142,8 @@ impl LinuxPlatform {
             sched_ext: scx,
             context: BackendContext::new(&options, dirs, rules, leases),
         };
-        let mut pace =
-            run(scout).map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
+        let mut pace = run(discovery)
+            .map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;
         hotplug.is_beside = matches!(pace, Pace::Thread { .. });
         let view = pace.view().0;
         let mut platform = LinuxPlatform {
@@ -225,14 +225,14 @@ impl LinuxPlatform {
     }
 
     /// Reads all workloads of the view.
-    fn look(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadReading> {
+    fn read_workloads(&mut self, view: &View, skipped: &mut Vec<Skipped>) -> Vec<WorkloadReading> {
         let mut seen = Vec::with_capacity(view.workloads.len());
         let (backend, cpu_max) = (self.backends.active(), &self.backends.cpu_max);
         let holds = &cpu_max.holds;
-        let mut glances = cpu_time::glances(view, holds, &mut self.rests, &self.quiet);
+        let mut requests = cpu_time::requests(view, holds, &mut self.rests, &self.quiet);
         let root = self.root.as_fd();
-        self.usage.sweep(&mut glances, root, &mut self.buffer);
-        let mut eye = CpuTimeReader {
+        self.usage.sweep(&mut requests, root, &mut self.buffer);
+        let mut reader = CpuTimeReader {
             root,
             proc: &self.proc,
             own_proc: self.own_proc,
@@ -240,21 +240,21 @@ impl LinuxPlatform {
             skipped,
             vanished: false,
         };
-        for mut glance in glances {
-            let (watched, is_idle) = (glance.watched, glance.repose == Repose::Idle);
+        for mut request in requests {
+            let (watched, is_idle) = (request.watched, request.repose == Repose::Idle);
             let mut uses_count = true;
             let parked = backend.throttled(&watched.id);
-            let times = match glance.last.take() {
+            let times = match request.last.take() {
                 Some(told) => told,
                 None => {
-                    let Some(times) = eye.see(&mut glance) else {
+                    let Some(times) = reader.read(&mut request) else {
                         continue;
                     };
-                    uses_count = self.rests.note(glance.place, &watched.source, &times);
+                    uses_count = self.rests.note(request.place, &watched.source, &times);
                     times
                 }
             };
-            let (theirs, weight) = match glance.hold {
+            let (theirs, weight) = match request.hold {
                 Some(hold) => (hold.theirs(), hold.weight.theirs()),
                 None => match cpu_max.released.get(&watched.id) {
                     Some(released) => (released.limit_cpus, released.weight),
@@ -274,12 +274,12 @@ impl LinuxPlatform {
                     false => Vec::new(),
                 },
                 weight: weight.unwrap_or(watched.weight),
-                limited_weight: glance.hold.and_then(|hold| hold.weight.seen()),
+                limited_weight: request.hold.and_then(|hold| hold.weight.seen()),
                 their_limit_cpus: theirs.map(CpuShare::new),
                 excluded: watched.excluded.clone(),
             });
         }
-        if eye.vanished {
+        if reader.vanished {
             self.pace.hurry();
         }
         seen
@@ -308,9 +308,9 @@ impl Platform for LinuxPlatform {
         }
         let mut skipped = view.skipped.clone();
         if is_last {
-            let why = Missing::Lost("the scout ended: workloads are as last seen".into());
+            let why = Missing::Lost("discovery ended: workloads are as last seen".into());
             skipped.push(Skipped {
-                what: "scout".into(),
+                what: "discovery".into(),
                 why,
             });
         }
@@ -325,7 +325,7 @@ impl Platform for LinuxPlatform {
         skipped.extend(self.counters.scaled());
         let shares = self.shares.as_mut();
         let taken = shares.map(|shares| shares.take(&view, &mut skipped));
-        let mut workloads = self.look(&view, &mut skipped);
+        let mut workloads = self.read_workloads(&view, &mut skipped);
         self.stale.take_out(&mut workloads);
         if let (Some(shares), Some(taken)) = (&mut self.shares, taken) {
             shares.fill(taken, &mut workloads, &mut skipped);

@@ -108,7 +108,7 @@ fn it_keeps_the_promises_of_a_platform() {
 }
 
 #[test]
-fn the_scout_in_its_thread_keeps_them_too() {
+fn discovery_in_its_thread_keeps_them_too() {
     let fake = Fake::new();
     let mut platform = LinuxPlatform::open(fake.options(By::Cgroup)).unwrap();
     assert_eq!(conformance::act(&mut platform, 20, CpuShare::new(0.5)), []);

@@ -75,7 +75,7 @@ impl Pace {
         });
         discovery.take_time();
         let theirs = Arc::clone(&shared);
-        let builder = thread::Builder::new().name("weir-scout".into());
+        let builder = thread::Builder::new().name("weir-discovery".into());
         let thread = builder.spawn(move || run(discovery, &theirs))?;
         Ok(Pace::Thread { shared, thread })
     }

@@ -11,7 +11,7 @@ fn all_bounds_are_met_by_half_of_everything() {
     let missed: Vec<&Check> = checks.iter().filter(|c| !c.passed).collect();
     assert!(missed.is_empty(), "{missed:?}");
     assert!(checks_table(&checks).ends_with("all 8 bounds met\n"));
-    let empty = Subject {
+    let empty = ScenarioInfo {
         expect: Expect::default(),
         ..subject()
     };
@@ -104,7 +104,7 @@ fn observing_and_hand_set_limits_are_not_control() {
     results.runs.insert(1, observed);
     results.runs.insert(2, by_hand);
     assert_eq!(
-        rows::names(&results),
+        run_rows::names(&results),
         ["none", "none #2", "cpu.max 1 2 by hand", "max-min"]
     );
     assert!(checks(&subject(), &results).iter().all(|c| c.passed));
@@ -217,7 +217,7 @@ fn bounds_on_what_only_the_controlled_run_has() {
         ..Expect::default()
     };
     assert!(!expect.needs_free_run());
-    let subject = Subject {
+    let subject = ScenarioInfo {
         expect,
         ..subject()
     };

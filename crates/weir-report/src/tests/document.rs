@@ -2,7 +2,7 @@
 //! Plots, bars and documents: everything lies inside its picture, and hostile text stays text.
 
 use super::*;
-use crate::draw::Mark;
+use crate::picture::canvas::Mark;
 
 fn curve(shape: Shape, points: &[(f64, f64)]) -> Curve {
     Curve {
@@ -27,7 +27,7 @@ fn one(x: Axis, curves: Vec<Curve>) -> Plot {
     }
 }
 
-fn lines(picture: &Picture, ink: Ink) -> Vec<&Vec<draw::At>> {
+fn lines(picture: &Picture, ink: Ink) -> Vec<&Vec<canvas::At>> {
     let of = |mark| match mark {
         &Mark::Line { ink: i, ref points } if i == ink => Some(points),
         _ => None,
@@ -38,7 +38,7 @@ fn lines(picture: &Picture, ink: Ink) -> Vec<&Vec<draw::At>> {
 /// Every point of every mark lies on the paper.
 fn inside(picture: &Picture) {
     let (width, height) = picture.size;
-    let is_in = |(x, y): draw::At| (0.0..=width).contains(&x) && (0.0..=height).contains(&y);
+    let is_in = |(x, y): canvas::At| (0.0..=width).contains(&x) && (0.0..=height).contains(&y);
     for mark in &picture.marks {
         let fits = match mark {
             Mark::Rect { at, size, .. } => is_in(*at) && is_in((at.0 + size.0, at.1 + size.1)),

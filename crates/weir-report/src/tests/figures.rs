@@ -158,7 +158,7 @@ fn many_runs_with_long_names_stay_within_the_width() {
     let table = table(&results);
     is_narrow(&table);
     assert_eq!(table.matches("throughput").count(), blocks(&table));
-    let names = rows::names(&results);
+    let names = run_rows::names(&results);
     let unique: BTreeSet<&String> = names.iter().collect();
     assert_eq!(unique.len(), names.len());
     // Long names stand in several lines, in their order.
@@ -283,7 +283,7 @@ fn two_seeds() -> Results {
 fn runs_of_several_seeds_are_named_by_them() {
     let results = two_seeds();
     assert_eq!(
-        rows::names(&results),
+        run_rows::names(&results),
         [
             "none, seed 7",
             "max-min, seed 7",
@@ -291,7 +291,10 @@ fn runs_of_several_seeds_are_named_by_them() {
             "max-min, seed 8"
         ]
     );
-    assert_eq!(rows::bases(&results.runs), [None, Some(0), None, Some(2)]);
+    assert_eq!(
+        run_rows::bases(&results.runs),
+        [None, Some(0), None, Some(2)]
+    );
 }
 
 #[test]
@@ -329,8 +332,8 @@ fn controllers_of_the_thesis_and_observers_have_names_of_their_own() {
     results.runs.push(of("none", "thesis-monitor"));
     results.runs.push(of("balance-point", "thesis-cgroups"));
     assert_eq!(
-        rows::names(&results),
+        run_rows::names(&results),
         ["none", "max-min", "thesis-monitor", "thesis-cgroups"]
     );
-    assert!(rows::is_free(&results.runs[2]), "it limits nothing");
+    assert!(run_rows::is_free(&results.runs[2]), "it limits nothing");
 }

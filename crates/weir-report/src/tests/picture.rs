@@ -5,18 +5,18 @@ use super::*;
 
 #[test]
 fn the_picture_shows_each_run_where_it_was() {
-    let fonts = draw::Fonts::load().unwrap();
+    let fonts = canvas::Fonts::load().unwrap();
     let mut results = results();
     results.runs[1].series[50].bytes_per_sec = f64::NAN;
     let picture = chart::bandwidth(&subject(), &results, &fonts);
-    let lines = |wanted: draw::Ink| -> Vec<&Vec<draw::At>> {
+    let lines = |wanted: canvas::Ink| -> Vec<&Vec<canvas::At>> {
         let points = |m| match m {
-            &draw::Mark::Line { ink, ref points } if ink == wanted => Some(points),
+            &canvas::Mark::Line { ink, ref points } if ink == wanted => Some(points),
             _ => None,
         };
         picture.marks.iter().filter_map(points).collect()
     };
-    let (free, held) = (lines(draw::Ink::Free), lines(draw::Ink::Held));
+    let (free, held) = (lines(canvas::Ink::Free), lines(canvas::Ink::Held));
     assert_eq!(free.iter().map(|l| l.len()).collect::<Vec<_>>(), [100]);
     assert_eq!(
         held.iter().map(|l| l.len()).collect::<Vec<_>>(),
@@ -24,8 +24,8 @@ fn the_picture_shows_each_run_where_it_was() {
         "broken at the gap"
     );
     let (capacity, target) = (
-        lines(draw::Ink::Capacity)[0][0].1,
-        lines(draw::Ink::SetPoint)[0][0].1,
+        lines(canvas::Ink::Capacity)[0][0].1,
+        lines(canvas::Ink::SetPoint)[0][0].1,
     );
     assert!(
         capacity < free[0][0].1 && free[0][0].1 < target,
@@ -36,7 +36,7 @@ fn the_picture_shows_each_run_where_it_was() {
         (held[0][0].1 - (target - 0.36 * per_mib)).abs() < 0.5,
         "36.36 lies above 36"
     );
-    let words = draw::svg(&picture);
+    let words = canvas::svg(&picture);
     for part in [
         "capacity 90.4 MiB/s",
         "set-point 36.0 MiB/s",
@@ -63,7 +63,7 @@ fn the_png_has_the_picture_in_it() {
 
 #[test]
 fn a_dense_series_keeps_its_extremes() {
-    let fonts = draw::Fonts::load().unwrap();
+    let fonts = canvas::Fonts::load().unwrap();
     let mut results = results();
     let flat = |i: u32| Point {
         at_ms: f64::from(i),
@@ -73,8 +73,8 @@ fn a_dense_series_keeps_its_extremes() {
     results.runs[1].series[77_777].bytes_per_sec = 88.0 * MIB;
     let picture = chart::bandwidth(&subject(), &results, &fonts);
     let held = picture.marks.iter().find_map(|m| match m {
-        draw::Mark::Line {
-            ink: draw::Ink::Held,
+        canvas::Mark::Line {
+            ink: canvas::Ink::Held,
             points,
         } => Some(points),
         _ => None,
@@ -89,9 +89,9 @@ fn a_dense_series_keeps_its_extremes() {
 }
 
 /// Ink and words of what is written above panels.
-fn panel_names(picture: &Picture) -> Vec<(draw::Ink, String)> {
-    let name = |mark: &draw::Mark| match mark {
-        draw::Mark::Text {
+fn panel_names(picture: &Picture) -> Vec<(canvas::Ink, String)> {
+    let name = |mark: &canvas::Mark| match mark {
+        canvas::Mark::Text {
             ink,
             bold: true,
             text,
@@ -107,25 +107,25 @@ fn panel_names(picture: &Picture) -> Vec<(draw::Ink, String)> {
 
 #[test]
 fn another_seed_without_control_is_not_drawn_as_control() {
-    let fonts = draw::Fonts::load().unwrap();
+    let fonts = canvas::Fonts::load().unwrap();
     let mut results = results();
     for run in super::results().runs {
         results.runs.push(Run { seed: 8, ..run });
     }
     let picture = chart::bandwidth(&subject(), &results, &fonts);
     let names = ["max-min, seed 7", "max-min, seed 8"];
-    let wanted = names.map(|name| (draw::Ink::Held, name.to_owned()));
+    let wanted = names.map(|name| (canvas::Ink::Held, name.to_owned()));
     assert_eq!(panel_names(&picture), wanted);
     results.runs.retain(|run| run.policy == "none");
     let picture = chart::bandwidth(&subject(), &results, &fonts);
     let names = ["none, seed 7", "none, seed 8"];
-    let wanted = names.map(|name| (draw::Ink::Free, name.to_owned()));
+    let wanted = names.map(|name| (canvas::Ink::Free, name.to_owned()));
     assert_eq!(panel_names(&picture), wanted);
-    let held = |mark: &draw::Mark| {
+    let held = |mark: &canvas::Mark| {
         matches!(
             mark,
-            draw::Mark::Line {
-                ink: draw::Ink::Held,
+            canvas::Mark::Line {
+                ink: canvas::Ink::Held,
                 ..
             }
         )
@@ -135,7 +135,7 @@ fn another_seed_without_control_is_not_drawn_as_control() {
 
 #[test]
 fn runs_that_are_not_drawn_are_counted() {
-    let fonts = draw::Fonts::load().unwrap();
+    let fonts = canvas::Fonts::load().unwrap();
     let mut results = results();
     for seed in 8..30 {
         let held = super::results().runs.remove(1);

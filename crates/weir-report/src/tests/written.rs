@@ -279,7 +279,7 @@ fn empty_and_absurd_results_are_reported_without_a_panic() {
     }
     for results in all {
         for capacity_bytes_per_sec in [9e7, 0.0, f64::NAN, f64::INFINITY] {
-            let subject = Subject {
+            let subject = ScenarioInfo {
                 capacity_bytes_per_sec,
                 ..subject()
             };

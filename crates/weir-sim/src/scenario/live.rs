@@ -15,7 +15,7 @@
 use super::{
     Control, Device, Kind, MachineConfig, PhaseConfig, Role, Scenario, Sensors, WorkloadConfig,
 };
-use crate::variant::Attribution;
+use crate::controller_kind::Attribution;
 use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::evaluation::Expect;

@@ -10,7 +10,7 @@ mod renamed;
 
 pub use check::ScenarioError;
 
-use crate::variant::Attribution;
+use crate::controller_kind::Attribution;
 use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::evaluation::Expect;

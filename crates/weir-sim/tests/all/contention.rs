@@ -5,7 +5,7 @@
 //! each task in a cgroup of its own with the same weight, three runs of 2 to 4 s (two for 1.2/2 ms and
 //! for the small task). Other wake-ups there were not counted; the scenario has forty wake-ups a second.
 
-use weir_sim::{Backend, CpuMax, Measures, Scenario, Variant, run};
+use weir_sim::{Backend, ControllerKind, CpuMax, RunMetrics, Scenario, run};
 
 fn on_one_cpu(workloads: &str) -> Scenario {
     let text = format!(
@@ -45,7 +45,7 @@ fn spinner(name: &str, role: &str, keys: &str) -> String {
     )
 }
 
-fn part_of(measures: &Measures, name: &str) -> f64 {
+fn part_of(measures: &RunMetrics, name: &str) -> f64 {
     let of = measures.workloads.iter().find(|w| w.name == name);
     let cpus = &of.expect("a workload").cpus[10..];
     cpus.iter().sum::<f64>() / cpus.len() as f64
@@ -75,7 +75,8 @@ fn a_limited_task_beside_an_unlimited_one_gets_what_was_measured() {
             quota_ns: quota_us * 1000,
             period_ns: period_us * 1000,
         };
-        let runs = (1..=3).map(|seed| run(&scenario, &Variant::Fixed(limit), seed).expect("a run"));
+        let runs =
+            (1..=3).map(|seed| run(&scenario, &ControllerKind::Fixed(limit), seed).expect("a run"));
         let found = runs.map(|m| part_of(&m, "limited")).sum::<f64>() / 3.0;
         println!("{quota_us}/{period_us} us: {found:.3} CPUs, measured {measured:.3}");
         assert!(
@@ -105,7 +106,7 @@ rate_bytes_per_sec = 13107200.0
         let scenario = on_one_cpu(&(beside + light));
         let (mut above, mut late) = (0.0, 0.0);
         for seed in 1..=4 {
-            let m = run(&scenario, &Variant::None, seed).expect("a run");
+            let m = run(&scenario, &ControllerKind::None, seed).expect("a run");
             let micros = |q: f64| m.light_blocks.quantile_ns(q).expect("blocks") / 1e3;
             above += (m.light_reader.mean_ns.expect("blocks") / 1e3 - micros(0.5)) / 4.0;
             late += micros(0.99) / 4.0;
@@ -123,9 +124,9 @@ fn a_realtime_task_never_waits_and_is_never_limited() {
                  [[workload.phase]]\nkind = \"access\"\nblock_kib = 64\nrate_bytes_per_sec = 13107200.0\n";
     let beside = spinner("other", "beside", "count = 2");
     let scenario = on_one_cpu(&(beside + light));
-    let all = Variant::all(&scenario).into_iter();
+    let all = ControllerKind::all(&scenario).into_iter();
     let schedulers = [Backend::SchedExtServed, Backend::SchedExtFull];
-    for variant in all.chain(schedulers.map(|b| Variant::weir_with(b, &scenario))) {
+    for variant in all.chain(schedulers.map(|b| ControllerKind::weir_with(b, &scenario))) {
         let m = run(&scenario, &variant, 1).expect("a run");
         let micros = |q: f64| m.light_blocks.quantile_ns(q).expect("blocks") / 1e3;
         assert!(micros(0.999) < micros(0.5) * 1.1, "{}", variant.name());
@@ -136,13 +137,13 @@ fn a_realtime_task_never_waits_and_is_never_limited() {
         quota_ns: 1_000_000,
         period_ns: 10_000_000,
     };
-    let m = run(&on_one_cpu(&both), &Variant::Fixed(limit), 1).expect("a run");
+    let m = run(&on_one_cpu(&both), &ControllerKind::Fixed(limit), 1).expect("a run");
     assert!(part_of(&m, "limited") > 0.99 && part_of(&m, "other") < 0.01);
     // Two of them share it by slices.
     let both = spinner("one", "heavy", "realtime = true")
         + &spinner("two", "heavy", "realtime = true")
         + &spinner("other", "light", "");
-    let m = run(&on_one_cpu(&both), &Variant::None, 1).expect("a run");
+    let m = run(&on_one_cpu(&both), &ControllerKind::None, 1).expect("a run");
     assert!(
         (part_of(&m, "one") - 0.5).abs() < 0.01,
         "{}",
@@ -156,14 +157,14 @@ fn a_realtime_task_does_not_hold_up_others_while_a_cpu_is_idle() {
     let all = spinner("other", "light", "count = 2") + &spinner("rt", "light", "realtime = true");
     let mut scenario = on_one_cpu(&all);
     scenario.machine.cores = 3;
-    let m = run(&scenario, &Variant::None, 1).expect("a run");
+    let m = run(&scenario, &ControllerKind::None, 1).expect("a run");
     for name in ["other-1", "other-2", "rt"] {
         assert!(part_of(&m, name) > 0.99, "{name}: {}", part_of(&m, name));
     }
 }
 
 /// Means over five seeds of the light reader's mean, median and 99th percentile, in microseconds.
-fn light_reader(scenario: &str, variant: &dyn Fn(&Scenario) -> Variant) -> [f64; 3] {
+fn light_reader(scenario: &str, variant: &dyn Fn(&Scenario) -> ControllerKind) -> [f64; 3] {
     let scenario = Scenario::parse(scenario, "test").unwrap_or_else(|e| panic!("{e}"));
     let mut sums = [0.0; 3];
     for seed in 1..=5 {
@@ -183,8 +184,8 @@ fn a_light_reader_is_faster_beside_limited_ones_unless_it_waits_for_a_cpu() {
     let ordinary = include_str!("../../../../scenarios/sim/neighbour-busy.toml");
     let realtime = include_str!("../../../../scenarios/sim/neighbour-realtime.toml");
     let (none, weir) = (
-        |_: &Scenario| Variant::None,
-        |s: &Scenario| Variant::weir(s),
+        |_: &Scenario| ControllerKind::None,
+        |s: &Scenario| ControllerKind::weir(s),
     );
     let [rt_free, rt_held] = [light_reader(realtime, &none), light_reader(realtime, &weir)];
     println!("real-time: mean, p50, p99 {rt_free:.1?} us, with weir {rt_held:.1?} us");
@@ -214,11 +215,11 @@ fn a_lock_that_is_handed_over_on_one_cpu_loses_nothing() {
         // Together they need more than half of the lock's CPU.
         let sharers = sharer("often", realtime, 2000.0) + &sharer("seldom", false, 8000.0);
         let scenario = on_one_cpu(&(sharers + &spinner("other", "heavy", "")));
-        for variant in Variant::all(&scenario) {
+        for variant in ControllerKind::all(&scenario) {
             let m = run(&scenario, &variant, 1).expect("a run");
             let used = m.workloads.iter().map(|w| w.cpus[10..].iter().sum::<f64>());
             let used = used.sum::<f64>() / (m.workloads[0].cpus.len() - 10) as f64;
-            let least = if matches!(variant, Variant::None) {
+            let least = if matches!(variant, ControllerKind::None) {
                 0.97
             } else {
                 0.80

@@ -4,7 +4,7 @@
 //! `partial.rs`.
 
 use proptest::prelude::*;
-use weir_sim::{Backend, Measures, Scenario, Variant, WorkloadSeries, run};
+use weir_sim::{Backend, ControllerKind, RunMetrics, Scenario, WorkloadSeries, run};
 
 const STEP: &str = include_str!("../../../../scenarios/sim/step.toml");
 /// What a parked task waits for at most, while no more than ten of its workload wait (`starvation_ns`).
@@ -42,12 +42,12 @@ fn sleeper(name: &str) -> String {
     )
 }
 
-fn held(scenario: &Scenario, seed: u64) -> Measures {
-    let variant = Variant::weir_with(Backend::SchedExtFull, scenario);
+fn held(scenario: &Scenario, seed: u64) -> RunMetrics {
+    let variant = ControllerKind::weir_with(Backend::SchedExtFull, scenario);
     run(scenario, &variant, seed).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn of<'a>(measures: &'a Measures, name: &str) -> &'a WorkloadSeries {
+fn of<'a>(measures: &'a RunMetrics, name: &str) -> &'a WorkloadSeries {
     let found = measures.workloads.iter().find(|w| w.name == name);
     found.unwrap_or_else(|| panic!("no {name}"))
 }
@@ -172,7 +172,7 @@ fn a_new_load_is_capped_before_the_next_observation() {
     scenario.control.interval_ms = 2000;
     for seed in 1..=3 {
         let windows = |backend| {
-            let variant = Variant::weir_with(backend, &scenario);
+            let variant = ControllerKind::weir_with(backend, &scenario);
             let m = run(&scenario, &variant, seed).unwrap_or_else(|e| panic!("{e}"));
             let parts = m.series[50..59].iter();
             parts

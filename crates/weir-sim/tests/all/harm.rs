@@ -4,7 +4,7 @@
 
 use weir_core::seam::plan::ActionKind;
 use weir_core::{Observation, Plan};
-use weir_sim::{Attribution, Histogram, Measures, Scenario, Variant, run, run_watched};
+use weir_sim::{Attribution, ControllerKind, Histogram, RunMetrics, Scenario, run, run_watched};
 
 const PHASES: &str = include_str!("../../../../scenarios/sim/phases.toml");
 const SMALL: &str = include_str!("../../../../scenarios/sim/small-among-big.toml");
@@ -63,7 +63,7 @@ fn all(measure_sec: f64) -> Vec<Scenario> {
     ]
 }
 
-fn mean_error(measures: &Measures) -> f64 {
+fn mean_error(measures: &RunMetrics) -> f64 {
     let errors = &measures.estimate_error_ratio;
     errors.values().sum::<f64>() / errors.len() as f64
 }
@@ -72,7 +72,7 @@ fn mean_error(measures: &Measures) -> f64 {
 fn estimates_are_within_15_percent() {
     for scenario in all(8.0) {
         for seed in 1..=2 {
-            let held = run(&scenario, &Variant::weir(&scenario), seed).expect("a run");
+            let held = run(&scenario, &ControllerKind::weir(&scenario), seed).expect("a run");
             let error = mean_error(&held);
             println!("{}, seed {seed}: {error:.3}", scenario.name);
             assert!(error <= 0.15, "{}, seed {seed}: {error}", scenario.name);
@@ -87,7 +87,7 @@ fn without_counts_the_estimate_is_as_good_as_memory_tells() {
     for (text, range) in [(PHASES, 0.3..1.5), (SMALL, 0.0..0.3), (BUSY, 0.0..0.15)] {
         let mut scenario = scenario(text, &[], 8.0);
         scenario.sensors.attribution = Attribution::CpuTime;
-        let held = run(&scenario, &Variant::weir(&scenario), 1).expect("a run");
+        let held = run(&scenario, &ControllerKind::weir(&scenario), 1).expect("a run");
         let error = mean_error(&held);
         assert!(range.contains(&error), "{}: {error}", scenario.name);
     }
@@ -104,7 +104,7 @@ fn light_users_are_never_limited() {
                 let limits = limits.filter(|a| matches!(a.kind, ActionKind::Limit(_)));
                 limited.extend(limits.map(|a| a.workload.as_str().to_owned()));
             };
-            run_watched(&scenario, &Variant::weir(&scenario), 3, &mut watch).expect("a run");
+            run_watched(&scenario, &ControllerKind::weir(&scenario), 3, &mut watch).expect("a run");
             assert!(!limited.is_empty(), "{}: no limit", scenario.name);
             let is_light = |id: &&String| id.contains("light") || id.contains("small");
             assert_eq!(limited.iter().find(is_light), None, "{}", scenario.name);
@@ -114,7 +114,7 @@ fn light_users_are_never_limited() {
 
 /// 99th percentile of all blocks of light readers, of so many runs together, in microseconds. That of one run
 /// hangs on a few waits for a CPU, and these on the moment between two ticks at which the reader wakes.
-fn light_p99_us(scenario: &Scenario, variant: &Variant, seeds: u64) -> f64 {
+fn light_p99_us(scenario: &Scenario, variant: &ControllerKind, seeds: u64) -> f64 {
     let mut blocks = Histogram::default();
     for seed in 1..=seeds {
         blocks.merge(&run(scenario, variant, seed).expect("a run").light_blocks);
@@ -129,9 +129,12 @@ fn periods_of_limits_do_not_keep_time_with_wake_ups() {
     let usual = scenario(BUSY, &[], 60.0);
     let mut in_step = usual.clone();
     in_step.control.period_ms = Some(10);
-    let without = light_p99_us(&usual, &Variant::None, 24);
+    let without = light_p99_us(&usual, &ControllerKind::None, 24);
     let [usual, in_step] = [usual, in_step].map(|s| {
-        let [limits, weights] = [Variant::weir_without_weights(&s), Variant::weir(&s)];
+        let [limits, weights] = [
+            ControllerKind::weir_without_weights(&s),
+            ControllerKind::weir(&s),
+        ];
         (
             light_p99_us(&s, &limits, 24),
             light_p99_us(&s, &weights, 24),
@@ -151,9 +154,13 @@ fn periods_of_limits_do_not_keep_time_with_wake_ups() {
 fn light_users_do_not_wait_behind_limited_ones(text: &str, measure_sec: f64, most: f64) {
     let seeds = 24;
     let scenario = scenario(text, &[], measure_sec);
-    let without = light_p99_us(&scenario, &Variant::None, seeds);
-    let alone = light_p99_us(&scenario, &Variant::weir_without_weights(&scenario), seeds);
-    let held = light_p99_us(&scenario, &Variant::weir(&scenario), seeds);
+    let without = light_p99_us(&scenario, &ControllerKind::None, seeds);
+    let alone = light_p99_us(
+        &scenario,
+        &ControllerKind::weir_without_weights(&scenario),
+        seeds,
+    );
+    let held = light_p99_us(&scenario, &ControllerKind::weir(&scenario), seeds);
     let name = &scenario.name;
     println!("{name}: {without:.0} us without, {alone:.0} by limits alone, {held:.0} with weir");
     assert!(held <= most * without, "{name}: {held} and {without}");
@@ -201,8 +208,11 @@ fn a_light_user_does_not_wait_behind_heavy_readers() {
 fn where_cpus_are_left_no_task_waits() {
     let [full, free] =
         [&[][..], &[("count = 39", "count = 36")]].map(|c| scenario(ON_OFF, c, 24.0));
-    let without = light_p99_us(&full, &Variant::None, 12);
-    for variant in [Variant::weir(&free), Variant::weir_without_weights(&free)] {
+    let without = light_p99_us(&full, &ControllerKind::None, 12);
+    for variant in [
+        ControllerKind::weir(&free),
+        ControllerKind::weir_without_weights(&free),
+    ] {
         let with_free = light_p99_us(&free, &variant, 12);
         assert!(with_free < 0.1 * without, "{with_free} and {without}");
     }
@@ -220,7 +230,7 @@ fn weights_cost_little_bandwidth() {
         (BUSY, 0.005),
     ] {
         let scenario = scenario(text, &[], 24.0);
-        let bias = |variant: &Variant| {
+        let bias = |variant: &ControllerKind| {
             let of = |seed| {
                 run(&scenario, variant, seed)
                     .expect("a run")
@@ -230,8 +240,8 @@ fn weights_cost_little_bandwidth() {
             (1..=12).map(of).sum::<f64>() / 12.0
         };
         let (alone, held) = (
-            bias(&Variant::weir_without_weights(&scenario)),
-            bias(&Variant::weir(&scenario)),
+            bias(&ControllerKind::weir_without_weights(&scenario)),
+            bias(&ControllerKind::weir(&scenario)),
         );
         println!(
             "{}: bias {alone:.3} by limits alone, {held:.3} with weir",
@@ -251,7 +261,7 @@ fn weights_cost_little_bandwidth() {
 fn a_thousand_workloads_are_held_at_the_set_point() {
     let text = include_str!("../../../../scenarios/sim/thousand.toml");
     let scenario = scenario(text, &[], 10.0);
-    let held = run(&scenario, &Variant::weir(&scenario), 1).expect("a run");
+    let held = run(&scenario, &ControllerKind::weir(&scenario), 1).expect("a run");
     let bias = held.bandwidth.bias_ratio;
     assert!(bias.abs() < 0.02, "{bias}");
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! weir's scheduler in the simulated host: the kernel's arithmetic under weir's own controller.
 
-use weir_sim::{Attribution, Backend, Measures, Scenario, Variant, run};
+use weir_sim::{Attribution, Backend, ControllerKind, RunMetrics, Scenario, run};
 
 const IDLE: &str = include_str!("../../../../scenarios/sim/thesis-idle.toml");
 const SATURATED: &str = include_str!("../../../../scenarios/sim/thesis-limit.toml");
@@ -12,9 +12,12 @@ fn scenario(text: &str) -> Scenario {
     scenario
 }
 
-fn pair(scenario: &Scenario, backend: Backend, seed: u64) -> [Measures; 2] {
-    [Variant::None, Variant::weir_with(backend, scenario)]
-        .map(|v| run(scenario, &v, seed).unwrap_or_else(|e| panic!("{e}")))
+fn pair(scenario: &Scenario, backend: Backend, seed: u64) -> [RunMetrics; 2] {
+    [
+        ControllerKind::None,
+        ControllerKind::weir_with(backend, scenario),
+    ]
+    .map(|v| run(scenario, &v, seed).unwrap_or_else(|e| panic!("{e}")))
 }
 
 /// What was promised of the scheduler: RMSE, bias, latency of the device (as a part of what it was), and the
@@ -29,7 +32,7 @@ fn is_as_promised(
     let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
     assert!(rmse < 0.03, "seed {seed}: RMSE {rmse}");
     assert!(bias.abs() < 0.01, "seed {seed}: bias {bias}");
-    let ns = |m: &Measures| m.device_latency.mean_ns.expect("lines were moved");
+    let ns = |m: &RunMetrics| m.device_latency.mean_ns.expect("lines were moved");
     let ratio = ns(&held) / ns(&free);
     assert!(
         ratio <= latency_max,
@@ -97,7 +100,7 @@ fn a_saturated_machine_is_held_if_the_kernel_serves_limited_tasks() {
 fn a_saturated_machine_is_refused_with_the_reason() {
     let scenario = scenario(SATURATED);
     for seed in 1..=3 {
-        let variant = Variant::weir_with(Backend::SchedExt, &scenario);
+        let variant = ControllerKind::weir_with(Backend::SchedExt, &scenario);
         let said = run(&scenario, &variant, seed).expect_err("39 workers need 39 of 40 CPUs");
         let said = said.to_string();
         for word in [
@@ -136,7 +139,7 @@ fn a_machine_that_becomes_full_is_refused_then() {
             workload.start_ms = 8000;
         }
     }
-    let variant = Variant::weir_with(Backend::SchedExt, &scenario);
+    let variant = ControllerKind::weir_with(Backend::SchedExt, &scenario);
     let said = run(&scenario, &variant, 1).expect_err("full from the eighth second on");
     let said = said.to_string();
     let second: Option<u64> = said
@@ -155,7 +158,7 @@ fn what_weir_sees_holds_a_device_too() {
     ] {
         let scenario = scenario(text);
         for seed in 1..=5 {
-            let variant = Variant::weir_that_polls(backend, &scenario);
+            let variant = ControllerKind::weir_that_polls(backend, &scenario);
             let held = run(&scenario, &variant, seed).unwrap_or_else(|e| panic!("{e}"));
             let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
             assert!(rmse < 0.03, "{backend:?}, seed {seed}: RMSE {rmse}");
@@ -179,7 +182,7 @@ fn equal_readers_get_equal_parts() {
     }
 }
 
-fn are_equal(held: &Measures) {
+fn are_equal(held: &RunMetrics) {
     let rates: Vec<f64> = held
         .workloads
         .iter()

@@ -3,7 +3,7 @@
 
 use weir_hw::memory_device::Profile;
 use weir_hw::memory_device::{Equilibrium, LoadedDevice, Requester};
-use weir_sim::{Backend, Measures, Scenario, Variant, run};
+use weir_sim::{Backend, ControllerKind, RunMetrics, Scenario, run};
 
 const GIB: f64 = 1073741824.0;
 
@@ -35,8 +35,8 @@ fn compute(name: &str, keys: &str) -> String {
     workload(name, "beside", keys, "kind = \"compute\"")
 }
 
-fn free(scenario: &Scenario) -> Measures {
-    run(scenario, &Variant::None, 1).expect("a run")
+fn free(scenario: &Scenario) -> RunMetrics {
+    run(scenario, &ControllerKind::None, 1).expect("a run")
 }
 
 /// Relative to `wanted`, at most `ratio` off.
@@ -81,8 +81,8 @@ fn readers_alone_run_at_the_devices_equilibrium() {
 fn a_closed_loop_obeys_littles_law() {
     let busy = reader(10, "") + &compute("stress", "count = 39");
     for variant in [
-        Variant::None,
-        Variant::Cgroups {
+        ControllerKind::None,
+        ControllerKind::Cgroups {
             is_individual: false,
         },
     ] {
@@ -187,9 +187,9 @@ fn a_cached_working_set_causes_no_traffic() {
 fn one_seed_one_run() {
     let busy = reader(5, "") + &compute("stress", "count = 39");
     let scenario = scenario("cores = 20", &busy);
-    let all = Variant::all(&scenario).into_iter();
+    let all = ControllerKind::all(&scenario).into_iter();
     let schedulers = [Backend::SchedExtServed, Backend::SchedExtFull];
-    for variant in all.chain(schedulers.map(|b| Variant::weir_with(b, &scenario))) {
+    for variant in all.chain(schedulers.map(|b| ControllerKind::weir_with(b, &scenario))) {
         let once = run(&scenario, &variant, 7).expect("a run");
         assert_eq!(
             format!("{once:?}"),

@@ -2,7 +2,7 @@
 //! Every scenario of the repository runs, and wrong ones say what is wrong with them.
 
 use std::path::Path;
-use weir_sim::{Scenario, Variant, run};
+use weir_sim::{ControllerKind, Scenario, run};
 
 const SMALL: &str = r#"name = "small"
 about = "one reader"
@@ -37,7 +37,7 @@ fn every_scenario_of_the_repository_runs() {
         scenario.control.measure_sec = 0.5;
         scenario.control.control_from_sec = 0.0;
         scenario.workloads.iter_mut().for_each(|w| w.start_ms = 0);
-        for variant in [Variant::None, Variant::weir(&scenario)] {
+        for variant in [ControllerKind::None, ControllerKind::weir(&scenario)] {
             let measures = run(&scenario, &variant, 1).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert!(
                 measures.bandwidth.mean_bytes_per_sec > 1e6,
@@ -252,7 +252,7 @@ fn the_set_point_is_reached_before_the_usual_second_write() {
     const LIVE: &str = include_str!("../../../../scenarios/live-fio-stress.toml");
     let scenario = Scenario::parse(LIVE, "live-fio-stress").expect("a scenario");
     for seed in 1..=5 {
-        let measures = run(&scenario, &Variant::weir(&scenario), seed).expect("a run");
+        let measures = run(&scenario, &ControllerKind::weir(&scenario), seed).expect("a run");
         let settled = measures.settle_ms.expect("it settles");
         assert!(settled < 250.0, "seed {seed}: after {settled} ms");
     }

@@ -3,7 +3,7 @@
 //! blocks, loops and estimates.
 
 use weir_core::units::GIB;
-use weir_sim::{LimitRule, Measures, Scenario, ScxReading, ScxVariant, Variant, run};
+use weir_sim::{ControllerKind, LimitRule, RunMetrics, Scenario, ScxReading, ScxVariant, run};
 
 const LIMIT: &str = include_str!("../../../../scenarios/sim/thesis-limit.toml");
 
@@ -18,11 +18,11 @@ fn varied(spread: f64, hold_ms: f64) -> Scenario {
     ))
 }
 
-fn made(scenario: &Scenario, variant: &Variant) -> Measures {
+fn made(scenario: &Scenario, variant: &ControllerKind) -> RunMetrics {
     run(scenario, variant, 1).expect("a run")
 }
 
-const ROUND_ROBIN: Variant = Variant::Scx(ScxVariant::RoundRobin);
+const ROUND_ROBIN: ControllerKind = ControllerKind::Scx(ScxVariant::RoundRobin);
 
 #[test]
 fn a_spread_of_nothing_changes_nothing() {
@@ -61,7 +61,7 @@ kind = "compute"
     let constant = spinners.replace("speed_spread_ratio = 0.5", "speed_spread_ratio = 0.0");
     let ops = |text: &str| {
         let scenario = Scenario::parse(text, "test").unwrap_or_else(|e| panic!("{e}"));
-        made(&scenario, &Variant::None)
+        made(&scenario, &ControllerKind::None)
             .throughput_ops_per_sec
             .expect("work")
     };
@@ -79,13 +79,13 @@ kind = "compute"
 /// out.
 #[test]
 fn noise_reaches_what_nothing_holds() {
-    let spread = |scenario: &Scenario, variant: &Variant| {
+    let spread = |scenario: &Scenario, variant: &ControllerKind| {
         let runs = (1..=2).map(|seed| run(scenario, variant, seed).expect("a run"));
         runs.map(|m| m.bandwidth.stddev_bytes_per_sec / GIB)
             .sum::<f64>()
             / 2.0
     };
-    let simple = Variant::Cgroups {
+    let simple = ControllerKind::Cgroups {
         is_individual: false,
     };
     let (quiet, noisy) = (limit(""), varied(0.32, 5000.0));
@@ -118,7 +118,7 @@ fn speeds_that_cannot_be_are_refused() {
 #[test]
 fn another_reading_of_the_text_is_another_scheduler() {
     let reading = |limit_rule| {
-        Variant::ScxRead(
+        ControllerKind::ScxRead(
             ScxVariant::Vtime,
             ScxReading {
                 limit_rule,
@@ -127,9 +127,9 @@ fn another_reading_of_the_text_is_another_scheduler() {
         )
     };
     let scenario = limit("");
-    let usual = made(&scenario, &Variant::Scx(ScxVariant::Vtime));
+    let usual = made(&scenario, &ControllerKind::Scx(ScxVariant::Vtime));
     assert_eq!(usual, made(&scenario, &reading(LimitRule::OfLastLimit)));
-    let limits = |m: &Measures| -> Vec<f64> {
+    let limits = |m: &RunMetrics| -> Vec<f64> {
         let reader = m
             .workloads
             .iter()
@@ -171,7 +171,7 @@ fn blocks_calls_and_writes_are_reported() {
     assert_eq!((m.written_bytes_per_sec, m.loop_ms.len()), (0.0, 0));
     let writes = include_str!("../../../../scenarios/sim/thesis-writes.toml");
     let writes = Scenario::parse(writes, "test").unwrap_or_else(|e| panic!("{e}"));
-    let m = made(&writes, &Variant::None);
+    let m = made(&writes, &ControllerKind::None);
     let part = m.written_bytes_per_sec / m.bandwidth.mean_bytes_per_sec;
     assert!(
         (part - 0.5).abs() < 1e-6 && m.scheduler_calls.is_none(),
@@ -183,7 +183,7 @@ fn blocks_calls_and_writes_are_reported() {
 fn the_loop_tells_how_long_it_took_and_what_it_estimated() {
     let text = include_str!("../../../../scenarios/sim/thesis-estimate.toml");
     let scenario = Scenario::parse(text, "test").unwrap_or_else(|e| panic!("{e}"));
-    let m = made(&scenario, &Variant::Monitor);
+    let m = made(&scenario, &ControllerKind::Monitor);
     // One iteration each 150 ms; none is shorter than the 30.8 ms of thesis 6.8.2.
     let wanted = m.simulated_sec / 0.150;
     assert!((m.loop_ms.len() as f64 - wanted).abs() < 2.0, "{wanted}");
@@ -195,7 +195,7 @@ fn the_loop_tells_how_long_it_took_and_what_it_estimated() {
         let ratio = e.combined_bytes_per_sec / e.sampled_bytes_per_sec;
         assert!((100.0..400.0).contains(&ratio), "{e:?}");
     }
-    let limiting = Variant::Cgroups {
+    let limiting = ControllerKind::Cgroups {
         is_individual: true,
     };
     assert!(made(&scenario, &limiting).estimates.is_empty());

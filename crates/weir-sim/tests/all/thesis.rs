@@ -4,7 +4,7 @@
 //! What fits is asserted, what does not is printed with its deviation and explained at [`LIMITED`];
 //! nothing is adjusted for a single variant.
 
-use weir_sim::{Measures, Scenario, ScxVariant, Variant, run};
+use weir_sim::{ControllerKind, RunMetrics, Scenario, ScxVariant, run};
 
 const GIB: f64 = 1073741824.0;
 
@@ -12,7 +12,11 @@ fn scenario(text: &str) -> Scenario {
     Scenario::parse(text, "test").unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn mean_of(scenario: &Scenario, variant: &Variant, pick: impl Fn(&Measures) -> f64) -> Vec<f64> {
+fn mean_of(
+    scenario: &Scenario,
+    variant: &ControllerKind,
+    pick: impl Fn(&RunMetrics) -> f64,
+) -> Vec<f64> {
     let runs = (1..=2).map(|seed| pick(&run(scenario, variant, seed).expect("a run")));
     runs.collect()
 }
@@ -26,20 +30,20 @@ fn mean(values: &[f64]) -> f64 {
 /// The throttle queue is 11 to 13 % too high. A CPU that finds the queue empty keeps its task for 20 ms, and
 /// how often that is depends on how much else wakes, which the thesis does not say: with 800 wake-ups a
 /// second instead of 100 it stays, with 2400 it is 4.3 GiB/s, but then vtime is 3.4.
-const LIMITED: [(Variant, f64, f64); 6] = [
-    (Variant::None, 8.04, 0.10),
-    (Variant::Scx(ScxVariant::RoundRobin), 6.32, 0.10),
-    (Variant::Scx(ScxVariant::Vtime), 6.18, 0.10),
-    (Variant::Scx(ScxVariant::ThrottleQueue), 4.86, 0.15),
+const LIMITED: [(ControllerKind, f64, f64); 6] = [
+    (ControllerKind::None, 8.04, 0.10),
+    (ControllerKind::Scx(ScxVariant::RoundRobin), 6.32, 0.10),
+    (ControllerKind::Scx(ScxVariant::Vtime), 6.18, 0.10),
+    (ControllerKind::Scx(ScxVariant::ThrottleQueue), 4.86, 0.15),
     (
-        Variant::Cgroups {
+        ControllerKind::Cgroups {
             is_individual: true,
         },
         4.27,
         0.10,
     ),
     (
-        Variant::Cgroups {
+        ControllerKind::Cgroups {
             is_individual: false,
         },
         4.14,
@@ -54,10 +58,11 @@ fn table_2_and_figures_18_and_19() {
     let mut throughputs = Vec::new();
     let mut means = Vec::new();
     for (variant, wanted, tolerance) in LIMITED {
-        let runs: Vec<Measures> = (1..=2)
+        let runs: Vec<RunMetrics> = (1..=2)
             .map(|seed| run(&scenario, &variant, seed).expect("a run"))
             .collect();
-        let of = |pick: &dyn Fn(&Measures) -> f64| mean(&runs.iter().map(pick).collect::<Vec<_>>());
+        let of =
+            |pick: &dyn Fn(&RunMetrics) -> f64| mean(&runs.iter().map(pick).collect::<Vec<_>>());
         let found = of(&|m| m.bandwidth.mean_bytes_per_sec) / GIB;
         costs.push(of(&|m| m.cpu_sec_per_gib.expect("bytes")));
         throughputs.push(of(&|m| m.throughput_ops_per_sec.expect("ops")));
@@ -110,14 +115,14 @@ fn table_3_against_littles_law() {
 #[test]
 fn figure_11_slices_do_not_limit_an_idle_machine() {
     let scenario = scenario(include_str!("../../../../scenarios/sim/thesis-idle.toml"));
-    let bandwidth = |variant: Variant| {
+    let bandwidth = |variant: ControllerKind| {
         mean(&mean_of(&scenario, &variant, |m| {
             m.bandwidth.mean_bytes_per_sec
         })) / GIB
     };
-    let free = bandwidth(Variant::None);
-    let sliced = bandwidth(Variant::Scx(ScxVariant::RoundRobin));
-    let held = bandwidth(Variant::Cgroups {
+    let free = bandwidth(ControllerKind::None);
+    let sliced = bandwidth(ControllerKind::Scx(ScxVariant::RoundRobin));
+    let held = bandwidth(ControllerKind::Cgroups {
         is_individual: true,
     });
     println!(
@@ -134,7 +139,7 @@ fn figure_8_estimates_are_ten_to_fifteen_percent_off() {
     let scenario = scenario(include_str!(
         "../../../../scenarios/sim/thesis-estimate.toml"
     ));
-    let runs = (1..=6).map(|seed| run(&scenario, &Variant::Monitor, seed).expect("a run"));
+    let runs = (1..=6).map(|seed| run(&scenario, &ControllerKind::Monitor, seed).expect("a run"));
     let errors: Vec<f64> = runs
         .flat_map(|m| m.estimate_error_ratio.into_values())
         .collect();
@@ -149,7 +154,7 @@ fn figure_12_larger_users_are_limited_more() {
     ));
     let m = run(
         &scenario,
-        &Variant::Cgroups {
+        &ControllerKind::Cgroups {
             is_individual: true,
         },
         1,

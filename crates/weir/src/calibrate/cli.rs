@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir calibrate`.
 
-use crate::amounts::{Size, Span};
 use crate::cli::CountersName;
-use crate::devices::{DeviceNode, checked};
+use crate::cli::quantities::{Size, Span};
+use crate::inventory::devices::{DeviceNode, checked};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir calibrate`: the loaded-latency curve and the knee of a device, measured on the running machine.
-//! Reading order: [`cli`] what can be said, [`site`] where it takes place, [`rig`] what measures, [`search`]
-//! which load comes next, [`stored`] the profile that is kept, [`page`] what is printed.
+//! Reading order: [`cli`] what can be said, [`placement`] where it takes place, [`measurement`] what measures, [`search`]
+//! which load comes next, [`device_profile`] the profile that is kept, [`render`] what is printed.
 //!
 //! The knee is [`weir_core::knee`]'s, as in the simulator and in the controller: one definition.
 
 pub mod cli;
-mod page;
-mod rig;
+pub mod device_profile;
+mod measurement;
+pub mod placement;
+mod render;
 mod search;
-pub mod site;
-pub mod stored;
 
-use crate::exit::{Exit, print, print_json};
-use crate::host;
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text;
+use crate::run::open_platform;
 use crate::run::publish;
-use crate::text;
 use anyhow::{Context, Result, bail};
 use cli::CalibrateArgs;
-use page::{Decision, Outcome};
-use rig::Rig;
+use device_profile::{Profile, ProfilePlace, StoredKnee, StoredPoint};
+use measurement::Measurement;
+use placement::Placement;
+use render::{Decision, Outcome};
 use search::Point;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use site::Site;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use stored::{Profile, ProfilePlace, StoredKnee, StoredPoint};
 use weir_bench::cpu::{now_ns, spin_step_ns};
 use weir_core::BytesPerSec;
 use weir_core::knee::NoKnee;
@@ -63,13 +63,13 @@ pub fn calibrate(args: &CalibrateArgs, roots: &Roots) -> Result<Exit> {
     check_no_limits(&roots.run)?;
     args.mix.mix().check()?;
     let named = args.nodes(roots)?;
-    let traffic = Traffic::open(roots, host::counters(args.counters), &named)
-        .map_err(host::or_simulated)
+    let traffic = Traffic::open(roots, open_platform::counters(args.counters), &named)
+        .map_err(open_platform::or_simulated)
         .context("cannot calibrate")?;
-    let site = Site::choose(args, roots, &traffic)?;
+    let site = Placement::choose(args, roots, &traffic)?;
     let path = match &args.out {
         Some(path) => path.clone(),
-        None => stored::path(&roots.state, &site.device.name),
+        None => device_profile::path(&roots.state, &site.device.name),
     };
     let place = ProfilePlace::ready(&path, args.out.is_none())?;
     let stop = watch()?;
@@ -109,7 +109,7 @@ fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-fn announce(site: &Site, budget_ns: u64, may_oom_others: bool) {
+fn announce(site: &Placement, budget_ns: u64, may_oom_others: bool) {
     let mib = |bytes: u64| bytes >> 20;
     let (count, memory) = (site.load_cpus.len(), mib(site.thread_bytes));
     say(&format!(
@@ -143,7 +143,7 @@ fn announce(site: &Site, budget_ns: u64, may_oom_others: bool) {
 /// All of it.
 fn measured(
     args: &CalibrateArgs,
-    site: &Site,
+    site: &Placement,
     traffic: Traffic,
     budget_ns: u64,
     stop: Arc<AtomicUsize>,
@@ -151,7 +151,7 @@ fn measured(
     let end = now_ns().saturating_add(budget_ns);
     let span_ns = (budget_ns / (search::POINTS_MAX as u64 + PARTS)).min(POINT_MAX_NS);
     let dram = dram_latency(site, span_ns);
-    let mut rig = Rig::ready(site, args.mix.mix(), traffic, stop)?;
+    let mut rig = Measurement::ready(site, args.mix.mix(), traffic, stop)?;
     let before = rig.others(span_ns)?;
     let Some(idle) = rig.measure(None, span_ns)? else {
         bail!("stopped before anything was known");
@@ -206,7 +206,7 @@ fn measured(
     })
 }
 
-fn dram_latency(site: &Site, span_ns: u64) -> Option<f64> {
+fn dram_latency(site: &Placement, span_ns: u64) -> Option<f64> {
     let (node, may_use) = site.cpu_node?;
     let bytes = site.ring_bytes;
     if bytes > may_use {
@@ -215,7 +215,7 @@ fn dram_latency(site: &Site, span_ns: u64) -> Option<f64> {
         ));
         return None;
     }
-    match rig::idle_latency(bytes, node, site.probe_cpu, span_ns) {
+    match measurement::idle_latency(bytes, node, site.probe_cpu, span_ns) {
         Ok(timing) => {
             say(&format!(
                 "{:>11}  {:>9.1} ns  node {node}, for comparison",
@@ -322,7 +322,7 @@ fn finish(args: &CalibrateArgs, mut outcome: Outcome, place: ProfilePlace) -> Re
     if args.json {
         print_json(&outcome.json())?;
     } else {
-        print(&page::page(&outcome))?;
+        print(&render::page(&outcome))?;
     }
     Ok(match outcome.verdict.lacking {
         None => Exit::Done,

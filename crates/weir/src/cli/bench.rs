@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir bench`.
 
-use crate::amounts::Span;
+use crate::cli::quantities::Span;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 

@@ -2,8 +2,9 @@
 //! What `weir explain` says of devices: how loaded each is, which workloads load it while another waits, and
 //! what limits would do.
 
-use crate::calibrate::stored;
-use crate::{text, words};
+use crate::calibrate::device_profile;
+use crate::output::labels;
+use crate::output::text;
 use std::collections::BTreeMap;
 use std::path::Path;
 use weir_core::owner::owner;
@@ -37,7 +38,7 @@ pub type Knees = BTreeMap<DeviceId, Calibrated>;
 /// says why.
 pub fn knees(state: &Path, machine: &Description) -> Knees {
     let known = |device: &weir_core::seam::topology::Device| {
-        let (knee, idle_ns) = stored::knee_and_idle(state, machine, device)?;
+        let (knee, idle_ns) = device_profile::knee_and_idle(state, machine, device)?;
         Some((device.id, Calibrated { knee, idle_ns }))
     };
     machine.devices.iter().filter_map(known).collect()
@@ -67,7 +68,7 @@ pub fn device_line(snapshot: &Snapshot, device: &DeviceState, knees: &Knees) -> 
         None => ", no set-point".to_owned(),
     };
     if let Some(seen) = snapshot.latencies.iter().find(|l| l.id == device.id) {
-        line += &format!(", {}", words::latency(seen, snapshot.plan.at));
+        line += &format!(", {}", labels::latency(seen, snapshot.plan.at));
         if let Some(known) = knee.filter(|_| seen.mean_ns.value.is_ok()) {
             line += &format!(" (idle {:.0} ns)", known.idle_ns);
         }

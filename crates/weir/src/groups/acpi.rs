@@ -4,8 +4,8 @@
 
 use super::cli::AcpiArgs;
 use super::size;
-use crate::exit::{Exit, print, print_json};
-use crate::text;
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text;
 use anyhow::{Context, Result, bail};
 use rustix::fs::{Mode, OFlags, open};
 use serde::Serialize;

@@ -2,8 +2,8 @@
 //! `weir groups bind`: a memory policy for what is started, `cpuset.mems` for what runs.
 
 use super::cli::BindArgs;
-use crate::exit::{Exit, print};
-use crate::text;
+use crate::cli::exit::{Exit, print};
+use crate::output::text;
 use anyhow::{Context, Result, bail};
 use std::os::unix::process::CommandExt;
 use std::process::Command;

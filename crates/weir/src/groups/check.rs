@@ -6,7 +6,7 @@
 use super::acpi::{read_bounded, read_table, tables_dir};
 use super::cli::AcpiArgs;
 use super::size;
-use crate::exit::{Exit, print, print_json};
+use crate::cli::exit::{Exit, print, print_json};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};

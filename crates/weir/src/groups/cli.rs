@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Arguments of `weir groups`.
 
-use crate::amounts::Span;
-use crate::devices::NodeArgs;
+use crate::cli::quantities::Span;
+use crate::inventory::devices::NodeArgs;
 use clap::{ArgGroup, Args, Subcommand};
 use std::path::PathBuf;
 use weir_acpi::Sizes;

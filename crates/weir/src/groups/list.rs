@@ -3,8 +3,8 @@
 
 use super::cli::ListArgs;
 use super::size;
-use crate::exit::{Exit, print, print_json};
-use crate::text::harmless;
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text::harmless;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write as _;

@@ -10,7 +10,7 @@ pub mod cli;
 mod list;
 mod resize;
 
-use crate::exit::Exit;
+use crate::cli::exit::Exit;
 use anyhow::Result;
 use cli::{Groups, GroupsArgs};
 use weir_linux::Roots;

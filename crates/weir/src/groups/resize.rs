@@ -5,7 +5,7 @@
 use super::acpi::read_bounded;
 use super::cli::ResizeArgs;
 use super::size;
-use crate::exit::{Exit, print, print_json};
+use crate::cli::exit::{Exit, print, print_json};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::fmt::Write as _;

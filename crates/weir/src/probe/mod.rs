@@ -17,15 +17,15 @@
 //! *From the device.* A line that was loaded is taken out of the caches at once, with its neighbour: on a
 //! machine that does nothing else, no ring is so large that a cache of some hundred MiB forgets it.
 
-mod lines;
-mod place;
+mod placement;
 mod prober;
+mod uncached_reads;
 
-pub use lines::reads;
-use place::PART_OF_FREE;
+use placement::PART_OF_FREE;
 use prober::{Found, Prober};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+pub use uncached_reads::reads;
 use weir_core::seam::observation::{
     Excluded, LatencyReading, LatencySource, ProbeReading, WorkloadReading,
 };

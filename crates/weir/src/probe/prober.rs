@@ -2,8 +2,8 @@
 //! The thread of the probe. It is late when the CPU has something else to do, and then its figures are older:
 //! the loop sees that, and waits for nothing.
 
-use super::place::{self, LOADS, Place, TIME_PART};
-use crate::run::cost::thread_cpu;
+use super::placement::{self, LOADS, Place, TIME_PART};
+use crate::run::self_cost::thread_cpu;
 use anyhow::Context;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -176,7 +176,7 @@ impl Device {
     /// One batch. Whether there was one.
     fn batch(&mut self) -> bool {
         let pinned = match &self.ring {
-            Ok((_, place)) => cpu::pin(place.cpu).map_err(place::refused),
+            Ok((_, place)) => cpu::pin(place.cpu).map_err(placement::refused),
             Err(_) => return false,
         };
         if let Err(why) = pinned {
@@ -254,11 +254,11 @@ impl Rounds {
         if let Ok((ring, place)) = &device.ring {
             let moved = ring.check(place.node).err();
             if let Some(why) = moved {
-                device.fail(place::refused(why));
+                device.fail(placement::refused(why));
             }
             return;
         }
-        match place::take(&self.roots, numbers, &self.allowed) {
+        match placement::take(&self.roots, numbers, &self.allowed) {
             Ok(taken) => device.ring = Ok(taken),
             Err(why) => device.fail(why),
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The wrapper over platforms made by hand, and the thread on this machine's own node 0.
 
-use super::place::Place;
+use super::placement::Place;
 use super::*;
 use std::path::Path;
 use weir_core::seam::observation::{Use, WorkloadKind};

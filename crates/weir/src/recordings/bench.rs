@@ -7,11 +7,11 @@
 //! often or more often than real ones: sizes of real recordings differ by some bytes a tick.
 
 use crate::cli::BenchRecordArgs;
-use crate::exit::{Exit, print, print_json};
-use crate::host;
+use crate::cli::exit::{Exit, print, print_json};
 use crate::recordings::simulated::BEGAN_UNIX_MS;
-use crate::run::cost::process_cpu;
-use crate::sim::builtin;
+use crate::run::open_platform;
+use crate::run::self_cost::process_cpu;
+use crate::sim::builtin_scenarios;
 use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
 use std::io::Write;
@@ -83,7 +83,7 @@ pub fn bench(args: &BenchRecordArgs) -> Result<Exit> {
     ensure!(
         recorded.workload_ticks > 0,
         "the scenario {} has no workload that could be recorded",
-        crate::text::harmless(&args.scenario)
+        crate::output::text::harmless(&args.scenario)
     );
     let recording = Recording::open(&path)?;
     let replay_cpu_ns_per_tick = replayed(&recording, recorded.ticks)?;
@@ -130,7 +130,7 @@ struct Recorded {
 
 /// Runs the scenario for so many hours, under weir's control.
 fn record(args: &BenchRecordArgs, path: &Path) -> Result<Recorded> {
-    let mut scenario = builtin::load(&args.scenario)?.scenario;
+    let mut scenario = builtin_scenarios::load(&args.scenario)?.scenario;
     scenario.control.settle_sec = 0.0;
     scenario.control.measure_sec = span_sec(args.hours, args.interval.0.as_secs_f64())?;
     let interval_ms = u64::try_from(args.interval.0.as_millis()).unwrap_or(u64::MAX);
@@ -151,7 +151,7 @@ fn record(args: &BenchRecordArgs, path: &Path) -> Result<Recorded> {
         writer_version: env!("CARGO_PKG_VERSION").to_owned(),
         writer_pid: 0,
         interval_ms,
-        policy: host::policy_name(config.policy),
+        policy: open_platform::policy_name(config.policy),
         config: config.clone(),
         description: world.describe().clone(),
     };

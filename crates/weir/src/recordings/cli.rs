@@ -2,7 +2,7 @@
 //! Arguments of `weir record`, `weir replay` and `weir export`.
 
 use super::moment::Moment;
-use crate::amounts::{Rate, SetPoint};
+use crate::cli::quantities::{Rate, SetPoint};
 use crate::cli::{LoopArgs, PolicyName};
 use clap::{Args, ValueEnum};
 use std::net::SocketAddr;
@@ -61,7 +61,7 @@ pub struct ReplayArgs {
 
     /// Offer its metrics to Prometheus at http://ADDR/metrics while it is replayed, as `weir run --metrics`
     /// does; --speed is 1 unless it is given [ADDR if left out: 127.0.0.1:9779]
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::numbers::address, conflicts_with_all = ["top", "check"])]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9779", value_name = "ADDR:PORT", value_parser = crate::cli::numbers::address, conflicts_with_all = ["top", "check"])]
     pub metrics: Option<SocketAddr>,
 
     /// Run the controller again with its recorded settings: are its plans the recorded ones?

@@ -4,11 +4,11 @@
 
 use super::replay::{head, next};
 use crate::cli::ExplainArgs;
-use crate::exit::Exit;
+use crate::cli::exit::Exit;
 use crate::explain::explain_snapshot;
+use crate::output::text;
 use crate::run::changes::{Changes, MachineChange};
-use crate::run::view::{Beside, View};
-use crate::text;
+use crate::run::snapshot_builder::{Beside, View};
 use anyhow::{Context, Result};
 use std::collections::VecDeque;
 use std::io::{self, Write};

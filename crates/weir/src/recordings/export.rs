@@ -4,8 +4,8 @@
 
 use super::cli::{ExportArgs, FormatName, TableName};
 use super::moment::{Moment, utc};
-use crate::exit::{Exit, print, print_json};
-use crate::text;
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Write};

@@ -2,9 +2,9 @@
 //! `weir record FILE --info`: what is in a recording.
 
 use super::moment::utc;
-use crate::exit::{Exit, print, print_json};
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text;
 use crate::run::publish::wall_unix_ms;
-use crate::text;
 use anyhow::Result;
 use serde::Serialize;
 use std::fmt::Write;

@@ -5,7 +5,7 @@
 //! A time of day without a zone is refused: recordings of servers are read elsewhere, and rows that are an
 //! hour off look right.
 
-use crate::amounts::{AmountError, Span};
+use crate::cli::quantities::{AmountError, Span};
 use std::str::FromStr;
 use std::time::{Duration, UNIX_EPOCH};
 use weir_report::date_utc;

@@ -3,9 +3,9 @@
 
 use super::cli::RecordArgs;
 use super::info;
-use crate::exit::Exit;
+use crate::cli::exit::Exit;
+use crate::cli::settings::Settings;
 use crate::run;
-use crate::settings::Settings;
 use anyhow::Result;
 use std::time::Duration;
 use weir_linux::Roots;

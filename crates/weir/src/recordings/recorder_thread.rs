@@ -12,10 +12,10 @@ use tracing::{info, warn};
 use weir_core::Description;
 use weir_store::{Recorder, Start, StoreError, Tick};
 
+use crate::output::text;
 use crate::run::lossy::{Drained, Lossy, NotDrained};
 use crate::run::publish::wall_unix_ms;
 use crate::run::sink::{Sink, SinkTrouble, TickContext};
-use crate::text;
 
 /// How long the end waits for the disk.
 const LAST_TICKS: Duration = Duration::from_secs(10);

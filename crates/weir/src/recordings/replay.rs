@@ -9,10 +9,13 @@
 
 use super::cli::ReplayArgs;
 use super::replay_screen::ReplayScreen;
-use crate::exit::{Exit, print, print_json};
+use crate::cli::exit::{Exit, print, print_json};
+use crate::cli::settings;
+use crate::output::text;
 use crate::run::metrics::Exporter;
-use crate::run::view::{Beside, View};
-use crate::{host, settings, text, top};
+use crate::run::open_platform;
+use crate::run::snapshot_builder::{Beside, View};
+use crate::top;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::cell::RefCell;
@@ -203,7 +206,7 @@ impl Other {
         let mut start = start.clone();
         if let Some(policy) = args.policy {
             start.config.policy = policy.policy();
-            start.policy = host::policy_name(policy.policy());
+            start.policy = open_platform::policy_name(policy.policy());
         }
         if let Some(set_point) = &args.set_point {
             let capacity = args.capacity.map(|rate| rate.0);

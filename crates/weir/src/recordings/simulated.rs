@@ -2,7 +2,7 @@
 //! A recording of a simulated run: what weir saw and did on the simulated host, tick by tick, as a recording
 //! of a real host has it.
 
-use crate::host;
+use crate::run::open_platform;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use weir_core::seam::plan::{Outcome, Plan};
@@ -86,7 +86,7 @@ impl Witness for Session {
             writer_version: env!("CARGO_PKG_VERSION").to_owned(),
             writer_pid: 0,
             interval_ms: self.interval_ms,
-            policy: host::policy_name(config.policy),
+            policy: open_platform::policy_name(config.policy),
             config: config.clone(),
             description: machine.clone(),
         };

@@ -6,7 +6,7 @@ use clap::{Arg, Command};
 
 /// All commands, each followed by those below it.
 pub fn section() -> String {
-    let mut root = crate::numbers::command();
+    let mut root = crate::cli::numbers::command();
     // Names the commands in full, so that usage lines are whole.
     root.build();
     let mut out = String::new();
@@ -128,7 +128,7 @@ fn each_command_and_flag_has_an_entry() {
     ] {
         assert!(text.contains(heading), "no {heading:?}");
     }
-    let mut root = crate::numbers::command();
+    let mut root = crate::cli::numbers::command();
     root.build();
     let mut missing = Vec::new();
     every(&root, &mut |arg| {

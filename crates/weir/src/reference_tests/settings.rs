@@ -3,14 +3,14 @@
 
 use super::{cell, code, commands, table};
 use crate::cli::LoopArgs;
-use crate::settings::Settings;
+use crate::cli::settings::Settings;
 use clap::{Arg, Command};
 use std::path::Path;
 use weir_core::Config;
 
 /// A table of the keys above `[controller]`.
 pub fn section() -> String {
-    let root = crate::numbers::command();
+    let root = crate::cli::numbers::command();
     let run = root.find_subcommand("run").expect("weir run");
     let keys = keys().into_iter().filter(|key| key != "controller");
     table(&["key", "value", "meaning"], keys.map(|key| row(run, &key)))
@@ -88,7 +88,7 @@ fn each_gain_stands_on_the_page_with_its_default() {
     let config = serde_json::to_value(Config::default()).expect("JSON");
     let config = config.as_object().expect("an object");
     let has_flag = |key: &str| {
-        crate::settings::NOT_IN_CONTROLLER
+        crate::cli::settings::NOT_IN_CONTROLLER
             .iter()
             .any(|(k, _)| *k == key)
     };

@@ -2,9 +2,9 @@
 //! What `weir run` says on stderr before it begins.
 
 use crate::cli::WorkloadsName;
-use crate::host;
-use crate::settings::Settings;
-use crate::text;
+use crate::cli::settings::Settings;
+use crate::output::text;
+use crate::run::open_platform;
 use std::io::{self, Write};
 use weir_core::Description;
 use weir_core::seam::topology::Fact;
@@ -14,7 +14,7 @@ use weir_linux::Roots;
 pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots) {
     let mut lines = Vec::new();
     let config = &settings.config;
-    let policy = host::policy_name(config.policy);
+    let policy = open_platform::policy_name(config.policy);
     match (config.limit, config.set_point_bytes_per_sec) {
         (true, Some(rate)) => {
             lines.push(format!(
@@ -29,7 +29,7 @@ pub(super) fn announce(settings: &Settings, machine: &Description, roots: &Roots
         (_, None) => lines.push("weir observes only; --limit --set-point RATE makes it act".into()),
     }
     lines.extend(devices(machine));
-    lines.extend(crate::devices::lacks(machine));
+    lines.extend(crate::inventory::devices::lacks(machine));
     lines.push(format!(
         "samples each {} every {:?}; {}",
         if settings.workloads == WorkloadsName::Cgroup {

@@ -7,7 +7,8 @@
 //! ([`ADJUSTED_BY`]) or that one is old ([`ADJUSTED_AFTER_MS`]).
 
 use super::sink::{Sink, TickContext};
-use crate::{text, words};
+use crate::output::labels;
+use crate::output::text;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -106,7 +107,7 @@ impl MachineChange {
             line += &format!(" ({})", text::harmless(detail));
         }
         if let Some(why) = &self.why {
-            line += &format!(": {}", words::why_long(why));
+            line += &format!(": {}", labels::why_long(why));
         }
         line
     }

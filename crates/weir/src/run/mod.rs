@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`sink`] (the ways out), [`view`],
-//! [`changes`] and [`publish`] (what screens get), [`outlet`] (how lines leave), [`metrics`] (for
-//! Prometheus), [`push`] (for other servers), [`cost`] (what weir itself uses).
+//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`sink`] (the ways out), [`snapshot_builder`],
+//! [`changes`] and [`publish`] (what screens get), [`json_lines`] (how lines leave), [`metrics`] (for
+//! Prometheus), [`push`] (for other servers), [`self_cost`] (what weir itself uses).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
@@ -16,31 +16,32 @@
 
 mod announce;
 pub mod changes;
-pub mod cost;
+pub mod json_lines;
 pub mod lossy;
 pub mod metrics;
-pub mod outlet;
+pub mod open_platform;
 pub mod publish;
 pub mod push;
+pub mod reset;
+pub mod self_cost;
 pub mod sink;
+pub mod snapshot_builder;
 pub mod tick;
-pub mod view;
 pub mod wall;
 
-use crate::amounts::SetPoint;
 use crate::cli::RunArgs;
-use crate::devices;
-use crate::exit::Exit;
-use crate::host;
+use crate::cli::exit::Exit;
+use crate::cli::quantities::SetPoint;
+use crate::cli::settings::Settings;
+use crate::inventory::devices;
+use crate::output::text;
 use crate::probe::Probed;
 use crate::recordings::recorder_thread::RecorderThread;
-use crate::settings::Settings;
-use crate::text;
 use announce::announce;
 use anyhow::{Context, Result, anyhow, bail};
 use changes::{ChangeKind, ChangeLog, MachineChange};
+use json_lines::{JsonLines, Outlet};
 use metrics::Exporter;
-use outlet::{JsonLines, Outlet};
 use publish::Publisher;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use sink::{SinkTrouble, Sinks};
@@ -103,7 +104,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     // Before the first limit: a signal that comes while the platform is opened must not kill us
     // with a limit already in place.
     let stop = watch_signals()?;
-    let mut platform = host::open_to_run(roots, &settings)?;
+    let mut platform = open_platform::open_to_run(roots, &settings)?;
     if settings.probe {
         platform = Box::new(Probed::start(platform, roots)?);
     }
@@ -111,7 +112,7 @@ pub fn go(mut settings: Settings, purpose: Purpose, roots: &Roots) -> Result<Exi
     check_limits_are_possible(&settings, platform.describe())?;
     announce(&settings, platform.describe(), roots);
     let sinks = sinks(&settings, purpose, platform.describe(), roots)?;
-    let policy = host::policy_name(settings.config.policy);
+    let policy = open_platform::policy_name(settings.config.policy);
     let config = settings.config.clone();
     let is_limiting = config.limit;
     if is_limiting {
@@ -183,7 +184,7 @@ fn recorder(
         writer_version: env!("CARGO_PKG_VERSION").to_owned(),
         writer_pid: std::process::id(),
         interval_ms: u64::try_from(settings.interval.as_millis()).unwrap_or(u64::MAX),
-        policy: host::policy_name(settings.config.policy),
+        policy: open_platform::policy_name(settings.config.policy),
         config: settings.config.clone(),
         description: machine.clone(),
     };

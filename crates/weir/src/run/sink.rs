@@ -10,7 +10,7 @@
 //! ```
 
 use super::changes::MachineChange;
-use super::cost::thread_cpu;
+use super::self_cost::thread_cpu;
 use std::sync::Arc;
 use std::time::Instant;
 use weir_core::seam::snapshot::{Delivery, Snapshot};

@@ -6,9 +6,9 @@
 //! decided in weir-core; what is here is the order of things and the bookkeeping for screens.
 
 use super::changes::{Changes, MachineChange};
-use super::cost::{Meter, Stages, process_cpu, thread_cpu};
+use super::self_cost::{Meter, Stages, process_cpu, thread_cpu};
 use super::sink::{Shown, Sinks, TickContext, Wants};
-use super::view::{Beside, Screen, View};
+use super::snapshot_builder::{Beside, Screen, View};
 use super::wall::Wall;
 use std::collections::BTreeMap;
 use std::sync::Arc;

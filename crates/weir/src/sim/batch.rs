@@ -2,8 +2,8 @@
 //! Many runs at once, on all CPUs, with progress on stderr. Results do not depend on the number of CPUs, nor
 //! on the order in which runs finish.
 
-use super::builtin::Loaded;
-use super::choice::Choice;
+use super::builtin_scenarios::Loaded;
+use super::controllers::Choice;
 use super::results::run_of;
 use anyhow::{Context, Result};
 use std::io::Write;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 use weir_report::results::{Results, Run};
-use weir_sim::{Measures, Scenario, Witness};
+use weir_sim::{RunMetrics, Scenario, Witness};
 
 /// One run that was made.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Made {
     /// Which of the choices.
     pub choice: usize,
     /// Everything the simulator knows.
-    pub measures: Measures,
+    pub measures: RunMetrics,
     /// The same as results.
     pub run: Run,
     /// How long it took, in seconds. Not a result: it differs from time to time.

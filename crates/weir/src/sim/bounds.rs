@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether `--check` has anything to judge. A check that judges nothing is no check that was passed.
 
-use super::choice::Choice;
+use super::controllers::Choice;
 use anyhow::{Result, bail};
-use weir_report::Subject;
+use weir_report::ScenarioInfo;
 use weir_report::results::{Results, Run};
 
 /// Whether bounds of the scenario can be held against these choices: known before anything is run.
 ///
 /// # Errors
 /// There is nothing to judge, or nothing to compare with: naming what is missing.
-pub fn can_be_checked(subject: &Subject, choices: &[Choice], scenario: &str) -> Result<()> {
+pub fn can_be_checked(subject: &ScenarioInfo, choices: &[Choice], scenario: &str) -> Result<()> {
     if subject.expect.is_empty() {
         bail!(
             "--check has nothing to judge: the scenario {scenario} states no bounds; state some under [expect] \
@@ -56,16 +56,16 @@ pub fn can_be_checked(subject: &Subject, choices: &[Choice], scenario: &str) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::{builtin, choice, results};
+    use super::super::{builtin_scenarios, controllers, results};
     use super::*;
 
     fn asked(scenario: &str, expect: Option<&str>, backends: &[&str]) -> Result<()> {
-        let mut loaded = builtin::named(scenario).unwrap()?;
+        let mut loaded = builtin_scenarios::named(scenario).unwrap()?;
         if let Some(expect) = expect {
             loaded.scenario.expect = toml::from_str(expect)?;
         }
         let backends: Vec<String> = backends.iter().map(ToString::to_string).collect();
-        let choices = choice::choose(&backends, &[], &loaded.scenario)?;
+        let choices = controllers::choose(&backends, &[], &loaded.scenario)?;
         can_be_checked(&results::subject(&loaded, 1)?, &choices, scenario)
     }
 

@@ -73,7 +73,7 @@ pub struct ScenarioArgs {
     pub backend: Vec<String>,
 
     /// Seed of all random numbers
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = crate::numbers::whole::<u64>)]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = crate::cli::numbers::whole::<u64>)]
     pub seed: u64,
 
     /// How many seeds, from --seed on: means and ranges are shown

@@ -2,7 +2,7 @@
 //! `weir sim device`: the loaded-latency curve of a profile, as Intel MLC measures it on hardware.
 //! Model, profiles and their errors: `docs/explanation/device-model.md`.
 
-use crate::exit::{Exit, print, print_json};
+use crate::cli::exit::{Exit, print, print_json};
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
@@ -153,8 +153,8 @@ fn table(
     knee: f64,
     points: &[SweepPoint],
 ) -> String {
-    let rate = |value: f64| crate::text::rate(BytesPerSec::new(value));
-    let title = crate::text::harmless(&profile.title);
+    let rate = |value: f64| crate::output::text::rate(BytesPerSec::new(value));
+    let title = crate::output::text::harmless(&profile.title);
     let mut out = format!(
         "{title}\n{threads} threads, {}; knee at {}\n\n{:>6}  {:>11}  {:>10}  {:<17}\n",
         mix.name(),

@@ -14,26 +14,26 @@
 
 mod batch;
 mod bounds;
-pub mod builtin;
-mod choice;
+pub mod builtin_scenarios;
 pub mod cli;
+mod controllers;
 mod device;
 mod evaluate;
 mod record;
 mod results;
 mod table;
 
-use crate::exit::{Exit, print, print_json};
-use crate::text::harmless;
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text::harmless;
 use anyhow::Result;
 use batch::Batch;
-use builtin::Loaded;
-use choice::Choice;
+use builtin_scenarios::Loaded;
 use cli::{ScenarioArgs, SimArgs};
+use controllers::Choice;
 use serde::Serialize;
 use std::fmt::Write;
 use std::time::Instant;
-use weir_report::Subject;
+use weir_report::ScenarioInfo;
 use weir_report::results::Results;
 
 /// Runs the scenario or the subcommand.
@@ -53,12 +53,12 @@ fn scenario(args: &ScenarioArgs) -> Result<Exit> {
     let Some(name) = &args.scenario else {
         return list(args.json);
     };
-    let loaded = builtin::load(name)?;
+    let loaded = builtin_scenarios::load(name)?;
     if args.print {
         print(&loaded.text)?;
         return Ok(Exit::Done);
     }
-    let mut choices = choice::choose(&args.backend, &args.policy, &loaded.scenario)?;
+    let mut choices = controllers::choose(&args.backend, &args.policy, &loaded.scenario)?;
     let seeds: Vec<u64> = (0..u64::from(args.seeds))
         .map(|n| args.seed.wrapping_add(n))
         .collect();
@@ -124,7 +124,7 @@ fn on_screen(
 const RUNS_BESIDE: usize = 4;
 
 /// Few runs as live runs are shown; more of them, or several seeds, in a table with a row each.
-fn shown(batch: &Batch, subject: &Subject, results: &Results) -> String {
+fn shown(batch: &Batch, subject: &ScenarioInfo, results: &Results) -> String {
     if results.runs.len() <= RUNS_BESIDE && batch.of(0).count() == 1 {
         return weir_report::terminal(subject, results);
     }
@@ -145,8 +145,8 @@ struct Listed {
 
 fn list(json: bool) -> Result<Exit> {
     let mut all = Vec::new();
-    for name in builtin::names() {
-        let about = builtin::load(name)?.scenario.about;
+    for name in builtin_scenarios::names() {
+        let about = builtin_scenarios::load(name)?.scenario.about;
         all.push(Listed { name, about });
     }
     if json {

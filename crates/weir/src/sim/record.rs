@@ -3,16 +3,16 @@
 //! shown on the screen of `weir top`.
 
 use super::batch::{self, Made};
-use super::builtin::Loaded;
-use super::choice::Choice;
-use crate::exit::Exit;
+use super::builtin_scenarios::Loaded;
+use super::controllers::Choice;
+use crate::cli::exit::Exit;
 use crate::recordings::cli::ReplayArgs;
 use crate::recordings::replay_screen::ReplayScreen;
 use crate::recordings::simulated::Session;
 use crate::top;
 use anyhow::{Result, bail};
 use std::path::Path;
-use weir_sim::Variant;
+use weir_sim::ControllerKind;
 
 /// Makes the runs of weir one after the other and records each as a session of its own. `told` gets label,
 /// seed and number of ticks of each.
@@ -26,12 +26,12 @@ pub fn record(
     path: &Path,
     told: impl Fn(&str, u64, u64),
 ) -> Result<Vec<Made>> {
-    let is_weirs = |at: &usize| matches!(choices[*at].variant, Variant::Weir(_));
+    let is_weirs = |at: &usize| matches!(choices[*at].variant, ControllerKind::Weir(_));
     let recorded: Vec<usize> = (0..choices.len()).filter(is_weirs).collect();
     if recorded.is_empty() {
         bail!(
             "only runs of weir can be recorded: add one to --backend, such as {}",
-            super::choice::WEIR
+            super::controllers::WEIR
         );
     }
     let mut all = Vec::new();

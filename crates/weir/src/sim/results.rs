@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A simulated run in the format of `docs/reference/results.md`, and its scenario as reports see it.
 
-use super::builtin::Loaded;
-use super::choice::Choice;
+use super::builtin_scenarios::Loaded;
+use super::controllers::Choice;
 use anyhow::{Context, Result};
 use std::time::Duration;
 use weir_hw::memory_device::Profile;
 use weir_hw::{Equilibrium, LoadedDevice, Requester};
-use weir_report::Subject;
+use weir_report::ScenarioInfo;
 use weir_report::results::{Caveat, LimitedLatency, Origin, Results, Run};
-use weir_sim::{Measures, Scenario};
+use weir_sim::{RunMetrics, Scenario};
 
 /// The run as results have it.
-pub fn run_of(measures: &Measures, choice: &Choice) -> Run {
+pub fn run_of(measures: &RunMetrics, choice: &Choice) -> Run {
     let m = measures;
     Run {
         fingerprint: None,
@@ -78,9 +78,9 @@ const LINES: &str = "single lines are a distribution around the mean of the devi
 ///
 /// # Errors
 /// A device profile does not exist.
-pub fn subject(loaded: &Loaded, seed: u64) -> Result<Subject> {
+pub fn subject(loaded: &Loaded, seed: u64) -> Result<ScenarioInfo> {
     let Loaded { scenario, text } = loaded;
-    Ok(Subject {
+    Ok(ScenarioInfo {
         about: scenario.about.clone(),
         seed,
         capacity_bytes_per_sec: capacity(scenario)?,

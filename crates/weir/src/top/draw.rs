@@ -7,7 +7,8 @@ use super::help::{self, BOLD, DIM};
 use super::model::{DeviceRow, Model, TopRow};
 use super::table;
 use super::tag::tag;
-use crate::{text, words};
+use crate::output::labels;
+use crate::output::text;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -344,7 +345,7 @@ fn limit_line(row: &TopRow, known_since_unix_ms: Option<u64>, now_unix_ms: u64) 
         let span = text::ago(now_unix_ms.saturating_sub(since));
         limit += &format!(" for {more}{span}");
     }
-    limit += &words::weight(&row.verdict);
+    limit += &labels::weight(&row.verdict);
     if let Some(allowed) = row.verdict.allowed_bytes_per_sec {
         limit += &format!(" · budget {}", text::rate(allowed));
     }
@@ -363,7 +364,7 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
     let limit = limit_line(row, model.known_since_unix_ms, now_unix_ms);
     let figure = match row.inside {
         Some(_) => "an estimate, the workload's shared out by CPU time",
-        None => words::provenance_long(verdict.bandwidth.provenance),
+        None => labels::provenance_long(verdict.bandwidth.provenance),
     };
     let name = match &row.inside {
         Some(inside) => inside.what.clone(),
@@ -371,7 +372,7 @@ fn draw_detail(frame: &mut Frame, area: Rect, model: &Model, now_unix_ms: u64) {
     };
     let mut last = format!("bandwidth: {figure}");
     if let Some(stats) = &row.scheduled {
-        let scheduled = words::scheduled_short(stats);
+        let scheduled = labels::scheduled_short(stats);
         last = if width < BOTH {
             scheduled
         } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a table has no rows, or not all: an empty table without a reason would seem to say that all is well.
 
-use crate::text;
+use crate::output::text;
 use weir_core::seam::snapshot::Snapshot;
 use weir_core::seam::topology::Fact;
 

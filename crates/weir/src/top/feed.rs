@@ -3,12 +3,12 @@
 //! file that was kept.
 
 use crate::cli::{TopArgs, WorkloadsName};
-use crate::host;
+use crate::output::text;
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
+use crate::run::open_platform;
 use crate::run::publish::{self, is_live, wall_unix_ms};
 use crate::run::sink::{Shown, Sink, SinkTrouble, Sinks, Wants};
 use crate::run::tick::Loop;
-use crate::text;
 use anyhow::{Context, Result, anyhow};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -143,7 +143,7 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
     thread::Builder::new()
         .name("weir-top-own".into())
         .spawn(move || {
-            let platform = match host::open_read_only(&roots, by, nodes, OWN_INTERVAL) {
+            let platform = match open_platform::open_read_only(&roots, by, nodes, OWN_INTERVAL) {
                 Ok(platform) => platform,
                 Err(error) => {
                     // The other side waits for exactly this message.
@@ -153,7 +153,7 @@ fn own(roots: Roots, by: WorkloadsName, nodes: Vec<u32>) -> Result<Feed> {
             };
             let _ = opened_send.send(Ok(()));
             let config = Config::default();
-            let policy = host::policy_name(config.policy);
+            let policy = open_platform::policy_name(config.policy);
             let mut sinks = Sinks::default();
             sinks.add(ToScreen {
                 screen: send.clone(),

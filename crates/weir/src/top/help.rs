@@ -2,7 +2,7 @@
 //! The line of keys, and the page that explains them.
 
 use super::model::Model;
-use crate::text;
+use crate::output::text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};

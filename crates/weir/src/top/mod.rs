@@ -17,10 +17,10 @@ pub mod testing;
 pub mod tree;
 
 use crate::cli::TopArgs;
-use crate::exit::{Exit, print, print_json};
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text;
 use crate::recordings::replay_screen::{ReplayScreen, ReplayView};
 use crate::run::publish::wall_unix_ms;
-use crate::text;
 use anyhow::{Context, Result};
 use feed::Feed;
 use keys::Act;

@@ -2,7 +2,8 @@
 //! The table's cells as text, for the live screen and for plain output alike.
 
 use super::model::TopRow;
-use crate::{text, words};
+use crate::output::labels;
+use crate::output::text;
 use unicode_width::UnicodeWidthStr;
 use weir_core::rates::attribution::Provenance;
 
@@ -110,8 +111,8 @@ impl TopColumn {
                 let held = row.held.get();
                 or_dash((held > 0.0).then(|| text::percent(held)))
             }
-            TopColumn::Source => words::provenance(verdict.bandwidth.provenance).to_owned(),
-            TopColumn::Why => words::verdict_short(verdict).to_owned(),
+            TopColumn::Source => labels::provenance(verdict.bandwidth.provenance).to_owned(),
+            TopColumn::Why => labels::verdict_short(verdict).to_owned(),
         }
     }
 }
@@ -203,7 +204,7 @@ pub fn why_long(row: &TopRow) -> String {
         return "its part of the workload's bytes, by CPU time".to_owned();
     }
     let Some(branch) = &row.branch else {
-        return words::verdict_long(&row.verdict);
+        return labels::verdict_long(&row.verdict);
     };
     let all = branch.workloads;
     let workloads = if all == 1 { "workload" } else { "workloads" };

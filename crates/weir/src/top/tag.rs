@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Short names of pods, containers and machines, to be put before the paths of their cgroups.
 
-use crate::text;
+use crate::output::text;
 use unicode_width::UnicodeWidthStr;
 use weir_core::owner::owner;
 

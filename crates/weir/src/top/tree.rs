@@ -4,7 +4,7 @@
 
 use super::model::{Branch, TopRow};
 use super::tag::tag;
-use crate::text;
+use crate::output::text;
 use std::collections::{BTreeMap, BTreeSet};
 use unicode_width::UnicodeWidthStr;
 use weir_core::rates::attribution::{Estimate, Provenance};

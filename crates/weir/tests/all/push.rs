@@ -21,14 +21,14 @@ const AWAY: &str = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 9\r\n\r\
 const SILENT: &str = "";
 
 /// A server that keeps the requests it gets.
-struct Fake {
+struct FakeHost {
     url: String,
     answer: Answer,
     requests: Receiver<String>,
 }
 
-impl Fake {
-    fn start(answer: &'static str) -> Fake {
+impl FakeHost {
+    fn start(answer: &'static str) -> FakeHost {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/write?db=weir", listener.local_addr().unwrap());
         let answer = Arc::new(Mutex::new(answer));
@@ -40,7 +40,7 @@ impl Fake {
                 silent.extend(serve(stream.unwrap(), &shared, &send));
             }
         });
-        Fake {
+        FakeHost {
             url,
             answer,
             requests,
@@ -126,7 +126,7 @@ fn time_of(request: &str) -> i64 {
 #[test]
 fn batches_wait_for_a_server_that_is_away() {
     let world = World::new();
-    let server = Fake::start(AWAY);
+    let server = FakeHost::start(AWAY);
     let token = world.path("token");
     fs::write(&token, "abc==\n").unwrap();
     let daemon = start(
@@ -174,7 +174,7 @@ fn batches_wait_for_a_server_that_is_away() {
 fn what_a_server_refuses_is_dropped_and_said_once() {
     let world = World::new();
     let refusal = "HTTP/1.1 400 Bad Request\r\nContent-Length: 14\r\n\r\nno such figure";
-    let server = Fake::start(refusal);
+    let server = FakeHost::start(refusal);
     let daemon = start(&world, &server.url, &[]);
     world.wait("two batches were refused", || {
         delivery(&world)["dropped_batches_total"].as_u64() >= Some(2)
@@ -196,7 +196,7 @@ fn what_a_server_refuses_is_dropped_and_said_once() {
 #[test]
 fn a_server_that_hangs_holds_up_nothing() {
     let world = World::new();
-    let server = Fake::start(SILENT);
+    let server = FakeHost::start(SILENT);
     let daemon = start(
         &world,
         &server.url,
@@ -227,7 +227,7 @@ fn answers_of_all_kinds_are_survived() {
     let long: &'static str =
         Box::leak(format!("HTTP/1.1 500 Oh\r\n\r\n{}", "x".repeat(1 << 20)).into_boxed_str());
     let world = World::new();
-    let server = Fake::start("\0\u{1}nonsense\r\n\r\n");
+    let server = FakeHost::start("\0\u{1}nonsense\r\n\r\n");
     let daemon = start(&world, &server.url, &[]);
     let troubled = |what: &str| {
         world.wait(what, || !delivery(&world)["trouble"].is_null());

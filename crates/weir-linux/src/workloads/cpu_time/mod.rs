@@ -60,14 +60,14 @@ pub(crate) struct CpuTimeReader<'a> {
 
 impl CpuTimeReader<'_> {
     /// Reads one by itself, unless it was read with others; nothing if it is gone.
-    pub(crate) fn see(&mut self, glance: &mut Glance<'_>) -> Option<Times> {
-        let watched = glance.watched;
-        if let Some(times) = glance.swept.take() {
+    pub(crate) fn read(&mut self, request: &mut CpuTimeRequest<'_>) -> Option<Times> {
+        let watched = request.watched;
+        if let Some(times) = request.swept.take() {
             return Some(times);
         }
         match &watched.source {
             WorkloadSource::Cgroup(leaf) => self.leaf(leaf),
-            WorkloadSource::Process(process) => self.process(&watched.id, process, glance.hold),
+            WorkloadSource::Process(process) => self.process(&watched.id, process, request.hold),
             WorkloadSource::Set(set) => Some(self.process_set(set)),
             WorkloadSource::Inner(inner) => self.inner(inner),
         }
@@ -197,7 +197,7 @@ pub(crate) fn throttled_times(throttled: Option<Nanos>, at: Nanos) -> Reading<Na
 }
 
 /// A workload of the view at this tick.
-pub(crate) struct Glance<'a> {
+pub(crate) struct CpuTimeRequest<'a> {
     /// Its place in the view.
     pub(crate) place: usize,
     pub(crate) watched: &'a Watched,
@@ -222,13 +222,13 @@ pub(crate) enum Repose {
 }
 
 /// All of a view that are there still, in its order.
-pub(crate) fn glances<'a>(
+pub(crate) fn requests<'a>(
     view: &'a View,
     holds: &'a BTreeMap<WorkloadId, LimitedCgroup>,
     rests: &mut IdleSkips,
     quiet: &Quiet,
-) -> Vec<Glance<'a>> {
-    let mut glances = Vec::with_capacity(view.workloads.len());
+) -> Vec<CpuTimeRequest<'a>> {
+    let mut requests = Vec::with_capacity(view.workloads.len());
     let mut holds = holds.iter().peekable();
     let at = now();
     for (place, watched) in view.workloads.iter().enumerate() {
@@ -247,7 +247,7 @@ pub(crate) fn glances<'a>(
             None if quiet.are(&watched.uses) => Repose::Quiet,
             None => Repose::Awake,
         };
-        glances.push(Glance {
+        requests.push(CpuTimeRequest {
             place,
             watched,
             hold,
@@ -256,7 +256,7 @@ pub(crate) fn glances<'a>(
             swept: None,
         });
     }
-    glances
+    requests
 }
 
 /// The kind of thing a workload is.

@@ -393,7 +393,7 @@ fn cpu_of_thread() -> u64 {
     u64::try_from(spent.tv_sec * 1_000_000_000 + spent.tv_nsec).unwrap()
 }
 
-/// Both ways of asking for all processes, by turns; and a whole round of the scout by each.
+/// Both ways of asking for all processes, by turns; and a whole round of discovery by each.
 #[test]
 #[ignore = "makes a thousand cgroups and processes, and prints what asking them costs"]
 fn what_asking_costs() {
@@ -404,15 +404,15 @@ fn what_asking_costs() {
     let thousand = Thousand::new().unwrap();
     let proc = Arc::new(open_root(&roots().proc).unwrap());
     let open = || CgroupTree::open(&thousand.dir, Budget::new(10_000)).unwrap();
-    let scout = |tasks| {
+    let discovery = |tasks| {
         let rules = Rules::new(Vec::new(), None, None);
         // For limits: all are asked each time, settled or not.
-        let scout = Discovery::of_cgroups(open(), Arc::clone(&proc), rules);
-        scout.with_tasks(tasks).for_limits(true)
+        let discovery = Discovery::of_cgroups(open(), Arc::clone(&proc), rules);
+        discovery.with_tasks(tasks).for_limits(true)
     };
-    let mut scouts = [
-        scout(Tasks::walk()),
-        scout(Tasks::of(iterator("again").unwrap())),
+    let mut both = [
+        discovery(Tasks::walk()),
+        discovery(Tasks::of(iterator("again").unwrap())),
     ];
     let mut buffer = Buffer::new();
     let mut tree = open();
@@ -446,9 +446,9 @@ fn what_asking_costs() {
             }
         });
         assert_eq!((walked, counted), (1000, 1000));
-        for (place, scout) in scouts.iter_mut().enumerate() {
+        for (place, discovery) in both.iter_mut().enumerate() {
             took(2 + place, &mut || {
-                assert_eq!(scout.round(at).workloads.len(), 1000);
+                assert_eq!(discovery.round(at).workloads.len(), 1000);
             });
         }
     }
@@ -459,7 +459,7 @@ fn what_asking_costs() {
     };
     let [lists, sweep, round_by_lists, round_by_sweep] = [0, 1, 2, 3].map(median);
     println!("asking 1000 cgroups: lists {lists} us, iterator {sweep} us of CPU time");
-    println!("a round of the scout: {round_by_lists} us, {round_by_sweep} us");
+    println!("a round of discovery: {round_by_lists} us, {round_by_sweep} us");
     assert!(sweep < lists, "the iterator is the dearer one");
 }
 

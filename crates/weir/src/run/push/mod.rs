@@ -17,7 +17,7 @@ pub use target::Target;
 use super::lossy::{Drained, Lossy};
 use super::sink::{Sink, TickContext};
 use crate::cli::WorkloadsName;
-use crate::settings::Settings;
+use crate::cli::settings::Settings;
 use anyhow::{Context, Result};
 use queue::Queue;
 use send::Sender;

@@ -5,7 +5,7 @@
 
 use super::queue::Queue;
 use super::target::Target;
-use crate::text;
+use crate::output::text;
 use std::time::{Duration, Instant};
 use tracing::{info, warn};
 use ureq::Agent;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Where lines are pushed to: an address that can be right, and a token from a file.
 
-use crate::text;
+use crate::output::text;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;

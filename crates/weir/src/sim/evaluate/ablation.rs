@@ -2,14 +2,14 @@
 //! Which part of weir's controller brings what: one part changed at a time, the same scenarios and seeds.
 
 use super::super::batch::{self, Batch};
-use super::super::choice::Choice;
-use super::lab::{Lab, command, heads, number, of_run, slim, text, words};
+use super::super::controllers::Choice;
+use super::context::{Lab, command, heads, number, of_run, slim, text, words};
 use anyhow::Result;
 use serde_json::json;
 use weir_core::policy::Policy;
 use weir_core::units::GIB;
 use weir_report::{Part, Section, Table};
-use weir_sim::{Attribution, Variant, WeirOptions};
+use weir_sim::{Attribution, ControllerKind, WeirOptions};
 
 /// What is changed, by name.
 type AblationChange = (&'static str, fn(&mut WeirOptions));
@@ -60,11 +60,11 @@ pub fn ablation(lab: &mut Lab) -> Result<Section> {
     for name in SCENARIOS {
         let loaded = lab.scenario(name)?;
         let choice = |(label, change): &AblationChange| {
-            let Variant::Weir(mut options) = Variant::weir(&loaded.scenario) else {
-                return Choice::of(Variant::None);
+            let ControllerKind::Weir(mut options) = ControllerKind::weir(&loaded.scenario) else {
+                return Choice::of(ControllerKind::None);
             };
             change(&mut options);
-            let mut choice = Choice::of(Variant::Weir(options));
+            let mut choice = Choice::of(ControllerKind::Weir(options));
             (*label).clone_into(&mut choice.label);
             choice
         };

@@ -2,12 +2,12 @@
 //! Thesis 6.3, 6.3.1 and 6.3.2: is the bandwidth held?
 
 use super::super::batch::Batch;
-use super::lab::{Compared, Lab, command, heads, number, of_run, picture, text, words};
+use super::context::{Compared, Lab, command, heads, number, of_run, picture, text, words};
+use super::deviations;
 use super::limits::cpu_limits;
 use super::measured::{self, heavy};
-use super::printed::{OF_TABLE_2, TABLE_2};
 use super::processes;
-use super::why;
+use super::published_figures::{OF_TABLE_2, TABLE_2};
 use anyhow::Result;
 use weir_core::units::GIB;
 use weir_report::{Cell, Part, Section, Table, plot};
@@ -49,7 +49,7 @@ pub fn limit(lab: &mut Lab) -> Result<Section> {
     ];
     parts.extend(refused(lab, "thesis-limit"));
     parts.push(text(shown(lab, &batch)));
-    parts.extend(why::of(lab, "table 2"));
+    parts.extend(deviations::of(lab, "table 2"));
     parts.push(lab.bandwidth(&batch)?);
     parts.extend(processes::figure_10(lab, &batch));
     parts.push(command("weir sim thesis-limit --backend all --seeds 3"));
@@ -115,7 +115,7 @@ pub fn idle(lab: &mut Lab) -> Result<Section> {
         Part::Table(table),
     ];
     parts.extend(refused(lab, "thesis-idle"));
-    parts.extend(why::of(lab, "figure 11"));
+    parts.extend(deviations::of(lab, "figure 11"));
     parts.push(lab.bandwidth(&batch)?);
     parts.push(command("weir sim thesis-idle --backend all --seeds 3"));
     Ok(Section {
@@ -162,7 +162,7 @@ pub fn asymmetric(lab: &mut Lab) -> Result<Section> {
         Part::Table(table),
     ];
     parts.extend(refused(lab, "thesis-asymmetric"));
-    parts.extend(why::of(lab, "figure 12"));
+    parts.extend(deviations::of(lab, "figure 12"));
     parts.push(picture(plot(
         &cpu_limits(&batch, "Figure 12: CPU use and limits, first seed"),
         &lab.fonts,

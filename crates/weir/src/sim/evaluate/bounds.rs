@@ -2,9 +2,9 @@
 //! The bounds that scenarios state, against what weir reached: one row each, as after a run of one scenario.
 
 use super::super::batch::Batch;
-use super::super::builtin;
+use super::super::builtin_scenarios;
 use super::super::results::subject;
-use super::lab::{Lab, command, heads, text, words};
+use super::context::{Lab, command, heads, text, words};
 use anyhow::Result;
 use serde_json::json;
 use weir_report::{Cell, CellKind, Check, Part, Section, Table};
@@ -83,7 +83,7 @@ pub fn bounds(lab: &mut Lab) -> Result<Section> {
 
 /// The checks of each seed; nothing for a scenario that states no bounds.
 fn checks(lab: &Lab, name: &str, batch: &Batch) -> Result<Vec<Vec<Check>>> {
-    let Some(loaded) = builtin::named(name).transpose()? else {
+    let Some(loaded) = builtin_scenarios::named(name).transpose()? else {
         return Ok(Vec::new());
     };
     let of = |seed: &u64| {

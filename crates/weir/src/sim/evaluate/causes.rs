@@ -15,16 +15,16 @@
 //! says how many other figures the same assumption takes away.
 
 use super::super::batch;
-use super::super::choice::Choice;
-use super::lab::{Lab, NEAR, heads, number, signed_percent, slim, text, words};
+use super::super::controllers::Choice;
+use super::context::{Lab, NEAR, heads, number, signed_percent, slim, text, words};
 use super::measured;
-use super::printed::{self, Printed};
+use super::published_figures::{self, Printed};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;
 use weir_report::{Cell, CellKind, Part, Section, Table};
 use weir_sim::scenario::Scenario;
-use weir_sim::{LimitRule, ScxReading, Variant};
+use weir_sim::{ControllerKind, LimitRule, ScxReading};
 
 const TITLE: &str = "Tested causes";
 /// Seeds of a run with a varied assumption.
@@ -263,7 +263,7 @@ pub struct Cause {
 /// # Errors
 /// A run cannot be made.
 pub fn test(lab: &mut Lab) -> Result<()> {
-    let all = printed::all();
+    let all = published_figures::all();
     for (assumption, a) in ASSUMPTIONS.iter().enumerate() {
         for name in a.scenarios {
             let mut loaded = lab.scenario(name)?;
@@ -297,13 +297,15 @@ pub fn test(lab: &mut Lab) -> Result<()> {
 /// The thesis's controllers; its schedulers with the other reading, where there is one, and no others then.
 fn choices(scenario: &Scenario, reading: Option<fn() -> ScxReading>, name: &str) -> Vec<Choice> {
     if name == ESTIMATE {
-        return vec![Choice::of(Variant::Monitor)];
+        return vec![Choice::of(ControllerKind::Monitor)];
     }
-    let all = Variant::all(scenario).into_iter();
-    let all = all.filter(|v| !matches!(v, Variant::Weir(_)));
+    let all = ControllerKind::all(scenario).into_iter();
+    let all = all.filter(|v| !matches!(v, ControllerKind::Weir(_)));
     let read = |variant| match (variant, reading) {
-        (Variant::Scx(which), Some(reading)) => Some(Variant::ScxRead(which, reading())),
-        (Variant::None, Some(_)) => Some(Variant::None),
+        (ControllerKind::Scx(which), Some(reading)) => {
+            Some(ControllerKind::ScxRead(which, reading()))
+        }
+        (ControllerKind::None, Some(_)) => Some(ControllerKind::None),
         (_, Some(_)) => None,
         (variant, None) => Some(variant),
     };
@@ -341,7 +343,7 @@ fn counts_for(lab: &Lab, assumption: usize, printed_in: &str) -> bool {
     let here = |t: &&Tested| t.assumption == assumption && t.printed.printed_in == printed_in;
     let (mut without, mut with) = (0, 0);
     for t in lab.tested.iter().filter(here) {
-        let same = |c: &&super::lab::Compared| {
+        let same = |c: &&super::context::Compared| {
             (c.printed_in, c.backend.as_str(), c.figure)
                 == (t.printed.printed_in, t.printed.backend, t.printed.figure)
         };
@@ -361,7 +363,7 @@ pub fn section(lab: &mut Lab) -> Section {
         let mut counts = [0_u32; 4];
         let mut values = Vec::new();
         for t in of_this {
-            let same = |c: &&super::lab::Compared| {
+            let same = |c: &&super::context::Compared| {
                 (c.printed_in, c.backend.as_str(), c.figure)
                     == (t.printed.printed_in, t.printed.backend, t.printed.figure)
             };

@@ -2,9 +2,9 @@
 //! Thesis 6.6 and 6.7: what reading costs, and what others gain.
 
 use super::super::batch::Batch;
-use super::lab::{Compared, Lab, command, heads, number, of_run, picture, text, words};
-use super::printed;
-use super::why;
+use super::context::{Compared, Lab, command, heads, number, of_run, picture, text, words};
+use super::deviations;
+use super::published_figures;
 use anyhow::Result;
 use weir_report::results::Run;
 use weir_report::{Bar, Bars, Cell, CellKind, Part, Section, Table, bars};
@@ -30,7 +30,8 @@ pub fn cost(lab: &mut Lab) -> Result<Section> {
     let base = of_run(&batch, 0, |r| r.cpu_sec_per_gib).map(|b| b[1]);
     for (i, choice) in batch.choices.iter().enumerate() {
         let ours = of_run(&batch, i, |r| r.cpu_sec_per_gib);
-        let printed = printed::find("figure 18", choice.name, "cpu_sec_per_gib").map(|p| p.value);
+        let printed =
+            published_figures::find("figure 18", choice.name, "cpu_sec_per_gib").map(|p| p.value);
         let mut row = vec![words(&choice.label)];
         row.extend(lab.beside(&batch, i, ("figure 18", "cpu_sec_per_gib"), 3));
         row.push(change(ours.map(|o| o[1]), base));
@@ -65,7 +66,7 @@ pub fn cost(lab: &mut Lab) -> Result<Section> {
         ),
         Part::Table(table),
     ];
-    parts.extend(why::of(lab, "figure 18"));
+    parts.extend(deviations::of(lab, "figure 18"));
     parts.extend([
         picture(picture_of),
         command("weir sim thesis-limit --backend all --seeds 3"),
@@ -100,7 +101,7 @@ pub fn throughput(lab: &mut Lab) -> Result<Section> {
     );
     for (i, choice) in batch.choices.iter().enumerate() {
         let ours = of_run(&batch, i, |r| r.throughput_ops_per_sec);
-        let printed = printed::find("figure 19", choice.name, "throughput_gain_percent");
+        let printed = published_figures::find("figure 19", choice.name, "throughput_gain_percent");
         let mut row = vec![words(&choice.label), number(ours.map(|o| o[1]), 0)];
         row.extend(lab.beside(&batch, i, ("figure 19", "throughput_gain_percent"), 1));
         rows.push(row);
@@ -118,7 +119,7 @@ pub fn throughput(lab: &mut Lab) -> Result<Section> {
         printed: "the gain that the thesis prints, on our base; line: range of the seeds".into(),
         bars: drawn,
     });
-    let far = why::of(lab, "figure 19");
+    let far = deviations::of(lab, "figure 19");
     let mut parts = vec![
         text(
             "The thesis lets fio read 100 GiB and counts until then; here the work beside is counted over the measured time, which is a rate as \
@@ -152,7 +153,7 @@ fn bar(name: &str, ours: Option<[f64; 3]>, printed: Option<f64>, is_base: bool) 
 fn change(value: Option<f64>, base: Option<f64>) -> Cell {
     let ratio = value.zip(base).map(|(v, b)| v / b - 1.0);
     Cell::new(
-        ratio.map_or(String::new(), super::lab::signed_percent),
+        ratio.map_or(String::new(), super::context::signed_percent),
         CellKind::Faint,
     )
 }
@@ -257,8 +258,8 @@ pub fn promises(lab: &mut Lab) -> Result<Section> {
             "What weir's own controller is to reach on the thesis's scenario and beside a light reader, and what it reaches. Missed ones are shown as such.",
         ),
         Part::Table(table),
-        super::crowd::reasons(),
-        super::crowd::crowd(lab)?,
+        super::sensitivity::reasons(),
+        super::sensitivity::crowd(lab)?,
         lab.bandwidth(&neighbours[0])?,
         command("weir sim neighbour --backend all --seeds 3"),
     ];

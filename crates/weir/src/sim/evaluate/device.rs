@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The device model against measurements: latency at the bandwidth that was measured.
 
-use super::lab::{Lab, command, heads, number, picture, signed_percent, text, words};
+use super::context::{Lab, command, heads, number, picture, signed_percent, text, words};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write;

@@ -2,15 +2,15 @@
 //! Thesis 6.2: how well is it known which process uses the device, and what does the device count?
 
 use super::super::batch::{self, Batch};
-use super::super::choice::Choice;
-use super::lab::{Lab, command, heads, number, of_run, over_seeds, picture, slim, text, words};
-use super::printed;
-use super::why;
+use super::super::controllers::Choice;
+use super::context::{Lab, command, heads, number, of_run, over_seeds, picture, slim, text, words};
+use super::deviations;
+use super::published_figures;
 use anyhow::Result;
 use std::fmt::Write;
 use weir_core::units::GIB;
 use weir_report::{Axis, Curve, Ink, Panel, Part, Plot, Section, Shape, Table, plot};
-use weir_sim::{EstimatePoint, Variant};
+use weir_sim::{ControllerKind, EstimatePoint};
 
 const MIB: f64 = 1_048_576.0;
 /// What each of the two readers reads.
@@ -20,19 +20,19 @@ const READER_MIB: f64 = 512.0;
 pub fn estimate(lab: &mut Lab) -> Result<Section> {
     let scenario = lab.scenario("thesis-estimate")?.scenario;
     let choices = [
-        Choice::of(Variant::Monitor),
-        Choice::of(Variant::weir(&scenario)),
+        Choice::of(ControllerKind::Monitor),
+        Choice::of(ControllerKind::weir(&scenario)),
     ];
     let batch = lab.batch("thesis-estimate", &choices)?;
     let mut parts = counted(lab)?;
-    parts.extend(why::of(lab, "6.2.1"));
+    parts.extend(deviations::of(lab, "6.2.1"));
     parts.push(text(
         "Counters know a group exactly, samples know a process badly: the thesis's are 200 times too low and noisy (figure 7). Combined (equation 3) they have the right size, and an \
          RMSE to 512 MiB/s of 15.1 and 10.4 % (figure 8). Here as there: single estimates of its loop, which only looks. In a run one of two equal readers is estimated higher; which one is chance.",
     ));
     parts.push(Part::Table(figures_7_and_8(lab, &batch)));
     for printed_in in ["figure 7", "figure 8"] {
-        parts.extend(why::of(lab, printed_in));
+        parts.extend(deviations::of(lab, printed_in));
     }
     parts.push(picture(plot(
         &over_time(&batch, "Figure 7: bandwidth by samples alone", 0.0, |p| {
@@ -189,7 +189,7 @@ fn counted(lab: &mut Lab) -> Result<Vec<Part>> {
                 phase.write_ratio = Some(writes);
             }
         }
-        let none = [Choice::of(Variant::None)];
+        let none = [Choice::of(ControllerKind::None)];
         let batch = batch::run(&loaded, &none, &lab.seeds, slim)?;
         let written = over_seeds(&batch, 0, |m| Some(m.measures.written_bytes_per_sec / GIB));
         let read = over_seeds(&batch, 0, |m| {
@@ -198,7 +198,7 @@ fn counted(lab: &mut Lab) -> Result<Vec<Part>> {
         });
         let mut row = vec![words(what)];
         for (figure, ours) in [("read_gib_per_sec", read), ("written_gib_per_sec", written)] {
-            match printed::find("6.2.1", name, figure) {
+            match published_figures::find("6.2.1", name, figure) {
                 Some(printed) => row.extend(lab.compare(printed, ours)),
                 None => row.extend([number(ours.map(|o| o[1]), 3), words("0.00"), words("")]),
             }
@@ -207,7 +207,7 @@ fn counted(lab: &mut Lab) -> Result<Vec<Part>> {
     }
     // The writer is a scenario of its own, with bounds.
     let scenario = lab.scenario("thesis-writes")?.scenario;
-    let choices = [Variant::None, Variant::weir(&scenario)].map(Choice::of);
+    let choices = [ControllerKind::None, ControllerKind::weir(&scenario)].map(Choice::of);
     lab.batch("thesis-writes", &choices)?;
     Ok(vec![
         text(

@@ -2,7 +2,7 @@
 //! Is the knee found? Random devices, measured at MLC's 19 loads and where the search asks for more, against
 //! the model's own knee.
 
-use super::lab::{Lab, command, heads, number, signed_percent, text, words};
+use super::context::{Lab, command, heads, number, signed_percent, text, words};
 use anyhow::Result;
 use serde_json::json;
 use weir_core::knee::{self, LoadPoint};

@@ -3,10 +3,12 @@
 
 use super::super::batch::Batch;
 use super::bandwidth::refused;
-use super::lab::{Lab, command, heads, number, over_seeds, picture, signed_percent, text, words};
-use super::printed::{OF_TABLE_3, TABLE_2, TABLE_3};
+use super::context::{
+    Lab, command, heads, number, over_seeds, picture, signed_percent, text, words,
+};
+use super::deviations;
 use super::processes;
-use super::why;
+use super::published_figures::{OF_TABLE_3, TABLE_2, TABLE_3};
 use anyhow::Result;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -34,7 +36,7 @@ pub fn latency(lab: &mut Lab) -> Result<Section> {
         Part::Table(table(lab, &batch)),
     ];
     parts.extend(refused(lab, "thesis-latency"));
-    parts.extend(why::of(lab, "table 3"));
+    parts.extend(deviations::of(lab, "table 3"));
     parts.push(text("Does table 3 agree with itself? The thesis prints no bandwidth for this experiment. With the bandwidths of its table 2 \
                      (five readers; without control ten get more, up to 10 GiB/s) the law demands the means below. A row contradicts where \
                      the printed mean is more than 10 % away. A mean below the law's means that some blocks are in no mean: of readers that starved to the end, or of times in which nothing was under \

@@ -2,8 +2,8 @@
 //! Thesis 6.4: CPU use of the readers and their limits (figures 13 and 14), and what its text says of them.
 
 use super::super::batch::{Batch, Made};
-use super::super::choice::Choice;
-use super::lab::{Lab, command, heads, number, picture, text, words};
+use super::super::controllers::Choice;
+use super::context::{Lab, command, heads, number, picture, text, words};
 use super::measured::{self, heavy};
 use super::processes::some_seconds;
 use anyhow::Result;

@@ -3,8 +3,8 @@
 //! on the simulated machine that is derived from the file.
 
 use super::super::batch::Batch;
-use super::super::choice::{self, Choice};
-use super::lab::{Lab, command, heads, number, of_run, signed_percent, text, words};
+use super::super::controllers::{self, Choice};
+use super::context::{Lab, command, heads, number, of_run, signed_percent, text, words};
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::json;
@@ -161,7 +161,7 @@ pub fn live(lab: &mut Lab) -> Result<Section> {
     let how: How = toml::from_str(HOW).context("how the live run was recorded")?;
     let recorded: Results = serde_json::from_str(RECORDED).context("the recorded live run")?;
     let scenario = lab.scenario(SCENARIO)?.scenario;
-    let mut choices = choice::all(&scenario);
+    let mut choices = controllers::all(&scenario);
     choices.retain(|c: &Choice| ["none", "cpu-max"].contains(&c.name));
     let batch = lab.batch(SCENARIO, &choices)?;
     let free = of_live(&recorded, |r| r.policy == "none" && r.backend == "none")?;

@@ -3,7 +3,7 @@
 //! assumption is varied.
 
 use super::super::batch::{Batch, Made};
-use super::lab::{of_run, over_seeds};
+use super::context::{of_run, over_seeds};
 use weir_core::evaluation::nearest_rank;
 use weir_core::units::GIB;
 use weir_sim::WorkloadSeries;
@@ -13,7 +13,7 @@ const MIB: f64 = 1_048_576.0;
 /// What each reader of 6.2.2 reads.
 const READER_MIB: f64 = 512.0;
 
-/// Lowest, mean and highest of the seeds of a figure, by its name in [`super::printed`].
+/// Lowest, mean and highest of the seeds of a figure, by its name in [`super::published_figures`].
 pub fn value(batch: &Batch, choice: usize, figure: &str) -> Option<[f64; 3]> {
     let run = |of: fn(&weir_report::results::Run) -> Option<f64>| of_run(batch, choice, of);
     let micros = |of: fn(&Made) -> Option<f64>| {

@@ -10,33 +10,33 @@
 
 mod ablation;
 mod bandwidth;
-mod beyond;
 mod bounds;
 mod causes;
+mod context;
 mod costs;
-mod crowd;
+mod deviations;
 mod device;
 mod estimate;
+mod extra_scenarios;
 mod knee;
-mod lab;
 mod latency;
 mod limits;
 mod live;
 mod measured;
 mod overhead;
-mod printed;
 mod processes;
+mod published_figures;
+mod sensitivity;
 mod shortcuts;
 mod speed;
 mod spread;
 mod summary;
-mod why;
 
 use super::cli::EvaluateArgs;
-use crate::exit::{Exit, print, print_json};
-use crate::text::harmless;
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text::harmless;
 use anyhow::{Context, Result};
-use lab::Lab;
+use context::Lab;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -59,8 +59,8 @@ const SECTIONS: [(&str, Make); 18] = [
     ("6.7 throughput", costs::throughput),
     ("6.8 overhead", overhead::overhead),
     ("weir's aims", costs::promises),
-    ("step of load", beyond::step),
-    ("beyond the thesis", beyond::beyond),
+    ("step of load", extra_scenarios::step),
+    ("beyond the thesis", extra_scenarios::beyond),
     ("live testbed", live::live),
     ("bounds", bounds::bounds),
     ("knee", knee::knee),
@@ -83,8 +83,8 @@ pub fn evaluate(args: &EvaluateArgs) -> Result<Exit> {
         eprintln!("── {} of {}: {name}", n + 1, SECTIONS.len() + 1);
         sections.push(make(&mut lab).with_context(|| format!("section {name}"))?);
     }
-    why::is_whole(&lab)?;
-    why::show(&mut lab);
+    deviations::is_whole(&lab)?;
+    deviations::show(&mut lab);
     let after = sections.iter().position(|s| s.id == "aims");
     sections.insert(after.unwrap_or(sections.len()), causes::section(&mut lab));
     sections.push(speed::speed(&mut lab));
@@ -186,12 +186,12 @@ fn files(lab: &Lab) -> Section {
         id: "files".into(),
         title: "Files".into(),
         parts: vec![
-            lab::text(
+            context::text(
                 "evaluation.json has every figure of this page; the pictures lie beside it as PNG. Every series as CSV (single users of a device as means of a second, of the first seed, and \
                        only where there are at most 24):",
             ),
-            lab::text(names.join(", ")),
-            lab::command("weir sim evaluate"),
+            context::text(names.join(", ")),
+            context::command("weir sim evaluate"),
         ],
     }
 }

@@ -3,10 +3,10 @@
 //! with what follows from them at the simulated rates of calls.
 
 use super::super::batch::Batch;
-use super::lab::{Lab, command, heads, number, over_seeds, picture, text, words};
+use super::context::{Lab, command, heads, number, over_seeds, picture, text, words};
+use super::deviations;
 use super::measured;
-use super::printed::{self, Printed};
-use super::why;
+use super::published_figures::{self, Printed};
 use anyhow::Result;
 use serde_json::json;
 use weir_report::{
@@ -81,7 +81,7 @@ pub fn overhead(lab: &mut Lab) -> Result<Section> {
         Part::Table(loops),
         picture(plot(&figure_22(&batch), &lab.fonts)),
     ];
-    parts.extend(why::of(lab, "figure 22"));
+    parts.extend(deviations::of(lab, "figure 22"));
     parts.push(command("weir sim thesis-limit --backend all --seeds 3"));
     Ok(Section {
         id: "overhead".into(),
@@ -94,7 +94,7 @@ pub fn overhead(lab: &mut Lab) -> Result<Section> {
 fn durations(lab: &mut Lab) -> weir_report::Picture {
     let mut drawn = Vec::new();
     for (printed_in, backend, figure, name, why) in DURATIONS {
-        let Some(printed) = printed::find(printed_in, backend, figure) else {
+        let Some(printed) = published_figures::find(printed_in, backend, figure) else {
             continue;
         };
         let given = (why == INPUT).then_some(printed.value);
@@ -117,8 +117,9 @@ fn durations(lab: &mut Lab) -> weir_report::Picture {
 
 /// Calls a second of the thesis's schedulers, and what they cost at the printed durations.
 fn calls(lab: &mut Lab, batch: &Batch) -> Table {
-    let us =
-        |figure: &str| printed::find("figure 20", "thesis-scx", figure).map_or(0.0, |p| p.value);
+    let us = |figure: &str| {
+        published_figures::find("figure 20", "thesis-scx", figure).map_or(0.0, |p| p.value)
+    };
     let (enqueue_us, read_us) = (us("enqueue_mean_us"), us("counter_read_mean_us"));
     let mut rows = Vec::new();
     let mut figures = Vec::new();
@@ -171,10 +172,12 @@ fn loops(lab: &mut Lab, batch: &Batch) -> Table {
             let ours = measured::value(batch, i, figure).map(|v| v[1]);
             has_loop |= ours.is_some();
             row.push(number(ours, decimals));
-            row.push(match printed::find("figure 22", choice.name, figure) {
-                Some(printed) => given(lab, printed, ours),
-                None => words(""),
-            });
+            row.push(
+                match published_figures::find("figure 22", choice.name, figure) {
+                    Some(printed) => given(lab, printed, ours),
+                    None => words(""),
+                },
+            );
         }
         if has_loop {
             rows.push(row);

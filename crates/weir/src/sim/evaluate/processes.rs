@@ -3,8 +3,8 @@
 //! 16).
 
 use super::super::batch::{Batch, Made};
-use super::super::choice::Choice;
-use super::lab::{Lab, heads, number, over_seeds, picture, text, words};
+use super::super::controllers::Choice;
+use super::context::{Lab, heads, number, over_seeds, picture, text, words};
 use super::measured::{heavy, inside};
 use serde_json::json;
 use weir_core::units::GIB;

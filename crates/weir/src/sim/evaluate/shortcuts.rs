@@ -2,7 +2,7 @@
 //! What the simulator knows less of than a real machine, as the head of weir-sim's source lists it: the page
 //! says it in the same words.
 
-use super::lab::{heads, text, words};
+use super::context::{heads, text, words};
 use weir_report::{Cell, CellKind, Part, Section, Table};
 
 const SOURCE: &str = include_str!("../../../../weir-sim/src/lib.rs");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! How fast all of this was, on the machine that made it. The only figures that differ from time to time.
 
-use super::lab::{Lab, command, heads, number, text, words};
+use super::context::{Lab, command, heads, number, text, words};
 use serde_json::json;
 use weir_report::{Cell, Part, Section, Table};
 

@@ -3,15 +3,15 @@
 //! one parameter.
 
 use super::super::batch;
-use super::super::choice::Choice;
+use super::super::controllers::Choice;
 use super::causes::{SPEED_HOLD_MS, SPEED_SPREAD, TURBO_SPREAD, speed};
-use super::lab::{Lab, NEAR, command, heads, number, signed_percent, slim, text, words};
+use super::context::{Lab, NEAR, command, heads, number, signed_percent, slim, text, words};
 use super::measured;
-use super::printed::TABLE_2;
+use super::published_figures::TABLE_2;
 use anyhow::Result;
 use serde_json::json;
 use weir_report::{Cell, CellKind, Part, Section, Table};
-use weir_sim::Variant;
+use weir_sim::ControllerKind;
 
 const TITLE: &str = "Spread of table 2, with noise";
 const SCENARIO: &str = "thesis-limit";
@@ -32,7 +32,9 @@ fn columns(lab: &Lab) -> Result<Vec<SpreadColumn>> {
         if ratio > 0.0 {
             speed(&mut loaded.scenario, ratio);
         }
-        let all = Variant::all(&loaded.scenario).into_iter().map(Choice::of);
+        let all = ControllerKind::all(&loaded.scenario)
+            .into_iter()
+            .map(Choice::of);
         let choices: Vec<Choice> = all
             .filter(|c| TABLE_2.iter().any(|(b, _)| *b == c.name))
             .collect();

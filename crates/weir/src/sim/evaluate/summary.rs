@@ -2,7 +2,7 @@
 //! The first thing on the page: what was to be shown, and whether it was, with where to read on. Each section
 //! leaves its part in the lab.
 
-use super::lab::{Lab, heads, text, words};
+use super::context::{Lab, heads, text, words};
 use serde::Serialize;
 use weir_report::{Cell, CellKind, Part, Section, Table};
 

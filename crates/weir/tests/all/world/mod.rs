@@ -6,11 +6,11 @@
 //! write of `cpu.max` acts at once and refills nothing. It tests the command, not the controller.
 
 pub mod desk;
-#[path = "../../../src/fake.rs"]
-mod fake;
+#[path = "../../../src/bench/fake_host.rs"]
+mod fake_host;
 pub mod server;
 
-use fake::Fake;
+use fake_host::FakeHost;
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -104,7 +104,7 @@ impl World {
 
     fn made(more: &[&str], is_late: bool) -> World {
         let dir = tempfile::tempdir().unwrap();
-        let fake = Fake::new(dir.path(), 8).unwrap();
+        let fake = FakeHost::new(dir.path(), 8).unwrap();
         let mut readers = Vec::new();
         let heavy = HEAVY.iter().chain(more).map(|name| (*name, HEAVY_CPUS));
         for (number, (name, cpus)) in heavy.chain([(LIGHT, LIGHT_CPUS)]).enumerate() {
@@ -302,7 +302,7 @@ impl Drop for World {
     }
 }
 
-fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
+fn live(fake: &FakeHost, mut readers: Vec<Reader>, plant: &Plant) {
     let mut moved = [0.0; 2];
     let mut last = Instant::now();
     let mut was_broken = false;
@@ -350,14 +350,14 @@ fn live(fake: &Fake, mut readers: Vec<Reader>, plant: &Plant) {
 }
 
 /// The second device counts, where it is there: reads alone.
-fn count_later(fake: &Fake, bytes: u64) {
+fn count_later(fake: &FakeHost, bytes: u64) {
     let path = fake.path("sys/class/weir_cxl/weir_cxl1/counters");
     if let Ok(file) = fs::OpenOptions::new().write(true).open(path) {
         file.write_all_at(&bytes.to_ne_bytes(), 0).unwrap();
     }
 }
 
-fn limit_cpus(fake: &Fake, cgroup: &str) -> Option<f64> {
+fn limit_cpus(fake: &FakeHost, cgroup: &str) -> Option<f64> {
     let text = fs::read_to_string(fake.path(&format!("sys/fs/cgroup{cgroup}/cpu.max"))).ok()?;
     let mut words = text.split_whitespace();
     let (quota, period) = (words.next()?, words.next()?);

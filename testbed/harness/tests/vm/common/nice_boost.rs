@@ -28,7 +28,7 @@ pub fn watch(vm: &Vm) -> Result<()> {
 /// There is none.
 pub fn await_change(vm: &Vm) -> Result<()> {
     let new = "sleep 5 > /dev/null 2>&1 < /dev/null &";
-    let seen = format!("grep -q '^ *weir-scout' {TRACING}/trace");
+    let seen = format!("grep -q '^ *weir-discovery' {TRACING}/trace");
     until(vm, &format!("{{ {new} }}; {seen}")).context("no change of niceness")
 }
 
@@ -37,7 +37,8 @@ pub fn await_change(vm: &Vm) -> Result<()> {
 /// # Errors
 /// The guest's.
 pub fn changes(vm: &Vm) -> Result<u64> {
-    let count = format!("cd {TRACING}; echo 0 > {SWITCH}; grep -c '^ *weir-scout' trace || true");
+    let count =
+        format!("cd {TRACING}; echo 0 > {SWITCH}; grep -c '^ *weir-discovery' trace || true");
     let count = vm.run(&count)?;
     count
         .trim()

@@ -25,7 +25,7 @@ use crate::kernel::clock::now;
 use crate::kernel::files::{Buffer, open_beneath};
 use crate::options::{By, Options, TaskSource};
 use crate::workloads::cgroups::tree::Leaf;
-use crate::workloads::cpu_time::{Glance, Times, throttled_times};
+use crate::workloads::cpu_time::{CpuTimeRequest, Times, throttled_times};
 use crate::workloads::discovery::WorkloadSource as From;
 use page::Row;
 use program::CpuTimeProgram;
@@ -84,18 +84,18 @@ impl CpuTimeBpf {
     /// Reads those of a look that are worth it; the others have nothing swept afterwards.
     pub(crate) fn sweep(
         &mut self,
-        glances: &mut [Glance<'_>],
+        requests: &mut [CpuTimeRequest<'_>],
         root: BorrowedFd<'_>,
         buffer: &mut Buffer,
     ) {
         let Some(source) = self.source.get() else {
             return;
         };
-        let (places, at) = wanted(glances, root, buffer);
+        let (places, at) = wanted(requests, root, buffer);
         if places.is_empty() {
             return;
         }
-        let leaves: Vec<&Leaf> = places.iter().filter_map(|p| leaf(&glances[*p])).collect();
+        let leaves: Vec<&Leaf> = places.iter().filter_map(|p| leaf(&requests[*p])).collect();
         if !self.is_compared {
             if let Err(why) = compare(source, &leaves, root, buffer) {
                 return self.leave(why);
@@ -106,7 +106,7 @@ impl CpuTimeBpf {
         match source.read(&ids) {
             Ok(rows) => {
                 for (place, row) in places.into_iter().zip(rows) {
-                    glances[place].swept = row.map(|row| times(row, at));
+                    requests[place].swept = row.map(|row| times(row, at));
                 }
             }
             Err(why) => self.leave(why),
@@ -151,36 +151,36 @@ fn load() -> LoadState<dyn CpuTimeSource> {
     Ok(Box::new(CpuTimeProgram::load()?))
 }
 
-fn leaf<'a>(glance: &Glance<'a>) -> Option<&'a Leaf> {
-    match &glance.watched.source {
+fn leaf<'a>(request: &CpuTimeRequest<'a>) -> Option<&'a Leaf> {
+    match &request.watched.source {
         From::Cgroup(leaf) => Some(leaf),
         From::Process(_) | From::Set(_) | From::Inner(_) => None,
     }
 }
 
 /// The cgroup under the root that this one is below.
-fn top_of<'a>(glance: &Glance<'a>) -> Option<&'a [u8]> {
-    let path = &leaf(glance)?.path;
+fn top_of<'a>(request: &CpuTimeRequest<'a>) -> Option<&'a [u8]> {
+    let path = &leaf(request)?.path;
     let end = path.iter().skip(1).position(|b| *b == b'/')?;
     path.get(..=end)
 }
 
 /// The places of those to be read at once, added up by now, and when that was.
 fn wanted(
-    glances: &[Glance<'_>],
+    requests: &[CpuTimeRequest<'_>],
     root: BorrowedFd<'_>,
     buffer: &mut Buffer,
 ) -> (Vec<usize>, Nanos) {
     let mut places = Vec::new();
     let mut first = 0;
     // Ids begin with their paths, so that those below one cgroup stand together.
-    for below in glances.chunk_by(|one, next| top_of(one) == top_of(next)) {
+    for below in requests.chunk_by(|one, next| top_of(one) == top_of(next)) {
         let of_these = first..first + below.len();
         first = of_these.end;
         let Some(top) = below.first().and_then(top_of) else {
             continue;
         };
-        let awake = of_these.filter(|place| glances[*place].last.is_none());
+        let awake = of_these.filter(|place| requests[*place].last.is_none());
         let awake: Vec<usize> = awake.collect();
         let is_worth_it = awake.len() >= WORTH_IT && awake.len() * WANTED_OF >= below.len();
         if is_worth_it && is_added_up(top, root, buffer) {

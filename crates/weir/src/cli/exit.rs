@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Exit codes, and the one place where errors are printed.
+
+use crate::output::text;
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+/// How a command ended that could print its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The command did what its arguments say.
+    Done,
+    /// It is done, and the operator should read the result.
+    Finding,
+    /// A part of it did not work, and the output says which.
+    Trouble,
+}
+
+/// The process's exit code: 0 done, 1 finding, 2 trouble. A reader that closes the pipe is no trouble:
+/// `weir top --once | head -1` got its line.
+pub fn code(result: anyhow::Result<Exit>) -> ExitCode {
+    match result {
+        Ok(Exit::Done) => ExitCode::SUCCESS,
+        Ok(Exit::Finding) => ExitCode::from(1),
+        Ok(Exit::Trouble) => ExitCode::from(2),
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The chain may quote names from the outside.
+            let links: Vec<String> = error
+                .chain()
+                .map(|link| text::harmless(&link.to_string()))
+                .collect();
+            // If stderr is closed too, the message is lost.
+            let _ = writeln!(io::stderr(), "weir: {}", links.join(": "));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|link| {
+        let io = link.downcast_ref::<io::Error>().map(io::Error::kind);
+        let json = link
+            .downcast_ref::<serde_json::Error>()
+            .and_then(serde_json::Error::io_error_kind);
+        io.or(json) == Some(ErrorKind::BrokenPipe)
+    })
+}
+
+/// Prints a value as indented JSON.
+///
+/// # Errors
+/// Stdout cannot be written.
+pub fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value)?;
+    out.write_all(b"\n")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Prints text to stdout.
+///
+/// # Errors
+/// Stdout cannot be written.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How figures and states are written for people: [`text`] (numbers, tables, names made harmless), [`labels`]
+//! (what states and reasons are called).
+
+pub mod labels;
+pub mod text;

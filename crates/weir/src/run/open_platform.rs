@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the command meets weir-linux: roots, options, and how the platform is opened to run or
+//! only to observe.
+
+use crate::cli::settings::Settings;
+use crate::cli::{AttributionName, BackendName, CountersName, WorkloadsName};
+use crate::inventory::devices::checked;
+use anyhow::{Context, Result, anyhow};
+use std::path::Path;
+use std::time::Duration;
+use weir_core::Platform;
+use weir_core::policy::Policy;
+use weir_core::seam::platform::DryRun;
+use weir_linux::{
+    AttributionSource, Backend, By, CounterSource, LinuxError, LinuxPlatform, Options, Roots,
+    ThesisVariant,
+};
+
+/// The real machine, or a tree below `root` with the same files.
+pub fn roots(root: Option<&Path>) -> Roots {
+    root.map_or_else(Roots::default, Roots::beneath)
+}
+
+/// The platform's word for what a workload is.
+pub fn by(name: WorkloadsName) -> By {
+    match name {
+        WorkloadsName::Cgroup => By::Cgroup,
+        WorkloadsName::Process => By::Process,
+    }
+}
+
+fn backend(name: BackendName) -> Backend {
+    match name {
+        BackendName::CpuMax => Backend::CpuMax,
+        BackendName::SchedExt => Backend::SchedExt,
+        BackendName::SchedExtFull => Backend::SchedExtFull,
+        BackendName::ThesisScx => Backend::Thesis(ThesisVariant::RoundRobin),
+        BackendName::ThesisScxVtime => Backend::Thesis(ThesisVariant::Vtime),
+        BackendName::ThesisScxThrottle => Backend::Thesis(ThesisVariant::ThrottleQueue),
+        BackendName::Auto => Backend::Auto,
+    }
+}
+
+/// The platform's word for where traffic is read.
+pub fn counters(name: CountersName) -> CounterSource {
+    match name {
+        CountersName::Auto => CounterSource::Auto,
+        CountersName::Driver => CounterSource::Driver,
+        CountersName::Perf => CounterSource::Perf,
+    }
+}
+
+fn attribution(name: AttributionName) -> AttributionSource {
+    match name {
+        AttributionName::Auto => AttributionSource::Auto,
+        AttributionName::TaskCounts => AttributionSource::TaskCounts,
+        AttributionName::Resctrl => AttributionSource::Resctrl,
+        AttributionName::Sampling => AttributionSource::Sampling,
+        AttributionName::CpuTime => AttributionSource::CpuTime,
+    }
+}
+
+/// The policy's name: the same as in flags, file and JSON.
+pub fn policy_name(policy: Policy) -> String {
+    match policy {
+        Policy::Proportional => "proportional",
+        Policy::BalancePoint => "balance-point",
+        Policy::MaxMin => "max-min",
+    }
+    .to_owned()
+}
+
+/// The platform's options for these settings.
+///
+/// # Errors
+/// A node that is named does not exist.
+pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
+    Ok(Options {
+        roots: roots.clone(),
+        by: by(settings.workloads),
+        interval: settings.interval,
+        exclude: settings.exclude.clone(),
+        nodes: checked(&settings.devices, roots)?,
+        weighted: settings.config.weights.keys().cloned().collect(),
+        trust_cpu_max: settings.trust_cpu_max,
+        capacity_bytes_per_sec: settings.capacity,
+        period: settings.period,
+        take_processes: false,
+        backend: backend(settings.backend),
+        counters: counters(settings.counters),
+        attribution: attribution(settings.attribution),
+        attribution_event: settings.attribution_event.clone(),
+        reads: Some(crate::probe::reads),
+        tasks: weir_linux::TaskSource::Auto,
+        read_only: !settings.config.limit,
+    })
+}
+
+/// For `weir run`. Without `--limit` the platform only observes, and refuses all actions.
+///
+/// # Errors
+/// There is no CXL device, a node that is named does not exist, another weir is running, or the run-time
+/// directory cannot be used.
+pub fn open_to_run(roots: &Roots, settings: &Settings) -> Result<Box<dyn Platform>> {
+    open(options(roots, settings)?)
+}
+
+/// For screens without a daemon: it observes, and cannot act. `nodes` are those that the operator declares to
+/// be CXL memory; if empty, the machine's own evidence decides.
+///
+/// # Errors
+/// There is no CXL device to observe.
+pub fn open_read_only(
+    roots: &Roots,
+    name: WorkloadsName,
+    nodes: Vec<u32>,
+    interval: Duration,
+) -> Result<Box<dyn Platform>> {
+    open(Options {
+        roots: roots.clone(),
+        by: by(name),
+        nodes,
+        interval,
+        read_only: true,
+        ..Options::default()
+    })
+}
+
+/// Of a machine without CXL memory: the same can be seen on a simulated one.
+pub fn or_simulated(error: LinuxError) -> anyhow::Error {
+    match error {
+        error @ LinuxError::NoCxl { .. } => anyhow!(
+            "{error}; to try weir without such memory: `weir sim thesis-limit --top`, on a simulated host"
+        ),
+        other => other.into(),
+    }
+}
+
+fn open(options: Options) -> Result<Box<dyn Platform>> {
+    let read_only = options.read_only;
+    let platform = LinuxPlatform::open(options)
+        .map_err(or_simulated)
+        .context("cannot start on this machine")?;
+    if read_only {
+        Ok(Box::new(DryRun(platform)))
+    } else {
+        Ok(Box::new(platform))
+    }
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Scenarios: those of `scenarios/sim/` and the testbed's own are built in, so that the command works alone;
+//! others are read from files.
+
+use crate::output::text::{harmless, perhaps};
+use anyhow::{Context, Result, bail};
+use std::path::Path;
+use weir_sim::Scenario;
+
+/// A scenario and the text it came from.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The scenario.
+    pub scenario: Scenario,
+    /// Its TOML.
+    pub text: String,
+}
+
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        /// Name and text of each, by name; the testbed's last.
+        pub const BUILT_IN: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../../../scenarios/sim/", $name, ".toml"))),)*
+            ("live-fio-stress", include_str!("../../../../scenarios/live-fio-stress.toml")),
+        ];
+    };
+}
+
+built_in![
+    "bursty",
+    "degrading",
+    "hundred",
+    "knee",
+    "latency-goal",
+    "locks",
+    "neighbour",
+    "neighbour-busy",
+    "neighbour-realtime",
+    "on-off",
+    "phases",
+    "small-among-big",
+    "step",
+    "thesis-asymmetric",
+    "thesis-estimate",
+    "thesis-idle",
+    "thesis-latency",
+    "thesis-limit",
+    "thesis-writes",
+    "thousand",
+    "two-devices",
+    "write-heavy",
+];
+
+/// Names of the scenarios that are built in.
+pub fn names() -> Vec<&'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name).collect()
+}
+
+/// A scenario that is built in.
+pub fn named(name: &str) -> Option<Result<Loaded>> {
+    let (name, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
+    Some(parsed(text, name))
+}
+
+/// A scenario by the name of one that is built in, or by the path of its file.
+///
+/// # Errors
+/// There is none, or its text is wrong: naming the line, the key and what is allowed.
+pub fn load(name: &str) -> Result<Loaded> {
+    if let Some(built_in) = named(name) {
+        return built_in;
+    }
+    let path = Path::new(name);
+    let is_path = name.ends_with(".toml") || name.contains('/') || path.is_file();
+    if !is_path {
+        bail!(
+            "no scenario is called `{}`{}: use one of {}, or the path of a TOML file",
+            harmless(name),
+            perhaps(name, &names()),
+            names().join(", ")
+        );
+    }
+    // A scenario is a few kilobytes; a device or a log given by mistake is not read to its end.
+    let text = read_at_most(path, 1 << 20)
+        .with_context(|| format!("cannot read the scenario {}", harmless(name)))?;
+    parsed(&text, name)
+}
+
+fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    file.take(bytes + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > bytes {
+        bail!("it is larger than {bytes} bytes: that is no scenario");
+    }
+    Ok(text)
+}
+
+fn parsed(text: &str, origin: &str) -> Result<Loaded> {
+    match Scenario::parse(text, origin) {
+        Ok(scenario) => Ok(Loaded {
+            scenario,
+            text: text.to_owned(),
+        }),
+        Err(error) => bail!("{}", one_line(&error.to_string())),
+    }
+}
+
+/// The TOML reader draws the place of an error over several lines; errors of a command are one.
+fn one_line(message: &str) -> String {
+    let is_drawn = |line: &&str| {
+        let gutter = line
+            .trim_start()
+            .trim_start_matches(|c: char| c.is_ascii_digit());
+        gutter.trim_start().starts_with('|') || line.trim().is_empty()
+    };
+    let said: Vec<&str> = message.lines().filter(|l| !is_drawn(l)).collect();
+    said.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_folder_is_built_in() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/sim");
+        let stem = |e: std::fs::DirEntry| Some(e.path().file_stem()?.to_str()?.to_owned());
+        let files = std::fs::read_dir(folder).unwrap();
+        let mut files: Vec<String> = files.filter_map(|e| stem(e.unwrap())).collect();
+        files.sort();
+        files.push("live-fio-stress".into());
+        assert_eq!(files, names());
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_answered_with_what_was_meant() {
+        let said = |name| load(name).unwrap_err().to_string();
+        assert!(
+            said("thesis-limt").contains("; did you mean `thesis-limit`?"),
+            "{}",
+            said("thesis-limt")
+        );
+        assert!(said("nieghbour").contains("`neighbour`?"));
+        assert!(!said("nope").contains("did you mean"), "{}", said("nope"));
+        assert!(said("nope").contains("thesis-limit"));
+    }
+
+    #[test]
+    fn each_is_a_scenario_named_as_its_file() {
+        for name in names() {
+            let loaded = load(name).unwrap();
+            assert_eq!(loaded.scenario.name, name);
+            assert!(!loaded.scenario.about.is_empty(), "{name}");
+        }
+    }
+}
