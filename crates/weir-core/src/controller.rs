@@ -91,6 +91,7 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
     let actions = limits::propose(state, &context, &found);
     let budgets = device_bytes::propose(state, &context, &found);
     let weights = weights::propose(state, &context, &found);
+    let running_ratio = found.signals.running_ratio;
     let explanation = Explanation {
         context: &context,
         found: &found,
@@ -104,5 +105,6 @@ pub fn step(state: &mut State, config: &Config, machine: &Description, seen: &Ob
         actions,
         budgets,
         weights,
+        task_events_running_ratio: (running_ratio < 1.0).then_some(running_ratio),
     }
 }

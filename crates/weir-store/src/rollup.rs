@@ -138,6 +138,7 @@ impl Span {
         }
         self.last_tick = tick;
         self.span.0 += dt.0;
+        self.skipped += usize::from(plan.task_events_running_ratio.is_some());
         for state in &plan.devices {
             let latency = latencies.iter().find(|seen| seen.id == state.id);
             let latency = latency.and_then(|seen| seen.mean_ns.ok().map(|ns| ns.0 as f64));

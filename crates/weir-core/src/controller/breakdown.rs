@@ -7,7 +7,7 @@ use super::findings::{StepContext, StepFindings};
 use super::signals::WorkloadSignals;
 use crate::rates::attribution::{Attributed, Estimate, Provenance};
 use crate::rates::bandwidth::GroupRate;
-use crate::seam::observation::{Observation, Use};
+use crate::seam::observation::{Observation, Use, WorkloadReading};
 use crate::seam::plan::{DirectionTraffic, TrafficBreakdown};
 use crate::units::Nanos;
 
@@ -22,7 +22,8 @@ pub(super) fn breakdown(
     let mut sum = None;
     for (place, access, part) in found.parts_of(signals) {
         let group = found.rates.groups.get(access.group)?;
-        let part = figure(context.seen, group, workload.uses.get(place)?, *part)?;
+        let use_ = workload.uses.get(place)?;
+        let part = figure(context.seen, group, (workload, use_), *part)?;
         sum = Some(match sum {
             Some(sum) => plus(sum, part),
             None => part,
@@ -34,7 +35,7 @@ pub(super) fn breakdown(
 fn figure(
     seen: &Observation,
     group: &GroupRate,
-    use_: &Use,
+    use_: (&WorkloadReading, &Use),
     part: Attributed,
 ) -> Option<TrafficBreakdown> {
     if part.all.provenance == Provenance::Unknown {
@@ -52,11 +53,19 @@ fn figure(
 }
 
 /// Age of the oldest reading that went into it, at the time of the observation.
-fn age(seen: &Observation, group: &GroupRate, use_: &Use, provenance: Provenance) -> Nanos {
+fn age(
+    seen: &Observation,
+    group: &GroupRate,
+    (workload, use_): (&WorkloadReading, &Use),
+    provenance: Provenance,
+) -> Nanos {
     let counted = seen.groups.iter().find(|g| g.id == group.id);
     let counted = counted.map(|g| g.read_bytes.at.min(g.write_bytes.at));
     let sign = match provenance {
-        Provenance::Sampled => use_.sampled_read_bytes.as_ref().map(|r| r.at),
+        Provenance::Sampled => {
+            let sampled = use_.sampled_read_bytes.as_ref().map(|r| r.at);
+            sampled.or(workload.task_counts.as_ref().map(|r| r.at))
+        }
         Provenance::Apportioned => Some(use_.resident_bytes.at),
         Provenance::Counted | Provenance::Unknown => None,
     };
@@ -79,7 +88,7 @@ fn plus(a: TrafficBreakdown, b: TrafficBreakdown) -> TrafficBreakdown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seam::observation::{GroupReading, Missing, Reading, WorkloadKind, WorkloadReading};
+    use crate::seam::observation::{GroupReading, Missing, Reading, WorkloadKind};
     use crate::seam::topology::{Description, Device, Group};
     use crate::units::BytesPerSec;
     use crate::{Bytes, Config, DeviceId, GroupId, Plan, State, WorkloadId, step};
@@ -127,6 +136,7 @@ mod tests {
                 }],
                 resident_bytes: None,
                 weight: 100.0,
+                task_counts: None,
                 their_limit_cpus: None,
                 limited_weight: None,
                 excluded: None,

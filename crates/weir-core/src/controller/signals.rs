@@ -7,6 +7,7 @@ use super::rates::StepRates;
 use super::state::{self, GroupUse, State, WorkloadState};
 use crate::rates::attribution::{AccessSignal, part_share, sampled_share};
 use crate::rates::counters::{Counter, Delta, FULL_MASK, Limits};
+use crate::rates::task_counts::{MemorySplit, TaskDelta};
 use crate::seam::observation::{Missing, Reading, Use, WorkloadReading};
 use crate::seam::plan::Action;
 use crate::seam::topology::Description;
@@ -30,6 +31,8 @@ pub(super) struct Signals {
     pub places: Vec<usize>,
     /// Releases for limited workloads that stay away.
     pub given_up: Vec<Action>,
+    /// Part of their time that events of tasks ran, of the workload with the least; 1 where all did.
+    pub running_ratio: f64,
 }
 
 /// What the readings of one workload say. Of one that is missing from the observation, nothing.
@@ -55,6 +58,7 @@ pub(super) struct WorkloadSignals {
 /// Makes the list of workloads follow the observation and reads the counters of all. A workload that began
 /// anew under its old name while a limit of ours was thought to be on it is marked in its limit.
 pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRates) -> Signals {
+    state.follow_events(&context.machine.task_events);
     let followed = state::follow(&mut state.workloads, &context.seen.workloads);
     let count = state.workloads.len();
     let mut signals = Signals {
@@ -62,6 +66,7 @@ pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRat
         accesses: Vec::with_capacity(count),
         places: Vec::with_capacity(count),
         given_up: followed.given_up,
+        running_ratio: 1.0,
     };
     for (tracked, index) in state.workloads.iter_mut().zip(followed.positions) {
         let found = index.and_then(|i| context.seen.workloads.get(i));
@@ -124,9 +129,16 @@ fn read_uses(
     (context, rates): (&StepContext<'_>, &StepRates),
     signals: &mut Signals,
 ) {
+    let counted = CountedTraffic::read(tracked, found, context.machine);
+    if let Some(delta) = counted.and_then(|counted| counted.delta) {
+        signals.running_ratio = signals.running_ratio.min(delta.running_ratio);
+    }
     let uses = tracked.uses.iter_mut().zip(&found.uses);
     for (place, (track, use_)) in uses.enumerate() {
-        let (sampled, stores) = sampled(track, use_);
+        let (sampled, stores) = match counted {
+            Some(counted) => counted.of_use(track, use_),
+            None => sampled(track, use_),
+        };
         let resident = use_.resident_bytes.ok();
         let is_active = resident != Some(&Bytes(0)) || sampled.is_some_and(|s| s > 0.0);
         if !is_active {
@@ -200,6 +212,57 @@ fn begin_anew(tracked: &mut WorkloadState, found: &WorkloadReading) {
     tracked.follow_uses(found);
 }
 
+/// What the counts of its tasks say of a workload.
+#[derive(Clone, Copy)]
+struct CountedTraffic {
+    /// Since the reading before; nothing where that is not known.
+    delta: Option<TaskDelta>,
+    split: MemorySplit,
+    /// The next difference begins with this reading.
+    is_base: bool,
+}
+
+impl CountedTraffic {
+    /// Nothing for a workload without counts.
+    fn read(
+        tracked: &mut WorkloadState,
+        found: &WorkloadReading,
+        machine: &Description,
+    ) -> Option<Self> {
+        let reading = found.task_counts.as_ref()?;
+        let counter = &mut tracked.task_counter;
+        // A reason costs an allocation to copy; it is not read here.
+        let delta = match reading.value.is_ok() {
+            true => counter.advance(&machine.task_events, reading).ok(),
+            false => None,
+        };
+        Some(CountedTraffic {
+            delta,
+            split: MemorySplit::of(&found.uses),
+            is_base: counter.base_at() == Some(reading.at),
+        })
+    }
+
+    /// As [`sampled`]. Of a group that it did not use at the reading before, no part of the time since is
+    /// known in which it did.
+    fn of_use(self, track: &mut GroupUse, use_: &Use) -> (Option<f64>, Option<f64>) {
+        let was_counted = track.is_counted;
+        track.is_counted |= self.is_base;
+        let Some(delta) = self.delta.filter(|_| was_counted) else {
+            return (None, None);
+        };
+        let (ratio, secs) = (self.split.ratio(use_), delta.span.secs_f64());
+        let loads = delta.load_bytes * ratio;
+        let stores = delta.store_bytes.map(|bytes| bytes * ratio);
+        let unwritten = stores.map(|stores| {
+            track.unwritten += stores;
+            track.unwritten
+        });
+        let reads = sampled_share(loads / secs, stores.unwrap_or(0.0) / secs);
+        (Some(reads), unwritten)
+    }
+}
+
 /// What it reads of the group by loads and stores, and what it has stored that may be written back now.
 fn sampled(track: &mut GroupUse, use_: &Use) -> (Option<f64>, Option<f64>) {
     let more = |counter: &mut Counter, reading: &Option<Reading<Bytes>>| match reading {
@@ -231,6 +294,7 @@ impl Signals {
             places: (0..accesses.len()).collect(),
             accesses,
             given_up: Vec::new(),
+            running_ratio: 1.0,
         }
     }
 }

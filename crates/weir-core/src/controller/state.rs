@@ -14,8 +14,10 @@ use super::writes::WRITES_PER_STEP;
 use crate::ids::{DeviceId, GroupId, WorkloadId};
 use crate::rates::bandwidth::{Ewma, Meter};
 use crate::rates::counters::Counter;
+use crate::rates::task_counts::TaskCounter;
 use crate::seam::observation::WorkloadReading;
 use crate::seam::plan::{Action, ActionKind, Outcome, OutcomeKind};
+use crate::seam::topology::TaskEvent;
 use crate::units::Nanos;
 
 /// Steps for which a limited workload may be missing before its limit is given up.
@@ -39,9 +41,22 @@ pub struct State {
     pub(super) workloads: Vec<WorkloadState>,
     /// The workload with which the last list of weights ended.
     pub(super) weighed_last: Option<WorkloadId>,
+    /// What the counts of workloads are of.
+    task_events: Vec<TaskEvent>,
 }
 
 impl State {
+    /// Counts of other events than before say nothing of the time between.
+    pub(super) fn follow_events(&mut self, events: &[TaskEvent]) {
+        if self.task_events == events {
+            return;
+        }
+        self.task_events = events.to_vec();
+        for workload in &mut self.workloads {
+            workload.task_counter = TaskCounter::default();
+        }
+    }
+
     /// Takes in what became of the last plan's actions. A limit counts as in force only after its
     /// action was reported [`OutcomeKind::Applied`] or [`OutcomeKind::Unchanged`]; what is not
     /// reported is taken as not done and requested again. Call it after each `apply`.
@@ -66,6 +81,7 @@ pub(super) struct WorkloadState {
     /// It used no CPU time between its last two readings.
     pub is_still: bool,
     pub throttled: Counter,
+    pub task_counter: TaskCounter,
     pub uses: Vec<GroupUse>,
     /// By device.
     pub loads: Vec<DeviceUse>,
@@ -84,6 +100,8 @@ pub(super) struct GroupUse {
     pub group: GroupId,
     pub loads: Counter,
     pub stores: Counter,
+    /// It was there when the counts of tasks were read that the next difference begins with.
+    pub is_counted: bool,
     /// What it has stored and the caches still hold, in bytes of the source's scale.
     pub unwritten: f64,
 }
@@ -225,6 +243,7 @@ impl WorkloadState {
             cpu: Counter::default(),
             is_still: false,
             throttled: Counter::default(),
+            task_counter: TaskCounter::default(),
             uses: Vec::new(),
             loads: Vec::new(),
             cpu_smooth: Ewma::default(),
@@ -255,6 +274,7 @@ impl WorkloadState {
                 group: use_.group,
                 loads: Counter::default(),
                 stores: Counter::default(),
+                is_counted: false,
                 unwritten: 0.0,
             }));
         }

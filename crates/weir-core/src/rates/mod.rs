@@ -5,3 +5,5 @@ pub mod attribution;
 pub mod bandwidth;
 pub mod count_check;
 pub mod counters;
+pub mod multiplexing;
+pub mod task_counts;

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `time` | an observation is later than the one before; no reading is from the future or older than its predecessor |
 //! | `seq` | observations count up by one |
-//! | `counts` | cumulative counts only grow, device counters modulo their width |
+//! | `counts` | cumulative counts only grow, device counters modulo their width; task counts are of the machine's events |
 //! | `order` | devices, groups, workloads and uses are in ascending order of id, each once |
 //! | `absence` | a reading without a value says why, in words |
 //! | `outcomes` | an action has one outcome, in the same order; an unknown workload is not limited |
@@ -19,7 +19,7 @@
 
 use crate::ids::{GroupId, WorkloadId};
 use crate::rates::counters::{FULL_MASK, Limits, delta};
-use crate::seam::observation::{Missing, Observation, Reading};
+use crate::seam::observation::{Missing, Observation, Reading, TASK_EVENTS_MAX, WorkloadReading};
 use crate::seam::plan::{Action, ActionKind, Limit, Outcome, OutcomeKind, Plan};
 use crate::seam::platform::{DryRun, Platform, PlatformError};
 use crate::seam::topology::{Description, Lever};
@@ -314,6 +314,12 @@ fn check_reason(all: &mut Violations, what: &str, why: &Missing) {
 /// A counter by what it belongs to: workload (if it is one's), group (if it is one's), name.
 type Place = (Option<WorkloadId>, Option<GroupId>, &'static str);
 
+/// What is counted of each event of tasks, in their order.
+const TASK_COUNTS: [[&str; 3]; TASK_EVENTS_MAX] = [
+    ["count 0", "enabled_ns of count 0", "running_ns of count 0"],
+    ["count 1", "enabled_ns of count 1", "running_ns of count 1"],
+];
+
 /// The last reading of every counter.
 #[derive(Default)]
 struct CountLog(BTreeMap<Place, (Nanos, Option<u64>)>);
@@ -365,6 +371,7 @@ impl CountLog {
                 FULL_MASK,
                 throttled,
             );
+            self.task_counts(all, machine, seen.at, workload);
             for use_ in &workload.uses {
                 let what = format!("resident_bytes of {} in {}", workload.id, use_.group);
                 self.plain(all, seen.at, &what, &use_.resident_bytes);
@@ -382,6 +389,36 @@ impl CountLog {
         }
         for skipped in &seen.skipped {
             check_reason(all, &skipped.what, &skipped.why);
+        }
+    }
+
+    /// Counts and times of events, each by itself.
+    fn task_counts(
+        &mut self,
+        all: &mut Violations,
+        machine: &Description,
+        now: Nanos,
+        workload: &WorkloadReading,
+    ) {
+        let Some(reading) = &workload.task_counts else {
+            return;
+        };
+        let id = &workload.id;
+        self.plain(all, now, &format!("task counts of {id}"), reading);
+        let counts = reading.ok().map_or(&[][..], |counts| counts.as_slice());
+        let (count, events) = (counts.len(), machine.task_events.len());
+        if reading.value.is_ok() && count != events {
+            let detail =
+                format!("{count} task counts of {id}, and the machine has {events} events");
+            violate(all, "counts", detail);
+        }
+        for (count, names) in counts.iter().zip(&TASK_COUNTS) {
+            let values = [count.count, count.enabled_ns, count.running_ns];
+            for (name, value) in names.iter().zip(values) {
+                let place = (Some(id.clone()), None, *name);
+                let value = Reading::new(reading.at, value);
+                self.reading(all, now, place, FULL_MASK, &value);
+            }
         }
     }
 

@@ -124,6 +124,68 @@ pub struct Multiplexing {
     pub ratio: f64,
 }
 
+/// Most events that are counted of each workload. A core has two registers for the kind that tells CXL memory
+/// from other memory.
+pub const TASK_EVENTS_MAX: usize = 2;
+
+/// What one event has counted while the tasks of a workload ran, as the kernel gives it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EventCount {
+    /// Counts since some start.
+    pub count: u64,
+    /// Time for which the event was to count.
+    pub enabled_ns: u64,
+    /// Time for which it did. It is less where more events share a counter (multiplexing).
+    pub running_ns: u64,
+}
+
+/// Counts of one workload, read together: one for each of [`task_events`], in their order.
+///
+/// [`task_events`]: crate::seam::topology::Description::task_events
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Vec<EventCount>")]
+pub struct EventCounts {
+    counts: [EventCount; TASK_EVENTS_MAX],
+    len: usize,
+}
+
+impl EventCounts {
+    /// The first [`TASK_EVENTS_MAX`] of these.
+    pub fn of(counts: &[EventCount]) -> EventCounts {
+        let mut all = EventCounts::default();
+        for (kept, count) in all.counts.iter_mut().zip(counts) {
+            *kept = *count;
+            all.len += 1;
+        }
+        all
+    }
+
+    /// In the order of the events.
+    pub fn as_slice(&self) -> &[EventCount] {
+        self.counts.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl TryFrom<Vec<EventCount>> for EventCounts {
+    type Error = String;
+
+    fn try_from(counts: Vec<EventCount>) -> Result<Self, String> {
+        match counts.len() <= TASK_EVENTS_MAX {
+            true => Ok(EventCounts::of(&counts)),
+            false => Err(format!(
+                "counts of {} events, and at most {TASK_EVENTS_MAX} are known",
+                counts.len()
+            )),
+        }
+    }
+}
+
+impl Serialize for EventCounts {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.as_slice().serialize(serializer)
+    }
+}
+
 /// What weir itself has read of one group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReading {
@@ -244,6 +306,10 @@ pub struct WorkloadReading {
     pub throttled_ns: Reading<Nanos>,
     /// How it uses each group, ordered by group; a group it has nothing to do with is left out.
     pub uses: Vec<Use>,
+    /// Counts of its tasks' accesses to all groups together; nothing where no such events are counted, or it
+    /// uses no group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_counts: Option<Reading<EventCounts>>,
     /// All its memory, on whatever node: what the parts in `uses` are parts of. Nothing where only those are
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -282,9 +348,10 @@ pub struct Use {
     pub group: GroupId,
     /// Memory it has there, in bytes.
     pub resident_bytes: Reading<Bytes>,
-    /// Cumulative sign of accesses, from a better source than residency (sampling, per-task
-    /// events), in bytes of that source's own scale; only its ratio between workloads counts. Loads
-    /// where the source distinguishes stores from them, else all that was fetched, for stores too.
+    /// Cumulative sign of accesses, from a source that distinguishes groups (sampling), in bytes of that
+    /// source's own scale; only its ratio between workloads counts. Loads where the source distinguishes
+    /// stores from them, else all that was fetched, for stores too. Recordings of old have counts of tasks
+    /// here, divided among groups when they were read.
     pub sampled_read_bytes: Option<Reading<Bytes>>,
     /// The same for stores. By the write-allocate rule each costs a read and a write.
     pub sampled_write_bytes: Option<Reading<Bytes>>,

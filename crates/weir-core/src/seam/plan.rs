@@ -3,7 +3,7 @@
 
 use crate::ids::{DeviceId, WorkloadId};
 use crate::rates::attribution::{Estimate, Provenance};
-use crate::seam::observation::LimitedWeight;
+use crate::seam::observation::{LimitedWeight, Missing, Skipped};
 use crate::units::{BytesPerSec, CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -28,9 +28,25 @@ pub struct Plan {
     /// Weights of limited workloads that are to change, by workload id, after the actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<WeightChange>,
+    /// Part of the time since the observation before that the events of tasks counted, of the workload with
+    /// the least: figures are scaled by it. Nothing where they counted all the time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_events_running_ratio: Option<f64>,
 }
 
 impl Plan {
+    /// That events of tasks were multiplexed, in words, if they were. It stands beside what the observation
+    /// has skipped.
+    pub fn multiplexed(&self) -> Option<Skipped> {
+        let percent = self.task_events_running_ratio? * 100.0;
+        Some(Skipped {
+            what: "counts of tasks".into(),
+            why: Missing::NotSupported(format!(
+                "all the time: the events are multiplexed with others and ran {percent:.0} % of it; figures are scaled"
+            )),
+        })
+    }
+
     /// What a workload may move from now on, where limits are in device bytes.
     pub fn budget_of(&self, workload: &WorkloadId) -> Option<&ByteBudget> {
         let found = self.budgets.binary_search_by(|b| b.workload.cmp(workload));

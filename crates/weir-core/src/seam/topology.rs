@@ -20,6 +20,9 @@ pub struct Description {
     pub groups: Vec<Group>,
     /// What can limit a workload here.
     pub actuator: Option<Actuator>,
+    /// What is counted of the tasks of each workload, in the order of an observation's counts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub task_events: Vec<TaskEvent>,
     /// Everything probed, in reading order.
     pub facts: Vec<Fact>,
 }
@@ -31,6 +34,7 @@ impl Description {
             && self.devices == other.devices
             && self.groups == other.groups
             && self.actuator == other.actuator
+            && self.task_events == other.task_events
     }
 
     /// The resources that can be set here; none where nothing can limit.
@@ -92,6 +96,15 @@ pub struct Group {
     pub node: Option<NodeId>,
     /// Its size.
     pub size_bytes: Bytes,
+}
+
+/// An event that is counted of the tasks of each workload, wherever their memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskEvent {
+    /// Bytes read from devices that one count stands for, on the source's own scale.
+    pub bytes_per_count: u64,
+    /// It counts that part of what the other events count that was fetched to be stored to.
+    pub counts_stores: bool,
 }
 
 /// A resource of workloads that a back end can set. A plan has limits and weights of these only.

@@ -4,7 +4,7 @@
 
 use crate::plant::{Plant, cpus};
 use weir_core::seam::conformance::{Violation, act, dry_run, watch};
-use weir_core::seam::observation::{Missing, Skipped};
+use weir_core::seam::observation::{EventCount, EventCounts, Missing, Skipped};
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::{
     Bytes, Description, Nanos, Observation, Outcome, Plan, Platform, PlatformError, Reading,
@@ -136,6 +136,38 @@ fn counts_only_grow() {
     let mut wrapping = Plant::new(3, 5);
     wrapping.set_mask((1 << 28) - 1);
     assert_eq!(watch(&mut wrapping, 40), [], "a wrap is no fault");
+}
+
+#[test]
+fn task_counts_grow_and_are_of_the_events_of_the_machine() {
+    let count = |n: u64| EventCount {
+        count: n,
+        enabled_ns: n,
+        running_ns: n,
+    };
+    let with_counts = |counts: fn(u64) -> u64, per_workload: usize| {
+        let mut plant = Plant::new(1, 3);
+        plant.count_events(1);
+        let spoil = move |seen: &mut Observation| {
+            let counts = vec![count(counts(seen.seq)); per_workload];
+            for workload in &mut seen.workloads {
+                let reading = Reading::new(seen.at, EventCounts::of(&counts));
+                workload.task_counts = Some(reading);
+            }
+        };
+        let spoil_outcomes = |_: &mut Vec<_>| {};
+        watch(
+            &mut Broken {
+                plant,
+                spoil,
+                spoil_outcomes,
+            },
+            6,
+        )
+    };
+    assert_eq!(with_counts(|seq| seq, 1), []);
+    only("counts", &with_counts(|seq| seq, 2));
+    only("counts", &with_counts(|seq| 9 - seq, 1));
 }
 
 #[test]

@@ -5,10 +5,11 @@ use crate::plant::{CAPACITY, Dice, GROUP, Plant};
 use proptest::prelude::*;
 use weir_core::policy::Policy;
 use weir_core::seam::observation::{
-    Excluded, GroupReading, LimitedWeight, Missing, ProbeReading, Use, WorkloadKind,
-    WorkloadReading,
+    EventCount, EventCounts, Excluded, GroupReading, LimitedWeight, Missing, ProbeReading, Use,
+    WorkloadKind, WorkloadReading,
 };
 use weir_core::seam::plan::{ActionKind, OutcomeKind};
+use weir_core::seam::topology::TaskEvent;
 use weir_core::{
     Bytes, BytesPerSec, Config, CpuShare, DeviceId, GroupId, Nanos, Observation, Outcome, Platform,
     Reading, State, WorkloadId, step,
@@ -94,6 +95,17 @@ fn wild_group(dice: &mut Dice) -> GroupId {
     }
 }
 
+fn wild_counts(dice: &mut Dice) -> Reading<EventCounts> {
+    let count = |_| EventCount {
+        count: wild(dice),
+        enabled_ns: wild(dice),
+        running_ns: wild(dice),
+    };
+    let counts: Vec<EventCount> = (0..3).map(count).collect();
+    let len = (dice.next() % 3) as usize;
+    wild_reading(dice, |_| EventCounts::of(&counts[..len]))
+}
+
 fn wild_observation(dice: &mut Dice) -> Observation {
     let mut seen = Observation {
         seq: dice.next(),
@@ -131,6 +143,7 @@ fn wild_observation(dice: &mut Dice) -> Observation {
             throttled_ns: wild_reading(dice, Nanos),
             uses,
             resident_bytes: (dice.next().is_multiple_of(2)).then(|| Bytes(dice.next())),
+            task_counts: (dice.next().is_multiple_of(2)).then(|| wild_counts(dice)),
             weight: wild_float(dice),
             their_limit_cpus: (dice.next().is_multiple_of(2))
                 .then(|| CpuShare::new(wild_float(dice))),
@@ -172,6 +185,14 @@ proptest! {
         for _ in 0..60 {
             let seen = wild_observation(&mut dice);
             machine.cpu_count = (wild(&mut dice) % 1000) as u32;
+            if dice.next().is_multiple_of(8) {
+                let event = |_| TaskEvent {
+                    bytes_per_count: wild(&mut dice),
+                    counts_stores: dice.next().is_multiple_of(2),
+                };
+                machine.task_events = (0..3).map(event).collect();
+                machine.task_events.truncate((dice.next() % 4) as usize);
+            }
             let plan = step(&mut state, &config, &machine, &seen);
             for action in &plan.actions {
                 if let ActionKind::Limit(limit) = action.kind {

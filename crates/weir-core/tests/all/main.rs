@@ -9,5 +9,6 @@ mod decisions;
 mod determinism;
 mod device_bytes;
 mod goals;
+mod task_counts;
 mod weights;
 mod writes;

@@ -67,6 +67,7 @@ pub(crate) fn description(
         devices: counters.devices.clone(),
         groups: counters.groups.clone(),
         actuator: controller.then(|| actuator(options)),
+        task_events: Vec::new(),
         facts,
     }
 }

@@ -121,7 +121,7 @@ impl LinuxPlatform {
         let (counters, facts) = (&found.counters, &mut found.description.facts);
         let fact_count = facts.len();
         let waits = crate::counters::latency::open(&roots, &found.topology, counters, facts);
-        let shares = TaskTraffic::choose(&options, &counters.groups, facts)?;
+        let shares = TaskTraffic::choose(&options, &mut found.description)?;
         let uncounted = adopt::uncounted(&found.topology, counters);
         hotplug.know(uncounted, shares.is_some());
         let proc = open_root(&roots.proc).map_err(|e| LinuxError::io("open", &roots.proc, e));
@@ -275,6 +275,7 @@ impl LinuxPlatform {
                 },
                 weight: weight.unwrap_or(watched.weight),
                 limited_weight: request.hold.and_then(|hold| hold.weight.seen()),
+                task_counts: None,
                 their_limit_cpus: theirs.map(CpuShare::new),
                 excluded: watched.excluded.clone(),
             });
@@ -327,8 +328,8 @@ impl Platform for LinuxPlatform {
         let taken = shares.map(|shares| shares.take(&view, &mut skipped));
         let mut workloads = self.read_workloads(&view, &mut skipped);
         self.stale.take_out(&mut workloads);
-        if let (Some(shares), Some(taken)) = (&mut self.shares, taken) {
-            shares.fill(taken, &mut workloads, &mut skipped);
+        if let Some(taken) = taken {
+            taken.fill(&mut workloads);
         }
         let seq = self.seq;
         self.seq += 1;

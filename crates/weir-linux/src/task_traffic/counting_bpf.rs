@@ -17,6 +17,7 @@ use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, ProgramInput};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, RawFd};
+use weir_core::seam::topology::TaskEvent;
 use weir_core::{Missing, Nanos};
 use weir_events::Config;
 
@@ -135,12 +136,16 @@ impl TrafficSource for CountingBpf {
         &self.chosen.name
     }
 
-    fn bytes(&self) -> &[u64] {
-        &self.chosen.bytes
-    }
-
-    fn store_bytes(&self) -> Option<u64> {
-        self.chosen.stores.as_ref().map(|stores| stores.bytes)
+    fn events(&self) -> Vec<TaskEvent> {
+        let event = |counts_stores| {
+            move |bytes_per_count| TaskEvent {
+                bytes_per_count,
+                counts_stores,
+            }
+        };
+        let reads = self.chosen.bytes.iter().copied().map(event(false));
+        let stores = self.chosen.stores.iter().map(|stores| stores.bytes);
+        reads.chain(stores.map(event(true))).collect()
     }
 
     fn refresh(&mut self, keys: &BTreeSet<Key>) -> u64 {

@@ -5,22 +5,16 @@
 use crate::kernel::bpf::bpf_values;
 use crate::kernel::skeletons::task_counts::MAX_EVENTS;
 use crate::kernel::skeletons::task_counts::types::{cpu_state, event_counts};
+use weir_core::seam::observation::{EventCount, TASK_EVENTS_MAX};
 
 /// Events that are read at each switch, at most.
 pub(crate) const COUNTED: usize = MAX_EVENTS as usize;
 
 bpf_values!(cpu_state, event_counts);
 
-/// One event's part of a sum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct EventCount {
-    pub(crate) count: u64,
-    /// How long it was enabled while the tasks of this sum ran, and for how much of that it ran.
-    pub(crate) enabled_ns: u64,
-    pub(crate) running_ns: u64,
-}
+const _: () = assert!(COUNTED == TASK_EVENTS_MAX);
 
-/// What the tasks of a cgroup or a process did while they ran.
+/// What the tasks of a cgroup or a process did while they ran. Events are enabled while a task of theirs runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sum(pub(crate) [EventCount; COUNTED]);
 

@@ -6,8 +6,8 @@
 //! device's own count is attributed (weir-core's attribution). Without them it is attributed by CPU time and
 //! resident memory.
 //!
-//! Samples are separate for each group. An event of a CPU sees all CXL memory as one: what a workload with
-//! memory in several groups has read is divided among them by how much it has there.
+//! Samples are separate for each group. An event of a CPU sees all CXL memory as one. Its counts go into the
+//! observation as they are read; weir-core makes bytes of them (`rates/task_counts.rs`).
 
 mod calibration;
 mod core_events;
@@ -16,7 +16,7 @@ mod counting_intf;
 mod resctrl;
 mod sampling;
 
-use crate::counters::pmu::{Machine, MuxGroup};
+use crate::counters::pmu::Machine;
 use crate::error::LinuxError;
 use crate::kernel::clock::now;
 use crate::options::{AttributionSource, Options};
@@ -29,10 +29,10 @@ use resctrl::Resctrl;
 pub(crate) use resctrl::undo::COUNTING;
 use sampling::Samples;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_core::seam::observation::{Skipped, Use, WorkloadReading};
+use weir_core::seam::observation::{EventCounts, Skipped, Use, WorkloadReading};
 use weir_core::seam::plan::DeviceState;
-use weir_core::seam::topology::{Fact, Group};
-use weir_core::{Bytes, GroupId, Missing, Nanos, Reading, WorkloadId};
+use weir_core::seam::topology::{Fact, Group, TaskEvent};
+use weir_core::{Bytes, Description, GroupId, Missing, Nanos, Reading, WorkloadId};
 
 /// How often counts are dropped that will not be read any more.
 const FORGET_EVERY: Nanos = Nanos::from_millis(10_000);
@@ -48,12 +48,8 @@ pub(crate) struct Key(pub(crate) u64);
 pub(crate) trait TrafficSource: Send {
     /// What it counts.
     fn name(&self) -> &str;
-    /// What one count of each event of reads stands for.
-    fn bytes(&self) -> &[u64];
-    /// What one count of the event behind those stands for, where the source distinguishes reads by stores.
-    fn store_bytes(&self) -> Option<u64> {
-        None
-    }
+    /// The events that it counts, in the order of a sum; none from sources that distinguish groups.
+    fn events(&self) -> Vec<TaskEvent>;
     /// Whether what a workload of cgroups did is found by the ids of these, and not by its threads.
     fn goes_by_cgroups(&self) -> bool {
         true
@@ -82,24 +78,17 @@ pub(crate) trait TrafficSource: Send {
     }
 }
 
-/// What is known of one workload.
-#[derive(Debug, Default)]
-struct Account {
-    last: Option<Sum>,
-    /// By loads and by stores; by all together where the source does not distinguish them.
-    bytes: BTreeMap<GroupId, [f64; 2]>,
-}
-
 /// What was counted until a moment.
 pub(crate) struct TrafficReading {
     at: Nanos,
-    of: BTreeMap<WorkloadId, Count>,
+    /// In the order of the view.
+    of: Vec<(WorkloadId, Count)>,
 }
 
 /// Of one workload.
 enum Count {
     /// By events, wherever the memory is.
-    InAll(Result<Sum, Missing>),
+    InAll(Result<EventCounts, Missing>),
     /// Bytes of each group.
     ByGroup(Result<BTreeMap<GroupId, u64>, Missing>),
 }
@@ -107,7 +96,7 @@ enum Count {
 /// Counts of workloads, as access signals in an observation.
 pub(crate) struct TaskTraffic {
     source: Box<dyn TrafficSource>,
-    accounts: BTreeMap<WorkloadId, Account>,
+    event_count: usize,
     forgot_at: Nanos,
 }
 
@@ -175,15 +164,16 @@ fn count_facts(counts: &Result<String, Missing>, how: &str) -> Vec<Fact> {
 }
 
 impl TaskTraffic {
-    /// Counts, where they are wanted and can be had; what shares are made of becomes a fact.
+    /// Counts, where they are wanted and can be had. Their events become part of the machine, and what shares
+    /// are made of a fact.
     ///
     /// # Errors
     /// The operator chose them, and there are none.
     pub(crate) fn choose(
         options: &Options,
-        groups: &[Group],
-        facts: &mut Vec<Fact>,
+        machine: &mut Description,
     ) -> Result<Option<TaskTraffic>, LinuxError> {
+        let groups = &machine.groups;
         let is_named = options.attribution_event.is_some();
         let loaded: Result<Box<dyn TrafficSource>, Missing> = match options.attribution {
             AttributionSource::CpuTime if !is_named => {
@@ -206,10 +196,12 @@ impl TaskTraffic {
             other => other,
         };
         let name = loaded.as_ref().map(|source| source.name().to_owned());
-        facts.extend(count_facts(&name.map_err(Clone::clone), "in use"));
+        let facts = count_facts(&name.map_err(Clone::clone), "in use");
+        machine.facts.extend(facts);
         match loaded {
             Ok(mut source) => {
                 source.place(groups);
+                machine.task_events = source.events();
                 Ok(Some(TaskTraffic::new(source)))
             }
             Err(why) if options.attribution == AttributionSource::Sampling => {
@@ -227,8 +219,8 @@ impl TaskTraffic {
 
     fn new(source: Box<dyn TrafficSource>) -> TaskTraffic {
         TaskTraffic {
+            event_count: source.events().len(),
             source,
-            accounts: BTreeMap::new(),
             forgot_at: now(),
         }
     }
@@ -256,24 +248,11 @@ impl TaskTraffic {
             .refresh(&watched_by_key.keys().copied().collect());
         let mut taken = TrafficReading {
             at: now(),
-            of: BTreeMap::new(),
+            of: Vec::with_capacity(view.workloads.len()),
         };
         for watched in users() {
-            let id = key(&watched.source);
-            if id == Key(UNLISTED) && self.source.goes_by_cgroups() {
-                let why = "counts are kept by cgroup, and these cgroups are not seen";
-                let count = Count::InAll(Err(Missing::NotSupported(why.into())));
-                taken.of.insert(watched.id.clone(), count);
-                continue;
-            }
-            let count = match (self.source.by_group(id), &watched.source) {
-                (Some(by_group), _) => Count::ByGroup(by_group),
-                (None, Watches::Cgroup(_) | Watches::Set(_) | Watches::Inner(_)) => {
-                    Count::InAll(self.source.of_cgroup(id))
-                }
-                (None, Watches::Process(_)) => Count::InAll(self.source.of_process(id)),
-            };
-            taken.of.insert(watched.id.clone(), count);
+            let count = self.count(&watched.source);
+            taken.of.push((watched.id.clone(), count));
         }
         skipped.extend(self.source.notes());
         if lost > 0 {
@@ -286,45 +265,21 @@ impl TaskTraffic {
         taken
     }
 
-    /// Adds what was taken to the uses of workloads.
-    pub(crate) fn fill(
-        &mut self,
-        mut taken: TrafficReading,
-        seen: &mut [WorkloadReading],
-        skipped: &mut Vec<Skipped>,
-    ) {
-        let mut running_ratio = 1.0f64;
-        for workload in seen.iter_mut().filter(|w| !w.uses.is_empty()) {
-            let sum = match taken.of.remove(&workload.id) {
-                None => continue,
-                Some(Count::ByGroup(by_group)) => {
-                    note_groups(taken.at, &by_group, &mut workload.uses);
-                    continue;
-                }
-                Some(Count::InAll(sum)) => sum,
-            };
-            let account = self.accounts.entry(workload.id.clone()).or_default();
-            let (bytes, store_bytes) = (self.source.bytes(), self.source.store_bytes());
-            let more = sum.and_then(|sum| account.advance(sum, bytes, store_bytes));
-            if let Ok(more) = &more {
-                running_ratio = running_ratio.min(more.running_ratio);
-            }
-            account.share_out(
-                taken.at,
-                more.map(|more| more.bytes),
-                store_bytes.is_some(),
-                &mut workload.uses,
-            );
+    fn count(&mut self, watched: &Watches) -> Count {
+        let id = key(watched);
+        if id == Key(UNLISTED) && self.source.goes_by_cgroups() {
+            let why = "counts are kept by cgroup, and these cgroups are not seen";
+            return Count::InAll(Err(Missing::NotSupported(why.into())));
         }
-        if running_ratio < 1.0 {
-            skipped.push(Skipped {
-                what: "counts of tasks".into(),
-                why: Missing::NotSupported(format!(
-                    "all the time: the events are multiplexed with others and ran {:.0} % of it; figures are scaled",
-                    running_ratio * 100.0
-                )),
-            });
+        if let Some(by_group) = self.source.by_group(id) {
+            return Count::ByGroup(by_group);
         }
+        let sum = match watched {
+            Watches::Cgroup(_) | Watches::Set(_) | Watches::Inner(_) => self.source.of_cgroup(id),
+            Watches::Process(_) => self.source.of_process(id),
+        };
+        let events = 0..self.event_count;
+        Count::InAll(sum.map(|sum| EventCounts::of(sum.0.get(events).unwrap_or_default())))
     }
 
     /// Forgets workloads that are gone.
@@ -333,9 +288,30 @@ impl TaskTraffic {
             return;
         }
         self.forgot_at = at;
-        self.accounts.retain(|id, _| view.get(id).is_some());
         let keys: BTreeSet<Key> = view.workloads.iter().map(|w| key(&w.source)).collect();
         self.source.forget(&|id| keys.contains(&id));
+    }
+}
+
+impl TrafficReading {
+    /// Adds what was taken to the workloads that use a group. They are in the order of the view too.
+    pub(crate) fn fill(self, seen: &mut [WorkloadReading]) {
+        let mut taken = self.of.into_iter().peekable();
+        for workload in seen.iter_mut().filter(|w| !w.uses.is_empty()) {
+            while taken
+                .next_if(|(id, _)| *id != workload.id && *id < workload.id)
+                .is_some()
+            {}
+            match taken.next_if(|(id, _)| *id == workload.id) {
+                None => {}
+                Some((_, Count::ByGroup(by_group))) => {
+                    note_groups(self.at, &by_group, &mut workload.uses);
+                }
+                Some((_, Count::InAll(value))) => {
+                    workload.task_counts = Some(Reading { at: self.at, value });
+                }
+            }
+        }
     }
 }
 
@@ -359,89 +335,6 @@ fn key(source: &Watches) -> Key {
         Watches::Process(process) => Key(process.pid.into()),
         Watches::Set(set) => Key(set.number),
         Watches::Inner(inner) => Key(inner.inode),
-    }
-}
-
-/// What was read since the last tick.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct More {
-    /// By loads and by stores.
-    bytes: [f64; 2],
-    /// Part of its time that the events ran: below 1 the bytes are scaled.
-    running_ratio: f64,
-}
-
-impl Account {
-    /// Takes a reading: events of reads, then the one of what of it was read by stores, if there is one. The
-    /// first is where counting begins.
-    fn advance(
-        &mut self,
-        now: Sum,
-        bytes: &[u64],
-        store_bytes: Option<u64>,
-    ) -> Result<More, Missing> {
-        let (mut read, mut stores) = (0.0, 0.0);
-        let mut running_ratio = 1.0f64;
-        let last = self.last.unwrap_or(now);
-        let events = bytes.iter().map(|bytes| (*bytes, false));
-        let events = events.chain(store_bytes.map(|bytes| (bytes, true)));
-        for ((now, last), (bytes, is_stores)) in now.0.iter().zip(last.0).zip(events) {
-            if now.enabled_ns < last.enabled_ns {
-                // Forgotten and begun anew: nothing is known of the time between.
-                self.last = None;
-                return Err(Missing::Lost("counts began anew".into()));
-            }
-            let before = (last.enabled_ns, last.running_ns);
-            let span = match MuxGroup::between(before, (now.enabled_ns, now.running_ns)) {
-                // It did not run, and was not to.
-                Err(Missing::NotYetRead) => continue,
-                span => span?,
-            };
-            let count = now.count.saturating_sub(last.count) as f64;
-            let sum = if is_stores { &mut stores } else { &mut read };
-            *sum += span.scaled(count * bytes as f64);
-            running_ratio = running_ratio.min(span.running_ratio());
-        }
-        self.last = Some(now);
-        Ok(More {
-            // Two counters are not read in the same moment, nor scaled alike.
-            bytes: [(read - stores).max(0.0), stores],
-            running_ratio,
-        })
-    }
-
-    /// Gives it to the groups, in the ratio of the memory it has in them.
-    fn share_out(
-        &mut self,
-        at: Nanos,
-        more: Result<[f64; 2], Missing>,
-        tells_stores: bool,
-        uses: &mut [Use],
-    ) {
-        let resident = |use_: &Use| use_.resident_bytes.ok().map_or(0.0, |b| b.0 as f64);
-        let all: f64 = uses.iter().map(resident).sum();
-        let evenly = 1.0 / uses.len().max(1) as f64;
-        for use_ in uses {
-            let part = match all > 0.0 {
-                true => resident(use_) / all,
-                false => evenly,
-            };
-            let sums = more.as_ref().map(|more| {
-                let sums = self.bytes.entry(use_.group).or_default();
-                for (sum, more) in sums.iter_mut().zip(more) {
-                    *sum += more * part;
-                }
-                *sums
-            });
-            let reading = |way: usize| match &sums {
-                Err(why) => Reading::missing(at, (*why).clone()),
-                // Never negative, and never NaN: a sum of such.
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-                Ok(sums) => Reading::new(at, Bytes(sums[way] as u64)),
-            };
-            use_.sampled_read_bytes = Some(reading(0));
-            use_.sampled_write_bytes = tells_stores.then(|| reading(1));
-        }
     }
 }
 

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-use super::counting_intf::{COUNTED, EventCount};
 use super::*;
 use crate::kernel::clock::thread_cpu;
 use crate::options::{By, Roots};
-use proptest::prelude::*;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 use weir_core::DeviceId;
-use weir_core::seam::observation::WorkloadKind;
+use weir_core::seam::observation::{EventCount, WorkloadKind};
 
 fn sum(count: u64, enabled_ns: u64, running_ns: u64) -> Sum {
     let mut sum = Sum::default();
@@ -15,17 +13,6 @@ fn sum(count: u64, enabled_ns: u64, running_ns: u64) -> Sum {
         count,
         enabled_ns,
         running_ns,
-    };
-    sum
-}
-
-/// Reads and, of them, stores; both were counted all the time.
-fn reads_and_stores(reads: u64, stores: u64, ns: u64) -> Sum {
-    let mut sum = sum(reads, ns, ns);
-    sum.0[1] = EventCount {
-        count: stores,
-        enabled_ns: ns,
-        running_ns: ns,
     };
     sum
 }
@@ -50,98 +37,10 @@ fn use_of(index: u32, resident: Option<u64>) -> Use {
     }
 }
 
-fn given(uses: &[Use]) -> Vec<Option<u64>> {
-    let bytes = |u: &Use| {
-        u.sampled_read_bytes
-            .as_ref()
-            .and_then(|r| r.ok().map(|b| b.0))
-    };
-    uses.iter().map(bytes).collect()
-}
-
-#[test]
-fn counts_begin_at_the_first_look_and_are_scaled_by_turns() {
-    let mut account = Account::default();
-    let first = account.advance(sum(1000, 500, 500), &[64], None).unwrap();
-    assert_eq!(first.bytes, [0.0, 0.0]);
-    let all = account.advance(sum(1010, 600, 600), &[64], None).unwrap();
-    assert_eq!((all.bytes, all.running_ratio), ([640.0, 0.0], 1.0));
-    let half = account.advance(sum(1020, 800, 700), &[64], None).unwrap();
-    assert_eq!((half.bytes, half.running_ratio), ([1280.0, 0.0], 0.5));
-    let idle = account.advance(sum(1020, 800, 700), &[64], None).unwrap();
-    assert_eq!((idle.bytes, idle.running_ratio), ([0.0, 0.0], 1.0));
-}
-
-#[test]
-fn without_a_turn_nothing_is_known_and_nothing_is_lost() {
-    let mut account = Account::default();
-    account.advance(sum(0, 0, 0), &[1], None).unwrap();
-    let why = account.advance(sum(0, 100, 0), &[1], None).unwrap_err();
-    assert!(matches!(why, Missing::Lost(_)), "{why}");
-    let more = account.advance(sum(10, 200, 50), &[1], None).unwrap();
-    assert_eq!((more.bytes, more.running_ratio), ([40.0, 0.0], 0.25));
-}
-
-#[test]
-fn what_was_forgotten_begins_anew() {
-    let mut account = Account::default();
-    account.advance(sum(50, 1000, 1000), &[1], None).unwrap();
-    assert!(account.advance(sum(5, 10, 10), &[1], None).is_err());
-    assert_eq!(
-        account.advance(sum(6, 20, 20), &[1], None).unwrap().bytes,
-        [0.0; 2]
-    );
-    assert_eq!(
-        account.advance(sum(9, 30, 30), &[1], None).unwrap().bytes,
-        [3.0, 0.0]
-    );
-}
-
-#[test]
-fn groups_get_what_memory_they_hold() {
-    let mut account = Account::default();
-    let mut uses = [use_of(0, Some(300)), use_of(1, Some(100)), use_of(2, None)];
-    account.share_out(Nanos(5), Ok([80.0, 0.0]), false, &mut uses);
-    assert_eq!(given(&uses), [Some(60), Some(20), Some(0)]);
-    let mut unknown = [use_of(0, None), use_of(1, None)];
-    account.share_out(Nanos(6), Ok([10.0, 0.0]), false, &mut unknown);
-    assert_eq!(given(&unknown), [Some(65), Some(25)], "sums go on");
-    account.share_out(Nanos(7), Err(Missing::NotYetRead), false, &mut unknown);
-    assert_eq!(given(&unknown), [None, None]);
-}
-
-#[test]
-fn stores_are_taken_out_of_the_reads_that_they_cause() {
-    let mut account = Account::default();
-    let mut advance = |sum| account.advance(sum, &[64], Some(64)).unwrap().bytes;
-    assert_eq!(advance(reads_and_stores(100, 40, 10)), [0.0, 0.0]);
-    assert_eq!(advance(reads_and_stores(110, 43, 20)), [448.0, 192.0]);
-    // The store's counter was read a moment later.
-    assert_eq!(advance(reads_and_stores(110, 45, 30)), [0.0, 128.0]);
-    let mut partial = reads_and_stores(120, 49, 50);
-    partial.0[1].running_ns = 40;
-    let half = account.advance(partial, &[64], Some(64)).unwrap();
-    assert_eq!((half.bytes, half.running_ratio), ([128.0, 512.0], 0.5));
-}
-
-#[test]
-fn loads_and_stores_are_told_apart_where_the_source_can() {
-    let mut account = Account::default();
-    let written = |uses: &[Use]| -> Vec<Option<Reading<Bytes>>> {
-        uses.iter().map(|u| u.sampled_write_bytes.clone()).collect()
-    };
-    let mut uses = [use_of(0, Some(300)), use_of(1, Some(100))];
-    account.share_out(Nanos(5), Ok([80.0, 40.0]), true, &mut uses);
-    assert_eq!(given(&uses), [Some(60), Some(20)]);
-    let bytes = [30, 10].map(|bytes| Some(Reading::new(Nanos(5), Bytes(bytes))));
-    assert_eq!(written(&uses), bytes);
-    let lost = Err(Missing::NotYetRead);
-    account.share_out(Nanos(6), lost, true, &mut uses);
-    let missing = Reading::missing(Nanos(6), Missing::NotYetRead);
-    assert_eq!(written(&uses), [Some(missing.clone()), Some(missing)]);
-    account.share_out(Nanos(7), Ok([0.0, 0.0]), false, &mut uses);
-    assert_eq!(written(&uses), [None, None], "nothing is not zero");
-}
+const READS: TaskEvent = TaskEvent {
+    bytes_per_count: 64,
+    counts_stores: false,
+};
 
 /// Counts by key; remembers the keys that were brought up to date.
 #[derive(Clone, Default)]
@@ -152,8 +51,8 @@ impl TrafficSource for FakeCounts {
         "counts"
     }
 
-    fn bytes(&self) -> &[u64] {
-        &[64]
+    fn events(&self) -> Vec<TaskEvent> {
+        vec![READS]
     }
 
     fn refresh(&mut self, keys: &BTreeSet<Key>) -> u64 {
@@ -218,67 +117,70 @@ fn seen(pid: u32, uses: Vec<Use>) -> WorkloadReading {
         uses,
         resident_bytes: None,
         weight: 100.0,
+        task_counts: None,
         their_limit_cpus: None,
         limited_weight: None,
         excluded: None,
     }
 }
 
+/// Its counts are in the observation as they are, of as many events as there are.
 #[test]
-fn only_who_uses_a_group_is_asked_for() {
+fn only_what_uses_a_group_is_counted() {
     let counts = FakeCounts::default();
     let mut shares = TaskTraffic::new(Box::new(counts.clone()));
-    let view = view(&[7], &[8]);
-    for (count, wanted) in [(10, 0), (12, 128)] {
-        counts
-            .0
-            .lock()
-            .unwrap()
-            .insert(Key(7), sum(count, count, count));
-        let mut both = [seen(7, vec![use_of(0, Some(1))]), seen(8, Vec::new())];
+    let view = view(&[6, 7, 9], &[8]);
+    let kept = |count| (Key(7), sum(count, 2 * count, count));
+    for count in [10, 12] {
+        counts.0.lock().unwrap().extend([kept(count)]);
+        let use_here = || vec![use_of(0, Some(1))];
+        // The first has ended since, and the last does not use the device now.
+        let mut seen = [
+            seen(7, use_here()),
+            seen(8, Vec::new()),
+            seen(9, Vec::new()),
+        ];
         let mut skipped = Vec::new();
         let taken = shares.take(&view, &mut skipped);
-        shares.fill(taken, &mut both, &mut skipped);
-        assert_eq!(*counts.1.lock().unwrap(), [Key(7)]);
-        assert_eq!(
-            (given(&both[0].uses), skipped.len()),
-            (vec![Some(wanted)], 0)
-        );
-        assert!(both[1].uses.is_empty());
+        let at = taken.at;
+        taken.fill(&mut seen);
+        assert_eq!(*counts.1.lock().unwrap(), [Key(6), Key(7), Key(9)]);
+        let wanted = EventCounts::of(&kept(count).1.0[..1]);
+        assert_eq!(seen[0].task_counts, Some(Reading::new(at, wanted)));
+        assert_eq!(seen[0].uses, use_here());
+        assert_eq!((&seen[1].task_counts, &seen[2].task_counts), (&None, &None));
+        assert!(skipped.is_empty());
     }
 }
 
+/// A source that distinguishes groups fills the uses, and there are no events.
 #[test]
-fn turns_are_told() {
-    let counts = FakeCounts::default();
-    let mut shares = TaskTraffic::new(Box::new(counts.clone()));
-    let mut skipped = Vec::new();
-    for running in [0, 50] {
-        counts
-            .0
-            .lock()
-            .unwrap()
-            .insert(Key(7), sum(running, 2 * running, running));
-        let mut one = [seen(7, vec![use_of(0, Some(1))])];
-        let taken = shares.take(&view(&[7], &[]), &mut skipped);
-        shares.fill(taken, &mut one, &mut skipped);
-    }
-    let text = skipped[0].why.to_string();
-    assert!(text.contains("ran 50 %"), "{text}");
+fn what_is_sampled_by_group_is_of_the_group() {
+    let at = Nanos(5);
+    let mut seen = [seen(7, vec![use_of(0, Some(1)), use_of(1, Some(1))])];
+    let sums = BTreeMap::from([(group(0), 640)]);
+    let of = vec![(process(7).id(), Count::ByGroup(Ok(sums)))];
+    TrafficReading { at, of }.fill(&mut seen);
+    let sampled = seen[0].uses.iter().map(|u| u.sampled_read_bytes.clone());
+    let wanted = [
+        Reading::new(at, Bytes(640)),
+        Reading::missing(at, Missing::NotYetRead),
+    ];
+    assert_eq!(sampled.collect::<Vec<_>>(), wanted.map(Some));
+    assert_eq!(seen[0].task_counts, None);
 }
 
 #[test]
-fn who_is_gone_is_forgotten() {
+fn what_is_gone_is_forgotten() {
     let counts = FakeCounts::default();
     let mut shares = TaskTraffic::new(Box::new(counts.clone()));
     for pid in [7, 8] {
         counts.0.lock().unwrap().insert(Key(pid), sum(1, 1, 1));
-        shares.accounts.insert(process(7).id(), Account::default());
     }
     let later = Nanos(shares.forgot_at.0 + FORGET_EVERY.0);
     shares.tidy(&view(&[], &[8]), later);
     let left: Vec<Key> = counts.0.lock().unwrap().keys().copied().collect();
-    assert_eq!((left, shares.accounts.len()), (vec![Key(8)], 0));
+    assert_eq!(left, [Key(8)]);
 }
 
 #[test]
@@ -288,9 +190,10 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
         roots: fake.roots(),
         ..Options::default()
     };
-    let mut facts = Vec::new();
-    let shares = TaskTraffic::choose(&options, &[], &mut facts).unwrap();
-    assert!(shares.is_none());
+    let mut machine = Description::default();
+    let shares = TaskTraffic::choose(&options, &mut machine).unwrap();
+    assert!(shares.is_none() && machine.task_events.is_empty());
+    let facts = &machine.facts;
     assert!(facts[0].value.as_ref().unwrap().contains("CPU time"));
     let why = facts[1].value.as_ref().unwrap_err().to_string();
     assert!(
@@ -302,50 +205,17 @@ fn a_machine_without_events_shares_by_cpu_time_and_says_why() {
         attribution: AttributionSource::TaskCounts,
         ..options.clone()
     };
-    assert!(TaskTraffic::choose(&counts, &[], &mut facts).is_err());
+    assert!(TaskTraffic::choose(&counts, &mut machine).is_err());
     // The kernel's own events stand everywhere, but not the types that the program needs.
     let named = Options {
         attribution_event: Some("sw:cpu-clock".into()),
         ..options
     };
-    let why = TaskTraffic::choose(&named, &[], &mut facts)
+    let why = TaskTraffic::choose(&named, &mut machine)
         .err()
         .unwrap()
         .to_string();
     assert!(why.contains("CONFIG_DEBUG_INFO_BTF"), "{why}");
-}
-
-proptest! {
-    #[test]
-    fn bytes_never_go_back_and_nothing_panics(
-        readings in prop::collection::vec(any::<[u64; 3]>(), 0..8),
-        residents in prop::collection::vec(prop::option::of(any::<u64>()), 0..4),
-        tells_stores in any::<bool>(),
-    ) {
-        let mut account = Account::default();
-        let mut before = vec![0; 2 * residents.len()];
-        for [count, enabled, running] in readings {
-            let mut uses: Vec<Use> = residents
-                .iter()
-                .zip(0u32..)
-                .map(|(resident, index)| use_of(index, *resident))
-                .collect();
-            let mut now = sum(count, enabled, running);
-            now.0[1] = EventCount { count: running, enabled_ns: enabled, running_ns: count };
-            let more = match tells_stores {
-                true => account.advance(now, &[64], Some(64)),
-                false => account.advance(now, &[64; COUNTED], None),
-            };
-            account.share_out(Nanos(1), more.map(|more| more.bytes), tells_stores, &mut uses);
-            let stored = uses.iter().filter_map(|u| u.sampled_write_bytes.as_ref());
-            let stored: Vec<Option<u64>> = stored.map(|r| r.ok().map(|b| b.0)).collect();
-            for (before, now) in before.iter_mut().zip(given(&uses).into_iter().chain(stored)) {
-                let now = now.unwrap_or(*before);
-                prop_assert!(now >= *before);
-                *before = now;
-            }
-        }
-    }
 }
 
 /// On the kernel that runs the tests, where it lets us: our own process, by the clock of its CPUs.
@@ -374,7 +244,11 @@ fn the_kernel_counts_this_process() {
     assert!(after.count > before.count, "{before:?} {after:?}");
     assert_eq!(after.enabled_ns, after.running_ns, "nothing is multiplexed");
     assert_eq!(second, Default::default(), "there is no second event");
-    assert_eq!(kernel.store_bytes(), None);
+    let own = TaskEvent {
+        bytes_per_count: 1,
+        counts_stores: false,
+    };
+    assert_eq!(kernel.events(), [own]);
     assert!(kernel.of_process(Key(u64::MAX)).is_err());
     assert_eq!(kernel.of_cgroup(me), Ok(Sum::default()));
 }
@@ -400,7 +274,11 @@ fn the_kernel_counts_stores_beside_reads() {
         }
     };
     assert!(kernel.name().ends_with(", stores by sw:minor-faults"));
-    assert_eq!(kernel.store_bytes(), Some(64));
+    let stores = TaskEvent {
+        bytes_per_count: 64,
+        counts_stores: true,
+    };
+    assert_eq!(kernel.events()[1..], [stores]);
     let me = Key(std::process::id().into());
     let mut faults = || {
         kernel.refresh(&BTreeSet::from([me]));

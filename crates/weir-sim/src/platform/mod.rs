@@ -101,9 +101,11 @@ impl SimPlatform {
         if options.backend != Backend::CpuMax {
             description.actuator = Some(scx::backend::actuator(period_ns));
         }
+        let signs = AccessSource::new(&scenario.sensors, options.attribution, &labels, seed);
+        description.task_events = signs.events();
         SimPlatform {
             description,
-            signs: AccessSource::new(&scenario.sensors, options.attribution, &labels, seed),
+            signs,
             counter_read_ns: scenario.sensors.counter_read_ns,
             due: (scenario.control.control_from_sec * 1e9) as u64,
             end: (scenario.run_sec() * 1e9) as u64,
@@ -173,18 +175,19 @@ impl SimPlatform {
         let label = &self.labels[index];
         let (id, weight, excluded) = (label.id.clone(), label.weight, excluded(label));
         let resident = label.resident;
+        let accesses = resident.map(|(group, _)| self.signs.read(&self.machine, index, group));
+        let accesses = accesses.unwrap_or_default();
         let uses = resident.map(|(group, bytes)| {
-            let accesses = self.signs.read(&self.machine, index, group);
-            let reading = |bytes: f64| Reading::new(at, Bytes(bytes as u64));
             let (device, number) = self.groups[group as usize];
+            let sampled = accesses.sampled;
             Use {
                 group: GroupId {
                     device: DeviceId(device),
                     index: number,
                 },
                 resident_bytes: Reading::new(at, Bytes(bytes)),
-                sampled_read_bytes: accesses.read.map(reading),
-                sampled_write_bytes: accesses.stored.map(reading),
+                sampled_read_bytes: sampled.map(|[loads, _]| Reading::new(at, loads)),
+                sampled_write_bytes: sampled.map(|[_, stores]| Reading::new(at, stores)),
             }
         });
         WorkloadReading {
@@ -193,6 +196,7 @@ impl SimPlatform {
             cpu_ns: Reading::new(at, Nanos(accounting::cpu_ns(&self.machine, index as u32))),
             throttled_ns: Reading::new(at, Nanos(scx::throttled_ns(&self.machine, index))),
             uses: uses.into_iter().collect(),
+            task_counts: accesses.counts.map(|counts| Reading::new(at, counts)),
             // A scenario gives a workload memory on the device or none.
             resident_bytes: resident.map(|(_, bytes)| Bytes(bytes)),
             weight,
@@ -486,6 +490,7 @@ fn describe(
             min_quota_ns: Nanos(QUOTA_MIN_NS as u64),
             is_exact: false,
         }),
+        task_events: Vec::new(),
         facts: vec![Fact {
             name: "scenario".into(),
             value: Ok(scenario.name.clone()),

@@ -12,15 +12,17 @@ use crate::engine::machine::Machine;
 use crate::engine::rng::Rng;
 use crate::from_scenario::Label;
 use crate::scenario::Sensors;
+use weir_core::Bytes;
+use weir_core::seam::observation::{EventCount, EventCounts};
+use weir_core::seam::topology::TaskEvent;
 
-/// Cumulative bytes that a workload accessed of a group, as its accesses are known; nothing where they are
-/// not.
+/// What is known of a workload's accesses, in the fields of an observation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Accesses {
-    /// Read by loads, or by loads and stores where these are not counted apart.
-    pub read: Option<f64>,
-    /// Stored.
-    pub stored: Option<f64>,
+    /// Of each event.
+    pub counts: Option<EventCounts>,
+    /// Cumulative bytes of a group that were loaded and stored.
+    pub sampled: Option<[Bytes; 2]>,
 }
 
 /// What weir has for sharing out the traffic of a group.
@@ -45,21 +47,38 @@ impl AccessSource {
         }
     }
 
+    /// What is counted of each workload's tasks.
+    pub(crate) fn events(&self) -> Vec<TaskEvent> {
+        let AccessSource::Counts(counts) = self else {
+            return Vec::new();
+        };
+        let event = |counts_stores| TaskEvent {
+            bytes_per_count: 1,
+            counts_stores,
+        };
+        let stores = counts.tells_stores.then(|| event(true));
+        std::iter::once(event(false)).chain(stores).collect()
+    }
+
     /// What is known of a workload's accesses to a group. Call `settle_all` before.
     pub(crate) fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> Accesses {
-        let (read, stored) = match self {
-            AccessSource::CpuTime => return Accesses::default(),
-            AccessSource::Samples(samplers) => {
-                let [read, stored] = samplers.read(machine, workload, group);
-                (read, Some(stored))
-            }
-            AccessSource::Counts(counts) => counts.read(machine, workload, group),
-        };
-        Accesses {
-            read: Some(read),
-            stored,
+        match self {
+            AccessSource::CpuTime => Accesses::default(),
+            AccessSource::Samples(samplers) => Accesses {
+                sampled: Some(samplers.read(machine, workload, group).map(whole)),
+                counts: None,
+            },
+            AccessSource::Counts(counts) => Accesses {
+                counts: Some(counts.read(machine, workload, group)),
+                sampled: None,
+            },
         }
     }
+}
+
+/// Never negative: a sum of such.
+fn whole(bytes: f64) -> Bytes {
+    Bytes(bytes as u64)
 }
 
 /// No workload's error is above so many standard deviations: what an event misses of one program (prefetches,
@@ -91,10 +110,15 @@ impl Counts {
         }
     }
 
-    /// Cumulative reads, and of them those that stores fetched where these are counted apart. The difference
-    /// is taken at each observation, as in weir-linux: a counter never goes back, also where the errors of
-    /// both differ.
-    fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> (f64, Option<f64>) {
+    /// Bytes read, and of them those that stores fetched where these are counted apart. The errors of both
+    /// differ, but no workload has more of its reads counted as fetched by stores than it has reads.
+    fn read(&mut self, machine: &Machine, workload: usize, group: u32) -> EventCounts {
+        // These events share no counter: they count all the time.
+        let count = |bytes: Bytes| EventCount {
+            count: bytes.0,
+            enabled_ns: machine.now,
+            running_ns: machine.now,
+        };
         let truth = moved(machine, workload, group);
         let (_, before, sums) = row(&mut self.seen[workload], group);
         let [of_read, of_stored] = self.biases[workload];
@@ -102,13 +126,14 @@ impl Counts {
         *before = truth;
         if !self.tells_stores {
             sums[0] += read * of_read;
-            return (sums[0], None);
+            return EventCounts::of(&[count(whole(sums[0]))]);
         }
         // A store that passes the caches fetches nothing, and no event of fetches sees it.
         let stored = written.min(read) * of_stored;
         sums[0] += (read * of_read - stored).max(0.0);
         sums[1] += stored;
-        (sums[0], Some(sums[1]))
+        let [loads, stores] = sums.map(whole);
+        EventCounts::of(&[count(Bytes(loads.0 + stores.0)), count(stores)])
     }
 }
 

@@ -4,8 +4,8 @@
 use crate::made::{INTERVAL_MS, NAMES, Plant, desk, recorded, start};
 use proptest::prelude::*;
 use weir_core::seam::observation::{
-    Excluded, LimitedWeight, Missing, Multiplexing, ProbeReading, Skipped, Use, WorkloadKind,
-    WorkloadReading,
+    EventCount, EventCounts, Excluded, LimitedWeight, Missing, Multiplexing, ProbeReading, Skipped,
+    TASK_EVENTS_MAX, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, Observation, Plan, Platform, Reading, State,
@@ -326,6 +326,24 @@ fn any_reading<T: std::fmt::Debug + Clone>(
     })
 }
 
+fn any_counts() -> impl Strategy<Value = Reading<EventCounts>> {
+    let counts = prop::collection::vec(any::<[u64; 3]>(), 0..=TASK_EVENTS_MAX);
+    let count = |[count, enabled_ns, running_ns]: [u64; 3]| EventCount {
+        count,
+        enabled_ns,
+        running_ns,
+    };
+    let counts = counts.prop_map(move |counts| {
+        let counts: Vec<EventCount> = counts.into_iter().map(count).collect();
+        EventCounts::of(&counts)
+    });
+    let value = prop_oneof![counts.prop_map(Ok), any_missing().prop_map(Err)];
+    (any::<u64>(), value).prop_map(|(at, value)| Reading {
+        at: Nanos(at),
+        value,
+    })
+}
+
 fn any_workload() -> impl Strategy<Value = WorkloadReading> {
     let uses = (
         any::<u32>(),
@@ -351,9 +369,20 @@ fn any_workload() -> impl Strategy<Value = WorkloadReading> {
         limit,
         any::<bool>(),
         prop::option::of(any::<u64>()),
+        prop::option::of(any_counts()),
     )
         .prop_map(
-            |(id, cpu_ns, throttled_ns, uses, weight, their_limit_cpus, real_time, all)| {
+            |(
+                id,
+                cpu_ns,
+                throttled_ns,
+                uses,
+                weight,
+                their_limit_cpus,
+                real_time,
+                all,
+                task_counts,
+            )| {
                 WorkloadReading {
                     id: WorkloadId::new(id),
                     kind: WorkloadKind::Cgroup,
@@ -361,6 +390,7 @@ fn any_workload() -> impl Strategy<Value = WorkloadReading> {
                     throttled_ns,
                     uses,
                     resident_bytes: all.map(Bytes),
+                    task_counts,
                     weight: f64::from(weight) / 7.0,
                     their_limit_cpus,
                     limited_weight: match weight % 3 {

@@ -331,6 +331,7 @@ mod tests {
                 counted_by: weir_core::seam::topology::CountedBy::AccessCounters,
             }],
             groups: Vec::new(),
+            task_events: Vec::new(),
             actuator: Some(Actuator {
                 name: "cpu-max".into(),
                 levers: vec![weir_core::seam::topology::Lever::CpuTime],

@@ -37,7 +37,8 @@ impl View {
     /// Makes the tick the current snapshot.
     pub fn update(&mut self, tick: Tick, beside: Beside<'_>) {
         let snapshot = &mut self.snapshot;
-        let seen = tick.observation;
+        let mut seen = tick.observation;
+        seen.skipped.extend(tick.plan.multiplexed());
         snapshot.wall_unix_ms = tick.wall_unix_ms;
         hold_back(snapshot, &tick.plan);
         note_limits(snapshot, &tick.plan, tick.wall_unix_ms);

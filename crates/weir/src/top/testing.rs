@@ -37,6 +37,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
     snapshot.plan = Plan {
         seq: at_ms / 50,
         at: Nanos::from_millis(at_ms),
+        task_events_running_ratio: None,
         devices: vec![DeviceState {
             id,
             read_bytes_per_sec: Some(BytesPerSec::new(mib * 0.75 * MIB)),

@@ -17,7 +17,7 @@ use weir_core::seam::observation::{
     GroupReading, LatencyReading, LatencySource, Missing, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::seam::plan::{ActionKind, OutcomeKind};
-use weir_core::seam::topology::{Actuator, Device, Group};
+use weir_core::seam::topology::{Actuator, Device, Group, TaskEvent};
 use weir_core::units::GIB;
 use weir_core::{
     Bytes, BytesPerSec, CpuShare, Description, DeviceId, GroupId, Nanos, Observation, Outcome,
@@ -136,6 +136,7 @@ impl Plant {
                 min_quota_ns: Nanos(0),
                 is_exact: false,
             }),
+            task_events: Vec::new(),
             facts: Vec::new(),
         };
         let mut plant = Plant {
@@ -168,6 +169,15 @@ impl Plant {
         for device in &mut self.description.devices {
             device.counter_mask_bytes = mask;
         }
+    }
+
+    /// So many events are counted of each workload's tasks; the plant itself gives no counts.
+    pub fn count_events(&mut self, count: usize) {
+        let event = TaskEvent {
+            bytes_per_count: 64,
+            counts_stores: false,
+        };
+        self.description.task_events = vec![event; count];
     }
 
     pub fn add(&mut self, id: &str, duty: f64) -> usize {
@@ -278,6 +288,7 @@ impl Plant {
             }],
             resident_bytes: None,
             weight: 100.0,
+            task_counts: None,
             their_limit_cpus: None,
             limited_weight: None,
             excluded: reader

@@ -24,7 +24,6 @@ use crate::inventory::numa::Topology;
 use crate::options::Roots;
 
 pub use machine::{EventStatus, Machine};
-pub(crate) use multiplexing::MuxGroup;
 pub use pmus::Pmu;
 pub(crate) use sampled_event::{Tap, Tapped};
 pub(crate) use set::{Counted, Set};

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use tally::Tally;
 use weir::Weir;
 use weir_core::seam::observation::Use;
-use weir_core::{Bytes, CpuShare, DeviceId, GroupId, Nanos, Reading, WorkloadId};
+use weir_core::{Bytes, CpuShare, Description, DeviceId, GroupId, Nanos, Reading, WorkloadId};
 
 const MOMENTS: u64 = 1000;
 const SETTING: &str = "sys/fs/resctrl/info/L3_MON/mbm_total_bytes_config";
@@ -212,7 +212,7 @@ impl World {
     /// Counts some workloads by resctrl.
     fn count(&mut self, weir: &mut Weir) {
         if weir.traffic.is_none() {
-            let begun = TaskTraffic::choose(&self.options(), &[], &mut Vec::new());
+            let begun = TaskTraffic::choose(&self.options(), &mut Description::default());
             weir.traffic = begun.ok().flatten();
         }
         let Some(traffic) = &mut weir.traffic else {

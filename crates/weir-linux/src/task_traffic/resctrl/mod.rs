@@ -19,7 +19,7 @@ mod tasks;
 mod tree;
 pub(crate) mod undo;
 
-use super::counting_intf::{EventCount, Sum};
+use super::counting_intf::Sum;
 use super::{Key, TrafficSource};
 use crate::error::LinuxError;
 use crate::kernel::clock::now;
@@ -35,9 +35,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use tasks::{Ground, GroupTasks};
 use tree::{Directories, Events, Knob, Maker, ResctrlTree};
 use undo::{COUNTING, ResctrlLease, ResctrlRecord, Setting};
-use weir_core::seam::observation::Skipped;
+use weir_core::seam::observation::{EventCount, Skipped};
 use weir_core::seam::plan::OutcomeKind;
-use weir_core::seam::topology::Fact;
+use weir_core::seam::topology::{Fact, TaskEvent};
 use weir_core::{Missing, Nanos};
 
 /// How often tasks that came and left are searched.
@@ -394,8 +394,12 @@ impl TrafficSource for Resctrl {
         self.tree.name()
     }
 
-    fn bytes(&self) -> &[u64] {
-        &[1]
+    fn events(&self) -> Vec<TaskEvent> {
+        // The kernel gives bytes.
+        vec![TaskEvent {
+            bytes_per_count: 1,
+            counts_stores: false,
+        }]
     }
 
     fn follow(&mut self, watched_by_key: &BTreeMap<Key, &Watches>) {

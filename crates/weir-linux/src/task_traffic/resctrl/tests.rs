@@ -445,7 +445,8 @@ fn it_is_taken_unasked_only_where_it_disturbs_nobody() {
     let bare = Fake::new();
     let mut options = bare.options(By::Process);
     options.attribution = AttributionSource::Resctrl;
-    let refused = crate::task_traffic::TaskTraffic::choose(&options, &[], &mut Vec::new());
+    let refused =
+        crate::task_traffic::TaskTraffic::choose(&options, &mut weir_core::Description::default());
     let why = refused.err().unwrap().to_string();
     assert!(
         why.contains("resctrl cannot be used") && why.contains("leave --attribution"),

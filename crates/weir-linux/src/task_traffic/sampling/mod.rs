@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use totals::SampleTotals;
 use weir_core::seam::observation::Skipped;
 use weir_core::seam::plan::DeviceState;
-use weir_core::seam::topology::{Fact, Group};
+use weir_core::seam::topology::{Fact, Group, TaskEvent};
 use weir_core::{GroupId, Missing, Nanos};
 
 /// The fact's name.
@@ -177,8 +177,9 @@ impl TrafficSource for Samples {
         &self.chosen.name
     }
 
-    fn bytes(&self) -> &[u64] {
-        &[]
+    fn events(&self) -> Vec<TaskEvent> {
+        // Samples are by group.
+        Vec::new()
     }
 
     fn place(&mut self, groups: &[Group]) {

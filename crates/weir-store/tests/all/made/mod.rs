@@ -51,6 +51,7 @@ pub fn machine() -> Description {
             min_quota_ns: Nanos::from_millis(1),
             is_exact: false,
         }),
+        task_events: Vec::new(),
         facts: vec![Fact {
             name: "resctrl.smba".into(),
             value: Err(Missing::NotSupported("no such CPU".into())),
@@ -191,6 +192,7 @@ impl Plant {
             }],
             resident_bytes: None,
             weight: 100.0,
+            task_counts: None,
             their_limit_cpus: None,
             limited_weight: None,
             excluded: None,
