@@ -12,6 +12,7 @@
 //! * [`calibrate`] the knee of a device, measured here and kept for `run`;
 //! * [`bench`] what the loop costs, over a machine made of files ([`fake`]);
 //! * [`groups`] monitoring groups: made, listed, resized, and workloads put into them;
+//! * [`profile`] where accesses wait, by what perf counted;
 //! * [`topology`] what belongs to what, and [`events`] performance counters of CXL traffic;
 //! * [`sim`] scenarios on a simulated host, and models of devices;
 //! * [`exit`] exit codes: 0 done, 1 finding, 2 trouble.
@@ -32,6 +33,7 @@ mod groups;
 mod host;
 mod numbers;
 mod probe;
+mod profile;
 mod recordings;
 #[cfg(test)]
 mod reference_tests;
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Topology(args) => topology::topology(args, &roots),
         Command::Events(args) => events::events(args, &roots),
         Command::Groups(args) => groups::groups(args, &roots),
+        Command::Profile(args) => profile::profile(args, &roots),
         Command::Sim(args) => sim::sim(args),
     })
 }

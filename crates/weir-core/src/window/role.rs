@@ -58,7 +58,9 @@ words! {
         Tor = "tor",
         /// The memory controller of DRAM.
         Imc = "imc",
-        /// The CXL port: M2PCIe, and the controller of the link.
+        /// The stop of the CXL port on the mesh (M2PCIe), which has a clock of its own.
+        M2pcie = "m2pcie",
+        /// The CXL port: the controller of the link.
         Port = "port",
         /// The CXL device.
         Device = "device",
@@ -100,7 +102,8 @@ words! {
         Snc = "snc",
         /// Caches of another socket.
         RemoteCache = "remote-cache",
-        /// Whatever is behind the last-level cache: the whole that DRAM and CXL are parts of.
+        /// Whatever is behind the stage that counts: for lines and for the table of requests the whole that
+        /// DRAM and CXL memory are parts of.
         Miss = "miss",
         /// DRAM, of all sockets.
         Dram = "dram",
