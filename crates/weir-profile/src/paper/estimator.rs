@@ -21,9 +21,9 @@ pub struct Step {
     pub own: Vec<f64>,
 }
 
-/// Which algorithm.
+/// Which of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum Rule {
+pub enum Edition {
     /// With `+=`, over all parts.
     Mended,
     /// With `=`, and with the last loop over the wrong set.
@@ -56,7 +56,11 @@ pub enum EstimatorError {
 ///
 /// # Errors
 /// The steps do not fit each other, or a number is no amount.
-pub fn hand_back(device: &[f64], steps: &[Step], rule: Rule) -> Result<HandedBack, EstimatorError> {
+pub fn hand_back(
+    device: &[f64],
+    steps: &[Step],
+    rule: Edition,
+) -> Result<HandedBack, EstimatorError> {
     let is_amount = |value: &f64| value.is_finite() && *value >= 0.0;
     if !device.iter().all(is_amount) {
         return Err(EstimatorError::Amount(0));
@@ -81,7 +85,7 @@ pub fn hand_back(device: &[f64], steps: &[Step], rule: Rule) -> Result<HandedBac
         // Line 25: as many parts of the last stage as the stage behind it has.
         let is_last = place + 1 == steps.len() && place > 0;
         let reached = match rule {
-            Rule::Printed if is_last => behind.len().min(step.own.len()),
+            Edition::Printed if is_last => behind.len().min(step.own.len()),
             _ => step.own.len(),
         };
         let mut before = vec![0.0; step.own.len()];
@@ -94,8 +98,8 @@ pub fn hand_back(device: &[f64], steps: &[Step], rule: Rule) -> Result<HandedBac
             for (part, requests) in before.iter_mut().zip(row).take(reached) {
                 let handed = stall * requests / all;
                 *part = match rule {
-                    Rule::Mended => *part + handed,
-                    Rule::Printed => handed,
+                    Edition::Mended => *part + handed,
+                    Edition::Printed => handed,
                 };
             }
         }
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn stalls_go_by_requests() {
-        let back = hand_back(&[100.0], &two_ports(), Rule::Mended).unwrap();
+        let back = hand_back(&[100.0], &two_ports(), Edition::Mended).unwrap();
         assert_eq!(back.stalls[1], [80.0, 30.0]);
         assert_eq!(back.stalls[2], [47.5, 62.5]);
         assert_eq!(back.stalls[3], [27.5, 27.5, 55.0]);
@@ -143,7 +147,7 @@ mod tests {
     /// The printed algorithm keeps the last port's part only, and of three CHAs reaches two.
     #[test]
     fn as_printed_all_but_the_last_part_is_lost() {
-        let back = hand_back(&[100.0], &two_ports(), Rule::Printed).unwrap();
+        let back = hand_back(&[100.0], &two_ports(), Edition::Printed).unwrap();
         assert_eq!(
             back.stalls[1],
             [80.0, 30.0],
@@ -169,18 +173,18 @@ mod tests {
             requests: vec![vec![0.0], vec![4.0]],
             own: vec![1.0],
         };
-        let back = hand_back(&[7.0, 2.0], &[step], Rule::Mended).unwrap();
+        let back = hand_back(&[7.0, 2.0], &[step], Edition::Mended).unwrap();
         assert_eq!((back.stalls[1][0], back.stuck), (3.0, 7.0));
         let odd = Step {
             requests: vec![vec![1.0]],
             own: vec![1.0],
         };
         assert_eq!(
-            hand_back(&[1.0, 2.0], std::slice::from_ref(&odd), Rule::Mended),
+            hand_back(&[1.0, 2.0], std::slice::from_ref(&odd), Edition::Mended),
             Err(EstimatorError::Shape(1))
         );
         assert_eq!(
-            hand_back(&[f64::NAN], &[odd], Rule::Mended),
+            hand_back(&[f64::NAN], &[odd], Edition::Mended),
             Err(EstimatorError::Amount(0))
         );
     }
@@ -204,7 +208,7 @@ mod tests {
         /// Mended, it conserves what it distributes.
         #[test]
         fn mended_it_conserves((device, steps) in any_steps()) {
-            let back = hand_back(&device, &steps, Rule::Mended).unwrap();
+            let back = hand_back(&device, &steps, Edition::Mended).unwrap();
             let given: f64 = device.iter().sum::<f64>()
                 + steps.iter().flat_map(|step| &step.own).sum::<f64>();
             let kept: f64 = back.stalls.last().unwrap().iter().sum::<f64>() + back.stuck;
@@ -219,7 +223,7 @@ mod tests {
                 let back = hand_back(&device, &steps, rule).unwrap();
                 back.stalls.last().unwrap().iter().sum::<f64>()
             };
-            prop_assert!(sum(Rule::Printed) <= sum(Rule::Mended) * (1.0 + 1e-9));
+            prop_assert!(sum(Edition::Printed) <= sum(Edition::Mended) * (1.0 + 1e-9));
         }
     }
 }

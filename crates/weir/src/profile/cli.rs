@@ -10,12 +10,12 @@ use std::path::PathBuf;
 pub struct ProfileArgs {
     /// What to do.
     #[command(subcommand)]
-    pub what: Profile,
+    pub what: ProfileCommand,
 }
 
 /// What can be done with profiles.
 #[derive(Debug, Subcommand)]
-pub enum Profile {
+pub enum ProfileCommand {
     /// Make a file of windows of what `perf stat` counted
     Import(ImportArgs),
     /// What is wrong, for which workload, how sure that is, and what to do; then all figures

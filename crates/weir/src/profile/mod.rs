@@ -8,7 +8,7 @@ mod tables;
 use crate::exit::{Exit, print, print_json};
 use crate::text::harmless;
 use anyhow::{Context, Result, bail};
-use cli::{ImportArgs, MethodName, Profile, ProfileArgs, ReportArgs};
+use cli::{ImportArgs, MethodName, ProfileArgs, ProfileCommand, ReportArgs};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write, stderr, stdin};
 use std::path::Path;
@@ -24,9 +24,9 @@ use weir_profile::{perf_stat, recipes};
 /// The command cannot be carried out.
 pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
     match &args.what {
-        Profile::Import(args) => import(args, roots),
-        Profile::Report(args) => show(args),
-        Profile::Methods(args) => {
+        ProfileCommand::Import(args) => import(args, roots),
+        ProfileCommand::Report(args) => show(args),
+        ProfileCommand::Methods(args) => {
             let methods = methods::methods();
             match args.json {
                 true => print_json(&methods)?,
