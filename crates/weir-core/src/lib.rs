@@ -8,6 +8,8 @@
 //! Nothing here opens a file, reads a clock, starts a thread or depends on hash order: the world
 //! comes in as an [`Observation`], goes out as a [`Plan`], and both pass through one trait,
 //! [`Platform`]. Same recording, same plan, byte for byte.
+//!
+//! [`window`] is what a profile is made of; the controller does not use it.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
@@ -21,6 +23,7 @@ pub mod policy;
 pub mod rates;
 pub mod seam;
 pub mod units;
+pub mod window;
 
 pub use controller::{Config, State, step};
 pub use ids::{DeviceId, GroupId, NodeId, WorkloadId};
@@ -29,3 +32,5 @@ pub use seam::plan::{Action, Outcome, Plan};
 pub use seam::platform::{Platform, PlatformError};
 pub use seam::topology::Description;
 pub use units::{Bytes, BytesPerSec, CpuShare, Nanos};
+pub use window::Window;
+pub use window::role::Role;

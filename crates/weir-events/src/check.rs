@@ -4,6 +4,7 @@
 use crate::TableError;
 use crate::counters::CounterSet;
 use crate::encoding::{Field, encode};
+use crate::role::check_role;
 use crate::table::{
     Amount, Counts, Event, Latency, Pmu, Provenance, Sample, Scope, Store, Table, Traffic,
 };
@@ -56,7 +57,11 @@ pub(crate) fn check(table: &Table) -> Result<(), TableError> {
     table
         .sample
         .iter()
-        .try_for_each(|sample| check_sample(table, sample))
+        .try_for_each(|sample| check_sample(table, sample))?;
+    table
+        .role
+        .iter()
+        .try_for_each(|role| check_role(table, role))
 }
 
 fn check_pmu(name: &str, pmu: &Pmu) -> Result<(), TableError> {

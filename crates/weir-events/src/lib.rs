@@ -24,6 +24,7 @@ pub mod cpu;
 pub mod encoding;
 pub mod groups;
 pub mod pattern;
+pub mod role;
 pub mod table;
 pub mod terms;
 
@@ -31,6 +32,7 @@ pub use counters::CounterSet;
 pub use cpu::{Cpu, Models};
 pub use encoding::{Config, EncodingError, Field, encode};
 pub use pattern::Pattern;
+pub use role::RoleSum;
 pub use table::{
     Amount, Counts, Event, Latency, Pmu, Provenance, Sample, Scope, Store, Table, Traffic,
 };

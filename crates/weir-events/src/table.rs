@@ -4,6 +4,7 @@
 use crate::counters::CounterSet;
 use crate::cpu::{Cpu, Models};
 use crate::pattern::Pattern;
+use crate::role::RoleSum;
 use crate::terms::Terms;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -40,6 +41,9 @@ pub struct Table {
     /// Events that can be sampled with the physical address of what was accessed, best first.
     #[serde(default)]
     pub sample: Vec<Sample>,
+    /// Counts by their role, for profiles; of several of a role the best first.
+    #[serde(default)]
+    pub role: Vec<RoleSum>,
 }
 
 impl Table {
@@ -119,6 +123,10 @@ pub enum Counts {
     Requests,
     /// A retired load instruction.
     Loads,
+    /// A retired store instruction.
+    Stores,
+    /// A retired instruction.
+    Instructions,
     /// A cycle of the PMU's clock.
     Cycles,
     /// A request that waits, for each cycle it waits.
@@ -129,6 +137,8 @@ pub enum Counts {
     Samples,
     /// A cycle in which a buffer was in some state.
     BusyCycles,
+    /// A cycle in which a core executed nothing, or retired nothing.
+    StallCycles,
     /// An error of the link.
     Errors,
 }

@@ -14,6 +14,7 @@
 //! * [`calibrate`] the knee of a device, measured here and kept for `run`;
 //! * [`bench`] what the loop costs, over a machine made of files;
 //! * [`groups`] monitoring groups: made, listed, resized, and workloads put into them;
+//! * [`profile`] where accesses wait, by what perf counted;
 //! * [`sim`] scenarios on a simulated host, and models of devices.
 #![forbid(unsafe_code)]
 #![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
@@ -26,6 +27,7 @@ mod groups;
 mod inventory;
 mod output;
 mod probe;
+mod profile;
 mod recordings;
 #[cfg(test)]
 mod reference_tests;
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Topology(args) => inventory::topology::topology(args, &roots),
         Command::Events(args) => inventory::events::events(args, &roots),
         Command::Groups(args) => groups::groups(args, &roots),
+        Command::Profile(args) => profile::profile(args, &roots),
         Command::Sim(args) => sim::sim(args),
     })
 }

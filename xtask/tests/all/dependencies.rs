@@ -72,7 +72,11 @@ const RULES: &[Rule] = &[
     row("weir-sched", &[]),
     row("weir-sim", &["weir-core", "weir-hw", "weir-sched"]),
     row("weir-linux", &["weir-core", "weir-events"]),
-    row("weir-profile", &["weir-core"]),
+    Rule {
+        outside: Some(&["serde", "serde_json", "thiserror"]),
+        pure: Some("crates/weir-profile/src"),
+        ..row("weir-profile", &["weir-core"])
+    },
     row("weir-store", &["weir-core"]),
     row("weir-report", &["weir-core"]),
     row("weir", EVERYTHING),

@@ -17,6 +17,7 @@ use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
 use crate::groups::cli::GroupsArgs;
 use crate::inventory::devices::NodeArgs;
 use crate::inventory::events::cli::EventsArgs;
+use crate::profile::cli::ProfileArgs;
 use crate::recordings::cli::{ExportArgs, RecordArgs, ReplayArgs};
 use crate::recordings::moment::Moment;
 use crate::run::push::Target;
@@ -47,12 +48,13 @@ const TOP_HELP: &str = "\
 Start with `weir doctor` (what this machine can do), then `weir top` (workloads and what they move),
 then `weir calibrate` (the device's knee) and `weir run --limit --set-point 'knee*0.9'`.
 
-A workload is slow: `weir explain NAME`. Figures of the past: `weir record`, then `weir export`.
+A workload is slow: `weir explain NAME`, then `weir profile`. Figures of the past: `weir record`, then
+`weir export`.
 
 No CXL memory at hand: `weir sim thesis-limit --top` shows weir at work on a simulated host.
 
 Exit codes: 0 done, 2 trouble. 1 is a finding of calibrate, doctor, events --count, export, groups,
-replay --check, reset or sim: the help of that command says which.";
+profile, replay --check, reset or sim: the help of that command says which.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -81,6 +83,8 @@ pub enum Command {
     Topology(TopologyArgs),
     /// Performance counters of CXL traffic, and which of them this machine has
     Events(EventsArgs),
+    /// Where accesses wait: figures and findings of what perf counted
+    Profile(ProfileArgs),
     /// Measure weir itself
     Bench(BenchArgs),
     /// Try it without hardware: scenarios on a simulated host

@@ -4,7 +4,7 @@
 use super::{cell, code, plain, table, wrapped};
 use serde::Serialize;
 use weir_events::table::{Event, Latency, Pmu, Sample};
-use weir_events::{Amount, Table, tables};
+use weir_events::{Amount, RoleSum, Table, tables};
 
 /// All families, in the order of `weir events`.
 pub fn section() -> String {
@@ -125,6 +125,7 @@ fn sums(family: &Table) -> String {
     }));
     rows.extend(family.latency.iter().map(latency_row));
     rows.extend(family.sample.iter().map(sample_row));
+    rows.extend(family.role.iter().map(role_row));
     if rows.is_empty() {
         return String::new();
     }
@@ -139,22 +140,38 @@ fn amount_row(amount: &Amount) -> Vec<String> {
         word(amount.of),
         word(amount.provenance)
     );
-    let names = |events: &[String]| {
-        events
-            .iter()
-            .map(|e| code(e))
-            .collect::<Vec<_>>()
-            .join(" + ")
-    };
-    let mut by = names(&amount.plus);
-    if !amount.minus.is_empty() {
-        by += &format!(" − ({})", names(&amount.minus));
-    }
     vec![
         what,
-        by,
+        difference(&amount.plus, &amount.minus),
         amount.source.clone(),
         or_dash(amount.note.as_ref()),
+    ]
+}
+
+fn difference(plus: &[String], minus: &[String]) -> String {
+    let names = |events: &[String]| {
+        let names = events.iter().map(|event| code(event));
+        names.collect::<Vec<_>>().join(" + ")
+    };
+    match minus.is_empty() {
+        true => names(plus),
+        false => format!("{} − ({})", names(plus), names(minus)),
+    }
+}
+
+fn role_row(role: &RoleSum) -> Vec<String> {
+    let capacity = role.capacity.map(|entries| format!(", {entries} entries"));
+    let what = format!(
+        "role {} ({}{})",
+        code(&role.name),
+        word(role.provenance),
+        capacity.unwrap_or_default()
+    );
+    vec![
+        what,
+        difference(&role.plus, &role.minus),
+        role.source.clone(),
+        or_dash(role.note.as_ref()),
     ]
 }
 

@@ -20,6 +20,7 @@ mod metrics;
 mod names;
 mod nodes;
 mod probe;
+mod profile;
 mod push;
 mod recordings;
 mod renamed;

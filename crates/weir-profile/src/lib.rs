@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Figures of recorded counts: where lines come from, how long requests stay at each stage, what is wrong.
+//! In the data's order:
+//!
+//! ```text
+//! perf_stat ─► recipes ─► window_file ─► counts ─► path_map, stages ─► findings ─► report
+//! (lines of     (events    (windows,      (one       (figures, or a
+//!  perf stat)    to roles)  as JSON lines) per role)  refusal each: quality)
+//! ```
+//!
+//! [`paper`] has the algorithms of PathFinder, as printed and mended: yardsticks, not the method.
+//!
+//! Everything is pure: no file, no clock, no hash order. Figures are made of counts each time. A figure says
+//! whether it is counted, apportioned or modelled, and one that cannot be says why ([`quality::Refusal`]).
+#![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod counts;
+pub mod figure;
+pub mod findings;
+pub mod paper;
+pub mod path_map;
+pub mod perf_stat;
+pub mod quality;
+pub mod recipes;
+pub mod report;
+pub mod stages;
+pub mod window_file;
+
+pub use counts::Counts;
+pub use figure::{Answer, Figure, Unit};
+pub use quality::Refusal;
+pub use window_file::WindowFile;

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What `perf stat` prints for programs: `-x SEP`, with `-I`, `--per-socket`, `-A`, `--for-each-cgroup`,
+//! `--per-thread`, `-r`; and `-j`, with the same. The columns depend on these options and on perf's version:
+//! each line is read by what its columns are, not by their number.
+//!
+//! The output is hostile input: names are of others. A line that cannot be read is named and left out.
+
+mod csv;
+mod event_name;
+mod json;
+mod number;
+
+pub use event_name::{EventName, event_name};
+pub use number::PerfValue;
+
+use serde::Serialize;
+use weir_core::window::CountScope;
+use weir_core::{Missing, Nanos};
+
+/// Bytes of a line.
+const LINE_BYTES_MAX: usize = 64 << 10;
+/// Lines that cannot be read and are kept by name; the others are only counted.
+const PROBLEMS_KEPT: usize = 20;
+/// Separators that are tried where none is given.
+const SEPARATORS: [char; 5] = [',', ';', '\t', '|', '@'];
+
+/// One line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PerfRow {
+    /// The end of its interval, with `-I`.
+    pub at: Option<Nanos>,
+    /// Where it was counted.
+    pub of: CountScope,
+    /// The cgroup, or the thread (`COMM-TID`), that it was counted for.
+    pub workload: Option<String>,
+    /// The event as perf prints it.
+    pub event: String,
+    /// The count, scaled by perf where it did not run all the time; or why there is none.
+    pub value: Result<PerfValue, Missing>,
+    /// The unit that perf gives it: `msec`, `ns`, `MiB`; empty for a count.
+    pub unit: String,
+    /// Time for which it was counted, added up over all counters that perf summed.
+    pub running: Option<Nanos>,
+    /// The same ÷ the time for which it was to be counted.
+    pub running_ratio: Option<f64>,
+}
+
+impl PerfRow {
+    /// Time for which it was to be counted, and for which it was.
+    pub fn times(&self) -> (Nanos, Nanos) {
+        let running = self.running.unwrap_or_default();
+        let enabled = match self.running_ratio {
+            Some(ratio) if ratio > 0.0 => Nanos::rounded(running.0 as f64 / ratio),
+            _ => running,
+        };
+        (enabled.max(running), running)
+    }
+}
+
+/// Why a line, or the whole text, cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case", tag = "reason")]
+pub enum PerfStatError {
+    /// The table for people.
+    #[error("this is perf's table for people; count with -x, or with -j")]
+    ForPeople,
+    /// No line can be read.
+    #[error("no line of `perf stat -x,` or `perf stat -j` is in it")]
+    Nothing,
+    /// A line of other columns.
+    #[error("its columns are none of `perf stat -x`: a count, a unit and an event are wanted")]
+    Columns,
+    /// A line that is too long.
+    #[error("it is longer than {LINE_BYTES_MAX} bytes")]
+    TooLong,
+    /// A line of a core, die, cache or node.
+    #[error("counts by {0} are not read: count by --per-socket, by -A, or without")]
+    Aggregation(String),
+    /// A count that is none.
+    #[error("{0:?} is no count")]
+    Number(String),
+    /// A time that is none, or went back.
+    #[error("{0:?} is no time of an interval")]
+    Time(String),
+    /// A line of broken JSON.
+    #[error("it is no JSON ({0}); where numbers have decimal commas, count again with LC_ALL=C")]
+    Json(String),
+}
+
+/// A line that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LineProblem {
+    /// Which, from 1.
+    pub line: usize,
+    /// Why.
+    pub why: PerfStatError,
+}
+
+/// All that could be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PerfStat {
+    /// Lines, in their order.
+    pub rows: Vec<PerfRow>,
+    /// Lines that could not be read, the first of them.
+    pub problems: Vec<LineProblem>,
+    /// How many could not be read.
+    pub problem_count: usize,
+}
+
+/// Reads the output. Where no separator is given, it is found.
+///
+/// # Errors
+/// No line can be read, or it is the table for people.
+pub fn read(text: &str, separator: Option<char>) -> Result<PerfStat, PerfStatError> {
+    if text.contains("Performance counter stats for") {
+        return Err(PerfStatError::ForPeople);
+    }
+    let first = text.lines().map(str::trim).find(|line| is_data(line));
+    let first = first.ok_or(PerfStatError::Nothing)?;
+    let is_json = first.starts_with('{');
+    let separator = separator.or_else(|| found(text));
+    let mut stat = PerfStat::default();
+    for (place, line) in text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| is_data(line.trim()))
+    {
+        let row = match separator {
+            _ if line.len() > LINE_BYTES_MAX => Err(PerfStatError::TooLong),
+            _ if is_json => json::row(line),
+            Some(separator) => csv::row(line, separator),
+            None => Err(PerfStatError::Columns),
+        };
+        match row {
+            Ok(row) => stat.rows.extend(row),
+            Err(why) => {
+                stat.problem_count += 1;
+                if stat.problems.len() < PROBLEMS_KEPT {
+                    stat.problems.push(LineProblem {
+                        line: place + 1,
+                        why,
+                    });
+                }
+            }
+        }
+    }
+    match stat.problems.first() {
+        Some(problem) if stat.rows.is_empty() => Err(problem.why.clone()),
+        None if stat.rows.is_empty() => Err(PerfStatError::Nothing),
+        _ => Ok(stat),
+    }
+}
+
+/// Comments and empty lines are none.
+fn is_data(line: &str) -> bool {
+    !line.is_empty() && !line.starts_with('#')
+}
+
+/// The separator by which most of the first lines can be read.
+fn found(text: &str) -> Option<char> {
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| is_data(line.trim()))
+        .take(40)
+        .collect();
+    let readable = |separator: char| {
+        let short = lines.iter().filter(|line| line.len() <= LINE_BYTES_MAX);
+        short
+            .filter(|line| csv::row(line, separator).is_ok_and(|row| row.is_some()))
+            .count()
+    };
+    let best = SEPARATORS.into_iter().max_by_key(|separator| {
+        // Of equals the first: max_by_key takes the last.
+        let place = SEPARATORS.iter().position(|other| other == separator);
+        (readable(*separator), std::cmp::Reverse(place))
+    });
+    best.filter(|separator| readable(*separator) > 0)
+}
+
+/// Where a scope's text says that something was counted: `S0`, `CPU3`.
+fn scope(text: &str) -> Result<Option<CountScope>, PerfStatError> {
+    let numbered = |prefix: &str| text.strip_prefix(prefix)?.parse::<u32>().ok();
+    let parts: Vec<&str> = text.split('-').collect();
+    let is_part = |part: &&str| {
+        let digits = part.trim_start_matches(|c: char| c.is_ascii_uppercase() || c == ',');
+        digits.len() < part.len()
+            && !digits.is_empty()
+            && digits.bytes().all(|b| b.is_ascii_digit())
+    };
+    if let Some(cpu) = numbered("CPU") {
+        return Ok(Some(CountScope::Cpu(cpu)));
+    }
+    if let Some(socket) = numbered("S") {
+        return Ok(Some(CountScope::Socket(socket)));
+    }
+    if parts.len() > 1 && parts.iter().all(is_part) && text.starts_with('S') {
+        return Err(PerfStatError::Aggregation("core, die or cluster".into()));
+    }
+    if numbered("N").is_some() {
+        return Err(PerfStatError::Aggregation("node".into()));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What each figure is, and what each rule looks for: the text of `weir profile methods`.
+
+use crate::findings::RULES;
+use serde::Serialize;
+
+/// A figure.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Method {
+    /// Its name in reports.
+    pub name: &'static str,
+    /// What it is.
+    pub is: &'static str,
+    /// Counts that it needs, by role.
+    pub needs: &'static str,
+    /// When there is none.
+    pub refused: &'static str,
+}
+
+/// All figures.
+pub const METHODS: &[Method] = &[
+    Method {
+        name: "loads by where they were found",
+        is: "retired load instructions by the cache or memory that had the data; shares of those that were counted",
+        needs: "l1d.drd.own.loads, lfb.drd.own.loads, l2.drd.own.loads, llc.drd.own.loads, imc.drd.dram-own.loads, \
+                device.drd.cxl-own.loads …",
+        refused: "a count is missing, or ran for less than 5 % of the time",
+    },
+    Method {
+        name: "lines by supplier",
+        is: "lines that a core asked for, demand and prefetch, by what supplied them. Not the same as loads: several \
+             loads find one line, and speculation and prefetch have no load",
+        needs: "sq.PATH.TARGET.lines; on AMD l1d.PATH.TARGET.lines. Prefetch without counts of its own is all reads \
+                less demand",
+        refused: "a count is missing, or all reads are less than their parts",
+    },
+    Method {
+        name: "share of CXL memory",
+        is: "its lines ÷ lines of the same path from all suppliers that were counted, which stand behind the figure",
+        needs: "sq.PATH.cxl.lines and the other suppliers of that path",
+        refused: "parts are above their whole; or the rest without a name is above 5 %: then a range is given",
+    },
+    Method {
+        name: "residence",
+        is: "occupancy ÷ inserts (Little's law): mean cycles of a request in a queue; ns by the clock of the stage, \
+             which must have run at the same time",
+        needs: "STAGE.PATH.TARGET.occupancy and .inserts; tor.any.any.clock, imc.any.any.clock; for cores \
+                core.any.any.clock and core.any.any.time-ns",
+        refused: "no clock; a clock that stood still or has an impossible rate; counts of other times; a hot box; \
+                  memory that would answer within 20 ns; an occupancy that nothing entered",
+    },
+    Method {
+        name: "waiting time",
+        is: "residence less the residence in a recording of the idle machine (--idle)",
+        needs: "the same counts in both recordings",
+        refused: "there is no such recording",
+    },
+    Method {
+        name: "requests in one such queue, pressure",
+        is: "occupancy ÷ cycles, and the same ÷ the entries of the queue",
+        needs: "an occupancy, the clock of its stage, and entries that the maker publishes",
+        refused: "more is in the queue than it holds",
+    },
+    Method {
+        name: "requests in it while busy",
+        is: "occupancy ÷ cycles in which the queue is not empty. Such a cycle is busy; nothing need wait in it",
+        needs: "STAGE.PATH.TARGET.occupancy and .busy",
+        refused: "it was never busy",
+    },
+    Method {
+        name: "full",
+        is: "cycles in which a queue, or what feeds it, is full ÷ cycles of its clock",
+        needs: "STAGE.PATH.TARGET.full and the clock",
+        refused: "it is above 1",
+    },
+    Method {
+        name: "mesh and ingress",
+        is: "residence of demand reads at the core less that in the table of requests; Granite Rapids counts the \
+             ingress queue itself",
+        needs: "sq.drd.any.occupancy and tor.drd.any.occupancy with inserts and clocks",
+        refused: "it is below 0",
+    },
+    Method {
+        name: "parts ÷ whole",
+        is: "requests to DRAM and CXL memory ÷ all that missed the last-level cache; the rest has no name, and its \
+             residence is by subtraction",
+        needs: "tor.PATH.miss.inserts and the parts",
+        refused: "the parts are above the whole",
+    },
+    Method {
+        name: "sources",
+        is: "lines from CXL memory as cores, table of requests, port and device count them, as ratios of neighbours",
+        needs: "sq.reads.cxl.lines, tor.reads.cxl.inserts, port.reads.cxl.lines, device.reads.cxl.lines",
+        refused: "only one of them was counted",
+    },
+    Method {
+        name: "as PathFinder counts",
+        is: "figures of its Table 7, and shares of a stall by lines alone and by fixed latencies: yardsticks, which err \
+             by 0.41 and 0.22 in a trial",
+        needs: "--method pathfinder, and the counts of Table 7",
+        refused: "a cell of the table is missing",
+    },
+];
+
+/// A rule, in words.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct RuleText {
+    /// Its name.
+    pub name: &'static str,
+    /// What it looks for.
+    pub looks_for: &'static str,
+    /// When it finds it.
+    pub condition: &'static str,
+    /// What would refute it.
+    pub refuted_by: &'static str,
+    /// The next move.
+    pub next_move: &'static str,
+}
+
+/// Figures and rules.
+#[derive(Clone, Debug, Serialize)]
+pub struct Methods {
+    /// Version of the formulas.
+    pub method_version: u32,
+    /// Figures.
+    pub figures: &'static [Method],
+    /// Rules.
+    pub rules: Vec<RuleText>,
+}
+
+/// Everything.
+pub fn methods() -> Methods {
+    let rules = RULES.iter().map(|rule| RuleText {
+        name: rule.name,
+        looks_for: rule.looks_for,
+        condition: rule.condition,
+        refuted_by: rule.refuted_by,
+        next_move: rule.next_move,
+    });
+    Methods {
+        method_version: super::METHOD_VERSION,
+        figures: METHODS,
+        rules: rules.collect(),
+    }
+}
+
+/// The same for people.
+pub fn text(methods: &Methods) -> String {
+    let mut out = format!("Figures, method version {}\n", methods.method_version);
+    for method in methods.figures {
+        out += &format!(
+            "\n{}\n  is: {}\n  needs: {}\n  none where: {}\n",
+            method.name, method.is, method.needs, method.refused
+        );
+    }
+    out += "\nRules\n";
+    for rule in &methods.rules {
+        out += &format!(
+            "\n{}\n  looks for: {}\n  found where: {}\n  refuted by: {}\n  next: {}\n",
+            rule.name, rule.looks_for, rule.condition, rule.refuted_by, rule.next_move
+        );
+    }
+    out
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The file of windows: lines of JSON, the first says of what machine they are. docs/reference/windows.md
+//! describes it for other programs. A file is hostile input: lines, windows, counts and names are bounded, and
+//! unknown keys are refused.
+
+use crate::stages::Capacities;
+use serde::{Deserialize, Serialize};
+use weir_core::Window;
+use weir_core::window::Count;
+
+/// The format's version.
+pub const VERSION: u32 = 1;
+/// Bytes of a file.
+pub const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a line.
+const LINE_BYTES_MAX: usize = 64 << 20;
+/// Windows of a file: a second each, 11 days.
+const WINDOWS_MAX: usize = 1_000_000;
+/// Counts of a window.
+const COUNTS_MAX: usize = 1_000_000;
+/// Bytes of a name.
+const NAME_BYTES_MAX: usize = 8192;
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// The format's version.
+    pub weir_windows: u32,
+    /// The family of the CPU, as `weir events` names it; nothing where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub family: Option<String>,
+    /// The program that counted, or the source of the figures.
+    pub source: String,
+    /// Entries of queues, by the role of their occupancy.
+    #[serde(default, skip_serializing_if = "Capacities::is_empty")]
+    pub capacities: Capacities,
+    /// What a reader must know: lines that could not be read, events that count in user mode only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// A file of windows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowFile {
+    /// The first line.
+    pub header: Header,
+    /// The others.
+    pub windows: Vec<Window>,
+}
+
+/// Why a file is none of windows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WindowFileError {
+    /// Nothing is in it.
+    #[error("the file is empty: `weir profile import` writes files of windows")]
+    Empty,
+    /// A format of a later weir, or of none.
+    #[error("format {0} of windows is not known to this weir, which reads format {VERSION}")]
+    Version(u32),
+    /// The first line is none of such a file.
+    #[error(
+        "no file of windows: its first line is not a header ({0}); make one with `weir profile import`"
+    )]
+    Header(String),
+    /// A line that is no window.
+    #[error("line {line}: {why}")]
+    Line {
+        /// Which, from 1.
+        line: usize,
+        /// The fault.
+        why: String,
+    },
+}
+
+impl WindowFile {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// The first fault, with its line.
+    pub fn parse(text: &str) -> Result<WindowFile, WindowFileError> {
+        let mut lines = text.lines().enumerate();
+        let (_, first) = lines.next().ok_or(WindowFileError::Empty)?;
+        let header: Header = serde_json::from_str(first).map_err(|e| header_error(first, &e))?;
+        if header.weir_windows != VERSION {
+            return Err(WindowFileError::Version(header.weir_windows));
+        }
+        let mut windows = Vec::new();
+        for (place, line) in lines {
+            let wrong = |why: String| WindowFileError::Line {
+                line: place + 1,
+                why,
+            };
+            if line.trim().is_empty() {
+                continue;
+            }
+            if line.len() > LINE_BYTES_MAX || windows.len() == WINDOWS_MAX {
+                return Err(wrong(
+                    "the line is too long, or the file has too many".into(),
+                ));
+            }
+            let window: Window = serde_json::from_str(line).map_err(|e| wrong(e.to_string()))?;
+            check(&window).map_err(wrong)?;
+            windows.push(window);
+        }
+        Ok(WindowFile { header, windows })
+    }
+
+    /// As it is written.
+    ///
+    /// # Errors
+    /// A value that JSON does not have; there is none.
+    pub fn to_text(&self) -> Result<String, serde_json::Error> {
+        let mut text = serde_json::to_string(&self.header)? + "\n";
+        for window in &self.windows {
+            text += &serde_json::to_string(window)?;
+            text.push('\n');
+        }
+        Ok(text)
+    }
+}
+
+/// A file of a later format has keys of its own; its number is what matters.
+fn header_error(line: &str, why: &serde_json::Error) -> WindowFileError {
+    #[derive(Deserialize)]
+    struct VersionOnly {
+        weir_windows: u32,
+    }
+    match serde_json::from_str::<VersionOnly>(line) {
+        Ok(found) if found.weir_windows != VERSION => WindowFileError::Version(found.weir_windows),
+        _ => WindowFileError::Header(why.to_string()),
+    }
+}
+
+fn check(window: &Window) -> Result<(), String> {
+    if window.to < window.from {
+        return Err("the window ends before it begins".into());
+    }
+    let of_workloads = window
+        .workloads
+        .iter()
+        .flat_map(|workload| &workload.counts);
+    let counts: Vec<&Count> = window.machine.iter().chain(of_workloads).collect();
+    if counts.len() + window.unassigned.len() > COUNTS_MAX {
+        return Err(format!("more than {COUNTS_MAX} counts"));
+    }
+    if let Some(count) = counts
+        .iter()
+        .find(|count| count.running_ns > count.enabled_ns)
+    {
+        return Err(format!("{} ran longer than it was enabled", count.role));
+    }
+    let names = window.workloads.iter().map(|workload| workload.id.as_str());
+    let events = window.unassigned.iter().map(|count| count.event.as_str());
+    if names.chain(events).any(|name| name.len() > NAME_BYTES_MAX) {
+        return Err(format!("a name is longer than {NAME_BYTES_MAX} bytes"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::tests::count;
+    use proptest::prelude::*;
+    use weir_core::Nanos;
+
+    fn file() -> WindowFile {
+        WindowFile {
+            header: Header {
+                weir_windows: VERSION,
+                family: Some("sapphire-rapids".into()),
+                source: "perf stat".into(),
+                capacities: [("lfb.drd.any.occupancy".parse().unwrap(), 16)].into(),
+                notes: vec!["a note".into()],
+            },
+            windows: vec![Window {
+                from: Nanos(0),
+                to: Nanos(1_000_000_000),
+                machine: vec![count("tor.drd.cxl.inserts", 7)],
+                ..Window::default()
+            }],
+        }
+    }
+
+    #[test]
+    fn a_file_reads_back() {
+        let text = file().to_text().unwrap();
+        assert_eq!(text.lines().count(), 2);
+        assert_eq!(WindowFile::parse(&text), Ok(file()));
+        assert_eq!(WindowFile::parse(&(text + "\n\n")), Ok(file()));
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        let text = file().to_text().unwrap();
+        let said = |old: &str, new: &str| {
+            let changed = text.replacen(old, new, 1);
+            assert_ne!(changed, text, "{old}");
+            WindowFile::parse(&changed).unwrap_err().to_string()
+        };
+        assert!(said("\"weir_windows\":1", "\"weir_windows\":2,\"x\":1").contains("format 2"));
+        assert!(said("\"weir_windows\":1,", "").contains("weir profile import"));
+        assert!(
+            said("\"from\":0", "\"from\":2000000000").contains("line 2: the window ends before")
+        );
+        assert!(said("tor.drd.cxl", "tor.drd.cow").contains("no target of a role is called"));
+        let longer = said("\"running_ns\":1000000000", "\"running_ns\":1000000001");
+        assert!(
+            longer.contains("ran longer than it was enabled"),
+            "{longer}"
+        );
+        assert!(said("\"value\":{\"Ok\":7}", "\"value\":{\"Ok\":-7}").contains("line 2"));
+        assert!(
+            said(
+                "\"value\":{\"Ok\":7}",
+                "\"value\":{\"Ok\":18446744073709551616}"
+            )
+            .contains("line 2")
+        );
+        assert_eq!(WindowFile::parse(""), Err(WindowFileError::Empty));
+        assert!(WindowFile::parse("SQLite format 3\0").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "(?s).{0,200}") {
+            let _ = WindowFile::parse(&text);
+        }
+
+        #[test]
+        fn a_damaged_file_is_survived(at: prop::sample::Index, removed in 0usize..30, put in "[ -~\n]{0,6}") {
+            let text = file().to_text().unwrap();
+            let at = at.index(text.len());
+            let tail = &text[(at + removed).min(text.len())..];
+            if let Ok(read) = WindowFile::parse(&format!("{}{put}{tail}", &text[..at])) {
+                prop_assert_eq!(WindowFile::parse(&read.to_text().unwrap()), Ok(read));
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! weir-profile on counts of others: a paper's table, and a public recording.
+#![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
+
+mod emerald_rapids;
+mod import;
+mod table7;

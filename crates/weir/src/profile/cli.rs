@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Arguments of `weir profile`.
+
+use crate::cli::quantities::Span;
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// `weir profile`.
+#[derive(Debug, Args)]
+pub struct ProfileArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub what: ProfileCommand,
+}
+
+/// What can be done with profiles.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// Make a file of windows of what `perf stat` counted
+    Import(ImportArgs),
+    /// What is wrong, for which workload, how sure that is, and what to do; then all figures
+    Report(ReportArgs),
+    /// Each figure and each rule of a report, explained
+    Methods(MethodsArgs),
+}
+
+/// `weir profile import`.
+#[derive(Debug, Args)]
+#[command(after_help = IMPORT_HELP)]
+pub struct ImportArgs {
+    /// Output of `perf stat -x,` or `perf stat -j`; - is stdin
+    pub file: PathBuf,
+
+    /// Write into this new file [default: stdout]
+    #[arg(long, value_name = "NEW")]
+    pub out: Option<PathBuf>,
+
+    /// The family of the CPU, as `weir events` names it [default: this machine's, if it has these events, else
+    /// the only one that has them]
+    #[arg(long, value_name = "NAME")]
+    pub family: Option<String>,
+
+    /// What separates the columns, as it was given to -x [default: found]
+    #[arg(long, value_name = "CHAR")]
+    pub separator: Option<char>,
+
+    /// How long perf counted, where its lines do not say it: without -I, and without the event duration_time
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub duration: Option<Span>,
+}
+
+const IMPORT_HELP: &str = "\
+Examples:
+  perf stat -x, -I 1000 -a --per-socket -e … -o counts.csv sleep 60
+  weir profile import counts.csv --out counts.windows
+  weir profile import counts.csv --family emerald-rapids > counts.windows
+
+Lines of any options of perf stat are read but --per-core, --per-die, --per-cluster, --per-cache and --per-node. \
+Events that no table gives a role are kept by name.
+
+Exit codes: 0 done, 1 lines are left out (stderr and the file's notes say which), 2 trouble.";
+
+/// `weir profile report`.
+#[derive(Debug, Args)]
+#[command(after_help = REPORT_HELP)]
+pub struct ReportArgs {
+    /// A file of windows
+    pub file: PathBuf,
+
+    /// A file of windows of the idle machine, or of a time at which all was well
+    #[arg(long, value_name = "FILE")]
+    pub idle: Option<PathBuf>,
+
+    /// Only workloads with this in their name
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+
+    /// Each window too, beside all of them together
+    #[arg(long)]
+    pub each: bool,
+
+    /// Which figures
+    #[arg(long, value_enum, default_value = "weir")]
+    pub method: MethodName,
+
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which figures a report has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MethodName {
+    /// weir's own
+    Weir,
+    /// Those of PathFinder beside them, as yardsticks
+    Pathfinder,
+}
+
+const REPORT_HELP: &str = "\
+Examples:
+  weir profile report counts.windows
+  weir profile report counts.windows --idle quiet.windows --workload db
+  weir profile report counts.windows --json | jq '.headline'
+
+Each figure says how it is known, and one that cannot be says why.
+
+Exit codes: 0 nothing found, 1 something found, 2 trouble.";
+
+/// `weir profile methods`.
+#[derive(Debug, Args)]
+pub struct MethodsArgs {
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir profile`: where accesses to memory wait. weir-profile makes the figures; here are files, and the names
+//! of events ([`tables`]), which that crate does not know.
+
+pub mod cli;
+mod tables;
+
+use crate::cli::exit::{Exit, print, print_json};
+use crate::output::text::harmless;
+use anyhow::{Context, Result, bail};
+use cli::{ImportArgs, MethodName, ProfileArgs, ProfileCommand, ReportArgs};
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write, stderr, stdin};
+use std::path::Path;
+use weir_core::Nanos;
+use weir_linux::Roots;
+use weir_profile::report::{self, methods, text};
+use weir_profile::window_file::{FILE_BYTES_MAX, WindowFile};
+use weir_profile::{perf_stat, recipes};
+
+/// Does it.
+///
+/// # Errors
+/// The command cannot be carried out.
+pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
+    match &args.what {
+        ProfileCommand::Import(args) => import(args, roots),
+        ProfileCommand::Report(args) => show(args),
+        ProfileCommand::Methods(args) => {
+            let methods = methods::methods();
+            match args.json {
+                true => print_json(&methods)?,
+                false => print(&methods::text(&methods))?,
+            }
+            Ok(Exit::Done)
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    harmless(&path.to_string_lossy())
+}
+
+/// All of a file, or of stdin. Names in it need not be UTF-8.
+fn read(path: &Path) -> Result<String> {
+    let source: Box<dyn Read> = match path.as_os_str() == "-" {
+        true => Box::new(stdin().lock()),
+        false => {
+            let file = File::open(path);
+            Box::new(file.with_context(|| format!("cannot open {}", shown(path)))?)
+        }
+    };
+    let mut bytes = Vec::new();
+    let limited = source.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    limited.with_context(|| format!("cannot read {}", shown(path)))?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        bail!(
+            "{} has more than {FILE_BYTES_MAX} bytes: import it in parts",
+            shown(path)
+        );
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn import(args: &ImportArgs, roots: &Roots) -> Result<Exit> {
+    let content = read(&args.file)?;
+    let counted = perf_stat::read(&content, args.separator);
+    let counted = counted.with_context(|| format!("cannot read {}", shown(&args.file)))?;
+    let events = tables::choose(&counted, args.family.as_deref(), roots)?;
+    let length = args
+        .duration
+        .map(|span| u64::try_from(span.0.as_nanos()).unwrap_or(u64::MAX));
+    let naming = |pmu: Option<&str>, inside: &str| events.canonical(pmu, inside);
+    let file = recipes::windows(&counted, &events.recipes(), &naming, length.map(Nanos));
+    let content = file.to_text()?;
+    match &args.out {
+        None => print(&content)?,
+        Some(path) => {
+            write_new(path, content.as_bytes())?;
+            print(&summary(&file))?;
+        }
+    }
+    for note in &file.header.notes {
+        // Nothing more can be said where stderr is closed.
+        let _ = writeln!(stderr(), "weir: {}", harmless(note));
+    }
+    Ok(if counted.problem_count > 0 {
+        Exit::Finding
+    } else {
+        Exit::Done
+    })
+}
+
+fn summary(file: &WindowFile) -> String {
+    let roles = |window: &weir_core::Window| -> Vec<weir_core::Role> {
+        let of_workloads = window.workloads.iter().flat_map(|w| &w.counts);
+        window
+            .machine
+            .iter()
+            .chain(of_workloads)
+            .map(|count| count.role)
+            .collect()
+    };
+    let all: std::collections::BTreeSet<weir_core::Role> =
+        file.windows.iter().flat_map(roles).collect();
+    let events = file
+        .windows
+        .iter()
+        .flat_map(|w| &w.unassigned)
+        .map(|count| &count.event);
+    let events: std::collections::BTreeSet<&String> = events.collect();
+    format!(
+        "{} windows, {} roles, {} events without a role; family {}\n",
+        file.windows.len(),
+        all.len(),
+        events.len(),
+        file.header.family.as_deref().unwrap_or("not known")
+    )
+}
+
+fn write_new(path: &Path, content: &[u8]) -> Result<()> {
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut made = match made {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!("{} exists: name a new file, or remove it", shown(path))
+        }
+        other => other.with_context(|| format!("cannot make {}", shown(path)))?,
+    };
+    let written = made.write_all(content);
+    written.with_context(|| format!("cannot write {}", shown(path)))
+}
+
+fn windows_of(path: &Path) -> Result<WindowFile> {
+    let content = read(path)?;
+    let file = WindowFile::parse(&content);
+    file.with_context(|| format!("cannot read {}", shown(path)))
+}
+
+fn show(args: &ReportArgs) -> Result<Exit> {
+    let file = windows_of(&args.file)?;
+    let idle = args.idle.as_deref().map(windows_of).transpose()?;
+    let options = report::Options {
+        idle: idle.as_ref(),
+        workload: args.workload.as_deref(),
+        each: args.each,
+        pathfinder: args.method == MethodName::Pathfinder,
+    };
+    let made = report::report(&file, &options);
+    if let (Some(name), true) = (&args.workload, made.subjects.is_empty()) {
+        let names = report::workload_names(&file);
+        let known = match names.is_empty() {
+            true => "no workload: count with --for-each-cgroup".to_owned(),
+            false => names.join(", "),
+        };
+        bail!(
+            "no workload has {:?} in its name; the file has {known}",
+            harmless(name)
+        );
+    }
+    match args.json {
+        true => print_json(&made)?,
+        false => print(&text::text(&made))?,
+    }
+    let is_found = made.rules.iter().any(|rule| rule.found_in.is_some());
+    Ok(if is_found { Exit::Finding } else { Exit::Done })
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir profile` as its users meet it: from lines of perf to three lines that answer.
+
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+struct Desk(tempfile::TempDir);
+
+impl Desk {
+    fn new() -> Desk {
+        Desk(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    fn weir(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.arg("--root").arg(self.0.path()).arg("profile");
+        command.args(arguments).output().unwrap()
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn table_7() -> String {
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../weir-profile/tests/data/table7.windows");
+    path.to_str().unwrap().to_owned()
+}
+
+/// Demand reads that miss L2 take `scale` times as long as on the quiet machine, those that miss the last-level
+/// cache as long: see weir-profile's `before_llc.rs`.
+fn stream(scale: u64) -> String {
+    let line =
+        |count: u64, event: &str| format!("1.000000000,{count},,{event},1000000000,100.00,,\n");
+    line(
+        100 * scale * 1000,
+        "offcore_requests_outstanding.demand_data_rd",
+    ) + &line(1000, "offcore_requests.demand_data_rd")
+        + &line(
+            300 * 1000,
+            "offcore_requests_outstanding.l3_miss_demand_data_rd",
+        )
+        + &line(1000, "offcore_requests.l3_miss_demand_data_rd")
+        + &line(7, "page-faults")
+}
+
+#[test]
+fn a_recording_is_imported_and_answered() {
+    let desk = Desk::new();
+    let (quiet, loud) = (
+        desk.file("quiet.csv", &stream(1)),
+        desk.file("loud.csv", &stream(15)),
+    );
+    let mut made = Vec::new();
+    for csv in [&quiet, &loud] {
+        let windows = csv.replace(".csv", ".windows");
+        let import = desk.weir(&[
+            "import",
+            csv,
+            "--family",
+            "sapphire-rapids",
+            "--out",
+            &windows,
+        ]);
+        assert_eq!(import.status.code(), Some(0), "{}", said(&import));
+        let summary = "1 windows, 4 roles, 1 events without a role; family sapphire-rapids\n";
+        assert_eq!(out(&import), summary);
+        made.push(windows);
+    }
+    let report = desk.weir(&["report", &made[1], "--idle", &made[0]]);
+    assert_eq!(report.status.code(), Some(1), "something was found");
+    let text = out(&report);
+    let lines: Vec<&str> = text.lines().take(3).collect();
+    assert!(
+        lines[0].contains("machine: demand reads wait between L2 and the last-level cache"),
+        "{text}"
+    );
+    assert!(
+        lines[0].contains("15.0 times as long (since 0.0 s, in 1 of 1 windows)"),
+        "{text}"
+    );
+    assert!(
+        lines[1].starts_with("how sure: inferred") && lines[1].contains("refuted by"),
+        "{text}"
+    );
+    assert!(lines[2].starts_with("next: find the neighbour"), "{text}");
+    assert!(
+        text.contains("events without a role: page-faults"),
+        "{text}"
+    );
+
+    let json = desk.weir(&["report", &made[0], "--json"]);
+    assert_eq!(json.status.code(), Some(0));
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let first = report["headline"][0].as_str().unwrap();
+    assert!(
+        first.starts_with("nothing found in 1 windows (1.0 s)"),
+        "{first}"
+    );
+    let second = report["headline"][1].as_str().unwrap();
+    assert!(
+        second.contains("errors and retries on the CXL link (port."),
+        "{second}"
+    );
+    let again = desk.weir(&[
+        "import",
+        &quiet,
+        "--family",
+        "sapphire-rapids",
+        "--out",
+        &made[0],
+    ]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(
+        said(&again).contains("exists: name a new file"),
+        "{}",
+        said(&again)
+    );
+}
+
+#[test]
+fn a_paper_is_reported_with_its_yardsticks() {
+    let desk = Desk::new();
+    let report = desk.weir(&["report", &table_7(), "--each", "--method", "pathfinder"]);
+    assert_eq!(report.status.code(), Some(0), "{}", said(&report));
+    let text = out(&report);
+    assert!(
+        text.contains("58.98 % of lines of drd, rfo and pf from LLC"),
+        "{text}"
+    );
+    assert!(
+        text.contains("window 3: fewer lines from CXL memory"),
+        "{text}"
+    );
+}
+
+#[test]
+fn trouble_names_the_next_move() {
+    let desk = Desk::new();
+    let stream = desk.file("stream.csv", &stream(1));
+    let people = desk.file("people", " Performance counter stats for 'true':\n");
+    let empty = desk.file("empty", "");
+    let cases: [(&[&str], &str); 7] = [
+        (&["import", &stream], "say which with --family"),
+        (
+            &["import", &stream, "--family", "sapphire"],
+            "there are sapphire-rapids, ",
+        ),
+        (&["import", &people], "count with -x, or with -j"),
+        (&["import", &empty], "no line of `perf stat -x,`"),
+        (&["report", &stream], "make one with `weir profile import`"),
+        (
+            &["report", &table_7(), "--workload", "db"],
+            "count with --for-each-cgroup",
+        ),
+        (&["report", "/nowhere"], "cannot open /nowhere"),
+    ];
+    for (arguments, wanted) in cases {
+        let output = desk.weir(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            said(&output).contains(wanted),
+            "{arguments:?}: {}",
+            said(&output)
+        );
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_named() {
+    let desk = Desk::new();
+    let csv = desk.file(
+        "odd.csv",
+        "7,,cycles,1,100.00,,\nnan,,in\u{1b}[2J,1,100.00,,\n",
+    );
+    let import = desk.weir(&["import", &csv]);
+    assert_eq!(import.status.code(), Some(1));
+    assert!(
+        said(&import).contains("line 2 is left out: \"nan\" is no count"),
+        "{}",
+        said(&import)
+    );
+    let windows = desk.file("odd.windows", &out(&import));
+    let report = desk.weir(&["report", &windows]);
+    assert!(
+        out(&report).contains("note: line 2 is left out"),
+        "{}",
+        out(&report)
+    );
+}
+
+#[test]
+fn methods_explain_figures_and_rules() {
+    let desk = Desk::new();
+    let text = out(&desk.weir(&["methods"]));
+    for wanted in [
+        "\nresidence\n",
+        "Little's law",
+        "\nbefore_llc\n",
+        "\nlink_errors\n",
+        "refuted by",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let json: Value = serde_json::from_slice(&desk.weir(&["methods", "--json"]).stdout).unwrap();
+    assert!(json["rules"].as_array().unwrap().len() >= 3);
+}
