@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Many threads: `threads COUNT SLEEP_MS`. Each sleeps so long, computes for a moment, and so on. They begin
- * spread over one sleep, so that about COUNT / SLEEP of them wake in any time.
+ * spread over one sleep, so that about COUNT / SLEEP of them wake in any time. None begins before all are
+ * there: a CPU that they keep busy would make no more of them.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 static long sleep_ms;
+static pthread_mutex_t made = PTHREAD_MUTEX_INITIALIZER;
 
 static void rest(long ms)
 {
@@ -21,7 +23,9 @@ static void rest(long ms)
 
 static void *live(void *number)
 {
-	rest((long)number % (sleep_ms ? sleep_ms : 1));
+	pthread_mutex_lock(&made);
+	pthread_mutex_unlock(&made);
+	rest((long)number * 7919 % (sleep_ms ? sleep_ms : 1));
 	for (;;) {
 		for (volatile int i = 0; i < 1000; i++)
 			;
@@ -39,12 +43,14 @@ int main(int argc, char **argv)
 	sleep_ms = argc > 2 ? atol(argv[2]) : 1000;
 	pthread_attr_init(&small);
 	pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN);
+	pthread_mutex_lock(&made);
 	for (long i = 0; i < count; i++) {
 		if (pthread_create(&thread, &small, live, (void *)i)) {
 			fprintf(stderr, "threads: only %ld can be made\n", i);
 			return 1;
 		}
 	}
+	pthread_mutex_unlock(&made);
 	pause();
 	return 0;
 }

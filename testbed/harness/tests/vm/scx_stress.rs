@@ -20,6 +20,8 @@ use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 struct Stress {
     /// Tasks that sleep and wake all the time, in the workload that is limited.
     tasks: u32,
+    /// How long each sleeps: more tasks sleep longer, or they would need more CPU time than there is.
+    sleep_ms: u32,
     /// How long they do.
     sec: u32,
     /// How often a CPU goes and comes back.
@@ -30,6 +32,7 @@ struct Stress {
 
 const SHORT: Stress = Stress {
     tasks: 400,
+    sleep_ms: 2000,
     sec: 3,
     cpu_rounds: 1,
     late_runs: 1,
@@ -37,7 +40,8 @@ const SHORT: Stress = Stress {
 
 const SOAK: Stress = Stress {
     tasks: 10_000,
-    sec: 15,
+    sleep_ms: 20_000,
+    sec: 25,
     cpu_rounds: 6,
     late_runs: 5,
 };
@@ -135,10 +139,8 @@ fn all_there(vm: &Vm, count: &str, tasks: u32) -> Result<()> {
             return Ok(());
         }
         if there <= before {
-            let why = vm.run(
-                "cat /run/stress.txt; p=$(pidof threads); cat /proc/$p/status /proc/$p/stack /proc/$p/sched /proc/loadavg
-                 top -b -n 1 | head -n 20; dmesg | tail -n 5",
-            )?;
+            let why =
+                vm.run("cat /run/stress.txt /proc/loadavg; top -b -n 1 | head; dmesg | tail -n 5")?;
             bail!("only {there} of {tasks} tasks came: {why}");
         }
         before = there;
@@ -156,7 +158,11 @@ fn many_tasks(
     let count = format!("$(wc -l < {reader}/cgroup.threads)");
     let tasks = stress.tasks;
     vm.switch_model_off();
-    start_beside(vm, &reader, &format!("/{THREADS} {tasks} 2000"))?;
+    start_beside(
+        vm,
+        &reader,
+        &format!("/{THREADS} {tasks} {}", stress.sleep_ms),
+    )?;
     all_there(vm, &count, tasks)?;
     vm.switch_model_on()?;
     let others = "stress-ng --ptrace 1 --fork 1 --affinity 1 --switch 1 --timeout 600";
