@@ -2,7 +2,6 @@
 //! The table "may use, must not know" of the design, checked against what cargo says and, for the
 //! pure crates, against their source: a pure crate reads no clock, no file, no environment, starts
 //! no thread and iterates over nothing in hash order.
-//!
 //! Inside a crate, a folder that lies below others (`FLOORS`) must not use them.
 //!
 //! A new workspace member fails until it has a row here: which crate may use which is decided, not grown.

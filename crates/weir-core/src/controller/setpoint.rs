@@ -114,20 +114,20 @@ struct Probe {
     points: Vec<LoadPoint>,
     is_refining: bool,
     at_secs: f64,
-    before: Option<Window>,
-    now: Window,
+    before: Option<SpanSums>,
+    now: SpanSums,
 }
 
 /// Sums over a part of the time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
+struct SpanSums {
     bytes: f64,
     /// Mean over accesses, not over time: times bytes.
     latency: f64,
     secs: f64,
 }
 
-impl Window {
+impl SpanSums {
     fn mean_latency(&self) -> f64 {
         self.latency / self.bytes
     }
@@ -306,7 +306,7 @@ impl Probe {
         if !is_steady && self.at_secs < LONGEST_SECS {
             return false;
         }
-        self.now = Window {
+        self.now = SpanSums {
             bytes: before.bytes + now.bytes,
             latency: before.latency + now.latency,
             secs: before.secs + now.secs,
@@ -316,7 +316,7 @@ impl Probe {
 
     fn take(&mut self) {
         self.points.extend(self.now.point());
-        (self.at_secs, self.before, self.now) = (0.0, None, Window::default());
+        (self.at_secs, self.before, self.now) = (0.0, None, SpanSums::default());
     }
 
     /// The highest load, when the first step down shows that it lies below the knee.

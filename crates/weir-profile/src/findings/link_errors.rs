@@ -72,10 +72,10 @@ mod tests {
 
     #[test]
     fn errors_are_found_by_their_rate() {
-        let of = |crc, retries| {
+        let of = |crc, resent| {
             counts(&[
                 ("port.any.cxl.errors", crc),
-                ("port.any.cxl.rejects", retries),
+                ("port.any.cxl.rejects", resent),
                 ("port.reads.cxl.lines", 900_000_000),
                 ("port.wb.cxl.lines", 100_000_000),
             ])

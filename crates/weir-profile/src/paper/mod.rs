@@ -6,4 +6,4 @@
 pub mod analyzer;
 pub mod estimator;
 pub mod path_classes;
-pub mod shares;
+pub mod stall_share;

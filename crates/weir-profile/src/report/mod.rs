@@ -7,7 +7,7 @@ pub mod text;
 use crate::counts::Counts;
 use crate::figure::{printable, printable_within};
 use crate::findings::{Finding, RULES, Rule, RuleOutcome, View};
-use crate::paper::{path_classes, shares};
+use crate::paper::{path_classes, stall_share};
 use crate::path_map::{self, HiddenFall, PathMap};
 use crate::quality::{self, Agreement};
 use crate::stages::{self, Stages};
@@ -243,8 +243,8 @@ fn subject(
         agreements: agreements(counts),
         pathfinder: options.pathfinder.then(|| Pathfinder {
             classes: path_classes::path_classes(counts),
-            stall_share_by_counts: shares::by_counts(counts),
-            stall_share_by_fixed_latencies: shares::by_fixed_latencies(counts),
+            stall_share_by_counts: stall_share::by_counts(counts),
+            stall_share_by_fixed_latencies: stall_share::by_fixed_latencies(counts),
         }),
     };
     let falls = each.windows(2).enumerate().filter_map(|(place, pair)| {

@@ -57,71 +57,28 @@ fn stream(scale: u64) -> String {
         + &line(7, "page-faults")
 }
 
-#[test]
-fn a_recording_is_imported_and_answered() {
-    let desk = Desk::new();
-    let (quiet, loud) = (
-        desk.file("quiet.csv", &stream(1)),
-        desk.file("loud.csv", &stream(15)),
-    );
-    let mut made = Vec::new();
-    for csv in [&quiet, &loud] {
-        let windows = csv.replace(".csv", ".windows");
-        let import = desk.weir(&[
-            "import",
-            csv,
-            "--family",
-            "sapphire-rapids",
-            "--out",
-            &windows,
-        ]);
-        assert_eq!(import.status.code(), Some(0), "{}", said(&import));
-        let summary = "1 windows, 4 roles, 1 events without a role; family sapphire-rapids\n";
-        assert_eq!(out(&import), summary);
-        made.push(windows);
-    }
-    let report = desk.weir(&["report", &made[1], "--idle", &made[0]]);
-    assert_eq!(report.status.code(), Some(1), "something was found");
-    let text = out(&report);
-    let lines: Vec<&str> = text.lines().take(3).collect();
-    assert!(
-        lines[0].contains("machine: demand reads wait between L2 and the last-level cache"),
-        "{text}"
-    );
-    assert!(
-        lines[0].contains("15.0 times as long (since 0.0 s, in 1 of 1 windows)"),
-        "{text}"
-    );
-    assert!(
-        lines[1].starts_with("how sure: inferred") && lines[1].contains("refuted by"),
-        "{text}"
-    );
-    assert!(lines[2].starts_with("next: find the neighbour"), "{text}");
-    assert!(
-        text.contains("events without a role: page-faults"),
-        "{text}"
-    );
-
-    let json = desk.weir(&["report", &made[0], "--json"]);
-    assert_eq!(json.status.code(), Some(0));
-    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
-    let first = report["headline"][0].as_str().unwrap();
-    assert!(
-        first.starts_with("nothing found in 1 windows (1.0 s)"),
-        "{first}"
-    );
-    let second = report["headline"][1].as_str().unwrap();
-    assert!(
-        second.contains("errors and retries on the CXL link (port."),
-        "{second}"
-    );
-    let again = desk.weir(&[
+/// A file of windows of such a stream.
+fn imported(desk: &Desk, name: &str, scale: u64) -> String {
+    let csv = desk.file(&format!("{name}.csv"), &stream(scale));
+    let windows = csv.replace(".csv", ".windows");
+    let import = desk.weir(&[
         "import",
-        &quiet,
+        &csv,
         "--family",
         "sapphire-rapids",
         "--out",
-        &made[0],
+        &windows,
+    ]);
+    assert_eq!(import.status.code(), Some(0), "{}", said(&import));
+    let summary = "1 windows, 4 roles, 1 events without a role; family sapphire-rapids\n";
+    assert_eq!(out(&import), summary);
+    let again = desk.weir(&[
+        "import",
+        &csv,
+        "--family",
+        "sapphire-rapids",
+        "--out",
+        &windows,
     ]);
     assert_eq!(again.status.code(), Some(2));
     assert!(
@@ -129,6 +86,39 @@ fn a_recording_is_imported_and_answered() {
         "{}",
         said(&again)
     );
+    windows
+}
+
+#[test]
+fn a_recording_is_imported_and_answered() {
+    let desk = Desk::new();
+    let (quiet, loud) = (imported(&desk, "quiet", 1), imported(&desk, "loud", 15));
+    let report = desk.weir(&["report", &loud, "--idle", &quiet]);
+    assert_eq!(report.status.code(), Some(1), "something was found");
+    let text = out(&report);
+    let lines: Vec<&str> = text.lines().take(3).collect();
+    let wrong = "machine: demand reads wait between L2 and the last-level cache";
+    assert!(lines[0].starts_with(wrong), "{text}");
+    let since = "15.0 times as long (since 0.0 s, in 1 of 1 windows)";
+    assert!(lines[0].contains(since), "{text}");
+    assert!(lines[1].starts_with("how sure: inferred"), "{text}");
+    assert!(lines[1].contains("refuted by"), "{text}");
+    assert!(lines[2].starts_with("next: find the neighbour"), "{text}");
+    assert!(
+        text.contains("events without a role: page-faults"),
+        "{text}"
+    );
+
+    let json = desk.weir(&["report", &quiet, "--json"]);
+    assert_eq!(json.status.code(), Some(0));
+    let report: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let line = |place: usize| report["headline"][place].as_str().unwrap().to_owned();
+    assert!(
+        line(0).starts_with("nothing found in 1 windows (1.0 s)"),
+        "{}",
+        line(0)
+    );
+    assert!(line(1).contains("on the CXL link (port."), "{}", line(1));
 }
 
 #[test]
