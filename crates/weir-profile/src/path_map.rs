@@ -197,13 +197,20 @@ fn row(
         .iter()
         .filter(|cell| cell.2.is_err())
         .map(|cell| cell.0);
-    let lacking: Vec<&str> = lacking.collect();
+    let mut lacking: Vec<&str> = lacking.collect();
+    // Where the whole is named, its parts need not be.
+    let all = lacking.clone();
+    lacking.retain(|place| {
+        !place
+            .split_once(", ")
+            .is_some_and(|(whole, _)| all.contains(&whole))
+    });
     let named = match lacking.is_empty() {
         true => format!("all {}", path.word()),
         false => format!(
-            "{} that were counted (not: {})",
+            "{} that were counted; not counted: {}",
             path.word(),
-            lacking.join(", ")
+            lacking.join("; ")
         ),
     };
     let is_recorded = |answer: &Answer| !matches!(answer, Err(Refusal::NotRecorded { .. }));
@@ -220,7 +227,7 @@ fn row(
             share: match (&count, &whole) {
                 (Ok(count), Some(whole)) if has_shares => count.share_of(whole, &named),
                 (Err(why), _) => Err(why.clone()),
-                _ => Err(Refusal::NoRequests {
+                _ => Err(Refusal::NotCounted {
                     what: "parts of one whole".into(),
                 }),
             },
@@ -318,7 +325,7 @@ pub fn cxl_of(counts: &Counts, path: AccessPath) -> Answer {
 
 fn share_of_target(counts: &Counts, path: AccessPath) -> Answer {
     let cxl = cxl_of(counts, path)?;
-    let (whole, named) = lines_behind_l2(counts, path).ok_or(Refusal::NoRequests {
+    let (whole, named) = lines_behind_l2(counts, path).ok_or(Refusal::NotCounted {
         what: format!("lines of {}", path.word()),
     })?;
     cxl.share_of(
@@ -361,7 +368,7 @@ fn cxl_share(counts: &Counts) -> Answer {
         (Some(cxl), Some(whole)) => {
             cxl.share_of(&whole, "lines behind L2 of the paths that were counted")
         }
-        _ => Err(Refusal::NoRequests {
+        _ => Err(Refusal::NotCounted {
             what: "lines by path and supplier".into(),
         }),
     }
@@ -379,7 +386,7 @@ fn cxl_per_llc(counts: &Counts) -> Answer {
     );
     match (cxl, llc) {
         (Some(cxl), Some(llc)) => cxl.share_of(&llc, "lines from the own last-level cache"),
-        _ => Err(Refusal::NoRequests {
+        _ => Err(Refusal::NotCounted {
             what: "lines from cache and CXL of one path".into(),
         }),
     }

@@ -90,6 +90,18 @@ pub enum Refusal {
         /// Of what.
         what: String,
     },
+    /// Counts that a figure needs are not in the recording.
+    #[error("{what} were not counted")]
+    NotCounted {
+        /// Which.
+        what: String,
+    },
+    /// The maker does not say how much a queue holds.
+    #[error("how many entries {queue} has is not published")]
+    NotPublished {
+        /// The queue.
+        queue: Role,
+    },
     /// A queue held requests that never entered it.
     #[error("{occupancy} has a count, and nothing entered the queue")]
     OccupancyWithoutInserts {

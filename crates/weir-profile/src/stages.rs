@@ -173,9 +173,7 @@ fn entries(counts: &Counts, occupancy: Role) -> Answer {
 fn pressure(occupancy: Role, entries: &Answer, capacities: &Capacities) -> Answer {
     let entries = entries.clone()?;
     let Some(capacity) = capacities.get(&occupancy) else {
-        return Err(Refusal::NoRequests {
-            what: format!("entries published of {}", occupancy.stage.word()),
-        });
+        return Err(Refusal::NotPublished { queue: occupancy });
     };
     let ratio = entries.value / f64::from(*capacity);
     if ratio > 1.0 + quality::PARTS_SLACK {
@@ -301,8 +299,8 @@ fn whole(counts: &Counts, path: AccessPath) -> Option<Whole> {
     let rest_value = (all.value - named.value).max(0.0);
     let cxl_share = match (&covered, cxl) {
         (Err(why), _) => Err(why.clone()),
-        (_, None) => Err(Refusal::NoRequests {
-            what: format!("counts of CXL of {}", path.word()),
+        (_, None) => Err(Refusal::NotCounted {
+            what: format!("requests to CXL memory of {}", path.word()),
         }),
         (Ok(covered), Some(cxl)) if covered.value < 1.0 - quality::PARTS_SLACK => {
             Err(Refusal::NamelessRest {
@@ -333,7 +331,7 @@ fn rest_residence(counts: &Counts, path: AccessPath, rest: f64) -> Answer {
     let held = parts_of(counts, path, Quantity::Occupancy);
     let targets = |parts: &[(Target, Figure)]| parts.iter().map(|p| p.0).collect::<Vec<_>>();
     if targets(&inserted) != targets(&held) || rest <= 0.0 {
-        return Err(Refusal::NoRequests {
+        return Err(Refusal::NotCounted {
             what: "occupancies of the same parts".into(),
         });
     }

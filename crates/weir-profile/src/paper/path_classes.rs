@@ -41,7 +41,7 @@ fn line(counts: &Counts, path: AccessPath, target: Target) -> Answer {
 /// A sum of which no part may be missing.
 fn all(answers: impl IntoIterator<Item = Answer>) -> Answer {
     let figures: Vec<Figure> = answers.into_iter().collect::<Result<_, Refusal>>()?;
-    sum(&figures).ok_or(Refusal::NoRequests {
+    sum(&figures).ok_or(Refusal::NotCounted {
         what: "parts".into(),
     })
 }

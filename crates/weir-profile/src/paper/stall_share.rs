@@ -43,8 +43,8 @@ pub fn share_of_cxl(counts: &Counts, weight: impl Fn(Target) -> Option<f64>) -> 
     let all: Option<Vec<Figure>> = dram.iter().map(&weighed).collect();
     let cxl = weighed(&(Target::Cxl, cxl));
     let (Some(mut all), Some(cxl)) = (all, cxl) else {
-        return Err(Refusal::NoRequests {
-            what: "weights of all targets".into(),
+        return Err(Refusal::NotCounted {
+            what: "latencies of all targets".into(),
         });
     };
     all.push(cxl.clone());

@@ -404,6 +404,10 @@ pub fn workload_names(file: &WindowFile) -> Vec<String> {
 pub(crate) fn is_not_recorded(answer: &Answer) -> bool {
     matches!(
         answer,
-        Err(Refusal::NotRecorded { .. } | Refusal::NotCalibrated | Refusal::NoTime)
+        Err(Refusal::NotRecorded { .. }
+            | Refusal::NotCounted { .. }
+            | Refusal::NotPublished { .. }
+            | Refusal::NotCalibrated
+            | Refusal::NoTime)
     )
 }

@@ -132,13 +132,16 @@ fn rows(out: &mut String, title: &str, rows: &[PathRow]) {
             let label = format!("{} · {}", row.path.0.word(), cell.place);
             let mut text = format!("  {label:LABEL$}{}", said(&cell.count));
             if let (Ok(_), Ok(share)) = (&cell.count, &cell.share) {
-                let of = share.share_of.as_deref().unwrap_or_default();
-                let _ = write!(text, "  {:.2} % of {of}", share.value * 100.0);
+                let _ = write!(text, "  {:.2} %", share.value * 100.0);
             }
             if let Ok(rate) = &cell.per_sec {
                 let _ = write!(text, "  {}", number(rate));
             }
             line(out, &text);
+        }
+        let shares = row.cells.iter().find_map(|cell| cell.share.as_ref().ok());
+        if let Some(of) = shares.and_then(|share| share.share_of.as_ref()) {
+            line(out, &format!("    % of {of}"));
         }
     }
 }
