@@ -28,7 +28,7 @@ pub struct Window {
     pub workloads: Vec<WorkloadCounts>,
     /// Counts of events that no table gives a role: kept, and no figure is made of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub unassigned: Vec<EventCount>,
+    pub unassigned: Vec<UnassignedEvent>,
 }
 
 impl Window {
@@ -78,7 +78,7 @@ impl Count {
 /// A count of an event that has no role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EventCount {
+pub struct UnassignedEvent {
     /// The event's name, as the counting program wrote it.
     pub event: String,
     /// The workload, if it was counted for one.
@@ -234,7 +234,7 @@ mod tests {
                     ..count()
                 }],
             }],
-            unassigned: vec![EventCount {
+            unassigned: vec![UnassignedEvent {
                 event: "page-faults".into(),
                 workload: None,
                 of: CountScope::Cpu(3),

@@ -6,7 +6,7 @@ use crate::perf_stat::{PerfRow, PerfStat, event_name};
 use crate::window_file::{Header, VERSION, WindowFile};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
-use weir_core::window::{Count, CountProvenance, CountScope, EventCount, WorkloadCounts};
+use weir_core::window::{Count, CountProvenance, CountScope, UnassignedEvent, WorkloadCounts};
 use weir_core::{Missing, Nanos, Role, Window, WorkloadId};
 
 /// Events of other programs that are left out of a file by name; the rest is counted.
@@ -80,7 +80,7 @@ fn overflow(what: &str) -> Missing {
 #[derive(Default)]
 struct Interval {
     places: BTreeMap<Place, Events>,
-    unassigned: Vec<EventCount>,
+    unassigned: Vec<UnassignedEvent>,
     length: Option<u64>,
 }
 
@@ -146,7 +146,7 @@ fn file(row: &PerfRow, interval: &mut Interval, naming: &Naming, notes: &mut BTr
         (of, _) => of,
     };
     let Some(canonical) = canonical.filter(|_| is_known_unit(&row.unit)) else {
-        interval.unassigned.push(EventCount {
+        interval.unassigned.push(UnassignedEvent {
             event: row.event.clone(),
             workload: row.workload.as_deref().map(WorkloadId::new),
             of,
@@ -205,7 +205,7 @@ fn window(from: Nanos, to: Nanos, interval: Interval, recipes: &Recipes) -> Wind
     for ((workload, of), events) in interval.places {
         let (counts, used) = counts(of, &events, recipes);
         for (event, sum) in events.iter().filter(|(event, _)| !used.contains(*event)) {
-            window.unassigned.push(EventCount {
+            window.unassigned.push(UnassignedEvent {
                 event: event.clone(),
                 workload: workload.as_deref().map(WorkloadId::new),
                 of,
