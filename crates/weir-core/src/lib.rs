@@ -13,7 +13,6 @@
 
 pub mod controller;
 pub mod enforcement;
-pub mod evaluation;
 pub mod ids;
 pub mod knee;
 pub mod owner;

@@ -39,7 +39,6 @@ mod tests;
 mod text;
 
 pub mod results;
-mod scenario_info;
 
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bounds};
 pub use closing::closing;
@@ -49,11 +48,10 @@ pub use picture::bars::{Bar, Bars, bars};
 pub use picture::canvas::{Fonts, Ink, Picture};
 pub use picture::plot::{Axis, Curve, Panel, Plot, Shape, plot};
 pub use run_rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
-pub use scenario_info::ScenarioInfo;
 pub use terminal::table::{COLUMNS, table};
 pub use terminal::{bounds_text, ending, origin_text, terminal};
 pub use text::{bandwidth_unit, number, time_unit, wrap};
-pub use weir_core::evaluation::{Expect, renamed_backend};
+pub use weir_scenario::{Expect, ScenarioInfo, renamed_backend};
 
 use crate::picture::{canvas, chart};
 use crate::results::Results;

@@ -6,7 +6,7 @@
 
 use weir_core::seam::plan::ActionKind;
 use weir_core::{Observation, Plan};
-use weir_sim::scenario::Role;
+use weir_scenario::simulated::Role;
 use weir_sim::{ControllerKind, Histogram, Scenario, run_watched};
 
 /// Sums over seeds.

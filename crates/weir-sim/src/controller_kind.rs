@@ -2,11 +2,10 @@
 //! The controller of a run.
 
 use crate::cpu::cpu_max::CpuMax;
-use crate::scenario::Scenario;
 use crate::thesis::sched_ext::{ScxReading, ScxVariant};
-use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::{BytesPerSec, Config};
+use weir_scenario::{Attribution, Scenario};
 
 /// The controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,18 +27,6 @@ pub enum ControllerKind {
     Weir(Box<WeirOptions>),
     /// A fixed `cpu.max` for all heavy workloads.
     Fixed(CpuMax),
-}
-
-/// How the traffic of a shared group is attributed to workloads (`--attribution` of `weir run`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Attribution {
-    /// Reads of the device that the CPU counts for each task.
-    TaskCounts,
-    /// A sampler as bad as the thesis's.
-    Sampling,
-    /// CPU time × the part of a workload's memory that is in the group: the last resort.
-    CpuTime,
 }
 
 /// How weir's limits are enforced.

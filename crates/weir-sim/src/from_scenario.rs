@@ -10,11 +10,11 @@ use crate::engine::fluid::{Class, Fluid};
 use crate::engine::machine::{At, Lock, Machine, Shape, Task, Workload};
 use crate::engine::program::{Cursor, Phase, What, Work};
 use crate::engine::rng::Rng;
-use crate::scenario::{self, Kind, Role, Scenario};
 use weir_core::WorkloadId;
 use weir_core::units::LINE_BYTES;
 use weir_hw::memory_device::LoadedDevice;
 use weir_hw::memory_device::ProfileError;
+use weir_scenario::simulated::{self as scenario, Kind, Role, Scenario};
 
 /// Windows of the series.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;

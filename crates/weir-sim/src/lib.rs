@@ -9,7 +9,7 @@
 //!                      └─► Platform ─► weir_core::step ─► apply ─┘
 //! ```
 //!
-//! In reading order: [`scenario`], `from_scenario`, `engine` (what tasks do, and the loop over events), `cpu`
+//! In reading order: `from_scenario` (of a file that weir-scenario reads), `engine` (what tasks do, and the loop over events), `cpu`
 //! (which task runs where: the kernel's classes, `cpu.max`), `scx` (weir's scheduler), `thesis` (the thesis's
 //! controllers), `controller_kind`, [`SimPlatform`], [`run`], [`RunMetrics`]. A scheduler is a `CpuScheduler`
 //! (`cpu/mod.rs`).
@@ -50,16 +50,15 @@ mod from_scenario;
 mod metrics;
 mod platform;
 mod run;
-pub mod scenario;
 mod scx;
 mod thesis;
 
-pub use controller_kind::{Attribution, Backend, ControllerKind, WeirOptions};
+pub use controller_kind::{Backend, ControllerKind, WeirOptions};
 pub use cpu::cpu_max::{CpuMax, CpuStat};
 pub use engine::histogram::Histogram;
 pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries};
 pub use platform::SimPlatform;
 pub use run::{Rewriting, SimError, Witness, run, run_watched, spin};
-pub use scenario::{Scenario, ScenarioError};
 pub use thesis::sched_ext::{LimitRule, SchedulerCalls, ScxReading, ScxVariant};
 pub use thesis::user_space::EstimatePoint;
+pub use weir_scenario::{Attribution, Scenario, ScenarioError};

@@ -6,12 +6,12 @@ use crate::engine::accounting::{self, Window};
 use crate::engine::histogram::Histogram;
 use crate::engine::machine::Machine;
 use crate::from_scenario::Label;
-use crate::scenario::{Role, Scenario};
 use crate::thesis::sched_ext::SchedulerCalls;
 use crate::thesis::user_space::EstimatePoint;
 use std::collections::BTreeMap;
-use weir_core::evaluation::{Bandwidth, Latency, Point, settling};
 use weir_core::units::GIB;
+use weir_scenario::figures::{Bandwidth, Latency, Point, settling};
+use weir_scenario::simulated::{Role, Scenario};
 
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq)]

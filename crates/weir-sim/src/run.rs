@@ -10,12 +10,12 @@ use crate::engine::machine::Machine;
 use crate::from_scenario::{Built, build};
 use crate::metrics::{Reader, RunMetrics};
 use crate::platform::SimPlatform;
-use crate::scenario::{Role, Scenario};
 use crate::thesis::sched_ext::{self, ScxReading, ScxVariant, ThesisSched};
 use crate::thesis::user_space::UserSpaceLoop;
 use std::collections::BTreeMap;
 use weir_core::controller::{Config, State, step};
 use weir_core::{Description, Observation, Outcome, Plan, Platform};
+use weir_scenario::simulated::{Role, Scenario};
 
 /// A run cannot be made.
 #[derive(Debug, thiserror::Error)]

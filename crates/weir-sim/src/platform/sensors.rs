@@ -7,11 +7,11 @@
 //!   its own, with the noise of few samples.
 //! - *CPU time.* Neither: memory and CPU time have to do.
 
-use crate::controller_kind::Attribution;
 use crate::engine::machine::Machine;
 use crate::engine::rng::Rng;
 use crate::from_scenario::Label;
-use crate::scenario::Sensors;
+use weir_scenario::Attribution;
+use weir_scenario::simulated::Sensors;
 
 /// Cumulative bytes that a workload accessed of a group, as its accesses are known; nothing where they are
 /// not.

@@ -7,7 +7,7 @@ use super::advice::advised;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory};
 use std::ffi::OsString;
-use weir_core::evaluation::renamed_backend;
+use weir_scenario::renamed_backend;
 
 /// Flags of the loop, which are keys of the settings file too: the former name and the one of today.
 const KEYS: [(&str, &str); 3] = [

@@ -23,7 +23,7 @@ use anyhow::Result;
 use serde::Serialize;
 use serde_json::json;
 use weir_report::{Cell, CellKind, Part, Section, Table};
-use weir_sim::scenario::Scenario;
+use weir_scenario::simulated::Scenario;
 use weir_sim::{ControllerKind, LimitRule, ScxReading};
 
 const TITLE: &str = "Tested causes";

@@ -19,7 +19,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 use weir_report::results::Run;
 use weir_report::{Cell, CellKind, Fonts, Part, Picture};
-use weir_sim::scenario::Role;
+use weir_scenario::simulated::Role;
 use weir_sim::{Backend, ControllerKind, Histogram, SimError};
 
 /// What is within this ratio of a printed figure is near.

@@ -4,10 +4,10 @@
 
 use super::super::batch::{Batch, Made};
 use super::context::{of_run, over_seeds};
-use weir_core::evaluation::nearest_rank;
 use weir_core::units::GIB;
+use weir_scenario::figures::nearest_rank;
+use weir_scenario::simulated::Role;
 use weir_sim::WorkloadSeries;
-use weir_sim::scenario::Role;
 
 const MIB: f64 = 1_048_576.0;
 /// What each reader of 6.2.2 reads.

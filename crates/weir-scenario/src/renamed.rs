@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Former names of keys and values: each is an error that says the one of today.
 
-use super::check::{Checked, wrong};
-use super::place::Part::Key;
+use crate::place::Part::Key;
+use crate::wrong::{Checked, wrong};
 use toml::de::DeTable;
 
 /// The table that has such names.
@@ -14,7 +14,7 @@ const KEY: &str = "attribution";
 const VALUES: [(&str, &str); 2] = [("counts", "task-counts"), ("samples", "sampling")];
 
 /// Finds former names in the text of a scenario. What is no TOML is left to its reader.
-pub(super) fn check(text: &str) -> Checked {
+pub(crate) fn check(text: &str) -> Checked {
     let Ok(document) = DeTable::parse(text) else {
         return Ok(());
     };

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scenario files: machine, devices, workloads, faults, bounds. One TOML each, in `scenarios/sim/`.
+//! Scenarios of a simulated machine: machine, devices, workloads, faults, bounds. One TOML each, in
+//! `scenarios/sim/`.
 //! Unknown keys are errors, so that a typing mistake is not a silent default, and what no machine
 //! can be or do is refused with line, key and what is allowed.
 
-mod check;
-mod live;
-mod place;
-mod renamed;
+pub(crate) mod check;
 
-pub use check::ScenarioError;
-
-use crate::controller_kind::Attribution;
-use serde::Deserialize;
+use crate::wrong::ScenarioError;
+use crate::{Expect, renamed, testbed};
+use serde::{Deserialize, Serialize};
 use weir_core::controller::Goal;
-use weir_core::evaluation::Expect;
 use weir_hw::memory_device::{Profile, ProfileError};
 
 /// A scenario.
@@ -187,8 +183,20 @@ impl Default for Sensors {
     }
 }
 
-/// What a workload is in the results.
+/// How the traffic of a shared group is attributed to workloads (`--attribution` of `weir run`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attribution {
+    /// Reads of the device that the CPU counts for each task.
+    TaskCounts,
+    /// A sampler as bad as the thesis's.
+    Sampling,
+    /// CPU time × the part of a workload's memory that is in the group: the last resort.
+    CpuTime,
+}
+
+/// What a workload is in the results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Overloads the device and may be limited.
@@ -316,14 +324,10 @@ impl Scenario {
     /// Naming `origin`, line, key and what is allowed.
     pub fn parse(text: &str, origin: &str) -> Result<Self, ScenarioError> {
         renamed::check(text).map_err(|wrong| wrong.at(text, origin))?;
-        let read = match live::is_live(text) {
-            true => live::parse(text),
-            false => toml::from_str(text),
+        let scenario = match testbed::is_one(text) {
+            true => testbed::TestbedScenario::parse(text, origin)?.as_simulated(),
+            false => toml::from_str(text).map_err(|e| ScenarioError::syntax(origin, &e))?,
         };
-        let scenario: Scenario = read.map_err(|e| ScenarioError::Syntax {
-            origin: origin.to_owned(),
-            problem: e.to_string(),
-        })?;
         check::check(&scenario).map_err(|wrong| wrong.at(text, origin))?;
         Ok(scenario)
     }
@@ -339,11 +343,11 @@ impl Scenario {
     }
 }
 
-fn one() -> u32 {
+pub(crate) fn one() -> u32 {
     1
 }
 
-fn normal_weight() -> f64 {
+pub(crate) fn normal_weight() -> f64 {
     100.0
 }
 
@@ -356,14 +360,14 @@ fn default_busy() -> f64 {
     12.5
 }
 
-fn default_spread() -> f64 {
+pub(crate) fn default_spread() -> f64 {
     20.0
 }
 
-fn endless_window() -> f64 {
+pub(crate) fn endless_window() -> f64 {
     1e9
 }
 
-fn default_ops() -> f64 {
+pub(crate) fn default_ops() -> f64 {
     1000.0
 }

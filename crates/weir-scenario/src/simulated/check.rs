@@ -1,91 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a scenario may not be: values out of range, keys in the wrong place, impossible machines.
 
-use super::place::{Part, line_of};
 use super::{Device, Kind, PhaseConfig, Scenario, WorkloadConfig};
-use Part::{Index, Key};
+use crate::place::Part::{self, Index, Key};
+use crate::wrong::{Checked, check_expect, join, within, wrong};
 use std::collections::BTreeSet;
 use weir_core::controller::Goal;
-use weir_core::evaluation::Expect;
 use weir_hw::memory_device::Profile;
 
-/// Why a scenario is not run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ScenarioError {
-    /// No TOML, an unknown key, a missing key, a wrong type.
-    #[error("{origin}: {problem}")]
-    Syntax {
-        /// File.
-        origin: String,
-        /// Line, key and what is allowed, as the reader says it.
-        problem: String,
-    },
-    /// A value that cannot be.
-    #[error("{origin}{line}: {key} = {value}: {allowed}")]
-    Value {
-        /// File.
-        origin: String,
-        /// `:LINE`, where it was found.
-        line: String,
-        /// The key with the tables it is in.
-        key: String,
-        /// The value that was given.
-        value: String,
-        /// What is allowed.
-        allowed: String,
-    },
-}
-
-/// A wrong value and where it stands.
-pub(super) struct Wrong {
-    path: Vec<Part>,
-    value: String,
-    allowed: String,
-}
-
-impl Wrong {
-    pub(super) fn at(self, text: &str, origin: &str) -> ScenarioError {
-        let mut key = String::new();
-        for part in &self.path {
-            match part {
-                Index(i) => key.push_str(&format!("[{i}]")),
-                named => {
-                    let dot = if key.is_empty() { "" } else { "." };
-                    key.push_str(&format!("{dot}{}", named.name().unwrap_or_default()));
-                }
-            }
-        }
-        let line = line_of(text, &self.path).map_or(String::new(), |l| format!(":{l}"));
-        let (value, allowed) = (self.value, self.allowed);
-        ScenarioError::Value {
-            origin: origin.to_owned(),
-            line,
-            key,
-            value,
-            allowed,
-        }
-    }
-}
-
-pub(super) type Checked = Result<(), Wrong>;
-
-pub(super) fn wrong(path: &[Part], value: impl ToString, allowed: impl Into<String>) -> Checked {
-    let (path, value, allowed) = (path.to_vec(), value.to_string(), allowed.into());
-    Err(Wrong {
-        path,
-        value,
-        allowed,
-    })
-}
-
-fn within(path: &[Part], value: f64, low: f64, high: f64) -> Checked {
-    match (low..=high).contains(&value) {
-        true => Ok(()),
-        false => wrong(path, value, format!("allowed is {low} to {high}")),
-    }
-}
-
-pub(super) fn check(scenario: &Scenario) -> Checked {
+pub(crate) fn check(scenario: &Scenario) -> Checked {
     let machine = |key| [Key("machine"), Key(key)];
     let m = &scenario.machine;
     within(&machine("cores"), f64::from(m.cores), 1.0, 1024.0)?;
@@ -144,23 +67,6 @@ pub(super) fn check(scenario: &Scenario) -> Checked {
         known_device(&path, scenario, fault.device)?;
     }
     check_expect(&scenario.expect)
-}
-
-fn check_expect(expect: &Expect) -> Checked {
-    expect.check().map_err(|bound| {
-        let below = bound.path.into_iter().map(Part::Name);
-        Wrong {
-            path: std::iter::once(Key("expect")).chain(below).collect(),
-            value: bound.value,
-            allowed: bound.allowed,
-        }
-    })
-}
-
-fn join(path: &[Part], key: &'static str) -> Vec<Part> {
-    let mut path = path.to_vec();
-    path.push(Key(key));
-    path
 }
 
 fn check_device(path: &[Part], device: &Device) -> Checked {

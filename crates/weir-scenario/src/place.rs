@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 /// A step on the way to a key: a name, one that the file chose, or the position in an array of tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     Key(&'static str),
     Name(String),
     Index(usize),
@@ -14,7 +14,7 @@ pub(super) enum Part {
 
 impl Part {
     /// The name, where it is one.
-    pub(super) fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Part::Key(name) => Some(name),
             Part::Name(name) => Some(name),
@@ -25,7 +25,7 @@ impl Part {
 
 /// The line (from 1) of the key, else of its table, however the text writes it: as a table, inline, or
 /// dotted. Nothing where neither stands in the text.
-pub(super) fn line_of(text: &str, path: &[Part]) -> Option<usize> {
+pub(crate) fn line_of(text: &str, path: &[Part]) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let (last, way) = path.split_last()?;
     let mut table = document.get_ref();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a report says of the scenario: its circumstances and its bounds, the same for live and simulated
-//! runs.
+//! What a report says of a scenario: its circumstances and its bounds, the same for live and simulated runs.
 
-use weir_core::evaluation::Expect;
+use crate::Expect;
 
 /// A scenario as the report sees it.
 #[derive(Clone, Debug, Default, PartialEq)]

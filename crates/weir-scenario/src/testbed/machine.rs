@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Description of the emulated machine. The same words stand in scenario files under `[machine]`.
 
-use anyhow::{Result, ensure};
+use crate::place::Part::Key;
+use crate::wrong::{Checked, WrongValue, wrong};
 use serde::{Deserialize, Serialize};
 
 /// The machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Machine {
+pub struct TestbedMachine {
     /// vCPUs.
     pub cpu_count: usize,
     /// Ordinary memory.
@@ -65,9 +66,9 @@ impl CoreEvents {
 const SPLIT_MIB: u64 = 2816;
 const LOW_MIB: u64 = 2048;
 
-impl Default for Machine {
+impl Default for TestbedMachine {
     fn default() -> Self {
-        Machine {
+        TestbedMachine {
             cpu_count: 6,
             dram_mib: 1024,
             groups_mib: vec![256],
@@ -87,7 +88,7 @@ impl Default for Machine {
     }
 }
 
-impl Machine {
+impl TestbedMachine {
     /// Guest-physical address of the first group: right behind ordinary memory, or behind the PCI hole.
     pub fn device_base_bytes(&self) -> u64 {
         if self.total_mib() >= SPLIT_MIB {
@@ -115,63 +116,114 @@ impl Machine {
         (64_000_000_000 / self.service_ns) >> 20
     }
 
-    /// Refuse machines that cannot be.
+    /// Refuses machines that cannot be.
     ///
     /// # Errors
-    /// Naming the value and what is allowed.
-    pub fn validate(&self) -> Result<()> {
-        ensure!(
-            (1..=64).contains(&self.cpu_count),
-            "cpu_count = {}: 1 to 64",
-            self.cpu_count
-        );
-        ensure!(
-            self.dram_mib >= 256,
-            "dram_mib = {}: at least 256",
-            self.dram_mib
-        );
-        ensure!(
-            !self.groups_mib.is_empty(),
-            "groups_mib: at least one group"
-        );
-        ensure!(
-            self.groups_mib.iter().all(|m| *m >= 32),
-            "groups_mib: at least 32 each"
-        );
-        // The device is one range of guest-physical memory: all of it below the PCI hole, or all above.
-        ensure!(
-            self.total_mib() < SPLIT_MIB || self.dram_mib == LOW_MIB,
-            "dram_mib + groups_mib = {}: below {SPLIT_MIB}, or dram_mib = {LOW_MIB}",
-            self.total_mib()
-        );
-        // What is loaded for booting lies at the end of low memory, and the kernel does not let go of groups
-        // that it is in.
-        ensure!(
-            !self.movable || self.total_mib() >= SPLIT_MIB,
-            "movable: with dram_mib + groups_mib of {SPLIT_MIB} or more"
-        );
-        ensure!(self.service_ns > 0, "service_ns: above 0");
-        ensure!(
-            self.idle_ns >= self.service_ns,
-            "idle_ns: at least service_ns"
-        );
-        ensure!(self.window_lines > 0, "window_lines: above 0");
-        ensure!(self.instruction_ps > 0, "instruction_ps: above 0");
-        ensure!(
-            (1_000..=4_000_000).contains(&self.window_ns) && 4_000_000 % self.window_ns == 0,
-            "window_ns = {}: from 1000, and 4 ms must be a multiple of it",
-            self.window_ns
-        );
-        let first = self.groups_mib[0];
-        ensure!(
-            !self.cosim || first.is_power_of_two() && self.groups_mib.iter().all(|m| *m == first),
-            "cosim: groups_mib must be equal, and a power of two: the RTL selects groups by address bits"
-        );
-        // What the kernel takes.
-        ensure!(
-            self.bandwidth_slice_us.is_none_or(|us| us > 0),
-            "bandwidth_slice_us: above 0"
-        );
-        Ok(())
+    /// Naming the key, its value and what is allowed.
+    pub fn validate(&self) -> Result<(), WrongValue> {
+        self.check_memory()?;
+        is(&[
+            (
+                "cpu_count",
+                (1..=64).contains(&self.cpu_count),
+                &self.cpu_count,
+                "allowed is 1 to 64",
+            ),
+            (
+                "service_ns",
+                self.service_ns > 0,
+                &self.service_ns,
+                "above 0",
+            ),
+            (
+                "idle_ns",
+                self.idle_ns >= self.service_ns,
+                &self.idle_ns,
+                "at least service_ns",
+            ),
+            (
+                "window_lines",
+                self.window_lines > 0,
+                &self.window_lines,
+                "above 0",
+            ),
+            (
+                "instruction_ps",
+                self.instruction_ps > 0,
+                &self.instruction_ps,
+                "above 0",
+            ),
+            (
+                "window_ns",
+                (1_000..=4_000_000).contains(&self.window_ns) && 4_000_000 % self.window_ns == 0,
+                &self.window_ns,
+                "from 1000, and 4 ms must be a multiple of it",
+            ),
+            // What the kernel takes.
+            (
+                "bandwidth_slice_us",
+                self.bandwidth_slice_us != Some(0),
+                &0,
+                "above 0",
+            ),
+        ])
     }
+
+    fn check_memory(&self) -> Checked {
+        let total = self.total_mib();
+        let sizes = format!("{:?}", self.groups_mib);
+        let first = self.groups_mib.first().copied().unwrap_or(0);
+        let is_equal = first.is_power_of_two() && self.groups_mib.iter().all(|m| *m == first);
+        is(&[
+            (
+                "dram_mib",
+                self.dram_mib >= 256,
+                &self.dram_mib,
+                "at least 256",
+            ),
+            (
+                "groups_mib",
+                !self.groups_mib.is_empty(),
+                &sizes,
+                "at least one group",
+            ),
+            (
+                "groups_mib",
+                self.groups_mib.iter().all(|m| *m >= 32),
+                &sizes,
+                "at least 32 each",
+            ),
+            // The device is one range of guest-physical memory: all of it below the PCI hole, or all above.
+            (
+                "dram_mib",
+                total < SPLIT_MIB || self.dram_mib == LOW_MIB,
+                &self.dram_mib,
+                "together with groups_mib below 2816, or 2048",
+            ),
+            // What is loaded for booting lies at the end of low memory, and the kernel does not let go of
+            // groups that it is in.
+            (
+                "movable",
+                !self.movable || total >= SPLIT_MIB,
+                &self.movable,
+                "with dram_mib + groups_mib of 2816 or more",
+            ),
+            (
+                "cosim",
+                !self.cosim || is_equal,
+                &self.cosim,
+                "groups_mib must be equal, and a power of two: the RTL selects groups by address bits",
+            ),
+        ])
+    }
+}
+
+/// A key of `[machine]`, whether its value may be, the value, and what is allowed.
+type Rule<'a> = (&'static str, bool, &'a dyn std::fmt::Display, &'static str);
+
+fn is(rules: &[Rule<'_>]) -> Checked {
+    let broken = rules.iter().find(|(_, is_met, ..)| !is_met);
+    broken.map_or(Ok(()), |(key, _, value, allowed)| {
+        wrong(&[Key("machine"), Key(key)], value, *allowed)
+    })
 }
