@@ -10,9 +10,10 @@
 //!               └─ files ────────────────────────► summary.json, series.csv
 //! ```
 //!
-//! It knows [`Results`] and, of the scenario, the [`ScenarioInfo`], and nothing of how a run was made: runs of the
-//! virtual machine and of the simulator are reported alike. Values that are not known are shown as `–`, never
-//! as zero, and their reasons follow. Names and reasons are hostile text and are made harmless in `text.rs`.
+//! It knows [`Results`] and, of the scenario, the [`ScenarioInfo`], and nothing of how a run was made: runs
+//! of the virtual machine and of the simulator are reported alike. Values that are not known are shown as
+//! `–`, never as zero, and their reasons follow. Names and reasons are hostile text and are made harmless
+//! in `text.rs`.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {

@@ -275,6 +275,7 @@ fn add(machine: &mut Machine, seed: u64, w: &scenario::WorkloadConfig, phases: &
         rng,
         tally: Accounting::default(),
         is_alive: true,
+        #[cfg(feature = "thesis")]
         is_bound: w.resident_mib > 0,
     });
 }
@@ -297,6 +298,7 @@ fn add_daemon(machine: &mut Machine, seed: u64, name: &str, labels: &mut Vec<Lab
         rng: Rng::new(seed, 999),
         tally: Accounting::default(),
         is_alive: true,
+        #[cfg(feature = "thesis")]
         is_bound: false,
     });
     labels.push(Label {
@@ -339,6 +341,7 @@ pub(crate) fn spinner(hz: u32, seed: u64) -> Machine {
         rng,
         tally: Accounting::default(),
         is_alive: true,
+        #[cfg(feature = "thesis")]
         is_bound: false,
     });
     machine.queue.push(0, Event::Start { task: 0 });

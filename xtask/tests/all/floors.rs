@@ -54,8 +54,8 @@ const FLOORS: &[Floor] = &[
 ];
 const BACK_ENDS: &str = "no back end knows another, and what they share knows none";
 
-/// Modules above that a file names: as `crate::…`, or by way of `super`. `module` is the path of the file's own
-/// module.
+/// Modules above that a file names: as `crate::…`, or by way of `super`. `module` is the path of the file's
+/// own module.
 fn steps_up(source: &str, above: &[&str], module: &[&str]) -> syn::Result<Vec<String>> {
     let is_above = |path: &String| {
         let mut words: Vec<&str> = path.split("::").collect();

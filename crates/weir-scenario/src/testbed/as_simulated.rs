@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The testbed's scenarios (`scenarios/*.toml`) on a simulated machine: one file describes both, so that a live
-//! and a simulated run of it can be compared.
+//! The testbed's scenarios (`scenarios/*.toml`) on a simulated machine: one file describes both, so that a
+//! live and a simulated run of it can be compared.
 //!
 //! What is taken over: CPUs at HZ = 250, device (one server behind a constant latency, see
 //! [`Profile::of_queue`]), set-point, interval and period, fio's blocks and rates, bounds. What is derived:

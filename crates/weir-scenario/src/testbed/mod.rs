@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Scenarios of the testbed's virtual machine: machine, workloads, set-point, expected bounds. One TOML each in
-//! `scenarios/`. Unknown keys are errors, so that a typing mistake is not a silent default.
+//! Scenarios of the testbed's virtual machine: machine, workloads, set-point, expected bounds. One TOML each
+//! in `scenarios/`. Unknown keys are errors, so that a typing mistake is not a silent default.
 
 mod as_simulated;
 mod check;

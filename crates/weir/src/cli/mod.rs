@@ -3,14 +3,11 @@
 //! derives the meaning once flags and file are both known. Keys of the file equal the flag names.
 
 mod advice;
-mod bench;
 pub mod exit;
 pub mod numbers;
 pub mod quantities;
 pub mod renamed;
 pub mod settings;
-
-pub use bench::{Bench, BenchArgs, BenchLoopArgs, BenchRecordArgs};
 
 use crate::calibrate::cli::CalibrateArgs;
 use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
@@ -81,8 +78,6 @@ pub enum Command {
     Topology(TopologyArgs),
     /// Performance counters of CXL traffic, and which of them this machine has
     Events(EventsArgs),
-    /// Measure weir itself
-    Bench(BenchArgs),
     /// Try it without hardware: scenarios on a simulated host
     Sim(SimArgs),
 }
@@ -133,10 +128,16 @@ pub enum BackendName {
     SchedExtFull,
     /// For comparison: the thesis's scheduler (5.4.1.3) for all ordinary tasks, round robin with scaled
     /// slices
+    #[cfg(feature = "thesis")]
+    #[value(hide = true)]
     ThesisScx,
     /// For comparison: the same by virtual time (5.4.1.4)
+    #[cfg(feature = "thesis")]
+    #[value(hide = true)]
     ThesisScxVtime,
     /// For comparison: the same with a throttle queue (5.4.1.5)
+    #[cfg(feature = "thesis")]
+    #[value(hide = true)]
     ThesisScxThrottle,
     /// The scheduler where it can be used (for limited workloads), else `cpu.max`
     Auto,
