@@ -4,8 +4,8 @@
 
 SHELL := /bin/bash
 CARGO := cargo
-# What `make run` runs.
-RUN_PROGRAMS := -p weir -p weir-device-model -p weir-testbed
+# What `make run` runs. With the feature that a build of the workspace has too, so that nothing is built twice.
+RUN_PROGRAMS := -p weir --features weir/thesis -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
@@ -81,9 +81,9 @@ attribution: build
 
 # What one iteration of the loop costs, and a day's recording.
 bench: tools
-	$(CARGO) build --release -p weir
-	for n in 10 100 1000 10000; do target/release/weir bench loop --workloads $$n; done
-	target/release/weir bench record thesis-idle --hours 24 --observe
+	$(CARGO) build --release -p weir-eval
+	for n in 10 100 1000 10000; do target/release/weir-eval bench loop --workloads $$n; done
+	target/release/weir-eval bench record thesis-idle --hours 24 --observe
 
 build: tools
 	$(CARGO) build --release --workspace

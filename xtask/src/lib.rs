@@ -74,8 +74,8 @@ pub fn generate(root: &Path, check: bool) -> anyhow::Result<()> {
 }
 
 /// Writes the generated parts of `docs/reference`, or with `check` compares them. They are made of what is
-/// compiled into `weir`, so a test of that program makes them: the program itself does not carry the
-/// generator.
+/// compiled into `weir` and `weir-eval`, so tests of these programs make them: the programs themselves do not
+/// carry the generator.
 ///
 /// # Errors
 /// cargo cannot be run, the test does not build, or (with `check`) a page is stale.
@@ -88,8 +88,10 @@ pub fn generate_reference(root: &Path, check: bool) -> anyhow::Result<()> {
         "--release",
         "-p",
         "weir",
-        "--bin",
-        "weir",
+        "-p",
+        "weir-eval",
+        "--lib",
+        "--bins",
     ])
     .args([
         "reference_pages_are_what_the_program_says",

@@ -47,6 +47,7 @@ fn machine() -> Description {
                 size_bytes: Bytes(1 << 36),
             })
             .collect(),
+        task_events: Vec::new(),
         actuator: Some(Actuator {
             name: "bench".into(),
             levers: vec![weir_core::seam::topology::Lever::CpuTime],

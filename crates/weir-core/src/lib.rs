@@ -15,7 +15,6 @@
 
 pub mod controller;
 pub mod enforcement;
-pub mod evaluation;
 pub mod ids;
 pub mod knee;
 pub mod owner;

@@ -51,8 +51,10 @@ pub use inventory::{cpu_topology, cxl, virtual_copies};
 pub use kernel::escape::{escape, unescape};
 pub use kernel::parse;
 pub use leases::restore::{NotRestored, ResetReport};
+#[cfg(feature = "thesis")]
+pub use options::ThesisVariant;
 pub use options::{
-    AttributionSource, Backend, By, CounterSource, Options, Reads, Roots, TaskSource, ThesisVariant,
+    AttributionSource, Backend, By, CounterSource, Options, Reads, Roots, TaskSource,
 };
 pub use platform::LinuxPlatform;
 pub use platform::lease_books::{reset, reset_even_if_running};

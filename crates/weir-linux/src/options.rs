@@ -64,12 +64,14 @@ pub enum Backend {
     /// weir's own scheduler, for all ordinary tasks (sched_ext, full mode).
     SchedExtFull,
     /// One of the thesis's schedulers, for comparison.
+    #[cfg(feature = "thesis")]
     Thesis(ThesisVariant),
     /// The scheduler where it can be used, else `cpu.max`.
     Auto,
 }
 
 /// The thesis's sched_ext schedulers (5.4.1).
+#[cfg(feature = "thesis")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThesisVariant {

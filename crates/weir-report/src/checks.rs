@@ -8,12 +8,12 @@
 
 use crate::results::{Results, Run};
 use crate::run_rows::{self, is_free, known, p99_per_bound, reason, worst_estimate_error};
-use crate::scenario_info::ScenarioInfo;
 use crate::text::{NONE, bandwidth_unit, left, line, number, percent, right, time_unit, wrap};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
-use weir_core::evaluation::Expect;
+use weir_scenario::Expect;
+use weir_scenario::ScenarioInfo;
 
 /// What a value may be.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -10,9 +10,10 @@
 //!               └─ files ────────────────────────► summary.json, series.csv
 //! ```
 //!
-//! It knows [`Results`] and, of the scenario, the [`ScenarioInfo`], and nothing of how a run was made: runs of the
-//! virtual machine and of the simulator are reported alike. Values that are not known are shown as `–`, never
-//! as zero, and their reasons follow. Names and reasons are hostile text and are made harmless in `text.rs`.
+//! It knows [`Results`] and, of the scenario, the [`ScenarioInfo`], and nothing of how a run was made: runs
+//! of the virtual machine and of the simulator are reported alike. Values that are not known are shown as
+//! `–`, never as zero, and their reasons follow. Names and reasons are hostile text and are made harmless
+//! in `text.rs`.
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
@@ -39,7 +40,6 @@ mod tests;
 mod text;
 
 pub mod results;
-mod scenario_info;
 
 pub use checks::{Bound, Check, Shown, checks, checks_table, verdict, without_bounds};
 pub use closing::closing;
@@ -49,11 +49,10 @@ pub use picture::bars::{Bar, Bars, bars};
 pub use picture::canvas::{Fonts, Ink, Picture};
 pub use picture::plot::{Axis, Curve, Panel, Plot, Shape, plot};
 pub use run_rows::{median_estimate_error, p99_per_bound, worst_estimate_error};
-pub use scenario_info::ScenarioInfo;
 pub use terminal::table::{COLUMNS, table};
 pub use terminal::{bounds_text, ending, origin_text, terminal};
 pub use text::{bandwidth_unit, number, time_unit, wrap};
-pub use weir_core::evaluation::{Expect, renamed_backend};
+pub use weir_scenario::{Expect, ScenarioInfo, renamed_backend};
 
 use crate::picture::{canvas, chart};
 use crate::results::Results;

@@ -3,13 +3,13 @@
 
 use crate::results::{Origin, Results, Run};
 use crate::run_rows;
-use crate::scenario_info::ScenarioInfo;
 use crate::text::{bandwidth_unit, line, number, plain_number, time_unit};
 use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use weir_scenario::ScenarioInfo;
 
 /// The times of more runs than this are not shown.
 const RUNS_MAX: usize = 8;

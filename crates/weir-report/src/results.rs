@@ -2,12 +2,12 @@
 //! The one result format for live and simulated runs; `docs/reference/results.md` documents it.
 //!
 //! A value that could not be measured is `null`, and the reason stands beside it under the same
-//! name in `missing`. The figures' definitions are those of [`weir_core::evaluation`], for every world.
+//! name in `missing`. The figures' definitions are those of [`weir_scenario::figures`], for every world.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub use weir_core::evaluation::{Bandwidth, Latency, Point, settling};
+pub use weir_scenario::figures::{Bandwidth, Latency, Point, settling};
 
 /// All runs of one scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

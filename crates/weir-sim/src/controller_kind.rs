@@ -2,11 +2,11 @@
 //! The controller of a run.
 
 use crate::cpu::cpu_max::CpuMax;
-use crate::scenario::Scenario;
+#[cfg(feature = "thesis")]
 use crate::thesis::sched_ext::{ScxReading, ScxVariant};
-use serde::Deserialize;
 use weir_core::controller::Goal;
 use weir_core::{BytesPerSec, Config};
+use weir_scenario::{Attribution, Scenario};
 
 /// The controller.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,32 +14,24 @@ pub enum ControllerKind {
     /// No controller.
     None,
     /// The thesis's scheduler (5.4.1).
+    #[cfg(feature = "thesis")]
     Scx(ScxVariant),
     /// The same with another reading of the thesis's text.
+    #[cfg(feature = "thesis")]
     ScxRead(ScxVariant, ScxReading),
     /// The thesis's user-space loop (5.4.2).
+    #[cfg(feature = "thesis")]
     Cgroups {
         /// Limits by the bandwidth of each (4.3.3.2) instead of that of all together (4.3.3.1).
         is_individual: bool,
     },
     /// The same loop without acting: how the thesis evaluates its estimates (6.2.2).
+    #[cfg(feature = "thesis")]
     Monitor,
     /// weir's own controller, as it is.
     Weir(Box<WeirOptions>),
     /// A fixed `cpu.max` for all heavy workloads.
     Fixed(CpuMax),
-}
-
-/// How the traffic of a shared group is attributed to workloads (`--attribution` of `weir run`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Attribution {
-    /// Reads of the device that the CPU counts for each task.
-    TaskCounts,
-    /// A sampler as bad as the thesis's.
-    Sampling,
-    /// CPU time × the part of a workload's memory that is in the group: the last resort.
-    CpuTime,
 }
 
 /// How weir's limits are enforced.
@@ -134,21 +126,14 @@ impl WeirOptions {
 }
 
 impl ControllerKind {
-    /// The thesis's six (table 1) and weir, in the order of its tables.
+    /// No control, the thesis's five controllers where this build has them, and weir, in the order of the
+    /// thesis's tables.
     pub fn all(scenario: &Scenario) -> Vec<ControllerKind> {
-        vec![
-            ControllerKind::None,
-            ControllerKind::Scx(ScxVariant::RoundRobin),
-            ControllerKind::Scx(ScxVariant::Vtime),
-            ControllerKind::Scx(ScxVariant::ThrottleQueue),
-            ControllerKind::Cgroups {
-                is_individual: true,
-            },
-            ControllerKind::Cgroups {
-                is_individual: false,
-            },
-            ControllerKind::weir(scenario),
-        ]
+        let mut all = vec![ControllerKind::None];
+        #[cfg(feature = "thesis")]
+        all.extend(crate::thesis::controllers());
+        all.push(ControllerKind::weir(scenario));
+        all
     }
 
     /// weir with the scenario's policy.
@@ -204,7 +189,8 @@ impl ControllerKind {
         }
     }
 
-    /// By the name that [`ControllerKind::name`] gives, or `weir@RATIO` for [`ControllerKind::weir_with_weights`].
+    /// By the name that [`ControllerKind::name`] gives, or `weir@RATIO` for
+    /// [`ControllerKind::weir_with_weights`].
     pub fn named(name: &str, scenario: &Scenario) -> Option<ControllerKind> {
         if let Some(part) = name.strip_prefix("weir@") {
             let part = part
@@ -216,12 +202,12 @@ impl ControllerKind {
         let scx = Backend::SCHEDULERS.map(|b| ControllerKind::weir_with(b, scenario));
         let looks = [Backend::SchedExt, Backend::SchedExtFull];
         let looks = looks.map(|b| ControllerKind::weir_that_polls(b, scenario));
-        ControllerKind::all(scenario)
+        let mut known = ControllerKind::all(scenario);
+        #[cfg(feature = "thesis")]
+        known.push(ControllerKind::Monitor);
+        known.push(ControllerKind::weir_without_weights(scenario));
+        known
             .into_iter()
-            .chain([
-                ControllerKind::Monitor,
-                ControllerKind::weir_without_weights(scenario),
-            ])
             .chain(scx)
             .chain(looks)
             .find(|v| v.name() == name)
@@ -231,18 +217,24 @@ impl ControllerKind {
     pub fn name(&self) -> &'static str {
         match self {
             ControllerKind::None => "none",
+            #[cfg(feature = "thesis")]
             ControllerKind::Scx(ScxVariant::RoundRobin)
             | ControllerKind::ScxRead(ScxVariant::RoundRobin, _) => "thesis-scx",
+            #[cfg(feature = "thesis")]
             ControllerKind::Scx(ScxVariant::Vtime)
             | ControllerKind::ScxRead(ScxVariant::Vtime, _) => "thesis-scx-vtime",
+            #[cfg(feature = "thesis")]
             ControllerKind::Scx(ScxVariant::ThrottleQueue)
             | ControllerKind::ScxRead(ScxVariant::ThrottleQueue, _) => "thesis-scx-throttle",
+            #[cfg(feature = "thesis")]
             ControllerKind::Cgroups {
                 is_individual: true,
             } => "thesis-cgroups",
+            #[cfg(feature = "thesis")]
             ControllerKind::Cgroups {
                 is_individual: false,
             } => "thesis-cgroups-simple",
+            #[cfg(feature = "thesis")]
             ControllerKind::Monitor => "thesis-monitor",
             ControllerKind::Weir(options) => match (options.backend, options.looks_every_ns) {
                 (Backend::CpuMax, _) if options.config.limited_weight_ratio <= 0.0 => {
@@ -263,13 +255,17 @@ impl ControllerKind {
     pub fn policy_and_backend(&self) -> (&'static str, &'static str) {
         match self {
             ControllerKind::None => ("none", "none"),
+            #[cfg(feature = "thesis")]
             ControllerKind::Scx(_) | ControllerKind::ScxRead(..) => ("proportional", self.name()),
+            #[cfg(feature = "thesis")]
             ControllerKind::Cgroups {
                 is_individual: true,
             } => ("balance-point", self.name()),
+            #[cfg(feature = "thesis")]
             ControllerKind::Cgroups {
                 is_individual: false,
             } => ("proportional", self.name()),
+            #[cfg(feature = "thesis")]
             ControllerKind::Monitor => ("none", "none"),
             ControllerKind::Weir(options) => match options.backend {
                 Backend::CpuMax => (options.config.policy.name(), "sim-cpu-max"),

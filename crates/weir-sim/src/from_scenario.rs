@@ -10,11 +10,11 @@ use crate::engine::fluid::{Class, Fluid};
 use crate::engine::machine::{At, Lock, Machine, Shape, Task, Workload};
 use crate::engine::program::{Cursor, Phase, What, Work};
 use crate::engine::rng::Rng;
-use crate::scenario::{self, Kind, Role, Scenario};
 use weir_core::WorkloadId;
 use weir_core::units::LINE_BYTES;
 use weir_hw::memory_device::LoadedDevice;
 use weir_hw::memory_device::ProfileError;
+use weir_scenario::simulated::{self as scenario, Kind, Role, Scenario};
 
 /// Windows of the series.
 pub(crate) const WINDOW_NS: u64 = 100_000_000;
@@ -275,6 +275,7 @@ fn add(machine: &mut Machine, seed: u64, w: &scenario::WorkloadConfig, phases: &
         rng,
         tally: Accounting::default(),
         is_alive: true,
+        #[cfg(feature = "thesis")]
         is_bound: w.resident_mib > 0,
     });
 }
@@ -297,6 +298,7 @@ fn add_daemon(machine: &mut Machine, seed: u64, name: &str, labels: &mut Vec<Lab
         rng: Rng::new(seed, 999),
         tally: Accounting::default(),
         is_alive: true,
+        #[cfg(feature = "thesis")]
         is_bound: false,
     });
     labels.push(Label {
@@ -339,6 +341,7 @@ pub(crate) fn spinner(hz: u32, seed: u64) -> Machine {
         rng,
         tally: Accounting::default(),
         is_alive: true,
+        #[cfg(feature = "thesis")]
         is_bound: false,
     });
     machine.queue.push(0, Event::Start { task: 0 });

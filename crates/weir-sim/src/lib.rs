@@ -9,10 +9,10 @@
 //!                      └─► Platform ─► weir_core::step ─► apply ─┘
 //! ```
 //!
-//! In reading order: [`scenario`], `from_scenario`, `engine` (what tasks do, and the loop over events), `cpu`
-//! (which task runs where: the kernel's classes, `cpu.max`), `scx` (weir's scheduler), `thesis` (the thesis's
-//! controllers), `controller_kind`, [`SimPlatform`], [`run`], [`RunMetrics`]. A scheduler is a `CpuScheduler`
-//! (`cpu/mod.rs`).
+//! In reading order: `from_scenario` (of a file that weir-scenario reads), `engine` (what tasks do, and the
+//! loop over events), `cpu` (which task runs where: the kernel's classes, `cpu.max`), `scx` (weir's
+//! scheduler), `thesis` (the thesis's controllers), `controller_kind`, [`SimPlatform`], [`run`],
+//! [`RunMetrics`]. A scheduler is a `CpuScheduler` (`cpu/mod.rs`).
 //!
 //! # What it knows less of than reality
 //!
@@ -28,7 +28,8 @@
 //! - *One kernel.* The fair class is that of Linux 6.18, also where the thesis had 6.12: that one lets a
 //!   throttled group keep its debt, and replaces a task that was alone at its next deadline only. All
 //!   slices have the base length; a task that sleeps with a debt does not count in its queue; no cache
-//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as described in `cpu/select.rs`.
+//!   affinity; ticks of all CPUs fall together; one last-level cache; balancing as described in
+//!   `cpu/select.rs`.
 //! - *Scheduling is free.* Context switches, the decisions and the tick of weir's scheduler, `enqueue` of the
 //!   BPF schedulers (its 10.7 µs of thesis 6.8.1 pass, but no task pays for them) and the kernel's part of a
 //!   write are not charged.
@@ -50,16 +51,18 @@ mod from_scenario;
 mod metrics;
 mod platform;
 mod run;
-pub mod scenario;
 mod scx;
+#[cfg(feature = "thesis")]
 mod thesis;
 
-pub use controller_kind::{Attribution, Backend, ControllerKind, WeirOptions};
+pub use controller_kind::{Backend, ControllerKind, WeirOptions};
 pub use cpu::cpu_max::{CpuMax, CpuStat};
 pub use engine::histogram::Histogram;
 pub use metrics::{BlockWindow, RunMetrics, WorkloadSeries};
 pub use platform::SimPlatform;
 pub use run::{Rewriting, SimError, Witness, run, run_watched, spin};
-pub use scenario::{Scenario, ScenarioError};
+#[cfg(feature = "thesis")]
 pub use thesis::sched_ext::{LimitRule, SchedulerCalls, ScxReading, ScxVariant};
+#[cfg(feature = "thesis")]
 pub use thesis::user_space::EstimatePoint;
+pub use weir_scenario::{Attribution, Scenario, ScenarioError};

@@ -6,12 +6,14 @@ use crate::engine::accounting::{self, Window};
 use crate::engine::histogram::Histogram;
 use crate::engine::machine::Machine;
 use crate::from_scenario::Label;
-use crate::scenario::{Role, Scenario};
+#[cfg(feature = "thesis")]
 use crate::thesis::sched_ext::SchedulerCalls;
+#[cfg(feature = "thesis")]
 use crate::thesis::user_space::EstimatePoint;
 use std::collections::BTreeMap;
-use weir_core::evaluation::{Bandwidth, Latency, Point, settling};
 use weir_core::units::GIB;
+use weir_scenario::figures::{Bandwidth, Latency, Point, settling};
+use weir_scenario::simulated::{Role, Scenario};
 
 /// One run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,10 +59,13 @@ pub struct RunMetrics {
     /// Blocks of the readers that may be limited, in the windows of the series.
     pub block_series: Vec<BlockWindow>,
     /// Calls of the thesis's scheduler, from the start of the run.
+    #[cfg(feature = "thesis")]
     pub scheduler_calls: Option<SchedulerCalls>,
     /// How long each iteration of the thesis's loop took.
+    #[cfg(feature = "thesis")]
     pub loop_ms: Vec<f64>,
     /// Estimates of the thesis's loop, where it only observes.
+    #[cfg(feature = "thesis")]
     pub estimates: Vec<EstimatePoint>,
     /// Bandwidth of each device over time.
     pub device_series: Vec<Vec<f64>>,
@@ -161,10 +166,8 @@ impl Reader<'_> {
         };
         let series: Vec<Point> = series.iter().enumerate().map(point).collect();
         let until_end = &series[..measured.1.min(series.len())];
-        let from = until_end
-            .iter()
-            .position(|p| p.at_ms >= load_ms)
-            .unwrap_or(0);
+        let from = until_end.iter().position(|p| p.at_ms >= load_ms);
+        let from = from.unwrap_or(0);
         let (settle_ms, overshoot_ratio) = settling(&until_end[from..], set_point, f64::INFINITY);
         let mut line_latencies = Histogram::default();
         for device in 0..self.machine.fluid.device_count() {
@@ -196,7 +199,8 @@ impl Reader<'_> {
             series,
             written_bytes_per_sec: self.written(measured, secs),
             block_series: self.block_series(),
-            scheduler_calls: self.scheduler_calls(),
+            #[cfg(feature = "thesis")]
+            scheduler_calls: self.machine.thesis.as_deref().map(|s| s.calls),
             device_series: self.device_series(),
             workloads: self.workload_series(),
             controller_cpus: controller,
@@ -255,10 +259,6 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn scheduler_calls(&self) -> Option<SchedulerCalls> {
-        self.machine.thesis.as_deref().map(|s| s.calls)
-    }
-
     /// Bytes written to all devices per second of the measured time.
     fn written(&self, measured: (usize, usize), secs: f64) -> f64 {
         let (first, last) = self.edges(measured);
@@ -288,7 +288,7 @@ impl Reader<'_> {
             cpus: self.series(|w| w.cpu_ns[i] as f64 / 1e9),
             limit_cpus: self.machine.windows.iter().map(|w| w.limits[i]).collect(),
             waits: self.machine.workloads[i].tally.waits.clone(),
-            longest_wait_ns: accounting::longest_wait_ns(&self.machine, i),
+            longest_wait_ns: accounting::longest_wait_ns(self.machine, i),
         };
         shown.map(series).collect()
     }

@@ -10,12 +10,12 @@ use crate::engine::machine::Machine;
 use crate::from_scenario::{Built, build};
 use crate::metrics::{Reader, RunMetrics};
 use crate::platform::SimPlatform;
-use crate::scenario::{Role, Scenario};
-use crate::thesis::sched_ext::{self, ScxReading, ScxVariant, ThesisSched};
-use crate::thesis::user_space::UserSpaceLoop;
+#[cfg(feature = "thesis")]
+use crate::thesis;
 use std::collections::BTreeMap;
 use weir_core::controller::{Config, State, step};
 use weir_core::{Description, Observation, Outcome, Plan, Platform};
+use weir_scenario::simulated::{Role, Scenario};
 
 /// A run cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -82,13 +82,26 @@ pub fn run_watched(
 ) -> Result<RunMetrics, SimError> {
     let mut measures = match variant {
         ControllerKind::None => plain(scenario, seed, |_, _| ())?,
-        ControllerKind::Scx(which) => thesis_scx(scenario, *which, ScxReading::default(), seed)?,
-        ControllerKind::ScxRead(which, reading) => thesis_scx(scenario, *which, *reading, seed)?,
+        #[cfg(feature = "thesis")]
+        ControllerKind::Scx(which) => thesis::run_sched_ext(
+            scenario,
+            *which,
+            thesis::sched_ext::ScxReading::default(),
+            seed,
+        )?,
+        #[cfg(feature = "thesis")]
+        ControllerKind::ScxRead(which, reading) => {
+            thesis::run_sched_ext(scenario, *which, *reading, seed)?
+        }
         ControllerKind::Fixed(limit) => plain(scenario, seed, |machine, built| {
             limit_heavy(machine, built, *limit)
         })?,
-        ControllerKind::Cgroups { is_individual } => thesis(scenario, Some(*is_individual), seed)?,
-        ControllerKind::Monitor => thesis(scenario, None, seed)?,
+        #[cfg(feature = "thesis")]
+        ControllerKind::Cgroups { is_individual } => {
+            thesis::run_user_space(scenario, Some(*is_individual), seed)?
+        }
+        #[cfg(feature = "thesis")]
+        ControllerKind::Monitor => thesis::run_user_space(scenario, None, seed)?,
         ControllerKind::Weir(options) => weir(scenario, options, seed, witness)?,
     };
     let (policy, backend) = variant.policy_and_backend();
@@ -104,33 +117,19 @@ pub fn run_watched(
     Ok(measures)
 }
 
-fn nanos(sec: f64) -> u64 {
+pub(crate) fn nanos(sec: f64) -> u64 {
     (sec * 1e9) as u64
 }
 
 /// What every run begins with: latencies are measured from the end of settling.
-fn prepare(scenario: &Scenario, machine: &mut Machine) {
+pub(crate) fn prepare(scenario: &Scenario, machine: &mut Machine) {
     machine
         .queue
         .push(nanos(scenario.control.settle_sec), Event::Measure);
 }
 
-/// One of the thesis's schedulers.
-fn thesis_scx(
-    scenario: &Scenario,
-    which: ScxVariant,
-    reading: ScxReading,
-    seed: u64,
-) -> Result<RunMetrics, SimError> {
-    plain(scenario, seed, |machine, _| {
-        let set_point = scenario.control.set_point_bytes_per_sec;
-        let scheduler = ThesisSched::new(which, reading, set_point, machine.tasks.len());
-        sched_ext::load(machine, scheduler);
-    })
-}
-
 /// A run without a controller.
-fn plain(
+pub(crate) fn plain(
     scenario: &Scenario,
     seed: u64,
     set_up: impl FnOnce(&mut Machine, &[crate::from_scenario::Label]),
@@ -158,34 +157,6 @@ fn limit_heavy(machine: &mut Machine, labels: &[crate::from_scenario::Label], li
             eevdf::write_cpu_max(machine, i as u32, Some(limit));
         }
     }
-}
-
-fn thesis(
-    scenario: &Scenario,
-    is_individual: Option<bool>,
-    seed: u64,
-) -> Result<RunMetrics, SimError> {
-    let mut built = build(scenario, seed, Some("cbc"))?;
-    prepare(scenario, &mut built.machine);
-    let mut thesis = UserSpaceLoop::new(built, scenario, is_individual, seed);
-    let mut errors = EstimateErrors::new(scenario);
-    let from = nanos(scenario.control.control_from_sec);
-    thesis.run(from, nanos(scenario.run_sec()), |machine, estimates| {
-        let truth: Vec<f64> = machine.workloads.iter().map(|w| w.tally.bytes()).collect();
-        errors.note(machine.now, &truth, estimates.iter().copied());
-    });
-    let daemon = thesis.labels.len() - 1;
-    let reader = Reader {
-        machine: &thesis.machine,
-        labels: &thesis.labels,
-        scenario,
-        daemon: Some(daemon),
-    };
-    let mut measures = reader.read();
-    measures.estimate_error_ratio = errors.errors(&thesis.labels);
-    measures.loop_ms = thesis.loop_ms;
-    measures.estimates = thesis.estimates;
-    Ok(measures)
 }
 
 fn weir(
@@ -241,7 +212,7 @@ fn weir(
 }
 
 /// Compares estimates with the truth: means over a second, within the measured time.
-struct EstimateErrors {
+pub(crate) struct EstimateErrors {
     from: u64,
     last: Option<(u64, Vec<f64>)>,
     /// By second and workload: estimated and true bytes.
@@ -249,7 +220,7 @@ struct EstimateErrors {
 }
 
 impl EstimateErrors {
-    fn new(scenario: &Scenario) -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
         EstimateErrors {
             from: nanos(scenario.control.settle_sec),
             last: None,
@@ -257,7 +228,12 @@ impl EstimateErrors {
         }
     }
 
-    fn note(&mut self, at: u64, truth: &[f64], estimates: impl Iterator<Item = (usize, f64)>) {
+    pub(crate) fn note(
+        &mut self,
+        at: u64,
+        truth: &[f64],
+        estimates: impl Iterator<Item = (usize, f64)>,
+    ) {
         if let Some((then, before)) = &self.last
             && *then >= self.from
         {
@@ -274,7 +250,7 @@ impl EstimateErrors {
         self.last = Some((at, truth.to_vec()));
     }
 
-    fn errors(&self, labels: &[crate::from_scenario::Label]) -> BTreeMap<String, f64> {
+    pub(crate) fn errors(&self, labels: &[crate::from_scenario::Label]) -> BTreeMap<String, f64> {
         let mut sums: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
         for ((_, workload), (estimate, truth)) in &self.seconds {
             let sum = sums.entry(*workload).or_default();

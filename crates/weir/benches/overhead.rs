@@ -17,7 +17,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout)]
 
 #[allow(dead_code)]
-#[path = "../src/bench/fake_host.rs"]
+#[path = "../../weir-eval/src/bench/fake_host.rs"]
 mod fake_host;
 
 use fake_host::FakeHost;

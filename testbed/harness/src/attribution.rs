@@ -4,12 +4,13 @@
 
 use crate::guest::{self, Instance};
 use crate::live_run::{self, Mode};
-use crate::machine::CoreEvents;
-use crate::scenario::{Load, Scenario};
 use crate::vm::Vm;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::fmt::Write;
+use weir_scenario::TestbedScenario;
+use weir_scenario::testbed::CoreEvents;
+use weir_scenario::testbed::Load;
 
 /// Where shares may come from: what the column is called, and `weir run`'s argument.
 pub const SOURCES: [&str; 2] = ["task-counts", "cpu-time"];
@@ -47,7 +48,7 @@ pub struct Row {
 /// The guest fails, weir says nothing of a workload, or there is none.
 pub fn measure(
     vm: &Vm,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     all: &[Instance],
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<Row>> {
@@ -76,7 +77,7 @@ pub fn measure(
 /// By one source.
 fn by_one(
     vm: &Vm,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     all: &[Instance],
     source: &str,
     mode: &Mode,

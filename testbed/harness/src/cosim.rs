@@ -2,7 +2,6 @@
 //! The co-simulated device of a guest: the library with the simulated RTL, and the program that serves it
 //! to QEMU (`testbed/cosim`).
 
-use crate::machine::Machine;
 use crate::vm::beside;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -12,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
+use weir_scenario::testbed::TestbedMachine;
 
 /// Memory channels of the simulated block.
 const CHANNELS: usize = 2;
@@ -33,7 +33,7 @@ pub enum Library {
 ///
 /// # Errors
 /// It does not build, or the machine cannot be had.
-pub fn library(machine: &Machine) -> Result<Library> {
+pub fn library(machine: &TestbedMachine) -> Result<Library> {
     machine.validate()?;
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rtl/build-model");
     let group_log2 = (machine.groups_mib[0] << 20).trailing_zeros();
@@ -86,7 +86,7 @@ impl Cosim {
     ///
     /// # Errors
     /// A program is lacking, or the server does not come up: with what it said.
-    pub fn start(machine: &Machine, name: &str, dir: &Path) -> Result<Self> {
+    pub fn start(machine: &TestbedMachine, name: &str, dir: &Path) -> Result<Self> {
         let library = match library(machine)? {
             Library::Built(library) => library,
             Library::Lacking(what) => bail!("no simulated RTL: {what}"),

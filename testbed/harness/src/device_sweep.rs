@@ -7,7 +7,6 @@
 
 use crate::guest::{self, ClockOffsets, Instance};
 use crate::sampler::{Sample, Series, lines};
-use crate::scenario::{Load, Role, Scenario};
 use crate::vm::Vm;
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -15,6 +14,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 use weir_report::results::Latency;
+use weir_scenario::testbed::Load;
+use weir_scenario::{Role, TestbedScenario};
 
 /// Most readers tried.
 const READERS: usize = 8;
@@ -52,8 +53,8 @@ struct Window {
 ///
 /// # Errors
 /// It has no heavy fio reader.
-pub fn readers_only(scenario: &Scenario) -> Result<Scenario> {
-    let heavy = |w: &&crate::scenario::Workload| {
+pub fn readers_only(scenario: &TestbedScenario) -> Result<TestbedScenario> {
+    let heavy = |w: &&weir_scenario::testbed::TestbedWorkload| {
         w.role == Role::Heavy && matches!(w.load, Load::Fio { group: 0, .. })
     };
     let mut reader = scenario.workloads.iter().find(heavy).cloned();
@@ -61,7 +62,7 @@ pub fn readers_only(scenario: &Scenario) -> Result<Scenario> {
         .as_mut()
         .context("the scenario has no heavy fio reader on group 0")?;
     reader.count = READERS;
-    Ok(Scenario {
+    Ok(TestbedScenario {
         workloads: vec![reader.clone()],
         ..scenario.clone()
     })
@@ -73,7 +74,7 @@ pub fn readers_only(scenario: &Scenario) -> Result<Scenario> {
 /// The guest fails.
 pub fn measure(
     vm: &Vm,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     all: &[Instance],
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<SweepRow>> {
@@ -86,7 +87,7 @@ pub fn measure(
 
 fn drive(
     vm: &Vm,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     all: &[Instance],
     say: &mut dyn FnMut(&str),
 ) -> Result<(Vec<Window>, ClockOffsets)> {
@@ -160,7 +161,7 @@ fn window(vm: &Vm, all: &[Instance], name: String, readers: usize) -> Result<Win
 
 fn rows(
     vm: &Vm,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     all: &[Instance],
     series: &Series,
     windows: &[Window],

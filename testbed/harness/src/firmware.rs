@@ -9,10 +9,10 @@
 //! Tables: ACPI 6.5, 5.2.16.
 
 use crate::guest_env::{Environment, pack};
-use crate::machine::Machine;
 use crate::vm::{BootOptions, Vm};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
+use weir_scenario::testbed::TestbedMachine;
 
 const TABLE: &str = "/sys/firmware/acpi/tables/SRAT";
 const HEADER_BYTES: usize = 48;
@@ -36,7 +36,7 @@ done";
 ///
 /// # Errors
 /// The guest's, or a table that is none.
-pub fn movable(env: &Environment, machine: &Machine, dir: &Path) -> Result<BootOptions> {
+pub fn movable(env: &Environment, machine: &TestbedMachine, dir: &Path) -> Result<BootOptions> {
     let text = Vm::boot(env, machine, &[])?.run(&format!("od -An -v -tx1 {TABLE}"))?;
     let bytes = text
         .split_whitespace()

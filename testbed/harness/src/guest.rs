@@ -4,12 +4,13 @@
 //! their group.
 
 use crate::fio::{Block, parse_log};
-use crate::scenario::{Load, Role, Scenario};
 use crate::vm::Vm;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_ipc::core_fills;
+use weir_scenario::testbed::Load;
+use weir_scenario::{Role, TestbedScenario};
 
 /// The cgroup all workloads lie below.
 pub const SLICE: &str = "/sys/fs/cgroup/work.slice";
@@ -95,7 +96,7 @@ impl Instance {
 }
 
 /// The instances of a scenario, numbered in its order.
-pub fn instances(scenario: &Scenario) -> Vec<Instance> {
+pub fn instances(scenario: &TestbedScenario) -> Vec<Instance> {
     let mut all = Vec::new();
     let mut owner = 0;
     for workload in &scenario.workloads {

@@ -2,15 +2,15 @@
 //! The guest's memory as QEMU's firmware describes it: ordinary memory on node 0 with all CPUs, each group
 //! on a node of its own behind it.
 
-use crate::machine::Machine;
 use std::process::Command;
+use weir_scenario::testbed::TestbedMachine;
 
 /// Latency of ordinary memory in the firmware's tables. Nothing in the guest depends on it.
 const DRAM_NS: u64 = 100;
 const DRAM_MIB_PER_SEC: u64 = 2000;
 
 /// Adds QEMU's arguments.
-pub(crate) fn add(q: &mut Command, machine: &Machine) {
+pub(crate) fn add(q: &mut Command, machine: &TestbedMachine) {
     let total_mib = machine.dram_mib + machine.groups_mib.iter().sum::<u64>();
     q.args(["-m", &format!("{total_mib}M")]);
     nodes(q, machine);
@@ -20,7 +20,7 @@ pub(crate) fn add(q: &mut Command, machine: &Machine) {
     }
 }
 
-fn nodes(q: &mut Command, machine: &Machine) {
+fn nodes(q: &mut Command, machine: &TestbedMachine) {
     let last_cpu = machine.cpu_count - 1;
     q.arg("-object").arg(format!(
         "memory-backend-ram,id=dram,size={}M",
@@ -54,7 +54,7 @@ fn distances(q: &mut Command, group_count: usize) {
 }
 
 /// An HMAT with the figures of the device model.
-fn figures(q: &mut Command, machine: &Machine) {
+fn figures(q: &mut Command, machine: &TestbedMachine) {
     q.args(["-machine", "hmat=on"]);
     let device = (machine.idle_ns, machine.capacity_mib_per_sec());
     let groups = (1..=machine.groups_mib.len()).map(|node| (node, device));

@@ -3,15 +3,16 @@
 //!
 //! ```no_run
 //! # fn main() -> anyhow::Result<()> {
-//! use weir_testbed::{guest_env::Environment, machine::Machine, vm::Vm};
+//! use weir_scenario::TestbedMachine;
+//! use weir_testbed::{guest_env::Environment, vm::Vm};
 //! let env = Environment::ready(&mut |line| eprintln!("{line}"))?;
-//! let vm = Vm::boot(&env, &Machine::default(), &[])?;
+//! let vm = Vm::boot(&env, &TestbedMachine::default(), &[])?;
 //! assert!(vm.run("cat /sys/devices/system/node/online")?.contains("0-1"));
 //! # Ok(()) }
 //! ```
 //!
 //! In data order: [`guest_env`] (packages of the guest; [`other_kernels`]: other kernels for it) →
-//! [`machine`] (its shape) → [`vm`] (boot it, run in it).
+//! a machine (weir-scenario) → [`vm`] (boot it, run in it).
 
 mod agent;
 pub mod attribution;
@@ -29,7 +30,6 @@ mod initrd;
 pub mod kernel_modules;
 pub mod live_run;
 pub mod lock;
-pub mod machine;
 pub mod other_kernels;
 pub mod progress;
 pub mod protocol;
@@ -38,7 +38,7 @@ mod qemu;
 mod qmp;
 pub mod runs;
 pub mod sampler;
-pub mod scenario;
+pub mod scenario_file;
 mod scratch;
 pub mod shm;
 mod snapshot;

@@ -13,13 +13,13 @@
 use crate::estimate_error::{self, Estimate};
 use crate::guest::{self, ClockOffsets, Instance};
 use crate::sampler::{Sample, Series, lines};
-use crate::scenario::{Role, Scenario};
 use crate::vm::Vm;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use weir_ipc::ground_truth::quantile_ns;
 use weir_report::results::{Bandwidth, Latency, LimitedLatency, Point, Run, settling};
+use weir_scenario::{Role, TestbedScenario};
 
 /// Windows in which the bandwidth is evaluated.
 pub const WINDOW: Duration = Duration::from_millis(100);
@@ -66,7 +66,7 @@ pub type Estimates = BTreeMap<String, Estimate>;
 ///
 /// # Errors
 /// The guest fails. A figure that cannot be had is not an error: it is `None` with its reason.
-pub fn run(vm: &Vm, scenario: &Scenario, all: &[Instance], mode: &Mode) -> Result<Run> {
+pub fn run(vm: &Vm, scenario: &TestbedScenario, all: &[Instance], mode: &Mode) -> Result<Run> {
     Ok(run_and_compare(vm, scenario, all, mode)?.0)
 }
 
@@ -76,7 +76,7 @@ pub fn run(vm: &Vm, scenario: &Scenario, all: &[Instance], mode: &Mode) -> Resul
 /// As [`run`].
 pub fn run_and_compare(
     vm: &Vm,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     all: &[Instance],
     mode: &Mode,
 ) -> Result<(Run, Estimates)> {
@@ -104,7 +104,7 @@ struct Measured {
 
 fn drive(
     vm: &Vm,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     all: &[Instance],
     mode: &Mode,
 ) -> Result<(Duration, [Mark; 2], ClockOffsets)> {
@@ -170,7 +170,7 @@ impl Mark {
     }
 }
 
-fn begin_control(vm: &Vm, scenario: &Scenario, all: &[Instance], mode: &Mode) -> Result<()> {
+fn begin_control(vm: &Vm, scenario: &TestbedScenario, all: &[Instance], mode: &Mode) -> Result<()> {
     match mode {
         Mode::Free => Ok(()),
         Mode::Quota {
@@ -227,7 +227,7 @@ fn set_quotas(vm: &Vm, all: &[Instance], value: &str) -> Result<()> {
 
 fn evaluate(
     vm: &Vm,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     all: &[Instance],
     mode: &Mode,
     m: &Measured,

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use weir_report::results::Results;
+use weir_scenario::TestbedScenario;
 use weir_testbed::live_run::Mode;
 use weir_testbed::progress::{Phase, Progress};
 use weir_testbed::runs::{Equipment, Plan};
-use weir_testbed::scenario::Scenario;
+use weir_testbed::scenario_file;
 use weir_testbed::time::end_guests_when_interrupted;
 use weir_testbed::{
     attribution, device_sweep, guest_env::Environment, kernel_modules, provenance, runs,
@@ -131,7 +132,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             jobs,
             seed,
         } => {
-            let mut scenario = Scenario::load(&scenario)?;
+            let mut scenario = scenario_file::load(&scenario)?;
             scenario.seed = seed.unwrap_or(scenario.seed);
             let mut modes = vec![Mode::Free];
             for name in &policy {
@@ -165,7 +166,7 @@ fn run(command: Command, started: Instant) -> Result<bool> {
             repeat,
             check,
         } => {
-            let scenario = device_sweep::readers_only(&Scenario::load(&scenario)?)?;
+            let scenario = device_sweep::readers_only(&scenario_file::load(&scenario)?)?;
             let met = sweeps(&scenario, &out, repeat, &mut say)?;
             Ok(met || !check)
         }
@@ -209,7 +210,7 @@ struct Live<'a> {
     ticks: Option<&'a Path>,
 }
 
-fn live_runs(scenario: &Scenario, live: &Live) -> Result<Results> {
+fn live_runs(scenario: &TestbedScenario, live: &Live) -> Result<Results> {
     let began = Instant::now();
     let plan = Plan {
         scenario,
@@ -246,8 +247,8 @@ fn live_runs(scenario: &Scenario, live: &Live) -> Result<Results> {
     })
 }
 
-fn show(scenario: &Scenario, results: &Results, out: &Path) -> Result<bool> {
-    let subject = scenario.subject()?;
+fn show(scenario: &TestbedScenario, results: &Results, out: &Path) -> Result<bool> {
+    let subject = scenario.info()?;
     let checks = weir_report::checks(&subject, results);
     print!("\n{}\n", weir_report::terminal(&subject, results));
     for path in weir_report::write(out, &subject, results)? {
@@ -257,9 +258,9 @@ fn show(scenario: &Scenario, results: &Results, out: &Path) -> Result<bool> {
 }
 
 fn attributions(paths: &[PathBuf], out: &Path, say: &mut dyn FnMut(&str)) -> Result<bool> {
-    let scenarios: Vec<Scenario> = paths
+    let scenarios: Vec<TestbedScenario> = paths
         .iter()
-        .map(|path| Scenario::load(path))
+        .map(|path| scenario_file::load(path))
         .collect::<Result<_>>()?;
     let mut rows = Vec::new();
     for scenario in &scenarios {
@@ -284,7 +285,7 @@ fn write_json(path: &Path, value: &impl serde::Serialize) -> Result<()> {
 }
 
 fn sweeps(
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     out: &Path,
     repeat: usize,
     say: &mut dyn FnMut(&str),

@@ -2,15 +2,15 @@
 //! How results of the virtual machine came about, and which of its figures are not to be trusted.
 
 use crate::guest_env::{Environment, output};
-use crate::machine::Machine;
-use crate::scenario::Scenario;
 use std::time::Duration;
 use weir_report::results::{Caveat, Origin};
+use weir_scenario::TestbedScenario;
+use weir_scenario::testbed::TestbedMachine;
 
 /// The origin of results that were just made. Both times are of everything that was run.
 pub fn origin(
     env: &Environment,
-    scenario: &Scenario,
+    scenario: &TestbedScenario,
     virtual_time: Duration,
     wall_time: Duration,
 ) -> Origin {
@@ -37,7 +37,7 @@ fn version_in(text: &str) -> Option<String> {
 }
 
 /// The figures of any run on this machine that are not to be trusted.
-pub fn caveats(machine: &Machine) -> Vec<Caveat> {
+pub fn caveats(machine: &TestbedMachine) -> Vec<Caveat> {
     let window_us = machine.window_ns as f64 / 1e3;
     let skew = format!(
         "the clocks of two vCPUs differ by up to one window of {window_us} µs, and single \
@@ -72,10 +72,10 @@ mod tests {
 
     #[test]
     fn caveats_name_the_machine_s_own_window_and_speed() {
-        let machine = Machine {
+        let machine = TestbedMachine {
             window_ns: 50_000,
             instruction_ps: 40_000,
-            ..Machine::default()
+            ..TestbedMachine::default()
         };
         let caveats = caveats(&machine);
         let of = |figure: &str| {

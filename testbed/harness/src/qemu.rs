@@ -4,7 +4,6 @@
 use crate::files;
 use crate::guest_env::Environment;
 use crate::guest_numa;
-use crate::machine::{CoreEvents, Machine};
 use crate::protocol::PORT_NAME;
 use crate::vm::{BAR_WORDS, beside};
 use anyhow::{Context, Result, ensure};
@@ -12,6 +11,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use weir_scenario::testbed::{CoreEvents, TestbedMachine};
 
 /// What QEMU shares with the host.
 pub(crate) struct SharedFiles<'a> {
@@ -51,7 +51,7 @@ impl Start<'_> {
 /// The device model is not there.
 pub(crate) fn command(
     env: &Environment,
-    machine: &Machine,
+    machine: &TestbedMachine,
     start: &Start,
     sockets: &Sockets,
     shared: &SharedFiles,
@@ -190,7 +190,7 @@ fn leave_with_us(q: &mut Command, inherited: [i32; 2]) {
 
 /// Without two features string copies are emulated a byte at a time; without MWAIT an idle CPU halts. A CPU's
 /// name selects its events.
-fn cpu_model(machine: &Machine) -> &'static str {
+fn cpu_model(machine: &TestbedMachine) -> &'static str {
     match machine.core_events {
         Some(CoreEvents::Zen5) => {
             "max,-erms,-fsrm,-monitor,vendor=AuthenticAMD,family=26,model=2,stepping=1"
@@ -203,7 +203,7 @@ fn cpu_model(machine: &Machine) -> &'static str {
 }
 
 fn plugin_argument(
-    machine: &Machine,
+    machine: &TestbedMachine,
     plugin: &Path,
     shared: &SharedFiles,
     start_ns: u64,

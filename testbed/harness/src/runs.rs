@@ -6,7 +6,6 @@ use crate::guest::{self, Instance};
 use crate::guest_env::Environment;
 use crate::live_run::{self, Mode};
 use crate::progress::{Phase, Progress};
-use crate::scenario::Scenario;
 use crate::vm::{BootOptions, GuestFile, Vm, beside};
 use crate::{firmware, kernel_modules};
 use anyhow::{Context, Result};
@@ -15,6 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weir_report::results::Run;
+use weir_scenario::TestbedScenario;
 
 /// What the guest needs beside the planned time, in seconds of its own: workloads come up, and write their
 /// logs.
@@ -25,7 +25,7 @@ const CPU_SEC_PER_SEC: f64 = 2.3;
 /// What is to be run.
 pub struct Plan<'a> {
     /// The scenario.
-    pub scenario: &'a Scenario,
+    pub scenario: &'a TestbedScenario,
     /// How it is controlled, a run each.
     pub modes: &'a [Mode],
     /// Guests at once.
@@ -47,7 +47,7 @@ impl Equipment {
     ///
     /// # Errors
     /// The environment, a module or the firmware cannot be made.
-    pub fn of(scenario: &Scenario, say: &mut dyn FnMut(&str)) -> Result<Self> {
+    pub fn of(scenario: &TestbedScenario, say: &mut dyn FnMut(&str)) -> Result<Self> {
         let env = Environment::ready(say)?;
         let driver = kernel_modules::build(&env, say)?;
         let mut files = vec![
@@ -80,7 +80,7 @@ impl Equipment {
     ///
     /// # Errors
     /// The guest's.
-    pub fn guest(&self, scenario: &Scenario) -> Result<(Vm, Vec<Instance>)> {
+    pub fn guest(&self, scenario: &TestbedScenario) -> Result<(Vm, Vec<Instance>)> {
         let vm = Vm::boot_with(&self.env, &scenario.machine, &self.files, &self.options)?;
         if scenario.machine.movable {
             firmware::clear(&vm)?;
@@ -191,7 +191,7 @@ impl Shown {
 }
 
 /// Guest time of one run, roughly.
-fn planned_sec(scenario: &Scenario) -> f64 {
+fn planned_sec(scenario: &TestbedScenario) -> f64 {
     let control = &scenario.control;
     (control.settle_sec + control.measure_sec) as f64 + STARTING_SEC
 }

@@ -10,12 +10,12 @@
 
 use crate::guest_env::{Environment, hash_file};
 use crate::lock;
-use crate::machine::Machine;
 use crate::vm::{BootOptions, beside};
 use anyhow::{Context, Result};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use weir_scenario::testbed::TestbedMachine;
 
 /// How many are kept: each takes some 300 MB of disk. The ones used longest ago go first.
 const KEPT: usize = 16;
@@ -42,7 +42,7 @@ impl Snapshot {
 /// The guest does not boot, or cannot be saved.
 pub(crate) fn of(
     env: &Environment,
-    machine: &Machine,
+    machine: &TestbedMachine,
     options: &BootOptions,
     save: impl FnOnce(&Path) -> Result<u64>,
 ) -> Result<Snapshot> {
@@ -65,7 +65,7 @@ pub(crate) fn of(
 }
 
 /// All that a booted guest depends on. Of the device model nothing: it is off until then.
-fn key(env: &Environment, machine: &Machine, options: &BootOptions) -> Result<String> {
+fn key(env: &Environment, machine: &TestbedMachine, options: &BootOptions) -> Result<String> {
     let mut hasher = DefaultHasher::new();
     let firmware = machine
         .firmware_figures

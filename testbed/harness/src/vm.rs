@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the ground
-//! truth.
+//! One guest: boot it, let its time pass, run commands in it, switch the device model on, read the truth.
 
 use crate::agent::Line;
 use crate::cosim::{Cosim, Summary};
 use crate::files;
+pub use crate::files::GuestFile;
 use crate::guest_env::Environment;
 use crate::initrd;
-use crate::machine::Machine;
 use crate::protocol::Reply;
 use crate::qemu::{self, SharedFiles, Sockets, Start};
 use crate::qmp::Monitor;
@@ -21,12 +20,10 @@ use serde_json::json;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, atomic::AtomicU64};
 use std::time::{Duration, Instant};
 use weir_ipc::ground_truth::{GroundTruth, TruthLayout};
-
-pub use crate::files::GuestFile;
+use weir_scenario::testbed::TestbedMachine;
 
 /// Size of the guest-visible BAR.
 pub(crate) const BAR_WORDS: usize = (1 << 20) / 8;
@@ -37,7 +34,6 @@ const KERNEL_ARGS: &str = "console=ttyS0 quiet panic=-1 numa_balancing=disable m
 const BOOT_TIMEOUT: Duration = Duration::from_secs(180);
 /// How much longer than a command may take its reply is waited for.
 const GRACE: Duration = Duration::from_secs(30);
-
 /// How long QEMU may take to die, by the host's clock, after it has let go of its sockets.
 const DYING: Duration = Duration::from_secs(10);
 
@@ -80,7 +76,7 @@ pub struct Vm {
     watcher: Mutex<Option<Watcher>>,
     scratch: Scratch,
     /// What it was made as.
-    pub machine: Machine,
+    pub machine: TestbedMachine,
 }
 
 /// While the kernel unpacks the guest's programs, a large folio may come to lie on a device (which one
@@ -95,7 +91,7 @@ impl Vm {
     ///
     /// # Errors
     /// QEMU does not start, or the guest does not come up: the message ends with its console.
-    pub fn boot(env: &Environment, machine: &Machine, files: &[GuestFile]) -> Result<Self> {
+    pub fn boot(env: &Environment, machine: &TestbedMachine, files: &[GuestFile]) -> Result<Self> {
         Vm::boot_with(env, machine, files, &BootOptions::default())
     }
 
@@ -105,7 +101,7 @@ impl Vm {
     /// As [`Vm::boot`].
     pub fn boot_with(
         env: &Environment,
-        machine: &Machine,
+        machine: &TestbedMachine,
         files: &[GuestFile],
         options: &BootOptions,
     ) -> Result<Self> {
@@ -127,7 +123,11 @@ impl Vm {
     ///
     /// # Errors
     /// As [`Vm::boot`].
-    pub fn cold(env: &Environment, machine: &Machine, options: &BootOptions) -> Result<Self> {
+    pub fn cold(
+        env: &Environment,
+        machine: &TestbedMachine,
+        options: &BootOptions,
+    ) -> Result<Self> {
         let scratch = Scratch::new()?;
         let initrd = initrd::make(env, &scratch.dir, options)?;
         let start = Start::PowerOn { initrd: &initrd };
@@ -140,7 +140,7 @@ impl Vm {
 
     fn load(
         env: &Environment,
-        machine: &Machine,
+        machine: &TestbedMachine,
         options: &BootOptions,
         snapshot: &Snapshot,
     ) -> Result<Self> {
@@ -176,7 +176,7 @@ impl Vm {
     /// QEMU, with its guest's time standing.
     fn launch(
         env: &Environment,
-        machine: &Machine,
+        machine: &TestbedMachine,
         options: &BootOptions,
         start: &Start,
         scratch: Scratch,
@@ -470,7 +470,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn kernel_arguments(machine: &Machine, options: &BootOptions) -> String {
+fn kernel_arguments(machine: &TestbedMachine, options: &BootOptions) -> String {
     let mut words = format!("{KERNEL_ARGS} {}", options.kernel_args);
     if let Some(us) = machine.bandwidth_slice_us {
         words += &format!(" sysctl.kernel.sched_cfs_bandwidth_slice_us={us}");

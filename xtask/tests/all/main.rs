@@ -4,6 +4,7 @@
 mod clocks;
 mod dependencies;
 mod docs;
+mod floors;
 mod generated;
 mod names;
 mod testplan;

@@ -56,7 +56,7 @@ fn every_curve_is_met() {
             verdict.saturation_bandwidth.abs() <= 0.05,
             "{name}: {verdict}"
         );
-        // Point per delay: what `weir sim device` prints. Looser, see docs/explanation/device-model.md.
+        // Point per delay: what `weir-eval device` prints. Looser, see docs/explanation/device-model.md.
         assert!(verdict.delay_latency[0] <= 0.17, "{name}: {verdict}");
         assert!(verdict.delay_bandwidth[0] <= 0.05, "{name}: {verdict}");
     }

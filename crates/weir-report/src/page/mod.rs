@@ -12,9 +12,9 @@ use crate::origin::{circumstances, facts};
 use crate::picture::canvas::{Picture, dark_css, svg};
 use crate::results::Results;
 use crate::run_rows::{self, Row, names};
-use crate::scenario_info::ScenarioInfo;
 use crate::text::{escape, line};
 use std::fmt::Write;
+use weir_scenario::ScenarioInfo;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--page:#fff;--text:#1b1f24;--muted:#57606a;--rule:#d8dee4;--soft:#f5f7f9;\

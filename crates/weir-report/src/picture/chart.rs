@@ -9,8 +9,8 @@
 use crate::picture::canvas::{Anchor, At, Fonts, Ink, Mark, Picture};
 use crate::results::{Point, Results, Run};
 use crate::run_rows::{bases, is_free, known, names};
-use crate::scenario_info::ScenarioInfo;
 use crate::text::{Unit, bandwidth_unit, line, number};
+use weir_scenario::ScenarioInfo;
 
 /// Size of the picture.
 const SIZE: At = (1200.0, 600.0);

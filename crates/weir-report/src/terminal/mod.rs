@@ -9,10 +9,10 @@ use crate::closing::closing;
 use crate::origin;
 use crate::results::Results;
 use crate::run_rows::{self, DOUBT};
-use crate::scenario_info::ScenarioInfo;
 use crate::text::{left, line, wrap};
 use std::fmt::Write;
 use table::{COLUMNS, body};
+use weir_scenario::ScenarioInfo;
 
 /// Title, table, origin and caveats, then as [`ending`]; at most [`COLUMNS`] wide. Ends with a newline.
 pub fn terminal(subject: &ScenarioInfo, results: &Results) -> String {

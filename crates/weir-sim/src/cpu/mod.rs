@@ -16,12 +16,14 @@ pub(crate) mod eevdf;
 pub(crate) mod realtime;
 pub(crate) mod select;
 
+#[cfg(feature = "thesis")]
 use crate::engine::event_queue::Event;
 use crate::engine::machine::{At, Machine};
 use crate::scx::WeirScheduler;
 use realtime::Realtime;
 
-/// A class of tasks and what schedules them (`struct sched_class` of the kernel). Its state is in the machine.
+/// A class of tasks and what schedules them (`struct sched_class` of the kernel). Its state is in the
+/// machine.
 pub(crate) trait CpuScheduler: Sync {
     /// A task has work: it goes to a queue, or to a CPU.
     fn wake(&self, m: &mut Machine, task: u32);
@@ -57,6 +59,7 @@ pub(crate) trait CpuScheduler: Sync {
     }
 
     /// Something that only this scheduler lets happen.
+    #[cfg(feature = "thesis")]
     fn handle(&self, _: &mut Machine, _event: Event) {}
 
     /// A task ends: it leaves the dispatch queue that it is in.
@@ -75,6 +78,7 @@ pub(crate) trait CpuScheduler: Sync {
 }
 
 impl Machine {
+    #[inline]
     fn class_of(&self, task: u32) -> &'static dyn CpuScheduler {
         if realtime::has(self, task) {
             &Realtime
@@ -86,12 +90,14 @@ impl Machine {
     }
 
     /// The class of a CPU's current task. A CPU without one waits for real-time tasks only.
+    #[inline]
     fn class_on(&self, cpu: u32) -> &'static dyn CpuScheduler {
         let current = self.cpus[cpu as usize].current;
         current.map_or(&Realtime, |task| self.class_of(task))
     }
 
     /// The current task of a CPU, if it is of the ordinary class.
+    #[inline]
     pub(crate) fn ordinary_on(&self, cpu: u32) -> Option<u32> {
         let current = self.cpus[cpu as usize].current;
         current.filter(|task| !realtime::has(self, *task) && !crate::scx::has(self, *task))
@@ -132,6 +138,7 @@ impl Machine {
     }
 
     /// The same up to a moment.
+    #[inline]
     pub(crate) fn charge_until(&mut self, cpu: u32, until: u64) -> bool {
         let is_busy = self.cpus[cpu as usize].current.is_some();
         is_busy && self.class_on(cpu).charge(self, cpu, until)

@@ -16,6 +16,7 @@ use crate::engine::machine::{At, Machine};
 /// `RR_TIMESLICE`.
 const SLICE_NS: u64 = 100_000_000;
 
+#[inline]
 pub(crate) fn has(m: &Machine, task: u32) -> bool {
     m.tasks[task as usize].is_realtime
 }

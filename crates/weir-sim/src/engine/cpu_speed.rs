@@ -11,7 +11,7 @@ use crate::engine::event_queue::Event;
 use crate::engine::fluid::SPEED_LEVELS;
 use crate::engine::machine::Machine;
 use crate::engine::rng::Rng;
-use crate::scenario;
+use weir_scenario::simulated::MachineConfig;
 
 /// Stream of random numbers of its own: the workloads meet the same ones with and without it.
 const STREAM: u64 = 996;
@@ -23,7 +23,7 @@ pub(crate) struct SpeedChanges {
 }
 
 impl SpeedChanges {
-    pub(crate) fn new(machine: &scenario::MachineConfig, seed: u64) -> Self {
+    pub(crate) fn new(machine: &MachineConfig, seed: u64) -> Self {
         SpeedChanges {
             rng: Rng::new(seed, STREAM),
             hold_ns: machine.speed_hold_ms * 1e6,

@@ -21,8 +21,10 @@ pub(crate) enum Event {
     /// A workload ends.
     Stop { workload: u32 },
     /// sched_ext: a task has been enqueued; the CPU may be idle.
+    #[cfg(feature = "thesis")]
     Enqueue { task: u32, cpu: u32 },
     /// sched_ext: a CPU dispatches another task, because its own has used up its slice.
+    #[cfg(feature = "thesis")]
     Dispatch { cpu: u32 },
     /// weir's scheduler checks all budgets.
     Budgets,

@@ -21,6 +21,7 @@ use crate::cpu::cpu_max::{self, Quota};
 use crate::cpu::eevdf::{self, Eevdf};
 use crate::cpu::{CpuScheduler, select};
 use crate::scx::{self, Ext};
+#[cfg(feature = "thesis")]
 use crate::thesis::sched_ext::ThesisSched;
 use std::collections::VecDeque;
 
@@ -112,6 +113,7 @@ pub(crate) struct Workload {
     pub tally: Accounting,
     pub is_alive: bool,
     /// It has memory on a device: the thesis's controllers search for such processes (`numa_maps`).
+    #[cfg(feature = "thesis")]
     pub is_bound: bool,
 }
 
@@ -147,6 +149,7 @@ pub(crate) struct Machine {
     /// What schedules ordinary tasks.
     pub ordinary: &'static dyn CpuScheduler,
     /// State of one of the thesis's schedulers, while it is that.
+    #[cfg(feature = "thesis")]
     pub thesis: Option<Box<ThesisSched>>,
     /// weir's scheduler, beside the fair class or in its place.
     pub ext: Option<Box<Ext>>,
@@ -188,6 +191,7 @@ impl Machine {
             fluid,
             queue,
             ordinary: &Eevdf,
+            #[cfg(feature = "thesis")]
             thesis: None,
             ext: None,
             rng,
@@ -270,6 +274,7 @@ impl Machine {
             }
             Event::Start { task } => task_exec::begin(self, task),
             Event::Stop { workload } => task_exec::stop(self, workload),
+            #[cfg(feature = "thesis")]
             Event::Enqueue { .. } | Event::Dispatch { .. } => self.ordinary.handle(self, event),
             Event::Budgets => scx::tick::budgets(self),
             Event::Balance => select::balance(self),

@@ -15,7 +15,6 @@ use crate::cpu::eevdf;
 use crate::engine::machine::Machine;
 use crate::engine::{accounting, task_exec};
 use crate::from_scenario::{Built, Label};
-use crate::scenario::{Role, Scenario};
 use crate::scx;
 use crate::scx::cpu_shortage::CpuRoom;
 use sensors::AccessSource;
@@ -32,6 +31,7 @@ use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, NodeId, Observation, Platform, PlatformError,
     Reading, WorkloadId,
 };
+use weir_scenario::simulated::{Role, Scenario};
 
 /// Shortest quota the kernel takes.
 const QUOTA_MIN_NS: f64 = 1e6;
@@ -450,7 +450,7 @@ fn describe(
     refills: &Refills,
     period_ns: u64,
 ) -> Description {
-    let device = |(i, d): (usize, &crate::scenario::Device)| Device {
+    let device = |(i, d): (usize, &weir_scenario::simulated::Device)| Device {
         id: DeviceId(i as u32),
         name: format!("{} (simulated)", d.profile),
         capacity_bytes_per_sec: None,
@@ -458,7 +458,8 @@ fn describe(
         counted_by: weir_core::seam::topology::CountedBy::Model,
     };
     let resident = |device: u32, index: u32| {
-        let of = |w: &&crate::scenario::WorkloadConfig| (w.device, w.group) == (device, index);
+        let of =
+            |w: &&weir_scenario::simulated::WorkloadConfig| (w.device, w.group) == (device, index);
         let each = scenario.workloads.iter().filter(of);
         each.map(|w| u64::from(w.count) * w.resident_mib)
             .sum::<u64>()

@@ -7,14 +7,14 @@
 //!   its own, with the noise of few samples.
 //! - *CPU time.* Neither: memory and CPU time have to do.
 
-use crate::controller_kind::Attribution;
 use crate::engine::machine::Machine;
 use crate::engine::rng::Rng;
 use crate::from_scenario::Label;
-use crate::scenario::Sensors;
 use weir_core::Bytes;
 use weir_core::seam::observation::{EventCount, EventCounts};
 use weir_core::seam::topology::TaskEvent;
+use weir_scenario::Attribution;
+use weir_scenario::simulated::Sensors;
 
 /// What is known of a workload's accesses, in the fields of an observation.
 #[derive(Clone, Copy, Debug, Default)]

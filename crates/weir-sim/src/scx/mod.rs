@@ -187,6 +187,7 @@ impl CpuScheduler for WeirScheduler {
 }
 
 /// Whether a task is scheduled by weir.
+#[inline]
 pub(crate) fn has(m: &Machine, task: u32) -> bool {
     let t = &m.tasks[task as usize];
     let is_ours = |e: &Ext| match e.rule {
@@ -197,6 +198,7 @@ pub(crate) fn has(m: &Machine, task: u32) -> bool {
 }
 
 /// The current task of a CPU, if it is scheduled by weir.
+#[inline]
 pub(crate) fn current_on(m: &Machine, cpu: u32) -> Option<u32> {
     let current = m.cpus[cpu as usize].current;
     current.filter(|task| has(m, *task))

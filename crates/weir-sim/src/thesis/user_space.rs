@@ -22,8 +22,8 @@ use crate::engine::machine::Machine;
 use crate::engine::{accounting, task_exec};
 use crate::from_scenario::{Built, Label};
 use crate::platform::sensors::Samplers;
-use crate::scenario::Scenario;
 use crate::thesis::sched_ext::{ALPHA, LIMIT_MIN};
+use weir_scenario::simulated::Scenario;
 
 const EVERY_NS: u64 = 150_000_000;
 const ITERATION_NS: u64 = 30_800_000;

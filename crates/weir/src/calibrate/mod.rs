@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir calibrate`: the loaded-latency curve and the knee of a device, measured on the running machine.
-//! Reading order: [`cli`] what can be said, [`placement`] where it takes place, [`measurement`] what measures, [`search`]
-//! which load comes next, [`device_profile`] the profile that is kept, [`render`] what is printed.
+//! Reading order: [`cli`] what can be said, [`placement`] where it takes place, [`measurement`] what
+//! measures, [`search`] which load comes next, [`device_profile`] the profile that is kept, [`render`] what
+//! is printed.
 //!
 //! The knee is [`weir_core::knee`]'s, as in the simulator and in the controller: one definition.
 

@@ -16,9 +16,10 @@ pub enum Exit {
     Trouble,
 }
 
-/// The process's exit code: 0 done, 1 finding, 2 trouble. A reader that closes the pipe is no trouble:
+/// The process's exit code, after an error was printed with the program's name: 0 done, 1 finding, 2
+/// trouble. A reader that closes the pipe is no trouble:
 /// `weir top --once | head -1` got its line.
-pub fn code(result: anyhow::Result<Exit>) -> ExitCode {
+pub fn code(program: &str, result: anyhow::Result<Exit>) -> ExitCode {
     match result {
         Ok(Exit::Done) => ExitCode::SUCCESS,
         Ok(Exit::Finding) => ExitCode::from(1),
@@ -31,7 +32,7 @@ pub fn code(result: anyhow::Result<Exit>) -> ExitCode {
                 .map(|link| text::harmless(&link.to_string()))
                 .collect();
             // If stderr is closed too, the message is lost.
-            let _ = writeln!(io::stderr(), "weir: {}", links.join(": "));
+            let _ = writeln!(io::stderr(), "{program}: {}", links.join(": "));
             ExitCode::from(2)
         }
     }

@@ -3,14 +3,11 @@
 //! derives the meaning once flags and file are both known. Keys of the file equal the flag names.
 
 mod advice;
-mod bench;
 pub mod exit;
 pub mod numbers;
 pub mod quantities;
 pub mod renamed;
 pub mod settings;
-
-pub use bench::{Bench, BenchArgs, BenchLoopArgs, BenchRecordArgs};
 
 use crate::calibrate::cli::CalibrateArgs;
 use crate::cli::quantities::{LimitedWeight, Rate, SetPoint, Span};
@@ -85,8 +82,6 @@ pub enum Command {
     Events(EventsArgs),
     /// Where accesses wait: figures and findings of what perf counted
     Profile(ProfileArgs),
-    /// Measure weir itself
-    Bench(BenchArgs),
     /// Try it without hardware: scenarios on a simulated host
     Sim(SimArgs),
 }
@@ -137,10 +132,16 @@ pub enum BackendName {
     SchedExtFull,
     /// For comparison: the thesis's scheduler (5.4.1.3) for all ordinary tasks, round robin with scaled
     /// slices
+    #[cfg(feature = "thesis")]
+    #[value(hide = true)]
     ThesisScx,
     /// For comparison: the same by virtual time (5.4.1.4)
+    #[cfg(feature = "thesis")]
+    #[value(hide = true)]
     ThesisScxVtime,
     /// For comparison: the same with a throttle queue (5.4.1.5)
+    #[cfg(feature = "thesis")]
+    #[value(hide = true)]
     ThesisScxThrottle,
     /// The scheduler where it can be used (for limited workloads), else `cpu.max`
     Auto,

@@ -7,7 +7,7 @@ use super::advice::advised;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Command, CommandFactory};
 use std::ffi::OsString;
-use weir_core::evaluation::renamed_backend;
+use weir_scenario::renamed_backend;
 
 /// Flags of the loop, which are keys of the settings file too: the former name and the one of today.
 const KEYS: [(&str, &str); 3] = [
@@ -26,6 +26,17 @@ const FLAGS: [(&str, &str); 7] = [
     ("what", "table"),
     ("salvage", "recover"),
 ];
+
+/// Commands that are a program of their own now: the former words, and what is called instead.
+const MOVED: [(&[&str], &str); 4] = [
+    (&["bench", "loop"], "weir-eval bench loop"),
+    (&["bench", "record"], "weir-eval bench record"),
+    (&["sim", "evaluate"], "weir-eval thesis"),
+    (&["sim", "device"], "weir-eval device"),
+];
+
+/// Why a controller or a back end of the thesis cannot be had.
+pub const NOT_IN_THIS_BUILD: &str = "the thesis's controllers are not in this build of weir: `cargo build --release --workspace` has them";
 
 /// Values of `--attribution`, likewise.
 const SOURCES: [(&str, &str); 2] = [("counts", "task-counts"), ("samples", "sampling")];
@@ -87,6 +98,37 @@ pub(super) fn flag_of(error: &Error) -> Option<&str> {
     flag.split([' ', '=']).next()
 }
 
+/// What is wrong with a value in the settings file, if it is a former name or not in this build.
+pub fn value_in_file(name: &str, old: &str) -> Option<String> {
+    let former = value(name, old);
+    let former =
+        former.map(|new| format!("unknown value \"{old}\" of {name}: it is called \"{new}\" now"));
+    let left_out = || format!("value \"{old}\" of {name}: {NOT_IN_THIS_BUILD}");
+    former.or_else(|| is_left_out(name, old).then(left_out))
+}
+
+/// Whether this is a back end of the thesis, and a build without them.
+fn is_left_out(name: &str, value: &str) -> bool {
+    !cfg!(feature = "thesis") && name == "backend" && value.starts_with("thesis-scx")
+}
+
+/// The error of a command line that begins with a command which has left this program.
+pub fn moved(words: &[OsString]) -> Option<Error> {
+    let is_flag = |word: &&OsString| word.to_string_lossy().starts_with('-');
+    let given = words.iter().skip(1).filter(|word| !is_flag(word)).take(2);
+    let given: Vec<_> = given.map(|word| word.to_string_lossy()).collect();
+    let is_it = |former: &[&str]| given.iter().zip(former).filter(|(a, b)| a == b).count() == 2;
+    let found = MOVED.iter().find(|(former, _)| is_it(former));
+    // `weir bench` alone, or with a flag.
+    let (old, new) = match (found, given.first()) {
+        (Some((former, new)), _) => (former.join(" "), *new),
+        (None, Some(first)) if first == "bench" => ("bench".to_owned(), "weir-eval bench"),
+        _ => return None,
+    };
+    let sentence = format!("weir {old} is called {new} now: a program of its own\n");
+    Some(Error::raw(ErrorKind::InvalidSubcommand, sentence))
+}
+
 /// What clap found wrong in these words, or, if it is a former name, that name and the one of today.
 pub fn explained(error: Error, words: &[OsString]) -> Error {
     let flag = flag_of(&error);
@@ -104,7 +146,10 @@ pub fn explained(error: Error, words: &[OsString]) -> Error {
         }
         (ErrorKind::InvalidValue, Some(name)) => {
             let old = text_of(&error, ContextKind::InvalidValue).unwrap_or_default();
-            value(name, old).map(|new| value_sentence(name, old, new))
+            let former = value(name, old).map(|new| value_sentence(name, old, new));
+            former.or_else(|| {
+                is_left_out(name, old).then(|| format!("--{name} {old}: {NOT_IN_THIS_BUILD}"))
+            })
         }
         _ => None,
     };
@@ -155,6 +200,39 @@ mod tests {
         let wanted = "--shares is called --attribution now; its values counts and samples are called task-counts and sampling";
         let said = said(&["record", "a.weir", "--shares", "counts"]);
         assert!(said.contains(wanted), "{said}");
+    }
+
+    #[test]
+    fn a_command_that_left_names_its_program() {
+        let said = |words: &[&str]| {
+            let words: Vec<OsString> = ["weir"].iter().chain(words).map(OsString::from).collect();
+            moved(&words).map(|error| error.to_string())
+        };
+        for (words, new) in [
+            (
+                &["bench", "loop", "--workloads", "10"][..],
+                "weir-eval bench loop",
+            ),
+            (&["bench", "record"], "weir-eval bench record"),
+            (&["bench"], "weir-eval bench"),
+            (&["bench", "--help"], "weir-eval bench"),
+            (&["sim", "evaluate", "--quick"], "weir-eval thesis"),
+            (&["sim", "device", "--threads", "5"], "weir-eval device"),
+        ] {
+            let said = said(words).unwrap_or_default();
+            assert!(
+                said.contains(&format!("is called {new} now")),
+                "{words:?}: {said}"
+            );
+        }
+        for words in [
+            &["sim", "evaluate.toml"][..],
+            &["sim", "step", "--record", "device"],
+            &["export", "bench"],
+            &["sim"],
+        ] {
+            assert_eq!(said(words), None, "{words:?}");
+        }
     }
 
     #[test]

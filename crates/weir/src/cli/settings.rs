@@ -392,7 +392,7 @@ fn parse(text: &str) -> Result<File, Wrong> {
     Ok(toml::from_str(text)?)
 }
 
-/// A key or a value that is called otherwise now.
+/// A key or a value that is called otherwise now, or that this build does not have.
 fn former_name(table: &DeTable) -> Option<Wrong> {
     table.iter().find_map(|(key, value)| {
         let name = key.get_ref().as_ref();
@@ -402,9 +402,8 @@ fn former_name(table: &DeTable) -> Option<Wrong> {
             return Some(Wrong { at, message });
         }
         let old = value.get_ref().as_str()?;
-        let new = renamed::value(name, old)?;
-        let message = format!("unknown value \"{old}\" of {name}: it is called \"{new}\" now");
         let at = value.span().start;
+        let message = renamed::value_in_file(name, old)?;
         Some(Wrong { at, message })
     })
 }

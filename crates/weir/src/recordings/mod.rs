@@ -8,7 +8,6 @@
 //! * [`moment`] is a time in a recording, as flags have it;
 //! * [`record`], [`replay`], [`export`], [`explain`] are the commands, [`info`] is what `--info` prints.
 
-pub mod bench;
 pub mod cli;
 pub mod explain;
 pub mod export;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands, flags, values, defaults and examples, from clap's definition.
 
-use super::{cell, code, plain, table, wrapped};
+use super::page::{cell, code, plain, table, wrapped};
 use clap::{Arg, Command};
 
 /// All commands, each followed by those below it.
-pub fn section() -> String {
-    let mut root = crate::cli::numbers::command();
+pub fn section(mut root: Command) -> String {
     // Names the commands in full, so that usage lines are whole.
     root.build();
     let mut out = String::new();
@@ -16,7 +15,8 @@ pub fn section() -> String {
     overview(&root) + "\n" + &out
 }
 
-fn shown(command: &Command) -> impl Iterator<Item = &Command> {
+/// Commands below this one.
+pub fn shown(command: &Command) -> impl Iterator<Item = &Command> {
     let all = command.get_subcommands();
     all.filter(|sub| sub.get_name() != "help" && !sub.is_hide_set())
 }
@@ -66,7 +66,7 @@ fn describe(out: &mut String, command: &Command) {
 }
 
 /// A flag that was renamed is hidden, and clap's own are the same everywhere.
-fn is_shown(arg: &Arg) -> bool {
+pub fn is_shown(arg: &Arg) -> bool {
     !arg.is_hide_set() && !["help", "version"].contains(&arg.get_id().as_str())
 }
 
@@ -115,40 +115,4 @@ pub fn names(arg: &Arg) -> String {
         .map(|name| name.as_str())
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-#[test]
-fn each_command_and_flag_has_an_entry() {
-    let text = section();
-    for heading in [
-        "## weir run\n",
-        "## weir groups\n",
-        "### weir groups resize\n",
-        "### weir sim evaluate\n",
-    ] {
-        assert!(text.contains(heading), "no {heading:?}");
-    }
-    let mut root = crate::cli::numbers::command();
-    root.build();
-    let mut missing = Vec::new();
-    every(&root, &mut |arg| {
-        if is_shown(arg) && !text.contains(&format!("- `{arg}`: ")) {
-            missing.push(arg.to_string());
-        }
-    });
-    assert!(missing.is_empty(), "{missing:?}");
-    assert!(!text.contains("--root"), "a hidden flag");
-    assert!(text.contains("  - `proportional`: "), "values are listed");
-    assert!(text.contains(r"\[default: 10]"), "defaults stand there");
-    assert!(
-        text.contains("Exit codes: 0 weir can limit here"),
-        "exit codes stand there"
-    );
-}
-
-fn every(command: &Command, see: &mut impl FnMut(&Arg)) {
-    command.get_arguments().for_each(&mut *see);
-    for sub in shown(command) {
-        every(sub, see);
-    }
 }

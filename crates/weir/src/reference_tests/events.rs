@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The tables of weir-events, a section each.
 
-use super::{cell, code, plain, table, wrapped};
+use super::page::{cell, code, plain, table, wrapped};
 use serde::Serialize;
 use weir_events::table::{Event, Latency, Pmu, Sample};
 use weir_events::{Amount, RoleSum, Table, tables};

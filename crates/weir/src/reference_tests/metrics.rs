@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Metrics, by a page of them: name, type, unit and meaning stand in it, labels are those of its samples.
 
-use super::{cell, code, table};
+use super::page::{cell, code, table};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Keys of the settings file: those that the reader of the file takes, with what their flags say.
 
-use super::{cell, code, commands, table};
+use super::commands;
+use super::page::{cell, code, table};
 use crate::cli::LoopArgs;
 use crate::cli::settings::Settings;
 use clap::{Arg, Command};

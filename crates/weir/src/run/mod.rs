@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`sink`] (the ways out), [`snapshot_builder`],
-//! [`changes`] and [`publish`] (what screens get), [`json_lines`] (how lines leave), [`metrics`] (for
-//! Prometheus), [`push`] (for other servers), [`self_cost`] (what weir itself uses).
+//! `weir run`: the daemon. Reading order: [`tick`] (one iteration), [`sink`] (the ways out),
+//! [`snapshot_builder`], [`changes`] and [`publish`] (what screens get), [`json_lines`] (how lines leave),
+//! [`metrics`] (for Prometheus), [`push`] (for other servers), [`self_cost`] (what weir itself uses).
 //!
 //! ```text
 //!   settings ─► platform ─► announce ─► tick, tick, tick … ─► release ─► exit code
@@ -20,6 +20,7 @@ pub mod json_lines;
 pub mod lossy;
 pub mod metrics;
 pub mod open_platform;
+pub mod probe;
 pub mod publish;
 pub mod push;
 pub mod reset;
@@ -35,8 +36,8 @@ use crate::cli::quantities::SetPoint;
 use crate::cli::settings::Settings;
 use crate::inventory::devices;
 use crate::output::text;
-use crate::probe::Probed;
 use crate::recordings::recorder_thread::RecorderThread;
+use crate::run::probe::Probed;
 use announce::announce;
 use anyhow::{Context, Result, anyhow, bail};
 use changes::{ChangeKind, ChangeLog, MachineChange};

@@ -11,9 +11,10 @@ use std::time::Duration;
 use weir_core::Platform;
 use weir_core::policy::Policy;
 use weir_core::seam::platform::DryRun;
+#[cfg(feature = "thesis")]
+use weir_linux::ThesisVariant;
 use weir_linux::{
     AttributionSource, Backend, By, CounterSource, LinuxError, LinuxPlatform, Options, Roots,
-    ThesisVariant,
 };
 
 /// The real machine, or a tree below `root` with the same files.
@@ -34,8 +35,11 @@ fn backend(name: BackendName) -> Backend {
         BackendName::CpuMax => Backend::CpuMax,
         BackendName::SchedExt => Backend::SchedExt,
         BackendName::SchedExtFull => Backend::SchedExtFull,
+        #[cfg(feature = "thesis")]
         BackendName::ThesisScx => Backend::Thesis(ThesisVariant::RoundRobin),
+        #[cfg(feature = "thesis")]
         BackendName::ThesisScxVtime => Backend::Thesis(ThesisVariant::Vtime),
+        #[cfg(feature = "thesis")]
         BackendName::ThesisScxThrottle => Backend::Thesis(ThesisVariant::ThrottleQueue),
         BackendName::Auto => Backend::Auto,
     }
@@ -90,7 +94,7 @@ pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
         counters: counters(settings.counters),
         attribution: attribution(settings.attribution),
         attribution_event: settings.attribution_event.clone(),
-        reads: Some(crate::probe::reads),
+        reads: Some(crate::run::probe::reads),
         tasks: weir_linux::TaskSource::Auto,
         read_only: !settings.config.limit,
     })

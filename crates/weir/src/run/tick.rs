@@ -2,7 +2,7 @@
 //! The loop's one iteration: observe, step, apply, publish.
 //!
 //! The four stages are the same for the daemon, for `weir top` without a daemon (nothing is applied
-//! and nothing published) and for `weir bench loop` (over files in memory). What is decided is
+//! and nothing published) and for `weir-eval bench loop` (over files in memory). What is decided is
 //! decided in weir-core; what is here is the order of things and the bookkeeping for screens.
 
 use super::changes::{Changes, MachineChange};

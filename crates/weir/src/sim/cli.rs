@@ -2,34 +2,13 @@
 //! Arguments of `weir sim`.
 
 use crate::cli::PolicyName;
-use clap::{Args, Subcommand};
+use clap::Args;
 use std::path::PathBuf;
 
 /// `weir sim`.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = SIM_HELP)]
+#[command(after_help = SIM_HELP)]
 pub struct SimArgs {
-    /// Something else than a run.
-    #[command(subcommand)]
-    pub what: Option<What>,
-
-    /// A scenario.
-    #[command(flatten)]
-    pub scenario: ScenarioArgs,
-}
-
-/// Subcommands of `weir sim`.
-#[derive(Debug, Subcommand)]
-pub enum What {
-    /// The loaded-latency curve of a device profile: latency at each bandwidth
-    Device(super::device::DeviceArgs),
-    /// The thesis's evaluation and more experiments, as one page
-    Evaluate(EvaluateArgs),
-}
-
-/// `weir sim SCENARIO`.
-#[derive(Debug, Args)]
-pub struct ScenarioArgs {
     /// Name of a scenario that is built in (--list), or path of a TOML file
     #[arg(value_name = "SCENARIO", required_unless_present = "list")]
     pub scenario: Option<String>,
@@ -62,8 +41,9 @@ pub struct ScenarioArgs {
     /// What controls, one run each: none, cpu-max (weir), sched-ext (weir with its scheduler for limited
     /// tasks), sched-ext-served (the same where the kernel serves limited tasks better), sched-ext-full
     /// (weir's scheduler for all ordinary tasks), sched-ext-polled and sched-ext-full-polled (the same where
-    /// weir reads the counters for its scheduler), thesis-scx, thesis-scx-vtime, thesis-scx-throttle,
-    /// thesis-cgroups, thesis-cgroups-simple, thesis-monitor (watches only), or all but that and sched-ext
+    /// weir reads the counters for its scheduler), or all but sched-ext. In a build with the thesis's
+    /// controllers also thesis-scx, thesis-scx-vtime, thesis-scx-throttle, thesis-cgroups,
+    /// thesis-cgroups-simple, thesis-monitor (watches only)
     #[arg(
         long,
         value_name = "NAME,…",
@@ -93,31 +73,6 @@ pub struct ScenarioArgs {
     pub out: Option<PathBuf>,
 }
 
-/// `weir sim evaluate`.
-#[derive(Debug, Args)]
-#[command(after_help = EVALUATE_HELP)]
-pub struct EvaluateArgs {
-    /// Where page, figures and series go
-    #[arg(long, default_value = "out/evaluate", value_name = "DIR")]
-    pub out: PathBuf,
-
-    /// How many seeds each scenario is run with
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    pub seeds: u16,
-
-    /// One seed and shorter runs: to see whether all of it works, not to quote figures from
-    #[arg(long)]
-    pub quick: bool,
-
-    /// Exit with 1 if an aim of the page or a bound of a scenario is missed
-    #[arg(long, conflicts_with = "quick")]
-    pub check: bool,
-
-    /// Print evaluation.json on stdout too
-    #[arg(long)]
-    pub json: bool,
-}
-
 const SIM_HELP: &str = "\
 Examples:
   weir sim --list                             what is built in
@@ -125,20 +80,13 @@ Examples:
   weir sim thesis-limit --top                 weir at work on the screen; ? shows the keys
   weir sim thesis-limit --record demo.weir    then weir replay, export, explain --recording
   weir sim step --record o.weir --observe     an overload, to try weir explain on
-  weir sim thesis-limit --backend all         beside the thesis's own controllers
+  weir sim thesis-limit --backend all         both of weir's back ends
   weir sim thesis-limit --policy max-min,proportional --seeds 5
   weir sim thesis-limit --print > my.toml     a scenario to change
   weir sim my.toml --json | jq '.runs[].bandwidth'
   weir sim thesis-limit --out out/sim         a page to read: out/sim/index.html
-  weir sim evaluate                           the thesis's whole evaluation
 
 Nothing on this machine is touched. The same scenario and seed give the same figures, bit for bit.
 
 Exit codes: 0 done, 1 a bound of the scenario was missed (with --check), 2 trouble,
 or nothing to check.";
-
-const EVALUATE_HELP: &str = "\
-Examples:
-  weir sim evaluate                           into out/evaluate: index.html, evaluation.json, CSV
-  weir sim evaluate --seeds 10 --out today
-  weir sim evaluate --quick                   one seed, shorter: does it all work?";

@@ -8,13 +8,26 @@ use weir_sim::{Backend, ControllerKind, Scenario};
 
 /// weir's own back end, as it is called everywhere else.
 pub const WEIR: &str = "cpu-max";
-/// weir's scheduler, likewise; on a kernel that serves limited tasks better; and for all ordinary tasks.
+/// weir's scheduler, likewise.
 pub const WEIR_SCHED_EXT: &str = "sched-ext";
+/// The same on a kernel that serves limited tasks better.
 pub const WEIR_SCHED_EXT_SERVED: &str = "sched-ext-served";
+/// The same for all ordinary tasks.
 pub const WEIR_SCHED_EXT_FULL: &str = "sched-ext-full";
 /// Where the scheduler cannot read the device's counters, and weir does for it.
 pub const WEIR_SCHED_EXT_POLLED: &str = "sched-ext-polled";
+/// The same for all ordinary tasks.
 pub const WEIR_SCHED_EXT_FULL_POLLED: &str = "sched-ext-full-polled";
+
+/// The thesis's, which the operators' program does not have.
+const THESIS: [&str; 6] = [
+    "thesis-scx",
+    "thesis-scx-vtime",
+    "thesis-scx-throttle",
+    "thesis-cgroups",
+    "thesis-cgroups-simple",
+    "thesis-monitor",
+];
 
 /// One of those compared.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +61,7 @@ impl Choice {
                 (name, name)
             }
             // It limits nothing, but it is another run than one without it.
+            #[cfg(feature = "thesis")]
             ControllerKind::Monitor => (variant.name(), variant.name()),
             _ => (variant.name(), backend),
         };
@@ -70,7 +84,8 @@ impl Choice {
     }
 }
 
-/// No control, the thesis's five controllers and weir, in the order of the thesis's tables.
+/// No control, the thesis's five controllers where this build has them, and weir, in the order of the
+/// thesis's tables.
 pub fn all(scenario: &Scenario) -> Vec<Choice> {
     ControllerKind::all(scenario)
         .into_iter()
@@ -93,6 +108,7 @@ pub fn choose(
     }
     // The thesis's loop as a mere observer is no controller: `all` leaves it out.
     let mut known = usual.clone();
+    #[cfg(feature = "thesis")]
     known.push(Choice::of(ControllerKind::Monitor));
     for backend in [Backend::SchedExt, Backend::SchedExtFull] {
         known.push(Choice::of(ControllerKind::weir_that_polls(
@@ -108,6 +124,9 @@ pub fn choose(
         };
         if let Some(new) = renamed::value("backend", name) {
             bail!("{}", renamed::value_sentence("backend", name, new));
+        }
+        if found.is_empty() && THESIS.contains(&name.as_str()) {
+            bail!("--backend {name}: {}", renamed::NOT_IN_THIS_BUILD);
         }
         if found.is_empty() {
             let names: Vec<&str> = known.iter().map(|c| c.name).collect();

@@ -8,27 +8,24 @@
 //!                     └─────► record ─► a recording ─► the screen of `weir top`
 //! ```
 //!
-//! [`device`] asks the device model alone; [`evaluate`] repeats the thesis's evaluation. Nothing here touches
-//! this machine: no clock and no counter of it is read but to tell how fast a run was, and no file is written
-//! but where `--out` and `--record` say.
+//! Nothing here touches this machine: no clock and no counter of it is read but to tell how fast a run was,
+//! and no file is written but where `--out` and `--record` say.
 
-mod batch;
+pub mod batch;
 mod bounds;
 pub mod builtin_scenarios;
 pub mod cli;
-mod controllers;
-mod device;
-mod evaluate;
+pub mod controllers;
 mod record;
-mod results;
-mod table;
+pub mod results;
+pub mod table;
 
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
 use anyhow::Result;
 use batch::Batch;
 use builtin_scenarios::Loaded;
-use cli::{ScenarioArgs, SimArgs};
+use cli::SimArgs;
 use controllers::Choice;
 use serde::Serialize;
 use std::fmt::Write;
@@ -36,20 +33,12 @@ use std::time::Instant;
 use weir_report::ScenarioInfo;
 use weir_report::results::Results;
 
-/// Runs the scenario or the subcommand.
+/// Runs the scenario.
 ///
 /// # Errors
 /// The scenario is wrong or does not exist, a name is not known, there is nothing to check, or a file cannot
 /// be written.
 pub fn sim(args: &SimArgs) -> Result<Exit> {
-    match &args.what {
-        Some(cli::What::Device(args)) => device::device(args),
-        Some(cli::What::Evaluate(args)) => evaluate::evaluate(args),
-        None => scenario(&args.scenario),
-    }
-}
-
-fn scenario(args: &ScenarioArgs) -> Result<Exit> {
     let Some(name) = &args.scenario else {
         return list(args.json);
     };
@@ -107,12 +96,7 @@ fn scenario(args: &ScenarioArgs) -> Result<Exit> {
 }
 
 /// On the screen of `weir top`; in the file that was named, else in one that is gone afterwards.
-fn on_screen(
-    args: &ScenarioArgs,
-    loaded: &Loaded,
-    choices: &[Choice],
-    seeds: &[u64],
-) -> Result<Exit> {
+fn on_screen(args: &SimArgs, loaded: &Loaded, choices: &[Choice], seeds: &[u64]) -> Result<Exit> {
     let dir = tempfile::tempdir()?;
     let path = args.record.clone();
     let path = path.unwrap_or_else(|| dir.path().join("simulated.weir"));
@@ -165,7 +149,7 @@ fn list(json: bool) -> Result<Exit> {
 }
 
 /// The command line that gives the same figures.
-fn command(args: &ScenarioArgs, name: &str) -> weir_report::Command {
+fn command(args: &SimArgs, name: &str) -> weir_report::Command {
     let mut line = format!("weir sim {}", weir_report::quoted(name));
     let _ = write!(
         line,

@@ -8,10 +8,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A simulated recording. A second call with the same file adds a session.
+/// A simulated recording of six minutes, a tick a second. A second call with the same file adds a session.
 fn record(file: &str) {
-    let simulated = ["bench", "record", "thesis-idle", "--hours", "0.1"];
-    done(&[&simulated[..], &["--out", file]].concat());
+    let scenario = done(&["sim", "thesis-idle", "--print"]);
+    let longer = scenario
+        .replace("settle_sec = 20.0", "settle_sec = 0.0\ninterval_ms = 1000")
+        .replace("measure_sec = 35.0", "measure_sec = 360.0");
+    let path = format!("{file}.toml");
+    fs::write(&path, longer).unwrap();
+    done(&["sim", &path, "--backend", "cpu-max", "--record", file]);
 }
 
 /// Overwrites eight bytes in the middle of the document of a tick.

@@ -12,7 +12,6 @@ mod calibrate;
 mod checked;
 mod containers;
 mod damaged;
-mod evaluation;
 mod events;
 mod groups;
 mod later;

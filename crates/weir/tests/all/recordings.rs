@@ -219,53 +219,6 @@ fn two_recorders_do_not_mix() {
     assert_eq!(daemon.end().code, Some(0));
 }
 
-/// The day in docs/evidence/recordings.md, shorter; `make bench` measures the day itself.
-#[test]
-fn simulated_hours_are_recorded_queried_and_exported() {
-    let desk = Desk::new();
-    let file = desk.text("hour.weir");
-    let args = [
-        "bench",
-        "record",
-        "thesis-idle",
-        "--hours",
-        "0.1",
-        "--out",
-        &file,
-        "--json",
-    ];
-    let figures: Value = serde_json::from_str(&done(&args)).unwrap();
-    let ticks = figures["ticks"].as_u64().unwrap();
-    assert!((359..=360).contains(&ticks), "{figures}");
-    let per_hour = figures["bytes_per_workload_hour"].as_f64().unwrap();
-    assert!((1e5..8.5e5).contains(&per_hour), "{figures}");
-    let checked = done(&["replay", &file, "--check"]);
-    assert!(
-        checked.contains("each plan is the recorded one"),
-        "{checked}"
-    );
-    let database = rusqlite::Connection::open(&file).unwrap();
-    let sum = |query: &str| -> f64 { database.query_one(query, [], |row| row.get(0)).unwrap() };
-    let workloads = sum("SELECT sum(1e-9 * span_ns * bytes_per_sec) FROM workloads");
-    let devices =
-        "SELECT sum(1e-9 * span_ns * (read_bytes_per_sec + write_bytes_per_sec)) FROM devices";
-    let ratio = workloads / sum(devices);
-    assert!(
-        (ratio - 1.0).abs() < 0.01,
-        "parts and whole differ: {ratio}"
-    );
-    let rows = database.query_one("SELECT count(*) FROM workloads", [], |row| {
-        row.get::<_, u64>(0)
-    });
-    for export in figures["exports"].as_array().unwrap() {
-        assert_eq!(
-            export["rows"].as_u64(),
-            rows.as_ref().ok().copied(),
-            "{export}"
-        );
-    }
-}
-
 #[test]
 fn hostile_names_break_nothing() {
     let desk = Desk::new();

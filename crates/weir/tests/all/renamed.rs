@@ -54,6 +54,25 @@ fn each_former_flag_names_the_one_of_today() {
 }
 
 #[test]
+fn each_command_that_left_names_its_program() {
+    for (args, wanted) in [
+        (
+            &["bench", "loop", "--workloads", "10"][..],
+            "weir-eval bench loop",
+        ),
+        (&["bench", "record"], "weir-eval bench record"),
+        (&["sim", "evaluate", "--quick"], "weir-eval thesis"),
+        (&["sim", "device"], "weir-eval device"),
+    ] {
+        let said = refusal(args);
+        assert!(
+            said.contains(&format!(" is called {wanted} now")),
+            "{args:?}: {said}"
+        );
+    }
+}
+
+#[test]
 fn each_former_value_names_the_one_of_today() {
     for (command, flag, old, new) in [
         (&["run"][..], "--attribution", "counts", "task-counts"),

@@ -276,7 +276,7 @@ fn a_reader_that_closes_the_pipe_is_no_trouble() {
 
 #[test]
 fn every_command_helps_with_an_example() {
-    for command in ["run", "top", "doctor", "explain", "reset", "bench loop"] {
+    for command in ["run", "top", "doctor", "explain", "reset", "sim"] {
         let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
         let output = weir
             .args(command.split(' '))
@@ -292,36 +292,6 @@ fn every_command_helps_with_an_example() {
             "the switch for tests is not for people: {text}"
         );
     }
-}
-
-#[test]
-fn the_bench_prints_a_figure_for_each_stage() {
-    let world = World::new();
-    let figures = json(
-        &world,
-        &[
-            "bench",
-            "loop",
-            "--workloads",
-            "10",
-            "--iterations",
-            "3",
-            "--json",
-        ],
-    );
-    for stage in [
-        "observe_cpu_ns",
-        "step_cpu_ns",
-        "apply_cpu_ns",
-        "publish_cpu_ns",
-        "total_cpu_ns",
-    ] {
-        assert!(
-            figures[0][stage].as_u64().unwrap() > 0,
-            "{stage}: {figures}"
-        );
-    }
-    assert_eq!(figures[0]["workloads_seen"], 10);
 }
 
 /// A connection that breaks, or a window that is closed, must not leave a process that waits for keys for ever.

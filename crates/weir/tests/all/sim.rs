@@ -312,11 +312,6 @@ fn nonsense_is_answered_with_what_is_wrong_and_what_there_is() {
         ),
         (&["sim", "step", "--seeds", "0"], &["--seeds", "1..=1000"]),
         (&["sim", "step", "--out", "/dev/null/x"], &["/dev/null/x"]),
-        (
-            &["sim", "evaluate", "--out", "/dev/null/x"],
-            &["/dev/null/x"],
-        ),
-        (&["sim", "evaluate", "--seeds", "many"], &["many"]),
     ] {
         let output = weir(args);
         let said = stderr(&output);

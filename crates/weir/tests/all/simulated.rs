@@ -240,24 +240,6 @@ fn commands_that_need_cxl_memory_name_the_simulator() {
 }
 
 #[test]
-fn a_benchmark_of_nothing_is_refused() {
-    for (args, says) in [
-        (&["--hours", "0"][..], "above 0"),
-        (&["--hours=-1"], "above 0"),
-        (&["--hours", "nan"], "above 0"),
-        (&["--hours", "inf"], "at most 8784"),
-        (&["--hours", "0.0001"], "there is none in it"),
-        (&["--hours", "0.01", "--interval", "100us"], "at least 1ms"),
-    ] {
-        let output = weir(&[&["bench", "record", "thesis-idle"], args].concat());
-        let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(says), "{args:?}: {said}");
-        assert_eq!(stdout(&output), "", "{args:?}");
-    }
-}
-
-#[test]
 fn a_time_outside_of_the_recording_is_said_and_no_file_is_left() {
     let dir = tempfile::tempdir().unwrap();
     let file = recorded(dir.path(), &[]);

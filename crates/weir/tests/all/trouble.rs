@@ -48,7 +48,6 @@ fn nonsense_flags() {
             &["top", "--snapshot", "/dev/null"],
             &["/dev/null", "not a snapshot"],
         ),
-        (&["bench", "loop", "--workloads", "0"], &["0", "1..=100000"]),
         (
             &["run", "--attribution", "resctrl"],
             &["resctrl cannot be used", "leave --attribution out"],

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::ops::Range;
 use weir_hw::{CoreWindow, QueueModel, QueueTimes};
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 /// Lines between two rests of a loading thread (`weir_bench::load`).
@@ -21,20 +21,20 @@ const PROFILE: &str = "/var/lib/weir/devices/weir_cxl0.toml";
 /// One CPU measures and three load: one of them alone takes 45 % of the device, as in the live scenarios.
 /// The test measures single latencies of some microseconds. In a window of the usual 50 µs a CPU that comes
 /// first finds the device idle, so latency under load would come out too low.
-fn machine() -> Machine {
-    Machine {
+fn machine() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 4,
         dram_mib: 512,
         groups_mib: vec![128],
         cache_lines: 4096,
         window_ns: 4000,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 
 /// Bandwidth and latency of the model with so many loading CPUs that rest `rest_ns` after each chunk, and one
 /// that follows pointers: each goes on at its own time, the earliest first.
-fn modelled(machine: &Machine, loaders: usize, rest_ns: u64) -> (f64, f64) {
+fn modelled(machine: &TestbedMachine, loaders: usize, rest_ns: u64) -> (f64, f64) {
     const SPAN_NS: u64 = 200_000_000;
     let profile = QueueTimes {
         service_ns: machine.service_ns,
@@ -84,7 +84,7 @@ fn modelled(machine: &Machine, loaders: usize, rest_ns: u64) -> (f64, f64) {
 }
 
 /// The model's curve, by rising bandwidth.
-fn curve(machine: &Machine, loaders: usize) -> Vec<(f64, f64)> {
+fn curve(machine: &TestbedMachine, loaders: usize) -> Vec<(f64, f64)> {
     let rests = (0..160).map(|n| {
         if n == 0 {
             0
@@ -220,8 +220,8 @@ fn it_takes_no_more_memory_than_it_may(vm: &Vm) -> Result<()> {
 /// One CPU loads and one measures. A batch of the probe is short: the device is slow, so that a batch takes 3
 /// ms, of which a tick of the kernel's and how far a CPU may run ahead are a small part. The loading CPU may
 /// have so many lines on their way that it fills the device.
-fn machine_for_the_probe() -> Machine {
-    Machine {
+fn machine_for_the_probe() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         service_ns: 1350,
         idle_ns: 12_000,

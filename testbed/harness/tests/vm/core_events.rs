@@ -11,9 +11,9 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use weir_scenario::testbed::{CoreEvents, TestbedMachine};
 use weir_testbed::guest::{load_core, own_pages};
 use weir_testbed::kernel_modules;
-use weir_testbed::machine::{CoreEvents, Machine};
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const ZEN5_READS: &str = "l2_fill_rsp_src.alternate_memories";
@@ -184,7 +184,7 @@ fn writes_are_the_writers(vm: &Vm) -> Result<()> {
 fn boot(bench: &Bench, cpus: CoreEvents) -> Result<Vm> {
     let core = kernel_modules::build_guest_pmu(&bench.env, &mut |line| println!("{line}"))?;
     let files = vec![GuestFile::new(core, "lib/weir_guest_pmu.ko")];
-    let machine = Machine {
+    let machine = TestbedMachine {
         core_events: Some(cpus),
         ..machine_with_a_device()
     };

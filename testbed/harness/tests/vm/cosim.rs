@@ -10,15 +10,15 @@ use crate::common::both::{GROUPS, LINE_BYTES, RTL, SHARED, bind, fio, ready};
 use crate::common::{Questions, attempt, ends_with, until};
 use anyhow::{Context, Result, ensure};
 use weir_ipc::access_trace::AccessTrace;
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 /// What must at least be compared: 10^5 accesses and some.
 const LINES_MIN: u64 = 500_000;
 
 /// Cores with enough lines outstanding to fill the device's queue.
-fn machine() -> Machine {
-    Machine {
+fn machine() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![128; GROUPS],
@@ -26,7 +26,7 @@ fn machine() -> Machine {
         instruction_ps: 2000,
         window_lines: 16,
         cosim: true,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 
@@ -377,7 +377,7 @@ fn rtl_driver_and_ground_truth_count_the_same() -> Result<()> {
 /// Rings far too small for what comes in the pauses of the server: vCPUs wait, and nothing is lost.
 #[test]
 fn a_full_ring_makes_its_cpu_wait() -> Result<()> {
-    let machine = Machine {
+    let machine = TestbedMachine {
         cosim_ring_records: 64,
         ..machine()
     };

@@ -11,7 +11,7 @@ use crate::common::evidence::Evidence;
 use crate::common::host_cpu::cpu_sec;
 use anyhow::Result;
 use std::time::Instant;
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 /// In every second one the RTL comes first.
@@ -22,8 +22,8 @@ const LOOPS: usize = 16;
 const READS: usize = 4000;
 
 /// A device that is faster than the guest: nothing waits for it, so what costs time is seen.
-fn machine(cosim: bool) -> Machine {
-    Machine {
+fn machine(cosim: bool) -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![128; GROUPS],
@@ -33,7 +33,7 @@ fn machine(cosim: bool) -> Machine {
         service_ns: 100,
         idle_ns: 1000,
         cosim,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 

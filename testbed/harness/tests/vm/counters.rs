@@ -12,7 +12,7 @@ use crate::common::{
     Bench, MODULE, Questions, json, next_line, signal_weir, snapshots, start_weir, until,
 };
 use anyhow::{Context, Result, ensure};
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const LINE_BYTES: u64 = 64;
@@ -22,14 +22,14 @@ const GROUPS: usize = 2;
 const DEVICE: &str = "/sys/class/weir_cxl/weir_cxl0";
 
 /// Quick, since only counts matter; a small cache, so that little hides in it.
-fn machine() -> Machine {
-    Machine {
+fn machine() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![128; GROUPS],
         cache_lines: 4096,
         instruction_ps: 2000,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::common::{
     until,
 };
 use anyhow::{Context, Result, ensure};
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const TENTH: &str = "10000 100000";
@@ -232,7 +232,7 @@ fn cpu_max_is_what_weir_takes_it_for() -> Result<()> {
         return Ok(());
     };
     // Fast enough to see a refill when it happens.
-    let machine = Machine {
+    let machine = TestbedMachine {
         instruction_ps: 10_000,
         ..machine_with_a_device()
     };

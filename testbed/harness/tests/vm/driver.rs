@@ -7,7 +7,7 @@ use crate::common::{Bench, MODULE};
 use anyhow::{Result, ensure};
 use std::path::Path;
 use std::time::Duration;
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, GuestFile};
 
 /// Two blank devices for the script to play, a frame buffer for the FPGA's way, and a kernel that
@@ -42,11 +42,11 @@ fn the_driver_passes_its_own_tests() -> Result<()> {
         GuestFile::new(&bench.driver()?.kfunc_test, "tests/kfunc.bpf.o"),
     ];
     files.extend(bench.perf()?);
-    let machine = Machine {
+    let machine = TestbedMachine {
         cpu_count: 2,
         dram_mib: 1024,
         groups_mib: vec![128],
-        ..Machine::default()
+        ..TestbedMachine::default()
     };
     let vm = bench.boot(&machine, files, &laboratory())?;
     let script = format!("sh /tests/run-in-guest.sh {MODULE} /tests/kfunc.bpf.o");

@@ -6,7 +6,7 @@
 use crate::common::{Bench, Questions, ends_with, json, pages, until};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const DEVICE_MIB: u64 = 4096;
@@ -16,14 +16,14 @@ const SIXTEEN: [u64; 16] = [8, 4, 3, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1];
 const FOUR: [u64; 4] = [16, 8, 4, 4];
 
 /// A device of 4 GiB above the PCI hole, with latency and bandwidth from the firmware.
-fn machine() -> Machine {
-    Machine {
+fn machine() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         dram_mib: 2048,
         groups_mib: vec![DEVICE_MIB],
         firmware_figures: true,
         instruction_ps: 2000,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 

@@ -7,9 +7,10 @@ use crate::common::evidence::Evidence;
 use anyhow::{Result, ensure};
 use std::path::Path;
 use weir_report::results::{Results, Run};
+use weir_scenario::TestbedScenario;
 use weir_testbed::guest::{self, Instance, SLICE};
 use weir_testbed::live_run::{self, Mode};
-use weir_testbed::scenario::Scenario;
+use weir_testbed::scenario_file;
 use weir_testbed::vm::{GuestFile, Vm, beside};
 use weir_testbed::{guest_env::Environment, kernel_modules};
 
@@ -26,7 +27,7 @@ fn weir_by(backend: &str) -> Mode {
 }
 
 /// Full mode.
-fn the_scheduler_holds(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<Run> {
+fn the_scheduler_holds(vm: &Vm, scenario: &TestbedScenario, all: &[Instance]) -> Result<Run> {
     let held = live_run::run(vm, scenario, all, &weir_by("sched-ext-full"))?;
     let (rmse, bias) = (held.bandwidth.rmse_ratio, held.bandwidth.bias_ratio);
     println!("sched-ext-full: RMSE {rmse:.4}, bias {bias:.4}");
@@ -36,10 +37,10 @@ fn the_scheduler_holds(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result
 }
 
 /// The scenario, this long, and a guest prepared for it.
-fn prepared(settle_sec: u64, measure_sec: u64) -> Result<(Vm, Scenario, Vec<Instance>)> {
+fn prepared(settle_sec: u64, measure_sec: u64) -> Result<(Vm, TestbedScenario, Vec<Instance>)> {
     let mut say = |line: &str| eprintln!("{line}");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/live-fio-stress.toml");
-    let mut scenario = Scenario::load(&path)?;
+    let mut scenario = scenario_file::load(&path)?;
     scenario.control.settle_sec = settle_sec;
     scenario.control.measure_sec = measure_sec;
     let env = Environment::ready(&mut say)?;
@@ -64,7 +65,11 @@ fn prepared(settle_sec: u64, measure_sec: u64) -> Result<(Vm, Scenario, Vec<Inst
 }
 
 /// Without weir, and with it by `cpu.max`.
-fn weir_halves_the_overload(vm: &Vm, scenario: &Scenario, all: &[Instance]) -> Result<Vec<Run>> {
+fn weir_halves_the_overload(
+    vm: &Vm,
+    scenario: &TestbedScenario,
+    all: &[Instance],
+) -> Result<Vec<Run>> {
     let free = live_run::run(vm, scenario, all, &Mode::Free)?;
     let held = live_run::run(vm, scenario, all, &weir_by("cpu-max"))?;
     let (before, after) = (
@@ -100,7 +105,7 @@ fn weir_halves_the_overload_and_leaves_nothing_behind() -> Result<()> {
         ..Results::default()
     };
     let dir = tempfile::tempdir()?;
-    for file in weir_report::write(dir.path(), &scenario.subject()?, &results)? {
+    for file in weir_report::write(dir.path(), &scenario.info()?, &results)? {
         ensure!(
             std::fs::metadata(&file)?.len() > 100,
             "{} is empty",

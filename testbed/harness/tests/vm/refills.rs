@@ -13,8 +13,8 @@ use crate::common::{
 use anyhow::{Result, ensure};
 use std::f64::consts::TAU;
 use std::time::Duration;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::guest::own_pages;
-use weir_testbed::machine::Machine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const READERS: [&str; 3] = ["a", "b", "c"];
@@ -75,7 +75,7 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
     let Some(bench) = Bench::ready("refills")? else {
         return Ok(());
     };
-    let machine = Machine {
+    let machine = TestbedMachine {
         cpu_count: 5,
         ..machine_with_a_device()
     };

@@ -9,7 +9,7 @@ use crate::common::{
     mount_group, next_line, signal_weir, snapshots, start_reader, until,
 };
 use anyhow::{Context, Result, ensure};
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const FREE: &str = "max 100000\n";
@@ -277,11 +277,11 @@ fn without_cxl_memory_there_is_nothing_to_do() -> Result<()> {
     let Some(bench) = Bench::ready("refusals, no CXL memory")? else {
         return Ok(());
     };
-    let machine = Machine {
+    let machine = TestbedMachine {
         cpu_count: 1,
         dram_mib: 512,
         groups_mib: vec![32],
-        ..Machine::default()
+        ..TestbedMachine::default()
     };
     let options = BootOptions {
         kernel_args: "numa=off".into(),

@@ -11,7 +11,7 @@ use crate::common::{Bench, Questions, attempt, ends_with, json, pages, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::path::PathBuf;
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const COPY_MIB: u64 = 1024;
@@ -71,13 +71,13 @@ fn options(backing: &Backing) -> BootOptions {
 }
 
 /// Nodes 1 and 2 have a little memory of their own, so that Linux knows the nodes before the copies.
-fn machine() -> Machine {
-    Machine {
+fn machine() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         dram_mib: 1280,
         groups_mib: vec![32, 32],
         instruction_ps: 2000,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 

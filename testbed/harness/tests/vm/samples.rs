@@ -11,7 +11,7 @@ use crate::common::{
 };
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 /// Each how many faults is a sample.
@@ -282,7 +282,7 @@ fn device_memory_is_sampled_for_the_task_that_accesses_it() -> Result<()> {
     };
     let faults = bench.program("faults")?;
     let files = vec![GuestFile::new(faults, "tests/faults")];
-    let machine = Machine {
+    let machine = TestbedMachine {
         groups_mib: vec![128, 128],
         ..machine_with_a_device()
     };

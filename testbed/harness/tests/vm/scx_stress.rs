@@ -12,7 +12,7 @@ use crate::common::{
     machine_with_a_device, mount_group, signal_named, signal_weir, start_reader, state, until,
 };
 use anyhow::{Context, Result, bail, ensure};
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 /// How much of it.
@@ -278,7 +278,7 @@ fn no_task_is_late_for_long(vm: &Vm, stress: Stress, report: &mut dyn FnMut(Stri
 
 /// A guest with two readers and memory for many tasks.
 fn with_readers(bench: &Bench) -> Result<Vm> {
-    let machine = Machine {
+    let machine = TestbedMachine {
         dram_mib: 1024,
         ..machine_with_a_device()
     };

@@ -12,7 +12,7 @@ use crate::common::host_cpu::cpu_sec;
 use crate::common::{Bench, MODULE, SLICE, mount_group, start_reader};
 use anyhow::{Context, Result};
 use std::time::Duration;
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const VCPUS: usize = 7;
@@ -21,13 +21,13 @@ const MEASURED_SEC: u64 = 10;
 const READERS: [&str; 4] = ["a", "b", "c", "d"];
 const WINDOWS_NS: [u64; 5] = [20_000, 40_000, 50_000, 100_000, 250_000];
 
-fn machine(window_ns: u64) -> Machine {
-    Machine {
+fn machine(window_ns: u64) -> TestbedMachine {
+    TestbedMachine {
         cpu_count: VCPUS,
         dram_mib: 512,
         groups_mib: vec![128],
         window_ns,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 
@@ -74,7 +74,7 @@ fn measure(vm: &Vm) -> Result<Cost> {
 
 /// Spinning shells on so many vCPUs.
 fn by_busy_vcpus(bench: &Bench, evidence: &mut Evidence) -> Result<()> {
-    let vm = boot(bench, Machine::default().window_ns)?;
+    let vm = boot(bench, TestbedMachine::default().window_ns)?;
     vm.switch_model_on()?;
     for busy in [0, 1, 2, 4, VCPUS] {
         vm.run(&format!(

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, Vm};
 
 const SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -19,12 +19,12 @@ const DRIFT_PPM_MAX: f64 = 100.0;
 /// Some hundred timers a second and what follows from them; a spinning CPU makes a milliard.
 const IDLE_INSTRUCTIONS_PER_SEC_MAX: f64 = 5e6;
 
-fn machine() -> Machine {
-    Machine {
+fn machine() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![32],
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 

@@ -9,18 +9,18 @@
 use crate::common::{Bench, Questions, json, until};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use weir_testbed::machine::Machine;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm};
 
 const DEVICE_BYTES: u64 = 256 << 20;
 
-fn machine() -> Machine {
-    Machine {
+fn machine() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![128],
         instruction_ps: 2000,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 

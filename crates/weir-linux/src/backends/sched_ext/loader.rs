@@ -10,7 +10,9 @@ use super::kernel_enums;
 use crate::inventory::sched_ext_state::{Mode, SchedExt};
 use crate::kernel::bpf::{self, BpfValue};
 use crate::kernel::skeletons::sched::{OpenSchedMaps, SchedSkel, SchedSkelBuilder};
-use crate::options::{Roots, ThesisVariant};
+use crate::options::Roots;
+#[cfg(feature = "thesis")]
+use crate::options::ThesisVariant;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel};
 use std::sync::Mutex;
@@ -166,6 +168,7 @@ impl Loaded {
         let ops = match self.rule {
             Rule::Partial => &mut maps.weir_partial,
             Rule::Full => &mut maps.weir_full,
+            #[cfg(feature = "thesis")]
             Rule::Thesis(_) => &mut maps.weir_thesis,
         };
         self.link = Some(ops.attach_struct_ops().map_err(not_taken)?);
@@ -247,6 +250,7 @@ pub(crate) enum Rule {
     /// All ordinary tasks.
     Full,
     /// All ordinary tasks, as the thesis does.
+    #[cfg(feature = "thesis")]
     Thesis(ThesisVariant),
 }
 
@@ -261,6 +265,7 @@ impl Rule {
         match self {
             Rule::Partial => "limited workloads only",
             Rule::Full => "all ordinary tasks: cpu.max is not enforced on any cgroup meanwhile",
+            #[cfg(feature = "thesis")]
             Rule::Thesis(_) => {
                 "all ordinary tasks, by a rule of the thesis: it does not hold the set-point"
             }
@@ -272,8 +277,11 @@ impl Rule {
         match self {
             Rule::Partial => [0, 0],
             Rule::Full => [1, 0],
+            #[cfg(feature = "thesis")]
             Rule::Thesis(ThesisVariant::RoundRobin) => [0, 1],
+            #[cfg(feature = "thesis")]
             Rule::Thesis(ThesisVariant::Vtime) => [0, 2],
+            #[cfg(feature = "thesis")]
             Rule::Thesis(ThesisVariant::ThrottleQueue) => [0, 3],
         }
     }
@@ -283,8 +291,8 @@ impl Rule {
 fn choose(maps: &mut OpenSchedMaps<'_>, rule: Rule) -> Result<(), libbpf_rs::Error> {
     maps.weir_partial.set_autocreate(rule == Rule::Partial)?;
     maps.weir_full.set_autocreate(rule == Rule::Full)?;
-    maps.weir_thesis
-        .set_autocreate(matches!(rule, Rule::Thesis(_)))?;
+    let is_thesis = !matches!(rule, Rule::Partial | Rule::Full);
+    maps.weir_thesis.set_autocreate(is_thesis)?;
     if let Some(set) = &mut maps.rodata_data {
         [set.full_mode, set.thesis_variant] = rule.words();
     }

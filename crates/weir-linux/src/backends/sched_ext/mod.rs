@@ -178,6 +178,7 @@ impl Scx {
             loaded: None,
             rule: match options.backend {
                 BackendChoice::SchedExtFull => Rule::Full,
+                #[cfg(feature = "thesis")]
                 BackendChoice::Thesis(variant) => Rule::Thesis(variant),
                 BackendChoice::CpuMax | BackendChoice::SchedExt | BackendChoice::Auto => {
                     Rule::Partial

@@ -6,7 +6,7 @@
 //! write of `cpu.max` acts at once and refills nothing. It tests the command, not the controller.
 
 pub mod desk;
-#[path = "../../../src/bench/fake_host.rs"]
+#[path = "../../../../weir-eval/src/bench/fake_host.rs"]
 mod fake_host;
 pub mod server;
 

@@ -3,8 +3,8 @@
 
 use crate::common::{Bench, MODULE, skip};
 use anyhow::Result;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::cosim::{Library, library};
-use weir_testbed::machine::Machine;
 use weir_testbed::vm::Vm;
 
 pub const LINE_BYTES: u64 = 64;
@@ -17,7 +17,7 @@ pub const RTL: &str = "/sys/class/weir_cxl/weir_cxl1";
 ///
 /// # Errors
 /// It does not build.
-pub fn ready(test: &str, machine: &Machine) -> Result<Option<Bench>> {
+pub fn ready(test: &str, machine: &TestbedMachine) -> Result<Option<Bench>> {
     let Some(bench) = Bench::ready(test)? else {
         return Ok(None);
     };

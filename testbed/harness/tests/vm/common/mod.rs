@@ -29,10 +29,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use weir_scenario::testbed::TestbedMachine;
 use weir_testbed::guest_env::{Environment, copy};
 use weir_testbed::kernel_modules::{self, Driver};
 use weir_testbed::lock;
-use weir_testbed::machine::Machine;
 use weir_testbed::protocol::Reply;
 use weir_testbed::vm::{BootOptions, GuestFile, Vm, beside};
 
@@ -90,7 +90,7 @@ impl Bench {
     /// It does not boot.
     pub fn boot(
         &self,
-        machine: &Machine,
+        machine: &TestbedMachine,
         more: Vec<GuestFile>,
         options: &BootOptions,
     ) -> Result<Vm> {
@@ -464,14 +464,14 @@ pub fn freeze(vm: &Vm, is_frozen: bool) -> Result<()> {
 /// A machine with a device that two readers fill many times over what [`SET_POINT`] allows. Its CPUs are
 /// slow, and so cheap to emulate while they are busy, from the first time on that the device model is on:
 /// until then an instruction takes a nanosecond.
-pub fn machine_with_a_device() -> Machine {
-    Machine {
+pub fn machine_with_a_device() -> TestbedMachine {
+    TestbedMachine {
         cpu_count: 2,
         dram_mib: 512,
         groups_mib: vec![128],
         cache_lines: 4096,
         instruction_ps: 40_000,
-        ..Machine::default()
+        ..TestbedMachine::default()
     }
 }
 

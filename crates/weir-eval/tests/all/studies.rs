@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Do the studies of one scenario have a line for each thing that they vary?
+
+use crate::done;
+
+/// A scenario that takes a moment.
+fn small(dir: &std::path::Path) -> String {
+    let path = dir.join("small.toml");
+    let text = "name = \"small\"\nabout = \"readers\"\n[machine]\ncores = 4\n[[device]]\nprofile = \"agilex-thesis\"\n\
+        [control]\nset_point_bytes_per_sec = 2e9\nsettle_sec = 1.0\nmeasure_sec = 1.0\n\
+        [[workload]]\nname = \"heavy\"\ncount = 3\nrole = \"heavy\"\nresident_mib = 64\n\
+        [[workload.phase]]\nkind = \"access\"\nblock_kib = 4096\n\
+        [[workload]]\nname = \"light\"\nrole = \"light\"\nresident_mib = 64\n\
+        [[workload.phase]]\nkind = \"access\"\nblock_kib = 64\nrate_bytes_per_sec = 5e6\n";
+    std::fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn each_study_has_its_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = small(dir.path());
+    let text = done(&["ablation", &file, "--seeds", "1"]);
+    for line in [
+        "fixed, period 10 ms",
+        "weir ",
+        "rewrites do not wait",
+        "no integral",
+    ] {
+        assert!(text.lines().any(|l| l.starts_with(line)), "{line}: {text}");
+    }
+    let text = done(&[
+        "controllers",
+        &file,
+        "none",
+        "thesis-scx",
+        "weir",
+        "--seeds",
+        "2",
+    ]);
+    let rows = |name: &str| {
+        text.lines()
+            .filter(|l| l.starts_with(&format!("{name} ")))
+            .count()
+    };
+    assert_eq!(
+        (rows("none"), rows("thesis-scx"), rows("weir")),
+        (2, 2, 2),
+        "{text}"
+    );
+    let text = done(&["light-users", &file, "none", "weir", "--seeds", "1"]);
+    assert_eq!(text.lines().count(), 3, "{text}");
+}
+
+#[test]
+fn the_curve_of_a_device_has_a_row_for_each_delay() {
+    let text = done(&[
+        "device",
+        "--profile",
+        "agilex-thesis",
+        "--threads",
+        "5",
+        "--json",
+    ]);
+    let curve: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert!(curve["points"].as_array().unwrap().len() > 5, "{curve}");
+}

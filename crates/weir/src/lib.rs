@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The `weir` command, the only place where all parts meet; the program is one call of `main`. Reading order:
+//!
+//! * `cli` the arguments, their meaning (`cli::quantities`, `cli::settings`), exit codes: 0 done, 1
+//!   finding, 2 trouble;
+//! * `run` the daemon: observe → step → apply → publish; how a platform is opened, what `weir reset` puts
+//!   back, and the latency of devices by loads of its own (`run::probe`);
+//! * `recordings` every tick kept in a file, shown again, and exported;
+//! * `top`, `explain` commands for operators; they read what the daemon publishes and compute nothing but
+//!   layout (`output`);
+//! * `inventory` what this machine has: `weir doctor`, `weir topology`, `weir events`, and which nodes are
+//!   CXL memory;
+//! * `calibrate` the knee of a device, measured here and kept for `run`;
+//! * `groups` monitoring groups: made, listed, resized, and workloads put into them;
+//! * `profile` where accesses wait, by what perf counted;
+//! * `sim` scenarios on a simulated host;
+//! * `eval` what the researchers' program (weir-eval) has in common with this one.
+#![forbid(unsafe_code)]
+#![warn(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+mod calibrate;
+mod cli;
+mod explain;
+mod groups;
+mod inventory;
+mod output;
+mod profile;
+mod recordings;
+#[cfg(test)]
+mod reference_tests;
+mod run;
+mod sim;
+mod top;
+
+use clap::FromArgMatches;
+use cli::{Cli, Command};
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// What the researchers' program (weir-eval) has in common with the command: the loop that it measures, the
+/// runs of the simulator that it repeats, and how both are printed. No API for other programs.
+pub mod eval {
+    pub use crate::cli::exit::{Exit, code, print, print_json};
+    pub use crate::cli::numbers::{whole, with_signs};
+    pub use crate::cli::quantities::Span;
+    pub use crate::output::text::{harmless, rate};
+    pub use crate::recordings::simulated::BEGAN_UNIX_MS;
+    pub use crate::run::changes::ChangeLog;
+    pub use crate::run::make_run_dir;
+    pub use crate::run::open_platform::policy_name;
+    pub use crate::run::publish::Publisher;
+    pub use crate::run::self_cost::{Stages, process_cpu};
+    pub use crate::run::sink::Sinks;
+    pub use crate::run::tick::Loop;
+    pub use crate::sim::{batch, builtin_scenarios, controllers, results, table};
+}
+
+/// What the program does: its arguments and its exit code are the process's.
+pub fn main() -> ExitCode {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(error) = cli::renamed::moved(&words) {
+        error.exit();
+    }
+    let matches = cli::numbers::command()
+        .try_get_matches_from(&words)
+        .unwrap_or_else(|error| cli::renamed::explained(error, &words).exit());
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let roots = run::open_platform::roots(cli.root.as_deref());
+    cli::exit::code(
+        "weir",
+        match &cli.command {
+            Command::Run(args) => run::run(args, &roots),
+            Command::Record(args) => recordings::record::record(args, &roots),
+            Command::Replay(args) => recordings::replay::replay(args),
+            Command::Export(args) => recordings::export::export(args),
+            Command::Top(args) => top::top(args, &roots),
+            Command::Doctor(args) => inventory::doctor::doctor(args, &roots),
+            Command::Explain(args) => explain::explain(args, &roots),
+            Command::Reset(args) => run::reset::reset(args, &roots),
+            Command::Calibrate(args) => calibrate::calibrate(args, &roots),
+            Command::Topology(args) => inventory::topology::topology(args, &roots),
+            Command::Events(args) => inventory::events::events(args, &roots),
+            Command::Groups(args) => groups::groups(args, &roots),
+            Command::Profile(args) => profile::profile(args, &roots),
+            Command::Sim(args) => sim::sim(args),
+        },
+    )
+}
