@@ -7,7 +7,9 @@ use crate::made;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use weir_core::rates::attribution::Provenance;
 use weir_core::seam::plan::Why;
+use weir_core::{State, step};
 use weir_store::export::{Format, Range, Table, export};
 use weir_store::{Recording, Tick};
 
@@ -95,6 +97,28 @@ fn names_of_the_first_builds_are_read_as_those_of_today() {
         rows.contains(",limited\n") && !rows.contains(",cut\n"),
         "{rows}"
     );
+}
+
+/// A simulated run, of two readers and a writer, by the last build that made bytes of counts of tasks before it
+/// observed. They decide as they did.
+#[test]
+fn bytes_in_place_of_counts_give_the_same_plans() {
+    let recording = Recording::open(&data("format-2-sampled.weir")).unwrap();
+    let start = &recording.sessions()[0].start;
+    assert!(start.description.task_events.is_empty());
+    let mut state = State::default();
+    let (mut actions, mut sampled) = (0, 0);
+    for tick in recording.ticks(1).map(Result::unwrap) {
+        let seen = &tick.observation;
+        let plan = step(&mut state, &start.config, &start.description, seen);
+        assert_eq!(plan, tick.plan);
+        state.note(&tick.outcomes);
+        actions += plan.actions.len();
+        let workloads = plan.workloads.iter();
+        let by_counts = workloads.filter(|w| w.bandwidth.provenance == Provenance::Sampled);
+        sampled += by_counts.count();
+    }
+    assert!(actions > 5 && sampled > 200, "{actions} {sampled}");
 }
 
 /// What the reader in Python says of a file; nothing if there is no Python, or nothing that reads zstd.

@@ -172,6 +172,26 @@ mod tests {
         }
     }
 
+    /// The plan knows it, and it is shown with what could not be read. It begins once.
+    #[test]
+    fn multiplexed_events_are_told_with_the_skips() {
+        let mut view = View::new(Snapshot::empty());
+        let mut tick = Tick::default();
+        tick.plan.task_events_running_ratio = Some(0.5);
+        tick.observation.skipped.push(Skipped {
+            what: "a file".into(),
+            why: weir_core::Missing::NotYetRead,
+        });
+        for _ in 0..2 {
+            view.update(tick.clone(), Beside::default());
+        }
+        let snapshot = view.snapshot();
+        let said: Vec<&str> = snapshot.skipped.iter().map(|s| s.what.as_str()).collect();
+        assert_eq!(said, ["a file", "counts of tasks"]);
+        assert!(snapshot.skipped[1].why.reason().contains("ran 50 %"));
+        assert_eq!(snapshot.skipped_total, 2);
+    }
+
     #[test]
     fn held_back_is_the_difference_of_two_ticks() {
         let mut snapshot = Snapshot::empty();
