@@ -12,6 +12,7 @@
 //!
 //! A device in steady state, calibrated against measurements, is [`memory_device::LoadedDevice`]
 //! (its figures: [`memory_device::Profile`]). [`access_counters`] are the registers that a host reads.
+//! [`server`] is a whole machine, line by line, with its performance counters and the truth behind them.
 //!
 //! The testbed's device model drives these from many vCPU threads at once, so the shared ones (calendar,
 //! cache) are lock-free and take calls with times out of order; the simulator drives the same code
@@ -21,6 +22,7 @@ pub mod access_counters;
 pub mod cache;
 
 pub mod memory_device;
+pub mod server;
 
 pub use cache::{CacheFilter, Lookup};
 pub use memory_device::{

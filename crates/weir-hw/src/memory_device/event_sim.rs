@@ -91,12 +91,12 @@ enum Event {
 
 /// Work of a direction or of the medium.
 #[derive(Clone, Copy, Default)]
-struct Server {
+struct BurstServer {
     line_ns: f64,
     free_ps: u64,
 }
 
-impl Server {
+impl BurstServer {
     /// Nanoseconds until the work in progress is done; then this line's own, if it begins any.
     fn pass(&mut self, at_ps: u64, burst_ns: f64, draw: f64) -> f64 {
         let wait_ps = self.free_ps.saturating_sub(at_ps);
@@ -115,9 +115,9 @@ struct Model {
     idle_ns: f64,
     queue_lines: f64,
     tail: Tail,
-    read: Server,
-    write: Server,
-    medium: Server,
+    read: BurstServer,
+    write: BurstServer,
+    medium: BurstServer,
     /// Lines of the last while, weighted, and when that was last brought up to date.
     load: [f64; 2],
     load_ps: u64,
@@ -180,15 +180,15 @@ pub fn run(profile: &Profile, requesters: &[Requester], lines: usize, seed: u64)
         idle_ns: profile.device.idle_ns,
         queue_lines: profile.device.queue_lines,
         tail: profile.tail.clone(),
-        read: Server {
+        read: BurstServer {
             line_ns: station.read_ns,
             free_ps: 0,
         },
-        write: Server {
+        write: BurstServer {
             line_ns: station.write_ns,
             free_ps: 0,
         },
-        medium: Server {
+        medium: BurstServer {
             line_ns: station.media_ns,
             free_ps: 0,
         },
@@ -317,14 +317,14 @@ impl RunTotals {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and its stream is ours to keep.
-struct SplitMix64(u64);
+pub(crate) struct SplitMix64(u64);
 
 impl SplitMix64 {
-    fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         SplitMix64(seed)
     }
 
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -333,12 +333,12 @@ impl SplitMix64 {
     }
 
     /// From 0 to below 1.
-    fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Standard normal (Box and Muller; the second value is not kept).
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }

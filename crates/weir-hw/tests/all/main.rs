@@ -20,3 +20,4 @@ mod calibration;
 mod closed_network;
 mod event_sim;
 mod profile;
+mod server;

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What goes in comes out, and sums are sums.
+
+use super::{sum, window};
+use proptest::prelude::*;
+use weir_hw::server::random::random_scenario;
+use weir_hw::server::{
+    Machine, Path, Queue, Scenario, Server, ServerWindow, Stage, Target, Workloads,
+};
+
+fn random(seed: u64) -> (Scenario, ServerWindow) {
+    let mut scenario = random_scenario(seed).expect("a scenario");
+    scenario.run.window_us = 60.0;
+    scenario.run.is_warm = false;
+    let windows = scenario.run(seed).expect("windows");
+    (scenario, windows.into_iter().next().expect("a window"))
+}
+
+/// Two programs and DMA on the small machine with two clusters and memory of all kinds.
+fn mixed() -> (Machine, Workloads) {
+    let mut machine = Machine::named("small").expect("built in");
+    machine.cha.clusters = 2;
+    machine.cores.threads_per_core = 2;
+    machine.prefetch.llc_distance_lines = 30;
+    let mut second = machine.device[0].clone();
+    second.is_remote = true;
+    machine.device.push(second);
+    if let Some(remote) = &mut machine.remote {
+        remote.cache_hit_part = 0.3;
+    }
+    let text = r#"
+        [[workload]]
+        name = "reader"
+        cpus = [0, 1, 4]
+        [[workload.area]]
+        name = "all"
+        kib = 4096
+        cxl_part = 0.4
+        remote_part = 0.2
+        other_cluster_part = 0.2
+        [[workload.area]]
+        name = "far"
+        kib = 2048
+        cxl_part = 1.0
+        device = 1
+        [[workload.phase]]
+        [[workload.phase.mix]]
+        area = "all"
+        pattern = "random"
+        kind = "update"
+        chains = 2
+        dependence = 0.5
+        gap = 7
+        [[workload.phase.mix]]
+        area = "far"
+        pattern = "stream"
+        per_line = 8
+        [[workload]]
+        name = "writer"
+        cpus = [2, 3]
+        [[workload.area]]
+        name = "all"
+        kib = 4096
+        cxl_part = 0.5
+        [[workload.phase]]
+        [[workload.phase.mix]]
+        area = "all"
+        pattern = "stream"
+        kind = "nt-store"
+        per_line = 8
+        [[workload.phase.mix]]
+        area = "all"
+        pattern = "random"
+        kind = "store"
+        [[workload]]
+        name = "disk"
+        [[workload.area]]
+        name = "buffer"
+        kib = 256
+        cxl_part = 0.5
+        [workload.dma]
+        area = "buffer"
+        mb_per_sec = 2000.0
+        outstanding = 16
+    "#;
+    let workloads = Workloads::parse(text, &machine, "mixed").expect("workloads");
+    (machine, workloads)
+}
+
+fn assert_near(a: f64, b: f64, part: f64, what: &str) {
+    assert!(
+        (a - b).abs() <= part * a.abs().max(b.abs()).max(1.0),
+        "{what}: {a} and {b}"
+    );
+}
+
+fn assert_stalls_sum_up(window: &ServerWindow) {
+    for cpu in &window.truth.cpus {
+        let rows = window.truth.stalls.iter().filter(|row| row.cpu == cpu.cpu);
+        let whole: f64 = rows.map(|row| row.ns).sum();
+        let what = format!("stalls of CPU {}", cpu.cpu);
+        assert_near(whole, cpu.measured_stall_ns, 1e-9, &what);
+        assert!(cpu.measured_stall_ns <= cpu.all_stall_ns + 1e-6);
+    }
+}
+
+/// All waiting is charged to something, at every stage whose waits are charged.
+fn assert_waits_are_charged(window: &ServerWindow) {
+    for &stage in Stage::ALL {
+        let places = window.truth.places.iter().filter(|row| row.stage == stage);
+        let waited: f64 = places.map(|row| row.wait_ns).sum();
+        let charged: f64 = window
+            .truth
+            .waits
+            .iter()
+            .filter(|row| row.stage == stage)
+            .map(|row| row.ns)
+            .sum();
+        if stage == Stage::L2 {
+            continue;
+        }
+        // Requests in flight at the edges of the window: at most some hundred of them for some microseconds.
+        let edge_ns = 0.02 * charged + 2e6;
+        assert!(
+            (waited - charged).abs() <= edge_ns,
+            "{}: {waited} and {charged}",
+            stage.name()
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn stalls_sum_up_on_random_machines(seed in 0u64..1_000_000) {
+        let (_, window) = random(seed);
+        assert_stalls_sum_up(&window);
+        assert_waits_are_charged(&window);
+        let ns = window.truth.to_ns - window.truth.from_ns;
+        for row in &window.truth.places {
+            prop_assert!(row.wait_ns >= 0.0 && row.wait_ns <= row.residence_ns * 1.0001 + 1.0, "{row:?}");
+        }
+        for cpu in &window.truth.cpus {
+            prop_assert!(cpu.all_stall_ns <= ns + 1e-6, "{cpu:?}");
+        }
+    }
+}
+
+#[test]
+fn everything_at_once_sums_up() {
+    let (machine, workloads) = mixed();
+    let window = window(&machine, &workloads, 10e3, 150e3);
+    assert_stalls_sum_up(&window);
+    assert_waits_are_charged(&window);
+    let has = |path: Path, target: Target| {
+        let rows = window.truth.lines.iter();
+        rows.filter(|row| row.path == path && row.target == target)
+            .count()
+            > 0
+    };
+    for (path, target) in [
+        (Path::Drd, Target::Dram),
+        (Path::Drd, Target::Cxl),
+        (Path::Drd, Target::DramRemote),
+        (Path::Drd, Target::RemoteCache),
+        (Path::Drd, Target::Snc),
+        (Path::PfL2, Target::CxlRemote),
+        (Path::PfLlc, Target::CxlRemote),
+        (Path::Rfo, Target::Cxl),
+        (Path::Wb, Target::Cxl),
+        (Path::Clean, Target::Llc),
+        (Path::Nt, Target::Cxl),
+        (Path::Io, Target::Llc),
+    ] {
+        assert!(has(path, target), "no {} of {}", path.name(), target.name());
+    }
+}
+
+#[test]
+fn lines_in_are_lines_out() {
+    let (machine, workloads) = mixed();
+    let mut server = Server::new(&machine, &workloads, 3).expect("a server");
+    server
+        .count(&weir_hw::server::CountingPlan::everything(&machine))
+        .expect("a plan");
+    let window = server.window(200e3);
+    let (begun, finished) = server.requests();
+    assert!(begun > 10_000, "{begun}");
+    // What is left is in flight, and queues are bounded.
+    assert!(
+        begun - finished < 2_000,
+        "{begun} begun, {finished} finished"
+    );
+    let lines = |path: Path, is_in: fn(Target) -> bool| -> u64 {
+        let rows = window.truth.lines.iter();
+        rows.filter(|row| row.path == path && is_in(row.target))
+            .map(|row| row.lines)
+            .sum()
+    };
+    // Each line that leaves L2 came in before, and what came in and did not leave is there.
+    let came: u64 = [Path::Drd, Path::Rfo, Path::PfL1, Path::PfL2]
+        .iter()
+        .map(|path| lines(*path, |target| target != Target::Own))
+        .sum();
+    let left = sum(&window, "cpu", "l2.out_clean") + sum(&window, "cpu", "l2.out_dirty");
+    let there = server.cached_lines()[1] as u64;
+    assert!(
+        came >= left + there,
+        "{came} came, {left} left, {there} are there"
+    );
+    // Non-temporal stores take lines out without counting them.
+    let taken = lines(Path::Nt, |_| true) + lines(Path::Io, |_| true);
+    assert!(
+        came <= left + there + taken + 200,
+        "{came} came, {left} left, {there} are there"
+    );
+    // The device's messages are the requests for its lines.
+    let reads = sum(&window, "cxl_pmu", "m2s.req");
+    let writes = sum(&window, "cxl_pmu", "m2s.rwd");
+    let to_cxl = |path: Path| lines(path, Target::is_cxl);
+    let all_reads = came_from_cxl(&window);
+    assert_near(reads as f64, all_reads as f64, 0.02, "reads at the devices");
+    assert_near(
+        writes as f64,
+        (to_cxl(Path::Wb) + to_cxl(Path::Nt)) as f64,
+        0.02,
+        "writes",
+    );
+}
+
+fn came_from_cxl(window: &ServerWindow) -> u64 {
+    let rows = window.truth.lines.iter();
+    rows.filter(|row| row.path.is_read() && row.target.is_cxl())
+        .map(|row| row.lines)
+        .sum()
+}
+
+/// Little's law: occupancy by inserts is the mean time that entries were held.
+#[test]
+fn littles_law_holds_for_every_queue() {
+    let (machine, workloads) = mixed();
+    let window = window(&machine, &workloads, 20e3, 300e3);
+    let held = |queue: Queue, is_path: fn(Path) -> bool, is_target: fn(Target) -> bool| {
+        let rows = window.truth.held.iter();
+        let rows = rows.filter(|r| r.queue == queue && is_path(r.path) && is_target(r.target));
+        let (entries, ns) = rows.fold((0, 0.0), |(n, ns), row| (n + row.entries, ns + row.held_ns));
+        ns / entries as f64
+    };
+    let counted = |unit: &str, occupancy: &str, inserts: &str, ghz: f64| {
+        sum(&window, unit, occupancy) as f64 / sum(&window, unit, inserts) as f64 / ghz
+    };
+    let near = |a: f64, b: f64, what: &str| assert_near(a, b, 0.02, what);
+    let any_target: fn(Target) -> bool = |_| true;
+    let drd: fn(Path) -> bool = |path| path == Path::Drd;
+    let sq = counted(
+        "cpu",
+        "offcore_outstanding.drd",
+        "offcore_requests.drd",
+        machine.cores.ghz,
+    );
+    near(sq, held(Queue::SuperQueue, drd, any_target), "super queue");
+    for (class, is_target) in [
+        ("dram", (|t| t == Target::Dram) as fn(Target) -> bool),
+        ("cxl", |t| t == Target::Cxl),
+        ("hit", |t| matches!(t, Target::Llc | Target::Snc)),
+    ] {
+        let occupancy = format!("tor_occupancy.drd.{class}");
+        let inserts = format!("tor_inserts.drd.{class}");
+        let tor = counted("cha", &occupancy, &inserts, machine.mesh.ghz);
+        near(
+            tor,
+            held(Queue::Tor, drd, is_target),
+            &format!("TOR, {class}"),
+        );
+    }
+    let nt: fn(Path) -> bool = |path| path == Path::Nt;
+    let tor = counted(
+        "cha",
+        "tor_occupancy.nt.cxl",
+        "tor_inserts.nt.cxl",
+        machine.mesh.ghz,
+    );
+    near(
+        tor,
+        held(Queue::Tor, nt, |t| t == Target::Cxl),
+        "TOR of nt stores",
+    );
+    let any: fn(Path) -> bool = |_| true;
+    let ghz = machine.dram.clock_ghz;
+    near(
+        counted("imc", "rpq_occupancy", "rpq_inserts", ghz),
+        held(Queue::Rpq, any, any_target),
+        "RPQ",
+    );
+    near(
+        counted("imc", "wpq_occupancy", "wpq_inserts", ghz),
+        held(Queue::Wpq, any, any_target),
+        "WPQ",
+    );
+    let device = counted(
+        "cxl_pmu",
+        "queue_occupancy",
+        "queue_inserts",
+        machine.device[0].clock_ghz,
+    );
+    near(device, held(Queue::Device, any, any_target), "device");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let run = |seed| {
+        let (scenario, window) = random(seed);
+        (scenario, serde_json::to_string(&window).expect("JSON"))
+    };
+    assert_eq!(run(7).1, run(7).1);
+    assert_ne!(run(7).1, run(8).1);
+    let (_, text) = run(7);
+    let back: ServerWindow = serde_json::from_str(&text).expect("a window");
+    // JSON's reader may be off by the last bit of a time.
+    assert_eq!(back.truth.lines, random(7).1.truth.lines);
+    assert_eq!(back.counts.counts.len(), random(7).1.counts.counts.len());
+}
+
+#[test]
+fn without_cxl_there_is_no_cxl_truth() {
+    let machine = Machine::named("small").expect("built in");
+    let workloads = super::one(
+        &machine,
+        "[0, 1]",
+        "kib = 16384",
+        "pattern = \"random\"\nkind = \"update\"",
+    );
+    let window = window(&machine, &workloads, 10e3, 100e3);
+    assert!(window.truth.lines.iter().all(|row| !row.target.is_cxl()));
+    assert!(window.truth.stalls.iter().all(|row| {
+        !row.target.is_cxl() && row.stage != Stage::Port && row.stage != Stage::Device
+    }));
+    assert!(
+        window
+            .truth
+            .waits
+            .iter()
+            .all(|row| row.stage != Stage::Device)
+    );
+    assert_eq!(
+        sum(&window, "cxl_pmu", "m2s.req") + sum(&window, "cha", "tor_inserts.ia.cxl"),
+        0
+    );
+    assert!(
+        window
+            .truth
+            .lines
+            .iter()
+            .any(|row| row.target == Target::Dram)
+    );
+}
