@@ -56,7 +56,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use tick::Loop;
 use tracing::{debug, info, warn};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 use weir_core::seam::plan::{Outcome, OutcomeKind};
 use weir_core::seam::topology::Device;
 use weir_core::{Description, DeviceId, PlatformError};
@@ -256,16 +258,18 @@ fn signal_name(signal: usize) -> &'static str {
 
 /// Log lines leave through a thread of their own, for the same reason as JSON lines do.
 fn start_log(filter: &str) -> Result<Outlet> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+    let filter: Targets = filter.parse().map_err(|error| {
         anyhow!("log is {filter:?}: {error}; allowed are error, warn, info, debug, trace, or a filter such as weir_linux=debug")
     })?;
     let outlet = Outlet::start("weir-log", io::stderr()).context("cannot start the log")?;
     let writer = outlet.clone();
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         .with_target(false)
-        .with_writer(move || writer.clone())
+        .with_writer(move || writer.clone());
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(filter)
         .try_init()
         .map_err(|error| anyhow!("cannot start the log: {error}"))?;
     Ok(outlet)

@@ -218,13 +218,15 @@ fn live(feed: &mut Feed, hint: &'static str) -> Result<()> {
     let keys = Terminal::open().context(hint)?;
     let mut screen = ratatui::try_init().context(hint)?;
     let ended = show(&mut screen, &keys, feed, &stop);
-    if matches!(ended, Ok(Ready::Closed)) {
-        // At its end a screen writes to the terminal, and says on stderr that it could not.
-        std::mem::forget(screen);
-        return Ok(());
+    // A terminal may be closed at any moment, also in the middle of a draw. What ratatui does by itself at the
+    // end of a screen says on stderr that it failed, and stderr is gone with the terminal: that would be a panic.
+    let shown = screen.show_cursor();
+    std::mem::forget(screen);
+    let restored = shown.and(ratatui::try_restore());
+    match (ended, keys.wait(Duration::ZERO)) {
+        (Ok(Ready::Closed), _) | (_, Ok(Ready::Closed)) => Ok(()),
+        (ended, _) => ended.and(restored.context("cannot restore the terminal: run 'reset'")),
     }
-    ratatui::restore();
-    ended.map(drop)
 }
 
 fn take_in(model: &mut Model, shown: ReplayView) {
