@@ -20,6 +20,8 @@ fn random(seed: u64) -> (Scenario, ServerWindow) {
 fn mixed() -> (Machine, Workloads) {
     let mut machine = Machine::named("small").expect("built in");
     machine.cha.clusters = 2;
+    machine.cha.tor_entries = 12;
+    machine.cha.counts_ingress = true;
     machine.cores.threads_per_core = 2;
     machine.prefetch.llc_distance_lines = 30;
     let mut second = machine.device[0].clone();
@@ -129,12 +131,86 @@ fn assert_waits_are_charged(window: &ServerWindow) {
     }
 }
 
+/// No queue is ever fuller than it is large: occupancies are bounded by capacity × cycles, and what is nested
+/// stays nested. A count that went below zero somewhere would show here.
+fn assert_queues_are_bounded(machine: &Machine, window: &ServerWindow) {
+    let ns = window.truth.to_ns - window.truth.from_ns;
+    let bounded = |unit: &str, events: &[&str], each: u32, ghz: f64| {
+        let counts = window.counts.counts.iter();
+        let boxes: std::collections::BTreeSet<u32> = counts
+            .filter(|c| c.unit.name() == unit)
+            .map(|c| c.index)
+            .collect();
+        let occupancy: u64 = events.iter().map(|event| sum(window, unit, event)).sum();
+        let most = f64::from(each) * boxes.len() as f64 * ns * ghz;
+        assert!(
+            occupancy as f64 <= most * 1.0001,
+            "{unit} {events:?}: {occupancy} of {most}"
+        );
+    };
+    let all_tor = ["ia", "wb", "clean", "io"].map(|path| format!("tor_occupancy.{path}.all"));
+    let all_tor: Vec<&str> = all_tor.iter().map(String::as_str).collect();
+    bounded("cha", &all_tor, machine.cha.tor_entries, machine.mesh.ghz);
+    bounded(
+        "imc",
+        &["rpq_occupancy"],
+        machine.dram.read_queue,
+        machine.dram.clock_ghz,
+    );
+    bounded(
+        "imc",
+        &["wpq_occupancy"],
+        machine.dram.write_queue,
+        machine.dram.clock_ghz,
+    );
+    let ingress = machine.device[0].ingress_entries;
+    bounded(
+        "m2p",
+        &["rxc_req_occupancy"],
+        ingress,
+        machine.device[0].clock_ghz,
+    );
+    bounded(
+        "m2p",
+        &["rxc_data_occupancy"],
+        ingress,
+        machine.device[0].clock_ghz,
+    );
+    let ghz = machine.cores.ghz;
+    bounded(
+        "cpu",
+        &["l1d_pend_miss.pending"],
+        machine.l1d.fill_buffers,
+        ghz,
+    );
+    bounded(
+        "cpu",
+        &["offcore_outstanding.data_rd"],
+        machine.l2.super_queue,
+        ghz,
+    );
+    let nested = [
+        "stalls.l3_miss",
+        "stalls.l2_miss",
+        "stalls.l1d_miss",
+        "stalls.total",
+        "cycles",
+    ];
+    for pair in nested.windows(2) {
+        assert!(
+            sum(window, "cpu", pair[0]) <= sum(window, "cpu", pair[1]),
+            "{pair:?}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn stalls_sum_up_on_random_machines(seed in 0u64..1_000_000) {
-        let (_, window) = random(seed);
+        let (scenario, window) = random(seed);
+        assert_queues_are_bounded(&scenario.machine, &window);
         assert_stalls_sum_up(&window);
         assert_waits_are_charged(&window);
         let ns = window.truth.to_ns - window.truth.from_ns;
@@ -151,6 +227,7 @@ proptest! {
 fn everything_at_once_sums_up() {
     let (machine, workloads) = mixed();
     let window = window(&machine, &workloads, 10e3, 150e3);
+    assert_queues_are_bounded(&machine, &window);
     assert_stalls_sum_up(&window);
     assert_waits_are_charged(&window);
     let has = |path: Path, target: Target| {
@@ -305,6 +382,20 @@ fn littles_law_holds_for_every_queue() {
         machine.device[0].clock_ghz,
     );
     near(device, held(Queue::Device, any, any_target), "device");
+    let ingress = counted(
+        "cha",
+        "rxc_occupancy.irq",
+        "rxc_rejects.irq",
+        machine.mesh.ghz,
+    );
+    near(ingress, held(Queue::Ingress, any, any_target), "ingress");
+    let ghz = machine.device[0].clock_ghz;
+    let reads = counted("m2p", "rxc_req_occupancy", "rxc_req_inserts", ghz);
+    let held_reads = held(Queue::PortIngress, Path::is_read, any_target);
+    assert!(
+        (reads - held_reads).abs() < 1.0,
+        "port: {reads} and {held_reads}"
+    );
 }
 
 #[test]
