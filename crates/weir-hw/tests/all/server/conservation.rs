@@ -16,10 +16,69 @@ fn random(seed: u64) -> (Scenario, ServerWindow) {
     (scenario, windows.into_iter().next().expect("a window"))
 }
 
-/// Two programs and DMA on the small machine with two clusters and memory of all kinds.
+/// Two programs and DMA, on memory of all kinds.
+const MIXED: &str = r#"
+[[workload]]
+name = "reader"
+cpus = [0, 1, 4]
+[[workload.area]]
+name = "all"
+kib = 4096
+cxl_part = 0.4
+remote_part = 0.2
+other_cluster_part = 0.2
+[[workload.area]]
+name = "far"
+kib = 2048
+cxl_part = 1.0
+device = 1
+[[workload.phase]]
+[[workload.phase.mix]]
+area = "all"
+pattern = "random"
+kind = "update"
+chains = 2
+dependence = 0.5
+gap = 7
+[[workload.phase.mix]]
+area = "far"
+pattern = "stream"
+per_line = 8
+[[workload]]
+name = "writer"
+cpus = [2, 3]
+[[workload.area]]
+name = "all"
+kib = 4096
+cxl_part = 0.5
+[[workload.phase]]
+[[workload.phase.mix]]
+area = "all"
+pattern = "stream"
+kind = "nt-store"
+per_line = 8
+[[workload.phase.mix]]
+area = "all"
+pattern = "random"
+kind = "store"
+[[workload]]
+name = "disk"
+[[workload.area]]
+name = "buffer"
+kib = 256
+cxl_part = 0.5
+[workload.dma]
+area = "buffer"
+mb_per_sec = 2000.0
+outstanding = 16
+"#;
+
+/// They on the small machine with two clusters and memory of all kinds.
 fn mixed() -> (Machine, Workloads) {
     let mut machine = Machine::named("small").expect("built in");
     machine.cha.clusters = 2;
+    machine.cha.tor_entries = 12;
+    machine.cha.counts_ingress = true;
     machine.cores.threads_per_core = 2;
     machine.prefetch.llc_distance_lines = 30;
     let mut second = machine.device[0].clone();
@@ -28,62 +87,7 @@ fn mixed() -> (Machine, Workloads) {
     if let Some(remote) = &mut machine.remote {
         remote.cache_hit_part = 0.3;
     }
-    let text = r#"
-        [[workload]]
-        name = "reader"
-        cpus = [0, 1, 4]
-        [[workload.area]]
-        name = "all"
-        kib = 4096
-        cxl_part = 0.4
-        remote_part = 0.2
-        other_cluster_part = 0.2
-        [[workload.area]]
-        name = "far"
-        kib = 2048
-        cxl_part = 1.0
-        device = 1
-        [[workload.phase]]
-        [[workload.phase.mix]]
-        area = "all"
-        pattern = "random"
-        kind = "update"
-        chains = 2
-        dependence = 0.5
-        gap = 7
-        [[workload.phase.mix]]
-        area = "far"
-        pattern = "stream"
-        per_line = 8
-        [[workload]]
-        name = "writer"
-        cpus = [2, 3]
-        [[workload.area]]
-        name = "all"
-        kib = 4096
-        cxl_part = 0.5
-        [[workload.phase]]
-        [[workload.phase.mix]]
-        area = "all"
-        pattern = "stream"
-        kind = "nt-store"
-        per_line = 8
-        [[workload.phase.mix]]
-        area = "all"
-        pattern = "random"
-        kind = "store"
-        [[workload]]
-        name = "disk"
-        [[workload.area]]
-        name = "buffer"
-        kib = 256
-        cxl_part = 0.5
-        [workload.dma]
-        area = "buffer"
-        mb_per_sec = 2000.0
-        outstanding = 16
-    "#;
-    let workloads = Workloads::parse(text, &machine, "mixed").expect("workloads");
+    let workloads = Workloads::parse(MIXED, &machine, "mixed").expect("workloads");
     (machine, workloads)
 }
 
@@ -129,12 +133,86 @@ fn assert_waits_are_charged(window: &ServerWindow) {
     }
 }
 
+/// No queue is ever fuller than it is large: occupancies are bounded by capacity × cycles, and what is nested
+/// stays nested. A count that went below zero somewhere would show here.
+fn assert_queues_are_bounded(machine: &Machine, window: &ServerWindow) {
+    let ns = window.truth.to_ns - window.truth.from_ns;
+    let bounded = |unit: &str, events: &[&str], each: u32, ghz: f64| {
+        let counts = window.counts.counts.iter();
+        let boxes: std::collections::BTreeSet<u32> = counts
+            .filter(|c| c.unit.name() == unit)
+            .map(|c| c.index)
+            .collect();
+        let occupancy: u64 = events.iter().map(|event| sum(window, unit, event)).sum();
+        let most = f64::from(each) * boxes.len() as f64 * ns * ghz;
+        assert!(
+            occupancy as f64 <= most * 1.0001,
+            "{unit} {events:?}: {occupancy} of {most}"
+        );
+    };
+    let all_tor = ["ia", "wb", "clean", "io"].map(|path| format!("tor_occupancy.{path}.all"));
+    let all_tor: Vec<&str> = all_tor.iter().map(String::as_str).collect();
+    bounded("cha", &all_tor, machine.cha.tor_entries, machine.mesh.ghz);
+    bounded(
+        "imc",
+        &["rpq_occupancy"],
+        machine.dram.read_queue,
+        machine.dram.clock_ghz,
+    );
+    bounded(
+        "imc",
+        &["wpq_occupancy"],
+        machine.dram.write_queue,
+        machine.dram.clock_ghz,
+    );
+    let ingress = machine.device[0].ingress_entries;
+    bounded(
+        "m2p",
+        &["rxc_req_occupancy"],
+        ingress,
+        machine.device[0].clock_ghz,
+    );
+    bounded(
+        "m2p",
+        &["rxc_data_occupancy"],
+        ingress,
+        machine.device[0].clock_ghz,
+    );
+    let ghz = machine.cores.ghz;
+    bounded(
+        "cpu",
+        &["l1d_pend_miss.pending"],
+        machine.l1d.fill_buffers,
+        ghz,
+    );
+    bounded(
+        "cpu",
+        &["offcore_outstanding.data_rd"],
+        machine.l2.super_queue,
+        ghz,
+    );
+    let nested = [
+        "stalls.l3_miss",
+        "stalls.l2_miss",
+        "stalls.l1d_miss",
+        "stalls.total",
+        "cycles",
+    ];
+    for pair in nested.windows(2) {
+        assert!(
+            sum(window, "cpu", pair[0]) <= sum(window, "cpu", pair[1]),
+            "{pair:?}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn stalls_sum_up_on_random_machines(seed in 0u64..1_000_000) {
-        let (_, window) = random(seed);
+        let (scenario, window) = random(seed);
+        assert_queues_are_bounded(&scenario.machine, &window);
         assert_stalls_sum_up(&window);
         assert_waits_are_charged(&window);
         let ns = window.truth.to_ns - window.truth.from_ns;
@@ -151,6 +229,7 @@ proptest! {
 fn everything_at_once_sums_up() {
     let (machine, workloads) = mixed();
     let window = window(&machine, &workloads, 10e3, 150e3);
+    assert_queues_are_bounded(&machine, &window);
     assert_stalls_sum_up(&window);
     assert_waits_are_charged(&window);
     let has = |path: Path, target: Target| {
@@ -236,75 +315,83 @@ fn came_from_cxl(window: &ServerWindow) -> u64 {
         .sum()
 }
 
-/// Little's law: occupancy by inserts is the mean time that entries were held.
-#[test]
-fn littles_law_holds_for_every_queue() {
-    let (machine, workloads) = mixed();
-    let window = window(&machine, &workloads, 20e3, 300e3);
-    let held = |queue: Queue, is_path: fn(Path) -> bool, is_target: fn(Target) -> bool| {
-        let rows = window.truth.held.iter();
-        let rows = rows.filter(|r| r.queue == queue && is_path(r.path) && is_target(r.target));
+/// A window in which queues of all kinds are used.
+struct Queues {
+    machine: Machine,
+    window: ServerWindow,
+}
+
+impl Queues {
+    fn new() -> Self {
+        let (machine, workloads) = mixed();
+        let window = window(&machine, &workloads, 20e3, 300e3);
+        Queues { machine, window }
+    }
+
+    /// Mean time that entries were held, by the truth, nanoseconds.
+    fn held(&self, queue: Queue, is_it: impl Fn(Path, Target) -> bool) -> f64 {
+        let rows = self.window.truth.held.iter();
+        let rows = rows.filter(|row| row.queue == queue && is_it(row.path, row.target));
         let (entries, ns) = rows.fold((0, 0.0), |(n, ns), row| (n + row.entries, ns + row.held_ns));
         ns / entries as f64
-    };
-    let counted = |unit: &str, occupancy: &str, inserts: &str, ghz: f64| {
-        sum(&window, unit, occupancy) as f64 / sum(&window, unit, inserts) as f64 / ghz
-    };
-    let near = |a: f64, b: f64, what: &str| assert_near(a, b, 0.02, what);
-    let any_target: fn(Target) -> bool = |_| true;
-    let drd: fn(Path) -> bool = |path| path == Path::Drd;
-    let sq = counted(
-        "cpu",
-        "offcore_outstanding.drd",
-        "offcore_requests.drd",
-        machine.cores.ghz,
-    );
-    near(sq, held(Queue::SuperQueue, drd, any_target), "super queue");
-    for (class, is_target) in [
-        ("dram", (|t| t == Target::Dram) as fn(Target) -> bool),
-        ("cxl", |t| t == Target::Cxl),
-        ("hit", |t| matches!(t, Target::Llc | Target::Snc)),
-    ] {
-        let occupancy = format!("tor_occupancy.drd.{class}");
-        let inserts = format!("tor_inserts.drd.{class}");
-        let tor = counted("cha", &occupancy, &inserts, machine.mesh.ghz);
-        near(
-            tor,
-            held(Queue::Tor, drd, is_target),
-            &format!("TOR, {class}"),
-        );
     }
-    let nt: fn(Path) -> bool = |path| path == Path::Nt;
-    let tor = counted(
-        "cha",
-        "tor_occupancy.nt.cxl",
-        "tor_inserts.nt.cxl",
-        machine.mesh.ghz,
+
+    /// The same by counters: occupancy by inserts, on a clock.
+    fn counted(&self, unit: &str, occupancy: &str, inserts: &str, ghz: f64) -> f64 {
+        let occupancy = sum(&self.window, unit, occupancy) as f64;
+        occupancy / sum(&self.window, unit, inserts) as f64 / ghz
+    }
+}
+
+#[test]
+fn littles_law_holds_for_queues_of_cores_and_chas() {
+    let queues = Queues::new();
+    let ghz = queues.machine.cores.ghz;
+    let requests = "offcore_requests.drd";
+    let sq = queues.counted("cpu", "offcore_outstanding.drd", requests, ghz);
+    let held = queues.held(Queue::SuperQueue, |path, _| path == Path::Drd);
+    assert_near(sq, held, 0.02, "super queue");
+    let ghz = queues.machine.mesh.ghz;
+    for (event, path, class) in [
+        ("drd.dram", Path::Drd, &[Target::Dram][..]),
+        ("drd.cxl", Path::Drd, &[Target::Cxl]),
+        ("drd.hit", Path::Drd, &[Target::Llc, Target::Snc]),
+        ("nt.cxl", Path::Nt, &[Target::Cxl]),
+    ] {
+        let occupancy = format!("tor_occupancy.{event}");
+        let tor = queues.counted("cha", &occupancy, &format!("tor_inserts.{event}"), ghz);
+        let held = queues.held(Queue::Tor, |p, target| p == path && class.contains(&target));
+        assert_near(tor, held, 0.02, event);
+    }
+    let ingress = queues.counted("cha", "rxc_occupancy.irq", "rxc_rejects.irq", ghz);
+    assert_near(
+        ingress,
+        queues.held(Queue::Ingress, |_, _| true),
+        0.02,
+        "ingress",
     );
-    near(
-        tor,
-        held(Queue::Tor, nt, |t| t == Target::Cxl),
-        "TOR of nt stores",
+}
+
+#[test]
+fn littles_law_holds_for_queues_of_memory() {
+    let queues = Queues::new();
+    let ghz = queues.machine.dram.clock_ghz;
+    for (name, queue) in [("rpq", Queue::Rpq), ("wpq", Queue::Wpq)] {
+        let occupancy = format!("{name}_occupancy");
+        let counted = queues.counted("imc", &occupancy, &format!("{name}_inserts"), ghz);
+        assert_near(counted, queues.held(queue, |_, _| true), 0.02, name);
+    }
+    let ghz = queues.machine.device[0].clock_ghz;
+    let device = queues.counted("cxl_pmu", "queue_occupancy", "queue_inserts", ghz);
+    assert_near(
+        device,
+        queues.held(Queue::Device, |_, _| true),
+        0.02,
+        "device",
     );
-    let any: fn(Path) -> bool = |_| true;
-    let ghz = machine.dram.clock_ghz;
-    near(
-        counted("imc", "rpq_occupancy", "rpq_inserts", ghz),
-        held(Queue::Rpq, any, any_target),
-        "RPQ",
-    );
-    near(
-        counted("imc", "wpq_occupancy", "wpq_inserts", ghz),
-        held(Queue::Wpq, any, any_target),
-        "WPQ",
-    );
-    let device = counted(
-        "cxl_pmu",
-        "queue_occupancy",
-        "queue_inserts",
-        machine.device[0].clock_ghz,
-    );
-    near(device, held(Queue::Device, any, any_target), "device");
+    let reads = queues.counted("m2p", "rxc_req_occupancy", "rxc_req_inserts", ghz);
+    let held = queues.held(Queue::PortIngress, |path, _| path.is_read());
+    assert!((reads - held).abs() < 1.0, "port: {reads} and {held}");
 }
 
 #[test]
