@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of `docs/reference` with this program's commands: the generator is that of `weir`.
 
-#[path = "../../weir/src/reference_tests/commands.rs"]
+#[path = "../../weir/src/cli/reference_tests/commands.rs"]
 mod commands;
-#[path = "../../weir/src/reference_tests/page.rs"]
+#[path = "../../weir/src/cli/reference_tests/page.rs"]
 mod page;
 
 use clap::CommandFactory;

@@ -26,8 +26,6 @@ mod inventory;
 mod output;
 mod profile;
 mod recordings;
-#[cfg(test)]
-mod reference_tests;
 mod run;
 mod sim;
 mod top;

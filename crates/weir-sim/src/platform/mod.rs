@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simulated host behind weir's one seam.
 //!
-//! weir is a process of this machine: its observations and writes take CPU time on a CPU that it has to
-//! get, so on a busy machine it is late, as it is on a real one. Between `observe` and `apply` no
-//! virtual time passes: the decision itself is charged with the observation.
+//! weir is a process of this machine: its observations, with the decision, and its writes take CPU time on a
+//! CPU that it has to get, so on a busy machine it is late.
 
-use refill_timing::Refills;
 mod refill_timing;
 pub(crate) mod sensors;
 
@@ -17,6 +15,7 @@ use crate::engine::{accounting, task_exec};
 use crate::from_scenario::{Built, Label};
 use crate::scx;
 use crate::scx::cpu_shortage::CpuRoom;
+use refill_timing::Refills;
 use sensors::AccessSource;
 use weir_core::enforcement::class_rank::CpuShortage;
 use weir_core::enforcement::overload_poll::OverloadPoll;

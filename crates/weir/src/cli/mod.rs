@@ -6,6 +6,8 @@ mod advice;
 pub mod exit;
 pub mod numbers;
 pub mod quantities;
+#[cfg(test)]
+mod reference_tests;
 pub mod renamed;
 pub mod settings;
 

@@ -248,13 +248,20 @@ fn soak_neighbours() -> Result<()> {
     compare(&mut evidence, "bytes of the readers", &rounds, |s| {
         s.mib_per_sec
     });
-    let cpus: [(&str, fn(&Seen) -> f64); 2] = [
-        ("CPU time of the readers", |s| s.readers_cpus),
-        ("CPU time of the neighbours", |s| s.neighbours_cpus),
-    ];
-    for (name, figure) in cpus {
-        compare(&mut evidence, name, &rounds, figure);
-    }
+    let of_readers = |s: &Seen| s.readers_cpus;
+    compare(
+        &mut evidence,
+        "CPU time of the readers",
+        &rounds,
+        of_readers,
+    );
+    let of_neighbours = |s: &Seen| s.neighbours_cpus;
+    compare(
+        &mut evidence,
+        "CPU time of the neighbours",
+        &rounds,
+        of_neighbours,
+    );
     let weir = rounds
         .iter()
         .map(|round| round[Control::Weir as usize].weir_cpus);
