@@ -16,8 +16,8 @@ use crate::variant::{Backend, WeirOptions};
 use weir_core::enforcement::class_rank::CpuShortage;
 use weir_core::enforcement::overload_poll::OverloadPoll;
 use weir_core::seam::observation::{
-    Excluded, GroupReading, LatencyReading, LatencySource, LimitedWeight, Missing, Use,
-    WorkloadKind, WorkloadReading,
+    Excluded, GroupReading, LatencyReading, LatencySource, LimitedWeight, Missing,
+    TaskCountsReading, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::seam::plan::{ActionKind, Limit, Outcome, OutcomeKind, Plan};
 use weir_core::seam::topology::{Actuator, Description, Device, Fact, Group};
@@ -164,13 +164,21 @@ impl SimPlatform {
         seen
     }
 
-    fn workload_seen(&mut self, index: usize) -> WorkloadReading {
+    fn workload_seen(
+        &mut self,
+        index: usize,
+        task_counts: &mut Vec<TaskCountsReading>,
+    ) -> WorkloadReading {
         let at = self.now();
         let label = &self.labels[index];
         let (id, weight, excluded) = (label.id.clone(), label.weight, excluded(label));
         let resident = label.resident;
         let accesses = resident.map(|(group, _)| self.signs.read(&self.machine, index, group));
         let accesses = accesses.unwrap_or_default();
+        task_counts.extend(accesses.counts.map(|counts| TaskCountsReading {
+            id: id.clone(),
+            counts: Reading::new(at, counts),
+        }));
         let uses = resident.map(|(group, bytes)| {
             let (device, number) = self.groups[group as usize];
             let sampled = accesses.sampled;
@@ -190,7 +198,6 @@ impl SimPlatform {
             cpu_ns: Reading::new(at, Nanos(self.machine.cpu_ns(index as u32))),
             throttled_ns: Reading::new(at, Nanos(self.machine.throttled_ns(index))),
             uses: uses.into_iter().collect(),
-            task_counts: accesses.counts.map(|counts| Reading::new(at, counts)),
             // A scenario gives a workload memory on the device or none.
             resident_bytes: resident.map(|(_, bytes)| Bytes(bytes)),
             weight,
@@ -321,7 +328,9 @@ impl Platform for SimPlatform {
         );
         let groups = self.groups_seen();
         let order = std::mem::take(&mut self.order);
-        let workloads = order.iter().map(|i| self.workload_seen(*i)).collect();
+        let mut task_counts = Vec::new();
+        let seen = |i: &usize| self.workload_seen(*i, &mut task_counts);
+        let workloads = order.iter().map(seen).collect();
         self.order = order;
         let latencies = self.latencies();
         if self.options.backend == Backend::SchedExt {
@@ -341,6 +350,7 @@ impl Platform for SimPlatform {
             running: Vec::new(),
             probe_traffic: Vec::new(),
             workloads,
+            task_counts,
             skipped: Vec::new(),
         })
     }

@@ -341,6 +341,7 @@ mod tests {
                 min_quota_ns: Nanos::from_millis(1),
                 is_exact: false,
             }),
+            task_events: Vec::new(),
             facts: vec![
                 fact("cxl.counters.weir_cxl0", Ok("1 group")),
                 fact("cgroup.v2", Ok("yes")),
