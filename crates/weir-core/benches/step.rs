@@ -84,7 +84,6 @@ fn observation(ids: &[WorkloadId], n: u64) -> Observation {
         }],
         resident_bytes: None,
         weight: 100.0,
-        task_counts: None,
         their_limit_cpus: None,
         limited_weight: None,
         excluded: None,

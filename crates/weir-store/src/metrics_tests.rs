@@ -91,7 +91,6 @@ fn said_of(id: &str) -> String {
         uses: Vec::new(),
         resident_bytes: None,
         weight: 100.0,
-        task_counts: None,
         their_limit_cpus: None,
         limited_weight: None,
         excluded: None,

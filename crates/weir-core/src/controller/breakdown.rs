@@ -7,7 +7,7 @@ use super::findings::{StepContext, StepFindings};
 use super::signals::WorkloadSignals;
 use crate::rates::attribution::{Attributed, Estimate, Provenance};
 use crate::rates::bandwidth::GroupRate;
-use crate::seam::observation::{Observation, Use, WorkloadReading};
+use crate::seam::observation::{Observation, Use};
 use crate::seam::plan::{DirectionTraffic, TrafficBreakdown};
 use crate::units::Nanos;
 
@@ -23,7 +23,7 @@ pub(super) fn breakdown(
     for (place, access, part) in found.parts_of(signals) {
         let group = found.rates.groups.get(access.group)?;
         let use_ = workload.uses.get(place)?;
-        let part = figure(context.seen, group, (workload, use_), *part)?;
+        let part = figure(context.seen, group, (use_, signals.counted_at), *part)?;
         sum = Some(match sum {
             Some(sum) => plus(sum, part),
             None => part,
@@ -35,7 +35,7 @@ pub(super) fn breakdown(
 fn figure(
     seen: &Observation,
     group: &GroupRate,
-    use_: (&WorkloadReading, &Use),
+    access: (&Use, Option<Nanos>),
     part: Attributed,
 ) -> Option<TrafficBreakdown> {
     if part.all.provenance == Provenance::Unknown {
@@ -48,7 +48,7 @@ fn figure(
     Some(TrafficBreakdown {
         read: flow(part.read),
         write: flow(part.write),
-        age_ns: age(seen, group, use_, part.all.provenance),
+        age_ns: age(seen, group, access, part.all.provenance),
     })
 }
 
@@ -56,7 +56,7 @@ fn figure(
 fn age(
     seen: &Observation,
     group: &GroupRate,
-    (workload, use_): (&WorkloadReading, &Use),
+    (use_, counted_at): (&Use, Option<Nanos>),
     provenance: Provenance,
 ) -> Nanos {
     let counted = seen.groups.iter().find(|g| g.id == group.id);
@@ -64,7 +64,7 @@ fn age(
     let sign = match provenance {
         Provenance::Sampled => {
             let sampled = use_.sampled_read_bytes.as_ref().map(|r| r.at);
-            sampled.or(workload.task_counts.as_ref().map(|r| r.at))
+            sampled.or(counted_at)
         }
         Provenance::Apportioned => Some(use_.resident_bytes.at),
         Provenance::Counted | Provenance::Unknown => None,
@@ -88,7 +88,7 @@ fn plus(a: TrafficBreakdown, b: TrafficBreakdown) -> TrafficBreakdown {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seam::observation::{GroupReading, Missing, Reading, WorkloadKind};
+    use crate::seam::observation::{GroupReading, Missing, Reading, WorkloadKind, WorkloadReading};
     use crate::seam::topology::{Description, Device, Group};
     use crate::units::BytesPerSec;
     use crate::{Bytes, Config, DeviceId, GroupId, Plan, State, WorkloadId, step};
@@ -136,7 +136,6 @@ mod tests {
                 }],
                 resident_bytes: None,
                 weight: 100.0,
-                task_counts: None,
                 their_limit_cpus: None,
                 limited_weight: None,
                 excluded: None,

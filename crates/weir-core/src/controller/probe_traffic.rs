@@ -199,7 +199,6 @@ mod tests {
             }],
             resident_bytes: None,
             weight: 100.0,
-            task_counts: None,
             their_limit_cpus: None,
             limited_weight: None,
             excluded: None,

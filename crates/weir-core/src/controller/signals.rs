@@ -4,11 +4,12 @@
 
 use super::findings::StepContext;
 use super::rates::StepRates;
-use super::state::{self, GroupUse, State, WorkloadState};
+use super::state::{self, GroupUse, State, TaskCounts, WorkloadState};
+use crate::ids::GroupId;
 use crate::rates::attribution::{AccessSignal, part_share, sampled_share};
 use crate::rates::counters::{Counter, Delta, FULL_MASK, Limits};
 use crate::rates::task_counts::{MemorySplit, TaskDelta};
-use crate::seam::observation::{Missing, Reading, Use, WorkloadReading};
+use crate::seam::observation::{EventCounts, Missing, Reading, Use, WorkloadReading};
 use crate::seam::plan::Action;
 use crate::seam::topology::Description;
 use crate::units::{Bytes, Nanos};
@@ -53,6 +54,8 @@ pub(super) struct WorkloadSignals {
     pub cap: f64,
     /// Which of the accesses are its own.
     pub uses: Range<usize>,
+    /// When the counts of its tasks were read, if they were.
+    pub counted_at: Option<Nanos>,
 }
 
 /// Makes the list of workloads follow the observation and reads the counters of all. A workload that began
@@ -68,7 +71,15 @@ pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRat
         given_up: followed.given_up,
         running_ratio: 1.0,
     };
+    let mut task_counts = context.seen.task_counts.iter().peekable();
     for (tracked, index) in state.workloads.iter_mut().zip(followed.positions) {
+        // Both are in the order of ids. Mostly the next one is that of this workload, and no text is compared.
+        while task_counts
+            .next_if(|counts| counts.id != tracked.id && counts.id < tracked.id)
+            .is_some()
+        {}
+        let counts = task_counts.next_if(|counts| counts.id == tracked.id);
+        let counts = counts.map(|reading| &reading.counts);
         let found = index.and_then(|i| context.seen.workloads.get(i));
         let mut seen = WorkloadSignals {
             index,
@@ -77,7 +88,8 @@ pub(super) fn read(state: &mut State, context: &StepContext<'_>, rates: &StepRat
         if let Some(found) = found {
             read_workload(tracked, found, context, &mut seen);
             let begin = signals.accesses.len();
-            read_uses(tracked, found, &seen, (context, rates), &mut signals);
+            let given = (context, rates);
+            read_uses(tracked, found, &mut seen, given, counts, &mut signals);
             seen.uses = begin..signals.accesses.len();
         }
         signals.workloads.push(seen);
@@ -125,17 +137,25 @@ fn read_workload(
 fn read_uses(
     tracked: &mut WorkloadState,
     found: &WorkloadReading,
-    seen: &WorkloadSignals,
+    seen: &mut WorkloadSignals,
     (context, rates): (&StepContext<'_>, &StepRates),
+    counts: Option<&Reading<EventCounts>>,
     signals: &mut Signals,
 ) {
-    let counted = CountedTraffic::read(tracked, found, context.machine);
-    if let Some(delta) = counted.and_then(|counted| counted.delta) {
+    if let Some(known) = &mut tracked.task_counts {
+        let is_used = |group: &GroupId| found.uses.iter().any(|use_| use_.group == *group);
+        known.groups.retain(is_used);
+    }
+    let counted = counts.map(|reading| {
+        let known = tracked.task_counts.get_or_insert_default();
+        CountedTraffic::read(known, reading, &found.uses, context.machine)
+    });
+    if let Some(delta) = counted.as_ref().and_then(|counted| counted.delta) {
         signals.running_ratio = signals.running_ratio.min(delta.running_ratio);
     }
     let uses = tracked.uses.iter_mut().zip(&found.uses);
     for (place, (track, use_)) in uses.enumerate() {
-        let (sampled, stores) = match counted {
+        let (sampled, stores) = match &counted {
             Some(counted) => counted.of_use(track, use_),
             None => sampled(track, use_),
         };
@@ -152,6 +172,10 @@ fn read_uses(
             stores,
             ..by_memory(context.machine, found, use_, seen.cpu)
         });
+    }
+    seen.counted_at = counts.map(|reading| reading.at);
+    if let (Some(counted), Some(reading)) = (counted, counts) {
+        counted.finish(reading.at, &found.uses);
     }
 }
 
@@ -213,42 +237,37 @@ fn begin_anew(tracked: &mut WorkloadState, found: &WorkloadReading) {
 }
 
 /// What the counts of its tasks say of a workload.
-#[derive(Clone, Copy)]
-struct CountedTraffic {
+struct CountedTraffic<'a> {
+    known: &'a mut TaskCounts,
     /// Since the reading before; nothing where that is not known.
     delta: Option<TaskDelta>,
     split: MemorySplit,
-    /// The next difference begins with this reading.
-    is_base: bool,
 }
 
-impl CountedTraffic {
-    /// Nothing for a workload without counts.
+impl<'a> CountedTraffic<'a> {
     fn read(
-        tracked: &mut WorkloadState,
-        found: &WorkloadReading,
+        known: &'a mut TaskCounts,
+        reading: &Reading<EventCounts>,
+        uses: &[Use],
         machine: &Description,
-    ) -> Option<Self> {
-        let reading = found.task_counts.as_ref()?;
-        let counter = &mut tracked.task_counter;
+    ) -> Self {
         // A reason costs an allocation to copy; it is not read here.
         let delta = match reading.value.is_ok() {
-            true => counter.advance(&machine.task_events, reading).ok(),
+            true => known.counter.advance(&machine.task_events, reading).ok(),
             false => None,
         };
-        Some(CountedTraffic {
+        CountedTraffic {
+            known,
             delta,
-            split: MemorySplit::of(&found.uses),
-            is_base: counter.base_at() == Some(reading.at),
-        })
+            split: MemorySplit::of(uses),
+        }
     }
 
-    /// As [`sampled`]. Of a group that it did not use at the reading before, no part of the time since is
-    /// known in which it did.
-    fn of_use(self, track: &mut GroupUse, use_: &Use) -> (Option<f64>, Option<f64>) {
-        let was_counted = track.is_counted;
-        track.is_counted |= self.is_base;
-        let Some(delta) = self.delta.filter(|_| was_counted) else {
+    /// As [`sampled`]. Of a group that it did not use at the reading before, it is not known in which part of
+    /// the time since it did.
+    fn of_use(&self, track: &mut GroupUse, use_: &Use) -> (Option<f64>, Option<f64>) {
+        let was_used = self.known.groups.contains(&use_.group);
+        let Some(delta) = self.delta.filter(|_| was_used) else {
             return (None, None);
         };
         let (ratio, secs) = (self.split.ratio(use_), delta.span.secs_f64());
@@ -260,6 +279,14 @@ impl CountedTraffic {
         });
         let reads = sampled_share(loads / secs, stores.unwrap_or(0.0) / secs);
         (Some(reads), unwritten)
+    }
+
+    /// Notes what it uses, if the next difference begins with this reading.
+    fn finish(self, at: Nanos, uses: &[Use]) {
+        if self.known.counter.base_at() == Some(at) {
+            self.known.groups.clear();
+            self.known.groups.extend(uses.iter().map(|use_| use_.group));
+        }
     }
 }
 

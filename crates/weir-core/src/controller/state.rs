@@ -53,7 +53,7 @@ impl State {
         }
         self.task_events = events.to_vec();
         for workload in &mut self.workloads {
-            workload.task_counter = TaskCounter::default();
+            workload.task_counts = None;
         }
     }
 
@@ -81,7 +81,8 @@ pub(super) struct WorkloadState {
     /// It used no CPU time between its last two readings.
     pub is_still: bool,
     pub throttled: Counter,
-    pub task_counter: TaskCounter,
+    /// Boxed: most machines count no tasks, and the list is gone through many times in a step.
+    pub task_counts: Option<Box<TaskCounts>>,
     pub uses: Vec<GroupUse>,
     /// By device.
     pub loads: Vec<DeviceUse>,
@@ -94,14 +95,20 @@ pub(super) struct WorkloadState {
     pub hold: LimitState,
 }
 
+/// Counts of its tasks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskCounts {
+    pub counter: TaskCounter,
+    /// What it used when the counts were read that the next difference begins with.
+    pub groups: Vec<GroupId>,
+}
+
 /// A group it uses.
 #[derive(Clone, Debug)]
 pub(super) struct GroupUse {
     pub group: GroupId,
     pub loads: Counter,
     pub stores: Counter,
-    /// It was there when the counts of tasks were read that the next difference begins with.
-    pub is_counted: bool,
     /// What it has stored and the caches still hold, in bytes of the source's scale.
     pub unwritten: f64,
 }
@@ -243,7 +250,7 @@ impl WorkloadState {
             cpu: Counter::default(),
             is_still: false,
             throttled: Counter::default(),
-            task_counter: TaskCounter::default(),
+            task_counts: None,
             uses: Vec::new(),
             loads: Vec::new(),
             cpu_smooth: Ewma::default(),
@@ -274,7 +281,6 @@ impl WorkloadState {
                 group: use_.group,
                 loads: Counter::default(),
                 stores: Counter::default(),
-                is_counted: false,
                 unwritten: 0.0,
             }));
         }

@@ -19,7 +19,7 @@
 
 use crate::ids::{GroupId, WorkloadId};
 use crate::rates::counters::{FULL_MASK, Limits, delta};
-use crate::seam::observation::{Missing, Observation, Reading, TASK_EVENTS_MAX, WorkloadReading};
+use crate::seam::observation::{Missing, Observation, Reading, TASK_EVENTS_MAX, TaskCountsReading};
 use crate::seam::plan::{Action, ActionKind, Limit, Outcome, OutcomeKind, Plan};
 use crate::seam::platform::{DryRun, Platform, PlatformError};
 use crate::seam::topology::{Description, Lever};
@@ -267,6 +267,9 @@ fn check_order(all: &mut Violations, seen: &Observation) {
     if !seen.workloads.is_sorted_by(|a, b| a.id < b.id) {
         violate(all, "order", "workloads");
     }
+    if !seen.task_counts.is_sorted_by(|a, b| a.id < b.id) {
+        violate(all, "order", "task counts");
+    }
     for workload in &seen.workloads {
         if !workload.uses.is_sorted_by(|a, b| a.group < b.group) {
             violate(all, "order", format!("uses of {}", workload.id));
@@ -371,7 +374,6 @@ impl CountLog {
                 FULL_MASK,
                 throttled,
             );
-            self.task_counts(all, machine, seen.at, workload);
             for use_ in &workload.uses {
                 let what = format!("resident_bytes of {} in {}", workload.id, use_.group);
                 self.plain(all, seen.at, &what, &use_.resident_bytes);
@@ -387,6 +389,9 @@ impl CountLog {
                 }
             }
         }
+        for reading in &seen.task_counts {
+            self.task_counts(all, machine, seen.at, reading);
+        }
         for skipped in &seen.skipped {
             check_reason(all, &skipped.what, &skipped.why);
         }
@@ -398,12 +403,9 @@ impl CountLog {
         all: &mut Violations,
         machine: &Description,
         now: Nanos,
-        workload: &WorkloadReading,
+        TaskCountsReading { id, counts }: &TaskCountsReading,
     ) {
-        let Some(reading) = &workload.task_counts else {
-            return;
-        };
-        let id = &workload.id;
+        let reading = counts;
         self.plain(all, now, &format!("task counts of {id}"), reading);
         let counts = reading.ok().map_or(&[][..], |counts| counts.as_slice());
         let (count, events) = (counts.len(), machine.task_events.len());

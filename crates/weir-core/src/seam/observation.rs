@@ -99,6 +99,10 @@ pub struct Observation {
     pub probe_traffic: Vec<ProbeReading>,
     /// Workloads, ordered by id.
     pub workloads: Vec<WorkloadReading>,
+    /// Counts of the tasks of workloads that use a group, ordered by id, where such events are counted. They
+    /// stand apart, since most machines have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub task_counts: Vec<TaskCountsReading>,
     /// Things that should have been read and were not (a cgroup that went away in mid-read, a
     /// malformed file): counted and named, never fatal.
     pub skipped: Vec<Skipped>,
@@ -184,6 +188,15 @@ impl Serialize for EventCounts {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.as_slice().serialize(serializer)
     }
+}
+
+/// Counts of one workload's accesses to all groups together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskCountsReading {
+    /// Which workload.
+    pub id: WorkloadId,
+    /// Of its tasks.
+    pub counts: Reading<EventCounts>,
 }
 
 /// What weir itself has read of one group.
@@ -306,10 +319,6 @@ pub struct WorkloadReading {
     pub throttled_ns: Reading<Nanos>,
     /// How it uses each group, ordered by group; a group it has nothing to do with is left out.
     pub uses: Vec<Use>,
-    /// Counts of its tasks' accesses to all groups together; nothing where no such events are counted, or it
-    /// uses no group.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task_counts: Option<Reading<EventCounts>>,
     /// All its memory, on whatever node: what the parts in `uses` are parts of. Nothing where only those are
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,9 @@
 
 use crate::plant::{Plant, cpus};
 use weir_core::seam::conformance::{Violation, act, dry_run, watch};
-use weir_core::seam::observation::{EventCount, EventCounts, Missing, Skipped};
+use weir_core::seam::observation::{
+    EventCount, EventCounts, Missing, Skipped, TaskCountsReading, WorkloadReading,
+};
 use weir_core::seam::plan::OutcomeKind;
 use weir_core::{
     Bytes, Description, Nanos, Observation, Outcome, Plan, Platform, PlatformError, Reading,
@@ -150,10 +152,11 @@ fn task_counts_grow_and_are_of_the_events_of_the_machine() {
         plant.count_events(1);
         let spoil = move |seen: &mut Observation| {
             let counts = vec![count(counts(seen.seq)); per_workload];
-            for workload in &mut seen.workloads {
-                let reading = Reading::new(seen.at, EventCounts::of(&counts));
-                workload.task_counts = Some(reading);
-            }
+            let reading = |workload: &WorkloadReading| TaskCountsReading {
+                id: workload.id.clone(),
+                counts: Reading::new(seen.at, EventCounts::of(&counts)),
+            };
+            seen.task_counts = seen.workloads.iter().map(reading).collect();
         };
         let spoil_outcomes = |_: &mut Vec<_>| {};
         watch(

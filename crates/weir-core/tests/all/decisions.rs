@@ -127,7 +127,6 @@ impl World {
             uses: w.groups.iter().map(use_).collect(),
             resident_bytes: None,
             weight: 100.0,
-            task_counts: None,
             their_limit_cpus: None,
             limited_weight: None,
             excluded: w.excluded.then_some(Excluded::Kernel),

@@ -5,8 +5,8 @@ use crate::plant::{CAPACITY, Dice, GROUP, Plant};
 use proptest::prelude::*;
 use weir_core::policy::Policy;
 use weir_core::seam::observation::{
-    EventCount, EventCounts, Excluded, GroupReading, LimitedWeight, Missing, ProbeReading, Use,
-    WorkloadKind, WorkloadReading,
+    EventCount, EventCounts, Excluded, GroupReading, LimitedWeight, Missing, ProbeReading,
+    TaskCountsReading, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::seam::plan::{ActionKind, OutcomeKind};
 use weir_core::seam::topology::TaskEvent;
@@ -143,7 +143,6 @@ fn wild_observation(dice: &mut Dice) -> Observation {
             throttled_ns: wild_reading(dice, Nanos),
             uses,
             resident_bytes: (dice.next().is_multiple_of(2)).then(|| Bytes(dice.next())),
-            task_counts: (dice.next().is_multiple_of(2)).then(|| wild_counts(dice)),
             weight: wild_float(dice),
             their_limit_cpus: (dice.next().is_multiple_of(2))
                 .then(|| CpuShare::new(wild_float(dice))),
@@ -152,6 +151,16 @@ fn wild_observation(dice: &mut Dice) -> Observation {
             }),
             excluded: (dice.next().is_multiple_of(5)).then_some(Excluded::Kernel),
         });
+    }
+    for _ in 0..dice.next() % 8 {
+        seen.task_counts.push(TaskCountsReading {
+            id: WorkloadId::new(format!("/w{}", dice.next() % 6)),
+            counts: wild_counts(dice),
+        });
+    }
+    if !dice.next().is_multiple_of(4) {
+        seen.workloads.sort_by(|a, b| a.id.cmp(&b.id));
+        seen.task_counts.sort_by(|a, b| a.id.cmp(&b.id));
     }
     seen
 }

@@ -6,7 +6,9 @@ use crate::plant::{CAPACITY, GROUP, Plant};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use weir_core::rates::multiplexing::MuxGroup;
-use weir_core::seam::observation::{EventCount, EventCounts, GroupReading, Use, WorkloadReading};
+use weir_core::seam::observation::{
+    EventCount, EventCounts, GroupReading, TaskCountsReading, Use, WorkloadReading,
+};
 use weir_core::seam::topology::{Group, TaskEvent};
 use weir_core::{
     Bytes, BytesPerSec, Config, Description, GroupId, Missing, Nanos, Observation, Plan, Platform,
@@ -88,11 +90,11 @@ impl EdgeAccount {
 /// The same observation as it was made before.
 fn by_edge(edge: &mut BTreeMap<WorkloadId, EdgeAccount>, seen: &Observation) -> Observation {
     let mut seen = seen.clone();
-    for workload in &mut seen.workloads {
-        if let Some(Reading { at, value }) = workload.task_counts.take() {
-            let account = edge.entry(workload.id.clone()).or_default();
-            let more = value.and_then(|counts| account.advance(counts));
-            account.share_out(at, more, &mut workload.uses);
+    for TaskCountsReading { id, counts } in std::mem::take(&mut seen.task_counts) {
+        if let Some(workload) = seen.workloads.iter_mut().find(|w| w.id == id) {
+            let account = edge.entry(id).or_default();
+            let more = counts.value.and_then(|counts| account.advance(counts));
+            account.share_out(counts.at, more, &mut workload.uses);
         }
     }
     seen
@@ -169,14 +171,19 @@ impl CountedPlant {
                 self.spread(workload);
             }
             let dice = &mut self.plant.dice;
-            workload.task_counts = Some(match dice.next() % 20 {
-                // It uses no group for a while, and nothing is counted for it.
-                0 => {
-                    workload.uses.clear();
-                    continue;
-                }
+            let fate = dice.next() % 20;
+            if fate == 0 {
+                // It uses no group now.
+                workload.uses.clear();
+                continue;
+            }
+            let counts = match fate {
                 1 => Reading::missing(at, Missing::Lost("a map could not be read".into())),
                 _ => Reading::new(at, counts),
+            };
+            seen.task_counts.push(TaskCountsReading {
+                id: workload.id.clone(),
+                counts,
             });
         }
         if self.series == Series::Scaled {
@@ -339,7 +346,7 @@ fn counts_that_began_anew_make_no_zero() {
     for tick in 0..8 {
         let mut seen = world.plant.observe().expect("the plant does not break");
         let at = seen.at;
-        for workload in &mut seen.workloads {
+        for workload in &seen.workloads {
             let mut counts = world.count(&workload.id);
             if tick >= 5 && workload.id.as_str() == "/heavy0" {
                 // Half of it is gone, of time too.
@@ -350,7 +357,10 @@ fn counts_that_began_anew_make_no_zero() {
                 });
                 counts = EventCounts::of(&half.collect::<Vec<_>>());
             }
-            workload.task_counts = Some(Reading::new(at, counts));
+            seen.task_counts.push(TaskCountsReading {
+                id: workload.id.clone(),
+                counts: Reading::new(at, counts),
+            });
         }
         let config = Config::default();
         let old = step(&mut before, &config, &machine, &by_edge(&mut edge, &seen));

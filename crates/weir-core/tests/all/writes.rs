@@ -112,7 +112,6 @@ impl World {
             }],
             resident_bytes: None,
             weight: 100.0,
-            task_counts: None,
             their_limit_cpus: None,
             limited_weight: None,
             excluded: one.excluded.then_some(Excluded::Kernel),

@@ -275,7 +275,6 @@ impl LinuxPlatform {
                 },
                 weight: weight.unwrap_or(watched.weight),
                 limited_weight: request.hold.and_then(|hold| hold.weight.seen()),
-                task_counts: None,
                 their_limit_cpus: theirs.map(CpuShare::new),
                 excluded: watched.excluded.clone(),
             });
@@ -328,9 +327,7 @@ impl Platform for LinuxPlatform {
         let taken = shares.map(|shares| shares.take(&view, &mut skipped));
         let mut workloads = self.read_workloads(&view, &mut skipped);
         self.stale.take_out(&mut workloads);
-        if let Some(taken) = taken {
-            taken.fill(&mut workloads);
-        }
+        let task_counts = taken.map(|taken| taken.fill(&mut workloads));
         let seq = self.seq;
         self.seq += 1;
         Ok(Observation {
@@ -342,6 +339,7 @@ impl Platform for LinuxPlatform {
             running: self.counters.running(),
             probe_traffic: Vec::new(),
             workloads,
+            task_counts: task_counts.unwrap_or_default(),
             skipped,
         })
     }

@@ -29,7 +29,7 @@ use resctrl::Resctrl;
 pub(crate) use resctrl::undo::COUNTING;
 use sampling::Samples;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_core::seam::observation::{EventCounts, Skipped, Use, WorkloadReading};
+use weir_core::seam::observation::{EventCounts, Skipped, TaskCountsReading, Use, WorkloadReading};
 use weir_core::seam::plan::DeviceState;
 use weir_core::seam::topology::{Fact, Group, TaskEvent};
 use weir_core::{Bytes, Description, GroupId, Missing, Nanos, Reading, WorkloadId};
@@ -67,7 +67,7 @@ pub(crate) trait TrafficSource: Send {
     /// A process's.
     fn of_process(&mut self, id: Key) -> Result<Sum, Missing>;
     /// Bytes that a workload has read so far of each group, from sources that distinguish groups.
-    fn by_group(&mut self, _: Key) -> Option<Result<BTreeMap<GroupId, u64>, Missing>> {
+    fn by_group(&mut self, _: Key) -> Option<ByGroup> {
         None
     }
     /// Only these will be read from now on.
@@ -78,19 +78,15 @@ pub(crate) trait TrafficSource: Send {
     }
 }
 
-/// What was counted until a moment.
+/// Bytes of each group.
+type ByGroup = Result<BTreeMap<GroupId, u64>, Missing>;
+
+/// What was counted until a moment, in the order of the view.
 pub(crate) struct TrafficReading {
     at: Nanos,
-    /// In the order of the view.
-    of: Vec<(WorkloadId, Count)>,
-}
-
-/// Of one workload.
-enum Count {
     /// By events, wherever the memory is.
-    InAll(Result<EventCounts, Missing>),
-    /// Bytes of each group.
-    ByGroup(Result<BTreeMap<GroupId, u64>, Missing>),
+    counts: Vec<TaskCountsReading>,
+    by_group: Vec<(WorkloadId, ByGroup)>,
 }
 
 /// Counts of workloads, as access signals in an observation.
@@ -248,11 +244,25 @@ impl TaskTraffic {
             .refresh(&watched_by_key.keys().copied().collect());
         let mut taken = TrafficReading {
             at: now(),
-            of: Vec::with_capacity(view.workloads.len()),
+            counts: Vec::new(),
+            by_group: Vec::new(),
         };
+        if self.event_count > 0 {
+            taken.counts.reserve(watched_by_key.len());
+        }
         for watched in users() {
-            let count = self.count(&watched.source);
-            taken.of.push((watched.id.clone(), count));
+            let id = watched.id.clone();
+            match self.source.by_group(key(&watched.source)) {
+                Some(by_group) => taken.by_group.push((id, by_group)),
+                None => {
+                    let value = self.count(&watched.source);
+                    let counts = Reading {
+                        at: taken.at,
+                        value,
+                    };
+                    taken.counts.push(TaskCountsReading { id, counts });
+                }
+            }
         }
         skipped.extend(self.source.notes());
         if lost > 0 {
@@ -265,21 +275,18 @@ impl TaskTraffic {
         taken
     }
 
-    fn count(&mut self, watched: &Watches) -> Count {
+    fn count(&mut self, watched: &Watches) -> Result<EventCounts, Missing> {
         let id = key(watched);
         if id == Key(UNLISTED) && self.source.goes_by_cgroups() {
             let why = "counts are kept by cgroup, and these cgroups are not seen";
-            return Count::InAll(Err(Missing::NotSupported(why.into())));
-        }
-        if let Some(by_group) = self.source.by_group(id) {
-            return Count::ByGroup(by_group);
+            return Err(Missing::NotSupported(why.into()));
         }
         let sum = match watched {
             Watches::Cgroup(_) | Watches::Set(_) | Watches::Inner(_) => self.source.of_cgroup(id),
             Watches::Process(_) => self.source.of_process(id),
         };
         let events = 0..self.event_count;
-        Count::InAll(sum.map(|sum| EventCounts::of(sum.0.get(events).unwrap_or_default())))
+        sum.map(|sum| EventCounts::of(sum.0.get(events).unwrap_or_default()))
     }
 
     /// Forgets workloads that are gone.
@@ -294,29 +301,27 @@ impl TaskTraffic {
 }
 
 impl TrafficReading {
-    /// Adds what was taken to the workloads that use a group. They are in the order of the view too.
-    pub(crate) fn fill(self, seen: &mut [WorkloadReading]) {
-        let mut taken = self.of.into_iter().peekable();
+    /// Puts what is known group by group into the uses of workloads, which are in the order of the view too.
+    /// Gives the counts that are of no group, of workloads that use one now.
+    pub(crate) fn fill(self, seen: &mut [WorkloadReading]) -> Vec<TaskCountsReading> {
+        let mut by_group = self.by_group.into_iter().peekable();
+        let mut counts = self.counts.into_iter().peekable();
+        let mut kept = Vec::with_capacity(counts.len());
         for workload in seen.iter_mut().filter(|w| !w.uses.is_empty()) {
-            while taken
-                .next_if(|(id, _)| *id != workload.id && *id < workload.id)
-                .is_some()
-            {}
-            match taken.next_if(|(id, _)| *id == workload.id) {
-                None => {}
-                Some((_, Count::ByGroup(by_group))) => {
-                    note_groups(self.at, &by_group, &mut workload.uses);
-                }
-                Some((_, Count::InAll(value))) => {
-                    workload.task_counts = Some(Reading { at: self.at, value });
-                }
+            let id = &workload.id;
+            while by_group.next_if(|(other, _)| other < id).is_some() {}
+            while counts.next_if(|c| c.id != *id && c.id < *id).is_some() {}
+            kept.extend(counts.next_if(|counts| counts.id == *id));
+            if let Some((_, by_group)) = by_group.next_if(|(other, _)| other == id) {
+                note_groups(self.at, &by_group, &mut workload.uses);
             }
         }
+        kept
     }
 }
 
 /// Puts down what is known group by group.
-fn note_groups(at: Nanos, by_group: &Result<BTreeMap<GroupId, u64>, Missing>, uses: &mut [Use]) {
+fn note_groups(at: Nanos, by_group: &ByGroup, uses: &mut [Use]) {
     for use_ in uses {
         let bytes = match by_group {
             Ok(sums) => sums.get(&use_.group).copied().ok_or(Missing::NotYetRead),

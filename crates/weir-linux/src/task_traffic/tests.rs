@@ -117,7 +117,6 @@ fn seen(pid: u32, uses: Vec<Use>) -> WorkloadReading {
         uses,
         resident_bytes: None,
         weight: 100.0,
-        task_counts: None,
         their_limit_cpus: None,
         limited_weight: None,
         excluded: None,
@@ -130,6 +129,7 @@ fn only_what_uses_a_group_is_counted() {
     let counts = FakeCounts::default();
     let mut shares = TaskTraffic::new(Box::new(counts.clone()));
     let view = view(&[6, 7, 9], &[8]);
+    let asked = Arc::clone(&counts.1);
     let kept = |count| (Key(7), sum(count, 2 * count, count));
     for count in [10, 12] {
         counts.0.lock().unwrap().extend([kept(count)]);
@@ -142,14 +142,13 @@ fn only_what_uses_a_group_is_counted() {
         ];
         let mut skipped = Vec::new();
         let taken = shares.take(&view, &mut skipped);
-        let at = taken.at;
-        taken.fill(&mut seen);
-        assert_eq!(*counts.1.lock().unwrap(), [Key(6), Key(7), Key(9)]);
-        let wanted = EventCounts::of(&kept(count).1.0[..1]);
-        assert_eq!(seen[0].task_counts, Some(Reading::new(at, wanted)));
-        assert_eq!(seen[0].uses, use_here());
-        assert_eq!((&seen[1].task_counts, &seen[2].task_counts), (&None, &None));
-        assert!(skipped.is_empty());
+        let wanted = TaskCountsReading {
+            id: process(7).id(),
+            counts: Reading::new(taken.at, EventCounts::of(&kept(count).1.0[..1])),
+        };
+        assert_eq!(taken.fill(&mut seen), [wanted]);
+        assert_eq!(*asked.lock().unwrap(), [Key(6), Key(7), Key(9)]);
+        assert_eq!((&seen[0].uses, skipped.len()), (&use_here(), 0));
     }
 }
 
@@ -157,17 +156,24 @@ fn only_what_uses_a_group_is_counted() {
 #[test]
 fn what_is_sampled_by_group_is_of_the_group() {
     let at = Nanos(5);
-    let mut seen = [seen(7, vec![use_of(0, Some(1)), use_of(1, Some(1))])];
-    let sums = BTreeMap::from([(group(0), 640)]);
-    let of = vec![(process(7).id(), Count::ByGroup(Ok(sums)))];
-    TrafficReading { at, of }.fill(&mut seen);
+    let use_here = || vec![use_of(0, Some(1)), use_of(1, Some(1))];
+    // The first has ended since, and the last does not use the device now.
+    let mut seen = [seen(7, use_here()), seen(9, Vec::new())];
+    let sums = |bytes| Ok(BTreeMap::from([(group(0), bytes)]));
+    let by_group = [(6, 64), (7, 640), (9, 0)].map(|(pid, bytes)| (process(pid).id(), sums(bytes)));
+    let taken = TrafficReading {
+        at,
+        counts: Vec::new(),
+        by_group: by_group.into(),
+    };
+    assert_eq!(taken.fill(&mut seen), []);
     let sampled = seen[0].uses.iter().map(|u| u.sampled_read_bytes.clone());
     let wanted = [
         Reading::new(at, Bytes(640)),
         Reading::missing(at, Missing::NotYetRead),
     ];
     assert_eq!(sampled.collect::<Vec<_>>(), wanted.map(Some));
-    assert_eq!(seen[0].task_counts, None);
+    assert!(seen[1].uses.is_empty());
 }
 
 #[test]

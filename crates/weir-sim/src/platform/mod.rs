@@ -4,6 +4,7 @@
 //! weir is a process of this machine: its observations, with the decision, and its writes take CPU time on a
 //! CPU that it has to get, so on a busy machine it is late.
 
+mod description;
 mod refill_timing;
 pub(crate) mod sensors;
 
@@ -20,15 +21,15 @@ use sensors::AccessSource;
 use weir_core::enforcement::class_rank::CpuShortage;
 use weir_core::enforcement::overload_poll::OverloadPoll;
 use weir_core::seam::observation::{
-    Excluded, GroupReading, LatencyReading, LatencySource, LimitedWeight, Missing, Use,
-    WorkloadKind, WorkloadReading,
+    Excluded, GroupReading, LatencyReading, LatencySource, LimitedWeight, Missing,
+    TaskCountsReading, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::seam::plan::{ActionKind, Limit, Outcome, OutcomeKind, Plan};
-use weir_core::seam::topology::{Actuator, Description, Device, Fact, Group};
+use weir_core::seam::topology::Description;
 use weir_core::units::off_beat;
 use weir_core::{
-    Bytes, CpuShare, DeviceId, GroupId, Nanos, NodeId, Observation, Platform, PlatformError,
-    Reading, WorkloadId,
+    Bytes, CpuShare, DeviceId, GroupId, Nanos, Observation, Platform, PlatformError, Reading,
+    WorkloadId,
 };
 use weir_scenario::simulated::{Role, Scenario};
 
@@ -96,7 +97,8 @@ impl SimPlatform {
         let period_ns = configured.unwrap_or(off_beat(PERIOD).0);
         let refills = Refills::new(options, interval_ns, period_ns, labels.len(), seed);
         scx::backend::load(&mut machine, &groups, period_ns, options);
-        let mut description = describe(&machine, scenario, &groups, &refills, period_ns);
+        let mut description =
+            description::describe(&machine, scenario, &groups, &refills, period_ns);
         if options.backend != Backend::CpuMax {
             description.actuator = Some(scx::backend::actuator(period_ns));
         }
@@ -169,13 +171,21 @@ impl SimPlatform {
         seen
     }
 
-    fn workload_seen(&mut self, index: usize) -> WorkloadReading {
+    fn workload_seen(
+        &mut self,
+        index: usize,
+        task_counts: &mut Vec<TaskCountsReading>,
+    ) -> WorkloadReading {
         let at = self.now();
         let label = &self.labels[index];
         let (id, weight, excluded) = (label.id.clone(), label.weight, excluded(label));
         let resident = label.resident;
         let accesses = resident.map(|(group, _)| self.signs.read(&self.machine, index, group));
         let accesses = accesses.unwrap_or_default();
+        task_counts.extend(accesses.counts.map(|counts| TaskCountsReading {
+            id: id.clone(),
+            counts: Reading::new(at, counts),
+        }));
         let uses = resident.map(|(group, bytes)| {
             let (device, number) = self.groups[group as usize];
             let sampled = accesses.sampled;
@@ -195,7 +205,6 @@ impl SimPlatform {
             cpu_ns: Reading::new(at, Nanos(accounting::cpu_ns(&self.machine, index as u32))),
             throttled_ns: Reading::new(at, Nanos(scx::throttled_ns(&self.machine, index))),
             uses: uses.into_iter().collect(),
-            task_counts: accesses.counts.map(|counts| Reading::new(at, counts)),
             // A scenario gives a workload memory on the device or none.
             resident_bytes: resident.map(|(_, bytes)| Bytes(bytes)),
             weight,
@@ -326,7 +335,9 @@ impl Platform for SimPlatform {
         );
         let groups = self.groups_seen();
         let order = std::mem::take(&mut self.order);
-        let workloads = order.iter().map(|i| self.workload_seen(*i)).collect();
+        let mut task_counts = Vec::new();
+        let seen = |i: &usize| self.workload_seen(*i, &mut task_counts);
+        let workloads = order.iter().map(seen).collect();
         self.order = order;
         let latencies = self.latencies();
         if self.options.backend == Backend::SchedExt {
@@ -346,6 +357,7 @@ impl Platform for SimPlatform {
             running: Vec::new(),
             probe_traffic: Vec::new(),
             workloads,
+            task_counts,
             skipped: Vec::new(),
         })
     }
@@ -440,61 +452,4 @@ pub(crate) fn quota(cpus: CpuShare, period_ns: u64) -> CpuMax {
         }
     };
     limit.accepted()
-}
-
-fn describe(
-    machine: &Machine,
-    scenario: &Scenario,
-    groups: &[(u32, u32)],
-    refills: &Refills,
-    period_ns: u64,
-) -> Description {
-    let device = |(i, d): (usize, &weir_scenario::simulated::Device)| Device {
-        id: DeviceId(i as u32),
-        name: format!("{} (simulated)", d.profile),
-        capacity_bytes_per_sec: None,
-        counter_mask_bytes: u64::MAX,
-        counted_by: weir_core::seam::topology::CountedBy::Model,
-    };
-    let resident = |device: u32, index: u32| {
-        let of =
-            |w: &&weir_scenario::simulated::WorkloadConfig| (w.device, w.group) == (device, index);
-        let each = scenario.workloads.iter().filter(of);
-        each.map(|w| u64::from(w.count) * w.resident_mib)
-            .sum::<u64>()
-            << 20
-    };
-    let group = |(i, (device, index)): (usize, &(u32, u32))| Group {
-        id: GroupId {
-            device: DeviceId(*device),
-            index: *index,
-        },
-        node: Some(NodeId(i as u32 + 1)),
-        size_bytes: Bytes(resident(*device, *index)),
-    };
-    Description {
-        kernel: format!("weir-sim, HZ={}", scenario.machine.hz),
-        cpu_count: machine.cpus.len() as u32,
-        devices: scenario.devices.iter().enumerate().map(device).collect(),
-        groups: groups.iter().enumerate().map(group).collect(),
-        actuator: Some(Actuator {
-            name: "sim".into(),
-            levers: vec![
-                weir_core::seam::topology::Lever::CpuTime,
-                weir_core::seam::topology::Lever::Weight,
-            ],
-            min_cpus: QUOTA_MIN_NS / PERIOD_MAX_NS,
-            grain_ns: Nanos(machine.shape.tick_ns),
-            refill_on_write_ratio: refills.leak_ratio(),
-            period_ns: Nanos(period_ns),
-            min_quota_ns: Nanos(QUOTA_MIN_NS as u64),
-            is_exact: false,
-        }),
-        task_events: Vec::new(),
-        facts: vec![Fact {
-            name: "scenario".into(),
-            value: Ok(scenario.name.clone()),
-            next_move: None,
-        }],
-    }
 }

@@ -151,7 +151,6 @@ mod tests {
             uses: Vec::new(),
             resident_bytes: None,
             weight: 100.0,
-            task_counts: None,
             their_limit_cpus: None::<CpuShare>,
             limited_weight: None,
             excluded: None,

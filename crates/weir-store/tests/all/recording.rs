@@ -5,7 +5,7 @@ use crate::made::{INTERVAL_MS, NAMES, Plant, desk, recorded, start};
 use proptest::prelude::*;
 use weir_core::seam::observation::{
     EventCount, EventCounts, Excluded, LimitedWeight, Missing, Multiplexing, ProbeReading, Skipped,
-    TASK_EVENTS_MAX, Use, WorkloadKind, WorkloadReading,
+    TASK_EVENTS_MAX, TaskCountsReading, Use, WorkloadKind, WorkloadReading,
 };
 use weir_core::{
     Bytes, CpuShare, DeviceId, GroupId, Nanos, Observation, Plan, Platform, Reading, State,
@@ -326,7 +326,7 @@ fn any_reading<T: std::fmt::Debug + Clone>(
     })
 }
 
-fn any_counts() -> impl Strategy<Value = Reading<EventCounts>> {
+fn any_counts() -> impl Strategy<Value = TaskCountsReading> {
     let counts = prop::collection::vec(any::<[u64; 3]>(), 0..=TASK_EVENTS_MAX);
     let count = |[count, enabled_ns, running_ns]: [u64; 3]| EventCount {
         count,
@@ -338,9 +338,12 @@ fn any_counts() -> impl Strategy<Value = Reading<EventCounts>> {
         EventCounts::of(&counts)
     });
     let value = prop_oneof![counts.prop_map(Ok), any_missing().prop_map(Err)];
-    (any::<u64>(), value).prop_map(|(at, value)| Reading {
-        at: Nanos(at),
-        value,
+    ("(?s).{0,30}", any::<u64>(), value).prop_map(|(id, at, value)| TaskCountsReading {
+        id: WorkloadId::new(id),
+        counts: Reading {
+            at: Nanos(at),
+            value,
+        },
     })
 }
 
@@ -369,20 +372,9 @@ fn any_workload() -> impl Strategy<Value = WorkloadReading> {
         limit,
         any::<bool>(),
         prop::option::of(any::<u64>()),
-        prop::option::of(any_counts()),
     )
         .prop_map(
-            |(
-                id,
-                cpu_ns,
-                throttled_ns,
-                uses,
-                weight,
-                their_limit_cpus,
-                real_time,
-                all,
-                task_counts,
-            )| {
+            |(id, cpu_ns, throttled_ns, uses, weight, their_limit_cpus, real_time, all)| {
                 WorkloadReading {
                     id: WorkloadId::new(id),
                     kind: WorkloadKind::Cgroup,
@@ -390,7 +382,6 @@ fn any_workload() -> impl Strategy<Value = WorkloadReading> {
                     throttled_ns,
                     uses,
                     resident_bytes: all.map(Bytes),
-                    task_counts,
                     weight: f64::from(weight) / 7.0,
                     their_limit_cpus,
                     limited_weight: match weight % 3 {
@@ -413,28 +404,32 @@ fn any_observation() -> impl Strategy<Value = Observation> {
         prop::collection::vec(any_workload(), 0..6),
         prop::collection::vec(skipped, 0..3),
         prop::collection::vec((0u32..9, 0.001..1.0), 0..3),
+        prop::collection::vec(any_counts(), 0..3),
     )
-        .prop_map(|((seq, at), workloads, skipped, running)| Observation {
-            seq,
-            at: Nanos(at),
-            running: running
-                .into_iter()
-                .map(|(id, ratio)| Multiplexing {
-                    id: DeviceId(id),
-                    ratio,
-                })
-                .collect(),
-            probe_traffic: vec![ProbeReading {
-                id: GroupId {
-                    device: DeviceId(2),
-                    index: 1,
-                },
-                read_bytes: Reading::new(Nanos(at / 2), Bytes(seq)),
-            }],
-            workloads,
-            skipped,
-            ..Observation::default()
-        })
+        .prop_map(
+            |((seq, at), workloads, skipped, running, task_counts)| Observation {
+                seq,
+                at: Nanos(at),
+                running: running
+                    .into_iter()
+                    .map(|(id, ratio)| Multiplexing {
+                        id: DeviceId(id),
+                        ratio,
+                    })
+                    .collect(),
+                probe_traffic: vec![ProbeReading {
+                    id: GroupId {
+                        device: DeviceId(2),
+                        index: 1,
+                    },
+                    read_bytes: Reading::new(Nanos(at / 2), Bytes(seq)),
+                }],
+                workloads,
+                task_counts,
+                skipped,
+                ..Observation::default()
+            },
+        )
 }
 
 proptest! {

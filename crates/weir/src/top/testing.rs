@@ -47,9 +47,7 @@ pub fn snapshot(at_ms: u64, mib: f64) -> Snapshot {
             correction_ratio: 1.0,
         }],
         workloads: workloads(mib),
-        budgets: Vec::new(),
-        weights: Vec::new(),
-        actions: Vec::new(),
+        ..Plan::default()
     };
     snapshot.scheduler = Some(scheduler_stats());
     snapshot.processes = processes(at_ms);

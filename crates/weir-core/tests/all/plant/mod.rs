@@ -288,7 +288,6 @@ impl Plant {
             }],
             resident_bytes: None,
             weight: 100.0,
-            task_counts: None,
             their_limit_cpus: None,
             limited_weight: None,
             excluded: reader
@@ -357,6 +356,7 @@ impl Platform for Plant {
             running: Vec::new(),
             probe_traffic: Vec::new(),
             workloads: self.readers.iter().map(|r| self.see(r)).collect(),
+            task_counts: Vec::new(),
             skipped: Vec::new(),
         };
         self.seq += 1;

@@ -18,7 +18,7 @@ mod program;
 mod totals;
 
 use super::counting_intf::Sum;
-use super::{Key, TrafficSource};
+use super::{ByGroup, Key, TrafficSource};
 use crate::counters::pmu::{Machine, Tap};
 use crate::inventory::numa::online;
 use crate::kernel::bpf::has_types;
@@ -27,7 +27,7 @@ use crate::kernel::skeletons::samples::types::sample_stats;
 use crate::options::{Options, Roots};
 use events::ChosenSampler;
 use program::SamplingProgram;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use totals::SampleTotals;
 use weir_core::seam::observation::Skipped;
 use weir_core::seam::plan::DeviceState;
@@ -213,7 +213,7 @@ impl TrafficSource for Samples {
         lost
     }
 
-    fn by_group(&mut self, key: Key) -> Option<Result<BTreeMap<GroupId, u64>, Missing>> {
+    fn by_group(&mut self, key: Key) -> Option<ByGroup> {
         if let Some(why) = &self.trouble {
             return Some(Err(why.clone()));
         }

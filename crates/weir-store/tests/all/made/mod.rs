@@ -192,7 +192,6 @@ impl Plant {
             }],
             resident_bytes: None,
             weight: 100.0,
-            task_counts: None,
             their_limit_cpus: None,
             limited_weight: None,
             excluded: None,
@@ -218,6 +217,7 @@ impl Plant {
             running: Vec::new(),
             probe_traffic: Vec::new(),
             workloads: (0..self.names.len()).map(seen).collect(),
+            task_counts: Vec::new(),
             skipped: skipped.into_iter().collect(),
         }
     }

@@ -108,7 +108,6 @@ fn workload(here: &[(u32, u64)]) -> WorkloadReading {
         uses: here.iter().map(use_).collect(),
         resident_bytes: Some(Bytes(40 << 20)),
         weight: 100.0,
-        task_counts: None,
         their_limit_cpus: None,
         limited_weight: None,
         excluded: Some(Excluded::Weir),
