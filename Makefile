@@ -5,7 +5,7 @@
 SHELL := /bin/bash
 CARGO := cargo
 # What `make run` runs. With the feature that a build of the workspace has too, so that nothing is built twice.
-RUN_PROGRAMS := -p weir --features weir/thesis -p weir-device-model -p weir-testbed
+RUN_PROGRAMS := -p weir --features thesis -p weir-device-model -p weir-testbed
 TESTBED := target/release/weir-testbed
 SCENARIO := scenarios/live-fio-stress.toml
 
