@@ -400,7 +400,7 @@ pub fn workload_names(file: &WindowFile) -> Vec<String> {
     ids.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
-/// Whether an answer is only that nobody counted.
+/// Whether an answer is only that it was not counted.
 pub(crate) fn is_not_recorded(answer: &Answer) -> bool {
     matches!(
         answer,

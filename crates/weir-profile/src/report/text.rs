@@ -253,7 +253,7 @@ fn findings(out: &mut String, report: &Report) {
     }
 }
 
-/// A figure with its label. One that nobody counted is left out; a refusal is not.
+/// A figure with its label. One that was not counted is left out; a refusal is not.
 fn answer(out: &mut String, label: &str, answer: &Answer) {
     if !is_not_recorded(answer) {
         line(out, &format!("  {label:LABEL$}{}", said(answer)));
