@@ -5,12 +5,15 @@
 //! weir finds the moments of refill and shifts them. Seen from outside: the ground truth has the time at
 //! which each reader's lines were read, and the first harmonic of that series at the length of a period shows
 //! where in the period its bursts lie.
+//!
+//! Two things are asked: weir means to have moved the refills apart, and the bursts lie as far from each other
+//! as weir says. The gaps between bursts alone would say little: three random moments are often apart.
 
 use crate::common::{
     Bench, LINES, MODULE, SLICE, load_weir, machine_with_a_device, mount_group, next_line,
     signal_weir, start_reader, until,
 };
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use std::f64::consts::TAU;
 use std::time::Duration;
 use weir_scenario::testbed::TestbedMachine;
@@ -19,9 +22,12 @@ use weir_testbed::vm::{BootOptions, Vm};
 
 const READERS: [&str; 3] = ["a", "b", "c"];
 const PERIOD: Duration = Duration::from_millis(100);
-/// A third would be even, and the last one to come to two that are even has a quarter on each side. Each
-/// moment is known to a sixteenth of the period only.
-const APART: f64 = 0.2;
+/// Readers are limited one by one: the third comes into the middle of one half of the period. A move of less
+/// than a sixteenth of the period is not made.
+const MEANT: f64 = 0.25 - 1.0 / 16.0;
+/// weir sees a refill at most one sample late, and a sample is a sixteenth of the period and what reading takes.
+/// The middle of a burst follows its refill by half its length, and lengths differ.
+const EXACT: f64 = 0.12;
 
 /// Where in the period a reader's bursts lie, 0 to 1, and how pronounced they are: 0 for an even
 /// stream, 1 for all lines at one moment.
@@ -58,16 +64,41 @@ fn bursts(vm: &Vm, epoch: Duration) -> Result<Vec<Burst>> {
     Ok(sums.iter().map(burst).collect())
 }
 
-fn are_bursts(seen: &[Burst]) -> bool {
-    seen.iter().all(|burst| burst.strength > 0.4)
-}
-
 /// The smallest distance on the circle, in periods.
-fn smallest_gap(bursts: &[Burst]) -> f64 {
-    let mut at: Vec<f64> = bursts.iter().map(|b| b.at).collect();
+fn smallest_gap(moments: &[f64]) -> f64 {
+    let mut at = moments.to_vec();
     at.sort_by(f64::total_cmp);
     let next = at.iter().skip(1).copied().chain([at[0] + 1.0]);
     at.iter().zip(next).map(|(a, b)| b - a).fold(1.0, f64::min)
+}
+
+/// The largest difference between the distances of two readers' bursts and those of their refills, in periods.
+fn largest_difference(bursts: &[Burst], refills: &[f64]) -> f64 {
+    let mut largest: f64 = 0.0;
+    for (burst, refill) in bursts.iter().zip(refills) {
+        for (other, other_refill) in bursts.iter().zip(refills) {
+            let difference = (burst.at - other.at) - (refill - other_refill);
+            largest = largest.max((difference - difference.round()).abs());
+        }
+    }
+    largest
+}
+
+/// Where in the period weir has each reader's refills, 0 to 1, by its log.
+fn refills(log: &str) -> Result<Vec<f64>> {
+    let of = |name: &str| {
+        let own = format!("{name}.service");
+        let moments = log.lines().filter(|line| line.contains(&own));
+        let last = moments
+            .filter_map(|line| line.split("offset_ns=").nth(1))
+            .next_back();
+        let digits = last.and_then(|rest| rest.split_whitespace().next());
+        let offset_ns: f64 = digits
+            .with_context(|| format!("weir did not find the refills of {name}:\n{log}"))?
+            .parse()?;
+        Ok(offset_ns / PERIOD.as_nanos() as f64)
+    };
+    READERS.into_iter().map(of).collect()
 }
 
 #[test]
@@ -87,16 +118,32 @@ fn bursts_of_limited_workloads_are_moved_apart() -> Result<()> {
         own_pages(vm, &format!("/cxl0/{name}"), owner)?;
     }
     vm.switch_model_on()?;
-    let seen = limited_bursts(vm)?;
+    let pid = limit_readers(vm)?;
+    let log = vm.run(&format!("grep refill {LINES}.err"))?;
+    println!("{log}");
+    let refills = refills(&log)?;
+    next_line(vm)?;
+    let seen = bursts(vm, vm.now())?;
+    println!("refills {refills:.2?}, bursts {seen:.2?}");
     ensure!(
-        smallest_gap(&seen) > APART,
-        "bursts were left together: {seen:.2?}"
+        seen.iter().all(|burst| burst.strength > 0.4),
+        "limited readers run in bursts: {seen:.2?}"
     );
+    ensure!(
+        smallest_gap(&refills) > MEANT - 0.01,
+        "refills were left together: {refills:.2?}"
+    );
+    ensure!(
+        largest_difference(&seen, &refills) < EXACT,
+        "bursts are not where weir moved them: {seen:.2?} for {refills:.2?}"
+    );
+    let status = signal_weir(vm, pid, "TERM")?;
+    ensure!(status == 0, "weir ended with {status}");
     Ok(())
 }
 
-/// The bursts of the readers while weir limits them: as soon as they are apart, or after a while.
-fn limited_bursts(vm: &Vm) -> Result<Vec<Burst>> {
+/// Lets weir limit the readers, and waits until it has found the refills of each.
+fn limit_readers(vm: &Vm) -> Result<u32> {
     // Two thirds of a period may be waited for within one interval.
     let pid = load_weir(
         vm,
@@ -104,23 +151,12 @@ fn limited_bursts(vm: &Vm) -> Result<Vec<Burst>> {
     )?;
     for name in READERS {
         until(vm, &format!("! grep -q max {SLICE}/{name}.service/cpu.max"))?;
+        until(
+            vm,
+            &format!("grep -q 'refill found.*{name}.service' {LINES}.err"),
+        )?;
     }
-    let epoch = vm.now();
-    let mut seen = Vec::new();
-    for _ in 0..10 {
-        next_line(vm)?;
-        seen = bursts(vm, epoch)?;
-        println!("{seen:.2?}, smallest gap {:.2}", smallest_gap(&seen));
-        if are_bursts(&seen) && smallest_gap(&seen) > APART {
-            break;
-        }
-    }
-    println!("{}", vm.run(&format!("grep refill {LINES}.err || true"))?);
-    ensure!(
-        are_bursts(&seen),
-        "limited readers run in bursts: {seen:.2?}"
-    );
-    let status = signal_weir(vm, pid, "TERM")?;
-    ensure!(status == 0, "weir ended with {status}");
-    Ok(seen)
+    // What is moved is moved before the next line.
+    next_line(vm)?;
+    Ok(pid)
 }

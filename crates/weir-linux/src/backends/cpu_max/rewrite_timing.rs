@@ -167,14 +167,16 @@ impl CpuMaxBackend {
                 ..ours
             };
             let is_known = self.set(&m.id, limit, context).is_ok() && !is_late();
-            tracing::debug!(workload = %m.id, limit.period_us, is_known, "refill moved");
-            if let Some(hold) = self.holds.get_mut(&m.id) {
-                let phase = hold.phase.filter(|_| is_known);
-                hold.phase = match step {
-                    RewriteStep::Longer => phase,
-                    RewriteStep::Back => phase.map(|p| p.later(m.shift_us)),
-                };
-            }
+            let Some(hold) = self.holds.get_mut(&m.id) else {
+                continue;
+            };
+            let phase = hold.phase.filter(|_| is_known);
+            hold.phase = match step {
+                RewriteStep::Longer => phase,
+                RewriteStep::Back => phase.map(|p| p.later(m.shift_us)),
+            };
+            let offset_ns = hold.phase.map(|p| p.offset_ns());
+            tracing::debug!(workload = %m.id, limit.period_us, offset_ns, "refill moved");
         }
     }
 }
