@@ -419,7 +419,7 @@ source = "s"
         /// A real table, damaged anywhere.
         #[test]
         fn damaged_tables_are_survived(which in 0..SOURCES.len(), at: prop::sample::Index, removed in 0usize..40, put in "[ -~\n]{0,6}") {
-            let text = SOURCES[which].1;
+            let text = SOURCES[which].table;
             let at = at.index(text.len());
             let (Some(head), Some(tail)) = (text.get(..at), text.get((at + removed).min(text.len())..)) else { return Ok(()) };
             if let Err(TableError::Wrong { place, what }) = Table::parse(&format!("{head}{put}{tail}")) {

@@ -76,11 +76,14 @@ fn augment(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables;
+    use crate::tables_with_roles;
     use proptest::prelude::*;
 
     fn table(family: &str) -> &'static crate::Table {
-        tables().iter().find(|t| t.family == family).unwrap()
+        tables_with_roles()
+            .iter()
+            .find(|t| t.family == family)
+            .unwrap()
     }
 
     fn set(text: &str) -> CounterSet {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Events of performance monitoring units (PMUs) that count CXL traffic, as data: one table
-//! of TOML per family of CPUs in `data/`, and one each for the PMUs that do not depend on the CPU.
+//! of TOML per family of CPUs in `data/`, and one each for the PMUs that do not depend on the CPU. What only
+//! profiles need of a family stands in `data/roles/`.
 //!
 //! [`table`] describes the content of a table. The rest uses it:
 //!
@@ -39,6 +40,7 @@ pub use table::{
 pub use terms::Terms;
 
 use std::sync::LazyLock;
+use table::RoleTable;
 
 /// A fault in a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,43 +69,94 @@ impl Table {
         check::check(&table)?;
         Ok(table)
     }
+
+    /// This table with more events and roles.
+    ///
+    /// # Errors
+    /// As [`Table::parse`].
+    fn with_roles(mut self, text: &str) -> Result<Table, TableError> {
+        let more: RoleTable =
+            toml::from_str(text).map_err(|e| TableError::Syntax(e.message().to_owned()))?;
+        self.event.extend(more.event);
+        self.role.extend(more.role);
+        check::check(&self)?;
+        Ok(self)
+    }
 }
 
-/// The tables that come with weir, by the name of their file.
-pub const SOURCES: &[(&str, &str)] = &[
-    (
-        "sapphire-rapids",
-        include_str!("../data/sapphire-rapids.toml"),
-    ),
-    (
-        "emerald-rapids",
-        include_str!("../data/emerald-rapids.toml"),
-    ),
-    (
-        "granite-rapids",
-        include_str!("../data/granite-rapids.toml"),
-    ),
-    ("sierra-forest", include_str!("../data/sierra-forest.toml")),
-    (
-        "clearwater-forest",
-        include_str!("../data/clearwater-forest.toml"),
-    ),
-    ("zen4", include_str!("../data/zen4.toml")),
-    ("zen5", include_str!("../data/zen5.toml")),
-    ("zen6", include_str!("../data/zen6.toml")),
-    ("cxl_pmu", include_str!("../data/cxl_pmu.toml")),
-    ("weir_cxl", include_str!("../data/weir_cxl.toml")),
-];
-
-/// The tables that come with weir. One that could not be read would be left out here; a test reads
-/// all of them.
+/// The tables that come with weir, by the name of their file. One that could not be read would be left out
+/// here; a test reads all of them. Events that only roles use, and the roles, are not in them: weir reads these
+/// tables whenever it starts, and the others are nine tenths of the text.
 pub fn tables() -> &'static [Table] {
     static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
-        let parsed = SOURCES.iter().map(|(_, text)| Table::parse(text));
+        let parsed = SOURCES.iter().map(|source| Table::parse(source.table));
         parsed.filter_map(Result::ok).collect()
     });
     &TABLES
 }
+
+/// The same tables with all their events and roles: what a profile needs.
+pub fn tables_with_roles() -> &'static [Table] {
+    static TABLES: LazyLock<Vec<Table>> = LazyLock::new(|| {
+        let parsed = SOURCES.iter().map(Source::parse_all);
+        parsed.filter_map(Result::ok).collect()
+    });
+    &TABLES
+}
+
+/// The text of a table.
+struct Source {
+    /// Its name, and its file's.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "a test compares it with the family")
+    )]
+    name: &'static str,
+    table: &'static str,
+    /// What [`table::RoleTable`] holds.
+    roles: Option<&'static str>,
+}
+
+impl Source {
+    fn parse_all(&self) -> Result<Table, TableError> {
+        let table = Table::parse(self.table)?;
+        match self.roles {
+            Some(text) => table.with_roles(text),
+            None => Ok(table),
+        }
+    }
+}
+
+/// The source of a table without roles, or with them.
+macro_rules! source {
+    ($name:literal) => {
+        Source {
+            name: $name,
+            table: include_str!(concat!("../data/", $name, ".toml")),
+            roles: None,
+        }
+    };
+    ($name:literal, roles) => {
+        Source {
+            name: $name,
+            table: include_str!(concat!("../data/", $name, ".toml")),
+            roles: Some(include_str!(concat!("../data/roles/", $name, ".toml"))),
+        }
+    };
+}
+
+const SOURCES: &[Source] = &[
+    source!("sapphire-rapids", roles),
+    source!("emerald-rapids", roles),
+    source!("granite-rapids", roles),
+    source!("sierra-forest"),
+    source!("clearwater-forest"),
+    source!("zen4", roles),
+    source!("zen5", roles),
+    source!("zen6"),
+    source!("cxl_pmu", roles),
+    source!("weir_cxl"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -111,13 +164,15 @@ mod tests {
 
     #[test]
     fn every_table_is_sound_and_named_like_its_file() {
-        for (name, text) in SOURCES {
-            match Table::parse(text) {
-                Ok(table) => assert_eq!(&table.family, name),
-                Err(why) => panic!("{name}: {why}"),
+        for source in SOURCES {
+            let parsed = Table::parse(source.table).and_then(|_| source.parse_all());
+            match parsed {
+                Ok(table) => assert_eq!(table.family, source.name),
+                Err(why) => panic!("{}: {why}", source.name),
             }
         }
         assert_eq!(tables().len(), SOURCES.len());
+        assert_eq!(tables_with_roles().len(), SOURCES.len());
     }
 
     #[test]

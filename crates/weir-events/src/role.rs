@@ -94,12 +94,11 @@ pub(crate) fn check_role(table: &Table, role: &RoleSum) -> Result<(), TableError
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tables;
+    use crate::tables_with_roles;
 
     const SMALL: &str = r#"
 family = "f"
 title = "F"
-role = [{ name = "tor.drd.cxl.occupancy", of = "socket", plus = ["WAITS"], provenance = "documented", capacity = 8, source = "s" }]
 [source]
 s = "a book"
 [pmu.box]
@@ -114,9 +113,18 @@ provenance = "documented"
 source = "s"
 "#;
 
+    const ROLES: &str = r#"
+event = []
+role = [{ name = "tor.drd.cxl.occupancy", of = "socket", plus = ["WAITS"], provenance = "documented", capacity = 8, source = "s" }]
+"#;
+
+    fn with_roles(roles: &str) -> Result<Table, TableError> {
+        Table::parse(SMALL).unwrap().with_roles(roles)
+    }
+
     #[test]
     fn each_mistake_in_a_role_is_named() {
-        assert_eq!(Table::parse(SMALL).unwrap().role[0].capacity, Some(8));
+        assert_eq!(with_roles(ROLES).unwrap().role[0].capacity, Some(8));
         for (old, new, said) in [
             ("tor.drd.cxl.occ", "tor.drd.occ", "four words"),
             ("tor.drd", "TOR.drd", "four words"),
@@ -131,18 +139,23 @@ source = "s"
             ("of = \"socket\"", "of = \"cpu\"", "does not see that"),
             ("\"documented\", cap", "\"cows\", cap", "unknown variant"),
         ] {
-            let changed = SMALL.replacen(old, new, 1);
-            assert_ne!(changed, SMALL, "{old}");
-            let why = Table::parse(&changed).unwrap_err().to_string();
+            let changed = ROLES.replacen(old, new, 1);
+            assert_ne!(changed, ROLES, "{old}");
+            let why = with_roles(&changed).unwrap_err().to_string();
             assert!(why.contains(said), "{old} -> {new}: {why}");
         }
+        let misplaced = SMALL.replace("[source]", "role = []\n[source]");
+        assert!(Table::parse(&misplaced).is_err(), "a role in another file");
     }
 
     /// A family has the counts that each profile needs, or its notes say what is missing.
     #[test]
     fn families_have_the_roles_of_a_profile() {
         let has = |family: &str, role: &str| {
-            let table = tables().iter().find(|t| t.family == family).unwrap();
+            let table = tables_with_roles()
+                .iter()
+                .find(|t| t.family == family)
+                .unwrap();
             table.role.iter().any(|r| r.name == role)
         };
         for family in ["sapphire-rapids", "emerald-rapids", "granite-rapids"] {
@@ -186,7 +199,7 @@ source = "s"
     #[test]
     fn differences_in_the_table_of_requests_pair_opcodes() {
         let opcode = |bits: u64| bits >> 20 & 0xfff;
-        for table in tables() {
+        for table in tables_with_roles() {
             let code =
                 |name: &String| opcode(table.event(name).unwrap().terms.get("umask").unwrap());
             let tor = table.role.iter().filter(|r| r.name.starts_with("tor."));
@@ -195,7 +208,7 @@ source = "s"
                 assert_eq!(codes.len(), 1, "{} {}", table.family, role.name);
             }
         }
-        let table = tables()
+        let table = tables_with_roles()
             .iter()
             .find(|t| t.family == "sapphire-rapids")
             .unwrap();

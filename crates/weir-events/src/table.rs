@@ -41,8 +41,19 @@ pub struct Table {
     /// Events that can be sampled with the physical address of what was accessed, best first.
     #[serde(default)]
     pub sample: Vec<Sample>,
-    /// Counts by their role, for profiles; of several of a role the best first.
-    #[serde(default)]
+    /// Counts by their role, for profiles; of several of a role the best first. In a file of its own: see
+    /// [`RoleTable`].
+    #[serde(skip)]
+    pub role: Vec<RoleSum>,
+}
+
+/// The part of a table that only profiles need: one file of `data/roles/`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RoleTable {
+    /// Events that only roles use.
+    pub event: Vec<Event>,
+    /// Counts by their role.
     pub role: Vec<RoleSum>,
 }
 

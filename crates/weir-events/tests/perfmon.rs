@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)] // In helpers of tests, which clippy takes for code.
 
 use std::collections::{BTreeMap, BTreeSet};
-use weir_events::{Event, Provenance, Table, Terms, tables};
+use weir_events::{Event, Provenance, Table, Terms, tables_with_roles};
 
 const EXTRACT: &str = include_str!("data/perfmon.tsv");
 
@@ -54,7 +54,7 @@ fn facts() -> BTreeMap<(&'static str, &'static str), Fact> {
 }
 
 fn intel() -> impl Iterator<Item = &'static Table> {
-    tables()
+    tables_with_roles()
         .iter()
         .filter(|t| t.cpu.iter().any(|models| models.vendor == "GenuineIntel"))
 }
@@ -99,7 +99,10 @@ fn raw_bits_and_differences_are_the_bits_with_a_name_elsewhere() {
     };
     let named = |what: &'static str| response("granite-rapids", what);
     for family in ["sapphire-rapids", "emerald-rapids"] {
-        let table = tables().iter().find(|t| t.family == family).unwrap();
+        let table = tables_with_roles()
+            .iter()
+            .find(|t| t.family == family)
+            .unwrap();
         let raw = table.event("OCR.READS_TO_CORE.CXL_MEM").unwrap();
         assert_eq!(
             raw.terms.get("offcore_rsp"),
@@ -163,7 +166,7 @@ fn sorted(terms: &Terms) -> BTreeMap<String, u64> {
 fn events_of_the_kernels_lists_have_their_encoding() {
     let (facts, listed) = (facts(), listed());
     let mut compared = 0;
-    for table in tables().iter().filter(|t| !t.cpu.is_empty()) {
+    for table in tables_with_roles().iter().filter(|t| !t.cpu.is_empty()) {
         for event in &table.event {
             let key = (table.family.as_str(), event.name.as_str());
             let Some((pmu, terms)) = listed.get(&key) else {

@@ -5,7 +5,9 @@
 use super::counting_intf::COUNTED;
 use crate::counters::pmu::Machine;
 use weir_core::Missing;
-use weir_events::{Amount, Config, Event, Provenance, Scope, Table, Traffic, tables};
+use weir_events::{
+    Amount, Config, Event, Provenance, Scope, Table, Traffic, tables, tables_with_roles,
+};
 
 /// Events that count together on each CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +126,7 @@ pub(crate) fn named(machine: &Machine, name: &str) -> Result<ChosenEvents, Missi
             stores: None,
         });
     }
-    let found = tables()
+    let found = tables_with_roles()
         .iter()
         .filter(|table| machine.has(table))
         .find_map(|table| Some((table, table.event(name)?)));

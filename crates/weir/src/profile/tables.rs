@@ -5,7 +5,7 @@
 use anyhow::{Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_core::window::CountProvenance;
-use weir_events::{Event, Provenance, RoleSum, Table, Terms, tables};
+use weir_events::{Event, Provenance, RoleSum, Table, Terms, tables_with_roles};
 use weir_linux::Roots;
 use weir_linux::pmu::Machine;
 use weir_profile::perf_stat::{PerfStat, event_name};
@@ -19,7 +19,9 @@ pub struct Events {
 
 impl Events {
     fn new(family: Option<&'static Table>) -> Events {
-        let devices = tables().iter().filter(|table| table.cpu.is_empty());
+        let devices = tables_with_roles()
+            .iter()
+            .filter(|table| table.cpu.is_empty());
         let events = family.into_iter().chain(devices);
         let named = events.flat_map(|table| table.event.iter().map(move |event| (table, event)));
         let by_name = named.map(|(table, event)| (event.name.to_ascii_lowercase(), (table, event)));
@@ -48,7 +50,9 @@ impl Events {
 
     /// Roles of these events.
     pub fn recipes(&self) -> Recipes {
-        let devices = tables().iter().filter(|table| table.cpu.is_empty());
+        let devices = tables_with_roles()
+            .iter()
+            .filter(|table| table.cpu.is_empty());
         let roles = self
             .family
             .into_iter()
@@ -100,7 +104,7 @@ fn recipe(role: &RoleSum) -> Option<Recipe> {
 /// There is no such family, or several have the events.
 pub fn choose(counted: &PerfStat, family: Option<&str>, roots: &Roots) -> Result<Events> {
     let families = || {
-        tables()
+        tables_with_roles()
             .iter()
             .filter(|table| !table.role.is_empty() && !table.cpu.is_empty())
     };
@@ -154,13 +158,17 @@ mod tests {
     use super::*;
 
     fn of(family: &str) -> Events {
-        Events::new(tables().iter().find(|table| table.family == family))
+        Events::new(
+            tables_with_roles()
+                .iter()
+                .find(|table| table.family == family),
+        )
     }
 
     /// weir-events does not know the words of roles.
     #[test]
     fn each_role_of_a_table_is_one() {
-        let roles = tables().iter().flat_map(|table| &table.role);
+        let roles = tables_with_roles().iter().flat_map(|table| &table.role);
         let mut read = 0;
         for role in roles {
             assert!(recipe(role).is_some(), "{}", role.name);

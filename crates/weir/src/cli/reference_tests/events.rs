@@ -4,7 +4,7 @@
 use super::page::{cell, code, plain, table, wrapped};
 use serde::Serialize;
 use weir_events::table::{Event, Latency, Pmu, Sample};
-use weir_events::{Amount, RoleSum, Table, tables};
+use weir_events::{Amount, RoleSum, Table, tables_with_roles};
 
 /// All families, in the order of `weir events`.
 pub fn section() -> String {
@@ -13,8 +13,11 @@ pub fn section() -> String {
         let link = format!("[{}](#{name})", code(name));
         vec![link, cell(&family.title), family.event.len().to_string()]
     };
-    let list = table(&["family", "of", "events"], tables().iter().map(row));
-    list + &tables().iter().map(describe).collect::<String>()
+    let list = table(
+        &["family", "of", "events"],
+        tables_with_roles().iter().map(row),
+    );
+    list + &tables_with_roles().iter().map(describe).collect::<String>()
 }
 
 fn describe(family: &Table) -> String {
@@ -201,7 +204,7 @@ fn sample_row(sample: &Sample) -> Vec<String> {
 #[test]
 fn each_event_has_a_row_with_its_encoding() {
     let text = section();
-    for family in tables() {
+    for family in tables_with_roles() {
         assert!(
             text.contains(&format!("\n## {}\n", family.family)),
             "{}",

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use weir_core::Missing;
 use weir_events::{
     Amount, Config, Counts, Event, Field, Latency, Pmu, Provenance, Scope, Store, Table, Traffic,
-    encode, tables,
+    encode, tables_with_roles,
 };
 use weir_linux::Roots;
 use weir_linux::pmu::Machine;
@@ -138,13 +138,16 @@ pub fn list(args: &EventsArgs, roots: &Roots) -> Result<Exit> {
             .as_ref()
             .is_none_or(|name| *name == table.family)
     };
-    let families: Vec<Family> = tables()
+    let families: Vec<Family> = tables_with_roles()
         .iter()
         .filter(wanted)
         .map(|t| family(t, &machine))
         .collect();
     if let (Some(name), true) = (&args.family, families.is_empty()) {
-        let names: Vec<&str> = tables().iter().map(|t| t.family.as_str()).collect();
+        let names: Vec<&str> = tables_with_roles()
+            .iter()
+            .map(|t| t.family.as_str())
+            .collect();
         bail!(
             "there is no family {name:?}{}; there are {}",
             text::perhaps(name, &names),
