@@ -154,9 +154,6 @@ pub struct Options {
     /// Period of the limits that are set (`cpu.max`), 1 ms to 1 s; outside of this the nearer end is taken. A
     /// short period makes short gaps, and little CPU time is gained by a rewrite, which refills the quota.
     pub period: Duration,
-    /// For [`By::Process`]: move a process that shares its cgroup with others into one of its own,
-    /// below `weir.slice`, for as long as it is limited. Without it such a process is refused.
-    pub take_processes: bool,
     /// What limits.
     pub backend: Backend,
     /// Where device traffic is read.
@@ -185,7 +182,6 @@ impl Default for Options {
             trust_cpu_max: false,
             capacity_bytes_per_sec: None,
             period: Duration::from_millis(20),
-            take_processes: false,
             backend: Backend::default(),
             counters: CounterSource::default(),
             attribution: AttributionSource::default(),

@@ -42,7 +42,7 @@ const FLOORS: &[Floor] = &[
         why: BACK_ENDS,
     },
     Floor {
-        place: "crates/weir-linux/src/backends/move_process.rs",
+        place: "crates/weir-linux/src/backends/process_home.rs",
         above: &["backends::cpu_max", "backends::sched_ext"],
         why: BACK_ENDS,
     },

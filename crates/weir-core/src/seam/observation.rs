@@ -388,6 +388,24 @@ pub enum Excluded {
     ByUser(String),
 }
 
+impl fmt::Display for Excluded {
+    /// A sentence without its full stop.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Excluded::Kernel => f.write_str("kernel threads are never limited"),
+            Excluded::Init => f.write_str("the init process is never limited"),
+            Excluded::Root => f.write_str("processes of the root cgroup, which has no limit"),
+            Excluded::Unlisted => {
+                f.write_str("weir does not see its processes, or not their cgroups")
+            }
+            Excluded::Inner => f.write_str("cgroups below it would be limited too"),
+            Excluded::Weir => f.write_str("weir does not limit itself"),
+            Excluded::RealTime => f.write_str("it has real-time tasks, which are never limited"),
+            Excluded::ByUser(glob) => write!(f, "it matches \"{glob}\" on the exclude list"),
+        }
+    }
+}
+
 /// Something that should have been read and was not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Skipped {

@@ -10,7 +10,6 @@
 //! too.
 
 use super::BackendContext;
-use super::move_process::TakenProcess;
 use crate::kernel::fd_budget::is_want;
 use crate::kernel::parse::cgroup::pids;
 use crate::workloads::cgroups::cgroup_type;
@@ -45,7 +44,7 @@ pub(crate) fn may_be_limited(
     }
     let fresh = fresh.and_then(|members| members.excluded(cached));
     match cached.excluded.as_ref().or(fresh.as_ref()) {
-        Some(why) => Err(OutcomeKind::Refused(format!("never limited: {why:?}"))),
+        Some(why) => Err(OutcomeKind::Refused(why.to_string())),
         None => Ok(()),
     }
 }
@@ -69,8 +68,7 @@ impl FreshMembers<'_> {
 }
 
 impl BackendContext {
-    /// Reads the processes and threads in a cgroup from the kernel, and a process that is about to be moved
-    /// into it.
+    /// Reads the processes and threads in a cgroup from the kernel.
     ///
     /// # Errors
     /// A member that could not be checked: it may be one that is never limited.
@@ -78,19 +76,20 @@ impl BackendContext {
         &mut self,
         watched: &Watched,
         dir: &OwnedFd,
-        take: Option<&TakenProcess>,
     ) -> Result<FreshMembers<'_>, OutcomeKind> {
-        let mut inside = match self.buffer.read_at(dir, "cgroup.procs") {
+        let inside = match self.buffer.read_at(dir, "cgroup.procs") {
             Ok(text) => pids(text).unwrap_or_default(),
             Err(e) if is_want(e) => return Err(outcome(e, watched.id.as_str())),
             Err(_) => Vec::new(),
         };
         let threads = self.threads_of(dir);
-        inside.extend(take.map(|t| t.pid));
         let mut processes = Vec::with_capacity(inside.len());
         for pid in inside {
-            let is_in_threads = threads.is_some() && take.is_none_or(|t| t.pid != pid);
-            let read = if is_in_threads { fresh_leader } else { fresh };
+            let read = if threads.is_some() {
+                fresh_leader
+            } else {
+                fresh
+            };
             match read(&self.proc, pid, &mut self.buffer) {
                 Ok(member) => processes.push((pid, member)),
                 Err(Unread::Want(e)) => return Err(outcome(e, watched.id.as_str())),

@@ -9,7 +9,7 @@
 
 pub(crate) mod cpu_max;
 pub(crate) mod eligibility;
-pub(crate) mod move_process;
+mod process_home;
 pub(crate) mod sched_ext;
 pub(crate) mod target;
 
@@ -20,13 +20,11 @@ use crate::leases::restore::ResetReport;
 use crate::leases::run_dir::LOCK;
 use crate::leases::undo::LeaseKind;
 use crate::leases::{BookSpec, LeaseBook};
-use crate::options::Options;
 use crate::workloads::discovery::View;
 use crate::workloads::exclude::Rules;
 use cpu_max::CpuMaxBackend;
 use cpu_max::lease::CpuMaxLease;
 use cpu_max::weight_lease::WeightLease;
-use move_process::TakenProcess;
 use rustix::fd::OwnedFd;
 use sched_ext::Scx;
 use sched_ext::threads::ScxThread;
@@ -45,11 +43,9 @@ pub(crate) const LIMITS: BookSpec = BookSpec {
         new: "journal.new",
         damaged: "journal.damaged",
     },
-    // A process goes back after the limit of the cgroup that it was in.
     kinds: &[
         LeaseKind::of::<WeightLease>(),
         LeaseKind::of::<CpuMaxLease>(),
-        LeaseKind::of::<TakenProcess>(),
         LeaseKind::of::<ScxThread>(),
     ],
     earlier: None,
@@ -99,24 +95,16 @@ pub(crate) struct BackendContext {
     pub(crate) root: Arc<OwnedFd>,
     pub(crate) proc: Arc<OwnedFd>,
     pub(crate) rules: Rules,
-    /// Whether a process may be moved into a cgroup of its own.
-    pub(crate) take_processes: bool,
     pub(crate) buffer: Buffer,
 }
 
 impl BackendContext {
-    pub(crate) fn new(
-        options: &Options,
-        [root, proc]: [Arc<OwnedFd>; 2],
-        rules: Rules,
-        leases: LeaseBook,
-    ) -> Self {
+    pub(crate) fn new([root, proc]: [Arc<OwnedFd>; 2], rules: Rules, leases: LeaseBook) -> Self {
         BackendContext {
             leases,
             root,
             proc,
             rules,
-            take_processes: options.take_processes,
             buffer: Buffer::new(),
         }
     }

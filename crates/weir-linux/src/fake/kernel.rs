@@ -56,49 +56,6 @@ pub(crate) fn during<T>(
     done
 }
 
-/// As a kernel where processes move between cgroups: a process is in one at a time, and a cgroup without
-/// processes can be removed with its files.
-pub(crate) fn cgroups(path: &Path, change: FileChange<'_>) -> Answer {
-    let text = path.to_string_lossy();
-    let root = text.find("sys/fs/cgroup").map(|at| &text[..at])?;
-    match change {
-        FileChange::Write(pid) if path.ends_with("cgroup.procs") => {
-            leave_all(&Path::new(root).join("sys/fs/cgroup"), pid);
-            let inside = std::fs::read_to_string(path).unwrap_or_default();
-            std::fs::write(path, format!("{inside}{pid}\n")).unwrap();
-            let dir = path.parent().unwrap().to_string_lossy();
-            let name = dir.split_once("sys/fs/cgroup").unwrap().1;
-            std::fs::write(format!("{root}/proc/{pid}/cgroup"), format!("0::{name}\n")).ok();
-            Some(Ok(()))
-        }
-        FileChange::RemoveDir => {
-            let inside = std::fs::read_to_string(path.join("cgroup.procs"));
-            if !inside.unwrap_or_default().is_empty() {
-                return Some(Err(Errno::BUSY));
-            }
-            std::fs::remove_dir_all(path).unwrap();
-            Some(Ok(()))
-        }
-        _ => None,
-    }
-}
-
-fn leave_all(dir: &Path, pid: &str) {
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            leave_all(&path, pid);
-        } else if path.ends_with("cgroup.procs") {
-            let inside = std::fs::read_to_string(&path).unwrap();
-            let stay: String = inside
-                .split_inclusive('\n')
-                .filter(|line| line.trim() != pid)
-                .collect();
-            std::fs::write(&path, stay).unwrap();
-        }
-    }
-}
-
 pub(crate) fn uninstall() {
     KERNEL.with(|slot| *slot.borrow_mut() = None);
     POLICIES.with(|slot| *slot.borrow_mut() = None);

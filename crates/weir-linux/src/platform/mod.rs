@@ -140,7 +140,7 @@ impl LinuxPlatform {
         let backends = Backends {
             cpu_max: CpuMaxBackend::new(&options, budget),
             sched_ext: scx,
-            context: BackendContext::new(&options, dirs, rules, leases),
+            context: BackendContext::new(dirs, rules, leases),
         };
         let mut pace = run(discovery)
             .map_err(|e| LinuxError::io("start a thread to watch", &roots.proc, e))?;

@@ -173,23 +173,7 @@ pub fn scheduled(stats: &WorkloadStats) -> String {
 pub fn why_long(why: &Why) -> String {
     match why {
         Why::ObserveOnly => "weir observes only; --limit makes it act".to_owned(),
-        Why::Excluded { by } => match by {
-            Excluded::Kernel => "kernel threads are never limited".to_owned(),
-            Excluded::Init => "the init process is never limited".to_owned(),
-            Excluded::Root => "processes of the root cgroup, which has no limit".to_owned(),
-            Excluded::Unlisted => {
-                "weir does not see its processes, or not their cgroups".to_owned()
-            }
-            Excluded::Inner => "cgroups below it would be limited too".to_owned(),
-            Excluded::Weir => "weir does not limit itself".to_owned(),
-            Excluded::RealTime => "it has real-time tasks, which are never limited".to_owned(),
-            Excluded::ByUser(glob) => {
-                format!(
-                    "it matches \"{}\" on the exclude list",
-                    text::harmless(glob)
-                )
-            }
-        },
+        Why::Excluded { by } => text::harmless(&by.to_string()),
         Why::Learning => "not enough is known yet to limit it".to_owned(),
         Why::BelowFairShare => "it takes less than its fair share of the set-point".to_owned(),
         Why::Headroom => "the device has headroom".to_owned(),

@@ -89,7 +89,6 @@ pub fn options(roots: &Roots, settings: &Settings) -> Result<Options> {
         trust_cpu_max: settings.trust_cpu_max,
         capacity_bytes_per_sec: settings.capacity,
         period: settings.period,
-        take_processes: false,
         backend: backend(settings.backend),
         counters: counters(settings.counters),
         attribution: attribution(settings.attribution),

@@ -5,7 +5,6 @@ use super::lease::{CpuMaxLease, read_burst};
 use super::period_phase::Phase;
 use super::weight::HeldWeight;
 use crate::backends::eligibility::outcome;
-use crate::backends::move_process::TakenProcess;
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::Kept;
 use crate::kernel::files::{Buffer, open_same, overwrite, write_at};
@@ -28,7 +27,6 @@ pub(crate) struct LimitedCgroup {
     /// What should be there.
     pub(crate) written: CpuMax,
     pub(crate) contest_at: Nanos,
-    pub(crate) taken: Option<TakenProcess>,
     /// `cpu.weight`.
     pub(crate) weight: HeldWeight,
     /// When its quota is refilled, once that is known.

@@ -34,8 +34,6 @@ pub(crate) mod weight_lease;
 pub(crate) mod write_order;
 
 use crate::backends::eligibility::{may_be_limited, outcome};
-use crate::backends::move_process;
-use crate::backends::target::LimitTarget;
 use crate::backends::{Backend, BackendContext};
 use crate::inventory::sched_ext_state::SchedExt;
 use crate::kernel::clock::{now, sleep_until};
@@ -64,12 +62,6 @@ use write_order::in_order;
 
 /// Shortest time between two writes of weir over another program's value, for each cgroup.
 const CONTEST_EVERY: Nanos = Nanos::from_millis(1000);
-
-/// Looser than any limit.
-const NO_LIMIT: CpuMax = CpuMax {
-    quota_us: None,
-    period_us: 100_000,
-};
 
 /// The back end.
 pub(crate) struct CpuMaxBackend {
@@ -145,8 +137,7 @@ impl CpuMaxBackend {
         }
         let ours = quota(cpus, self.period_us);
         if let Some(hold) = self.holds.get(id) {
-            let (path, take) = (&hold.lease.path, hold.taken.as_ref());
-            if let Err(why) = context.still_limits(watched, path, take) {
+            if let Err(why) = context.still_limits(watched, &hold.lease.path) {
                 if !matches!(why, OutcomeKind::Failed(_)) {
                     self.release(id, context);
                 }
@@ -162,7 +153,7 @@ impl CpuMaxBackend {
         }
         let outcome = self.set(id, ours, context);
         if matches!(outcome, Err(OutcomeKind::Vanished)) {
-            let _ = self.forget(id, context);
+            self.forget(id, context);
         }
         outcome
     }
@@ -175,25 +166,8 @@ impl CpuMaxBackend {
         context: &mut BackendContext,
     ) -> Result<Option<LimitedCgroup>, OutcomeKind> {
         context.claim()?;
-        let (dir, path, take) = context.target(&watched.source)?;
-        let taken = take.clone();
-        let held = self.take_hold(watched, (dir, path, take), ours, context);
-        if !matches!(held, Ok(Some(_)))
-            && let Some(take) = taken
-        {
-            context.bring_home(&take);
-        }
-        held
-    }
-
-    fn take_hold(
-        &mut self,
-        watched: &Watched,
-        (dir, path, take): LimitTarget,
-        ours: CpuMax,
-        context: &mut BackendContext,
-    ) -> Result<Option<LimitedCgroup>, OutcomeKind> {
-        let fresh = context.fresh_members(watched, &dir, take.as_ref())?;
+        let (dir, path) = context.target(&watched.source)?;
+        let fresh = context.fresh_members(watched, &dir)?;
         may_be_limited(watched, Some(fresh))?;
         let name = escape(&path);
         let max = open_to_change(&dir, "cpu.max").map_err(|e| match e {
@@ -217,10 +191,6 @@ impl CpuMaxBackend {
             burst_us,
             ours: LastTwo::default(),
         };
-        if let Some(take) = &take {
-            let (root, buffer) = (context.root.as_fd(), &mut context.buffer);
-            move_process::carry(root, &context.proc, &dir, take, buffer)?;
-        }
         context.leases.note(&lease.hold())?;
         Ok(Some(LimitedCgroup {
             dir: self.budget.keep(dir, Rank::Seldom),
@@ -228,7 +198,6 @@ impl CpuMaxBackend {
             ours,
             written: theirs,
             contest_at: Nanos(0),
-            taken: take,
             weight: HeldWeight::default(),
             phase: None,
             trouble: None,
@@ -294,7 +263,7 @@ impl CpuMaxBackend {
                 Err(why) => Err(why),
             };
             if tended == Err(OutcomeKind::Vanished) {
-                let _ = self.forget(&id, context);
+                self.forget(&id, context);
                 continue;
             }
             self.on_weight(&id, context, |scale, hold| scale.check(hold));
@@ -320,7 +289,7 @@ impl CpuMaxBackend {
         let (Some(hold), Some(watched)) = (self.holds.get(id), view.get(id)) else {
             return Ok(());
         };
-        match context.still_limits(watched, &hold.lease.path, hold.taken.as_ref()) {
+        match context.still_limits(watched, &hold.lease.path) {
             Err(why @ OutcomeKind::Refused(_)) => Err(why),
             _ => Ok(()),
         }
@@ -396,33 +365,20 @@ impl CpuMaxBackend {
             // Still held and still in the journal: tried again, at the latest by `weir reset`.
             UndoOutcome::Failed(why) => return OutcomeKind::Failed(why),
         };
-        match self.forget(id, context) {
-            Ok(()) => kind,
-            Err(why) => OutcomeKind::Failed(why),
-        }
+        self.forget(id, context);
+        kind
     }
 
     /// Drops a hold when its limit is restored or its cgroup is gone.
-    ///
-    /// # Errors
-    /// The process that was moved into its cgroup cannot be brought back: it is still held, without limit.
-    fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) -> Result<(), String> {
+    fn forget(&mut self, id: &WorkloadId, context: &mut BackendContext) {
         self.on_weight(id, context, |scale, hold| {
             scale.end(hold, HeldWeight::default())
         });
-        let Some(hold) = self.holds.get_mut(id) else {
-            return Ok(());
+        let Some(hold) = self.holds.remove(id) else {
+            return;
         };
-        if let Some(take) = &hold.taken
-            && let UndoOutcome::Failed(why) = context.bring_home(take)
-        {
-            (hold.ours, hold.written) = (NO_LIMIT, hold.lease.theirs);
-            return Err(why);
-        }
         let inode = hold.lease.inode;
-        self.holds.remove(id);
         let _ = context.leases.note(&CpuMaxRecord::Done { inode });
-        Ok(())
     }
 }
 

@@ -122,8 +122,8 @@ impl Scx {
         context: &mut BackendContext,
     ) -> Result<LimitedWorkload, OutcomeKind> {
         context.claim()?;
-        let (dir, path, _) = context.target(&watched.source)?;
-        let fresh = context.fresh_members(watched, &dir, None)?;
+        let (dir, path) = context.target(&watched.source)?;
+        let fresh = context.fresh_members(watched, &dir)?;
         may_be_limited(watched, Some(fresh))?;
         let (slot, is_new) = self.slot_for(id).ok_or_else(|| {
             let most = intf::MAX_SLOTS - 1;

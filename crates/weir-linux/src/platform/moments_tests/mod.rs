@@ -66,10 +66,6 @@ struct World {
 
 fn host_of(fake: &Fake, random: &mut Random) -> FakeHost {
     let mut host = FakeHost::new(fake);
-    fake.write(
-        format!("{CGROUPS}/weir.slice/cgroup.subtree_control"),
-        "cpu\n",
-    );
     let mut all = BTreeSet::new();
     for (leaf, processes) in LEAVES {
         let pids: Vec<u32> = processes.iter().map(|tids| tids[0]).collect();
@@ -127,7 +123,6 @@ impl World {
 
     fn options(&self) -> Options {
         let mut options = self.fake.options(self.by);
-        options.take_processes = true;
         options.attribution = AttributionSource::Resctrl;
         options
     }
@@ -152,7 +147,7 @@ impl World {
             view: discovery.round(Nanos(1)),
             discovery,
             backend: CpuMaxBackend::new(&options, budget),
-            context: BackendContext::new(&options, [root, proc], rules, leases),
+            context: BackendContext::new([root, proc], rules, leases),
             scheduled: None,
             traffic: None,
         };
@@ -307,18 +302,14 @@ impl World {
 
     /// What is not as it should be.
     fn differences(&self) -> Vec<String> {
-        let mut found = self.host.borrow().all();
-        for file in ["weir.slice/", "weir.slice/cgroup.subtree_control"] {
-            found.remove(&format!("{CGROUPS}/{file}"));
-        }
+        let found = self.host.borrow().all();
         let names: BTreeSet<&String> = found.keys().chain(self.expected.keys()).collect();
-        let is_ours = |name: &&&String| !name.contains("weir.slice") || name.contains("pid-");
         let differs = |name: &&&String| found.get(**name) != self.expected.get(**name);
         let line = |name: &String| {
             let (is, should) = (found.get(name), self.expected.get(name));
             format!("{name}: {is:?} instead of {should:?}")
         };
-        let differing = names.iter().filter(is_ours).filter(differs);
+        let differing = names.iter().filter(differs);
         differing.map(|name| line(name)).collect()
     }
 }
@@ -457,7 +448,7 @@ fn a_note_after_its_change_is_noticed() {
         .filter_map(|seed| moment(seed, true, &mut tally).err())
         .collect();
     let of = |file: &str| late.iter().filter(|why| why.contains(file)).count();
-    for what in ["/cpu.max", "/cpu.weight", "policy 1", "cgroup.procs"] {
+    for what in ["/cpu.max", "/cpu.weight", "policy 1"] {
         assert!(of(what) > 0, "{what}: of {} that were noticed", late.len());
     }
 }
