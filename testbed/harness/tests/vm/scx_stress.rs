@@ -38,9 +38,11 @@ const SHORT: Stress = Stress {
     late_runs: 1,
 };
 
+/// A task that wakes, computes and sleeps takes a millisecond of these CPUs. All together must want less than
+/// their limit leaves them, some twentieth of a CPU, or their queue grows without end.
 const SOAK: Stress = Stress {
     tasks: 10_000,
-    sleep_ms: 20_000,
+    sleep_ms: 200_000,
     sec: 25,
     cpu_rounds: 6,
     late_runs: 5,
@@ -298,10 +300,11 @@ fn with_readers(bench: &Bench) -> Result<Vm> {
     Ok(vm)
 }
 
-/// Puts one question, and tidies up after it.
+/// Puts one question, and tidies up after it: thousands of tasks take a while to end.
 fn put(q: &mut Questions, vm: &Vm, name: &str, question: impl FnOnce(&Vm) -> Result<()>) {
     let tidy = format!(
-        "{}; echo 1 > /sys/devices/system/cpu/cpu1/online; {}",
+        "{}; echo 1 > /sys/devices/system/cpu/cpu1/online; {}
+         until [ $(wc -l < {SLICE}/a.service/cgroup.threads) -lt 20 ]; do sleep 1; done",
         signal_named("KILL", "stress-ng*|threads"),
         set_weights(100)
     );
@@ -374,7 +377,7 @@ fn soak_scx_stress() -> Result<()> {
     let vm = &with_readers(&bench)?;
     let mut evidence = Evidence::of("scx_stress");
     let cpus = ask_about_cpus(vm, SOAK, &mut |said| evidence.say(said));
-    let both = &["sched-ext", "sched-ext-full"];
+    let both = &["sched-ext-full", "sched-ext"];
     let tasks = stress_tasks(vm, SOAK, both, &mut |said| evidence.say(said));
     evidence.write(cpus.and(tasks))
 }
