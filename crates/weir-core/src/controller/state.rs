@@ -266,13 +266,13 @@ impl WorkloadState {
             && self
                 .uses
                 .iter()
-                .zip(&seen.uses)
+                .zip(seen.uses.iter())
                 .all(|(a, b)| a.group == b.group);
         if same {
             return;
         }
         let mut old = std::mem::take(&mut self.uses);
-        for use_ in &seen.uses {
+        for use_ in seen.uses.iter() {
             let kept = old
                 .iter()
                 .position(|u| u.group == use_.group)
