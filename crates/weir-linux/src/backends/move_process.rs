@@ -88,8 +88,8 @@ impl Undo for TakenProcess {
         vec![ProcessRecord::Take(self.clone())]
     }
 
-    fn cgroup_inode(&self) -> Option<u64> {
-        Some(self.inode)
+    fn has_cgroup(open: &BTreeMap<String, Self>, inode: u64) -> bool {
+        open.values().any(|taken| taken.inode == inode)
     }
 
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {

@@ -193,8 +193,8 @@ impl Undo for WeightLease {
             .collect()
     }
 
-    fn cgroup_inode(&self) -> Option<u64> {
-        Some(self.inode)
+    fn has_cgroup(open: &BTreeMap<u64, Self>, inode: u64) -> bool {
+        open.contains_key(&inode)
     }
 
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
