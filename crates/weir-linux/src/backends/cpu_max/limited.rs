@@ -81,7 +81,7 @@ impl LimitedCgroup {
     ) -> Result<CpuMax, OutcomeKind> {
         let read = match &self.max {
             Some(fd) => buffer.read(fd),
-            None => self.with_dir(root, |dir| buffer.read_at(dir, "cpu.max")),
+            None => self.with_dir(root, |dir| buffer.read_once_at(dir, "cpu.max")),
         };
         parse_max(read, name)
     }
