@@ -235,12 +235,17 @@ impl LimitState {
         }
     }
 
-    /// Lets the memory of writes fade.
-    pub(super) fn age(&mut self, dt_secs: f64) {
+    /// Lets the memory of writes fade to this part ([`writes_kept`]).
+    pub(super) fn age(&mut self, kept: f64) {
         if self.write_rate > 0.0 {
-            self.write_rate *= (-dt_secs / WRITE_MEMORY_SECS).exp();
+            self.write_rate *= kept;
         }
     }
+}
+
+/// The part of the memory of writes that is left after so many seconds.
+pub(super) fn writes_kept(dt_secs: f64) -> f64 {
+    (-dt_secs / WRITE_MEMORY_SECS).exp()
 }
 
 impl WorkloadState {
