@@ -76,12 +76,13 @@ fn observation(ids: &[WorkloadId], n: u64) -> Observation {
         kind: WorkloadKind::Cgroup,
         cpu_ns: Reading::new(at, Nanos(n * (i % 17) * 100_000 + (n * i * 7919) % 50_000)),
         throttled_ns: Reading::missing(at, Missing::NotSupported("no throttling here".into())),
-        uses: vec![Use {
+        uses: [Use {
             group: group((i % u64::from(GROUPS)) as u32),
             resident_bytes: Reading::new(at, Bytes(((i % 5) << 20) + 4096)),
             sampled_read_bytes: None,
             sampled_write_bytes: None,
-        }],
+        }]
+        .into(),
         resident_bytes: None,
         weight: 100.0,
         their_limit_cpus: None,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 
 use super::*;
+use std::sync::Arc;
 use weir_core::rates::attribution::{Estimate, Provenance};
 use weir_core::seam::observation::{Missing, Multiplexing, WorkloadKind, WorkloadReading};
 use weir_core::seam::plan::{Decision, Why};
@@ -88,7 +89,7 @@ fn said_of(id: &str) -> String {
         kind: WorkloadKind::Cgroup,
         cpu_ns: Reading::new(Nanos(1), Nanos::from_millis(1500)),
         throttled_ns: Reading::missing(Nanos(1), Missing::NotYetRead),
-        uses: Vec::new(),
+        uses: Arc::default(),
         resident_bytes: None,
         weight: 100.0,
         their_limit_cpus: None,

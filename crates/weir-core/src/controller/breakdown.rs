@@ -128,12 +128,13 @@ mod tests {
                 kind: WorkloadKind::Cgroup,
                 cpu_ns: Reading::new(at, at),
                 throttled_ns: Reading::new(at, Nanos(0)),
-                uses: vec![Use {
+                uses: [Use {
                     group: GROUP,
                     resident_bytes: Reading::new(Nanos(0), Bytes(1)),
                     sampled_read_bytes: reads.map(counter),
                     sampled_write_bytes: writes.map(counter),
-                }],
+                }]
+                .into(),
                 resident_bytes: None,
                 weight: 100.0,
                 their_limit_cpus: None,
@@ -218,7 +219,8 @@ mod tests {
         for (sec, stored, written) in [(0, 0, 0), (1, 100, 0), (2, 100, 100), (3, 100, 200)] {
             let mut seen = seen(sec, &[(Some(10), Some(0)), (Some(10), Some(0))]);
             let at = Nanos::from_millis(sec * 1000);
-            seen.workloads[1].uses[0].sampled_write_bytes = Some(Reading::new(at, Bytes(stored)));
+            let uses = std::sync::Arc::make_mut(&mut seen.workloads[1].uses);
+            uses[0].sampled_write_bytes = Some(Reading::new(at, Bytes(stored)));
             seen.groups[0].write_bytes = Reading::new(at, Bytes(written));
             let plan = step(&mut state, &config, &machine(), &seen);
             let figures = plan.workloads.iter().filter_map(|v| v.traffic);

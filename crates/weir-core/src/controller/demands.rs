@@ -16,7 +16,7 @@ use super::devices::DeviceTrack;
 use super::findings::StepContext;
 use super::parts::Parts;
 use super::signals::{Signals, WorkloadSignals};
-use super::state::{DeviceUse, GroupUse, State, WorkloadState};
+use super::state::{DeviceUse, GroupUse, State, WorkloadState, writes_kept};
 use crate::ids::DeviceId;
 use crate::rates::attribution::{Estimate, Provenance};
 use std::ops::Range;
@@ -104,8 +104,9 @@ pub(super) fn estimate(
         all: Vec::with_capacity(workloads.len()),
         ranges: Vec::with_capacity(workloads.len()),
     };
+    let kept = writes_kept(context.dt);
     for (tracked, seen) in workloads.iter_mut().zip(&signals.workloads) {
-        tracked.hold.age(context.dt);
+        tracked.hold.age(kept);
         let begin = demands.all.len();
         demands.all.extend(tracked.loads.iter().map(nothing));
         let all = demands.all.get_mut(begin..).unwrap_or_default();

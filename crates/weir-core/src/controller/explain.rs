@@ -42,14 +42,15 @@ impl Explanation<'_> {
 
     /// The verdicts, by workload id.
     pub fn verdicts(&self) -> Vec<Decision> {
-        let decide = |(tracked, found): (&WorkloadState, WorkloadFindings<'_>)| {
-            let seen = self.context.seen.workloads.get(found.signals.index?)?;
-            let involved = !tracked.uses.is_empty() || tracked.hold.in_force.is_some();
-            involved.then(|| verdict(self, tracked, &found, seen))
-        };
         let mut verdicts = Vec::with_capacity(self.state.workloads.len());
-        let each = self.state.workloads.iter().zip(self.found.workloads());
-        verdicts.extend(each.filter_map(decide));
+        for (tracked, found) in self.state.workloads.iter().zip(self.found.workloads()) {
+            let index = found.signals.index;
+            let seen = index.and_then(|i| self.context.seen.workloads.get(i));
+            let is_involved = !tracked.uses.is_empty() || tracked.hold.in_force.is_some();
+            if let Some(seen) = seen.filter(|_| is_involved) {
+                verdicts.push(verdict(self, tracked, &found, seen));
+            }
+        }
         verdicts
     }
 
@@ -165,7 +166,7 @@ fn limited(
     });
     let budget = case.budget(device);
     Why::Limited {
-        policy: case.context.config.policy.name().to_owned(),
+        policy: case.context.config.policy.name().into(),
         demand_bytes_per_sec: BytesPerSec::new(demand.map_or(0.0, |d| d.bytes_per_sec)),
         device_bytes_per_sec: rate.unwrap_or(BytesPerSec::ZERO),
         asked_bytes_per_sec: budget.map(|budget| BytesPerSec::new(budget.demanded)),

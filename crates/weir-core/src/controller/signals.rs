@@ -153,7 +153,7 @@ fn read_uses(
     if let Some(delta) = counted.as_ref().and_then(|counted| counted.delta) {
         signals.running_ratio = signals.running_ratio.min(delta.running_ratio);
     }
-    let uses = tracked.uses.iter_mut().zip(&found.uses);
+    let uses = tracked.uses.iter_mut().zip(found.uses.iter());
     for (place, (track, use_)) in uses.enumerate() {
         let (sampled, stores) = match &counted {
             Some(counted) => counted.of_use(track, use_),

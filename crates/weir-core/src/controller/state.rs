@@ -235,12 +235,17 @@ impl LimitState {
         }
     }
 
-    /// Lets the memory of writes fade.
-    pub(super) fn age(&mut self, dt_secs: f64) {
+    /// Lets the memory of writes fade to this part ([`writes_kept`]).
+    pub(super) fn age(&mut self, kept: f64) {
         if self.write_rate > 0.0 {
-            self.write_rate *= (-dt_secs / WRITE_MEMORY_SECS).exp();
+            self.write_rate *= kept;
         }
     }
+}
+
+/// The part of the memory of writes that is left after so many seconds.
+pub(super) fn writes_kept(dt_secs: f64) -> f64 {
+    (-dt_secs / WRITE_MEMORY_SECS).exp()
 }
 
 impl WorkloadState {
@@ -266,13 +271,13 @@ impl WorkloadState {
             && self
                 .uses
                 .iter()
-                .zip(&seen.uses)
+                .zip(seen.uses.iter())
                 .all(|(a, b)| a.group == b.group);
         if same {
             return;
         }
         let mut old = std::mem::take(&mut self.uses);
-        for use_ in &seen.uses {
+        for use_ in seen.uses.iter() {
             let kept = old
                 .iter()
                 .position(|u| u.group == use_.group)

@@ -63,6 +63,7 @@ pub(super) fn propose(
         return Vec::new();
     }
     let part = context.gains.limited_weight;
+    let gains = LearningGains::of(context.dt);
     let mut due: Vec<(usize, f64)> = Vec::new();
     let each = state.workloads.iter_mut().zip(found.workloads());
     for (position, (tracked, found)) in each.enumerate() {
@@ -72,7 +73,7 @@ pub(super) fn propose(
             tracked.hold.weight_requested = None;
             continue;
         };
-        let would_use = would_use(tracked, &found, context.dt);
+        let would_use = would_use(tracked, &found, &gains);
         let has = match &seen.limited_weight {
             None => 1.0,
             Some(LimitedWeight::Lowered { ratio }) => *ratio,
@@ -94,8 +95,30 @@ pub(super) fn propose(
     by_turns(state, due, context.at)
 }
 
+/// How much of what is new is taken in at a step.
+struct LearningGains {
+    rise: f64,
+    waiting: f64,
+    memory: f64,
+}
+
+impl LearningGains {
+    fn of(dt_secs: f64) -> Self {
+        let gain = |memory_secs: f64| 1.0 - (-dt_secs / memory_secs).exp();
+        LearningGains {
+            rise: gain(RISE_SECS),
+            waiting: gain(WAITING_SECS),
+            memory: gain(MEMORY_SECS),
+        }
+    }
+}
+
 /// The CPUs that it would use without a limit.
-fn would_use(tracked: &mut WorkloadState, found: &WorkloadFindings<'_>, dt: f64) -> f64 {
+fn would_use(
+    tracked: &mut WorkloadState,
+    found: &WorkloadFindings<'_>,
+    gains: &LearningGains,
+) -> f64 {
     let hold = &mut tracked.hold;
     // A missing reading is no use of 0.
     let Some(cpus) = found.signals.cpu else {
@@ -103,12 +126,12 @@ fn would_use(tracked: &mut WorkloadState, found: &WorkloadFindings<'_>, dt: f64)
     };
     let now = cpus + found.signals.throttled_ratio;
     let waits = !hold.pinned && cpus > IDLE_CPUS;
-    let memory_secs = match (now > hold.would_use, waits) {
-        (true, _) => RISE_SECS,
-        (false, true) => WAITING_SECS,
-        (false, false) => MEMORY_SECS,
+    let gain = match (now > hold.would_use, waits) {
+        (true, _) => gains.rise,
+        (false, true) => gains.waiting,
+        (false, false) => gains.memory,
     };
-    hold.would_use += (now - hold.would_use) * (1.0 - (-dt / memory_secs).exp());
+    hold.would_use += (now - hold.would_use) * gain;
     hold.would_use
 }
 

@@ -374,7 +374,7 @@ impl CountLog {
                 FULL_MASK,
                 throttled,
             );
-            for use_ in &workload.uses {
+            for use_ in workload.uses.iter() {
                 let what = format!("resident_bytes of {} in {}", workload.id, use_.group);
                 self.plain(all, seen.at, &what, &use_.resident_bytes);
                 let group = Some(use_.group);

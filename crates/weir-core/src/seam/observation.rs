@@ -9,6 +9,7 @@ use crate::ids::{DeviceId, GroupId, WorkloadId};
 use crate::units::{Bytes, CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
 
 /// Why a value is not there.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -317,8 +318,9 @@ pub struct WorkloadReading {
     pub cpu_ns: Reading<Nanos>,
     /// Time it was held back by its limit.
     pub throttled_ns: Reading<Nanos>,
-    /// How it uses each group, ordered by group; a group it has nothing to do with is left out.
-    pub uses: Vec<Use>,
+    /// How it uses each group, ordered by group; a group it has nothing to do with is left out. Shared with the
+    /// observations before, since it mostly stays as it is.
+    pub uses: Arc<[Use]>,
     /// All its memory, on whatever node: what the parts in `uses` are parts of. Nothing where only those are
     /// known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -6,6 +6,7 @@ use crate::rates::attribution::{Estimate, Provenance};
 use crate::seam::observation::{LimitedWeight, Missing, Skipped};
 use crate::units::{BytesPerSec, CpuShare, Nanos};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// What one step decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -142,8 +143,8 @@ pub enum Why {
     /// It is limited to its part of the set-point.
     #[serde(alias = "cut")]
     Limited {
-        /// The policy that made the split.
-        policy: String,
+        /// The name of the policy that made the split.
+        policy: Cow<'static, str>,
         /// Its demand.
         demand_bytes_per_sec: BytesPerSec,
         /// What the device moved in the interval before. It may be less than is shared out: demands decide,

@@ -3,6 +3,7 @@
 //! broken world that fails it and it only.
 
 use crate::plant::{Plant, cpus};
+use std::sync::Arc;
 use weir_core::seam::conformance::{Violation, act, dry_run, watch};
 use weir_core::seam::observation::{
     EventCount, EventCounts, Missing, Skipped, TaskCountsReading, WorkloadReading,
@@ -90,7 +91,10 @@ fn time_and_seq() {
     only("seq", &with_sight(|seen| seen.seq /= 2));
     only(
         "time",
-        &with_sight(|seen| seen.workloads[0].uses[0].resident_bytes.at = Nanos(u64::MAX)),
+        &with_sight(|seen| {
+            let uses = Arc::make_mut(&mut seen.workloads[0].uses);
+            uses[0].resident_bytes.at = Nanos(u64::MAX);
+        }),
     );
     let mut count = 0;
     let found = with_sight(move |seen| {
@@ -186,8 +190,8 @@ fn ids_are_ordered() {
     only(
         "order",
         &with_sight(|seen| {
-            let twice = seen.workloads[0].uses[0].clone();
-            seen.workloads[0].uses.push(twice);
+            let uses = &mut seen.workloads[0].uses;
+            *uses = [&uses[..], &uses[..1]].concat().into();
         }),
     );
 }

@@ -245,7 +245,7 @@ fn damage(dice: &mut Dice, seen: &mut Observation) {
         match dice.next() % 60 {
             0 => workload.cpu_ns = wild_reading(dice, Nanos),
             1 => workload.throttled_ns = wild_reading(dice, Nanos),
-            2 => workload.uses.clear(),
+            2 => workload.uses = [].into(),
             3 => workload.weight = wild_float(dice),
             4 => workload.their_limit_cpus = Some(CpuShare::new(wild_float(dice))),
             5 => workload.excluded = Some(Excluded::RealTime),

@@ -5,6 +5,7 @@
 use crate::plant::{CAPACITY, GROUP, Plant};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use weir_core::rates::multiplexing::MuxGroup;
 use weir_core::seam::observation::{
     EventCount, EventCounts, GroupReading, TaskCountsReading, Use, WorkloadReading,
@@ -94,7 +95,7 @@ fn by_edge(edge: &mut BTreeMap<WorkloadId, EdgeAccount>, seen: &Observation) -> 
         if let Some(workload) = seen.workloads.iter_mut().find(|w| w.id == id) {
             let account = edge.entry(id).or_default();
             let more = counts.value.and_then(|counts| account.advance(counts));
-            account.share_out(counts.at, more, &mut workload.uses);
+            account.share_out(counts.at, more, Arc::make_mut(&mut workload.uses));
         }
     }
     seen
@@ -174,7 +175,7 @@ impl CountedPlant {
             let fate = dice.next() % 20;
             if fate == 0 {
                 // It uses no group now.
-                workload.uses.clear();
+                workload.uses = [].into();
                 continue;
             }
             let counts = match fate {
@@ -202,10 +203,11 @@ impl CountedPlant {
     /// Memory in both groups, or in one, as far as it is known.
     fn spread(&mut self, workload: &mut WorkloadReading) {
         let dice = &mut self.plant.dice;
-        for use_ in workload.uses.clone() {
+        let mut uses = workload.uses.to_vec();
+        for use_ in workload.uses.iter() {
             let mut other = Use {
                 group: SECOND,
-                ..use_
+                ..use_.clone()
             };
             if dice.next().is_multiple_of(3) {
                 other.resident_bytes.value = Ok(Bytes(dice.next() % (1 << 30)));
@@ -214,9 +216,10 @@ impl CountedPlant {
                 other.resident_bytes.value = Err(Missing::NotYetRead);
             }
             if !dice.next().is_multiple_of(15) {
-                workload.uses.push(other);
+                uses.push(other);
             }
         }
+        workload.uses = uses.into();
     }
 }
 

@@ -113,12 +113,13 @@ impl World {
                     false => Reading::new(at, Nanos(*used as u64)),
                 },
                 throttled_ns: Reading::new(at, Nanos(*held as u64)),
-                uses: vec![Use {
+                uses: [Use {
                     group: GROUP,
                     resident_bytes: Reading::new(at, Bytes(1 << 20)),
                     sampled_read_bytes: None,
                     sampled_write_bytes: None,
-                }],
+                }]
+                .into(),
                 resident_bytes: None,
                 weight: 100.0,
                 their_limit_cpus: None,

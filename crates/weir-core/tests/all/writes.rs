@@ -104,12 +104,13 @@ impl World {
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(one.cpu_ns)),
             throttled_ns: Reading::new(at, Nanos(0)),
-            uses: vec![Use {
+            uses: [Use {
                 group: GROUP,
                 resident_bytes: Reading::new(at, Bytes(1 << 20)),
                 sampled_read_bytes: None,
                 sampled_write_bytes: None,
-            }],
+            }]
+            .into(),
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,

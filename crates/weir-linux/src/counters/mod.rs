@@ -16,19 +16,21 @@ pub(crate) mod idle_groups;
 pub(crate) mod latency;
 pub(crate) mod link_bound;
 pub mod pmu;
+pub(crate) mod read_timing;
 pub(crate) mod totals;
 
 use crate::inventory::numa::{MemoryNode, missing};
 use crate::kernel::clock::now;
-use crate::kernel::files::{open_file, open_root, read_path};
-use crate::kernel::parse::sysfs::{Pair, counter_dump, pairs};
+use crate::kernel::files::read_path;
+use crate::kernel::parse::sysfs::Pair;
 use crate::kernel::parse::{decimal, signed};
 use crate::kernel::privilege;
 use crate::options::{CounterSource, Roots};
+use driver_files::{open_counters, read_attribute, read_dump, read_text_files};
 use pmu::Counting;
+use read_timing::ReadTiming;
 use rustix::fd::OwnedFd;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use weir_core::seam::observation::GroupReading;
 use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
@@ -55,6 +57,7 @@ struct DeviceSource {
     group_count: u32,
     kind: Kind,
     retry_at: Nanos,
+    timing: ReadTiming,
     /// Where it says how busy it is, if it does.
     load: Option<PathBuf>,
 }
@@ -296,6 +299,7 @@ impl Counters {
             group_count,
             kind,
             retry_at: Nanos(0),
+            timing: ReadTiming::default(),
             load: None,
         });
     }
@@ -323,12 +327,14 @@ impl DeviceSource {
             let why = Missing::Lost("the counters went away; tried again each second".into());
             return self.push_missing(before, &why, seen);
         }
-        let pairs = match &mut self.kind {
-            Kind::Attribute { path, fd } => read_attribute(path, fd, self.group_count, space),
+        let (count, timing) = (self.group_count, &mut self.timing);
+        // Registers of a device take microseconds each: the middle is when the counts were true.
+        let (at, pairs) = match &mut self.kind {
+            Kind::Attribute { path, fd } => timing.read(|| read_attribute(path, fd, count, space)),
             Kind::TextFiles { dir } => {
-                return read_text_files(self.device, dir, self.group_count, seen);
+                return read_text_files(self.device, dir, count, timing, seen);
             }
-            Kind::Dump { path } => read_dump(path),
+            Kind::Dump { path } => timing.read(|| read_dump(path)),
             Kind::Perf {
                 counting,
                 running_ratio,
@@ -336,10 +342,8 @@ impl DeviceSource {
                 *running_ratio = perf::read(self.device, counting, seen);
                 return;
             }
-            Kind::None(why) => Err(why.clone()),
+            Kind::None(why) => (before, Err(why.clone())),
         };
-        // Registers of a device take microseconds each: the middle is when the counts were true.
-        let at = Nanos(before.0 + now().0.saturating_sub(before.0) / 2);
         match pairs {
             Ok(pairs) => self.push_pairs(at, &pairs, seen),
             Err(why) => {
@@ -428,63 +432,10 @@ fn read_node(group: &Path) -> Option<NodeId> {
     u32::try_from(signed(&text).ok()?).ok().map(NodeId)
 }
 
-fn open_counters(path: &Path) -> io::Result<OwnedFd> {
-    let dir = open_root(path.parent().unwrap_or(Path::new("/")))?;
-    Ok(open_file(&dir, "counters")?)
-}
-
-fn read_attribute(
-    path: &Path,
-    fd: &mut Option<OwnedFd>,
-    group_count: u32,
-    space: &mut Vec<u8>,
-) -> Result<Vec<Pair>, Missing> {
-    let size = usize::try_from(group_count).unwrap_or(0) * 16;
-    space.resize(size, 0);
-    let kept = match fd.take() {
-        Some(kept) => kept,
-        None => {
-            open_counters(path).map_err(|e| Missing::Lost(format!("{}: {e}", path.display())))?
-        }
-    };
-    // sysfs gives at most one page a call; the rest follows at its offset.
-    let mut count = 0;
-    while count < size {
-        match rustix::io::pread(&kept, &mut space[count..], count as u64) {
-            Ok(0) => break,
-            Ok(more) => count += more,
-            Err(rustix::io::Errno::INTR) => {}
-            // Whatever the kernel's word for it, a counter that answered before is lost now.
-            Err(e) => return Err(Missing::Lost(format!("{}: {e}", path.display()))),
-        }
-    }
-    *fd = Some(kept);
-    Ok(pairs(&space[..count]).collect())
-}
-
-fn read_text_files(device: DeviceId, dir: &Path, group_count: u32, seen: &mut Vec<GroupReading>) {
-    for index in 0..group_count {
-        let group = dir.join(format!("group{index}"));
-        let read = |name: &str| {
-            let value = read_number(&group.join(name)).map(Bytes);
-            Reading { at: now(), value }
-        };
-        seen.push(GroupReading {
-            id: GroupId { device, index },
-            read_bytes: read("read_bytes"),
-            write_bytes: read("write_bytes"),
-        });
-    }
-}
-
-fn read_dump(path: &Path) -> Result<Vec<Pair>, Missing> {
-    let text = read_path(path).map_err(|e| missing(path, &e))?;
-    counter_dump(&text, GROUP_COUNT_MAX as usize)
-        .map_err(|e| Missing::Lost(format!("{}: {e}", path.display())))
-}
-
 #[path = "devload.rs"]
 mod devload;
+#[path = "driver_files.rs"]
+mod driver_files;
 #[path = "node_join.rs"]
 mod node_join;
 #[path = "perf.rs"]

@@ -56,9 +56,10 @@ pub(crate) trait Undo: Debug + Send + Sized + 'static {
     /// The records of this lease, for a journal that is rewritten.
     fn records(&self) -> Vec<Self::Record>;
 
-    /// The inode of the cgroup that is changed, where it is a cgroup.
-    fn cgroup_inode(&self) -> Option<u64> {
-        None
+    /// Whether one of the open leases is a change of the cgroup with this inode. It is asked before each new
+    /// limit.
+    fn has_cgroup(_open: &BTreeMap<Self::Key, Self>, _inode: u64) -> bool {
+        false
     }
 
     /// Puts the earlier state back where what is there is still weir's. One entry for each thing that it
@@ -234,8 +235,7 @@ impl<L: Undo> OpenLeases for LeasesOf<L> {
     }
 
     fn has_cgroup(&self, inode: u64) -> bool {
-        let mut inodes = self.open.values().filter_map(L::cgroup_inode);
-        inodes.any(|changed| changed == inode)
+        L::has_cgroup(&self.open, inode)
     }
 
     fn undo_all(&mut self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {

@@ -16,7 +16,7 @@ use crate::workloads::discovery::View;
 use crate::workloads::task_iter;
 use rustix::fs::{fstat, stat};
 use std::collections::BTreeSet;
-use weir_core::seam::observation::{GroupReading, WorkloadReading};
+use weir_core::seam::observation::{GroupReading, Use, WorkloadReading};
 use weir_core::seam::topology::{CountedBy, Device, Fact, Group};
 use weir_core::{GroupId, Missing, Nanos, NodeId};
 
@@ -89,8 +89,10 @@ impl Stale {
             return;
         }
         for workload in workloads {
-            let known = |group: &GroupId| !self.groups.contains(group);
-            workload.uses.retain(|use_| known(&use_.group));
+            let is_known = |use_: &&Use| !self.groups.contains(&use_.group);
+            if !workload.uses.iter().all(|use_| is_known(&use_)) {
+                workload.uses = workload.uses.iter().filter(is_known).cloned().collect();
+            }
         }
     }
 }

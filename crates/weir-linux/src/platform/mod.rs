@@ -240,14 +240,14 @@ impl LinuxPlatform {
             skipped,
             vanished: false,
         };
-        for mut request in requests {
+        for request in &mut requests {
             let (watched, is_idle) = (request.watched, request.repose == Repose::Idle);
             let mut uses_count = true;
             let parked = backend.throttled(&watched.id);
             let times = match request.last.take() {
                 Some(told) => told,
                 None => {
-                    let Some(times) = reader.read(&mut request) else {
+                    let Some(times) = reader.read(request) else {
                         continue;
                     };
                     uses_count = self.rests.note(request.place, &watched.source, &times);
@@ -270,8 +270,8 @@ impl LinuxPlatform {
                 throttled_ns: parked.unwrap_or(times.1),
                 resident_bytes: watched.resident_bytes.filter(|_| uses_count && !is_idle),
                 uses: match uses_count {
-                    true => watched.uses.clone(),
-                    false => Vec::new(),
+                    true => Arc::clone(&watched.uses),
+                    false => Arc::default(),
                 },
                 weight: weight.unwrap_or(watched.weight),
                 limited_weight: request.hold.and_then(|hold| hold.weight.seen()),

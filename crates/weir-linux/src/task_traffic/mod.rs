@@ -29,6 +29,7 @@ use resctrl::Resctrl;
 pub(crate) use resctrl::undo::COUNTING;
 use sampling::Samples;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use weir_core::seam::observation::{EventCounts, Skipped, TaskCountsReading, Use, WorkloadReading};
 use weir_core::seam::plan::DeviceState;
 use weir_core::seam::topology::{Fact, Group, TaskEvent};
@@ -313,7 +314,7 @@ impl TrafficReading {
             while counts.next_if(|c| c.id != *id && c.id < *id).is_some() {}
             kept.extend(counts.next_if(|counts| counts.id == *id));
             if let Some((_, by_group)) = by_group.next_if(|(other, _)| other == id) {
-                note_groups(self.at, &by_group, &mut workload.uses);
+                note_groups(self.at, &by_group, Arc::make_mut(&mut workload.uses));
             }
         }
         kept

@@ -84,8 +84,8 @@ fn process(pid: u32) -> Arc<crate::workloads::discovery::Process> {
 /// Processes, those of them with memory on a device first.
 fn view(users: &[u32], others: &[u32]) -> View {
     let use_here = |pid: &u32| match users.contains(pid) {
-        true => vec![use_of(0, Some(1))],
-        false => Vec::new(),
+        true => [use_of(0, Some(1))].into(),
+        false => Arc::default(),
     };
     let watched = |pid: &u32| crate::workloads::discovery::Watched {
         id: process(*pid).id(),
@@ -108,13 +108,13 @@ fn view(users: &[u32], others: &[u32]) -> View {
     }
 }
 
-fn seen(pid: u32, uses: Vec<Use>) -> WorkloadReading {
+fn seen(pid: u32, uses: impl Into<Arc<[Use]>>) -> WorkloadReading {
     WorkloadReading {
         id: process(pid).id(),
         kind: WorkloadKind::Process,
         cpu_ns: Reading::new(Nanos(1), Nanos(1)),
         throttled_ns: Reading::new(Nanos(1), Nanos(0)),
-        uses,
+        uses: uses.into(),
         resident_bytes: None,
         weight: 100.0,
         their_limit_cpus: None,
@@ -148,7 +148,7 @@ fn only_what_uses_a_group_is_counted() {
         };
         assert_eq!(taken.fill(&mut seen), [wanted]);
         assert_eq!(*asked.lock().unwrap(), [Key(6), Key(7), Key(9)]);
-        assert_eq!((&seen[0].uses, skipped.len()), (&use_here(), 0));
+        assert_eq!((&seen[0].uses[..], skipped.len()), (&use_here()[..], 0));
     }
 }
 

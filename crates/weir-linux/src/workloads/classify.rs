@@ -109,7 +109,7 @@ fn use_of(group: GroupId, resident_bytes: Reading<Bytes>) -> Use {
 
 /// Memory by group. A group without any is left out, unless a process was not scanned yet or may not be.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(crate) fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Vec<Use> {
+pub(crate) fn uses(groups: &[GroupOnNode], resident: &Resident, at: Nanos) -> Arc<[Use]> {
     let of = |g: &GroupOnNode| {
         let bytes = resident.bytes.get(&g.node).copied().unwrap_or(0);
         // 0 ≤ part ≤ 1, so the product fits.

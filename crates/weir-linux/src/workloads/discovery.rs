@@ -52,7 +52,7 @@ pub(crate) struct Watched {
     pub(crate) weight: f64,
     pub(crate) limit: Option<CpuMax>,
     pub(crate) excluded: Option<Excluded>,
-    pub(crate) uses: Vec<Use>,
+    pub(crate) uses: Arc<[Use]>,
     /// All its memory, where that is known.
     pub(crate) resident_bytes: Option<Bytes>,
     /// The processes in it, if it has memory on a device.
@@ -70,6 +70,7 @@ pub(crate) enum WorkloadSource {
 
 impl WorkloadSource {
     /// Whether a tick found that it is gone.
+    #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         match self {
             WorkloadSource::Cgroup(leaf) => leaf.is_gone(),

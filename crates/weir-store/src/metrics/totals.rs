@@ -148,7 +148,7 @@ mod tests {
             kind,
             cpu_ns: Reading::new(at, Nanos(sec)),
             throttled_ns: Reading::new(at, Nanos(0)),
-            uses: Vec::new(),
+            uses: Arc::default(),
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None::<CpuShare>,

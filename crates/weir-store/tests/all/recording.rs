@@ -380,7 +380,7 @@ fn any_workload() -> impl Strategy<Value = WorkloadReading> {
                     kind: WorkloadKind::Cgroup,
                     cpu_ns,
                     throttled_ns,
-                    uses,
+                    uses: uses.into(),
                     resident_bytes: all.map(Bytes),
                     weight: f64::from(weight) / 7.0,
                     their_limit_cpus,

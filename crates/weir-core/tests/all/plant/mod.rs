@@ -280,12 +280,13 @@ impl Plant {
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(reader.cpu_ns)),
             throttled_ns: Reading::new(at, Nanos(reader.throttled_ns)),
-            uses: vec![Use {
+            uses: [Use {
                 group: GROUP,
                 resident_bytes: Reading::new(at, Bytes(64 << 20)),
                 sampled_read_bytes: None,
                 sampled_write_bytes: None,
-            }],
+            }]
+            .into(),
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,

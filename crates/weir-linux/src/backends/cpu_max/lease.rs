@@ -200,8 +200,8 @@ impl Undo for CpuMaxLease {
             .collect()
     }
 
-    fn cgroup_inode(&self) -> Option<u64> {
-        Some(self.inode)
+    fn has_cgroup(open: &BTreeMap<u64, Self>, inode: u64) -> bool {
+        open.contains_key(&inode)
     }
 
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
@@ -217,7 +217,7 @@ impl Undo for CpuMaxLease {
 /// # Errors
 /// weir lacks something to read it, as a descriptor: another try may succeed.
 pub(crate) fn read_burst(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Option<u64>, Errno> {
-    match buffer.read_at(dir, "cpu.max.burst") {
+    match buffer.read_once_at(dir, "cpu.max.burst") {
         Ok(text) => Ok(decimal(text).ok()),
         Err(e) if is_want(e) => Err(e),
         Err(_) => Ok(None),
@@ -225,7 +225,7 @@ pub(crate) fn read_burst(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<Opt
 }
 
 fn read_max(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<CpuMax, Errno> {
-    cpu_max(buffer.read_at(dir, "cpu.max")?).map_err(|_| Errno::INVAL)
+    cpu_max(buffer.read_once_at(dir, "cpu.max")?).map_err(|_| Errno::INVAL)
 }
 
 #[cfg(test)]

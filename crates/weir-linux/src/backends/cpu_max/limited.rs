@@ -8,7 +8,7 @@ use crate::backends::eligibility::outcome;
 use crate::kernel::escape::escape;
 use crate::kernel::fd_budget::Kept;
 use crate::kernel::files::{Buffer, open_same, overwrite, write_at};
-use crate::kernel::parse::cgroup::{CpuMax, CpuStat, cpu_max, cpu_stat};
+use crate::kernel::parse::cgroup::{CpuMax, cpu_max, cpu_stat, refills};
 use crate::leases::LeaseBook;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -46,10 +46,16 @@ impl LimitedCgroup {
         self.lease.theirs.cpus()
     }
 
-    /// For how long and how often it was throttled.
-    pub(crate) fn cpu_stat(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<CpuStat> {
-        let read = self.with_dir(root, |dir| buffer.read_at(dir, "cpu.stat"));
-        cpu_stat(read.ok()?).ok()
+    /// The time for which it was throttled, in microseconds.
+    pub(crate) fn throttled_usec(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<u64> {
+        let read = self.with_dir(root, |dir| buffer.read_once_at(dir, "cpu.stat"));
+        cpu_stat(read.ok()?).ok()?.throttled_usec
+    }
+
+    /// How often its quota was refilled.
+    pub(crate) fn refills(&self, root: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<u64> {
+        let read = self.with_dir(root, |dir| buffer.read_once_at(dir, "cpu.stat"));
+        refills(read.ok()?)
     }
 
     /// Calls `use_it` with the directory.
@@ -73,7 +79,7 @@ impl LimitedCgroup {
     ) -> Result<CpuMax, OutcomeKind> {
         let read = match &self.max {
             Some(fd) => buffer.read(fd),
-            None => self.with_dir(root, |dir| buffer.read_at(dir, "cpu.max")),
+            None => self.with_dir(root, |dir| buffer.read_once_at(dir, "cpu.max")),
         };
         parse_max(read, name)
     }

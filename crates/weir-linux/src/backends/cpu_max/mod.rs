@@ -242,9 +242,7 @@ impl CpuMaxBackend {
         let at = now();
         if view.round != self.compared {
             self.compared = view.round;
-            let is_over = |id: &&WorkloadId| view.get(id).is_none();
-            let over: Vec<_> = self.holds.keys().filter(is_over).cloned().collect();
-            for id in over {
+            for id in turns::over(&self.holds, view) {
                 tracing::info!(workload = %id, "no workload any more: its earlier limit is restored");
                 // What fails is tried again at the next tick.
                 if matches!(self.release(&id, context), OutcomeKind::Failed(_)) {

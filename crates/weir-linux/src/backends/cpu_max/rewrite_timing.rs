@@ -82,8 +82,8 @@ impl CpuMaxBackend {
                 let Some(hold) = self.holds.get_mut(*id) else {
                     return false;
                 };
-                let stat = hold.cpu_stat(context.root.as_fd(), &mut context.buffer);
-                let Some(count) = stat.and_then(|s| s.nr_periods) else {
+                let count = hold.refills(context.root.as_fd(), &mut context.buffer);
+                let Some(count) = count else {
                     return false;
                 };
                 let seen_at = now();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which limits are checked at a tick: all of them, some at each tick.
+//! Which limits are checked at a tick: all of them, some at each tick. And which ones end with a new view.
 
 use super::limited::LimitedCgroup;
+use crate::workloads::discovery::View;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use weir_core::WorkloadId;
@@ -14,6 +15,16 @@ pub(crate) const TEND_PART: usize = 20;
 /// The most at one tick: of ten thousand limits each is checked within 4 s at 50 ms. In tests it is less, so
 /// that it happens.
 pub(crate) const TEND_MOST: usize = if cfg!(test) { 40 } else { 128 };
+
+/// The limits of what is no workload of the view. Both are in the order of ids.
+pub(crate) fn over(holds: &BTreeMap<WorkloadId, LimitedCgroup>, view: &View) -> Vec<WorkloadId> {
+    let mut there = view.workloads.iter().peekable();
+    let is_over = |id: &&WorkloadId| {
+        while there.next_if(|w| w.id != **id && w.id < **id).is_some() {}
+        there.next_if(|w| w.id == **id).is_none()
+    };
+    holds.keys().filter(is_over).cloned().collect()
+}
 
 /// The last limit that was checked.
 #[derive(Debug, Default)]

@@ -193,8 +193,8 @@ impl Undo for WeightLease {
             .collect()
     }
 
-    fn cgroup_inode(&self) -> Option<u64> {
-        Some(self.inode)
+    fn has_cgroup(open: &BTreeMap<u64, Self>, inode: u64) -> bool {
+        open.contains_key(&inode)
     }
 
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {
@@ -213,17 +213,17 @@ fn a_weight(weight: u64) -> Result<u64, String> {
 }
 
 pub(crate) fn read_weight(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<u64, Errno> {
-    decimal(buffer.read_at(dir, "cpu.weight")?).map_err(|_| Errno::INVAL)
+    decimal(buffer.read_once_at(dir, "cpu.weight")?).map_err(|_| Errno::INVAL)
 }
 
 pub(crate) fn read_nice(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Option<i64> {
-    let nice = signed(buffer.read_at(dir, "cpu.weight.nice").ok()?).ok()?;
+    let nice = signed(buffer.read_once_at(dir, "cpu.weight.nice").ok()?).ok()?;
     NICES.contains(&nice).then_some(nice)
 }
 
 /// Kernels before 5.15 have no `cpu.idle`.
 pub(crate) fn is_idle(dir: BorrowedFd<'_>, buffer: &mut Buffer) -> Result<bool, Errno> {
-    match buffer.read_at(dir, "cpu.idle") {
+    match buffer.read_once_at(dir, "cpu.idle") {
         Ok(text) => Ok(decimal(text) == Ok(1)),
         Err(Errno::NOENT) => Ok(false),
         Err(e) => Err(e),

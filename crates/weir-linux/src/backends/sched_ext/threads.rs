@@ -126,8 +126,8 @@ impl Undo for ScxThread {
         vec![ThreadsRecord::Moved(self.clone())]
     }
 
-    fn cgroup_inode(&self) -> Option<u64> {
-        Some(self.inode)
+    fn has_cgroup(open: &BTreeMap<u64, Self>, inode: u64) -> bool {
+        open.contains_key(&inode)
     }
 
     fn undo(&self, host: &mut UndoHost<'_>) -> Vec<(WorkloadId, UndoOutcome)> {

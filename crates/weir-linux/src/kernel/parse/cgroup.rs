@@ -11,10 +11,6 @@ pub struct CpuStat {
     pub usage_usec: u64,
     /// Time throttled by `cpu.max`, in microseconds.
     pub throttled_usec: Option<u64>,
-    /// How often it was throttled.
-    pub nr_throttled: Option<u64>,
-    /// How often its quota was refilled by the clock.
-    pub nr_periods: Option<u64>,
 }
 
 /// Reads `cpu.stat`.
@@ -22,43 +18,33 @@ pub struct CpuStat {
 /// # Errors
 /// No `usage_usec`, or a number that is none.
 pub fn cpu_stat(text: &[u8]) -> Result<CpuStat, Malformed> {
-    let mut usage = None;
-    let mut stat = CpuStat::default();
-    for line in lines(text) {
-        // At each tick for each workload: for most lines one comparison of a byte.
-        match line.first() {
-            Some(b'u') => {
-                if let Some(value) = value(line, b"usage_usec") {
-                    usage = Some(decimal(value)?);
-                }
-            }
-            Some(b't') => {
-                if let Some(value) = value(line, b"throttled_usec") {
-                    stat.throttled_usec = Some(decimal(value)?);
-                }
-            }
-            Some(b'n') => {
-                if let Some(value) = value(line, b"nr_periods") {
-                    stat.nr_periods = Some(decimal(value)?);
-                } else if let Some(value) = value(line, b"nr_throttled") {
-                    stat.nr_throttled = Some(decimal(value)?);
-                }
-            }
-            _ => {}
-        }
-    }
-    stat.usage_usec = usage.ok_or(Malformed("a line usage_usec"))?;
-    Ok(stat)
+    let usage = number(text, b"usage_usec").ok_or(Malformed("a line usage_usec"))?;
+    Ok(CpuStat {
+        usage_usec: usage?,
+        throttled_usec: number(text, b"throttled_usec").transpose()?,
+    })
 }
 
-/// What follows `key` on its line, empty if nothing does.
-fn value<'a>(line: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
-    let rest = line.strip_prefix(key)?;
-    match rest.first() {
-        None => Some(rest),
-        Some(b' ' | b'\t') => Some(words(rest).next().unwrap_or_default()),
-        Some(_) => None,
-    }
+/// How often the quota was refilled by the clock, by `cpu.stat`; nothing where it does not say.
+pub fn refills(text: &[u8]) -> Option<u64> {
+    number(text, b"nr_periods")?.ok()
+}
+
+/// The number on the first line with this key. At each tick for each workload: of most lines one byte is read.
+fn number(text: &[u8], key: &[u8]) -> Option<Result<u64, Malformed>> {
+    let value = |line: &[u8]| match line.first() == key.first() {
+        true => line
+            .strip_prefix(key)
+            .filter(|rest| !rest.first().is_some_and(is_of_name))
+            .map(decimal),
+        false => None,
+    };
+    lines(text).find_map(value)
+}
+
+/// A longer key.
+fn is_of_name(byte: &u8) -> bool {
+    !matches!(byte, b' ' | b'\t')
 }
 
 /// `cpu.max`: a quota of CPU time per period, or none. Prints as the kernel does, so that what was
@@ -198,16 +184,25 @@ mod tests {
         let stat = cpu_stat(STAT).unwrap();
         assert_eq!(stat.usage_usec, 2_113_041);
         assert_eq!(
-            (stat.throttled_usec, stat.nr_throttled),
-            (Some(960_123), Some(17))
+            (stat.throttled_usec, refills(STAT)),
+            (Some(960_123), Some(88))
         );
-        let bare = cpu_stat(b"usage_usec 5\nuser_usec 3\nsystem_usec 2\n").unwrap();
-        assert_eq!((bare.usage_usec, bare.throttled_usec), (5, None));
+        let text = b"usage_usec 5\nuser_usec 3\nsystem_usec 2\n";
+        let bare = cpu_stat(text).unwrap();
+        assert_eq!(
+            (bare.usage_usec, bare.throttled_usec, refills(text)),
+            (5, None, None)
+        );
+        // A longer key is another one.
+        let longer = cpu_stat(b"usage_usec_max 7\nusage_usec 5\nthrottled_usec_max 1\n");
+        assert_eq!(longer, Ok(bare));
         for bad in [
             &b""[..],
             b"usage_usec\n",
             b"usage_usec x\n",
             b"usage_usec -1\n",
+            b"usage_usec 1 2\n",
+            b"usage_usec 1\nthrottled_usec x\n",
         ] {
             assert!(cpu_stat(bad).is_err(), "{bad:?}");
         }
@@ -281,7 +276,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_survived(bytes: Vec<u8>) {
-            let _ = (cpu_stat(&bytes), pids(&bytes), descendants(&bytes), lists(&bytes, b"cpu"));
+            let _ = (cpu_stat(&bytes), refills(&bytes), pids(&bytes), descendants(&bytes), lists(&bytes, b"cpu"));
             let _ = numa_stat(&bytes, |_, _, _| ());
             if let Ok(max) = cpu_max(&bytes) {
                 prop_assert!(max.period_us > 0 && max.cpus().is_none_or(f64::is_finite));

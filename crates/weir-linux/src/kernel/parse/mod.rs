@@ -24,16 +24,26 @@ pub struct Malformed(pub &'static str);
 /// Anything else, and what does not fit 64 bits.
 pub fn decimal(text: &[u8]) -> Result<u64, Malformed> {
     const WANT: Malformed = Malformed("a decimal number below 2^64");
+    // So many always fit.
+    const FITTING: usize = 19;
     let digits = text.trim_ascii();
-    if digits.is_empty() {
+    let (fitting, rest) = digits.split_at(digits.len().min(FITTING));
+    if fitting.is_empty() {
         return Err(WANT);
     }
-    digits.iter().try_fold(0u64, |sum, byte| {
-        let digit = byte.checked_sub(b'0').filter(|d| *d < 10).ok_or(WANT)?;
-        sum.checked_mul(10)
-            .and_then(|s| s.checked_add(digit.into()))
-            .ok_or(WANT)
-    })
+    let digit = |byte: &u8| match byte.wrapping_sub(b'0') {
+        digit @ 0..10 => Ok(u64::from(digit)),
+        _ => Err(WANT),
+    };
+    let mut sum = 0;
+    for byte in fitting {
+        sum = sum * 10 + digit(byte)?;
+    }
+    for byte in rest {
+        let tenfold = u64::checked_mul(sum, 10).ok_or(WANT)?;
+        sum = tenfold.checked_add(digit(byte)?).ok_or(WANT)?;
+    }
+    Ok(sum)
 }
 
 /// A decimal number that may have a minus sign.

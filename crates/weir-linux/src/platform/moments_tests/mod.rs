@@ -215,7 +215,7 @@ impl World {
         };
         let with_memory = |watched: &Arc<Watched>| {
             Arc::new(Watched {
-                uses: vec![Use {
+                uses: [Use {
                     group: GroupId {
                         device: DeviceId(0),
                         index: 0,
@@ -223,7 +223,8 @@ impl World {
                     resident_bytes: Reading::new(Nanos(1), Bytes(4096)),
                     sampled_read_bytes: None,
                     sampled_write_bytes: None,
-                }],
+                }]
+                .into(),
                 ..(**watched).clone()
             })
         };

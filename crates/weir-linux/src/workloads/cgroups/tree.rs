@@ -96,6 +96,7 @@ impl Leaf {
         !self.gone.swap(true, Ordering::Relaxed)
     }
 
+    #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Relaxed)
     }

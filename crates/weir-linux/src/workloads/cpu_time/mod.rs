@@ -121,8 +121,8 @@ impl CpuTimeReader<'_> {
             }
             return None;
         };
-        let held = hold.and_then(|hold| hold.cpu_stat(self.root, self.buffer));
-        let throttled = match held.and_then(|stat| stat.throttled_usec) {
+        let held = hold.and_then(|hold| hold.throttled_usec(self.root, self.buffer));
+        let throttled = match held {
             Some(usec) => Reading::new(at, Nanos(usec.saturating_mul(1000))),
             None => {
                 let why = "known only while weir limits the process's cgroup";

@@ -184,12 +184,13 @@ impl Plant {
             kind: WorkloadKind::Cgroup,
             cpu_ns: Reading::new(at, Nanos(self.cpu_ns[place])),
             throttled_ns: Reading::new(at, Nanos(self.throttled_ns[place])),
-            uses: vec![Use {
+            uses: [Use {
                 group: GROUP,
                 resident_bytes: Reading::new(at, Bytes(1 << 20)),
                 sampled_read_bytes: None,
                 sampled_write_bytes: None,
-            }],
+            }]
+            .into(),
             resident_bytes: None,
             weight: 100.0,
             their_limit_cpus: None,

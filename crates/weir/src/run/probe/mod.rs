@@ -211,7 +211,8 @@ fn take_memory_out(workload: &mut WorkloadReading, memory: &[(GroupId, u64)]) {
         let Some(place) = workload.uses.iter().position(|u| u.group == *group) else {
             continue;
         };
-        let Ok(here) = &mut workload.uses[place].resident_bytes.value else {
+        let uses = Arc::make_mut(&mut workload.uses);
+        let Ok(here) = &mut uses[place].resident_bytes.value else {
             continue;
         };
         here.0 = here.0.saturating_sub(*bytes);
@@ -219,7 +220,8 @@ fn take_memory_out(workload: &mut WorkloadReading, memory: &[(GroupId, u64)]) {
             all.0 = all.0.saturating_sub(*bytes);
         }
         if *here < NO_USE {
-            workload.uses.remove(place);
+            let others = workload.uses.iter().filter(|u| u.group != *group);
+            workload.uses = others.cloned().collect();
         }
     }
 }
