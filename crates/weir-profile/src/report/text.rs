@@ -157,6 +157,7 @@ fn stages(out: &mut String, stages: &Stages) {
         "mesh and ingress, by difference",
         &stages.before_tor_ns,
     );
+    answer(&mut shown, "  waiting time", &stages.before_tor_waiting_ns);
     for (role, ratio) in &stages.full {
         answer(&mut shown, &format!("{role} ÷ cycles"), ratio);
     }
