@@ -173,6 +173,7 @@ pub fn profile(args: &ProfileEvalArgs) -> Result<Exit> {
 fn case(runs: &ServerRuns, seed: u64, counting: Counting) -> Result<JudgeCase> {
     let mut scenario = runs.scenario(seed)?;
     scenario.plan = counting.plan();
+    scenario.run.window_us *= counting.window_ratio();
     let recording = record_server(&scenario, seed)?;
     Ok(JudgeCase {
         seed,
@@ -245,10 +246,14 @@ fn text(table: &JudgeTable) -> String {
                 Ok(value) => format!("{value:.2}"),
                 Err(why) => why.clone(),
             };
-            let error = figure.error().unwrap_or(0.0) * 100.0;
+            let error = figure
+                .error()
+                .map(|error| format!(": {:.1} %", error * 100.0));
             out += &format!(
-                "         seed {seed} {}: {estimate}, true {:.2}: {error:.1} %\n",
-                figure.of, figure.truth
+                "         seed {seed} {}: {estimate}, true {:.2}{}\n",
+                figure.of,
+                figure.truth,
+                error.unwrap_or_default()
             );
         }
     }

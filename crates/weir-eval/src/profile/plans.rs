@@ -7,8 +7,10 @@ use clap::ValueEnum;
 use weir_hw::server::CountingPlan;
 use weir_hw::server::pmu::{EventSet, UnitKind};
 
-/// Length of a turn, µs: a thousandth of the 100 ms of a recording, as the windows are of their second.
+/// Length of a turn, µs.
 const TURN_US: f64 = 5.0;
+/// Windows with turns are so many times as long as those without: a set runs for a twelfth of them.
+const TURNS_WINDOW_RATIO: f64 = 5.0;
 
 /// How a run is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,14 +40,18 @@ const TABLE: &[&str] = &[
 ];
 
 /// Of them those that four home agents can share out.
-const SHARED: &[&str] = &["drd.dram", "drd.cxl", "rfo.cxl", "drd_pref.cxl"];
+const SHARED: &[&str] = &["drd.all", "drd.dram", "drd.cxl", "drd_pref.cxl"];
+
+/// Demand reads in the super queue, and those of them that missed the last-level cache.
+const SUPER_QUEUE: &str = "offcore_outstanding.drd offcore_requests.drd offcore_outstanding.l3_miss_drd \
+                           offcore_requests.l3_miss_drd";
 
 /// Sets of a CPU: four of these events fit at once, and two responses.
 const CPU: &[&str] = &[
     "stalls.l1d_miss stalls.l2_miss stalls.l3_miss stalls.bound_on_stores",
     "stalls.total store_buffer.full l1d_pend_miss.fb_full l1d_pend_miss.l2_stalls",
     "l1d_pend_miss.pending l1d_pend_miss.pending_cycles l1d.replacement stores.all",
-    "offcore_outstanding.drd offcore_requests.drd offcore_outstanding.l3_miss_drd offcore_requests.l3_miss_drd",
+    SUPER_QUEUE,
     "offcore_outstanding.rfo offcore_requests.rfo offcore_outstanding.drd_cycles offcore_requests.all",
     "loads.all loads.l1_hit loads.fb_hit loads.l2_hit ocr.drd.l3_hit ocr.rfo.l3_hit",
     "loads.l3_hit loads.dram loads.cxl loads.l3_miss ocr.drd.dram ocr.drd.cxl",
@@ -111,7 +117,14 @@ impl Counting {
                 let sets = table(TABLE).into_iter().chain(cpu).chain(others);
                 (sets.collect(), Some(TURN_US))
             }
-            Counting::Spread => (table(SHARED), None),
+            Counting::Spread => {
+                let mut sets = table(SHARED);
+                sets.push(set(
+                    UnitKind::Cpu,
+                    &format!("cycles instructions {SUPER_QUEUE}"),
+                ));
+                (sets, None)
+            }
         };
         Some(CountingPlan {
             turn_us,
@@ -120,6 +133,14 @@ impl Counting {
             set: sets,
             fault: Vec::new(),
         })
+    }
+
+    /// Windows are so many times as long as the scenario says.
+    pub fn window_ratio(self) -> f64 {
+        match self {
+            Counting::Turns => TURNS_WINDOW_RATIO,
+            Counting::All | Counting::Spread => 1.0,
+        }
     }
 
     /// What is aimed at.

@@ -13,6 +13,8 @@ use weir_profile::stages::StageFigures;
 
 /// Requests that a cell needs.
 const REQUESTS_MIN: u64 = 500;
+/// A shorter residence is compared with this, ns: queues that nothing waits in have one of 0.
+const RESIDENCE_NS_MIN: f64 = 1.0;
 /// A wait that is a smaller part of its residence is judged as a part of it alone.
 const WAIT_PART_MIN: f64 = 0.1;
 
@@ -37,6 +39,11 @@ struct CellTruth {
 impl CellTruth {
     fn mean(self, ns: f64) -> f64 {
         ns / self.requests as f64
+    }
+
+    /// What differences are divided by.
+    fn residence_scale(self) -> f64 {
+        self.mean(self.residence_ns).max(RESIDENCE_NS_MIN)
     }
 }
 
@@ -196,13 +203,13 @@ fn of_queues(
 
 fn residence(of: String, queue: &StageFigures, truth: CellTruth) -> Option<JudgedFigure> {
     let ns = truth.mean(truth.residence_ns);
-    Some(judged(of, &queue.residence_ns, ns, ns))
+    Some(judged(of, &queue.residence_ns, ns, truth.residence_scale()))
 }
 
 fn wait(of: String, queue: &StageFigures, truth: CellTruth) -> Option<JudgedFigure> {
     let ns = truth.mean(truth.wait_ns);
     let is_large = truth.wait_ns >= WAIT_PART_MIN * truth.residence_ns;
-    is_large.then(|| judged(of, &queue.waiting_ns, ns, ns))
+    (is_large && ns >= RESIDENCE_NS_MIN).then(|| judged(of, &queue.waiting_ns, ns, ns))
 }
 
 fn wait_in_residence(of: String, queue: &StageFigures, truth: CellTruth) -> Option<JudgedFigure> {
@@ -219,10 +226,9 @@ fn is_table(role: Role) -> bool {
     role.stage == Stage::Tor
 }
 
-/// A single path and target: those whose wait has a meaning of its own.
+/// Requests of one kind: what waits of all of them together is of no use.
 fn is_flow(role: Role) -> bool {
-    let is_path = !matches!(role.path, AccessPath::Any | AccessPath::Reads);
-    is_table(role) && is_path
+    is_table(role) && role.path != AccessPath::Any
 }
 
 /// Residence in the table of requests, by path and target.
