@@ -6,6 +6,7 @@ use crate::bench::BenchArgs;
 use crate::controllers::ControllersArgs;
 use crate::device::DeviceArgs;
 use crate::light_users::LightUsersArgs;
+use crate::profile::ProfileEvalArgs;
 use crate::thesis::ThesisArgs;
 use clap::{Parser, Subcommand};
 
@@ -25,7 +26,7 @@ const HELP: &str = "\
 Nothing on this machine is limited. The same scenario and seed give the same figures, bit for bit; times that
 weir itself takes are this machine's.
 
-Exit codes: 0 done, 1 an aim or a bound is missed (thesis --check), 2 trouble.";
+Exit codes: 0 done, 1 an aim or a bound is missed (--check), 2 trouble.";
 
 /// The commands.
 #[derive(Debug, Subcommand)]
@@ -38,6 +39,8 @@ pub enum Command {
     Controllers(ControllersArgs),
     /// What control does to light users
     LightUsers(LightUsersArgs),
+    /// Figures of `weir profile` against the truth of a simulated server
+    Profile(ProfileEvalArgs),
     /// The loaded-latency curve of a device profile: latency at each bandwidth
     Device(DeviceArgs),
     /// Measure weir itself

@@ -6,6 +6,7 @@
 //! * [`thesis`] chapter 6 of the thesis and more experiments, as one page;
 //! * [`ablation`], [`controllers`], [`light_users`] studies of one scenario, as a table;
 //! * [`device`] a device model alone;
+//! * [`profile`] the profiler against the truth of the synthetic server;
 //! * [`bench`] the loop and recordings.
 #![forbid(unsafe_code)]
 
@@ -15,6 +16,7 @@ mod cli;
 mod controllers;
 mod device;
 mod light_users;
+mod profile;
 #[cfg(test)]
 mod reference_tests;
 mod thesis;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
             Command::Ablation(args) => ablation::ablation(args),
             Command::Controllers(args) => controllers::controllers(args),
             Command::LightUsers(args) => light_users::light_users(args),
+            Command::Profile(args) => profile::profile(args),
             Command::Device(args) => device::device(args),
             Command::Bench(args) => bench::bench(args),
         },

@@ -3,6 +3,8 @@
 //! nanoseconds by the clock that counted with them. Waiting time is what of it the idle machine does not have.
 //! A cycle in which a queue is not empty is *busy*: nothing need wait in it.
 
+mod waiting;
+
 use crate::counts::Counts;
 use crate::figure::{Answer, Figure, Unit, sum};
 use crate::quality::{self, Refusal};
@@ -56,6 +58,8 @@ pub struct Stages {
     pub queues: Vec<StageFigures>,
     /// Mesh and ingress by difference: residence at the core less residence in the table of requests.
     pub before_tor_ns: Answer,
+    /// What of it the idle machine does not have.
+    pub before_tor_waiting_ns: Answer,
     /// Cycles in which a stage is full ÷ cycles.
     pub full: Vec<(Role, Answer)>,
     /// Parts and wholes in the table of requests.
@@ -139,9 +143,12 @@ pub fn residence_ns(counts: &Counts, occupancy: Role) -> Answer {
     let cycles = residence_cycles(counts, occupancy)?;
     let clock = clock_of(occupancy.stage).ok_or(Refusal::NotRecorded { role: occupancy })?;
     let hz = clock_hz(counts, clock)?;
-    counts.pair(occupancy, clock)?;
+    counts.with_clock(occupancy, clock)?;
     let ns = cycles.value / hz.value * 1e9;
-    if is_memory(occupancy.target) && matches!(occupancy.stage, Stage::Tor | Stage::SuperQueue) {
+    // A write is taken over long before memory has it.
+    let is_read = !matches!(occupancy.path, AccessPath::Wb | AccessPath::Nt);
+    let is_memory = is_read && is_memory(occupancy.target);
+    if is_memory && matches!(occupancy.stage, Stage::Tor | Stage::SuperQueue) {
         quality::plausible_latency(occupancy, ns)?;
     }
     Ok(cycles.and(&hz, ns, Unit::Ns))
@@ -166,7 +173,7 @@ fn entries(counts: &Counts, occupancy: Role) -> Answer {
     if matches!(counts.get(clock), Err(Refusal::NotRecorded { .. })) {
         return Err(Refusal::NoClock { clock });
     }
-    let (held, ticks) = counts.pair(occupancy, clock)?;
+    let (held, ticks) = counts.with_clock(occupancy, clock)?;
     if ticks.value <= 0.0 {
         return Err(Refusal::ClockStood { clock });
     }
@@ -207,7 +214,7 @@ fn queue(
     capacities: &Capacities,
 ) -> StageFigures {
     let is_sampled = role.quantity == Quantity::TimeNs;
-    let ns = |counts: &Counts| match is_sampled {
+    let ns = |counts: &Counts, role: Role| match is_sampled {
         true => sampled_ns(counts, role),
         false => residence_ns(counts, role),
     };
@@ -217,16 +224,9 @@ fn queue(
         }),
         false => answer(),
     };
-    let residence_ns = ns(counts);
-    let waiting_ns = match (&residence_ns, idle.map(ns)) {
-        (Err(why), _) => Err(why.clone()),
-        (_, None) => Err(Refusal::NotCalibrated),
-        (_, Some(Err(why))) => Err(why),
-        (Ok(now), Some(Ok(idle))) => {
-            let waiting = now.and(&idle, (now.value - idle.value).max(0.0), Unit::Ns);
-            Ok(waiting.noting("residence less that of the recording of the idle machine"))
-        }
-    };
+    let residence_ns = ns(counts, role);
+    let idle_ns = idle.map(|idle| waiting::idle_ns(counts, idle, role, &ns));
+    let waiting_ns = waiting::waiting_ns(&residence_ns, idle_ns);
     let entries = of_occupancy(&|| entries(counts, role));
     StageFigures {
         role,
@@ -361,13 +361,15 @@ pub fn stages(counts: &Counts, idle: Option<&Counts>, capacities: &Capacities) -
         .filter(|role| role.quantity == Quantity::Full);
     let full = full.map(|role| (role, full_ratio(counts, role)));
     let paths = AccessPath::ALL.iter();
+    let before_tor = before_tor_ns(counts);
     Stages {
         queues: counts
             .roles()
             .filter(is_queue)
             .map(|role| queue(counts, idle, role, capacities))
             .collect(),
-        before_tor_ns: before_tor_ns(counts),
+        before_tor_waiting_ns: waiting::waiting_ns(&before_tor, idle.map(before_tor_ns)),
+        before_tor_ns: before_tor,
         full: full.collect(),
         wholes: paths.filter_map(|path| whole(counts, *path)).collect(),
     }
@@ -375,7 +377,7 @@ pub fn stages(counts: &Counts, idle: Option<&Counts>, capacities: &Capacities) -
 
 fn full_ratio(counts: &Counts, role: Role) -> Answer {
     let clock = clock_of(role.stage).ok_or(Refusal::NotRecorded { role })?;
-    let (full, ticks) = counts.pair(role, clock)?;
+    let (full, ticks) = counts.with_clock(role, clock)?;
     if full.value > ticks.value * (1.0 + quality::PARTS_SLACK) {
         return Err(Refusal::PartAboveWhole {
             part: role.to_string(),

@@ -12,7 +12,7 @@
 //!   CXL memory;
 //! * `calibrate` the knee of a device, measured here and kept for `run`;
 //! * `groups` monitoring groups: made, listed, resized, and workloads put into them;
-//! * `profile` where accesses wait, by what perf counted;
+//! * `profile` where accesses wait, by what perf or the synthetic server counted;
 //! * `sim` scenarios on a simulated host;
 //! * `eval` what the researchers' program (weir-eval) has in common with this one.
 #![forbid(unsafe_code)]
@@ -42,6 +42,7 @@ pub mod eval {
     pub use crate::cli::numbers::{whole, with_signs};
     pub use crate::cli::quantities::Span;
     pub use crate::output::text::{harmless, rate};
+    pub use crate::profile::sim as profile_sim;
     pub use crate::recordings::simulated::BEGAN_UNIX_MS;
     pub use crate::run::changes::ChangeLog;
     pub use crate::run::make_run_dir;

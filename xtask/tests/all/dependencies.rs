@@ -53,6 +53,7 @@ const LABORATORY: &[&str] = &[
     "weir-hw",
     "weir-sim",
     "weir-linux",
+    "weir-profile",
     "weir-store",
     "weir-report",
     "weir-scenario",

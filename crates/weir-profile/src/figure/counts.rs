@@ -16,6 +16,9 @@ struct Total {
     value: Result<u128, Missing>,
     enabled_ns: u128,
     running_ns: u128,
+    /// Part of `enabled_ns` of counts that had no counter at all, and whether there are others.
+    without_counter_ns: u128,
+    is_counted: bool,
     provenance: CountProvenance,
     is_mixed: bool,
     kind: CountScope,
@@ -38,6 +41,8 @@ impl Counts {
                 value: Ok(0),
                 enabled_ns: 0,
                 running_ns: 0,
+                without_counter_ns: 0,
+                is_counted: false,
                 provenance: count.provenance,
                 is_mixed: false,
                 kind: count.of,
@@ -69,13 +74,9 @@ impl Counts {
         if total.is_mixed {
             return Err(Refusal::MixedScopes { role });
         }
-        let value = match &total.value {
-            Ok(value) => *value as f64,
-            Err(why) => {
-                let why = why.clone();
-                return Err(Refusal::Missing { role, why });
-            }
-        };
+        let value = total
+            .extrapolated()
+            .map_err(|why| Refusal::Missing { role, why })?;
         let running = total.running_ratio();
         if let Some(ratio) = running.filter(|ratio| *ratio < quality::RUNNING_RATIO_MIN) {
             return Err(Refusal::RanTooLittle { role, ratio });
@@ -110,6 +111,19 @@ impl Counts {
         Ok((a, b))
     }
 
+    /// A count with the clock in whose cycles it is, which must have run at least as long: a clock that runs
+    /// all the time stands for any part of it.
+    ///
+    /// # Errors
+    /// One is not there, or the clock ran for less of the time.
+    pub fn with_clock(&self, one: Role, clock: Role) -> Result<(Figure, Figure), Refusal> {
+        let (a, b) = (self.get(one)?, self.get(clock)?);
+        match (a.running_ratio, b.running_ratio) {
+            (Some(part), Some(whole)) if whole >= part => Ok((a, b)),
+            _ => self.pair(one, clock),
+        }
+    }
+
     /// Refuses a role of which one box has far more than the others.
     ///
     /// # Errors
@@ -136,14 +150,29 @@ impl Total {
         self.provenance = self.provenance.max(count.provenance);
         match (&mut self.value, &count.value) {
             (Ok(sum), Ok(value)) => {
+                self.is_counted = true;
                 *sum += u128::from(*value);
                 if matches!(count.of, CountScope::Box(_)) {
                     let of_box = self.boxes.entry(count.of).or_default();
                     *of_box = of_box.saturating_add(*value);
                 }
             }
+            (Ok(_), Err(Missing::NotYetRead)) if count.enabled_ns.0 > 0 => {
+                self.without_counter_ns += u128::from(count.enabled_ns.0);
+            }
             (Ok(_), Err(why)) => self.value = Err(why.clone()),
             (Err(_), _) => {}
+        }
+    }
+
+    /// The sum, and in proportion to it what boxes and windows without a counter would have counted: lines are
+    /// hashed over boxes.
+    fn extrapolated(&self) -> Result<f64, Missing> {
+        let sum = self.value.clone()? as f64;
+        match self.without_counter_ns {
+            0 => Ok(sum),
+            _ if !self.is_counted => Err(Missing::NotYetRead),
+            without => Ok(sum * self.enabled_ns as f64 / (self.enabled_ns - without) as f64),
         }
     }
 
@@ -212,6 +241,49 @@ pub(crate) mod tests {
         assert!(why("sq.drd.cxl.lines").contains("ran for 4.0 % of the time"));
         assert!(why("sq.rfo.cxl.lines").contains("no counter"));
         assert!(why("sq.pf.cxl.lines").contains("not in the recording"));
+    }
+
+    #[test]
+    fn boxes_that_counted_stand_for_those_that_did_not() {
+        let of = |place, value| Count {
+            of: CountScope::Box(place),
+            value,
+            ..count("tor.drd.cxl.inserts", 0)
+        };
+        let none = |place| Count {
+            running_ns: Nanos(0),
+            ..of(place, Err(Missing::NotYetRead))
+        };
+        let (one, other) = (of(0, Ok(30)), of(2, Ok(50)));
+        let counts = Counts::new([&one, &none(1), &other, &none(3)], None);
+        let sum = counts.get(one.role).unwrap();
+        assert_eq!((sum.value, sum.running_ratio), (160.0, Some(0.5)));
+        let why = Counts::new([&none(1)], None).get(one.role).unwrap_err();
+        assert!(why.to_string().contains("not yet read"), "{why}");
+        let unknown = Count {
+            enabled_ns: Nanos(0),
+            ..none(1)
+        };
+        assert!(Counts::new([&one, &unknown], None).get(one.role).is_err());
+    }
+
+    #[test]
+    fn a_clock_stands_for_a_part_of_its_time_and_not_for_more() {
+        let mut half = count("tor.drd.cxl.occupancy", 7);
+        half.running_ns = Nanos(500_000_000);
+        let clock = count("tor.any.any.clock", 7);
+        let mut less = clock.clone();
+        less.running_ns = Nanos(200_000_000);
+        assert!(
+            Counts::new([&half, &clock], None)
+                .with_clock(half.role, clock.role)
+                .is_ok()
+        );
+        assert!(
+            Counts::new([&half, &less], None)
+                .with_clock(half.role, clock.role)
+                .is_err()
+        );
     }
 
     #[test]

@@ -168,6 +168,14 @@ pub enum Refusal {
         "the residence on the idle machine is not known: record one there, and give it with --idle"
     )]
     NotCalibrated,
+    /// Requests to several targets, whose mix on the idle machine is another.
+    #[error(
+        "{role} is of several kinds of requests, and the idle machine had another mix of them: see its parts"
+    )]
+    OtherMix {
+        /// Which.
+        role: Role,
+    },
     /// A difference of two counts that is below 0.
     #[error(
         "{what} is below 0: its parts were not counted at the same time, or do not belong together"

@@ -51,9 +51,10 @@ pub const METHODS: &[Method] = &[
     },
     Method {
         name: "waiting time",
-        is: "residence less the residence in a recording of the idle machine (--idle)",
-        needs: "the same counts in both recordings",
-        refused: "there is no such recording",
+        is: "residence less the residence in a recording of the idle machine (--idle). Where requests go to several \
+             targets, that of the idle machine is taken by target, in today's mix",
+        needs: "the same counts in both recordings; for several targets their parts in both",
+        refused: "there is no such recording, or it had another mix of requests",
     },
     Method {
         name: "requests in one such queue, pressure",

@@ -6,6 +6,7 @@ use super::{Figures, Pathfinder, Report, Subject, is_not_recorded, model_text as
 use crate::figure::{Answer, Figure, Unit};
 use crate::findings::RuleOutcome;
 use crate::path_map::{PathMap, PathRow};
+use crate::quality::Refusal;
 use crate::stages::{StageFigures, Stages};
 use std::fmt::Write as _;
 
@@ -152,15 +153,15 @@ fn rows(out: &mut String, title: &str, rows: &[PathRow]) {
 
 fn stages(out: &mut String, stages: &Stages) {
     let mut shown = String::new();
-    stages
-        .queues
-        .iter()
-        .for_each(|queue| one_queue(&mut shown, queue));
+    let used = stages.queues.iter().filter(|queue| !is_unused(queue));
+    used.for_each(|queue| one_queue(&mut shown, queue));
+    unused(&mut shown, &stages.queues);
     answer(
         &mut shown,
         "mesh and ingress, by difference",
         &stages.before_tor_ns,
     );
+    answer(&mut shown, "  waiting time", &stages.before_tor_waiting_ns);
     for (role, ratio) in &stages.full {
         answer(&mut shown, &format!("{role} ÷ cycles"), ratio);
     }
@@ -187,6 +188,13 @@ fn stages(out: &mut String, stages: &Stages) {
 
 fn one_queue(out: &mut String, queue: &StageFigures) {
     let role = queue.role;
+    if let Err(Refusal::Missing { .. }) = &queue.entries {
+        answer(out, &role.to_string(), &queue.entries);
+        return;
+    }
+    if is_not_recorded(&queue.residence_cycles) {
+        line(out, &format!("  {role}"));
+    }
     answer(out, &format!("{role}: residence"), &queue.residence_cycles);
     answer(out, "  as time", &queue.residence_ns);
     answer(out, "  waiting time", &queue.waiting_ns);
@@ -197,6 +205,21 @@ fn one_queue(out: &mut String, queue: &StageFigures) {
         "  requests in it while busy",
         &queue.entries_while_busy,
     );
+}
+
+/// Queues that no request entered, in one line.
+fn unused(out: &mut String, queues: &[StageFigures]) {
+    let unused = queues.iter().filter(|queue| is_unused(queue));
+    let roles: Vec<String> = unused
+        .map(|queue| queue.role.to_string().replace(".occupancy", ""))
+        .collect();
+    if !roles.is_empty() {
+        line(out, &format!("  no requests in: {}", roles.join(", ")));
+    }
+}
+
+fn is_unused(queue: &StageFigures) -> bool {
+    matches!(queue.residence_cycles, Err(Refusal::NoRequests { .. }))
 }
 
 fn yardsticks(out: &mut String, pathfinder: &Pathfinder) {

@@ -20,6 +20,8 @@ pub enum ProfileCommand {
     Import(ImportArgs),
     /// What is wrong, for which workload, how sure that is, and what to do; then all figures
     Report(ReportArgs),
+    /// Run a simulated server, report on its counts, and keep the truth beside them
+    Sim(ProfileSimArgs),
     /// Each figure and each rule of a report, explained
     Methods(MethodsArgs),
 }
@@ -114,3 +116,68 @@ pub struct MethodsArgs {
     #[arg(long)]
     pub json: bool,
 }
+
+/// `weir profile sim`.
+#[derive(Debug, Args)]
+#[command(after_help = PROFILE_SIM_HELP)]
+pub struct ProfileSimArgs {
+    /// A built-in scenario (below), or the path of a TOML file
+    pub scenario: String,
+
+    /// Seed of all random numbers
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = crate::cli::numbers::whole::<u64>)]
+    pub seed: u64,
+
+    /// How many seeds, from --seed on, one report each
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub seeds: u16,
+
+    /// Write the truth into this new file, a line of JSON a seed
+    #[arg(long, value_name = "FILE")]
+    pub truth: Option<PathBuf>,
+
+    /// Run each seed again without CXL memory, with an idle device, and without each workload, for the truth
+    #[arg(long, requires = "truth")]
+    pub what_if: bool,
+
+    /// Write the file of windows that `weir profile report` reads; {seed} in its name stands for the seed
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+
+    /// Write that of the idle machine, for `weir profile report --idle`, likewise
+    #[arg(long, value_name = "FILE")]
+    pub idle_out: Option<PathBuf>,
+
+    /// Each window too, beside all of them together
+    #[arg(long)]
+    pub each: bool,
+
+    /// Which figures
+    #[arg(long, value_enum, default_value = "weir")]
+    pub method: MethodName,
+
+    /// Print each report as a line of JSON, with its scenario and seed
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `weir profile sim --help` says at its end.
+pub const PROFILE_SIM_HELP: &str = "\
+Scenarios:
+  1-paths, 2-stalls, 3-local-beside-cxl, 4-cxl-beside-cxl, 5-partition, 6-locality, 6-locality-ways, 7-tiering,
+  8-reverse: cases with known causes
+  random, healthy, busy: a machine and workloads drawn by the seed
+  CAUSE:STRENGTH: likewise, with one thing wrong. Causes: device-saturated, link-reads, link-writes, link-errors,
+  device-slow, tor-held, dram-contended, llc-displaced, fill-buffers-held, store-bound, prefetch-late,
+  prefetch-useless, remote-socket, chains. Strengths: weak, medium, strong
+
+Examples:
+  weir profile sim 8-reverse
+  weir profile sim random --seeds 20 --truth truth.jsonl --json > reports.jsonl
+  weir profile sim tor-held:strong --out held.windows --idle-out idle.windows
+  weir profile report held.windows --idle idle.windows
+
+Nothing on this machine is touched. The same scenario and seed give the same bytes. The truth's format: \
+docs/reference/profile-truth.md.
+
+Exit codes: 0 nothing found, 1 something found, 2 trouble.";

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `weir profile`: where accesses to memory wait. weir-profile makes the figures; here are files, and the names
-//! of events ([`tables`]), which that crate does not know.
+//! of events ([`tables`]), which that crate does not know. [`sim`] has counts of the synthetic server.
 
 pub mod cli;
+pub mod sim;
 mod tables;
 
 use crate::cli::exit::{Exit, print, print_json};
@@ -14,7 +15,7 @@ use std::io::{ErrorKind, Read, Write, stderr, stdin};
 use std::path::Path;
 use weir_core::Nanos;
 use weir_linux::Roots;
-use weir_profile::report::{self, methods, text};
+use weir_profile::report::{self, Report, methods, text};
 use weir_profile::window_file::{FILE_BYTES_MAX, WindowFile};
 use weir_profile::{perf_stat, recipes};
 
@@ -26,6 +27,7 @@ pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
     match &args.what {
         ProfileCommand::Import(args) => import(args, roots),
         ProfileCommand::Report(args) => show(args),
+        ProfileCommand::Sim(args) => sim::simulate(args),
         ProfileCommand::Methods(args) => {
             let methods = methods::methods();
             match args.json {
@@ -118,14 +120,18 @@ fn summary(file: &WindowFile) -> String {
     )
 }
 
-fn write_new(path: &Path, content: &[u8]) -> Result<()> {
-    let made = OpenOptions::new().write(true).create_new(true).open(path);
-    let mut made = match made {
+/// A file that was not there.
+fn new_file(path: &Path) -> Result<File> {
+    match OpenOptions::new().write(true).create_new(true).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             bail!("{} exists: name a new file, or remove it", shown(path))
         }
-        other => other.with_context(|| format!("cannot make {}", shown(path)))?,
-    };
+        other => other.with_context(|| format!("cannot make {}", shown(path))),
+    }
+}
+
+fn write_new(path: &Path, content: &[u8]) -> Result<()> {
+    let mut made = new_file(path)?;
     let written = made.write_all(content);
     written.with_context(|| format!("cannot write {}", shown(path)))
 }
@@ -157,10 +163,19 @@ fn show(args: &ReportArgs) -> Result<Exit> {
             harmless(name)
         );
     }
-    match args.json {
-        true => print_json(&made)?,
-        false => print(&text::text(&made))?,
+    show_report(&made, args.json)
+}
+
+/// Prints a report.
+fn show_report(made: &Report, is_json: bool) -> Result<Exit> {
+    match is_json {
+        true => print_json(made)?,
+        false => print(&text::text(made))?,
     }
+    Ok(exit_of(made))
+}
+
+fn exit_of(made: &Report) -> Exit {
     let is_found = made.rules.iter().any(|rule| rule.found_in.is_some());
-    Ok(if is_found { Exit::Finding } else { Exit::Done })
+    if is_found { Exit::Finding } else { Exit::Done }
 }

@@ -86,7 +86,11 @@ pub fn load(name: &str) -> Result<Loaded> {
     parsed(&text, name)
 }
 
-fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
+/// The text of a file of at most so many bytes.
+///
+/// # Errors
+/// It cannot be read, or is larger.
+pub fn read_at_most(path: &Path, bytes: u64) -> Result<String> {
     use std::io::Read;
     let mut text = String::new();
     let file = std::fs::File::open(path)?;
@@ -108,7 +112,7 @@ fn parsed(text: &str, origin: &str) -> Result<Loaded> {
 }
 
 /// The TOML reader draws the place of an error over several lines; errors of a command are one.
-fn one_line(message: &str) -> String {
+pub fn one_line(message: &str) -> String {
     let is_drawn = |line: &&str| {
         let gutter = line
             .trim_start()

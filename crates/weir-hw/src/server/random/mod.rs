@@ -8,7 +8,7 @@ mod causes;
 pub use causes::{Cause, Strength};
 
 use crate::server::DescriptionError;
-use crate::server::machine::{AccessKind, Machine, Pattern, Workload, Workloads};
+use crate::server::machine::{AccessKind, AccessMix, Machine, Pattern, Phase, Workload, Workloads};
 use crate::server::scenario::{RunFigures, Scenario};
 use build::{Draw, area, mix, program};
 
@@ -93,18 +93,17 @@ pub fn busy_scenario(seed: u64) -> Result<Scenario, DescriptionError> {
     finished("busy", seed, machine, Workloads { workload })
 }
 
-/// A machine with next to no load: one CPU that reads, streams and stores a little of each memory. Its
-/// residences are those of the idle machine, which waits are compared with.
+/// Length of a phase of the idle machine, µs, and what its CPU asks for there, MB/s.
+const IDLE_PHASE_US: f64 = 100.0;
+const IDLE_MB_PER_SEC: f64 = 200.0;
+
+/// A machine with next to no load: one CPU that reads a little of each memory and of the last-level cache, line
+/// by line, then stores, then stores past the caches. Its residences are those of the idle machine, which waits
+/// are compared with: it does nothing in bursts, and reads and writes do not alternate.
 ///
 /// # Errors
 /// A figure of the machine is out of range.
 pub fn idle_scenario(machine: &Machine) -> Result<Scenario, DescriptionError> {
-    let kinds = [
-        (Pattern::Cycle, AccessKind::Load),
-        (Pattern::Stream, AccessKind::Load),
-        (Pattern::Random, AccessKind::Store),
-        (Pattern::Stream, AccessKind::NtStore),
-    ];
     let mut areas = vec![area("dram", 65_536.0, 0.0)];
     for device in 0..machine.device.len() {
         let mut cxl = area(&format!("cxl-{device}"), 65_536.0, 1.0);
@@ -116,17 +115,28 @@ pub fn idle_scenario(machine: &Machine) -> Result<Scenario, DescriptionError> {
         remote.remote_part = 1.0;
         areas.push(remote);
     }
-    let places = areas
-        .iter()
-        .flat_map(|area| kinds.map(|(pattern, kind)| (area, pattern, kind)));
-    let mixes = places.map(|(area, pattern, kind)| {
-        let mut own = mix(&area.name, pattern, kind);
-        own.chains = 1;
-        own
+    // The last one: its lines are in the cache when the run begins.
+    let llc_kib = f64::from(machine.cha.count * machine.cha.llc_kib);
+    areas.push(area("llc", llc_kib / 4.0, 0.0));
+    let kinds = [
+        (Pattern::Cycle, AccessKind::Load),
+        (Pattern::Random, AccessKind::Store),
+        (Pattern::Stream, AccessKind::NtStore),
+    ];
+    let phases = kinds.map(|(pattern, kind)| Phase {
+        for_us: Some(IDLE_PHASE_US),
+        ipc: 4.0,
+        mb_per_sec: Some(IDLE_MB_PER_SEC),
+        mix: areas
+            .iter()
+            .map(|area| AccessMix {
+                chains: 1,
+                ..mix(&area.name, pattern, kind)
+            })
+            .collect(),
     });
-    let mixes = mixes.collect();
-    let mut only = program("idle", &[0], areas, mixes);
-    only.phase[0].mb_per_sec = Some(100.0);
+    let mut only = program("idle", &[0], areas.clone(), Vec::new());
+    only.phase = phases.to_vec();
     finished(
         "idle",
         0,

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir-eval profile`: figures of weir-profile against the truth of the synthetic server, over machines that
+//! seeds draw.
+//!
+//! [`judge`] is the interface for estimators, [`stage_times`] judges residences and waits, [`plans`] says how
+//! is counted, [`errors`] sums errors up.
+
+mod errors;
+mod judge;
+mod plans;
+mod stage_times;
+
+use anyhow::Result;
+use clap::Args;
+use errors::ErrorSummary;
+use judge::{Aims, Judge, JudgeCase, JudgedFigure};
+use plans::Counting;
+use serde::Serialize;
+use weir::eval::profile_sim::{ServerRuns, record_idle, record_server};
+use weir::eval::{Exit, print, print_json, whole};
+
+/// `weir-eval profile`.
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct ProfileEvalArgs {
+    /// A scenario of `weir profile sim`, or the path of a TOML file
+    #[arg(default_value = "random", value_name = "SCENARIO")]
+    pub scenario: String,
+
+    /// How many seeds
+    #[arg(long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub seeds: u16,
+
+    /// The first seed
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = whole::<u64>)]
+    pub seed: u64,
+
+    /// How is counted; several with commas
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["all", "turns", "spread"])]
+    pub counting: Vec<Counting>,
+
+    /// Show so many of the largest errors of each row
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = whole::<usize>)]
+    pub worst: usize,
+
+    /// Exit with 1 if a mean error is above its aim
+    #[arg(long)]
+    pub check: bool,
+
+    /// Print everything as JSON
+    #[arg(long, conflicts_with = "worst")]
+    pub json: bool,
+}
+
+const HELP: &str = "\
+Examples:
+  weir-eval profile --seeds 60
+  weir-eval profile --seeds 5 --counting turns --worst 3
+  weir-eval profile tor-held:strong --seeds 5 --json | jq '.rows[]'
+
+Errors are relative unless the row says otherwise. A figure that the profiler refuses has no error and is counted
+as refused. A plan of the scenario itself is not used.";
+
+/// Residences and waits: specification, \"What it must show\".
+const TIMES: Option<Aims> = Some(Aims {
+    all: 0.02,
+    turns: 0.05,
+    spread: 0.03,
+});
+
+/// All that is judged.
+const JUDGES: &[Judge] = &[
+    Judge {
+        name: "residence, table of requests",
+        aims: TIMES,
+        figures: stage_times::table_residence,
+    },
+    Judge {
+        name: "residence, super queue",
+        aims: TIMES,
+        figures: stage_times::core_residence,
+    },
+    Judge {
+        name: "residence, DRAM, port, device",
+        aims: TIMES,
+        figures: stage_times::memory_residence,
+    },
+    Judge {
+        name: "residence, mesh and ingress",
+        aims: TIMES,
+        figures: stage_times::mesh_residence,
+    },
+    Judge {
+        name: "wait, table (above 10 % of the residence)",
+        aims: TIMES,
+        figures: stage_times::table_wait,
+    },
+    Judge {
+        name: "wait, table, ÷ residence",
+        aims: TIMES,
+        figures: stage_times::table_wait_in_residence,
+    },
+    Judge {
+        name: "wait, mesh and ingress, ÷ residence",
+        aims: TIMES,
+        figures: stage_times::mesh_wait_in_residence,
+    },
+];
+
+/// A row of the table.
+#[derive(Serialize)]
+struct JudgeRow {
+    counting: &'static str,
+    figure: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aim_ratio: Option<f64>,
+    #[serde(flatten)]
+    errors: ErrorSummary,
+    #[serde(skip)]
+    worst: Vec<(u64, JudgedFigure)>,
+}
+
+/// The whole result.
+#[derive(Serialize)]
+struct JudgeTable<'a> {
+    scenario: &'a str,
+    first_seed: u64,
+    seeds: u16,
+    rows: Vec<JudgeRow>,
+}
+
+/// Runs all seeds and prints the table.
+///
+/// # Errors
+/// There is no such scenario, or stdout cannot be written.
+pub fn profile(args: &ProfileEvalArgs) -> Result<Exit> {
+    let runs = ServerRuns::named(&args.scenario)?;
+    let mut rows = Vec::new();
+    for counting in Counting::ALL
+        .into_iter()
+        .filter(|c| args.counting.contains(c))
+    {
+        let mut figures: Vec<Vec<(u64, JudgedFigure)>> =
+            JUDGES.iter().map(|_| Vec::new()).collect();
+        for n in 0..u64::from(args.seeds) {
+            let case = case(&runs, args.seed.wrapping_add(n), counting)?;
+            for (judge, figures) in JUDGES.iter().zip(&mut figures) {
+                let all = (judge.figures)(&case).into_iter();
+                figures.extend(all.map(|figure| (case.seed, figure)));
+            }
+        }
+        let judged = JUDGES
+            .iter()
+            .zip(figures)
+            .filter(|(_, figures)| !figures.is_empty());
+        rows.extend(judged.map(|(judge, figures)| row(judge, counting, figures, args.worst)));
+    }
+    let table = JudgeTable {
+        scenario: &args.scenario,
+        first_seed: args.seed,
+        seeds: args.seeds,
+        rows,
+    };
+    match args.json {
+        true => print_json(&table)?,
+        false => print(&text(&table))?,
+    }
+    let is_above = |row: &JudgeRow| row.aim_ratio.is_some_and(|aim| row.errors.mean_ratio > aim);
+    let is_missed = args.check && table.rows.iter().any(is_above);
+    Ok(if is_missed { Exit::Finding } else { Exit::Done })
+}
+
+fn case(runs: &ServerRuns, seed: u64, counting: Counting) -> Result<JudgeCase> {
+    let mut scenario = runs.scenario(seed)?;
+    scenario.plan = counting.plan();
+    scenario.run.window_us *= counting.window_ratio();
+    let recording = record_server(&scenario, seed)?;
+    Ok(JudgeCase {
+        seed,
+        file: recording.file,
+        idle: record_idle(&scenario.machine, seed)?,
+        truth: recording.truth,
+    })
+}
+
+fn row(
+    judge: &Judge,
+    counting: Counting,
+    mut figures: Vec<(u64, JudgedFigure)>,
+    worst: usize,
+) -> JudgeRow {
+    let errors: Vec<f64> = figures
+        .iter()
+        .filter_map(|(_, figure)| figure.error())
+        .collect();
+    let refused = figures.len() - errors.len();
+    figures.sort_by(|(_, a), (_, b)| {
+        b.error()
+            .unwrap_or(0.0)
+            .total_cmp(&a.error().unwrap_or(0.0))
+    });
+    // A refusal is shown after all errors.
+    figures.truncate(worst);
+    JudgeRow {
+        counting: counting.name(),
+        figure: judge.name,
+        aim_ratio: judge.aims.map(|aims| counting.aim(aims)),
+        errors: ErrorSummary::of(errors, refused),
+        worst: figures,
+    }
+}
+
+fn text(table: &JudgeTable) -> String {
+    let mut out = format!(
+        "{}, {} seeds from {}\n{:8}{:44}{:>8}{:>9}{:>9}{:>9}{:>9}{:>8}\n",
+        weir::eval::harmless(table.scenario),
+        table.seeds,
+        table.first_seed,
+        "counting",
+        " figure",
+        "figures",
+        "refused",
+        "median %",
+        "mean %",
+        "p95 %",
+        "aim %"
+    );
+    for row in &table.rows {
+        let errors = &row.errors;
+        let aim = row
+            .aim_ratio
+            .map_or_else(String::new, |aim| format!("{:.0}", aim * 100.0));
+        out += &format!(
+            "{:8} {:43}{:8}{:9}{:9.2}{:9.2}{:9.2}{:>8}\n",
+            row.counting,
+            row.figure,
+            errors.figures,
+            errors.refused,
+            errors.median_ratio * 100.0,
+            errors.mean_ratio * 100.0,
+            errors.p95_ratio * 100.0,
+            aim
+        );
+        for (seed, figure) in &row.worst {
+            let estimate = match &figure.estimate {
+                Ok(value) => format!("{value:.2}"),
+                Err(why) => why.clone(),
+            };
+            let error = figure
+                .error()
+                .map(|error| format!(": {:.1} %", error * 100.0));
+            out += &format!(
+                "         seed {seed} {}: {estimate}, true {:.2}{}\n",
+                figure.of,
+                figure.truth,
+                error.unwrap_or_default()
+            );
+        }
+    }
+    out
+}

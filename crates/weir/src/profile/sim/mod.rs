@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `weir profile sim`: the synthetic server counts, and the report is made of its counts as of any others.
+//!
+//! ```text
+//! scenarios ─► weir-hw's server ─┬─► counts ─► windows (role_sources) ─► report, file of windows
+//!                                └─► truth ─► truth_file
+//! ```
+//!
+//! weir-hw knows no roles, and weir-profile no server: the truth meets the figures only in weir-eval.
+
+mod role_sources;
+mod scenarios;
+mod truth_file;
+mod windows;
+
+pub use scenarios::{ServerRuns, described};
+pub use truth_file::{SpeedupTruth, TruthDocument, speedups};
+
+use super::cli::{MethodName, ProfileSimArgs};
+use super::{exit_of, new_file, show_report, shown, write_new};
+use crate::cli::exit::{Exit, print};
+use crate::output::text::harmless;
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use weir_hw::server::random::idle_scenario;
+use weir_hw::server::{Machine, Scenario};
+use weir_profile::WindowFile;
+use weir_profile::report::{self, Report};
+
+/// Length of the window in which the idle machine is measured, µs: it does little in a short one.
+const IDLE_WINDOW_US: f64 = 4000.0;
+/// Word in the name of a file that stands for the seed.
+const SEED_WORD: &str = "{seed}";
+
+/// A run as a profiler sees it, and as it was.
+#[derive(Clone, Debug)]
+pub struct ServerRecording {
+    /// Counts by role.
+    pub file: WindowFile,
+    /// The truth, window by window.
+    pub truth: TruthDocument,
+}
+
+/// Runs a scenario.
+///
+/// # Errors
+/// The scenario cannot be run: its plan does not fit the counters, a figure is out of range.
+pub fn record_server(scenario: &Scenario, seed: u64) -> Result<ServerRecording> {
+    let all = described(scenario.run(seed))?;
+    let (counts, truths): (Vec<_>, Vec<_>) = all.into_iter().map(|w| (w.counts, w.truth)).unzip();
+    let truths = truths
+        .into_iter()
+        .zip(&counts)
+        .filter(|(_, counts)| !counts.is_lost);
+    let truths = truths.map(|(truth, _)| truth).collect();
+    let machine = &scenario.machine;
+    let source = format!(
+        "synthetic server {}, scenario {}, seed {seed}",
+        machine.name, scenario.name
+    );
+    Ok(ServerRecording {
+        file: windows::window_file(&counts, machine, &scenario.workloads, source),
+        truth: TruthDocument::new(scenario, seed, truths),
+    })
+}
+
+/// Counts of the machine with next to no load, which waits are compared with. Its workload is not one of the
+/// scenario's and is left out.
+///
+/// # Errors
+/// A figure of the machine is out of range.
+pub fn record_idle(machine: &Machine, seed: u64) -> Result<WindowFile> {
+    let mut idle = described(idle_scenario(machine))?;
+    idle.run.window_us = IDLE_WINDOW_US;
+    let mut file = record_server(&idle, seed)?.file;
+    file.windows
+        .iter_mut()
+        .for_each(|window| window.workloads.clear());
+    Ok(file)
+}
+
+/// The report of a seed.
+#[derive(Serialize)]
+struct SeedReport<'a> {
+    scenario: &'a str,
+    seed: u64,
+    report: &'a Report,
+}
+
+/// Does it.
+///
+/// # Errors
+/// The scenario is wrong or does not exist, or a file cannot be written.
+pub fn simulate(args: &ProfileSimArgs) -> Result<Exit> {
+    let runs = ServerRuns::named(&args.scenario)?;
+    let is_several = args.seeds > 1;
+    for path in [&args.out, &args.idle_out].into_iter().flatten() {
+        if is_several && !path.to_string_lossy().contains(SEED_WORD) {
+            bail!(
+                "{} would be written for each of {} seeds: put {SEED_WORD} into its name",
+                shown(path),
+                args.seeds
+            );
+        }
+    }
+    let mut truth = args.truth.as_deref().map(new_file).transpose()?;
+    let mut exit = Exit::Done;
+    for n in 0..u64::from(args.seeds) {
+        let seed = args.seed.wrapping_add(n);
+        let scenario = runs.scenario(seed)?;
+        let mut recording = record_server(&scenario, seed)?;
+        if args.what_if {
+            recording.truth.what_if = speedups(&scenario, seed)?;
+        }
+        let idle = record_idle(&scenario.machine, seed)?;
+        if let (Some(file), Some(path)) = (&mut truth, &args.truth) {
+            let line = serde_json::to_string(&recording.truth)? + "\n";
+            let written = file.write_all(line.as_bytes());
+            written.with_context(|| format!("cannot write {}", shown(path)))?;
+        }
+        write_windows(args.out.as_deref(), &recording.file, seed)?;
+        write_windows(args.idle_out.as_deref(), &idle, seed)?;
+        if is_several && !args.json {
+            print(&format!(
+                "\n#### {}, seed {seed}\n",
+                harmless(&scenario.name)
+            ))?;
+        }
+        if let Exit::Finding = report_seed(args, &scenario.name, seed, &recording.file, &idle)? {
+            exit = Exit::Finding;
+        }
+    }
+    Ok(exit)
+}
+
+fn report_seed(
+    args: &ProfileSimArgs,
+    scenario: &str,
+    seed: u64,
+    file: &WindowFile,
+    idle: &WindowFile,
+) -> Result<Exit> {
+    let options = report::Options {
+        idle: Some(idle),
+        workload: None,
+        each: args.each,
+        pathfinder: args.method == MethodName::Pathfinder,
+    };
+    let report = report::report(file, &options);
+    if args.json {
+        let line = SeedReport {
+            scenario,
+            seed,
+            report: &report,
+        };
+        print(&(serde_json::to_string(&line)? + "\n"))?;
+        return Ok(exit_of(&report));
+    }
+    show_report(&report, false)
+}
+
+fn write_windows(path: Option<&Path>, file: &WindowFile, seed: u64) -> Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let name = path.to_string_lossy().replace(SEED_WORD, &seed.to_string());
+    write_new(&PathBuf::from(name), file.to_text()?.as_bytes())
+}
