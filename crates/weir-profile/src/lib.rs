@@ -18,6 +18,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod culprit;
+pub mod diff;
 pub mod figure;
 pub mod findings;
 pub mod input;
