@@ -3,7 +3,7 @@
 //! In the data's order:
 //!
 //! ```text
-//! perf_stat ─► recipes ─► window_file ─► counts ─► path_map, stages ─► findings ─► report
+//! perf_stat ─► recipes ─► window_file ─► counts ─► path_map, stages, stalls, culprit ─► findings ─► report
 //! (lines of     (events    (windows,      (one       (figures, or a
 //!  perf stat)    to roles)  as JSON lines) per role)  refusal each: quality)
 //! ```
@@ -17,19 +17,19 @@
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-pub mod counts;
+pub mod culprit;
+pub mod diff;
 pub mod figure;
 pub mod findings;
+pub mod input;
 pub mod paper;
 pub mod path_map;
-pub mod perf_stat;
-pub mod quality;
-pub mod recipes;
 pub mod report;
 pub mod stages;
-pub mod window_file;
+pub mod stalls;
 
-pub use counts::Counts;
+pub use figure::counts::{self, Counts};
+pub use figure::quality::{self, Refusal};
 pub use figure::{Answer, Figure, Unit};
-pub use quality::Refusal;
-pub use window_file::WindowFile;
+pub use input::window_file::{self, WindowFile};
+pub use input::{perf_stat, recipes};

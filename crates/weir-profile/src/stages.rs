@@ -136,7 +136,10 @@ pub fn residence_cycles(counts: &Counts, occupancy: Role) -> Answer {
 }
 
 /// The same in nanoseconds.
-fn residence_ns(counts: &Counts, occupancy: Role) -> Answer {
+///
+/// # Errors
+/// As [`residence_cycles`]; or there is no clock to make time of cycles.
+pub fn residence_ns(counts: &Counts, occupancy: Role) -> Answer {
     let cycles = residence_cycles(counts, occupancy)?;
     let clock = clock_of(occupancy.stage).ok_or(Refusal::NotRecorded { role: occupancy })?;
     let hz = clock_hz(counts, clock)?;

@@ -3,12 +3,13 @@
 //! seeds draw.
 //!
 //! [`comparison`] is the interface for estimators, [`stage_times`] compares residences and waits, [`plans`] says how
-//! is counted, [`errors`] sums errors up.
+//! is counted, [`stall_splits`] compares the split of stalls, [`errors`] sums errors up.
 
 mod comparison;
 mod errors;
 mod plans;
 mod stage_times;
+mod stall_splits;
 
 use anyhow::Result;
 use clap::Args;
@@ -68,6 +69,27 @@ const TIMES: Option<Aims> = Some(Aims {
     spread: 0.03,
 });
 
+/// The share of CXL memory in stalls.
+const SHARES: Option<Aims> = Some(Aims {
+    all: 0.06,
+    turns: 0.08,
+    spread: 0.08,
+});
+
+/// Stalls at a wrong stage.
+const STAGES: Option<Aims> = Some(Aims {
+    all: 0.08,
+    turns: 0.1,
+    spread: 0.1,
+});
+
+/// Truths outside of their error bars.
+const OUTSIDE: Option<Aims> = Some(Aims {
+    all: 0.1,
+    turns: 0.1,
+    spread: 0.1,
+});
+
 /// All that is compared.
 const COMPARISONS: &[Comparison] = &[
     Comparison {
@@ -104,6 +126,41 @@ const COMPARISONS: &[Comparison] = &[
         name: "wait, mesh and ingress, ÷ residence",
         aims: TIMES,
         figures: stage_times::mesh_wait_in_residence,
+    },
+    Comparison {
+        name: "stalls, share of CXL",
+        aims: SHARES,
+        figures: stall_splits::cxl_share,
+    },
+    Comparison {
+        name: "stalls, share of CXL outside its bar",
+        aims: OUTSIDE,
+        figures: stall_splits::outside_error_bar,
+    },
+    Comparison {
+        name: "stalls, at a wrong stage",
+        aims: STAGES,
+        figures: stall_splits::misplaced,
+    },
+    Comparison {
+        name: "share of CXL by lines",
+        aims: None,
+        figures: stall_splits::by_counts,
+    },
+    Comparison {
+        name: "share of CXL by fixed latencies",
+        aims: None,
+        figures: stall_splits::by_fixed_latencies,
+    },
+    Comparison {
+        name: "share of CXL by residences",
+        aims: None,
+        figures: stall_splits::by_residences,
+    },
+    Comparison {
+        name: "share of CXL by Algorithm 2, mended",
+        aims: None,
+        figures: stall_splits::by_algorithm_2,
     },
 ];
 

@@ -68,6 +68,8 @@ fn check(view: View) -> RuleOutcome {
             all.value
         ),
         certainty: Certainty::Inferred,
+        because_of: Vec::new(),
+        time_ratio: None,
         evidence: vec![
             Evidence::new(
                 "residence of demand reads behind L2, times that of --idle",
@@ -130,10 +132,7 @@ mod tests {
     #[test]
     fn table_iv_is_waiting_before_the_cache_and_the_table_is_a_neighbours() {
         let [quiet, beside] = table_iv(303);
-        let view = View {
-            counts: &beside,
-            idle: Some(&quiet),
-        };
+        let view = View::plain(&beside, Some(&quiet));
         let RuleOutcome::Found(found) = check(view) else {
             panic!("not found")
         };
@@ -151,20 +150,11 @@ mod tests {
     #[test]
     fn waiting_behind_the_cache_is_another_thing() {
         let [quiet, beside] = table_iv(4000);
-        let view = View {
-            counts: &beside,
-            idle: Some(&quiet),
-        };
+        let view = View::plain(&beside, Some(&quiet));
         assert!(matches!(check(view), RuleOutcome::NotFound));
-        let same = View {
-            counts: &quiet,
-            idle: Some(&quiet),
-        };
+        let same = View::plain(&quiet, Some(&quiet));
         assert!(matches!(check(same), RuleOutcome::NotFound));
-        let alone = View {
-            counts: &beside,
-            idle: None,
-        };
+        let alone = View::plain(&beside, None);
         let RuleOutcome::CannotTell { why } = check(alone) else {
             panic!("it told")
         };

@@ -51,6 +51,8 @@ fn check(view: View) -> RuleOutcome {
             ratio.value
         ),
         certainty: Certainty::Counted,
+        because_of: Vec::new(),
+        time_ratio: None,
         evidence: vec![
             Evidence::new("errors a line", Ok(ratio)),
             Evidence::new("CRC errors", crc),
@@ -67,7 +69,7 @@ mod tests {
     use crate::counts::tests::counts;
 
     fn outcome(counts: &Counts) -> RuleOutcome {
-        check(View { counts, idle: None })
+        check(View::plain(counts, None))
     }
 
     #[test]

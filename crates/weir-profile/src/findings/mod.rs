@@ -3,20 +3,51 @@
 //! next move. A rule that lacks a count says so; it does not say that nothing is wrong.
 
 mod before_llc;
+mod chains;
+mod device_saturated;
+mod device_slow;
+mod dram_contended;
+mod facts;
+mod fill_buffers_held;
 mod link_errors;
+mod link_saturated;
+mod llc_displaced;
+mod prefetch_late;
+mod prefetch_useless;
 mod remote_socket;
+mod store_bound;
+#[cfg(test)]
+mod tests;
+mod tor_held;
 
 use crate::counts::Counts;
+use crate::culprit::{Blame, Sharer, Waits};
 use crate::figure::Answer;
+use crate::figure::sources::Sources;
+use crate::quality::Refusal;
+use crate::stalls::StallSplit;
 use serde::Serialize;
 
-/// What a rule looks at: counts of one subject, and those of the idle machine where there are any.
+/// What a rule looks at: counts of one subject, those of its machine, those of the idle machine where there are any,
+/// and what was made of them.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
+    /// The subject's name.
+    pub name: &'a str,
     /// Counts of the subject.
     pub counts: &'a Counts,
     /// Counts of the same kind on the idle machine, or at a time at which all was well.
     pub idle: Option<&'a Counts>,
+    /// Counts of the subject with those of its machine.
+    pub sources: Sources<'a>,
+    /// The same of the idle machine.
+    pub idle_sources: Option<Sources<'a>>,
+    /// The subject's stalls by place.
+    pub stalls: Result<&'a StallSplit, &'a Refusal>,
+    /// Who waits for whom on the machine.
+    pub waits: Result<&'a Waits, &'a Refusal>,
+    /// All workloads.
+    pub sharers: &'a [Sharer<'a>],
 }
 
 /// A rule.
@@ -36,7 +67,23 @@ pub struct Rule {
 }
 
 /// All rules.
-pub const RULES: &[Rule] = &[link_errors::RULE, remote_socket::RULE, before_llc::RULE];
+pub const RULES: &[Rule] = &[
+    link_errors::RULE,
+    link_saturated::READS,
+    link_saturated::WRITES,
+    device_slow::RULE,
+    device_saturated::RULE,
+    dram_contended::RULE,
+    tor_held::RULE,
+    before_llc::RULE,
+    llc_displaced::RULE,
+    remote_socket::RULE,
+    store_bound::RULE,
+    prefetch_useless::RULE,
+    prefetch_late::RULE,
+    fill_buffers_held::RULE,
+    chains::RULE,
+];
 
 /// What a rule says.
 #[derive(Clone, Debug, Serialize)]
@@ -72,6 +119,12 @@ pub struct Finding {
     pub certainty: Certainty,
     /// Figures that say so.
     pub evidence: Vec<Evidence>,
+    /// Workloads because of which it is so, with their parts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub because_of: Vec<Blame>,
+    /// Part of the subject's time that it concerns; nothing where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_ratio: Option<f64>,
     /// What must be kept in mind.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,

@@ -35,6 +35,8 @@ fn check(view: View) -> RuleOutcome {
                 "{percent:.0} % of the lines behind the own caches come from another socket"
             ),
             certainty: Certainty::Counted,
+            because_of: Vec::new(),
+            time_ratio: None,
             evidence: vec![Evidence::new(
                 format!("remote share of {}", path.word()),
                 Ok(share),
@@ -85,10 +87,7 @@ mod tests {
                 ("sq.reads.dram-remote.lines", far),
                 ("sq.reads.cxl-remote.lines", 10),
             ]);
-            check(View {
-                counts: &all,
-                idle: None,
-            })
+            check(View::plain(&all, None))
         };
         let RuleOutcome::Found(found) = of(50, 40) else {
             panic!("not found")
@@ -97,10 +96,7 @@ mod tests {
         assert!(matches!(of(900, 40), RuleOutcome::NotFound));
         let one = counts(&[("sq.reads.dram-remote.lines", 40)]);
         assert!(matches!(
-            check(View {
-                counts: &one,
-                idle: None
-            }),
+            check(View::plain(&one, None)),
             RuleOutcome::CannotTell { .. }
         ));
     }

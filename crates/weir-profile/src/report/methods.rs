@@ -95,9 +95,42 @@ pub const METHODS: &[Method] = &[
         refused: "only one of them was counted",
     },
     Method {
+        name: "stalls by stage, path and target",
+        is: "stalled cycles that the core counted, split by a small model of a core: a window of 512 instructions, retirement \
+             in order, 16 fill buffers, loads of which a part needs the load before. That part is fitted until the model stalls \
+             as much as the core; the split is read off. Stores have a branch of their own. A stall belongs to the place of the \
+             request that the core waits for. Measured stalls, split by a model: the parts sum to what was measured",
+        needs: "l1d.drd.miss.stalls, sb.any.any.stalls, core.any.any.clock, .instructions and .time-ns; lines or loads by \
+                supplier (sq.drd.*.lines, *.drd.*.loads); tor.*.dram-own and tor.*.cxl-own .occupancy and .inserts with \
+                tor.any.any.clock; better with sq.drd.any and sq.drd.miss, lfb.drd.any.occupancy, tor.drd.own, device.reads.cxl",
+        refused: "one of these is missing, stalls are above all cycles, or there are none",
+    },
+    Method {
+        name: "± of a part of the stalls",
+        is: "the share is within it of the truth in nine of ten simulated cores: 3 points, what half a window changes, and what \
+             is waited for prefetches and stores, whose supplier is less well known",
+        needs: "the same",
+        refused: "the stalls are not split",
+    },
+    Method {
+        name: "what if",
+        is: "time now ÷ time then: the same loads, stores and dependence in the same model, where CXL memory takes as long as \
+             DRAM, where all takes as long as in --idle, or without a neighbour's part of the waiting time",
+        needs: "those of the stalls; --idle but for the first",
+        refused: "the stalls are not split; DRAM's residence, or --idle, is missing",
+    },
+    Method {
+        name: "who waits for whom",
+        is: "at DRAM, port and device: the requests of a workload × (residence less that of --idle), shared out by the lines that \
+             each workload moves there meanwhile. Writes are apportioned by the lines that stores fetch and those past the caches. \
+             The bottleneck has most waiting requests, of the stages where these wait for 30 % of the idle residence or more",
+        needs: "tor.*.dram-own, tor.*.cxl-own, device.reads.cxl .occupancy and .inserts; sq.reads.*.lines of each workload; --idle",
+        refused: "--idle or the residences are missing",
+    },
+    Method {
         name: "as PathFinder counts",
-        is: "figures of its Table 7, and shares of a stall by lines alone and by fixed latencies: yardsticks, which err \
-             by 0.41 and 0.22 in a trial",
+        is: "figures of its Table 7, and shares of a stall by lines alone, by fixed latencies, by residences and by its \
+             Algorithm 2, mended: yardsticks, which err by 0.2 to 0.4 in a trial",
         needs: "--method pathfinder, and the counts of Table 7",
         refused: "a cell of the table is missing",
     },

@@ -1,27 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All that is said of a file of windows: three lines that answer first, then the figures of each subject.
 
+mod headline;
+mod judged;
 pub mod methods;
+mod model_text;
+mod scene;
 pub mod text;
 
+pub use judged::RuleReport;
+
 use crate::counts::Counts;
+use crate::culprit::{Waits, blame};
+use crate::figure::sources::Sources;
 use crate::figure::{printable, printable_within};
-use crate::findings::{Finding, RULES, Rule, RuleOutcome, View};
 use crate::paper::{path_classes, stall_share};
 use crate::path_map::{self, HiddenFall, PathMap};
 use crate::quality::{self, Agreement};
 use crate::stages::{self, Stages};
+use crate::stalls::what_if::{Otherwise, speedup};
+use crate::stalls::{StallSplit, stalls};
 use crate::window_file::WindowFile;
 use crate::{Answer, Refusal};
+use judged::{MACHINE, Span, judged};
+use scene::{Scene, total_length};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
-use weir_core::window::Count;
+use std::collections::BTreeSet;
+use weir_core::window::role::Stage;
 use weir_core::{Nanos, Role, Window};
 
 /// Version of the formulas: figures of two versions need not agree.
 pub const METHOD_VERSION: u32 = 2;
 /// Events without a role that a report names.
 const EVENTS_SHOWN: usize = 40;
+/// Neighbours without which a workload's time is estimated.
+const NEIGHBOURS_MAX: usize = 3;
 /// Characters of a note that are shown.
 const NOTE_CHARS_MAX: usize = 400;
 
@@ -55,31 +68,14 @@ pub struct Report {
     pub headline: [String; 3],
     /// What each rule says of each subject.
     pub rules: Vec<RuleReport>,
+    /// Who waits for whom, or why that is not known.
+    pub waits: Result<Waits, Refusal>,
     /// The machine, and each workload.
     pub subjects: Vec<Subject>,
     /// What the file says of itself.
     pub notes: Vec<String>,
     /// Events without a role.
     pub unassigned: Vec<String>,
-}
-
-/// A rule and a subject.
-#[derive(Debug, Serialize)]
-pub struct RuleReport {
-    /// The rule.
-    pub rule: &'static str,
-    /// The subject.
-    pub subject: String,
-    /// The first window in which it finds it alone, from 1, and in how many.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub found_in: Option<(usize, usize)>,
-    /// What would refute it.
-    pub refuted_by: &'static str,
-    /// The next move.
-    pub next_move: &'static str,
-    /// What it says.
-    #[serde(flatten)]
-    pub outcome: RuleOutcome,
 }
 
 /// Figures of the machine, or of a workload.
@@ -89,6 +85,9 @@ pub struct Subject {
     pub name: String,
     /// Of all windows together.
     pub figures: Figures,
+    /// How much faster it would be otherwise, by the model of its stalls.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub what_if: Vec<WhatIf>,
     /// Of each window, where asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<Figures>,
@@ -104,11 +103,22 @@ pub struct Figures {
     pub path_map: PathMap,
     /// How long requests stay.
     pub stages: Stages,
+    /// The measured stalls, split by a model.
+    pub stalls: Result<StallSplit, Refusal>,
     /// What sources say of the same lines.
     pub agreements: Vec<Agreement>,
     /// What PathFinder would say, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pathfinder: Option<Pathfinder>,
+}
+
+/// A workload's time if something were otherwise.
+#[derive(Debug, Serialize)]
+pub struct WhatIf {
+    /// What.
+    pub otherwise: String,
+    /// Time now ÷ time then.
+    pub speedup: Answer,
 }
 
 /// Yardsticks.
@@ -120,30 +130,28 @@ pub struct Pathfinder {
     pub stall_share_by_counts: Answer,
     /// The same by lines × fixed latencies.
     pub stall_share_by_fixed_latencies: Answer,
+    /// The same by lines × measured residences.
+    pub stall_share_by_residences: Answer,
+    /// Algorithm 2, mended: cycles in which the port's buffer is not empty, handed back by requests.
+    pub stall_share_by_algorithm_2: Answer,
 }
 
 /// Makes a report.
 pub fn report(file: &WindowFile, options: &Options) -> Report {
+    let idle = options.idle.map(|idle| Scene::new(&idle.windows));
+    let idle = idle.as_ref();
+    let whole = Span::new(&file.windows, 0, idle);
+    let spans = Span::all(&file.windows, idle);
     let names = subjects_of(file, options.workload);
-    let mut rules = Vec::new();
-    let mut subjects = Vec::new();
-    for name in &names {
+    let of = |name: &Option<String>| {
         let name = name.as_deref();
-        let counts = counts_of(&file.windows, name);
-        let idle = options.idle.map(|idle| counts_of(&idle.windows, name));
-        let each: Vec<Counts> = file
-            .windows
-            .iter()
-            .map(|w| counts_of(std::slice::from_ref(w), name))
-            .collect();
-        let shown = name.map_or_else(|| "machine".to_owned(), printable);
-        rules.extend(
-            RULES
-                .iter()
-                .map(|rule| judged(rule, &shown, &counts, &each, idle.as_ref())),
-        );
-        subjects.push(subject(file, options, shown, &counts, &each, idle.as_ref()));
-    }
+        (
+            judged(&whole, &spans, name, idle),
+            subject(file, options, &whole, idle, name),
+        )
+    };
+    let (rules, subjects): (Vec<_>, Vec<_>) = names.iter().map(of).unzip();
+    let rules: Vec<RuleReport> = rules.into_iter().flatten().collect();
     let length_ns = total_length(&file.windows);
     let notes = file.header.notes.iter();
     Report {
@@ -152,8 +160,9 @@ pub fn report(file: &WindowFile, options: &Options) -> Report {
         family: file.header.family.as_deref().map(printable),
         windows: file.windows.len(),
         length_ns,
-        headline: headline(file, &rules, length_ns),
+        headline: headline::headline(file, &rules, length_ns),
         rules,
+        waits: whole.waits().clone(),
         subjects,
         notes: notes
             .map(|note| printable_within(note, NOTE_CHARS_MAX))
@@ -179,88 +188,103 @@ fn subjects_of(file: &WindowFile, wanted: Option<&str>) -> Vec<Option<String>> {
         .collect()
 }
 
-/// Counts of a subject over windows.
-fn counts_of(windows: &[Window], workload: Option<&str>) -> Counts {
-    let of = |window: &Window| -> Vec<Count> {
-        match workload {
-            None => window.machine.clone(),
-            Some(name) => {
-                let of_it = window.workloads.iter().filter(|w| w.id.as_str() == name);
-                of_it.flat_map(|w| w.counts.clone()).collect()
-            }
-        }
-    };
-    let counts: Vec<Count> = windows.iter().flat_map(of).collect();
-    Counts::new(&counts, total_length(windows))
-}
-
-/// Nothing where one of them has no length.
-fn total_length(windows: &[Window]) -> Option<Nanos> {
-    let lengths: Option<Vec<Nanos>> = windows.iter().map(Window::length).collect();
-    let all = lengths?
-        .iter()
-        .fold(0u64, |sum, length| sum.saturating_add(length.0));
-    (all > 0).then_some(Nanos(all))
-}
-
-fn judged(
-    rule: &'static Rule,
-    subject: &str,
-    counts: &Counts,
-    each: &[Counts],
-    idle: Option<&Counts>,
-) -> RuleReport {
-    let found =
-        |counts: &Counts| matches!((rule.check)(View { counts, idle }), RuleOutcome::Found(_));
-    let outcome = (rule.check)(View { counts, idle });
-    let found_in = matches!(outcome, RuleOutcome::Found(_)).then(|| {
-        let places: Vec<usize> = (0..each.len())
-            .filter(|place| found(&each[*place]))
-            .collect();
-        (places.first().map_or(1, |place| place + 1), places.len())
-    });
-    RuleReport {
-        rule: rule.name,
-        subject: subject.to_owned(),
-        found_in,
-        refuted_by: rule.refuted_by,
-        next_move: rule.next_move,
-        outcome,
-    }
-}
-
 fn subject(
     file: &WindowFile,
     options: &Options,
-    name: String,
-    counts: &Counts,
-    each: &[Counts],
-    idle: Option<&Counts>,
+    whole: &Span,
+    idle: Option<&Scene>,
+    name: Option<&str>,
 ) -> Subject {
-    let figures = |counts: &Counts| Figures {
-        path_map: path_map::path_map(counts),
-        stages: stages::stages(counts, idle, &file.header.capacities),
-        agreements: agreements(counts),
-        pathfinder: options.pathfinder.then(|| Pathfinder {
-            classes: path_classes::path_classes(counts),
-            stall_share_by_counts: stall_share::by_counts(counts),
-            stall_share_by_fixed_latencies: stall_share::by_fixed_latencies(counts),
-        }),
-    };
+    let windows = file.windows.iter();
+    let each: Vec<Scene> = windows
+        .map(|w| Scene::new(std::slice::from_ref(w)))
+        .collect();
+    let figures = |scene: &Scene| figures(scene, file, options, idle, name);
     let falls = each.windows(2).enumerate().filter_map(|(place, pair)| {
         let [before, after] = pair else { return None };
-        Some((place + 2, path_map::hidden_fall(before, after)?))
+        let fall = path_map::hidden_fall(before.counts(name), after.counts(name));
+        Some((place + 2, fall?))
     });
     Subject {
-        name,
-        figures: figures(counts),
-        each: if options.each {
-            each.iter().map(figures).collect()
-        } else {
-            Vec::new()
-        },
+        name: name.map_or_else(|| MACHINE.to_owned(), printable),
+        figures: figures(whole.scene()),
+        what_if: what_if(whole.scene(), idle, name),
         hidden_falls: falls.collect(),
+        each: match options.each {
+            true => each.iter().map(figures).collect(),
+            false => Vec::new(),
+        },
     }
+}
+
+fn figures(
+    scene: &Scene,
+    file: &WindowFile,
+    options: &Options,
+    idle: Option<&Scene>,
+    name: Option<&str>,
+) -> Figures {
+    let counts = scene.counts(name);
+    let sources = scene.sources(name);
+    Figures {
+        path_map: path_map::path_map(counts),
+        stages: stages::stages(
+            counts,
+            idle.map(|idle| idle.counts(name)),
+            &file.header.capacities,
+        ),
+        stalls: stalls(&sources),
+        agreements: agreements(counts),
+        pathfinder: options.pathfinder.then(|| pathfinder(&sources)),
+    }
+}
+
+fn pathfinder(sources: &Sources) -> Pathfinder {
+    let counts = sources.own;
+    Pathfinder {
+        classes: path_classes::path_classes(counts),
+        stall_share_by_counts: stall_share::by_counts(counts),
+        stall_share_by_fixed_latencies: stall_share::by_fixed_latencies(counts),
+        stall_share_by_residences: stall_share::by_residences(sources),
+        stall_share_by_algorithm_2: stall_share::by_algorithm_2(sources),
+    }
+}
+
+/// A workload's time without CXL memory, on the idle machine, and without each of its largest neighbours. Nothing
+/// where it does not stall.
+fn what_if(scene: &Scene, idle: Option<&Scene>, name: Option<&str>) -> Vec<WhatIf> {
+    let Some(own) = name else { return Vec::new() };
+    let sources = scene.sources(name);
+    if stalls(&sources).is_err() {
+        return Vec::new();
+    }
+    let one = |otherwise: &str, how| WhatIf {
+        otherwise: otherwise.to_owned(),
+        speedup: speedup(&sources, how),
+    };
+    let mut all = vec![one("CXL memory were as fast as DRAM", Otherwise::NoCxl)];
+    let Some(idle) = idle else {
+        all.push(WhatIf {
+            otherwise: "the machine were idle".into(),
+            speedup: Err(Refusal::NotCalibrated),
+        });
+        return all;
+    };
+    let quiet = idle.sources(name);
+    all.push(one("the machine were idle", Otherwise::Idle(&quiet)));
+    let sharers = scene.sharers();
+    let [cxl, dram] = [Stage::Device, Stage::Imc].map(|stage| blame(&sharers, stage));
+    let others = cxl.iter().filter(|other| other.workload != printable(own));
+    for other in others.take(NEIGHBOURS_MAX) {
+        let of_dram = dram.iter().find(|one| one.workload == other.workload);
+        let without = Otherwise::Without {
+            idle: &quiet,
+            cxl: other.share,
+            dram: of_dram.map_or(0.0, |one| one.share),
+        };
+        all.push(one(&format!("{} were not there", other.workload), without));
+    }
+    all
 }
 
 /// Pairs of roles that count the same lines: cores, table of requests, port, device.
@@ -297,97 +321,6 @@ fn unassigned(windows: &[Window]) -> Vec<String> {
         shown.push(format!("and {more} more"));
     }
     shown
-}
-
-/// The first lines: the finding that is surest, or that there is none.
-fn headline(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>) -> [String; 3] {
-    let found = rules.iter().filter_map(|report| match &report.outcome {
-        RuleOutcome::Found(finding) => Some((report, finding)),
-        _ => None,
-    });
-    match found.min_by_key(|(_, finding)| finding.certainty as u8) {
-        Some((report, finding)) => found_lines(file, report, finding),
-        None => nothing_lines(file, rules, length),
-    }
-}
-
-fn found_lines(file: &WindowFile, report: &RuleReport, finding: &Finding) -> [String; 3] {
-    let (first, many) = report.found_in.unwrap_or((1, 0));
-    let since = file.windows.get(first - 1).filter(|w| w.length().is_some());
-    let since = since.map_or_else(String::new, |window| {
-        let all = file.windows.len();
-        format!(
-            " (since {:.1} s, in {many} of {all} windows)",
-            window.from.secs_f64()
-        )
-    });
-    let certainty = match finding.certainty {
-        crate::findings::Certainty::Counted => "counted",
-        crate::findings::Certainty::Inferred => {
-            "inferred: the counts fit, something else could be behind them"
-        }
-    };
-    let caveat = finding
-        .caveat
-        .as_ref()
-        .map_or_else(String::new, |text| format!("; {text}"));
-    [
-        format!("{}: {}{since}", report.subject, finding.what),
-        format!(
-            "how sure: {certainty}{caveat}; it would be refuted by: {}",
-            report.refuted_by
-        ),
-        format!("next: {}", report.next_move),
-    ]
-}
-
-fn nothing_lines(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>) -> [String; 3] {
-    let windows = file.windows.len();
-    let time = length.map_or_else(
-        || "of unknown length".into(),
-        |ns| format!("{:.1} s", ns.secs_f64()),
-    );
-    let looks_for = |name: &str| {
-        let rule = RULES.iter().find(|rule| rule.name == name);
-        rule.map_or("", |rule| rule.looks_for)
-    };
-    let mut looked: BTreeSet<&str> = BTreeSet::new();
-    let mut blind: BTreeMap<&str, &str> = BTreeMap::new();
-    for report in rules {
-        match &report.outcome {
-            RuleOutcome::CannotTell { why } => {
-                blind.insert(looks_for(report.rule), why);
-            }
-            _ => drop(looked.insert(looks_for(report.rule))),
-        }
-    }
-    blind.retain(|looks_for, _| !looked.contains(looks_for));
-    let list = |items: Vec<String>, none: &str| match items.is_empty() {
-        true => none.to_owned(),
-        false => items.join("; "),
-    };
-    let looked = list(
-        looked.iter().map(|text| (*text).to_owned()).collect(),
-        "nothing",
-    );
-    let blinds: Vec<String> = blind
-        .iter()
-        .map(|(what, why)| format!("{what} ({why})"))
-        .collect();
-    let next = match blinds.is_empty() {
-        true => "next: all rules of this version looked; the figures follow",
-        false => {
-            "next: count what is missing (`weir profile methods` has the events), then report again"
-        }
-    };
-    [
-        format!("nothing found in {windows} windows ({time})"),
-        format!(
-            "looked at: {looked}. Could not look at: {}",
-            list(blinds, "nothing")
-        ),
-        next.to_owned(),
-    ]
 }
 
 /// Why a workload of that name is not in the file, with the names that are.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A report for people: one figure a line, with its quality behind it.
 
-use super::{Figures, Pathfinder, Report, Subject, is_not_recorded};
+use super::headline::because_of;
+use super::{Figures, Pathfinder, Report, Subject, is_not_recorded, model_text as model};
 use crate::figure::{Answer, Figure, Unit};
 use crate::findings::RuleOutcome;
 use crate::path_map::{PathMap, PathRow};
@@ -18,6 +19,7 @@ pub fn text(report: &Report) -> String {
     for subject in &report.subjects {
         describe(&mut out, subject);
     }
+    model::waits(&mut out, &report.waits);
     findings(&mut out, report);
     for note in &report.notes {
         line(&mut out, &format!("note: {note}"));
@@ -32,13 +34,14 @@ pub fn text(report: &Report) -> String {
 }
 
 // Writing into a String cannot fail.
-fn line(out: &mut String, text: &str) {
+pub(super) fn line(out: &mut String, text: &str) {
     let _ = writeln!(out, "{text}");
 }
 
 fn describe(out: &mut String, subject: &Subject) {
     line(out, &format!("\n== {}", subject.name));
     figures(out, &subject.figures);
+    model::what_if(out, &subject.what_if);
     for (place, each) in subject.each.iter().enumerate() {
         line(out, &format!("\n-- {}, window {}", subject.name, place + 1));
         figures(out, each);
@@ -71,6 +74,7 @@ fn describe(out: &mut String, subject: &Subject) {
 fn figures(out: &mut String, figures: &Figures) {
     paths(out, &figures.path_map);
     stages(out, &figures.stages);
+    model::stalls(out, &figures.stalls);
     for agreement in &figures.agreements {
         let said = if agreement.is_agreed {
             "agree"
@@ -251,6 +255,16 @@ fn yardsticks(out: &mut String, pathfinder: &Pathfinder) {
         "CXL in stalls, by fixed latencies",
         &pathfinder.stall_share_by_fixed_latencies,
     );
+    answer(
+        out,
+        "CXL in stalls, by residences",
+        &pathfinder.stall_share_by_residences,
+    );
+    answer(
+        out,
+        "CXL in stalls, Algorithm 2 mended",
+        &pathfinder.stall_share_by_algorithm_2,
+    );
 }
 
 fn findings(out: &mut String, report: &Report) {
@@ -265,7 +279,11 @@ fn findings(out: &mut String, report: &Report) {
             RuleOutcome::Found(finding) => {
                 line(
                     out,
-                    &format!("  {name}, {subject}: FOUND: {}", finding.what),
+                    &format!(
+                        "  {name}, {subject}: FOUND: {}{}",
+                        finding.what,
+                        because_of(finding)
+                    ),
                 );
                 for evidence in &finding.evidence {
                     let of = format!("    {}", evidence.of);
@@ -277,13 +295,13 @@ fn findings(out: &mut String, report: &Report) {
 }
 
 /// A figure with its label. One that was not counted is left out; a refusal is not.
-fn answer(out: &mut String, label: &str, answer: &Answer) {
+pub(super) fn answer(out: &mut String, label: &str, answer: &Answer) {
     if !is_not_recorded(answer) {
         line(out, &format!("  {label:LABEL$}{}", said(answer)));
     }
 }
 
-fn said(answer: &Answer) -> String {
+pub(super) fn said(answer: &Answer) -> String {
     match answer {
         Err(why) => format!("none: {why}"),
         Ok(figure) => {

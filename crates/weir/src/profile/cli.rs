@@ -22,6 +22,8 @@ pub enum ProfileCommand {
     Report(ReportArgs),
     /// Run a simulated server, report on its counts, and keep the truth beside them
     Sim(ProfileSimArgs),
+    /// What changed between two files of windows, by their scatter
+    Diff(DiffArgs),
     /// Each figure and each rule of a report, explained
     Methods(MethodsArgs),
 }
@@ -108,6 +110,39 @@ Examples:
 Each figure says how it is known, and one that cannot be says why.
 
 Exit codes: 0 nothing found, 1 something found, 2 trouble.";
+
+/// `weir profile diff`.
+#[derive(Debug, Args)]
+#[command(after_help = DIFF_HELP)]
+pub struct DiffArgs {
+    /// A file of windows
+    pub before: PathBuf,
+
+    /// The other one
+    pub after: PathBuf,
+
+    /// Only workloads with this in their name, and not the machine
+    #[arg(long, value_name = "NAME")]
+    pub workload: Option<String>,
+
+    /// What is not distinguishable, too
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print everything as JSON
+    #[arg(long, conflicts_with = "all")]
+    pub json: bool,
+}
+
+const DIFF_HELP: &str = "\
+Examples:
+  weir profile diff before.windows after.windows
+  weir profile diff before.windows after.windows --workload db --json | jq '.[] | select(.verdict == \"changed\")'
+
+Counts a second and residences are compared, with intervals of 99 % from the windows' scatter: a side needs four \
+windows or more.
+
+Exit codes: 0 nothing changed, 1 something changed, appeared or vanished, 2 trouble.";
 
 /// `weir profile methods`.
 #[derive(Debug, Args)]

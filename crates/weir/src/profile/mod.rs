@@ -9,7 +9,7 @@ mod tables;
 use crate::cli::exit::{Exit, print, print_json};
 use crate::output::text::harmless;
 use anyhow::{Context, Result, bail};
-use cli::{ImportArgs, MethodName, ProfileArgs, ProfileCommand, ReportArgs};
+use cli::{DiffArgs, ImportArgs, MethodName, ProfileArgs, ProfileCommand, ReportArgs};
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write, stderr, stdin};
 use std::path::Path;
@@ -17,7 +17,7 @@ use weir_core::Nanos;
 use weir_linux::Roots;
 use weir_profile::report::{self, Report, methods, text};
 use weir_profile::window_file::{FILE_BYTES_MAX, WindowFile};
-use weir_profile::{perf_stat, recipes};
+use weir_profile::{diff, perf_stat, recipes};
 
 /// Does it.
 ///
@@ -28,6 +28,7 @@ pub fn profile(args: &ProfileArgs, roots: &Roots) -> Result<Exit> {
         ProfileCommand::Import(args) => import(args, roots),
         ProfileCommand::Report(args) => show(args),
         ProfileCommand::Sim(args) => sim::simulate(args),
+        ProfileCommand::Diff(args) => compare(args),
         ProfileCommand::Methods(args) => {
             let methods = methods::methods();
             match args.json {
@@ -178,4 +179,20 @@ fn show_report(made: &Report, is_json: bool) -> Result<Exit> {
 fn exit_of(made: &Report) -> Exit {
     let is_found = made.rules.iter().any(|rule| rule.found_in.is_some());
     if is_found { Exit::Finding } else { Exit::Done }
+}
+
+fn compare(args: &DiffArgs) -> Result<Exit> {
+    let (before, after) = (windows_of(&args.before)?, windows_of(&args.after)?);
+    let rows = diff::diff(&before, &after, args.workload.as_deref());
+    match args.json {
+        true => print_json(&rows)?,
+        false => print(&diff::text(&rows, args.all))?,
+    }
+    let is_same =
+        |row: &diff::DiffRow| matches!(row.verdict, diff::DiffVerdict::NotDistinguishable { .. });
+    Ok(if rows.iter().all(is_same) {
+        Exit::Done
+    } else {
+        Exit::Finding
+    })
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A figure with what is known of its quality, or the reason why there is none.
 
-use crate::quality::Refusal;
+pub mod counts;
+pub mod quality;
+pub mod sources;
+
+use quality::Refusal;
 use serde::Serialize;
 use weir_core::window::CountProvenance;
 

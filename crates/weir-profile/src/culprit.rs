@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who waits for whom: at each stage that workloads share, the time that each one's requests wait there, by the
+//! workloads whose requests are served meanwhile. Each unit of service is charged to the owner of the request that
+//! gets it, so the shares are those of the lines moved. PathFinder's PFAnalyzer names a place, by occupancy: work in
+//! service wins there. Here only waiting counts, against what the stage takes on the idle machine.
+
+use crate::counts::Counts;
+use crate::figure::sources::Sources;
+use crate::figure::{Class, Figure, Unit};
+use crate::path_map::{cxl_of, lines_of};
+use crate::quality::Refusal;
+use crate::stalls::ways::{in_device, in_table};
+use serde::Serialize;
+use weir_core::Role;
+use weir_core::window::role::{AccessPath, Quantity, Stage, Target};
+
+/// Below this part of the idle residence, waiting is no bottleneck.
+const WAIT_MIN: f64 = 0.3;
+
+/// A workload with its counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Sharer<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its counts.
+    pub counts: &'a Counts,
+}
+
+/// The part that a workload has in what others wait for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Blame {
+    /// The workload.
+    pub workload: String,
+    /// Its part, 0 to 1.
+    pub share: f64,
+}
+
+/// A workload that waits.
+#[derive(Clone, Debug, Serialize)]
+pub struct WaitRow {
+    /// The workload.
+    pub workload: String,
+    /// Nanoseconds that its reads wait, added up.
+    pub waiting_ns: Figure,
+    /// For whom, largest first. It waits for itself too.
+    pub behind: Vec<Blame>,
+}
+
+/// A shared stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageWaits {
+    /// `imc`, `port` or `device`.
+    pub stage: &'static str,
+    /// Waiting time of a request ÷ its residence on the idle machine.
+    pub wait_ratio: Figure,
+    /// Requests that wait, on average.
+    pub waiting: Figure,
+    /// Workloads that wait there.
+    pub rows: Vec<WaitRow>,
+}
+
+impl Waits {
+    /// A stage, by its word.
+    pub fn stage(&self, stage: Stage) -> Option<&StageWaits> {
+        self.stages.iter().find(|one| one.stage == stage.word())
+    }
+}
+
+/// All shared stages.
+#[derive(Clone, Debug, Serialize)]
+pub struct Waits {
+    /// Stages whose waiting time is known.
+    pub stages: Vec<StageWaits>,
+    /// The stage with the most waiting requests; nothing where none waits much.
+    pub bottleneck: Option<&'static str>,
+}
+
+/// Residence at a stage, ns: the port's is what the table of requests has longer than the device.
+fn residence(sources: &Sources, stage: Stage) -> Result<Figure, Refusal> {
+    let cxl = || in_table(sources, Target::CxlOwn).or_else(|_| in_table(sources, Target::Cxl));
+    match stage {
+        Stage::Imc => {
+            in_table(sources, Target::DramOwn).or_else(|_| in_table(sources, Target::Dram))
+        }
+        Stage::Device => in_device(sources).or_else(|_| cxl()),
+        _ => {
+            let (all, device) = (cxl()?, in_device(sources)?);
+            let ns = all.value - device.value;
+            match ns > 0.0 {
+                true => Ok(all.and(&device, ns, Unit::Ns)),
+                false => Err(Refusal::Negative {
+                    what: "residence of CXL requests less that in the device".into(),
+                }),
+            }
+        }
+    }
+}
+
+/// Reads of a workload that a stage serves.
+fn reads(counts: &Counts, stage: Stage) -> Result<Figure, Refusal> {
+    let dram = |path| {
+        let own = lines_of(counts, path, Target::DramOwn);
+        own.or_else(|why| lines_of(counts, path, Target::Dram).map_err(|_| why))
+    };
+    match stage {
+        Stage::Imc => dram(AccessPath::Reads).or_else(|_| dram(AccessPath::Drd)),
+        _ => cxl_of(counts, AccessPath::Reads).or_else(|_| crate::path_map::cxl_lines(counts)),
+    }
+}
+
+/// Lines that a workload writes there, or is taken to: those of its stores, and all that it stores past the caches.
+fn writes(counts: &Counts, stage: Stage) -> f64 {
+    let value = |answer: Result<Figure, Refusal>| answer.map_or(0.0, |figure| figure.value);
+    let nt = |target| {
+        value(counts.get(Role::new(
+            Stage::SuperQueue,
+            AccessPath::Nt,
+            target,
+            Quantity::Lines,
+        )))
+    };
+    let stored = |target| {
+        let asked = value(lines_of(counts, AccessPath::Rfo, target));
+        let role = Role::new(Stage::L2, AccessPath::Rfo, Target::Miss, Quantity::Lines);
+        let missed = value(counts.get(role));
+        asked
+            + (missed - asked)
+                .max(0.0)
+                .min(value(lines_of(counts, AccessPath::Pf, target)))
+    };
+    let targets: &[Target] = match stage {
+        Stage::Imc => &[Target::DramOwn, Target::Dram],
+        _ => &[Target::CxlOwn, Target::Cxl],
+    };
+    targets
+        .iter()
+        .map(|target| nt(*target) + stored(*target))
+        .fold(0.0, f64::max)
+}
+
+/// What each workload has of the lines that a stage moves, largest first.
+pub fn blame(sharers: &[Sharer], stage: Stage) -> Vec<Blame> {
+    let lines =
+        |counts: &Counts| reads(counts, stage).map_or(0.0, |f| f.value) + writes(counts, stage);
+    shares(sharers, &lines)
+}
+
+/// The same of lines that go one way over the link.
+pub fn blame_of_link(sharers: &[Sharer], is_written: bool) -> Vec<Blame> {
+    let lines = |counts: &Counts| match is_written {
+        true => writes(counts, Stage::Port),
+        false => reads(counts, Stage::Port).map_or(0.0, |figure| figure.value),
+    };
+    shares(sharers, &lines)
+}
+
+fn shares(sharers: &[Sharer], lines: &dyn Fn(&Counts) -> f64) -> Vec<Blame> {
+    let all: Vec<f64> = sharers.iter().map(|one| lines(one.counts)).collect();
+    let sum: f64 = all.iter().sum();
+    let parts = sharers.iter().zip(all).filter(|(_, lines)| *lines > 0.0);
+    let mut blame: Vec<Blame> = parts
+        .map(|(one, lines)| Blame {
+            workload: crate::figure::printable(one.name),
+            share: lines / sum,
+        })
+        .collect();
+    blame.sort_by(|a, b| {
+        b.share
+            .total_cmp(&a.share)
+            .then(a.workload.cmp(&b.workload))
+    });
+    blame
+}
+
+/// Makes the matrix of each stage.
+///
+/// # Errors
+/// There is no recording of the idle machine, or no stage has residences in both.
+pub fn waits(
+    sharers: &[Sharer],
+    machine: &Counts,
+    idle: Option<&Counts>,
+) -> Result<Waits, Refusal> {
+    let idle = Sources::alone(idle.ok_or(Refusal::NotCalibrated)?);
+    let now = Sources::alone(machine);
+    let mut stages = Vec::new();
+    let mut first = None;
+    for stage in [Stage::Imc, Stage::Port, Stage::Device] {
+        let known = residence(&now, stage).and_then(|now| Ok((now, residence(&idle, stage)?)));
+        match known {
+            Ok((now, quiet)) => stages.extend(stage_waits(sharers, machine, stage, &now, &quiet)),
+            Err(why) => first = first.or(Some(why)),
+        }
+    }
+    if let (true, Some(why)) = (stages.is_empty(), first) {
+        return Err(why);
+    }
+    let long = stages
+        .iter()
+        .filter(|stage| stage.wait_ratio.value >= WAIT_MIN);
+    let most = long.max_by(|a, b| a.waiting.value.total_cmp(&b.waiting.value));
+    Ok(Waits {
+        bottleneck: most
+            .filter(|stage| stage.waiting.value >= 1.0)
+            .map(|stage| stage.stage),
+        stages,
+    })
+}
+
+fn stage_waits(
+    sharers: &[Sharer],
+    machine: &Counts,
+    stage: Stage,
+    now: &Figure,
+    quiet: &Figure,
+) -> Option<StageWaits> {
+    let wait = (now.value - quiet.value).max(0.0);
+    let modelled = |value, unit| Figure {
+        class: Class::Apportioned,
+        ..now.and(quiet, value, unit)
+    };
+    let behind = blame(sharers, stage);
+    let rows: Vec<WaitRow> = sharers
+        .iter()
+        .filter_map(|one| {
+            let lines = reads(one.counts, stage)
+                .ok()
+                .filter(|lines| lines.value > 0.0)?;
+            Some(WaitRow {
+                workload: crate::figure::printable(one.name),
+                waiting_ns: modelled(wait * lines.value, Unit::Ns),
+                behind: behind.clone(),
+            })
+        })
+        .collect();
+    let all: f64 = rows.iter().map(|row| row.waiting_ns.value).sum();
+    let length = machine.length()?;
+    Some(StageWaits {
+        stage: stage.word(),
+        wait_ratio: now.and(quiet, wait / quiet.value, Unit::Ratio),
+        waiting: modelled(all / length.0 as f64, Unit::Entries),
+        rows,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::tests::counts;
+
+    fn machine(cxl_ns: u64) -> Counts {
+        counts(&[
+            ("tor.any.any.clock", 1_000_000_000),
+            ("tor.drd.cxl-own.occupancy", cxl_ns * 10_000_000),
+            ("tor.drd.cxl-own.inserts", 10_000_000),
+            ("tor.drd.dram-own.occupancy", 1_000_000_000),
+            ("tor.drd.dram-own.inserts", 10_000_000),
+        ])
+    }
+
+    #[test]
+    fn waiting_is_shared_out_by_the_lines_that_are_served() {
+        let (big, small) = (
+            counts(&[("sq.reads.cxl-own.lines", 7_500_000)]),
+            counts(&[
+                ("sq.reads.cxl-own.lines", 1_000_000),
+                ("sq.nt.cxl-own.lines", 1_500_000),
+            ]),
+        );
+        let sharers =
+            [("big", &big), ("small", &small)].map(|(name, counts)| Sharer { name, counts });
+        let made = waits(&sharers, &machine(600), Some(&machine(400))).unwrap();
+        assert_eq!(made.bottleneck, Some("device"));
+        let device = made
+            .stages
+            .iter()
+            .find(|stage| stage.stage == "device")
+            .unwrap();
+        assert!((device.wait_ratio.value - 0.5).abs() < 1e-9);
+        assert!(
+            (device.waiting.value - 200.0 * 8.5e6 / 1e9).abs() < 1e-9,
+            "{device:?}"
+        );
+        let small = &device.rows[1];
+        assert_eq!(small.waiting_ns.value, 2e8);
+        assert_eq!(
+            small.behind[0],
+            Blame {
+                workload: "big".into(),
+                share: 0.75
+            }
+        );
+    }
+
+    #[test]
+    fn a_healthy_machine_has_no_bottleneck_and_without_calibration_none_is_said() {
+        let one = counts(&[("sq.reads.cxl-own.lines", 7_500_000)]);
+        let sharers = [Sharer {
+            name: "one",
+            counts: &one,
+        }];
+        let made = waits(&sharers, &machine(410), Some(&machine(400))).unwrap();
+        assert_eq!(made.bottleneck, None);
+        let why = waits(&sharers, &machine(410), None).unwrap_err();
+        assert_eq!(why, Refusal::NotCalibrated);
+        assert!(waits(&sharers, &counts(&[]), Some(&machine(400))).is_err());
+    }
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What changed between two recordings. A window is one observation: a figure's means differ where an interval of
+//! their difference, from the scatter of the windows on both sides, does not hold 0 (Welch's test). Windows that
+//! follow each other are alike, so they count for fewer than they are.
+
+use crate::counts::Counts;
+use crate::figure::{Unit, printable};
+use crate::stages::residence_ns;
+use crate::window_file::WindowFile;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::window::Count;
+use weir_core::window::role::Quantity;
+use weir_core::{Role, Window};
+
+/// Quantile of the normal distribution for an interval of 99 %: of a hundred figures that did not change, one is
+/// taken to have changed.
+const QUANTILE: f64 = 2.5758;
+/// Windows that a side needs, after those that are alike are taken off.
+const WINDOWS_MIN: f64 = 3.0;
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiffFigure {
+    /// A count a second.
+    PerSec,
+    /// Mean time of a request, ns.
+    ResidenceNs,
+}
+
+/// One side.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DiffSide {
+    /// Windows that have the figure.
+    pub windows: usize,
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub deviation: f64,
+    /// Windows that do not follow from the one before.
+    pub independent: f64,
+}
+
+/// What became of a figure.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum DiffVerdict {
+    /// The second side's mean ÷ the first's is in this interval, which does not hold 1.
+    Changed {
+        /// Second ÷ first.
+        ratio: f64,
+        /// The least, and the most that it can be.
+        interval: [f64; 2],
+    },
+    /// The interval holds 1, or there is none.
+    NotDistinguishable {
+        /// Why.
+        why: String,
+    },
+    /// Only the second side has it.
+    Appeared,
+    /// Only the first side has it.
+    Vanished,
+}
+
+/// A figure on both sides.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffRow {
+    /// `machine`, or the workload.
+    pub subject: String,
+    /// The count, or the occupancy that the residence is made of.
+    pub role: Role,
+    /// What of it.
+    pub figure: DiffFigure,
+    /// The first side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<DiffSide>,
+    /// The second side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<DiffSide>,
+    /// What became of it.
+    #[serde(flatten)]
+    pub verdict: DiffVerdict,
+}
+
+type Key = (String, Role, DiffFigure);
+
+/// Compares two files, a subject and figure a row.
+pub fn diff(before: &WindowFile, after: &WindowFile, workload: Option<&str>) -> Vec<DiffRow> {
+    let [first, second] = [before, after].map(|file| observations(&file.windows, workload));
+    let keys: BTreeSet<&Key> = first.keys().chain(second.keys()).collect();
+    let rows = keys.into_iter().map(|key| {
+        let side = |all: &BTreeMap<Key, Vec<f64>>| all.get(key).map(|values| side(values));
+        let (before, after) = (side(&first), side(&second));
+        DiffRow {
+            subject: key.0.clone(),
+            role: key.1,
+            figure: key.2,
+            verdict: verdict(before, after),
+            before,
+            after,
+        }
+    });
+    rows.collect()
+}
+
+/// Values of each figure, one of each window that has it.
+fn observations(windows: &[Window], workload: Option<&str>) -> BTreeMap<Key, Vec<f64>> {
+    let mut all: BTreeMap<Key, Vec<f64>> = BTreeMap::new();
+    for window in windows {
+        let mut of = |subject: &str, counts: &[Count]| {
+            let counts = Counts::new(counts, window.length());
+            let roles: Vec<Role> = counts.roles().collect();
+            for role in roles {
+                for (figure, value) in figures(&counts, role) {
+                    let key = (printable(subject), role, figure);
+                    all.entry(key).or_default().push(value);
+                }
+            }
+        };
+        if workload.is_none() {
+            of("machine", &window.machine);
+        }
+        let wanted = |id: &str| workload.is_none_or(|part| id.contains(part));
+        for one in window
+            .workloads
+            .iter()
+            .filter(|one| wanted(one.id.as_str()))
+        {
+            of(one.id.as_str(), &one.counts);
+        }
+    }
+    all
+}
+
+fn figures(counts: &Counts, role: Role) -> Vec<(DiffFigure, f64)> {
+    let mut all = Vec::new();
+    if let (Ok(count), Some(length)) = (counts.get(role), counts.length()) {
+        all.push((DiffFigure::PerSec, count.value / length.secs_f64()));
+    }
+    if role.quantity == Quantity::Occupancy {
+        let known = residence_ns(counts, role).ok();
+        let known = known.filter(|figure| figure.unit == Unit::Ns);
+        all.extend(known.map(|figure| (DiffFigure::ResidenceNs, figure.value)));
+    }
+    all
+}
+
+fn side(values: &[f64]) -> DiffSide {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let next = values.windows(2).map(|pair| match pair {
+        [a, b] => (a - mean) * (b - mean),
+        _ => 0.0,
+    });
+    let alike = if squares > 0.0 {
+        next.sum::<f64>() / squares
+    } else {
+        0.0
+    };
+    // Of windows that swing about their mean none is worth more than one.
+    let alike = alike.clamp(0.0, 0.99);
+    DiffSide {
+        windows: values.len(),
+        mean,
+        deviation: (squares / (n - 1.0).max(1.0)).sqrt(),
+        independent: n * (1.0 - alike) / (1.0 + alike),
+    }
+}
+
+fn verdict(before: Option<DiffSide>, after: Option<DiffSide>) -> DiffVerdict {
+    let (a, b) = match (before, after) {
+        (Some(a), Some(b)) => (a, b),
+        (None, _) => return DiffVerdict::Appeared,
+        (_, None) => return DiffVerdict::Vanished,
+    };
+    let why = |why: String| DiffVerdict::NotDistinguishable { why };
+    if a.mean == b.mean {
+        return why("it is the same".into());
+    }
+    if a.mean <= 0.0 {
+        return DiffVerdict::Appeared;
+    }
+    if b.mean <= 0.0 {
+        return DiffVerdict::Vanished;
+    }
+    let least = a.independent.min(b.independent);
+    if a.windows.min(b.windows) < 4 || least < WINDOWS_MIN {
+        return why(format!(
+            "{} and {} windows, worth {least:.1}: too few to know their scatter",
+            a.windows, b.windows
+        ));
+    }
+    let [va, vb] = [a, b].map(|side| side.deviation.powi(2) / side.independent);
+    let freedom = (va + vb).powi(2)
+        / (va.powi(2) / (a.independent - 1.0) + vb.powi(2) / (b.independent - 1.0));
+    let freedom = if freedom.is_finite() {
+        freedom.max(1.0)
+    } else {
+        1e9
+    };
+    let half = student(freedom) * (va + vb).sqrt();
+    let difference = b.mean - a.mean;
+    let of = |difference: f64| ((a.mean + difference) / a.mean).max(0.0);
+    let interval = [of(difference - half), of(difference + half)];
+    if difference.abs() <= half {
+        let [low, high] = interval.map(|ratio| (ratio - 1.0) * 100.0);
+        return why(format!(
+            "by {low:+.1} to {high:+.1} %: the windows scatter more than they differ"
+        ));
+    }
+    DiffVerdict::Changed {
+        ratio: b.mean / a.mean,
+        interval,
+    }
+}
+
+/// The quantile of Student's distribution that belongs to [`QUANTILE`] (Cornish and Fisher's expansion; within 2 %
+/// from 3 degrees of freedom on).
+fn student(freedom: f64) -> f64 {
+    let z = QUANTILE;
+    let first = (z.powi(3) + z) / 4.0;
+    let second = (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / 96.0;
+    let third = (3.0 * z.powi(7) + 19.0 * z.powi(5) + 17.0 * z.powi(3) - 15.0 * z) / 384.0;
+    z + first / freedom + second / freedom.powi(2) + third / freedom.powi(3)
+}
+
+/// The rows for people: what changed, appeared and vanished; the rest is counted, or shown with `all`.
+pub fn text(rows: &[DiffRow], all: bool) -> String {
+    let mut out = String::new();
+    let is_shown =
+        |row: &&DiffRow| all || !matches!(row.verdict, DiffVerdict::NotDistinguishable { .. });
+    for row in rows.iter().filter(is_shown) {
+        out += &format!(
+            "{} {}: {}\n",
+            row.subject,
+            figure_name(row),
+            said(&row.verdict)
+        );
+    }
+    let count =
+        |is_it: fn(&DiffVerdict) -> bool| rows.iter().filter(|row| is_it(&row.verdict)).count();
+    let changed = count(|verdict| matches!(verdict, DiffVerdict::Changed { .. }));
+    let same = count(|verdict| matches!(verdict, DiffVerdict::NotDistinguishable { .. }));
+    let head = format!(
+        "{changed} figures changed, {} appeared or vanished, {same} are not distinguishable (intervals of 99 %)\n",
+        rows.len() - changed - same
+    );
+    head + &out
+}
+
+fn figure_name(row: &DiffRow) -> String {
+    match row.figure {
+        DiffFigure::PerSec => format!("{} a second", row.role),
+        DiffFigure::ResidenceNs => format!("residence of {}, ns", row.role),
+    }
+}
+
+fn said(verdict: &DiffVerdict) -> String {
+    match verdict {
+        DiffVerdict::Changed { ratio, interval } => format!(
+            "{ratio:.3} times ({:.3} to {:.3})",
+            interval[0], interval[1]
+        ),
+        DiffVerdict::NotDistinguishable { why } => format!("not distinguishable: {why}"),
+        DiffVerdict::Appeared => "appeared".into(),
+        DiffVerdict::Vanished => "vanished".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counts::tests::count;
+    use crate::window_file::{Header, VERSION};
+    use proptest::prelude::*;
+    use weir_core::Nanos;
+
+    fn file(values: &[u64], role: &str) -> WindowFile {
+        let window = |(place, value): (usize, &u64)| Window {
+            from: Nanos(place as u64 * 1_000_000_000),
+            to: Nanos((place as u64 + 1) * 1_000_000_000),
+            machine: vec![count(role, *value)],
+            ..Window::default()
+        };
+        WindowFile {
+            header: Header {
+                weir_windows: VERSION,
+                family: None,
+                source: "test".into(),
+                capacities: Default::default(),
+                notes: Vec::new(),
+            },
+            windows: values.iter().enumerate().map(window).collect(),
+        }
+    }
+
+    fn one(before: &[u64], after: &[u64]) -> DiffVerdict {
+        let role = "tor.drd.cxl.inserts";
+        let rows = diff(&file(before, role), &file(after, role), None);
+        assert_eq!(rows.len(), 1);
+        rows[0].verdict.clone()
+    }
+
+    const QUIET: [u64; 8] = [100, 103, 98, 101, 99, 102, 97, 100];
+
+    #[test]
+    fn a_tenth_more_is_found_and_scatter_is_not() {
+        let more: Vec<u64> = QUIET.iter().map(|value| value * 11 / 10).collect();
+        let DiffVerdict::Changed { ratio, interval } = one(&QUIET, &more) else {
+            panic!("not found")
+        };
+        assert!(
+            (ratio - 1.1).abs() < 0.01 && interval[0] > 1.0,
+            "{ratio} {interval:?}"
+        );
+        let other = [99, 101, 102, 98, 100, 97, 103, 101];
+        let said = one(&QUIET, &other);
+        assert!(
+            matches!(said, DiffVerdict::NotDistinguishable { .. }),
+            "{said:?}"
+        );
+        let few = one(&QUIET[..3], &more[..3]);
+        let DiffVerdict::NotDistinguishable { why } = few else {
+            panic!("{few:?}")
+        };
+        assert!(why.contains("too few"), "{why}");
+    }
+
+    #[test]
+    fn what_comes_and_goes_is_named() {
+        assert_eq!(one(&[0; 8], &QUIET), DiffVerdict::Appeared);
+        assert_eq!(one(&QUIET, &[0; 8]), DiffVerdict::Vanished);
+        let rows = diff(
+            &file(&QUIET, "tor.drd.cxl.inserts"),
+            &file(&QUIET, "tor.rfo.cxl.inserts"),
+            None,
+        );
+        let said = text(&rows, false);
+        assert!(
+            said.contains("tor.drd.cxl.inserts a second: vanished"),
+            "{said}"
+        );
+        assert!(
+            said.contains("tor.rfo.cxl.inserts a second: appeared"),
+            "{said}"
+        );
+        assert!(
+            said.starts_with("0 figures changed, 2 appeared or vanished, 0 are"),
+            "{said}"
+        );
+    }
+
+    /// Tables of Student's distribution: 0.995 quantiles.
+    #[test]
+    fn quantiles_are_those_of_the_tables() {
+        for (freedom, quantile) in [(4.0, 4.604), (10.0, 3.169), (30.0, 2.750)] {
+            let is = student(freedom);
+            assert!((is / quantile - 1.0).abs() < 0.02, "{freedom}: {is}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_values_are_survived(
+            a in prop::collection::vec(any::<u64>(), 1..12),
+            b in prop::collection::vec(any::<u64>(), 1..12),
+        ) {
+            if let DiffVerdict::Changed { ratio, interval } = one(&a, &b) {
+                prop_assert!(ratio.is_finite() && interval[0] <= ratio && ratio <= interval[1]);
+                prop_assert!(!(interval[0]..=interval[1]).contains(&1.0));
+            }
+        }
+    }
+}

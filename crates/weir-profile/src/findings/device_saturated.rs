@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The device is saturated: many requests wait in it for each other.
+
+use super::facts::{Judged, finding, others, outcome, share, stalled, waits_at};
+use super::{Evidence, Rule, View};
+use crate::culprit::blame;
+use weir_core::window::role::Stage;
+
+/// Part of the stalls that is in the device.
+const SHARE_MIN: f64 = 0.3;
+/// Waiting time of a request there ÷ its residence on the idle machine.
+const WAIT_MIN: f64 = 0.25;
+/// The same, of a stage that is the reason for what other rules see.
+pub(super) const SLOWED_MIN: f64 = 0.35;
+/// Requests that wait there, on average. Fewer do not fill a device.
+pub(super) const WAITING_MIN: f64 = 10.0;
+
+pub(super) const RULE: Rule = Rule {
+    name: "device_saturated",
+    looks_for: "a saturated CXL device",
+    condition: "30 % of the stalls or more are in the device; requests stay there 1.25 times as long as in the recording \
+                given with --idle, or longer; and 10 or more wait there on average",
+    refuted_by: "few requests in it (then it is slow, not full), or one direction of the link that is always busy",
+    next_move: "limit the workloads that fill it (`weir run`), or move hot pages to DRAM",
+    check: |view| outcome(check(view)),
+};
+
+fn check(view: View) -> Judged {
+    let Some(split) = stalled(view, 0.1)? else {
+        return Ok(None);
+    };
+    let there = share(split, |role| role.stage == Stage::Device);
+    let waits = waits_at(view, Stage::Device)?;
+    let is_full = waits.wait_ratio.value >= WAIT_MIN && waits.waiting.value >= WAITING_MIN;
+    if there.value < SHARE_MIN || !is_full {
+        return Ok(None);
+    }
+    let (times, part) = (1.0 + waits.wait_ratio.value, there.value);
+    let evidence = vec![
+        Evidence::new("part of the stalls in the device", Ok(there)),
+        Evidence::new(
+            "waiting time there ÷ residence on the idle machine",
+            Ok(waits.wait_ratio.clone()),
+        ),
+        Evidence::new("requests that wait there", Ok(waits.waiting.clone())),
+    ];
+    let what = format!(
+        "the CXL device is saturated: requests stay {times:.1} times as long in it as on the idle machine"
+    );
+    let mut found = finding(split, what, part, evidence);
+    found.because_of = others(view, blame(view.sharers, Stage::Device));
+    Ok(Some(found))
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Three lines that answer: what is wrong, for which workload, since when, because of which workload; how sure; what
+//! next. Or that nothing was found, and what was looked at.
+
+use super::RuleReport;
+use crate::findings::{Finding, RULES, RuleOutcome};
+use crate::window_file::WindowFile;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_core::Nanos;
+
+/// Workloads that a line names.
+const BLAMED_MAX: usize = 3;
+
+/// The first lines: the finding that concerns most of a subject's time, or that there is none.
+pub fn headline(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>) -> [String; 3] {
+    let found = rules.iter().filter_map(|report| match &report.outcome {
+        RuleOutcome::Found(finding) => Some((report, finding)),
+        _ => None,
+    });
+    let weight = |finding: &Finding| finding.time_ratio.unwrap_or(1.0);
+    match found.max_by(|a, b| weight(a.1).total_cmp(&weight(b.1))) {
+        Some((report, finding)) => found_lines(file, report, finding),
+        None => nothing_lines(file, rules, length),
+    }
+}
+
+fn found_lines(file: &WindowFile, report: &RuleReport, finding: &Finding) -> [String; 3] {
+    let (first, many) = report.found_in.unwrap_or((1, 0));
+    let since = file.windows.get(first - 1).filter(|w| w.length().is_some());
+    let since = since.map_or_else(String::new, |window| {
+        let all = file.windows.len();
+        format!(
+            " (since {:.1} s, in {many} of {all} windows)",
+            window.from.secs_f64()
+        )
+    });
+    let certainty = match finding.certainty {
+        crate::findings::Certainty::Counted => "counted",
+        crate::findings::Certainty::Inferred => {
+            "inferred: the counts fit, something else could be behind them"
+        }
+    };
+    let caveat = finding
+        .caveat
+        .as_ref()
+        .map_or_else(String::new, |text| format!("; {text}"));
+    [
+        format!(
+            "{}: {}{}{since}",
+            report.subject,
+            finding.what,
+            because_of(finding)
+        ),
+        format!(
+            "how sure: {certainty}{caveat}; it would be refuted by: {}",
+            report.refuted_by
+        ),
+        format!("next: {}", report.next_move),
+    ]
+}
+
+/// `, because of big (75 %), small (20 %)`.
+pub fn because_of(finding: &Finding) -> String {
+    let blame = finding.because_of.iter().take(BLAMED_MAX);
+    let named: Vec<String> = blame
+        .map(|one| format!("{} ({:.0} %)", one.workload, one.share * 100.0))
+        .collect();
+    match named.is_empty() {
+        true => String::new(),
+        false => format!(", because of {}", named.join(", ")),
+    }
+}
+
+fn nothing_lines(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>) -> [String; 3] {
+    let windows = file.windows.len();
+    let time = length.map_or_else(
+        || "of unknown length".into(),
+        |ns| format!("{:.1} s", ns.secs_f64()),
+    );
+    let looks_for = |name: &str| {
+        let rule = RULES.iter().find(|rule| rule.name == name);
+        rule.map_or("", |rule| rule.looks_for)
+    };
+    let mut looked: BTreeSet<&str> = BTreeSet::new();
+    let mut blind: BTreeMap<&str, &str> = BTreeMap::new();
+    for report in rules {
+        match &report.outcome {
+            RuleOutcome::CannotTell { why } => {
+                blind.insert(looks_for(report.rule), why);
+            }
+            _ => drop(looked.insert(looks_for(report.rule))),
+        }
+    }
+    blind.retain(|looks_for, _| !looked.contains(looks_for));
+    let list = |items: Vec<String>, none: &str| match items.is_empty() {
+        true => none.to_owned(),
+        false => items.join("; "),
+    };
+    let looked = list(
+        looked.iter().map(|text| (*text).to_owned()).collect(),
+        "nothing",
+    );
+    let blinds: Vec<String> = blind
+        .iter()
+        .map(|(what, why)| format!("{what} ({why})"))
+        .collect();
+    let next = match blinds.is_empty() {
+        true => "next: all rules of this version looked; the figures follow",
+        false => {
+            "next: count what is missing (`weir profile methods` has the events), then report again"
+        }
+    };
+    [
+        format!("nothing found in {windows} windows ({time})"),
+        format!(
+            "looked at: {looked}. Could not look at: {}",
+            list(blinds, "nothing")
+        ),
+        next.to_owned(),
+    ]
+}

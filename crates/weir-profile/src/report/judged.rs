@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rules, applied to all windows together and to spans of them.
+
+use super::scene::Scene;
+use crate::culprit::{Sharer, Waits};
+use crate::figure::printable;
+use crate::findings::{RULES, RuleOutcome, View};
+use crate::quality::Refusal;
+use crate::stalls::{StallSplit, stalls};
+use serde::Serialize;
+use weir_core::Window;
+
+/// Spans that a subject's rules look at. More windows are taken together.
+const SPANS_MAX: usize = 60;
+
+/// A rule and a subject.
+#[derive(Debug, Serialize)]
+pub struct RuleReport {
+    /// The rule.
+    pub rule: &'static str,
+    /// The subject.
+    pub subject: String,
+    /// The first window in which it finds it alone, from 1, and in how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found_in: Option<(usize, usize)>,
+    /// What would refute it.
+    pub refuted_by: &'static str,
+    /// The next move.
+    pub next_move: &'static str,
+    /// What it says.
+    #[serde(flatten)]
+    pub outcome: RuleOutcome,
+}
+
+/// Windows taken together, with what is made of them once.
+#[derive(Debug)]
+pub struct Span {
+    scene: Scene,
+    waits: Result<Waits, Refusal>,
+    first: usize,
+    windows: usize,
+}
+
+impl Span {
+    /// Of windows of which the first has this place.
+    pub fn new(windows: &[Window], first: usize, idle: Option<&Scene>) -> Span {
+        let scene = Scene::new(windows);
+        Span {
+            waits: scene.waits(idle),
+            scene,
+            first,
+            windows: windows.len(),
+        }
+    }
+
+    /// Spans of all windows: each window, or as many together as give [`SPANS_MAX`] spans.
+    pub fn all(windows: &[Window], idle: Option<&Scene>) -> Vec<Span> {
+        let length = windows.len().div_ceil(SPANS_MAX).max(1);
+        let spans = windows.chunks(length).enumerate();
+        spans
+            .map(|(place, chunk)| Span::new(chunk, place * length, idle))
+            .collect()
+    }
+
+    /// Its counts.
+    pub fn scene(&self) -> &Scene {
+        &self.scene
+    }
+
+    /// Who waits for whom.
+    pub fn waits(&self) -> &Result<Waits, Refusal> {
+        &self.waits
+    }
+
+    /// A subject's stalls.
+    pub fn stalls(&self, name: Option<&str>) -> Result<StallSplit, Refusal> {
+        stalls(&self.scene.sources(name))
+    }
+
+    fn view<'a>(
+        &'a self,
+        name: Option<&'a str>,
+        idle: Option<&'a Scene>,
+        stalls: &'a Result<StallSplit, Refusal>,
+        sharers: &'a [Sharer<'a>],
+    ) -> View<'a> {
+        View {
+            name: name.unwrap_or(MACHINE),
+            counts: self.scene.counts(name),
+            idle: idle.map(|idle| idle.counts(name)),
+            sources: self.scene.sources(name),
+            idle_sources: idle.map(|idle| idle.sources(name)),
+            stalls: stalls.as_ref(),
+            waits: self.waits.as_ref(),
+            sharers,
+        }
+    }
+
+    /// What each rule says of a subject.
+    fn outcomes(&self, name: Option<&str>, idle: Option<&Scene>) -> Vec<RuleOutcome> {
+        let (stalls, sharers) = (self.stalls(name), self.scene.sharers());
+        let view = self.view(name, idle, &stalls, &sharers);
+        RULES.iter().map(|rule| (rule.check)(view)).collect()
+    }
+}
+
+/// What the machine is called among subjects.
+pub const MACHINE: &str = "machine";
+
+/// What each rule says of a subject.
+pub fn judged(
+    whole: &Span,
+    spans: &[Span],
+    name: Option<&str>,
+    idle: Option<&Scene>,
+) -> Vec<RuleReport> {
+    let outcomes = whole.outcomes(name, idle);
+    let is_found = |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::Found(_));
+    let each: Vec<Vec<RuleOutcome>> = match outcomes.iter().any(is_found) {
+        true => spans.iter().map(|span| span.outcomes(name, idle)).collect(),
+        false => Vec::new(),
+    };
+    let rules = RULES.iter().zip(outcomes).enumerate();
+    let reports = rules.map(|(place, (rule, outcome))| {
+        let found_in = is_found(&outcome).then(|| {
+            let found = spans
+                .iter()
+                .zip(&each)
+                .filter(|(_, said)| is_found(&said[place]));
+            let found: Vec<&Span> = found.map(|(span, _)| span).collect();
+            let first = found.first().map_or(1, |span| span.first + 1);
+            (first, found.iter().map(|span| span.windows).sum())
+        });
+        RuleReport {
+            rule: rule.name,
+            subject: name.map_or_else(|| MACHINE.to_owned(), printable),
+            found_in,
+            refuted_by: rule.refuted_by,
+            next_move: rule.next_move,
+            outcome,
+        }
+    });
+    reports.collect()
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Counts of some windows by subject, with what all subjects share.
+
+use crate::counts::Counts;
+use crate::culprit::{Sharer, Waits, waits};
+use crate::figure::sources::Sources;
+use crate::quality::Refusal;
+use std::collections::BTreeMap;
+use weir_core::window::Count;
+use weir_core::{Nanos, Window};
+
+/// Counts of some windows.
+#[derive(Debug)]
+pub struct Scene {
+    machine: Counts,
+    peers: Counts,
+    workloads: BTreeMap<String, Counts>,
+    none: Counts,
+}
+
+impl Scene {
+    /// Of these windows.
+    pub fn new(windows: &[Window]) -> Scene {
+        let length = total_length(windows);
+        let all = windows.iter().flat_map(|window| &window.workloads);
+        let mut counts: BTreeMap<&str, Vec<&Count>> = BTreeMap::new();
+        for workload in all.clone() {
+            let of_it = counts.entry(workload.id.as_str()).or_default();
+            of_it.extend(&workload.counts);
+        }
+        let workloads = counts
+            .into_iter()
+            .map(|(name, counts)| (name.to_owned(), Counts::new(counts, length)));
+        Scene {
+            machine: Counts::new(windows.iter().flat_map(|window| &window.machine), length),
+            peers: Counts::new(all.flat_map(|workload| &workload.counts), length),
+            workloads: workloads.collect(),
+            none: Counts::new([], length),
+        }
+    }
+
+    /// Counts of the machine, or of a workload.
+    pub fn counts(&self, name: Option<&str>) -> &Counts {
+        match name {
+            None => &self.machine,
+            Some(name) => self.workloads.get(name).unwrap_or(&self.none),
+        }
+    }
+
+    /// Counts of a subject with those of its machine.
+    pub fn sources(&self, name: Option<&str>) -> Sources<'_> {
+        match name {
+            None => Sources::alone(&self.machine),
+            Some(name) => Sources {
+                own: self.workloads.get(name).unwrap_or(&self.peers),
+                peers: &self.peers,
+                machine: &self.machine,
+            },
+        }
+    }
+
+    /// All workloads.
+    pub fn sharers(&self) -> Vec<Sharer<'_>> {
+        let all = self.workloads.iter();
+        all.map(|(name, counts)| Sharer { name, counts }).collect()
+    }
+
+    /// Who waits for whom.
+    ///
+    /// # Errors
+    /// As [`waits`].
+    pub fn waits(&self, idle: Option<&Scene>) -> Result<Waits, Refusal> {
+        waits(
+            &self.sharers(),
+            &self.machine,
+            idle.map(|idle| &idle.machine),
+        )
+    }
+}
+
+/// Nothing where one of them has no length.
+pub fn total_length(windows: &[Window]) -> Option<Nanos> {
+    let lengths: Option<Vec<Nanos>> = windows.iter().map(Window::length).collect();
+    let all = lengths?
+        .iter()
+        .fold(0u64, |sum, length| sum.saturating_add(length.0));
+    (all > 0).then_some(Nanos(all))
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The loads of a run of the model: drawn once, so that two runs differ in what was changed and in nothing else.
+
+use super::core_model::LoadClass;
+
+/// A load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadDraw {
+    /// Its class.
+    pub class: usize,
+    /// Instructions since the load before, ÷ their mean.
+    pub gap: f64,
+    /// Whether it needs the load before: if the dependence is above.
+    pub chance: f64,
+    /// Its place in a distribution, 0 to 1.
+    pub spread: f64,
+}
+
+/// Loads of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draws {
+    /// In order.
+    pub loads: Vec<LoadDraw>,
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Clone, Copy, Debug)]
+struct SplitMix(u64);
+
+impl SplitMix {
+    /// From 0 to 1.
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+impl Draws {
+    /// As many loads, of classes by their frequency.
+    pub fn new(classes: &[LoadClass], loads: usize, seed: u64) -> Draws {
+        let mut random = SplitMix(seed);
+        let all: f64 = classes.iter().map(|class| class.loads).sum();
+        let one = |random: &mut SplitMix| {
+            let mut at = random.unit() * all;
+            let mut class = 0;
+            while class + 1 < classes.len() && at >= classes[class].loads {
+                at -= classes[class].loads;
+                class += 1;
+            }
+            LoadDraw {
+                class,
+                gap: 0.5 + random.unit(),
+                chance: random.unit(),
+                spread: random.unit(),
+            }
+        };
+        Draws {
+            loads: (0..loads).map(|_| one(&mut random)).collect(),
+        }
+    }
+}

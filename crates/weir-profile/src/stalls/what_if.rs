@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How much faster a workload would be: the same loads and stores, with the same dependence, where CXL memory takes as
+//! long as DRAM, as the idle device, or as it does without a neighbour's requests. What comes of it is of the model.
+
+use super::core_model::{LoadClass, run};
+use super::draws::Draws;
+use super::loads::{LOADS, SEED, WINDOW, fit};
+use super::stores::{hidden, stalled_behind, store_classes};
+use super::ways::{Behind, Times, is_cxl, times};
+use super::{Measured, load_counts};
+use crate::figure::sources::Sources;
+use crate::figure::{Answer, Class, Unit};
+use crate::quality::Refusal;
+use weir_core::window::CountProvenance;
+use weir_core::window::role::Target;
+
+/// What would be otherwise.
+#[derive(Clone, Copy, Debug)]
+pub enum Otherwise<'a> {
+    /// CXL memory takes as long as DRAM.
+    NoCxl,
+    /// All memory takes as long as on the idle machine.
+    Idle(&'a Sources<'a>),
+    /// Of the waiting time of CXL memory, and of DRAM, these parts go.
+    Without {
+        /// The idle machine.
+        idle: &'a Sources<'a>,
+        /// Part of the waiting time behind a neighbour at CXL memory.
+        cxl: f64,
+        /// The same at DRAM.
+        dram: f64,
+    },
+}
+
+/// Time now ÷ time then, of the same instructions.
+///
+/// # Errors
+/// As [`super::stalls`]; or the time of DRAM, or of the idle machine, is not known.
+pub fn speedup(sources: &Sources, otherwise: Otherwise) -> Answer {
+    let measured = Measured::new(sources)?;
+    let now = times(sources)?;
+    let then = changed(&now, otherwise)?;
+    let known = measured.of_loads();
+    let mut cycles = known.working;
+    if known.stalled > 0.0 {
+        let classes = load_counts::load_classes(sources, &now)?;
+        let slower = with_times(&classes, &then);
+        let fitted = fit(&known, &classes, WINDOW);
+        let draws = Draws::new(&classes, LOADS[1], SEED);
+        let other = run(&fitted.core, &slower, &draws, fitted.dependence);
+        let is = fitted.run.stalled / fitted.run.cycles;
+        let is = if is > 0.0 { is } else { 1.0 };
+        cycles += known.stalled * (other.stalled / fitted.run.cycles / is);
+    }
+    let on_stores = measured.on_stores.value;
+    if on_stores > 0.0 {
+        let (before, after) = (store_classes(sources, &now), store_classes(sources, &then));
+        let hidden = hidden(&before, on_stores);
+        let was = stalled_behind(&before, hidden);
+        let is = stalled_behind(&after, hidden);
+        cycles += if was > 0.0 {
+            on_stores * is / was
+        } else {
+            on_stores
+        };
+    }
+    let all = known.working + known.stalled + on_stores;
+    let quality = measured.all().and(&now.figure, 0.0, Unit::Ratio);
+    let mut figure = quality.and(&measured.clock, all / cycles, Unit::Ratio);
+    figure.class = Class::Modelled;
+    figure.provenance = CountProvenance::Modelled;
+    Ok(figure)
+}
+
+fn changed(now: &Times, otherwise: Otherwise) -> Result<Times, Refusal> {
+    let mut then = now.clone();
+    match otherwise {
+        Otherwise::NoCxl => {
+            let dram = now.behind.iter().find(|way| way.target == Target::DramOwn);
+            let dram = dram.map(|way| way.cycles).ok_or(Refusal::NotCounted {
+                what: "residences of DRAM".into(),
+            })?;
+            for way in then.behind.iter_mut().filter(|way| is_cxl(way.target)) {
+                *way = Behind {
+                    cycles: dram,
+                    port: None,
+                    ..*way
+                };
+            }
+        }
+        Otherwise::Idle(idle) => {
+            shorten(&mut then, idle, 1.0, 1.0)?;
+            let idle = times(idle)?;
+            then.mesh_in = then.mesh_in.min(idle.mesh_in / idle.ghz * now.ghz);
+        }
+        Otherwise::Without { idle, cxl, dram } => shorten(&mut then, idle, cxl, dram)?,
+    }
+    Ok(then)
+}
+
+/// Takes parts of the waiting time off.
+fn shorten(then: &mut Times, idle: &Sources, cxl: f64, dram: f64) -> Result<(), Refusal> {
+    let quiet = times(idle)?;
+    for way in &mut then.behind {
+        let known = quiet.behind.iter().find(|other| other.target == way.target);
+        let Some(known) = known else { continue };
+        let waits = (way.cycles - known.cycles / quiet.ghz * then.ghz).max(0.0);
+        let part = if is_cxl(way.target) { cxl } else { dram };
+        let left = way.cycles - waits * part.clamp(0.0, 1.0);
+        way.port = way.port.map(|port| port * left / way.cycles);
+        way.cycles = left;
+    }
+    Ok(())
+}
+
+/// The same loads on other ways. A prefetch comes as much ahead as before.
+fn with_times(classes: &[LoadClass], then: &Times) -> Vec<LoadClass> {
+    let other = classes.iter().map(|class| {
+        let mut class = class.clone();
+        if class.legs.len() > 1 {
+            let before = class.cycles();
+            class.legs = super::ways::legs(then, class.target);
+            let ratio = class.cycles() / before;
+            class.left_cycles = class.left_cycles.map(|left| left * ratio);
+        }
+        class
+    });
+    other.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::chain;
+    use super::*;
+
+    #[test]
+    fn a_chain_is_faster_by_the_ratio_of_its_latencies() {
+        let now = chain(0, 1_000_000);
+        let with_dram = chain(1, 1_000_000);
+        let made = speedup(&Sources::alone(&with_dram), Otherwise::NoCxl).unwrap();
+        // 700 cycles a load, and 200 of DRAM; a little of both is beside the work.
+        assert!((made.value - 3.5).abs() < 0.2, "{made:?}");
+        assert_eq!(made.class, Class::Modelled);
+        let why = speedup(&Sources::alone(&now), Otherwise::NoCxl).unwrap_err();
+        assert!(why.to_string().contains("residences of DRAM"), "{why}");
+    }
+
+    #[test]
+    fn without_a_wait_nothing_changes_and_without_all_of_it_the_wait_goes() {
+        let now = chain(1000, 1_000_000);
+        let sources = Sources::alone(&now);
+        let same = speedup(&sources, Otherwise::Idle(&sources)).unwrap();
+        assert!((same.value - 1.0).abs() < 1e-6, "{same:?}");
+        let without = |cxl| Otherwise::Without {
+            idle: &sources,
+            cxl,
+            dram: 1.0,
+        };
+        let none = speedup(&sources, without(1.0)).unwrap();
+        assert!((none.value - 1.0).abs() < 1e-6, "{none:?}");
+    }
+}
