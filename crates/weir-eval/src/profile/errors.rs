@@ -30,7 +30,8 @@ impl ErrorSummary {
             figures: errors.len(),
             refused,
             median_ratio: at(0.5),
-            mean_ratio: errors.iter().sum::<f64>() / errors.len().max(1) as f64,
+            mean_ratio: errors.iter().fold(0.0, |sum, error| sum + error)
+                / errors.len().max(1) as f64,
             p95_ratio: at(0.95),
         }
     }

@@ -2,19 +2,19 @@
 //! `weir-eval profile`: figures of weir-profile against the truth of the synthetic server, over machines that
 //! seeds draw.
 //!
-//! [`judge`] is the interface for estimators, [`stage_times`] judges residences and waits, [`plans`] says how
-//! is counted, [`stall_splits`] judges the split of stalls, [`errors`] sums errors up.
+//! [`comparison`] is the interface for estimators, [`stage_times`] compares residences and waits,
+//! [`stall_splits`] the split of stalls; [`plans`] says how is counted, [`errors`] sums errors up.
 
+mod comparison;
 mod errors;
-mod judge;
 mod plans;
 mod stage_times;
 mod stall_splits;
 
 use anyhow::Result;
 use clap::Args;
+use comparison::{Aims, ComparedFigure, ComparedRun, Comparison};
 use errors::ErrorSummary;
-use judge::{Aims, Judge, JudgeCase, JudgedFigure};
 use plans::Counting;
 use serde::Serialize;
 use weir::eval::profile_sim::{ServerRuns, record_idle, record_server};
@@ -90,74 +90,74 @@ const OUTSIDE: Option<Aims> = Some(Aims {
     spread: 0.1,
 });
 
-/// All that is judged.
-const JUDGES: &[Judge] = &[
-    Judge {
+/// All that is compared.
+const COMPARISONS: &[Comparison] = &[
+    Comparison {
         name: "residence, table of requests",
         aims: TIMES,
         figures: stage_times::table_residence,
     },
-    Judge {
+    Comparison {
         name: "residence, super queue",
         aims: TIMES,
         figures: stage_times::core_residence,
     },
-    Judge {
+    Comparison {
         name: "residence, DRAM, port, device",
         aims: TIMES,
         figures: stage_times::memory_residence,
     },
-    Judge {
+    Comparison {
         name: "residence, mesh and ingress",
         aims: TIMES,
         figures: stage_times::mesh_residence,
     },
-    Judge {
+    Comparison {
         name: "wait, table (above 10 % of the residence)",
         aims: TIMES,
         figures: stage_times::table_wait,
     },
-    Judge {
+    Comparison {
         name: "wait, table, ÷ residence",
         aims: TIMES,
         figures: stage_times::table_wait_in_residence,
     },
-    Judge {
+    Comparison {
         name: "wait, mesh and ingress, ÷ residence",
         aims: TIMES,
         figures: stage_times::mesh_wait_in_residence,
     },
-    Judge {
+    Comparison {
         name: "stalls, share of CXL",
         aims: SHARES,
         figures: stall_splits::cxl_share,
     },
-    Judge {
+    Comparison {
         name: "stalls, share of CXL outside its bar",
         aims: OUTSIDE,
         figures: stall_splits::outside_error_bar,
     },
-    Judge {
+    Comparison {
         name: "stalls, at a wrong stage",
         aims: STAGES,
         figures: stall_splits::misplaced,
     },
-    Judge {
+    Comparison {
         name: "share of CXL by lines",
         aims: None,
         figures: stall_splits::by_counts,
     },
-    Judge {
+    Comparison {
         name: "share of CXL by fixed latencies",
         aims: None,
         figures: stall_splits::by_fixed_latencies,
     },
-    Judge {
+    Comparison {
         name: "share of CXL by residences",
         aims: None,
         figures: stall_splits::by_residences,
     },
-    Judge {
+    Comparison {
         name: "share of CXL by Algorithm 2, mended",
         aims: None,
         figures: stall_splits::by_algorithm_2,
@@ -166,7 +166,7 @@ const JUDGES: &[Judge] = &[
 
 /// A row of the table.
 #[derive(Serialize)]
-struct JudgeRow {
+struct ComparisonRow {
     counting: &'static str,
     figure: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -174,16 +174,25 @@ struct JudgeRow {
     #[serde(flatten)]
     errors: ErrorSummary,
     #[serde(skip)]
-    worst: Vec<(u64, JudgedFigure)>,
+    worst: Vec<(u64, ComparedFigure)>,
+}
+
+impl ComparisonRow {
+    /// Whether it is above its aim, or has no figure at all.
+    fn is_missed(&self) -> bool {
+        let is_above = |aim| self.errors.mean_ratio > aim;
+        self.aim_ratio
+            .is_some_and(|aim| self.errors.figures == 0 || is_above(aim))
+    }
 }
 
 /// The whole result.
 #[derive(Serialize)]
-struct JudgeTable<'a> {
+struct ComparisonTable<'a> {
     scenario: &'a str,
     first_seed: u64,
     seeds: u16,
-    rows: Vec<JudgeRow>,
+    rows: Vec<ComparisonRow>,
 }
 
 /// Runs all seeds and prints the table.
@@ -197,22 +206,22 @@ pub fn profile(args: &ProfileEvalArgs) -> Result<Exit> {
         .into_iter()
         .filter(|c| args.counting.contains(c))
     {
-        let mut figures: Vec<Vec<(u64, JudgedFigure)>> =
-            JUDGES.iter().map(|_| Vec::new()).collect();
+        let mut figures: Vec<Vec<(u64, ComparedFigure)>> =
+            COMPARISONS.iter().map(|_| Vec::new()).collect();
         for n in 0..u64::from(args.seeds) {
             let case = case(&runs, args.seed.wrapping_add(n), counting)?;
-            for (judge, figures) in JUDGES.iter().zip(&mut figures) {
-                let all = (judge.figures)(&case).into_iter();
+            for (kind, figures) in COMPARISONS.iter().zip(&mut figures) {
+                let all = (kind.figures)(&case).into_iter();
                 figures.extend(all.map(|figure| (case.seed, figure)));
             }
         }
-        let judged = JUDGES
+        let with_figures = COMPARISONS
             .iter()
             .zip(figures)
             .filter(|(_, figures)| !figures.is_empty());
-        rows.extend(judged.map(|(judge, figures)| row(judge, counting, figures, args.worst)));
+        rows.extend(with_figures.map(|(kind, figures)| row(kind, counting, figures, args.worst)));
     }
-    let table = JudgeTable {
+    let table = ComparisonTable {
         scenario: &args.scenario,
         first_seed: args.seed,
         seeds: args.seeds,
@@ -222,17 +231,16 @@ pub fn profile(args: &ProfileEvalArgs) -> Result<Exit> {
         true => print_json(&table)?,
         false => print(&text(&table))?,
     }
-    let is_above = |row: &JudgeRow| row.aim_ratio.is_some_and(|aim| row.errors.mean_ratio > aim);
-    let is_missed = args.check && table.rows.iter().any(is_above);
+    let is_missed = args.check && table.rows.iter().any(ComparisonRow::is_missed);
     Ok(if is_missed { Exit::Finding } else { Exit::Done })
 }
 
-fn case(runs: &ServerRuns, seed: u64, counting: Counting) -> Result<JudgeCase> {
+fn case(runs: &ServerRuns, seed: u64, counting: Counting) -> Result<ComparedRun> {
     let mut scenario = runs.scenario(seed)?;
     scenario.plan = counting.plan();
     scenario.run.window_us *= counting.window_ratio();
     let recording = record_server(&scenario, seed)?;
-    Ok(JudgeCase {
+    Ok(ComparedRun {
         seed,
         file: recording.file,
         idle: record_idle(&scenario.machine, seed)?,
@@ -241,11 +249,11 @@ fn case(runs: &ServerRuns, seed: u64, counting: Counting) -> Result<JudgeCase> {
 }
 
 fn row(
-    judge: &Judge,
+    kind: &Comparison,
     counting: Counting,
-    mut figures: Vec<(u64, JudgedFigure)>,
+    mut figures: Vec<(u64, ComparedFigure)>,
     worst: usize,
-) -> JudgeRow {
+) -> ComparisonRow {
     let errors: Vec<f64> = figures
         .iter()
         .filter_map(|(_, figure)| figure.error())
@@ -258,16 +266,16 @@ fn row(
     });
     // A refusal is shown after all errors.
     figures.truncate(worst);
-    JudgeRow {
+    ComparisonRow {
         counting: counting.name(),
-        figure: judge.name,
-        aim_ratio: judge.aims.map(|aims| counting.aim(aims)),
+        figure: kind.name,
+        aim_ratio: kind.aims.map(|aims| counting.aim(aims)),
         errors: ErrorSummary::of(errors, refused),
         worst: figures,
     }
 }
 
-fn text(table: &JudgeTable) -> String {
+fn text(table: &ComparisonTable) -> String {
     let mut out = format!(
         "{}, {} seeds from {}\n{:8}{:44}{:>8}{:>9}{:>9}{:>9}{:>9}{:>8}\n",
         weir::eval::harmless(table.scenario),

@@ -2,7 +2,7 @@
 //! How a run is counted: all events all the time, which no machine can; in turns; occupancies shared out over
 //! home agents.
 
-use super::judge::Aims;
+use super::comparison::Aims;
 use clap::ValueEnum;
 use weir_hw::server::CountingPlan;
 use weir_hw::server::pmu::{EventSet, UnitKind};

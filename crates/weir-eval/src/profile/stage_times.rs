@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Judges of residences and waits by stage, path and target, against entries that were held and requests that
+//! Residences and waits by stage, path and target, against entries that were held and requests that
 //! waited. A cell needs [`REQUESTS_MIN`] requests: a mean of fewer is chance, in the counts as in the truth.
 
-use super::judge::{JudgeCase, JudgedFigure};
+use super::comparison::{ComparedFigure, ComparedRun};
 use weir_core::Role;
 use weir_core::window::role::{AccessPath, Stage, Target};
 use weir_hw::server::truth::{HeldTruth, PlaceTruth};
@@ -15,7 +15,7 @@ use weir_profile::stages::StageFigures;
 const REQUESTS_MIN: u64 = 500;
 /// A shorter residence is compared with this, ns: queues that nothing waits in have one of 0.
 const RESIDENCE_NS_MIN: f64 = 1.0;
-/// A wait that is a smaller part of its residence is judged as a part of it alone.
+/// A wait that is a smaller part of its residence is compared as a part of it alone.
 const WAIT_PART_MIN: f64 = 0.1;
 
 /// Places at which a request has an entry of the table of requests.
@@ -47,7 +47,7 @@ impl CellTruth {
     }
 }
 
-fn report_of(case: &JudgeCase) -> Report {
+fn report_of(case: &ComparedRun) -> Report {
     let options = report::Options {
         idle: Some(&case.idle),
         ..report::Options::default()
@@ -100,12 +100,12 @@ fn is_write(path: Path) -> bool {
     matches!(path, Path::Wb | Path::Nt)
 }
 
-fn held<'a>(case: &'a JudgeCase, subject: &'a str) -> impl Iterator<Item = &'a HeldTruth> {
+fn held<'a>(case: &'a ComparedRun, subject: &'a str) -> impl Iterator<Item = &'a HeldTruth> {
     let rows = case.truth.windows.iter().flat_map(|window| &window.held);
     rows.filter(move |row| subject == "machine" || row.workload == subject)
 }
 
-fn places<'a>(case: &'a JudgeCase, subject: &'a str) -> impl Iterator<Item = &'a PlaceTruth> {
+fn places<'a>(case: &'a ComparedRun, subject: &'a str) -> impl Iterator<Item = &'a PlaceTruth> {
     let rows = case.truth.windows.iter().flat_map(|window| &window.places);
     rows.filter(move |row| subject == "machine" || row.workload == subject)
 }
@@ -134,7 +134,7 @@ fn is_in_role(role: Role, path: Path, supplier: Supplier) -> bool {
 }
 
 /// The truth of a role's queue. Its wait is that of all places at which the table's entry is held.
-fn truth_of(case: &JudgeCase, subject: &str, role: Role) -> Option<CellTruth> {
+fn truth_of(case: &ComparedRun, subject: &str, role: Role) -> Option<CellTruth> {
     let queue = queue_of(role)?;
     let mut truth = CellTruth::default();
     let rows = held(case, subject).filter(|row| row.queue == queue);
@@ -153,7 +153,7 @@ fn truth_of(case: &JudgeCase, subject: &str, role: Role) -> Option<CellTruth> {
 }
 
 /// On the mesh in either direction and in the ingress.
-fn mesh_truth(case: &JudgeCase) -> Option<CellTruth> {
+fn mesh_truth(case: &ComparedRun) -> Option<CellTruth> {
     let mut truth = CellTruth::default();
     let rows = places(case, "machine").filter(|row| row.stage == Place::Mesh);
     for row in rows.filter(|row| row.path == Path::Drd) {
@@ -164,12 +164,12 @@ fn mesh_truth(case: &JudgeCase) -> Option<CellTruth> {
     (truth.requests >= REQUESTS_MIN).then_some(truth)
 }
 
-fn judged(of: String, answer: &Answer, truth: f64, scale: f64) -> JudgedFigure {
+fn compared(of: String, answer: &Answer, truth: f64, scale: f64) -> ComparedFigure {
     let estimate = match answer {
         Ok(figure) => Ok(figure.value),
         Err(why) => Err(why.to_string()),
     };
-    JudgedFigure {
+    ComparedFigure {
         of,
         estimate,
         truth,
@@ -179,10 +179,10 @@ fn judged(of: String, answer: &Answer, truth: f64, scale: f64) -> JudgedFigure {
 
 /// A figure of each queue with enough requests, of each subject.
 fn of_queues(
-    case: &JudgeCase,
+    case: &ComparedRun,
     is_wanted: fn(Role) -> bool,
-    make: fn(String, &StageFigures, CellTruth) -> Option<JudgedFigure>,
-) -> Vec<JudgedFigure> {
+    make: fn(String, &StageFigures, CellTruth) -> Option<ComparedFigure>,
+) -> Vec<ComparedFigure> {
     let report = report_of(case);
     let mut all = Vec::new();
     for subject in &report.subjects {
@@ -201,25 +201,26 @@ fn of_queues(
     all
 }
 
-fn residence(of: String, queue: &StageFigures, truth: CellTruth) -> Option<JudgedFigure> {
+fn residence(of: String, queue: &StageFigures, truth: CellTruth) -> Option<ComparedFigure> {
     let ns = truth.mean(truth.residence_ns);
-    Some(judged(of, &queue.residence_ns, ns, truth.residence_scale()))
+    Some(compared(
+        of,
+        &queue.residence_ns,
+        ns,
+        truth.residence_scale(),
+    ))
 }
 
-fn wait(of: String, queue: &StageFigures, truth: CellTruth) -> Option<JudgedFigure> {
+fn wait(of: String, queue: &StageFigures, truth: CellTruth) -> Option<ComparedFigure> {
     let ns = truth.mean(truth.wait_ns);
     let is_large = truth.wait_ns >= WAIT_PART_MIN * truth.residence_ns;
-    (is_large && ns >= RESIDENCE_NS_MIN).then(|| judged(of, &queue.waiting_ns, ns, ns))
+    (is_large && ns >= RESIDENCE_NS_MIN).then(|| compared(of, &queue.waiting_ns, ns, ns))
 }
 
-fn wait_in_residence(of: String, queue: &StageFigures, truth: CellTruth) -> Option<JudgedFigure> {
+fn wait_in_residence(of: String, queue: &StageFigures, truth: CellTruth) -> Option<ComparedFigure> {
     let ns = truth.mean(truth.wait_ns);
-    Some(judged(
-        of,
-        &queue.waiting_ns,
-        ns,
-        truth.mean(truth.residence_ns),
-    ))
+    let scale = truth.residence_scale();
+    Some(compared(of, &queue.waiting_ns, ns, scale))
 }
 
 fn is_table(role: Role) -> bool {
@@ -232,33 +233,33 @@ fn is_flow(role: Role) -> bool {
 }
 
 /// Residence in the table of requests, by path and target.
-pub fn table_residence(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn table_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
     of_queues(case, is_table, residence)
 }
 
 /// Residence in the super queue, of workloads and of the machine.
-pub fn core_residence(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn core_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
     of_queues(case, |role| role.stage == Stage::SuperQueue, residence)
 }
 
 /// Residence in queues of DRAM channels, of the port and of the device.
-pub fn memory_residence(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn memory_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
     let is_memory = |role: Role| matches!(role.stage, Stage::Imc | Stage::M2pcie | Stage::Device);
     of_queues(case, is_memory, residence)
 }
 
 /// Waits of requests in the table, by path and target, ÷ the true wait.
-pub fn table_wait(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn table_wait(case: &ComparedRun) -> Vec<ComparedFigure> {
     of_queues(case, is_flow, wait)
 }
 
 /// The same ÷ the true residence.
-pub fn table_wait_in_residence(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn table_wait_in_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
     of_queues(case, is_flow, wait_in_residence)
 }
 
 /// Mesh and ingress by difference, of demand reads.
-pub fn mesh_residence(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn mesh_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
     let report = report_of(case);
     let machine = report
         .subjects
@@ -268,11 +269,16 @@ pub fn mesh_residence(case: &JudgeCase) -> Vec<JudgedFigure> {
         return Vec::new();
     };
     let ns = truth.mean(truth.residence_ns);
-    vec![judged("machine mesh".into(), &stages.before_tor_ns, ns, ns)]
+    vec![compared(
+        "machine mesh".into(),
+        &stages.before_tor_ns,
+        ns,
+        ns,
+    )]
 }
 
 /// Waits there ÷ the true residence.
-pub fn mesh_wait_in_residence(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn mesh_wait_in_residence(case: &ComparedRun) -> Vec<ComparedFigure> {
     let report = report_of(case);
     let machine = report
         .subjects
@@ -282,7 +288,7 @@ pub fn mesh_wait_in_residence(case: &JudgeCase) -> Vec<JudgedFigure> {
         return Vec::new();
     };
     let (ns, scale) = (truth.mean(truth.wait_ns), truth.mean(truth.residence_ns));
-    vec![judged(
+    vec![compared(
         "machine mesh".into(),
         &stages.before_tor_waiting_ns,
         ns,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Judges of the split of stalls, of workloads that stall for a tenth of their time or more: the share of CXL
+//! The split of stalls beside the truth, of workloads that stall for a tenth of their time or more: the share of CXL
 //! memory, beside the yardsticks, and the part that is at a wrong stage.
 
-use super::judge::{JudgeCase, JudgedFigure};
+use super::comparison::{ComparedFigure, ComparedRun};
 use std::collections::BTreeMap;
-use weir_core::window::role::{Stage, Target};
+use weir_core::window::role::{Quantity, Stage, Target};
 use weir_hw::server::Stage as Place;
 use weir_hw::server::truth::StallTruth;
 use weir_profile::Answer;
@@ -13,7 +13,7 @@ use weir_profile::report::{self, Figures, Pathfinder, Report};
 /// Part of the time that a workload must stall.
 const STALLED_MIN: f64 = 0.1;
 
-fn report_of(case: &JudgeCase) -> Report {
+fn report_of(case: &ComparedRun) -> Report {
     let options = report::Options {
         idle: Some(&case.idle),
         pathfinder: true,
@@ -22,13 +22,22 @@ fn report_of(case: &JudgeCase) -> Report {
     report::report(&case.file, &options)
 }
 
-fn rows<'a>(case: &'a JudgeCase, subject: &'a str) -> impl Iterator<Item = &'a StallTruth> {
+fn rows<'a>(case: &'a ComparedRun, subject: &'a str) -> impl Iterator<Item = &'a StallTruth> {
     let rows = case.truth.windows.iter().flat_map(|window| &window.stalls);
     rows.filter(move |row| row.workload == subject)
 }
 
-/// Whether a workload stalls enough to be judged.
-fn is_stalled(case: &JudgeCase, subject: &str) -> bool {
+/// Whether a workload stalls enough, and its stalls are counted at all: some plans count sockets only.
+fn is_stalled(case: &ComparedRun, subject: &str) -> bool {
+    let workloads = case
+        .file
+        .windows
+        .iter()
+        .flat_map(|window| &window.workloads);
+    let mut counts = workloads.flat_map(|workload| &workload.counts);
+    if !counts.any(|count| count.role.quantity == Quantity::Stalls) {
+        return false;
+    }
     let windows = case.truth.windows.iter();
     let (mut stalled, mut time) = (0.0, 0.0);
     for window in windows {
@@ -41,16 +50,16 @@ fn is_stalled(case: &JudgeCase, subject: &str) -> bool {
 }
 
 /// One figure of each workload that stalls.
-fn judged(
-    case: &JudgeCase,
+fn compared(
+    case: &ComparedRun,
     of: impl Fn(&Figures, &str) -> (Result<f64, String>, f64),
-) -> Vec<JudgedFigure> {
+) -> Vec<ComparedFigure> {
     let report = report_of(case);
     let subjects = report.subjects.iter();
     let stalled = subjects.filter(|subject| is_stalled(case, &subject.name));
     let figures = stalled.map(|subject| {
         let (estimate, truth) = of(&subject.figures, &subject.name);
-        JudgedFigure {
+        ComparedFigure {
             of: subject.name.clone(),
             estimate,
             truth,
@@ -60,7 +69,7 @@ fn judged(
     figures.collect()
 }
 
-fn true_cxl_share(case: &JudgeCase, subject: &str) -> f64 {
+fn true_cxl_share(case: &ComparedRun, subject: &str) -> f64 {
     let (mut cxl, mut all) = (0.0, 0.0);
     for row in rows(case, subject) {
         all += row.ns;
@@ -79,8 +88,8 @@ fn value(answer: &Answer) -> Result<f64, String> {
 }
 
 /// The share of CXL memory.
-pub fn cxl_share(case: &JudgeCase) -> Vec<JudgedFigure> {
-    judged(case, |figures, subject| {
+pub fn cxl_share(case: &ComparedRun) -> Vec<ComparedFigure> {
+    compared(case, |figures, subject| {
         let split = figures.stalls.as_ref();
         let share = split
             .map(|split| split.cxl_share.value)
@@ -90,8 +99,8 @@ pub fn cxl_share(case: &JudgeCase) -> Vec<JudgedFigure> {
 }
 
 /// 1 where the truth lies outside of the error bar of that share, else 0: the mean is the part outside.
-pub fn outside_error_bar(case: &JudgeCase) -> Vec<JudgedFigure> {
-    judged(case, |figures, subject| {
+pub fn outside_error_bar(case: &ComparedRun) -> Vec<ComparedFigure> {
+    compared(case, |figures, subject| {
         let truth = true_cxl_share(case, subject);
         let split = figures.stalls.as_ref().map_err(ToString::to_string);
         let outside = split.map(|split| {
@@ -102,8 +111,8 @@ pub fn outside_error_bar(case: &JudgeCase) -> Vec<JudgedFigure> {
     })
 }
 
-fn yardstick(case: &JudgeCase, of: impl Fn(&Pathfinder) -> &Answer) -> Vec<JudgedFigure> {
-    judged(case, |figures, subject| {
+fn yardstick(case: &ComparedRun, of: impl Fn(&Pathfinder) -> &Answer) -> Vec<ComparedFigure> {
+    compared(case, |figures, subject| {
         let known = figures
             .pathfinder
             .as_ref()
@@ -114,24 +123,24 @@ fn yardstick(case: &JudgeCase, of: impl Fn(&Pathfinder) -> &Answer) -> Vec<Judge
 }
 
 /// The share by lines.
-pub fn by_counts(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn by_counts(case: &ComparedRun) -> Vec<ComparedFigure> {
     yardstick(case, |pathfinder| &pathfinder.stall_share_by_counts)
 }
 
 /// The share by lines × fixed latencies.
-pub fn by_fixed_latencies(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn by_fixed_latencies(case: &ComparedRun) -> Vec<ComparedFigure> {
     yardstick(case, |pathfinder| {
         &pathfinder.stall_share_by_fixed_latencies
     })
 }
 
 /// The share by lines × residences.
-pub fn by_residences(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn by_residences(case: &ComparedRun) -> Vec<ComparedFigure> {
     yardstick(case, |pathfinder| &pathfinder.stall_share_by_residences)
 }
 
 /// The share by Algorithm 2, mended.
-pub fn by_algorithm_2(case: &JudgeCase) -> Vec<JudgedFigure> {
+pub fn by_algorithm_2(case: &ComparedRun) -> Vec<ComparedFigure> {
     yardstick(case, |pathfinder| &pathfinder.stall_share_by_algorithm_2)
 }
 
@@ -155,8 +164,8 @@ fn place(stage: Stage, target: Target) -> Place {
 }
 
 /// The part of the stalls at a wrong stage: half the sum of the differences.
-pub fn misplaced(case: &JudgeCase) -> Vec<JudgedFigure> {
-    judged(case, |figures, subject| {
+pub fn misplaced(case: &ComparedRun) -> Vec<ComparedFigure> {
+    compared(case, |figures, subject| {
         let split = figures.stalls.as_ref().map_err(ToString::to_string);
         let misplaced = split.map(|split| {
             let all: f64 = rows(case, subject).map(|row| row.ns).sum();

@@ -65,3 +65,35 @@ fn the_curve_of_a_device_has_a_row_for_each_delay() {
     let curve: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(curve["points"].as_array().unwrap().len() > 5, "{curve}");
 }
+
+/// The accuracy that the specification asks of residences, on the first of the machines that it is measured on.
+#[test]
+fn residences_of_a_random_machine_are_the_true_ones() {
+    let text = done(&["profile", "--seeds", "2", "--json"]);
+    let table: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let rows = table["rows"].as_array().unwrap();
+    for (counting, least) in [("all", 4), ("turns", 4), ("spread", 3)] {
+        let of = rows.iter().filter(|row| row["counting"] == counting);
+        let of = of.filter(|row| row["figure"].as_str().unwrap().starts_with("residence"));
+        let mut kinds = 0;
+        for row in of {
+            kinds += 1;
+            // Mesh and ingress are a difference of two counts, which turns do not make at the same time.
+            let is_difference = row["figure"].as_str().unwrap().contains("mesh");
+            let aim = row["aim_ratio"].as_f64().unwrap() * if is_difference { 6.0 } else { 1.0 };
+            let mean = row["mean_ratio"].as_f64().unwrap();
+            assert!(mean <= aim && row["figures"].as_u64().unwrap() > 0, "{row}");
+        }
+        assert!(kinds >= least, "{counting}: {text}");
+    }
+    let worst = done(&[
+        "profile",
+        "--seeds",
+        "1",
+        "--counting",
+        "all",
+        "--worst",
+        "1",
+    ]);
+    assert!(worst.contains("seed 1 machine tor."), "{worst}");
+}

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is judged: an estimate of weir-profile beside its truth. A judge sees what a profiler sees (counts by
+//! An estimate of weir-profile beside its truth. A comparison sees what a profiler sees (counts by
 //! role) and the truth, and nothing else of the machine.
 
 use weir::eval::profile_sim::TruthDocument;
 use weir_profile::WindowFile;
 
 /// A machine's run.
-pub struct JudgeCase {
+pub struct ComparedRun {
     /// Its seed.
     pub seed: u64,
     /// Counts by role.
@@ -19,7 +19,7 @@ pub struct JudgeCase {
 
 /// An estimate with its truth.
 #[derive(Clone, Debug)]
-pub struct JudgedFigure {
+pub struct ComparedFigure {
     /// What it is of: subject and role, or subject and culprit.
     pub of: String,
     /// The estimate, or the reason why there is none.
@@ -30,7 +30,7 @@ pub struct JudgedFigure {
     pub scale: f64,
 }
 
-impl JudgedFigure {
+impl ComparedFigure {
     /// The error, 0 or more; nothing without an estimate.
     pub fn error(&self) -> Option<f64> {
         let estimate = self.estimate.as_ref().ok()?;
@@ -49,12 +49,12 @@ pub struct Aims {
     pub spread: f64,
 }
 
-/// A kind of figure that is judged. An estimator gets a row by an entry in [`super::JUDGES`].
-pub struct Judge {
+/// A kind of figure that is compared. An estimator gets a row by an entry in [`super::COMPARISONS`].
+pub struct Comparison {
     /// Its name, in tables and JSON.
     pub name: &'static str,
     /// What the specification aims at, where it does.
     pub aims: Option<Aims>,
     /// All figures of a run that are worth judging.
-    pub figures: fn(&JudgeCase) -> Vec<JudgedFigure>,
+    pub figures: fn(&ComparedRun) -> Vec<ComparedFigure>,
 }
