@@ -2,8 +2,8 @@
 //! `weir-eval profile`: figures of weir-profile against the truth of the synthetic server, over machines that
 //! seeds draw.
 //!
-//! [`comparison`] is the interface for estimators, [`stage_times`] compares residences and waits, [`plans`] says how
-//! is counted, [`stall_splits`] compares the split of stalls, [`errors`] sums errors up.
+//! [`comparison`] is the interface for estimators, [`stage_times`] compares residences and waits,
+//! [`stall_splits`] the split of stalls; [`plans`] says how is counted, [`errors`] sums errors up.
 
 mod comparison;
 mod errors;

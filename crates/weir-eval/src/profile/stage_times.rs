@@ -219,12 +219,8 @@ fn wait(of: String, queue: &StageFigures, truth: CellTruth) -> Option<ComparedFi
 
 fn wait_in_residence(of: String, queue: &StageFigures, truth: CellTruth) -> Option<ComparedFigure> {
     let ns = truth.mean(truth.wait_ns);
-    Some(compared(
-        of,
-        &queue.waiting_ns,
-        ns,
-        truth.mean(truth.residence_ns),
-    ))
+    let scale = truth.residence_scale();
+    Some(compared(of, &queue.waiting_ns, ns, scale))
 }
 
 fn is_table(role: Role) -> bool {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compares the split of stalls, of workloads that stall for a tenth of their time or more: the share of CXL
+//! The split of stalls beside the truth, of workloads that stall for a tenth of their time or more: the share of CXL
 //! memory, beside the yardsticks, and the part that is at a wrong stage.
 
 use super::comparison::{ComparedFigure, ComparedRun};
 use std::collections::BTreeMap;
-use weir_core::window::role::{Stage, Target};
+use weir_core::window::role::{Quantity, Stage, Target};
 use weir_hw::server::Stage as Place;
 use weir_hw::server::truth::StallTruth;
 use weir_profile::Answer;
@@ -27,8 +27,17 @@ fn rows<'a>(case: &'a ComparedRun, subject: &'a str) -> impl Iterator<Item = &'a
     rows.filter(move |row| row.workload == subject)
 }
 
-/// Whether a workload stalls enough to be compared.
+/// Whether a workload stalls enough, and its stalls are counted at all: some plans count sockets only.
 fn is_stalled(case: &ComparedRun, subject: &str) -> bool {
+    let workloads = case
+        .file
+        .windows
+        .iter()
+        .flat_map(|window| &window.workloads);
+    let mut counts = workloads.flat_map(|workload| &workload.counts);
+    if !counts.any(|count| count.role.quantity == Quantity::Stalls) {
+        return false;
+    }
     let windows = case.truth.windows.iter();
     let (mut stalled, mut time) = (0.0, 0.0);
     for window in windows {

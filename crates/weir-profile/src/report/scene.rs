@@ -28,12 +28,18 @@ impl Scene {
             let of_it = counts.entry(workload.id.as_str()).or_default();
             of_it.extend(&workload.counts);
         }
+        let machine = Counts::new(windows.iter().flat_map(|window| &window.machine), length);
+        // Of a recording without workloads, all cores stand for them.
+        let peers = match counts.is_empty() {
+            true => machine.clone(),
+            false => Counts::new(all.flat_map(|workload| &workload.counts), length),
+        };
         let workloads = counts
             .into_iter()
             .map(|(name, counts)| (name.to_owned(), Counts::new(counts, length)));
         Scene {
-            machine: Counts::new(windows.iter().flat_map(|window| &window.machine), length),
-            peers: Counts::new(all.flat_map(|workload| &workload.counts), length),
+            machine,
+            peers,
             workloads: workloads.collect(),
             none: Counts::new([], length),
         }

@@ -5,7 +5,7 @@
 use super::core_model::{CoreModel, LoadClass, ModelRun, run};
 use super::draws::Draws;
 use super::ways::{Times, at_the_end, late_cycles};
-use super::{Place, Stalled};
+use super::{StallPlace, Stalled};
 use weir_core::window::role::Stage;
 
 /// Loads of a run that is fitted, and of the one that is read off.
@@ -100,7 +100,7 @@ impl LoadFit {
                 false => row.to_vec(),
             };
             let part = |stage, cycles: f64| Stalled {
-                place: Place::new(stage, class.path, class.target),
+                place: StallPlace::new(stage, class.path, class.target),
                 cycles: cycles * scale,
                 is_late: is_late(class),
             };
@@ -126,7 +126,7 @@ fn even(stalled: f64, classes: &[LoadClass]) -> Vec<Stalled> {
     let of = |class: &LoadClass| {
         let legs = class.legs.iter();
         let part = legs.map(|leg| Stalled {
-            place: Place::new(leg.stage, class.path, class.target),
+            place: StallPlace::new(leg.stage, class.path, class.target),
             cycles: stalled * (class.loads * leg.cycles / all),
             is_late: true,
         });

@@ -34,15 +34,15 @@ const ERROR_MIN: f64 = 0.03;
 
 /// A place of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct StallPlace {
     stage: Stage,
     path: AccessPath,
     target: Target,
 }
 
-impl Place {
-    fn new(stage: Stage, path: AccessPath, target: Target) -> Place {
-        Place {
+impl StallPlace {
+    fn new(stage: Stage, path: AccessPath, target: Target) -> StallPlace {
+        StallPlace {
             stage,
             path,
             target,
@@ -53,7 +53,7 @@ impl Place {
 /// Stalled cycles at a place.
 #[derive(Clone, Copy, Debug)]
 struct Stalled {
-    place: Place,
+    place: StallPlace,
     cycles: f64,
     /// Known less well: waited for a prefetch or a store.
     is_late: bool,
@@ -244,7 +244,7 @@ fn rows(parts: &[Stalled], measured: f64, errors: &Errors) -> Vec<StallPart> {
     rows
 }
 
-fn sums(parts: &[Stalled]) -> BTreeMap<Place, f64> {
+fn sums(parts: &[Stalled]) -> BTreeMap<StallPlace, f64> {
     let mut places = BTreeMap::new();
     for part in parts {
         *places.entry(part.place).or_default() += part.cycles.max(0.0);
@@ -254,9 +254,9 @@ fn sums(parts: &[Stalled]) -> BTreeMap<Place, f64> {
 
 /// How far shares may be off.
 struct Errors {
-    shares: BTreeMap<Place, f64>,
-    narrow: Option<BTreeMap<Place, f64>>,
-    late: BTreeMap<Place, f64>,
+    shares: BTreeMap<StallPlace, f64>,
+    narrow: Option<BTreeMap<StallPlace, f64>>,
+    late: BTreeMap<StallPlace, f64>,
 }
 
 impl Errors {
@@ -281,8 +281,8 @@ impl Errors {
 
     /// Of the share of some places: what half a window changes, and what is waited for prefetches and stores, of
     /// which it is less well known for which of them.
-    fn of(&self, is_it: &dyn Fn(Place) -> bool) -> f64 {
-        let sum = |shares: &BTreeMap<Place, f64>| -> f64 {
+    fn of(&self, is_it: &dyn Fn(StallPlace) -> bool) -> f64 {
+        let sum = |shares: &BTreeMap<StallPlace, f64>| -> f64 {
             shares
                 .iter()
                 .filter(|(place, _)| is_it(**place))

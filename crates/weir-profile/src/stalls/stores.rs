@@ -6,7 +6,7 @@
 use super::core_model::Leg;
 use super::load_counts::hidden_cycles;
 use super::ways::{SUPPLIERS, Times, at_the_end, late_cycles, legs};
-use super::{Place, Stalled};
+use super::{StallPlace, Stalled};
 use crate::figure::sources::Sources;
 use crate::path_map::lines_of;
 use weir_core::Role;
@@ -18,7 +18,7 @@ const MET_MIN: f64 = 0.02;
 /// Lines that stores ask for, of a path and supplier.
 #[derive(Clone, Debug)]
 pub struct StoreClass {
-    place: Place,
+    place: StallPlace,
     lines: f64,
     legs: Vec<Leg>,
 }
@@ -52,12 +52,12 @@ pub fn store_classes(sources: &Sources, times: &Times) -> Vec<StoreClass> {
     let met = (missed - asked).max(0.0);
     let met = if met > MET_MIN * missed { met } else { 0.0 };
     let of = |path, target, lines| StoreClass {
-        place: Place::new(Stage::StoreBuffer, path, target),
+        place: StallPlace::new(Stage::StoreBuffer, path, target),
         lines,
         legs: legs(times, target),
     };
     let hits = StoreClass {
-        place: Place::new(Stage::StoreBuffer, AccessPath::Rfo, Target::Own),
+        place: StallPlace::new(Stage::StoreBuffer, AccessPath::Rfo, Target::Own),
         lines: l2(Target::Own),
         legs: vec![Leg {
             stage: Stage::StoreBuffer,
@@ -98,7 +98,7 @@ pub fn parts(classes: &[StoreClass], times: &Times, stalled: f64) -> Vec<Stalled
     let sum = |of: &dyn Fn(&StoreClass) -> f64| classes.iter().map(of).sum::<f64>();
     let (all_left, all_whole) = (sum(&left), sum(&whole));
     if all_whole <= 0.0 {
-        let place = Place::new(Stage::StoreBuffer, AccessPath::Rfo, Target::Any);
+        let place = StallPlace::new(Stage::StoreBuffer, AccessPath::Rfo, Target::Any);
         return vec![Stalled {
             place,
             cycles: stalled,
@@ -118,7 +118,7 @@ pub fn parts(classes: &[StoreClass], times: &Times, stalled: f64) -> Vec<Stalled
         let cycles = stalled * (of_left + whole(class) / all_whole) / 2.0;
         let on_legs = at_the_end(&class.legs, cycles, mean);
         parts.extend(class.legs.iter().zip(on_legs).map(|(leg, cycles)| Stalled {
-            place: Place {
+            place: StallPlace {
                 stage: leg.stage,
                 ..class.place
             },
