@@ -28,6 +28,9 @@ struct Stress {
     cpu_rounds: u32,
     /// How many runs of a late task are waited for.
     late_runs: u64,
+    /// A tick that looks at ten thousand tasks takes seconds of these CPUs. Limits are suspended then, as they
+    /// must be, and no task may be late for that.
+    may_lose_heartbeat: bool,
 }
 
 const SHORT: Stress = Stress {
@@ -36,6 +39,7 @@ const SHORT: Stress = Stress {
     sec: 3,
     cpu_rounds: 1,
     late_runs: 1,
+    may_lose_heartbeat: false,
 };
 
 /// A task that wakes, computes and sleeps takes a millisecond of these CPUs. All together must want less than
@@ -46,6 +50,7 @@ const SOAK: Stress = Stress {
     sec: 25,
     cpu_rounds: 6,
     late_runs: 5,
+    may_lose_heartbeat: true,
 };
 
 /// Makes them: `tests/guest/threads.c`.
@@ -185,7 +190,9 @@ fn many_tasks(
     }
     worst.check(report)?;
     let said = vm.run(&format!("cat {LINES}.err"))?;
-    ensure!(!said.contains("lost weir's heartbeat"), "{said}");
+    let lost = said.matches("lost weir's heartbeat").count();
+    report(format!("weir's heartbeat was lost {lost} times"));
+    ensure!(lost == 0 || stress.may_lose_heartbeat, "{said}");
     let still = vm.run(&format!("echo {count}"))?;
     ensure!(
         still.trim().parse::<u32>().is_ok_and(|n| n >= tasks),
