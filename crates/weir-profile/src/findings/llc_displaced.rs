@@ -5,7 +5,7 @@ use super::facts::{Judged, finding, others, outcome, share, stalled};
 use super::{Evidence, Rule, View};
 use crate::counts::Counts;
 use crate::culprit::{Blame, blame};
-use crate::figure::{Answer, Figure, Unit, sum};
+use crate::figure::{Figure, Unit, sum};
 use crate::path_map::lines_of;
 use crate::quality::Refusal;
 use weir_core::window::role::{AccessPath, Stage, Target};
@@ -16,12 +16,14 @@ const FALL_MIN: f64 = 0.15;
 const SHARE_MIN: f64 = 0.3;
 /// Part of the lines from memory that others move.
 const OTHERS_MIN: f64 = 0.5;
+/// Below this part of today's lines a second, the workload did something else in the earlier recording.
+const SAME_WORK_MIN: f64 = 0.5;
 
 pub(super) const RULE: Rule = Rule {
     name: "llc_displaced",
     looks_for: "lines of the last-level cache that a neighbour's stream displaces",
     condition: "15 points or more less of the workload's lines come from the last-level cache than in the recording given with \
-                --idle; 30 % of the stalls or more are behind it; others move more than half of the lines from memory",
+                --idle, where it moved half as many lines a second or more; 30 % of the stalls or more are behind it; others move more than half of the lines from memory",
     refuted_by: "a working set that grew: the workload asks for more different lines than before, with or without neighbours",
     next_move: "give the stream ways of its own (resctrl `schemata`, L3), or move it to another socket",
     check: |view| outcome(check(view)),
@@ -31,11 +33,12 @@ fn check(view: View) -> Judged {
     let Some(split) = stalled(view, 0.1)? else {
         return Ok(None);
     };
-    let before = from_cache(view.idle.ok_or(Refusal::NotCalibrated)?);
-    let before = before.map_err(|_| Refusal::NotCounted {
-        what: "the workload's own lines in the recording given with --idle".into(),
-    })?;
-    let now = from_cache(view.counts)?;
+    let (before, lines_before) = from_cache(view.idle.ok_or(Refusal::NotCalibrated)?)
+        .map_err(|_| earlier_without("lines"))?;
+    let (now, lines_now) = from_cache(view.counts)?;
+    if lines_before < SAME_WORK_MIN * lines_now {
+        return Err(earlier_without("usual load"));
+    }
     let behind = share(split, |role| {
         matches!(role.stage, Stage::Imc | Stage::Port | Stage::Device)
     });
@@ -67,8 +70,15 @@ fn check(view: View) -> Judged {
     Ok(Some(found))
 }
 
-/// The part of the lines behind L2 that the last-level cache has.
-fn from_cache(counts: &Counts) -> Answer {
+fn earlier_without(what: &str) -> Refusal {
+    Refusal::NotCounted {
+        what: format!("the workload's {what} in the recording given with --idle"),
+    }
+}
+
+/// The part of the lines behind L2 that the last-level cache has, and all these lines a second.
+fn from_cache(counts: &Counts) -> Result<(Figure, f64), Refusal> {
+    let length = counts.length().ok_or(Refusal::NoTime)?;
     let of = |path| {
         let hits = lines_of(counts, path, Target::Own)?;
         let targets = [Target::Dram, Target::DramOwn, Target::Cxl, Target::CxlOwn];
@@ -80,7 +90,8 @@ fn from_cache(counts: &Counts) -> Answer {
             what: "lines from memory".into(),
         })?;
         let all = hits.and(&missed, hits.value + missed.value, Unit::Lines);
-        hits.share_of(&all, "lines behind L2")
+        let per_sec = all.value / length.secs_f64();
+        Ok((hits.share_of(&all, "lines behind L2")?, per_sec))
     };
     of(AccessPath::Reads).or_else(|_| of(AccessPath::Drd))
 }

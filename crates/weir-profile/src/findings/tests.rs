@@ -248,6 +248,15 @@ fn displaced_lines_are_fewer_hits_than_before() {
     let fewer = ("sq.reads.own.lines", 1_000_000);
     assert_eq!(names(&[fewer], &[]), ["llc_displaced"]);
     assert_eq!(names(&[("sq.reads.own.lines", 3_900_000)], &[]), [""; 0]);
+    // A workload that did next to nothing then says nothing of its cache.
+    let quiet = [
+        ("sq.reads.own.lines", 400_000),
+        ("sq.reads.cxl-own.lines", 1000),
+        ("sq.reads.dram-own.lines", 1000),
+    ];
+    let before = with(workload(), &quiet);
+    let made = found(&with(workload(), &[fewer]), &machine(), &before);
+    assert_eq!(made.len(), 0, "{made:?}");
 }
 
 #[test]

@@ -28,11 +28,8 @@ fn found_lines(file: &WindowFile, report: &RuleReport, finding: &Finding) -> [St
     let (first, many) = report.found_in.unwrap_or((1, 0));
     let since = file.windows.get(first - 1).filter(|w| w.length().is_some());
     let since = since.map_or_else(String::new, |window| {
-        let all = file.windows.len();
-        format!(
-            " (since {:.1} s, in {many} of {all} windows)",
-            window.from.secs_f64()
-        )
+        let (all, since) = (count_of_windows(file), time(window.from));
+        format!(" (since {since}, in {many} of {all})")
     });
     let certainty = match finding.certainty {
         crate::findings::Certainty::Counted => "counted",
@@ -71,12 +68,24 @@ pub fn because_of(finding: &Finding) -> String {
     }
 }
 
+fn count_of_windows(file: &WindowFile) -> String {
+    match file.windows.len() {
+        1 => "1 window".to_owned(),
+        many => format!("{many} windows"),
+    }
+}
+
+/// In a unit in which it is not 0.0.
+fn time(ns: Nanos) -> String {
+    match ns.secs_f64() {
+        secs if secs < 0.1 => format!("{:.3} ms", secs * 1e3),
+        secs => format!("{secs:.1} s"),
+    }
+}
+
 fn nothing_lines(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>) -> [String; 3] {
-    let windows = file.windows.len();
-    let time = length.map_or_else(
-        || "of unknown length".into(),
-        |ns| format!("{:.1} s", ns.secs_f64()),
-    );
+    let windows = count_of_windows(file);
+    let time = length.map_or_else(|| "of unknown length".into(), time);
     let looks_for = |name: &str| {
         let rule = RULES.iter().find(|rule| rule.name == name);
         rule.map_or("", |rule| rule.looks_for)
@@ -111,7 +120,7 @@ fn nothing_lines(file: &WindowFile, rules: &[RuleReport], length: Option<Nanos>)
         }
     };
     [
-        format!("nothing found in {windows} windows ({time})"),
+        format!("nothing found in {windows} ({time})"),
         format!(
             "looked at: {looked}. Could not look at: {}",
             list(blinds, "nothing")

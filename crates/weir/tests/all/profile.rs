@@ -114,7 +114,7 @@ fn a_recording_is_imported_and_answered() {
     let report: Value = serde_json::from_slice(&json.stdout).unwrap();
     let line = |place: usize| report["headline"][place].as_str().unwrap().to_owned();
     assert!(
-        line(0).starts_with("nothing found in 1 windows (1.0 s)"),
+        line(0).starts_with("nothing found in 1 window (1.0 s)"),
         "{}",
         line(0)
     );
