@@ -75,9 +75,10 @@ fn count_of_windows(file: &WindowFile) -> String {
     }
 }
 
-/// In a unit in which it is not 0.0.
+/// In a unit in which a short time is not 0.0.
 fn time(ns: Nanos) -> String {
     match ns.secs_f64() {
+        0.0 => "0 s".to_owned(),
         secs if secs < 0.1 => format!("{:.3} ms", secs * 1e3),
         secs => format!("{secs:.1} s"),
     }

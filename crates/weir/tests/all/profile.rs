@@ -99,7 +99,7 @@ fn a_recording_is_imported_and_answered() {
     let lines: Vec<&str> = text.lines().take(3).collect();
     let wrong = "machine: demand reads wait between L2 and the last-level cache";
     assert!(lines[0].starts_with(wrong), "{text}");
-    let since = "15.0 times as long (since 0.0 s, in 1 of 1 windows)";
+    let since = "15.0 times as long (since 0 s, in 1 of 1 window)";
     assert!(lines[0].contains(since), "{text}");
     assert!(lines[1].starts_with("how sure: inferred"), "{text}");
     assert!(lines[1].contains("refuted by"), "{text}");
